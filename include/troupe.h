@@ -1,0 +1,13 @@
+// troupe.h: everything. See the headers it includes, in this order.
+#ifndef TROUPE_H
+#define TROUPE_H
+
+#include <troupe/status.h>
+#include <troupe/wire.h>
+#include <troupe/runtime.h>
+#include <troupe/object.h>
+#include <troupe/actor.h>
+#include <troupe/train.h>
+#include <troupe/tune.h>
+
+#endif

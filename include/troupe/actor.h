@@ -1,0 +1,248 @@
+// actor.h: classes, actors, calls.
+//
+// An actor is private state and a mailbox, and runs one message at a time. A method is a plain C
+// function, testable without any runtime:
+//
+//     typedef struct counter { int64_t total; } counter;
+//     static troupe_status counter_add(counter *self, const int64_t *amount, int64_t *total);
+//     TROUPE_ACTOR(counter, (counter_add, int64_t, int64_t));
+//
+//     counter_actor tally = troupe_spawn(counter, .name = "tally");
+//     troupe_tell(tally, counter_add, 5);                    // send and forget
+//     troupe_ref sum = troupe_call(tally, counter_add, 10);  // keep a reference to the answer
+//     int64_t total;
+//     troupe_must(troupe_get(int64_t, sum, &total));         // wait, copy out, release
+//
+// Messages from one sender to one actor are run in the order of sending. A call runs at most once.
+// Every function here may be called from any thread of the driver and from inside methods.
+#ifndef TROUPE_ACTOR_H
+#define TROUPE_ACTOR_H
+
+#include <troupe/object.h>
+#include <troupe/runtime.h>
+
+TROUPE_BEGIN_C
+
+// A method's row in its class: static, made by TROUPE_ACTOR.
+typedef struct troupe_method {
+    const char *name;
+    troupe_status (*run)(void *self, const void *args, void *result);
+    const troupe_type *args, *result;
+    uint32_t options; // None yet; room for: may run twice, urgent, streaming, concurrency group.
+    uint32_t unused_;
+} troupe_method;
+
+// A class: static, made by TROUPE_ACTOR. Found in other processes by name and schema hash.
+typedef struct troupe_class {
+    uint32_t abi; // TROUPE_ABI
+    const char *name;
+    size_t size; // sizeof the state
+    const troupe_method *methods;
+    size_t method_count;
+    const troupe_type *init_args;
+    troupe_status (*init)(void *self, const void *args); // NULL: the state starts as zeros.
+    void (*deinit)(void *self);                          // NULL: nothing to undo.
+} troupe_class;
+
+// Makes a class known under its name. TROUPE_ACTOR does it before main; call it yourself for classes
+// in objects of a static library that nobody references. `class_` must stay valid for ever.
+// TROUPE_EXISTS: another class with this name and other methods is known; TROUPE_VERSION: made
+// for another generation of the library; TROUPE_INVALID: no name, or more than 64 methods.
+TROUPE_API troupe_status troupe_class_register(const troupe_class *class_);
+
+// Where an actor lives.
+typedef enum troupe_place {
+    TROUPE_PLACE_ANY,      // In the pool worker with the fewest actors; here if there is no pool.
+    TROUPE_PLACE_HERE,     // In the process that spawns it.
+    TROUPE_PLACE_WORKER,   // In a pool worker.
+    TROUPE_PLACE_ISOLATED, // In a process of its own, on that process's main thread.
+} troupe_place;
+
+typedef struct troupe_spawn_options {
+    size_t size;
+    const char *name; // For troupe_lookup: 1 to 128 of [A-Za-z0-9._/-]. Copied.
+    troupe_place place;
+    uint32_t mailbox_max; // Messages that may wait in its mailbox; default 65536.
+    int unused_;
+} troupe_spawn_options;
+
+// Starts an actor of `class_` with typed init arguments (NULL: zeros) and returns its address. If
+// that failed (init returned a status, the name is taken, the process could not be made), every
+// call to the returned address ends with that status and sentence, and troupe_actor_status tells.
+// The actor lives until it is killed or stopped, its process ends, or the driver ends.
+TROUPE_API troupe_actor troupe_spawn_class(const troupe_class *class_, const void *init_args,
+                                           const troupe_spawn_options *how);
+
+// The status of the spawn behind an address: TROUPE_OK, or why it failed (with last error set).
+TROUPE_API troupe_status troupe_actor_status(troupe_actor actor);
+
+// Finds a named actor of this node. TROUPE_NOT_FOUND: no actor has that name now;
+// TROUPE_WRONG_TYPE: it is of another class (`class_` may be NULL: any class).
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_lookup_class(const troupe_class *class_,
+                                                             const char *name,
+                                                             troupe_actor *actor);
+
+// Ends an actor at once. Calls that wait in its mailbox end as TROUPE_NOT_EXECUTED; an isolated
+// actor's process is killed, and the call that it was running ends as TROUPE_MAYBE_EXECUTED; a
+// light actor's running method is let finish. Killing a dead actor is harmless. Returns when the
+// request is on its way: messages sent afterwards by the same thread find the actor dead.
+TROUPE_API troupe_status troupe_kill_actor(troupe_actor actor);
+
+// Ends an actor after the messages that are in its mailbox now; its deinit runs.
+TROUPE_API troupe_status troupe_end_actor(troupe_actor actor);
+
+// The address of the actor whose method runs on this thread; `id` is 0 outside methods.
+TROUPE_API troupe_actor troupe_self(void);
+
+// Sends a call; `args` is copied before it returns. The result is held by the returned reference.
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_call_method(troupe_actor actor,
+                                                         const troupe_class *class_, size_t method,
+                                                         const void *args);
+
+// Sends a message without an answer. Returns what is known at once: TROUPE_OK if it is on its way,
+// TROUPE_NOT_EXECUTED if the actor is known to be dead, TROUPE_BUSY if its queue is full and
+// the address says TROUPE_CALL_NO_WAIT, TROUPE_TOO_LARGE. The method's own status is lost.
+TROUPE_API troupe_status troupe_tell_method(troupe_actor actor, const troupe_class *class_,
+                                            size_t method, const void *args);
+
+// The string-named lower layer, for tools and other languages: class and method by name,
+// arguments in MessagePack. A wrong name or wrong arguments come out of troupe_get.
+TROUPE_API troupe_actor troupe_spawn_named(const char *class_name, troupe_bytes init_args,
+                                           const troupe_spawn_options *how);
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_call_named(troupe_actor actor, const char *method,
+                                                        troupe_bytes args);
+TROUPE_API troupe_status troupe_tell_named(troupe_actor actor, const char *method,
+                                           troupe_bytes args);
+
+enum {
+    TROUPE_CALL_NO_WAIT = 1u << 0, // A full queue gives TROUPE_BUSY at once instead of waiting.
+};
+
+typedef struct troupe_call_options {
+    size_t size;
+    uint32_t deadline_ms; // The call ends as TROUPE_TIMED_OUT if it is not answered in this time; 0: none.
+    uint32_t flags;       // TROUPE_CALL_*
+    int unused_;
+} troupe_call_options;
+
+TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *how);
+
+// A copy of a typed address whose calls have options: troupe_call(troupe_with(a, .deadline_ms = 50), m).
+#define troupe_with(...) TROUPE_WITH_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_WITH_(actor, ...)                                                                   \
+    ((__typeof__(actor)){troupe_with_options(                                                      \
+        (actor).address,                                                                           \
+        &(troupe_call_options){.size = sizeof(troupe_call_options), __VA_ARGS__})})
+
+#define TROUPE_METHOD_STUB_(C, m, A, R, ...)                                                       \
+    typedef A troupe_args_##m;                                                                     \
+    typedef C troupe_class_of_##m;                                                                 \
+    static troupe_status troupe_run_##m(void *self, const void *args, void *result)                \
+    {                                                                                              \
+        return m((C *)self, (const A *)args, (R *)result);                                         \
+    }                                                                                              \
+    TROUPE_UNUSED static inline troupe_actor troupe_target_##m(C##_actor actor)                    \
+    {                                                                                              \
+        return actor.address;                                                                      \
+    }                                                                                              \
+    TROUPE_UNUSED static inline const troupe_class *troupe_home_##m(void)                          \
+    {                                                                                              \
+        return &troupe_class_##C;                                                                  \
+    }
+#define TROUPE_METHOD_INDEX_(C, m, A, R, ...) troupe_index_##m,
+#define TROUPE_METHOD_ROW_(C, m, A, R, ...)                                                        \
+    {.name = #m, .run = troupe_run_##m, .args = &troupe_type_##A, .result = &troupe_type_##R,      \
+     __VA_ARGS__},
+
+#define TROUPE_CLASS_(C, INIT_T, INIT_F, DEINIT_F, ...)                                            \
+    typedef struct C##_actor {                                                                     \
+        troupe_actor address;                                                                      \
+    } C##_actor;                                                                                   \
+    TROUPE_ARRAY_DECLARE_(C##_actor);                                                              \
+    TROUPE_UNUSED static uint64_t troupe_hash_##C##_actor[2];                                      \
+    TROUPE_UNUSED static const troupe_type troupe_type_##C##_actor = {                             \
+        TROUPE_ABI, TROUPE_KIND_ACTOR, #C "_actor", sizeof(C##_actor), NULL, 0, NULL,              \
+        &troupe_hash_##C##_actor[0]};                                                              \
+    TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_##C##_actor = {                \
+        TROUPE_ABI, TROUPE_KIND_ARRAY, "troupe_array_" #C "_actor",                                \
+        sizeof(troupe_array_##C##_actor), NULL, 0, &troupe_type_##C##_actor,                       \
+        &troupe_hash_##C##_actor[1]};                                                              \
+    typedef INIT_T troupe_init_args_##C;                                                           \
+    static const troupe_class troupe_class_##C;                                                    \
+    TROUPE_EACH(TROUPE_METHOD_STUB_, C, __VA_ARGS__)                                               \
+    enum { TROUPE_EACH(TROUPE_METHOD_INDEX_, C, __VA_ARGS__) troupe_method_count_##C };            \
+    static const troupe_method troupe_methods_##C[] = {                                            \
+        TROUPE_EACH(TROUPE_METHOD_ROW_, C, __VA_ARGS__)};                                          \
+    static const troupe_class troupe_class_##C = {                                                 \
+        TROUPE_ABI, #C, sizeof(C), troupe_methods_##C, troupe_method_count_##C,                    \
+        &troupe_type_##INIT_T, INIT_F, DEINIT_F};                                                  \
+    __attribute__((constructor)) static void troupe_register_##C(void)                             \
+    {                                                                                              \
+        (void)troupe_class_register(&troupe_class_##C);                                            \
+    }                                                                                              \
+    _Static_assert(sizeof(C) > 0, #C)
+
+// TROUPE_ACTOR(C, (method, args, result), ...): makes class C from the state type C and up to 64
+// methods `troupe_status method(C *self, const args *, result *)`, and the handle type C_actor.
+// A header shared by several files may hold it if the methods are not static.
+#define TROUPE_ACTOR(C, ...) TROUPE_CLASS_(C, troupe_none, NULL, NULL, __VA_ARGS__)
+
+// TROUPE_ACTOR_WITH(C, (init, args), deinit, (method, args, result), ...): the same with
+// `troupe_status init(C *self, const args *)`, run first in the actor's own process (a status other
+// than TROUPE_OK fails the spawn), and `void deinit(C *self)`, run when the actor ends in order.
+#define TROUPE_ACTOR_WITH(C, init, deinit, ...)                                                    \
+    TROUPE_ACTOR_WITH_(C, deinit, TROUPE_UNPACK init, __VA_ARGS__)
+#define TROUPE_ACTOR_WITH_(...) TROUPE_ACTOR_WITH__(__VA_ARGS__)
+#define TROUPE_ACTOR_WITH__(C, deinit, init, A, ...)                                               \
+    static troupe_status troupe_init_##C(void *self, const void *args)                             \
+    {                                                                                              \
+        return init((C *)self, (const A *)args);                                                   \
+    }                                                                                              \
+    static void troupe_deinit_##C(void *self)                                                      \
+    {                                                                                              \
+        deinit((C *)self);                                                                         \
+    }                                                                                              \
+    TROUPE_CLASS_(C, A, troupe_init_##C, troupe_deinit_##C, __VA_ARGS__)
+
+// counter_actor a = troupe_spawn(counter, .name = "tally", .place = TROUPE_PLACE_ISOLATED);
+#define troupe_spawn(...) TROUPE_SPAWN_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SPAWN_(C, ...)                                                                      \
+    ((C##_actor){troupe_spawn_class(                                                               \
+        &troupe_class_##C, NULL,                                                                   \
+        &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), __VA_ARGS__})})
+
+// The same with init arguments: troupe_spawn_with(counter, &start, .name = "tally").
+#define troupe_spawn_with(...) TROUPE_SPAWN_WITH_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SPAWN_WITH_(C, args, ...)                                                           \
+    ((C##_actor){troupe_spawn_class(                                                               \
+        &troupe_class_##C, TROUPE_POINTER(const troupe_init_args_##C, args),                       \
+        &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), __VA_ARGS__})})
+
+// troupe_must(troupe_lookup(counter, "tally", &tally));
+#define troupe_lookup(C, name, actor)                                                              \
+    troupe_lookup_class(&troupe_class_##C, (name), &TROUPE_POINTER(C##_actor, actor)->address)
+
+// troupe_call(actor, method, argument...): the arguments initialise one value of the method's type.
+#define troupe_call(actor, ...) TROUPE_CALL_(actor, __VA_ARGS__, )
+#define TROUPE_CALL_(actor, m, ...)                                                                \
+    troupe_call_method(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,              \
+                       __extension__ &(troupe_args_##m){__VA_ARGS__})
+#define troupe_tell(actor, ...) TROUPE_TELL_(actor, __VA_ARGS__, )
+#define TROUPE_TELL_(actor, m, ...)                                                                \
+    troupe_tell_method(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,              \
+                       __extension__ &(troupe_args_##m){__VA_ARGS__})
+
+// With the whole argument by pointer, where it is at hand already.
+#define troupe_call_from(actor, m, args)                                                           \
+    troupe_call_method(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,              \
+                       TROUPE_POINTER(const troupe_args_##m, args))
+#define troupe_tell_from(actor, m, args)                                                           \
+    troupe_tell_method(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,              \
+                       TROUPE_POINTER(const troupe_args_##m, args))
+
+#define troupe_kill(actor) troupe_kill_actor((actor).address)
+#define troupe_end(actor) troupe_end_actor((actor).address)
+
+TROUPE_END_C
+
+#endif

@@ -1,0 +1,108 @@
+// object.h: values in the node's shared memory, and waiting for references of every kind.
+//
+// An object is written once, sealed, and from then on never changes: any process of the node reads it
+// in place. It lives while anyone holds a reference to it, also when its creator has died.
+// Every function here may be called from any thread.
+#ifndef TROUPE_OBJECT_H
+#define TROUPE_OBJECT_H
+
+#include <troupe/wire.h>
+
+TROUPE_BEGIN_C
+
+// Copies `value` into the store and returns a reference that the caller holds. A failure (store
+// full: TROUPE_NO_MEMORY, larger than the store: TROUPE_TOO_LARGE) comes out of troupe_get.
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_put_as(const troupe_type *type, const void *value);
+#define troupe_put(T, value) troupe_put_as(&troupe_type_##T, TROUPE_POINTER(const T, value))
+
+// As troupe_put, for bytes: the reference is one to troupe_bytes. `size` may be 0.
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_put_bytes(const void *data, size_t size);
+
+// An object under construction: `size` writable bytes at `data` (64-byte aligned, content
+// undefined), visible to nobody else until it is sealed.
+typedef struct troupe_buffer {
+    void *data;
+    size_t size;
+    uint64_t id_;
+} troupe_buffer;
+
+// Creates an object of `size` bytes to be filled in place. TROUPE_NO_MEMORY: the store is full;
+// TROUPE_TOO_LARGE: it could never hold that much. The caller must seal or discard it.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_create(size_t size, troupe_buffer *buffer);
+
+// Seals the object: from now on it is read only. `buffer` is cleared; *ref (to troupe_bytes) is
+// held by the caller. TROUPE_INVALID if it was sealed or discarded before.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref);
+
+// Gives up an object that was not sealed, and clears `buffer`. Harmless on a cleared one.
+TROUPE_API void troupe_discard(troupe_buffer *buffer);
+
+// An object's bytes, lent read-only: a write through `data` ends in a segmentation fault.
+typedef struct troupe_view {
+    const void *data; // 64-byte aligned, zero-copy
+    size_t size;
+    uint64_t id_;
+} troupe_view;
+
+// Lends the bytes of an object made by troupe_put_bytes or troupe_create without copying them. The
+// reference is not consumed, and the view stays valid until troupe_view_end even if the reference is
+// dropped or the creator dies. Waits up to `timeout_ms` (negative: for ever) for a call's result.
+// TROUPE_PENDING: not ready in that time; TROUPE_WRONG_TYPE: not bytes; TROUPE_INVALID: stale
+// or foreign reference; else the failure of the call that should have made the value.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view,
+                                                           int timeout_ms);
+
+// Ends a view and clears it. Harmless on a cleared one.
+TROUPE_API void troupe_view_end(troupe_view *view);
+
+typedef struct troupe_get_options {
+    size_t size;
+    int timeout_ms; // Gives up the wait (not the call) after this long; 0: waits for ever; negative: does not wait.
+    int unused_;
+} troupe_get_options;
+
+// Waits for the value, copies it to *value and consumes the reference: on every status but
+// TROUPE_PENDING (the wait was given up) the reference is gone. A call's failure is returned as
+// its status, with the sentence in troupe_last_error(). TROUPE_WRONG_TYPE names both types.
+// TROUPE_DEADLOCK: asked from inside a method for a call that waits behind that very method.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref,
+                                                         void *value,
+                                                         const troupe_get_options *how);
+#define troupe_get(...) TROUPE_GET_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_GET_(T, ref, value, ...)                                                            \
+    troupe_get_with(&troupe_type_##T, (ref), TROUPE_POINTER(T, value),                             \
+                    &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
+
+// As troupe_get for a value of any type, left in MessagePack: for tools and other languages. The
+// bytes belong to the thread's arena.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value,
+                                                           const troupe_get_options *how);
+
+// Waits until at least `needed` of `count` references are ready (their troupe_get will not wait) or
+// `timeout_ms` have passed (negative: waits for ever). ready[i] says which; *ready_count (may be
+// NULL) how many, which can be more than `needed`. Consumes nothing. TROUPE_PENDING: fewer than
+// `needed` were ready in time (ready[] is set all the same); TROUPE_INVALID: needed > count.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_wait(const troupe_ref *refs, size_t count,
+                                                     size_t needed, int timeout_ms, bool *ready,
+                                                     size_t *ready_count);
+
+// Gives a reference up without reading it; a call behind it runs all the same. Harmless on an empty
+// reference and on one that was consumed.
+TROUPE_API void troupe_drop(troupe_ref ref);
+
+// References in a method's arguments are borrowed until it returns. Makes one that the caller
+// owns; it must be consumed or dropped in its turn. An empty reference if `ref` is stale.
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_keep(troupe_ref ref);
+
+// What the node's store holds now.
+typedef struct troupe_store_usage {
+    uint64_t objects;      // sealed, or being filled
+    uint64_t bytes_used;   // by those objects, as allocated
+    uint64_t bytes_backed; // of memory that the segment has taken from the system
+    uint64_t bytes_max;    // its limit
+} troupe_store_usage;
+TROUPE_API troupe_status troupe_store_usage_get(troupe_store_usage *usage);
+
+TROUPE_END_C
+
+#endif

@@ -1,0 +1,58 @@
+// runtime.h: starting and stopping the runtime of this machine.
+#ifndef TROUPE_RUNTIME_H
+#define TROUPE_RUNTIME_H
+
+#include <troupe/status.h>
+#include <troupe/version.h>
+#include <troupe/wire.h>
+
+TROUPE_BEGIN_C
+
+// How worker processes come to be.
+typedef enum troupe_launch {
+    TROUPE_LAUNCH_AUTO, // Forked, unless the program had started threads before troupe_start.
+    TROUPE_LAUNCH_FORK, // Forked by the keeper: they have the state that the program had at troupe_start.
+    TROUPE_LAUNCH_EXEC, // Executed afresh: main runs again up to troupe_start.
+} troupe_launch;
+
+enum {
+    TROUPE_WORKERS_NONE = -1, // No pool of workers: actors live in the process that spawns them.
+};
+
+typedef struct troupe_options {
+    size_t size;       // Set by troupe_start.
+    int workers;       // Worker processes in the pool, started when first needed; default: one a CPU.
+    double cpus;       // CPUs that jobs may reserve; default: those this process may run on.
+    int threads;       // Scheduler threads a process; default: the CPUs this process may run on.
+    size_t store_bytes_max; // Limit of the object store; default: 30 % of the memory this process may use.
+    size_t message_bytes_max; // Largest packed argument or result; default 1 GiB.
+    const char *directory; // Where sockets live; default $XDG_RUNTIME_DIR or /tmp. Copied.
+    troupe_launch launch;
+    void (*worker_init)(void); // Run first in each worker process.
+    int stop_timeout_ms; // How long troupe_stop lets methods finish; default 1000.
+    int unused_;
+} troupe_options;
+
+// Starts the runtime. Comes first in main, before threads are made: in a worker process it does not
+// return. May be called again while running: starts are counted, the options of the first hold.
+// Errors: TROUPE_INVALID (an option out of range, which the sentence names), TROUPE_NO_MEMORY,
+// TROUPE_IO (a socket, directory or process could not be made), TROUPE_UNSUPPORTED (called from
+// a child made by fork() of a running program).
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_start_with(int argc, char **argv,
+                                                           const troupe_options *how);
+#define troupe_start(...) TROUPE_START_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_START_(argc, argv, ...)                                                             \
+    troupe_start_with((argc), (argv),                                                              \
+                      &(troupe_options){.size = sizeof(troupe_options), __VA_ARGS__})
+
+// Ends what this start began; the last stop ends all actors, worker processes and shared memory and
+// returns when they are gone. Returns 0, so that main can end with `return troupe_stop();`. The
+// runtime can be started again afterwards. Without a start it does nothing.
+TROUPE_API int troupe_stop(void);
+
+// The version of the library that runs, as TROUPE_VERSION_NUMBER (major * 10000 + minor * 100 + patch).
+TROUPE_API int troupe_version(void);
+
+TROUPE_END_C
+
+#endif

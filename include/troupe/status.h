@@ -1,0 +1,108 @@
+// status.h: how every function of the library says what happened.
+//
+// A function that can fail now returns a troupe_status and sets its outputs only on success. An
+// operation that runs elsewhere returns a handle or a reference; its failure comes out of
+// troupe_get. Either way the thread's last error holds the sentence.
+#ifndef TROUPE_STATUS_H
+#define TROUPE_STATUS_H
+
+#include <stdint.h>
+
+#include <troupe/export.h>
+
+TROUPE_BEGIN_C
+
+// clang-format off
+#define TROUPE_STATUS_MAP(X)                                                                       \
+    X(OK, "success")                                                                               \
+    X(STOPPED, "stopped by request")                                                               \
+    X(PENDING, "not ready yet; the reference stays valid")                                         \
+    X(INVALID, "invalid argument")                                                                 \
+    X(NO_MEMORY, "out of memory")                                                                  \
+    X(TIMED_OUT, "the call's deadline passed")                                                     \
+    X(CANCELLED, "cancelled")                                                                      \
+    X(NOT_EXECUTED, "the call was not executed; it is safe to send it again")                      \
+    X(MAYBE_EXECUTED, "the call was sent and its target is lost; it may have been executed")       \
+    X(FAILED, "the method failed")                                                                 \
+    X(BUSY, "a queue is full")                                                                     \
+    X(DEADLOCK, "only the caller itself could end this wait")                                      \
+    X(NOT_FOUND, "no such name")                                                                   \
+    X(EXISTS, "the name is taken")                                                                 \
+    X(WRONG_TYPE, "the value has another type")                                                    \
+    X(MALFORMED, "the data is not in the expected format")                                         \
+    X(TOO_LARGE, "larger than a limit allows")                                                     \
+    X(VERSION, "made for another version")                                                         \
+    X(CORRUPT, "stored data is damaged")                                                           \
+    X(NO_SPACE, "no space left on the storage")                                                    \
+    X(IO, "reading or writing failed")                                                             \
+    X(UNSUPPORTED, "not supported here")                                                           \
+    X(NOT_STARTED, "the runtime is not running in this process")                                   \
+    X(PEER_LOST, "another member of the group is lost")                                            \
+    X(RUNTIME_LOST, "a process that the runtime needs has died")
+// clang-format on
+
+typedef enum troupe_status {
+#define X(name, text) TROUPE_##name,
+    TROUPE_STATUS_MAP(X)
+#undef X
+        TROUPE_STATUS_COUNT
+} troupe_status;
+
+// How a call ended: exactly one of these (see "Guaranteed" in docs/design.md). When the outcome is
+// TROUPE_OUTCOME_TIMED_OUT, troupe_error.executed says which of the two kinds it is.
+typedef enum troupe_outcome {
+    TROUPE_OUTCOME_NONE, // The error is not the end of a call.
+    TROUPE_OUTCOME_VALUE,
+    TROUPE_OUTCOME_FAILED,
+    TROUPE_OUTCOME_NOT_EXECUTED,
+    TROUPE_OUTCOME_MAYBE_EXECUTED,
+    TROUPE_OUTCOME_TIMED_OUT,
+    TROUPE_OUTCOME_CANCELLED,
+} troupe_outcome;
+
+typedef enum troupe_executed { TROUPE_EXECUTED_NO, TROUPE_EXECUTED_MAYBE, TROUPE_EXECUTED_YES } troupe_executed;
+
+// What a thread knows of its most recent failure.
+typedef struct troupe_error {
+    troupe_status status;
+    troupe_outcome outcome;
+    troupe_executed executed;
+    char text[512];  // One sentence: what was wrong, what was expected, where.
+    char actor[64];  // "class#id" or "class 'name'" of the actor it happened in; empty if none.
+    int process;     // Operating-system id of that actor's process; 0 if none.
+    char node[64];   // Host name of that actor's node; empty if none.
+} troupe_error;
+
+// The general meaning of a status: a static string, never NULL, also for a number out of range.
+TROUPE_API const char *troupe_strerror(troupe_status status);
+
+// The name of a status as it is written in C ("TROUPE_INVALID"): a static string, never NULL.
+TROUPE_API const char *troupe_status_name(troupe_status status);
+
+// The last failure on this thread; never NULL. The memory belongs to the thread and is
+// overwritten by its next failure; success leaves it alone.
+TROUPE_API const troupe_error *troupe_last_error(void);
+
+// Sets the thread's last error to `status` and a printf-formatted sentence, and returns `status`.
+// A method ends with `return troupe_fail(TROUPE_INVALID, "rate is %g, must be positive", rate);`
+// and its caller reads that sentence. The text is cut at 511 bytes.
+TROUPE_API troupe_status troupe_fail(troupe_status status, const char *format, ...)
+    TROUPE_PRINTF(2, 3);
+
+// Prints the failure with its place to stderr and ends the process with EXIT_FAILURE (in a worker
+// process: that worker) unless `status` is TROUPE_OK. For examples, tests and small programs.
+TROUPE_API void troupe_must_at(troupe_status status, const char *expression, const char *file,
+                               int line);
+#define troupe_must(expression) troupe_must_at((expression), #expression, __FILE__, __LINE__)
+
+// Returns from the enclosing function with the status of `expression` unless it is TROUPE_OK.
+#define TROUPE_TRY(expression)                                                                     \
+    do {                                                                                           \
+        troupe_status troupe_try_ = (expression);                                                  \
+        if (troupe_try_ != TROUPE_OK)                                                              \
+            return troupe_try_;                                                                    \
+    } while (0)
+
+TROUPE_END_C
+
+#endif

@@ -1,0 +1,277 @@
+// train.h: data-parallel training. A training loop is a plain function that n worker actors run, each in
+// a process of its own, under a coordinator that takes their reports, commits checkpoints and
+// restarts the group from the last one when a worker is lost.
+//
+//     static troupe_status fit(troupe_worker *me, const settings *config)
+//     {
+//         model m = {0};
+//         TROUPE_TRY(troupe_restore(model, me, &m));          // untouched on a first run
+//         while (m.epoch < config->epochs) {
+//             ...                                             // this rank's share of the work
+//             TROUPE_TRY(troupe_allreduce(me, gradient, n, TROUPE_SUM));
+//             ...
+//             TROUPE_TRY(troupe_save(model, me, &m));         // published with the next report
+//             TROUPE_TRY(troupe_report(me, {"loss", loss}));  // TROUPE_STOPPED: return it
+//         }
+//         return TROUPE_OK;
+//     }
+//     TROUPE_TRAINER(fit, settings);
+#ifndef TROUPE_TRAIN_H
+#define TROUPE_TRAIN_H
+
+#include <troupe/actor.h>
+
+TROUPE_BEGIN_C
+
+// What a loop sees of its place in the group. Owned by the library, valid while the loop runs, used by
+// the loop's thread only.
+typedef struct troupe_worker {
+    int rank;    // 0 to world - 1
+    int world;   // workers in the group
+    int attempt; // 0 at first, then the number of restarts so far
+} troupe_worker;
+
+// A trainer: static, made by TROUPE_TRAINER, found in worker processes by name and schema.
+typedef struct troupe_trainer {
+    uint32_t abi; // TROUPE_ABI
+    const char *name;
+    const troupe_type *config;
+    troupe_status (*run)(troupe_worker *me, const void *config);
+} troupe_trainer;
+
+// Makes a trainer known under its name; TROUPE_TRAINER does it before main. Errors as those of
+// troupe_class_register.
+TROUPE_API troupe_status troupe_trainer_register(const troupe_trainer *trainer);
+
+#define TROUPE_TRAINER(loop, T)                                                                    \
+    static troupe_status troupe_loop_##loop(troupe_worker *me, const void *config)                 \
+    {                                                                                              \
+        return loop(me, (const T *)config);                                                        \
+    }                                                                                              \
+    typedef T troupe_config_##loop;                                                                \
+    static const troupe_trainer troupe_trainer_##loop = {TROUPE_ABI, #loop, &troupe_type_##T,      \
+                                                         troupe_loop_##loop};                      \
+    __attribute__((constructor)) static void troupe_register_trainer_##loop(void)                  \
+    {                                                                                              \
+        (void)troupe_trainer_register(&troupe_trainer_##loop);                                     \
+    }                                                                                              \
+    _Static_assert(sizeof(T) > 0, #T)
+
+// ---- Inside a loop -------------------------------------------------------------------------------
+
+typedef struct troupe_metric {
+    const char *name; // 1 to 63 bytes
+    double value;
+} troupe_metric;
+
+// Publishes this rank's metrics (rank 0's are the run's) together with what troupe_save staged since
+// the last report. Reports are numbered from 1 alike on all ranks, so all must report equally
+// often; a checkpoint is committed once every rank has reported its number. Returns TROUPE_STOPPED
+// on all ranks at the same report when the run is to end (that report still counts): the
+// loop then returns it. At most 32 metrics. TROUPE_PEER_LOST: the group is being torn down.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_report_metrics(troupe_worker *me,
+                                                               const troupe_metric *metrics,
+                                                               size_t count);
+#define troupe_report(me, ...)                                                                     \
+    troupe_report_metrics((me), (const troupe_metric[]){__VA_ARGS__},                              \
+                          sizeof(const troupe_metric[]){__VA_ARGS__} / sizeof(troupe_metric))
+
+// Stages this rank's state for the next report: written to its own file and synced to disk here. A
+// second save before the report replaces the first. TROUPE_NO_SPACE or TROUPE_IO name the file;
+// the last committed checkpoint is untouched and training may go on.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type, troupe_worker *me,
+                                                        const void *value);
+#define troupe_save(T, me, value)                                                                  \
+    troupe_save_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
+
+// Reads this rank's state from the checkpoint that the run continues from (where the world was smaller,
+// rank 0's); leaves *value untouched if there is none. Texts and arrays live as long as the loop
+// runs. TROUPE_CORRUPT or TROUPE_WRONG_TYPE name the file and what is wrong.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_restore_as(const troupe_type *type,
+                                                           troupe_worker *me, void *value);
+#define troupe_restore(T, me, value)                                                               \
+    troupe_restore_as(&troupe_type_##T, (me), TROUPE_POINTER(T, value))
+
+typedef enum troupe_reduction {
+    TROUPE_SUM,
+    TROUPE_MEAN,
+    TROUPE_MIN,
+    TROUPE_MAX,
+} troupe_reduction;
+
+typedef enum troupe_element {
+    TROUPE_ELEMENT_FLOAT,
+    TROUPE_ELEMENT_DOUBLE,
+    TROUPE_ELEMENT_INT64,
+} troupe_element;
+
+// Replaces each of `count` values by its reduction over all ranks, the same bits on every rank:
+// values are combined in the order of ranks. All ranks must call with the same arguments. A rank
+// that died or does not come within the run's collective time-out ends it for everyone:
+// TROUPE_PEER_LOST, with the rank's number. MEAN of integers truncates.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_allreduce_as(troupe_worker *me, void *values,
+                                                             size_t count, troupe_element element,
+                                                             troupe_reduction how);
+// `values` is float *, double * or int64_t *.
+#define troupe_allreduce(me, values, count, how)                                                   \
+    troupe_allreduce_as((me), (values), (count),                                                   \
+                        _Generic((values),                                                         \
+                        float *: TROUPE_ELEMENT_FLOAT,                                             \
+                        double *: TROUPE_ELEMENT_DOUBLE,                                           \
+                        int64_t *: TROUPE_ELEMENT_INT64),                                          \
+                        (how))
+
+// Copies `size` bytes of rank `root` to all ranks. Errors as those of troupe_allreduce.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_broadcast(troupe_worker *me, void *data, size_t size,
+                                                          int root);
+
+// Returns when every rank has called it. Errors as those of troupe_allreduce.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_barrier(troupe_worker *me);
+
+// ---- Running one -----------------------------------------------------------------------------------
+
+typedef enum troupe_goal { TROUPE_MINIMIZE, TROUPE_MAXIMIZE } troupe_goal;
+
+enum {
+    TROUPE_KEEP_NONE = -1, // No checkpoint is written to disk.
+};
+
+typedef struct troupe_train_options {
+    size_t size;
+    int workers;            // Ranks; default 1.
+    double cpus_per_worker; // Reserved while the job runs; default 1.
+    const char *storage;    // Folder of runs; default ~/troupe_results.
+    const char *name;       // The run's folder in it, 1 to 128 of [A-Za-z0-9._-]; default: the trainer's name. A taken name gets a number appended.
+    int keep;               // Best checkpoints to keep; default: all. The latest is always kept too.
+    const char *keep_metric; // What makes a checkpoint good; default: its age, the newest is best.
+    troupe_goal keep_goal;
+    int restarts; // How often a group that lost a worker is started again; default 0; negative: always.
+    const char *from; // Folder of a checkpoint that a new run starts from; default none.
+    int collective_timeout_ms; // Longest wait for another rank in a collective; default 60000.
+    int unused_;
+} troupe_train_options;
+
+typedef struct troupe_job troupe_job;
+typedef struct troupe_result troupe_result;
+
+// One report of a run, as rank 0 made it. Borrowed during the callback.
+typedef struct troupe_report_event {
+    int number; // From 1.
+    const troupe_metric *metrics;
+    size_t count;
+    double elapsed_s;       // Since the job's first group started.
+    const char *checkpoint; // Folder of the checkpoint committed with this report; NULL: none.
+} troupe_report_event;
+
+typedef enum troupe_job_state {
+    TROUPE_JOB_QUEUED,   // Waits for its resources.
+    TROUPE_JOB_RUNNING,
+    TROUPE_JOB_RESTARTING,
+    TROUPE_JOB_DONE,     // Its result can be had without waiting.
+} troupe_job_state;
+
+// Called by library threads, one call at a time for a job, reports in the order of their numbers; must
+// not wait for the job. `report` is called once a report that every rank has made; `state` at every
+// change of state.
+typedef struct troupe_follower {
+    void (*report)(void *user, troupe_job *job, const troupe_report_event *event);
+    void (*state)(void *user, troupe_job *job, troupe_job_state state);
+    void *user;
+} troupe_follower;
+
+// Queues a run of `trainer` with a copy of *config and returns at once; it starts when its workers'
+// CPUs are free, in the order of submission. The caller owns *job. `follower` may be NULL; it is
+// copied, and follows from the first report on. Errors: TROUPE_INVALID (an option out of range),
+// TROUPE_TOO_LARGE (more CPUs than there are, ever), TROUPE_IO (the run's folder cannot be made),
+// TROUPE_UNSUPPORTED (not in the driver process), TROUPE_NOT_STARTED.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_submit_with(const troupe_trainer *trainer,
+                                                            const void *config,
+                                                            const troupe_follower *follower,
+                                                            troupe_job **job,
+                                                            const troupe_train_options *how);
+#define troupe_submit(...) TROUPE_SUBMIT_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SUBMIT_(loop, config, follower, job, ...)                                           \
+    troupe_submit_with(&troupe_trainer_##loop,                                                     \
+                       TROUPE_POINTER(const troupe_config_##loop, config), (follower), (job),      \
+                       &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
+
+// Waits for the job's end up to `timeout_ms` (negative: for ever) and gives the result, which the
+// caller owns (troupe_result_free). TROUPE_PENDING: not ended yet. A run that failed still gives
+// TROUPE_OK here; its failure is in the result.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_job_wait(troupe_job *job, int timeout_ms,
+                                                         troupe_result **result);
+
+// Asks the run to stop at the next report that no rank has passed; a queued job ends without having
+// run. Does not wait. Harmless on an ended job.
+TROUPE_API void troupe_job_stop(troupe_job *job);
+
+// A snapshot of where a job is.
+typedef struct troupe_job_status {
+    troupe_job_state state;
+    int reports;     // Reports made by all ranks so far.
+    int restarts;    // Times that the group was started again.
+    int pids[16];    // Of the first workers that run now, by rank; 0: none.
+    double elapsed_s; // Since its first group started.
+} troupe_job_status;
+TROUPE_API void troupe_job_status_get(troupe_job *job, troupe_job_status *status);
+
+// Path of the run's folder: valid until the job is closed.
+TROUPE_API const char *troupe_job_path(const troupe_job *job);
+
+// Gives the job up and clears *job; one that still runs is stopped and waited for. After it returns the
+// follower is not called any more.
+TROUPE_API void troupe_job_close(troupe_job **job);
+
+// Submits and waits. TROUPE_OK: the loop ended well (or was stopped) and *result says how; else the
+// status and sentence of the failure that ended the run, with *result set as well where the run had
+// begun (else NULL). The caller frees *result.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_train_with(const troupe_trainer *trainer,
+                                                           const void *config,
+                                                           troupe_result **result,
+                                                           const troupe_train_options *how);
+#define troupe_train(...) TROUPE_TRAIN_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_TRAIN_(loop, config, result, ...)                                                   \
+    troupe_train_with(&troupe_trainer_##loop,                                                      \
+                      TROUPE_POINTER(const troupe_config_##loop, config), (result),                \
+                      &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
+
+// ---- Results -----------------------------------------------------------------------------------------
+
+// Frees a result and clears *result. Harmless on NULL.
+TROUPE_API void troupe_result_free(troupe_result **result);
+
+// TROUPE_OK: the loop ended by itself or was stopped; else why the run failed.
+TROUPE_API troupe_status troupe_result_status(const troupe_result *result);
+// The sentence of that failure; empty if there was none. Lives as long as the result, as do all texts below.
+TROUPE_API const char *troupe_result_error(const troupe_result *result);
+// Whether the run was ended by troupe_job_stop.
+TROUPE_API bool troupe_result_stopped(const troupe_result *result);
+// The last report's value of a metric of rank 0; NaN if it was never reported.
+TROUPE_API double troupe_result_metric(const troupe_result *result, const char *name);
+// The last report's metrics of rank 0; *count says how many.
+TROUPE_API const troupe_metric *troupe_result_metrics(const troupe_result *result, size_t *count);
+// Reports made by all ranks.
+TROUPE_API int troupe_result_reports(const troupe_result *result);
+// How often the group was started again.
+TROUPE_API int troupe_result_restarts(const troupe_result *result);
+// Folder of the newest checkpoint; NULL if there is none.
+TROUPE_API const char *troupe_result_checkpoint(const troupe_result *result);
+// Folder of the best checkpoint by the option keep_metric (without it: the newest); NULL if none.
+TROUPE_API const char *troupe_result_best_checkpoint(const troupe_result *result);
+// Folder of the run.
+TROUPE_API const char *troupe_result_path(const troupe_result *result);
+// Seconds from the start of the first group to the end.
+TROUPE_API double troupe_result_elapsed_s(const troupe_result *result);
+
+// Reads the state that `rank` saved in the checkpoint at `folder`, outside a loop. Texts and arrays
+// belong to the thread's arena. TROUPE_NOT_FOUND, TROUPE_CORRUPT, TROUPE_WRONG_TYPE name the
+// file and what is wrong with it.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_checkpoint_load_as(const troupe_type *type,
+                                                                   const char *folder, int rank,
+                                                                   void *value);
+#define troupe_checkpoint_load(T, folder, rank, value)                                             \
+    troupe_checkpoint_load_as(&troupe_type_##T, (folder), (rank), TROUPE_POINTER(T, value))
+
+TROUPE_END_C
+
+#endif

@@ -1,0 +1,165 @@
+// tune.h: hyperparameter search. A sweep draws configurations of a trainer from a space, submits each as
+// a job, feeds their reports to a scheduler that stops the weak ones, and remembers the best.
+//
+//     const troupe_param space[] = {
+//         TROUPE_LOG_UNIFORM(settings, rate, 1e-4, 1.0),
+//         TROUPE_CHOICE(settings, hidden, 32, 64, 128),
+//         TROUPE_FIXED(settings, epochs, 81),
+//     };
+//     troupe_sweep *sweep;
+//     troupe_must(troupe_tune(fit, space, &sweep,
+//         .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 27,
+//         .scheduler = troupe_asha(.grace = 1, .reduction = 3, .limit = 81),
+//         .train = { .workers = 2, .storage = "runs/sweep" }));
+//     printf("best rate %g\n", troupe_best(fit, sweep)->rate);
+//     troupe_sweep_free(&sweep);
+#ifndef TROUPE_TUNE_H
+#define TROUPE_TUNE_H
+
+#include <stdio.h>
+
+#include <troupe/train.h>
+
+TROUPE_BEGIN_C
+
+typedef enum troupe_draw {
+    TROUPE_DRAW_FIXED,
+    TROUPE_DRAW_UNIFORM,     // low <= x < high
+    TROUPE_DRAW_LOG_UNIFORM, // the same with log x uniform; low > 0
+    TROUPE_DRAW_INTEGER,     // low <= x <= high, whole
+    TROUPE_DRAW_CHOICE,
+} troupe_draw;
+
+enum { TROUPE_CHOICES_MAX = 32 };
+
+// How one field of the trainer's config is filled. The field must be a number or bool (fixed: also a
+// text). Fields that no row names are zero.
+typedef struct troupe_param {
+    const char *name;
+    size_t offset, size;
+    troupe_draw draw;
+    double low, high;
+    double choices[TROUPE_CHOICES_MAX];
+    size_t choice_count;
+    const char *text; // Of a fixed text.
+} troupe_param;
+
+#define TROUPE_PARAM_(T, field)                                                                    \
+    .name = #field, .offset = offsetof(T, field), .size = sizeof(((T *)0)->field)
+#define TROUPE_UNIFORM(T, field, lowest, highest)                                                  \
+    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_UNIFORM, .low = (lowest), .high = (highest)}
+#define TROUPE_LOG_UNIFORM(T, field, lowest, highest)                                              \
+    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_LOG_UNIFORM, .low = (lowest), .high = (highest)}
+#define TROUPE_INTEGER(T, field, lowest, highest)                                                  \
+    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_INTEGER, .low = (lowest), .high = (highest)}
+#define TROUPE_CHOICE(T, field, ...)                                                               \
+    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_CHOICE, .choices = {__VA_ARGS__},                \
+     .choice_count = TROUPE_COUNT(__VA_ARGS__)}
+#define TROUPE_FIXED(T, field, value)                                                              \
+    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_FIXED, .low = (value)}
+#define TROUPE_FIXED_TEXT(T, field, value)                                                         \
+    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_FIXED, .text = (value)}
+
+typedef enum troupe_search {
+    TROUPE_SEARCH_RANDOM, // Independent draws.
+    TROUPE_SEARCH_GRID,   // Every combination of choices and integers, `grid_points` of a range; the last row varies fastest.
+} troupe_search;
+
+// Decides which trials go on. Opaque; made by troupe_asha, consumed by troupe_tune.
+typedef struct troupe_scheduler troupe_scheduler;
+
+typedef struct troupe_asha_options {
+    size_t size;
+    int grace;     // Reports before a trial may be stopped; default 1.
+    int reduction; // One in `reduction` goes on at a rung; default 4.
+    int limit;     // Reports after which a trial is ended; default 100.
+    int unused_;
+} troupe_asha_options;
+
+// Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning",
+// MLSys 2020), in the stopping form: rungs at grace * reduction^k reports; a trial that reaches a rung
+// goes on if its metric there is among the best 1/reduction of those recorded at that rung so
+// far, its own included. Returns NULL with the last error set if an option is out of range.
+TROUPE_API troupe_scheduler *troupe_asha_with(const troupe_asha_options *how);
+#define troupe_asha(...) TROUPE_ASHA_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_ASHA_(...)                                                                          \
+    troupe_asha_with(&(troupe_asha_options){.size = sizeof(troupe_asha_options), __VA_ARGS__})
+
+// Frees a scheduler that was not given to troupe_tune, and clears it.
+TROUPE_API void troupe_scheduler_free(troupe_scheduler **scheduler);
+
+typedef struct troupe_tune_options {
+    size_t size;
+    const char *metric; // Required: a metric of every report.
+    troupe_goal goal;
+    int trials;     // Default: 10, or all of a grid.
+    int concurrent; // Jobs submitted at once; default: as many as fit, plus one that waits.
+    uint64_t seed;  // Of the search; default 1.
+    troupe_search search;
+    int grid_points;              // Of a range in a grid; default 3.
+    troupe_scheduler *scheduler;  // Consumed, whatever happens; default: every trial runs to its end.
+    const char *name;             // The sweep's folder in train.storage; default: the trainer's name.
+    troupe_train_options train;   // Of each trial. Its name is set by the sweep.
+    FILE *progress;               // Where the live table goes; default: nowhere.
+    const char *columns;          // Metrics in the table, separated by commas; default: all.
+    int unused_;
+} troupe_tune_options;
+
+typedef enum troupe_trial_state {
+    TROUPE_TRIAL_PENDING,
+    TROUPE_TRIAL_RUNNING,
+    TROUPE_TRIAL_TERMINATED, // Ran to its end.
+    TROUPE_TRIAL_STOPPED,    // Ended early by the scheduler.
+    TROUPE_TRIAL_ERROR,
+} troupe_trial_state;
+
+// What became of one trial. Everything lives as long as the sweep.
+typedef struct troupe_trial {
+    const char *name; // "fit_3d3d1_00000": trainer, five hex digits of the sweep, number
+    troupe_trial_state state;
+    const void *config; // Of the trainer's config type.
+    int reports;
+    double elapsed_s;
+    double best_metric;          // Best value of the sweep's metric over its reports; NaN: none.
+    const troupe_result *result; // NULL if it could not be submitted.
+    const char *error;           // Empty if there was none.
+} troupe_trial;
+
+typedef struct troupe_sweep troupe_sweep;
+
+// Runs a sweep and waits for its end. TROUPE_OK also where some trials failed (they are ERROR in the
+// table); TROUPE_FAILED if all of them did, with the first one's sentence. TROUPE_INVALID names
+// the option or the row of the space that is wrong. The caller frees *sweep, which is set in
+// the first two cases and NULL otherwise. A trial whose report lacks the metric is an ERROR.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_tune_with(const troupe_trainer *trainer,
+                                                          const troupe_param *space, size_t count,
+                                                          troupe_sweep **sweep,
+                                                          const troupe_tune_options *how);
+#define troupe_tune(...) TROUPE_TUNE_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_TUNE_(loop, space, sweep, ...)                                                      \
+    troupe_tune_with(&troupe_trainer_##loop, (space), sizeof(space) / sizeof *(space), (sweep),    \
+                     &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
+
+// Frees a sweep and clears *sweep. Harmless on NULL.
+TROUPE_API void troupe_sweep_free(troupe_sweep **sweep);
+
+// Trials, in the order of their numbers.
+TROUPE_API size_t troupe_sweep_count(const troupe_sweep *sweep);
+TROUPE_API const troupe_trial *troupe_sweep_trial(const troupe_sweep *sweep, size_t number);
+// Trials that the scheduler stopped early.
+TROUPE_API size_t troupe_sweep_stopped(const troupe_sweep *sweep);
+// The trial with the best value of the metric over all its reports; NULL if no trial reported.
+TROUPE_API const troupe_trial *troupe_sweep_best(const troupe_sweep *sweep);
+// Seconds that the sweep took.
+TROUPE_API double troupe_sweep_elapsed_s(const troupe_sweep *sweep);
+// Writes the table of trials: name, status, location, iteration, total time, metrics.
+TROUPE_API void troupe_sweep_print(const troupe_sweep *sweep, FILE *out);
+
+// The best trial's config, typed; NULL if no trial reported.
+#define troupe_best(loop, sweep)                                                                   \
+    ((const troupe_config_##loop *)troupe_sweep_best_config(sweep))
+TROUPE_API const void *troupe_sweep_best_config(const troupe_sweep *sweep);
+
+TROUPE_END_C
+
+#endif

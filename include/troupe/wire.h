@@ -1,0 +1,204 @@
+// wire.h: a type is a table. TROUPE_STRUCT declares a struct and one constant table of its fields;
+// packing, unpacking, schema hashes, checkpoints, printing and search spaces all walk that table.
+//
+//     TROUPE_STRUCT(reading,
+//         (troupe_text, sensor),            // string
+//         (double, position, 3),            // fixed array: double position[3]
+//         (troupe_array_double, samples),   // counted array: { items, count }
+//         (troupe_ref, picture));           // reference to an object or to a call's result
+//
+// Field types: bool, int8_t ... int64_t, uint8_t ... uint64_t, int, size_t, float, double,
+// troupe_text, troupe_bytes, troupe_ref, troupe_actor, a typed handle (counter_actor), another
+// TROUPE_STRUCT, and troupe_array_T of any of these. Up to 64 fields a struct.
+//
+// Ownership: the pointers inside a value (texts, bytes, arrays) are borrowed. A method may read those
+// of its arguments until it returns. Values that come out of the library (troupe_get,
+// troupe_restore, troupe_unpack) point into the calling thread's arena: inside a method it lives
+// until the method returns; on other threads until that thread calls troupe_reset or ends.
+#ifndef TROUPE_WIRE_H
+#define TROUPE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <troupe/detail/each.h>
+#include <troupe/status.h>
+
+TROUPE_BEGIN_C
+
+typedef enum troupe_kind {
+    TROUPE_KIND_NONE, // No value: takes no bytes that matter.
+    TROUPE_KIND_BOOL,
+    TROUPE_KIND_INT,   // Signed; the size says the width.
+    TROUPE_KIND_UINT,  // Unsigned; the size says the width.
+    TROUPE_KIND_FLOAT, // IEEE 754, 4 or 8 bytes.
+    TROUPE_KIND_TEXT,
+    TROUPE_KIND_BYTES,
+    TROUPE_KIND_RECORD,
+    TROUPE_KIND_ARRAY, // Counted: a pointer to items and their count.
+    TROUPE_KIND_REF,
+    TROUPE_KIND_ACTOR,
+} troupe_kind;
+
+typedef struct troupe_type troupe_type;
+
+typedef struct troupe_field {
+    const char *name;
+    size_t offset;
+    const troupe_type *type;
+    size_t count; // 0: a single value; n: a fixed array of n values.
+} troupe_field;
+
+// A type's description: static, never freed. Users get one from TROUPE_STRUCT.
+struct troupe_type {
+    uint32_t abi; // TROUPE_ABI
+    troupe_kind kind;
+    const char *name;
+    size_t size;                // sizeof the C type
+    const troupe_field *fields; // Of a record.
+    size_t field_count;
+    const troupe_type *item; // Of a counted array.
+    uint64_t *hash;          // Where the schema hash is kept once computed; 0 before.
+};
+
+// A NUL-terminated string in UTF-8, or NULL. Packed as a MessagePack string (NULL as nil); a string
+// with a NUL inside is refused when it is read.
+typedef const char *troupe_text;
+
+// Uninterpreted bytes. `data` may be NULL only if `size` is 0.
+typedef struct troupe_bytes {
+    const void *data;
+    size_t size;
+} troupe_bytes;
+
+// No arguments, or no result: (counter_reset, troupe_none, troupe_none).
+typedef struct troupe_none {
+    char unused_;
+} troupe_none;
+
+// A reference: the future of a call, or an object of the store. It carries the schema hash of its
+// value, so that it cannot be read as another type. A plain value: copying it does not copy the
+// hold behind it; exactly one troupe_get or troupe_drop ends it.
+typedef struct troupe_ref {
+    uint64_t id; // 0: no reference.
+    uint64_t schema;
+} troupe_ref;
+
+// The address of an actor: a plain value that owns nothing and may be copied, sent in messages and
+// compared by its first four fields. The last two hold per-call options, see troupe_with.
+typedef struct troupe_actor {
+    uint64_t id;          // Of the actor within its process; 0: no actor, or one that failed to start.
+    uint64_t incarnation; // Of that process: a number that no other process start has.
+    uint32_t node;        // Of that process: the machine (0: this one),
+    uint32_t process;     // and the place in that machine's process table.
+    uint32_t deadline_ms; // Of every call made through this copy; 0: none.
+    uint32_t flags;       // TROUPE_CALL_* of every call made through this copy.
+} troupe_actor;
+
+#define TROUPE_ARRAY_DECLARE_(T)                                                                   \
+    typedef struct troupe_array_##T {                                                              \
+        const T *items;                                                                            \
+        size_t count;                                                                              \
+    } troupe_array_##T
+#define TROUPE_PRIMITIVE_(T)                                                                       \
+    TROUPE_ARRAY_DECLARE_(T);                                                                      \
+    extern TROUPE_API const troupe_type troupe_type_##T, troupe_type_troupe_array_##T
+
+TROUPE_PRIMITIVE_(int8_t);
+TROUPE_PRIMITIVE_(int16_t);
+TROUPE_PRIMITIVE_(int32_t);
+TROUPE_PRIMITIVE_(int64_t);
+TROUPE_PRIMITIVE_(uint8_t);
+TROUPE_PRIMITIVE_(uint16_t);
+TROUPE_PRIMITIVE_(uint32_t);
+TROUPE_PRIMITIVE_(uint64_t);
+TROUPE_PRIMITIVE_(int);
+TROUPE_PRIMITIVE_(size_t);
+TROUPE_PRIMITIVE_(float);
+TROUPE_PRIMITIVE_(double);
+TROUPE_PRIMITIVE_(troupe_text);
+TROUPE_PRIMITIVE_(troupe_bytes);
+TROUPE_PRIMITIVE_(troupe_ref);
+TROUPE_PRIMITIVE_(troupe_actor);
+typedef struct troupe_array_bool {
+    const bool *items;
+    size_t count;
+} troupe_array_bool;
+extern TROUPE_API const troupe_type troupe_type_bool, troupe_type_troupe_array_bool;
+extern TROUPE_API const troupe_type troupe_type_troupe_none;
+// In C, bool is a macro for _Bool, which it has become by the time it meets the ## below.
+#define troupe_type__Bool troupe_type_bool
+
+#define TROUPE_FIELD_DECLARE_1(T, name, end) T name;
+#define TROUPE_FIELD_DECLARE_2(T, name, n, end) T name[n];
+#define TROUPE_FIELD_DECLARE_(S, T, name, ...)                                                     \
+    TROUPE_CAT(TROUPE_FIELD_DECLARE_, TROUPE_COUNT(__VA_ARGS__))(T, name, __VA_ARGS__)
+#define TROUPE_FIELD_COUNT_1(end) 0
+#define TROUPE_FIELD_COUNT_2(n, end) (n)
+#define TROUPE_FIELD_ROW_(S, T, name, ...)                                                         \
+    {#name, offsetof(S, name), &troupe_type_##T,                                                   \
+     TROUPE_CAT(TROUPE_FIELD_COUNT_, TROUPE_COUNT(__VA_ARGS__))(__VA_ARGS__)},
+
+// Declares struct S with the given fields, its table troupe_type_S, and troupe_array_S.
+#define TROUPE_STRUCT(S, ...)                                                                      \
+    typedef struct S {                                                                             \
+        TROUPE_EACH(TROUPE_FIELD_DECLARE_, S, __VA_ARGS__)                                         \
+    } S;                                                                                           \
+    TROUPE_ARRAY_DECLARE_(S);                                                                      \
+    static const troupe_field troupe_fields_##S[] = {                                              \
+        TROUPE_EACH(TROUPE_FIELD_ROW_, S, __VA_ARGS__)};                                           \
+    TROUPE_UNUSED static uint64_t troupe_hash_##S[2];                                              \
+    TROUPE_UNUSED static const troupe_type troupe_type_##S = {                                     \
+        TROUPE_ABI, TROUPE_KIND_RECORD, #S, sizeof(S), troupe_fields_##S,                          \
+        TROUPE_COUNT(__VA_ARGS__), NULL, &troupe_hash_##S[0]};                                     \
+    TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_##S = {                        \
+        TROUPE_ABI, TROUPE_KIND_ARRAY, "troupe_array_" #S, sizeof(troupe_array_##S), NULL, 0,      \
+        &troupe_type_##S, &troupe_hash_##S[1]}
+
+// Evaluates to p; does not compile quietly unless p is a T *.
+#define TROUPE_POINTER(T, p) (1 ? (p) : (T *)0)
+
+// The schema hash of a type: equal if and only if (collisions of 64 bits aside) names, order, kinds
+// and widths of all fields, nested ones included, are equal. FNV-1a over that description. Never 0.
+TROUPE_API uint64_t troupe_type_hash(const troupe_type *type);
+
+// Packs `value` of `type` as MessagePack into `out` (a record is an array of its fields in order; a
+// counted array of numbers is a bin of little-endian items). *size becomes the packed size also
+// where it is above `capacity`; then nothing useful is in `out` and TROUPE_TOO_LARGE is returned.
+// `out` may be NULL if `capacity` is 0.
+TROUPE_API troupe_status troupe_pack_as(const troupe_type *type, const void *value, void *out,
+                                        size_t capacity, size_t *size);
+
+// Reads `size` bytes at `data` into `value` of `type`. Anything else than exactly one well-formed
+// value of that type is refused with TROUPE_MALFORMED and a sentence that names the field; `value`
+// is set only on success. Texts, bytes and arrays are copied into the thread's arena.
+TROUPE_API troupe_status troupe_unpack_as(const troupe_type *type, const void *data, size_t size,
+                                          void *value);
+
+// Writes `value` of `type` as one line of JSON-like text, for people to read ({"rate": 0.1}), cut at
+// `capacity` - 1 bytes and always terminated. Returns the length that the whole text has.
+TROUPE_API size_t troupe_print_as(const troupe_type *type, const void *value, char *out,
+                                  size_t capacity);
+
+#define troupe_pack(T, value, out, capacity, size)                                                 \
+    troupe_pack_as(&troupe_type_##T, TROUPE_POINTER(const T, value), (out), (capacity), (size))
+#define troupe_unpack(T, data, size, value)                                                        \
+    troupe_unpack_as(&troupe_type_##T, (data), (size), TROUPE_POINTER(T, value))
+#define troupe_print(T, value, out, capacity)                                                      \
+    troupe_print_as(&troupe_type_##T, TROUPE_POINTER(const T, value), (out), (capacity))
+
+// Returns `size` bytes (at least 16-byte aligned, zeroed) from the calling thread's arena: for texts
+// and arrays of a method's result. Inside a method they live until its result has been sent,
+// elsewhere until troupe_reset. NULL when memory is short.
+TROUPE_API void *troupe_alloc(size_t size);
+
+// Copies `text` into the calling thread's arena. NULL when memory is short or `text` is NULL.
+TROUPE_API char *troupe_alloc_text(const char *text);
+
+// Frees everything in the arena of the calling thread. Inside a method it does nothing.
+TROUPE_API void troupe_reset(void);
+
+TROUPE_END_C
+
+#endif

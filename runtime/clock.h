@@ -1,0 +1,17 @@
+// clock.h: monotonic time. Nothing in the library waits by the wall clock.
+#ifndef TRP_CLOCK_H
+#define TRP_CLOCK_H
+
+#include <stdint.h>
+
+int64_t trp_clock_ns(void);
+static inline int64_t trp_clock_ms(void)
+{
+    return trp_clock_ns() / 1000000;
+}
+static inline double trp_clock_s(void)
+{
+    return (double)trp_clock_ns() * 1e-9;
+}
+
+#endif

@@ -1,0 +1,15 @@
+// error.h: the thread's last error, for the layers inside (status.h is the user's view).
+#ifndef TRP_ERROR_H
+#define TRP_ERROR_H
+
+#include <troupe/status.h>
+
+// Replaces the thread's last error by a whole record and returns its status.
+troupe_status trp_error_set(const troupe_error *error);
+// Puts "context: " in front of the last error's sentence and returns its status.
+troupe_status trp_error_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// troupe_fail with ": strerror(errno)" added; ENOSPC and EDQUOT become TROUPE_NO_SPACE whatever `status`.
+troupe_status trp_fail_errno(troupe_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,66 @@
+// frame.h: what travels between processes: a MessagePack array of the header's fields, then the body.
+//
+// The header has its sender's incarnation, a sequence number of the link, the target's incarnation, the
+// deadline left and the protocol version from the start: see docs/design.md, "Frames".
+#ifndef TRP_FRAME_H
+#define TRP_FRAME_H
+
+#include <runtime/buffer.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <troupe/status.h>
+
+enum {
+    TRP_FRAME_VERSION = 1,
+    TRP_FRAME_INLINE_MAX = 64 * 1024, // A larger body goes through the store.
+};
+
+typedef enum trp_frame_kind {
+    // Between a process and the runtime of another.
+    TRP_FRAME_HELLO = 1, // a process is ready; to the node process
+    TRP_FRAME_ASK,       // a request to the node process; `method` is a trp_ask
+    TRP_FRAME_ANSWER,
+    TRP_FRAME_DEATH,  // the node process: a process has died; the row says why
+    TRP_FRAME_END,    // the node process: end in order
+    TRP_FRAME_CREDIT, // `call` messages and `schema` bytes of the window are free again
+    // Of the layer above; this one only carries them.
+    TRP_FRAME_CALL = 16, // wants a REPLY to `call`
+    TRP_FRAME_TELL,
+    TRP_FRAME_REPLY,
+    TRP_FRAME_SPAWN,  // wants a REPLY
+    TRP_FRAME_KILL,   // ends actor `target` now
+    TRP_FRAME_FINISH, // ends actor `target` after what is in its mailbox
+} trp_frame_kind;
+
+enum {
+    TRP_FRAME_STORED = 1u << 0, // The body is the id of an object that has the real body.
+    TRP_FRAME_NAMED = 1u << 1,  // The method is named in the body, not numbered.
+};
+
+typedef struct trp_frame {
+    trp_frame_kind kind;
+    uint32_t flags;
+    uint32_t from; // Process slot and incarnation of the sender: set by the sending side.
+    uint64_t from_incarnation;
+    uint64_t to_incarnation;
+    uint64_t sequence; // Of the link, from 1.
+    uint64_t target;   // Actor.
+    uint32_t method;
+    uint64_t schema;      // Of a call: the method's hash. Of a reply: of its value.
+    uint64_t call;        // Number of the call at its sender; a reply carries it back. 0: no reply.
+    uint32_t deadline_ms; // Left when it was sent; 0: none.
+    uint32_t status;      // Of a reply: troupe_status,
+    uint32_t outcome;     // troupe_outcome,
+    uint32_t executed;    // troupe_executed.
+    const void *body;
+    size_t body_size;
+} trp_frame;
+
+// Appends the frame.
+void trp_frame_write(const trp_frame *frame, trp_buffer *out);
+// Reads one frame that fills `data` exactly; `body` points into it. TROUPE_MALFORMED, or TROUPE_VERSION
+// naming both versions.
+troupe_status trp_frame_read(const void *data, size_t size, trp_frame *frame);
+
+#endif

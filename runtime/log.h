@@ -1,0 +1,16 @@
+// log.h: the library's own lines on stderr: "troupe: <level>: text (pid=N)". Levels by
+// TROUPE_LOG=error|warn|info|debug; default warn. Each line is one write(2), so lines of several
+// processes do not mix.
+#ifndef TRP_LOG_H
+#define TRP_LOG_H
+
+typedef enum trp_level { TRP_ERROR, TRP_WARN, TRP_INFO, TRP_DEBUG } trp_level;
+
+void trp_log(trp_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// Invariants: on in release builds. Prints the place and aborts.
+#define trp_assert(condition)                                                                      \
+    ((condition) ? (void)0 : trp_assert_failed(#condition, __FILE__, __LINE__))
+_Noreturn void trp_assert_failed(const char *condition, const char *file, int line);
+
+#endif

@@ -1,0 +1,18 @@
+// memory.h: the one door to private memory. Nothing in the library calls malloc elsewhere, so that a
+// test can make the nth allocation fail.
+#ifndef TRP_MEMORY_H
+#define TRP_MEMORY_H
+
+#include <stddef.h>
+
+// Zeroed memory, or NULL. Freed with trp_free.
+void *trp_alloc(size_t size);
+// As realloc; the added part is not zeroed. On NULL the old block is untouched.
+void *trp_realloc(void *block, size_t size);
+char *trp_strdup(const char *text);
+void trp_free(void *block);
+
+// Test hook: from now on `count` allocations succeed, then every one fails; negative: none fails.
+void trp_memory_fail_after(long count);
+
+#endif

@@ -1,0 +1,47 @@
+// segment.h: the node's one shared-memory segment (a memfd that every process of the node inherits) and its
+// areas. Offsets, never pointers; no atomic wider than 8 bytes; every page is reserved with
+// fallocate before it is touched.
+#ifndef TRP_SEGMENT_H
+#define TRP_SEGMENT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <troupe/status.h>
+
+enum {
+    TRP_PROCESSES_MAX = 2048, // Slots of the process table: 0 is the node process, 1 the driver.
+    TRP_PROCESS_NODE = 0,
+    TRP_PROCESS_DRIVER = 1,
+};
+
+typedef enum trp_process_state {
+    TRP_PROCESS_FREE,
+    TRP_PROCESS_STARTING,
+    TRP_PROCESS_READY,
+    TRP_PROCESS_DEAD, // `cause` is set; the slot is given to another process only with a new incarnation.
+} trp_process_state;
+
+// One row of the process table: written by the node process alone (the driver's and node's own rows: by
+// the driver before the first fork), read by all. `cause` is written before state becomes DEAD.
+typedef struct trp_process_row {
+    _Atomic uint32_t state; // trp_process_state
+    _Atomic int32_t pid;
+    _Atomic uint64_t incarnation;
+    char cause[112]; // "was killed by signal 9 (Killed)", "exited with status 3", ...
+} trp_process_row;
+
+// Makes the segment: the file is created, tables reserved, and everything mapped. Driver only, before fork.
+troupe_status trp_segment_create(size_t capacity);
+// Maps a segment that another process made (an executed worker); TROUPE_CORRUPT or TROUPE_VERSION if
+// its header is not ours. Forked children need not call it.
+troupe_status trp_segment_attach(int fd);
+// Unmaps and closes. Harmless without a segment.
+void trp_segment_close(void);
+// The memfd, to be inherited; -1: none.
+int trp_segment_fd(void);
+trp_process_row *trp_segment_process(uint32_t slot);
+// A number that rises with every death: a cheap way to notice one.
+_Atomic uint32_t *trp_segment_deaths(void);
+
+#endif

@@ -1,0 +1,74 @@
+// store.h: objects in the segment: create, seal, hold, view, release, and the sweep after a death.
+// Nothing here sends a message to anyone.
+//
+// Who holds what is a ledger: a count for each (process, object). An object lives while any count is
+// above 0; whoever finds all counts at 0 frees it. A sender writes the receiver's hold before it
+// publishes the reference. See docs/design.md, "The store".
+#ifndef TRP_STORE_H
+#define TRP_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <troupe/object.h>
+#include <troupe/status.h>
+
+typedef uint64_t trp_object; // Bit 63 set, generation and slot in the table; 0: none.
+
+typedef enum trp_encoding {
+    TRP_ENCODING_BYTES,  // As given by the user.
+    TRP_ENCODING_IMAGE,  // A flat type's memory.
+    TRP_ENCODING_PACKED, // MessagePack.
+} trp_encoding;
+
+typedef enum trp_object_state {
+    TRP_OBJECT_GONE,    // Never was, or was freed: the id is stale.
+    TRP_OBJECT_FILLING, // Created or promised, not sealed.
+    TRP_OBJECT_SEALED,
+    TRP_OBJECT_FAILED, // A promise that ended with a failure: its bytes are a packed error.
+    TRP_OBJECT_SHARED, // Writable by all holders for its whole life.
+} trp_object_state;
+
+typedef struct trp_object_info {
+    trp_object_state state;
+    const void *data; // In the read-only mapping; SHARED: in the writable one.
+    size_t size;
+    uint64_t schema;
+    trp_encoding encoding;
+} trp_object_info;
+
+// Says which process's ledger row this process writes. Once, before any other call.
+void trp_store_open(uint32_t process);
+
+// Creates an object of `size` bytes held once by this process; *data is its writable memory (64-byte
+// aligned). NO_MEMORY: full; TOO_LARGE: above the segment's capacity.
+troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
+                               void **data);
+troupe_status trp_store_seal(trp_object id);
+void trp_store_discard(trp_object id);
+
+// An object whose value comes later, perhaps from this process's failure to get it. Held once.
+troupe_status trp_store_promise(uint64_t schema, trp_object *id);
+// Gives a promised object its bytes (copied) and wakes who waits. `failed`: state FAILED, not SEALED.
+troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void *data, size_t size,
+                               bool failed);
+
+// Writable, zeroed memory shared by all holders until the last one releases it.
+troupe_status trp_store_share(size_t size, trp_object *id, void **data);
+
+// Adds a hold to the ledger of `process`; the caller must hold the object itself while it asks.
+troupe_status trp_store_hold(trp_object id, uint32_t process);
+// Takes one hold of `process` back (the caller's own, or a receiver's that was never published).
+void trp_store_release(trp_object id, uint32_t process);
+
+// What is known of an object now; the caller must hold it for the pointers to stay valid.
+trp_object_info trp_store_look(trp_object id);
+// Waits until it is neither FILLING nor PENDING, `timeout_ms` at most (negative: for ever).
+trp_object_info trp_store_wait(trp_object id, int timeout_ms);
+
+// Takes back exactly what a dead process held, and what it was creating. The node process only.
+void trp_store_sweep(uint32_t process);
+
+troupe_status trp_store_usage(troupe_store_usage *usage);
+
+#endif
