@@ -1,0 +1,25 @@
+# Flags.cmake: the dialect, the warnings and the hardening that every target gets.
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g3 -fno-omit-frame-pointer")
+
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+
+set(TROUPE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+                    -Werror)
+set(TROUPE_SANITIZE "" CACHE STRING "Sanitizers, separated by commas: address,undefined or thread")
+
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(${TROUPE_WARNINGS} -fstack-protector-strong)
+add_link_options(-Wl,-z,relro -Wl,-z,now)
+if(TROUPE_SANITIZE)
+  add_compile_options(-fsanitize=${TROUPE_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TROUPE_SANITIZE})
+endif()

@@ -1,0 +1,90 @@
+# Layers.cmake: troupe_layer(name) declares a layer above those declared before it;
+# troupe_library() makes troupe::troupe (what programs link) and troupe::inner (what tests of
+# inner functions link) of them, in either form of the build.
+
+set(layers "")
+set(TROUPE_GENERATED ${PROJECT_BINARY_DIR}/include)
+configure_file(${PROJECT_SOURCE_DIR}/include/troupe/version.h.in
+               ${TROUPE_GENERATED}/troupe/version.h @ONLY)
+
+# A layer's view of the sources: a folder of links to itself and to the layers below, the only way
+# by which <layer/file.h> is found.
+function(troupe_view name)
+  set(view ${PROJECT_BINARY_DIR}/layers/${name})
+  file(MAKE_DIRECTORY ${view})
+  foreach(layer IN LISTS ARGN ITEMS ${name})
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${layer} ${view}/${layer} SYMBOLIC)
+  endforeach()
+  add_library(view_${name} INTERFACE)
+  target_include_directories(view_${name} INTERFACE ${view} ${PROJECT_SOURCE_DIR}/include
+                                                    ${TROUPE_GENERATED})
+  target_compile_definitions(view_${name} INTERFACE TROUPE_WITH_CUDA=${TROUPE_WITH_CUDA})
+endfunction()
+
+function(troupe_layer name)
+  troupe_view(${name} ${layers})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.c)
+  set(below ${layers})
+  set(layers ${layers} ${name} PARENT_SCOPE)
+  if(NOT sources)
+    message(STATUS "Layer ${name}: no sources yet")
+    return()
+  endif()
+  if(TROUPE_LAYERED)
+    add_library(troupe_${name} SHARED ${sources})
+    target_link_options(troupe_${name} PRIVATE -Wl,--no-undefined)
+    foreach(layer IN LISTS below)
+      if(TARGET troupe_${layer})
+        target_link_libraries(troupe_${name} PUBLIC troupe_${layer})
+      endif()
+    endforeach()
+  else()
+    add_library(troupe_${name} OBJECT ${sources})
+    set_target_properties(troupe_${name} PROPERTIES C_VISIBILITY_PRESET hidden)
+  endif()
+  target_link_libraries(troupe_${name} PRIVATE view_${name} ${TROUPE_NEEDS})
+endfunction()
+
+function(troupe_library)
+  set(parts "")
+  foreach(layer IN LISTS layers)
+    if(TARGET troupe_${layer})
+      list(APPEND parts troupe_${layer})
+    endif()
+  endforeach()
+  add_library(troupe_public INTERFACE)
+  target_include_directories(troupe_public INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${TROUPE_GENERATED}>)
+  add_library(troupe_inner INTERFACE)
+  add_library(troupe::inner ALIAS troupe_inner)
+
+  if(TROUPE_LAYERED OR NOT parts)
+    add_library(troupe_all INTERFACE)
+    target_link_libraries(troupe_all INTERFACE troupe_public ${parts})
+    target_link_libraries(troupe_inner INTERFACE troupe_all)
+    add_library(troupe::troupe ALIAS troupe_all)
+    return()
+  endif()
+
+  set(objects "")
+  foreach(part IN LISTS parts)
+    list(APPEND objects $<TARGET_OBJECTS:${part}>)
+  endforeach()
+  set(script ${PROJECT_SOURCE_DIR}/cmake/troupe.map)
+  add_library(troupe SHARED ${objects})
+  target_link_options(troupe PRIVATE -Wl,--no-undefined -Wl,--version-script=${script})
+  set_target_properties(troupe PROPERTIES VERSION ${PROJECT_VERSION} LINK_DEPENDS ${script}
+                        SOVERSION ${PROJECT_VERSION_MAJOR})
+  add_library(troupe_static STATIC ${objects})
+  set_target_properties(troupe_static PROPERTIES OUTPUT_NAME troupe EXPORT_NAME static)
+  foreach(library troupe troupe_static)
+    set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
+    target_link_libraries(${library} PRIVATE ${TROUPE_NEEDS})
+    target_include_directories(${library} INTERFACE
+      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${TROUPE_GENERATED}>
+      $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  endforeach()
+  target_link_libraries(troupe_inner INTERFACE troupe_static)
+  add_library(troupe::troupe ALIAS troupe)
+  add_library(troupe::static ALIAS troupe_static)
+endfunction()

@@ -1,0 +1,220 @@
+// support.c: see support.h.
+#include "support.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+int64_t support_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+bool support_wait_until(bool (*condition)(void *context), void *context, int timeout_ms)
+{
+    int64_t deadline = support_now_ms() + timeout_ms;
+    while (!condition(context)) {
+        if (support_now_ms() >= deadline)
+            return condition(context);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return true;
+}
+
+char *support_directory_make(void)
+{
+    const char *base = getenv("TMPDIR");
+    char *path = support_path(base && *base ? base : "/tmp", "troupe-test-XXXXXX");
+    if (!mkdtemp(path))
+        fail_msg("cannot make a directory %s: %s", path, strerror(errno));
+    return path;
+}
+
+static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+    (void)about;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+void support_directory_remove(char *path)
+{
+    if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
+        fail_msg("cannot remove %s: %s", path, strerror(errno));
+    free(path);
+}
+
+char *support_path(const char *directory, const char *name)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/%s", directory, name) < 0)
+        fail_msg("memory is short");
+    return path;
+}
+
+char *support_read_file(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return NULL;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *copy = open_memstream(&text, &size);
+    char part[4096];
+    size_t got;
+    while ((got = fread(part, 1, sizeof part, file)) > 0)
+        fwrite(part, 1, got, copy);
+    fclose(file);
+    if (fclose(copy) != 0)
+        fail_msg("memory is short");
+    return text;
+}
+
+void support_write_file(const char *path, const void *data, size_t size)
+{
+    FILE *file = fopen(path, "we");
+    if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0)
+        fail_msg("cannot write %s: %s", path, strerror(errno));
+}
+
+bool support_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static int count_entries(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (!directory)
+        fail_msg("cannot open %s: %s", path, strerror(errno));
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(directory));)
+        count += entry->d_name[0] != '.';
+    closedir(directory);
+    return count;
+}
+
+int support_count_descriptors(void)
+{
+    return count_entries("/proc/self/fd") - 1; // The folder that is being read is open as well.
+}
+
+int support_count_threads(void)
+{
+    return count_entries("/proc/self/task");
+}
+
+// Reads a process's state letter and parent; false if there is no such process.
+static bool process_read(pid_t pid, char *state, pid_t *parent)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (size <= 0)
+        return false;
+    text[size] = 0;
+    // The name may hold blanks and parentheses, so the fields are found from the last one.
+    const char *rest = strrchr(text, ')');
+    int parent_id = 0;
+    if (!rest || sscanf(rest + 1, " %c %d", state, &parent_id) != 2)
+        return false;
+    *parent = parent_id;
+    return true;
+}
+
+bool support_process_lives(pid_t pid)
+{
+    char state;
+    pid_t parent;
+    return process_read(pid, &state, &parent) && state != 'Z' && state != 'X';
+}
+
+static bool descends(pid_t pid, pid_t ancestor)
+{
+    char state;
+    for (pid_t parent; pid > 1 && process_read(pid, &state, &parent); pid = parent)
+        if (parent == ancestor)
+            return true;
+    return false;
+}
+
+int support_count_descendants(pid_t ancestor)
+{
+    DIR *directory = opendir("/proc");
+    if (!directory)
+        fail_msg("cannot open /proc: %s", strerror(errno));
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+        count += pid > 0 && support_process_lives(pid) && descends(pid, ancestor);
+    }
+    closedir(directory);
+    return count;
+}
+
+typedef struct process_list {
+    const pid_t *pids;
+    size_t count;
+} process_list;
+
+static bool all_ended(void *context)
+{
+    const process_list *list = context;
+    for (size_t i = 0; i < list->count; i++)
+        if (support_process_lives(list->pids[i]))
+            return false;
+    return true;
+}
+
+bool support_processes_end(const pid_t *pids, size_t count, int timeout_ms)
+{
+    process_list list = {pids, count};
+    return support_wait_until(all_ended, &list, timeout_ms);
+}
+
+int support_run(const char *command, char *output, size_t capacity)
+{
+    char *whole = NULL;
+    if (asprintf(&whole, "{ %s\n} 2>&1", command) < 0)
+        fail_msg("memory is short");
+    FILE *pipe = popen(whole, "re");
+    free(whole);
+    if (!pipe)
+        fail_msg("cannot run %s: %s", command, strerror(errno));
+    size_t used = 0;
+    char part[4096];
+    size_t got;
+    while ((got = fread(part, 1, sizeof part, pipe)) > 0) {
+        size_t room = capacity > used + 1 ? capacity - used - 1 : 0;
+        size_t taken = got < room ? got : room;
+        memcpy(output + used, part, taken);
+        used += taken;
+    }
+    if (capacity > 0)
+        output[used] = 0;
+    int status = pclose(pipe);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+const char *support_setting(const char *name)
+{
+    const char *value = getenv(name);
+    if (!value)
+        fail_msg("%s is not set: run this test through ctest", name);
+    return value;
+}

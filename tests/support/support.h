@@ -1,0 +1,54 @@
+// support.h: small helpers that many tests need. Each one fails the test by itself, with a sentence,
+// where it cannot do its work; so callers check nothing.
+#ifndef TROUPE_TEST_SUPPORT_H
+#define TROUPE_TEST_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sys/types.h>
+
+// How long a test waits for what must happen "soon", in milliseconds.
+enum { SUPPORT_SOON_MS = 10000 };
+
+// Monotonic milliseconds.
+int64_t support_now_ms(void);
+
+// Waits until `condition(context)` is true, asking again every millisecond; false after `timeout_ms`.
+bool support_wait_until(bool (*condition)(void *context), void *context, int timeout_ms);
+
+// Makes an empty directory below TMPDIR (default /tmp), and returns its path: to be given to
+// support_directory_remove, which removes it with everything in it and frees the path.
+char *support_directory_make(void);
+void support_directory_remove(char *path);
+
+// `directory` + "/" + `name`, to be freed with free().
+char *support_path(const char *directory, const char *name);
+// The file's whole text, NUL-terminated, to be freed with free(); NULL if it cannot be opened.
+char *support_read_file(const char *path);
+void support_write_file(const char *path, const void *data, size_t size);
+bool support_exists(const char *path);
+
+// The open file descriptors of this process.
+int support_count_descriptors(void);
+// The living threads of this process.
+int support_count_threads(void);
+// The processes that descend from `ancestor`, itself and zombies not counted.
+int support_count_descendants(pid_t ancestor);
+// Whether the process exists and is no zombie.
+bool support_process_lives(pid_t pid);
+// Whether every one of `count` processes has ended within `timeout_ms`.
+bool support_processes_end(const pid_t *pids, size_t count, int timeout_ms);
+
+// Runs `command` with /bin/sh, its standard output and errors together into `output` (cut and
+// always terminated). Returns its exit status, or 128 + the signal that ended it.
+int support_run(const char *command, char *output, size_t capacity);
+
+// An environment variable that ctest sets; fails the test with a sentence where it is not set.
+const char *support_setting(const char *name);
+
+#endif
