@@ -12,4 +12,9 @@ troupe_status trp_error_prefix(const char *format, ...) __attribute__((format(pr
 troupe_status trp_fail_errno(troupe_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+// How troupe_must ends the process; exit unless set. A worker process sets a function that skips what
+// its parent registered with atexit. It must not return.
+typedef void (*trp_leave_function)(int status);
+void trp_leave_set(trp_leave_function leave);
+
 #endif

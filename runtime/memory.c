@@ -1,0 +1,56 @@
+// memory.c: the library's private memory, with a switch that makes the nth allocation fail.
+#include <runtime/memory.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+// How many allocations still succeed; negative: all. Relaxed: it orders nothing but itself.
+static atomic_long allowed = -1;
+
+static int refused(void)
+{
+    long left = atomic_load_explicit(&allowed, memory_order_relaxed);
+    while (left > 0) {
+        if (atomic_compare_exchange_weak_explicit(&allowed, &left, left - 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return 0;
+    }
+    return left == 0;
+}
+
+void *trp_alloc(size_t size)
+{
+    if (refused() || size > PTRDIFF_MAX)
+        return NULL;
+    // calloc(1, 0) may return NULL, which here always means failure.
+    return calloc(1, size ? size : 1);
+}
+
+void *trp_realloc(void *block, size_t size)
+{
+    if (refused() || size > PTRDIFF_MAX)
+        return NULL;
+    return realloc(block, size ? size : 1);
+}
+
+char *trp_strdup(const char *text)
+{
+    if (!text)
+        return NULL;
+    size_t size = strlen(text) + 1;
+    char *copy = (char *)trp_alloc(size);
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+void trp_free(void *block)
+{
+    free(block);
+}
+
+void trp_memory_fail_after(long count)
+{
+    atomic_store_explicit(&allowed, count < 0 ? -1 : count, memory_order_relaxed);
+}
