@@ -18,10 +18,17 @@ typedef struct trp_handlers {
     void (*death)(uint32_t process, uint64_t incarnation, const char *cause);
     // The main thread of a worker process; returns when the process has been told to end.
     void (*work)(bool isolated);
-    // The process is about to leave the node: threads end, what waits is failed. Runs once.
+    // The process has been told to end (trp_process_ending() is true from now on): wakes `work`. Called
+    // by the I/O thread; may be NULL.
+    void (*ending)(void);
+    // The process is about to leave the node: threads end, what waits is failed. Runs once a start. Frames
+    // and deaths still come meanwhile, until it calls trp_process_mute, which it does before it
+    // frees what `frame` and `death` use.
     void (*stop)(void);
 } trp_handlers;
 void trp_process_handlers_set(const trp_handlers *handlers);
+// After it returns, `frame` and `death` are not called any more (not to be called from them).
+void trp_process_mute(void);
 
 bool trp_process_running(void);   // Started, and not a fork() of a started process.
 // TROUPE_OK, or TROUPE_NOT_STARTED / TROUPE_UNSUPPORTED (forked child) / TROUPE_RUNTIME_LOST (the keeper or node

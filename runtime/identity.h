@@ -1,0 +1,70 @@
+// identity.h: what start.c, process.c and node_process.c share about this process: who it is, where its
+// sockets are, and the I/O loop's parts. For these files only.
+#ifndef TRP_IDENTITY_H
+#define TRP_IDENTITY_H
+
+#include <runtime/process.h>
+#include <stdatomic.h>
+
+enum { TRP_FOLDER_MAX = 80 }; // A unix socket's path has at most 107 bytes.
+
+typedef struct trp_identity {
+    uint32_t slot;
+    uint64_t incarnation;
+    bool isolated;
+    char folder[TRP_FOLDER_MAX];
+    troupe_options options;    // Complete: no field is a default any more.
+    _Atomic bool running;      // Between a successful start and the last stop.
+    _Atomic bool ending;       // Told to end.
+    _Atomic bool runtime_lost; // The keeper has died.
+    _Atomic bool forked;       // This process is a user's fork() of one that was started.
+} trp_identity;
+
+extern trp_identity trp_self;
+
+// The path of the socket of a process.
+void trp_socket_path(uint32_t slot, uint64_t incarnation, char path[128]);
+
+// Opens the inbound socket and says READY in this process's row.
+troupe_status trp_process_open(void);
+// Starts the I/O thread; `keeper_fd` (-1: none) hangs up when the keeper dies.
+troupe_status trp_process_io_start(int keeper_fd);
+void trp_process_io_stop(void);
+// Closes all links and the transport; frames sent before are given `linger_ms` to leave.
+void trp_process_close(int linger_ms);
+// Reads and hands out every frame that is there. The I/O thread's and the node process's loop.
+void trp_process_drain(void);
+// Ends the link to a dead incarnation: sends to it fail from now on.
+void trp_process_forget(uint32_t process, uint64_t incarnation);
+// Frames of the kinds below 16 go here in the node process (elsewhere process.c serves them itself).
+extern void (*trp_process_serve)(const trp_frame *frame);
+
+// A 64-bit random number that is not 0.
+uint64_t trp_random_incarnation(void);
+// Waits until the row of a process leaves STARTING, or the deadline; returns its state.
+trp_process_state trp_process_await(uint32_t slot, uint64_t incarnation, int timeout_ms);
+// Sets the row's state and wakes who waits for it.
+void trp_process_row_set(uint32_t slot, trp_process_state state);
+
+const trp_handlers *trp_process_handlers(void);
+
+// Requests to the node process (node.c): called by process.c.
+void trp_node_answered(const trp_frame *frame);
+void trp_node_lost(void); // No answer will come any more.
+// Tells the node process that the driver wants everything to end.
+troupe_status trp_node_stop(void);
+
+// What is asked in an ASK frame's `method`.
+typedef enum trp_ask {
+    TRP_ASK_WORKER = 1, // target: isolated or not -> target: slot, schema: incarnation
+    TRP_ASK_KILL,       // target: slot, schema: incarnation, body: cause
+    TRP_ASK_NAME_PUT,   // body: [name, value]
+    TRP_ASK_NAME_GET,   // body: [name] -> body: value
+    TRP_ASK_NAME_DROP,  // body: [name]; no answer
+    TRP_ASK_STOP,       // no answer
+} trp_ask;
+
+// The node process (node_process.c). Does not return.
+_Noreturn void trp_node_run(int keeper_socket);
+
+#endif

@@ -1,0 +1,284 @@
+// keeper.c: parent, sub-reaper and janitor (see keeper.h). One loop over four descriptors: the driver's
+// pidfd, the node's socket, the driver's socket and a signalfd. No allocation, no stdio, no threads:
+// it may have been forked from a program that had threads.
+#include <runtime/keeper.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <runtime/clock.h>
+#include <runtime/segment.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { END_TIMEOUT_MS = 1500 };
+
+static struct {
+    const trp_keeper_setup *setup;
+    int node_socket;
+    int signal_fd;
+    pid_t node_pid;
+    pid_t pids[TRP_PROCESSES_MAX]; // Of workers, by slot; 0: none.
+    uint64_t incarnations[TRP_PROCESSES_MAX];
+    bool quit;
+} keeper;
+
+// Closes every descriptor but 0 to 2 and the `count` in `keep` (-1 entries are skipped).
+static void close_all_but(const int *keep, size_t count)
+{
+    unsigned from = 3;
+    for (;;) {
+        unsigned next = ~0u; // The lowest kept descriptor that is not below `from`.
+        for (size_t i = 0; i < count; i++)
+            if (keep[i] >= 0 && (unsigned)keep[i] >= from && (unsigned)keep[i] < next)
+                next = (unsigned)keep[i];
+        if (next == ~0u) {
+            (void)syscall(SYS_close_range, from, ~0u, 0u);
+            return;
+        }
+        if (next > from)
+            (void)syscall(SYS_close_range, from, next - 1, 0u);
+        from = next + 1;
+    }
+}
+
+void trp_folder_remove(const char *folder)
+{
+    int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder_fd < 0)
+        return;
+    for (int tries = 0; tries < 64 && rmdir(folder) != 0 && errno == ENOTEMPTY; tries++) {
+        char entries[4096] __attribute__((aligned(8)));
+        long got;
+        (void)lseek(folder_fd, 0, SEEK_SET);
+        // getdents64 instead of readdir, which allocates.
+        while ((got = syscall(SYS_getdents64, folder_fd, entries, sizeof entries)) > 0) {
+            for (long at = 0; at < got;) {
+                const struct dirent64 *entry = (const void *)(entries + at);
+                (void)unlinkat(folder_fd, entry->d_name, 0);
+                at += entry->d_reclen;
+            }
+        }
+    }
+    close(folder_fd);
+}
+
+// Undoes in a child what the keeper set up for itself. The child dies with the keeper.
+static void become_child(pid_t parent)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(0);
+    (void)sigaction(SIGCHLD, &keeper.setup->child_action, NULL);
+    (void)sigprocmask(SIG_SETMASK, &keeper.setup->mask, NULL);
+}
+
+static _Noreturn void execute_worker(const trp_order *order)
+{
+    char value[256];
+    int segment_fd = trp_segment_fd();
+    (void)fcntl(segment_fd, F_SETFD, 0);
+    snprintf(value, sizeof value, "%u:%llx:%u:%d:%s", order->slot,
+             (unsigned long long)order->incarnation, order->isolated, segment_fd,
+             keeper.setup->folder);
+    if (setenv(TRP_WORKER_VARIABLE, value, 1) == 0)
+        execv("/proc/self/exe", keeper.setup->argv);
+    static const char text[] = "troupe: error: a worker's program could not be executed\n";
+    (void)!write(2, text, sizeof text - 1);
+    _exit(127);
+}
+
+static void tell_node(const trp_order *order)
+{
+    while (send(keeper.node_socket, order, sizeof *order, MSG_NOSIGNAL) < 0 && errno == EINTR)
+        continue;
+}
+
+static void start_worker(const trp_order *order)
+{
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        become_child(parent);
+        close_all_but((int[]){trp_segment_fd()}, 1);
+        if (keeper.setup->execute)
+            execute_worker(order);
+        keeper.setup->run_worker(order->slot, order->incarnation, order->isolated != 0);
+        _exit(0);
+    }
+    trp_order answer = *order;
+    answer.kind = TRP_ORDER_STARTED;
+    answer.pid = pid > 0 ? pid : 0;
+    answer.status = pid > 0 ? 0 : errno;
+    if (pid > 0) {
+        keeper.pids[order->slot] = pid;
+        keeper.incarnations[order->slot] = order->incarnation;
+    }
+    tell_node(&answer);
+}
+
+static void obey(void)
+{
+    trp_order order;
+    ssize_t got = recv(keeper.node_socket, &order, sizeof order, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got != (ssize_t)sizeof order || order.slot >= TRP_PROCESSES_MAX) {
+        keeper.quit = true; // The node process has gone; its exit status may come a moment later.
+        return;
+    }
+    switch (order.kind) {
+    case TRP_ORDER_START:
+        start_worker(&order);
+        break;
+    case TRP_ORDER_KILL:
+        if (keeper.pids[order.slot] > 0 && keeper.incarnations[order.slot] == order.incarnation)
+            (void)kill(keeper.pids[order.slot], SIGKILL);
+        break;
+    default:
+        keeper.quit = true;
+        break;
+    }
+}
+
+static void reap(void)
+{
+    struct signalfd_siginfo info;
+    while (read(keeper.signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo == SIGTERM)
+            keeper.quit = true;
+
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == keeper.node_pid) {
+            keeper.node_pid = 0;
+            keeper.quit = true;
+            continue;
+        }
+        for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
+            if (keeper.pids[slot] != pid)
+                continue;
+            keeper.pids[slot] = 0;
+            tell_node(&(trp_order){.kind = TRP_ORDER_EXITED,
+                                   .slot = slot,
+                                   .incarnation = keeper.incarnations[slot],
+                                   .pid = pid,
+                                   .status = status});
+        }
+    }
+}
+
+// Kills whatever is our child now: workers, the node process, and orphans that user code made.
+static bool kill_children(void)
+{
+    char path[64], list[4096];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, list, sizeof list - 1);
+    if (fd >= 0)
+        close(fd);
+    if (size > 0) {
+        list[size] = '\0';
+        char *at = list;
+        for (long pid = strtol(at, &at, 10); pid > 0; pid = strtol(at, &at, 10))
+            if (*at == ' ') // Else the number may have been cut.
+                (void)kill((pid_t)pid, SIGKILL);
+    }
+    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++)
+        if (keeper.pids[slot] > 0)
+            (void)kill(keeper.pids[slot], SIGKILL);
+    if (keeper.node_pid > 0)
+        (void)kill(keeper.node_pid, SIGKILL);
+
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid == keeper.node_pid)
+            keeper.node_pid = 0;
+        for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++)
+            if (keeper.pids[slot] == pid)
+                keeper.pids[slot] = 0;
+    }
+    return pid < 0 && errno == ECHILD;
+}
+
+static _Noreturn void end(void)
+{
+    int64_t give_up = trp_clock_ms() + END_TIMEOUT_MS;
+    while (!kill_children() && trp_clock_ms() < give_up) {
+        struct pollfd child = {.fd = keeper.signal_fd, .events = POLLIN};
+        (void)poll(&child, 1, 10);
+        struct signalfd_siginfo info;
+        (void)!read(keeper.signal_fd, &info, sizeof info);
+    }
+    trp_folder_remove(keeper.setup->folder);
+    _exit(0);
+}
+
+static void start_node(void)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        end();
+    pid_t parent = getpid();
+    keeper.node_pid = fork();
+    if (keeper.node_pid == 0) {
+        become_child(parent);
+        (void)prctl(PR_SET_NAME, "troupe-node");
+        close_all_but((int[]){trp_segment_fd(), pair[1]}, 2);
+        keeper.setup->run_node(pair[1]);
+        _exit(0);
+    }
+    close(pair[1]);
+    keeper.node_socket = pair[0];
+    if (keeper.node_pid < 0)
+        end();
+}
+
+void trp_keeper_run(const trp_keeper_setup *setup)
+{
+    keeper.setup = setup;
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_NAME, "troupe-keeper");
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+    // Everything but what cannot be blocked: the driver's end is what ends the keeper, or SIGTERM.
+    sigset_t all, wanted;
+    sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, NULL);
+    (void)sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCHLD);
+    sigaddset(&wanted, SIGTERM);
+    close_all_but((int[]){setup->driver_pidfd, setup->driver_socket, setup->lock_fd,
+                          trp_segment_fd()},
+                  4);
+    keeper.signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+    start_node();
+
+    while (!keeper.quit) {
+        struct pollfd events[] = {
+            {.fd = setup->driver_pidfd, .events = POLLIN},
+            {.fd = keeper.node_socket, .events = POLLIN},
+            {.fd = keeper.signal_fd, .events = POLLIN},
+            {.fd = setup->driver_socket, .events = POLLIN},
+        };
+        if (poll(events, sizeof events / sizeof *events, -1) < 0)
+            continue;
+        if (events[0].revents != 0 || events[3].revents != 0)
+            break;
+        if (events[2].revents != 0)
+            reap();
+        if (events[1].revents != 0)
+            obey();
+    }
+    end();
+}

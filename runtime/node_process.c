@@ -1,0 +1,365 @@
+// node_process.c: the node process: the table of processes, the pool of workers, and the names.
+//
+// One thread, one loop over its inbound socket and the keeper's. It alone writes the process table's
+// rows (a starting process sets its own READY), takes back what a dead process held in the store,
+// and tells everyone of the death. When it dies, the keeper ends the node.
+#include <runtime/identity.h>
+#include <runtime/node.h>
+
+#include <errno.h>
+#include <runtime/clock.h>
+#include <runtime/keeper.h>
+#include <runtime/log.h>
+#include <runtime/memory.h>
+#include <runtime/store.h>
+#include <runtime/transport.h>
+#include <runtime/wire.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uthash.h>
+
+typedef struct name_entry {
+    char name[TRP_NAME_MAX + 1];
+    uint32_t owner;
+    uint64_t owner_incarnation;
+    size_t size;
+    unsigned char value[TRP_NAMED_VALUE_MAX];
+    UT_hash_handle hh;
+} name_entry;
+
+typedef struct worker {
+    bool pooled;
+    uint64_t asked;        // How often it was given out.
+    char kill_cause[64];   // Why it is being killed; empty: it is not.
+} worker;
+
+static struct {
+    int keeper;
+    worker workers[TRP_PROCESSES_MAX];
+    uint32_t pool[TRP_PROCESSES_MAX]; // Slots of pool workers that live.
+    uint32_t pool_size;
+    uint32_t next_slot; // Where the search for a free slot begins.
+    uint32_t living;    // Workers that have not exited.
+    name_entry *names;
+    bool stopping;
+    int64_t stop_at_ms;
+} node;
+
+static void order(trp_order_kind kind, uint32_t slot, uint64_t incarnation, bool isolated)
+{
+    trp_order message = {
+        .kind = kind, .slot = slot, .incarnation = incarnation, .isolated = isolated};
+    while (send(node.keeper, &message, sizeof message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+        continue;
+}
+
+// ---- answers -----------------------------------------------------------------------------------------
+
+static void answer(const trp_frame *to, trp_frame *frame)
+{
+    frame->kind = TRP_FRAME_ANSWER;
+    frame->call = to->call;
+    (void)trp_process_send(to->from, to->from_incarnation, frame, 0);
+}
+
+static void answer_ok(const trp_frame *to)
+{
+    answer(to, &(trp_frame){.status = TROUPE_OK});
+}
+
+// With the last error as the reason.
+static void answer_failure(const trp_frame *to, troupe_status status)
+{
+    const char *text = troupe_last_error()->text;
+    answer(to, &(trp_frame){.status = status, .body = text, .body_size = strlen(text)});
+}
+
+// ---- workers -----------------------------------------------------------------------------------------
+
+static troupe_status free_slot(uint32_t *slot)
+{
+    enum { FIRST = TRP_PROCESS_DRIVER + 1 };
+    for (uint32_t tried = 0; tried < TRP_PROCESSES_MAX; tried++) {
+        uint32_t candidate = node.next_slot;
+        node.next_slot = candidate + 1 < TRP_PROCESSES_MAX ? candidate + 1 : FIRST;
+        uint32_t state = trp_segment_process(candidate)->state;
+        if (state == TRP_PROCESS_FREE || state == TRP_PROCESS_DEAD) {
+            *slot = candidate;
+            return TROUPE_OK;
+        }
+    }
+    return troupe_fail(TROUPE_NO_MEMORY, "all %d places for processes of this node are taken",
+                       TRP_PROCESSES_MAX);
+}
+
+static troupe_status start_worker(bool isolated, uint32_t *slot)
+{
+    TROUPE_TRY(free_slot(slot));
+    trp_process_row *row = trp_segment_process(*slot);
+    row->cause[0] = '\0';
+    row->pid = 0;
+    row->incarnation = trp_random_incarnation();
+    trp_process_row_set(*slot, TRP_PROCESS_STARTING);
+    node.workers[*slot] = (worker){.pooled = !isolated};
+    node.living++;
+    order(TRP_ORDER_START, *slot, row->incarnation, isolated);
+    if (!isolated)
+        node.pool[node.pool_size++] = *slot;
+    return TROUPE_OK;
+}
+
+static troupe_status pool_worker(uint32_t *slot)
+{
+    if (trp_self.options.workers <= 0)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "there is no pool of workers: troupe_start was told .workers = "
+                           "TROUPE_WORKERS_NONE");
+    if (node.pool_size < (uint32_t)trp_self.options.workers)
+        return start_worker(false, slot);
+    *slot = node.pool[0];
+    for (uint32_t i = 1; i < node.pool_size; i++)
+        if (node.workers[node.pool[i]].asked < node.workers[*slot].asked)
+            *slot = node.pool[i];
+    return TROUPE_OK;
+}
+
+static void serve_worker(const trp_frame *frame)
+{
+    uint32_t slot = 0;
+    troupe_status status;
+    if (node.stopping)
+        status = troupe_fail(TROUPE_NOT_STARTED, "the node is being stopped");
+    else
+        status = frame->target != 0 ? start_worker(true, &slot) : pool_worker(&slot);
+    if (status != TROUPE_OK) {
+        answer_failure(frame, status);
+        return;
+    }
+    node.workers[slot].asked++;
+    answer(frame, &(trp_frame){.status = TROUPE_OK,
+                               .target = slot,
+                               .schema = trp_segment_process(slot)->incarnation});
+}
+
+static void serve_kill(const trp_frame *frame)
+{
+    if (frame->target <= TRP_PROCESS_DRIVER || frame->target >= TRP_PROCESSES_MAX) {
+        answer_failure(frame, troupe_fail(TROUPE_INVALID, "process %llu cannot be killed",
+                                          (unsigned long long)frame->target));
+        return;
+    }
+    uint32_t slot = (uint32_t)frame->target;
+    if (trp_process_alive(slot, frame->schema, NULL)) {
+        snprintf(node.workers[slot].kill_cause, sizeof node.workers[slot].kill_cause, "%.*s",
+                 (int)frame->body_size, (const char *)frame->body);
+        order(TRP_ORDER_KILL, slot, frame->schema, false);
+    }
+    answer_ok(frame);
+}
+
+// ---- names -------------------------------------------------------------------------------------------
+
+static void name_remove(name_entry *entry)
+{
+    HASH_DEL(node.names, entry);
+    trp_free(entry);
+}
+
+static troupe_status name_put(const trp_frame *frame, const char *name, const void *value,
+                              size_t size)
+{
+    name_entry *entry;
+    HASH_FIND_STR(node.names, name, entry);
+    if (entry != NULL)
+        return troupe_fail(TROUPE_EXISTS, "the name '%s' is taken by an actor of process %u (pid %d)",
+                           name, entry->owner, trp_process_pid(entry->owner));
+    entry = trp_alloc(sizeof *entry);
+    if (entry == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the name '%s'", name);
+    strcpy(entry->name, name);
+    entry->owner = frame->from;
+    entry->owner_incarnation = frame->from_incarnation;
+    entry->size = size;
+    memcpy(entry->value, value, size);
+    HASH_ADD_STR(node.names, name, entry);
+    return TROUPE_OK;
+}
+
+static troupe_status read_name(const trp_frame *frame, char name[TRP_NAME_MAX + 1],
+                               const void **value, size_t *size)
+{
+    trp_reader in = trp_reader_of(frame->body, frame->body_size);
+    uint32_t count;
+    const char *text;
+    size_t text_size;
+    TROUPE_TRY(trp_read_array(&in, &count));
+    TROUPE_TRY(trp_read_text(&in, &text, &text_size));
+    TROUPE_TRY(trp_read_bytes(&in, value, size));
+    if (count != 2 || text_size > TRP_NAME_MAX || *size > TRP_NAMED_VALUE_MAX)
+        return troupe_fail(TROUPE_MALFORMED, "a request about a name is malformed");
+    memcpy(name, text, text_size);
+    name[text_size] = '\0';
+    return TROUPE_OK;
+}
+
+static void serve_name(const trp_frame *frame)
+{
+    char name[TRP_NAME_MAX + 1];
+    const void *value;
+    size_t size;
+    name_entry *entry = NULL;
+    troupe_status status = read_name(frame, name, &value, &size);
+    if (status == TROUPE_OK && frame->method == TRP_ASK_NAME_PUT)
+        status = name_put(frame, name, value, size);
+    else if (status == TROUPE_OK)
+        HASH_FIND_STR(node.names, name, entry);
+    if (status != TROUPE_OK) {
+        answer_failure(frame, status);
+    } else if (frame->method == TRP_ASK_NAME_PUT) {
+        answer_ok(frame);
+    } else if (frame->method == TRP_ASK_NAME_DROP) {
+        if (entry != NULL && entry->owner == frame->from &&
+            entry->owner_incarnation == frame->from_incarnation)
+            name_remove(entry);
+        answer_ok(frame);
+    } else if (entry == NULL) {
+        answer_failure(frame, troupe_fail(TROUPE_NOT_FOUND, "no actor has the name '%s'", name));
+    } else {
+        answer(frame, &(trp_frame){.status = TROUPE_OK,
+                                   .body = entry->value,
+                                   .body_size = entry->size});
+    }
+}
+
+// ---- deaths and the end ------------------------------------------------------------------------------
+
+static void describe_end(int status, const worker *dead, char *cause, size_t size)
+{
+    if (dead->kill_cause[0] != '\0')
+        snprintf(cause, size, "%s", dead->kill_cause);
+    else if (WIFSIGNALED(status))
+        snprintf(cause, size, "was killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(cause, size, "exited with status %d", WEXITSTATUS(status));
+}
+
+static void bury(uint32_t slot, const char *cause)
+{
+    trp_process_row *row = trp_segment_process(slot);
+    uint64_t incarnation = row->incarnation;
+    snprintf(row->cause, sizeof row->cause, "%s", cause);
+    trp_process_row_set(slot, TRP_PROCESS_DEAD);
+    (void)atomic_fetch_add(trp_segment_deaths(), 1);
+    char path[128];
+    trp_socket_path(slot, incarnation, path);
+    (void)unlink(path);
+    trp_process_forget(slot, incarnation);
+    trp_store_sweep(slot);
+
+    for (uint32_t i = 0; i < node.pool_size; i++)
+        if (node.pool[i] == slot)
+            node.pool[i--] = node.pool[--node.pool_size];
+    name_entry *entry, *after;
+    HASH_ITER (hh, node.names, entry, after)
+        if (entry->owner == slot && entry->owner_incarnation == incarnation)
+            name_remove(entry);
+    node.living--;
+
+    for (uint32_t peer = TRP_PROCESS_DRIVER; peer < TRP_PROCESSES_MAX && !node.stopping; peer++)
+        if (trp_segment_process(peer)->state == TRP_PROCESS_READY)
+            (void)trp_process_send(
+                peer, trp_segment_process(peer)->incarnation,
+                &(trp_frame){.kind = TRP_FRAME_DEATH, .method = slot, .target = incarnation}, 0);
+}
+
+static void hear_keeper(void)
+{
+    trp_order message;
+    ssize_t got = recv(node.keeper, &message, sizeof message, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got != (ssize_t)sizeof message) // The keeper has gone; the node ends with it.
+        _exit(1);
+    if (message.kind == TRP_ORDER_STARTED && message.pid > 0) {
+        trp_segment_process(message.slot)->pid = message.pid;
+    } else if (message.kind == TRP_ORDER_STARTED) {
+        char cause[112];
+        snprintf(cause, sizeof cause, "could not be made: %s", strerror(message.status));
+        bury(message.slot, cause);
+    } else if (message.kind == TRP_ORDER_EXITED) {
+        char cause[112];
+        describe_end(message.status, &node.workers[message.slot], cause, sizeof cause);
+        bury(message.slot, cause);
+    }
+}
+
+static void begin_stop(void)
+{
+    if (node.stopping)
+        return;
+    node.stopping = true;
+    node.stop_at_ms = trp_clock_ms() + trp_self.options.stop_timeout_ms;
+    for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++)
+        if (trp_segment_process(slot)->state == TRP_PROCESS_READY)
+            (void)trp_process_send(slot, trp_segment_process(slot)->incarnation,
+                                   &(trp_frame){.kind = TRP_FRAME_END}, 0);
+}
+
+static void serve(const trp_frame *frame)
+{
+    if (frame->kind != TRP_FRAME_ASK)
+        return;
+    switch (frame->method) {
+    case TRP_ASK_WORKER:
+        serve_worker(frame);
+        break;
+    case TRP_ASK_KILL:
+        serve_kill(frame);
+        break;
+    case TRP_ASK_NAME_PUT:
+    case TRP_ASK_NAME_GET:
+    case TRP_ASK_NAME_DROP:
+        serve_name(frame);
+        break;
+    case TRP_ASK_STOP:
+        if (frame->from == TRP_PROCESS_DRIVER)
+            begin_stop();
+        break;
+    default:
+        answer_failure(frame, troupe_fail(TROUPE_UNSUPPORTED,
+                                          "the node process does not know request %u",
+                                          frame->method));
+        break;
+    }
+}
+
+_Noreturn void trp_node_run(int keeper_socket)
+{
+    node.keeper = keeper_socket;
+    node.next_slot = TRP_PROCESS_DRIVER + 1;
+    trp_process_serve = serve;
+    trp_self.slot = TRP_PROCESS_NODE;
+    trp_self.incarnation = trp_segment_process(TRP_PROCESS_NODE)->incarnation;
+    trp_store_open(TRP_PROCESS_NODE);
+    if (trp_process_open() != TROUPE_OK) {
+        trp_log(TRP_ERROR, "the node process could not start: %s", troupe_last_error()->text);
+        _exit(1);
+    }
+    for (;;) {
+        bool from_keeper = false;
+        int64_t left = node.stopping ? node.stop_at_ms - trp_clock_ms() : -1;
+        if (node.stopping && (left <= 0 || node.living == 0))
+            break;
+        trp_transport_wait(node.keeper, (int)left, &from_keeper);
+        trp_process_drain();
+        if (from_keeper)
+            hear_keeper();
+    }
+    order(TRP_ORDER_QUIT, 0, 0, false);
+    for (;;) // The keeper ends us with the rest.
+        pause();
+}

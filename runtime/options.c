@@ -1,0 +1,128 @@
+// options.c: the options of troupe_start: ranges, and defaults from what this process may use: its CPU
+// affinity and quota, and the memory limit of its cgroup.
+#include <runtime/options.h>
+
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    WORKERS_MAX = 1024,
+    THREADS_MAX = 256,
+    STOP_TIMEOUT_DEFAULT_MS = 1000,
+};
+
+static int affinity_cpus(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+}
+
+// Reads up to two numbers from a file; how many there were. "max" reads as no number.
+static int read_numbers(const char *path, double numbers[2])
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    int count = fscanf(file, "%lf %lf", &numbers[0], &numbers[1]);
+    fclose(file);
+    return count > 0 ? count : 0;
+}
+
+// CPUs that this process may use: its affinity, or its cgroup's quota where that is less.
+static int usable_cpus(void)
+{
+    double v2[2], quota[2], period[2];
+    int cpus = affinity_cpus();
+    double limit = cpus;
+    if (read_numbers("/sys/fs/cgroup/cpu.max", v2) == 2 && v2[1] > 0)
+        limit = v2[0] / v2[1];
+    else if (read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota) == 1 && quota[0] > 0 &&
+             read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period) == 1 && period[0] > 0)
+        limit = quota[0] / period[0];
+    return limit < cpus ? (int)fmax(1, ceil(limit)) : cpus;
+}
+
+static double usable_memory(void)
+{
+    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    static const char *const limits[] = {"/sys/fs/cgroup/memory.max",
+                                         "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        double limit[2];
+        if (read_numbers(limits[i], limit) >= 1 && limit[0] > 0 && limit[0] < memory)
+            memory = limit[0];
+    }
+    return memory;
+}
+
+static troupe_status check(const troupe_options *how)
+{
+    if (how->size != sizeof *how)
+        return troupe_fail(TROUPE_VERSION,
+                           "troupe_options has %zu bytes in the program and %zu in the library: "
+                           "compile the program with this library's headers",
+                           how->size, sizeof *how);
+    if (how->workers < TROUPE_WORKERS_NONE || how->workers > WORKERS_MAX)
+        return troupe_fail(TROUPE_INVALID,
+                           ".workers of troupe_start is %d: expected 1 to %d, 0 (default) or "
+                           "TROUPE_WORKERS_NONE",
+                           how->workers, WORKERS_MAX);
+    if (!(how->cpus >= 0 && how->cpus <= 65536))
+        return troupe_fail(TROUPE_INVALID, ".cpus of troupe_start is %g: expected 0 (default) to 65536",
+                           how->cpus);
+    if (how->threads < 0 || how->threads > THREADS_MAX)
+        return troupe_fail(TROUPE_INVALID,
+                           ".threads of troupe_start is %d: expected 0 (default) to %d", how->threads,
+                           THREADS_MAX);
+    if (how->store_bytes_max != 0 && how->store_bytes_max < (1u << 20))
+        return troupe_fail(TROUPE_INVALID,
+                           ".store_bytes_max of troupe_start is %zu: expected at least 1 MiB, or 0 "
+                           "(default)",
+                           how->store_bytes_max);
+    if (how->message_bytes_max != 0 && how->message_bytes_max < (1u << 16))
+        return troupe_fail(TROUPE_INVALID,
+                           ".message_bytes_max of troupe_start is %zu: expected at least 64 KiB, or "
+                           "0 (default)",
+                           how->message_bytes_max);
+    if ((unsigned)how->launch > TROUPE_LAUNCH_EXEC)
+        return troupe_fail(TROUPE_INVALID,
+                           ".launch of troupe_start is %d: expected a TROUPE_LAUNCH_ value",
+                           (int)how->launch);
+    if (how->stop_timeout_ms < 0)
+        return troupe_fail(TROUPE_INVALID, ".stop_timeout_ms of troupe_start is %d: it is negative",
+                           how->stop_timeout_ms);
+    return TROUPE_OK;
+}
+
+troupe_status trp_options_complete(const troupe_options *given, troupe_options *full)
+{
+    troupe_options how = {.size = sizeof how};
+    if (given != NULL)
+        how = *given;
+    TROUPE_TRY(check(&how));
+    int cpus = usable_cpus();
+    if (how.workers == 0)
+        how.workers = cpus;
+    if (how.cpus == 0)
+        how.cpus = cpus;
+    if (how.threads == 0)
+        how.threads = cpus;
+    if (how.store_bytes_max == 0)
+        how.store_bytes_max = (size_t)(usable_memory() * 0.3);
+    if (how.message_bytes_max == 0)
+        how.message_bytes_max = (size_t)1 << 30;
+    if (how.stop_timeout_ms == 0)
+        how.stop_timeout_ms = STOP_TIMEOUT_DEFAULT_MS;
+    const char *runtime_folder = getenv("XDG_RUNTIME_DIR");
+    if (how.directory == NULL || how.directory[0] == '\0')
+        how.directory = runtime_folder != NULL && runtime_folder[0] == '/' &&
+                                access(runtime_folder, W_OK | X_OK) == 0
+                            ? runtime_folder
+                            : "/tmp";
+    *full = how;
+    return TROUPE_OK;
+}

@@ -1,0 +1,558 @@
+// process.c: this process among the others of its node (see process.h): links to its peers, their
+// windows, and the I/O thread.
+//
+// A link is the way to one incarnation of one peer: a DEALER, a sequence, and a window in messages
+// and bytes that CALL and TELL frames take room in and that the receiver gives back once a message
+// has left its mailbox. Links are never freed while the process runs (a peer's slot may be reused:
+// then the link is renewed under its lock), so a pointer to one stays good.
+#include <runtime/identity.h>
+#include <runtime/process.h>
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <runtime/clock.h>
+#include <runtime/log.h>
+#include <runtime/memory.h>
+#include <runtime/transport.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    WINDOW_MESSAGES = 16384,
+    WINDOW_BYTES = 64 << 20,
+    CREDIT_MESSAGES = WINDOW_MESSAGES / 4, // Room is given back in pieces of this size.
+    CREDIT_BYTES = WINDOW_BYTES / 4,
+};
+
+typedef struct peer_link {
+    pthread_mutex_t lock;
+    pthread_cond_t room;
+    uint64_t incarnation; // Of the peer; 0: not connected yet.
+    bool dead;
+    trp_outbound *outbound;
+    trp_buffer frame; // What is being written.
+    uint64_t sequence_out;
+    int64_t window_messages, window_bytes; // Room left.
+    // Of what this process received from the peer: the I/O thread's and, guarded, the owed credit.
+    uint64_t sequence_in;
+    uint64_t owed_messages, owed_bytes;
+} peer_link;
+
+trp_identity trp_self;
+void (*trp_process_serve)(const trp_frame *frame);
+
+static trp_handlers handlers;
+static struct {
+    pthread_mutex_t lock; // Held while a handler runs, so that trp_process_mute can wait for it.
+    bool muted;
+} delivery = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct {
+    pthread_mutex_t lock; // Guards the making of links.
+    peer_link *_Atomic peers[TRP_PROCESSES_MAX];
+    pthread_t io_thread;
+    bool io_started;
+    int keeper_fd;
+    _Atomic bool io_stop;
+    uint64_t refused; // Frames that were not for us, repeated, or malformed.
+} links = {.lock = PTHREAD_MUTEX_INITIALIZER, .keeper_fd = -1};
+
+void trp_process_handlers_set(const trp_handlers *wanted)
+{
+    handlers = *wanted;
+}
+
+const trp_handlers *trp_process_handlers(void)
+{
+    return &handlers;
+}
+
+void trp_process_mute(void)
+{
+    pthread_mutex_lock(&delivery.lock);
+    delivery.muted = true;
+    pthread_mutex_unlock(&delivery.lock);
+}
+
+static void deliver_frame(const trp_frame *frame)
+{
+    pthread_mutex_lock(&delivery.lock);
+    if (!delivery.muted && handlers.frame != NULL)
+        handlers.frame(frame);
+    pthread_mutex_unlock(&delivery.lock);
+}
+
+static void deliver_death(uint32_t process, uint64_t incarnation, const char *cause)
+{
+    pthread_mutex_lock(&delivery.lock);
+    if (!delivery.muted && handlers.death != NULL)
+        handlers.death(process, incarnation, cause);
+    pthread_mutex_unlock(&delivery.lock);
+}
+
+// ---- identity ----------------------------------------------------------------------------------------
+
+bool trp_process_running(void)
+{
+    return trp_self.running && !trp_self.forked;
+}
+
+troupe_status trp_process_check(void)
+{
+    if (trp_self.forked)
+        return troupe_fail(TROUPE_UNSUPPORTED, "this process is a fork() of one that runs Troupe; "
+                                               "only the process that called troupe_start may use it");
+    if (!trp_self.running)
+        return troupe_fail(TROUPE_NOT_STARTED,
+                           "Troupe is not running in this process: call troupe_start first");
+    if (trp_self.runtime_lost)
+        return troupe_fail(TROUPE_RUNTIME_LOST, "the node's keeper or node process has died; "
+                                                "call troupe_stop, then troupe_start again");
+    return TROUPE_OK;
+}
+
+uint32_t trp_process_slot(void)
+{
+    return trp_self.slot;
+}
+
+uint64_t trp_process_incarnation(void)
+{
+    return trp_self.incarnation;
+}
+
+bool trp_process_is_driver(void)
+{
+    return trp_self.slot == TRP_PROCESS_DRIVER;
+}
+
+const troupe_options *trp_process_options(void)
+{
+    return &trp_self.options;
+}
+
+bool trp_process_ending(void)
+{
+    return trp_self.ending;
+}
+
+bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
+{
+    if (process >= TRP_PROCESSES_MAX) {
+        if (cause != NULL)
+            snprintf(cause, 112, "never existed");
+        return false;
+    }
+    trp_process_row *row = trp_segment_process(process);
+    uint32_t state = row->state; // Pairs with the release in trp_process_row_set.
+    if (row->incarnation == incarnation && state != TRP_PROCESS_DEAD && state != TRP_PROCESS_FREE)
+        return true;
+    if (cause != NULL)
+        snprintf(cause, 112, "%s",
+                 row->incarnation == incarnation ? row->cause : "has ended and its place is reused");
+    return false;
+}
+
+int trp_process_pid(uint32_t process)
+{
+    return process < TRP_PROCESSES_MAX ? trp_segment_process(process)->pid : 0;
+}
+
+uint64_t trp_random_incarnation(void)
+{
+    uint64_t number = 0;
+    while (number == 0)
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+            number = (uint64_t)trp_clock_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid();
+    return number;
+}
+
+void trp_socket_path(uint32_t slot, uint64_t incarnation, char path[128])
+{
+    snprintf(path, 128, "%s/%u.%08x", trp_self.folder, slot, (unsigned)(incarnation >> 32));
+}
+
+void trp_process_row_set(uint32_t slot, trp_process_state state)
+{
+    trp_process_row *row = trp_segment_process(slot);
+    row->state = state;
+    (void)syscall(SYS_futex, &row->state, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+trp_process_state trp_process_await(uint32_t slot, uint64_t incarnation, int timeout_ms)
+{
+    trp_process_row *row = trp_segment_process(slot);
+    int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+    for (;;) {
+        uint32_t state = row->state;
+        if (row->incarnation != incarnation)
+            return TRP_PROCESS_DEAD;
+        int64_t left = give_up - trp_clock_ns();
+        if (state != TRP_PROCESS_STARTING || left <= 0)
+            return (trp_process_state)state;
+        struct timespec wait = {left / 1000000000, left % 1000000000};
+        (void)syscall(SYS_futex, &row->state, FUTEX_WAIT, state, &wait, NULL, 0);
+    }
+}
+
+// ---- links -------------------------------------------------------------------------------------------
+
+static peer_link *link_of(uint32_t process)
+{
+    peer_link *peer = atomic_load(&links.peers[process]);
+    if (peer != NULL)
+        return peer;
+    pthread_mutex_lock(&links.lock);
+    peer = atomic_load(&links.peers[process]);
+    if (peer == NULL && (peer = trp_alloc(sizeof *peer)) != NULL) {
+        pthread_condattr_t monotonic;
+        pthread_condattr_init(&monotonic);
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+        pthread_mutex_init(&peer->lock, NULL);
+        pthread_cond_init(&peer->room, &monotonic);
+        pthread_condattr_destroy(&monotonic);
+        atomic_store(&links.peers[process], peer);
+    }
+    pthread_mutex_unlock(&links.lock);
+    if (peer == NULL)
+        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a link to process %u", process);
+    return peer;
+}
+
+// Makes the link one to this incarnation. With its lock held.
+static void link_renew(peer_link *peer, uint64_t incarnation)
+{
+    if (peer->incarnation == incarnation)
+        return;
+    if (peer->outbound != NULL)
+        trp_outbound_close(peer->outbound, 0);
+    peer->outbound = NULL;
+    peer->incarnation = incarnation;
+    peer->dead = false;
+    peer->sequence_out = peer->sequence_in = 0;
+    peer->owed_messages = peer->owed_bytes = 0;
+    peer->window_messages = WINDOW_MESSAGES;
+    peer->window_bytes = WINDOW_BYTES;
+    pthread_cond_broadcast(&peer->room);
+}
+
+static troupe_status dead(uint32_t process, const char *cause)
+{
+    return troupe_fail(TROUPE_NOT_EXECUTED, "process %u (pid %d) %s", process,
+                       trp_process_pid(process), cause);
+}
+
+// Connects the link if it is not connected. With its lock held.
+static troupe_status link_connect(peer_link *peer, uint32_t process, uint64_t incarnation)
+{
+    char cause[112], path[128];
+    if (peer->dead || !trp_process_alive(process, incarnation, cause)) {
+        (void)trp_process_alive(process, incarnation, cause);
+        return dead(process, cause);
+    }
+    if (peer->outbound != NULL)
+        return TROUPE_OK;
+    trp_socket_path(process, incarnation, path);
+    peer->outbound = trp_outbound_open(path);
+    return peer->outbound != NULL ? TROUPE_OK : TROUPE_IO;
+}
+
+// Waits for room in the window. With the lock held, which it gives up meanwhile.
+static troupe_status link_room(peer_link *peer, uint32_t process, uint64_t incarnation,
+                               const trp_frame *frame, int timeout_ms)
+{
+    if (frame->kind != TRP_FRAME_CALL && frame->kind != TRP_FRAME_TELL)
+        return TROUPE_OK;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += timeout_ms % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    while (peer->incarnation == incarnation && !peer->dead &&
+           (peer->window_messages <= 0 || peer->window_bytes <= 0)) {
+        int waited = timeout_ms == 0   ? ETIMEDOUT
+                     : timeout_ms > 0 ? pthread_cond_timedwait(&peer->room, &peer->lock, &until)
+                                      : pthread_cond_wait(&peer->room, &peer->lock);
+        if (waited == ETIMEDOUT)
+            return troupe_fail(TROUPE_BUSY,
+                               "the window to process %u is full: %d messages or %d MiB wait there",
+                               process, WINDOW_MESSAGES, WINDOW_BYTES >> 20);
+    }
+    if (peer->incarnation != incarnation || peer->dead) {
+        char cause[112];
+        (void)trp_process_alive(process, incarnation, cause);
+        return dead(process, cause);
+    }
+    peer->window_messages--;
+    peer->window_bytes -= (int64_t)frame->body_size;
+    return TROUPE_OK;
+}
+
+static troupe_status link_send(peer_link *peer, uint32_t process, uint64_t incarnation,
+                               trp_frame *frame, int timeout_ms)
+{
+    link_renew(peer, incarnation);
+    TROUPE_TRY(link_connect(peer, process, incarnation));
+    TROUPE_TRY(link_room(peer, process, incarnation, frame, timeout_ms));
+    frame->from = trp_self.slot;
+    frame->from_incarnation = trp_self.incarnation;
+    frame->to_incarnation = incarnation;
+    frame->sequence = ++peer->sequence_out;
+    trp_frame_write(frame, &peer->frame);
+    if (peer->frame.failed) {
+        trp_buffer_free(&peer->frame);
+        peer->sequence_out--;
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
+                           frame->body_size);
+    }
+    return trp_outbound_send(peer->outbound, &peer->frame);
+}
+
+troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
+                               int timeout_ms)
+{
+    if (process >= TRP_PROCESSES_MAX)
+        return troupe_fail(TROUPE_NOT_EXECUTED, "process %u never existed", process);
+    if (frame->body_size > trp_self.options.message_bytes_max)
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
+                           frame->body_size, trp_self.options.message_bytes_max);
+    peer_link *peer = link_of(process);
+    if (peer == NULL)
+        return TROUPE_NO_MEMORY;
+    // A link serves one incarnation: an old address must not renew it back.
+    char cause[112];
+    if (!trp_process_alive(process, incarnation, cause))
+        return dead(process, cause);
+    pthread_mutex_lock(&peer->lock);
+    troupe_status status = link_send(peer, process, incarnation, frame, timeout_ms);
+    pthread_mutex_unlock(&peer->lock);
+    return status;
+}
+
+void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size)
+{
+    peer_link *peer = process < TRP_PROCESSES_MAX ? link_of(process) : NULL;
+    if (peer == NULL)
+        return;
+    pthread_mutex_lock(&peer->lock);
+    if (peer->incarnation == incarnation && !peer->dead) {
+        peer->owed_messages++;
+        peer->owed_bytes += body_size;
+        if (peer->owed_messages >= CREDIT_MESSAGES || peer->owed_bytes >= CREDIT_BYTES) {
+            trp_frame credit = {.kind = TRP_FRAME_CREDIT,
+                                .call = peer->owed_messages,
+                                .schema = peer->owed_bytes};
+            peer->owed_messages = peer->owed_bytes = 0;
+            (void)link_send(peer, process, incarnation, &credit, 0);
+        }
+    }
+    pthread_mutex_unlock(&peer->lock);
+}
+
+// ---- frames in ---------------------------------------------------------------------------------------
+
+// Whether the frame is from a live incarnation and the next of its link; notes its sequence.
+static bool accept_frame(const trp_frame *frame)
+{
+    if (frame->to_incarnation != trp_self.incarnation || frame->from >= TRP_PROCESSES_MAX)
+        return false;
+    if (!trp_process_alive(frame->from, frame->from_incarnation, NULL))
+        return false;
+    peer_link *peer = link_of(frame->from);
+    if (peer == NULL)
+        return false;
+    pthread_mutex_lock(&peer->lock);
+    link_renew(peer, frame->from_incarnation);
+    bool fresh = frame->sequence > peer->sequence_in && !peer->dead;
+    if (fresh && frame->sequence != peer->sequence_in + 1)
+        trp_log(TRP_ERROR, "%llu frames from process %u were lost",
+                (unsigned long long)(frame->sequence - peer->sequence_in - 1), frame->from);
+    if (fresh)
+        peer->sequence_in = frame->sequence;
+    pthread_mutex_unlock(&peer->lock);
+    return fresh;
+}
+
+static void take_credit(const trp_frame *frame)
+{
+    peer_link *peer = link_of(frame->from);
+    pthread_mutex_lock(&peer->lock);
+    peer->window_messages += (int64_t)frame->call;
+    peer->window_bytes += (int64_t)frame->schema;
+    if (peer->window_messages > WINDOW_MESSAGES)
+        peer->window_messages = WINDOW_MESSAGES;
+    if (peer->window_bytes > WINDOW_BYTES)
+        peer->window_bytes = WINDOW_BYTES;
+    pthread_cond_broadcast(&peer->room);
+    pthread_mutex_unlock(&peer->lock);
+}
+
+void trp_process_forget(uint32_t process, uint64_t incarnation)
+{
+    peer_link *peer = atomic_load(&links.peers[process]);
+    if (peer == NULL)
+        return;
+    pthread_mutex_lock(&peer->lock);
+    if (peer->incarnation == incarnation) {
+        peer->dead = true;
+        if (peer->outbound != NULL) // It would try to reconnect for ever.
+            trp_outbound_close(peer->outbound, 0);
+        peer->outbound = NULL;
+        pthread_cond_broadcast(&peer->room);
+    }
+    pthread_mutex_unlock(&peer->lock);
+}
+
+static void take_death(uint32_t process, uint64_t incarnation)
+{
+    if (process >= TRP_PROCESSES_MAX)
+        return;
+    trp_process_forget(process, incarnation);
+    char cause[112];
+    if (!trp_process_alive(process, incarnation, cause))
+        deliver_death(process, incarnation, cause);
+}
+
+static void serve(const trp_frame *frame)
+{
+    switch (frame->kind) {
+    case TRP_FRAME_ANSWER:
+        trp_node_answered(frame);
+        break;
+    case TRP_FRAME_DEATH:
+        if (frame->from == TRP_PROCESS_NODE)
+            take_death(frame->method, frame->target);
+        break;
+    case TRP_FRAME_END:
+        trp_self.ending = true;
+        if (handlers.ending != NULL)
+            handlers.ending();
+        break;
+    default:
+        if (frame->kind >= TRP_FRAME_CALL)
+            deliver_frame(frame);
+        break;
+    }
+}
+
+static void take_message(const void *data, size_t size)
+{
+    trp_frame frame;
+    if (trp_frame_read(data, size, &frame) != TROUPE_OK) {
+        links.refused++;
+        trp_log(TRP_WARN, "a frame was refused: %s", troupe_last_error()->text);
+        return;
+    }
+    if (!accept_frame(&frame)) {
+        links.refused++;
+        return;
+    }
+    if (frame.kind == TRP_FRAME_CREDIT)
+        take_credit(&frame);
+    else if (trp_process_serve != NULL)
+        trp_process_serve(&frame);
+    else
+        serve(&frame);
+}
+
+void trp_process_drain(void)
+{
+    while (trp_transport_receive(take_message))
+        continue;
+}
+
+// The keeper is gone and every other process of the node with it.
+static void lose_runtime(void)
+{
+    trp_self.runtime_lost = true;
+    trp_node_lost();
+    for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++) {
+        trp_process_row *row = trp_segment_process(slot);
+        if (row->state != TRP_PROCESS_STARTING && row->state != TRP_PROCESS_READY)
+            continue;
+        snprintf(row->cause, sizeof row->cause, "ended with its node's keeper");
+        trp_process_row_set(slot, TRP_PROCESS_DEAD);
+        take_death(slot, row->incarnation);
+    }
+}
+
+static void *io_main(void *unused)
+{
+    (void)unused;
+    (void)prctl(PR_SET_NAME, "troupe-io");
+    while (!links.io_stop) {
+        bool keeper_ended = false;
+        trp_transport_wait(links.keeper_fd, -1, &keeper_ended);
+        trp_process_drain();
+        if (keeper_ended) {
+            links.keeper_fd = -1;
+            lose_runtime();
+        }
+    }
+    return NULL;
+}
+
+troupe_status trp_process_open(void)
+{
+    enum { HEADER_MAX = 4096 };
+    char path[128];
+    trp_socket_path(trp_self.slot, trp_self.incarnation, path);
+    TROUPE_TRY(trp_transport_open(path, trp_self.options.message_bytes_max + HEADER_MAX));
+    trp_segment_process(trp_self.slot)->pid = getpid();
+    trp_process_row_set(trp_self.slot, TRP_PROCESS_READY);
+    return TROUPE_OK;
+}
+
+troupe_status trp_process_io_start(int keeper_fd)
+{
+    links.keeper_fd = keeper_fd;
+    links.io_stop = false;
+    delivery.muted = false;
+    sigset_t all, before; // The user's signal handlers run on the user's threads.
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&links.io_thread, NULL, io_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0)
+        return troupe_fail(TROUPE_NO_MEMORY, "the I/O thread could not be started: %s",
+                           strerror(failed));
+    links.io_started = true;
+    return TROUPE_OK;
+}
+
+void trp_process_io_stop(void)
+{
+    if (!links.io_started)
+        return;
+    links.io_stop = true;
+    trp_transport_wake();
+    pthread_join(links.io_thread, NULL);
+    links.io_started = false;
+}
+
+void trp_process_close(int linger_ms)
+{
+    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
+        peer_link *peer = atomic_exchange(&links.peers[slot], NULL);
+        if (peer == NULL)
+            continue;
+        bool gone = peer->dead || !trp_process_alive(slot, peer->incarnation, NULL);
+        if (peer->outbound != NULL)
+            trp_outbound_close(peer->outbound, gone ? 0 : linger_ms);
+        trp_buffer_free(&peer->frame);
+        pthread_cond_destroy(&peer->room);
+        pthread_mutex_destroy(&peer->lock);
+        trp_free(peer);
+    }
+    trp_transport_close();
+}

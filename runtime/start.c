@@ -1,0 +1,385 @@
+// start.c: troupe_start and troupe_stop: bringing a node up under the driver, becoming a worker in a
+// worker process, and leaving no trace at the end.
+//
+// In order: the run folder and the segment are made, the keeper is forked (twice, so that the
+// user's wait() never sees it), then the driver opens its sockets. The keeper forks the node
+// process and, later, workers; each of them comes out of trp_keeper_run into run_worker here, on
+// the stack of the troupe_start that the driver called.
+#include <troupe/runtime.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <runtime/clock.h>
+#include <runtime/identity.h>
+#include <runtime/keeper.h>
+#include <runtime/log.h>
+#include <runtime/options.h>
+#include <runtime/store.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    NODE_TIMEOUT_MS = 10000, // For the node process to be ready.
+    END_TIMEOUT_MS = 3000,   // For the keeper to end, beyond the options' stop_timeout_ms.
+    LINGER_MS = 100,         // For a worker's last replies to leave.
+};
+
+static struct {
+    pthread_mutex_t lock;
+    int starts; // Calls of troupe_start that were not undone by troupe_stop.
+    int keeper_socket;
+    bool watching_forks;
+} driver = {.lock = PTHREAD_MUTEX_INITIALIZER, .keeper_socket = -1};
+
+int troupe_version(void)
+{
+    return TROUPE_VERSION_NUMBER;
+}
+
+// ---- worker processes --------------------------------------------------------------------------------
+
+static _Noreturn void leave(int status)
+{
+    fflush(NULL);
+    _exit(status);
+}
+
+// The life of a worker process. Never returns to the user's main.
+static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isolated)
+{
+    char name[16];
+    snprintf(name, sizeof name, "troupe-%u", slot);
+    (void)prctl(PR_SET_NAME, name);
+    trp_self.slot = slot;
+    trp_self.incarnation = incarnation;
+    trp_self.isolated = isolated;
+    trp_self.ending = false;
+    (void)pthread_mutex_init(&driver.lock, NULL); // Held by the troupe_start that we were forked from.
+    trp_store_open(slot);
+    if (trp_self.options.worker_init != NULL)
+        trp_self.options.worker_init();
+
+    const trp_handlers *handlers = trp_process_handlers();
+    trp_self.running = true;
+    troupe_status status = trp_process_open();
+    if (status == TROUPE_OK && handlers->start != NULL)
+        handlers->start();
+    if (status == TROUPE_OK)
+        status = trp_process_io_start(-1);
+    if (status != TROUPE_OK) {
+        trp_log(TRP_ERROR, "worker process %u could not start: %s", slot,
+                troupe_last_error()->text);
+        leave(EXIT_FAILURE);
+    }
+    if (handlers->work != NULL)
+        handlers->work(isolated);
+    else
+        while (!trp_self.ending) // Nothing but the end can come: poll it without haste.
+            (void)poll(NULL, 0, 20);
+    if (handlers->stop != NULL)
+        handlers->stop();
+    trp_process_mute();
+    trp_process_io_stop();
+    trp_process_close(LINGER_MS);
+    leave(EXIT_SUCCESS);
+}
+
+// In an executed worker: attaches to the node that TROUPE_WORKER names. Does not return.
+static _Noreturn void run_executed_worker(const char *value)
+{
+    unsigned slot, isolated;
+    unsigned long long incarnation;
+    int segment_fd, folder_at = 0;
+    if (sscanf(value, "%u:%llx:%u:%d:%n", &slot, &incarnation, &isolated, &segment_fd,
+               &folder_at) != 4 ||
+        folder_at == 0 || slot <= TRP_PROCESS_DRIVER || slot >= TRP_PROCESSES_MAX ||
+        strlen(value + folder_at) >= sizeof trp_self.folder) {
+        trp_log(TRP_ERROR, "the variable %s is set and malformed: '%s'", TRP_WORKER_VARIABLE, value);
+        leave(EXIT_FAILURE);
+    }
+    strcpy(trp_self.folder, value + folder_at);
+    (void)unsetenv(TRP_WORKER_VARIABLE); // What the user's code executes is no worker.
+    (void)fcntl(segment_fd, F_SETFD, FD_CLOEXEC);
+    if (trp_segment_attach(segment_fd) != TROUPE_OK) {
+        trp_log(TRP_ERROR, "worker process %u could not start: %s", slot,
+                troupe_last_error()->text);
+        leave(EXIT_FAILURE);
+    }
+    run_worker(slot, incarnation, isolated != 0);
+}
+
+// ---- the run folder ----------------------------------------------------------------------------------
+
+// Removes the folders of runs whose driver and keeper were both killed: those whose process is gone
+// and whose lock nobody holds.
+static void sweep_stale_folders(const char *base)
+{
+    char prefix[32];
+    int prefix_size = snprintf(prefix, sizeof prefix, "troupe-%u-", (unsigned)getuid());
+    DIR *entries = opendir(base);
+    if (entries == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        if (strncmp(entry->d_name, prefix, (size_t)prefix_size) != 0)
+            continue;
+        char path[512], lock_path[520];
+        struct stat about;
+        long pid = strtol(entry->d_name + prefix_size, NULL, 10);
+        snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
+        snprintf(lock_path, sizeof lock_path, "%s/lock", path);
+        if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH || lstat(path, &about) != 0 ||
+            !S_ISDIR(about.st_mode) || about.st_uid != getuid())
+            continue;
+        int lock = open(lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0)
+            trp_folder_remove(path);
+        if (lock >= 0)
+            close(lock);
+    }
+    closedir(entries);
+}
+
+// Makes the folder of this run, 0700, and takes its lock.
+static troupe_status make_folder(const char *base, int *lock_fd)
+{
+    enum { SOCKET_NAME_MAX = 20 }; // "/2047.89abcdef" and some
+    int size = snprintf(trp_self.folder, sizeof trp_self.folder, "%s/troupe-%u-%d-%08x", base,
+                        (unsigned)getuid(), (int)getpid(), (unsigned)trp_random_incarnation());
+    if (size >= (int)sizeof trp_self.folder || size + SOCKET_NAME_MAX > 107)
+        return troupe_fail(TROUPE_INVALID,
+                           ".directory of troupe_start, '%s', is too long for unix sockets: "
+                           "expected at most %d bytes",
+                           base, (int)sizeof trp_self.folder - 36);
+    if (mkdir(trp_self.folder, 0700) != 0)
+        return troupe_fail(TROUPE_IO, "the folder %s for sockets could not be made: %s",
+                           trp_self.folder, strerror(errno));
+    char path[128];
+    snprintf(path, sizeof path, "%s/lock", trp_self.folder);
+    *lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (*lock_fd < 0 || flock(*lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        troupe_status status = troupe_fail(TROUPE_IO, "%s could not be locked: %s", path,
+                                           strerror(errno));
+        if (*lock_fd >= 0)
+            close(*lock_fd);
+        trp_folder_remove(trp_self.folder);
+        return status;
+    }
+    return TROUPE_OK;
+}
+
+// ---- the driver --------------------------------------------------------------------------------------
+
+static void in_forked_child(void)
+{
+    if (trp_self.running)
+        trp_self.forked = true;
+}
+
+static int count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    if (tasks == NULL)
+        return 1;
+    int count = 0;
+    for (struct dirent *task; (task = readdir(tasks)) != NULL;)
+        count += task->d_name[0] != '.';
+    closedir(tasks);
+#if defined(__SANITIZE_THREAD__)
+    count--; // Its own thread survives a fork.
+#endif
+    return count;
+}
+
+// Opens as many descriptors as the system allows: a process may talk with every other of its node.
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+// Forks the keeper as nobody's child of ours: the process between exits at once and is waited for.
+static troupe_status fork_keeper(trp_keeper_setup *setup)
+{
+    pid_t between = fork();
+    if (between < 0)
+        return troupe_fail(TROUPE_IO, "the keeper process could not be forked: %s",
+                           strerror(errno));
+    if (between == 0) {
+        if (fork() == 0)
+            trp_keeper_run(setup);
+        _exit(0);
+    }
+    while (waitpid(between, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    return TROUPE_OK;
+}
+
+static troupe_status launch_keeper(int argc, char **argv, int lock_fd)
+{
+    int pair[2];
+    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (pidfd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        int error = errno;
+        if (pidfd >= 0)
+            close(pidfd);
+        return troupe_fail(TROUPE_IO, "the keeper's descriptors could not be made: %s",
+                           strerror(error));
+    }
+    static char *no_arguments[] = {(char *)"troupe-worker", NULL};
+    trp_keeper_setup setup = {
+        .driver_pidfd = pidfd,
+        .driver_socket = pair[1],
+        .lock_fd = lock_fd,
+        .folder = trp_self.folder,
+        .execute = trp_self.options.launch == TROUPE_LAUNCH_EXEC,
+        .argv = argc > 0 && argv != NULL ? argv : no_arguments,
+        .run_node = trp_node_run,
+        .run_worker = run_worker,
+    };
+    (void)sigprocmask(SIG_SETMASK, NULL, &setup.mask);
+    (void)sigaction(SIGCHLD, NULL, &setup.child_action);
+    fflush(NULL); // Else each child would have, and might write, what is buffered now.
+    troupe_status status = fork_keeper(&setup);
+    close(pair[1]);
+    close(pidfd);
+    if (status == TROUPE_OK)
+        driver.keeper_socket = pair[0];
+    else
+        close(pair[0]);
+    return status;
+}
+
+// Waits for the end of the keeper, which is the end of the node; false: it did not come in time.
+static bool await_keeper_end(int timeout_ms)
+{
+    struct pollfd keeper = {.fd = driver.keeper_socket, .events = POLLIN};
+    int64_t give_up = trp_clock_ms() + timeout_ms;
+    for (;;) {
+        int64_t left = give_up - trp_clock_ms();
+        int got = poll(&keeper, 1, left > 0 ? (int)left : 0);
+        if (got > 0 || (got == 0 && left <= 0))
+            return got > 0;
+    }
+}
+
+// Ends what was started so far. With the lock held.
+static void tear_down(void)
+{
+    trp_self.running = false;
+    trp_process_close(0);
+    if (driver.keeper_socket >= 0) {
+        (void)shutdown(driver.keeper_socket, SHUT_RDWR); // Tells the keeper to end, if nothing did.
+        (void)await_keeper_end(END_TIMEOUT_MS);
+        close(driver.keeper_socket);
+        driver.keeper_socket = -1;
+    }
+    trp_folder_remove(trp_self.folder); // The keeper has done it, unless it was killed.
+    trp_segment_close();
+    trp_self.runtime_lost = false;
+    trp_self.ending = false;
+}
+
+static troupe_status open_driver(void)
+{
+    TROUPE_TRY(trp_process_open());
+    uint64_t node = trp_segment_process(TRP_PROCESS_NODE)->incarnation;
+    if (trp_process_await(TRP_PROCESS_NODE, node, NODE_TIMEOUT_MS) != TRP_PROCESS_READY)
+        return troupe_fail(TROUPE_IO, "the node process did not start within %d s",
+                           NODE_TIMEOUT_MS / 1000);
+    const trp_handlers *handlers = trp_process_handlers();
+    if (handlers->start != NULL)
+        handlers->start();
+    return trp_process_io_start(driver.keeper_socket);
+}
+
+static troupe_status start_driver(int argc, char **argv, const troupe_options *how)
+{
+    TROUPE_TRY(trp_options_complete(how, &trp_self.options));
+    if (trp_self.options.launch == TROUPE_LAUNCH_AUTO)
+        trp_self.options.launch = count_threads() > 1 ? TROUPE_LAUNCH_EXEC : TROUPE_LAUNCH_FORK;
+    raise_descriptor_limit();
+    if (!driver.watching_forks)
+        driver.watching_forks = pthread_atfork(NULL, NULL, in_forked_child) == 0;
+
+    int lock_fd;
+    sweep_stale_folders(trp_self.options.directory);
+    TROUPE_TRY(make_folder(trp_self.options.directory, &lock_fd));
+    troupe_status status = trp_segment_create(trp_self.options.store_bytes_max);
+    if (status != TROUPE_OK) {
+        close(lock_fd);
+        trp_folder_remove(trp_self.folder);
+        return status;
+    }
+    trp_self.slot = TRP_PROCESS_DRIVER;
+    trp_self.incarnation = trp_random_incarnation();
+    trp_self.options.directory = trp_self.folder; // The caller's text may not live long.
+    trp_segment_process(TRP_PROCESS_DRIVER)->incarnation = trp_self.incarnation;
+    trp_process_row_set(TRP_PROCESS_DRIVER, TRP_PROCESS_STARTING);
+    trp_segment_process(TRP_PROCESS_NODE)->incarnation = trp_random_incarnation();
+    trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_STARTING);
+
+    status = launch_keeper(argc, argv, lock_fd);
+    close(lock_fd); // The keeper has it.
+    trp_store_open(TRP_PROCESS_DRIVER);
+    trp_self.running = true;
+    if (status == TROUPE_OK)
+        status = open_driver();
+    if (status != TROUPE_OK)
+        tear_down();
+    return status;
+}
+
+troupe_status troupe_start_with(int argc, char **argv, const troupe_options *how)
+{
+    const char *worker = getenv(TRP_WORKER_VARIABLE);
+    if (worker != NULL && !trp_self.running) {
+        if (trp_options_complete(how, &trp_self.options) != TROUPE_OK)
+            leave(EXIT_FAILURE);
+        run_executed_worker(worker);
+    }
+    if (trp_self.forked)
+        return trp_process_check();
+    if (trp_self.running && !trp_process_is_driver())
+        return TROUPE_OK; // A library that a worker process loads may start what runs there anyway.
+    pthread_mutex_lock(&driver.lock);
+    troupe_status status = driver.starts > 0 ? TROUPE_OK : start_driver(argc, argv, how);
+    if (status == TROUPE_OK)
+        driver.starts++;
+    pthread_mutex_unlock(&driver.lock);
+    return status;
+}
+
+int troupe_stop(void)
+{
+    if (trp_self.forked || (trp_self.running && !trp_process_is_driver()))
+        return 0;
+    pthread_mutex_lock(&driver.lock);
+    if (driver.starts > 0 && --driver.starts == 0) {
+        trp_self.ending = true;
+        const trp_handlers *handlers = trp_process_handlers();
+        if (handlers->stop != NULL)
+            handlers->stop();
+        trp_process_mute();
+        if (!trp_self.runtime_lost && trp_node_stop() == TROUPE_OK)
+            (void)await_keeper_end(trp_self.options.stop_timeout_ms + END_TIMEOUT_MS);
+        trp_process_io_stop();
+        tear_down();
+    }
+    pthread_mutex_unlock(&driver.lock);
+    return 0;
+}
