@@ -2,6 +2,7 @@
 #ifndef TROUPE_H
 #define TROUPE_H
 
+// clang-format off
 #include <troupe/status.h>
 #include <troupe/wire.h>
 #include <troupe/runtime.h>
@@ -9,5 +10,6 @@
 #include <troupe/actor.h>
 #include <troupe/train.h>
 #include <troupe/tune.h>
+// clang-format on
 
 #endif

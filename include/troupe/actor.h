@@ -44,8 +44,8 @@ typedef struct troupe_class {
     void (*deinit)(void *self);                          // NULL: nothing to undo.
 } troupe_class;
 
-// Makes a class known under its name. TROUPE_ACTOR does it before main; call it yourself for classes
-// in objects of a static library that nobody references. `class_` must stay valid for ever.
+// Makes a class known under its name. TROUPE_ACTOR does it before main; call it yourself for
+// classes in objects of a static library that nobody references. `class_` must stay valid for ever.
 // TROUPE_EXISTS: another class with this name and other methods is known; TROUPE_VERSION: made
 // for another generation of the library; TROUPE_INVALID: no name, or more than 64 methods.
 TROUPE_API troupe_status troupe_class_register(const troupe_class *class_);
@@ -79,8 +79,7 @@ TROUPE_API troupe_status troupe_actor_status(troupe_actor actor);
 // Finds a named actor of this node. TROUPE_NOT_FOUND: no actor has that name now;
 // TROUPE_WRONG_TYPE: it is of another class (`class_` may be NULL: any class).
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_lookup_class(const troupe_class *class_,
-                                                             const char *name,
-                                                             troupe_actor *actor);
+                                                             const char *name, troupe_actor *actor);
 
 // Ends an actor at once. Calls that wait in its mailbox end as TROUPE_NOT_EXECUTED; an isolated
 // actor's process is killed, and the call that it was running ends as TROUPE_MAYBE_EXECUTED; a
@@ -120,14 +119,16 @@ enum {
 
 typedef struct troupe_call_options {
     size_t size;
-    uint32_t deadline_ms; // The call ends as TROUPE_TIMED_OUT if it is not answered in this time; 0: none.
-    uint32_t flags;       // TROUPE_CALL_*
+    // The call ends as TROUPE_TIMED_OUT if it is not answered in this time; 0: none.
+    uint32_t deadline_ms;
+    uint32_t flags; // TROUPE_CALL_*
     int unused_;
 } troupe_call_options;
 
 TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *how);
 
-// A copy of a typed address whose calls have options: troupe_call(troupe_with(a, .deadline_ms = 50), m).
+// A copy of a typed address whose calls have options:
+//     troupe_call(troupe_with(a, .deadline_ms = 50), m)
 #define troupe_with(...) TROUPE_WITH_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_WITH_(actor, ...)                                                                   \
     ((__typeof__(actor)){troupe_with_options(                                                      \
@@ -150,6 +151,7 @@ TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_cal
         return &troupe_class_##C;                                                                  \
     }
 #define TROUPE_METHOD_INDEX_(C, m, A, R, ...) troupe_index_##m,
+// clang-format off
 #define TROUPE_METHOD_ROW_(C, m, A, R, ...)                                                        \
     {.name = #m, .run = troupe_run_##m, .args = &troupe_type_##A, .result = &troupe_type_##R,      \
      __VA_ARGS__},
@@ -181,6 +183,7 @@ TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_cal
         (void)troupe_class_register(&troupe_class_##C);                                            \
     }                                                                                              \
     _Static_assert(sizeof(C) > 0, #C)
+// clang-format on
 
 // TROUPE_ACTOR(C, (method, args, result), ...): makes class C from the state type C and up to 64
 // methods `troupe_status method(C *self, const args *, result *)`, and the handle type C_actor.

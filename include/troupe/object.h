@@ -1,8 +1,8 @@
 // object.h: values in the node's shared memory, and waiting for references of every kind.
 //
-// An object is written once, sealed, and from then on never changes: any process of the node reads it
-// in place. It lives while anyone holds a reference to it, also when its creator has died.
-// Every function here may be called from any thread.
+// An object is written once, sealed, and from then on never changes: any process of the node reads
+// it in place. It lives while anyone holds a reference to it, also when its creator has died. Every
+// function here may be called from any thread.
 #ifndef TROUPE_OBJECT_H
 #define TROUPE_OBJECT_H
 
@@ -45,10 +45,10 @@ typedef struct troupe_view {
 } troupe_view;
 
 // Lends the bytes of an object made by troupe_put_bytes or troupe_create without copying them. The
-// reference is not consumed, and the view stays valid until troupe_view_end even if the reference is
-// dropped or the creator dies. Waits up to `timeout_ms` (negative: for ever) for a call's result.
-// TROUPE_PENDING: not ready in that time; TROUPE_WRONG_TYPE: not bytes; TROUPE_INVALID: stale
-// or foreign reference; else the failure of the call that should have made the value.
+// reference is not consumed, and the view stays valid until troupe_view_end even if the reference
+// is dropped or the creator dies. Waits up to `timeout_ms` (negative: for ever) for a call's
+// result. TROUPE_PENDING: not ready in that time; TROUPE_WRONG_TYPE: not bytes; TROUPE_INVALID:
+// stale or foreign reference; else the failure of the call that should have made the value.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view,
                                                            int timeout_ms);
 
@@ -57,7 +57,8 @@ TROUPE_API void troupe_view_end(troupe_view *view);
 
 typedef struct troupe_get_options {
     size_t size;
-    int timeout_ms; // Gives up the wait (not the call) after this long; 0: waits for ever; negative: does not wait.
+    // Gives up the wait (not the call) after this long; 0: waits for ever; negative: does not wait.
+    int timeout_ms;
     int unused_;
 } troupe_get_options;
 

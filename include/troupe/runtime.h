@@ -11,7 +11,8 @@ TROUPE_BEGIN_C
 // How worker processes come to be.
 typedef enum troupe_launch {
     TROUPE_LAUNCH_AUTO, // Forked, unless the program had started threads before troupe_start.
-    TROUPE_LAUNCH_FORK, // Forked by the keeper: they have the state that the program had at troupe_start.
+    // Forked by the keeper: they have the state that the program had at troupe_start.
+    TROUPE_LAUNCH_FORK,
     TROUPE_LAUNCH_EXEC, // Executed afresh: main runs again up to troupe_start.
 } troupe_launch;
 
@@ -20,16 +21,17 @@ enum {
 };
 
 typedef struct troupe_options {
-    size_t size;       // Set by troupe_start.
-    int workers;       // Worker processes in the pool, started when first needed; default: one a CPU.
-    double cpus;       // CPUs that jobs may reserve; default: those this process may run on.
-    int threads;       // Scheduler threads a process; default: the CPUs this process may run on.
-    size_t store_bytes_max; // Limit of the object store; default: 30 % of the memory this process may use.
+    size_t size; // Set by troupe_start.
+    int workers; // Worker processes in the pool, started when first needed; default: one a CPU.
+    double cpus; // CPUs that jobs may reserve; default: those this process may run on.
+    int threads; // Scheduler threads a process; default: the CPUs this process may run on.
+    // Limit of the object store; default: 30 % of the memory this process may use.
+    size_t store_bytes_max;
     size_t message_bytes_max; // Largest packed argument or result; default 1 GiB.
-    const char *directory; // Where sockets live; default $XDG_RUNTIME_DIR or /tmp. Copied.
+    const char *directory;    // Where sockets live; default $XDG_RUNTIME_DIR or /tmp. Copied.
     troupe_launch launch;
     void (*worker_init)(void); // Run first in each worker process.
-    int stop_timeout_ms; // How long troupe_stop lets methods finish; default 1000.
+    int stop_timeout_ms;       // How long troupe_stop lets methods finish; default 1000.
     int unused_;
 } troupe_options;
 
@@ -50,7 +52,8 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_start_with(int argc, char **argv
 // runtime can be started again afterwards. Without a start it does nothing.
 TROUPE_API int troupe_stop(void);
 
-// The version of the library that runs, as TROUPE_VERSION_NUMBER (major * 10000 + minor * 100 + patch).
+// The version of the library that runs, as TROUPE_VERSION_NUMBER (major * 10000 + minor * 100 +
+// patch).
 TROUPE_API int troupe_version(void);
 
 TROUPE_END_C

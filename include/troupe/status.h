@@ -60,17 +60,21 @@ typedef enum troupe_outcome {
     TROUPE_OUTCOME_CANCELLED,
 } troupe_outcome;
 
-typedef enum troupe_executed { TROUPE_EXECUTED_NO, TROUPE_EXECUTED_MAYBE, TROUPE_EXECUTED_YES } troupe_executed;
+typedef enum troupe_executed {
+    TROUPE_EXECUTED_NO,
+    TROUPE_EXECUTED_MAYBE,
+    TROUPE_EXECUTED_YES
+} troupe_executed;
 
 // What a thread knows of its most recent failure.
 typedef struct troupe_error {
     troupe_status status;
     troupe_outcome outcome;
     troupe_executed executed;
-    char text[512];  // One sentence: what was wrong, what was expected, where.
-    char actor[64];  // "class#id" or "class 'name'" of the actor it happened in; empty if none.
-    int process;     // Operating-system id of that actor's process; 0 if none.
-    char node[64];   // Host name of that actor's node; empty if none.
+    char text[512]; // One sentence: what was wrong, what was expected, where.
+    char actor[64]; // "class#id" or "class 'name'" of the actor it happened in; empty if none.
+    int process;    // Operating-system id of that actor's process; 0 if none.
+    char node[64];  // Host name of that actor's node; empty if none.
 } troupe_error;
 
 // The general meaning of a status: a static string, never NULL, also for a number out of range.

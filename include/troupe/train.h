@@ -1,6 +1,6 @@
-// train.h: data-parallel training. A training loop is a plain function that n worker actors run, each in
-// a process of its own, under a coordinator that takes their reports, commits checkpoints and
-// restarts the group from the last one when a worker is lost.
+// train.h: data-parallel training. A training loop is a plain function that n worker actors run,
+// each in a process of its own, under a coordinator that takes their reports, commits checkpoints
+// and restarts the group from the last one when a worker is lost.
 //
 //     static troupe_status fit(troupe_worker *me, const settings *config)
 //     {
@@ -23,8 +23,8 @@
 
 TROUPE_BEGIN_C
 
-// What a loop sees of its place in the group. Owned by the library, valid while the loop runs, used by
-// the loop's thread only.
+// What a loop sees of its place in the group. Owned by the library, valid while the loop runs, used
+// by the loop's thread only.
 typedef struct troupe_worker {
     int rank;    // 0 to world - 1
     int world;   // workers in the group
@@ -57,15 +57,15 @@ TROUPE_API troupe_status troupe_trainer_register(const troupe_trainer *trainer);
     }                                                                                              \
     _Static_assert(sizeof(T) > 0, #T)
 
-// ---- Inside a loop -------------------------------------------------------------------------------
+// ---- Inside a loop ----
 
 typedef struct troupe_metric {
     const char *name; // 1 to 63 bytes
     double value;
 } troupe_metric;
 
-// Publishes this rank's metrics (rank 0's are the run's) together with what troupe_save staged since
-// the last report. Reports are numbered from 1 alike on all ranks, so all must report equally
+// Publishes this rank's metrics (rank 0's are the run's) together with what troupe_save staged
+// since the last report. Reports are numbered from 1 alike on all ranks, so all must report equally
 // often; a checkpoint is committed once every rank has reported its number. Returns TROUPE_STOPPED
 // on all ranks at the same report when the run is to end (that report still counts): the
 // loop then returns it. At most 32 metrics. TROUPE_PEER_LOST: the group is being torn down.
@@ -84,9 +84,9 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type,
 #define troupe_save(T, me, value)                                                                  \
     troupe_save_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
 
-// Reads this rank's state from the checkpoint that the run continues from (where the world was smaller,
-// rank 0's); leaves *value untouched if there is none. Texts and arrays live as long as the loop
-// runs. TROUPE_CORRUPT or TROUPE_WRONG_TYPE name the file and what is wrong.
+// Reads this rank's state from the checkpoint that the run continues from (where the world was
+// smaller, rank 0's); leaves *value untouched if there is none. Texts and arrays live as long as
+// the loop runs. TROUPE_CORRUPT or TROUPE_WRONG_TYPE name the file and what is wrong.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_restore_as(const troupe_type *type,
                                                            troupe_worker *me, void *value);
 #define troupe_restore(T, me, value)                                                               \
@@ -122,13 +122,13 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_allreduce_as(troupe_worker *me, 
                         (how))
 
 // Copies `size` bytes of rank `root` to all ranks. Errors as those of troupe_allreduce.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_broadcast(troupe_worker *me, void *data, size_t size,
-                                                          int root);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_broadcast(troupe_worker *me, void *data,
+                                                          size_t size, int root);
 
 // Returns when every rank has called it. Errors as those of troupe_allreduce.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_barrier(troupe_worker *me);
 
-// ---- Running one -----------------------------------------------------------------------------------
+// ---- Running one ----
 
 typedef enum troupe_goal { TROUPE_MINIMIZE, TROUPE_MAXIMIZE } troupe_goal;
 
@@ -141,12 +141,15 @@ typedef struct troupe_train_options {
     int workers;            // Ranks; default 1.
     double cpus_per_worker; // Reserved while the job runs; default 1.
     const char *storage;    // Folder of runs; default ~/troupe_results.
-    const char *name;       // The run's folder in it, 1 to 128 of [A-Za-z0-9._-]; default: the trainer's name. A taken name gets a number appended.
-    int keep;               // Best checkpoints to keep; default: all. The latest is always kept too.
+    // The run's folder in it, 1 to 128 of [A-Za-z0-9._-]; default: the trainer's name. A taken name
+    // gets a number appended.
+    const char *name;
+    int keep; // Best checkpoints to keep; default: all. The latest is always kept too.
     const char *keep_metric; // What makes a checkpoint good; default: its age, the newest is best.
     troupe_goal keep_goal;
-    int restarts; // How often a group that lost a worker is started again; default 0; negative: always.
-    const char *from; // Folder of a checkpoint that a new run starts from; default none.
+    // How often a group that lost a worker is started again; default 0; negative: always.
+    int restarts;
+    const char *from;          // Folder of a checkpoint that a new run starts from; default none.
     int collective_timeout_ms; // Longest wait for another rank in a collective; default 60000.
     int unused_;
 } troupe_train_options;
@@ -164,15 +167,15 @@ typedef struct troupe_report_event {
 } troupe_report_event;
 
 typedef enum troupe_job_state {
-    TROUPE_JOB_QUEUED,   // Waits for its resources.
+    TROUPE_JOB_QUEUED, // Waits for its resources.
     TROUPE_JOB_RUNNING,
     TROUPE_JOB_RESTARTING,
-    TROUPE_JOB_DONE,     // Its result can be had without waiting.
+    TROUPE_JOB_DONE, // Its result can be had without waiting.
 } troupe_job_state;
 
-// Called by library threads, one call at a time for a job, reports in the order of their numbers; must
-// not wait for the job. `report` is called once a report that every rank has made; `state` at every
-// change of state.
+// Called by library threads, one call at a time for a job, reports in the order of their numbers;
+// must not wait for the job. `report` is called once a report that every rank has made; `state` at
+// every change of state.
 typedef struct troupe_follower {
     void (*report)(void *user, troupe_job *job, const troupe_report_event *event);
     void (*state)(void *user, troupe_job *job, troupe_job_state state);
@@ -191,8 +194,8 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_submit_with(const troupe_trainer
                                                             const troupe_train_options *how);
 #define troupe_submit(...) TROUPE_SUBMIT_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_SUBMIT_(loop, config, follower, job, ...)                                           \
-    troupe_submit_with(&troupe_trainer_##loop,                                                     \
-                       TROUPE_POINTER(const troupe_config_##loop, config), (follower), (job),      \
+    troupe_submit_with(&troupe_trainer_##loop, TROUPE_POINTER(const troupe_config_##loop, config), \
+                       (follower), (job),                                                          \
                        &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
 
 // Waits for the job's end up to `timeout_ms` (negative: for ever) and gives the result, which the
@@ -208,9 +211,9 @@ TROUPE_API void troupe_job_stop(troupe_job *job);
 // A snapshot of where a job is.
 typedef struct troupe_job_status {
     troupe_job_state state;
-    int reports;     // Reports made by all ranks so far.
-    int restarts;    // Times that the group was started again.
-    int pids[16];    // Of the first workers that run now, by rank; 0: none.
+    int reports;      // Reports made by all ranks so far.
+    int restarts;     // Times that the group was started again.
+    int pids[16];     // Of the first workers that run now, by rank; 0: none.
     double elapsed_s; // Since its first group started.
 } troupe_job_status;
 TROUPE_API void troupe_job_status_get(troupe_job *job, troupe_job_status *status);
@@ -218,8 +221,8 @@ TROUPE_API void troupe_job_status_get(troupe_job *job, troupe_job_status *status
 // Path of the run's folder: valid until the job is closed.
 TROUPE_API const char *troupe_job_path(const troupe_job *job);
 
-// Gives the job up and clears *job; one that still runs is stopped and waited for. After it returns the
-// follower is not called any more.
+// Gives the job up and clears *job; one that still runs is stopped and waited for. After it returns
+// the follower is not called any more.
 TROUPE_API void troupe_job_close(troupe_job **job);
 
 // Submits and waits. TROUPE_OK: the loop ended well (or was stopped) and *result says how; else the
@@ -231,18 +234,19 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_train_with(const troupe_trainer 
                                                            const troupe_train_options *how);
 #define troupe_train(...) TROUPE_TRAIN_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_TRAIN_(loop, config, result, ...)                                                   \
-    troupe_train_with(&troupe_trainer_##loop,                                                      \
-                      TROUPE_POINTER(const troupe_config_##loop, config), (result),                \
+    troupe_train_with(&troupe_trainer_##loop, TROUPE_POINTER(const troupe_config_##loop, config),  \
+                      (result),                                                                    \
                       &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
 
-// ---- Results -----------------------------------------------------------------------------------------
+// ---- Results ----
 
 // Frees a result and clears *result. Harmless on NULL.
 TROUPE_API void troupe_result_free(troupe_result **result);
 
 // TROUPE_OK: the loop ended by itself or was stopped; else why the run failed.
 TROUPE_API troupe_status troupe_result_status(const troupe_result *result);
-// The sentence of that failure; empty if there was none. Lives as long as the result, as do all texts below.
+// The sentence of that failure; empty if there was none. Lives as long as the result, as do all
+// texts below.
 TROUPE_API const char *troupe_result_error(const troupe_result *result);
 // Whether the run was ended by troupe_job_stop.
 TROUPE_API bool troupe_result_stopped(const troupe_result *result);

@@ -1,5 +1,6 @@
-// tune.h: hyperparameter search. A sweep draws configurations of a trainer from a space, submits each as
-// a job, feeds their reports to a scheduler that stops the weak ones, and remembers the best.
+// tune.h: hyperparameter search. A sweep draws configurations of a trainer from a space, submits
+// each as a job, feeds their reports to a scheduler that stops the weak ones, and remembers the
+// best.
 //
 //     const troupe_param space[] = {
 //         TROUPE_LOG_UNIFORM(settings, rate, 1e-4, 1.0),
@@ -32,8 +33,8 @@ typedef enum troupe_draw {
 
 enum { TROUPE_CHOICES_MAX = 32 };
 
-// How one field of the trainer's config is filled. The field must be a number or bool (fixed: also a
-// text). Fields that no row names are zero.
+// How one field of the trainer's config is filled. The field must be a number or bool (fixed: also
+// a text). Fields that no row names are zero.
 typedef struct troupe_param {
     const char *name;
     size_t offset, size;
@@ -44,6 +45,7 @@ typedef struct troupe_param {
     const char *text; // Of a fixed text.
 } troupe_param;
 
+// clang-format off
 #define TROUPE_PARAM_(T, field)                                                                    \
     .name = #field, .offset = offsetof(T, field), .size = sizeof(((T *)0)->field)
 #define TROUPE_UNIFORM(T, field, lowest, highest)                                                  \
@@ -59,10 +61,13 @@ typedef struct troupe_param {
     {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_FIXED, .low = (value)}
 #define TROUPE_FIXED_TEXT(T, field, value)                                                         \
     {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_FIXED, .text = (value)}
+// clang-format on
 
 typedef enum troupe_search {
     TROUPE_SEARCH_RANDOM, // Independent draws.
-    TROUPE_SEARCH_GRID,   // Every combination of choices and integers, `grid_points` of a range; the last row varies fastest.
+    // Every combination of choices and integers, `grid_points` of a range; the last row varies
+    // fastest.
+    TROUPE_SEARCH_GRID,
 } troupe_search;
 
 // Decides which trials go on. Opaque; made by troupe_asha, consumed by troupe_tune.
@@ -76,10 +81,11 @@ typedef struct troupe_asha_options {
     int unused_;
 } troupe_asha_options;
 
-// Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning",
-// MLSys 2020), in the stopping form: rungs at grace * reduction^k reports; a trial that reaches a rung
-// goes on if its metric there is among the best 1/reduction of those recorded at that rung so
-// far, its own included. Returns NULL with the last error set if an option is out of range.
+// Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter
+// Tuning", MLSys 2020), in the stopping form: rungs at grace * reduction^k reports; a trial that
+// reaches a rung goes on if its metric there is among the best 1/reduction of those recorded at
+// that rung so far, its own included. Returns NULL with the last error set if an option is out of
+// range.
 TROUPE_API troupe_scheduler *troupe_asha_with(const troupe_asha_options *how);
 #define troupe_asha(...) TROUPE_ASHA_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_ASHA_(...)                                                                          \
@@ -96,12 +102,13 @@ typedef struct troupe_tune_options {
     int concurrent; // Jobs submitted at once; default: as many as fit, plus one that waits.
     uint64_t seed;  // Of the search; default 1.
     troupe_search search;
-    int grid_points;              // Of a range in a grid; default 3.
-    troupe_scheduler *scheduler;  // Consumed, whatever happens; default: every trial runs to its end.
-    const char *name;             // The sweep's folder in train.storage; default: the trainer's name.
-    troupe_train_options train;   // Of each trial. Its name is set by the sweep.
-    FILE *progress;               // Where the live table goes; default: nowhere.
-    const char *columns;          // Metrics in the table, separated by commas; default: all.
+    int grid_points; // Of a range in a grid; default 3.
+    troupe_scheduler
+        *scheduler;             // Consumed, whatever happens; default: all trials run to their end.
+    const char *name;           // The sweep's folder in train.storage; default: the trainer's name.
+    troupe_train_options train; // Of each trial. Its name is set by the sweep.
+    FILE *progress;             // Where the live table goes; default: nowhere.
+    const char *columns;        // Metrics in the table, separated by commas; default: all.
     int unused_;
 } troupe_tune_options;
 
@@ -127,8 +134,8 @@ typedef struct troupe_trial {
 
 typedef struct troupe_sweep troupe_sweep;
 
-// Runs a sweep and waits for its end. TROUPE_OK also where some trials failed (they are ERROR in the
-// table); TROUPE_FAILED if all of them did, with the first one's sentence. TROUPE_INVALID names
+// Runs a sweep and waits for its end. TROUPE_OK also where some trials failed (they are ERROR in
+// the table); TROUPE_FAILED if all of them did, with the first one's sentence. TROUPE_INVALID names
 // the option or the row of the space that is wrong. The caller frees *sweep, which is set in
 // the first two cases and NULL otherwise. A trial whose report lacks the metric is an ERROR.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_tune_with(const troupe_trainer *trainer,
@@ -156,8 +163,7 @@ TROUPE_API double troupe_sweep_elapsed_s(const troupe_sweep *sweep);
 TROUPE_API void troupe_sweep_print(const troupe_sweep *sweep, FILE *out);
 
 // The best trial's config, typed; NULL if no trial reported.
-#define troupe_best(loop, sweep)                                                                   \
-    ((const troupe_config_##loop *)troupe_sweep_best_config(sweep))
+#define troupe_best(loop, sweep) ((const troupe_config_##loop *)troupe_sweep_best_config(sweep))
 TROUPE_API const void *troupe_sweep_best_config(const troupe_sweep *sweep);
 
 TROUPE_END_C

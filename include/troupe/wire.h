@@ -11,8 +11,8 @@
 // troupe_text, troupe_bytes, troupe_ref, troupe_actor, a typed handle (counter_actor), another
 // TROUPE_STRUCT, and troupe_array_T of any of these. Up to 64 fields a struct.
 //
-// Ownership: the pointers inside a value (texts, bytes, arrays) are borrowed. A method may read those
-// of its arguments until it returns. Values that come out of the library (troupe_get,
+// Ownership: the pointers inside a value (texts, bytes, arrays) are borrowed. A method may read
+// those of its arguments until it returns. Values that come out of the library (troupe_get,
 // troupe_restore, troupe_unpack) point into the calling thread's arena: inside a method it lives
 // until the method returns; on other threads until that thread calls troupe_reset or ends.
 #ifndef TROUPE_WIRE_H
@@ -88,7 +88,7 @@ typedef struct troupe_ref {
 // The address of an actor: a plain value that owns nothing and may be copied, sent in messages and
 // compared by its first four fields. The last two hold per-call options, see troupe_with.
 typedef struct troupe_actor {
-    uint64_t id;          // Of the actor within its process; 0: no actor, or one that failed to start.
+    uint64_t id; // Of the actor within its process; 0: no actor, or one that failed to start.
     uint64_t incarnation; // Of that process: a number that no other process start has.
     uint32_t node;        // Of that process: the machine (0: this one),
     uint32_t process;     // and the place in that machine's process table.
@@ -140,6 +140,7 @@ extern TROUPE_API const troupe_type troupe_type_troupe_none;
     {#name, offsetof(S, name), &troupe_type_##T,                                                   \
      TROUPE_CAT(TROUPE_FIELD_COUNT_, TROUPE_COUNT(__VA_ARGS__))(__VA_ARGS__)},
 
+// clang-format off
 // Declares struct S with the given fields, its table troupe_type_S, and troupe_array_S.
 #define TROUPE_STRUCT(S, ...)                                                                      \
     typedef struct S {                                                                             \
@@ -155,6 +156,7 @@ extern TROUPE_API const troupe_type troupe_type_troupe_none;
     TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_##S = {                        \
         TROUPE_ABI, TROUPE_KIND_ARRAY, "troupe_array_" #S, sizeof(troupe_array_##S), NULL, 0,      \
         &troupe_type_##S, &troupe_hash_##S[1]}
+// clang-format on
 
 // Evaluates to p; does not compile quietly unless p is a T *.
 #define TROUPE_POINTER(T, p) (1 ? (p) : (T *)0)
@@ -176,8 +178,8 @@ TROUPE_API troupe_status troupe_pack_as(const troupe_type *type, const void *val
 TROUPE_API troupe_status troupe_unpack_as(const troupe_type *type, const void *data, size_t size,
                                           void *value);
 
-// Writes `value` of `type` as one line of JSON-like text, for people to read ({"rate": 0.1}), cut at
-// `capacity` - 1 bytes and always terminated. Returns the length that the whole text has.
+// Writes `value` of `type` as one line of JSON-like text, for people to read ({"rate": 0.1}), cut
+// at `capacity` - 1 bytes and always terminated. Returns the length that the whole text has.
 TROUPE_API size_t troupe_print_as(const troupe_type *type, const void *value, char *out,
                                   size_t capacity);
 
@@ -188,8 +190,8 @@ TROUPE_API size_t troupe_print_as(const troupe_type *type, const void *value, ch
 #define troupe_print(T, value, out, capacity)                                                      \
     troupe_print_as(&troupe_type_##T, TROUPE_POINTER(const T, value), (out), (capacity))
 
-// Returns `size` bytes (at least 16-byte aligned, zeroed) from the calling thread's arena: for texts
-// and arrays of a method's result. Inside a method they live until its result has been sent,
+// Returns `size` bytes (at least 16-byte aligned, zeroed) from the calling thread's arena: for
+// texts and arrays of a method's result. Inside a method they live until its result has been sent,
 // elsewhere until troupe_reset. NULL when memory is short.
 TROUPE_API void *troupe_alloc(size_t size);
 

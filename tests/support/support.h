@@ -1,5 +1,5 @@
-// support.h: small helpers that many tests need. Each one fails the test by itself, with a sentence,
-// where it cannot do its work; so callers check nothing.
+// support.h: small helpers that many tests need. Each one fails the test by itself, with a
+// sentence, where it cannot do its work; so callers check nothing.
 #ifndef TROUPE_TEST_SUPPORT_H
 #define TROUPE_TEST_SUPPORT_H
 
@@ -18,7 +18,8 @@ enum { SUPPORT_SOON_MS = 10000 };
 // Monotonic milliseconds.
 int64_t support_now_ms(void);
 
-// Waits until `condition(context)` is true, asking again every millisecond; false after `timeout_ms`.
+// Waits until `condition(context)` is true, asking again every millisecond; false after
+// `timeout_ms`.
 bool support_wait_until(bool (*condition)(void *context), void *context, int timeout_ms);
 
 // Makes an empty directory below TMPDIR (default /tmp), and returns its path: to be given to
