@@ -1,0 +1,29 @@
+# Install.cmake: headers, the shared and the static library, and how pkg-config and CMake find them.
+# Everything that is installed finds its prefix from its own place, so the tree may be moved.
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
+install(FILES ${TROUPE_GENERATED}/troupe/version.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe)
+install(TARGETS troupe troupe_static LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+                                     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+# What the static library needs, by name: libzmq's own pkg-config file asks for more in its
+# static form than Debian ships, so it is not referred to.
+set(needed ${zmq_LIBRARIES} ${msgpack_LIBRARIES} ${xxhash_LIBRARIES} m)
+list(TRANSFORM needed PREPEND "-l" OUTPUT_VARIABLE needed_flags)
+list(JOIN needed_flags " " TROUPE_PC_NEEDS)
+list(JOIN needed ";" TROUPE_CMAKE_NEEDS)
+
+file(RELATIVE_PATH TROUPE_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+foreach(name troupe troupe-static)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/troupe-config.cmake.in troupe-config.cmake
+  INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file(troupe-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/troupe-config.cmake
+              ${PROJECT_BINARY_DIR}/troupe-config-version.cmake DESTINATION ${package_dir})

@@ -1,0 +1,124 @@
+// misuse.c: a program that is right where MISUSE is 0, and wrong in one way for every other number.
+// misuse.sh compiles it once for each: a mistake in using the library is to be found by the
+// compiler.
+#include <troupe.h>
+
+#ifndef MISUSE
+#define MISUSE 0
+#endif
+
+typedef struct counter {
+    int64_t total;
+} counter;
+
+static troupe_status counter_add(counter *self, const int64_t *amount, int64_t *total)
+{
+    *total = self->total += *amount;
+    return TROUPE_OK;
+}
+
+TROUPE_STRUCT(settings, (double, rate), (int64_t, epochs));
+
+static troupe_status counter_set(counter *self, const settings *how, troupe_none *none)
+{
+    (void)none;
+    self->total = how->epochs;
+    return TROUPE_OK;
+}
+
+static troupe_status counter_reset(counter *self, const troupe_none *args, troupe_none *result)
+{
+    (void)args;
+    (void)result;
+    self->total = 0;
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(counter, (counter_add, int64_t, int64_t), (counter_set, settings, troupe_none),
+             (counter_reset, troupe_none, troupe_none));
+
+typedef struct clock_state {
+    int64_t ticks;
+} clock_state;
+
+static troupe_status clock_state_tick(clock_state *self, const int64_t *by, int64_t *now)
+{
+    *now = self->ticks += *by;
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(clock_state, (clock_state_tick, int64_t, int64_t));
+
+static troupe_status fit(troupe_worker *me, const settings *config)
+{
+    double loss = config->rate;
+    TROUPE_TRY(troupe_allreduce(me, &loss, 1, TROUPE_SUM));
+#if MISUSE == 10
+    TROUPE_TRY(troupe_save(settings, me, &loss)); // wrong type: a state that is no settings
+#else
+    TROUPE_TRY(troupe_save(settings, me, config));
+#endif
+    return troupe_report(me, {"loss", loss});
+}
+
+TROUPE_TRAINER(fit, settings);
+
+static int use(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv, .workers = 1));
+    counter_actor tally = troupe_spawn(counter, .name = "tally");
+    clock_state_actor watch = troupe_spawn(clock_state);
+    troupe_tell(tally, counter_reset);
+    troupe_tell(watch, clock_state_tick, 1);
+    settings how = {.rate = 0.5, .epochs = 1};
+    troupe_tell_from(tally, counter_set, &how);
+    int64_t total = 0;
+    troupe_ref sum = troupe_call(tally, counter_add, 5);
+
+#if MISUSE == 1
+    troupe_tell(tally, counter_subtract, 5); // unknown: no such method
+#elif MISUSE == 2
+    troupe_tell(tally, clock_state_tick, 5); // wrong class: a counter does not tick
+#elif MISUSE == 3
+    troupe_tell(tally, counter_add, "five"); // wrong argument: a text for a number
+#elif MISUSE == 4
+    troupe_call(tally, counter_add, 5); // dropped: nobody could ever read the answer
+#elif MISUSE == 5
+    troupe_tell(tally, counter_set, .rat = 0.5); // misspelt: settings has a rate
+#elif MISUSE == 6
+    double wrong;
+    troupe_must(troupe_get(int64_t, sum, &wrong)); // wrong result: a double for an int64_t
+#elif MISUSE == 7
+    troupe_tell_from(tally, counter_set, &total); // wrong argument by pointer
+#elif MISUSE == 8
+    troupe_spawn(counter, .nam = "tally"); // misspelt option
+#elif MISUSE == 9
+    troupe_get(int64_t, sum, &total); // a status that nobody looks at
+#endif
+    troupe_must(troupe_get(int64_t, sum, &total));
+
+    troupe_result *result = NULL;
+#if MISUSE == 11
+    troupe_must(troupe_train(fit, &total, &result, .workers = 2)); // wrong config type
+#elif MISUSE == 12
+    troupe_must(troupe_train(fit, &how, &result, .worker = 2)); // misspelt option
+#else
+    troupe_must(troupe_train(fit, &how, &result, .workers = 2));
+#endif
+    troupe_result_free(&result);
+
+#if MISUSE == 13
+    const troupe_param space[] = {TROUPE_UNIFORM(settings, rat, 0, 1)}; // misspelt field in a space
+#else
+    const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1)};
+#endif
+    troupe_sweep *sweep = NULL;
+    troupe_must(troupe_tune(fit, space, &sweep, .metric = "loss", .trials = 2));
+    troupe_sweep_free(&sweep);
+    return troupe_stop();
+}
+
+int main(int argc, char **argv)
+{
+    return use(argc, argv);
+}

@@ -1,0 +1,54 @@
+#!/bin/sh
+# run.sh WAY BUILD SOURCE: installs the build into a fresh prefix, and builds and runs the programs of
+# this folder against that prefix alone. WAY: pkgconfig, static, cmake or cxx.
+set -eu
+way=$1 build=$2 source=$3
+here=$source/tests/install
+work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-install-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/first" >/dev/null
+# The tree is moved after it was installed: nothing in it may know where it was.
+mv "$work/first" "$work/prefix"
+libraries=$(dirname "$(find "$work/prefix" -name libtroupe.a)")
+export PKG_CONFIG_PATH="$libraries/pkgconfig"
+cp "$here/consumer.c" "$here/consumer.cpp" "$here/CMakeLists.txt" "$work"
+cd "$work"
+flags="-Wall -Wextra -Wpedantic -Werror"
+
+uses_shared() { ldd "$1" | grep -q 'libtroupe\.so\.0 =>'; }
+
+case $way in
+pkgconfig)
+    cc -std=c11 $flags consumer.c $(pkg-config --cflags --libs troupe) -o consumer
+    LD_LIBRARY_PATH=$libraries ./consumer
+    LD_LIBRARY_PATH=$libraries uses_shared ./consumer
+    # pkg-config's static form, with the linker told to take the archive.
+    cc $flags consumer.c $(pkg-config --cflags troupe) -Wl,-Bstatic -ltroupe -Wl,-Bdynamic \
+        $(pkg-config --static --libs troupe) -o consumer_archive -Wl,--as-needed
+    ./consumer_archive
+    ;;
+static)
+    cc $flags consumer.c $(pkg-config --cflags --libs troupe-static) -o consumer
+    ! uses_shared ./consumer
+    ./consumer
+    ;;
+cmake)
+    cmake -S . -B cmake-build -DCMAKE_PREFIX_PATH="$work/prefix" >cmake.log 2>&1 &&
+        cmake --build cmake-build >>cmake.log 2>&1 || { cat cmake.log; exit 1; }
+    uses_shared cmake-build/consumer
+    ! uses_shared cmake-build/consumer_static
+    cmake-build/consumer
+    cmake-build/consumer_static
+    ;;
+cxx)
+    for standard in c++11 c++17; do
+        c++ -std=$standard $flags consumer.cpp $(pkg-config --cflags --libs troupe) -o consumer
+        LD_LIBRARY_PATH=$libraries ./consumer
+    done
+    ;;
+*)
+    echo "run.sh: no such way: $way" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,24 @@
+# tests.cmake: what is asked of the sources, of a mistaken program, and of the finished library.
+# Included by tests/CMakeLists.txt; each is asked in the form of the build that it concerns.
+
+function(troupe_script_test name)
+  add_test(NAME ${name} COMMAND sh ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 120 LABELS "tidy")
+endfunction()
+
+set(here ${CMAKE_CURRENT_SOURCE_DIR})
+if(TROUPE_LAYERED)
+  troupe_script_test(tidy/rules ${here}/tidy/rules.sh ${PROJECT_SOURCE_DIR})
+  troupe_script_test(tidy/rules_test ${here}/tidy/rules_test.sh ${PROJECT_SOURCE_DIR})
+  troupe_script_test(tidy/layers ${here}/tidy/layers.sh ${PROJECT_SOURCE_DIR})
+  troupe_script_test(api/misuse ${here}/api/misuse.sh ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}
+                     ${TROUPE_GENERATED})
+elseif(TARGET troupe AND NOT TROUPE_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Release")
+  troupe_script_test(release/symbols ${here}/tidy/symbols.sh $<TARGET_FILE:troupe>
+                     ${PROJECT_SOURCE_DIR}/tools/symbols.txt)
+  troupe_script_test(release/hardening ${here}/tidy/hardening.sh $<TARGET_FILE:troupe>)
+  foreach(way pkgconfig static cmake cxx)
+    troupe_script_test(install/${way} ${here}/install/run.sh ${way} ${PROJECT_BINARY_DIR}
+                       ${PROJECT_SOURCE_DIR})
+  endforeach()
+endif()
