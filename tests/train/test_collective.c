@@ -1,0 +1,433 @@
+// timeout: 120
+// test_collective.c: groups of forked ranks: the same bits on all of them, and an end to every
+// wait.
+#include "support.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <train/collective.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 10000 };
+
+// In a rank, which has no test framework around it.
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "rank %d: %s:%d: %s (last error: %s)\n", group->rank, __FILE__,        \
+                    __LINE__, #condition, troupe_last_error()->text);                              \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+typedef struct team {
+    trp_group_region *region;
+    size_t size;
+    int world;
+    pid_t pids[8];
+} team;
+
+static team team_make(int world)
+{
+    team made = {.size = trp_group_size(world), .world = world};
+    void *memory = mmap(NULL, made.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    made.region = trp_group_init(memory, world, 1);
+    return made;
+}
+
+static void team_start(team *all, void (*play)(trp_group *group), int timeout_ms)
+{
+    for (int rank = 0; rank < all->world; rank++) {
+        all->pids[rank] = fork();
+        assert_true(all->pids[rank] >= 0);
+        if (all->pids[rank] == 0) {
+            trp_group mine;
+            if (trp_group_open(&mine, all->region, all->size, rank, all->world, timeout_ms))
+                _exit(2);
+            play(&mine);
+            _exit(0);
+        }
+    }
+}
+
+static int team_wait(team *all, int rank)
+{
+    int status = 0;
+    assert_int_equal(waitpid(all->pids[rank], &status, 0), all->pids[rank]);
+    return status;
+}
+
+static void team_end(team *all, int except)
+{
+    for (int rank = 0; rank < all->world; rank++)
+        if (rank != except)
+            assert_int_equal(team_wait(all, rank), 0);
+    munmap(all->region, all->size);
+}
+
+static void play(int world, void (*what)(trp_group *group))
+{
+    team all = team_make(world);
+    team_start(&all, what, TIMEOUT_MS);
+    team_end(&all, -1);
+}
+
+// A value of some rank and place that is different for each and not exact in binary.
+static double number(int rank, size_t i)
+{
+    uint64_t mixed = (uint64_t)(rank + 1) * 0x9E3779B97F4A7C15u + i * 0xBF58476D1CE4E5B9u;
+    mixed ^= mixed >> 29;
+    return ((double)(mixed >> 20) / 1e9 - 8000.0) / 7.0;
+}
+
+#define REDUCE_TYPE(T, ELEMENT)                                                                    \
+    static void reduce_##T(trp_group *group, size_t count, troupe_reduction how)                   \
+    {                                                                                              \
+        T *values = malloc((count + 1) * sizeof(T));                                               \
+        CHECK(values);                                                                             \
+        for (size_t i = 0; i < count; i++)                                                         \
+            values[i] = (T)number(group->rank, i);                                                 \
+        values[count] = (T)77;                                                                     \
+        CHECK(trp_allreduce(group, values, count, ELEMENT, how) == TROUPE_OK);                     \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            T expected = (T)number(0, i);                                                          \
+            for (int rank = 1; rank < group->world; rank++) {                                      \
+                T other = (T)number(rank, i);                                                      \
+                if (how == TROUPE_MIN)                                                             \
+                    expected = other < expected ? other : expected;                                \
+                else if (how == TROUPE_MAX)                                                        \
+                    expected = other > expected ? other : expected;                                \
+                else                                                                               \
+                    expected = expected + other;                                                   \
+            }                                                                                      \
+            if (how == TROUPE_MEAN)                                                                \
+                expected /= (T)group->world;                                                       \
+            CHECK(memcmp(&values[i], &expected, sizeof(T)) == 0);                                  \
+        }                                                                                          \
+        CHECK(values[count] == (T)77);                                                             \
+        free(values);                                                                              \
+    }
+REDUCE_TYPE(float, TROUPE_ELEMENT_FLOAT)
+REDUCE_TYPE(double, TROUPE_ELEMENT_DOUBLE)
+REDUCE_TYPE(int64_t, TROUPE_ELEMENT_INT64)
+
+static void reduce_everything(trp_group *group)
+{
+    const size_t slot = TRP_GROUP_SLOT;
+    const size_t counts[] = {0,
+                             1,
+                             2,
+                             3,
+                             63,
+                             255,
+                             256,
+                             257,
+                             1024,
+                             1025,
+                             2049,
+                             slot / 8 - 1,
+                             slot / 8,
+                             slot / 8 + 1,
+                             slot / 4 - 1,
+                             slot / 4,
+                             slot / 4 + 1,
+                             slot / 2 + 5};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        for (troupe_reduction how = TROUPE_SUM; how <= TROUPE_MAX; how++) {
+            reduce_float(group, counts[i], how);
+            reduce_double(group, counts[i], how);
+            reduce_int64_t(group, counts[i], how);
+        }
+    }
+}
+
+static void all_elements_reductions_and_sizes(void **state)
+{
+    (void)state;
+    for (int world = 1; world <= 4; world++)
+        play(world, reduce_everything);
+}
+
+static void reduce_special_values(trp_group *group)
+{
+    // Rank 0 has the first of each pair, the others the second.
+    const double mine[2][4] = {{NAN, 1.0, -0.0, INFINITY}, {1.0, NAN, 0.0, -INFINITY}};
+    double low[4], high[4], sum[4];
+    memcpy(low, mine[group->rank != 0], sizeof low);
+    memcpy(high, low, sizeof high);
+    memcpy(sum, low, sizeof sum);
+    CHECK(trp_allreduce(group, low, 4, TROUPE_ELEMENT_DOUBLE, TROUPE_MIN) == TROUPE_OK);
+    CHECK(trp_allreduce(group, high, 4, TROUPE_ELEMENT_DOUBLE, TROUPE_MAX) == TROUPE_OK);
+    CHECK(trp_allreduce(group, sum, 4, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM) == TROUPE_OK);
+    CHECK(isnan(low[0]) && isnan(low[1]) && isnan(high[0]) && isnan(high[1]) && isnan(sum[3]));
+    CHECK(low[3] == -INFINITY && high[3] == INFINITY);
+    CHECK(signbit(low[2]) && signbit(high[2]) && !signbit(sum[2])); // Equal: the first rank's.
+
+    int64_t whole[2] = {INT64_MAX, group->rank == 0 ? -7 : 0};
+    int64_t mean[2] = {1, group->rank == 0 ? -7 : 0};
+    CHECK(trp_allreduce(group, whole, 2, TROUPE_ELEMENT_INT64, TROUPE_SUM) == TROUPE_OK);
+    CHECK(trp_allreduce(group, mean, 2, TROUPE_ELEMENT_INT64, TROUPE_MEAN) == TROUPE_OK);
+    CHECK(whole[0] == -2 && whole[1] == -7); // Wraps around.
+    CHECK(mean[0] == 1 && mean[1] == -3);    // Truncates.
+}
+
+static void infinities_nan_and_overflow(void **state)
+{
+    (void)state;
+    play(2, reduce_special_values);
+}
+
+static void broadcast_sizes(trp_group *group)
+{
+    const size_t sizes[] = {0,
+                            1,
+                            7,
+                            4096,
+                            TRP_GROUP_SLOT - 1,
+                            TRP_GROUP_SLOT,
+                            TRP_GROUP_SLOT + 1,
+                            3 * TRP_GROUP_SLOT + 11};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        for (int root = 0; root < group->world; root++) {
+            unsigned char *data = malloc(sizes[s] + 1);
+            CHECK(data);
+            for (size_t i = 0; i <= sizes[s]; i++)
+                data[i] = (unsigned char)(group->rank == root ? i * 31 + (size_t)root : 0xEE);
+            unsigned char guard = data[sizes[s]];
+            CHECK(trp_broadcast(group, data, sizes[s], root) == TROUPE_OK);
+            for (size_t i = 0; i < sizes[s]; i++)
+                CHECK(data[i] == (unsigned char)(i * 31 + (size_t)root));
+            CHECK(data[sizes[s]] == guard);
+            free(data);
+        }
+    }
+}
+
+static void broadcast_reaches_all(void **state)
+{
+    (void)state;
+    for (int world = 1; world <= 4; world++)
+        play(world, broadcast_sizes);
+}
+
+// Many operations of changing size and kind, without a pause, so that slots are reused at once.
+static void mixed_operations(trp_group *group)
+{
+    uint64_t seed = 11;
+    for (int round = 0; round < 3000; round++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        size_t count = (seed >> 40) % (round % 50 == 0 ? 70000 : 900);
+        int root = (int)(seed >> 20) % group->world;
+        if (root < 0)
+            root = -root;
+        if (round % 3 == 0) {
+            int64_t value = group->rank == root ? round : -1;
+            CHECK(trp_broadcast(group, &value, sizeof value, root) == TROUPE_OK);
+            CHECK(value == round);
+        } else if (round % 7 == 1) {
+            CHECK(trp_barrier(group) == TROUPE_OK);
+        } else {
+            int64_t *values = malloc((count + 1) * sizeof *values);
+            CHECK(values);
+            for (size_t i = 0; i < count; i++)
+                values[i] = (int64_t)i * (group->rank + 1) + round;
+            CHECK(trp_allreduce(group, values, count, TROUPE_ELEMENT_INT64, TROUPE_SUM) ==
+                  TROUPE_OK);
+            int64_t ranks = group->world, weight = ranks * (ranks + 1) / 2;
+            for (size_t i = 0; i < count; i++)
+                CHECK(values[i] == (int64_t)i * weight + round * ranks);
+            free(values);
+        }
+    }
+}
+
+static void operations_follow_each_other(void **state)
+{
+    (void)state;
+    for (int world = 2; world <= 4; world++)
+        play(world, mixed_operations);
+}
+
+// The order of ranks decides, not who comes first: 1e16 + 1 - 1e16 is 0 in this order only.
+static void late_ranks(trp_group *group)
+{
+    const double mine[3] = {1e16, 1.0, -1e16};
+    for (int round = 0; round < 60; round++) {
+        if (group->rank == round % group->world)
+            usleep(500);
+        double values[2000];
+        size_t count = round % 2 ? 2000 : 1;
+        for (size_t i = 0; i < count; i++)
+            values[i] = mine[group->rank];
+        CHECK(trp_allreduce(group, values, count, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM) == TROUPE_OK);
+        for (size_t i = 0; i < count; i++)
+            CHECK(values[i] == 0.0);
+    }
+}
+
+static void the_result_does_not_depend_on_timing(void **state)
+{
+    (void)state;
+    play(3, late_ranks);
+}
+
+static void different_arguments(trp_group *group)
+{
+    double values[8] = {0};
+    int me = group->rank;
+    size_t count = me == 1 ? 3 : 4;
+    CHECK(trp_allreduce(group, values, count, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM) == TROUPE_INVALID);
+    const char *text = troupe_last_error()->text;
+    CHECK(strstr(text, me == 1 ? "rank 1 passed 3 values and rank 0 4" : "and rank 1 3"));
+
+    troupe_element element = me == 1 ? TROUPE_ELEMENT_FLOAT : TROUPE_ELEMENT_DOUBLE;
+    CHECK(trp_allreduce(group, values, 4, element, TROUPE_SUM) == TROUPE_INVALID);
+    CHECK(strstr(text, "float") && strstr(text, "double"));
+
+    troupe_reduction how = me == 0 ? TROUPE_MIN : TROUPE_MAX;
+    CHECK(trp_allreduce(group, values, 4, TROUPE_ELEMENT_DOUBLE, how) == TROUPE_INVALID);
+    CHECK(strstr(text, "TROUPE_MIN") && strstr(text, "TROUPE_MAX"));
+
+    CHECK(trp_broadcast(group, values, 8, me == 0) == TROUPE_INVALID);
+    CHECK(strstr(text, "root 0") && strstr(text, "root 1"));
+    CHECK(trp_broadcast(group, values, me == 2 ? 16 : 8, 0) == TROUPE_INVALID);
+    CHECK(strstr(text, "16") && strstr(text, "8"));
+
+    troupe_status mixed = me == 0
+                              ? trp_barrier(group)
+                              : trp_allreduce(group, values, 8, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM);
+    CHECK(mixed == TROUPE_INVALID);
+    CHECK(strstr(text, "troupe_barrier") && strstr(text, "troupe_allreduce"));
+
+    // What only this rank can see needs nobody else, and leaves the group in step.
+    CHECK(trp_allreduce(group, NULL, 1, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM) == TROUPE_INVALID);
+    CHECK(trp_broadcast(group, values, 8, 3) == TROUPE_INVALID);
+    CHECK(trp_broadcast(group, values, 8, -1) == TROUPE_INVALID);
+    mixed_operations(group);
+}
+
+static void differing_calls_are_named_and_do_no_harm(void **state)
+{
+    (void)state;
+    play(3, different_arguments);
+}
+
+static void reduce_for_ever(trp_group *group)
+{
+    static float values[300000];
+    troupe_status status = TROUPE_OK;
+    while (status == TROUPE_OK)
+        status = trp_allreduce(group, values, 300000, TROUPE_ELEMENT_FLOAT, TROUPE_SUM);
+    CHECK(status == TROUPE_PEER_LOST);
+    CHECK(strstr(troupe_last_error()->text, "troupe_allreduce: rank 1 is lost"));
+}
+
+static void a_rank_killed_in_a_collective_ends_it(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        team all = team_make(3);
+        team_start(&all, reduce_for_ever, 60000);
+        usleep(2000 + round * 777);
+        assert_int_equal(kill(all.pids[1], SIGKILL), 0);
+        assert_int_equal(WTERMSIG(team_wait(&all, 1)), SIGKILL);
+        int64_t before = support_now_ms();
+        assert_true(trp_group_end(all.region, TRP_GROUP_DIED, 1));
+        assert_false(trp_group_end(all.region, TRP_GROUP_ENDED, 0));
+        team_end(&all, 1);
+        assert_true(support_now_ms() - before < 5000);
+    }
+}
+
+static void one_stays_away(trp_group *group)
+{
+    if (group->rank == 2) {
+        usleep(400 * 1000);
+        CHECK(trp_barrier(group) == TROUPE_PEER_LOST);
+    } else {
+        CHECK(trp_barrier(group) == TROUPE_PEER_LOST);
+    }
+    CHECK(strstr(troupe_last_error()->text, "troupe_barrier: rank 2 did not come within 100 ms"));
+    CHECK(trp_barrier(group) == TROUPE_PEER_LOST); // For good.
+}
+
+static void a_rank_that_does_not_come_is_named(void **state)
+{
+    (void)state;
+    team all = team_make(3);
+    team_start(&all, one_stays_away, 100);
+    for (int rank = 0; rank < 3; rank++)
+        assert_int_equal(team_wait(&all, rank), 0);
+    int rank = -1;
+    assert_int_equal(trp_group_ended(all.region, &rank), TRP_GROUP_LATE);
+    assert_int_equal(rank, 2);
+    munmap(all.region, all.size);
+}
+
+static void one_leaves(trp_group *group)
+{
+    CHECK(trp_barrier(group) == TROUPE_OK);
+    if (group->rank == 1) {
+        trp_group_leave(group, TROUPE_INVALID, "the reason");
+        return;
+    }
+    CHECK(trp_barrier(group) == TROUPE_PEER_LOST);
+    CHECK(strstr(troupe_last_error()->text, "rank 1 has left its loop"));
+}
+
+static void a_rank_that_leaves_is_not_waited_for(void **state)
+{
+    (void)state;
+    team all = team_make(3);
+    int64_t before = support_now_ms();
+    team_start(&all, one_leaves, 60000);
+    for (int rank = 0; rank < 3; rank++)
+        assert_int_equal(team_wait(&all, rank), 0);
+    assert_true(support_now_ms() - before < 10000);
+    troupe_status status = TROUPE_OK;
+    const char *text = NULL;
+    assert_true(trp_group_left(all.region, 1, &status, &text));
+    assert_int_equal(status, TROUPE_INVALID);
+    assert_string_equal(text, "the reason");
+    assert_false(trp_group_left(all.region, 0, &status, &text));
+    munmap(all.region, all.size);
+}
+
+static void wrong_memory_is_refused(void **state)
+{
+    (void)state;
+    team all = team_make(2);
+    trp_group group;
+    assert_int_equal(trp_group_open(&group, all.region, all.size, 0, 3, 1), TROUPE_CORRUPT);
+    assert_int_equal(trp_group_open(&group, all.region, all.size - 1, 0, 2, 1), TROUPE_CORRUPT);
+    assert_int_equal(trp_group_open(&group, all.region, all.size, 2, 2, 1), TROUPE_CORRUPT);
+    assert_int_equal(trp_group_open(&group, all.region, all.size, -1, 2, 1), TROUPE_CORRUPT);
+    all.region->magic++;
+    assert_int_equal(trp_group_open(&group, all.region, all.size, 0, 2, 1), TROUPE_CORRUPT);
+    munmap(all.region, all.size);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_elements_reductions_and_sizes),
+        cmocka_unit_test(infinities_nan_and_overflow),
+        cmocka_unit_test(broadcast_reaches_all),
+        cmocka_unit_test(operations_follow_each_other),
+        cmocka_unit_test(the_result_does_not_depend_on_timing),
+        cmocka_unit_test(differing_calls_are_named_and_do_no_harm),
+        cmocka_unit_test(a_rank_killed_in_a_collective_ends_it),
+        cmocka_unit_test(a_rank_that_does_not_come_is_named),
+        cmocka_unit_test(a_rank_that_leaves_is_not_waited_for),
+        cmocka_unit_test(wrong_memory_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
