@@ -20,7 +20,8 @@ struct trp_arena_block {
 };
 _Static_assert(sizeof(trp_arena_block) % 16 == 0, "what follows a block's header is aligned");
 
-// With AddressSanitizer every allocation gets a block of its own, so that reading past one is found.
+// With AddressSanitizer every allocation gets a block of its own, so that reading past one is
+// found.
 #if defined(__SANITIZE_ADDRESS__)
 #define BLOCK_FOR_EACH 1
 #elif defined(__has_feature)

@@ -8,12 +8,13 @@
 troupe_status trp_error_set(const troupe_error *error);
 // Puts "context: " in front of the last error's sentence and returns its status.
 troupe_status trp_error_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// troupe_fail with ": strerror(errno)" added; ENOSPC and EDQUOT become TROUPE_NO_SPACE whatever `status`.
+// troupe_fail with ": strerror(errno)" added; ENOSPC and EDQUOT become TROUPE_NO_SPACE whatever
+// `status`.
 troupe_status trp_fail_errno(troupe_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// How troupe_must ends the process; exit unless set. A worker process sets a function that skips what
-// its parent registered with atexit. It must not return.
+// How troupe_must ends the process; exit unless set. A worker process sets a function that skips
+// what its parent registered with atexit. It must not return.
 typedef void (*trp_leave_function)(int status);
 void trp_leave_set(trp_leave_function leave);
 
