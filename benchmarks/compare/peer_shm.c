@@ -1,0 +1,161 @@
+// peer_shm.c: plain shared memory as a peer of collectives: two processes sum float buffers.
+//
+//     peer_shm allreduce <inplace|staged> <spin|futex> <bytes> <repetitions>
+//
+// inplace: the buffers lie in shared memory; each rank reduces its half of both, straight into
+// both. staged:  private buffers; each rank copies its own in, reduces its half into a shared
+// result and
+//          copies the result out.
+// Ranks meet at a barrier that spins, or sleeps on a futex. Rank r is pinned to CPU r. Each rank
+// rewrites its buffer before every call, as a backward pass does; that is not timed, and a barrier
+// of the same kind, not timed either, follows it, so that neither rank's time has the other's
+// rewriting in it. Prints one round of rank 0's microseconds. Compiled with -O3, so that the sums
+// are vectors.
+#include <harness.h>
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANKS = 2, CACHE_LINE = 64 };
+
+typedef struct barrier {
+    // The last to arrive resets `arrived` and then adds to `turn` (release), which the others' load
+    // of `turn` (acquire) pairs with.
+    _Alignas(CACHE_LINE) _Atomic uint32_t arrived;
+    _Alignas(CACHE_LINE) _Atomic uint32_t turn;
+} barrier;
+
+typedef struct shared {
+    barrier line_up, inside;
+} shared;
+
+static shared *common;
+static float *inputs[RANKS], *result; // shared
+static bool use_futex;
+
+static void meet(barrier *at, bool may_sleep)
+{
+    uint32_t turn = atomic_load_explicit(&at->turn, memory_order_acquire);
+    if (atomic_fetch_add_explicit(&at->arrived, 1, memory_order_acq_rel) == RANKS - 1) {
+        atomic_store_explicit(&at->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&at->turn, turn + 1, memory_order_release);
+        if (may_sleep)
+            syscall(SYS_futex, &at->turn, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        return;
+    }
+    while (atomic_load_explicit(&at->turn, memory_order_acquire) == turn) {
+        if (may_sleep)
+            syscall(SYS_futex, &at->turn, FUTEX_WAIT, turn, NULL, NULL, 0);
+        else
+            __builtin_ia32_pause();
+    }
+}
+
+static void *share(size_t size)
+{
+    void *memory =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED)
+        bench_die("peer_shm: no %zu bytes of shared memory", size);
+    return memory;
+}
+
+static void reduce_in_place(float *restrict left, float *restrict right, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        left[i] = right[i] = left[i] + right[i];
+}
+
+static void reduce_into(float *restrict out, const float *restrict left,
+                        const float *restrict right, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = left[i] + right[i];
+}
+
+static void allreduce_in_place(int rank, size_t count)
+{
+    size_t from = count / RANKS * (size_t)rank;
+    size_t mine = rank == RANKS - 1 ? count - from : count / RANKS;
+    meet(&common->inside, use_futex);
+    reduce_in_place(inputs[0] + from, inputs[1] + from, mine);
+    meet(&common->inside, use_futex);
+}
+
+static void allreduce_staged(int rank, float *values, size_t count)
+{
+    size_t from = count / RANKS * (size_t)rank;
+    size_t mine = rank == RANKS - 1 ? count - from : count / RANKS;
+    memcpy(inputs[rank], values, count * sizeof *values);
+    meet(&common->inside, use_futex);
+    reduce_into(result + from, inputs[0] + from, inputs[1] + from, mine);
+    meet(&common->inside, use_futex);
+    memcpy(values, result, count * sizeof *values);
+}
+
+static bench_round run_rank(int rank, bool staged, size_t count, size_t repetitions)
+{
+    bench_pin(0, rank);
+    float *values = inputs[rank];
+    if (staged) {
+        values = aligned_alloc(CACHE_LINE, count * sizeof *values + CACHE_LINE);
+        if (!values)
+            bench_die("peer_shm: no memory");
+    }
+    bench_samples samples;
+    bench_samples_open(&samples, repetitions);
+    size_t warm_up = repetitions / 5 + 2;
+    for (size_t i = 0; i < warm_up + repetitions; i++) {
+        for (size_t k = 0; k < count; k++)
+            values[k] = (float)(i % 16 + (size_t)rank);
+        meet(&common->line_up, use_futex);
+        int64_t start = bench_now_ns();
+        if (staged)
+            allreduce_staged(rank, values, count);
+        else
+            allreduce_in_place(rank, count);
+        if (i >= warm_up)
+            bench_samples_add(&samples, (double)(bench_now_ns() - start) / 1e3);
+        float expected = (float)(2 * (i % 16) + 1);
+        if (values[0] != expected || values[count - 1] != expected)
+            bench_die("peer_shm: the sum is %g, not %g", (double)values[0], (double)expected);
+        meet(&common->line_up, use_futex); // No rank rewrites what the other still reads.
+    }
+    return bench_round_of(&samples);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 6 || strcmp(argv[1], "allreduce") != 0)
+        bench_die("usage: peer_shm allreduce <inplace|staged> <spin|futex> <bytes> <repetitions>");
+    bool staged = strcmp(argv[2], "staged") == 0;
+    use_futex = strcmp(argv[3], "futex") == 0;
+    size_t bytes = strtoul(argv[4], NULL, 10), repetitions = strtoul(argv[5], NULL, 10);
+    size_t count = bytes / sizeof(float);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    common = share(sizeof *common);
+    for (int rank = 0; rank < RANKS; rank++)
+        inputs[rank] = share(bytes);
+    result = share(bytes);
+    pid_t other = fork();
+    if (other < 0)
+        bench_die("peer_shm: no second process");
+    if (other == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        run_rank(1, staged, count, repetitions);
+        _exit(0);
+    }
+    bench_round round = run_rank(0, staged, count, repetitions);
+    waitpid(other, NULL, 0);
+    bench_round_print(round);
+    return 0;
+}
