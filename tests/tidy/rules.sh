@@ -8,6 +8,7 @@ folders=
 for folder in include runtime actors train tune tests examples benchmarks tools; do
     [ ! -d $folder ] || folders="$folders $folder"
 done
+# shellcheck disable=SC2086
 files=$(find $folders -name '*.[ch]' -type f | sort)
 [ -n "$files" ] || { echo "no C files found below $1"; exit 1; }
 
