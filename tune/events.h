@@ -1,0 +1,35 @@
+// events.h: what Train's threads tell the controller: a queue with one reader, who waits on it.
+//
+// Pushing never waits and takes no lock but the queue's own, so that a follower may do it anywhere.
+#ifndef TRP_EVENTS_H
+#define TRP_EVENTS_H
+
+#include <pthread.h>
+#include <troupe/train.h>
+
+typedef struct trp_event {
+    struct trp_event *next;
+    int trial;
+    bool is_report; // Else: the job is in a new state.
+    troupe_job_state state;
+    troupe_report_event report; // With copies of all that it points to, in the event's own block.
+} trp_event;
+
+typedef struct trp_events {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    trp_event *first, **last;
+    bool lost; // An event could not be stored.
+} trp_events;
+
+void trp_events_open(trp_events *events);
+void trp_events_close(trp_events *events); // Frees what is left. Nobody may push any more.
+
+void trp_events_push_report(trp_events *events, int trial, const troupe_report_event *report);
+void trp_events_push_state(trp_events *events, int trial, troupe_job_state state);
+
+// Takes the oldest event, waiting for one up to `deadline_ns` of trp_clock_ns (negative: for ever).
+// The caller frees *event with trp_free. TROUPE_PENDING: none came. TROUPE_NO_MEMORY: one was lost.
+troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event **event);
+
+#endif

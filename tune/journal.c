@@ -1,0 +1,152 @@
+// journal.c: appends the events of a sweep to its file.
+#include <tune/journal.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <runtime/error.h>
+#include <runtime/log.h>
+#include <stdio.h>
+#include <string.h>
+#include <tune/json.h>
+#include <tune/table.h>
+#include <unistd.h>
+
+static const char file_name[] = "trials.jsonl";
+
+static bool write_all(int fd, const trp_buffer *line)
+{
+    size_t done = 0;
+    while (done < line->size) {
+        ssize_t wrote = write(fd, line->data + done, line->size - done);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return false;
+        done += (size_t)wrote;
+    }
+    return true;
+}
+
+// Writes the line and frees it.
+static void append(trp_journal *journal, trp_buffer *line)
+{
+    trp_buffer_append(line, "}\n", 2);
+    if (line->failed)
+        errno = ENOMEM;
+    if ((line->failed || !write_all(journal->fd, line)) && !journal->warned) {
+        trp_log(TRP_WARN, "%s of a sweep is not complete: %s", file_name, strerror(errno));
+        journal->warned = true;
+    }
+    trp_buffer_free(line);
+}
+
+static void begin(trp_buffer *line, const char *event, const trp_trial *trial)
+{
+    trp_buffer_printf(line, "{\"event\": \"%s\", \"trial\": ", event);
+    trp_json_text(line, trial->view.name);
+}
+
+troupe_status trp_journal_open(trp_journal *journal, const troupe_sweep *sweep)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", sweep->folder, file_name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return trp_fail_errno(TROUPE_IO, "%s cannot be made", path);
+    *journal = (trp_journal){.fd = fd};
+
+    trp_buffer line = {0};
+    trp_buffer_printf(&line, "{\"event\": \"sweep\", \"trainer\": ");
+    trp_json_text(&line, sweep->trainer->name);
+    trp_buffer_printf(&line, ", \"metric\": ");
+    trp_json_text(&line, sweep->metric);
+    trp_buffer_printf(&line, ", \"goal\": \"%s\", \"trials\": %d, \"seed\": %" PRIu64,
+                      sweep->how.goal == TROUPE_MAXIMIZE ? "maximize" : "minimize", sweep->count,
+                      sweep->how.seed);
+    trp_buffer_printf(&line, ", \"scheduler\": ");
+    trp_json_text(&line, sweep->scheduler);
+    append(journal, &line);
+    return TROUPE_OK;
+}
+
+void trp_journal_close(trp_journal *journal)
+{
+    if (journal->fd >= 0)
+        close(journal->fd);
+    journal->fd = -1;
+}
+
+void trp_journal_remove(const char *folder)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder, file_name);
+    unlink(path);
+}
+
+static void write_params(trp_journal *journal, const trp_buffer *config, const char *folder)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/params.json", folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    bool written = fd >= 0 && write_all(fd, config);
+    if (fd >= 0 && close(fd) != 0)
+        written = false;
+    if (!written && !journal->warned) {
+        trp_log(TRP_WARN, "%s cannot be written: %s", path, strerror(errno));
+        journal->warned = true;
+    }
+}
+
+void trp_journal_submitted(trp_journal *journal, const troupe_sweep *sweep, const trp_trial *trial,
+                           const char *path)
+{
+    trp_buffer config = {0}, line = {0};
+    trp_json_value(&config, sweep->trainer->config, trial->view.config);
+    begin(&line, "submitted", trial);
+    trp_buffer_printf(&line, ", \"config\": ");
+    trp_buffer_append(&line, config.data, config.size);
+    trp_buffer_append(&config, "\n", 1);
+    if (!config.failed)
+        write_params(journal, &config, path);
+    line.failed = line.failed || config.failed;
+    append(journal, &line);
+    trp_buffer_free(&config);
+}
+
+void trp_journal_report(trp_journal *journal, const trp_trial *trial,
+                        const troupe_report_event *report)
+{
+    trp_buffer line = {0};
+    begin(&line, "report", trial);
+    trp_buffer_printf(&line, ", \"number\": %d, \"elapsed_s\": ", report->number);
+    trp_json_number(&line, report->elapsed_s);
+    trp_buffer_printf(&line, ", \"metrics\": {");
+    for (size_t i = 0; i < report->count; i++) {
+        trp_buffer_append(&line, ", ", i == 0 ? 0 : 2);
+        trp_json_text(&line, report->metrics[i].name);
+        trp_buffer_append(&line, ": ", 2);
+        trp_json_number(&line, report->metrics[i].value);
+    }
+    trp_buffer_append(&line, "}", 1);
+    if (report->checkpoint != NULL) {
+        trp_buffer_printf(&line, ", \"checkpoint\": ");
+        trp_json_text(&line, report->checkpoint);
+    }
+    append(journal, &line);
+}
+
+void trp_journal_end(trp_journal *journal, const trp_trial *trial)
+{
+    trp_buffer line = {0};
+    begin(&line, "end", trial);
+    trp_buffer_printf(&line, ", \"state\": \"%s\", \"reports\": %d, \"elapsed_s\": ",
+                      trp_table_state(trial->view.state), trial->view.reports);
+    trp_json_number(&line, trial->view.elapsed_s);
+    trp_buffer_printf(&line, ", \"best\": ");
+    trp_json_number(&line, trial->view.best_metric);
+    trp_buffer_printf(&line, ", \"error\": ");
+    trp_json_text(&line, trial->view.error);
+    append(journal, &line);
+}

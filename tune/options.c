@@ -1,0 +1,77 @@
+// options.c: checks the options of a sweep and fills in their defaults.
+#include <string.h>
+#include <tune/sweep.h>
+
+enum { GRID_POINTS_MAX = 100000, NAME_BYTES = 128 };
+
+static troupe_status check_name(const char *name)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                  "._-";
+    size_t length = strlen(name);
+    if (length < 1 || length > NAME_BYTES || strspn(name, allowed) != length ||
+        strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return troupe_fail(TROUPE_INVALID,
+                           "name is \"%.140s\", must be 1 to %d letters, digits, '.', '_' or '-'",
+                           name, NAME_BYTES);
+    return TROUPE_OK;
+}
+
+static troupe_status check_metric(const char *metric)
+{
+    if (metric == NULL || metric[0] == '\0')
+        return troupe_fail(TROUPE_INVALID,
+                           "metric is missing; it must name a metric that every report has");
+    if (strlen(metric) >= TRP_METRIC_NAME)
+        return troupe_fail(TROUPE_INVALID, "metric is \"%.80s\", longer than %d bytes", metric,
+                           TRP_METRIC_NAME - 1);
+    return TROUPE_OK;
+}
+
+static troupe_status check_numbers(const troupe_tune_options *how)
+{
+    if (how->goal != TROUPE_MINIMIZE && how->goal != TROUPE_MAXIMIZE)
+        return troupe_fail(TROUPE_INVALID, "goal is %d, must be TROUPE_MINIMIZE or TROUPE_MAXIMIZE",
+                           (int)how->goal);
+    if (how->trials < 0 || how->trials > TRP_TRIALS_MAX)
+        return troupe_fail(TROUPE_INVALID, "trials is %d, must be 1 to %d", how->trials,
+                           TRP_TRIALS_MAX);
+    if (how->concurrent < 0)
+        return troupe_fail(TROUPE_INVALID, "concurrent is %d, must be at least 1", how->concurrent);
+    if (how->search != TROUPE_SEARCH_RANDOM && how->search != TROUPE_SEARCH_GRID)
+        return troupe_fail(TROUPE_INVALID,
+                           "search is %d, must be TROUPE_SEARCH_RANDOM or TROUPE_SEARCH_GRID",
+                           (int)how->search);
+    if (how->grid_points < 0 || how->grid_points > GRID_POINTS_MAX)
+        return troupe_fail(TROUPE_INVALID, "grid_points is %d, must be 1 to %d", how->grid_points,
+                           GRID_POINTS_MAX);
+    return TROUPE_OK;
+}
+
+troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune_options *how,
+                                troupe_tune_options *filled)
+{
+    troupe_tune_options options = {0};
+    if (trainer == NULL)
+        return troupe_fail(TROUPE_INVALID, "the trainer is NULL");
+    if (trainer->abi != TROUPE_ABI)
+        return troupe_fail(TROUPE_VERSION,
+                           "the trainer was compiled for generation %u of the library, this is %u",
+                           trainer->abi, TROUPE_ABI);
+    if (how != NULL) // A caller compiled with an older header passes a shorter struct.
+        memcpy(&options, how, how->size < sizeof options ? how->size : sizeof options);
+    TROUPE_TRY(check_metric(options.metric));
+    TROUPE_TRY(check_numbers(&options));
+    if (options.train.name != NULL)
+        return troupe_fail(TROUPE_INVALID,
+                           "train.name is \"%.140s\", but trials are named by the sweep; its own"
+                           " folder is the option name",
+                           options.train.name);
+    options.name = options.name == NULL ? trainer->name : options.name;
+    TROUPE_TRY(check_name(options.name));
+    options.seed = options.seed == 0 ? 1 : options.seed;
+    options.grid_points = options.grid_points == 0 ? 3 : options.grid_points;
+    options.train.size = sizeof options.train;
+    *filled = options;
+    return TROUPE_OK;
+}

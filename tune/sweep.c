@@ -1,0 +1,464 @@
+// sweep.c: the controller of a sweep. It runs in the thread that called troupe_tune: it draws
+// configs, submits them as jobs, lets the scheduler decide at every report and collects what came
+// of them.
+//
+// Train's threads only push events (events.h); all state of the sweep belongs to this one thread,
+// so that nothing here is locked. The controller opens no worker itself.
+#include <tune/sweep.h>
+
+#include <math.h>
+#include <runtime/clock.h>
+#include <runtime/error.h>
+#include <runtime/log.h>
+#include <runtime/memory.h>
+#include <stdio.h>
+#include <string.h>
+#include <tune/events.h>
+#include <tune/folder.h>
+#include <tune/journal.h>
+#include <tune/progress.h>
+#include <tune/search.h>
+#include <unistd.h>
+
+enum { TRIALS_DEFAULT = 10 };
+
+// What a follower's callback gets: whose job it is.
+typedef struct slot {
+    trp_events *events;
+    int trial;
+} slot;
+
+// What a sweep has only while it runs.
+typedef struct running {
+    troupe_sweep *sweep;
+    troupe_scheduler *scheduler;
+    trp_search *search;
+    trp_events events;
+    trp_journal journal;
+    trp_progress progress;
+    slot *slots;
+    int next; // Trial that is submitted next.
+    int open; // Jobs that have not ended.
+} running;
+
+// ---- in Train's threads
+// --------------------------------------------------------------------------
+
+static void follow_report(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    slot *of = user;
+    (void)job;
+    trp_events_push_report(of->events, of->trial, event);
+}
+
+static void follow_state(void *user, troupe_job *job, troupe_job_state state)
+{
+    slot *of = user;
+    (void)job;
+    trp_events_push_state(of->events, of->trial, state);
+}
+
+// ---- submitting
+// ----------------------------------------------------------------------------------
+
+// Whether a refusal comes from the options, so that every other trial would be refused as well.
+static bool depends_on_options(troupe_status status)
+{
+    return status == TROUPE_INVALID || status == TROUPE_NOT_STARTED ||
+           status == TROUPE_UNSUPPORTED || status == TROUPE_TOO_LARGE || status == TROUPE_VERSION;
+}
+
+static troupe_status submit(running *run, int number)
+{
+    troupe_sweep *sweep = run->sweep;
+    trp_trial *trial = &sweep->trials[number];
+    void *config = trp_alloc(sweep->trainer->config->size);
+    if (config == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of trial %d", number);
+    trial->view.config = config;
+    trp_assert(run->search->suggest(run->search, number, config));
+
+    troupe_train_options how = sweep->how.train;
+    how.storage = sweep->folder;
+    how.name = trial->view.name;
+    run->slots[number] = (slot){&run->events, number};
+    troupe_follower follower = {follow_report, follow_state, &run->slots[number]};
+    troupe_job *job;
+    troupe_status status = sweep->port->submit(sweep->trainer, config, &follower, &job, &how);
+    if (status != TROUPE_OK && number == 0 && depends_on_options(status))
+        return status;
+    run->progress.changed = true;
+    if (status != TROUPE_OK) {
+        trp_trial_refused(trial, troupe_last_error()->text);
+        trp_journal_end(&run->journal, trial);
+        return TROUPE_OK;
+    }
+    trp_trial_submitted(trial, job);
+    run->open++;
+    trp_journal_submitted(&run->journal, sweep, trial, sweep->port->path(job));
+    return TROUPE_OK;
+}
+
+// ---- events
+// --------------------------------------------------------------------------------------
+
+// The column of a metric; TRP_COLUMNS_MAX: it is not shown.
+static size_t column_of(troupe_sweep *sweep, const char *metric)
+{
+    for (size_t i = 0; i < sweep->column_count; i++) {
+        if (strcmp(sweep->columns[i], metric) == 0)
+            return i;
+    }
+    if (sweep->columns_given || sweep->column_count == TRP_COLUMNS_MAX)
+        return TRP_COLUMNS_MAX;
+    snprintf(sweep->columns[sweep->column_count], TRP_METRIC_NAME, "%s", metric);
+    return sweep->column_count++;
+}
+
+static troupe_status remember_values(troupe_sweep *sweep, trp_trial *trial,
+                                     const troupe_report_event *report)
+{
+    if (trial->values == NULL)
+        trial->values = trp_alloc(TRP_COLUMNS_MAX * sizeof *trial->values);
+    if (trial->values == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the metrics of a trial");
+    for (size_t i = 0; i < report->count; i++) {
+        size_t column = column_of(sweep, report->metrics[i].name);
+        if (column == TRP_COLUMNS_MAX)
+            continue;
+        trial->values[column] = report->metrics[i].value;
+        trial->known |= (uint64_t)1 << column;
+    }
+    return TROUPE_OK;
+}
+
+// Asks where rank 0 runs, where that is not known.
+static void locate(const troupe_sweep *sweep, trp_trial *trial)
+{
+    troupe_job_status status = {0};
+    if (trial->pid != 0 && !trial->pid_is_old)
+        return;
+    sweep->port->status(trial->job, &status);
+    if (status.pids[0] == 0)
+        return;
+    trial->pid = status.pids[0];
+    trial->pid_is_old = false;
+}
+
+static void give_up(running *run, trp_trial *trial, const troupe_report_event *report)
+{
+    char names[256] = "", sentence[512];
+    size_t length = 0;
+    for (size_t i = 0; i < report->count && length < sizeof names; i++)
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
+                                   i == 0 ? "" : ", ", report->metrics[i].name);
+    snprintf(sentence, sizeof sentence, "report %d lacks the sweep's metric %s; it has %s",
+             report->number, run->sweep->metric, names[0] == '\0' ? "none" : names);
+    trp_trial_broken(trial, sentence);
+    run->sweep->port->stop(trial->job);
+}
+
+static troupe_status take_report(running *run, int number, const troupe_report_event *report)
+{
+    troupe_sweep *sweep = run->sweep;
+    trp_trial *trial = &sweep->trials[number];
+    double value;
+    bool usable = trp_trial_report(trial, report, sweep->metric, sweep->how.goal, &value);
+    TROUPE_TRY(remember_values(sweep, trial, report));
+    trp_journal_report(&run->journal, trial, report);
+    locate(sweep, trial);
+    if (trp_trial_is_stopping(trial)) // What comes until the job has stopped counts, and no more.
+        return TROUPE_OK;
+    if (!usable) {
+        give_up(run, trial, report);
+        return TROUPE_OK;
+    }
+    trp_decision decision;
+    double score = sweep->how.goal == TROUPE_MAXIMIZE ? -value : value;
+    TROUPE_TRY(run->scheduler->decide(run->scheduler, number, report->number, score, &decision));
+    if (decision != TRP_GO_ON) {
+        trp_trial_decided(trial, decision);
+        sweep->port->stop(trial->job);
+    }
+    return TROUPE_OK;
+}
+
+static void collect(running *run, int number)
+{
+    troupe_sweep *sweep = run->sweep;
+    const trp_sweep_port *port = sweep->port;
+    trp_trial *trial = &sweep->trials[number];
+    troupe_result *result = NULL;
+    troupe_status status = port->wait(trial->job, -1, &result);
+    if (status == TROUPE_OK) {
+        trp_trial_ended(trial, port->result_status(result), port->result_error(result),
+                        port->result_stopped(result));
+        trial->view.elapsed_s = port->result_elapsed_s(result);
+    } else {
+        trp_trial_ended(trial, status, troupe_last_error()->text, false);
+    }
+    trial->result = result;
+    trial->view.result = result;
+    port->close(&trial->job);
+    trial->job = NULL;
+    run->open--;
+    double best = trial->view.best_metric;
+    run->search->observe(run->search, number, sweep->how.goal == TROUPE_MAXIMIZE ? -best : best);
+    trp_journal_end(&run->journal, trial);
+}
+
+static troupe_status take(running *run, const trp_event *event)
+{
+    trp_trial *trial = &run->sweep->trials[event->trial];
+    if (trial->phase == TRP_TRIAL_ENDED)
+        return TROUPE_OK;
+    run->progress.changed = true;
+    if (event->is_report)
+        return take_report(run, event->trial, &event->report);
+    switch (event->state) {
+    case TROUPE_JOB_RUNNING:
+        trp_trial_running(trial);
+        locate(run->sweep, trial);
+        break;
+    case TROUPE_JOB_RESTARTING:
+        trial->pid_is_old = true;
+        break;
+    case TROUPE_JOB_DONE:
+        collect(run, event->trial);
+        break;
+    case TROUPE_JOB_QUEUED:
+        break;
+    }
+    return TROUPE_OK;
+}
+
+static void show_if_due(running *run)
+{
+    int64_t due = trp_progress_due_ns(&run->progress), now = trp_clock_ns();
+    if (due >= 0 && now >= due)
+        trp_progress_show(&run->progress, run->sweep, now);
+}
+
+static troupe_status control(running *run)
+{
+    troupe_sweep *sweep = run->sweep;
+    for (;;) {
+        while (run->next < sweep->count && run->open < sweep->how.concurrent)
+            TROUPE_TRY(submit(run, run->next++));
+        show_if_due(run);
+        if (run->open == 0)
+            return TROUPE_OK; // Nothing runs and nothing is left: what was refused leaves no job.
+        trp_event *event;
+        troupe_status status =
+            trp_events_pop(&run->events, trp_progress_due_ns(&run->progress), &event);
+        if (status == TROUPE_PENDING)
+            continue;
+        TROUPE_TRY(status);
+        status = take(run, event);
+        trp_free(event);
+        TROUPE_TRY(status);
+    }
+}
+
+// ---- beginning and ending
+// ------------------------------------------------------------------------
+
+// Five hex digits of a sweep: FNV-1a over its folder's name and its seed, so that nothing in a
+// trial's name is left to chance.
+static unsigned sweep_digits(const char *folder, uint64_t seed)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    const char *slash = strrchr(folder, '/');
+    for (const char *at = slash == NULL ? folder : slash + 1; *at != '\0'; at++)
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    for (int i = 0; i < 8; i++)
+        hash = (hash ^ (seed >> (8 * i) & 0xff)) * 0x100000001b3u;
+    return (unsigned)((hash ^ hash >> 20 ^ hash >> 40) & 0xfffff);
+}
+
+static troupe_status make_trials(troupe_sweep *sweep)
+{
+    size_t name_size = strlen(sweep->trainer->name) + sizeof "_fffff_0000000000";
+    unsigned digits = sweep_digits(sweep->folder, sweep->how.seed);
+    int count = sweep->how.trials;
+    sweep->trials = trp_alloc((size_t)count * sizeof *sweep->trials);
+    for (int i = 0; sweep->trials != NULL && i < count; i++) {
+        char *name = trp_alloc(name_size);
+        if (name == NULL)
+            break;
+        snprintf(name, name_size, "%s_%05x_%05d", sweep->trainer->name, digits, i);
+        sweep->trials[i].view =
+            (troupe_trial){.name = name, .best_metric = (double)NAN, .error = ""};
+        sweep->count++;
+    }
+    if (sweep->count != count)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for %d trials", count);
+    return TROUPE_OK;
+}
+
+// Reads the option columns: names between commas, spaces around them left out.
+static troupe_status parse_columns(troupe_sweep *sweep)
+{
+    const char *at = sweep->how.columns;
+    sweep->columns = trp_alloc(TRP_COLUMNS_MAX * sizeof *sweep->columns);
+    if (sweep->columns == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a table");
+    sweep->columns_given = at != NULL;
+    while (at != NULL) {
+        at += strspn(at, " ");
+        size_t length = strcspn(at, ",");
+        const char *next = at[length] == ',' ? at + length + 1 : NULL;
+        while (length > 0 && at[length - 1] == ' ')
+            length--;
+        if (length < 1 || length >= TRP_METRIC_NAME || sweep->column_count == TRP_COLUMNS_MAX)
+            return troupe_fail(TROUPE_INVALID,
+                               "columns is \"%.200s\", must be 1 to %d names of 1 to %d bytes"
+                               " separated by commas",
+                               sweep->how.columns, TRP_COLUMNS_MAX, TRP_METRIC_NAME - 1);
+        memcpy(sweep->columns[sweep->column_count++], at, length); // The rest is zero.
+        at = next;
+    }
+    return TROUPE_OK;
+}
+
+// Settles how many trials there are and how many run at once.
+static troupe_status settle_counts(troupe_sweep *sweep)
+{
+    troupe_tune_options *how = &sweep->how;
+    if (how->search == TROUPE_SEARCH_GRID) {
+        uint64_t size = trp_space_grid_size(&sweep->space, how->grid_points);
+        if (how->trials == 0 && size > TRP_TRIALS_MAX)
+            return troupe_fail(TROUPE_INVALID,
+                               "trials is not set and the grid has %llu combinations, more than %d",
+                               (unsigned long long)size, TRP_TRIALS_MAX);
+        if (how->trials == 0 || (uint64_t)how->trials > size)
+            how->trials = (int)size;
+    }
+    if (how->trials == 0)
+        how->trials = TRIALS_DEFAULT;
+    // Train fills in the same defaults; here they tell how many jobs fit and what the table shows.
+    troupe_train_options *train = &how->train;
+    train->workers = train->workers == 0 ? 1 : train->workers;
+    train->cpus_per_worker = train->cpus_per_worker == 0 ? 1 : train->cpus_per_worker;
+    if (how->concurrent == 0) {
+        double fit = floor(sweep->cpus / (train->workers * train->cpus_per_worker) + 1e-9);
+        how->concurrent = fit >= 1 ? (int)fmin(fit, TRP_TRIALS_MAX) + 1 : 1;
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status prepare(running *run, const troupe_param *params, size_t count)
+{
+    troupe_sweep *sweep = run->sweep;
+    troupe_tune_options *how = &sweep->how;
+    TROUPE_TRY(trp_space_open(&sweep->space, sweep->trainer->config, params, count));
+    TROUPE_TRY(sweep->port->cpus(&sweep->cpus));
+    TROUPE_TRY(parse_columns(sweep));
+    TROUPE_TRY(settle_counts(sweep));
+    run->search = how->search == TROUPE_SEARCH_GRID
+                      ? trp_search_grid(&sweep->space, how->grid_points)
+                      : trp_search_random(&sweep->space, how->seed);
+    run->slots = trp_alloc((size_t)how->trials * sizeof *run->slots);
+    if (run->search == NULL || run->slots == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep of %d trials", how->trials);
+    snprintf(sweep->metric, sizeof sweep->metric, "%s", how->metric);
+    snprintf(sweep->scheduler, sizeof sweep->scheduler, "%s", run->scheduler->description);
+    TROUPE_TRY(trp_sweep_folder(how->train.storage, how->name, &sweep->folder));
+    TROUPE_TRY(make_trials(sweep));
+    return trp_journal_open(&run->journal, sweep);
+}
+
+// Ends what still runs, after a failure of the sweep itself.
+static void abandon(running *run)
+{
+    troupe_sweep *sweep = run->sweep;
+    for (int i = 0; i < sweep->count; i++) {
+        if (sweep->trials[i].job != NULL)
+            sweep->port->stop(sweep->trials[i].job);
+    }
+    for (int i = 0; i < sweep->count; i++) {
+        if (sweep->trials[i].job != NULL)
+            sweep->port->close(&sweep->trials[i].job);
+        sweep->trials[i].job = NULL;
+    }
+    if (run->next <= 1 && sweep->folder != NULL) { // No trial has left anything in the folder.
+        trp_journal_remove(sweep->folder);
+        rmdir(sweep->folder);
+    }
+}
+
+static troupe_status verdict(const troupe_sweep *sweep)
+{
+    for (int i = 0; i < sweep->count; i++) {
+        if (sweep->trials[i].view.state != TROUPE_TRIAL_ERROR)
+            return TROUPE_OK;
+    }
+    return troupe_fail(TROUPE_FAILED, "all trials failed (%d); the first, %s: %s", sweep->count,
+                       sweep->trials[0].view.name, sweep->trials[0].view.error);
+}
+
+static troupe_status run_sweep(troupe_sweep *sweep, troupe_scheduler *scheduler,
+                               const troupe_param *params, size_t count)
+{
+    running run = {.sweep = sweep, .scheduler = scheduler, .journal.fd = -1};
+    trp_events_open(&run.events);
+    trp_progress_open(&run.progress, sweep->how.progress);
+    sweep->started_s = trp_clock_s();
+    troupe_status status = prepare(&run, params, count);
+    if (status == TROUPE_OK)
+        status = control(&run);
+    if (status == TROUPE_OK) {
+        sweep->elapsed_s = trp_clock_s() - sweep->started_s;
+        trp_time_of_day(sweep->ended_at);
+        if (run.progress.changed)
+            trp_progress_show(&run.progress, sweep, trp_clock_ns());
+    } else {
+        troupe_error failure = *troupe_last_error(); // What follows may have failures of its own.
+        abandon(&run);
+        trp_error_set(&failure);
+    }
+    trp_journal_close(&run.journal);
+    trp_search_destroy(&run.search);
+    trp_events_close(&run.events);
+    trp_free(run.slots);
+    return status;
+}
+
+static troupe_status run_checked(const trp_sweep_port *port, const troupe_trainer *trainer,
+                                 const troupe_param *params, size_t count, troupe_sweep **sweep,
+                                 const troupe_tune_options *how)
+{
+    troupe_tune_options options = {0};
+    if (sweep == NULL)
+        return troupe_fail(TROUPE_INVALID, "there is no place for the sweep: the argument is NULL");
+    *sweep = NULL;
+    TROUPE_TRY(trp_sweep_options(trainer, how, &options));
+    troupe_sweep *made = trp_alloc(sizeof *made);
+    if (made == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep");
+    made->port = port;
+    made->trainer = trainer;
+    made->how = options;
+    troupe_scheduler *scheduler =
+        options.scheduler == NULL ? trp_scheduler_fifo() : options.scheduler;
+    troupe_status status = run_sweep(made, scheduler, params, count);
+    if (status != TROUPE_OK) {
+        troupe_sweep_free(&made);
+        return status;
+    }
+    *sweep = made;
+    return verdict(made);
+}
+
+troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
+                            const troupe_param *params, size_t count, troupe_sweep **sweep,
+                            const troupe_tune_options *how)
+{
+    // Taken out first, so that it is freed whatever happens.
+    troupe_scheduler *scheduler = NULL;
+    if (how != NULL && how->size > offsetof(troupe_tune_options, scheduler))
+        scheduler = how->scheduler;
+    troupe_status status = run_checked(port, trainer, params, count, sweep, how);
+    troupe_scheduler_free(&scheduler);
+    return status;
+}

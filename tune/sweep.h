@@ -1,0 +1,61 @@
+// sweep.h: a sweep as the files of this layer see it, and what its controller asks of Train.
+#ifndef TRP_SWEEP_H
+#define TRP_SWEEP_H
+
+#include <tune/space.h>
+#include <tune/trial.h>
+
+enum {
+    TRP_METRIC_NAME = 64, // Bytes of a metric's name, its end included.
+    TRP_TRIALS_MAX = 100000,
+};
+
+// Train's public functions and the facts of this process, as a table, so that tests can put another
+// Train behind the controller.
+typedef struct trp_sweep_port {
+    troupe_status (*cpus)(
+        double *cpus); // That jobs may reserve. Fails where the runtime does not run.
+    troupe_status (*submit)(const troupe_trainer *trainer, const void *config,
+                            const troupe_follower *follower, troupe_job **job,
+                            const troupe_train_options *how);
+    void (*stop)(troupe_job *job);
+    troupe_status (*wait)(troupe_job *job, int timeout_ms, troupe_result **result);
+    void (*status)(troupe_job *job, troupe_job_status *status);
+    const char *(*path)(const troupe_job *job);
+    void (*close)(troupe_job **job);
+    troupe_status (*result_status)(const troupe_result *result);
+    const char *(*result_error)(const troupe_result *result);
+    bool (*result_stopped)(const troupe_result *result);
+    double (*result_elapsed_s)(const troupe_result *result);
+    void (*result_free)(troupe_result **result);
+} trp_sweep_port;
+
+struct troupe_sweep {
+    const trp_sweep_port *port;
+    const troupe_trainer *trainer;
+    troupe_tune_options how; // Defaults filled in. Its texts and its scheduler are the caller's:
+                             // they are not touched once the sweep has ended.
+    char metric[TRP_METRIC_NAME];
+    char scheduler[96];
+    trp_space space;
+    trp_trial *trials;
+    int count;
+    char (*columns)[TRP_METRIC_NAME]; // Of metrics: TRP_COLUMNS_MAX of them, in the order shown.
+    size_t column_count;
+    bool columns_given; // By the caller; else they are the metrics that reports bring.
+    char *folder;
+    double cpus;
+    double started_s, elapsed_s;
+    char ended_at[32]; // Time of day.
+};
+
+// Fills in defaults. TROUPE_INVALID names the option that is wrong.
+troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune_options *how,
+                                troupe_tune_options *filled);
+
+// troupe_tune_with over a given Train.
+troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
+                            const troupe_param *params, size_t count, troupe_sweep **sweep,
+                            const troupe_tune_options *how);
+
+#endif

@@ -1,0 +1,30 @@
+// tune.c: troupe_tune over the real Train.
+#include <runtime/process.h>
+#include <tune/sweep.h>
+
+static troupe_status cpus_of_process(double *cpus)
+{
+    TROUPE_TRY(trp_process_check());
+    *cpus = trp_process_options()->cpus;
+    return TROUPE_OK;
+}
+
+troupe_status troupe_tune_with(const troupe_trainer *trainer, const troupe_param *space,
+                               size_t count, troupe_sweep **sweep, const troupe_tune_options *how)
+{
+    static const trp_sweep_port train = {
+        .cpus = cpus_of_process,
+        .submit = troupe_submit_with,
+        .stop = troupe_job_stop,
+        .wait = troupe_job_wait,
+        .status = troupe_job_status_get,
+        .path = troupe_job_path,
+        .close = troupe_job_close,
+        .result_status = troupe_result_status,
+        .result_error = troupe_result_error,
+        .result_stopped = troupe_result_stopped,
+        .result_elapsed_s = troupe_result_elapsed_s,
+        .result_free = troupe_result_free,
+    };
+    return trp_sweep_run(&train, trainer, space, count, sweep, how);
+}
