@@ -1,16 +1,17 @@
-// peer_shm.c: plain shared memory as a peer of collectives: two processes sum float buffers.
+// peer_shm.c: plain shared memory between two processes: what nothing can be faster than.
 //
+//     peer_shm rtt <cpu> <other cpu> <round trips>
 //     peer_shm allreduce <inplace|staged> <spin|futex> <bytes> <repetitions>
 //
-// inplace: the buffers lie in shared memory; each rank reduces its half of both, straight into
-// both. staged:  private buffers; each rank copies its own in, reduces its half into a shared
-// result and
-//          copies the result out.
-// Ranks meet at a barrier that spins, or sleeps on a futex. Rank r is pinned to CPU r. Each rank
-// rewrites its buffer before every call, as a backward pass does; that is not timed, and a barrier
-// of the same kind, not timed either, follows it, so that neither rank's time has the other's
-// rewriting in it. Prints one round of rank 0's microseconds. Compiled with -O3, so that the sums
-// are vectors.
+// rtt: a 64-byte message there and back, each side sleeping on a futex: microseconds.
+//
+// allreduce: two ranks sum buffers of floats. "inplace": the buffers lie in shared memory, and each
+// rank reduces its half of both, straight into both. "staged": private buffers; each rank copies
+// its own in, reduces its half into a shared result, and copies the result out. Ranks meet at a
+// barrier that spins, or sleeps on a futex. Rank r is pinned to CPU r. Each rank rewrites its
+// buffer before every call, as a backward pass does; that is not timed, and a barrier of the same
+// kind, not timed either, follows it, so that neither rank's time has the other's rewriting in it.
+// Prints one round of rank 0's microseconds. Compiled with -O3, so that the sums are vectors.
 #include <harness.h>
 
 #include <limits.h>
@@ -34,8 +35,16 @@ typedef struct barrier {
     _Alignas(CACHE_LINE) _Atomic uint32_t turn;
 } barrier;
 
+typedef struct slot {
+    // Number of messages: its writer adds to it after the payload (release), its reader loads it
+    // before (acquire).
+    _Alignas(CACHE_LINE) _Atomic uint32_t written;
+    char payload[CACHE_LINE];
+} slot;
+
 typedef struct shared {
     barrier line_up, inside;
+    slot there, back;
 } shared;
 
 static shared *common;
@@ -133,16 +142,60 @@ static bench_round run_rank(int rank, bool staged, size_t count, size_t repetiti
     return bench_round_of(&samples);
 }
 
-int main(int argc, char **argv)
+// ---- Round trips
+
+static void send_slot(slot *to)
 {
-    if (argc != 6 || strcmp(argv[1], "allreduce") != 0)
-        bench_die("usage: peer_shm allreduce <inplace|staged> <spin|futex> <bytes> <repetitions>");
-    bool staged = strcmp(argv[2], "staged") == 0;
-    use_futex = strcmp(argv[3], "futex") == 0;
-    size_t bytes = strtoul(argv[4], NULL, 10), repetitions = strtoul(argv[5], NULL, 10);
-    size_t count = bytes / sizeof(float);
+    to->payload[0]++;
+    atomic_fetch_add_explicit(&to->written, 1, memory_order_release);
+    syscall(SYS_futex, &to->written, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void receive_slot(slot *from, uint32_t number)
+{
+    uint32_t written;
+    while ((written = atomic_load_explicit(&from->written, memory_order_acquire)) != number)
+        syscall(SYS_futex, &from->written, FUTEX_WAIT, written, NULL, NULL, 0);
+}
+
+static _Noreturn void echo(int cpu)
+{
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    common = share(sizeof *common);
+    bench_pin(0, cpu);
+    for (uint32_t number = 1;; number++) {
+        receive_slot(&common->there, number);
+        send_slot(&common->back);
+    }
+}
+
+static int round_trips(int cpu, int other_cpu, size_t count)
+{
+    pid_t other = fork();
+    if (other < 0)
+        bench_die("peer_shm: no second process");
+    if (other == 0)
+        echo(other_cpu);
+    bench_pin(0, cpu);
+    bench_samples samples;
+    bench_samples_open(&samples, count);
+    size_t warm_up = count / 5 + 100;
+    for (size_t i = 0; i < warm_up + count; i++) {
+        int64_t start = bench_now_ns();
+        send_slot(&common->there);
+        receive_slot(&common->back, (uint32_t)i + 1);
+        if (i >= warm_up)
+            bench_samples_add(&samples, (double)(bench_now_ns() - start) / 1e3);
+    }
+    bench_round_print(bench_round_of(&samples));
+    bench_samples_close(&samples);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    return 0;
+}
+
+static int allreduce(bool staged, size_t bytes, size_t repetitions)
+{
+    size_t count = bytes / sizeof(float);
     for (int rank = 0; rank < RANKS; rank++)
         inputs[rank] = share(bytes);
     result = share(bytes);
@@ -158,4 +211,18 @@ int main(int argc, char **argv)
     waitpid(other, NULL, 0);
     bench_round_print(round);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    common = share(sizeof *common);
+    if (argc == 5 && strcmp(argv[1], "rtt") == 0)
+        return round_trips(atoi(argv[2]), atoi(argv[3]), strtoul(argv[4], NULL, 10));
+    if (argc != 6 || strcmp(argv[1], "allreduce") != 0)
+        bench_die("usage: peer_shm rtt <cpu> <other cpu> <round trips>, or\n"
+                  "       peer_shm allreduce <inplace|staged> <spin|futex> <bytes> <repetitions>");
+    use_futex = strcmp(argv[3], "futex") == 0;
+    return allreduce(strcmp(argv[2], "staged") == 0, strtoul(argv[4], NULL, 10),
+                     strtoul(argv[5], NULL, 10));
 }
