@@ -5,6 +5,7 @@ find_package(Threads REQUIRED)
 pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq>=4.3)
 pkg_check_modules(msgpack REQUIRED IMPORTED_TARGET msgpack)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8)
+find_path(uthash_include uthash.h REQUIRED) # Headers alone: nothing of it is linked.
 set(TROUPE_NEEDS PkgConfig::zmq PkgConfig::msgpack PkgConfig::xxhash Threads::Threads m)
 
 # For examples only. OpenBLAS's serial build by its full path: the threaded one, to which the
