@@ -18,7 +18,7 @@ set(TROUPE_SANITIZE "" CACHE STRING "Sanitizers, separated by commas: address,un
 
 add_compile_definitions(_GNU_SOURCE)
 add_compile_options(${TROUPE_WARNINGS} -fstack-protector-strong)
-add_link_options(-Wl,-z,relro -Wl,-z,now)
+add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,--as-needed)
 if(TROUPE_SANITIZE)
   add_compile_options(-fsanitize=${TROUPE_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TROUPE_SANITIZE})
