@@ -1,0 +1,348 @@
+// fake_train.h: a Train without processes for the tests of a sweep's controller: one thread plays
+// the job server and all workers, so that every order of events can be arranged.
+//
+// A job makes one report after the other, one job after the other gets its turn. With `lockstep`, a
+// job's next report waits until the controller has dealt with the last one, so that what a
+// scheduler decides does not depend on timing.
+#ifndef FAKE_TRAIN_H
+#define FAKE_TRAIN_H
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <support.h>
+#include <troupe/wire.h>
+#include <tune/sweep.h>
+
+TROUPE_STRUCT(fake_settings, (double, rate), (int, hidden),
+              (int, epochs),   // Reports until the loop ends by itself.
+              (int, fail_at)); // Report after which it fails; 0: it does not.
+
+struct troupe_result {
+    troupe_status status;
+    char error[128];
+    bool stopped;
+    double elapsed_s;
+};
+
+struct troupe_job {
+    fake_settings config;
+    troupe_follower follower;
+    troupe_job_state state;
+    bool stop, calling, waited;
+    int number, asked, restarted;
+    char path[512];
+    struct troupe_result result;
+};
+
+enum { FAKE_JOBS_MAX = 64 };
+
+static struct fake_train {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t server;
+    bool quit, lockstep;
+    int slots;   // Jobs that run at once.
+    double cpus; // As the port says.
+    double (*curve)(const fake_settings *config, int report);
+    const char *metric;
+    int restart_at;   // Report after which each group is started again; 0: never.
+    int refuse_from;  // Submission from which all are refused with `refusal`; negative: none.
+    int refuse_until; // One past the last that is refused.
+    troupe_status refusal;
+    // What was seen.
+    struct troupe_job *jobs[FAKE_JOBS_MAX];
+    int submitted, running, open, running_max, open_max, results;
+} fake;
+
+static double fake_quadratic(const fake_settings *config, int report)
+{
+    return (config->rate - 0.3) * (config->rate - 0.3) + 1.0 / report;
+}
+
+// Calls the follower without the lock; close waits until it has returned.
+static void fake_begin_call(struct troupe_job *job)
+{
+    job->calling = true;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void fake_end_call(struct troupe_job *job)
+{
+    pthread_mutex_lock(&fake.lock);
+    job->calling = false;
+    pthread_cond_broadcast(&fake.changed);
+}
+
+static void fake_set_state(struct troupe_job *job, troupe_job_state state)
+{
+    job->state = state;
+    troupe_follower follower = job->follower;
+    fake_begin_call(job);
+    follower.state(follower.user, job, state);
+    fake_end_call(job);
+}
+
+static void fake_finish(struct troupe_job *job, troupe_status status, const char *error)
+{
+    if (job->state != TROUPE_JOB_QUEUED)
+        fake.running--;
+    job->result.status = status;
+    job->result.stopped = status == TROUPE_OK && job->stop;
+    job->result.elapsed_s = job->number * 0.5;
+    snprintf(job->result.error, sizeof job->result.error, "%s", error);
+    fake_set_state(job, TROUPE_JOB_DONE);
+}
+
+// The controller asks for a job's status at each of its events while it does not know where the job
+// runs. So once it has asked for one more event, it has dealt with all before that.
+static void fake_await(struct troupe_job *job, int asked)
+{
+    fake_set_state(job, TROUPE_JOB_RUNNING);
+    while (job->asked < asked + 1 && !fake.quit)
+        pthread_cond_wait(&fake.changed, &fake.lock);
+}
+
+static void fake_report(struct troupe_job *job)
+{
+    int seen = job->asked;
+    job->number++;
+    troupe_metric metrics[] = {{"epoch", job->number},
+                               {fake.metric, fake.curve(&job->config, job->number)}};
+    char checkpoint[640];
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint_%06d", job->path, job->number);
+    troupe_report_event event = {.number = job->number,
+                                 .metrics = metrics,
+                                 .count = 2,
+                                 .elapsed_s = job->number * 0.5,
+                                 .checkpoint = job->number % 2 == 0 ? checkpoint : NULL};
+    troupe_follower follower = job->follower;
+    fake_begin_call(job);
+    follower.report(follower.user, job, &event);
+    memset(metrics, 0xee, sizeof metrics); // Borrowed during the call only.
+    memset(checkpoint, 0xee, sizeof checkpoint);
+    fake_end_call(job);
+    if (fake.lockstep)
+        fake_await(job, seen + 1);
+}
+
+// One turn of a job. Returns whether it did anything.
+static bool fake_step(struct troupe_job *job)
+{
+    if (job->state == TROUPE_JOB_DONE)
+        return false;
+    if (job->state == TROUPE_JOB_QUEUED) {
+        if (job->stop) {
+            fake_finish(job, TROUPE_OK, "");
+            return true;
+        }
+        if (fake.running == fake.slots)
+            return false;
+        fake.running++;
+        fake.running_max = fake.running > fake.running_max ? fake.running : fake.running_max;
+        if (fake.lockstep)
+            fake_await(job, job->asked);
+        else
+            fake_set_state(job, TROUPE_JOB_RUNNING);
+    }
+    if (job->stop || job->number >= job->config.epochs) {
+        fake_finish(job, TROUPE_OK, "");
+        return true;
+    }
+    fake_report(job);
+    if (fake.restart_at == job->number) {
+        fake_set_state(job, TROUPE_JOB_RESTARTING);
+        job->restarted++;
+        fake_set_state(job, TROUPE_JOB_RUNNING);
+    }
+    if (job->config.fail_at == job->number)
+        fake_finish(job, TROUPE_FAILED, "the loss is not finite");
+    return true;
+}
+
+static void *fake_serve(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&fake.lock);
+    while (!fake.quit) {
+        bool worked = false;
+        for (int i = 0; i < fake.submitted; i++) {
+            if (fake.jobs[i] != NULL)
+                worked = fake_step(fake.jobs[i]) || worked;
+        }
+        if (!worked && !fake.quit)
+            pthread_cond_wait(&fake.changed, &fake.lock);
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return NULL;
+}
+
+// ---- the port
+// ------------------------------------------------------------------------------------
+
+static troupe_status fake_cpus(double *cpus)
+{
+    if (fake.cpus <= 0)
+        return troupe_fail(TROUPE_NOT_STARTED, "the runtime is not running");
+    *cpus = fake.cpus;
+    return TROUPE_OK;
+}
+
+static troupe_status fake_submit(const troupe_trainer *trainer, const void *config,
+                                 const troupe_follower *follower, troupe_job **job,
+                                 const troupe_train_options *how)
+{
+    (void)trainer;
+    pthread_mutex_lock(&fake.lock);
+    int number = fake.submitted;
+    assert_true(number < FAKE_JOBS_MAX);
+    if (number >= fake.refuse_from && number < fake.refuse_until) {
+        fake.submitted++; // Its place stays empty.
+        pthread_mutex_unlock(&fake.lock);
+        return troupe_fail(fake.refusal, "refused submission %d", number);
+    }
+    struct troupe_job *made = calloc(1, sizeof *made);
+    made->config = *(const fake_settings *)config;
+    made->follower = *follower;
+    snprintf(made->path, sizeof made->path, "%s/%s", how->storage, how->name);
+    assert_int_equal(mkdir(made->path, 0777), 0);
+    fake.jobs[fake.submitted++] = made;
+    fake.open++;
+    fake.open_max = fake.open > fake.open_max ? fake.open : fake.open_max;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+    *job = made;
+    return TROUPE_OK;
+}
+
+static void fake_stop(troupe_job *job)
+{
+    pthread_mutex_lock(&fake.lock);
+    job->stop = true;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static troupe_status fake_wait(troupe_job *job, int timeout_ms, troupe_result **result)
+{
+    (void)timeout_ms;
+    pthread_mutex_lock(&fake.lock);
+    assert_int_equal(job->state, TROUPE_JOB_DONE); // The controller never waits for a running job.
+    assert_false(job->waited);
+    job->waited = true;
+    fake.results++;
+    pthread_mutex_unlock(&fake.lock);
+    *result = malloc(sizeof **result);
+    **result = job->result;
+    return TROUPE_OK;
+}
+
+static void fake_status(troupe_job *job, troupe_job_status *status)
+{
+    pthread_mutex_lock(&fake.lock);
+    *status = (troupe_job_status){.state = job->state, .reports = job->number};
+    if (!fake.lockstep)
+        status->pids[0] = 4000 + job->restarted;
+    job->asked++;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static const char *fake_path(const troupe_job *job)
+{
+    return job->path;
+}
+
+static void fake_close(troupe_job **job)
+{
+    pthread_mutex_lock(&fake.lock);
+    (*job)->stop = true;
+    fake.lockstep = fake.lockstep && (*job)->state == TROUPE_JOB_DONE;
+    pthread_cond_broadcast(&fake.changed);
+    while ((*job)->state != TROUPE_JOB_DONE || (*job)->calling)
+        pthread_cond_wait(&fake.changed, &fake.lock);
+    for (int i = 0; i < fake.submitted; i++) {
+        if (fake.jobs[i] == *job)
+            fake.jobs[i] = NULL;
+    }
+    fake.open--;
+    pthread_mutex_unlock(&fake.lock);
+    free(*job);
+    *job = NULL;
+}
+
+static troupe_status fake_result_status(const troupe_result *result)
+{
+    return result->status;
+}
+
+static const char *fake_result_error(const troupe_result *result)
+{
+    return result->error;
+}
+
+static bool fake_result_stopped(const troupe_result *result)
+{
+    return result->stopped;
+}
+
+static double fake_result_elapsed_s(const troupe_result *result)
+{
+    return result->elapsed_s;
+}
+
+static void fake_result_free(troupe_result **result)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.results--;
+    pthread_mutex_unlock(&fake.lock);
+    free(*result);
+    *result = NULL;
+}
+
+static const trp_sweep_port fake_port = {
+    .cpus = fake_cpus,
+    .submit = fake_submit,
+    .stop = fake_stop,
+    .wait = fake_wait,
+    .status = fake_status,
+    .path = fake_path,
+    .close = fake_close,
+    .result_status = fake_result_status,
+    .result_error = fake_result_error,
+    .result_stopped = fake_result_stopped,
+    .result_elapsed_s = fake_result_elapsed_s,
+    .result_free = fake_result_free,
+};
+
+static void fake_open(double cpus)
+{
+    memset(&fake, 0, sizeof fake);
+    pthread_mutex_init(&fake.lock, NULL);
+    pthread_cond_init(&fake.changed, NULL);
+    fake.cpus = cpus;
+    fake.slots = cpus < 1 ? 1 : (int)cpus;
+    fake.curve = fake_quadratic;
+    fake.metric = "loss";
+    fake.refuse_from = fake.refuse_until = -1;
+    assert_int_equal(pthread_create(&fake.server, NULL, fake_serve, NULL), 0);
+}
+
+// Checks that the controller gave everything back.
+static void fake_shut(void)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.quit = true;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+    pthread_join(fake.server, NULL);
+    assert_int_equal(fake.open, 0);
+    assert_int_equal(fake.results, 0);
+    pthread_mutex_destroy(&fake.lock);
+    pthread_cond_destroy(&fake.changed);
+}
+
+#endif
