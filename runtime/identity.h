@@ -1,5 +1,5 @@
-// identity.h: what start.c, process.c and node_process.c share about this process: who it is, where its
-// sockets are, and the I/O loop's parts. For these files only.
+// identity.h: what start.c, process.c and node_process.c share about this process: who it is, where
+// its sockets are, and the I/O loop's parts. For these files only.
 #ifndef TRP_IDENTITY_H
 #define TRP_IDENTITY_H
 
@@ -36,7 +36,8 @@ void trp_process_close(int linger_ms);
 void trp_process_drain(void);
 // Ends the link to a dead incarnation: sends to it fail from now on.
 void trp_process_forget(uint32_t process, uint64_t incarnation);
-// Frames of the kinds below 16 go here in the node process (elsewhere process.c serves them itself).
+// Frames of the kinds below 16 go here in the node process (elsewhere process.c serves them
+// itself).
 extern void (*trp_process_serve)(const trp_frame *frame);
 
 // A 64-bit random number that is not 0.

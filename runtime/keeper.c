@@ -1,6 +1,6 @@
-// keeper.c: parent, sub-reaper and janitor (see keeper.h). One loop over four descriptors: the driver's
-// pidfd, the node's socket, the driver's socket and a signalfd. No allocation, no stdio, no threads:
-// it may have been forked from a program that had threads.
+// keeper.c: parent, sub-reaper and janitor (see keeper.h). One loop over four descriptors: the
+// driver's pidfd, the node's socket, the driver's socket and a signalfd. No allocation, no stdio,
+// no threads: it may have been forked from a program that had threads.
 #include <runtime/keeper.h>
 
 #include <dirent.h>
@@ -258,9 +258,8 @@ void trp_keeper_run(const trp_keeper_setup *setup)
     sigemptyset(&wanted);
     sigaddset(&wanted, SIGCHLD);
     sigaddset(&wanted, SIGTERM);
-    close_all_but((int[]){setup->driver_pidfd, setup->driver_socket, setup->lock_fd,
-                          trp_segment_fd()},
-                  4);
+    close_all_but(
+        (int[]){setup->driver_pidfd, setup->driver_socket, setup->lock_fd, trp_segment_fd()}, 4);
     keeper.signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
     start_node();
 

@@ -1,8 +1,8 @@
 // keeper.h: the process that is parent, sub-reaper and janitor of the node process and all workers.
 //
-// It is forked by troupe_start before the library has made a thread, stays single-threaded and small,
-// allocates nothing, and has its own process group, so that Ctrl-C reaches the driver only. It
-// watches the driver by pidfd: when the driver ends, however it ends, everything is killed and
+// It is forked by troupe_start before the library has made a thread, stays single-threaded and
+// small, allocates nothing, and has its own process group, so that Ctrl-C reaches the driver only.
+// It watches the driver by pidfd: when the driver ends, however it ends, everything is killed and
 // removed. Its orders come from the node process, over a socket pair of sequenced packets.
 #ifndef TRP_KEEPER_H
 #define TRP_KEEPER_H
@@ -33,21 +33,23 @@ typedef struct trp_order {
 // What the keeper is given: everything was made by the driver before the fork.
 typedef struct trp_keeper_setup {
     int driver_pidfd;
-    int driver_socket; // Closed by the keeper's end: how the driver learns of it.
-    int lock_fd;       // Its lock says that the run folder is in use.
-    const char *folder; // The run folder, removed at the end.
-    bool execute;       // Workers are executed afresh.
-    char **argv;        // For that.
-    sigset_t mask;      // The signal mask that workers start with.
-    struct sigaction child_action; // What the program did about SIGCHLD.
-    void (*run_node)(int keeper_socket);                                    // Does not return.
+    int driver_socket;                   // Closed by the keeper's end: how the driver learns of it.
+    int lock_fd;                         // Its lock says that the run folder is in use.
+    const char *folder;                  // The run folder, removed at the end.
+    bool execute;                        // Workers are executed afresh.
+    char **argv;                         // For that.
+    sigset_t mask;                       // The signal mask that workers start with.
+    struct sigaction child_action;       // What the program did about SIGCHLD.
+    void (*run_node)(int keeper_socket); // Does not return.
     void (*run_worker)(uint32_t slot, uint64_t incarnation, bool isolated); // Does not return.
 } trp_keeper_setup;
 
-// Runs the keeper in the calling process, and the node process and workers in its children. Does not return.
+// Runs the keeper in the calling process, and the node process and workers in its children. Does
+// not return.
 _Noreturn void trp_keeper_run(const trp_keeper_setup *setup);
 
-// The variable by which an executed worker knows itself: "slot:incarnation:isolated:segment fd:folder".
+// The variable by which an executed worker knows itself: "slot:incarnation:isolated:segment
+// fd:folder".
 #define TRP_WORKER_VARIABLE "TROUPE_WORKER"
 
 // Removes the run folder with what is in it (one level).

@@ -1,5 +1,5 @@
-// node.c: what a process can ask of its node (see node.h): one request at a time a thread, answered by
-// the node process, whose answers the I/O thread hands to the waiting thread here.
+// node.c: what a process can ask of its node (see node.h): one request at a time a thread, answered
+// by the node process, whose answers the I/O thread hands to the waiting thread here.
 #include <runtime/node.h>
 
 #include <pthread.h>
@@ -41,8 +41,8 @@ void trp_node_answered(const trp_frame *frame)
         it->target = frame->target;
         it->schema = frame->schema;
         if (frame->status != TROUPE_OK) {
-            size_t size = frame->body_size < sizeof it->text - 1 ? frame->body_size
-                                                                 : sizeof it->text - 1;
+            size_t size =
+                frame->body_size < sizeof it->text - 1 ? frame->body_size : sizeof it->text - 1;
             memcpy(it->text, frame->body, size);
             it->text[size] = '\0';
         } else if (frame->body_size > 0 && frame->body_size <= sizeof it->value) {
@@ -163,8 +163,8 @@ static troupe_status ask_name(trp_ask what, const char *name, const void *value,
     trp_write_text(&body, name);
     trp_write_bytes(&body, value, size);
     trp_frame frame = {.method = what, .body = body.data, .body_size = body.size};
-    troupe_status status = body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a name")
-                                       : ask(&frame, mine);
+    troupe_status status =
+        body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a name") : ask(&frame, mine);
     trp_buffer_free(&body);
     return status;
 }

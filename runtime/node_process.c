@@ -1,8 +1,8 @@
 // node_process.c: the node process: the table of processes, the pool of workers, and the names.
 //
-// One thread, one loop over its inbound socket and the keeper's. It alone writes the process table's
-// rows (a starting process sets its own READY), takes back what a dead process held in the store,
-// and tells everyone of the death. When it dies, the keeper ends the node.
+// One thread, one loop over its inbound socket and the keeper's. It alone writes the process
+// table's rows (a starting process sets its own READY), takes back what a dead process held in the
+// store, and tells everyone of the death. When it dies, the keeper ends the node.
 #include <runtime/identity.h>
 #include <runtime/node.h>
 
@@ -32,8 +32,8 @@ typedef struct name_entry {
 
 typedef struct worker {
     bool pooled;
-    uint64_t asked;        // How often it was given out.
-    char kill_cause[64];   // Why it is being killed; empty: it is not.
+    uint64_t asked;      // How often it was given out.
+    char kill_cause[64]; // Why it is being killed; empty: it is not.
 } worker;
 
 static struct {
@@ -56,7 +56,8 @@ static void order(trp_order_kind kind, uint32_t slot, uint64_t incarnation, bool
         continue;
 }
 
-// ---- answers -----------------------------------------------------------------------------------------
+// ---- answers
+// -----------------------------------------------------------------------------------------
 
 static void answer(const trp_frame *to, trp_frame *frame)
 {
@@ -77,7 +78,8 @@ static void answer_failure(const trp_frame *to, troupe_status status)
     answer(to, &(trp_frame){.status = status, .body = text, .body_size = strlen(text)});
 }
 
-// ---- workers -----------------------------------------------------------------------------------------
+// ---- workers
+// -----------------------------------------------------------------------------------------
 
 static troupe_status free_slot(uint32_t *slot)
 {
@@ -160,7 +162,8 @@ static void serve_kill(const trp_frame *frame)
     answer_ok(frame);
 }
 
-// ---- names -------------------------------------------------------------------------------------------
+// ---- names
+// -------------------------------------------------------------------------------------------
 
 static void name_remove(name_entry *entry)
 {
@@ -174,8 +177,9 @@ static troupe_status name_put(const trp_frame *frame, const char *name, const vo
     name_entry *entry;
     HASH_FIND_STR(node.names, name, entry);
     if (entry != NULL)
-        return troupe_fail(TROUPE_EXISTS, "the name '%s' is taken by an actor of process %u (pid %d)",
-                           name, entry->owner, trp_process_pid(entry->owner));
+        return troupe_fail(TROUPE_EXISTS,
+                           "the name '%s' is taken by an actor of process %u (pid %d)", name,
+                           entry->owner, trp_process_pid(entry->owner));
     entry = trp_alloc(sizeof *entry);
     if (entry == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the name '%s'", name);
@@ -228,13 +232,13 @@ static void serve_name(const trp_frame *frame)
     } else if (entry == NULL) {
         answer_failure(frame, troupe_fail(TROUPE_NOT_FOUND, "no actor has the name '%s'", name));
     } else {
-        answer(frame, &(trp_frame){.status = TROUPE_OK,
-                                   .body = entry->value,
-                                   .body_size = entry->size});
+        answer(frame,
+               &(trp_frame){.status = TROUPE_OK, .body = entry->value, .body_size = entry->size});
     }
 }
 
-// ---- deaths and the end ------------------------------------------------------------------------------
+// ---- deaths and the end
+// ------------------------------------------------------------------------------
 
 static void describe_end(int status, const worker *dead, char *cause, size_t size)
 {
@@ -264,9 +268,9 @@ static void bury(uint32_t slot, const char *cause)
         if (node.pool[i] == slot)
             node.pool[i--] = node.pool[--node.pool_size];
     name_entry *entry, *after;
-    HASH_ITER (hh, node.names, entry, after)
-        if (entry->owner == slot && entry->owner_incarnation == incarnation)
-            name_remove(entry);
+    HASH_ITER(hh, node.names, entry, after)
+    if (entry->owner == slot && entry->owner_incarnation == incarnation)
+        name_remove(entry);
     node.living--;
 
     for (uint32_t peer = TRP_PROCESS_DRIVER; peer < TRP_PROCESSES_MAX && !node.stopping; peer++)
@@ -330,9 +334,9 @@ static void serve(const trp_frame *frame)
             begin_stop();
         break;
     default:
-        answer_failure(frame, troupe_fail(TROUPE_UNSUPPORTED,
-                                          "the node process does not know request %u",
-                                          frame->method));
+        answer_failure(frame,
+                       troupe_fail(TROUPE_UNSUPPORTED, "the node process does not know request %u",
+                                   frame->method));
         break;
     }
 }

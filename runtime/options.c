@@ -1,5 +1,5 @@
-// options.c: the options of troupe_start: ranges, and defaults from what this process may use: its CPU
-// affinity and quota, and the memory limit of its cgroup.
+// options.c: the options of troupe_start: ranges, and defaults from what this process may use: its
+// CPU affinity and quota, and the memory limit of its cgroup.
 #include <runtime/options.h>
 
 #include <math.h>
@@ -72,22 +72,23 @@ static troupe_status check(const troupe_options *how)
                            "TROUPE_WORKERS_NONE",
                            how->workers, WORKERS_MAX);
     if (!(how->cpus >= 0 && how->cpus <= 65536))
-        return troupe_fail(TROUPE_INVALID, ".cpus of troupe_start is %g: expected 0 (default) to 65536",
-                           how->cpus);
+        return troupe_fail(TROUPE_INVALID,
+                           ".cpus of troupe_start is %g: expected 0 (default) to 65536", how->cpus);
     if (how->threads < 0 || how->threads > THREADS_MAX)
         return troupe_fail(TROUPE_INVALID,
-                           ".threads of troupe_start is %d: expected 0 (default) to %d", how->threads,
-                           THREADS_MAX);
+                           ".threads of troupe_start is %d: expected 0 (default) to %d",
+                           how->threads, THREADS_MAX);
     if (how->store_bytes_max != 0 && how->store_bytes_max < (1u << 20))
         return troupe_fail(TROUPE_INVALID,
                            ".store_bytes_max of troupe_start is %zu: expected at least 1 MiB, or 0 "
                            "(default)",
                            how->store_bytes_max);
     if (how->message_bytes_max != 0 && how->message_bytes_max < (1u << 16))
-        return troupe_fail(TROUPE_INVALID,
-                           ".message_bytes_max of troupe_start is %zu: expected at least 64 KiB, or "
-                           "0 (default)",
-                           how->message_bytes_max);
+        return troupe_fail(
+            TROUPE_INVALID,
+            ".message_bytes_max of troupe_start is %zu: expected at least 64 KiB, or "
+            "0 (default)",
+            how->message_bytes_max);
     if ((unsigned)how->launch > TROUPE_LAUNCH_EXEC)
         return troupe_fail(TROUPE_INVALID,
                            ".launch of troupe_start is %d: expected a TROUPE_LAUNCH_ value",

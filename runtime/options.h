@@ -4,8 +4,8 @@
 
 #include <troupe/runtime.h>
 
-// Copies `given` (NULL: all defaults) to *full, with every default filled in. TROUPE_INVALID names the
-// option that is out of range, what it was and what is allowed.
+// Copies `given` (NULL: all defaults) to *full, with every default filled in. TROUPE_INVALID names
+// the option that is out of range, what it was and what is allowed.
 troupe_status trp_options_complete(const troupe_options *given, troupe_options *full);
 
 #endif

@@ -11,11 +11,11 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <runtime/clock.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/transport.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -96,7 +96,8 @@ static void deliver_death(uint32_t process, uint64_t incarnation, const char *ca
     pthread_mutex_unlock(&delivery.lock);
 }
 
-// ---- identity ----------------------------------------------------------------------------------------
+// ---- identity
+// ----------------------------------------------------------------------------------------
 
 bool trp_process_running(void)
 {
@@ -106,8 +107,9 @@ bool trp_process_running(void)
 troupe_status trp_process_check(void)
 {
     if (trp_self.forked)
-        return troupe_fail(TROUPE_UNSUPPORTED, "this process is a fork() of one that runs Troupe; "
-                                               "only the process that called troupe_start may use it");
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "this process is a fork() of one that runs Troupe; "
+                           "only the process that called troupe_start may use it");
     if (!trp_self.running)
         return troupe_fail(TROUPE_NOT_STARTED,
                            "Troupe is not running in this process: call troupe_start first");
@@ -155,7 +157,8 @@ bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
         return true;
     if (cause != NULL)
         snprintf(cause, 112, "%s",
-                 row->incarnation == incarnation ? row->cause : "has ended and its place is reused");
+                 row->incarnation == incarnation ? row->cause
+                                                 : "has ended and its place is reused");
     return false;
 }
 
@@ -201,7 +204,8 @@ trp_process_state trp_process_await(uint32_t slot, uint64_t incarnation, int tim
     }
 }
 
-// ---- links -------------------------------------------------------------------------------------------
+// ---- links
+// -------------------------------------------------------------------------------------------
 
 static peer_link *link_of(uint32_t process)
 {
@@ -279,7 +283,7 @@ static troupe_status link_room(peer_link *peer, uint32_t process, uint64_t incar
     }
     while (peer->incarnation == incarnation && !peer->dead &&
            (peer->window_messages <= 0 || peer->window_bytes <= 0)) {
-        int waited = timeout_ms == 0   ? ETIMEDOUT
+        int waited = timeout_ms == 0  ? ETIMEDOUT
                      : timeout_ms > 0 ? pthread_cond_timedwait(&peer->room, &peer->lock, &until)
                                       : pthread_cond_wait(&peer->room, &peer->lock);
         if (waited == ETIMEDOUT)
@@ -349,9 +353,8 @@ void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size
         peer->owed_messages++;
         peer->owed_bytes += body_size;
         if (peer->owed_messages >= CREDIT_MESSAGES || peer->owed_bytes >= CREDIT_BYTES) {
-            trp_frame credit = {.kind = TRP_FRAME_CREDIT,
-                                .call = peer->owed_messages,
-                                .schema = peer->owed_bytes};
+            trp_frame credit = {
+                .kind = TRP_FRAME_CREDIT, .call = peer->owed_messages, .schema = peer->owed_bytes};
             peer->owed_messages = peer->owed_bytes = 0;
             (void)link_send(peer, process, incarnation, &credit, 0);
         }
@@ -359,7 +362,8 @@ void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size
     pthread_mutex_unlock(&peer->lock);
 }
 
-// ---- frames in ---------------------------------------------------------------------------------------
+// ---- frames in
+// ---------------------------------------------------------------------------------------
 
 // Whether the frame is from a live incarnation and the next of its link; notes its sequence.
 static bool accept_frame(const trp_frame *frame)
@@ -450,7 +454,9 @@ static void take_message(const void *data, size_t size)
     trp_frame frame;
     if (trp_frame_read(data, size, &frame) != TROUPE_OK) {
         links.refused++;
-        trp_log(TRP_WARN, "a frame was refused: %s", troupe_last_error()->text);
+        if ((links.refused & (links.refused - 1)) == 0) // 1st, 2nd, 4th, ...: no flood of lines.
+            trp_log(TRP_WARN, "%llu frames were refused so far; this one: %s",
+                    (unsigned long long)links.refused, troupe_last_error()->text);
         return;
     }
     if (!accept_frame(&frame)) {

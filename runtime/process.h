@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <troupe/runtime.h>
 
-// What the layer above wants to be told. Set once, by a constructor of that layer, before troupe_start.
-// `frame` and `death` are called by the I/O thread alone and must not block.
+// What the layer above wants to be told. Set once, by a constructor of that layer, before
+// troupe_start. `frame` and `death` are called by the I/O thread alone and must not block.
 typedef struct trp_handlers {
     void (*start)(void); // Runs in each process of the node but the node's own, once it can send.
     // A frame of the kinds 16 and up. The body is borrowed. Who takes a CALL or TELL must give its
@@ -18,39 +18,41 @@ typedef struct trp_handlers {
     void (*death)(uint32_t process, uint64_t incarnation, const char *cause);
     // The main thread of a worker process; returns when the process has been told to end.
     void (*work)(bool isolated);
-    // The process has been told to end (trp_process_ending() is true from now on): wakes `work`. Called
-    // by the I/O thread; may be NULL.
+    // The process has been told to end (trp_process_ending() is true from now on): wakes `work`.
+    // Called by the I/O thread; may be NULL.
     void (*ending)(void);
-    // The process is about to leave the node: threads end, what waits is failed. Runs once a start. Frames
-    // and deaths still come meanwhile, until it calls trp_process_mute, which it does before it
-    // frees what `frame` and `death` use.
+    // The process is about to leave the node: threads end, what waits is failed. Runs once a start.
+    // Frames and deaths still come meanwhile, until it calls trp_process_mute, which it does before
+    // it frees what `frame` and `death` use.
     void (*stop)(void);
 } trp_handlers;
 void trp_process_handlers_set(const trp_handlers *handlers);
 // After it returns, `frame` and `death` are not called any more (not to be called from them).
 void trp_process_mute(void);
 
-bool trp_process_running(void);   // Started, and not a fork() of a started process.
-// TROUPE_OK, or TROUPE_NOT_STARTED / TROUPE_UNSUPPORTED (forked child) / TROUPE_RUNTIME_LOST (the keeper or node
-// process has died) with a sentence.
+bool trp_process_running(void); // Started, and not a fork() of a started process.
+// TROUPE_OK, or TROUPE_NOT_STARTED / TROUPE_UNSUPPORTED (forked child) / TROUPE_RUNTIME_LOST (the
+// keeper or node process has died) with a sentence.
 troupe_status trp_process_check(void);
 uint32_t trp_process_slot(void);
 uint64_t trp_process_incarnation(void);
 bool trp_process_is_driver(void);
 const troupe_options *trp_process_options(void); // With all defaults filled in.
-bool trp_process_ending(void);    // Told to end; blocking work should give up.
+bool trp_process_ending(void);                   // Told to end; blocking work should give up.
 
-// Whether that incarnation lives, as far as the table says; `cause` (may be NULL, 112 bytes) gets why not.
+// Whether that incarnation lives, as far as the table says; `cause` (may be NULL, 112 bytes) gets
+// why not.
 bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause);
 int trp_process_pid(uint32_t process); // Operating-system id; 0: none.
 
-// Sends one frame; fills in the sender, the sequence and to_incarnation. Frames of one thread to one peer
-// arrive in order. TROUPE_NOT_EXECUTED: the peer is dead (the sentence has the cause).
-// TROUPE_BUSY: the link's window stayed full for `timeout_ms` (0: does not wait) - only CALL and TELL
-// take room in it. TROUPE_TOO_LARGE: above the options' message_bytes_max.
+// Sends one frame; fills in the sender, the sequence and to_incarnation. Frames of one thread to
+// one peer arrive in order. TROUPE_NOT_EXECUTED: the peer is dead (the sentence has the cause).
+// TROUPE_BUSY: the link's window stayed full for `timeout_ms` (0: does not wait) - only CALL and
+// TELL take room in it. TROUPE_TOO_LARGE: above the options' message_bytes_max.
 troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
                                int timeout_ms);
-// Gives room in the link's window back to the peer that sent a CALL or TELL with a body of that size.
+// Gives room in the link's window back to the peer that sent a CALL or TELL with a body of that
+// size.
 void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size);
 
 #endif

@@ -1,5 +1,5 @@
-// start.c: troupe_start and troupe_stop: bringing a node up under the driver, becoming a worker in a
-// worker process, and leaving no trace at the end.
+// start.c: troupe_start and troupe_stop: bringing a node up under the driver, becoming a worker in
+// a worker process, and leaving no trace at the end.
 //
 // In order: the run folder and the segment are made, the keeper is forked (twice, so that the
 // user's wait() never sees it), then the driver opens its sockets. The keeper forks the node
@@ -48,7 +48,8 @@ int troupe_version(void)
     return TROUPE_VERSION_NUMBER;
 }
 
-// ---- worker processes --------------------------------------------------------------------------------
+// ---- worker processes
+// --------------------------------------------------------------------------------
 
 static _Noreturn void leave(int status)
 {
@@ -66,7 +67,8 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
     trp_self.incarnation = incarnation;
     trp_self.isolated = isolated;
     trp_self.ending = false;
-    (void)pthread_mutex_init(&driver.lock, NULL); // Held by the troupe_start that we were forked from.
+    (void)pthread_mutex_init(&driver.lock,
+                             NULL); // Held by the troupe_start that we were forked from.
     trp_store_open(slot);
     if (trp_self.options.worker_init != NULL)
         trp_self.options.worker_init();
@@ -106,7 +108,8 @@ static _Noreturn void run_executed_worker(const char *value)
                &folder_at) != 4 ||
         folder_at == 0 || slot <= TRP_PROCESS_DRIVER || slot >= TRP_PROCESSES_MAX ||
         strlen(value + folder_at) >= sizeof trp_self.folder) {
-        trp_log(TRP_ERROR, "the variable %s is set and malformed: '%s'", TRP_WORKER_VARIABLE, value);
+        trp_log(TRP_ERROR, "the variable %s is set and malformed: '%s'", TRP_WORKER_VARIABLE,
+                value);
         leave(EXIT_FAILURE);
     }
     strcpy(trp_self.folder, value + folder_at);
@@ -120,7 +123,8 @@ static _Noreturn void run_executed_worker(const char *value)
     run_worker(slot, incarnation, isolated != 0);
 }
 
-// ---- the run folder ----------------------------------------------------------------------------------
+// ---- the run folder
+// ----------------------------------------------------------------------------------
 
 // Removes the folders of runs whose driver and keeper were both killed: those whose process is gone
 // and whose lock nobody holds.
@@ -169,8 +173,8 @@ static troupe_status make_folder(const char *base, int *lock_fd)
     snprintf(path, sizeof path, "%s/lock", trp_self.folder);
     *lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (*lock_fd < 0 || flock(*lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        troupe_status status = troupe_fail(TROUPE_IO, "%s could not be locked: %s", path,
-                                           strerror(errno));
+        troupe_status status =
+            troupe_fail(TROUPE_IO, "%s could not be locked: %s", path, strerror(errno));
         if (*lock_fd >= 0)
             close(*lock_fd);
         trp_folder_remove(trp_self.folder);
@@ -179,7 +183,8 @@ static troupe_status make_folder(const char *base, int *lock_fd)
     return TROUPE_OK;
 }
 
-// ---- the driver --------------------------------------------------------------------------------------
+// ---- the driver
+// --------------------------------------------------------------------------------------
 
 static void in_forked_child(void)
 {

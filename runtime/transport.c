@@ -125,7 +125,8 @@ static int receive_part(zmq_msg_t *part)
 bool trp_transport_receive(void (*take)(const void *data, size_t size))
 {
     zmq_msg_t part;
-    if (receive_part(&part) < 0) { // First comes the routing id that the ROUTER gave the connection.
+    if (receive_part(&part) <
+        0) { // First comes the routing id that the ROUTER gave the connection.
         zmq_msg_close(&part);
         return false;
     }

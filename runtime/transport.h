@@ -18,8 +18,8 @@ troupe_status trp_transport_open(const char *path, size_t message_bytes_max);
 // are given up to `linger_ms` to leave.
 void trp_transport_close(void);
 
-// Waits until a message can be read, `fd` (-1: none) can be read or has hung up, trp_transport_wake was
-// called, or `timeout_ms` (negative: for ever) have passed. *fd_ready says whether `fd` was.
+// Waits until a message can be read, `fd` (-1: none) can be read or has hung up, trp_transport_wake
+// was called, or `timeout_ms` (negative: for ever) have passed. *fd_ready says whether `fd` was.
 void trp_transport_wait(int fd, int timeout_ms, bool *fd_ready);
 
 // Makes trp_transport_wait return. From any thread.
@@ -32,8 +32,8 @@ typedef struct trp_outbound trp_outbound;
 
 // A DEALER connected to the peer whose ROUTER is bound to `path`. NULL with the last error set.
 trp_outbound *trp_outbound_open(const char *path);
-// Sends the buffer's bytes as one message and empties the buffer. Never waits: the window of the caller bounds
-// the queue.
+// Sends the buffer's bytes as one message and empties the buffer. Never waits: the window of the
+// caller bounds the queue.
 troupe_status trp_outbound_send(trp_outbound *outbound, trp_buffer *buffer);
 // Closes it; what was sent is given up to `linger_ms` to leave once the context closes.
 void trp_outbound_close(trp_outbound *outbound, int linger_ms);
