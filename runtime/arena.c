@@ -40,7 +40,7 @@ static size_t next_size(const trp_arena *arena)
     if (!arena->blocks)
         return FIRST_BLOCK;
     size_t doubled = arena->blocks->size * 2;
-    return doubled < LARGEST_BLOCK ? doubled : LARGEST_BLOCK;
+    return doubled <= LARGEST_BLOCK ? doubled : LARGEST_BLOCK;
 }
 
 void *trp_arena_alloc(trp_arena *arena, size_t size)

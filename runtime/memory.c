@@ -1,9 +1,11 @@
 // memory.c: the library's private memory, with a switch that makes the nth allocation fail.
 #include <runtime/memory.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+// No sensible block is larger; above this AddressSanitizer ends the process instead of failing.
+static const size_t block_max = (size_t)1 << 39;
 
 // How many allocations still succeed; negative: all. Relaxed: it orders nothing but itself.
 static atomic_long allowed = -1;
@@ -21,7 +23,7 @@ static int refused(void)
 
 void *trp_alloc(size_t size)
 {
-    if (refused() || size > PTRDIFF_MAX)
+    if (refused() || size > block_max)
         return NULL;
     // calloc(1, 0) may return NULL, which here always means failure.
     return calloc(1, size ? size : 1);
@@ -29,7 +31,7 @@ void *trp_alloc(size_t size)
 
 void *trp_realloc(void *block, size_t size)
 {
-    if (refused() || size > PTRDIFF_MAX)
+    if (refused() || size > block_max)
         return NULL;
     return realloc(block, size ? size : 1);
 }

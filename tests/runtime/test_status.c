@@ -1,0 +1,192 @@
+// test_status.c: the statuses' texts and the thread's last error.
+#include <errno.h>
+#include <pthread.h>
+#include <runtime/error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <support.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void every_status_has_a_text_and_a_name(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TROUPE_STATUS_COUNT; i++) {
+        const char *name = troupe_status_name((troupe_status)i);
+        assert_int_equal(strncmp(name, "TROUPE_", 7), 0);
+        assert_true(strlen(troupe_strerror((troupe_status)i)) > 2);
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(name, troupe_status_name((troupe_status)k));
+    }
+    assert_string_equal(troupe_status_name(TROUPE_NOT_EXECUTED), "TROUPE_NOT_EXECUTED");
+    assert_string_equal(troupe_strerror(TROUPE_NO_MEMORY), "out of memory");
+}
+
+static void numbers_out_of_range_are_named_too(void **state)
+{
+    (void)state;
+    const int wrong[] = {-1, TROUPE_STATUS_COUNT, 1 << 30};
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(troupe_strerror((troupe_status)wrong[i]), "unknown status");
+        assert_string_equal(troupe_status_name((troupe_status)wrong[i]), "unknown status");
+    }
+}
+
+static void failure_sets_the_sentence_and_success_leaves_it(void **state)
+{
+    (void)state;
+    assert_int_equal(troupe_fail(TROUPE_INVALID, "rate is %g, must be positive", -0.5),
+                     TROUPE_INVALID);
+    assert_int_equal(troupe_last_error()->status, TROUPE_INVALID);
+    assert_string_equal(troupe_last_error()->text, "rate is -0.5, must be positive");
+    assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NONE);
+    troupe_must(TROUPE_OK);
+    assert_string_equal(troupe_last_error()->text, "rate is -0.5, must be positive");
+}
+
+static void a_sentence_may_quote_the_last_one(void **state)
+{
+    (void)state;
+    (void)troupe_fail(TROUPE_IO, "the disk said no");
+    (void)troupe_fail(TROUPE_FAILED, "saving: %s", troupe_last_error()->text);
+    assert_string_equal(troupe_last_error()->text, "saving: the disk said no");
+}
+
+static void long_sentences_are_cut(void **state)
+{
+    (void)state;
+    char text[2000];
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
+    (void)troupe_fail(TROUPE_FAILED, "%s", text);
+    assert_int_equal(strlen(troupe_last_error()->text), 511);
+    (void)trp_error_prefix("%.700s", text);
+    assert_int_equal(strlen(troupe_last_error()->text), 511);
+    (void)trp_error_prefix("front");
+    assert_int_equal(strlen(troupe_last_error()->text), 511);
+    assert_int_equal(strncmp(troupe_last_error()->text, "front: xxx", 10), 0);
+}
+
+static void prefix_keeps_the_rest_of_the_record(void **state)
+{
+    (void)state;
+    troupe_error error = {.status = TROUPE_FAILED,
+                          .outcome = TROUPE_OUTCOME_FAILED,
+                          .text = "no such row",
+                          .actor = "table#3",
+                          .process = 42};
+    assert_int_equal(trp_error_set(&error), TROUPE_FAILED);
+    assert_int_equal(trp_error_prefix("reading %d", 7), TROUPE_FAILED);
+    assert_string_equal(troupe_last_error()->text, "reading 7: no such row");
+    assert_string_equal(troupe_last_error()->actor, "table#3");
+    assert_int_equal(troupe_last_error()->process, 42);
+    assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_FAILED);
+    // A new failure is a new record.
+    (void)troupe_fail(TROUPE_INVALID, "else");
+    assert_string_equal(troupe_last_error()->actor, "");
+}
+
+static void a_record_without_terminators_is_harmless(void **state)
+{
+    (void)state;
+    troupe_error error;
+    memset(&error, 'y', sizeof(error));
+    error.status = TROUPE_FAILED;
+    (void)trp_error_set(&error);
+    assert_int_equal(strlen(troupe_last_error()->text), 511);
+    assert_int_equal(strlen(troupe_last_error()->node), 63);
+}
+
+static void errno_becomes_words(void **state)
+{
+    (void)state;
+    errno = ENOENT;
+    assert_int_equal(trp_fail_errno(TROUPE_IO, "opening %s", "notes"), TROUPE_IO);
+    assert_string_equal(troupe_last_error()->text, "opening notes: No such file or directory");
+    errno = ENOSPC;
+    assert_int_equal(trp_fail_errno(TROUPE_IO, "writing"), TROUPE_NO_SPACE);
+    errno = EDQUOT;
+    assert_int_equal(trp_fail_errno(TROUPE_IO, "writing"), TROUPE_NO_SPACE);
+    assert_int_equal(errno, EDQUOT);
+    assert_int_equal(troupe_last_error()->status, TROUPE_NO_SPACE);
+}
+
+static void *fail_elsewhere(void *seen)
+{
+    *(bool *)seen = troupe_last_error()->status == TROUPE_OK && !troupe_last_error()->text[0];
+    (void)troupe_fail(TROUPE_BUSY, "theirs");
+    return NULL;
+}
+
+static void each_thread_has_its_own(void **state)
+{
+    (void)state;
+    (void)troupe_fail(TROUPE_INVALID, "mine");
+    bool clean = false;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, &clean), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(clean);
+    assert_string_equal(troupe_last_error()->text, "mine");
+}
+
+static void leave_with_seven(int status)
+{
+    _exit(status == EXIT_FAILURE ? 7 : 8);
+}
+
+// Runs must in a child with stderr into `said`; returns the exit status.
+static int must_in_child(bool own_leave, char *said, size_t capacity)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        if (own_leave)
+            trp_leave_set(leave_with_seven);
+        else
+            trp_leave_set(_exit); // The test runner's own atexit functions are not this test's.
+        troupe_must_at(troupe_fail(TROUPE_NOT_FOUND, "no line %d", 9), "find(9)", "book.c", 12);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t more;
+    while ((more = read(ends[0], said + used, capacity - 1 - used)) > 0)
+        used += (size_t)more;
+    said[used] = 0;
+    close(ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void must_says_where_and_ends_the_process(void **state)
+{
+    (void)state;
+    char said[1024];
+    assert_int_equal(must_in_child(false, said, sizeof(said)), EXIT_FAILURE);
+    assert_string_equal(said, "book.c:12: find(9): TROUPE_NOT_FOUND: no line 9\n");
+    assert_int_equal(must_in_child(true, said, sizeof(said)), 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_status_has_a_text_and_a_name),
+        cmocka_unit_test(numbers_out_of_range_are_named_too),
+        cmocka_unit_test(failure_sets_the_sentence_and_success_leaves_it),
+        cmocka_unit_test(a_sentence_may_quote_the_last_one),
+        cmocka_unit_test(long_sentences_are_cut),
+        cmocka_unit_test(prefix_keeps_the_rest_of_the_record),
+        cmocka_unit_test(a_record_without_terminators_is_harmless),
+        cmocka_unit_test(errno_becomes_words),
+        cmocka_unit_test(each_thread_has_its_own),
+        cmocka_unit_test(must_says_where_and_ends_the_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
