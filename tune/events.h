@@ -1,8 +1,8 @@
 // events.h: what Train's threads tell the controller: a queue with one reader, who waits on it.
 //
 // Pushing never waits and takes no lock but the queue's own, so that a follower may do it anywhere.
-#ifndef TRP_EVENTS_H
-#define TRP_EVENTS_H
+#ifndef TRP_TUNE_EVENTS_H
+#define TRP_TUNE_EVENTS_H
 
 #include <pthread.h>
 #include <troupe/train.h>

@@ -3,8 +3,8 @@
 //
 // A line is one write(2) at the end of the file, so that a sweep that is killed leaves whole lines.
 // A file that cannot be written is told of once and ends no sweep.
-#ifndef TRP_JOURNAL_H
-#define TRP_JOURNAL_H
+#ifndef TRP_TUNE_JOURNAL_H
+#define TRP_TUNE_JOURNAL_H
 
 #include <tune/sweep.h>
 

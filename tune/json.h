@@ -1,7 +1,7 @@
 // json.h: writes JSON for the files of a sweep. Numbers read back as the same bits; what JSON
 // cannot say (NaN, infinities, references) is null.
-#ifndef TRP_JSON_H
-#define TRP_JSON_H
+#ifndef TRP_TUNE_JSON_H
+#define TRP_TUNE_JSON_H
 
 #include <runtime/buffer.h>
 #include <troupe/wire.h>

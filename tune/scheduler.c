@@ -17,7 +17,7 @@ static void fifo_destroy(troupe_scheduler *scheduler)
     (void)scheduler;
 }
 
-troupe_scheduler *trp_scheduler_fifo(void)
+troupe_scheduler *trp_fifo(void)
 {
     // Never written, so that all threads can share it.
     static troupe_scheduler fifo = {

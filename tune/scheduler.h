@@ -1,7 +1,7 @@
 // scheduler.h: which trials go on. A scheduler is a pure object that is asked at every report; it
 // knows no jobs, clocks or threads.
-#ifndef TRP_SCHEDULER_H
-#define TRP_SCHEDULER_H
+#ifndef TRP_TUNE_SCHEDULER_H
+#define TRP_TUNE_SCHEDULER_H
 
 #include <troupe/tune.h>
 
@@ -21,6 +21,6 @@ struct troupe_scheduler {
 };
 
 // Lets every trial run to its end. Static: freeing it does nothing.
-troupe_scheduler *trp_scheduler_fifo(void);
+troupe_scheduler *trp_fifo(void);
 
 #endif

@@ -439,8 +439,7 @@ static troupe_status run_checked(const trp_sweep_port *port, const troupe_traine
     made->port = port;
     made->trainer = trainer;
     made->how = options;
-    troupe_scheduler *scheduler =
-        options.scheduler == NULL ? trp_scheduler_fifo() : options.scheduler;
+    troupe_scheduler *scheduler = options.scheduler == NULL ? trp_fifo() : options.scheduler;
     troupe_status status = run_sweep(made, scheduler, params, count);
     if (status != TROUPE_OK) {
         troupe_sweep_free(&made);

@@ -136,8 +136,11 @@ typedef struct troupe_sweep troupe_sweep;
 
 // Runs a sweep and waits for its end. TROUPE_OK also where some trials failed (they are ERROR in
 // the table); TROUPE_FAILED if all of them did, with the first one's sentence. TROUPE_INVALID names
-// the option or the row of the space that is wrong. The caller frees *sweep, which is set in
-// the first two cases and NULL otherwise. A trial whose report lacks the metric is an ERROR.
+// the option or the row of the space that is wrong; where the first trial cannot be submitted
+// because of its options, troupe_submit's status and sentence are returned. The caller frees
+// *sweep, which is set in the first two cases and NULL otherwise. A trial whose report lacks the
+// metric is an ERROR. The sweep's folder gets trials.jsonl, a line an event, and each trial's its
+// params.json.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_tune_with(const troupe_trainer *trainer,
                                                           const troupe_param *space, size_t count,
                                                           troupe_sweep **sweep,

@@ -185,12 +185,12 @@ static void short_memory_is_told(void **state)
 static void fifo_stops_nobody(void **state)
 {
     (void)state;
-    troupe_scheduler *fifo = trp_scheduler_fifo();
+    troupe_scheduler *fifo = trp_fifo();
     for (int number = 1; number < 1000; number++)
         assert_int_equal(decide(fifo, 0, number, number), TRP_GO_ON);
     troupe_scheduler_free(&fifo);
     assert_null(fifo);
-    assert_int_equal(decide(trp_scheduler_fifo(), 0, 1, 1), TRP_GO_ON);
+    assert_int_equal(decide(trp_fifo(), 0, 1, 1), TRP_GO_ON);
 }
 
 int main(void)
