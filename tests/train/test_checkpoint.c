@@ -1,0 +1,419 @@
+// test_checkpoint.c: whole or absent, whatever happens: crashes at every step, cuts, flipped bytes,
+// a full disk.
+#include "support.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <train/checkpoint.h>
+#include <troupe/train.h>
+#include <unistd.h>
+
+TROUPE_STRUCT(model, (troupe_text, note), (troupe_array_double, weights), (int64_t, epoch),
+              (float, bias, 3));
+TROUPE_STRUCT(other_model, (troupe_text, note), (troupe_array_double, weights), (int64_t, age),
+              (float, bias, 3));
+
+enum { WEIGHTS = 50 };
+
+static double weights[WEIGHTS];
+
+static model make(int rank, int64_t epoch)
+{
+    for (int i = 0; i < WEIGHTS; i++)
+        weights[i] = (double)(i + rank) / 3 + (double)epoch;
+    return (model){"a note, \"quoted\", \xC3\xA4", {weights, WEIGHTS}, epoch, {1, 2, (float)rank}};
+}
+
+static bool is(const model *read, int rank, int64_t epoch)
+{
+    model expected = make(rank, epoch);
+    return strcmp(read->note, expected.note) == 0 && read->weights.count == WEIGHTS &&
+           memcmp(read->weights.items, weights, sizeof weights) == 0 && read->epoch == epoch &&
+           memcmp(read->bias, expected.bias, sizeof expected.bias) == 0;
+}
+
+static troupe_status stage_and_commit(const char *run, int64_t id, int world, int64_t epoch,
+                                      trp_path *folder)
+{
+    trp_manifest_file files[8];
+    for (int rank = 0; rank < world; rank++) {
+        model value = make(rank, epoch);
+        trp_seal seal;
+        TROUPE_TRY(
+            trp_checkpoint_stage(run, (int)epoch, 0, rank, &troupe_type_model, &value, &seal));
+        files[rank] = (trp_manifest_file){rank, seal.schema, seal.size, seal.checksum};
+    }
+    const trp_manifest_metric metric = {"loss", 0.5};
+    trp_manifest manifest = {id, (int)epoch, world, {&metric, 1}, {files, (size_t)world}};
+    return trp_checkpoint_commit(run, 0, &manifest, folder);
+}
+
+static char *run_make(void)
+{
+    char *run = support_directory_make();
+    assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
+    return run;
+}
+
+static void what_is_saved_is_loaded(void **state)
+{
+    (void)state;
+    char *run = run_make();
+    trp_path folder;
+    assert_int_equal(stage_and_commit(run, 0, 2, 7, &folder), TROUPE_OK);
+    assert_non_null(strstr(folder.text, "/checkpoints/checkpoint_000000"));
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    assert_int_equal(trp_checkpoint_verify(folder.text, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(manifest.id, 0);
+    assert_int_equal(manifest.report, 7);
+    assert_int_equal(manifest.world, 2);
+    assert_int_equal(manifest.metrics.count, 1);
+    assert_string_equal(manifest.metrics.items[0].name, "loss");
+    for (int rank = 0; rank < 2; rank++) {
+        model read;
+        assert_int_equal(troupe_checkpoint_load(model, folder.text, rank, &read), TROUPE_OK);
+        assert_true(is(&read, rank, 7));
+    }
+    trp_arena_clear(&arena);
+    troupe_reset();
+    support_directory_remove(run);
+}
+
+static void what_is_missing_or_of_another_type_is_named(void **state)
+{
+    (void)state;
+    char *run = run_make();
+    trp_path folder;
+    model read = {.epoch = -1};
+    other_model other = {.age = -1};
+    const char *text = troupe_last_error()->text;
+    assert_int_equal(troupe_checkpoint_load(model, "/nowhere/at/all", 0, &read), TROUPE_NOT_FOUND);
+    assert_non_null(strstr(text, "/nowhere/at/all is no checkpoint"));
+    assert_int_equal(troupe_checkpoint_load(model, run, 0, &read), TROUPE_NOT_FOUND);
+    assert_non_null(strstr(text, "is no checkpoint"));
+    assert_int_equal(stage_and_commit(run, 3, 1, 1, &folder), TROUPE_OK);
+    assert_int_equal(troupe_checkpoint_load(model, folder.text, 1, &read), TROUPE_NOT_FOUND);
+    assert_non_null(strstr(text, "no state of rank 1"));
+    assert_int_equal(troupe_checkpoint_load(other_model, folder.text, 0, &other),
+                     TROUPE_WRONG_TYPE);
+    assert_non_null(strstr(text, "'model'"));
+    assert_non_null(strstr(text, "'other_model'"));
+    assert_non_null(strstr(text, "rank_00000.state"));
+    assert_int_equal(read.epoch, -1);
+    assert_int_equal(other.age, -1);
+
+    // A rank without a state of its own gets that of rank 0, where that is asked for.
+    trp_arena arena = {0};
+    assert_int_equal(
+        trp_checkpoint_load(folder.text, 5, TRP_STATE_OR_FIRST, &troupe_type_model, &arena, &read),
+        TROUPE_OK);
+    assert_true(is(&read, 0, 1));
+    trp_arena_clear(&arena);
+    support_directory_remove(run);
+}
+
+static void names_and_numbers_sort_beyond_six_digits(void **state)
+{
+    (void)state;
+    char *run = run_make();
+    trp_path folder;
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_NOT_FOUND);
+    assert_int_equal(stage_and_commit(run, 999999, 1, 1, &folder), TROUPE_OK);
+    assert_int_equal(stage_and_commit(run, 1000000, 1, 2, &folder), TROUPE_OK);
+    assert_non_null(strstr(folder.text, "checkpoint_1000000"));
+    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(manifest.id, 1000000);
+    assert_int_equal(trp_checkpoint_newest(run, 1000000, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(manifest.id, 999999);
+    trp_arena_clear(&arena);
+    support_directory_remove(run);
+}
+
+// ---- crashes
+
+static int steps_left;
+
+static void crash_when_due(const char *step)
+{
+    (void)step;
+    if (steps_left-- == 0)
+        _exit(77);
+}
+
+// Saves, commits and removes as a run does, and dies before step `crash_at` of what changes the
+// disk.
+static void run_until(const char *run, int crash_at)
+{
+    trp_path folder;
+    steps_left = crash_at;
+    trp_file_probe = crash_when_due;
+    troupe_status status = stage_and_commit(run, 1, 2, 20, &folder);
+    if (status == TROUPE_OK)
+        status = trp_checkpoint_remove(run, 0);
+    if (status == TROUPE_OK)
+        status = stage_and_commit(run, 2, 2, 30, &folder);
+    _exit(status == TROUPE_OK ? 0 : 1);
+}
+
+static size_t count_leftovers(const char *run)
+{
+    char *path = support_path(run, "checkpoints");
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    size_t count = 0;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        count +=
+            entry->d_name[0] == '.' && strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+    closedir(folder);
+    free(path);
+    return count;
+}
+
+static void a_crash_at_any_step_leaves_a_whole_checkpoint(void **state)
+{
+    (void)state;
+    int code = 77;
+    int64_t newest = 0;
+    int steps = 0;
+    for (; code == 77; steps++) {
+        char *run = run_make();
+        trp_path folder;
+        assert_int_equal(stage_and_commit(run, 0, 2, 10, &folder), TROUPE_OK);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            run_until(run, steps);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        code = WEXITSTATUS(status);
+        assert_true(code == 77 || code == 0);
+
+        // The next start: what is half done goes, and what is committed is whole.
+        assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
+        assert_int_equal(count_leftovers(run), 0);
+        trp_arena arena = {0};
+        trp_manifest manifest;
+        assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+        assert_true(manifest.id >= newest); // The later the crash, the newer what is there.
+        newest = manifest.id;
+        assert_int_equal(trp_checkpoint_folder(run, newest, &folder), TROUPE_OK);
+        for (int rank = 0; rank < 2; rank++) {
+            model read;
+            assert_int_equal(troupe_checkpoint_load(model, folder.text, rank, &read), TROUPE_OK);
+            assert_true(is(&read, rank, 10 + 10 * newest));
+        }
+        // Nothing in the folder is there but in whole: also not what was to be removed.
+        for (int64_t id = 0; id <= newest; id++) {
+            assert_int_equal(trp_checkpoint_folder(run, id, &folder), TROUPE_OK);
+            if (support_exists(folder.text))
+                assert_int_equal(trp_checkpoint_verify(folder.text, &arena, &manifest), TROUPE_OK);
+        }
+        trp_arena_clear(&arena);
+        troupe_reset();
+        support_directory_remove(run);
+    }
+    assert_int_equal(newest, 2);
+    assert_true(steps > 30);
+}
+
+// ---- damage
+
+static void damaged(const char *folder, const char *name)
+{
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    assert_int_equal(trp_checkpoint_verify(folder, &arena, &manifest), TROUPE_CORRUPT);
+    assert_non_null(strstr(troupe_last_error()->text, name));
+    trp_arena_clear(&arena);
+    if (strcmp(name, "manifest") == 0)
+        return;
+    model read = {.epoch = -1};
+    assert_int_equal(troupe_checkpoint_load(model, folder, 0, &read), TROUPE_CORRUPT);
+    assert_non_null(strstr(troupe_last_error()->text, name));
+    assert_int_equal(read.epoch, -1);
+    troupe_reset();
+}
+
+static void every_cut_and_every_flipped_byte_is_found(void **state)
+{
+    (void)state;
+    char *run = run_make();
+    trp_path folder;
+    assert_int_equal(stage_and_commit(run, 0, 1, 5, &folder), TROUPE_OK);
+    const char *const names[] = {"rank_00000.state", "manifest"};
+    for (int n = 0; n < 2; n++) {
+        char *path = support_path(folder.text, names[n]);
+        struct stat about;
+        assert_int_equal(stat(path, &about), 0);
+        size_t size = (size_t)about.st_size;
+        unsigned char *whole = malloc(size + 1);
+        int fd = open(path, O_RDONLY);
+        assert_true(fd >= 0);
+        assert_int_equal(read(fd, whole, size), size);
+        close(fd);
+        for (size_t cut = 0; cut < size; cut += cut < 128 ? 1 : 64) {
+            support_write_file(path, whole, cut);
+            damaged(folder.text, names[n]);
+        }
+        support_write_file(path, whole, size - 1);
+        damaged(folder.text, names[n]);
+        whole[size] = 0;
+        support_write_file(path, whole, size + 1);
+        damaged(folder.text, names[n]);
+        for (size_t at = 0; at < size; at++) {
+            whole[at] ^= (unsigned char)(1u << at % 8);
+            support_write_file(path, whole, size);
+            damaged(folder.text, names[n]);
+            whole[at] ^= (unsigned char)(1u << at % 8);
+        }
+        support_write_file(path, whole, size);
+        trp_arena arena = {0};
+        trp_manifest manifest;
+        assert_int_equal(trp_checkpoint_verify(folder.text, &arena, &manifest), TROUPE_OK);
+        trp_arena_clear(&arena);
+        free(whole);
+        free(path);
+    }
+    support_directory_remove(run);
+}
+
+static void a_whole_file_of_another_checkpoint_is_refused(void **state)
+{
+    (void)state;
+    char *run = run_make();
+    trp_path first, second;
+    assert_int_equal(stage_and_commit(run, 0, 1, 5, &first), TROUPE_OK);
+    assert_int_equal(stage_and_commit(run, 1, 1, 6, &second), TROUPE_OK);
+    char *mine = support_path(second.text, "rank_00000.state");
+    char *theirs = support_path(first.text, "rank_00000.state");
+    assert_int_equal(rename(theirs, mine), 0);
+    damaged(second.text, "rank_00000.state");
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    assert_int_equal(trp_checkpoint_verify(first.text, &arena, &manifest), TROUPE_CORRUPT);
+    assert_non_null(strstr(troupe_last_error()->text, "the state of rank 0 is missing"));
+    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_NOT_FOUND);
+    trp_arena_clear(&arena);
+    free(mine);
+    free(theirs);
+    support_directory_remove(run);
+}
+
+static void the_newest_that_is_whole_is_found(void **state)
+{
+    (void)state;
+    char *run = run_make();
+    trp_path folder;
+    for (int id = 0; id < 3; id++)
+        assert_int_equal(stage_and_commit(run, id, 1, id + 1, &folder), TROUPE_OK);
+    char *path = support_path(folder.text, "rank_00000.state");
+    assert_int_equal(truncate(path, 130), 0);
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(manifest.id, 1);
+    trp_arena_clear(&arena);
+    free(path);
+    support_directory_remove(run);
+}
+
+static void a_second_save_replaces_the_first(void **state)
+{
+    (void)state;
+    char *run = run_make();
+    trp_path folder;
+    trp_seal seal;
+    model value = make(0, 1);
+    value.weights.count = 3;
+    assert_int_equal(trp_checkpoint_stage(run, 9, 0, 0, &troupe_type_model, &value, &seal),
+                     TROUPE_OK);
+    assert_int_equal(stage_and_commit(run, 0, 1, 9, &folder), TROUPE_OK);
+    model read;
+    assert_int_equal(troupe_checkpoint_load(model, folder.text, 0, &read), TROUPE_OK);
+    assert_true(is(&read, 0, 9));
+    troupe_reset();
+    support_directory_remove(run);
+}
+
+// ---- a full disk
+
+static void a_full_disk_leaves_the_last_checkpoint(void **state)
+{
+    (void)state;
+    char *run = support_directory_make();
+    if (mount("tmpfs", run, "tmpfs", 0, "size=128k")) {
+        print_message("skipped: no file system can be mounted here (%s)\n", strerror(errno));
+        support_directory_remove(run);
+        skip();
+    }
+    assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
+    trp_path folder;
+    assert_int_equal(stage_and_commit(run, 0, 1, 1, &folder), TROUPE_OK);
+    double *many = calloc(100000, sizeof *many);
+    model large = {"large", {many, 100000}, 2, {0}};
+    trp_seal seal;
+    assert_int_equal(trp_checkpoint_stage(run, 2, 0, 0, &troupe_type_model, &large, &seal),
+                     TROUPE_NO_SPACE);
+    assert_non_null(strstr(troupe_last_error()->text, "rank_00000.state"));
+    trp_path staged;
+    assert_int_equal(trp_path_make(&staged, "%s/checkpoints/.staging_2_0/rank_00000.state", run),
+                     TROUPE_OK);
+    assert_false(support_exists(staged.text)); // And its room is free again:
+    assert_int_equal(stage_and_commit(run, 1, 1, 2, &folder), TROUPE_OK);
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(manifest.id, 1);
+    assert_int_equal(trp_checkpoint_newest(run, 1, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(manifest.id, 0);
+    trp_arena_clear(&arena);
+    free(many);
+    assert_int_equal(umount(run), 0);
+    support_directory_remove(run);
+}
+
+static void folders_are_made_with_those_above(void **state)
+{
+    (void)state;
+    char *base = support_directory_make();
+    trp_path path;
+    assert_int_equal(trp_path_make(&path, "%s/a/b//c", base), TROUPE_OK);
+    assert_int_equal(trp_folder_make(path.text), TROUPE_OK);
+    assert_int_equal(trp_folder_make(path.text), TROUPE_OK);
+    assert_int_equal(trp_folder_make_new(path.text), TROUPE_EXISTS);
+    assert_int_equal(trp_path_make(&path, "%s/file", base), TROUPE_OK);
+    support_write_file(path.text, "x", 1);
+    assert_int_equal(trp_folder_make(path.text), TROUPE_IO);
+    assert_int_equal(trp_path_make(&path, "%s/file/below", base), TROUPE_OK);
+    assert_int_equal(trp_folder_make(path.text), TROUPE_IO);
+    assert_int_equal(trp_path_make(&path, "%5000d", 1), TROUPE_TOO_LARGE);
+    support_directory_remove(base);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_saved_is_loaded),
+        cmocka_unit_test(what_is_missing_or_of_another_type_is_named),
+        cmocka_unit_test(names_and_numbers_sort_beyond_six_digits),
+        cmocka_unit_test(a_crash_at_any_step_leaves_a_whole_checkpoint),
+        cmocka_unit_test(every_cut_and_every_flipped_byte_is_found),
+        cmocka_unit_test(a_whole_file_of_another_checkpoint_is_refused),
+        cmocka_unit_test(the_newest_that_is_whole_is_found),
+        cmocka_unit_test(a_second_save_replaces_the_first),
+        cmocka_unit_test(a_full_disk_leaves_the_last_checkpoint),
+        cmocka_unit_test(folders_are_made_with_those_above),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,217 @@
+// checkpoint.c: stage, commit, verify, load and remove.
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <runtime/error.h>
+#include <runtime/log.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <train/checkpoint.h>
+
+#define FOLDER "checkpoints"
+#define STAGING ".staging_"
+#define REMOVED ".removed_"
+#define PREFIX "checkpoint_"
+#define MANIFEST "manifest"
+
+static troupe_status staging_path(const char *run, int report, int attempt, trp_path *path)
+{
+    return trp_path_make(path, "%s/" FOLDER "/" STAGING "%d_%d", run, report, attempt);
+}
+
+troupe_status trp_checkpoint_folder(const char *run, int64_t id, trp_path *folder)
+{
+    return trp_path_make(folder, "%s/" FOLDER "/" PREFIX "%06" PRId64, run, id);
+}
+
+static troupe_status state_path(const char *folder, int rank, trp_path *path)
+{
+    return trp_path_make(path, "%s/rank_%05d.state", folder, rank);
+}
+
+troupe_status trp_checkpoint_stage(const char *run, int report, int attempt, int rank,
+                                   const troupe_type *type, const void *value, trp_seal *seal)
+{
+    trp_path staging, path;
+    TROUPE_TRY(staging_path(run, report, attempt, &staging));
+    TROUPE_TRY(state_path(staging.text, rank, &path));
+    troupe_status status = trp_folder_make_new(staging.text);
+    if (status != TROUPE_OK && status != TROUPE_EXISTS) // Another rank may have been first.
+        return status;
+    return trp_sealed_write(path.text, type, value, seal);
+}
+
+troupe_status trp_checkpoint_commit(const char *run, int attempt, const trp_manifest *manifest,
+                                    trp_path *folder)
+{
+    trp_path staging, path, parent;
+    trp_seal seal;
+    TROUPE_TRY(staging_path(run, manifest->report, attempt, &staging));
+    TROUPE_TRY(trp_path_make(&path, "%s/" MANIFEST, staging.text));
+    TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
+    TROUPE_TRY(trp_checkpoint_folder(run, manifest->id, folder));
+    TROUPE_TRY(trp_sealed_write(path.text, &troupe_type_trp_manifest, manifest, &seal));
+    TROUPE_TRY(trp_folder_sync(staging.text));
+    return trp_folder_rename(staging.text, folder->text, parent.text);
+}
+
+troupe_status trp_checkpoint_read(const char *folder, trp_arena *arena, trp_manifest *manifest)
+{
+    trp_path path;
+    TROUPE_TRY(trp_path_make(&path, "%s/" MANIFEST, folder));
+    troupe_status status =
+        trp_sealed_read(path.text, &troupe_type_trp_manifest, NULL, arena, manifest);
+    if (status == TROUPE_NOT_FOUND)
+        return troupe_fail(TROUPE_NOT_FOUND, "%s is no checkpoint: it has no " MANIFEST, folder);
+    return status;
+}
+
+static troupe_status verify_file(const char *folder, const trp_manifest_file *file)
+{
+    trp_path path;
+    trp_seal seal;
+    TROUPE_TRY(state_path(folder, file->rank, &path));
+    TROUPE_TRY(trp_sealed_verify(path.text, &seal));
+    if (seal.schema != file->schema || seal.size != file->size || seal.checksum != file->checksum)
+        return troupe_fail(TROUPE_CORRUPT, "%s is not the file that its checkpoint was made with",
+                           path.text);
+    return TROUPE_OK;
+}
+
+troupe_status trp_checkpoint_verify(const char *folder, trp_arena *arena, trp_manifest *manifest)
+{
+    TROUPE_TRY(trp_checkpoint_read(folder, arena, manifest));
+    for (size_t i = 0; i < manifest->files.count; i++) {
+        troupe_status status = verify_file(folder, &manifest->files.items[i]);
+        if (status == TROUPE_NOT_FOUND)
+            return troupe_fail(TROUPE_CORRUPT, "%s is damaged: the state of rank %d is missing",
+                               folder, manifest->files.items[i].rank);
+        TROUPE_TRY(status);
+    }
+    return TROUPE_OK;
+}
+
+static const trp_manifest_file *find_file(const trp_manifest *manifest, int rank)
+{
+    for (size_t i = 0; i < manifest->files.count; i++)
+        if (manifest->files.items[i].rank == rank)
+            return &manifest->files.items[i];
+    return NULL;
+}
+
+troupe_status trp_checkpoint_load(const char *folder, int rank, trp_whose_state whose,
+                                  const troupe_type *type, trp_arena *arena, void *value)
+{
+    trp_arena scratch = {0};
+    trp_manifest manifest;
+    trp_path path;
+    troupe_status status = trp_checkpoint_read(folder, &scratch, &manifest);
+    if (status == TROUPE_OK) {
+        const trp_manifest_file *file = find_file(&manifest, rank);
+        if (!file && whose == TRP_STATE_OR_FIRST)
+            file = find_file(&manifest, 0);
+        if (!file)
+            status = troupe_fail(TROUPE_NOT_FOUND, "%s has no state of rank %d%s", folder, rank,
+                                 whose == TRP_STATE_OR_FIRST && rank ? ", nor of rank 0" : "");
+        else
+            status = state_path(folder, file->rank, &path);
+        if (status == TROUPE_OK) {
+            trp_seal expected = {file->schema, file->size, file->checksum};
+            status = trp_sealed_read(path.text, type, &expected, arena, value);
+        }
+    }
+    trp_arena_clear(&scratch);
+    return status;
+}
+
+// The number in the name of a checkpoint's folder; -1 if it is no such name.
+static int64_t number_of(const char *name)
+{
+    size_t prefix = strlen(PREFIX);
+    if (strncmp(name, PREFIX, prefix) != 0 || name[prefix] < '0' || name[prefix] > '9')
+        return -1;
+    char *end;
+    errno = 0;
+    long long number = strtoll(name + prefix, &end, 10);
+    return *end == '\0' && errno == 0 ? number : -1;
+}
+
+// The highest number below `below` that a folder of the run has; -1: none.
+static troupe_status highest(const char *run, int64_t below, int64_t *id)
+{
+    trp_path path;
+    TROUPE_TRY(trp_path_make(&path, "%s/" FOLDER, run));
+    DIR *folder = opendir(path.text);
+    if (!folder)
+        return trp_fail_errno(errno == ENOENT ? TROUPE_NOT_FOUND : TROUPE_IO,
+                              "cannot open the folder %s", path.text);
+    *id = -1;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        int64_t number = number_of(entry->d_name);
+        if (number < below && number > *id)
+            *id = number;
+    }
+    closedir(folder);
+    return TROUPE_OK;
+}
+
+troupe_status trp_checkpoint_newest(const char *run, int64_t below, trp_arena *arena,
+                                    trp_manifest *manifest)
+{
+    for (;;) {
+        int64_t id;
+        trp_path folder;
+        TROUPE_TRY(highest(run, below, &id));
+        if (id < 0)
+            return troupe_fail(TROUPE_NOT_FOUND, "%s has no checkpoint that can be used", run);
+        TROUPE_TRY(trp_checkpoint_folder(run, id, &folder));
+        troupe_status status = trp_checkpoint_verify(folder.text, arena, manifest);
+        if (status == TROUPE_OK && manifest->id != id)
+            status =
+                troupe_fail(TROUPE_CORRUPT, "%s is damaged: it says that it is number %" PRId64,
+                            folder.text, manifest->id);
+        if (status == TROUPE_OK)
+            return TROUPE_OK;
+        trp_log(TRP_WARN, "a checkpoint cannot be used, an older one is looked for: %s",
+                troupe_last_error()->text);
+        below = id;
+    }
+}
+
+troupe_status trp_checkpoint_remove(const char *run, int64_t id)
+{
+    trp_path folder, removed, parent;
+    TROUPE_TRY(trp_checkpoint_folder(run, id, &folder));
+    TROUPE_TRY(trp_path_make(&removed, "%s/" FOLDER "/" REMOVED "%06" PRId64, run, id));
+    TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
+    // Renamed first, so that no crash leaves a checkpoint that lacks some of its files.
+    TROUPE_TRY(trp_folder_rename(folder.text, removed.text, parent.text));
+    return trp_folder_discard(removed.text);
+}
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+troupe_status trp_checkpoint_clean(const char *run)
+{
+    trp_path parent, path;
+    TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
+    TROUPE_TRY(trp_folder_make(parent.text));
+    DIR *folder = opendir(parent.text);
+    if (!folder)
+        return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", parent.text);
+    troupe_status status = TROUPE_OK;
+    for (struct dirent *entry; status == TROUPE_OK && (entry = readdir(folder));) {
+        if (!starts_with(entry->d_name, STAGING) && !starts_with(entry->d_name, REMOVED))
+            continue;
+        status = trp_path_make(&path, "%s/%s", parent.text, entry->d_name);
+        if (status == TROUPE_OK)
+            status = trp_folder_discard(path.text);
+    }
+    closedir(folder);
+    return status;
+}

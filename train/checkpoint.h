@@ -1,0 +1,62 @@
+// checkpoint.h: a run's checkpoints on disk: staged by ranks, committed whole by the coordinator,
+// verified.
+//
+//     <run>/checkpoints/.staging_<report>_<attempt>/rank_00000.state ...   while ranks save
+//     <run>/checkpoints/checkpoint_000000/rank_00000.state ... manifest    once committed
+//
+// A folder with the second name is whole: its manifest, written and synced last, names its files
+// with sizes and checksums, and the rename is what commits. A crash anywhere leaves either the
+// staging folder, which the next start removes, or the checkpoint. Numbers rise and are never used
+// twice.
+#ifndef TRP_CHECKPOINT_H
+#define TRP_CHECKPOINT_H
+
+#include <runtime/arena.h>
+#include <train/file.h>
+#include <train/sealed.h>
+#include <troupe/wire.h>
+
+TROUPE_STRUCT(trp_manifest_metric, (troupe_text, name), (double, value));
+TROUPE_STRUCT(trp_manifest_file, (int, rank), (uint64_t, schema), (uint64_t, size),
+              (uint64_t, checksum));
+// What a checkpoint says of itself. Files are in the order of ranks; a rank that saved nothing has
+// none.
+TROUPE_STRUCT(trp_manifest, (int64_t, id), (int, report), (int, world),
+              (troupe_array_trp_manifest_metric, metrics), (troupe_array_trp_manifest_file, files));
+
+// Writes a rank's state for a report that it has yet to make, replacing an earlier one.
+troupe_status trp_checkpoint_stage(const char *run, int report, int attempt, int rank,
+                                   const troupe_type *type, const void *value, trp_seal *seal);
+
+// Turns what was staged for a report into the checkpoint `manifest->id`, and gives its folder.
+troupe_status trp_checkpoint_commit(const char *run, int attempt, const trp_manifest *manifest,
+                                    trp_path *folder);
+
+// The folder of a run's checkpoint.
+troupe_status trp_checkpoint_folder(const char *run, int64_t id, trp_path *folder);
+
+// Reads the manifest of the checkpoint at `folder`; its arrays go to `arena`. TROUPE_NOT_FOUND: it
+// is no checkpoint; TROUPE_CORRUPT.
+troupe_status trp_checkpoint_read(const char *folder, trp_arena *arena, trp_manifest *manifest);
+
+// As trp_checkpoint_read, and verifies each file that the manifest names.
+troupe_status trp_checkpoint_verify(const char *folder, trp_arena *arena, trp_manifest *manifest);
+
+// Reads the state of `rank` from the checkpoint at `folder`, or of rank 0 if `or_first` and it has
+// none. Pointers go to `arena`. TROUPE_NOT_FOUND, TROUPE_CORRUPT, TROUPE_WRONG_TYPE name the file.
+typedef enum trp_whose_state { TRP_STATE_EXACTLY, TRP_STATE_OR_FIRST } trp_whose_state;
+troupe_status trp_checkpoint_load(const char *folder, int rank, trp_whose_state whose,
+                                  const troupe_type *type, trp_arena *arena, void *value);
+
+// Finds the newest checkpoint of the run below number `below` that verifies, with a warning for
+// each that does not. TROUPE_NOT_FOUND: there is none.
+troupe_status trp_checkpoint_newest(const char *run, int64_t below, trp_arena *arena,
+                                    trp_manifest *manifest);
+
+// Removes a checkpoint; a crash leaves it or none.
+troupe_status trp_checkpoint_remove(const char *run, int64_t id);
+
+// Makes the run's folder of checkpoints if need be, and removes what crashes left half done in it.
+troupe_status trp_checkpoint_clean(const char *run);
+
+#endif

@@ -1,0 +1,45 @@
+// file.h: files and folders written so that they last: every result checked, everything synced.
+//
+// Failures name the file: TROUPE_NO_SPACE where the disk is full, TROUPE_NOT_FOUND where nothing
+// is, else TROUPE_IO.
+#ifndef TRP_FILE_H
+#define TRP_FILE_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <troupe/status.h>
+
+// A path, made by trp_path. A run's files are a few levels deep; longer paths are refused.
+typedef struct trp_path {
+    char text[PATH_MAX];
+} trp_path;
+troupe_status trp_path_make(trp_path *path, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+typedef struct trp_piece {
+    const void *data;
+    size_t size;
+} trp_piece;
+
+// Makes or replaces the file with the pieces one after the other, synced. On failure it is removed.
+troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t count);
+// Reads the whole file; *data is freed with trp_free.
+troupe_status trp_file_read(const char *path, unsigned char **data, size_t *size);
+// Adds one piece at the end of the file, which is made if need be. Not synced.
+troupe_status trp_file_append(const char *path, const void *data, size_t size);
+
+// Makes the folder with those above it; one that is there already is right.
+troupe_status trp_folder_make(const char *path);
+// Makes the last folder of the path. TROUPE_EXISTS: something is there.
+troupe_status trp_folder_make_new(const char *path);
+// Syncs the folder's own entries.
+troupe_status trp_folder_sync(const char *path);
+// Renames, and syncs the folder `parent` of both.
+troupe_status trp_folder_rename(const char *from, const char *to, const char *parent);
+// Removes a folder and the files in it.
+troupe_status trp_folder_discard(const char *path);
+
+// Test hook: called with the name of each step that is about to change the disk. NULL: none.
+extern void (*trp_file_probe)(const char *step);
+
+#endif

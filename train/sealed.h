@@ -1,0 +1,30 @@
+// sealed.h: a file with one packed value that can be verified alone.
+//
+//     magic "TRPSEAL\n" | version | schema | payload size | XXH64 of the payload | type's name |
+//     XXH64 of the header so far | payload
+//
+// All numbers are little-endian. The file is exactly as long as it says; a change of any byte, and
+// a cut at any place, are found.
+#ifndef TRP_SEALED_H
+#define TRP_SEALED_H
+
+#include <runtime/arena.h>
+#include <troupe/wire.h>
+
+// What a sealed file says of its payload.
+typedef struct trp_seal {
+    uint64_t schema, size, checksum;
+} trp_seal;
+
+// Writes `value`, synced. Errors as those of trp_file_write.
+troupe_status trp_sealed_write(const char *path, const troupe_type *type, const void *value,
+                               trp_seal *seal);
+// Reads and verifies the file without unpacking it. TROUPE_NOT_FOUND, TROUPE_CORRUPT,
+// TROUPE_VERSION.
+troupe_status trp_sealed_verify(const char *path, trp_seal *seal);
+// Reads, verifies and unpacks; `expected` (may be NULL) must be what it says of itself. Pointers in
+// *value go to `arena`. TROUPE_WRONG_TYPE names both types. *value is set only on success.
+troupe_status trp_sealed_read(const char *path, const troupe_type *type, const trp_seal *expected,
+                              trp_arena *arena, void *value);
+
+#endif
