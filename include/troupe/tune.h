@@ -65,8 +65,8 @@ typedef struct troupe_param {
 
 typedef enum troupe_search {
     TROUPE_SEARCH_RANDOM, // Independent draws.
-    // Every combination of choices and integers, `grid_points` of a range; the last row varies
-    // fastest.
+    // Every combination of choices, integers and the middles of `grid_points` equal parts of a range;
+    // the last row varies fastest.
     TROUPE_SEARCH_GRID,
 } troupe_search;
 
@@ -83,9 +83,9 @@ typedef struct troupe_asha_options {
 
 // Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter
 // Tuning", MLSys 2020), in the stopping form: rungs at grace * reduction^k reports; a trial that
-// reaches a rung goes on if its metric there is among the best 1/reduction of those recorded at
-// that rung so far, its own included. Returns NULL with the last error set if an option is out of
-// range.
+// reaches a rung goes on if its metric there is among the best 1/reduction (rounded down, at least
+// one) of those recorded at that rung so far, its own included; equal values share a rank, NaN is
+// worst. Returns NULL with the last error set if an option is out of range.
 TROUPE_API troupe_scheduler *troupe_asha_with(const troupe_asha_options *how);
 #define troupe_asha(...) TROUPE_ASHA_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_ASHA_(...)                                                                          \

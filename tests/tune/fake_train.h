@@ -345,4 +345,88 @@ static void fake_shut(void)
     pthread_cond_destroy(&fake.changed);
 }
 
+// ---- sweeps over it
+// ------------------------------------------------------------------------------
+
+static troupe_status never_run(troupe_worker *me, const void *config)
+{
+    (void)me;
+    (void)config;
+    return TROUPE_FAILED;
+}
+static const troupe_trainer fit = {TROUPE_ABI, "fit", &troupe_type_fake_settings, never_run};
+
+static const troupe_param space[] = {
+    TROUPE_UNIFORM(fake_settings, rate, 0, 1),
+    TROUPE_CHOICE(fake_settings, hidden, 32, 64, 128),
+    TROUPE_FIXED(fake_settings, epochs, 9),
+};
+enum { ROWS = sizeof space / sizeof *space };
+
+static char *storage;
+
+static inline int make_storage(void **state)
+{
+    (void)state;
+    storage = support_directory_make();
+    return 0;
+}
+
+static inline int remove_storage(void **state)
+{
+    (void)state;
+    support_directory_remove(storage);
+    return 0;
+}
+
+// Runs a sweep of `fit`; what is not said is the metric loss and the test's storage.
+static inline troupe_status run_fit(troupe_sweep **sweep, troupe_tune_options how)
+{
+    how.size = sizeof how;
+    how.metric = how.metric == NULL ? "loss" : how.metric;
+    how.train.storage = how.train.storage == NULL ? storage : how.train.storage;
+    return trp_sweep_run(&fake_port, &fit, space, ROWS, sweep, &how);
+}
+#define SWEEP(sweep, ...) run_fit((sweep), (troupe_tune_options){__VA_ARGS__})
+
+static inline void ok(troupe_status status)
+{
+    if (status != TROUPE_OK)
+        fail_msg("%s: %s", troupe_status_name(status), troupe_last_error()->text);
+}
+
+// A scheduler that says what it is told to, and tells when it is freed.
+typedef struct scripted {
+    troupe_scheduler base;
+    int trial, at;         // The trial that it ends, and at which report,
+    trp_decision decision; // and how.
+    bool *freed;
+} scripted;
+
+static troupe_status scripted_decide(troupe_scheduler *scheduler, int trial, int number,
+                                     double score, trp_decision *decision)
+{
+    const scripted *self = (const scripted *)scheduler;
+    (void)score;
+    bool now = number >= self->at && (self->trial < 0 || self->trial == trial);
+    *decision = now ? self->decision : TRP_GO_ON;
+    return TROUPE_OK;
+}
+
+static void scripted_destroy(troupe_scheduler *scheduler)
+{
+    *((scripted *)scheduler)->freed = true;
+    free(scheduler);
+}
+
+static inline troupe_scheduler *script(int trial, int at, trp_decision decision, bool *freed)
+{
+    scripted *self = calloc(1, sizeof *self);
+    *freed = false;
+    *self = (scripted){.trial = trial, .at = at, .decision = decision, .freed = freed};
+    self->base.decide = scripted_decide;
+    self->base.destroy = scripted_destroy;
+    return &self->base;
+}
+
 #endif

@@ -1,0 +1,118 @@
+// test_options.c: options and arguments that are refused: with which sentence, and that nothing is
+// left.
+#include "fake_train.h"
+
+#include <dirent.h>
+
+static int count_files(const char *path)
+{
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+static void options_that_train_refuses_end_the_sweep(void **state)
+{
+    (void)state;
+    static const troupe_status refusals[] = {TROUPE_INVALID, TROUPE_TOO_LARGE, TROUPE_UNSUPPORTED};
+    int before = count_files(storage);
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        troupe_sweep *sweep = (troupe_sweep *)&sweep;
+        bool freed;
+        fake_open(2);
+        fake.refuse_from = 0;
+        fake.refuse_until = FAKE_JOBS_MAX;
+        fake.refusal = refusals[i];
+        troupe_scheduler *scheduler = script(0, 1, TRP_STOP, &freed);
+        assert_int_equal(SWEEP(&sweep, .trials = 5, .scheduler = scheduler), refusals[i]);
+        assert_string_equal(troupe_last_error()->text, "refused submission 0");
+        assert_null(sweep);
+        assert_true(freed);
+        fake_shut();
+    }
+    assert_int_equal(count_files(storage), before); // No folder is left behind.
+}
+
+static void without_a_runtime_nothing_is_left(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    int before = count_files(storage);
+    fake_open(0);
+    assert_int_equal(SWEEP(&sweep, .trials = 5), TROUPE_NOT_STARTED);
+    assert_null(sweep);
+    assert_int_equal(count_files(storage), before);
+    fake_shut();
+}
+
+static void invalid(const char *sentence, troupe_tune_options how)
+{
+    troupe_sweep *sweep;
+    bool freed;
+    how.size = sizeof how;
+    how.train.storage = storage;
+    how.scheduler = script(0, 1, TRP_STOP, &freed);
+    assert_int_equal(trp_sweep_run(&fake_port, &fit, space, ROWS, &sweep, &how), TROUPE_INVALID);
+    assert_null(sweep);
+    assert_true(freed);
+    assert_string_equal(troupe_last_error()->text, sentence);
+}
+
+#define HOW(...) ((troupe_tune_options){.metric = "loss", __VA_ARGS__})
+
+static void wrong_options_are_named(void **state)
+{
+    (void)state;
+    fake_open(2);
+    invalid("metric is missing; it must name a metric that every report has",
+            (troupe_tune_options){.trials = 1});
+    invalid("goal is 2, must be TROUPE_MINIMIZE or TROUPE_MAXIMIZE", HOW(.goal = (troupe_goal)2));
+    invalid("trials is -1, must be 1 to 100000", HOW(.trials = -1));
+    invalid("concurrent is -2, must be at least 1", HOW(.concurrent = -2));
+    invalid("search is 7, must be TROUPE_SEARCH_RANDOM or TROUPE_SEARCH_GRID",
+            HOW(.search = (troupe_search)7));
+    invalid("grid_points is -3, must be 1 to 100000", HOW(.grid_points = -3));
+    invalid("name is \"a/b\", must be 1 to 128 letters, digits, '.', '_' or '-'",
+            HOW(.name = "a/b"));
+    invalid("name is \"..\", must be 1 to 128 letters, digits, '.', '_' or '-'", HOW(.name = ".."));
+    invalid("train.name is \"x\", but trials are named by the sweep; its own folder is the option"
+            " name",
+            HOW(.train = {.name = "x"}));
+    invalid("columns is \"a,,b\", must be 1 to 64 names of 1 to 63 bytes separated by commas",
+            HOW(.columns = "a,,b"));
+    invalid("trials is not set and the grid has 150000 combinations, more than 100000",
+            HOW(.search = TROUPE_SEARCH_GRID, .grid_points = 50000));
+    fake_shut();
+}
+
+static void wrong_arguments_are_named(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    troupe_tune_options how = HOW(.size = sizeof how);
+    troupe_trainer old = fit;
+    old.abi = TROUPE_ABI + 1;
+    assert_int_equal(trp_sweep_run(&fake_port, NULL, space, ROWS, &sweep, &how), TROUPE_INVALID);
+    assert_int_equal(trp_sweep_run(&fake_port, &old, space, ROWS, &sweep, &how), TROUPE_VERSION);
+    assert_int_equal(trp_sweep_run(&fake_port, &fit, space, ROWS, NULL, &how), TROUPE_INVALID);
+    assert_int_equal(trp_sweep_run(&fake_port, &fit, space, ROWS, &sweep, NULL), TROUPE_INVALID);
+    assert_int_equal(trp_sweep_run(&fake_port, &fit, NULL, ROWS, &sweep, &how), TROUPE_INVALID);
+    const troupe_param wrong[] = {space[0], TROUPE_LOG_UNIFORM(fake_settings, hidden, 1, 2)};
+    assert_int_equal(trp_sweep_run(&fake_port, &fit, wrong, 2, &sweep, &how), TROUPE_INVALID);
+    assert_int_equal(strncmp(troupe_last_error()->text, "space[1] (hidden): ", 19), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_that_train_refuses_end_the_sweep),
+        cmocka_unit_test(without_a_runtime_nothing_is_left),
+        cmocka_unit_test(wrong_options_are_named),
+        cmocka_unit_test(wrong_arguments_are_named),
+    };
+    return cmocka_run_group_tests(tests, make_storage, remove_storage);
+}
