@@ -1,0 +1,25 @@
+#!/bin/sh
+# readme.sh SOURCE: the README shows examples/01_counter.c as it is, and its map names every source
+# file of the four layers and no other.
+set -eu
+cd "$1"
+work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-readme-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+status=0
+
+awk '/^```$/ { inside = 0 } inside { print } /^```c$/ { inside = 1 }' README.md >"$work/shown"
+# The file's head comment says what the README says around the example.
+awk 'body || !/^\/\// { if (body || $0 != "") { body = 1; print } }' examples/01_counter.c >"$work/real"
+[ -s "$work/real" ] || { echo "examples/01_counter.c is empty"; status=1; }
+diff "$work/real" "$work/shown" || { echo "The README's example is not examples/01_counter.c."; status=1; }
+
+for layer in runtime actors train tune; do
+    for file in "$layer"/*.c; do
+        basename "$file" .c
+    done | sort >"$work/files"
+    # A row of the map: | `layer/` | words with `names` of files |
+ \`$layer| \`$layer/\`" README.md | cut -d'|' -f4 | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort >"$work/named"
+    diff "$work/files" "$work/named" || { echo "The README's map of $layer/ is not what is there."; status=1; }
+done
+[ $status -eq 0 ] && echo "the README shows what is there"
+exit $status
