@@ -18,7 +18,8 @@ for layer in runtime actors train tune; do
         basename "$file" .c
     done | sort >"$work/files"
     # A row of the map: | `layer/` | words with `names` of files |
- \`$layer| \`$layer/\`" README.md | cut -d'|' -f4 | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort >"$work/named"
+    # shellcheck disable=SC2016
+    grep "^| \`$layer/\`" README.md | cut -d'|' -f4 | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort >"$work/named"
     diff "$work/files" "$work/named" || { echo "The README's map of $layer/ is not what is there."; status=1; }
 done
 [ $status -eq 0 ] && echo "the README shows what is there"
