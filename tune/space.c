@@ -181,7 +181,7 @@ static troupe_status check_field(size_t index, const troupe_type *config, const 
 static troupe_status check_row(size_t index, const troupe_type *config, const troupe_param *p,
                                troupe_kind *kind)
 {
-    const char *type;
+    const char *type = "";
     TROUPE_TRY(check_field(index, config, p, kind, &type));
     switch (p->draw) {
     case TROUPE_DRAW_UNIFORM:

@@ -65,8 +65,8 @@ typedef struct troupe_param {
 
 typedef enum troupe_search {
     TROUPE_SEARCH_RANDOM, // Independent draws.
-    // Every combination of choices, integers and the middles of `grid_points` equal parts of a range;
-    // the last row varies fastest.
+    // Every combination of choices, integers and the middles of `grid_points` equal parts of a
+    // range; the last row varies fastest.
     TROUPE_SEARCH_GRID,
 } troupe_search;
 
