@@ -1,0 +1,291 @@
+// test_run.c: whole sweeps, with worker processes, over a trainer whose loss is known beforehand.
+// timeout: 120
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <support.h>
+#include <time.h>
+#include <troupe.h>
+#include <unistd.h>
+
+TROUPE_STRUCT(settings, (double, rate), (int, hidden), (int, epochs),
+              (int, fail_at),         // Epoch at which the loop fails; 0: none.
+              (int, crash_at),        // Epoch at which rank 0 is killed.
+              (int, epoch_ms),        // What an epoch takes.
+              (int, meet),            // Trials that must have begun before one goes on.
+              (troupe_text, folder)); // Where they leave word that they have.
+
+static double loss_of(const settings *config, int epoch)
+{
+    return (config->rate - 0.3) * (config->rate - 0.3) + 0.01 / epoch;
+}
+
+static void work(int milliseconds)
+{
+    struct timespec time = {.tv_nsec = milliseconds * 1000000L};
+    nanosleep(&time, NULL);
+}
+
+static int count_files(const char *path)
+{
+    DIR *folder = opendir(path);
+    int count = 0;
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
+        count += entry->d_name[0] != '.';
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+// Leaves word in the folder and waits until `meet` trials have.
+static troupe_status meet_others(const settings *config)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%d", config->folder, (int)getpid());
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        return troupe_fail(TROUPE_IO, "%s cannot be made", path);
+    fclose(file);
+    for (int waited = 0; count_files(config->folder) < config->meet; waited++) {
+        if (waited == SUPPORT_SOON_MS)
+            return troupe_fail(TROUPE_TIMED_OUT, "no other trial runs beside this one");
+        work(1);
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status descend(troupe_worker *me, const settings *config)
+{
+    if (config->meet > 0)
+        TROUPE_TRY(meet_others(config));
+    for (int epoch = 1; epoch <= config->epochs; epoch++) {
+        if (epoch == config->fail_at)
+            return troupe_fail(TROUPE_FAILED, "rank %d lost its way in epoch %d", me->rank, epoch);
+        if (epoch == config->crash_at && me->rank == 0)
+            raise(SIGKILL);
+        work(config->epoch_ms);
+        TROUPE_TRY(troupe_report(me, {"loss", loss_of(config, epoch)}, {"epoch", epoch}));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(descend, settings);
+
+static char *storage;
+
+static int make_storage(void **state)
+{
+    (void)state;
+    storage = support_directory_make();
+    return 0;
+}
+
+static int remove_storage(void **state)
+{
+    (void)state;
+    support_directory_remove(storage);
+    return 0;
+}
+
+static void ok(troupe_status status)
+{
+    if (status != TROUPE_OK)
+        fail_msg("%s: %s", troupe_status_name(status), troupe_last_error()->text);
+}
+
+static void trials_overlap(void **state)
+{
+    (void)state;
+    char *folder = support_directory_make();
+    const troupe_param space[] = {
+        TROUPE_UNIFORM(settings, rate, 0, 1), TROUPE_FIXED(settings, epochs, 2),
+        TROUPE_FIXED(settings, meet, 2), TROUPE_FIXED_TEXT(settings, folder, folder)};
+    troupe_sweep *sweep;
+    ok(troupe_tune(descend, space, &sweep, .metric = "loss", .trials = 4,
+                   .train = {.storage = storage, .keep = TROUPE_KEEP_NONE}));
+    for (size_t i = 0; i < 4; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        if (trial->state != TROUPE_TRIAL_TERMINATED)
+            fail_msg("%s: %s", trial->name, trial->error);
+    }
+    troupe_sweep_free(&sweep);
+    support_directory_remove(folder);
+}
+
+static void asha_stops_the_weak_and_the_best_is_right(void **state)
+{
+    (void)state;
+    static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
+                                         TROUPE_FIXED(settings, epochs, 60),
+                                         TROUPE_FIXED(settings, epoch_ms, 5)};
+    troupe_sweep *sweep;
+    ok(troupe_tune(descend, space, &sweep, .metric = "loss", .trials = 12,
+                   .scheduler = troupe_asha(.grace = 2, .reduction = 3, .limit = 81),
+                   .train = {.storage = storage}));
+    size_t stopped = 0;
+    double lowest = (double)INFINITY;
+    for (size_t i = 0; i < 12; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        const settings *config = trial->config;
+        assert_string_equal(trial->error, "");
+        stopped += trial->state == TROUPE_TRIAL_STOPPED;
+        if (trial->state == TROUPE_TRIAL_STOPPED) {
+            assert_in_range(trial->reports, 2, 59);
+            assert_true(troupe_result_stopped(trial->result));
+        } else {
+            assert_int_equal(trial->state, TROUPE_TRIAL_TERMINATED);
+            assert_int_equal(trial->reports, 60);
+        }
+        assert_true(trial->best_metric == loss_of(config, trial->reports));
+        assert_true(trial->elapsed_s > 0);
+        lowest = fmin(lowest, trial->best_metric);
+    }
+    assert_in_range(stopped, 3, 11);
+    assert_int_equal(troupe_sweep_stopped(sweep), stopped);
+    assert_true(troupe_sweep_best(sweep)->best_metric == lowest);
+    const settings *best = troupe_best(descend, sweep);
+    assert_ptr_equal(best, troupe_sweep_best(sweep)->config);
+    troupe_sweep_free(&sweep);
+}
+
+static void configs_follow_from_the_seed(void **state)
+{
+    (void)state;
+    static const troupe_param space[] = {TROUPE_LOG_UNIFORM(settings, rate, 1e-4, 1.0),
+                                         TROUPE_CHOICE(settings, hidden, 32, 64, 128),
+                                         TROUPE_FIXED(settings, epochs, 1)};
+    troupe_sweep *one, *two, *other;
+    ok(troupe_tune(descend, space, &one, .metric = "loss", .trials = 5, .seed = 7, .concurrent = 1,
+                   .train = {.storage = storage}));
+    ok(troupe_tune(descend, space, &two, .metric = "loss", .trials = 5, .seed = 7, .concurrent = 4,
+                   .train = {.storage = storage}));
+    ok(troupe_tune(descend, space, &other, .metric = "loss", .trials = 5, .seed = 8,
+                   .train = {.storage = storage}));
+    for (size_t i = 0; i < 5; i++) {
+        const settings *a = troupe_sweep_trial(one, i)->config;
+        const settings *b = troupe_sweep_trial(two, i)->config;
+        const settings *c = troupe_sweep_trial(other, i)->config;
+        assert_true(a->rate == b->rate && a->hidden == b->hidden);
+        assert_true(a->rate != c->rate);
+    }
+    troupe_sweep_free(&one);
+    troupe_sweep_free(&two);
+    troupe_sweep_free(&other);
+}
+
+static void failures_stay_with_their_trials(void **state)
+{
+    (void)state;
+    static const troupe_param space[] = {TROUPE_FIXED(settings, epochs, 4),
+                                         TROUPE_CHOICE(settings, fail_at, 0, 3),
+                                         TROUPE_CHOICE(settings, crash_at, 0, 2)};
+    troupe_sweep *sweep;
+    ok(troupe_tune(descend, space, &sweep, .metric = "loss", .search = TROUPE_SEARCH_GRID,
+                   .train = {.storage = storage}));
+    assert_int_equal(troupe_sweep_count(sweep), 4);
+    for (size_t i = 0; i < 4; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        const settings *config = trial->config;
+        if (config->crash_at != 0) {
+            assert_int_equal(trial->state, TROUPE_TRIAL_ERROR);
+            assert_int_equal(trial->reports, 1);
+            assert_string_not_equal(trial->error, "");
+        } else if (config->fail_at != 0) {
+            assert_int_equal(trial->state, TROUPE_TRIAL_ERROR);
+            assert_int_equal(trial->reports, 2);
+            assert_non_null(strstr(trial->error, "rank 0 lost its way in epoch 3"));
+        } else {
+            assert_int_equal(trial->state, TROUPE_TRIAL_TERMINATED);
+            assert_int_equal(trial->reports, 4);
+        }
+    }
+    troupe_sweep_free(&sweep);
+}
+
+static void a_metric_that_is_not_reported_fails_the_sweep(void **state)
+{
+    (void)state;
+    static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
+                                         TROUPE_FIXED(settings, epochs, 1000),
+                                         TROUPE_FIXED(settings, epoch_ms, 2)};
+    troupe_sweep *sweep;
+    troupe_status status = troupe_tune(descend, space, &sweep, .metric = "accuracy", .trials = 2,
+                                       .train = {.storage = storage});
+    assert_int_equal(status, TROUPE_FAILED);
+    assert_non_null(strstr(troupe_last_error()->text,
+                           "report 1 lacks the sweep's metric accuracy; it has loss, epoch"));
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_ERROR);
+        assert_in_range(troupe_sweep_trial(sweep, i)->reports, 1, 999);
+    }
+    assert_null(troupe_sweep_best(sweep));
+    troupe_sweep_free(&sweep);
+}
+
+static void trials_of_two_ranks_are_shown_with_their_place(void **state)
+{
+    (void)state;
+    static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
+                                         TROUPE_FIXED(settings, epochs, 3)};
+    troupe_sweep *sweep;
+    FILE *printed = tmpfile();
+    assert_non_null(printed);
+    ok(troupe_tune(descend, space, &sweep, .metric = "loss", .trials = 3, .name = "pairs",
+                   .train = {.storage = storage, .workers = 2}));
+    troupe_sweep_print(sweep, printed);
+    char text[4096];
+    rewind(printed);
+    text[fread(text, 1, sizeof text - 1, printed)] = '\0';
+    for (size_t i = 0; i < 3; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        // The best is named above the table as well.
+        const char *row = strstr(strstr(text, "Trial name"), trial->name);
+        int pid = 0, end = 0;
+        char name[64];
+        sscanf(row, "%63s | TERMINATED | 127.0.0.1:%d%n", name, &pid, &end);
+        assert_true(end > 0 && pid > 0 && pid != getpid());
+        char path[512];
+        snprintf(path, sizeof path, "%s/pairs/%s", storage, trial->name);
+        assert_string_equal(troupe_result_path(trial->result), path);
+        assert_true(support_exists(path));
+    }
+    fclose(printed);
+    troupe_sweep_free(&sweep);
+}
+
+static void impossible_options_are_refused(void **state)
+{
+    (void)state;
+    static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1)};
+    troupe_sweep *sweep;
+    int before = count_files(storage);
+    assert_int_equal(troupe_tune(descend, space, &sweep, .metric = "loss",
+                                 .scheduler = troupe_asha(.limit = 3),
+                                 .train = {.storage = storage, .workers = 1000}),
+                     TROUPE_TOO_LARGE);
+    assert_null(sweep);
+    assert_int_equal(troupe_tune(descend, space, &sweep, .metric = "loss",
+                                 .train = {.storage = storage, .workers = -1}),
+                     TROUPE_INVALID);
+    assert_null(sweep);
+    assert_int_equal(count_files(storage), before);
+}
+
+int main(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv, .cpus = 2));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trials_overlap),
+        cmocka_unit_test(asha_stops_the_weak_and_the_best_is_right),
+        cmocka_unit_test(configs_follow_from_the_seed),
+        cmocka_unit_test(failures_stay_with_their_trials),
+        cmocka_unit_test(a_metric_that_is_not_reported_fails_the_sweep),
+        cmocka_unit_test(trials_of_two_ranks_are_shown_with_their_place),
+        cmocka_unit_test(impossible_options_are_refused),
+    };
+    int failed = cmocka_run_group_tests(tests, make_storage, remove_storage);
+    troupe_stop();
+    return failed;
+}
