@@ -82,6 +82,14 @@ void trp_arena_clear(trp_arena *arena)
     }
 }
 
+size_t trp_arena_size(const trp_arena *arena)
+{
+    size_t size = 0;
+    for (const trp_arena_block *block = arena->blocks; block; block = block->next)
+        size += block->size;
+    return size;
+}
+
 // ---- the thread's arena
 
 static _Thread_local trp_arena own;

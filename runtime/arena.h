@@ -16,6 +16,8 @@ typedef struct trp_arena {
 void *trp_arena_alloc(trp_arena *arena, size_t size);
 // Frees everything; the arena can be used again.
 void trp_arena_clear(trp_arena *arena);
+// How many bytes its blocks have, whether handed out or not.
+size_t trp_arena_size(const trp_arena *arena);
 // The calling thread's current arena.
 trp_arena *trp_arena_current(void);
 // Makes `arena` the thread's current one (NULL: its own) and returns the one before (NULL: its own).
