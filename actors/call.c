@@ -1,0 +1,383 @@
+// call.c: the caller's side: calls, tells, and the end of actors, here and in other processes.
+//
+// Whatever goes wrong with a call comes out of troupe_get: a row of the reference table is made
+// first, and a failure to send ends it.
+#include <actors/actor.h>
+#include <actors/failure.h>
+#include <actors/ref_table.h>
+#include <actors/run.h>
+#include <actors/spawn.h>
+#include <actors/timer.h>
+#include <runtime/clock.h>
+#include <runtime/error.h>
+#include <runtime/node.h>
+#include <runtime/process.h>
+#include <string.h>
+
+enum { KILL_ANSWER_MS = 1000 };
+
+// What is to be sent.
+typedef struct sending {
+    troupe_actor to;
+    const trp_class *class_;  // The typed layer's: class,
+    const trp_method *method; // method
+    const void *args;         // and arguments; or the named layer's:
+    const char *name;
+    const troupe_bytes *packed;
+    uint64_t call; // The row that waits; 0: a tell.
+    int64_t deadline_ns;
+} sending;
+
+static troupe_status check_address(troupe_actor to)
+{
+    TROUPE_TRY(trp_process_check());
+    if (to.id == 0)
+        return trp_spawn_failure(to);
+    if (to.node != 0 || to.process >= TRP_PROCESSES_MAX)
+        return troupe_fail(TROUPE_INVALID,
+                           "the address names process %u of node %u, which cannot "
+                           "exist here",
+                           to.process, to.node);
+    return TROUPE_OK;
+}
+
+static bool is_here(troupe_actor to)
+{
+    return to.process == trp_home_here.process && to.incarnation == trp_home_here.incarnation;
+}
+
+// Until when the sender may wait for room: its patience, or the call's deadline.
+static int64_t room_deadline(const sending *what)
+{
+    int64_t patience = trp_run_patience(what->to.flags);
+    if (patience != 0 && what->deadline_ns != 0 && (patience < 0 || what->deadline_ns < patience))
+        return what->deadline_ns;
+    return patience;
+}
+
+// A sender that waited for room until the call's deadline has a call that timed out.
+static troupe_status late(const sending *what, troupe_status status)
+{
+    if (status != TROUPE_BUSY || what->deadline_ns == 0 || trp_clock_ns() < what->deadline_ns)
+        return status;
+    troupe_error failure = trp_failure(
+        TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT, TROUPE_EXECUTED_NO,
+        "the deadline of a call passed before it could be sent: %s", troupe_last_error()->text);
+    return trp_error_set(&failure);
+}
+
+// ---- here
+// ------------------------------------------------------------------------------------------
+
+static troupe_status choose_method(const sending *what, const trp_actor *actor,
+                                   const trp_method **method)
+{
+    if (what->name != NULL) {
+        *method = trp_class_method(actor->class_, what->name);
+        return *method != NULL ? TROUPE_OK : troupe_last_error()->status;
+    }
+    *method = what->method;
+    if (what->class_ == actor->class_ || what->class_->hash == actor->class_->hash)
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_WRONG_TYPE, "actor %s is of class '%s'; %s is a method of class '%s'",
+                       actor->label, actor->class_->row->name, what->method->row->name,
+                       what->class_->row->name);
+}
+
+static troupe_status check_weight(size_t weight)
+{
+    size_t limit = trp_process_options()->message_bytes_max;
+    return weight <= limit
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_TOO_LARGE,
+                             "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
+                             weight, limit);
+}
+
+static troupe_status fill(const sending *what, const trp_method *method, trp_message *message)
+{
+    const trp_shape *shape = &method->args;
+    message->method = method;
+    message->call = what->call;
+    message->deadline_ns = what->deadline_ns;
+    message->weight = what->packed != NULL ? what->packed->size
+                      : shape->flat        ? shape->type->size
+                                           : trp_value_weight(shape->type, what->args);
+    TROUPE_TRY(check_weight(message->weight));
+    return what->packed != NULL ? trp_message_unpack_args(message, shape, what->packed)
+                                : trp_message_copy_args(message, shape, what->args);
+}
+
+static troupe_status send_to(const sending *what, trp_actor *actor)
+{
+    const trp_method *method;
+    TROUPE_TRY(choose_method(what, actor, &method));
+    trp_message *message = trp_message_create(TRP_MESSAGE_CALL, method->args.type->size);
+    if (message == NULL)
+        return TROUPE_NO_MEMORY;
+    troupe_status status = fill(what, method, message);
+    if (status != TROUPE_OK) {
+        trp_message_free(message);
+        return status;
+    }
+    return trp_actor_send(actor, message, room_deadline(what));
+}
+
+static troupe_status send_here(const sending *what)
+{
+    trp_actor *actor = trp_actor_find(what->to.id);
+    if (actor == NULL) {
+        troupe_error failure = trp_actor_obituary(what->to.id);
+        return trp_error_set(&failure);
+    }
+    troupe_status status = send_to(what, actor);
+    trp_actor_release(actor);
+    return status;
+}
+
+// ---- to another process
+// ----------------------------------------------------------------------------
+
+static troupe_status pack(const sending *what, trp_parcel *parcel, trp_frame *frame)
+{
+    if (what->name == NULL) {
+        frame->method = (uint32_t)(what->method - what->class_->methods);
+        frame->schema = what->method->hash;
+        return trp_parcel_pack(parcel, &what->method->args, what->args);
+    }
+    frame->flags |= TRP_FRAME_NAMED;
+    trp_write_text(&parcel->bytes, what->name);
+    trp_parcel_append(parcel, what->packed->data, what->packed->size);
+    return TROUPE_OK;
+}
+
+static int milliseconds_left(int64_t deadline_ns)
+{
+    int64_t left = (deadline_ns - trp_clock_ns() + 999999) / 1000000;
+    return left < 1 ? 1 : left > INT32_MAX ? INT32_MAX : (int)left;
+}
+
+static troupe_status post(const sending *what, trp_parcel *parcel, trp_frame *frame)
+{
+    int64_t until_ns = room_deadline(what);
+    int timeout_ms = until_ns <= 0 ? (int)until_ns : milliseconds_left(until_ns);
+    if (what->deadline_ns != 0)
+        frame->deadline_ms = (uint32_t)milliseconds_left(what->deadline_ns);
+    if (timeout_ms == 0)
+        return trp_parcel_send(parcel, what->to.incarnation, frame, 0);
+    TROUPE_TRY(trp_scheduler_block());
+    troupe_status status = trp_parcel_send(parcel, what->to.incarnation, frame, timeout_ms);
+    trp_scheduler_unblock();
+    return status;
+}
+
+static troupe_status send_elsewhere(const sending *what)
+{
+    trp_parcel parcel = {.process = what->to.process};
+    trp_frame frame = {.kind = what->call != 0 ? TRP_FRAME_CALL : TRP_FRAME_TELL,
+                       .target = what->to.id,
+                       .call = what->call};
+    troupe_status status = pack(what, &parcel, &frame);
+    if (status == TROUPE_OK && what->call != 0)
+        (void)trp_entry_start(what->call); // From now on nobody here knows whether it runs.
+    if (status == TROUPE_OK)
+        status = post(what, &parcel, &frame);
+    trp_parcel_drop(&parcel);
+    return status;
+}
+
+// ---- calls and tells
+// -------------------------------------------------------------------------------
+
+static troupe_status send(sending *what)
+{
+    TROUPE_TRY(check_address(what->to));
+    if (what->call != 0 && what->deadline_ns != 0 && !trp_timer_call(what->deadline_ns, what->call))
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a deadline");
+    troupe_status status = is_here(what->to) ? send_here(what) : send_elsewhere(what);
+    return status == TROUPE_OK ? status : late(what, status);
+}
+
+static void set_deadline(sending *what)
+{
+    if (what->to.deadline_ms != 0)
+        what->deadline_ns = trp_clock_ns() + (int64_t)what->to.deadline_ms * 1000000;
+}
+
+// The thread's last error, as the end of a call that was not sent.
+static troupe_error unsent(const sending *what, troupe_status status, const trp_target *target)
+{
+    troupe_error failure = *troupe_last_error();
+    if (failure.status != status)
+        failure = trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+    if (failure.outcome != TROUPE_OUTCOME_TIMED_OUT)
+        failure.outcome = TROUPE_OUTCOME_NOT_EXECUTED;
+    failure.executed = TROUPE_EXECUTED_NO;
+    if (failure.actor[0] == '\0' && what->to.id != 0 && trp_process_running())
+        trp_failure_target(&failure, target);
+    return failure;
+}
+
+static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
+{
+    trp_target target = {.process = what->to.process,
+                         .incarnation = what->to.incarnation,
+                         .actor = what->to.id,
+                         .class_name = class_name};
+    set_deadline(what);
+    what->call = trp_entry_call(schema, &target, what->deadline_ns);
+    if (what->call == TRP_REF_NO_MEMORY)
+        return (troupe_ref){TRP_REF_NO_MEMORY, schema};
+    troupe_status status = send(what);
+    if (status != TROUPE_OK) {
+        troupe_error failure = unsent(what, status, &target);
+        (void)trp_entry_fail(what->call, &failure);
+    }
+    return (troupe_ref){what->call, schema};
+}
+
+static troupe_status tell(sending *what)
+{
+    set_deadline(what);
+    return send(what);
+}
+
+// A reference that fails with the thread's last error.
+static troupe_ref failed_call(troupe_status status)
+{
+    sending nothing = {0};
+    trp_target target = {0};
+    uint64_t id = trp_entry_call(0, &target, 0);
+    troupe_error failure = unsent(&nothing, status, &target);
+    (void)trp_entry_fail(id, &failure);
+    return (troupe_ref){.id = id};
+}
+
+static troupe_status describe(sending *what, const troupe_class *class_, size_t method)
+{
+    what->class_ = trp_class_of(class_);
+    if (what->class_ == NULL)
+        return troupe_last_error()->status;
+    if (method >= class_->method_count)
+        return troupe_fail(TROUPE_INVALID, "class '%s' has %zu methods, and number %zu was called",
+                           class_->name, class_->method_count, method);
+    what->method = &what->class_->methods[method];
+    return what->args != NULL
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_INVALID, "%s was called with no arguments (NULL)",
+                             what->method->row->name);
+}
+
+troupe_ref troupe_call_method(troupe_actor actor, const troupe_class *class_, size_t method,
+                              const void *args)
+{
+    sending what = {.to = actor, .args = args};
+    troupe_status status = describe(&what, class_, method);
+    if (status != TROUPE_OK)
+        return failed_call(status);
+    return call(&what, troupe_type_hash(what.method->row->result), class_->name);
+}
+
+troupe_status troupe_tell_method(troupe_actor actor, const troupe_class *class_, size_t method,
+                                 const void *args)
+{
+    sending what = {.to = actor, .args = args};
+    TROUPE_TRY(describe(&what, class_, method));
+    return tell(&what);
+}
+
+static troupe_status check_named(const char *method, troupe_bytes args)
+{
+    if (method == NULL || strnlen(method, 128) == 128)
+        return troupe_fail(TROUPE_INVALID, "the name of a method is missing or too long");
+    return args.data != NULL || args.size == 0
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_INVALID, "the arguments are %zu bytes at NULL", args.size);
+}
+
+troupe_ref troupe_call_named(troupe_actor actor, const char *method, troupe_bytes args)
+{
+    sending what = {.to = actor, .name = method, .packed = &args};
+    troupe_status status = check_named(method, args);
+    return status == TROUPE_OK ? call(&what, 0, NULL) : failed_call(status);
+}
+
+troupe_status troupe_tell_named(troupe_actor actor, const char *method, troupe_bytes args)
+{
+    sending what = {.to = actor, .name = method, .packed = &args};
+    TROUPE_TRY(check_named(method, args));
+    return tell(&what);
+}
+
+troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *how)
+{
+    troupe_call_options taken;
+    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    actor.deadline_ms = taken.deadline_ms;
+    actor.flags = taken.flags;
+    return actor;
+}
+
+// ---- the end of actors
+// -----------------------------------------------------------------------------
+
+static troupe_status send_end(troupe_actor actor, trp_frame_kind kind, uint64_t call)
+{
+    trp_frame frame = {.kind = kind, .target = actor.id, .call = call};
+    return trp_process_send(actor.process, actor.incarnation, &frame, 0);
+}
+
+// Kills an actor of another process; where it has that for itself, the process too.
+static troupe_status kill_elsewhere(troupe_actor actor)
+{
+    trp_target target = {
+        .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
+    uint64_t call = trp_entry_call(trp_type_note(&troupe_type_bool), &target, 0);
+    troupe_ref ref = {.id = call};
+    bool isolated = false;
+    if (call == TRP_REF_NO_MEMORY)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
+    troupe_status status = send_end(actor, TRP_FRAME_KILL, call);
+    if (status != TROUPE_OK) {
+        troupe_drop(ref);
+        return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status; // It is dead.
+    }
+    // The answer comes behind those of the calls that waited in the mailbox. A process that does
+    // not answer is hung, whoever lives in it.
+    status = troupe_get(bool, ref, &isolated, .timeout_ms = KILL_ANSWER_MS);
+    if (status == TROUPE_PENDING)
+        troupe_drop(ref);
+    if (status == TROUPE_OK && isolated)
+        (void)trp_node_kill(actor.process, actor.incarnation, "was ended: its actor was killed");
+    return TROUPE_OK;
+}
+
+troupe_status troupe_kill_actor(troupe_actor actor)
+{
+    TROUPE_TRY(check_address(actor));
+    if (!is_here(actor))
+        return kill_elsewhere(actor);
+    trp_actor *found = trp_actor_find(actor.id);
+    if (found == NULL)
+        return TROUPE_OK;
+    (void)trp_actor_close(found, TRP_ACTOR_KILLED, NULL);
+    trp_actor_release(found);
+    return TROUPE_OK;
+}
+
+troupe_status troupe_end_actor(troupe_actor actor)
+{
+    TROUPE_TRY(check_address(actor));
+    if (!is_here(actor)) {
+        troupe_status status = send_end(actor, TRP_FRAME_FINISH, 0);
+        return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status;
+    }
+    trp_actor *found = trp_actor_find(actor.id);
+    if (found == NULL)
+        return TROUPE_OK;
+    trp_message *message = trp_message_create(TRP_MESSAGE_FINISH, 0);
+    if (message != NULL)
+        trp_actor_deliver(found, message);
+    trp_actor_release(found);
+    return message != NULL ? TROUPE_OK : TROUPE_NO_MEMORY;
+}

@@ -1,0 +1,49 @@
+// class.h: the classes that this process knows, and what is computed once for each: schema hashes
+// and which of their types need more than a memcpy.
+#ifndef TRP_CLASS_H
+#define TRP_CLASS_H
+
+#include <stdbool.h>
+#include <troupe/actor.h>
+
+// What a value's type asks of whoever moves it.
+typedef struct trp_shape {
+    const troupe_type *type;
+    bool flat; // A memcpy is a copy.
+    bool refs; // It can hold references.
+} trp_shape;
+
+typedef struct trp_method {
+    const troupe_method *row;
+    uint64_t hash; // Of name, arguments and result.
+    trp_shape args, result;
+} trp_method;
+
+typedef struct trp_class {
+    const troupe_class *row;
+    uint64_t hash; // Of name, init arguments and all methods.
+    trp_shape init;
+    struct trp_class *next_row, *next; // In the registry.
+    trp_method methods[];
+} trp_class;
+
+// What is known of a class; registers it if it is not known yet. NULL with the last error set.
+const trp_class *trp_class_of(const troupe_class *row);
+// The class of that name and, unless 0, that hash. NULL with the last error set: not found (the
+// sentence lists what is known), or known with other methods.
+const trp_class *trp_class_named(const char *name, uint64_t hash);
+// The method of that name. NULL with the last error set (the sentence lists the class's methods).
+const trp_method *trp_class_method(const trp_class *known, const char *name);
+
+trp_shape trp_shape_of(const troupe_type *type);
+// Refuses a type whose table was compiled for another generation of the library.
+troupe_status trp_type_check(const troupe_type *type);
+// Remembers the type that goes with a hash, for messages and for untyped readers. Returns the hash.
+uint64_t trp_type_note(const troupe_type *type);
+const troupe_type *trp_type_noted(uint64_t hash); // NULL: none was noted.
+// The name of the type with that hash, or its number if none was noted.
+const char *trp_type_label(uint64_t hash, char out[64]);
+// About how many bytes a value takes, with all that it points to.
+size_t trp_value_weight(const troupe_type *type, const void *value);
+
+#endif

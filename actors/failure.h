@@ -1,0 +1,33 @@
+// failure.h: how a call failed, as a record: making, packing and reading one.
+#ifndef TRP_FAILURE_H
+#define TRP_FAILURE_H
+
+#include <runtime/buffer.h>
+#include <stddef.h>
+#include <string.h>
+#include <troupe/status.h>
+
+// A record with a sentence of its own.
+troupe_error trp_failure(troupe_status status, troupe_outcome outcome, troupe_executed executed,
+                         const char *format, ...) __attribute__((format(printf, 4, 5)));
+// A record with the thread's last error as its sentence, or the general one of `status` if the last
+// error is another's.
+troupe_error trp_failure_last(troupe_status status, troupe_outcome outcome,
+                              troupe_executed executed);
+// The thread's last error becomes "none", so that a later one is known to be newer.
+void trp_failure_forget(void);
+
+// Appends the record, packed.
+void trp_failure_write(const troupe_error *failure, trp_buffer *out);
+// Reads a packed record that fills `data`; what is no such record becomes one that says so.
+void trp_failure_read(const void *data, size_t size, troupe_error *failure);
+
+// Copies an options struct of the caller's version (NULL: all defaults) into one of ours.
+static inline void trp_options_take(void *ours, size_t size, const void *theirs, size_t their_size)
+{
+    memset(ours, 0, size);
+    if (theirs != NULL)
+        memcpy(ours, theirs, their_size < size ? their_size : size);
+}
+
+#endif

@@ -1,0 +1,53 @@
+// message.h: what waits in a mailbox: a call or tell with its arguments, or the request to start or
+// end.
+#ifndef TRP_MESSAGE_H
+#define TRP_MESSAGE_H
+
+#include <actors/mailbox.h>
+#include <actors/parcel.h>
+
+typedef enum trp_message_kind {
+    TRP_MESSAGE_CALL,   // Or a tell, if `call` is 0.
+    TRP_MESSAGE_INIT,   // Answered with the actor's id.
+    TRP_MESSAGE_FINISH, // The actor ends when it gets here.
+} trp_message_kind;
+
+typedef struct trp_message {
+    trp_link link; // First: the mailbox's.
+    trp_message_kind kind;
+    const trp_method *method; // Of a CALL.
+    uint64_t call;            // The row of the caller's table that waits; 0: none.
+    bool remote;              // The caller is another process:
+    bool windowed;            // (and the message takes room in its link's window)
+    uint32_t process;
+    uint64_t incarnation;
+    size_t credit;
+    int64_t deadline_ns; // 0: none.
+    size_t weight;       // In the mailbox.
+    trp_body body;       // The arguments as they came; used if `args` is NULL.
+    void *args;
+    uint64_t borrowed; // The first of the aliases that the arguments' references are.
+    trp_arena arena;   // Of the call: what `args` points to, and what the method allocates.
+    _Alignas(16) unsigned char small[];
+} trp_message;
+
+// A message with room for flat arguments of `size` bytes behind it (`args` points there unless size
+// is 0). NULL with the last error set.
+trp_message *trp_message_create(trp_message_kind kind, size_t size);
+// Copies arguments in and borrows the references in them.
+troupe_status trp_message_copy_args(trp_message *message, const trp_shape *shape, const void *args);
+// Reads arguments that are packed; `packed` NULL: the message's body.
+troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *shape,
+                                      const troupe_bytes *packed);
+// Gives the message's place in the link's window back. Once; for local ones it does nothing.
+void trp_message_left(trp_message *message);
+void trp_message_free(trp_message *message);
+
+// ---- answers (serve.c). Each answers the caller, if there is one; the message stays the caller's.
+// A failure of the actor that `label` names.
+void trp_message_fail(trp_message *message, const troupe_error *failure, const char *label);
+// A value, whose references are given away.
+void trp_message_answer(trp_message *message, const trp_shape *shape, void *value,
+                        const char *label);
+
+#endif

@@ -1,0 +1,76 @@
+// name.c: names of actors in the node's directory: [address, class name, class hash], packed. The
+// process that has the actor owns the name, so the name ends with it.
+#include <actors/actor.h>
+#include <actors/failure.h>
+#include <runtime/node.h>
+#include <runtime/process.h>
+#include <string.h>
+
+enum { CLASS_MAX = 128 }; // Of a class's name in the directory; longer ones are cut.
+
+bool trp_actor_name(trp_actor *actor, troupe_error *failure)
+{
+    if (actor->name == NULL)
+        return true;
+    char class_name[CLASS_MAX + 1] = "";
+    strncat(class_name, actor->class_->row->name, CLASS_MAX);
+    trp_buffer value = {0};
+    trp_write_array(&value, 5);
+    trp_write_uint(&value, actor->id);
+    trp_write_uint(&value, trp_home_here.incarnation);
+    trp_write_uint(&value, trp_home_here.process);
+    trp_write_text(&value, class_name);
+    trp_write_uint(&value, actor->class_->hash);
+    troupe_status status = value.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a name")
+                                        : trp_node_name_put(actor->name, value.data, value.size);
+    trp_buffer_free(&value);
+    actor->named = status == TROUPE_OK;
+    if (!actor->named)
+        *failure = trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+    return actor->named;
+}
+
+static troupe_status read_entry(const void *data, size_t size, troupe_actor *actor,
+                                char class_name[CLASS_MAX + 1], uint64_t *hash)
+{
+    trp_reader in = trp_reader_of(data, size);
+    uint32_t count;
+    uint64_t process;
+    const char *text;
+    size_t text_size;
+    TROUPE_TRY(trp_read_array(&in, &count));
+    TROUPE_TRY(trp_read_uint(&in, &actor->id));
+    TROUPE_TRY(trp_read_uint(&in, &actor->incarnation));
+    TROUPE_TRY(trp_read_uint(&in, &process));
+    TROUPE_TRY(trp_read_text(&in, &text, &text_size));
+    TROUPE_TRY(trp_read_uint(&in, hash));
+    if (count != 5 || process >= TRP_PROCESSES_MAX || text == NULL || text_size > CLASS_MAX)
+        return troupe_fail(TROUPE_MALFORMED, "an entry of the directory of names is damaged");
+    actor->process = (uint32_t)process;
+    memcpy(class_name, text, text_size);
+    class_name[text_size] = '\0';
+    return TROUPE_OK;
+}
+
+troupe_status troupe_lookup_class(const troupe_class *class_, const char *name, troupe_actor *actor)
+{
+    unsigned char value[TRP_NAMED_VALUE_MAX];
+    char class_name[CLASS_MAX + 1];
+    size_t size;
+    uint64_t hash;
+    troupe_actor found = {0};
+    TROUPE_TRY(trp_process_check());
+    TROUPE_TRY(trp_node_name_get(name, value, &size));
+    TROUPE_TRY(read_entry(value, size, &found, class_name, &hash));
+    if (class_ != NULL) {
+        const trp_class *wanted = trp_class_of(class_);
+        if (wanted == NULL)
+            return troupe_last_error()->status;
+        if (wanted->hash != hash)
+            return troupe_fail(
+                TROUPE_WRONG_TYPE, "actor '%s' is of class '%s'%s, not '%s'", name, class_name,
+                strcmp(class_name, class_->name) == 0 ? " with other methods" : "", class_->name);
+    }
+    *actor = found;
+    return TROUPE_OK;
+}

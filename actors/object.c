@@ -1,0 +1,256 @@
+// object.c: values in the store: put, create and seal, and views.
+#include <actors/object.h>
+
+#include <actors/actor.h>
+#include <actors/failure.h>
+#include <actors/ref.h>
+#include <actors/ref_table.h>
+#include <runtime/clock.h>
+#include <runtime/error.h>
+#include <runtime/process.h>
+#include <string.h>
+#include <troupe/object.h>
+
+// ---- putting
+// ---------------------------------------------------------------------------------------
+
+// A reference that fails with the thread's last error.
+static troupe_ref failed_ref(uint64_t schema, troupe_status status)
+{
+    trp_target nobody = {0};
+    troupe_error failure = *troupe_last_error();
+    if (failure.status != status)
+        failure = trp_failure_last(status, TROUPE_OUTCOME_NONE, TROUPE_EXECUTED_NO);
+    uint64_t id = trp_entry_call(schema, &nobody, 0);
+    if (id != TRP_REF_NO_MEMORY)
+        (void)trp_entry_fail(id, &failure);
+    return (troupe_ref){id, schema};
+}
+
+static troupe_status put(const void *data, size_t size, uint64_t schema, trp_encoding encoding,
+                         trp_object *object)
+{
+    void *memory;
+    TROUPE_TRY(trp_store_create(size, schema, encoding, object, &memory));
+    if (size > 0)
+        memcpy(memory, data, size);
+    troupe_status status = trp_store_seal(*object);
+    if (status != TROUPE_OK)
+        trp_store_discard(*object);
+    return status;
+}
+
+static void note_ref(troupe_ref *ref, void *user)
+{
+    (void)ref;
+    *(bool *)user = true;
+}
+
+static troupe_status put_value(const troupe_type *type, uint64_t schema, const void *value,
+                               trp_object *object)
+{
+    trp_shape shape = trp_shape_of(type);
+    bool holds = false;
+    if (shape.refs)
+        trp_value_refs(type, (void *)value, note_ref, &holds);
+    if (holds)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "a value of type '%s' holds references: an object of the store cannot "
+                           "hold others yet",
+                           type->name);
+    if (type->kind == TROUPE_KIND_BYTES) {
+        const troupe_bytes *bytes = value;
+        return put(bytes->data, bytes->size, schema, TRP_ENCODING_BYTES, object);
+    }
+    if (shape.flat)
+        return put(value, type->size, schema, TRP_ENCODING_IMAGE, object);
+    trp_buffer packed = {0};
+    troupe_status status = trp_pack(type, value, &packed);
+    if (status == TROUPE_OK && packed.failed)
+        status =
+            troupe_fail(TROUPE_NO_MEMORY, "no memory to pack a value of type '%s'", type->name);
+    if (status == TROUPE_OK)
+        status = put(packed.data, packed.size, schema, TRP_ENCODING_PACKED, object);
+    trp_buffer_free(&packed);
+    return status;
+}
+
+troupe_ref troupe_put_as(const troupe_type *type, const void *value)
+{
+    trp_object object;
+    uint64_t schema = 0;
+    troupe_status status = trp_process_check();
+    if (status == TROUPE_OK)
+        status = trp_type_check(type);
+    if (status == TROUPE_OK) {
+        schema = trp_type_note(type);
+        status = put_value(type, schema, value, &object);
+    }
+    return status == TROUPE_OK ? (troupe_ref){object, schema} : failed_ref(schema, status);
+}
+
+troupe_ref troupe_put_bytes(const void *data, size_t size)
+{
+    return troupe_put_as(&troupe_type_troupe_bytes, &(troupe_bytes){data, size});
+}
+
+troupe_status troupe_create(size_t size, troupe_buffer *buffer)
+{
+    trp_object object;
+    void *data;
+    TROUPE_TRY(trp_process_check());
+    TROUPE_TRY(trp_store_create(size, trp_type_note(&troupe_type_troupe_bytes), TRP_ENCODING_BYTES,
+                                &object, &data));
+    *buffer = (troupe_buffer){.data = data, .size = size, .id_ = object};
+    return TROUPE_OK;
+}
+
+troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref)
+{
+    TROUPE_TRY(trp_process_check());
+    if (buffer->id_ == 0)
+        return troupe_fail(TROUPE_INVALID, "the buffer was sealed or discarded before");
+    TROUPE_TRY(trp_store_seal(buffer->id_));
+    *ref = (troupe_ref){buffer->id_, trp_type_note(&troupe_type_troupe_bytes)};
+    *buffer = (troupe_buffer){0};
+    return TROUPE_OK;
+}
+
+void troupe_discard(troupe_buffer *buffer)
+{
+    if (buffer->id_ != 0 && trp_process_running())
+        trp_store_discard(buffer->id_);
+    *buffer = (troupe_buffer){0};
+}
+
+// ---- reading
+// ---------------------------------------------------------------------------------------
+
+troupe_status trp_schema_check(uint64_t wanted, uint64_t found)
+{
+    char wanted_name[64], found_name[64];
+    if (wanted == found)
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_WRONG_TYPE, "the reference is to a value of type %s, not %s",
+                       trp_type_label(found, found_name), trp_type_label(wanted, wanted_name));
+}
+
+troupe_status trp_object_failure(const trp_object_info *info)
+{
+    if (info->state == TRP_OBJECT_FILLING)
+        return troupe_fail(TROUPE_PENDING, "the value is not ready yet");
+    if (info->state != TRP_OBJECT_FAILED)
+        return troupe_fail(TROUPE_INVALID, "the reference is stale or foreign: there is no such "
+                                           "object");
+    troupe_error failure;
+    trp_failure_read(info->data, info->size, &failure);
+    return trp_error_set(&failure);
+}
+
+static bool has_value(const trp_object_info *info)
+{
+    return info->state == TRP_OBJECT_SEALED || info->state == TRP_OBJECT_SHARED;
+}
+
+troupe_status trp_object_read(trp_object object, const trp_shape *shape, void *value)
+{
+    trp_object_info info = trp_store_look(object);
+    const troupe_type *type = shape->type;
+    if (!has_value(&info))
+        return trp_object_failure(&info);
+    TROUPE_TRY(trp_schema_check(trp_type_note(type), info.schema));
+    if (info.encoding == TRP_ENCODING_BYTES) {
+        void *copy = troupe_alloc(info.size);
+        if (copy == NULL)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes", info.size);
+        if (info.size > 0)
+            memcpy(copy, info.data, info.size);
+        *(troupe_bytes *)value = (troupe_bytes){copy, info.size};
+        return TROUPE_OK;
+    }
+    if (info.encoding == TRP_ENCODING_IMAGE) {
+        if (!shape->flat || info.size != type->size)
+            return troupe_fail(TROUPE_WRONG_TYPE, "an object of %zu bytes is no '%s'", info.size,
+                               type->name);
+        memcpy(value, info.data, info.size);
+        return TROUPE_OK;
+    }
+    trp_reader in = trp_reader_of(info.data, info.size);
+    TROUPE_TRY(trp_unpack(type, &in, trp_arena_current(), value));
+    return trp_read_end(&in);
+}
+
+troupe_status trp_object_pack(trp_object object, trp_buffer *out)
+{
+    trp_object_info info = trp_store_look(object);
+    if (!has_value(&info))
+        return trp_object_failure(&info);
+    if (info.encoding == TRP_ENCODING_IMAGE) {
+        const troupe_type *type = trp_type_noted(info.schema);
+        if (type == NULL || type->size != info.size)
+            return troupe_fail(TROUPE_UNSUPPORTED,
+                               "the object's type is not known in this process, so it cannot be "
+                               "packed");
+        return trp_pack(type, info.data, out);
+    }
+    if (info.encoding == TRP_ENCODING_BYTES)
+        trp_write_bytes(out, info.data, info.size);
+    else
+        trp_buffer_append(out, info.data, info.size);
+    return TROUPE_OK;
+}
+
+// ---- views
+// -----------------------------------------------------------------------------------------
+
+// Lends an object's bytes, and holds it for the view.
+static troupe_status lend(trp_object object, troupe_view *view)
+{
+    trp_object_info info = trp_store_look(object);
+    if (!has_value(&info))
+        return trp_object_failure(&info);
+    TROUPE_TRY(trp_schema_check(troupe_type_hash(&troupe_type_troupe_bytes), info.schema));
+    if (info.encoding != TRP_ENCODING_BYTES)
+        return troupe_fail(TROUPE_WRONG_TYPE, "the object was not made from bytes");
+    TROUPE_TRY(trp_store_hold(object, trp_process_slot()));
+    *view = (troupe_view){.data = info.data, .size = info.size, .id_ = object};
+    return TROUPE_OK;
+}
+
+troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view, int timeout_ms)
+{
+    TROUPE_TRY(trp_process_check());
+    TROUPE_TRY(trp_ref_await(ref, timeout_ms));
+    uint64_t behind = trp_entry_behind(ref);
+    if ((behind & TRP_REF_OBJECT) != 0)
+        return lend(behind, view);
+    // A call's result is in this process's memory: the view gets an object of its own.
+    trp_shape shape = trp_shape_of(&troupe_type_troupe_bytes);
+    troupe_bytes bytes;
+    trp_arena arena = {0};
+    trp_object object;
+    trp_arena *before = trp_arena_swap(&arena);
+    troupe_status status = trp_ref_read(ref, &shape, &bytes);
+    if (status == TROUPE_OK)
+        status =
+            put(bytes.data, bytes.size, trp_type_note(shape.type), TRP_ENCODING_BYTES, &object);
+    (void)trp_arena_swap(before);
+    trp_arena_clear(&arena);
+    TROUPE_TRY(status);
+    trp_object_info info = trp_store_look(object);
+    *view = (troupe_view){.data = info.data, .size = info.size, .id_ = object};
+    return TROUPE_OK;
+}
+
+void troupe_view_end(troupe_view *view)
+{
+    if (view->id_ != 0 && trp_process_running())
+        trp_store_release(view->id_, trp_process_slot());
+    *view = (troupe_view){0};
+}
+
+troupe_status troupe_store_usage_get(troupe_store_usage *usage)
+{
+    TROUPE_TRY(trp_process_check());
+    return trp_store_usage(usage);
+}

@@ -1,0 +1,267 @@
+// parcel.c: see parcel.h.
+#include <actors/parcel.h>
+
+#include <actors/ref_table.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <string.h>
+
+// ---- sending
+// ---------------------------------------------------------------------------------------
+
+static void take_back(trp_parcel *parcel)
+{
+    for (uint32_t i = 0; i < parcel->held_count; i++)
+        trp_store_release(parcel->held[i], parcel->process);
+    trp_free(parcel->held);
+    parcel->held = NULL;
+    parcel->held_count = 0;
+}
+
+typedef struct exporting {
+    trp_parcel *parcel;
+    troupe_status status;
+} exporting;
+
+static void export_ref(troupe_ref *ref, void *user)
+{
+    exporting *work = user;
+    trp_parcel *parcel = work->parcel;
+    if (work->status != TROUPE_OK)
+        return;
+    trp_object *held = trp_realloc(parcel->held, (parcel->held_count + 1) * sizeof parcel->held[0]);
+    if (held == NULL) {
+        work->status = troupe_fail(TROUPE_NO_MEMORY, "no memory for references in a message");
+        return;
+    }
+    parcel->held = held;
+    work->status = trp_ref_export(ref, parcel->process);
+    if (work->status == TROUPE_OK)
+        parcel->held[parcel->held_count++] = ref->id;
+}
+
+// A copy of a value whose references mean something to the receiver.
+static troupe_status export_value(trp_parcel *parcel, const trp_shape *shape, const void *value,
+                                  trp_arena *arena, const void **exported)
+{
+    void *copy = trp_arena_alloc(arena, shape->type->size);
+    if (copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
+    TROUPE_TRY(trp_value_copy(shape->type, value, arena, copy));
+    exporting work = {.parcel = parcel};
+    trp_value_refs(shape->type, copy, export_ref, &work);
+    *exported = copy;
+    return work.status;
+}
+
+troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const void *value)
+{
+    trp_arena arena = {0};
+    const void *packed = value;
+    troupe_status status =
+        shape->refs ? export_value(parcel, shape, value, &arena, &packed) : TROUPE_OK;
+    trp_write_uint(&parcel->bytes, parcel->held_count);
+    for (uint32_t i = 0; i < parcel->held_count; i++)
+        trp_write_uint(&parcel->bytes, parcel->held[i]);
+    if (status == TROUPE_OK)
+        status = trp_pack(shape->type, packed, &parcel->bytes);
+    if (status == TROUPE_OK && parcel->bytes.failed)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
+    trp_arena_clear(&arena);
+    if (status != TROUPE_OK)
+        take_back(parcel);
+    return status;
+}
+
+void trp_parcel_append(trp_parcel *parcel, const void *packed, size_t size)
+{
+    trp_write_uint(&parcel->bytes, 0);
+    trp_buffer_append(&parcel->bytes, packed, size);
+}
+
+// Puts the bytes in an object that the receiver holds too.
+static troupe_status store(const trp_parcel *parcel, trp_object *object)
+{
+    void *data;
+    TROUPE_TRY(trp_store_create(parcel->bytes.size, 0, TRP_ENCODING_BYTES, object, &data));
+    memcpy(data, parcel->bytes.data, parcel->bytes.size);
+    troupe_status status = trp_store_seal(*object);
+    if (status == TROUPE_OK)
+        status = trp_store_hold(*object, parcel->process);
+    if (status != TROUPE_OK)
+        trp_store_release(*object, trp_process_slot());
+    return status;
+}
+
+static troupe_status send_stored(const trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
+                                 int timeout_ms)
+{
+    trp_object object;
+    TROUPE_TRY(store(parcel, &object));
+    trp_buffer body = {0};
+    trp_write_uint(&body, object);
+    frame->flags |= TRP_FRAME_STORED;
+    frame->body = body.data;
+    frame->body_size = body.size;
+    troupe_status status = body.failed
+                               ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a message")
+                               : trp_process_send(parcel->process, incarnation, frame, timeout_ms);
+    trp_buffer_free(&body);
+    if (status != TROUPE_OK)
+        trp_store_release(object, parcel->process);
+    trp_store_release(object, trp_process_slot());
+    return status;
+}
+
+troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
+                              int timeout_ms)
+{
+    size_t limit = trp_process_options()->message_bytes_max;
+    troupe_status status;
+    if (parcel->bytes.failed)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
+    else if (parcel->bytes.size > limit)
+        status = troupe_fail(TROUPE_TOO_LARGE,
+                             "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
+                             parcel->bytes.size, limit);
+    else if (parcel->bytes.size > TRP_FRAME_INLINE_MAX)
+        status = send_stored(parcel, incarnation, frame, timeout_ms);
+    else {
+        frame->body = parcel->bytes.data;
+        frame->body_size = parcel->bytes.size;
+        status = trp_process_send(parcel->process, incarnation, frame, timeout_ms);
+    }
+    if (status == TROUPE_OK)
+        parcel->held_count = 0; // They are the receiver's now.
+    trp_parcel_drop(parcel);
+    return status;
+}
+
+void trp_parcel_drop(trp_parcel *parcel)
+{
+    take_back(parcel);
+    trp_buffer_free(&parcel->bytes);
+}
+
+// ---- receiving
+// -------------------------------------------------------------------------------------
+
+static troupe_status find_object(const trp_frame *frame, trp_body *body)
+{
+    trp_reader in = trp_reader_of(frame->body, frame->body_size);
+    uint64_t object;
+    TROUPE_TRY(trp_read_uint(&in, &object));
+    trp_object_info info = trp_store_look(object);
+    if (info.state != TRP_OBJECT_SEALED)
+        return troupe_fail(TROUPE_MALFORMED, "a message names an object that is not there");
+    body->object = object;
+    body->data = info.data;
+    body->size = info.size;
+    return TROUPE_OK;
+}
+
+troupe_status trp_body_take(trp_body *body, const trp_frame *frame)
+{
+    *body = (trp_body){0};
+    if ((frame->flags & TRP_FRAME_STORED) != 0)
+        return find_object(frame, body);
+    body->bytes = trp_alloc(frame->body_size + 1);
+    if (body->bytes == NULL) {
+        trp_body_refuse(frame, 0);
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
+                           frame->body_size);
+    }
+    if (frame->body_size > 0)
+        memcpy(body->bytes, frame->body, frame->body_size);
+    body->data = body->bytes;
+    body->size = frame->body_size;
+    return TROUPE_OK;
+}
+
+// Reads the ids of what is held; `each` (may be NULL) is called for every one.
+static troupe_status read_holds(trp_reader *in, void (*each)(trp_object object, void *user),
+                                void *user)
+{
+    uint64_t count, object;
+    TROUPE_TRY(trp_read_uint(in, &count));
+    if (count > (size_t)(in->end - in->at))
+        return troupe_fail(TROUPE_MALFORMED, "a message lists more references than it can have");
+    for (uint64_t i = 0; i < count; i++) {
+        TROUPE_TRY(trp_read_uint(in, &object));
+        if (each != NULL)
+            each(object, user);
+    }
+    return TROUPE_OK;
+}
+
+static trp_reader reader_at(const trp_body *body)
+{
+    size_t at = body->holds_at < body->size ? body->holds_at : body->size;
+    return trp_reader_of(body->data + at, body->size - at);
+}
+
+troupe_status trp_body_open(const trp_body *body, trp_reader *value)
+{
+    *value = reader_at(body);
+    return read_holds(value, NULL, NULL);
+}
+
+typedef struct covering {
+    trp_reader holds;
+    bool all;
+} covering;
+
+// The holds were listed by the same walk over the value, so they are in the same order.
+static void check_ref(troupe_ref *ref, void *user)
+{
+    covering *work = user;
+    uint64_t object;
+    if (trp_read_uint(&work->holds, &object) != TROUPE_OK || object != ref->id)
+        work->all = false;
+}
+
+troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_arena *arena,
+                              void *value)
+{
+    trp_reader in;
+    TROUPE_TRY(trp_body_open(body, &in));
+    TROUPE_TRY(trp_unpack(shape->type, &in, arena, value));
+    TROUPE_TRY(trp_read_end(&in));
+    if (!shape->refs)
+        return TROUPE_OK;
+    covering work = {.holds = reader_at(body), .all = true};
+    uint64_t count;
+    TROUPE_TRY(trp_read_uint(&work.holds, &count));
+    trp_value_refs(shape->type, value, check_ref, &work);
+    return work.all
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_MALFORMED, "a reference came without a hold of its object");
+}
+
+static void release(trp_object object, void *user)
+{
+    (void)user;
+    trp_store_release(object, trp_process_slot());
+}
+
+void trp_body_drop(trp_body *body)
+{
+    if (body->data != NULL && !body->kept) {
+        trp_reader in = reader_at(body);
+        (void)read_holds(&in, release, NULL);
+    }
+    if (body->object != 0)
+        trp_store_release(body->object, trp_process_slot());
+    trp_free(body->bytes);
+    *body = (trp_body){0};
+}
+
+void trp_body_refuse(const trp_frame *frame, size_t holds_at)
+{
+    trp_body body = {.data = frame->body, .size = frame->body_size, .holds_at = holds_at};
+    if (frame->body_size == 0)
+        return;
+    if ((frame->flags & TRP_FRAME_STORED) != 0 && find_object(frame, &body) != TROUPE_OK)
+        return;
+    trp_body_drop(&body);
+}

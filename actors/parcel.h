@@ -1,0 +1,58 @@
+// parcel.h: a value on its way between two processes, with the references in it.
+//
+// A body is: a count, the ids of the objects that its receiver was given a hold of, and the packed
+// value behind them. So whoever gets a body can give the holds back without knowing the value's
+// type. A body above TRP_FRAME_INLINE_MAX travels as an object of the store that the receiver
+// holds.
+#ifndef TRP_PARCEL_H
+#define TRP_PARCEL_H
+
+#include <actors/class.h>
+#include <runtime/frame.h>
+#include <runtime/store.h>
+#include <runtime/wire.h>
+
+// ---- sending
+typedef struct trp_parcel {
+    trp_buffer bytes;
+    uint32_t process; // The receiver.
+    trp_object *held; // What it was given holds of.
+    uint32_t held_count;
+} trp_parcel;
+
+// Appends the holds and the value, packed; a value of a shape without references may be followed by
+// more, and any number of bytes may come before. On failure nothing is held.
+troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const void *value);
+// As trp_parcel_pack for a value that is packed already and has no references.
+void trp_parcel_append(trp_parcel *parcel, const void *packed, size_t size);
+// Sends the frame with the parcel as its body, and empties the parcel. On failure the holds are
+// taken back.
+troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
+                              int timeout_ms);
+void trp_parcel_drop(trp_parcel *parcel);
+
+// ---- receiving
+typedef struct trp_body {
+    unsigned char *bytes; // A copy of the body, or NULL:
+    trp_object object;    // it is in this object, which this process holds.
+    const unsigned char *data;
+    size_t size;
+    size_t holds_at; // Where the count and the ids begin.
+    bool kept;       // The holds have gone to the value's reader.
+} trp_body;
+
+// Takes over a frame's body; `holds_at` is where its holds begin. TROUPE_NO_MEMORY: the holds are
+// given back.
+troupe_status trp_body_take(trp_body *body, const trp_frame *frame);
+// Where the packed value begins. TROUPE_MALFORMED if the body is none.
+troupe_status trp_body_open(const trp_body *body, trp_reader *value);
+// Unpacks the value, which must fill the rest, and checks that each reference in it came with a
+// hold.
+troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_arena *arena,
+                              void *value);
+// Gives back what is held (not the value's holds, if they are `kept`). Harmless on a zeroed one.
+void trp_body_drop(trp_body *body);
+// Gives back all that came with a frame that nobody wants.
+void trp_body_refuse(const trp_frame *frame, size_t holds_at);
+
+#endif

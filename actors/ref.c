@@ -1,0 +1,465 @@
+// ref.c: waiting for references, reading what they stand for, and giving them up.
+#include <actors/ref.h>
+
+#include <actors/actor.h>
+#include <actors/failure.h>
+#include <actors/object.h>
+#include <actors/run.h>
+#include <actors/timer.h>
+#include <runtime/clock.h>
+#include <runtime/error.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <string.h>
+
+enum { SLICE_MS = 100 }; // Of a wait for an object, between looks at whether the runtime stops.
+
+static int64_t deadline_of(int timeout_ms)
+{
+    return timeout_ms < 0 ? -1 : trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+}
+
+static troupe_status stale(void)
+{
+    return troupe_fail(TROUPE_INVALID,
+                       "the reference is empty or stale: it was consumed or dropped before");
+}
+
+static troupe_status pending(void)
+{
+    return troupe_fail(TROUPE_PENDING,
+                       "the value was not ready in time; the reference stays valid");
+}
+
+// ---- waiting for one
+// -------------------------------------------------------------------------------
+
+// With the row's lock held.
+static void link_node(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter)
+{
+    node->waiter = waiter;
+    node->next = entry->waiters;
+    node->link = &entry->waiters;
+    if (node->next != NULL)
+        node->next->link = &node->next;
+    entry->waiters = node;
+    entry->holds++;
+}
+
+static void unlink_node(uint64_t call, trp_wait_node *node)
+{
+    trp_entry *entry = trp_entry_lock(call); // Held by the node, so it is there.
+    if (node->link != NULL) {
+        *node->link = node->next;
+        if (node->next != NULL)
+            node->next->link = node->link;
+    }
+    trp_entry_unlock(entry);
+    trp_entry_release(call);
+}
+
+static troupe_status sleep_for_call(uint64_t call, trp_waiter *waiter, int64_t deadline_ns)
+{
+    trp_actor *actor = deadline_ns < 0 ? trp_run_actor() : NULL;
+    if (actor != NULL)
+        TROUPE_TRY(trp_actor_waits(actor, call));
+    troupe_status status = trp_scheduler_block();
+    if (status == TROUPE_OK) {
+        bool woken = trp_waiter_sleep(waiter, deadline_ns);
+        trp_scheduler_unblock();
+        status = woken ? TROUPE_OK : pending();
+    }
+    if (actor != NULL)
+        (void)trp_actor_waits(actor, 0);
+    return status;
+}
+
+static troupe_status await_call(uint64_t call, int timeout_ms)
+{
+    trp_entry *entry = trp_entry_lock(call);
+    if (entry == NULL)
+        return stale();
+    bool done = entry->done;
+    trp_waiter waiter = {0};
+    trp_wait_node node = {0};
+    if (!done && timeout_ms != 0)
+        link_node(entry, &node, &waiter);
+    trp_entry_unlock(entry);
+    if (done || timeout_ms == 0)
+        return done ? TROUPE_OK : pending();
+    troupe_status status = sleep_for_call(call, &waiter, deadline_of(timeout_ms));
+    unlink_node(call, &node);
+    return status;
+}
+
+static troupe_status await_object(trp_object object, int timeout_ms)
+{
+    if (trp_object_ready(object))
+        return TROUPE_OK;
+    if (timeout_ms == 0)
+        return pending();
+    int64_t deadline_ns = deadline_of(timeout_ms);
+    TROUPE_TRY(trp_scheduler_block());
+    bool ready = false, stopped = false;
+    int64_t left_ms = SLICE_MS;
+    while (!ready && !stopped && left_ms > 0) {
+        ready = trp_store_wait(object, left_ms < SLICE_MS ? (int)left_ms : SLICE_MS).state !=
+                TRP_OBJECT_FILLING;
+        stopped = trp_actors_stopping();
+        if (deadline_ns >= 0)
+            left_ms = (deadline_ns - trp_clock_ns() + 999999) / 1000000;
+    }
+    trp_scheduler_unblock();
+    if (!ready && stopped)
+        return troupe_fail(TROUPE_NOT_STARTED,
+                           "the runtime was stopped before the value was ready");
+    return ready ? TROUPE_OK : pending();
+}
+
+troupe_status trp_ref_await(troupe_ref ref, int timeout_ms)
+{
+    if (ref.id == TRP_REF_NO_MEMORY)
+        return troupe_fail(TROUPE_NO_MEMORY, "there was no memory for the call, or too many calls "
+                                             "wait to be fetched");
+    uint64_t behind = trp_entry_behind(ref);
+    if (behind == 0)
+        return stale();
+    if ((behind & TRP_REF_OBJECT) == 0)
+        return await_call(behind, timeout_ms);
+    TROUPE_TRY(trp_process_check());
+    return await_object(behind, timeout_ms);
+}
+
+// ---- reading
+// ---------------------------------------------------------------------------------------
+
+// A reader's claim on what a reference names.
+typedef struct claim {
+    uint64_t own; // To be released in the end; 0: the reference is borrowed and stays.
+    uint64_t behind;
+    bool last; // Nobody else can read it: what it holds goes to the reader.
+} claim;
+
+static bool claim_ref(troupe_ref ref, claim *mine)
+{
+    *mine = (claim){.behind = trp_entry_behind(ref)};
+    if (mine->behind == 0)
+        return false;
+    if ((ref.id & TRP_REF_OBJECT) != 0 || trp_entry_disown(ref.id))
+        mine->own = ref.id;
+    else if (trp_entry_behind(ref) == 0)
+        return false; // Another thread was faster.
+    if ((mine->behind & TRP_REF_OBJECT) != 0)
+        return true;
+    trp_entry *entry = trp_entry_lock(mine->behind);
+    if (entry == NULL)
+        return false;
+    mine->last = mine->own != 0 && entry->holds == 1;
+    trp_entry_unlock(entry);
+    return true;
+}
+
+static void release_claim(const claim *mine)
+{
+    if ((mine->own & TRP_REF_OBJECT) != 0)
+        trp_store_release(mine->own, trp_process_slot());
+    else if (mine->own != 0)
+        trp_entry_release(mine->own);
+}
+
+// The result of a call that is done: it does not change while the claim holds the row.
+static trp_result *result_of(uint64_t call)
+{
+    trp_entry *entry = trp_entry_lock(call);
+    if (entry == NULL)
+        return NULL;
+    trp_entry_unlock(entry);
+    return &entry->result;
+}
+
+static troupe_status set_failure(const trp_result *result)
+{
+    return result->failure != NULL ? trp_error_set(result->failure)
+                                   : troupe_fail(TROUPE_NO_MEMORY, "no memory for a call's result");
+}
+
+static troupe_status read_result(const trp_result *result, const trp_shape *shape, void *value)
+{
+    if (result->kind == TRP_RESULT_FAILURE)
+        return set_failure(result);
+    TROUPE_TRY(trp_schema_check(trp_type_note(shape->type), result->schema));
+    if (result->kind == TRP_RESULT_BODY)
+        return trp_body_unpack(&result->body, shape, trp_arena_current(), value);
+    if (shape->flat) {
+        memcpy(value, trp_result_value(result), shape->type->size);
+        return TROUPE_OK;
+    }
+    return trp_value_copy(shape->type, trp_result_value(result), trp_arena_current(), value);
+}
+
+// Reads what is behind a claim: typed, or packed if `shape` is NULL.
+static troupe_status read_typed(const claim *mine, const trp_shape *shape, void *value)
+{
+    if ((mine->behind & TRP_REF_OBJECT) != 0)
+        return trp_object_read(mine->behind, shape, value);
+    trp_result *result = result_of(mine->behind);
+    if (result == NULL)
+        return stale();
+    TROUPE_TRY(read_result(result, shape, value));
+    if (mine->last)
+        result->moved = true;
+    else if (shape->refs)
+        trp_refs_share(shape, value);
+    return TROUPE_OK;
+}
+
+troupe_status trp_ref_read(troupe_ref ref, const trp_shape *shape, void *value)
+{
+    claim look = {.behind = trp_entry_behind(ref)};
+    return look.behind != 0 ? read_typed(&look, shape, value) : stale();
+}
+
+// Waits, and claims the reference, which is gone if that fails for good.
+static troupe_status await_claim(troupe_ref ref, const troupe_get_options *how, claim *mine)
+{
+    troupe_get_options taken;
+    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    int timeout_ms = taken.timeout_ms == 0 ? -1 : taken.timeout_ms < 0 ? 0 : taken.timeout_ms;
+    troupe_status status = trp_ref_await(ref, timeout_ms);
+    if (status == TROUPE_OK)
+        return claim_ref(ref, mine) ? TROUPE_OK : stale();
+    if (status != TROUPE_PENDING)
+        troupe_drop(ref);
+    return status;
+}
+
+troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *value,
+                              const troupe_get_options *how)
+{
+    claim mine;
+    TROUPE_TRY(trp_type_check(type));
+    trp_shape shape = trp_shape_of(type);
+    TROUPE_TRY(await_claim(ref, how, &mine));
+    troupe_status status = read_typed(&mine, &shape, value);
+    release_claim(&mine);
+    return status;
+}
+
+static troupe_status read_packed(const claim *mine, trp_buffer *out)
+{
+    if ((mine->behind & TRP_REF_OBJECT) != 0)
+        return trp_object_pack(mine->behind, out);
+    trp_result *result = result_of(mine->behind);
+    if (result == NULL)
+        return stale();
+    if (result->kind == TRP_RESULT_FAILURE)
+        return set_failure(result);
+    if (result->kind == TRP_RESULT_VALUE) {
+        TROUPE_TRY(trp_pack(result->shape.type, trp_result_value(result), out));
+    } else {
+        trp_reader in;
+        TROUPE_TRY(trp_body_open(&result->body, &in));
+        trp_buffer_append(out, in.at, (size_t)(in.end - in.at));
+    }
+    result->moved = mine->last;
+    return TROUPE_OK;
+}
+
+troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troupe_get_options *how)
+{
+    claim mine;
+    trp_buffer packed = {0};
+    TROUPE_TRY(await_claim(ref, how, &mine));
+    troupe_status status = read_packed(&mine, &packed);
+    void *copy = status == TROUPE_OK && !packed.failed ? troupe_alloc(packed.size) : NULL;
+    if (status == TROUPE_OK && copy == NULL)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a packed value");
+    if (status == TROUPE_OK) {
+        if (packed.size > 0)
+            memcpy(copy, packed.data, packed.size);
+        *value = (troupe_bytes){copy, packed.size};
+    }
+    trp_buffer_free(&packed);
+    release_claim(&mine);
+    return status;
+}
+
+// ---- waiting for many
+// ------------------------------------------------------------------------------
+
+typedef struct watched {
+    trp_wait_node node;
+    uint64_t behind;
+    bool linked, ready;
+} watched;
+
+static void watch(watched *it, troupe_ref ref, trp_waiter *waiter)
+{
+    it->behind = trp_entry_behind(ref);
+    trp_entry *entry = trp_entry_lock(it->behind);
+    if (entry == NULL) {
+        it->ready = (it->behind & TRP_REF_OBJECT) == 0 || !trp_process_running();
+        return;
+    }
+    it->ready = entry->done;
+    it->linked = !entry->done;
+    if (it->linked)
+        link_node(entry, &it->node, waiter);
+    trp_entry_unlock(entry);
+}
+
+// Counts what is ready; *objects says whether an object is not.
+static size_t count_ready(watched *all, size_t count, bool *objects)
+{
+    size_t ready = 0;
+    *objects = false;
+    for (size_t i = 0; i < count; i++) {
+        watched *it = &all[i];
+        if (!it->ready && it->linked)
+            it->ready = atomic_load(&it->node.ready);
+        else if (!it->ready && !(it->ready = trp_object_ready(it->behind)))
+            *objects = true;
+        ready += it->ready;
+    }
+    return ready;
+}
+
+static size_t sleep_for_many(watched *all, size_t count, size_t needed, int64_t deadline_ns,
+                             trp_waiter *waiter)
+{
+    enum { LOOK_NS = 1000000 }; // Nobody tells when an object is sealed.
+    bool objects;
+    size_t ready;
+    while ((ready = count_ready(all, count, &objects)) < needed && !trp_actors_stopping()) {
+        int64_t now = trp_clock_ns(), until_ns = deadline_ns;
+        if (deadline_ns >= 0 && now >= deadline_ns)
+            break;
+        if (objects && (until_ns < 0 || now + LOOK_NS < until_ns))
+            until_ns = now + LOOK_NS;
+        (void)trp_waiter_sleep(waiter, until_ns);
+    }
+    return ready;
+}
+
+troupe_status troupe_wait(const troupe_ref *refs, size_t count, size_t needed, int timeout_ms,
+                          bool *ready, size_t *ready_count)
+{
+    bool objects;
+    trp_waiter waiter = {0};
+    if (needed > count)
+        return troupe_fail(TROUPE_INVALID, "%zu of %zu references cannot become ready", needed,
+                           count);
+    watched *all = trp_alloc((count + 1) * sizeof *all);
+    if (all == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to wait for %zu references", count);
+    for (size_t i = 0; i < count; i++)
+        watch(&all[i], refs[i], &waiter);
+    troupe_status status = TROUPE_OK;
+    size_t found = count_ready(all, count, &objects);
+    if (found < needed && timeout_ms != 0 && (status = trp_scheduler_block()) == TROUPE_OK) {
+        found = sleep_for_many(all, count, needed, deadline_of(timeout_ms), &waiter);
+        trp_scheduler_unblock();
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].linked)
+            unlink_node(all[i].behind, &all[i].node);
+        if (ready != NULL)
+            ready[i] = all[i].ready;
+    }
+    trp_free(all);
+    if (ready_count != NULL)
+        *ready_count = found;
+    if (status != TROUPE_OK)
+        return status;
+    return found >= needed ? TROUPE_OK
+                           : troupe_fail(TROUPE_PENDING,
+                                         "%zu of %zu references were ready in time, "
+                                         "%zu were asked for",
+                                         found, count, needed);
+}
+
+// ---- keeping and giving up
+// -------------------------------------------------------------------------
+
+void troupe_drop(troupe_ref ref)
+{
+    if ((ref.id & TRP_REF_OBJECT) != 0) {
+        if (trp_process_running())
+            trp_store_release(ref.id, trp_process_slot());
+    } else if (trp_entry_disown(ref.id)) {
+        trp_entry_release(ref.id);
+    }
+}
+
+troupe_ref troupe_keep(troupe_ref ref)
+{
+    uint64_t behind = trp_entry_behind(ref);
+    if ((behind & TRP_REF_OBJECT) == 0)
+        ref.id = behind == 0 ? 0 : trp_entry_alias(ref, false);
+    else if (trp_process_running() && trp_store_hold(behind, trp_process_slot()) == TROUPE_OK)
+        ref.id = behind;
+    else
+        ref.id = 0;
+    return ref.id != 0 ? ref : (troupe_ref){0};
+}
+
+trp_object trp_ref_object(troupe_ref ref)
+{
+    uint64_t behind = trp_entry_behind(ref);
+    return (behind & TRP_REF_OBJECT) != 0 ? behind : 0;
+}
+
+// ---- callbacks
+// -------------------------------------------------------------------------------------
+
+void trp_when_call(trp_when *when)
+{
+    trp_run_callback_begin();
+    when->done(when->user, when->ref);
+    trp_run_callback_end();
+    if (when->object != 0)
+        trp_store_release(when->object, trp_process_slot());
+    trp_free(when);
+}
+
+// False: it is ready.
+static bool when_call_done(uint64_t call, trp_when *when)
+{
+    trp_entry *entry = trp_entry_lock(call);
+    bool waits = entry != NULL && !entry->done;
+    if (waits) {
+        when->next = entry->whens;
+        entry->whens = when;
+        entry->holds++;
+    }
+    if (entry != NULL)
+        trp_entry_unlock(entry);
+    return waits;
+}
+
+static bool when_object_ready(trp_object object, trp_when *when)
+{
+    if (trp_object_ready(object) || trp_store_hold(object, trp_process_slot()) != TROUPE_OK)
+        return false;
+    when->object = object;
+    return trp_timer_watch(when);
+}
+
+void trp_ref_when(troupe_ref ref, void (*done)(void *user, troupe_ref ref), void *user)
+{
+    uint64_t behind = trp_entry_behind(ref);
+    trp_when *when = trp_alloc(sizeof *when);
+    trp_when at_once = {.ref = ref, .done = done, .user = user};
+    if (when == NULL) { // Late is better than never.
+        (void)trp_ref_await(ref, -1);
+        trp_run_callback_begin();
+        done(user, ref);
+        trp_run_callback_end();
+        return;
+    }
+    *when = at_once;
+    bool later = (behind & TRP_REF_OBJECT) != 0 ? when_object_ready(behind, when)
+                                                : when_call_done(behind, when);
+    if (!later)
+        trp_when_call(when);
+}

@@ -1,0 +1,147 @@
+// ref_table.h: the table of this process's references: calls that are pending or done, and aliases.
+//
+//     CALL:   pending --resolve, exactly once--> done --last hold goes--> free
+//     ALIAS:  of an object or of a CALL; borrowed ones belong to a running method
+//
+// A row's id has a serial number that is never used again and the row's place, so a stale id finds
+// nothing. Rows are made in chunks that stay for the life of the program; each has its own lock.
+// A row lives while anything holds it: its owner (until get or drop), aliases, callbacks, a
+// promise.
+#ifndef TRP_REF_TABLE_H
+#define TRP_REF_TABLE_H
+
+#include <actors/parcel.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define TRP_REF_OBJECT (UINT64_C(1) << 63)
+enum { TRP_REF_NO_MEMORY = 1 }; // The id of the reference that stands for a failed allocation.
+
+// ---- how a call ended
+typedef enum trp_result_kind {
+    TRP_RESULT_FAILURE,
+    TRP_RESULT_VALUE, // As a C value.
+    TRP_RESULT_BODY,  // As it came from another process.
+} trp_result_kind;
+
+typedef struct trp_result {
+    trp_result_kind kind;
+    trp_shape shape;       // Of a VALUE.
+    uint64_t schema;       // Of a VALUE or BODY.
+    troupe_error *failure; // NULL: there was no memory for it.
+    trp_arena arena;       // What a VALUE points to,
+    void *value;           // and itself, unless it fits here:
+    _Alignas(16) unsigned char small[32];
+    trp_body body;
+    bool moved; // The references in it belong to who got it.
+} trp_result;
+
+void trp_result_fail(trp_result *result, const troupe_error *failure);
+// Copies a value, whose references become the result's.
+void trp_result_copy(trp_result *result, const trp_shape *shape, const void *value);
+const void *trp_result_value(const trp_result *result);
+void trp_result_free(trp_result *result);
+
+// ---- who waits
+typedef struct trp_waiter {
+    _Atomic uint32_t word; // trp_waiter_word; the waker's exchange pairs with the sleeper's.
+} trp_waiter;
+
+typedef struct trp_wait_node {
+    struct trp_wait_node *next, **link; // In the row's list, under its lock; link is NULL outside.
+    trp_waiter *waiter;
+    _Atomic bool ready; // Set by the waker; pairs with the waiter's load.
+} trp_wait_node;
+
+void trp_waiter_notify(trp_waiter *waiter);
+// Sleeps until notified or `deadline_ns` (negative: none); false: the deadline passed.
+bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns);
+
+typedef struct trp_when {
+    struct trp_when *next;
+    troupe_ref ref;
+    trp_object object; // What is waited for, with a hold; 0: the row that this is in.
+    void (*done)(void *user, troupe_ref ref);
+    void *user;
+} trp_when;
+// Tells it, on a thread that must not wait meanwhile, and frees it.
+void trp_when_call(trp_when *when);
+
+// ---- rows
+typedef struct trp_target {
+    uint32_t process;
+    uint64_t incarnation, actor;
+    const char *class_name; // NULL: not known here.
+} trp_target;
+
+typedef enum trp_entry_kind { TRP_ENTRY_CALL, TRP_ENTRY_ALIAS } trp_entry_kind;
+
+typedef struct trp_entry {
+    pthread_mutex_t lock; // Of all that follows.
+    uint64_t id;          // 0: free.
+    uint32_t place, next_free, holds;
+    trp_entry_kind kind;
+    bool owned;    // Not consumed yet.
+    bool borrowed; // ALIAS: of a method's argument.
+    bool done;     // CALL: `result` is set and will not change.
+    bool started;  // CALL: the method may have begun to run.
+    bool expired;  // CALL: its deadline has passed; it must not start any more.
+    uint64_t of;   // ALIAS: the object or the CALL.
+    uint64_t next_borrowed;
+    uint64_t schema; // Of the value; 0: any.
+    trp_target target;
+    int64_t deadline_ns; // 0: none.
+    trp_object promise;  // The object that carries the value to other processes; 0: none.
+    trp_result result;
+    trp_wait_node *waiters;
+    trp_when *whens;
+} trp_entry;
+
+// A pending call's row, owned by the caller; TRP_REF_NO_MEMORY if there is none left.
+uint64_t trp_entry_call(uint64_t schema, const trp_target *target, int64_t deadline_ns);
+// An alias of the object or row that the reference names; 0 if it is stale. It holds that.
+uint64_t trp_entry_alias(troupe_ref ref, bool borrowed);
+// The row, locked; NULL if the id is stale.
+trp_entry *trp_entry_lock(uint64_t id);
+void trp_entry_unlock(trp_entry *entry);
+// Adds a hold to a CALL / gives one back, and frees the row after the last one.
+bool trp_entry_hold(uint64_t id);
+void trp_entry_release(uint64_t id);
+// Ends a pending call: takes the result over, wakes who waits. False if it had ended, or nobody
+// wants it.
+bool trp_entry_resolve(uint64_t id, trp_result *result);
+bool trp_entry_fail(uint64_t id, const troupe_error *failure);
+// Says that a call with a deadline begins to run. False: it has timed out.
+bool trp_entry_start(uint64_t id);
+
+// Waits until a reference is ready. TROUPE_PENDING: not in `timeout_ms` (negative: for ever);
+// TROUPE_INVALID: it is stale; TROUPE_DEADLOCK, TROUPE_BUSY as troupe_get.
+troupe_status trp_ref_await(troupe_ref ref, int timeout_ms);
+// Reads the value of a reference that is ready into the thread's arena, without consuming it.
+troupe_status trp_ref_read(troupe_ref ref, const trp_shape *shape, void *value);
+
+// What a reference names: 0 (stale, or consumed), an object, or the id of a CALL.
+uint64_t trp_entry_behind(troupe_ref ref);
+// Ends the owner's claim on a reference. False: it was stale or borrowed; then nothing changes.
+bool trp_entry_disown(uint64_t id);
+
+// Makes the id one that means the same in process `process`, which gets a hold of it: that of an
+// object.
+troupe_status trp_ref_export(troupe_ref *ref, uint32_t process);
+// Drops each reference in a value / replaces each borrowed one by one that is kept / adds an owner
+// to each.
+void trp_refs_drop(const trp_shape *shape, void *value);
+void trp_refs_keep_borrowed(const trp_shape *shape, void *value);
+void trp_refs_share(const trp_shape *shape, void *value);
+// Replaces each reference in a value by a borrowed alias, and chains them: *chain is the first.
+// TROUPE_INVALID: one is stale.
+troupe_status trp_refs_borrow(const trp_shape *shape, void *value, uint64_t *chain);
+void trp_refs_return(uint64_t chain);
+
+// Ends every pending call to a process (NULL: every one), with a failure that `describe` makes.
+typedef void trp_entry_describe(const trp_entry *entry, const void *user, troupe_error *failure);
+void trp_entries_fail(const uint64_t *incarnation, trp_entry_describe *describe, const void *user);
+// Frees every row that nobody waits for. Only when all calls have ended.
+void trp_entries_clear(void);
+
+#endif

@@ -1,0 +1,176 @@
+// run.c: see run.h. While a method runs, the thread's arena is the message's, and the thread's last
+// error is the method's own.
+#include <actors/run.h>
+
+#include <actors/failure.h>
+#include <actors/ref_table.h>
+#include <runtime/clock.h>
+#include <runtime/process.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PATIENCE_MS = 10000, SMALL_RESULT = 256 };
+
+typedef struct running {
+    trp_actor *actor;
+    trp_arena *arena; // The one before.
+    struct running *outer;
+} running;
+
+static _Thread_local running *current;
+static _Thread_local int callbacks;
+
+trp_actor *trp_run_actor(void)
+{
+    return current != NULL ? current->actor : NULL;
+}
+
+troupe_actor troupe_self(void)
+{
+    return current != NULL ? trp_actor_address(current->actor) : (troupe_actor){0};
+}
+
+static void enter(running *here, trp_actor *actor, trp_arena *arena)
+{
+    here->actor = actor;
+    here->arena = trp_arena_swap(arena);
+    here->outer = current;
+    current = here;
+    trp_failure_forget();
+}
+
+static void leave(running *here)
+{
+    current = here->outer;
+    (void)trp_arena_swap(here->arena);
+}
+
+void trp_run_callback_begin(void)
+{
+    callbacks++;
+}
+
+void trp_run_callback_end(void)
+{
+    callbacks--;
+}
+
+int64_t trp_run_patience(uint32_t flags)
+{
+    if (callbacks > 0 || (flags & TROUPE_CALL_NO_WAIT) != 0)
+        return 0;
+    return current != NULL ? trp_clock_ns() + (int64_t)PATIENCE_MS * 1000000 : -1;
+}
+
+// What a method's status means to its caller. With the method's last error.
+static troupe_error method_failure(troupe_status status, const char *name)
+{
+    if (status == TROUPE_PENDING || (unsigned)status >= TROUPE_STATUS_COUNT)
+        return trp_failure(TROUPE_FAILED, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES,
+                           "%s returned %s (%d), which is no end of a call", name,
+                           troupe_status_name(status), (int)status);
+    return trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
+}
+
+bool trp_run_init(trp_actor *actor, trp_message *message, troupe_error *failure)
+{
+    const trp_class *class_ = actor->class_;
+    troupe_status status = TROUPE_OK;
+    if (message->args == NULL)
+        status = trp_message_unpack_args(message, &class_->init, NULL);
+    if (status != TROUPE_OK) {
+        *failure = trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+        return false;
+    }
+    if (class_->row->init != NULL) {
+        running here;
+        enter(&here, actor, &message->arena);
+        status = class_->row->init(actor->self, message->args);
+        if (status != TROUPE_OK)
+            *failure = method_failure(status, "init");
+        leave(&here);
+    }
+    if (status != TROUPE_OK)
+        trp_failure_place(failure, actor->label);
+    actor->ready = status == TROUPE_OK;
+    return actor->ready;
+}
+
+void trp_run_deinit(trp_actor *actor)
+{
+    if (!actor->ready || actor->class_->row->deinit == NULL)
+        return;
+    trp_arena arena = {0};
+    running here;
+    enter(&here, actor, &arena);
+    actor->class_->row->deinit(actor->self);
+    leave(&here);
+    trp_arena_clear(&arena);
+}
+
+// Whether the call may still run; ends it if its deadline has passed.
+static bool begin_call(trp_message *message, const char *label)
+{
+    if (message->deadline_ns == 0)
+        return true;
+    if (!message->remote && message->call != 0 && !trp_entry_start(message->call))
+        return false; // The caller's timer was faster and has said that it was not run.
+    if (trp_clock_ns() < message->deadline_ns)
+        return true;
+    troupe_error failure = trp_failure(
+        TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT, TROUPE_EXECUTED_NO,
+        "the deadline of a call of %s passed before it could be run", message->method->row->name);
+    trp_message_fail(message, &failure, label);
+    return false;
+}
+
+// With the thread's arena being the message's.
+static void run_method(trp_actor *actor, trp_message *message, void *result)
+{
+    const trp_method *method = message->method;
+    troupe_status status = method->row->run(actor->self, message->args, result);
+    if (status != TROUPE_OK) {
+        if (message->call != 0) {
+            troupe_error failure = method_failure(status, method->row->name);
+            trp_message_fail(message, &failure, actor->label);
+        }
+        return;
+    }
+    if (method->result.refs)
+        trp_refs_keep_borrowed(&method->result, result);
+    if (message->call != 0)
+        trp_message_answer(message, &method->result, result, actor->label);
+    else if (method->result.refs)
+        trp_refs_drop(&method->result, result);
+}
+
+void trp_run_call(trp_actor *actor, trp_message *message)
+{
+    const trp_method *method = message->method;
+    _Alignas(16) unsigned char small[SMALL_RESULT];
+    void *result = small;
+    size_t size = method->result.type->size;
+    troupe_status status = TROUPE_OK;
+    trp_message_left(message);
+    if (!begin_call(message, actor->label)) {
+        trp_message_free(message);
+        return;
+    }
+    if (message->args == NULL)
+        status = trp_message_unpack_args(message, &method->args, NULL);
+    if (status == TROUPE_OK && size > sizeof small &&
+        (result = trp_arena_alloc(&message->arena, size)) == NULL)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a result of %zu bytes", size);
+    if (status == TROUPE_OK) {
+        running here;
+        memset(result, 0, size);
+        enter(&here, actor, &message->arena);
+        run_method(actor, message, result);
+        leave(&here);
+    } else if (message->call != 0) {
+        troupe_error failure =
+            trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+        trp_message_fail(message, &failure, actor->label);
+    }
+    trp_message_free(message);
+}

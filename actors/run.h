@@ -1,0 +1,24 @@
+// run.h: running one message, and what the thread that runs it is doing.
+#ifndef TRP_RUN_H
+#define TRP_RUN_H
+
+#include <actors/actor.h>
+
+// The actor whose method or init runs on this thread; NULL: none.
+trp_actor *trp_run_actor(void);
+
+// Runs init with a message's arguments. On failure *failure is what the spawner gets.
+bool trp_run_init(trp_actor *actor, trp_message *message, troupe_error *failure);
+// Runs a call or tell, answers it, and frees the message.
+void trp_run_call(trp_actor *actor, trp_message *message);
+// Runs deinit.
+void trp_run_deinit(trp_actor *actor);
+
+// Until when this thread may wait for room in a queue: 0: not at all (a callback, the I/O thread,
+// an address with TROUPE_CALL_NO_WAIT), a deadline (in a method), negative: for ever.
+int64_t trp_run_patience(uint32_t flags);
+// Marks the thread as one that must not wait, until the matching end.
+void trp_run_callback_begin(void);
+void trp_run_callback_end(void);
+
+#endif

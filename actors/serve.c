@@ -1,0 +1,373 @@
+// serve.c: what other processes ask of this one, and the answers: frames in, replies out, deaths,
+// and the handlers by which the runtime below calls this layer.
+//
+// `frame` and `death` run on the I/O thread: they hand work over and never wait.
+#include <actors/actor.h>
+#include <actors/failure.h>
+#include <actors/ref_table.h>
+#include <actors/run.h>
+#include <actors/spawn.h>
+#include <actors/timer.h>
+#include <runtime/clock.h>
+#include <runtime/log.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- replies
+// ---------------------------------------------------------------------------------------
+
+static void reply_failure(uint32_t process, uint64_t incarnation, uint64_t call,
+                          const troupe_error *failure)
+{
+    trp_buffer body = {0};
+    trp_failure_write(failure, &body);
+    trp_frame frame = {.kind = TRP_FRAME_REPLY,
+                       .call = call,
+                       .status = failure->status,
+                       .outcome = failure->outcome,
+                       .executed = failure->executed,
+                       .body = body.data,
+                       .body_size = body.failed ? 0 : body.size};
+    (void)trp_process_send(process, incarnation, &frame, 0); // A dead caller needs none.
+    trp_buffer_free(&body);
+}
+
+void trp_message_fail(trp_message *message, const troupe_error *failure, const char *label)
+{
+    troupe_error placed = *failure;
+    if (message->call == 0)
+        return;
+    if (label != NULL)
+        trp_failure_place(&placed, label);
+    if (message->remote)
+        reply_failure(message->process, message->incarnation, message->call, &placed);
+    else
+        (void)trp_entry_fail(message->call, &placed);
+}
+
+static void answer_remote(trp_message *message, const trp_shape *shape, const void *value,
+                          const char *label)
+{
+    trp_parcel parcel = {.process = message->process};
+    trp_frame frame = {.kind = TRP_FRAME_REPLY,
+                       .call = message->call,
+                       .schema = troupe_type_hash(shape->type),
+                       .outcome = TROUPE_OUTCOME_VALUE,
+                       .executed = TROUPE_EXECUTED_YES};
+    troupe_status status = trp_parcel_pack(&parcel, shape, value);
+    if (status == TROUPE_OK)
+        status = trp_parcel_send(&parcel, message->incarnation, &frame, 0);
+    trp_parcel_drop(&parcel);
+    if (status == TROUPE_OK || status == TROUPE_NOT_EXECUTED)
+        return;
+    troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
+    trp_message_fail(message, &failure, label);
+}
+
+void trp_message_answer(trp_message *message, const trp_shape *shape, void *value,
+                        const char *label)
+{
+    if (message->remote) {
+        answer_remote(message, shape, value, label);
+        if (shape->refs)
+            trp_refs_drop(shape, value);
+        return;
+    }
+    trp_result result;
+    size_t limit = trp_process_options()->message_bytes_max;
+    if (!shape->flat && trp_value_weight(shape->type, value) > limit) {
+        troupe_error failure =
+            trp_failure(TROUPE_TOO_LARGE, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES,
+                        "a result of %zu bytes is above the limit of %zu (message_bytes_max)",
+                        trp_value_weight(shape->type, value), limit);
+        if (shape->refs)
+            trp_refs_drop(shape, value);
+        trp_message_fail(message, &failure, label);
+        return;
+    }
+    trp_result_copy(&result, shape, value);
+    (void)trp_entry_resolve(message->call, &result);
+}
+
+// Refuses a frame that wants an answer, with the thread's last error or a failure.
+static void refuse_frame(const trp_frame *frame, const troupe_error *failure, const char *label)
+{
+    troupe_error placed = *failure;
+    if (label != NULL)
+        trp_failure_place(&placed, label);
+    if (frame->call != 0)
+        reply_failure(frame->from, frame->from_incarnation, frame->call, &placed);
+    if (frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL)
+        trp_process_credit(frame->from, frame->from_incarnation, frame->body_size);
+}
+
+// ---- calls
+// -----------------------------------------------------------------------------------------
+
+// Reads the method's name at the begin of a body; *end is where it ends.
+static troupe_status read_method_name(const trp_body *body, char name[128], size_t *end)
+{
+    trp_reader in = trp_reader_of(body->data, body->size);
+    const char *text;
+    size_t size;
+    TROUPE_TRY(trp_read_text(&in, &text, &size));
+    if (text == NULL || size > 127)
+        return troupe_fail(TROUPE_MALFORMED, "the name of a method has %zu bytes, the limit is 127",
+                           size);
+    memcpy(name, text, size);
+    name[size] = '\0';
+    *end = (size_t)(in.at - body->data);
+    return TROUPE_OK;
+}
+
+static troupe_status find_method(trp_actor *actor, const trp_frame *frame, trp_body *body,
+                                 const trp_method **method)
+{
+    const trp_class *class_ = actor->class_;
+    if ((frame->flags & TRP_FRAME_NAMED) != 0) {
+        char name[128];
+        TROUPE_TRY(read_method_name(body, name, &body->holds_at));
+        *method = trp_class_method(class_, name);
+        return *method != NULL ? TROUPE_OK : troupe_last_error()->status;
+    }
+    if (frame->method >= class_->row->method_count ||
+        class_->methods[frame->method].hash != frame->schema)
+        return troupe_fail(TROUPE_WRONG_TYPE,
+                           "method %u of actor %s in process %u (pid %d) is not the one that the "
+                           "caller knows: another class, or compiled from another source",
+                           frame->method, actor->label, trp_home_here.process, trp_home_here.pid);
+    *method = &class_->methods[frame->method];
+    return TROUPE_OK;
+}
+
+static void fill_message(trp_message *message, const trp_frame *frame, const trp_body *body)
+{
+    message->remote = true;
+    message->process = frame->from;
+    message->incarnation = frame->from_incarnation;
+    message->call = frame->call;
+    message->body = *body;
+    message->weight =
+        body->bytes != NULL ? body->size : 0; // What is in the store is bounded there.
+    if (frame->deadline_ms != 0)
+        message->deadline_ns = trp_clock_ns() + (int64_t)frame->deadline_ms * 1000000;
+}
+
+static troupe_status take_call(trp_actor *actor, const trp_frame *frame)
+{
+    trp_body body;
+    const trp_method *method = NULL;
+    trp_message *message = NULL;
+    TROUPE_TRY(trp_body_take(&body, frame));
+    troupe_status status = find_method(actor, frame, &body, &method);
+    if (status == TROUPE_OK && (message = trp_message_create(TRP_MESSAGE_CALL, 0)) == NULL)
+        status = TROUPE_NO_MEMORY;
+    if (status != TROUPE_OK) {
+        trp_body_drop(&body);
+        return status;
+    }
+    fill_message(message, frame, &body);
+    message->method = method;
+    message->windowed = true;
+    message->credit = frame->body_size;
+    trp_actor_deliver(actor, message);
+    return TROUPE_OK;
+}
+
+static void serve_call(const trp_frame *frame)
+{
+    trp_actor *actor = trp_actor_find(frame->target);
+    if (actor == NULL) {
+        troupe_error failure = trp_actor_obituary(frame->target);
+        trp_body_refuse(frame, 0);
+        refuse_frame(frame, &failure, NULL);
+        return;
+    }
+    troupe_status status = take_call(actor, frame);
+    if (status != TROUPE_OK) {
+        troupe_error failure =
+            trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+        refuse_frame(frame, &failure, actor->label);
+    }
+    trp_actor_release(actor);
+}
+
+static void serve_reply(const trp_frame *frame)
+{
+    trp_result result;
+    if (frame->status != TROUPE_OK) {
+        troupe_error failure;
+        trp_failure_read(frame->body, frame->body_size, &failure);
+        (void)trp_entry_fail(frame->call, &failure);
+        return;
+    }
+    result = (trp_result){.kind = TRP_RESULT_BODY, .schema = frame->schema};
+    if (trp_body_take(&result.body, frame) != TROUPE_OK) {
+        troupe_error failure = trp_failure_last(troupe_last_error()->status, TROUPE_OUTCOME_FAILED,
+                                                TROUPE_EXECUTED_YES);
+        (void)trp_entry_fail(frame->call, &failure);
+        return;
+    }
+    (void)trp_entry_resolve(frame->call, &result);
+}
+
+static void serve_spawn(const trp_frame *frame)
+{
+    trp_body body;
+    troupe_status status = trp_body_take(&body, frame);
+    trp_message *message = NULL;
+    if (status == TROUPE_OK && (message = trp_message_create(TRP_MESSAGE_INIT, 0)) == NULL) {
+        trp_body_drop(&body);
+        status = TROUPE_NO_MEMORY;
+    }
+    if (status == TROUPE_OK) {
+        fill_message(message, frame, &body);
+        status = trp_spawn_serve(message);
+    }
+    if (status == TROUPE_OK)
+        return;
+    troupe_error failure =
+        trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+    trp_message_free(message);
+    refuse_frame(frame, &failure, "");
+}
+
+// Answers, if the killer waits for one, whether the actor has this process for itself.
+static void serve_kill(const trp_frame *frame)
+{
+    trp_actor *actor = trp_actor_find(frame->target);
+    bool isolated = actor != NULL && actor->pinned;
+    if (actor != NULL) {
+        (void)trp_actor_close(actor, TRP_ACTOR_KILLED, NULL);
+        trp_actor_release(actor);
+    }
+    if (frame->call == 0)
+        return;
+    trp_shape shape = trp_shape_of(&troupe_type_bool);
+    trp_message *message = trp_message_create(TRP_MESSAGE_FINISH, 0);
+    if (message == NULL)
+        return;
+    fill_message(message, frame, &(trp_body){0});
+    trp_message_answer(message, &shape, &isolated, "");
+    trp_message_free(message);
+}
+
+static void serve_finish(const trp_frame *frame)
+{
+    trp_actor *actor = trp_actor_find(frame->target);
+    if (actor == NULL)
+        return;
+    trp_message *message = trp_message_create(TRP_MESSAGE_FINISH, 0);
+    if (message != NULL)
+        trp_actor_deliver(actor, message);
+    else
+        trp_log(TRP_ERROR, "actor %s could not be ended: no memory", actor->label);
+    trp_actor_release(actor);
+}
+
+// ---- the handlers
+// ----------------------------------------------------------------------------------
+
+static void take_frame(const trp_frame *frame)
+{
+    trp_run_callback_begin();
+    switch (frame->kind) {
+    case TRP_FRAME_CALL:
+    case TRP_FRAME_TELL:
+        serve_call(frame);
+        break;
+    case TRP_FRAME_REPLY:
+        serve_reply(frame);
+        break;
+    case TRP_FRAME_SPAWN:
+        serve_spawn(frame);
+        break;
+    case TRP_FRAME_KILL:
+        serve_kill(frame);
+        break;
+    case TRP_FRAME_FINISH:
+        serve_finish(frame);
+        break;
+    default:
+        trp_log(TRP_WARN, "a frame of the unknown kind %d came from process %u", (int)frame->kind,
+                frame->from);
+        break;
+    }
+    trp_run_callback_end();
+}
+
+void trp_failure_target(troupe_error *failure, const trp_target *target)
+{
+    snprintf(failure->actor, sizeof failure->actor, "%.40s#%llu",
+             target->class_name != NULL ? target->class_name : "actor",
+             (unsigned long long)target->actor);
+    snprintf(failure->node, sizeof failure->node, "%s", trp_home_here.host);
+    failure->process = trp_process_pid(target->process);
+}
+
+static void describe_death(const trp_entry *entry, const void *user, troupe_error *failure)
+{
+    const trp_target *target = &entry->target;
+    *failure =
+        trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
+                    "process %u (pid %d) %s before it answered; the call may have been "
+                    "executed",
+                    target->process, trp_process_pid(target->process), (const char *)user);
+    trp_failure_target(failure, target);
+}
+
+static void take_death(uint32_t process, uint64_t incarnation, const char *cause)
+{
+    (void)process;
+    trp_run_callback_begin();
+    trp_entries_fail(&incarnation, describe_death, cause);
+    trp_run_callback_end();
+}
+
+static void describe_stop(const trp_entry *entry, const void *user, troupe_error *failure)
+{
+    (void)user;
+    bool sent = entry->started || entry->target.incarnation != trp_home_here.incarnation;
+    *failure =
+        sent ? trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED,
+                           TROUPE_EXECUTED_MAYBE,
+                           "the runtime was stopped before the call was answered")
+             : trp_failure(TROUPE_NOT_EXECUTED, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
+                           "the runtime was stopped before the call could be run");
+    trp_failure_target(failure, &entry->target);
+}
+
+static void end_all_calls(void)
+{
+    trp_entries_fail(NULL, describe_stop, NULL);
+}
+
+static void start(void)
+{
+    trp_actors_start();
+    trp_scheduler_start(trp_process_options()->threads);
+}
+
+static void stop(void)
+{
+    trp_actors_stop_turns();
+    bool quiet = trp_scheduler_stop(trp_process_options()->stop_timeout_ms, end_all_calls);
+    trp_process_mute();
+    trp_timer_stop();
+    trp_actors_finish(quiet);
+    end_all_calls();
+    trp_spawn_forget();
+    trp_entries_clear();
+}
+
+__attribute__((constructor)) static void register_handlers(void)
+{
+    trp_process_handlers_set(&(trp_handlers){.start = start,
+                                             .frame = take_frame,
+                                             .death = take_death,
+                                             .work = trp_actor_work,
+                                             .ending = trp_actor_work_wake,
+                                             .stop = stop});
+}

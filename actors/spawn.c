@@ -1,0 +1,291 @@
+// spawn.c: see spawn.h.
+//
+// An actor of this process is made and initialised on the calling thread. Elsewhere it is asked for
+// by a SPAWN frame, whose body is: [class, class hash, name, mailbox_max, isolated], then the init
+// arguments as in a call; the reply is the address. An address of id 0 has the number of a ticket
+// in place of the incarnation: the failure is kept under it, in the process where it was found.
+#include <actors/spawn.h>
+
+#include <actors/actor.h>
+#include <actors/failure.h>
+#include <actors/ref_table.h>
+#include <actors/run.h>
+#include <runtime/error.h>
+#include <runtime/memory.h>
+#include <runtime/node.h>
+#include <runtime/process.h>
+#include <string.h>
+
+enum { TICKETS = 1024, FIELDS = 5, TEXT_MAX = 128 };
+
+static struct {
+    pthread_mutex_t lock;
+    uint64_t last;
+    troupe_error *failures[TICKETS]; // The last ones, by number % TICKETS.
+} tickets = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+// What is to be made.
+typedef struct order {
+    const trp_class *class_; // NULL: by name,
+    const char *class_name;
+    const void *args;           // with typed arguments, NULL: zeros,
+    const troupe_bytes *packed; // or packed ones.
+    troupe_spawn_options how;
+} order;
+
+// ---- tickets
+// ---------------------------------------------------------------------------------------
+
+// An address that fails with the thread's last error.
+static troupe_actor failed_address(troupe_status status)
+{
+    troupe_error failure = *troupe_last_error();
+    if (failure.status != status)
+        failure = trp_failure(status, TROUPE_OUTCOME_NONE, TROUPE_EXECUTED_NO, "%s",
+                              troupe_strerror(status));
+    failure.outcome = TROUPE_OUTCOME_NOT_EXECUTED;
+    failure.executed = TROUPE_EXECUTED_NO;
+    pthread_mutex_lock(&tickets.lock);
+    uint64_t ticket = ++tickets.last;
+    troupe_error **place = &tickets.failures[ticket % TICKETS];
+    if (*place == NULL)
+        *place = trp_alloc(sizeof **place);
+    if (*place != NULL)
+        **place = failure;
+    pthread_mutex_unlock(&tickets.lock);
+    return (troupe_actor){.incarnation = ticket, .process = trp_home_here.process};
+}
+
+troupe_status trp_spawn_failure(troupe_actor actor)
+{
+    troupe_error failure =
+        trp_failure(TROUPE_NOT_EXECUTED, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
+                    "the actor could not be started, and why is not known in "
+                    "this process any more");
+    if (actor.incarnation == 0)
+        return troupe_fail(TROUPE_INVALID, "the address is empty: it is of no actor");
+    pthread_mutex_lock(&tickets.lock);
+    const troupe_error *kept = tickets.failures[actor.incarnation % TICKETS];
+    if (actor.process == trp_home_here.process && kept != NULL &&
+        actor.incarnation <= tickets.last && tickets.last - actor.incarnation < TICKETS)
+        failure = *kept;
+    pthread_mutex_unlock(&tickets.lock);
+    return trp_error_set(&failure);
+}
+
+void trp_spawn_forget(void)
+{
+    pthread_mutex_lock(&tickets.lock);
+    for (int i = 0; i < TICKETS; i++) {
+        trp_free(tickets.failures[i]);
+        tickets.failures[i] = NULL;
+    }
+    pthread_mutex_unlock(&tickets.lock);
+}
+
+troupe_status troupe_actor_status(troupe_actor actor)
+{
+    return actor.id != 0 ? TROUPE_OK : trp_spawn_failure(actor);
+}
+
+// ---- here
+// ------------------------------------------------------------------------------------------
+
+static troupe_status fill_args(const order *what, trp_message *message)
+{
+    const trp_shape *shape = &what->class_->init;
+    if (what->packed != NULL)
+        return trp_message_unpack_args(message, shape, what->packed);
+    if (what->args != NULL)
+        return trp_message_copy_args(message, shape, what->args);
+    message->args = trp_arena_alloc(&message->arena, shape->type->size);
+    return message->args != NULL ? TROUPE_OK
+                                 : troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments");
+}
+
+static troupe_status start_here(trp_actor *actor, trp_message *message)
+{
+    troupe_error failure;
+    if (trp_actor_name(actor, &failure) && trp_run_init(actor, message, &failure))
+        return TROUPE_OK;
+    (void)trp_actor_close(actor, TRP_ACTOR_FAILED, &failure);
+    return trp_error_set(&failure);
+}
+
+static troupe_status spawn_here(const order *what, troupe_actor *address)
+{
+    trp_message *message = trp_message_create(TRP_MESSAGE_INIT, 0);
+    if (message == NULL)
+        return TROUPE_NO_MEMORY;
+    troupe_status status = fill_args(what, message);
+    trp_actor *actor = NULL;
+    if (status == TROUPE_OK) {
+        actor = trp_actor_create(what->class_, what->how.name, what->how.mailbox_max, false);
+        status = actor == NULL ? TROUPE_NO_MEMORY : TROUPE_OK;
+    }
+    if (actor != NULL) {
+        *address = trp_actor_address(actor);
+        trp_actor_enter(actor);
+        status = start_here(actor, message);
+        trp_actor_wake(actor); // If it failed, for its last turn.
+    }
+    trp_message_free(message);
+    return status;
+}
+
+// ---- elsewhere
+// -------------------------------------------------------------------------------------
+
+static troupe_status pack_order(const order *what, bool isolated, trp_parcel *parcel)
+{
+    trp_buffer *out = &parcel->bytes;
+    trp_write_array(out, FIELDS);
+    trp_write_text(out, what->class_name);
+    trp_write_uint(out, what->class_ != NULL ? what->class_->hash : 0);
+    trp_write_text(out, what->how.name);
+    trp_write_uint(out, what->how.mailbox_max);
+    trp_write_bool(out, isolated);
+    if (what->packed != NULL) {
+        trp_parcel_append(parcel, what->packed->data, what->packed->size);
+        return TROUPE_OK;
+    }
+    const trp_shape *shape = &what->class_->init;
+    trp_arena arena = {0};
+    const void *args = what->args != NULL ? what->args : trp_arena_alloc(&arena, shape->type->size);
+    troupe_status status = args == NULL ? troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments")
+                                        : trp_parcel_pack(parcel, shape, args);
+    trp_arena_clear(&arena);
+    return status;
+}
+
+static troupe_status spawn_elsewhere(const order *what, uint32_t process, uint64_t incarnation,
+                                     bool isolated, troupe_actor *address)
+{
+    trp_parcel parcel = {.process = process};
+    trp_target target = {
+        .process = process, .incarnation = incarnation, .class_name = what->class_name};
+    uint64_t call = trp_entry_call(trp_type_note(&troupe_type_troupe_actor), &target, 0);
+    trp_frame frame = {.kind = TRP_FRAME_SPAWN, .call = call};
+    troupe_ref ref = {.id = call};
+    if (call == TRP_REF_NO_MEMORY)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
+    troupe_status status = pack_order(what, isolated, &parcel);
+    if (status == TROUPE_OK)
+        status = trp_parcel_send(&parcel, incarnation, &frame, 0);
+    trp_parcel_drop(&parcel);
+    if (status != TROUPE_OK) {
+        troupe_drop(ref);
+        return status;
+    }
+    status = troupe_get(troupe_actor, ref, address);
+    if (status != TROUPE_OK && isolated) {
+        troupe_error failure = *troupe_last_error(); // The process was made for this actor alone.
+        (void)trp_node_kill(process, incarnation, "was ended: its actor could not be started");
+        (void)trp_error_set(&failure);
+    }
+    return status;
+}
+
+// ---- the choice
+// ------------------------------------------------------------------------------------
+
+static troupe_status choose(const order *what, troupe_actor *address)
+{
+    troupe_place place = what->how.place;
+    uint32_t process;
+    uint64_t incarnation;
+    if ((unsigned)place > TROUPE_PLACE_ISOLATED)
+        return troupe_fail(TROUPE_INVALID, "%d is no place for an actor", (int)place);
+    if (place == TROUPE_PLACE_ANY && trp_process_options()->workers < 0)
+        place = TROUPE_PLACE_HERE;
+    if (place != TROUPE_PLACE_HERE) {
+        bool isolated = place == TROUPE_PLACE_ISOLATED;
+        TROUPE_TRY(trp_scheduler_block());
+        troupe_status status = trp_node_worker(isolated, &process, &incarnation);
+        trp_scheduler_unblock();
+        TROUPE_TRY(status);
+        if (incarnation != trp_home_here.incarnation)
+            return spawn_elsewhere(what, process, incarnation, isolated, address);
+    }
+    order here = *what;
+    if (here.class_ == NULL && (here.class_ = trp_class_named(what->class_name, 0)) == NULL)
+        return troupe_last_error()->status;
+    return spawn_here(&here, address);
+}
+
+static troupe_actor spawn(order *what, const troupe_spawn_options *how)
+{
+    troupe_actor address = {0};
+    trp_options_take(&what->how, sizeof what->how, how, how != NULL ? how->size : 0);
+    troupe_status status = trp_process_check();
+    if (status == TROUPE_OK)
+        status = choose(what, &address);
+    return status == TROUPE_OK ? address : failed_address(status);
+}
+
+troupe_actor troupe_spawn_class(const troupe_class *class_, const void *init_args,
+                                const troupe_spawn_options *how)
+{
+    order what = {.class_ = trp_class_of(class_), .args = init_args};
+    if (what.class_ == NULL)
+        return failed_address(troupe_last_error()->status);
+    what.class_name = class_->name;
+    return spawn(&what, how);
+}
+
+troupe_actor troupe_spawn_named(const char *class_name, troupe_bytes init_args,
+                                const troupe_spawn_options *how)
+{
+    order what = {.class_name = class_name, .packed = &init_args};
+    if (class_name == NULL || strnlen(class_name, TEXT_MAX) == TEXT_MAX)
+        return failed_address(troupe_fail(TROUPE_INVALID, "the name of a class is missing or too "
+                                                          "long"));
+    return spawn(&what, how);
+}
+
+// ---- for others
+// ------------------------------------------------------------------------------------
+
+static troupe_status read_text(trp_reader *in, char text[TEXT_MAX + 1], bool *present)
+{
+    const char *found;
+    size_t size;
+    TROUPE_TRY(trp_read_text(in, &found, &size));
+    if (size > TEXT_MAX)
+        return troupe_fail(TROUPE_MALFORMED, "a text in a request for an actor is too long");
+    if (found != NULL)
+        memcpy(text, found, size);
+    text[size] = '\0';
+    *present = found != NULL;
+    return TROUPE_OK;
+}
+
+troupe_status trp_spawn_serve(trp_message *message)
+{
+    trp_reader in = trp_reader_of(message->body.data, message->body.size);
+    char class_name[TEXT_MAX + 1], name[TEXT_MAX + 1];
+    bool classed, named, isolated;
+    uint32_t count;
+    uint64_t hash, mailbox_max;
+    message->body.holds_at = message->body.size; // Until it is known where they are.
+    TROUPE_TRY(trp_read_array(&in, &count));
+    TROUPE_TRY(read_text(&in, class_name, &classed));
+    TROUPE_TRY(trp_read_uint(&in, &hash));
+    TROUPE_TRY(read_text(&in, name, &named));
+    TROUPE_TRY(trp_read_uint(&in, &mailbox_max));
+    TROUPE_TRY(trp_read_bool(&in, &isolated));
+    if (count != FIELDS || !classed || mailbox_max > UINT32_MAX)
+        return troupe_fail(TROUPE_MALFORMED, "a request for an actor is malformed");
+    message->body.holds_at = (size_t)(in.at - message->body.data);
+    const trp_class *class_ = trp_class_named(class_name, hash);
+    if (class_ == NULL)
+        return troupe_last_error()->status;
+    trp_actor *actor =
+        trp_actor_create(class_, named ? name : NULL, (uint32_t)mailbox_max, isolated);
+    if (actor == NULL)
+        return TROUPE_NO_MEMORY;
+    trp_actor_enter(actor);
+    trp_actor_deliver(actor, message);
+    trp_actor_wake(actor);
+    return TROUPE_OK;
+}

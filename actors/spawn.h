@@ -1,0 +1,17 @@
+// spawn.h: making actors, here and elsewhere, and remembering why one could not be made.
+#ifndef TRP_SPAWN_H
+#define TRP_SPAWN_H
+
+#include <actors/message.h>
+#include <troupe/actor.h>
+
+// Makes the actor that a SPAWN frame asks for, and takes the message (its body is the frame's),
+// which the new actor runs first and answers. On failure the message stays the caller's, with the
+// last error set.
+troupe_status trp_spawn_serve(trp_message *message);
+// Why the address (of id 0) is none, as the last error.
+troupe_status trp_spawn_failure(troupe_actor actor);
+// Frees the failures.
+void trp_spawn_forget(void);
+
+#endif
