@@ -17,6 +17,8 @@ set(TROUPE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmiss
 set(TROUPE_SANITIZE "" CACHE STRING "Sanitizers, separated by commas: address,undefined or thread")
 
 add_compile_definitions(_GNU_SOURCE)
+# Fault points (runtime/fault.h): in every build but release.
+add_compile_definitions($<$<NOT:$<CONFIG:Release>>:TROUPE_FAULTS>)
 add_compile_options(${TROUPE_WARNINGS} -fstack-protector-strong)
 add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,--as-needed)
 if(TROUPE_SANITIZE)

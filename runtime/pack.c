@@ -185,7 +185,9 @@ static troupe_status pack_value(packing *w, const troupe_type *type, const void 
 
 troupe_status trp_pack(const troupe_type *type, const void *value, trp_buffer *out)
 {
-    packing w = {.out = out, .at.depth_max = TRP_DEPTH_MAX};
+    packing w;
+    w.out = out;
+    trp_walk_begin(&w.at, TRP_DEPTH_MAX);
     size_t before = out->size;
     troupe_status status = trp_walk_say(&w.at, type, pack_value(&w, type, value));
     if (status == TROUPE_OK && out->failed)

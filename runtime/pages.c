@@ -3,6 +3,7 @@
 // between which a death could leave two of them in disagreement.
 #include <runtime/pages.h>
 
+#include <runtime/fault.h>
 #include <runtime/layout.h>
 #include <string.h>
 
@@ -95,6 +96,7 @@ static bool take_block(uint32_t page, uint32_t class, uint32_t object, trp_space
         _Atomic uint32_t *owner = block_owner(page, block);
         if (atomic_load(owner) != 0 || !atomic_compare_exchange_strong(owner, &free, object + 1))
             continue;
+        TRP_FAULT("store");
         // Pairs with `reclaim`: it changes the mark first and then looks at the owners, we set the
         // owner first and then look at the mark; at least one of the two sees the other.
         if (atomic_load(owner_of(page)) != (SLAB | class)) {
@@ -128,6 +130,7 @@ static bool reclaim(void)
         uint32_t looking = RECLAIM | (mark & 0xff) << 16 | self;
         if (!atomic_compare_exchange_strong(owner_of(page), &mark, looking))
             continue;
+        TRP_FAULT("store");
         bool empty = slab_is_empty(page, mark & 0xff); // See take_block.
         atomic_store(owner_of(page), empty ? 0 : mark);
         any = any || empty;
@@ -155,8 +158,10 @@ static bool take_pages(uint32_t first, uint32_t count, uint32_t object, uint32_t
 {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t free = 0;
-        if (atomic_compare_exchange_strong(owner_of(first + i), &free, object + 1))
+        if (atomic_compare_exchange_strong(owner_of(first + i), &free, object + 1)) {
+            TRP_FAULT("store");
             continue;
+        }
         for (uint32_t k = 0; k < i; k++)
             atomic_store(owner_of(first + k), 0);
         *taken = i;
@@ -259,8 +264,11 @@ static troupe_status take_small(size_t size, uint32_t object, trp_space *space)
     TROUPE_TRY(take_run(1, size, object, &page));
     // The page is the object's until it is a slab, so a death before that leaves nothing behind.
     memset(page_at(page), 0, class_blocks(class) * sizeof(uint32_t));
+    TRP_FAULT("store");
     atomic_store(block_owner(page, 0), object + 1);
+    TRP_FAULT("store");
     atomic_store(owner_of(page), SLAB | class);
+    TRP_FAULT("store");
     atomic_store_explicit(&hints.slab[class], page, memory_order_relaxed);
     *space = (trp_space){.page = page, .pages = 0, .block = 0};
     return TROUPE_OK;
@@ -286,6 +294,7 @@ void trp_pages_free(const trp_space *space, uint32_t object)
     for (uint32_t i = 0; i < space->pages; i++) {
         mine = object + 1;
         (void)atomic_compare_exchange_strong(owner_of(space->page + i), &mine, 0);
+        TRP_FAULT("store");
     }
     // What was just freed has its pages faulted and perhaps in cache: use it first.
     atomic_store_explicit(&hints.run, space->page, memory_order_relaxed);

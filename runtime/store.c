@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <runtime/clock.h>
+#include <runtime/fault.h>
 #include <runtime/layout.h>
 #include <runtime/pages.h>
 #include <runtime/process.h>
@@ -158,10 +159,12 @@ static void free_row(uint32_t slot, bool look)
         trp_pages_free_all(slot);
     else if (recorded_space(row, &space))
         trp_pages_free(&space, slot);
+    TRP_FAULT("store");
     uint32_t generation = generation_of(atomic_load(&row->word));
     row->page = 0;
     row->block = 0;
     atomic_store(&row->word, make_word(FREE, 0, generation));
+    TRP_FAULT("store");
     atomic_store_explicit(&row_hint, slot, memory_order_relaxed);
 }
 
@@ -175,8 +178,10 @@ static void free_if_unheld(uint32_t slot, uint64_t word)
         return;
     trp_object_row *row = trp_object_row_at(slot);
     if (atomic_compare_exchange_strong(&row->word, &word,
-                                       make_word(FREEING, self, generation_of(word))))
+                                       make_word(FREEING, self, generation_of(word)))) {
+        TRP_FAULT("store");
         free_row(slot, false);
+    }
 }
 
 // ---- making
@@ -213,7 +218,9 @@ static troupe_status take_row(uint32_t *slot)
                     &row->word, &word,
                     make_word(FILLING, self, (generation_of(word) + 1) & 0x7fffffff)))
                 continue;
+            TRP_FAULT("store");
             (void)atomic_fetch_add(hold_of(self, candidate), 1);
+            TRP_FAULT("store");
             atomic_store_explicit(&row_hint, candidate + 1, memory_order_relaxed);
             *slot = candidate;
             return TROUPE_OK;
@@ -231,7 +238,9 @@ static void abandon(uint32_t slot)
     trp_object_row *row = trp_object_row_at(slot);
     uint32_t generation = generation_of(atomic_load(&row->word));
     (void)unhold(self, slot);
+    TRP_FAULT("store");
     atomic_store(&row->word, make_word(FREEING, self, generation));
+    TRP_FAULT("store");
     free_row(slot, false);
 }
 
@@ -245,10 +254,13 @@ static troupe_status take_space(uint32_t slot, size_t size, void **data)
                            "(.store_bytes_max of troupe_start)",
                            size, (unsigned long long)trp_segment.header->capacity);
     TROUPE_TRY(trp_pages_take(size > 0 ? size : 1, slot, &space));
+    TRP_FAULT("store");
     row->size = size;
     row->pages = space.pages;
+    TRP_FAULT("store");
     row->block = space.pages > 0 ? 0 : space.block + 1;
     row->page = space.page + 1;
+    TRP_FAULT("store");
     *data = trp_segment.base + trp_pages_offset(&space);
     return TROUPE_OK;
 }
@@ -298,6 +310,7 @@ static troupe_status finish(trp_object id, row_state state)
     uint64_t after = make_word(state, self, generation_of(word));
     if (!atomic_compare_exchange_strong(&row->word, &word, after))
         return troupe_fail(TROUPE_INVALID, "the object was sealed or discarded by another thread");
+    TRP_FAULT("store");
     wake(row);
     // Pairs with trp_store_release: it takes its hold away, then reads the state; we write the
     // state, then read the holds. One of the two sees that nobody is left.
@@ -319,7 +332,9 @@ void trp_store_discard(trp_object id)
     if (!atomic_compare_exchange_strong(&row->word, &word,
                                         make_word(FREEING, self, generation_of(word))))
         return;
+    TRP_FAULT("store");
     (void)unhold(self, slot_of(id));
+    TRP_FAULT("store");
     free_row(slot_of(id), false);
 }
 
@@ -347,6 +362,7 @@ troupe_status trp_store_share(size_t size, trp_object *id, void **data)
     trp_object made;
     TROUPE_TRY(trp_store_create(size, 0, TRP_ENCODING_BYTES, &made, data));
     memset(*data, 0, size);
+    TRP_FAULT("store");
     TROUPE_TRY(finish(made, SHARED));
     *id = made;
     return TROUPE_OK;
@@ -368,6 +384,7 @@ troupe_status trp_store_hold(trp_object id, uint32_t process)
         if (before == UINT16_MAX)
             return troupe_fail(TROUPE_NO_MEMORY, "a process holds one object %u times", UINT16_MAX);
     while (!atomic_compare_exchange_weak(count, &before, (uint16_t)(before + 1)));
+    TRP_FAULT("store");
     // Pairs with the node process: it marks the row DEAD, then empties the ledger. If it emptied it
     // before our hold, we see DEAD here and take the hold back; if after, it took it itself.
     if (process != self && trp_segment_process(process)->state == TRP_PROCESS_DEAD)
@@ -381,6 +398,7 @@ void trp_store_release(trp_object id, uint32_t process)
     trp_object_row *row = find(id, &word);
     if (row == NULL || process >= TRP_PROCESSES_MAX || !unhold(process, slot_of(id)))
         return;
+    TRP_FAULT("store");
     free_if_unheld(slot_of(id), atomic_load(&row->word));
 }
 

@@ -331,7 +331,10 @@ static troupe_status unpack(const troupe_type *type, trp_reader *in, trp_arena *
     } else {
         memset(small, 0, type->size);
     }
-    unpacking w = {.in = in, .arena = arena, .at.depth_max = TRP_DEPTH_MAX - in->depth};
+    unpacking w;
+    w.in = in;
+    w.arena = arena;
+    trp_walk_begin(&w.at, TRP_DEPTH_MAX - in->depth);
     if (__builtin_mul_overflow((size_t)(in->end - in->at), TRP_GROWTH_MAX, &w.budget) ||
         __builtin_add_overflow(w.budget, GROWTH_FREE, &w.budget))
         w.budget = SIZE_MAX;

@@ -21,6 +21,13 @@ typedef struct trp_walk {
     trp_step steps[TRP_DEPTH_MAX];
 } trp_walk;
 
+// Leaves the steps as they are: each is set when it is entered, and most values need two.
+static inline void trp_walk_begin(trp_walk *walk, int depth_max)
+{
+    walk->depth = 0;
+    walk->depth_max = depth_max;
+}
+
 static inline troupe_status trp_walk_enter(trp_walk *walk, troupe_status status)
 {
     if (walk->depth >= walk->depth_max)

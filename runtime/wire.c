@@ -3,22 +3,24 @@
 //
 // The reader advances only over items that are complete within its bytes; nothing here allocates
 // but the buffer that is written to.
+#include <endian.h>
 #include <msgpack.h>
 #include <runtime/wire.h>
 #include <string.h>
 
 // ---- writing
 
-static int append(void *data, const char *bytes, size_t size)
+// Inlined into the packer's code, where sizes are constants, a number costs a few stores.
+static inline int append(void *data, const char *bytes, size_t size)
 {
     trp_buffer *out = (trp_buffer *)data;
-    if (!out->failed && size <= out->capacity - out->size) {
-        memcpy(out->data + out->size, bytes, size);
-        out->size += size;
-        return 0;
+    if (size > out->capacity - out->size || out->failed) {
+        trp_buffer_append(out, bytes, size);
+        return out->failed ? -1 : 0;
     }
-    trp_buffer_append(out, bytes, size);
-    return out->failed ? -1 : 0;
+    memcpy(out->data + out->size, bytes, size);
+    out->size += size;
+    return 0;
 }
 
 // The packer's return values are not looked at: the buffer's `failed` says the same.
@@ -41,13 +43,13 @@ void trp_write_bool(trp_buffer *out, bool value)
     (void)(value ? msgpack_pack_true(&packer) : msgpack_pack_false(&packer));
 }
 
-void trp_write_int(trp_buffer *out, int64_t value)
+__attribute__((flatten)) void trp_write_int(trp_buffer *out, int64_t value)
 {
     msgpack_packer packer = packer_of(out);
     (void)msgpack_pack_int64(&packer, value);
 }
 
-void trp_write_uint(trp_buffer *out, uint64_t value)
+__attribute__((flatten)) void trp_write_uint(trp_buffer *out, uint64_t value)
 {
     msgpack_packer packer = packer_of(out);
     (void)msgpack_pack_uint64(&packer, value);
@@ -132,12 +134,24 @@ static size_t place(const trp_reader *in, const unsigned char *at)
     return (size_t)(at - in->start);
 }
 
-static uint64_t big_endian(const unsigned char *at, size_t width)
+static inline uint64_t big_endian(const unsigned char *at, size_t width)
 {
-    uint64_t number = 0;
-    for (size_t i = 0; i < width; i++)
-        number = number << 8 | at[i];
-    return number;
+    uint16_t two;
+    uint32_t four;
+    uint64_t eight;
+    switch (width) {
+    case 1:
+        return *at;
+    case 2:
+        memcpy(&two, at, sizeof(two));
+        return be16toh(two);
+    case 4:
+        memcpy(&four, at, sizeof(four));
+        return be32toh(four);
+    default:
+        memcpy(&eight, at, sizeof(eight));
+        return be64toh(eight);
+    }
 }
 
 static int64_t sign_extend(uint64_t number, size_t width)
@@ -251,10 +265,29 @@ troupe_status trp_read_bool(trp_reader *in, bool *value)
     return TROUPE_OK;
 }
 
+// The unsigned forms, which headers of frames are made of, without the general way. The reader
+// stays where it is if the number does not fit `max`.
+static inline bool quick_uint(trp_reader *in, uint64_t max, uint64_t *value)
+{
+    if (in->at == in->end)
+        return false;
+    unsigned head = *in->at;
+    size_t width = head < 0x80 ? 0 : (size_t)1 << (head & 3);
+    if (head >= 0x80 && (head < 0xcc || head > 0xcf || width > (size_t)(in->end - in->at) - 1))
+        return false;
+    uint64_t number = width == 0 ? head : big_endian(in->at + 1, width);
+    if (number > max)
+        return false;
+    *value = number;
+    in->at += 1 + width;
+    return true;
+}
+
 troupe_status trp_read_int(trp_reader *in, int64_t *value)
 {
-    if (in->at != in->end && *in->at < 0x80) {
-        *value = *in->at++;
+    uint64_t number = 0;
+    if (quick_uint(in, INT64_MAX, &number)) {
+        *value = (int64_t)number;
         return TROUPE_OK;
     }
     item it;
@@ -272,10 +305,8 @@ troupe_status trp_read_int(trp_reader *in, int64_t *value)
 
 troupe_status trp_read_uint(trp_reader *in, uint64_t *value)
 {
-    if (in->at != in->end && *in->at < 0x80) {
-        *value = *in->at++;
+    if (quick_uint(in, UINT64_MAX, value))
         return TROUPE_OK;
-    }
     item it;
     TROUPE_TRY(look(in, "an integer", &it));
     if (it.kind == ITEM_INT)

@@ -1,0 +1,30 @@
+// fault.c: named places where a test can make the process die (see fault.h).
+#include <runtime/fault.h>
+
+#ifdef TROUPE_FAULTS
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *_Atomic wanted;
+static _Atomic long left;
+
+void trp_fault_kill_at(const char *name, long count)
+{
+    left = count;
+    wanted = count > 0 ? name : NULL;
+}
+
+void trp_fault_reached(const char *name)
+{
+    const char *now = wanted;
+    if (now != NULL && strcmp(now, name) == 0 && atomic_fetch_sub(&left, 1) == 1)
+        (void)kill(getpid(), SIGKILL);
+}
+
+#else
+typedef int trp_fault_unused; // A translation unit must declare something.
+#endif

@@ -1,0 +1,350 @@
+// test_store.c: objects in the segment: the contract of each function of store.h, in one process
+// and in several.
+#include <support.h>
+
+#include <pthread.h>
+#include <runtime/layout.h>
+#include <runtime/segment.h>
+#include <runtime/store.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ME = TRP_PROCESS_DRIVER, OTHER = 5, CAPACITY = 8 << 20 };
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (trp_segment_create(CAPACITY) != TROUPE_OK)
+        return -1;
+    trp_segment_process(OTHER)->state = TRP_PROCESS_READY;
+    trp_store_open(ME);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    trp_segment_close();
+    return 0;
+}
+
+static trp_object make(size_t size, int fill)
+{
+    trp_object id;
+    void *data;
+    assert_int_equal(trp_store_create(size, 42, TRP_ENCODING_BYTES, &id, &data), TROUPE_OK);
+    assert_int_equal((uintptr_t)data % 64, 0);
+    memset(data, fill, size);
+    assert_int_equal(trp_store_seal(id), TROUPE_OK);
+    return id;
+}
+
+static troupe_store_usage usage(void)
+{
+    troupe_store_usage now;
+    assert_int_equal(trp_store_usage(&now), TROUPE_OK);
+    return now;
+}
+
+static void expect_empty(void)
+{
+    troupe_store_usage now = usage();
+    assert_int_equal(now.objects, 0);
+    assert_int_equal(now.bytes_used, 0);
+}
+
+static void test_put_look_release(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 64, 65, 4096, 16384, 16385, 65536, 65537, 1 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        trp_object id = make(sizes[i], (int)i + 1);
+        trp_object_info info = trp_store_look(id);
+        assert_int_equal(info.state, TRP_OBJECT_SEALED);
+        assert_int_equal(info.size, sizes[i]);
+        assert_int_equal(info.schema, 42);
+        for (size_t k = 0; k < sizes[i]; k += 997)
+            assert_int_equal(((const unsigned char *)info.data)[k], i + 1);
+        assert_int_equal(usage().objects, 1);
+        assert_true(usage().bytes_used >= sizes[i]);
+        trp_store_release(id, ME);
+        assert_int_equal(trp_store_look(id).state, TRP_OBJECT_GONE);
+        expect_empty();
+    }
+}
+
+static void test_a_small_program_stays_small(void **state)
+{
+    (void)state;
+    assert_int_equal(usage().bytes_backed, 0);
+    trp_object id = make(100, 1);
+    assert_true(usage().bytes_backed <= 1 << 20);
+    trp_store_release(id, ME);
+}
+
+static void test_misuse_is_refused(void **state)
+{
+    (void)state;
+    trp_object id, filling;
+    void *data;
+    id = make(100, 1);
+    assert_int_equal(trp_store_seal(id), TROUPE_INVALID);
+    trp_store_discard(id); // Sealed: nothing happens.
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_SEALED);
+    trp_store_release(id, ME);
+    trp_store_release(id, ME); // Stale: nothing happens.
+    assert_int_equal(trp_store_seal(id), TROUPE_INVALID);
+    assert_int_equal(trp_store_hold(id, OTHER), TROUPE_INVALID);
+    assert_int_equal(trp_store_hold(12345, ME), TROUPE_INVALID);
+    assert_int_equal(trp_store_look(~UINT64_C(0)).state, TRP_OBJECT_GONE);
+
+    trp_object next = make(100, 2); // May have the same place; the old id stays stale.
+    assert_int_not_equal(next, id);
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_GONE);
+    trp_store_release(next, ME);
+
+    assert_int_equal(trp_store_create(CAPACITY + 1, 0, TRP_ENCODING_BYTES, &id, &data),
+                     TROUPE_TOO_LARGE);
+    assert_int_equal(trp_store_create(100, 0, TRP_ENCODING_BYTES, &filling, &data), TROUPE_OK);
+    assert_int_equal(trp_store_look(filling).state, TRP_OBJECT_FILLING);
+    assert_null(trp_store_look(filling).data);
+    trp_store_discard(filling);
+    assert_int_equal(trp_store_look(filling).state, TRP_OBJECT_GONE);
+    expect_empty();
+}
+
+static void test_a_view_cannot_be_written(void **state)
+{
+    (void)state;
+    trp_object id = make(1000, 7);
+    volatile char *data = (volatile char *)(uintptr_t)trp_store_look(id).data;
+    pid_t child = fork();
+    if (child == 0) {
+        (void)signal(SIGSEGV, SIG_DFL);
+        data[10] = 1;
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    assert_int_equal(data[10], 7);
+    trp_store_release(id, ME);
+}
+
+static void test_exhaustion_and_recovery(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        trp_object ids[CAPACITY / (1 << 20) + 1];
+        size_t count = 0;
+        void *data;
+        while (trp_store_create(1 << 20, 0, TRP_ENCODING_BYTES, &ids[count], &data) == TROUPE_OK) {
+            memset(data, 1, 1 << 20);
+            count++;
+        }
+        assert_int_equal(count, CAPACITY / (1 << 20));
+        assert_non_null(strstr(troupe_last_error()->text, ".store_bytes_max"));
+        for (size_t i = 0; i < count; i++)
+            trp_store_discard(ids[i]);
+        expect_empty();
+        // The same space serves small objects, and large ones again afterwards.
+        enum { SMALL = 20000 };
+        static trp_object small[SMALL];
+        for (size_t i = 0; i < SMALL; i++)
+            small[i] = make(200, (int)i);
+        for (size_t i = 0; i < SMALL; i++)
+            assert_int_equal(*(const unsigned char *)trp_store_look(small[i]).data, i & 0xff);
+        for (size_t i = 0; i < SMALL; i++)
+            trp_store_release(small[i], ME);
+        expect_empty();
+    }
+}
+
+static void test_holds_of_several_processes(void **state)
+{
+    (void)state;
+    trp_object id = make(100, 1);
+    assert_int_equal(trp_store_hold(id, OTHER), TROUPE_OK);
+    assert_int_equal(trp_store_hold(id, OTHER), TROUPE_OK);
+    trp_store_release(id, ME);
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_SEALED);
+    trp_store_release(id, OTHER);
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_SEALED);
+    trp_segment_process(OTHER)->state = TRP_PROCESS_DEAD;
+    trp_store_sweep(OTHER);
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_GONE);
+
+    // A hold for a process that is dead and swept leaves nothing behind.
+    id = make(100, 1);
+    assert_int_equal(trp_store_hold(id, OTHER), TROUPE_OK);
+    trp_store_release(id, ME);
+    expect_empty();
+}
+
+static void *fulfil_later(void *id)
+{
+    usleep(20000);
+    assert_int_equal(trp_store_fulfil(*(trp_object *)id, TRP_ENCODING_PACKED, "value", 6, false),
+                     TROUPE_OK);
+    return NULL;
+}
+
+static void test_promises(void **state)
+{
+    (void)state;
+    trp_object id;
+    pthread_t thread;
+    assert_int_equal(trp_store_promise(7, &id), TROUPE_OK);
+    assert_int_equal(trp_store_wait(id, 10).state, TRP_OBJECT_FILLING);
+    assert_int_equal(pthread_create(&thread, NULL, fulfil_later, &id), 0);
+    trp_object_info info = trp_store_wait(id, SUPPORT_SOON_MS);
+    assert_int_equal(info.state, TRP_OBJECT_SEALED);
+    assert_string_equal(info.data, "value");
+    assert_int_equal(info.encoding, TRP_ENCODING_PACKED);
+    pthread_join(thread, NULL);
+    assert_int_equal(trp_store_fulfil(id, TRP_ENCODING_PACKED, "", 0, false), TROUPE_INVALID);
+    trp_store_release(id, ME);
+
+    // Dropped by all before it was fulfilled: gone once it is.
+    assert_int_equal(trp_store_promise(7, &id), TROUPE_OK);
+    trp_store_release(id, ME);
+    assert_int_equal(trp_store_fulfil(id, TRP_ENCODING_PACKED, "x", 1, true), TROUPE_OK);
+    expect_empty();
+
+    // Its maker dies: who holds it sees a failure, without bytes.
+    trp_segment_process(OTHER)->state = TRP_PROCESS_READY;
+    trp_store_open(OTHER);
+    assert_int_equal(trp_store_promise(7, &id), TROUPE_OK);
+    trp_store_open(ME);
+    assert_int_equal(trp_store_hold(id, ME), TROUPE_OK);
+    trp_segment_process(OTHER)->state = TRP_PROCESS_DEAD;
+    trp_store_sweep(OTHER);
+    info = trp_store_wait(id, 0);
+    assert_int_equal(info.state, TRP_OBJECT_FAILED);
+    assert_null(info.data);
+    trp_store_release(id, ME);
+    expect_empty();
+}
+
+static void test_shared_memory(void **state)
+{
+    (void)state;
+    trp_object id;
+    void *data;
+    make(200000, 9); // Dirty pages that the shared ones may reuse.
+    trp_store_release(make(200000, 9), ME);
+    assert_int_equal(trp_store_share(200000, &id, &data), TROUPE_OK);
+    for (size_t i = 0; i < 200000; i++)
+        assert_int_equal(((char *)data)[i], 0);
+    pid_t child = fork();
+    if (child == 0) {
+        trp_object_info info = trp_store_look(id);
+        if (info.state != TRP_OBJECT_SHARED)
+            _exit(1);
+        strcpy((char *)(uintptr_t)info.data, "from the child");
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_string_equal(data, "from the child");
+    trp_store_release(id, ME);
+}
+
+static void test_attach(void **state)
+{
+    (void)state;
+    char junk[4096] = "junk";
+    int fd = memfd_create("junk", 0);
+    assert_int_equal(trp_segment_attach(fd), TROUPE_CORRUPT);
+    assert_int_equal(write(fd, junk, sizeof junk), sizeof junk);
+    assert_int_equal(write(fd, junk, sizeof junk), sizeof junk);
+    assert_int_equal(write(fd, junk, sizeof junk), sizeof junk);
+    assert_int_equal(write(fd, junk, sizeof junk), sizeof junk);
+    assert_int_equal(trp_segment_attach(fd), TROUPE_CORRUPT);
+    trp_header header = *trp_segment.header;
+    header.version++;
+    assert_int_equal(pwrite(fd, &header, sizeof header, 0), sizeof header);
+    assert_int_equal(trp_segment_attach(fd), TROUPE_VERSION);
+    header.version--;
+    header.capacity *= 2;
+    assert_int_equal(pwrite(fd, &header, sizeof header, 0), sizeof header);
+    assert_int_equal(trp_segment_attach(fd), TROUPE_CORRUPT);
+    close(fd);
+
+    trp_object id = make(10, 3);
+    fd = dup(trp_segment_fd());
+    trp_segment_close();
+    assert_int_equal(trp_segment_attach(fd), TROUPE_OK);
+    assert_int_equal(*(const char *)trp_store_look(id).data, 3);
+}
+
+// ---- many threads
+// ------------------------------------------------------------------------------------
+
+static void *churn(void *seed)
+{
+    unsigned random = *(unsigned *)seed;
+    trp_object mine[32] = {0};
+    for (int i = 0; i < 4000; i++) {
+        size_t at = (size_t)rand_r(&random) % 32;
+        if (mine[at] != 0) {
+            trp_object_info info = trp_store_look(mine[at]);
+            if (info.state != TRP_OBJECT_SEALED ||
+                *(const trp_object *)info.data != mine[at]) // Someone else's bytes.
+                return (void *)1;
+            trp_store_release(mine[at], ME);
+            mine[at] = 0;
+            continue;
+        }
+        void *data;
+        size_t size = 8 + (size_t)rand_r(&random) % (i % 10 == 0 ? 200000 : 3000);
+        if (trp_store_create(size, 1, TRP_ENCODING_BYTES, &mine[at], &data) != TROUPE_OK) {
+            mine[at] = 0;
+            continue;
+        }
+        memcpy(data, &mine[at], sizeof mine[at]);
+        if (trp_store_seal(mine[at]) != TROUPE_OK)
+            return (void *)2;
+    }
+    for (size_t at = 0; at < 32; at++)
+        if (mine[at] != 0)
+            trp_store_release(mine[at], ME);
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    unsigned seeds[4] = {1, 2, 3, 4};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, churn, &seeds[i]), 0);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    expect_empty();
+}
+
+int main(void)
+{
+#define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        ROW(test_put_look_release),
+        ROW(test_a_small_program_stays_small),
+        ROW(test_misuse_is_refused),
+        ROW(test_a_view_cannot_be_written),
+        ROW(test_exhaustion_and_recovery),
+        ROW(test_holds_of_several_processes),
+        ROW(test_promises),
+        ROW(test_shared_memory),
+        ROW(test_attach),
+        ROW(test_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+// test_store_crash.c: a process may die between any two writes to the store: after the sweep
+// nothing leaks and everything works. Every point of every operation is tried (runtime/fault.h),
+// then random instants under load. timeout: 120
+#include <support.h>
+
+#include <errno.h>
+#include <runtime/fault.h>
+#include <runtime/segment.h>
+#include <runtime/store.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ME = TRP_PROCESS_DRIVER, VICTIM = 7, BYSTANDER = 8, CAPACITY = 4 << 20 };
+
+static void expect_empty(const char *when, long point)
+{
+    troupe_store_usage now;
+    assert_int_equal(trp_store_usage(&now), TROUPE_OK);
+    if (now.objects != 0 || now.bytes_used != 0)
+        print_error("%s, point %ld: %llu objects, %llu bytes are left\n", when, point,
+                    (unsigned long long)now.objects, (unsigned long long)now.bytes_used);
+    assert_int_equal(now.objects, 0);
+    assert_int_equal(now.bytes_used, 0);
+}
+
+// All of the space can still be had.
+static void expect_whole(void)
+{
+    trp_object ids[CAPACITY / (1 << 16) + 1];
+    size_t count = 0;
+    void *data;
+    while (count < sizeof ids / sizeof *ids &&
+           trp_store_create(1 << 16, 0, TRP_ENCODING_BYTES, &ids[count], &data) == TROUPE_OK)
+        count++;
+    assert_int_equal(count, CAPACITY / (1 << 16));
+    while (count > 0)
+        trp_store_discard(ids[--count]);
+}
+
+// ---- the operations, as the victim runs them
+// ----------------------------------------------------------
+
+static void create(size_t size, trp_object *id)
+{
+    void *data;
+    if (trp_store_create(size, 1, TRP_ENCODING_BYTES, id, &data) == TROUPE_OK && size > 0)
+        memset(data, 1, size);
+}
+
+static void put_and_release(size_t size)
+{
+    trp_object id;
+    create(size, &id);
+    (void)trp_store_seal(id);
+    trp_store_release(id, VICTIM);
+}
+
+static void put_and_die_holding(size_t size)
+{
+    trp_object id;
+    create(size, &id);
+    (void)trp_store_seal(id);
+}
+
+static void discard(size_t size)
+{
+    trp_object id;
+    create(size, &id);
+    trp_store_discard(id);
+}
+
+static void promise(size_t size)
+{
+    static char value[300000];
+    trp_object id;
+    (void)trp_store_promise(1, &id);
+    (void)trp_store_fulfil(id, TRP_ENCODING_PACKED, value, size, false);
+    trp_store_release(id, VICTIM);
+}
+
+static void share(size_t size)
+{
+    trp_object id;
+    void *data;
+    (void)trp_store_share(size, &id, &data);
+    trp_store_release(id, VICTIM);
+}
+
+// The receiver is alive and gives its hold back when it hears of the death (see below).
+static trp_object *given; // In memory that parent and child share.
+static void give_to_bystander(size_t size)
+{
+    trp_object id;
+    create(size, &id);
+    (void)trp_store_seal(id);
+    if (trp_store_hold(id, BYSTANDER) == TROUPE_OK)
+        *given = id;
+    trp_store_release(id, VICTIM);
+}
+
+// Two processes: the victim releases what the parent holds too.
+static void reclaim_slabs(size_t size)
+{
+    trp_object ids[64];
+    for (size_t i = 0; i < 64; i++)
+        create(1000, &ids[i]);
+    for (size_t i = 0; i < 64; i++)
+        trp_store_discard(ids[i]);
+    put_and_release(CAPACITY - (1 << 17) + size % 2); // Needs the slabs' pages.
+}
+
+static void run_killed_at(void (*operation)(size_t), size_t size, long point, int *status)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        trp_store_open(VICTIM);
+        trp_segment_process(VICTIM)->state = TRP_PROCESS_READY;
+        trp_fault_kill_at("store", point);
+        operation(size);
+        _exit(0);
+    }
+    while (waitpid(child, status, 0) < 0 && errno == EINTR)
+        continue;
+    trp_segment_process(VICTIM)->state = TRP_PROCESS_DEAD;
+    trp_store_sweep(VICTIM);
+}
+
+// Kills the operation at its first, second, ... point until it comes through alive.
+static void check(const char *name, void (*operation)(size_t), size_t size)
+{
+    long point = 0;
+    int status;
+    do {
+        point++;
+        assert_int_equal(trp_segment_create(CAPACITY), TROUPE_OK);
+        trp_store_open(ME);
+        trp_segment_process(BYSTANDER)->state = TRP_PROCESS_READY;
+        *given = 0;
+        run_killed_at(operation, size, point, &status);
+        if (*given != 0) {
+            assert_int_equal(trp_store_look(*given).state, TRP_OBJECT_SEALED);
+            trp_store_release(*given, BYSTANDER);
+        } else if (operation == give_to_bystander) {
+            trp_store_sweep(BYSTANDER); // It may have died between the hold and the note of it.
+        }
+        expect_empty(name, point);
+        expect_whole();
+        trp_segment_close();
+    } while (WIFSIGNALED(status));
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(point > 3); // Else no point was met at all.
+}
+
+static void test_every_point(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        void (*operation)(size_t);
+    } operations[] = {
+        {"put and release", put_and_release},
+        {"put", put_and_die_holding},
+        {"discard", discard},
+        {"promise", promise},
+        {"share", share},
+        {"give", give_to_bystander},
+        {"reclaim", reclaim_slabs},
+    };
+    static const size_t sizes[] = {0, 100, 70000, 300000};
+    assert_int_equal(trp_segment_create(CAPACITY), TROUPE_OK);
+    trp_segment_close();
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+        for (size_t k = 0; k < (operations[i].operation == reclaim_slabs ? 1 : 4); k++)
+            check(operations[i].name, operations[i].operation, sizes[k]);
+}
+
+// ---- random instants
+// -----------------------------------------------------------------------------------
+
+// Makes, holds for its neighbours, and releases, for ever.
+static void load(uint32_t slot, unsigned seed, trp_object *mail)
+{
+    trp_store_open(slot);
+    for (;;) {
+        size_t size = (size_t)rand_r(&seed) % (rand_r(&seed) % 8 == 0 ? 150000 : 2000);
+        uint32_t neighbour = 10 + (uint32_t)rand_r(&seed) % 4;
+        trp_object id;
+        void *data;
+        if (trp_store_create(size, 1, TRP_ENCODING_BYTES, &id, &data) == TROUPE_OK) {
+            memset(data, 1, size);
+            (void)trp_store_seal(id);
+            // What lies in a mailbox is held by its owner; who takes it out must release it.
+            if (trp_store_hold(id, neighbour) == TROUPE_OK) {
+                trp_object old = __atomic_exchange_n(&mail[neighbour], id, __ATOMIC_SEQ_CST);
+                if (old != 0)
+                    trp_store_release(old, neighbour);
+            }
+            trp_store_release(id, slot);
+        }
+        trp_object got = __atomic_exchange_n(&mail[slot], 0, __ATOMIC_SEQ_CST);
+        if (got != 0) {
+            trp_object_info info = trp_store_look(got);
+            if (info.size > 0 && info.data != NULL && *(const char *)info.data != 1)
+                _exit(3);
+            trp_store_release(got, slot);
+        }
+    }
+}
+
+static pid_t start_load(uint32_t slot, unsigned seed, trp_object *mail)
+{
+    trp_segment_process(slot)->state = TRP_PROCESS_READY;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        load(slot, seed, mail);
+    return child;
+}
+
+static void test_random_instants(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 4, DEATHS = 150, FIRST = 10 };
+    unsigned seed = 20260101;
+    assert_int_equal(trp_segment_create(CAPACITY), TROUPE_OK);
+    trp_store_open(ME);
+    trp_object shared;
+    void *memory;
+    assert_int_equal(trp_store_share(4096, &shared, &memory), TROUPE_OK);
+    trp_object *mail = memory;
+    pid_t pids[PROCESSES];
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        pids[i] = start_load(FIRST + i, i + 1, mail);
+    for (int deaths = 0; deaths < DEATHS; deaths++) {
+        usleep((unsigned)rand_r(&seed) % 5000);
+        uint32_t i = (uint32_t)rand_r(&seed) % PROCESSES;
+        int status;
+        assert_int_equal(kill(pids[i], SIGKILL), 0);
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_true(WIFSIGNALED(status)); // Else it saw another's bytes.
+        trp_segment_process(FIRST + i)->state = TRP_PROCESS_DEAD;
+        (void)__atomic_exchange_n(&mail[FIRST + i], 0, __ATOMIC_SEQ_CST);
+        trp_store_sweep(FIRST + i);
+        pids[i] = start_load(FIRST + i, (unsigned)deaths + 100, mail);
+    }
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        assert_int_equal(kill(pids[i], SIGKILL), 0);
+        assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
+        trp_segment_process(FIRST + i)->state = TRP_PROCESS_DEAD;
+    }
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        trp_store_sweep(FIRST + i);
+    trp_store_release(shared, ME);
+    expect_empty("random instants", 0);
+    expect_whole();
+    trp_segment_close();
+}
+
+int main(void)
+{
+    given = mmap(NULL, sizeof *given, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (given == MAP_FAILED)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_point),
+        cmocka_unit_test(test_random_instants),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
