@@ -33,7 +33,7 @@ struct troupe_job {
     troupe_follower follower;
     troupe_job_state state;
     bool stop, calling, waited;
-    int number, asked, restarted;
+    int number, asked, restarted, overran;
     char path[512];
     struct troupe_result result;
 };
@@ -49,6 +49,7 @@ static struct fake_train {
     double cpus; // As the port says.
     double (*curve)(const fake_settings *config, int report);
     const char *metric;
+    int overrun;      // Reports that a job makes after it was asked to stop.
     int restart_at;   // Report after which each group is started again; 0: never.
     int refuse_from;  // Submission from which all are refused with `refusal`; negative: none.
     int refuse_until; // One past the last that is refused.
@@ -148,7 +149,7 @@ static bool fake_step(struct troupe_job *job)
         else
             fake_set_state(job, TROUPE_JOB_RUNNING);
     }
-    if (job->stop || job->number >= job->config.epochs) {
+    if ((job->stop && job->overran++ == fake.overrun) || job->number >= job->config.epochs) {
         fake_finish(job, TROUPE_OK, "");
         return true;
     }
@@ -408,7 +409,8 @@ static troupe_status scripted_decide(troupe_scheduler *scheduler, int trial, int
 {
     const scripted *self = (const scripted *)scheduler;
     (void)score;
-    bool now = number >= self->at && (self->trial < 0 || self->trial == trial);
+    assert_true(self->trial != trial || number <= self->at); // It is not asked again.
+    bool now = number == self->at && self->trial == trial;
     *decision = now ? self->decision : TRP_GO_ON;
     return TROUPE_OK;
 }

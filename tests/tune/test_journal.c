@@ -55,12 +55,13 @@ static void the_folder_tells_the_sweep(void **state)
 static void a_taken_name_gets_a_number_and_names_are_deterministic(void **state)
 {
     (void)state;
-    char *other = support_directory_make(), names[3][64];
-    const char *homes[] = {storage, storage, other};
-    for (int i = 0; i < 3; i++) {
+    char *other = support_directory_make(), *third = support_directory_make(), names[4][64];
+    const char *homes[] = {storage, storage, other, third};
+    for (int i = 0; i < 4; i++) {
         troupe_sweep *sweep;
         fake_open(2);
-        ok(SWEEP(&sweep, .trials = 1, .name = "again", .train = {.storage = homes[i]}));
+        ok(SWEEP(&sweep, .trials = 1, .name = "again", .seed = i == 3 ? 5 : 4,
+                 .train = {.storage = homes[i]}));
         snprintf(names[i], sizeof names[i], "%s", troupe_sweep_trial(sweep, 0)->name);
         char path[600];
         snprintf(path, sizeof path, "%s/again%s/%s", homes[i], i == 1 ? "_2" : "", names[i]);
@@ -70,6 +71,8 @@ static void a_taken_name_gets_a_number_and_names_are_deterministic(void **state)
     }
     assert_string_not_equal(names[0], names[1]); // Another folder is another sweep.
     assert_string_equal(names[0], names[2]);     // The same name elsewhere gives the same trials.
+    assert_string_not_equal(names[0], names[3]); // Another seed is another sweep.
+    support_directory_remove(third);
     support_directory_remove(other);
 }
 

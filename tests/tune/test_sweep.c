@@ -162,6 +162,45 @@ static void a_stopped_trial_is_stopped_and_a_finished_one_terminated(void **stat
     fake_shut();
 }
 
+static void reports_on_the_way_to_the_stop_count(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    bool freed;
+    fake_open(2);
+    fake.lockstep = true;
+    fake.overrun = 2;
+    ok(SWEEP(&sweep, .trials = 2, .scheduler = script(1, 3, TRP_STOP, &freed)));
+    const troupe_trial *trial = troupe_sweep_trial(sweep, 1);
+    assert_int_equal(trial->state, TROUPE_TRIAL_STOPPED);
+    assert_int_equal(trial->reports, 5);
+    assert_true(trial->best_metric == fake_quadratic(trial->config, 5));
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void a_scheduler_sees_the_goal(void **state)
+{
+    (void)state;
+    // One at a time: a trial of which an earlier one was higher is stopped at its first report.
+    troupe_sweep *sweep;
+    double highest = -1;
+    fake_open(1);
+    fake.lockstep = true;
+    ok(SWEEP(&sweep, .trials = 9, .concurrent = 1, .goal = TROUPE_MAXIMIZE,
+             .scheduler = troupe_asha(.grace = 1, .reduction = 20, .limit = 9)));
+    for (size_t i = 0; i < 9; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        double first = fake_quadratic(trial->config, 1);
+        assert_int_equal(trial->state,
+                         first > highest ? TROUPE_TRIAL_TERMINATED : TROUPE_TRIAL_STOPPED);
+        highest = fmax(highest, first);
+    }
+    assert_in_range(troupe_sweep_stopped(sweep), 1, 8);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
 static void a_trial_at_the_limit_is_terminated(void **state)
 {
     (void)state;
@@ -333,6 +372,8 @@ int main(void)
         cmocka_unit_test(jobs_overlap_as_far_as_asked),
         cmocka_unit_test(a_grid_is_run_whole_or_as_far_as_asked),
         cmocka_unit_test(a_stopped_trial_is_stopped_and_a_finished_one_terminated),
+        cmocka_unit_test(reports_on_the_way_to_the_stop_count),
+        cmocka_unit_test(a_scheduler_sees_the_goal),
         cmocka_unit_test(a_trial_at_the_limit_is_terminated),
         cmocka_unit_test(asha_stops_the_weak),
         cmocka_unit_test(a_failed_trial_leaves_the_others_alone),
