@@ -142,8 +142,12 @@ troupe_status trp_object_failure(const trp_object_info *info)
     if (info->state != TRP_OBJECT_FAILED)
         return troupe_fail(TROUPE_INVALID, "the reference is stale or foreign: there is no such "
                                            "object");
-    troupe_error failure;
-    trp_failure_read(info->data, info->size, &failure);
+    troupe_error failure =
+        trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
+                    "the value of a call was promised, and the process that promised it has died "
+                    "or found no room for it in the store");
+    if (info->size > 0)
+        trp_failure_read(info->data, info->size, &failure);
     return trp_error_set(&failure);
 }
 
@@ -247,10 +251,4 @@ void troupe_view_end(troupe_view *view)
     if (view->id_ != 0 && trp_process_running())
         trp_store_release(view->id_, trp_process_slot());
     *view = (troupe_view){0};
-}
-
-troupe_status troupe_store_usage_get(troupe_store_usage *usage)
-{
-    TROUPE_TRY(trp_process_check());
-    return trp_store_usage(usage);
 }

@@ -220,9 +220,10 @@ static troupe_status fulfil_value(trp_object promise, const trp_result *result)
         data = packed.data;
         size = packed.size;
     }
+    // Without room in the store the promise fails, which those who wait for it are told.
     if (status == TROUPE_OK)
-        status = trp_store_fulfil(promise, bytes ? TRP_ENCODING_BYTES : TRP_ENCODING_PACKED, data,
-                                  size, false);
+        (void)trp_store_fulfil(promise, bytes ? TRP_ENCODING_BYTES : TRP_ENCODING_PACKED, data,
+                               size, false);
     trp_buffer_free(&packed);
     return status;
 }
