@@ -1,7 +1,7 @@
 // arena.h: memory that is freed all at once: a bump allocator over chained blocks.
 //
-// Every thread has a current arena, from which troupe_alloc takes: its own, or the one of the method
-// that it runs. An arena is used by one thread at a time.
+// Every thread has a current arena, from which troupe_alloc takes: its own, or the one of the
+// method that it runs. An arena is used by one thread at a time.
 #ifndef TRP_ARENA_H
 #define TRP_ARENA_H
 
@@ -20,7 +20,8 @@ void trp_arena_clear(trp_arena *arena);
 size_t trp_arena_size(const trp_arena *arena);
 // The calling thread's current arena.
 trp_arena *trp_arena_current(void);
-// Makes `arena` the thread's current one (NULL: its own) and returns the one before (NULL: its own).
+// Makes `arena` the thread's current one (NULL: its own) and returns the one before (NULL: its
+// own).
 trp_arena *trp_arena_swap(trp_arena *arena);
 
 #endif

@@ -1,7 +1,8 @@
-// frame.h: what travels between processes: a MessagePack array of the header's fields, then the body.
+// frame.h: what travels between processes: a MessagePack array of the header's fields, then the
+// body.
 //
-// The header has its sender's incarnation, a sequence number of the link, the target's incarnation, the
-// deadline left and the protocol version from the start: see docs/design.md, "Frames".
+// The header has its sender's incarnation, a sequence number of the link, the target's incarnation,
+// the deadline left and the protocol version from the start: see docs/design.md, "Frames".
 #ifndef TRP_FRAME_H
 #define TRP_FRAME_H
 
@@ -59,8 +60,8 @@ typedef struct trp_frame {
 
 // Appends the frame.
 void trp_frame_write(const trp_frame *frame, trp_buffer *out);
-// Reads one frame that fills `data` exactly; `body` points into it. TROUPE_MALFORMED, or TROUPE_VERSION
-// naming both versions.
+// Reads one frame that fills `data` exactly; `body` points into it. TROUPE_MALFORMED, or
+// TROUPE_VERSION naming both versions.
 troupe_status trp_frame_read(const void *data, size_t size, trp_frame *frame);
 
 #endif

@@ -1,5 +1,5 @@
-// memory.h: the one door to private memory. Nothing in the library calls malloc elsewhere, so that a
-// test can make the nth allocation fail.
+// memory.h: the one door to private memory. Nothing in the library calls malloc elsewhere, so that
+// a test can make the nth allocation fail.
 #ifndef TRP_MEMORY_H
 #define TRP_MEMORY_H
 

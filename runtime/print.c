@@ -180,7 +180,7 @@ size_t troupe_print_as(const troupe_type *type, const void *value, char *out, si
     sink to = {out, out ? capacity : 0, 0};
     if (type && type->abi == TROUPE_ABI && value)
         print_value(&to, type, value, 0);
-    if (to.capacity > 0)
-        out[to.length < to.capacity ? to.length : to.capacity - 1] = 0;
+    if (out && capacity > 0)
+        out[to.length < capacity ? to.length : capacity - 1] = 0;
     return to.length;
 }
