@@ -16,13 +16,13 @@
 #include <train/sealed.h>
 #include <troupe/wire.h>
 
-TROUPE_STRUCT(trp_manifest_metric, (troupe_text, name), (double, value));
+TROUPE_STRUCT(trp_metric, (troupe_text, name), (double, value));
 TROUPE_STRUCT(trp_manifest_file, (int, rank), (uint64_t, schema), (uint64_t, size),
               (uint64_t, checksum));
 // What a checkpoint says of itself. Files are in the order of ranks; a rank that saved nothing has
 // none.
 TROUPE_STRUCT(trp_manifest, (int64_t, id), (int, report), (int, world),
-              (troupe_array_trp_manifest_metric, metrics), (troupe_array_trp_manifest_file, files));
+              (troupe_array_trp_metric, metrics), (troupe_array_trp_manifest_file, files));
 
 // Writes a rank's state for a report that it has yet to make, replacing an earlier one.
 troupe_status trp_checkpoint_stage(const char *run, int report, int attempt, int rank,

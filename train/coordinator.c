@@ -1,0 +1,473 @@
+// coordinator.c: the life of a run, attempt by attempt.
+//
+//     start_attempt -> ranks run -> each rank's end -> (all ended) attempt_over -> start_attempt
+//                         |                                                     -> finish
+//                         +- a failure -> fail_attempt: the group is ended, the other ranks are
+//                         killed
+//
+// The invariant: while `pending` > 0 ranks of this attempt may run, and nothing of the next one is
+// begun; so a job never has more processes than it has reserved CPUs for.
+#include <actors/ref.h>
+#include <runtime/error.h>
+#include <runtime/log.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <runtime/store.h>
+#include <stdio.h>
+#include <string.h>
+#include <train/coordinator.h>
+#include <train/record.h>
+#include <train/server.h>
+#include <train/worker.h>
+
+typedef struct rank_state {
+    trp_worker_actor worker;
+    troupe_ref end; // id 0: over.
+    int pid;
+    bool killed; // By this coordinator.
+} rank_state;
+
+// Why an attempt failed. A rank that only lost its peers does not count where one with a reason of
+// its own is known.
+typedef struct cause {
+    bool known, own;
+    int rank;
+    troupe_status status;
+    char text[700];
+} cause;
+
+typedef struct trp_run {
+    troupe_job *job;
+    trp_coordinator_actor self;
+    trp_record record;
+    trp_reports reports;
+    trp_object region_object;
+    trp_group_region *region; // NULL: no group.
+    rank_state *ranks;
+    int attempt, pending;
+    bool begun;     // A group has started.
+    bool stopped;   // A rank has seen the stop.
+    bool giving_up; // The job was closed.
+    bool finished;
+    cause cause;
+} trp_run;
+
+static void start_attempt(trp_run *run);
+
+// ---- the end of a run
+// ------------------------------------------------------------------------------
+
+// Puts what led to the end, where the run is and how it could go on into one text.
+static const char *describe(const trp_run *run, troupe_result *result)
+{
+    const troupe_train_options *options = &run->job->options;
+    trp_buffer text = {0};
+    trp_buffer_printf(&text, "%s; the run is at %s", run->cause.text, run->job->path);
+    if (run->begun && options->restarts == 0)
+        trp_buffer_printf(&text, "; it was not restarted: .restarts = n in the options allows n "
+                                 "restarts from the last checkpoint, a negative n any number");
+    else if (run->begun && run->attempt > 0)
+        trp_buffer_printf(&text, "; its %d restart%s used up", run->attempt,
+                          run->attempt == 1 ? " is" : "s are");
+    trp_buffer_append(&text, "", 1);
+    const char *copy = text.failed ? NULL : trp_job_result_text(result, (const char *)text.data);
+    trp_buffer_free(&text);
+    return copy ? copy : "the run failed, and there is no memory for the reason";
+}
+
+static void finish(trp_run *run, troupe_status status)
+{
+    troupe_result *result = trp_job_result(run->job);
+    if (result && trp_record_fill(&run->record, result) != TROUPE_OK)
+        troupe_result_free(&result);
+    if (result) {
+        result->status = status;
+        result->stopped = run->stopped;
+        if (status != TROUPE_OK)
+            result->error = describe(run, result);
+    }
+    run->finished = true;
+    (void)trp_job_finish(run->job, result);
+    trp_server_job_done(run->job);
+    (void)troupe_end(run->self);
+}
+
+static void note_cause(trp_run *run, int rank, troupe_status status, bool own, const char *text)
+{
+    if (run->cause.known && (run->cause.own || !own))
+        return;
+    run->cause = (cause){.known = true, .own = own, .rank = rank, .status = status};
+    snprintf(run->cause.text, sizeof(run->cause.text), "%s", text);
+}
+
+// Ends the run for a reason that lies outside its ranks, with the thread's last error.
+static void fail_run(trp_run *run, troupe_status status)
+{
+    note_cause(run, -1, status, true, troupe_last_error()->text);
+    finish(run, run->cause.status);
+}
+
+// ---- failures
+// --------------------------------------------------------------------------------------
+
+static void kill_ranks(trp_run *run)
+{
+    for (int rank = 0; rank < run->job->options.workers; rank++) {
+        rank_state *state = &run->ranks[rank];
+        if (!state->killed)
+            (void)troupe_kill(state->worker);
+        state->killed = true;
+    }
+}
+
+static void end_group(trp_run *run, trp_group_reason reason, int rank)
+{
+    (void)trp_group_end(run->region, reason, rank);
+    kill_ranks(run);
+}
+
+// Whether a rank that had left its loop for a reason of its own explains that others lost it: its
+// word lies in the group's memory, also if it was killed before it could send it.
+static void look_for_own_cause(trp_run *run)
+{
+    for (int rank = 0; rank < run->job->options.workers; rank++) {
+        troupe_status status;
+        const char *text;
+        char sentence[600];
+        if (!trp_group_left(run->region, rank, &status, &text) || status == TROUPE_OK ||
+            status == TROUPE_STOPPED || status == TROUPE_PEER_LOST)
+            continue;
+        snprintf(sentence, sizeof(sentence), "rank %d (pid %d) failed: %s", rank,
+                 run->ranks[rank].pid, text);
+        note_cause(run, rank, status, true, sentence);
+    }
+}
+
+// The loop of a rank ended with a status.
+static void loop_failed(trp_run *run, int rank, troupe_status status, const char *text)
+{
+    look_for_own_cause(run);
+    char sentence[600];
+    snprintf(sentence, sizeof(sentence), "rank %d (pid %d) failed: %s", rank, run->ranks[rank].pid,
+             text);
+    note_cause(run, rank, status, status != TROUPE_PEER_LOST, sentence);
+    end_group(run, TROUPE_PEER_LOST == status ? TRP_GROUP_ENDED : TRP_GROUP_LEFT, rank);
+}
+
+// The worker of a rank was lost, or could not be made: the thread's last error says how.
+static void rank_lost(trp_run *run, int rank)
+{
+    rank_state *state = &run->ranks[rank];
+    troupe_actor address = state->worker.address;
+    const troupe_error *error = troupe_last_error();
+    char reason[112] = "", sentence[700];
+    if (state->killed)
+        return;
+    if (address.id == 0)
+        snprintf(sentence, sizeof(sentence), "rank %d could not be started: %s", rank, error->text);
+    else if (!trp_process_alive(address.process, address.incarnation, reason) && reason[0])
+        snprintf(sentence, sizeof(sentence), "rank %d (pid %d) %s after report %d", rank,
+                 state->pid, reason, run->reports.last[rank]);
+    else
+        snprintf(sentence, sizeof(sentence), "rank %d (pid %d) failed: %s", rank, state->pid,
+                 error->text);
+    bool lost = error->status == TROUPE_MAYBE_EXECUTED || error->status == TROUPE_NOT_EXECUTED;
+    note_cause(run, rank, lost ? TROUPE_PEER_LOST : error->status, true, sentence);
+    end_group(run, TRP_GROUP_DIED, rank);
+}
+
+// ---- the end of an attempt
+// -------------------------------------------------------------------------
+
+static void leave_group(trp_run *run)
+{
+    if (!run->region)
+        return;
+    trp_job_set_region(run->job, NULL);
+    trp_store_release(run->region_object, trp_process_slot());
+    run->region = NULL;
+}
+
+static void attempt_over(trp_run *run)
+{
+    const troupe_train_options *options = &run->job->options;
+    int ended_by, rank, other;
+    // A loop may have taken a lost peer for nothing and ended well.
+    if (trp_group_ended(run->region, &ended_by) != TRP_GROUP_WHOLE && !run->cause.known) {
+        char sentence[96];
+        snprintf(sentence, sizeof(sentence), "rank %d was lost by the others", ended_by);
+        note_cause(run, ended_by, TROUPE_PEER_LOST, true, sentence);
+    }
+    kill_ranks(run);
+    leave_group(run);
+    if (run->giving_up) {
+        (void)troupe_fail(TROUPE_CANCELLED, "the job was closed while it ran");
+        run->cause.known = false;
+        fail_run(run, TROUPE_CANCELLED);
+        return;
+    }
+    if (!run->cause.known && trp_reports_uneven(&run->reports, &rank, &other)) {
+        (void)troupe_fail(TROUPE_INVALID,
+                          "rank %d made %d reports and rank %d %d: all ranks must report equally "
+                          "often",
+                          rank, run->reports.last[rank], other, run->reports.last[other]);
+        fail_run(run, TROUPE_INVALID);
+        return;
+    }
+    if (!run->cause.known) {
+        finish(run, TROUPE_OK);
+        return;
+    }
+    if (options->restarts >= 0 && run->attempt >= options->restarts) {
+        finish(run, run->cause.status);
+        return;
+    }
+    trp_log(TRP_WARN, "%s: the group is started again (restart %d)", run->cause.text,
+            run->attempt + 1);
+    run->attempt++;
+    trp_job_set_state(run->job, TROUPE_JOB_RESTARTING);
+    start_attempt(run);
+}
+
+troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event *event,
+                                    troupe_none *none)
+{
+    (void)none;
+    trp_run *run = self->run;
+    rank_state *state = &run->ranks[event->rank];
+    if (run->finished || event->attempt != run->attempt || state->end.id == 0)
+        return TROUPE_OK;
+    trp_worker_end end;
+    troupe_status status = troupe_get(trp_worker_end, state->end, &end);
+    state->end.id = 0;
+    run->pending--;
+    if (status != TROUPE_OK)
+        rank_lost(run, event->rank);
+    else if (end.status != TROUPE_OK && end.status != TROUPE_STOPPED)
+        loop_failed(run, event->rank, (troupe_status)end.status, end.text ? end.text : "");
+    else
+        run->stopped |= end.stopped;
+    if (run->pending == 0)
+        attempt_over(run);
+    return TROUPE_OK;
+}
+
+// ---- the start of an attempt
+// -----------------------------------------------------------------------
+
+typedef struct watch {
+    trp_coordinator_actor coordinator;
+    trp_rank_event event;
+} watch;
+
+static void rank_ended(void *user, troupe_ref ref)
+{
+    (void)ref;
+    watch *told = (watch *)user;
+    (void)troupe_tell_from(told->coordinator, trp_coordinator_ended, &told->event);
+    trp_free(told);
+}
+
+static troupe_status make_group(trp_run *run, int first_report)
+{
+    int world = run->job->options.workers;
+    void *memory;
+    TROUPE_TRY(trp_store_share(trp_group_size(world), &run->region_object, &memory));
+    run->region = trp_group_init(memory, world, first_report);
+    trp_job_set_region(run->job, run->region);
+    return TROUPE_OK;
+}
+
+static void log_group(const trp_run *run)
+{
+    trp_log(TRP_INFO, "Started distributed worker processes:");
+    for (int rank = 0; rank < run->job->options.workers; rank++)
+        trp_log(TRP_INFO, "- (pid=%d) world_rank=%d, local_rank=%d, node_rank=0",
+                run->ranks[rank].pid, rank, rank);
+}
+
+static void spawn_ranks(trp_run *run)
+{
+    troupe_job *job = run->job;
+    for (int rank = 0; rank < job->options.workers; rank++) {
+        trp_worker_actor worker = troupe_spawn(trp_worker, .place = TROUPE_PLACE_ISOLATED);
+        int pid = worker.address.id ? trp_process_pid(worker.address.process) : 0;
+        run->ranks[rank] = (rank_state){.worker = worker, .pid = pid};
+    }
+    pthread_mutex_lock(&job->lock);
+    for (int rank = 0; rank < job->options.workers && rank < 16; rank++)
+        job->pids[rank] = run->ranks[rank].pid;
+    pthread_mutex_unlock(&job->lock);
+}
+
+static void run_ranks(trp_run *run, const char *origin, int first_report)
+{
+    troupe_job *job = run->job;
+    trp_task task = {
+        .world = job->options.workers,
+        .attempt = run->attempt,
+        .first_report = first_report,
+        .timeout_ms = job->options.collective_timeout_ms,
+        .keep = job->options.keep,
+        .trainer = job->trainer->name,
+        .schema = troupe_type_hash(job->trainer->config),
+        .config = {job->config.data, job->config.size},
+        .refs = {job->refs, job->ref_count},
+        .region = {.id = run->region_object},
+        .coordinator = run->self,
+        .origin = origin[0] ? origin : NULL,
+        .run = job->path,
+    };
+    run->pending = task.world;
+    for (int rank = 0; rank < task.world; rank++) {
+        task.rank = rank;
+        run->ranks[rank].end = troupe_call_from(run->ranks[rank].worker, trp_worker_run, &task);
+    }
+    for (int rank = 0; rank < task.world; rank++) {
+        watch *told = (watch *)trp_alloc(sizeof(*told));
+        trp_assert(told); // A few bytes; without them the run could neither go on nor end.
+        *told = (watch){run->self, {run->attempt, rank}};
+        trp_ref_when(run->ranks[rank].end, rank_ended, told);
+    }
+}
+
+static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
+{
+    int last_report;
+    TROUPE_TRY(trp_checkpoint_clean(run->job->path));
+    TROUPE_TRY(trp_record_origin(&run->record, origin, &last_report));
+    TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.workers, last_report));
+    *first_report = last_report + 1;
+    return make_group(run, *first_report);
+}
+
+static void start_attempt(trp_run *run)
+{
+    if (trp_job_stopping(run->job)) { // While it waited, or between two attempts.
+        run->stopped = true;
+        finish(run, TROUPE_OK);
+        return;
+    }
+    trp_path origin;
+    int first_report;
+    run->cause.known = false;
+    run->stopped = false;
+    troupe_status status = prepare(run, &origin, &first_report);
+    if (status != TROUPE_OK) {
+        fail_run(run, status);
+        return;
+    }
+    spawn_ranks(run);
+    run->begun = true;
+    log_group(run);
+    if (origin.text[0])
+        trp_log(TRP_INFO, "%s continues from %s", run->job->path, origin.text);
+    trp_job_set_state(run->job, TROUPE_JOB_RUNNING);
+    run_ranks(run, origin.text, first_report);
+}
+
+// ---- messages
+// --------------------------------------------------------------------------------------
+
+troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *report,
+                                     troupe_none *none)
+{
+    (void)none;
+    trp_run *run = self->run;
+    if (run->finished || report->attempt != run->attempt || run->pending == 0)
+        return troupe_fail(TROUPE_PEER_LOST, "troupe_report: the group has ended");
+    const trp_open_report *whole;
+    TROUPE_TRY(trp_reports_take(&run->reports, report, &whole));
+    if (whole)
+        trp_record_add(&run->record, run->attempt, whole);
+    return TROUPE_OK;
+}
+
+troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *nothing,
+                                   troupe_none *none)
+{
+    (void)nothing;
+    (void)none;
+    trp_run *run = self->run;
+    if (!run->finished && run->pending > 0) {
+        run->giving_up = true;
+        end_group(run, TRP_GROUP_ENDED, 0);
+    }
+    return TROUPE_OK;
+}
+
+troupe_status trp_coordinator_begin(trp_coordinator *self, const troupe_none *nothing,
+                                    troupe_none *none)
+{
+    (void)nothing;
+    (void)none;
+    trp_run *run = self->run;
+    run->self.address = troupe_self();
+    pthread_mutex_lock(&run->job->lock);
+    run->job->coordinator = run->self.address;
+    pthread_mutex_unlock(&run->job->lock);
+    start_attempt(run);
+    return TROUPE_OK;
+}
+
+troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *address)
+{
+    troupe_job *job = (troupe_job *)(uintptr_t)*address;
+    self->run = (trp_run *)trp_alloc(sizeof(*self->run));
+    rank_state *ranks = (rank_state *)trp_alloc((size_t)job->options.workers * sizeof(*ranks));
+    if (!self->run || !ranks) {
+        trp_free(ranks);
+        trp_free(self->run);
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the coordinator of %s", job->path);
+    }
+    *self->run = (trp_run){.job = job, .ranks = ranks};
+    trp_record_open(&self->run->record, job);
+    trp_job_hold(job);
+    return TROUPE_OK;
+}
+
+void trp_coordinator_deinit(trp_coordinator *self)
+{
+    trp_run *run = self->run;
+    if (!run->finished) { // The runtime stops.
+        if (run->region)
+            (void)trp_group_end(run->region, TRP_GROUP_ENDED, 0);
+        for (int rank = 0; rank < run->job->options.workers; rank++)
+            troupe_drop(run->ranks[rank].end);
+        leave_group(run);
+        trp_job_cancel(run->job);
+    }
+    trp_reports_free(&run->reports);
+    trp_record_close(&run->record);
+    trp_job_release(run->job);
+    trp_free(run->ranks);
+    trp_free(run);
+}
+
+void trp_coordinator_start(troupe_job *job)
+{
+    uint64_t address = (uint64_t)(uintptr_t)job;
+    trp_coordinator_actor made =
+        troupe_spawn_with(trp_coordinator, &address, .place = TROUPE_PLACE_HERE);
+    troupe_status status = troupe_actor_status(made.address);
+    if (status == TROUPE_OK)
+        status = troupe_tell(made, trp_coordinator_begin);
+    if (status == TROUPE_OK)
+        return;
+    troupe_result *result = trp_job_result(job);
+    if (result) {
+        result->status = status;
+        result->error = "the run could not be started: its coordinator could not be made";
+    }
+    (void)trp_job_finish(job, result);
+    trp_server_job_done(job);
+}
+
+void trp_coordinator_give_up(troupe_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    trp_coordinator_actor coordinator = {job->coordinator};
+    pthread_mutex_unlock(&job->lock);
+    if (coordinator.address.id)
+        (void)troupe_tell(coordinator, trp_coordinator_kill);
+}

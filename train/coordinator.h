@@ -1,0 +1,37 @@
+// coordinator.h: the actor that runs one job: forms the group, takes reports, decides on failures.
+#ifndef TRP_COORDINATOR_H
+#define TRP_COORDINATOR_H
+
+#include <train/job.h>
+#include <train/reports.h>
+
+// That a rank's loop has ended, one way or the other.
+TROUPE_STRUCT(trp_rank_event, (int, attempt), (int, rank));
+
+typedef struct trp_coordinator {
+    struct trp_run *run;
+} trp_coordinator;
+
+troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *job);
+void trp_coordinator_deinit(trp_coordinator *self);
+troupe_status trp_coordinator_begin(trp_coordinator *self, const troupe_none *none,
+                                    troupe_none *result);
+// From a rank: answered once it is recorded.
+troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *report,
+                                     troupe_none *result);
+troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event *event,
+                                    troupe_none *result);
+troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *none,
+                                   troupe_none *result);
+TROUPE_ACTOR_WITH(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordinator_deinit,
+                  (trp_coordinator_begin, troupe_none, troupe_none),
+                  (trp_coordinator_report, trp_report, troupe_none),
+                  (trp_coordinator_ended, trp_rank_event, troupe_none),
+                  (trp_coordinator_kill, troupe_none, troupe_none));
+
+// Starts a coordinator for an admitted job. It tells the server when the job has ended.
+void trp_coordinator_start(troupe_job *job);
+// Ends the job's workers now, if it has any.
+void trp_coordinator_give_up(troupe_job *job);
+
+#endif

@@ -1,0 +1,273 @@
+// job.c: the job's record: who holds it, its state, its follower, and waiting for its end.
+#include <actors/scheduler.h>
+#include <runtime/clock.h>
+#include <runtime/log.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <string.h>
+#include <time.h>
+#include <train/coordinator.h>
+#include <train/job.h>
+#include <train/server.h>
+
+troupe_job *trp_job_create(void)
+{
+    troupe_job *job = (troupe_job *)trp_alloc(sizeof(*job));
+    if (!job)
+        return NULL;
+    atomic_init(&job->holds, 1);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&job->lock, NULL);
+    pthread_cond_init(&job->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return job;
+}
+
+void trp_job_hold(troupe_job *job)
+{
+    atomic_fetch_add(&job->holds, 1);
+}
+
+void trp_job_release(troupe_job *job)
+{
+    if (atomic_fetch_sub(&job->holds, 1) > 1)
+        return;
+    for (size_t i = 0; i < job->ref_count; i++)
+        troupe_drop(job->refs[i]);
+    troupe_result_free(&job->result);
+    trp_buffer_free(&job->config);
+    trp_arena_clear(&job->arena);
+    pthread_cond_destroy(&job->changed);
+    pthread_mutex_destroy(&job->lock);
+    trp_free(job);
+}
+
+static double elapsed_s(const troupe_job *job)
+{
+    return job->started_s > 0 ? trp_clock_s() - job->started_s : 0;
+}
+
+double trp_job_elapsed_s(troupe_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    double elapsed = elapsed_s(job);
+    pthread_mutex_unlock(&job->lock);
+    return elapsed;
+}
+
+bool trp_job_stopping(troupe_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    bool stop = job->stop;
+    pthread_mutex_unlock(&job->lock);
+    return stop;
+}
+
+void trp_job_set_region(troupe_job *job, trp_group_region *region)
+{
+    pthread_mutex_lock(&job->lock);
+    job->region = region;
+    if (region && job->stop)
+        (void)trp_group_stop(region);
+    pthread_mutex_unlock(&job->lock);
+}
+
+// ---- the follower
+
+// Both with the lock, which is not held while the follower runs in between.
+static void begin_call(troupe_job *job)
+{
+    trp_assert(!job->calling);
+    job->calling = true;
+    job->caller = pthread_self();
+    pthread_mutex_unlock(&job->lock);
+}
+
+static void end_call(troupe_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    job->calling = false;
+    pthread_cond_broadcast(&job->changed);
+}
+
+static void tell_state(troupe_job *job, troupe_job_state state)
+{
+    if (!job->follower.state)
+        return;
+    begin_call(job);
+    job->follower.state(job->follower.user, job, state);
+    end_call(job);
+}
+
+void trp_job_set_state(troupe_job *job, troupe_job_state state)
+{
+    trp_assert(state != TROUPE_JOB_DONE);
+    pthread_mutex_lock(&job->lock);
+    if (job->state != state && job->state != TROUPE_JOB_DONE) {
+        job->state = state;
+        if (state == TROUPE_JOB_RUNNING && job->started_s <= 0)
+            job->started_s = trp_clock_s();
+        if (state == TROUPE_JOB_RESTARTING)
+            job->restarts++;
+        tell_state(job, state);
+    }
+    pthread_mutex_unlock(&job->lock);
+}
+
+void trp_job_report(troupe_job *job, int number, const troupe_report_event *event)
+{
+    pthread_mutex_lock(&job->lock);
+    job->reports = number;
+    if (event && job->follower.report && job->state != TROUPE_JOB_DONE) {
+        begin_call(job);
+        job->follower.report(job->follower.user, job, event);
+        end_call(job);
+    }
+    pthread_mutex_unlock(&job->lock);
+}
+
+bool trp_job_finish(troupe_job *job, troupe_result *result)
+{
+    pthread_mutex_lock(&job->lock);
+    if (job->state == TROUPE_JOB_DONE) {
+        pthread_mutex_unlock(&job->lock);
+        troupe_result_free(&result);
+        return false;
+    }
+    if (result) {
+        result->elapsed_s = elapsed_s(job);
+        result->reports = job->reports;
+        result->restarts = job->restarts;
+    }
+    job->result = result;
+    job->region = NULL;
+    memset(job->pids, 0, sizeof(job->pids));
+    job->state = TROUPE_JOB_DONE;
+    pthread_cond_broadcast(&job->changed);
+    if (job->calling) { // Only where a runtime that stops has left a follower behind.
+        trp_log(TRP_WARN, "the follower of %s is not told of the run's end: it has not returned",
+                job->path);
+    } else {
+        tell_state(job, TROUPE_JOB_DONE);
+    }
+    job->followed = true;
+    pthread_cond_broadcast(&job->changed);
+    pthread_mutex_unlock(&job->lock);
+    return true;
+}
+
+void trp_job_cancel(troupe_job *job)
+{
+    troupe_result *result = trp_job_result(job);
+    if (result) {
+        result->status = TROUPE_CANCELLED;
+        result->error = "the runtime was stopped before the run had ended";
+    }
+    (void)trp_job_finish(job, result);
+}
+
+// ---- what a user asks of a job
+
+// Waits for a change, at most until `until_ms` (negative: for ever); false: that has passed. With
+// the lock.
+static bool await_change(troupe_job *job, int64_t until_ms)
+{
+    enum { SLICE_MS = 100 }; // After which it looks whether the runtime is still there.
+    int64_t now = trp_clock_ms();
+    if (until_ms >= 0 && now >= until_ms)
+        return false;
+    int64_t wake_ms = until_ms >= 0 && until_ms < now + SLICE_MS ? until_ms : now + SLICE_MS;
+    struct timespec wake = {wake_ms / 1000, wake_ms % 1000 * 1000000};
+    (void)pthread_cond_timedwait(&job->changed, &job->lock, &wake);
+    if (job->state != TROUPE_JOB_DONE &&
+        (!trp_process_running() || trp_process_incarnation() != job->incarnation)) {
+        pthread_mutex_unlock(&job->lock);
+        trp_job_cancel(job);
+        pthread_mutex_lock(&job->lock);
+    }
+    return true;
+}
+
+// Waits until the job is DONE. True: it is.
+static bool await_done(troupe_job *job, int timeout_ms)
+{
+    int64_t until_ms = timeout_ms < 0 ? -1 : trp_clock_ms() + timeout_ms;
+    pthread_mutex_lock(&job->lock);
+    while (job->state != TROUPE_JOB_DONE && await_change(job, until_ms))
+        ;
+    bool done = job->state == TROUPE_JOB_DONE;
+    pthread_mutex_unlock(&job->lock);
+    return done;
+}
+
+troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **result)
+{
+    // Where this is a method, another thread runs the process's actors meanwhile.
+    TROUPE_TRY(trp_scheduler_block());
+    bool done = await_done(job, timeout_ms);
+    trp_scheduler_unblock();
+    if (!done)
+        return troupe_fail(TROUPE_PENDING, "the run %s has not ended yet", job->path);
+    if (!job->result) // Set before the state was DONE, and never changed after.
+        return troupe_fail(TROUPE_NO_MEMORY, "there was no memory for the result of %s", job->path);
+    atomic_fetch_add(&job->result->holds, 1);
+    *result = job->result;
+    return TROUPE_OK;
+}
+
+void troupe_job_status_get(troupe_job *job, troupe_job_status *status)
+{
+    pthread_mutex_lock(&job->lock);
+    *status = (troupe_job_status){
+        .state = job->state,
+        .reports = job->reports,
+        .restarts = job->restarts,
+        .elapsed_s = job->result ? job->result->elapsed_s : elapsed_s(job),
+    };
+    memcpy(status->pids, job->pids, sizeof(status->pids));
+    pthread_mutex_unlock(&job->lock);
+}
+
+const char *troupe_job_path(const troupe_job *job)
+{
+    return job->path;
+}
+
+void troupe_job_stop(troupe_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    bool first = job->state != TROUPE_JOB_DONE && !job->stop;
+    job->stop = true;
+    if (job->region)
+        (void)trp_group_stop(job->region);
+    pthread_mutex_unlock(&job->lock);
+    if (first) // Where it waits in the queue still.
+        trp_server_stop_job(job);
+}
+
+void troupe_job_close(troupe_job **held)
+{
+    enum { GRACE_MS = 2000 };
+    if (!held || !*held)
+        return;
+    troupe_job *job = *held;
+    *held = NULL;
+    // Another thread runs the process's actors meanwhile. Where too many wait already, this one
+    // waits all the same, since a job cannot be left half closed.
+    bool blocked = trp_scheduler_block() == TROUPE_OK;
+    troupe_job_stop(job);
+    if (!await_done(job, GRACE_MS)) {
+        trp_coordinator_give_up(job);
+        (void)await_done(job, -1);
+    }
+    pthread_mutex_lock(&job->lock);
+    // A follower that closes its own job, at its end, is not waited for.
+    while (!job->followed && !(job->calling && pthread_equal(job->caller, pthread_self())))
+        (void)await_change(job, -1);
+    pthread_mutex_unlock(&job->lock);
+    if (blocked)
+        trp_scheduler_unblock();
+    trp_job_release(job);
+}

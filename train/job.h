@@ -1,0 +1,101 @@
+// job.h: a job: what was submitted, how far it is, and how it ended.
+//
+// One record in the driver's memory, held by its user, the job server and the run's coordinator
+// until each lets go. What was submitted never changes; the rest is under the lock. The follower is
+// called without the lock, by the job's coordinator or (before there is one) the server: never by
+// two threads at once.
+#ifndef TRP_JOB_H
+#define TRP_JOB_H
+
+#include <pthread.h>
+#include <runtime/arena.h>
+#include <runtime/buffer.h>
+#include <runtime/resource.h>
+#include <stdatomic.h>
+#include <train/group.h>
+#include <troupe/train.h>
+
+// Never changes once the job is DONE, so all who wait for it share it.
+struct troupe_result {
+    _Atomic int holds; // Each ended by troupe_result_free.
+    trp_arena arena;   // Of all texts and metrics.
+    troupe_status status;
+    const char *error; // "" if there was none.
+    bool stopped;
+    int reports, restarts;
+    const troupe_metric *metrics;
+    size_t metric_count;
+    const char *checkpoint, *best, *path;
+    double elapsed_s;
+};
+
+struct troupe_job {
+    _Atomic int holds;
+    // What was submitted.
+    const troupe_trainer *trainer;
+    trp_buffer config; // Packed.
+    troupe_ref *refs;  // The references in the config, kept: in the order of trp_value_refs.
+    size_t ref_count;
+    troupe_train_options options; // With defaults filled in; texts in `arena`.
+    trp_arena arena;
+    const char *path;
+    troupe_follower follower;
+    uint64_t incarnation; // Of the process when it was submitted.
+    int64_t cpus;         // For each worker, in ten-thousandths.
+    // The server's.
+    trp_claim claim;
+    struct troupe_job *next;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed; // State, followed.
+    troupe_job_state state;
+    bool stop;                // Asked for by the user.
+    bool calling;             // The follower is being called,
+    pthread_t caller;         // by this thread.
+    bool followed;            // It was called for the last time.
+    trp_group_region *region; // Of the group that runs; NULL: none.
+    troupe_actor coordinator; // id 0: none.
+    int reports, restarts;
+    int pids[16];
+    double started_s;      // 0: no group has started.
+    troupe_result *result; // Once it is DONE.
+};
+
+// A job with one hold, still without what was submitted. NULL: no memory.
+troupe_job *trp_job_create(void);
+void trp_job_hold(troupe_job *job);
+void trp_job_release(troupe_job *job);
+
+// Seconds since the first group started; 0 before.
+double trp_job_elapsed_s(troupe_job *job);
+// Whether the user has asked for a stop.
+bool trp_job_stopping(troupe_job *job);
+// Makes the group known to troupe_job_stop (NULL: it is gone), and asks it for the stop that was
+// asked for.
+void trp_job_set_region(troupe_job *job, trp_group_region *region);
+
+// Changes the state and tells the follower. Not for DONE.
+void trp_job_set_state(troupe_job *job, troupe_job_state state);
+// Counts a report, and tells the follower if `event` is not NULL.
+void trp_job_report(troupe_job *job, int number, const troupe_report_event *event);
+// Ends the job with the result, which is taken over, and tells the follower. False: it had ended.
+bool trp_job_finish(troupe_job *job, troupe_result *result);
+// Ends the job without a run or in the middle of one, because the runtime stops.
+void trp_job_cancel(troupe_job *job);
+
+// An empty result of the job; its fields are set by the caller, with texts of its arena. NULL: no
+// memory.
+troupe_result *trp_job_result(troupe_job *job);
+const char *trp_job_result_text(troupe_result *result, const char *text);
+troupe_status trp_job_result_metrics(troupe_result *result, const troupe_metric *metrics,
+                                     size_t count);
+
+// Fills in the defaults and checks the options. TROUPE_INVALID and TROUPE_TOO_LARGE name the
+// option.
+troupe_status trp_train_options_complete(troupe_train_options *options,
+                                         const troupe_trainer *trainer, int64_t *cpus);
+// Makes the run's new folder, with a number appended where its name is taken.
+troupe_status trp_run_folder_make(const troupe_train_options *options, trp_arena *arena,
+                                  const char **path);
+
+#endif

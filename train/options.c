@@ -1,0 +1,137 @@
+// options.c: what a submission asks for: defaults, checks, and the folder of its run.
+#include <runtime/error.h>
+#include <runtime/process.h>
+#include <stdlib.h>
+#include <string.h>
+#include <train/checkpoint.h>
+#include <train/job.h>
+
+enum {
+    RUN_NAME_MAX = 128,
+    METRIC_NAME_MAX = 63,
+    DEFAULT_TIMEOUT_MS = 60000,
+    SAME_NAME_MAX = 1000000
+};
+
+static troupe_status check_name(const char *name)
+{
+    const char *allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t length = strlen(name);
+    if (length < 1 || length > RUN_NAME_MAX || strspn(name, allowed) != length || name[0] == '.')
+        return troupe_fail(TROUPE_INVALID,
+                           "option .name is '%.140s': expected 1 to %d of [A-Za-z0-9._-], the "
+                           "first of which is no dot",
+                           name, RUN_NAME_MAX);
+    return TROUPE_OK;
+}
+
+static troupe_status check_ranges(const troupe_train_options *o)
+{
+    if (o->workers < 1 || o->workers > TRP_GROUP_WORLD_MAX)
+        return troupe_fail(TROUPE_INVALID, "option .workers is %d: expected 1 to %d", o->workers,
+                           TRP_GROUP_WORLD_MAX);
+    if (o->keep < TROUPE_KEEP_NONE)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .keep is %d: expected the number of best checkpoints to keep, 0 "
+                           "for all, or TROUPE_KEEP_NONE",
+                           o->keep);
+    if (o->keep_goal != TROUPE_MINIMIZE && o->keep_goal != TROUPE_MAXIMIZE)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .keep_goal is %d: expected TROUPE_MINIMIZE or TROUPE_MAXIMIZE",
+                           (int)o->keep_goal);
+    if (o->keep_metric && (!*o->keep_metric || strlen(o->keep_metric) > METRIC_NAME_MAX))
+        return troupe_fail(TROUPE_INVALID,
+                           "option .keep_metric is '%.80s': expected a metric's name of 1 to %d "
+                           "bytes",
+                           o->keep_metric, METRIC_NAME_MAX);
+    if (o->collective_timeout_ms < 1)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .collective_timeout_ms is %d: expected a positive number of "
+                           "milliseconds",
+                           o->collective_timeout_ms);
+    if (o->storage && !*o->storage)
+        return troupe_fail(TROUPE_INVALID, "option .storage is empty: expected a folder's path");
+    return check_name(o->name);
+}
+
+static troupe_status check_cpus(const troupe_train_options *options, int64_t *cpus)
+{
+    if (trp_cpus_count(options->cpus_per_worker, cpus) != TROUPE_OK)
+        return trp_error_prefix("option .cpus_per_worker");
+    double there = trp_process_options()->cpus;
+    int64_t total;
+    TROUPE_TRY(trp_cpus_count(there, &total));
+    if (*cpus > total / options->workers)
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "options .workers = %d and .cpus_per_worker = %g need %g CPUs, and jobs "
+                           "may reserve %g in all",
+                           options->workers, options->cpus_per_worker,
+                           options->cpus_per_worker * options->workers, there);
+    return TROUPE_OK;
+}
+
+static troupe_status check_from(const char *from)
+{
+    // Its files are verified when the run starts; here only what takes no time.
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    troupe_status status = trp_checkpoint_read(from, &arena, &manifest);
+    trp_arena_clear(&arena);
+    return status == TROUPE_OK ? status : trp_error_prefix("option .from");
+}
+
+troupe_status trp_train_options_complete(troupe_train_options *options,
+                                         const troupe_trainer *trainer, int64_t *cpus)
+{
+    if (options->workers == 0)
+        options->workers = 1;
+    if (options->cpus_per_worker == 0)
+        options->cpus_per_worker = 1;
+    if (!options->name)
+        options->name = trainer->name;
+    if (options->collective_timeout_ms == 0)
+        options->collective_timeout_ms = DEFAULT_TIMEOUT_MS;
+    TROUPE_TRY(check_ranges(options));
+    TROUPE_TRY(check_cpus(options, cpus));
+    return options->from ? check_from(options->from) : TROUPE_OK;
+}
+
+static troupe_status storage_path(const troupe_train_options *options, trp_path *path)
+{
+    if (options->storage && options->storage[0] == '/')
+        return trp_path_make(path, "%s", options->storage);
+    // Absolute, so that it means the same in workers, wherever they are.
+    const char *home = getenv("HOME");
+    if (!options->storage && home && home[0] == '/')
+        return trp_path_make(path, "%s/troupe_results", home);
+    char *here = realpath(".", NULL);
+    if (!here)
+        return trp_fail_errno(TROUPE_IO, "cannot tell which folder this is");
+    troupe_status status =
+        trp_path_make(path, "%s/%s", here, options->storage ? options->storage : "troupe_results");
+    free(here);
+    return status;
+}
+
+troupe_status trp_run_folder_make(const troupe_train_options *options, trp_arena *arena,
+                                  const char **path)
+{
+    trp_path storage, run;
+    TROUPE_TRY(storage_path(options, &storage));
+    TROUPE_TRY(trp_folder_make(storage.text));
+    troupe_status status = TROUPE_EXISTS;
+    for (int number = 0; number < SAME_NAME_MAX && status == TROUPE_EXISTS; number++) {
+        if (number == 0)
+            TROUPE_TRY(trp_path_make(&run, "%s/%s", storage.text, options->name));
+        else
+            TROUPE_TRY(trp_path_make(&run, "%s/%s_%d", storage.text, options->name, number));
+        status = trp_folder_make_new(run.text);
+    }
+    TROUPE_TRY(status);
+    TROUPE_TRY(trp_checkpoint_clean(run.text)); // Makes the folder of checkpoints.
+    char *copy = (char *)trp_arena_alloc(arena, strlen(run.text) + 1);
+    if (!copy)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
+    *path = strcpy(copy, run.text);
+    return TROUPE_OK;
+}

@@ -1,0 +1,36 @@
+// record.h: what a run leaves behind: its checkpoints, reports.jsonl, and what its follower is
+// told.
+//
+// Used by the run's coordinator alone. It lasts over all attempts of a run; a report whose number
+// was delivered in an earlier attempt is not delivered again.
+#ifndef TRP_RECORD_H
+#define TRP_RECORD_H
+
+#include <train/job.h>
+#include <train/reports.h>
+#include <train/retention.h>
+
+typedef struct trp_record {
+    troupe_job *job;
+    trp_retention retention;
+    int64_t next_id; // Of checkpoints.
+    int delivered;   // The highest number of a report that was delivered.
+    trp_arena arena; // Of the last report's metrics:
+    troupe_metric last[TRP_METRICS_MAX];
+    size_t last_count;
+} trp_record;
+
+void trp_record_open(trp_record *record, troupe_job *job);
+// Commits what was staged for a whole report, and delivers it.
+void trp_record_add(trp_record *record, int attempt, const trp_open_report *report);
+// The checkpoint that an attempt continues from ("" in `folder`: none) and the report that it
+// continues after. TROUPE_CORRUPT: the one that the user named cannot be used.
+troupe_status trp_record_origin(trp_record *record, trp_path *folder, int *report);
+// Puts what is known into a result.
+troupe_status trp_record_fill(const trp_record *record, troupe_result *result);
+void trp_record_close(trp_record *record);
+
+// One line of reports.jsonl.
+void trp_record_line(const troupe_report_event *event, int attempt, trp_buffer *out);
+
+#endif

@@ -1,0 +1,107 @@
+// reports.c: a ring of open reports, by number.
+#include <runtime/memory.h>
+#include <runtime/wire.h>
+#include <string.h>
+#include <train/reports.h>
+
+troupe_status trp_reports_start(trp_reports *reports, int world, int whole)
+{
+    trp_reports_free(reports);
+    reports->last = (int *)trp_alloc((size_t)world * sizeof(*reports->last));
+    if (!reports->last)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the reports of %d ranks", world);
+    reports->world = world;
+    reports->whole = whole;
+    for (int rank = 0; rank < world; rank++)
+        reports->last[rank] = whole;
+    return TROUPE_OK;
+}
+
+static void clear(trp_open_report *open)
+{
+    trp_arena_clear(&open->arena);
+    *open = (trp_open_report){0};
+}
+
+void trp_reports_free(trp_reports *reports)
+{
+    for (int i = 0; i < TRP_REPORTS_OPEN; i++)
+        clear(&reports->open[i]);
+    trp_free(reports->last);
+    *reports = (trp_reports){0};
+}
+
+static troupe_status check(const trp_reports *reports, const trp_report *report)
+{
+    if (report->rank < 0 || report->rank >= reports->world)
+        return troupe_fail(TROUPE_INVALID, "a report of rank %d came to a group of %d",
+                           report->rank, reports->world);
+    if (report->number != reports->last[report->rank] + 1 ||
+        report->number >= reports->whole + TRP_REPORTS_OPEN)
+        return troupe_fail(TROUPE_INVALID, "rank %d made report %d after report %d, with %d whole",
+                           report->rank, report->number, reports->last[report->rank],
+                           reports->whole);
+    if (report->metrics.count > TRP_METRICS_MAX)
+        return troupe_fail(TROUPE_INVALID, "a report has %zu metrics: expected at most %d",
+                           report->metrics.count, TRP_METRICS_MAX);
+    return TROUPE_OK;
+}
+
+static troupe_status copy_metrics(trp_open_report *open, const trp_report *report)
+{
+    troupe_array_trp_metric copy;
+    TROUPE_TRY(trp_value_copy(&troupe_type_troupe_array_trp_metric, &report->metrics, &open->arena,
+                              &copy));
+    open->metrics = copy.items;
+    open->metric_count = copy.count;
+    return TROUPE_OK;
+}
+
+// Leaves the files of those ranks that have saved something.
+static void close_files(trp_open_report *open, int world)
+{
+    for (int rank = 0; rank < world; rank++)
+        if (open->files[rank].size > 0)
+            open->files[open->file_count++] = open->files[rank];
+}
+
+troupe_status trp_reports_take(trp_reports *reports, const trp_report *report,
+                               const trp_open_report **whole)
+{
+    TROUPE_TRY(check(reports, report));
+    trp_open_report *open = &reports->open[report->number % TRP_REPORTS_OPEN];
+    if (open->number != report->number) {
+        clear(open);
+        open->files = (trp_manifest_file *)trp_arena_alloc(&open->arena, (size_t)reports->world *
+                                                                             sizeof(*open->files));
+        if (!open->files)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for report %d", report->number);
+        open->number = report->number;
+    }
+    if (report->rank == 0)
+        TROUPE_TRY(copy_metrics(open, report));
+    if (report->staged == TRP_STAGED_WHOLE)
+        open->files[report->rank] =
+            (trp_manifest_file){report->rank, report->schema, report->size, report->checksum};
+    open->torn |= report->staged == TRP_STAGED_TORN;
+    reports->last[report->rank] = report->number;
+    *whole = NULL;
+    if (++open->ranks == reports->world) {
+        close_files(open, reports->world);
+        reports->whole = report->number;
+        *whole = open;
+    }
+    return TROUPE_OK;
+}
+
+bool trp_reports_uneven(const trp_reports *reports, int *rank, int *other)
+{
+    for (int i = 1; i < reports->world; i++) {
+        if (reports->last[i] != reports->last[0]) {
+            *rank = i;
+            *other = 0;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,58 @@
+// reports.h: putting together the reports of all ranks, number by number. Pure.
+//
+// A report is whole once every rank has made it. Ranks make theirs in order, so reports become
+// whole in order too; some may be open at once, since a rank may be ahead of others.
+#ifndef TRP_REPORTS_H
+#define TRP_REPORTS_H
+
+#include <stdbool.h>
+#include <train/checkpoint.h>
+#include <train/group.h>
+#include <troupe/train.h>
+
+enum {
+    TRP_METRICS_MAX = 32,
+    TRP_METRIC_NAME_MAX = 63,
+    TRP_REPORTS_OPEN = TRP_GROUP_AHEAD + 2,
+};
+
+typedef enum trp_staged {
+    TRP_STAGED_NONE,
+    TRP_STAGED_WHOLE,
+    TRP_STAGED_TORN, // The rank tried, and could not: nothing of this report may be committed.
+} trp_staged;
+
+// One rank's report, as it travels to the coordinator.
+TROUPE_STRUCT(trp_report, (int, attempt), (int, rank), (int, number),
+              (troupe_array_trp_metric, metrics), (int, staged), (uint64_t, schema),
+              (uint64_t, size), (uint64_t, checksum));
+
+typedef struct trp_open_report {
+    trp_arena arena; // Of what follows.
+    int number;      // 0: not begun.
+    int ranks;       // That have made it.
+    bool torn;
+    const trp_metric *metrics; // Of rank 0.
+    size_t metric_count;
+    trp_manifest_file *files; // By rank; those that have nothing have size 0 and are left out
+    size_t file_count;        // when the report is whole.
+} trp_open_report;
+
+typedef struct trp_reports {
+    int world;
+    int whole; // The last report that all ranks have made.
+    int *last; // Of each rank.
+    trp_open_report open[TRP_REPORTS_OPEN];
+} trp_reports;
+
+// Starts anew with `whole` as the last one. TROUPE_NO_MEMORY.
+troupe_status trp_reports_start(trp_reports *reports, int world, int whole);
+// Takes a rank's report; *whole becomes the report that it made whole, or NULL. That is to be dealt
+// with before the next one is taken. TROUPE_INVALID: not this rank's next one.
+troupe_status trp_reports_take(trp_reports *reports, const trp_report *report,
+                               const trp_open_report **whole);
+// Two ranks that have made different numbers of reports; false if all have made the same.
+bool trp_reports_uneven(const trp_reports *reports, int *rank, int *other);
+void trp_reports_free(trp_reports *reports);
+
+#endif

@@ -1,0 +1,122 @@
+// result.c: results: what is known of a run that has ended, and reading a checkpoint outside a
+// loop.
+#include <math.h>
+#include <runtime/memory.h>
+#include <string.h>
+#include <train/checkpoint.h>
+#include <train/job.h>
+
+troupe_result *trp_job_result(troupe_job *job)
+{
+    troupe_result *result = (troupe_result *)trp_alloc(sizeof(*result));
+    if (!result)
+        return NULL;
+    atomic_init(&result->holds, 1);
+    result->error = "";
+    result->path = trp_job_result_text(result, job->path);
+    if (!result->path)
+        troupe_result_free(&result);
+    return result;
+}
+
+const char *trp_job_result_text(troupe_result *result, const char *text)
+{
+    char *copy = (char *)trp_arena_alloc(&result->arena, strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+troupe_status trp_job_result_metrics(troupe_result *result, const troupe_metric *metrics,
+                                     size_t count)
+{
+    troupe_metric *copies =
+        (troupe_metric *)trp_arena_alloc(&result->arena, (count + 1) * sizeof(*copies));
+    for (size_t i = 0; copies && i < count; i++) {
+        copies[i] = (troupe_metric){trp_job_result_text(result, metrics[i].name), metrics[i].value};
+        if (!copies[i].name)
+            copies = NULL;
+    }
+    if (!copies)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the metrics of a result");
+    result->metrics = copies;
+    result->metric_count = count;
+    return TROUPE_OK;
+}
+
+void troupe_result_free(troupe_result **result)
+{
+    if (!result || !*result)
+        return;
+    // Releases this holder's reads, and acquires those of all others before the memory goes.
+    if (atomic_fetch_sub(&(*result)->holds, 1) == 1) {
+        trp_arena_clear(&(*result)->arena);
+        trp_free(*result);
+    }
+    *result = NULL;
+}
+
+troupe_status troupe_result_status(const troupe_result *result)
+{
+    return result->status;
+}
+
+const char *troupe_result_error(const troupe_result *result)
+{
+    return result->error;
+}
+
+bool troupe_result_stopped(const troupe_result *result)
+{
+    return result->stopped;
+}
+
+double troupe_result_metric(const troupe_result *result, const char *name)
+{
+    for (size_t i = 0; i < result->metric_count; i++)
+        if (strcmp(result->metrics[i].name, name) == 0)
+            return result->metrics[i].value;
+    return NAN;
+}
+
+const troupe_metric *troupe_result_metrics(const troupe_result *result, size_t *count)
+{
+    *count = result->metric_count;
+    return result->metrics;
+}
+
+int troupe_result_reports(const troupe_result *result)
+{
+    return result->reports;
+}
+
+int troupe_result_restarts(const troupe_result *result)
+{
+    return result->restarts;
+}
+
+const char *troupe_result_checkpoint(const troupe_result *result)
+{
+    return result->checkpoint;
+}
+
+const char *troupe_result_best_checkpoint(const troupe_result *result)
+{
+    return result->best;
+}
+
+const char *troupe_result_path(const troupe_result *result)
+{
+    return result->path;
+}
+
+double troupe_result_elapsed_s(const troupe_result *result)
+{
+    return result->elapsed_s;
+}
+
+troupe_status troupe_checkpoint_load_as(const troupe_type *type, const char *folder, int rank,
+                                        void *value)
+{
+    if (!folder)
+        return troupe_fail(TROUPE_NOT_FOUND, "no folder of a checkpoint was given");
+    return trp_checkpoint_load(folder, rank, TRP_STATE_EXACTLY, type, trp_arena_current(), value);
+}

@@ -1,0 +1,164 @@
+// server.c: the job server.
+//
+// All books are the actor's state, so no lock is needed for them; the one lock here guards which
+// actor is the server.
+#include <pthread.h>
+#include <runtime/log.h>
+#include <runtime/process.h>
+#include <stdbool.h>
+#include <train/coordinator.h>
+#include <train/server.h>
+
+typedef struct trp_server {
+    trp_resources cpus;
+    troupe_job *jobs; // All that are queued or run.
+} trp_server;
+
+static troupe_status server_init(trp_server *self, const troupe_none *none);
+static void server_deinit(trp_server *self);
+static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none);
+static troupe_status server_stop(trp_server *self, const uint64_t *address, troupe_none *none);
+static troupe_status server_done(trp_server *self, const uint64_t *address, troupe_none *none);
+TROUPE_ACTOR_WITH(trp_server, (server_init, troupe_none), server_deinit,
+                  (server_submit, uint64_t, troupe_none), (server_stop, uint64_t, troupe_none),
+                  (server_done, uint64_t, troupe_none));
+
+// The server of the runtime that runs now.
+static struct {
+    pthread_mutex_t lock;
+    uint64_t incarnation; // Of the process when it was made; 0: never.
+    trp_server_actor actor;
+} current = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static troupe_job *job_at(const uint64_t *address)
+{
+    return (troupe_job *)(uintptr_t)*address;
+}
+
+static troupe_status server_init(trp_server *self, const troupe_none *none)
+{
+    (void)none;
+    int64_t total;
+    TROUPE_TRY(trp_cpus_count(trp_process_options()->cpus, &total));
+    trp_resources_init(&self->cpus, total);
+    return TROUPE_OK;
+}
+
+// Takes a job off the books.
+static void forget(trp_server *self, troupe_job *job)
+{
+    troupe_job **at = &self->jobs;
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    trp_resources_release(&self->cpus, &job->claim);
+    trp_job_release(job);
+}
+
+static void server_deinit(trp_server *self)
+{
+    // The runtime stops. Those that run are ended by their coordinators.
+    while (self->jobs) {
+        if (self->jobs->claim.state == TRP_CLAIM_WAITING)
+            trp_job_cancel(self->jobs);
+        forget(self, self->jobs);
+    }
+}
+
+static void admit(trp_server *self)
+{
+    for (trp_claim *claim; (claim = trp_resources_admit(&self->cpus));) {
+        troupe_job *job = (troupe_job *)((char *)claim - offsetof(troupe_job, claim));
+        trp_coordinator_start(job);
+    }
+}
+
+static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none)
+{
+    (void)none;
+    troupe_job *job = job_at(address);
+    job->next = self->jobs;
+    self->jobs = job;
+    // That it fits was checked when it was submitted, against the same total.
+    troupe_status status =
+        trp_resources_claim(&self->cpus, &job->claim, job->cpus, job->options.workers);
+    trp_assert(status == TROUPE_OK);
+    admit(self);
+    return TROUPE_OK;
+}
+
+static bool knows(const trp_server *self, const troupe_job *job)
+{
+    const troupe_job *at = self->jobs;
+    while (at && at != job)
+        at = at->next;
+    return at != NULL;
+}
+
+static troupe_status server_stop(trp_server *self, const uint64_t *address, troupe_none *none)
+{
+    (void)none;
+    troupe_job *job = job_at(address);
+    if (!knows(self, job) || job->claim.state != TRP_CLAIM_WAITING)
+        return TROUPE_OK; // Its coordinator or group has been told.
+    if (!trp_job_stopping(job))
+        return TROUPE_OK; // Another job, at the address of one that has ended meanwhile.
+    troupe_result *result = trp_job_result(job);
+    if (result)
+        result->stopped = true;
+    (void)trp_job_finish(job, result);
+    forget(self, job);
+    admit(self); // It may have held others back.
+    return TROUPE_OK;
+}
+
+static troupe_status server_done(trp_server *self, const uint64_t *address, troupe_none *none)
+{
+    (void)none;
+    troupe_job *job = job_at(address);
+    if (knows(self, job))
+        forget(self, job);
+    admit(self);
+    return TROUPE_OK;
+}
+
+// The server of this runtime; made if `make` and there is none. False: there is none.
+static bool find(bool make, trp_server_actor *actor)
+{
+    pthread_mutex_lock(&current.lock);
+    uint64_t incarnation = trp_process_incarnation();
+    bool known = current.incarnation == incarnation;
+    if (!known && make) {
+        current.actor = troupe_spawn(trp_server, .place = TROUPE_PLACE_HERE);
+        current.incarnation = incarnation;
+        known = true;
+    }
+    *actor = current.actor;
+    pthread_mutex_unlock(&current.lock);
+    return known;
+}
+
+troupe_status trp_server_submit(troupe_job *job)
+{
+    trp_server_actor server;
+    (void)find(true, &server);
+    trp_job_hold(job);
+    troupe_status status = troupe_tell(server, server_submit, (uint64_t)(uintptr_t)job);
+    if (status != TROUPE_OK)
+        trp_job_release(job);
+    return status;
+}
+
+void trp_server_stop_job(troupe_job *job)
+{
+    trp_server_actor server;
+    if (find(false, &server))
+        (void)troupe_tell(server, server_stop, (uint64_t)(uintptr_t)job);
+}
+
+void trp_server_job_done(troupe_job *job)
+{
+    trp_server_actor server;
+    if (find(false, &server))
+        (void)troupe_tell(server, server_done, (uint64_t)(uintptr_t)job);
+}

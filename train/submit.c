@@ -1,0 +1,115 @@
+// submit.c: submitting a job, and submitting one and waiting for it.
+#include <actors/failure.h>
+#include <runtime/error.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <runtime/wire.h>
+#include <string.h>
+#include <train/server.h>
+
+// Copies what the options point to, so that nothing of the caller's is needed after the submission.
+static troupe_status copy_texts(troupe_job *job)
+{
+    troupe_train_options *o = &job->options;
+    const char **texts[] = {&o->storage, &o->name, &o->keep_metric, &o->from};
+    for (size_t i = 0; i < sizeof(texts) / sizeof *texts; i++) {
+        if (!*texts[i])
+            continue;
+        char *copy = (char *)trp_arena_alloc(&job->arena, strlen(*texts[i]) + 1);
+        if (!copy)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for the options of a job");
+        *texts[i] = strcpy(copy, *texts[i]);
+    }
+    return TROUPE_OK;
+}
+
+static void count_ref(troupe_ref *ref, void *user)
+{
+    (void)ref;
+    ++*(size_t *)user;
+}
+
+static void keep_ref(troupe_ref *ref, void *user)
+{
+    troupe_job *job = (troupe_job *)user;
+    job->refs[job->ref_count++] = troupe_keep(*ref);
+}
+
+// Packs the config, and keeps the references in it for as long as the job is known.
+static troupe_status take_config(troupe_job *job, const void *config)
+{
+    const troupe_type *type = job->trainer->config;
+    if (!config)
+        return troupe_fail(TROUPE_INVALID, "no config was given for trainer '%s'",
+                           job->trainer->name);
+    size_t count = 0;
+    void *value = (void *)(uintptr_t)config; // The visitors change nothing.
+    trp_value_refs(type, value, count_ref, &count);
+    job->refs = (troupe_ref *)trp_arena_alloc(&job->arena, (count + 1) * sizeof(*job->refs));
+    if (!job->refs)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the references of a config");
+    trp_value_refs(type, value, keep_ref, job);
+    for (size_t i = 0; i < job->ref_count; i++)
+        if (job->refs[i].id == 0)
+            return troupe_fail(TROUPE_INVALID, "reference %zu in the config of '%s' is stale", i,
+                               job->trainer->name);
+    TROUPE_TRY(trp_pack(type, config, &job->config));
+    if (job->config.failed)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of a job");
+    return TROUPE_OK;
+}
+
+static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const void *config,
+                          const troupe_follower *follower, const troupe_train_options *how)
+{
+    job->trainer = trainer;
+    job->incarnation = trp_process_incarnation();
+    if (follower)
+        job->follower = *follower;
+    trp_options_take(&job->options, sizeof(job->options), how, how ? how->size : 0);
+    TROUPE_TRY(trp_train_options_complete(&job->options, trainer, &job->cpus));
+    TROUPE_TRY(copy_texts(job));
+    TROUPE_TRY(take_config(job, config));
+    return trp_run_folder_make(&job->options, &job->arena, &job->path);
+}
+
+troupe_status troupe_submit_with(const troupe_trainer *trainer, const void *config,
+                                 const troupe_follower *follower, troupe_job **job,
+                                 const troupe_train_options *how)
+{
+    TROUPE_TRY(trp_process_check());
+    if (!trp_process_is_driver())
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "jobs are submitted in the driver; this is a worker process of it");
+    if (!job)
+        return troupe_fail(TROUPE_INVALID, "there is no place for the job's handle: `job` is NULL");
+    TROUPE_TRY(troupe_trainer_register(trainer));
+    troupe_job *made = trp_job_create();
+    if (!made)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a job of '%s'", trainer->name);
+    troupe_status status = fill(made, trainer, config, follower, how);
+    if (status == TROUPE_OK)
+        status = trp_server_submit(made);
+    if (status != TROUPE_OK) {
+        trp_job_release(made);
+        return status;
+    }
+    *job = made;
+    return TROUPE_OK;
+}
+
+troupe_status troupe_train_with(const troupe_trainer *trainer, const void *config,
+                                troupe_result **result, const troupe_train_options *how)
+{
+    troupe_job *job;
+    if (result)
+        *result = NULL;
+    else
+        return troupe_fail(TROUPE_INVALID, "there is no place for the result: `result` is NULL");
+    TROUPE_TRY(troupe_submit_with(trainer, config, NULL, &job, how));
+    troupe_status status = troupe_job_wait(job, -1, result);
+    troupe_job_close(&job);
+    TROUPE_TRY(status);
+    status = (*result)->status;
+    return status == TROUPE_OK ? status : troupe_fail(status, "%s", (*result)->error);
+}

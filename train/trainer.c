@@ -1,0 +1,84 @@
+// trainer.c: the registry of trainers: filled by constructors before main, or by hand.
+#include <inttypes.h>
+#include <pthread.h>
+#include <runtime/memory.h>
+#include <string.h>
+#include <train/trainer.h>
+
+enum { NAME_MAX_BYTES = 63 };
+
+typedef struct known {
+    struct known *next;
+    const troupe_trainer *trainer;
+} known;
+
+static struct {
+    pthread_mutex_t lock; // Of the list; rows are never removed.
+    known *first;
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const troupe_trainer *named(const char *name)
+{
+    for (const known *at = registry.first; at; at = at->next)
+        if (strcmp(at->trainer->name, name) == 0)
+            return at->trainer;
+    return NULL;
+}
+
+static troupe_status check(const troupe_trainer *trainer)
+{
+    if (!trainer)
+        return troupe_fail(TROUPE_INVALID, "no trainer was given");
+    if (trainer->abi != TROUPE_ABI)
+        return troupe_fail(TROUPE_VERSION,
+                           "a trainer was compiled for generation %u of the library, this is %u",
+                           trainer->abi, TROUPE_ABI);
+    if (!trainer->name || !*trainer->name || strlen(trainer->name) > NAME_MAX_BYTES)
+        return troupe_fail(TROUPE_INVALID, "a trainer has no name of 1 to %d bytes",
+                           NAME_MAX_BYTES);
+    if (!trainer->run)
+        return troupe_fail(TROUPE_INVALID, "trainer '%s' has no loop: its hook 'run' is missing",
+                           trainer->name);
+    if (!trainer->config || trainer->config->abi != TROUPE_ABI)
+        return troupe_fail(TROUPE_INVALID, "trainer '%s' has no type of its config", trainer->name);
+    return TROUPE_OK;
+}
+
+troupe_status troupe_trainer_register(const troupe_trainer *trainer)
+{
+    TROUPE_TRY(check(trainer));
+    known *row = (known *)trp_alloc(sizeof(*row));
+    if (!row)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to register trainer '%s'", trainer->name);
+    row->trainer = trainer;
+    pthread_mutex_lock(&registry.lock);
+    const troupe_trainer *there = named(trainer->name);
+    if (!there) {
+        row->next = registry.first;
+        registry.first = row;
+        row = NULL;
+    }
+    pthread_mutex_unlock(&registry.lock);
+    trp_free(row);
+    if (there && (there->run != trainer->run ||
+                  troupe_type_hash(there->config) != troupe_type_hash(trainer->config)))
+        return troupe_fail(TROUPE_EXISTS, "another trainer has the name '%s'", trainer->name);
+    return TROUPE_OK;
+}
+
+const troupe_trainer *trp_trainer_find(const char *name, uint64_t schema)
+{
+    pthread_mutex_lock(&registry.lock);
+    const troupe_trainer *found = named(name);
+    pthread_mutex_unlock(&registry.lock);
+    if (!found) {
+        (void)troupe_fail(TROUPE_NOT_FOUND, "this process knows no trainer '%s'", name);
+    } else if (troupe_type_hash(found->config) != schema) {
+        (void)troupe_fail(TROUPE_WRONG_TYPE,
+                          "trainer '%s' has a config with schema %016" PRIx64
+                          " in this process, and %016" PRIx64 " where it was submitted",
+                          name, troupe_type_hash(found->config), schema);
+        found = NULL;
+    }
+    return found;
+}

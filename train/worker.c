@@ -1,0 +1,223 @@
+// worker.c: one rank: its loop, and what the loop may call.
+#include <actors/ref.h>
+#include <runtime/error.h>
+#include <runtime/log.h>
+#include <runtime/store.h>
+#include <runtime/wire.h>
+#include <stdio.h>
+#include <string.h>
+#include <train/collective.h>
+#include <train/trainer.h>
+#include <train/worker.h>
+
+// The loop that runs on this thread.
+typedef struct loop {
+    troupe_worker me; // First: it is what the user's code holds.
+    const trp_task *task;
+    trp_group group;
+    int reports; // The last one made.
+    trp_staged staged;
+    trp_seal seal; // Of what is staged.
+    bool stopped;
+} loop;
+
+static _Thread_local loop *current;
+
+static troupe_status loop_of(troupe_worker *me, const char *what, loop **found)
+{
+    if (!current || me != &current->me)
+        return troupe_fail(TROUPE_INVALID,
+                           "%s was not called by the thread of a loop with that loop's worker",
+                           what);
+    *found = current;
+    return TROUPE_OK;
+}
+
+// ---- running the loop
+
+typedef struct exchange {
+    const troupe_array_troupe_ref *refs;
+    size_t next;
+} exchange;
+
+static void exchange_ref(troupe_ref *ref, void *user)
+{
+    exchange *with = (exchange *)user;
+    *ref = with->next < with->refs->count ? with->refs->items[with->next] : (troupe_ref){0};
+    with->next++;
+}
+
+// Reads the config; the references in it become those that came beside it, which hold their
+// objects.
+static troupe_status read_config(const trp_task *task, const troupe_type *type, void **config)
+{
+    *config = troupe_alloc(type->size);
+    if (!*config)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of '%s'", task->trainer);
+    trp_reader in = trp_reader_of(task->config.data, task->config.size);
+    TROUPE_TRY(trp_unpack(type, &in, trp_arena_current(), *config));
+    TROUPE_TRY(trp_read_end(&in));
+    exchange with = {&task->refs, 0};
+    trp_value_refs(type, *config, exchange_ref, &with);
+    if (with.next != task->refs.count)
+        return troupe_fail(TROUPE_MALFORMED, "the config of '%s' came with %zu references for %zu",
+                           task->trainer, task->refs.count, with.next);
+    return TROUPE_OK;
+}
+
+static troupe_status join_group(const trp_task *task, trp_group *group)
+{
+    trp_object_info region = trp_store_look(trp_ref_object(task->region));
+    if (region.state != TRP_OBJECT_SHARED)
+        return troupe_fail(TROUPE_CORRUPT, "the group's shared memory is gone");
+    // It is writable to all who hold it; the field is const for the sake of ordinary objects.
+    return trp_group_open(group, (void *)(uintptr_t)region.data, region.size, task->rank,
+                          task->world, task->timeout_ms);
+}
+
+static troupe_status run_loop(loop *it)
+{
+    const trp_task *task = it->task;
+    const troupe_trainer *trainer = trp_trainer_find(task->trainer, task->schema);
+    void *config;
+    if (!trainer)
+        return troupe_last_error()->status;
+    TROUPE_TRY(read_config(task, trainer->config, &config));
+    current = it;
+    troupe_status status = trainer->run(&it->me, config);
+    current = NULL;
+    return status;
+}
+
+troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_end *end)
+{
+    (void)self;
+    loop it = {
+        .me = {.rank = task->rank, .world = task->world, .attempt = task->attempt},
+        .task = task,
+        .reports = task->first_report - 1,
+    };
+    TROUPE_TRY(join_group(task, &it.group));
+    troupe_status status = run_loop(&it);
+    const char *text = "";
+    if (status != TROUPE_OK && status != TROUPE_STOPPED) {
+        // A loop may return a status without having said why.
+        const troupe_error *last = troupe_last_error();
+        text = last->status == status && last->text[0] ? last->text : troupe_strerror(status);
+    }
+    trp_group_leave(&it.group, status, text);
+    *end = (trp_worker_end){(int)status, troupe_alloc_text(text), it.stopped};
+    return TROUPE_OK;
+}
+
+// ---- what a loop may call
+
+static troupe_status check_metrics(const troupe_metric *metrics, size_t count)
+{
+    if (count > TRP_METRICS_MAX || (count && !metrics))
+        return troupe_fail(TROUPE_INVALID, "troupe_report: %zu metrics: expected at most %d", count,
+                           TRP_METRICS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = metrics[i].name;
+        if (!name || !*name || strlen(name) > TRP_METRIC_NAME_MAX)
+            return troupe_fail(TROUPE_INVALID,
+                               "troupe_report: metric %zu has the name '%.80s': expected 1 to %d "
+                               "bytes",
+                               i, name ? name : "NULL", TRP_METRIC_NAME_MAX);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(metrics[k].name, name) == 0)
+                return troupe_fail(TROUPE_INVALID, "troupe_report: metric '%s' is given twice",
+                                   name);
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status send_report(loop *it, const troupe_metric *metrics, size_t count)
+{
+    trp_metric rows[TRP_METRICS_MAX];
+    for (size_t i = 0; i < count; i++)
+        rows[i] = (trp_metric){metrics[i].name, metrics[i].value};
+    trp_report report = {
+        .attempt = it->me.attempt,
+        .rank = it->task->rank,
+        .number = it->reports,
+        .metrics = {rows, count},
+        .staged = (int)it->staged,
+        .schema = it->seal.schema,
+        .size = it->seal.size,
+        .checksum = it->seal.checksum,
+    };
+    troupe_none none;
+    troupe_ref answer = troupe_call_from(it->task->coordinator, trp_coordinator_report, &report);
+    troupe_status status = troupe_get(troupe_none, answer, &none);
+    if (status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED)
+        return troupe_fail(TROUPE_PEER_LOST, "troupe_report: the run's coordinator is lost");
+    return status;
+}
+
+troupe_status troupe_report_metrics(troupe_worker *me, const troupe_metric *metrics, size_t count)
+{
+    loop *it;
+    TROUPE_TRY(loop_of(me, "troupe_report", &it));
+    TROUPE_TRY(check_metrics(metrics, count));
+    trp_report_turn turn = TRP_REPORT_PAST;
+    if (!it->stopped)
+        TROUPE_TRY(trp_group_report(&it->group, it->reports + 1, &turn));
+    if (turn != TRP_REPORT_PAST) {
+        it->reports++;
+        TROUPE_TRY(send_report(it, metrics, count));
+        it->staged = TRP_STAGED_NONE;
+        it->seal = (trp_seal){0};
+    }
+    if (turn == TRP_REPORT_OPEN)
+        return TROUPE_OK;
+    it->stopped = true;
+    return troupe_fail(TROUPE_STOPPED, "the run was asked to stop, at report %d", it->reports);
+}
+
+troupe_status troupe_save_as(const troupe_type *type, troupe_worker *me, const void *value)
+{
+    loop *it;
+    TROUPE_TRY(loop_of(me, "troupe_save", &it));
+    const trp_task *task = it->task;
+    if (task->keep == TROUPE_KEEP_NONE || it->stopped)
+        return TROUPE_OK;
+    // Until it is whole: what was saved before is overwritten by the attempt.
+    it->staged = TRP_STAGED_TORN;
+    TROUPE_TRY(trp_checkpoint_stage(task->run, it->reports + 1, task->attempt, task->rank, type,
+                                    value, &it->seal));
+    it->staged = TRP_STAGED_WHOLE;
+    return TROUPE_OK;
+}
+
+troupe_status troupe_restore_as(const troupe_type *type, troupe_worker *me, void *value)
+{
+    loop *it;
+    TROUPE_TRY(loop_of(me, "troupe_restore", &it));
+    if (!it->task->origin)
+        return TROUPE_OK;
+    return trp_checkpoint_load(it->task->origin, it->task->rank, TRP_STATE_OR_FIRST, type,
+                               trp_arena_current(), value);
+}
+
+troupe_status troupe_allreduce_as(troupe_worker *me, void *values, size_t count,
+                                  troupe_element element, troupe_reduction how)
+{
+    loop *it;
+    TROUPE_TRY(loop_of(me, "troupe_allreduce", &it));
+    return trp_allreduce(&it->group, values, count, element, how);
+}
+
+troupe_status troupe_broadcast(troupe_worker *me, void *data, size_t size, int root)
+{
+    loop *it;
+    TROUPE_TRY(loop_of(me, "troupe_broadcast", &it));
+    return trp_broadcast(&it->group, data, size, root);
+}
+
+troupe_status troupe_barrier(troupe_worker *me)
+{
+    loop *it;
+    TROUPE_TRY(loop_of(me, "troupe_barrier", &it));
+    return trp_barrier(&it->group);
+}

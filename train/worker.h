@@ -1,0 +1,30 @@
+// worker.h: the actor that runs the loop of one rank, alone in a process, on that process's main
+// thread.
+#ifndef TRP_WORKER_H
+#define TRP_WORKER_H
+
+#include <train/coordinator.h>
+
+// All that a rank is told.
+TROUPE_STRUCT(trp_task, (int, rank), (int, world), (int, attempt), (int, first_report),
+              (int, timeout_ms), (int, keep), (troupe_text, trainer),
+              (uint64_t, schema),              // Which loop,
+              (troupe_bytes, config),          // its config, packed,
+              (troupe_array_troupe_ref, refs), // and the references in that, in order.
+              (troupe_ref, region),            // The group's.
+              (trp_coordinator_actor, coordinator),
+              (troupe_text, origin), // The checkpoint to continue from; NULL: none.
+              (troupe_text, run));   // The run's folder.
+
+// How the loop ended.
+TROUPE_STRUCT(trp_worker_end, (int, status), (troupe_text, text), (bool, stopped));
+
+typedef struct trp_worker {
+    char unused;
+} trp_worker;
+
+// Returns TROUPE_OK with the loop's end whenever the loop could be run.
+troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_end *end);
+TROUPE_ACTOR(trp_worker, (trp_worker_run, trp_task, trp_worker_end));
+
+#endif
