@@ -1,0 +1,239 @@
+// main.c: digits: searches for the settings with which the perceptron reads handwritten digits
+// best, each trial trained by a group of worker processes, and tries the winner on images that no
+// trial saw.
+#include "trainer.h"
+
+#include <getopt.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char standard_data[] = "build/data/digits.csv.gz";
+// What the standard data must give; other data set their own standard.
+static const double accuracy_min = 0.96;
+
+typedef struct command {
+    const char *data;
+    bool standard; // No other data were named.
+    int trials, epochs, workers;
+    uint64_t seed;
+    const char *storage;
+} command;
+
+static const char usage[] =
+    "usage: digits [option...]\n"
+    "  --data PATH    a CSV file (8 x 8 pixels 0..16, label), or a folder of MNIST's IDX files,\n"
+    "                 plain or gzipped (default: $TROUPE_DIGITS_CSV or build/data/digits.csv.gz)\n"
+    "  --trials N     configurations to try (default 16)\n"
+    "  --epochs N     passes over the training images, at most (default 30)\n"
+    "  --workers N    worker processes a trial (default 2)\n"
+    "  --seed N       of the search, the data's division and the training (default 1)\n"
+    "  --storage DIR  folder for runs and checkpoints (default runs)\n";
+
+// Reads the number given to the option `name`, which must be `low` to `high`.
+static troupe_status read_number(const char *name, const char *text, long low, long high,
+                                 long *number)
+{
+    char *end;
+    *number = strtol(text, &end, 10);
+    if (end == text || *end || *number < low || *number > high)
+        return troupe_fail(TROUPE_INVALID, "--%s is '%s', must be a number from %ld to %ld", name,
+                           text, low, high);
+    return TROUPE_OK;
+}
+
+static troupe_status read_option(int option, const char *name, command *cmd)
+{
+    long number = 0;
+    switch (option) {
+    case 'd':
+        cmd->data = optarg;
+        cmd->standard = false;
+        return TROUPE_OK;
+    case 'o':
+        cmd->storage = optarg;
+        return TROUPE_OK;
+    case 't':
+        TROUPE_TRY(read_number(name, optarg, 1, 10000, &number));
+        cmd->trials = (int)number;
+        return TROUPE_OK;
+    case 'e':
+        TROUPE_TRY(read_number(name, optarg, 1, 10000, &number));
+        cmd->epochs = (int)number;
+        return TROUPE_OK;
+    case 'w':
+        TROUPE_TRY(read_number(name, optarg, 1, 64, &number));
+        cmd->workers = (int)number;
+        return TROUPE_OK;
+    default:
+        // A row of the space holds a double, which is exact up to 2^53.
+        TROUPE_TRY(read_number(name, optarg, 1, 1L << 53, &number));
+        cmd->seed = (uint64_t)number;
+        return TROUPE_OK;
+    }
+}
+
+static troupe_status read_command(int argc, char **argv, command *cmd)
+{
+    static const struct option options[] = {
+        {"data", required_argument, NULL, 'd'},   {"trials", required_argument, NULL, 't'},
+        {"epochs", required_argument, NULL, 'e'}, {"workers", required_argument, NULL, 'w'},
+        {"seed", required_argument, NULL, 's'},   {"storage", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},         {0},
+    };
+    const char *from_environment = getenv("TROUPE_DIGITS_CSV");
+    *cmd = (command){
+        .data = from_environment ? from_environment : standard_data,
+        .standard = true,
+        .trials = 16,
+        .epochs = 30,
+        .workers = 2,
+        .seed = 1,
+        .storage = "runs",
+    };
+    int option, which = 0;
+    while ((option = getopt_long(argc, argv, "", options, &which)) != -1) {
+        if (option == 'h' || option == '?') {
+            fputs(usage, option == 'h' ? stdout : stderr);
+            exit(option == 'h' ? troupe_stop() : 2);
+        }
+        TROUPE_TRY(read_option(option, options[which].name, cmd));
+    }
+    if (optind < argc)
+        return troupe_fail(TROUPE_INVALID, "'%s' is no option; see digits --help", argv[optind]);
+    return TROUPE_OK;
+}
+
+// A worker's reservation: small enough for two trials at a time on a small machine, never above one
+// CPU.
+static double cpus_per_worker(int workers)
+{
+    cpu_set_t mine;
+    double cpus = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : 1;
+    double fair = cpus / (2.0 * workers);
+    return fair < 1 ? fair : 1;
+}
+
+static troupe_status search(const command *cmd, troupe_sweep **sweep)
+{
+    const troupe_param space[] = {
+        TROUPE_LOG_UNIFORM(digits_config, rate, 0.01, 0.3),
+        TROUPE_CHOICE(digits_config, hidden, 64, 128, 256),
+        TROUPE_CHOICE(digits_config, batch, 32, 64, 128),
+        TROUPE_FIXED_TEXT(digits_config, data, cmd->data),
+        TROUPE_FIXED(digits_config, epochs, cmd->epochs),
+        TROUPE_FIXED(digits_config, momentum, 0.9),
+        TROUPE_FIXED(digits_config, weight_decay, 1e-4),
+        TROUPE_FIXED(digits_config, seed, (double)cmd->seed),
+    };
+    return troupe_tune(fit_digits, space, sweep, .metric = "accuracy", .goal = TROUPE_MAXIMIZE,
+                       .trials = cmd->trials, .seed = cmd->seed, .name = "digits",
+                       .scheduler = troupe_asha(.grace = cmd->epochs > 1 ? 2 : 1, .reduction = 3,
+                                                .limit = cmd->epochs),
+                       .progress = stdout, .columns = "accuracy,loss",
+                       .train = {.workers = cmd->workers,
+                                 .cpus_per_worker = cpus_per_worker(cmd->workers),
+                                 .storage = cmd->storage,
+                                 .keep = 1,
+                                 .keep_metric = "accuracy",
+                                 .keep_goal = TROUPE_MAXIMIZE,
+                                 .restarts = 1});
+}
+
+// Loads the network of a checkpoint and has it read the test images: table[label][answer] counts
+// them.
+static troupe_status examine(const command *cmd, const char *checkpoint,
+                             int table[DIGITS_CLASSES][DIGITS_CLASSES], double *accuracy)
+{
+    digits_state state;
+    digits data = {0};
+    network net = {0};
+    network_batch batch = {0};
+    uint8_t *answers = NULL;
+
+    TROUPE_TRY(troupe_checkpoint_load(digits_state, checkpoint, 0, &state));
+    troupe_status status = digits_network(&state, &net);
+    if (status == TROUPE_OK)
+        status = digits_load(cmd->data, cmd->seed, &data);
+    if (status == TROUPE_OK && data.inputs != net.inputs)
+        status = troupe_fail(TROUPE_CORRUPT, "%s: a network for images of %zu pixels, not %zu",
+                             checkpoint, net.inputs, data.inputs);
+    if (status == TROUPE_OK)
+        status = network_batch_init(&batch, &net, data.test.count);
+    if (status == TROUPE_OK && !(answers = malloc(data.test.count)))
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu answers", data.test.count);
+    if (status == TROUPE_OK) {
+        size_t right = 0;
+        digits_gather(&data, data.test.rows, data.test.count, batch.pixels, batch.labels);
+        network_classify(&net, &batch, data.test.count, answers);
+        for (size_t i = 0; i < data.test.count; i++) {
+            table[batch.labels[i]][answers[i]]++;
+            right += batch.labels[i] == answers[i];
+        }
+        *accuracy = (double)right / (double)data.test.count;
+    }
+    free(answers);
+    network_batch_deinit(&batch);
+    network_deinit(&net);
+    digits_free(&data);
+    return status;
+}
+
+static void print_table(int table[DIGITS_CLASSES][DIGITS_CLASSES])
+{
+    printf("\nTest images: a row for each true digit, a column for each answer\n      ");
+    for (int answer = 0; answer < DIGITS_CLASSES; answer++)
+        printf("%5d", answer);
+    for (int label = 0; label < DIGITS_CLASSES; label++) {
+        printf("\n%5d ", label);
+        for (int answer = 0; answer < DIGITS_CLASSES; answer++)
+            printf("%5d", table[label][answer]);
+    }
+    printf("\n\n");
+}
+
+static troupe_status demonstrate(const command *cmd, troupe_sweep **sweep)
+{
+    TROUPE_TRY(search(cmd, sweep));
+    troupe_sweep_print(*sweep, stdout);
+    const troupe_trial *best = troupe_sweep_best(*sweep);
+    const char *checkpoint = best ? troupe_result_best_checkpoint(best->result) : NULL;
+    if (!checkpoint)
+        return troupe_fail(TROUPE_NOT_FOUND, "no trial has left a checkpoint");
+
+    int table[DIGITS_CLASSES][DIGITS_CLASSES] = {0};
+    double accuracy = 0;
+    TROUPE_TRY(examine(cmd, checkpoint, table, &accuracy));
+    const digits_config *config = best->config;
+    printf("\nBest trial %s: rate %.3g, hidden %lld, batch %lld; validation accuracy %.4f\n"
+           "Checkpoint %s\n",
+           best->name, config->rate, (long long)config->hidden, (long long)config->batch,
+           best->best_metric, checkpoint);
+    print_table(table);
+    printf("demo: best accuracy %.4f, %zu trials (%zu stopped early), %.1f s\n", accuracy,
+           troupe_sweep_count(*sweep), troupe_sweep_stopped(*sweep),
+           troupe_sweep_elapsed_s(*sweep));
+    if (cmd->standard && accuracy < accuracy_min)
+        return troupe_fail(TROUPE_FAILED, "the accuracy %.4f is below %.2f, which these data allow",
+                           accuracy, accuracy_min);
+    return TROUPE_OK;
+}
+
+int main(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv));
+
+    command cmd;
+    troupe_sweep *sweep = NULL;
+    troupe_status status = read_command(argc, argv, &cmd);
+    if (status == TROUPE_OK)
+        status = demonstrate(&cmd, &sweep);
+    if (status != TROUPE_OK) {
+        fflush(stdout);
+        fprintf(stderr, "digits: %s\n", troupe_last_error()->text);
+    }
+    troupe_sweep_free(&sweep);
+    int stopped = troupe_stop();
+    return status == TROUPE_OK ? stopped : 1;
+}
