@@ -60,8 +60,8 @@ troupe_status trp_sweep_folder(const char *storage, const char *name, char **pat
         snprintf(parent, sizeof parent, "%s", storage);
     }
     TROUPE_TRY(make_all(parent));
-    for (int number = 1; number <= TRIES_MAX; number++) {
-        int length = number == 1 ? snprintf(whole, sizeof whole, "%s/%s", parent, name)
+    for (int number = 0; number <= TRIES_MAX; number++) {
+        int length = number == 0 ? snprintf(whole, sizeof whole, "%s/%s", parent, name)
                                  : snprintf(whole, sizeof whole, "%s/%s_%d", parent, name, number);
         if (length < 0 || (size_t)length >= sizeof whole)
             return troupe_fail(TROUPE_INVALID, "the path of the sweep's folder in %s is too long",

@@ -24,8 +24,8 @@ static void missing_folders_are_made_and_taken_names_numbered(void **state)
     char *home = support_directory_make();
     char *deep = support_path(home, "a/b/c");
     expect(deep, "fit", home, "a/b/c/fit");
+    expect(deep, "fit", home, "a/b/c/fit_1");
     expect(deep, "fit", home, "a/b/c/fit_2");
-    expect(deep, "fit", home, "a/b/c/fit_3");
     free(deep);
     support_directory_remove(home);
 }
@@ -37,7 +37,7 @@ static void the_default_is_in_the_home_folder(void **state)
     before = before == NULL ? NULL : strdup(before);
     setenv("HOME", home, 1);
     expect(NULL, "fit", home, "troupe_results/fit");
-    expect("", "fit", home, "troupe_results/fit_2");
+    expect("", "fit", home, "troupe_results/fit_1");
     if (before != NULL)
         setenv("HOME", before, 1);
     free(before);

@@ -64,7 +64,7 @@ static void a_taken_name_gets_a_number_and_names_are_deterministic(void **state)
                  .train = {.storage = homes[i]}));
         snprintf(names[i], sizeof names[i], "%s", troupe_sweep_trial(sweep, 0)->name);
         char path[600];
-        snprintf(path, sizeof path, "%s/again%s/%s", homes[i], i == 1 ? "_2" : "", names[i]);
+        snprintf(path, sizeof path, "%s/again%s/%s", homes[i], i == 1 ? "_1" : "", names[i]);
         assert_true(support_exists(path));
         troupe_sweep_free(&sweep);
         fake_shut();
