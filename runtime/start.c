@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <runtime/clock.h>
+#include <runtime/error.h>
 #include <runtime/identity.h>
 #include <runtime/keeper.h>
 #include <runtime/log.h>
@@ -70,6 +71,7 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
     (void)pthread_mutex_init(&driver.lock,
                              NULL); // Held by the troupe_start that we were forked from.
     trp_store_open(slot);
+    trp_leave_set(leave); // troupe_must in a worker skips what the driver gave to atexit.
     if (trp_self.options.worker_init != NULL)
         trp_self.options.worker_init();
 
