@@ -50,7 +50,7 @@ static troupe_status stage_and_commit(const char *run, int64_t id, int world, in
             trp_checkpoint_stage(run, (int)epoch, 0, rank, &troupe_type_model, &value, &seal));
         files[rank] = (trp_manifest_file){rank, seal.schema, seal.size, seal.checksum};
     }
-    const trp_manifest_metric metric = {"loss", 0.5};
+    const trp_metric metric = {"loss", 0.5};
     trp_manifest manifest = {id, (int)epoch, world, {&metric, 1}, {files, (size_t)world}};
     return trp_checkpoint_commit(run, 0, &manifest, folder);
 }

@@ -1,0 +1,329 @@
+// test_train.c: whole runs that go well: what comes out, and what is left on disk.
+#include "line.h"
+
+#include <dirent.h>
+#include <math.h>
+
+static char *storage;
+
+static void runs_of_any_size_fit_the_line(void **state)
+{
+    (void)state;
+    for (int world = 1; world <= 4; world *= 2) {
+        line_settings config = line_plain(60);
+        config.save_every = 20;
+        troupe_result *result;
+        troupe_must(troupe_train(line_fit, &config, &result, .workers = world, .storage = storage,
+                                 .cpus_per_worker = 0.5, .keep = 2));
+        assert_int_equal(troupe_result_status(result), TROUPE_OK);
+        assert_string_equal(troupe_result_error(result), "");
+        assert_false(troupe_result_stopped(result));
+        assert_int_equal(troupe_result_reports(result), 60);
+        assert_int_equal(troupe_result_restarts(result), 0);
+        assert_true(troupe_result_elapsed_s(result) > 0);
+        assert_float_equal(troupe_result_metric(result, "slope"), 3, 0.5);
+        assert_true(troupe_result_metric(result, "epoch") == 60);
+        assert_true(isnan(troupe_result_metric(result, "no such metric")));
+        size_t count;
+        const troupe_metric *metrics = troupe_result_metrics(result, &count);
+        assert_int_equal(count, 3);
+        assert_string_equal(metrics[0].name, "loss");
+        assert_non_null(strstr(troupe_result_checkpoint(result), "/checkpoints/checkpoint_000002"));
+        assert_string_equal(troupe_result_checkpoint(result),
+                            troupe_result_best_checkpoint(result));
+        for (int rank = 0; rank < world; rank++) {
+            line_model model = line_load(result, rank);
+            assert_int_equal(model.epoch, 60);
+            assert_int_equal(model.rank, rank);
+            assert_string_equal(model.note, config.note);
+            assert_int_equal(model.history.count, 60);
+            assert_true(model.slope == troupe_result_metric(result, "slope"));
+        }
+        troupe_reset();
+        troupe_result_free(&result);
+        assert_null(result);
+        troupe_result_free(&result); // Harmless.
+    }
+}
+
+// Two runs alike end with the same bits.
+static void a_run_can_be_repeated_to_the_bit(void **state)
+{
+    (void)state;
+    line_settings config = line_plain(12);
+    troupe_result *first, *second;
+    troupe_must(troupe_train(line_fit, &config, &first, .workers = 3, .storage = storage));
+    troupe_must(troupe_train(line_fit, &config, &second, .workers = 3, .storage = storage));
+    for (int rank = 0; rank < 3; rank++) {
+        line_model a = line_load(first, rank), b = line_load(second, rank);
+        line_assert_same(&a, &b);
+    }
+    troupe_reset();
+    troupe_result_free(&first);
+    troupe_result_free(&second);
+}
+
+static int count_entries(const char *path)
+{
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    int count = 0;
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count - 2;
+}
+
+static void the_folder_has_reports_and_the_best_checkpoints(void **state)
+{
+    (void)state;
+    line_settings config = line_plain(12);
+    troupe_result *result;
+    // By the least epoch, so the first two checkpoints are best.
+    troupe_must(troupe_train(line_fit, &config, &result, .workers = 2, .storage = storage,
+                             .name = "best.run-1", .keep = 2, .keep_metric = "epoch",
+                             .keep_goal = TROUPE_MINIMIZE));
+    const char *run = troupe_result_path(result);
+    assert_non_null(strstr(run, "/best.run-1"));
+    char *checkpoints = support_path(run, "checkpoints");
+    assert_int_equal(count_entries(checkpoints), 3); // The best two, and the latest.
+    assert_non_null(strstr(troupe_result_best_checkpoint(result), "/checkpoint_000000"));
+    assert_non_null(strstr(troupe_result_checkpoint(result), "/checkpoint_000011"));
+    char *path = support_path(run, "reports.jsonl");
+    char *text = support_read_file(path);
+    assert_non_null(text);
+    int lines = 0;
+    for (char *line = text; *line; line = strchr(line, '\n') + 1) {
+        char start[64];
+        snprintf(start, sizeof start, "{\"report\": %d, \"attempt\": 0, \"elapsed_s\": ", ++lines);
+        assert_int_equal(strncmp(line, start, strlen(start)), 0);
+        assert_non_null(strchr(line, '\n'));
+    }
+    assert_int_equal(lines, 12);
+    assert_non_null(strstr(text, "\"metrics\": {\"loss\": "));
+    assert_non_null(strstr(text, "\"checkpoint\": \"checkpoint_000011\"}\n"));
+    free(text);
+    free(path);
+    free(checkpoints);
+    troupe_result_free(&result);
+}
+
+static void without_keep_nothing_is_removed_and_with_none_nothing_is_written(void **state)
+{
+    (void)state;
+    line_settings config = line_plain(8);
+    troupe_result *result;
+    troupe_must(troupe_train(line_fit, &config, &result, .storage = storage, .name = "all"));
+    char *checkpoints = support_path(troupe_result_path(result), "checkpoints");
+    assert_int_equal(count_entries(checkpoints), 8);
+    free(checkpoints);
+    troupe_result_free(&result);
+
+    troupe_must(troupe_train(line_fit, &config, &result, .storage = storage, .name = "none",
+                             .keep = TROUPE_KEEP_NONE));
+    checkpoints = support_path(troupe_result_path(result), "checkpoints");
+    assert_int_equal(count_entries(checkpoints), 0);
+    assert_null(troupe_result_checkpoint(result));
+    assert_null(troupe_result_best_checkpoint(result));
+    assert_int_equal(troupe_result_reports(result), 8);
+    free(checkpoints);
+    troupe_result_free(&result);
+
+    // The same name again: a number is appended.
+    troupe_must(troupe_train(line_fit, &config, &result, .storage = storage, .name = "none"));
+    assert_string_equal(strrchr(troupe_result_path(result), '/'), "/none_1");
+    troupe_result_free(&result);
+}
+
+// A new run goes on from another's checkpoint; its reports begin at 1.
+static void a_run_starts_from_a_checkpoint(void **state)
+{
+    (void)state;
+    line_settings config = line_plain(10);
+    troupe_result *whole, *half, *rest;
+    troupe_must(troupe_train(line_fit, &config, &whole, .workers = 2, .storage = storage));
+    config.epochs = 4;
+    troupe_must(troupe_train(line_fit, &config, &half, .workers = 2, .storage = storage));
+    config.epochs = 10;
+    troupe_must(troupe_train(line_fit, &config, &rest, .workers = 2, .storage = storage,
+                             .from = troupe_result_checkpoint(half)));
+    assert_int_equal(troupe_result_reports(rest), 6);
+    for (int rank = 0; rank < 2; rank++) {
+        line_model a = line_load(whole, rank), b = line_load(rest, rank);
+        line_assert_same(&a, &b);
+    }
+    troupe_reset();
+
+    // A damaged one is refused when the run starts, with its files' names.
+    char *file = support_path(troupe_result_checkpoint(half), "rank_00001.state");
+    assert_int_equal(truncate(file, 200), 0);
+    troupe_result *none;
+    assert_int_equal(troupe_train(line_fit, &config, &none, .workers = 2, .storage = storage,
+                                  .from = troupe_result_checkpoint(half)),
+                     TROUPE_CORRUPT);
+    assert_non_null(strstr(troupe_last_error()->text, "rank_00001.state is damaged"));
+    troupe_result_free(&none);
+    free(file);
+    troupe_result_free(&whole);
+    troupe_result_free(&half);
+    troupe_result_free(&rest);
+}
+
+// ---- other loops
+
+TROUPE_STRUCT(no_settings, (int, unused));
+
+static troupe_status only_first_saves(troupe_worker *me, const no_settings *config)
+{
+    (void)config;
+    line_model model = {.epoch = -1};
+    TROUPE_TRY(troupe_restore(line_model, me, &model));
+    if (me->attempt == 1 && model.epoch != 42)
+        return troupe_fail(TROUPE_FAILED, "rank %d restored epoch %lld", me->rank,
+                           (long long)model.epoch);
+    model = (line_model){.epoch = 42, .rank = me->rank, .note = "of rank 0"};
+    if (me->rank == 0)
+        TROUPE_TRY(troupe_save(line_model, me, &model));
+    TROUPE_TRY(troupe_report(me, {"x", 1}));
+    TROUPE_TRY(troupe_barrier(me));
+    if (me->rank == 1 && me->attempt == 0)
+        raise(SIGKILL);
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(only_first_saves, no_settings);
+
+static void ranks_without_a_state_get_that_of_rank_0(void **state)
+{
+    (void)state;
+    no_settings config = {0};
+    troupe_result *result;
+    troupe_must(troupe_train(only_first_saves, &config, &result, .workers = 3, .storage = storage,
+                             .restarts = 1));
+    assert_int_equal(troupe_result_restarts(result), 1);
+    troupe_result_free(&result);
+}
+
+static troupe_status wrong_calls(troupe_worker *me, const no_settings *config)
+{
+    (void)config;
+    const char *text = troupe_last_error()->text;
+    troupe_metric many[33];
+    for (int i = 0; i < 33; i++)
+        many[i] = (troupe_metric){"m", i};
+    char long_name[80];
+    memset(long_name, 'n', sizeof long_name - 1);
+    long_name[79] = '\0';
+    troupe_worker other = *me;
+    double value = 0;
+    struct {
+        troupe_status got;
+        const char *word;
+    } calls[] = {
+        {troupe_report_metrics(me, many, 33), "33 metrics"},
+        {troupe_report_metrics(me, many, 2), "'m' is given twice"},
+        {troupe_report(me, {long_name, 1}), "1 to 63 bytes"},
+        {troupe_report(me, {"", 1}), "1 to 63 bytes"},
+        {troupe_report(me, {NULL, 1}), "1 to 63 bytes"},
+        {troupe_report(&other, {"x", 1}), "troupe_report was not called"},
+        {troupe_allreduce(&other, &value, 1, TROUPE_SUM), "troupe_allreduce was not called"},
+        {troupe_broadcast(me, &value, 8, 7), "no rank 7"},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (calls[i].got != TROUPE_INVALID)
+            return troupe_fail(TROUPE_FAILED, "call %zu gave %s", i,
+                               troupe_status_name(calls[i].got));
+    if (troupe_report_metrics(me, many, 33) != TROUPE_INVALID || !strstr(text, calls[0].word))
+        return troupe_fail(TROUPE_FAILED, "the sentence is: %s", text);
+    if (troupe_report(&other, {"x", 1}) != TROUPE_INVALID || !strstr(text, calls[5].word))
+        return troupe_fail(TROUPE_FAILED, "the sentence is: %s", text);
+    // None of them counted.
+    TROUPE_TRY(troupe_report(me, {"fine", NAN}, {"also", INFINITY}));
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(wrong_calls, no_settings);
+
+static void wrong_calls_are_refused_and_do_not_count(void **state)
+{
+    (void)state;
+    no_settings config = {0};
+    troupe_result *result;
+    troupe_must(troupe_train(wrong_calls, &config, &result, .storage = storage));
+    assert_int_equal(troupe_result_reports(result), 1);
+    assert_true(isnan(troupe_result_metric(result, "fine")));
+    char *path = support_path(troupe_result_path(result), "reports.jsonl");
+    char *text = support_read_file(path);
+    assert_non_null(
+        strstr(text, "{\"fine\": \"NaN\", \"also\": \"Infinity\"}, \"checkpoint\": null}"));
+    free(text);
+    free(path);
+    troupe_result_free(&result);
+}
+
+TROUPE_STRUCT(data_settings, (troupe_ref, data), (troupe_array_troupe_ref, more));
+
+static troupe_status reads_objects(troupe_worker *me, const data_settings *config)
+{
+    troupe_view view;
+    TROUPE_TRY(troupe_view_bytes(config->data, &view, -1));
+    bool right = view.size == 100000 && ((const char *)view.data)[99999] == 'q';
+    troupe_view_end(&view);
+    if (!right || config->more.count != 2)
+        return troupe_fail(TROUPE_FAILED, "rank %d does not see the data", me->rank);
+    TROUPE_TRY(troupe_view_bytes(config->more.items[1], &view, -1));
+    right = view.size == 3 && memcmp(view.data, "two", 3) == 0;
+    troupe_view_end(&view);
+    return right ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "references are in another order");
+}
+TROUPE_TRAINER(reads_objects, data_settings);
+
+static bool store_is_empty(void *context)
+{
+    (void)context;
+    troupe_store_usage usage;
+    troupe_must(troupe_store_usage_get(&usage));
+    return usage.objects == 0;
+}
+
+// A config may hold references: the objects are there for all ranks, once, and go when the job is
+// closed.
+static void a_config_can_hold_references(void **state)
+{
+    (void)state;
+    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+    char *bytes = malloc(100000);
+    memset(bytes, 'q', 100000);
+    troupe_ref more[2] = {troupe_put_bytes("one", 3), troupe_put_bytes("two", 3)};
+    data_settings config = {troupe_put_bytes(bytes, 100000), {more, 2}};
+    troupe_job *job;
+    troupe_must(
+        troupe_submit(reads_objects, &config, NULL, &job, .workers = 2, .storage = storage));
+    troupe_drop(config.data); // The job has its own hold.
+    troupe_drop(more[0]);
+    troupe_drop(more[1]);
+    troupe_result *result;
+    troupe_must(troupe_job_wait(job, -1, &result));
+    assert_string_equal(troupe_result_error(result), "");
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    free(bytes);
+    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+}
+
+int main(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv, .cpus = 4));
+    storage = support_directory_make();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_of_any_size_fit_the_line),
+        cmocka_unit_test(a_run_can_be_repeated_to_the_bit),
+        cmocka_unit_test(the_folder_has_reports_and_the_best_checkpoints),
+        cmocka_unit_test(without_keep_nothing_is_removed_and_with_none_nothing_is_written),
+        cmocka_unit_test(a_run_starts_from_a_checkpoint),
+        cmocka_unit_test(ranks_without_a_state_get_that_of_rank_0),
+        cmocka_unit_test(wrong_calls_are_refused_and_do_not_count),
+        cmocka_unit_test(a_config_can_hold_references),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    support_directory_remove(storage);
+    return troupe_stop() || failed;
+}
