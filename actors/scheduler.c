@@ -59,7 +59,8 @@ static void *thread_main(void *unused)
     (void)unused;
     scheduled_thread = true;
     pthread_mutex_lock(&scheduler.lock);
-    scheduler.wakes--;
+    if (scheduler.wakes > 0) // An idle thread may have taken the one that this was made for.
+        scheduler.wakes--;
     while (!scheduler.stopping) {
         if (scheduler.first == NULL || scheduler.active >= scheduler.limit) {
             scheduler.idle++;
