@@ -1,0 +1,488 @@
+// timeout: 120
+// test_job.c: jobs: submitting, queueing, stopping, closing, and what is refused.
+#include "line.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+enum { CPUS = 4 };
+
+static char *storage;
+
+// ---- stop
+
+typedef struct stopper {
+    int at; // Report after which it asks for the stop.
+    _Atomic int last, done;
+    bool wrong;
+} stopper;
+
+static void stop_at(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    stopper *self = (stopper *)user;
+    self->wrong |= event->number != atomic_load(&self->last) + 1;
+    atomic_store(&self->last, event->number);
+    if (event->number == self->at)
+        troupe_job_stop(job);
+}
+
+static void count_done(void *user, troupe_job *job, troupe_job_state state)
+{
+    stopper *self = (stopper *)user;
+    if (state != TROUPE_JOB_DONE)
+        return;
+    atomic_fetch_add(&self->done, 1);
+    troupe_result *result; // "Its result can be had without waiting."
+    if (troupe_job_wait(job, 0, &result) != TROUPE_OK)
+        self->wrong = true;
+    else
+        troupe_result_free(&result);
+}
+
+static void a_stop_ends_all_ranks_at_the_same_report(void **state)
+{
+    (void)state;
+    for (int world = 1; world <= 3; world++) {
+        line_settings config = line_plain(LINE_EPOCHS_MAX);
+        stopper self = {.at = 3};
+        troupe_follower follower = {stop_at, count_done, &self};
+        troupe_job *job;
+        troupe_result *result;
+        troupe_must(troupe_submit(line_fit, &config, &follower, &job, .workers = world,
+                                  .storage = storage, .keep = 2));
+        troupe_must(troupe_job_wait(job, -1, &result));
+        assert_int_equal(troupe_result_status(result), TROUPE_OK);
+        assert_true(troupe_result_stopped(result));
+        int reports = troupe_result_reports(result);
+        assert_true(reports >= 4 && reports <= 6); // The next one that no rank had entered.
+        // All ranks made that report, and saved with it.
+        for (int rank = 0; rank < world; rank++)
+            assert_int_equal(line_load(result, rank).epoch, reports);
+        troupe_reset();
+        troupe_job_stop(job); // Harmless.
+        troupe_job_status status;
+        troupe_job_status_get(job, &status);
+        assert_int_equal(status.state, TROUPE_JOB_DONE);
+        assert_int_equal(status.reports, reports);
+        assert_int_equal(status.pids[0], 0);
+        assert_true(status.elapsed_s == troupe_result_elapsed_s(result));
+        troupe_job_close(&job);
+        assert_null(job);
+        assert_int_equal(atomic_load(&self.last), reports);
+        assert_int_equal(atomic_load(&self.done), 1);
+        assert_false(self.wrong);
+        troupe_result_free(&result);
+    }
+}
+
+static void a_stop_after_the_last_report_changes_nothing(void **state)
+{
+    (void)state;
+    line_settings config = line_plain(3);
+    stopper self = {.at = 3};
+    troupe_follower follower = {stop_at, NULL, &self};
+    troupe_job *job;
+    troupe_result *result;
+    troupe_must(
+        troupe_submit(line_fit, &config, &follower, &job, .workers = 2, .storage = storage));
+    troupe_must(troupe_job_wait(job, -1, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_false(troupe_result_stopped(result));
+    assert_int_equal(troupe_result_reports(result), 3);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
+TROUPE_STRUCT(deaf_settings, (int, unused));
+
+// Takes a stop for nothing: it learns of it again and again, and no report counts any more.
+static troupe_status deaf(troupe_worker *me, const deaf_settings *config)
+{
+    (void)config;
+    int stopped = 0;
+    while (stopped < 5) {
+        troupe_status status = troupe_report(me, {"x", stopped});
+        if (status != TROUPE_OK && status != TROUPE_STOPPED)
+            return status;
+        stopped += status == TROUPE_STOPPED;
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(deaf, deaf_settings);
+
+static void reports_after_the_stop_do_not_count(void **state)
+{
+    (void)state;
+    deaf_settings config = {0};
+    stopper self = {.at = 2};
+    troupe_follower follower = {stop_at, NULL, &self};
+    troupe_job *job;
+    troupe_result *result;
+    troupe_must(troupe_submit(deaf, &config, &follower, &job, .storage = storage));
+    troupe_must(troupe_job_wait(job, -1, &result));
+    assert_int_equal(troupe_result_reports(result), 3);
+    assert_true(troupe_result_stopped(result));
+    assert_true(troupe_result_metric(result, "x") == 0); // Of the report that was the last.
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
+// ---- the queue
+
+// A loop that runs until its file is there.
+TROUPE_STRUCT(wait_settings, (troupe_text, file));
+
+static troupe_status waits(troupe_worker *me, const wait_settings *config)
+{
+    struct stat about;
+    TROUPE_TRY(troupe_barrier(me));
+    while (stat(config->file, &about))
+        usleep(1000);
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(waits, wait_settings);
+
+// What all jobs of a test do at once: how many CPUs they use, and how many there were at most.
+static struct {
+    pthread_mutex_t lock;
+    int running, running_max, used, used_max, started, order[64];
+} seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+typedef struct gang {
+    int number, workers;
+    bool running;
+} gang;
+
+static void count_running(void *user, troupe_job *job, troupe_job_state state)
+{
+    (void)job;
+    gang *self = (gang *)user;
+    pthread_mutex_lock(&seen.lock);
+    if (state == TROUPE_JOB_RUNNING) {
+        self->running = true;
+        seen.order[seen.started++] = self->number;
+        seen.running++;
+        seen.used += self->workers;
+    } else if (state == TROUPE_JOB_DONE && self->running) {
+        seen.running--;
+        seen.used -= self->workers;
+    }
+    if (seen.running > seen.running_max)
+        seen.running_max = seen.running;
+    if (seen.used > seen.used_max)
+        seen.used_max = seen.used;
+    pthread_mutex_unlock(&seen.lock);
+}
+
+static bool job_runs(void *context)
+{
+    troupe_job_status status;
+    troupe_job_status_get((troupe_job *)context, &status);
+    return status.state == TROUPE_JOB_RUNNING;
+}
+
+static void jobs_overlap_where_there_is_room_and_never_beyond(void **state)
+{
+    (void)state;
+    enum { JOBS = 5 };
+    // Of 4 CPUs: 0 and 1 run together; 2 needs all and is not overtaken by 3 and 4.
+    const int workers[JOBS] = {2, 1, 4, 1, 2};
+    gang gangs[JOBS];
+    troupe_job *jobs[JOBS];
+    char *file = support_path(storage, "go");
+    wait_settings config = {file};
+    for (int i = 0; i < JOBS; i++) {
+        gangs[i] = (gang){.number = i, .workers = workers[i]};
+        troupe_follower follower = {NULL, count_running, &gangs[i]};
+        troupe_must(troupe_submit(waits, &config, &follower, &jobs[i], .workers = workers[i],
+                                  .storage = storage));
+    }
+    assert_true(support_wait_until(job_runs, jobs[0], SUPPORT_SOON_MS));
+    assert_true(support_wait_until(job_runs, jobs[1], SUPPORT_SOON_MS));
+    troupe_job_status status;
+    troupe_job_status_get(jobs[0], &status);
+    assert_true(status.pids[0] > 0 && status.pids[1] > 0 && status.pids[2] == 0);
+    assert_true(support_process_lives(status.pids[1]));
+    troupe_result *result = NULL;
+    for (int i = 2; i < JOBS; i++) {
+        troupe_job_status_get(jobs[i], &status);
+        assert_int_equal(status.state, TROUPE_JOB_QUEUED);
+        assert_true(status.elapsed_s == 0);
+        assert_int_equal(troupe_job_wait(jobs[i], 0, &result), TROUPE_PENDING);
+        assert_null(result);
+    }
+    support_write_file(file, "", 0);
+    for (int i = 0; i < JOBS; i++) {
+        troupe_must(troupe_job_wait(jobs[i], -1, &result));
+        assert_string_equal(troupe_result_error(result), "");
+        troupe_result_free(&result);
+        troupe_job_close(&jobs[i]);
+    }
+    assert_int_equal(seen.started, JOBS);
+    assert_int_equal(seen.order[2], 2); // In the order of submission.
+    assert_true(seen.running_max >= 2);
+    assert_int_equal(seen.used_max, CPUS);
+    assert_int_equal(seen.used, 0);
+    free(file);
+}
+
+static void a_queued_job_can_be_stopped_and_closed(void **state)
+{
+    (void)state;
+    char *file = support_path(storage, "go on");
+    wait_settings config = {file};
+    troupe_job *running, *queued, *closed, *last;
+    troupe_result *result;
+    troupe_must(troupe_submit(waits, &config, NULL, &running, .workers = CPUS, .storage = storage));
+    troupe_must(troupe_submit(waits, &config, NULL, &queued, .workers = CPUS, .storage = storage));
+    troupe_must(troupe_submit(waits, &config, NULL, &closed, .workers = CPUS, .storage = storage));
+    troupe_must(troupe_submit(waits, &config, NULL, &last, .storage = storage));
+    assert_true(support_wait_until(job_runs, running, SUPPORT_SOON_MS));
+    troupe_job_close(&closed);
+    troupe_job_stop(queued);
+    troupe_must(troupe_job_wait(queued, SUPPORT_SOON_MS, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_true(troupe_result_stopped(result));
+    assert_int_equal(troupe_result_reports(result), 0);
+    assert_true(troupe_result_elapsed_s(result) == 0);
+    troupe_result_free(&result);
+    troupe_job_close(&queued);
+    assert_true(job_runs(running));
+    support_write_file(file, "", 0);
+    troupe_must(troupe_job_wait(last, SUPPORT_SOON_MS, &result));
+    assert_false(troupe_result_stopped(result));
+    troupe_result_free(&result);
+    troupe_job_close(&last);
+    troupe_job_close(&running);
+    free(file);
+}
+
+// A loop that does not report cannot see a stop: closing kills it after its grace.
+static void closing_kills_a_loop_that_does_not_stop(void **state)
+{
+    (void)state;
+    char *file = support_path(storage, "never there");
+    wait_settings config = {file};
+    troupe_job *job;
+    troupe_must(troupe_submit(waits, &config, NULL, &job, .workers = 2, .storage = storage));
+    assert_true(support_wait_until(job_runs, job, SUPPORT_SOON_MS));
+    troupe_job_status status;
+    troupe_job_status_get(job, &status);
+    pid_t pids[2] = {status.pids[0], status.pids[1]};
+    int64_t before = support_now_ms();
+    troupe_job_close(&job);
+    assert_true(support_now_ms() - before >= 1900);
+    assert_true(support_now_ms() - before < 10000);
+    assert_true(support_processes_end(pids, 2, SUPPORT_SOON_MS));
+    free(file);
+    troupe_job_close(&job); // Harmless.
+}
+
+static void close_in_the_end(void *user, troupe_job *job, troupe_job_state state)
+{
+    if (state != TROUPE_JOB_DONE)
+        return;
+    troupe_job_close(&job);
+    atomic_store((_Atomic bool *)user, true);
+}
+
+static bool is_set(void *context)
+{
+    return atomic_load((_Atomic bool *)context);
+}
+
+static void a_follower_may_close_its_job_at_the_end(void **state)
+{
+    (void)state;
+    line_settings config = line_plain(2);
+    _Atomic bool closed = false;
+    troupe_follower follower = {NULL, close_in_the_end, (void *)&closed};
+    troupe_job *job;
+    troupe_must(troupe_submit(line_fit, &config, &follower, &job, .storage = storage));
+    assert_true(support_wait_until(is_set, (void *)&closed, SUPPORT_SOON_MS));
+}
+
+// ---- from inside a method
+
+typedef struct boss {
+    int64_t runs;
+} boss;
+
+// Trains inside a method of a light actor, which must not keep the coordinator from running.
+static troupe_status boss_train(boss *self, const troupe_none *none, int *reports)
+{
+    (void)none;
+    line_settings config = line_plain(3);
+    troupe_result *result;
+    TROUPE_TRY(troupe_train(line_fit, &config, &result, .storage = storage));
+    *reports = troupe_result_reports(result);
+    troupe_result_free(&result);
+    self->runs++;
+    return TROUPE_OK;
+}
+TROUPE_ACTOR(boss, (boss_train, troupe_none, int));
+
+static void methods_may_train(void **state)
+{
+    (void)state;
+    enum { BOSSES = 6 };
+    troupe_ref refs[BOSSES];
+    for (int i = 0; i < BOSSES; i++) {
+        boss_actor one = troupe_spawn(boss, .place = TROUPE_PLACE_HERE);
+        refs[i] = troupe_call(one, boss_train);
+    }
+    for (int i = 0; i < BOSSES; i++) {
+        int reports = 0;
+        troupe_must(troupe_get(int, refs[i], &reports));
+        assert_int_equal(reports, 3);
+    }
+}
+
+static troupe_status boss_elsewhere(boss *self, const troupe_none *none, int *code)
+{
+    (void)none;
+    line_settings config = line_plain(3);
+    troupe_result *result;
+    *code = troupe_train(line_fit, &config, &result, .storage = "/tmp");
+    self->runs++;
+    return result ? TROUPE_FAILED : TROUPE_OK;
+}
+typedef struct far_boss {
+    boss inner;
+} far_boss;
+static troupe_status far_train(far_boss *self, const troupe_none *none, int *code)
+{
+    return boss_elsewhere(&self->inner, none, code);
+}
+TROUPE_ACTOR(far_boss, (far_train, troupe_none, int));
+
+static void workers_submit_no_jobs(void **state)
+{
+    (void)state;
+    far_boss_actor one = troupe_spawn(far_boss, .place = TROUPE_PLACE_ISOLATED);
+    int code = 0;
+    troupe_must(troupe_get(int, troupe_call(one, far_train), &code));
+    assert_int_equal(code, TROUPE_UNSUPPORTED);
+    troupe_kill(one);
+}
+
+// ---- what is refused
+
+#define REFUSED(status, word, ...)                                                                 \
+    do {                                                                                           \
+        troupe_job *job_ = NULL;                                                                   \
+        line_settings config_ = line_plain(1);                                                     \
+        assert_int_equal(troupe_submit(line_fit, &config_, NULL, &job_, __VA_ARGS__), status);     \
+        assert_null(job_);                                                                         \
+        if (!strstr(troupe_last_error()->text, word))                                              \
+            fail_msg("'%s' is not in: %s", word, troupe_last_error()->text);                       \
+    } while (0)
+
+static void wrong_options_are_named(void **state)
+{
+    (void)state;
+    char *plain = support_path(storage, "plain file");
+    char long_name[200];
+    memset(long_name, 'n', sizeof long_name - 1);
+    long_name[199] = '\0';
+    support_write_file(plain, "x", 1);
+    REFUSED(TROUPE_INVALID, ".workers is -1", .storage = storage, .workers = -1);
+    REFUSED(TROUPE_INVALID, ".workers is 5000", .storage = storage, .workers = 5000);
+    REFUSED(TROUPE_TOO_LARGE, ".workers = 5", .storage = storage, .workers = 5);
+    REFUSED(TROUPE_TOO_LARGE, "4 in all", .storage = storage, .workers = 3, .cpus_per_worker = 1.5);
+    REFUSED(TROUPE_INVALID, ".cpus_per_worker", .storage = storage, .cpus_per_worker = -1);
+    REFUSED(TROUPE_INVALID, ".cpus_per_worker", .storage = storage, .cpus_per_worker = 1e-9);
+    REFUSED(TROUPE_INVALID, ".keep is -2", .storage = storage, .keep = -2);
+    REFUSED(TROUPE_INVALID, ".keep_goal is 7", .storage = storage, .keep_goal = (troupe_goal)7);
+    REFUSED(TROUPE_INVALID, ".keep_metric", .storage = storage, .keep_metric = "");
+    REFUSED(TROUPE_INVALID, ".keep_metric", .storage = storage, .keep_metric = long_name);
+    REFUSED(TROUPE_INVALID, ".name is ''", .storage = storage, .name = "");
+    REFUSED(TROUPE_INVALID, ".name is '..'", .storage = storage, .name = "..");
+    REFUSED(TROUPE_INVALID, ".name is 'a/b'", .storage = storage, .name = "a/b");
+    REFUSED(TROUPE_INVALID, "1 to 128", .storage = storage, .name = long_name);
+    REFUSED(TROUPE_INVALID, ".collective_timeout_ms is -5", .storage = storage,
+            .collective_timeout_ms = -5);
+    REFUSED(TROUPE_INVALID, ".storage is empty", .storage = "");
+    REFUSED(TROUPE_IO, "plain file", .storage = plain);
+    REFUSED(TROUPE_NOT_FOUND, ".from: /nowhere is no checkpoint", .storage = storage,
+            .from = "/nowhere");
+    REFUSED(TROUPE_NOT_FOUND, ".from", .storage = storage, .from = storage);
+    troupe_job *job = NULL;
+    assert_int_equal(troupe_submit(line_fit, NULL, NULL, &job, .storage = storage), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "no config"));
+    line_settings config = line_plain(1);
+    assert_int_equal(troupe_submit_with(NULL, &config, NULL, &job, NULL), TROUPE_INVALID);
+    assert_int_equal(troupe_submit_with(&troupe_trainer_line_fit, &config, NULL, NULL, NULL),
+                     TROUPE_INVALID);
+    troupe_trainer loopless = troupe_trainer_line_fit;
+    loopless.run = NULL;
+    assert_int_equal(troupe_submit_with(&loopless, &config, NULL, &job, NULL), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "'run' is missing"));
+    troupe_trainer old = troupe_trainer_line_fit;
+    old.abi = 0;
+    assert_int_equal(troupe_trainer_register(&old), TROUPE_VERSION);
+    troupe_trainer other = troupe_trainer_deaf;
+    other.name = "line_fit";
+    assert_int_equal(troupe_trainer_register(&other), TROUPE_EXISTS);
+    assert_int_equal(troupe_trainer_register(&troupe_trainer_line_fit), TROUPE_OK);
+    free(plain);
+}
+
+static void storage_may_be_relative_or_left_out(void **state)
+{
+    (void)state;
+    char *here = realpath(".", NULL), *home = support_path(storage, "home");
+    const char *home_before = getenv("HOME");
+    char *kept = home_before ? strdup(home_before) : NULL;
+    assert_int_equal(mkdir(home, 0755), 0);
+    assert_int_equal(chdir(storage), 0);
+    setenv("HOME", home, 1);
+    line_settings config = line_plain(1);
+    troupe_result *result;
+    troupe_must(troupe_train(line_fit, &config, &result, .storage = "relative/folder"));
+    char *expected = support_path(storage, "relative/folder/line_fit");
+    char *real = realpath(expected, NULL);
+    assert_string_equal(troupe_result_path(result), real);
+    troupe_result_free(&result);
+    free(expected);
+    free(real);
+    troupe_must(troupe_train(line_fit, &config, &result));
+    expected = support_path(home, "troupe_results/line_fit");
+    assert_string_equal(troupe_result_path(result), expected);
+    troupe_result_free(&result);
+    free(expected);
+    if (kept)
+        setenv("HOME", kept, 1);
+    assert_int_equal(chdir(here), 0);
+    free(kept);
+    free(here);
+    free(home);
+}
+
+int main(int argc, char **argv)
+{
+    line_settings config = line_plain(1);
+    troupe_job *job = NULL;
+    if (argc > 0 && !getenv("TROUPE_WORKER") &&
+        troupe_submit(line_fit, &config, NULL, &job) != TROUPE_NOT_STARTED)
+        return 1;
+    troupe_must(troupe_start(argc, argv, .cpus = CPUS, .threads = 2));
+    storage = support_directory_make();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stop_ends_all_ranks_at_the_same_report),
+        cmocka_unit_test(a_stop_after_the_last_report_changes_nothing),
+        cmocka_unit_test(reports_after_the_stop_do_not_count),
+        cmocka_unit_test(jobs_overlap_where_there_is_room_and_never_beyond),
+        cmocka_unit_test(a_queued_job_can_be_stopped_and_closed),
+        cmocka_unit_test(closing_kills_a_loop_that_does_not_stop),
+        cmocka_unit_test(a_follower_may_close_its_job_at_the_end),
+        cmocka_unit_test(methods_may_train),
+        cmocka_unit_test(workers_submit_no_jobs),
+        cmocka_unit_test(wrong_options_are_named),
+        cmocka_unit_test(storage_may_be_relative_or_left_out),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    support_directory_remove(storage);
+    return troupe_stop() || failed;
+}
