@@ -13,6 +13,10 @@ troupe_status trp_error_prefix(const char *format, ...) __attribute__((format(pr
 troupe_status trp_fail_errno(troupe_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+// As troupe_fail's: what compilers then know.
+#define trp_error_prefix(...) troupe_failed_(trp_error_prefix(__VA_ARGS__))
+#define trp_fail_errno(...) troupe_failed_(trp_fail_errno(__VA_ARGS__))
+
 // How troupe_must ends the process; exit unless set. A worker process sets a function that skips
 // what its parent registered with atexit. It must not return.
 typedef void (*trp_leave_function)(int status);

@@ -38,16 +38,17 @@ const troupe_error *troupe_last_error(void)
     return &last;
 }
 
-troupe_status troupe_fail(troupe_status status, const char *format, ...)
+// In parentheses: the names are macros, too, which must not be meant here.
+troupe_status(troupe_fail)(troupe_status status, const char *format, ...)
 {
     // The arguments may point into the last error itself, so it is replaced only afterwards.
-    troupe_error error = {.status = status};
+    troupe_error error = {.status = troupe_failed_(status)};
     va_list list;
     va_start(list, format);
     (void)vsnprintf(error.text, sizeof(error.text), format, list);
     va_end(list);
     last = error;
-    return status;
+    return last.status;
 }
 
 troupe_status trp_error_set(const troupe_error *error)
@@ -76,7 +77,7 @@ static void put_before(const char *prefix)
     last.text[taken + rest] = 0;
 }
 
-troupe_status trp_error_prefix(const char *format, ...)
+troupe_status(trp_error_prefix)(const char *format, ...)
 {
     char prefix[sizeof(last.text)];
     va_list list;
@@ -87,7 +88,7 @@ troupe_status trp_error_prefix(const char *format, ...)
     return last.status;
 }
 
-troupe_status trp_fail_errno(troupe_status status, const char *format, ...)
+troupe_status(trp_fail_errno)(troupe_status status, const char *format, ...)
 {
     int code = errno;
     if (code == ENOSPC || code == EDQUOT)
@@ -101,7 +102,7 @@ troupe_status trp_fail_errno(troupe_status status, const char *format, ...)
     (void)troupe_fail(status, "%s", strerror_r(code, reason, sizeof(reason)));
     put_before(context);
     errno = code;
-    return status;
+    return last.status;
 }
 
 static _Atomic(trp_leave_function) leave_by = exit;

@@ -89,9 +89,17 @@ TROUPE_API const troupe_error *troupe_last_error(void);
 
 // Sets the thread's last error to `status` and a printf-formatted sentence, and returns `status`.
 // A method ends with `return troupe_fail(TROUPE_INVALID, "rate is %g, must be positive", rate);`
-// and its caller reads that sentence. The text is cut at 511 bytes.
+// and its caller reads that sentence. The text is cut at 511 bytes. A failure is never TROUPE_OK:
+// where that is asked for, TROUPE_FAILED is returned.
 TROUPE_API troupe_status troupe_fail(troupe_status status, const char *format, ...)
     TROUPE_PRINTF(2, 3);
+
+// Shows compilers what is said above; they then know which outputs are set after TROUPE_OK.
+TROUPE_UNUSED static inline troupe_status troupe_failed_(troupe_status status)
+{
+    return status == TROUPE_OK ? TROUPE_FAILED : status;
+}
+#define troupe_fail(...) troupe_failed_(troupe_fail(__VA_ARGS__))
 
 // Prints the failure with its place to stderr and ends the process with EXIT_FAILURE (in a worker
 // process: that worker) unless `status` is TROUPE_OK. For examples, tests and small programs.

@@ -45,6 +45,19 @@ static void failure_sets_the_sentence_and_success_leaves_it(void **state)
     assert_string_equal(troupe_last_error()->text, "rate is -0.5, must be positive");
 }
 
+static void a_failure_is_never_ok(void **state)
+{
+    (void)state;
+    troupe_status none = TROUPE_OK;
+    assert_int_equal(troupe_fail(none, "nothing went wrong"), TROUPE_FAILED);
+    assert_int_equal(troupe_last_error()->status, TROUPE_FAILED);
+    assert_string_equal(troupe_last_error()->text, "nothing went wrong");
+    errno = EACCES;
+    assert_int_equal(trp_fail_errno(none, "opening"), TROUPE_FAILED);
+    // Also where the function itself is meant, and not the macro.
+    assert_int_equal((troupe_fail)(none, "again"), TROUPE_FAILED);
+}
+
 static void a_sentence_may_quote_the_last_one(void **state)
 {
     (void)state;
@@ -180,6 +193,7 @@ int main(void)
         cmocka_unit_test(every_status_has_a_text_and_a_name),
         cmocka_unit_test(numbers_out_of_range_are_named_too),
         cmocka_unit_test(failure_sets_the_sentence_and_success_leaves_it),
+        cmocka_unit_test(a_failure_is_never_ok),
         cmocka_unit_test(a_sentence_may_quote_the_last_one),
         cmocka_unit_test(long_sentences_are_cut),
         cmocka_unit_test(prefix_keeps_the_rest_of_the_record),
