@@ -1,0 +1,110 @@
+// timeout: 120
+// test_stop.c: the runtime is stopped while jobs run, wait or are waited for; and is started again.
+#include "line.h"
+
+#include <pthread.h>
+
+static char *storage;
+
+typedef struct waiting {
+    troupe_job *job;
+    troupe_status status;
+    troupe_result *result;
+} waiting;
+
+static void *wait_for_end(void *user)
+{
+    waiting *self = (waiting *)user;
+    self->status = troupe_job_wait(self->job, -1, &self->result);
+    return NULL;
+}
+
+static bool has_reported(void *context)
+{
+    troupe_job_status status;
+    troupe_job_status_get((troupe_job *)context, &status);
+    return status.reports > 0;
+}
+
+static void count_done(void *user, troupe_job *job, troupe_job_state state)
+{
+    (void)job;
+    if (state == TROUPE_JOB_DONE)
+        ++*(int *)user;
+}
+
+static void stop_cancels_what_runs_and_what_waits(void **state)
+{
+    (void)state;
+    line_settings config = line_plain(LINE_EPOCHS_MAX);
+    config.pause_ms = 5;
+    int done = 0;
+    troupe_follower follower = {NULL, count_done, &done};
+    waiting running = {0}, queued = {0};
+    troupe_must(troupe_submit(line_fit, &config, &follower, &running.job, .workers = 2,
+                              .storage = storage, .keep = 1));
+    troupe_must(troupe_submit(line_fit, &config, &follower, &queued.job, .workers = 2,
+                              .storage = storage, .keep = 1));
+    assert_true(support_wait_until(has_reported, running.job, SUPPORT_SOON_MS));
+    troupe_job_status status;
+    troupe_job_status_get(running.job, &status);
+    pid_t pids[2] = {status.pids[0], status.pids[1]};
+    pthread_t threads[2];
+    assert_int_equal(pthread_create(&threads[0], NULL, wait_for_end, &running), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, wait_for_end, &queued), 0);
+
+    int64_t before = support_now_ms();
+    assert_int_equal(troupe_stop(), 0);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    assert_true(support_now_ms() - before < 15000);
+    assert_true(support_processes_end(pids, 2, 2000));
+    waiting *all[] = {&running, &queued};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(all[i]->status, TROUPE_OK);
+        assert_int_equal(troupe_result_status(all[i]->result), TROUPE_CANCELLED);
+        assert_non_null(strstr(troupe_result_error(all[i]->result), "the runtime was stopped"));
+        assert_non_null(strstr(troupe_job_path(all[i]->job), "/line_fit"));
+        troupe_job_stop(all[i]->job); // Harmless.
+        troupe_result_free(&all[i]->result);
+        troupe_job_close(&all[i]->job);
+    }
+    assert_int_equal(done, 2);
+}
+
+// A job outlives its runtime, and is told from those of the next one.
+static void the_next_runtime_starts_afresh(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        troupe_must(troupe_start(0, NULL, .cpus = 2));
+        line_settings config = line_plain(3);
+        troupe_result *result;
+        troupe_must(troupe_train(line_fit, &config, &result, .workers = 2, .storage = storage));
+        assert_int_equal(troupe_result_reports(result), 3);
+        troupe_result_free(&result);
+        troupe_job *left;
+        config.epochs = LINE_EPOCHS_MAX;
+        config.pause_ms = 5;
+        troupe_must(troupe_submit(line_fit, &config, NULL, &left, .storage = storage, .keep = 1));
+        assert_true(support_wait_until(has_reported, left, SUPPORT_SOON_MS));
+        assert_int_equal(troupe_stop(), 0);
+        assert_int_equal(troupe_job_wait(left, 5000, &result), TROUPE_OK);
+        assert_int_equal(troupe_result_status(result), TROUPE_CANCELLED);
+        troupe_result_free(&result);
+        troupe_job_close(&left);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv, .cpus = 2));
+    storage = support_directory_make();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stop_cancels_what_runs_and_what_waits),
+        cmocka_unit_test(the_next_runtime_starts_afresh),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    support_directory_remove(storage);
+    return failed;
+}
