@@ -79,12 +79,13 @@ void trp_events_push_report(trp_events *events, int trial, const troupe_report_e
     push(events, make_report(trial, report));
 }
 
-void trp_events_push_state(trp_events *events, int trial, troupe_job_state state)
+void trp_events_push_state(trp_events *events, int trial, troupe_job_state state, int pid)
 {
     trp_event *event = trp_alloc(sizeof *event);
     if (event != NULL) {
         event->trial = trial;
         event->state = state;
+        event->pid = pid;
     }
     push(events, event);
 }

@@ -12,6 +12,7 @@ typedef struct trp_event {
     int trial;
     bool is_report; // Else: the job is in a new state.
     troupe_job_state state;
+    int pid;                    // Of rank 0, where the state is RUNNING; 0: not known.
     troupe_report_event report; // With copies of all that it points to, in the event's own block.
 } trp_event;
 
@@ -26,7 +27,7 @@ void trp_events_open(trp_events *events);
 void trp_events_close(trp_events *events); // Frees what is left. Nobody may push any more.
 
 void trp_events_push_report(trp_events *events, int trial, const troupe_report_event *report);
-void trp_events_push_state(trp_events *events, int trial, troupe_job_state state);
+void trp_events_push_state(trp_events *events, int trial, troupe_job_state state, int pid);
 
 // Takes the oldest event, waiting for one up to `deadline_ns` of trp_clock_ns (negative: for ever).
 // The caller frees *event with trp_free. TROUPE_PENDING: none came. TROUPE_NO_MEMORY: one was lost.

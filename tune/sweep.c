@@ -21,9 +21,11 @@
 #include <unistd.h>
 
 enum { TRIALS_DEFAULT = 10 };
+static const int64_t LOOK_NS = 1000000000; // Between looks at jobs that say nothing.
 
 // What a follower's callback gets: whose job it is.
 typedef struct slot {
+    const trp_sweep_port *port;
     trp_events *events;
     int trial;
 } slot;
@@ -54,8 +56,11 @@ static void follow_report(void *user, troupe_job *job, const troupe_report_event
 static void follow_state(void *user, troupe_job *job, troupe_job_state state)
 {
     slot *of = user;
-    (void)job;
-    trp_events_push_state(of->events, of->trial, state);
+    troupe_job_status status = {0};
+    // Asked here, since a short run may be over when the controller comes to it.
+    if (state == TROUPE_JOB_RUNNING)
+        of->port->status(job, &status);
+    trp_events_push_state(of->events, of->trial, state, status.pids[0]);
 }
 
 // ---- submitting
@@ -81,7 +86,7 @@ static troupe_status submit(running *run, int number)
     troupe_train_options how = sweep->how.train;
     how.storage = sweep->folder;
     how.name = trial->view.name;
-    run->slots[number] = (slot){&run->events, number};
+    run->slots[number] = (slot){sweep->port, &run->events, number};
     troupe_follower follower = {follow_report, follow_state, &run->slots[number]};
     troupe_job *job;
     troupe_status status = sweep->port->submit(sweep->trainer, config, &follower, &job, &how);
@@ -132,19 +137,6 @@ static troupe_status remember_values(troupe_sweep *sweep, trp_trial *trial,
     return TROUPE_OK;
 }
 
-// Asks where rank 0 runs, where that is not known.
-static void locate(const troupe_sweep *sweep, trp_trial *trial)
-{
-    troupe_job_status status = {0};
-    if (trial->pid != 0 && !trial->pid_is_old)
-        return;
-    sweep->port->status(trial->job, &status);
-    if (status.pids[0] == 0)
-        return;
-    trial->pid = status.pids[0];
-    trial->pid_is_old = false;
-}
-
 static void give_up(running *run, trp_trial *trial, const troupe_report_event *report)
 {
     char names[256] = "", sentence[512];
@@ -166,7 +158,6 @@ static troupe_status take_report(running *run, int number, const troupe_report_e
     bool usable = trp_trial_report(trial, report, sweep->metric, sweep->how.goal, &value);
     TROUPE_TRY(remember_values(sweep, trial, report));
     trp_journal_report(&run->journal, trial, report);
-    locate(sweep, trial);
     if (trp_trial_is_stopping(trial)) // What comes until the job has stopped counts, and no more.
         return TROUPE_OK;
     if (!usable) {
@@ -218,15 +209,13 @@ static troupe_status take(running *run, const trp_event *event)
     switch (event->state) {
     case TROUPE_JOB_RUNNING:
         trp_trial_running(trial);
-        locate(run->sweep, trial);
-        break;
-    case TROUPE_JOB_RESTARTING:
-        trial->pid_is_old = true;
+        trial->pid = event->pid;
         break;
     case TROUPE_JOB_DONE:
         collect(run, event->trial);
         break;
     case TROUPE_JOB_QUEUED:
+    case TROUPE_JOB_RESTARTING:
         break;
     }
     return TROUPE_OK;
@@ -239,6 +228,30 @@ static void show_if_due(running *run)
         trp_progress_show(&run->progress, run->sweep, now);
 }
 
+// A runtime that is stopped by another thread ends jobs, and may do so without a word.
+static void collect_silent(running *run)
+{
+    troupe_sweep *sweep = run->sweep;
+    for (int i = 0; i < run->next; i++) {
+        troupe_job_status status;
+        if (sweep->trials[i].job == NULL)
+            continue;
+        sweep->port->status(sweep->trials[i].job, &status);
+        if (status.state != TROUPE_JOB_DONE)
+            continue;
+        collect(run, i);
+        run->progress.changed = true;
+    }
+}
+
+// Until when to wait for events: until progress is due, and never so long that the end of a silent
+// job goes unseen.
+static int64_t wait_until_ns(const running *run)
+{
+    int64_t due = trp_progress_due_ns(&run->progress), look = trp_clock_ns() + LOOK_NS;
+    return due >= 0 && due < look ? due : look;
+}
+
 static troupe_status control(running *run)
 {
     troupe_sweep *sweep = run->sweep;
@@ -249,10 +262,11 @@ static troupe_status control(running *run)
         if (run->open == 0)
             return TROUPE_OK; // Nothing runs and nothing is left: what was refused leaves no job.
         trp_event *event;
-        troupe_status status =
-            trp_events_pop(&run->events, trp_progress_due_ns(&run->progress), &event);
-        if (status == TROUPE_PENDING)
+        troupe_status status = trp_events_pop(&run->events, wait_until_ns(run), &event);
+        if (status == TROUPE_PENDING) {
+            collect_silent(run);
             continue;
+        }
         TROUPE_TRY(status);
         status = take(run, event);
         trp_free(event);

@@ -28,10 +28,9 @@ typedef struct trp_trial {
     bool owns_error;       // view.error is the trial's to free.
     troupe_job *job;       // NULL unless queued or running.
     troupe_result *result;
-    int pid;         // Of rank 0, as last seen; 0: never.
-    bool pid_is_old; // The group was started again since.
-    double *values;  // The last report's, by the sweep's columns; NULL before the first.
-    uint64_t known;  // A bit for each of them that was ever reported.
+    int pid;        // Of rank 0, now or last; 0: not known.
+    double *values; // The last report's, by the sweep's columns; NULL before the first.
+    uint64_t known; // A bit for each of them that was ever reported.
 } trp_trial;
 
 void trp_trial_submitted(trp_trial *trial, troupe_job *job);

@@ -33,7 +33,7 @@ struct troupe_job {
     troupe_follower follower;
     troupe_job_state state;
     bool stop, calling, waited;
-    int number, asked, restarted, overran;
+    int number, answered, restarted, overran;
     char path[512];
     struct troupe_result result;
 };
@@ -49,6 +49,7 @@ static struct fake_train {
     double cpus; // As the port says.
     double (*curve)(const fake_settings *config, int report);
     const char *metric;
+    bool silent;      // Followers are not told of the end.
     int overrun;      // Reports that a job makes after it was asked to stop.
     int restart_at;   // Report after which each group is started again; 0: never.
     int refuse_from;  // Submission from which all are refused with `refusal`; negative: none.
@@ -81,6 +82,8 @@ static void fake_end_call(struct troupe_job *job)
 static void fake_set_state(struct troupe_job *job, troupe_job_state state)
 {
     job->state = state;
+    if (state == TROUPE_JOB_DONE && fake.silent)
+        return;
     troupe_follower follower = job->follower;
     fake_begin_call(job);
     follower.state(follower.user, job, state);
@@ -98,18 +101,9 @@ static void fake_finish(struct troupe_job *job, troupe_status status, const char
     fake_set_state(job, TROUPE_JOB_DONE);
 }
 
-// The controller asks for a job's status at each of its events while it does not know where the job
-// runs. So once it has asked for one more event, it has dealt with all before that.
-static void fake_await(struct troupe_job *job, int asked)
-{
-    fake_set_state(job, TROUPE_JOB_RUNNING);
-    while (job->asked < asked + 1 && !fake.quit)
-        pthread_cond_wait(&fake.changed, &fake.lock);
-}
-
 static void fake_report(struct troupe_job *job)
 {
-    int seen = job->asked;
+    bool stopping = job->stop;
     job->number++;
     troupe_metric metrics[] = {{"epoch", job->number},
                                {fake.metric, fake.curve(&job->config, job->number)}};
@@ -126,8 +120,9 @@ static void fake_report(struct troupe_job *job)
     memset(metrics, 0xee, sizeof metrics); // Borrowed during the call only.
     memset(checkpoint, 0xee, sizeof checkpoint);
     fake_end_call(job);
-    if (fake.lockstep)
-        fake_await(job, seen + 1);
+    // A job that was asked to stop before is not decided on any more.
+    while (fake.lockstep && !stopping && job->answered < job->number && !fake.quit)
+        pthread_cond_wait(&fake.changed, &fake.lock);
 }
 
 // One turn of a job. Returns whether it did anything.
@@ -144,10 +139,7 @@ static bool fake_step(struct troupe_job *job)
             return false;
         fake.running++;
         fake.running_max = fake.running > fake.running_max ? fake.running : fake.running_max;
-        if (fake.lockstep)
-            fake_await(job, job->asked);
-        else
-            fake_set_state(job, TROUPE_JOB_RUNNING);
+        fake_set_state(job, TROUPE_JOB_RUNNING);
     }
     if ((job->stop && job->overran++ == fake.overrun) || job->number >= job->config.epochs) {
         fake_finish(job, TROUPE_OK, "");
@@ -223,6 +215,7 @@ static void fake_stop(troupe_job *job)
 {
     pthread_mutex_lock(&fake.lock);
     job->stop = true;
+    job->answered = job->number;
     pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.lock);
 }
@@ -245,10 +238,8 @@ static void fake_status(troupe_job *job, troupe_job_status *status)
 {
     pthread_mutex_lock(&fake.lock);
     *status = (troupe_job_status){.state = job->state, .reports = job->number};
-    if (!fake.lockstep)
+    if (job->state == TROUPE_JOB_RUNNING)
         status->pids[0] = 4000 + job->restarted;
-    job->asked++;
-    pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.lock);
 }
 
@@ -380,10 +371,46 @@ static inline int remove_storage(void **state)
     return 0;
 }
 
+// A scheduler around another, which tells the server once a report has been dealt with: where the
+// trial goes on, that is now; else when its job is stopped.
+typedef struct fake_pacer {
+    troupe_scheduler base;
+    troupe_scheduler *inner;
+} fake_pacer;
+
+static inline troupe_status fake_pacer_decide(troupe_scheduler *scheduler, int trial, int number,
+                                              double score, trp_decision *decision)
+{
+    fake_pacer *self = (fake_pacer *)scheduler;
+    TROUPE_TRY(self->inner->decide(self->inner, trial, number, score, decision));
+    pthread_mutex_lock(&fake.lock);
+    if (*decision == TRP_GO_ON)
+        fake.jobs[trial]->answered = number;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+    return TROUPE_OK;
+}
+
+static inline void fake_pacer_destroy(troupe_scheduler *scheduler)
+{
+    troupe_scheduler_free(&((fake_pacer *)scheduler)->inner);
+    free(scheduler);
+}
+
+static inline troupe_scheduler *fake_paced(troupe_scheduler *inner)
+{
+    fake_pacer *self = calloc(1, sizeof *self);
+    self->inner = inner == NULL ? trp_fifo() : inner;
+    self->base.decide = fake_pacer_decide;
+    self->base.destroy = fake_pacer_destroy;
+    return &self->base;
+}
+
 // Runs a sweep of `fit`; what is not said is the metric loss and the test's storage.
 static inline troupe_status run_fit(troupe_sweep **sweep, troupe_tune_options how)
 {
     how.size = sizeof how;
+    how.scheduler = fake.lockstep ? fake_paced(how.scheduler) : how.scheduler;
     how.metric = how.metric == NULL ? "loss" : how.metric;
     how.train.storage = how.train.storage == NULL ? storage : how.train.storage;
     return trp_sweep_run(&fake_port, &fit, space, ROWS, sweep, &how);

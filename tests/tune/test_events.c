@@ -32,7 +32,7 @@ static void *push_all(void *user)
         memset(checkpoint, 'x', sizeof checkpoint - 1);
         memset(metrics, 0xee, sizeof metrics);
     }
-    trp_events_push_state(self->events, self->trial, TROUPE_JOB_DONE);
+    trp_events_push_state(self->events, self->trial, TROUPE_JOB_DONE, 0);
     return NULL;
 }
 
@@ -95,11 +95,12 @@ static void waiting_ends_at_the_deadline(void **state)
     assert_true(trp_clock_ns() >= deadline);
     assert_int_equal(trp_events_pop(&events, 0, &event), TROUPE_PENDING);
     // What is there is given whatever the deadline.
-    trp_events_push_state(&events, 3, TROUPE_JOB_RUNNING);
+    trp_events_push_state(&events, 3, TROUPE_JOB_RUNNING, 44);
     assert_int_equal(trp_events_pop(&events, 0, &event), TROUPE_OK);
     assert_int_equal(event->trial, 3);
+    assert_int_equal(event->pid, 44);
     trp_free(event);
-    trp_events_push_state(&events, 4, TROUPE_JOB_RUNNING); // Left for close to free.
+    trp_events_push_state(&events, 4, TROUPE_JOB_RUNNING, 45); // Left for close to free.
     trp_events_close(&events);
 }
 

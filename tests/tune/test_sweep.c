@@ -319,6 +319,21 @@ static void a_report_without_the_metric_is_an_error(void **state)
     fake_shut();
 }
 
+static void a_job_that_ends_without_a_word_is_found(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    fake_open(2);
+    fake.silent = true;
+    ok(SWEEP(&sweep, .trials = 3));
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_TERMINATED);
+        assert_int_equal(troupe_sweep_trial(sweep, i)->reports, 9);
+    }
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
 static void a_refused_submission_is_an_error_of_its_trial(void **state)
 {
     (void)state;
@@ -379,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_failed_trial_leaves_the_others_alone),
         cmocka_unit_test(a_sweep_of_failures_fails_with_the_first_sentence),
         cmocka_unit_test(a_report_without_the_metric_is_an_error),
+        cmocka_unit_test(a_job_that_ends_without_a_word_is_found),
         cmocka_unit_test(a_refused_submission_is_an_error_of_its_trial),
         cmocka_unit_test(every_failing_allocation_ends_cleanly),
     };
