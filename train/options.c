@@ -5,6 +5,7 @@
 #include <string.h>
 #include <train/checkpoint.h>
 #include <train/job.h>
+#include <unistd.h>
 
 enum {
     RUN_NAME_MAX = 128,
@@ -104,13 +105,11 @@ static troupe_status storage_path(const troupe_train_options *options, trp_path 
     const char *home = getenv("HOME");
     if (!options->storage && home && home[0] == '/')
         return trp_path_make(path, "%s/troupe_results", home);
-    char *here = realpath(".", NULL);
-    if (!here)
+    trp_path here;
+    if (!getcwd(here.text, sizeof(here.text)))
         return trp_fail_errno(TROUPE_IO, "cannot tell which folder this is");
-    troupe_status status =
-        trp_path_make(path, "%s/%s", here, options->storage ? options->storage : "troupe_results");
-    free(here);
-    return status;
+    return trp_path_make(path, "%s/%s", here.text,
+                         options->storage ? options->storage : "troupe_results");
 }
 
 troupe_status trp_run_folder_make(const troupe_train_options *options, trp_arena *arena,

@@ -1,6 +1,6 @@
-// timeout: 120
 // test_collective.c: groups of forked ranks: the same bits on all of them, and an end to every
 // wait.
+// timeout: 120
 #include "support.h"
 
 #include <float.h>

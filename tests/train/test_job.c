@@ -1,5 +1,5 @@
-// timeout: 120
 // test_job.c: jobs: submitting, queueing, stopping, closing, and what is refused.
+// timeout: 120
 #include "line.h"
 
 #include <pthread.h>

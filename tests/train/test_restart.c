@@ -1,5 +1,5 @@
-// timeout: 120
 // test_restart.c: runs that lose a worker, or are told by a loop that it cannot go on.
+// timeout: 120
 #include "line.h"
 
 enum { EPOCHS = 8, WORLD = 2 };

@@ -1,5 +1,5 @@
-// timeout: 120
 // test_stop.c: the runtime is stopped while jobs run, wait or are waited for; and is started again.
+// timeout: 120
 #include "line.h"
 
 #include <pthread.h>
