@@ -20,9 +20,6 @@ add_compile_definitions(_GNU_SOURCE)
 # Fault points (runtime/fault.h): in every build but release.
 add_compile_definitions($<$<NOT:$<CONFIG:Release>>:TROUPE_FAULTS>)
 add_compile_options(${TROUPE_WARNINGS} -fstack-protector-strong)
-# At -O2 gcc cannot see that a function which did not set its output did not return TROUPE_OK. clang
-# and the sanitizers look for the same mistakes without guessing.
-add_compile_options($<$<AND:$<C_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-maybe-uninitialized>)
 add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,--as-needed)
 if(TROUPE_SANITIZE)
   add_compile_options(-fsanitize=${TROUPE_SANITIZE} -fno-sanitize-recover=all)

@@ -1,6 +1,8 @@
 // test_store_crash.c: a process may die between any two writes to the store: after the sweep
 // nothing leaks and everything works. Every point of every operation is tried (runtime/fault.h),
-// then random instants under load. timeout: 120
+// then random instants under load.
+// timeout: 120
+// label: faults
 #include <support.h>
 
 #include <errno.h>
