@@ -56,7 +56,6 @@ static struct {
 } stage = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 // ---- the table
-// -------------------------------------------------------------------------------------
 
 static pthread_mutex_t *lock_of(uint64_t id)
 {
@@ -153,7 +152,6 @@ troupe_actor trp_actor_address(const trp_actor *actor)
 }
 
 // ---- ends
-// ------------------------------------------------------------------------------------------
 
 void trp_failure_place(troupe_error *failure, const char *label)
 {
@@ -291,7 +289,6 @@ static void finish(trp_actor *actor)
 }
 
 // ---- messages
-// --------------------------------------------------------------------------------------
 
 void trp_actor_wake(trp_actor *actor)
 {
@@ -406,7 +403,6 @@ bool trp_actor_turn(trp_actor *actor)
 }
 
 // ---- the main thread
-// -------------------------------------------------------------------------------
 
 void trp_actor_work(bool isolated)
 {
@@ -441,7 +437,6 @@ void trp_actor_work_wake(void)
 }
 
 // ---- start and stop
-// --------------------------------------------------------------------------------
 
 void trp_actors_start(void)
 {
@@ -491,7 +486,6 @@ void trp_actors_finish(bool quiet)
 }
 
 // ---- who waits for whom
-// ----------------------------------------------------------------------------
 
 // The actor of this process that a pending call without a deadline is to; 0: there is none.
 static uint64_t target_of(uint64_t call)

@@ -67,7 +67,6 @@ static troupe_status late(const sending *what, troupe_status status)
 }
 
 // ---- here
-// ------------------------------------------------------------------------------------------
 
 static troupe_status choose_method(const sending *what, const trp_actor *actor,
                                    const trp_method **method)
@@ -136,7 +135,6 @@ static troupe_status send_here(const sending *what)
 }
 
 // ---- to another process
-// ----------------------------------------------------------------------------
 
 static troupe_status pack(const sending *what, trp_parcel *parcel, trp_frame *frame)
 {
@@ -187,7 +185,6 @@ static troupe_status send_elsewhere(const sending *what)
 }
 
 // ---- calls and tells
-// -------------------------------------------------------------------------------
 
 static troupe_status send(sending *what)
 {
@@ -319,7 +316,6 @@ troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *
 }
 
 // ---- the end of actors
-// -----------------------------------------------------------------------------
 
 static troupe_status send_end(troupe_actor actor, trp_frame_kind kind, uint64_t call)
 {

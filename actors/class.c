@@ -28,7 +28,6 @@ static struct {
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- types
-// -----------------------------------------------------------------------------------------
 
 troupe_status trp_type_check(const troupe_type *type)
 {
@@ -140,7 +139,6 @@ size_t trp_value_weight(const troupe_type *type, const void *value)
 }
 
 // ---- classes
-// ---------------------------------------------------------------------------------------
 
 static uint64_t mix(uint64_t hash, const void *data, size_t size)
 {

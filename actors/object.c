@@ -12,7 +12,6 @@
 #include <troupe/object.h>
 
 // ---- putting
-// ---------------------------------------------------------------------------------------
 
 // A reference that fails with the thread's last error.
 static troupe_ref failed_ref(uint64_t schema, troupe_status status)
@@ -124,7 +123,6 @@ void troupe_discard(troupe_buffer *buffer)
 }
 
 // ---- reading
-// ---------------------------------------------------------------------------------------
 
 troupe_status trp_schema_check(uint64_t wanted, uint64_t found)
 {
@@ -205,7 +203,6 @@ troupe_status trp_object_pack(trp_object object, trp_buffer *out)
 }
 
 // ---- views
-// -----------------------------------------------------------------------------------------
 
 // Lends an object's bytes, and holds it for the view.
 static troupe_status lend(trp_object object, troupe_view *view)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 // ---- sending
-// ---------------------------------------------------------------------------------------
 
 static void take_back(trp_parcel *parcel)
 {
@@ -144,7 +143,6 @@ void trp_parcel_drop(trp_parcel *parcel)
 }
 
 // ---- receiving
-// -------------------------------------------------------------------------------------
 
 static troupe_status find_object(const trp_frame *frame, trp_body *body)
 {

@@ -32,7 +32,6 @@ static troupe_status pending(void)
 }
 
 // ---- waiting for one
-// -------------------------------------------------------------------------------
 
 // With the row's lock held.
 static void link_node(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter)
@@ -131,7 +130,6 @@ troupe_status trp_ref_await(troupe_ref ref, int timeout_ms)
 }
 
 // ---- reading
-// ---------------------------------------------------------------------------------------
 
 // A reader's claim on what a reference names.
 typedef struct claim {
@@ -285,7 +283,6 @@ troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troup
 }
 
 // ---- waiting for many
-// ------------------------------------------------------------------------------
 
 typedef struct watched {
     trp_wait_node node;
@@ -379,7 +376,6 @@ troupe_status troupe_wait(const troupe_ref *refs, size_t count, size_t needed, i
 }
 
 // ---- keeping and giving up
-// -------------------------------------------------------------------------
 
 void troupe_drop(troupe_ref ref)
 {
@@ -410,7 +406,6 @@ trp_object trp_ref_object(troupe_ref ref)
 }
 
 // ---- callbacks
-// -------------------------------------------------------------------------------------
 
 void trp_when_call(trp_when *when)
 {

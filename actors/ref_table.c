@@ -25,7 +25,6 @@ static struct {
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER, .made = 1};
 
 // ---- waiters
-// ---------------------------------------------------------------------------------------
 
 typedef enum trp_waiter_word { IDLE, NOTIFIED, ASLEEP } trp_waiter_word;
 
@@ -51,7 +50,6 @@ bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns)
 }
 
 // ---- places
-// ----------------------------------------------------------------------------------------
 
 static trp_entry *entry_at(uint32_t place)
 {
@@ -179,7 +177,6 @@ void trp_entry_release(uint64_t id)
 }
 
 // ---- calls
-// -----------------------------------------------------------------------------------------
 
 uint64_t trp_entry_call(uint64_t schema, const trp_target *target, int64_t deadline_ns)
 {
@@ -340,7 +337,6 @@ bool trp_entry_start(uint64_t id)
 }
 
 // ---- aliases and owners
-// ----------------------------------------------------------------------------
 
 uint64_t trp_entry_behind(troupe_ref ref)
 {
@@ -424,7 +420,6 @@ troupe_status trp_ref_export(troupe_ref *ref, uint32_t process)
 }
 
 // ---- all of them
-// -----------------------------------------------------------------------------------
 
 static uint32_t places_made(void)
 {

@@ -16,7 +16,6 @@
 #include <string.h>
 
 // ---- replies
-// ---------------------------------------------------------------------------------------
 
 static void reply_failure(uint32_t process, uint64_t incarnation, uint64_t call,
                           const troupe_error *failure)
@@ -104,7 +103,6 @@ static void refuse_frame(const trp_frame *frame, const troupe_error *failure, co
 }
 
 // ---- calls
-// -----------------------------------------------------------------------------------------
 
 // Reads the method's name at the begin of a body; *end is where it ends.
 static troupe_status read_method_name(const trp_body *body, char name[128], size_t *end)
@@ -268,7 +266,6 @@ static void serve_finish(const trp_frame *frame)
 }
 
 // ---- the handlers
-// ----------------------------------------------------------------------------------
 
 static void take_frame(const trp_frame *frame)
 {

@@ -34,7 +34,6 @@ typedef struct order {
 } order;
 
 // ---- tickets
-// ---------------------------------------------------------------------------------------
 
 // An address that fails with the thread's last error.
 static troupe_actor failed_address(troupe_status status)
@@ -89,7 +88,6 @@ troupe_status troupe_actor_status(troupe_actor actor)
 }
 
 // ---- here
-// ------------------------------------------------------------------------------------------
 
 static troupe_status fill_args(const order *what, trp_message *message)
 {
@@ -134,7 +132,6 @@ static troupe_status spawn_here(const order *what, troupe_actor *address)
 }
 
 // ---- elsewhere
-// -------------------------------------------------------------------------------------
 
 static troupe_status pack_order(const order *what, bool isolated, trp_parcel *parcel)
 {
@@ -187,7 +184,6 @@ static troupe_status spawn_elsewhere(const order *what, uint32_t process, uint64
 }
 
 // ---- the choice
-// ------------------------------------------------------------------------------------
 
 static troupe_status choose(const order *what, troupe_actor *address)
 {
@@ -244,7 +240,6 @@ troupe_actor troupe_spawn_named(const char *class_name, troupe_bytes init_args,
 }
 
 // ---- for others
-// ------------------------------------------------------------------------------------
 
 static troupe_status read_text(trp_reader *in, char text[TEXT_MAX + 1], bool *present)
 {

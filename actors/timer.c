@@ -26,7 +26,6 @@ static struct {
 } timer = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 // ---- the heap: with the lock held
-// ------------------------------------------------------------------
 
 static void sift_down(size_t i)
 {
@@ -93,7 +92,6 @@ static bool add_alarm(int64_t at_ns, uint64_t call)
 }
 
 // ---- the thread
-// ------------------------------------------------------------------------------------
 
 static void time_out(uint64_t call)
 {

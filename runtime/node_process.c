@@ -57,7 +57,6 @@ static void order(trp_order_kind kind, uint32_t slot, uint64_t incarnation, bool
 }
 
 // ---- answers
-// -----------------------------------------------------------------------------------------
 
 static void answer(const trp_frame *to, trp_frame *frame)
 {
@@ -79,7 +78,6 @@ static void answer_failure(const trp_frame *to, troupe_status status)
 }
 
 // ---- workers
-// -----------------------------------------------------------------------------------------
 
 static troupe_status free_slot(uint32_t *slot)
 {
@@ -163,7 +161,6 @@ static void serve_kill(const trp_frame *frame)
 }
 
 // ---- names
-// -------------------------------------------------------------------------------------------
 
 static void name_remove(name_entry *entry)
 {
@@ -238,7 +235,6 @@ static void serve_name(const trp_frame *frame)
 }
 
 // ---- deaths and the end
-// ------------------------------------------------------------------------------
 
 static void describe_end(int status, const worker *dead, char *cause, size_t size)
 {

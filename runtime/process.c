@@ -97,7 +97,6 @@ static void deliver_death(uint32_t process, uint64_t incarnation, const char *ca
 }
 
 // ---- identity
-// ----------------------------------------------------------------------------------------
 
 bool trp_process_running(void)
 {
@@ -205,7 +204,6 @@ trp_process_state trp_process_await(uint32_t slot, uint64_t incarnation, int tim
 }
 
 // ---- links
-// -------------------------------------------------------------------------------------------
 
 static peer_link *link_of(uint32_t process)
 {
@@ -363,7 +361,6 @@ void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size
 }
 
 // ---- frames in
-// ---------------------------------------------------------------------------------------
 
 // Whether the frame is from a live incarnation and the next of its link; notes its sequence.
 static bool accept_frame(const trp_frame *frame)

@@ -50,7 +50,6 @@ int troupe_version(void)
 }
 
 // ---- worker processes
-// --------------------------------------------------------------------------------
 
 static _Noreturn void leave(int status)
 {
@@ -126,7 +125,6 @@ static _Noreturn void run_executed_worker(const char *value)
 }
 
 // ---- the run folder
-// ----------------------------------------------------------------------------------
 
 // Removes the folders of runs whose driver and keeper were both killed: those whose process is gone
 // and whose lock nobody holds.
@@ -186,7 +184,6 @@ static troupe_status make_folder(const char *base, int *lock_fd)
 }
 
 // ---- the driver
-// --------------------------------------------------------------------------------------
 
 static void in_forked_child(void)
 {

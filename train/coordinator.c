@@ -55,7 +55,6 @@ typedef struct trp_run {
 static void start_attempt(trp_run *run);
 
 // ---- the end of a run
-// ------------------------------------------------------------------------------
 
 // Puts what led to the end, where the run is and how it could go on into one text.
 static const char *describe(const trp_run *run, troupe_result *result)
@@ -108,7 +107,6 @@ static void fail_run(trp_run *run, troupe_status status)
 }
 
 // ---- failures
-// --------------------------------------------------------------------------------------
 
 static void kill_ranks(trp_run *run)
 {
@@ -177,7 +175,6 @@ static void rank_lost(trp_run *run, int rank)
 }
 
 // ---- the end of an attempt
-// -------------------------------------------------------------------------
 
 static void leave_group(trp_run *run)
 {
@@ -253,7 +250,6 @@ troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event 
 }
 
 // ---- the start of an attempt
-// -----------------------------------------------------------------------
 
 typedef struct watch {
     trp_coordinator_actor coordinator;
@@ -367,7 +363,6 @@ static void start_attempt(trp_run *run)
 }
 
 // ---- messages
-// --------------------------------------------------------------------------------------
 
 troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *report,
                                      troupe_none *none)

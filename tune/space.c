@@ -254,7 +254,6 @@ void trp_space_close(trp_space *space)
 }
 
 // ---- filling configs
-// -----------------------------------------------------------------------------
 
 static void store_integer(const trp_space_row *row, void *field, double value)
 {

@@ -44,7 +44,6 @@ typedef struct running {
 } running;
 
 // ---- in Train's threads
-// --------------------------------------------------------------------------
 
 static void follow_report(void *user, troupe_job *job, const troupe_report_event *event)
 {
@@ -64,7 +63,6 @@ static void follow_state(void *user, troupe_job *job, troupe_job_state state)
 }
 
 // ---- submitting
-// ----------------------------------------------------------------------------------
 
 // Whether a refusal comes from the options, so that every other trial would be refused as well.
 static bool depends_on_options(troupe_status status)
@@ -105,7 +103,6 @@ static troupe_status submit(running *run, int number)
 }
 
 // ---- events
-// --------------------------------------------------------------------------------------
 
 // The column of a metric; TRP_COLUMNS_MAX: it is not shown.
 static size_t column_of(troupe_sweep *sweep, const char *metric)
@@ -275,7 +272,6 @@ static troupe_status control(running *run)
 }
 
 // ---- beginning and ending
-// ------------------------------------------------------------------------
 
 // Five hex digits of a sweep: FNV-1a over its folder's name and its seed, so that nothing in a
 // trial's name is left to chance.

@@ -68,7 +68,6 @@ static int order(const void *a, const void *b)
 }
 
 // ---- cells
-// ---------------------------------------------------------------------------------------
 
 static const char *number_cell(const trp_table_cell *cells, size_t index, char text[CELL])
 {
@@ -161,7 +160,6 @@ static size_t lay_out(const trp_table *table, const trp_table_look *look, const 
 }
 
 // ---- lines
-// ---------------------------------------------------------------------------------------
 
 // Ends a line that began at `from`: without spaces at its end, cut where that was asked for.
 static void end_line(trp_buffer *out, size_t from, size_t cut)

@@ -113,7 +113,6 @@ static troupe_status grow(digits *data, size_t count, const char *path)
 }
 
 // ---- CSV
-// -------------------------------------------------------------------------------------------
 
 // Reads the digits of a small whole number; moves *at beyond them. Negative: there is none.
 static int read_number(const char **at)
@@ -200,7 +199,6 @@ troupe_status format_read_csv(const char *path, digits *data)
 }
 
 // ---- IDX
-// -------------------------------------------------------------------------------------------
 
 static size_t big_endian(const uint8_t *at)
 {

@@ -26,7 +26,7 @@ static const char usage[] =
     "  --data PATH    a CSV file (8 x 8 pixels 0..16, label), or a folder of MNIST's IDX files,\n"
     "                 plain or gzipped (default: $TROUPE_DIGITS_CSV or build/data/digits.csv.gz)\n"
     "  --trials N     configurations to try (default 16)\n"
-    "  --epochs N     passes over the training images, at most (default 30)\n"
+    "  --epochs N     passes over the training images, at most (default 54)\n"
     "  --workers N    worker processes a trial (default 2)\n"
     "  --seed N       of the search, the data's division and the training (default 1)\n"
     "  --storage DIR  folder for runs and checkpoints (default runs)\n";
@@ -87,7 +87,7 @@ static troupe_status read_command(int argc, char **argv, command *cmd)
         .data = from_environment ? from_environment : standard_data,
         .standard = true,
         .trials = 16,
-        .epochs = 30,
+        .epochs = 54,
         .workers = 2,
         .seed = 1,
         .storage = "runs",
@@ -131,7 +131,7 @@ static troupe_status search(const command *cmd, troupe_sweep **sweep)
                        .trials = cmd->trials, .seed = cmd->seed, .name = "digits",
                        .scheduler = troupe_asha(.grace = cmd->epochs > 1 ? 2 : 1, .reduction = 3,
                                                 .limit = cmd->epochs),
-                       .progress = stdout, .columns = "accuracy,loss",
+                       .progress = stdout, .columns = "accuracy",
                        .train = {.workers = cmd->workers,
                                  .cpus_per_worker = cpus_per_worker(cmd->workers),
                                  .storage = cmd->storage,
@@ -141,46 +141,52 @@ static troupe_status search(const command *cmd, troupe_sweep **sweep)
                                  .restarts = 1});
 }
 
-// Loads the network of a checkpoint and has it read the test images: table[label][answer] counts
-// them.
-static troupe_status examine(const command *cmd, const char *checkpoint,
-                             int table[DIGITS_CLASSES][DIGITS_CLASSES], double *accuracy)
-{
-    digits_state state;
-    digits data = {0};
-    network net = {0};
-    network_batch batch = {0};
-    uint8_t *answers = NULL;
+typedef struct examination {
+    double accuracy;
+    int table[DIGITS_CLASSES][DIGITS_CLASSES]; // How often a digit (row) got an answer (column).
+} examination;
 
-    TROUPE_TRY(troupe_checkpoint_load(digits_state, checkpoint, 0, &state));
-    troupe_status status = digits_network(&state, &net);
-    if (status == TROUPE_OK)
-        status = digits_load(cmd->data, cmd->seed, &data);
-    if (status == TROUPE_OK && data.inputs != net.inputs)
-        status = troupe_fail(TROUPE_CORRUPT, "%s: a network for images of %zu pixels, not %zu",
-                             checkpoint, net.inputs, data.inputs);
-    if (status == TROUPE_OK)
-        status = network_batch_init(&batch, &net, data.test.count);
-    if (status == TROUPE_OK && !(answers = malloc(data.test.count)))
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu answers", data.test.count);
-    if (status == TROUPE_OK) {
-        size_t right = 0;
-        digits_gather(&data, data.test.rows, data.test.count, batch.pixels, batch.labels);
-        network_classify(&net, &batch, data.test.count, answers);
-        for (size_t i = 0; i < data.test.count; i++) {
-            table[batch.labels[i]][answers[i]]++;
+// Has a network read the test images.
+static troupe_status read_test(const network *net, const digits *data, examination *result)
+{
+    size_t count = data->test.count, right = 0;
+    network_batch batch;
+    TROUPE_TRY(network_batch_init(&batch, net, count));
+    uint8_t *answers = malloc(count);
+    if (answers) {
+        digits_gather(data, data->test.rows, count, batch.pixels, batch.labels);
+        network_classify(net, &batch, count, answers);
+        for (size_t i = 0; i < count; i++) {
+            result->table[batch.labels[i]][answers[i]]++;
             right += batch.labels[i] == answers[i];
         }
-        *accuracy = (double)right / (double)data.test.count;
+        result->accuracy = (double)right / (double)count;
     }
-    free(answers);
     network_batch_deinit(&batch);
+    if (!answers)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu answers", count);
+    free(answers);
+    return TROUPE_OK;
+}
+
+// Rebuilds the network from a checkpoint and examines it.
+static troupe_status examine(const char *checkpoint, const digits *data, examination *result)
+{
+    digits_state state;
+    network net;
+    TROUPE_TRY(troupe_checkpoint_load(digits_state, checkpoint, 0, &state));
+    TROUPE_TRY(digits_network(&state, &net));
+    troupe_status status = TROUPE_OK;
+    if (net.inputs == data->inputs)
+        status = read_test(&net, data, result);
+    else
+        status = troupe_fail(TROUPE_CORRUPT, "%s: a network for images of %zu pixels, not %zu",
+                             checkpoint, net.inputs, data->inputs);
     network_deinit(&net);
-    digits_free(&data);
     return status;
 }
 
-static void print_table(int table[DIGITS_CLASSES][DIGITS_CLASSES])
+static void print_examination(const examination *result)
 {
     printf("\nTest images: a row for each true digit, a column for each answer\n      ");
     for (int answer = 0; answer < DIGITS_CLASSES; answer++)
@@ -188,13 +194,19 @@ static void print_table(int table[DIGITS_CLASSES][DIGITS_CLASSES])
     for (int label = 0; label < DIGITS_CLASSES; label++) {
         printf("\n%5d ", label);
         for (int answer = 0; answer < DIGITS_CLASSES; answer++)
-            printf("%5d", table[label][answer]);
+            printf("%5d", result->table[label][answer]);
     }
     printf("\n\n");
 }
 
-static troupe_status demonstrate(const command *cmd, troupe_sweep **sweep)
+// Searches, and has the best network of all trials sit the final test.
+static troupe_status demonstrate(const command *cmd, const digits *data, troupe_sweep **sweep)
 {
+    printf("%s: %zu images of %zu x %zu pixels: %zu to learn from, %zu to compare trials, %zu for "
+           "the final test\n",
+           cmd->data, data->count, data->width, data->height, data->train.count,
+           data->validation.count, data->test.count);
+    fflush(stdout);
     TROUPE_TRY(search(cmd, sweep));
     troupe_sweep_print(*sweep, stdout);
     const troupe_trial *best = troupe_sweep_best(*sweep);
@@ -202,21 +214,20 @@ static troupe_status demonstrate(const command *cmd, troupe_sweep **sweep)
     if (!checkpoint)
         return troupe_fail(TROUPE_NOT_FOUND, "no trial has left a checkpoint");
 
-    int table[DIGITS_CLASSES][DIGITS_CLASSES] = {0};
-    double accuracy = 0;
-    TROUPE_TRY(examine(cmd, checkpoint, table, &accuracy));
+    examination result = {0};
+    TROUPE_TRY(examine(checkpoint, data, &result));
     const digits_config *config = best->config;
     printf("\nBest trial %s: rate %.3g, hidden %lld, batch %lld; validation accuracy %.4f\n"
            "Checkpoint %s\n",
            best->name, config->rate, (long long)config->hidden, (long long)config->batch,
            best->best_metric, checkpoint);
-    print_table(table);
-    printf("demo: best accuracy %.4f, %zu trials (%zu stopped early), %.1f s\n", accuracy,
+    print_examination(&result);
+    printf("demo: best accuracy %.4f, %zu trials (%zu stopped early), %.1f s\n", result.accuracy,
            troupe_sweep_count(*sweep), troupe_sweep_stopped(*sweep),
            troupe_sweep_elapsed_s(*sweep));
-    if (cmd->standard && accuracy < accuracy_min)
+    if (cmd->standard && result.accuracy < accuracy_min)
         return troupe_fail(TROUPE_FAILED, "the accuracy %.4f is below %.2f, which these data allow",
-                           accuracy, accuracy_min);
+                           result.accuracy, accuracy_min);
     return TROUPE_OK;
 }
 
@@ -225,15 +236,19 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv));
 
     command cmd;
+    digits data = {0};
     troupe_sweep *sweep = NULL;
     troupe_status status = read_command(argc, argv, &cmd);
     if (status == TROUPE_OK)
-        status = demonstrate(&cmd, &sweep);
+        status = digits_load(cmd.data, cmd.seed, &data);
+    if (status == TROUPE_OK)
+        status = demonstrate(&cmd, &data, &sweep);
     if (status != TROUPE_OK) {
         fflush(stdout);
         fprintf(stderr, "digits: %s\n", troupe_last_error()->text);
     }
     troupe_sweep_free(&sweep);
+    digits_free(&data);
     int stopped = troupe_stop();
     return status == TROUPE_OK ? stopped : 1;
 }

@@ -283,7 +283,6 @@ static void test_attach(void **state)
 }
 
 // ---- many threads
-// ------------------------------------------------------------------------------------
 
 static void *churn(void *seed)
 {

@@ -45,7 +45,6 @@ static void expect_whole(void)
 }
 
 // ---- the operations, as the victim runs them
-// ----------------------------------------------------------
 
 static void create(size_t size, trp_object *id)
 {
@@ -183,7 +182,6 @@ static void test_every_point(void **state)
 }
 
 // ---- random instants
-// -----------------------------------------------------------------------------------
 
 // Makes, holds for its neighbours, and releases, for ever.
 static void load(uint32_t slot, unsigned seed, trp_object *mail)

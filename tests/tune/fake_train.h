@@ -174,7 +174,6 @@ static void *fake_serve(void *unused)
 }
 
 // ---- the port
-// ------------------------------------------------------------------------------------
 
 static troupe_status fake_cpus(double *cpus)
 {
@@ -338,7 +337,6 @@ static void fake_shut(void)
 }
 
 // ---- sweeps over it
-// ------------------------------------------------------------------------------
 
 static troupe_status never_run(troupe_worker *me, const void *config)
 {

@@ -148,7 +148,6 @@ static void a_field_is_filled_once(void **state)
 }
 
 // ---- draws
-// ---------------------------------------------------------------------------------------
 
 static void opened(trp_space *space, const troupe_param *rows, size_t count)
 {

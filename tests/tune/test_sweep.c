@@ -7,7 +7,6 @@
 #include <tune/search.h>
 
 // ---- a sweep that goes well
-// ----------------------------------------------------------------------
 
 static void every_trial_runs_to_its_end(void **state)
 {
@@ -141,7 +140,6 @@ static void a_grid_is_run_whole_or_as_far_as_asked(void **state)
 }
 
 // ---- stopping
-// ------------------------------------------------------------------------------------
 
 static void a_stopped_trial_is_stopped_and_a_finished_one_terminated(void **state)
 {
@@ -253,7 +251,6 @@ static void asha_stops_the_weak(void **state)
 }
 
 // ---- failures
-// ------------------------------------------------------------------------------------
 
 static void a_failed_trial_leaves_the_others_alone(void **state)
 {
