@@ -1,0 +1,203 @@
+// test_examples_run.c: the example programs, as they were built, print what they promise and end
+// well; digits runs from command line to final test on both forms of data, and refuses what it
+// must. timeout: 120
+#include "support.h"
+
+#include <digits/data.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *folder;
+static char output[65536];
+
+static int setup(void **state)
+{
+    (void)state;
+    folder = support_directory_make();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    support_directory_remove(folder);
+    return 0;
+}
+
+// Runs an example in the test's folder with the given arguments; what it wrote is in `output`.
+static int run(const char *example, const char *arguments)
+{
+    char command[4096];
+    snprintf(command, sizeof command, "cd '%s' && exec '%s/%s' %s", folder,
+             support_setting("TROUPE_EXAMPLES"), example, arguments);
+    return support_run(command, output, sizeof output);
+}
+
+static void expect_run(const char *example, const char *arguments, int status, const char *text)
+{
+    int got = run(example, arguments);
+    if (got != status || !strstr(output, text))
+        fail_msg("%s %s ended with %d, expected %d and '%s'; it wrote:\n%s", example, arguments,
+                 got, status, text, output);
+}
+
+static void the_counter_counts(void **state)
+{
+    (void)state;
+    expect_run("01_counter", "", 0, "total 55\n");
+    assert_string_equal(output, "total 55\n");
+}
+
+static void the_line_is_found(void **state)
+{
+    (void)state;
+    expect_run("02_line", "", 0, "y = 3.000 x + 2.000, loss ");
+    assert_non_null(strstr(output, " after 150 reports\n"));
+}
+
+static void the_sweep_finds_a_good_rate(void **state)
+{
+    (void)state;
+    expect_run("03_sweep", "", 0, "best rate ");
+    double rate = 0, loss = 1;
+    size_t stopped = 0;
+    const char *last = strstr(output, "best rate ");
+    assert_int_equal(sscanf(last, "best rate %lf, loss %lf, %zu of 18", &rate, &loss, &stopped), 3);
+    assert_true(rate > 0.3 && rate < 0.8); // Slower ones lag behind, faster ones overshoot.
+    assert_true(loss < 0.05);
+    assert_in_range(stopped, 5, 17);
+}
+
+// The last line's numbers, which must have the promised form.
+static double demo_accuracy(size_t trials)
+{
+    char *line = output, *next;
+    while ((next = strchr(line, '\n')) && next[1])
+        line = next + 1;
+    double accuracy = NAN, seconds = NAN;
+    size_t count = 0, stopped = 0;
+    char end = 0;
+    int fields = sscanf(line, "demo: best accuracy %lf, %zu trials (%zu stopped early), %lf s%c",
+                        &accuracy, &count, &stopped, &seconds, &end);
+    if (fields != 5 || end != '\n')
+        fail_msg("the last line is '%s'", line);
+    assert_int_equal(count, trials);
+    assert_true(stopped < trials);
+    assert_true(seconds > 0 && seconds < 60);
+    return accuracy;
+}
+
+// The sum of the table that is printed before the last line.
+static long table_sum(void)
+{
+    const char *at = strstr(output, "a column for each answer\n");
+    assert_non_null(at);
+    at = strchr(at, '\n') + 1;
+    at = strchr(at, '\n') + 1; // Beyond the answers' heads.
+    long sum = 0, value = 0;
+    for (int label = 0; label < 10; label++)
+        for (int column = 0; column < 11; column++) {
+            char *end;
+            value = strtol(at, &end, 10);
+            assert_ptr_not_equal(at, end);
+            at = end;
+            if (column == 0)
+                assert_int_equal(value, label);
+            else
+                sum += value;
+        }
+    return sum;
+}
+
+static void digits_learns_the_csv(void **state)
+{
+    (void)state;
+    char arguments[1024];
+    snprintf(arguments, sizeof arguments, "--data '%s' --trials 4 --epochs 10 --storage here",
+             support_setting("TROUPE_DIGITS_CSV"));
+    expect_run("digits", arguments, 0, "1797 images of 8 x 8 pixels");
+    double accuracy = demo_accuracy(4);
+    if (!(accuracy > 0.9 && accuracy <= 1))
+        fail_msg("the accuracy is %.4f, expected above 0.9", accuracy);
+    assert_int_equal(table_sum(), 355);
+    char *runs = support_path(folder, "here/digits");
+    assert_true(support_exists(runs));
+    free(runs);
+}
+
+static void put_number(FILE *out, size_t number)
+{
+    for (int shift = 24; shift >= 0; shift -= 8)
+        fputc((int)(number >> shift & 255), out);
+}
+
+// Writes the images from number `from` up to `to` as a pair of IDX files.
+static void write_pair(const digits *data, size_t from, size_t to, const char *images,
+                       const char *labels)
+{
+    char *path = support_path(folder, images);
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    put_number(out, 0x803);
+    put_number(out, to - from);
+    put_number(out, data->height);
+    put_number(out, data->width);
+    for (size_t i = from * data->inputs; i < to * data->inputs; i++)
+        fputc(data->pixels[i] * 255 / 16, out);
+    assert_int_equal(fclose(out), 0);
+    free(path);
+    path = support_path(folder, labels);
+    out = fopen(path, "wb");
+    assert_non_null(out);
+    put_number(out, 0x801);
+    put_number(out, to - from);
+    fwrite(data->labels + from, 1, to - from, out);
+    assert_int_equal(fclose(out), 0);
+    free(path);
+}
+
+static void digits_learns_a_folder_of_idx_files(void **state)
+{
+    (void)state;
+    digits data;
+    if (digits_load(support_setting("TROUPE_DIGITS_CSV"), 1, &data) != TROUPE_OK)
+        fail_msg("%s", troupe_last_error()->text);
+    write_pair(&data, 0, 1400, "train-images-idx3-ubyte", "train-labels-idx1-ubyte");
+    write_pair(&data, 1400, data.count, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte");
+    digits_free(&data);
+    expect_run("digits", "--data . --trials 2 --epochs 8 --workers 3 --seed 4", 0,
+               "1797 images of 8 x 8 pixels: 1167 to learn from, 233 to compare trials, 397");
+    assert_true(demo_accuracy(2) > 0.8);
+    assert_int_equal(table_sum(), 397);
+}
+
+static void digits_refuses_in_a_sentence(void **state)
+{
+    (void)state;
+    expect_run("digits", "--data none.csv", 1, "digits: none.csv: No such file");
+    expect_run("digits", "--trials 0", 1, "digits: --trials is '0', must be a number from 1");
+    expect_run("digits", "--epochs many", 1, "digits: --epochs is 'many'");
+    expect_run("digits", "extra", 1, "digits: 'extra' is no option");
+    expect_run("digits", "--unknown", 2, "usage: digits");
+    expect_run("digits", "--help", 0, "usage: digits");
+    // One epoch of one trial is not enough for what the standard data allow.
+    char arguments[1024] = "--trials 1 --epochs 1";
+    expect_run("digits", arguments, 1, "is below 0.96");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(the_counter_counts),
+        TEST(the_line_is_found),
+        TEST(the_sweep_finds_a_good_rate),
+        TEST(digits_learns_the_csv),
+        TEST(digits_learns_a_folder_of_idx_files),
+        TEST(digits_refuses_in_a_sentence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
