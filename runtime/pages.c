@@ -47,7 +47,6 @@ static _Atomic uint32_t *block_owner(uint32_t page, uint32_t block)
 }
 
 // ---- slabs
-// -------------------------------------------------------------------------------------------
 
 static uint32_t class_of(size_t size)
 {
@@ -151,7 +150,6 @@ void trp_pages_sweep(uint32_t process)
 }
 
 // ---- runs of pages
-// -----------------------------------------------------------------------------------
 
 // Takes `count` pages from `first` on, all or none; *taken is how many were free.
 static bool take_pages(uint32_t first, uint32_t count, uint32_t object, uint32_t *taken)

@@ -26,7 +26,6 @@ static uint32_t self;
 static _Atomic uint32_t row_hint;
 
 // ---- words and ids
-// -----------------------------------------------------------------------------------
 
 static uint64_t make_word(row_state state, uint32_t owner, uint32_t generation)
 {
@@ -82,7 +81,6 @@ static void wake(trp_object_row *row)
 }
 
 // ---- ledgers
-// -----------------------------------------------------------------------------------------
 
 static _Atomic uint16_t *hold_of(uint32_t process, uint32_t slot)
 {
@@ -137,7 +135,6 @@ static bool unhold(uint32_t process, uint32_t slot)
 }
 
 // ---- freeing
-// -----------------------------------------------------------------------------------------
 
 static bool recorded_space(const trp_object_row *row, trp_space *space)
 {
@@ -185,7 +182,6 @@ static void free_if_unheld(uint32_t slot, uint64_t word)
 }
 
 // ---- making
-// ------------------------------------------------------------------------------------------
 
 static troupe_status back_rows(uint32_t slot)
 {
@@ -369,7 +365,6 @@ troupe_status trp_store_share(size_t size, trp_object *id, void **data)
 }
 
 // ---- holding
-// -----------------------------------------------------------------------------------------
 
 troupe_status trp_store_hold(trp_object id, uint32_t process)
 {
@@ -403,7 +398,6 @@ void trp_store_release(trp_object id, uint32_t process)
 }
 
 // ---- reading
-// -----------------------------------------------------------------------------------------
 
 trp_object_info trp_store_look(trp_object id)
 {
@@ -446,7 +440,6 @@ trp_object_info trp_store_wait(trp_object id, int timeout_ms)
 }
 
 // ---- after a death
-// -----------------------------------------------------------------------------------
 
 // What a dead process was doing with this row.
 static void settle_row(uint32_t slot, uint32_t process)
