@@ -274,8 +274,7 @@ static void finish(trp_actor *actor)
     trp_actor_state state = (trp_actor_state)atomic_load(&actor->state);
     if (state == TRP_ACTOR_ENDED || state == TRP_ACTOR_STOPPED)
         trp_run_deinit(actor);
-    if (actor->named && !trp_process_ending())
-        trp_node_name_drop(actor->name);
+    trp_actor_unname(actor);
     bury(actor, state);
     remove_actor(actor);
     empty_mailbox(actor);
@@ -366,9 +365,10 @@ static void start_actor(trp_actor *actor, trp_message *message)
     troupe_actor address = trp_actor_address(actor);
     trp_shape shape = trp_shape_of(&troupe_type_troupe_actor);
     bool started = trp_actor_name(actor, &failure) && trp_run_init(actor, message, &failure);
-    if (started)
+    if (started) {
         trp_message_answer(message, &shape, &address, actor->label);
-    else {
+    } else {
+        trp_actor_unname(actor); // Before the answer: then the name can be used again.
         trp_message_fail(message, &failure, NULL);
         (void)trp_actor_close(actor, TRP_ACTOR_FAILED, &failure);
     }

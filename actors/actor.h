@@ -85,6 +85,7 @@ void trp_failure_target(troupe_error *failure, const trp_target *target);
 
 // Puts the actor's name, if it has one, in the node's directory (name.c).
 bool trp_actor_name(trp_actor *actor, troupe_error *failure);
+void trp_actor_unname(trp_actor *actor);
 
 // The main thread's loop in a process with an isolated actor: until that ends or the process has
 // to.

@@ -30,6 +30,13 @@ bool trp_actor_name(trp_actor *actor, troupe_error *failure)
     return actor->named;
 }
 
+void trp_actor_unname(trp_actor *actor)
+{
+    if (actor->named && !trp_process_ending()) // Else it ends with the process.
+        trp_node_name_drop(actor->name);
+    actor->named = false;
+}
+
 static troupe_status read_entry(const void *data, size_t size, troupe_actor *actor,
                                 char class_name[CLASS_MAX + 1], uint64_t *hash)
 {

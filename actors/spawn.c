@@ -106,6 +106,7 @@ static troupe_status start_here(trp_actor *actor, trp_message *message)
     troupe_error failure;
     if (trp_actor_name(actor, &failure) && trp_run_init(actor, message, &failure))
         return TROUPE_OK;
+    trp_actor_unname(actor);
     (void)trp_actor_close(actor, TRP_ACTOR_FAILED, &failure);
     return trp_error_set(&failure);
 }

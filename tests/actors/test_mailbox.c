@@ -1,0 +1,122 @@
+// test_mailbox.c: the queue alone: order, bounds, and many pushers against one taker.
+#include <support.h>
+
+#include <actors/mailbox.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { PUSHERS = 4, PUSHED = 20000 };
+
+typedef struct item {
+    trp_link link;
+    int pusher, number;
+} item;
+
+static int64_t soon(void)
+{
+    return (support_now_ms() + SUPPORT_SOON_MS) * 1000000;
+}
+
+static void test_order_and_bounds(void **state)
+{
+    (void)state;
+    trp_mailbox mailbox = {0};
+    item items[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
+    trp_mailbox_init(&mailbox, 3);
+    assert_null(trp_mailbox_take(&mailbox));
+    for (int i = 0; i < 3; i++) {
+        assert_true(trp_mailbox_reserve(&mailbox, 10));
+        assert_int_equal(trp_mailbox_push(&mailbox, &items[i].link), i == 0);
+    }
+    assert_false(trp_mailbox_reserve(&mailbox, 10));
+    assert_int_equal(trp_mailbox_count(&mailbox), 3);
+    assert_false(trp_mailbox_wait(&mailbox, 10, (support_now_ms() + 1) * 1000000));
+    trp_mailbox_reserve_always(&mailbox, 10);
+    (void)trp_mailbox_push(&mailbox, &items[3].link);
+    for (int i = 0; i < 4; i++) {
+        item *taken = (item *)trp_mailbox_take(&mailbox);
+        assert_int_equal(taken->number, i);
+        trp_mailbox_left(&mailbox, 10);
+    }
+    assert_null(trp_mailbox_take(&mailbox));
+    assert_false(trp_mailbox_rest(&mailbox));
+    // Bytes: a lone large message is let in, a second one is not.
+    assert_true(trp_mailbox_reserve(&mailbox, TRP_MAILBOX_BYTES_MAX + 1));
+    assert_false(trp_mailbox_reserve(&mailbox, 1));
+    trp_mailbox_left(&mailbox, TRP_MAILBOX_BYTES_MAX + 1);
+    assert_true(trp_mailbox_reserve(&mailbox, 1));
+    trp_mailbox_left(&mailbox, 1);
+    assert_int_equal(trp_mailbox_count(&mailbox), 0);
+}
+
+typedef struct stress {
+    trp_mailbox mailbox;
+    _Atomic int wakes; // Pushes that said "schedule it".
+    item *items;
+    int pusher;
+    struct stress *shared;
+} stress;
+
+static void *push_all(void *user)
+{
+    stress *mine = user, *all = mine->shared;
+    for (int i = 0; i < PUSHED; i++) {
+        item *it = &all->items[mine->pusher * PUSHED + i];
+        it->pusher = mine->pusher;
+        it->number = i;
+        while (!trp_mailbox_reserve(&all->mailbox, 16))
+            assert_true(trp_mailbox_wait(&all->mailbox, 16, soon()));
+        if (trp_mailbox_push(&all->mailbox, &it->link))
+            all->wakes++;
+    }
+    return NULL;
+}
+
+// The taker runs only when it was scheduled, as an actor does; nothing is lost, each pusher's are
+// in order.
+static void test_many_pushers(void **state)
+{
+    (void)state;
+    static stress all;
+    static stress pushers[PUSHERS];
+    pthread_t threads[PUSHERS];
+    int next[PUSHERS] = {0}, taken = 0, slept = 0;
+    trp_mailbox_init(&all.mailbox, 64);
+    all.items = calloc(PUSHERS * PUSHED, sizeof *all.items);
+    for (int i = 0; i < PUSHERS; i++) {
+        pushers[i] = (stress){.pusher = i, .shared = &all};
+        assert_int_equal(pthread_create(&threads[i], NULL, push_all, &pushers[i]), 0);
+    }
+    int64_t give_up = support_now_ms() + 30000;
+    while (taken < PUSHERS * PUSHED && support_now_ms() < give_up) {
+        if (all.wakes == slept) { // Nobody scheduled it.
+            sched_yield();
+            continue;
+        }
+        slept++;
+        do {
+            item *it;
+            while ((it = (item *)trp_mailbox_take(&all.mailbox)) != NULL) {
+                assert_int_equal(it->number, next[it->pusher]++);
+                taken++;
+                trp_mailbox_left(&all.mailbox, 16);
+            }
+        } while (trp_mailbox_rest(&all.mailbox));
+    }
+    assert_int_equal(taken, PUSHERS * PUSHED);
+    for (int i = 0; i < PUSHERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(trp_mailbox_count(&all.mailbox), 0);
+    free(all.items);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_and_bounds),
+        cmocka_unit_test(test_many_pushers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,289 @@
+// test_scheduler.c: methods that wait: they are replaced by other threads, up to a limit, waits
+// that cannot end are refused, and full mailboxes push back.
+#include <support.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <troupe/actor.h>
+#include <unistd.h>
+
+enum { THREADS = 2, LONG_MS = 20000 };
+
+TROUPE_STRUCT(chain, (troupe_array_troupe_actor, actors), (int, timeout_ms));
+
+typedef struct node {
+    int64_t count;
+} node;
+
+// Here only: a gate that methods wait at.
+static sem_t gate;
+static _Atomic int waiting;
+
+static troupe_status node_pass(node *self, const int *in, int *out)
+{
+    (void)self;
+    waiting++;
+    sem_wait(&gate);
+    *out = *in;
+    return TROUPE_OK;
+}
+
+static troupe_status node_add(node *self, const int64_t *in, int64_t *out)
+{
+    *out = self->count += *in;
+    return TROUPE_OK;
+}
+
+static troupe_status node_follow(node *self, const chain *in, int64_t *out);
+static troupe_status node_flood(node *self, const troupe_actor *in, int64_t *out);
+static troupe_status node_wait_all(node *self, const troupe_array_troupe_ref *in, int64_t *out);
+
+TROUPE_ACTOR(node, (node_pass, int, int), (node_add, int64_t, int64_t),
+             (node_follow, chain, int64_t), (node_flood, troupe_actor, int64_t),
+             (node_wait_all, troupe_array_troupe_ref, int64_t));
+
+// Calls the first of a chain with the rest of it, and waits.
+static troupe_status node_follow(node *self, const chain *in, int64_t *out)
+{
+    (void)self;
+    *out = 1;
+    if (in->actors.count == 0)
+        return TROUPE_OK;
+    node_actor next = {in->actors.items[0]};
+    chain rest = {{in->actors.items + 1, in->actors.count - 1}, in->timeout_ms};
+    int64_t below;
+    TROUPE_TRY(troupe_get(int64_t, troupe_call_from(next, node_follow, &rest), &below,
+                          .timeout_ms = in->timeout_ms));
+    *out = below + 1;
+    return TROUPE_OK;
+}
+
+// Tells until that fails.
+static troupe_status node_flood(node *self, const troupe_actor *in, int64_t *out)
+{
+    (void)self;
+    node_actor target = {*in};
+    for (*out = 0; *out < 100000; ++*out)
+        TROUPE_TRY(troupe_tell(target, node_add, 1));
+    return TROUPE_OK;
+}
+
+static troupe_status node_wait_all(node *self, const troupe_array_troupe_ref *in, int64_t *out)
+{
+    (void)self;
+    size_t ready;
+    TROUPE_TRY(troupe_wait(in->items, in->count, in->count, LONG_MS, NULL, &ready));
+    *out = (int64_t)ready;
+    return TROUPE_OK;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    sem_init(&gate, 0, 0);
+    return troupe_start(0, NULL, .workers = 1, .threads = THREADS) == TROUPE_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+static void test_deep_nesting(void **state)
+{
+    (void)state;
+    enum { DEPTH = 60 };
+    for (int p = 0; p < 2; p++) {
+        troupe_actor actors[DEPTH];
+        for (int i = 0; i < DEPTH; i++)
+            actors[i] = troupe_spawn(node, .place = p == 0 || i % 2 == 0 ? TROUPE_PLACE_HERE
+                                                                         : TROUPE_PLACE_WORKER)
+                            .address;
+        chain links = {.actors = {actors + 1, DEPTH - 1}};
+        int64_t depth;
+        troupe_must(troupe_get(
+            int64_t, troupe_call_from((node_actor){actors[0]}, node_follow, &links), &depth));
+        assert_int_equal(depth, DEPTH);
+    }
+}
+
+static void test_too_many_wait(void **state)
+{
+    (void)state;
+    enum { TOO_MANY = 400 };
+    troupe_actor *actors = calloc(TOO_MANY, sizeof *actors);
+    for (int i = 0; i < TOO_MANY; i++)
+        actors[i] = troupe_spawn(node, .place = TROUPE_PLACE_HERE).address;
+    chain links = {.actors = {actors + 1, TOO_MANY - 1}};
+    int64_t depth;
+    assert_int_equal(
+        troupe_get(int64_t, troupe_call_from((node_actor){actors[0]}, node_follow, &links), &depth),
+        TROUPE_BUSY);
+    assert_non_null(strstr(troupe_last_error()->text, "256"));
+    // All of them work again.
+    links.actors.count = 100;
+    troupe_must(troupe_get(int64_t, troupe_call_from((node_actor){actors[0]}, node_follow, &links),
+                           &depth));
+    assert_int_equal(depth, 101);
+    free(actors);
+}
+
+static void test_deadlocks(void **state)
+{
+    (void)state;
+    for (int p = 0; p < 3; p++) {
+        static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
+                                              TROUPE_PLACE_ISOLATED};
+        enum { RING = 5 };
+        troupe_actor actors[RING + 1];
+        int64_t depth;
+        node_actor self = troupe_spawn(node, .place = places[p]);
+        chain links = {.actors = {&self.address, 1}};
+        assert_int_equal(troupe_get(int64_t, troupe_call_from(self, node_follow, &links), &depth),
+                         TROUPE_DEADLOCK);
+        // With a timeout it is none: the wait ends by itself.
+        links.timeout_ms = 10;
+        assert_int_equal(troupe_get(int64_t, troupe_call_from(self, node_follow, &links), &depth),
+                         TROUPE_FAILED);
+        if (places[p] == TROUPE_PLACE_ISOLATED)
+            continue;
+        for (int i = 0; i < RING; i++)
+            actors[i] = troupe_spawn(node, .place = places[p]).address;
+        actors[RING] = actors[0];
+        links = (chain){.actors = {actors + 1, RING}};
+        assert_int_equal(troupe_get(int64_t,
+                                    troupe_call_from((node_actor){actors[0]}, node_follow, &links),
+                                    &depth),
+                         TROUPE_DEADLOCK);
+        // The ring works on.
+        links.actors.count = RING - 1;
+        troupe_must(troupe_get(
+            int64_t, troupe_call_from((node_actor){actors[0]}, node_follow, &links), &depth));
+        assert_int_equal(depth, RING);
+    }
+}
+
+static void test_waiting_for_many_inside(void **state)
+{
+    (void)state;
+    enum { COUNT = 20 };
+    node_actor waiter = troupe_spawn(node, .place = TROUPE_PLACE_WORKER);
+    node_actor here = troupe_spawn(node, .place = TROUPE_PLACE_HERE);
+    troupe_ref refs[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        refs[i] = troupe_call(here, node_add, 1);
+    troupe_array_troupe_ref all = {refs, COUNT};
+    int64_t ready;
+    troupe_must(troupe_get(int64_t, troupe_call_from(waiter, node_wait_all, &all), &ready));
+    assert_int_equal(ready, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        troupe_drop(refs[i]);
+}
+
+static bool somebody_waits(void *user)
+{
+    return waiting >= *(int *)user;
+}
+
+// An actor that stands at the gate, with `mailbox_max` messages behind it.
+static node_actor make_full(uint32_t mailbox_max, troupe_ref *held)
+{
+    node_actor actor = troupe_spawn(node, .place = TROUPE_PLACE_HERE, .mailbox_max = mailbox_max);
+    int wanted = waiting + 1;
+    *held = troupe_call(actor, node_pass, 1);
+    assert_true(support_wait_until(somebody_waits, &wanted, SUPPORT_SOON_MS));
+    for (uint32_t i = 0; i < mailbox_max; i++)
+        assert_int_equal(troupe_tell(troupe_with(actor, .flags = TROUPE_CALL_NO_WAIT), node_add, 1),
+                         TROUPE_OK);
+    return actor;
+}
+
+static void *tell_one(void *user)
+{
+    troupe_must(troupe_tell(*(node_actor *)user, node_add, 10));
+    return NULL;
+}
+
+static void test_full_mailbox(void **state)
+{
+    (void)state;
+    int passed;
+    int64_t total;
+    troupe_ref held;
+    node_actor actor = make_full(8, &held);
+    node_actor hasty = troupe_with(actor, .flags = TROUPE_CALL_NO_WAIT);
+    assert_int_equal(troupe_tell(hasty, node_add, 1), TROUPE_BUSY);
+    assert_non_null(strstr(troupe_last_error()->text, "8 messages"));
+    assert_int_equal(troupe_get(int64_t, troupe_call(hasty, node_add, 1), &total), TROUPE_BUSY);
+    assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NOT_EXECUTED);
+    // A call's deadline ends the wait for room as well.
+    assert_int_equal(troupe_get(int64_t,
+                                troupe_call(troupe_with(actor, .deadline_ms = 30), node_add, 1),
+                                &total),
+                     TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
+    // Others wait until there is room.
+    pthread_t senders[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&senders[i], NULL, tell_one, &actor), 0);
+    sem_post(&gate);
+    for (int i = 0; i < 4; i++)
+        pthread_join(senders[i], NULL);
+    troupe_must(troupe_get(int, held, &passed));
+    troupe_must(troupe_get(int64_t, troupe_call(actor, node_add, 0), &total));
+    assert_int_equal(total, 8 + 40);
+}
+
+static void test_killing_a_full_actor_frees_its_senders(void **state)
+{
+    (void)state;
+    int passed;
+    troupe_ref held;
+    node_actor actor = make_full(4, &held);
+    node_actor flooder = troupe_spawn(node, .place = TROUPE_PLACE_HERE);
+    troupe_ref flood = troupe_call_from(flooder, node_flood, &actor.address);
+    int64_t sent;
+    assert_int_equal(troupe_get(int64_t, flood, &sent, .timeout_ms = 50), TROUPE_PENDING);
+    troupe_kill(actor);
+    assert_int_equal(troupe_get(int64_t, flood, &sent), TROUPE_NOT_EXECUTED);
+    sem_post(&gate);
+    troupe_must(troupe_get(int, held, &passed));
+}
+
+static void test_own_full_mailbox(void **state)
+{
+    (void)state;
+    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
+                                          TROUPE_PLACE_ISOLATED};
+    for (int p = 0; p < 3; p++) {
+        node_actor actor = troupe_spawn(node, .place = places[p], .mailbox_max = 100);
+        int64_t sent;
+        int64_t begin = support_now_ms();
+        assert_int_equal(
+            troupe_get(int64_t, troupe_call_from(actor, node_flood, &actor.address), &sent),
+            TROUPE_BUSY);
+        assert_true(support_now_ms() - begin < 5000);
+        assert_non_null(strstr(troupe_last_error()->text, "only the sender itself"));
+        troupe_must(troupe_get(int64_t, troupe_call(actor, node_add, 0), &sent));
+        assert_int_equal(sent, 100);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_deep_nesting),
+        cmocka_unit_test(test_too_many_wait),
+        cmocka_unit_test(test_deadlocks),
+        cmocka_unit_test(test_waiting_for_many_inside),
+        cmocka_unit_test(test_full_mailbox),
+        cmocka_unit_test(test_killing_a_full_actor_frees_its_senders),
+        cmocka_unit_test(test_own_full_mailbox),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,158 @@
+// test_stop.c: the end of the runtime, again and again: what runs, what waits, what is left.
+// label: alone
+#include <support.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <troupe/actor.h>
+#include <unistd.h>
+
+typedef struct idler {
+    int64_t total;
+    void *memory;
+} idler;
+
+static _Atomic int finished, begun;
+
+static troupe_status idler_init(idler *self, const troupe_none *nothing)
+{
+    (void)nothing;
+    self->memory = test_malloc(100); // Checked by cmocka and by LeakSanitizer.
+    return TROUPE_OK;
+}
+static void idler_deinit(idler *self)
+{
+    test_free(self->memory);
+}
+static troupe_status idler_add(idler *self, const int64_t *in, int64_t *out)
+{
+    *out = self->total += *in;
+    return TROUPE_OK;
+}
+static troupe_status idler_rest(idler *self, const int *milliseconds, int *out)
+{
+    (void)self;
+    begun++;
+    usleep((unsigned)*milliseconds * 1000);
+    finished++;
+    *out = *milliseconds;
+    return TROUPE_OK;
+}
+static troupe_status idler_await(idler *self, const troupe_ref *in, int *out)
+{
+    (void)self;
+    begun++;
+    troupe_status status = troupe_get(int, *in, out);
+    finished++;
+    return status;
+}
+TROUPE_ACTOR_WITH(idler, (idler_init, troupe_none), idler_deinit, (idler_add, int64_t, int64_t),
+                  (idler_rest, int, int), (idler_await, troupe_ref, int));
+
+static void test_again_and_again(void **state)
+{
+    (void)state;
+    int descriptors = 0, threads = 0;
+    for (int round = 0; round < 20; round++) {
+        troupe_must(troupe_start(0, NULL, .workers = 1, .threads = 2));
+        idler_actor here = troupe_spawn(idler, .place = TROUPE_PLACE_HERE, .name = "here");
+        idler_actor there = troupe_spawn(idler, .place = TROUPE_PLACE_WORKER, .name = "there");
+        idler_actor timed = troupe_with(there, .deadline_ms = 10000);
+        int64_t total;
+        for (int i = 0; i < 10; i++) {
+            troupe_must(troupe_get(int64_t, troupe_call(here, idler_add, i), &total));
+            troupe_must(troupe_get(int64_t, troupe_call(timed, idler_add, i), &total));
+        }
+        troupe_ref left[] = {troupe_call(here, idler_add, 1), troupe_call(there, idler_add, 1),
+                             troupe_put_bytes("left", 4)};
+        troupe_must(troupe_wait(left, 2, (size_t)round % 3, -1, NULL, NULL));
+        assert_int_equal(troupe_stop(), 0);
+        // Nothing that is left does harm, now or in the next round.
+        assert_int_equal(troupe_tell(here, idler_add, 1), TROUPE_NOT_STARTED);
+        assert_int_equal(troupe_get(int64_t, left[0], &total), TROUPE_INVALID);
+        troupe_drop(left[1]);
+        troupe_drop(left[2]);
+        if (round == 0) {
+            descriptors = support_count_descriptors();
+            threads = support_count_threads();
+        }
+        assert_int_equal(support_count_descriptors(), descriptors);
+        assert_int_equal(support_count_threads(), threads);
+        assert_int_equal(support_count_descendants(getpid()), 0);
+    }
+    troupe_must(troupe_start(0, NULL, .workers = 1));
+    troupe_must(troupe_start(0, NULL));
+    assert_int_equal(troupe_stop(), 0);
+    idler_actor actor = troupe_spawn(idler, .place = TROUPE_PLACE_HERE);
+    assert_int_equal(troupe_tell(actor, idler_add, 1), TROUPE_OK);
+    assert_int_equal(troupe_stop(), 0);
+}
+
+static bool is_begun(void *user)
+{
+    return begun >= *(int *)user;
+}
+
+static void await_begun(int wanted)
+{
+    assert_true(support_wait_until(is_begun, &wanted, SUPPORT_SOON_MS));
+}
+
+static void test_running_methods_finish(void **state)
+{
+    (void)state;
+    begun = finished = 0;
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 4));
+    idler_actor runs = troupe_spawn(idler);
+    troupe_drop(troupe_call(runs, idler_rest, 200));
+    troupe_drop(troupe_call(runs, idler_rest, 200)); // Never begins.
+    // One that waits for what will not be run any more must not hold the stop up.
+    idler_actor waits = troupe_spawn(idler);
+    troupe_ref queued = troupe_call(runs, idler_rest, 200);
+    troupe_drop(troupe_call_from(waits, idler_await, &queued));
+    await_begun(2);
+    int64_t begin = support_now_ms();
+    assert_int_equal(troupe_stop(), 0);
+    assert_true(support_now_ms() - begin < 900);
+    assert_int_equal(finished, 2);
+}
+
+static void *wait_in_thread(void *user)
+{
+    int out;
+    troupe_ref *ref = user;
+    return (void *)(intptr_t)troupe_get(int, *ref, &out);
+}
+
+static void test_threads_that_wait_are_freed(void **state)
+{
+    (void)state;
+    begun = finished = 0;
+    troupe_must(troupe_start(0, NULL, .workers = 1, .threads = 1, .stop_timeout_ms = 100));
+    idler_actor there = troupe_spawn(idler, .place = TROUPE_PLACE_WORKER);
+    idler_actor here = troupe_spawn(idler, .place = TROUPE_PLACE_HERE);
+    troupe_ref refs[3] = {troupe_call(there, idler_rest, 60000), troupe_call(here, idler_rest, 300),
+                          troupe_call(here, idler_rest, 300)};
+    await_begun(1);
+    pthread_t threads[3];
+    void *status[3];
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_in_thread, &refs[i]), 0);
+    assert_int_equal(troupe_get(int, refs[2], &(int){0}, .timeout_ms = 20), TROUPE_PENDING);
+    assert_int_equal(troupe_stop(), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], &status[i]);
+    assert_int_equal((intptr_t)status[0], TROUPE_MAYBE_EXECUTED);
+    assert_int_equal((intptr_t)status[2], TROUPE_NOT_EXECUTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_again_and_again),
+        cmocka_unit_test(test_running_methods_finish),
+        cmocka_unit_test(test_threads_that_wait_are_freed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
