@@ -57,6 +57,13 @@ troupe_status trp_checkpoint_commit(const char *run, int attempt, const trp_mani
     return trp_folder_rename(staging.text, folder->text, parent.text);
 }
 
+troupe_status trp_checkpoint_discard(const char *run, int report, int attempt)
+{
+    trp_path staging;
+    TROUPE_TRY(staging_path(run, report, attempt, &staging));
+    return trp_folder_discard(staging.text);
+}
+
 troupe_status trp_checkpoint_read(const char *folder, trp_arena *arena, trp_manifest *manifest)
 {
     trp_path path;

@@ -32,6 +32,9 @@ troupe_status trp_checkpoint_stage(const char *run, int report, int attempt, int
 troupe_status trp_checkpoint_commit(const char *run, int attempt, const trp_manifest *manifest,
                                     trp_path *folder);
 
+// Removes what was staged for a report that will have no checkpoint.
+troupe_status trp_checkpoint_discard(const char *run, int report, int attempt);
+
 // The folder of a run's checkpoint.
 troupe_status trp_checkpoint_folder(const char *run, int64_t id, trp_path *folder);
 

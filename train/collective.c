@@ -102,9 +102,18 @@ static troupe_status first_step(trp_group *group, const char *what)
 #define ADD_INTEGERS(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define LESSER(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
 #define GREATER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
-#define COMBINE(T, OP)                                                                             \
-    for (size_t i = 0; i < count; i++)                                                             \
+// Whole blocks have a loop of their own, whose fixed length lets compilers use vectors at -O2
+// already.
+#define COMBINE_ALL(T, OP, n)                                                                      \
+    for (size_t i = 0; i < (n); i++)                                                               \
     ((T *)into)[i] = OP(((T *)into)[i], ((const T *)from)[i])
+#define COMBINE(T, OP)                                                                             \
+    do {                                                                                           \
+        if (count == BLOCK)                                                                        \
+            COMBINE_ALL(T, OP, BLOCK);                                                             \
+        else                                                                                       \
+            COMBINE_ALL(T, OP, count);                                                             \
+    } while (0)
 #define DEFINE_COMBINE(name, T, ADD)                                                               \
     static void name(void *restrict into, const void *restrict from, size_t count,                 \
                      troupe_reduction how)                                                         \
@@ -122,14 +131,15 @@ DEFINE_COMBINE(combine_integers, int64_t, ADD_INTEGERS)
 
 static void divide(void *values, size_t count, troupe_element element, int world)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (element == TROUPE_ELEMENT_FLOAT)
+    if (element == TROUPE_ELEMENT_FLOAT)
+        for (size_t i = 0; i < count; i++)
             ((float *)values)[i] /= (float)world;
-        else if (element == TROUPE_ELEMENT_DOUBLE)
+    else if (element == TROUPE_ELEMENT_DOUBLE)
+        for (size_t i = 0; i < count; i++)
             ((double *)values)[i] /= world;
-        else
+    else
+        for (size_t i = 0; i < count; i++)
             ((int64_t *)values)[i] /= world;
-    }
 }
 
 typedef struct reduction {

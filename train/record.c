@@ -49,16 +49,11 @@ static void evict(trp_record *record)
     }
 }
 
-// False: nothing was staged, or it could not be committed, which does not end the run.
-static bool commit(trp_record *record, int attempt, const trp_open_report *report, trp_path *folder)
+static troupe_status try_commit(trp_record *record, int attempt, const trp_open_report *report,
+                                trp_path *folder)
 {
-    if (report->torn) {
-        trp_log(TRP_WARN, "report %d of %s has no checkpoint: a rank could not save its state",
-                report->number, record->job->path);
-        return false;
-    }
-    if (report->file_count == 0)
-        return false;
+    if (report->torn)
+        return troupe_fail(TROUPE_IO, "a rank could not save its state");
     trp_manifest manifest = {
         .id = record->next_id,
         .report = report->number,
@@ -67,11 +62,22 @@ static bool commit(trp_record *record, int attempt, const trp_open_report *repor
         .files = {report->files, report->file_count},
     };
     record->next_id++; // Used up, whatever happens.
-    if (trp_checkpoint_commit(record->job->path, attempt, &manifest, folder) != TROUPE_OK ||
-        trp_retention_add(&record->retention, manifest.id, score_of(record, &manifest)) !=
-            TROUPE_OK) {
-        trp_log(TRP_WARN, "the checkpoint of report %d was not made: %s", report->number,
+    TROUPE_TRY(trp_checkpoint_commit(record->job->path, attempt, &manifest, folder));
+    return trp_retention_add(&record->retention, manifest.id, score_of(record, &manifest));
+}
+
+// False: nothing was staged, or it could not be committed, which does not end the run.
+static bool commit(trp_record *record, int attempt, const trp_open_report *report, trp_path *folder)
+{
+    const char *run = record->job->path;
+    if (report->file_count == 0 && !report->torn)
+        return false;
+    if (try_commit(record, attempt, report, folder) != TROUPE_OK) {
+        trp_log(TRP_WARN, "report %d of %s has no checkpoint: %s", report->number, run,
                 troupe_last_error()->text);
+        // So that it does not take the room that the next one needs. There may be nothing to
+        // remove.
+        (void)trp_checkpoint_discard(run, report->number, attempt);
         return false;
     }
     trp_log(TRP_INFO, "Checkpoint successfully created at: Checkpoint(filesystem=local, path=%s)",

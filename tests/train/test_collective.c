@@ -222,7 +222,7 @@ static void broadcast_reaches_all(void **state)
 static void mixed_operations(trp_group *group)
 {
     uint64_t seed = 11;
-    for (int round = 0; round < 3000; round++) {
+    for (int round = 0; round < 1000; round++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         size_t count = (seed >> 40) % (round % 50 == 0 ? 70000 : 900);
         int root = (int)(seed >> 20) % group->world;

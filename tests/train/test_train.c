@@ -2,7 +2,10 @@
 #include "line.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 
 static char *storage;
 
@@ -259,6 +262,65 @@ static void wrong_calls_are_refused_and_do_not_count(void **state)
     troupe_result_free(&result);
 }
 
+// ---- a full disk
+
+TROUPE_STRUCT(disk_settings, (int, size));
+TROUPE_STRUCT(large_model, (int, epoch), (troupe_array_double, weights));
+
+// In epoch 2 rank 1 has more to save than the disk has room for; it goes on without.
+static troupe_status fills_disk(troupe_worker *me, const disk_settings *config)
+{
+    for (int epoch = 1; epoch <= 3; epoch++) {
+        bool large = epoch == 2 && me->rank == 1;
+        double *weights = troupe_alloc((size_t)config->size * sizeof *weights);
+        if (!weights)
+            return TROUPE_NO_MEMORY;
+        large_model model = {epoch, {weights, large ? (size_t)config->size : 10}};
+        troupe_status status = troupe_save(large_model, me, &model);
+        if (status != (large ? TROUPE_NO_SPACE : TROUPE_OK))
+            return troupe_fail(TROUPE_FAILED, "epoch %d: save gave %s", epoch,
+                               troupe_status_name(status));
+        if (large && !strstr(troupe_last_error()->text, "rank_00001.state"))
+            return troupe_fail(TROUPE_FAILED, "the file is not named: %s",
+                               troupe_last_error()->text);
+        TROUPE_TRY(troupe_report(me, {"epoch", epoch}));
+        TROUPE_TRY(troupe_barrier(me));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(fills_disk, disk_settings);
+
+static void a_full_disk_does_not_end_the_run(void **state)
+{
+    (void)state;
+    char *disk = support_path(storage, "disk");
+    assert_int_equal(mkdir(disk, 0755), 0);
+    if (mount("tmpfs", disk, "tmpfs", 0, "size=256k")) {
+        print_message("skipped: no file system can be mounted here (%s)\n", strerror(errno));
+        free(disk);
+        skip();
+    }
+    disk_settings config = {100000};
+    troupe_result *result;
+    troupe_must(troupe_train(fills_disk, &config, &result, .workers = 2, .storage = disk));
+    assert_int_equal(troupe_result_reports(result), 3);
+    char *checkpoints = support_path(troupe_result_path(result), "checkpoints");
+    assert_int_equal(count_entries(checkpoints), 2); // Nothing is left of epoch 2.
+    large_model model;
+    troupe_must(troupe_checkpoint_load(large_model, troupe_result_checkpoint(result), 1, &model));
+    assert_int_equal(model.epoch, 3);
+    char *path = support_path(troupe_result_path(result), "reports.jsonl");
+    char *text = support_read_file(path);
+    assert_non_null(strstr(text, "{\"epoch\": 2}, \"checkpoint\": null}"));
+    assert_non_null(strstr(text, "{\"epoch\": 3}, \"checkpoint\": \"checkpoint_000001\"}"));
+    free(text);
+    free(path);
+    free(checkpoints);
+    troupe_result_free(&result);
+    assert_int_equal(umount(disk), 0);
+    free(disk);
+}
+
 TROUPE_STRUCT(data_settings, (troupe_ref, data), (troupe_array_troupe_ref, more));
 
 static troupe_status reads_objects(troupe_worker *me, const data_settings *config)
@@ -321,6 +383,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_run_starts_from_a_checkpoint),
         cmocka_unit_test(ranks_without_a_state_get_that_of_rank_0),
         cmocka_unit_test(wrong_calls_are_refused_and_do_not_count),
+        cmocka_unit_test(a_full_disk_does_not_end_the_run),
         cmocka_unit_test(a_config_can_hold_references),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,125 @@
+// test_reports.c: reports of all ranks are put together in order, and written as lines of JSON.
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <train/record.h>
+
+static troupe_status take(trp_reports *all, int rank, int number, trp_staged staged, double value,
+                          const trp_open_report **whole)
+{
+    const trp_metric metric = {"value", value};
+    trp_report report = {.rank = rank,
+                         .number = number,
+                         .metrics = {&metric, 1},
+                         .staged = (int)staged,
+                         .schema = 7,
+                         .size = staged == TRP_STAGED_WHOLE ? 100 + (uint64_t)rank : 0,
+                         .checksum = (uint64_t)number};
+    return trp_reports_take(all, &report, whole);
+}
+
+static void a_report_is_whole_when_all_ranks_have_made_it(void **state)
+{
+    (void)state;
+    trp_reports all = {0};
+    const trp_open_report *whole = NULL;
+    assert_int_equal(trp_reports_start(&all, 3, 10), TROUPE_OK);
+    assert_int_equal(take(&all, 1, 11, TRP_STAGED_WHOLE, 1, &whole), TROUPE_OK);
+    assert_null(whole);
+    assert_int_equal(take(&all, 1, 12, TRP_STAGED_NONE, 1, &whole), TROUPE_OK);
+    assert_int_equal(take(&all, 0, 11, TRP_STAGED_NONE, 0.5, &whole), TROUPE_OK);
+    assert_null(whole);
+    assert_int_equal(take(&all, 2, 11, TRP_STAGED_WHOLE, 2, &whole), TROUPE_OK);
+    assert_non_null(whole);
+    assert_int_equal(whole->number, 11);
+    assert_int_equal(whole->metric_count, 1);
+    assert_true(whole->metrics[0].value == 0.5); // Rank 0's.
+    assert_false(whole->torn);
+    assert_int_equal(whole->file_count, 2);
+    assert_int_equal(whole->files[0].rank, 1);
+    assert_int_equal(whole->files[1].rank, 2);
+    assert_int_equal(whole->files[1].size, 102);
+    int rank, other;
+    assert_true(trp_reports_uneven(&all, &rank, &other));
+    assert_int_equal(rank, 1);
+    assert_int_equal(other, 0);
+    assert_int_equal(take(&all, 0, 12, TRP_STAGED_TORN, 0, &whole), TROUPE_OK);
+    assert_int_equal(take(&all, 2, 12, TRP_STAGED_NONE, 0, &whole), TROUPE_OK);
+    assert_true(whole && whole->torn && whole->file_count == 0);
+    assert_false(trp_reports_uneven(&all, &rank, &other));
+    trp_reports_free(&all);
+}
+
+static void what_is_not_the_next_one_is_refused(void **state)
+{
+    (void)state;
+    trp_reports all = {0};
+    const trp_open_report *whole = NULL;
+    assert_int_equal(trp_reports_start(&all, 2, 0), TROUPE_OK);
+    assert_int_equal(take(&all, 0, 2, TRP_STAGED_NONE, 0, &whole), TROUPE_INVALID);
+    assert_int_equal(take(&all, 0, 0, TRP_STAGED_NONE, 0, &whole), TROUPE_INVALID);
+    assert_int_equal(take(&all, 2, 1, TRP_STAGED_NONE, 0, &whole), TROUPE_INVALID);
+    assert_int_equal(take(&all, -1, 1, TRP_STAGED_NONE, 0, &whole), TROUPE_INVALID);
+    assert_int_equal(take(&all, 0, 1, TRP_STAGED_NONE, 0, &whole), TROUPE_OK);
+    assert_int_equal(take(&all, 0, 1, TRP_STAGED_NONE, 0, &whole), TROUPE_INVALID);
+    trp_reports_free(&all);
+}
+
+// One rank as far ahead as it may be, again and again: no report is lost or mixed up with another.
+static void many_reports_may_be_open(void **state)
+{
+    (void)state;
+    trp_reports all = {0};
+    const trp_open_report *whole = NULL;
+    assert_int_equal(trp_reports_start(&all, 2, 0), TROUPE_OK);
+    int ahead = 0;
+    for (int number = 1; number <= 500; number++) {
+        while (ahead < number + TRP_REPORTS_OPEN - 2) {
+            ahead++;
+            assert_int_equal(take(&all, 0, ahead, TRP_STAGED_WHOLE, ahead, &whole), TROUPE_OK);
+        }
+        assert_int_equal(take(&all, 0, ahead + 1, TRP_STAGED_NONE, 0, &whole), TROUPE_INVALID);
+        assert_int_equal(take(&all, 1, number, TRP_STAGED_WHOLE, -1, &whole), TROUPE_OK);
+        assert_non_null(whole);
+        assert_int_equal(whole->number, number);
+        assert_true(whole->metrics[0].value == number);
+        assert_int_equal(whole->file_count, 2);
+        assert_int_equal(whole->files[0].checksum, number);
+    }
+    trp_reports_free(&all);
+}
+
+static void a_line_is_valid_json(void **state)
+{
+    (void)state;
+    const troupe_metric metrics[] = {{"plain", 0.1},
+                                     {"with \"quotes\" \\ and \n", -1e300},
+                                     {"nan", NAN},
+                                     {"up", INFINITY},
+                                     {"down", -INFINITY}};
+    troupe_report_event event = {7, metrics, 5, 1.5, "/a/b/checkpoints/checkpoint_000003"};
+    trp_buffer out = {0};
+    trp_record_line(&event, 2, &out);
+    trp_buffer_append(&out, "", 1);
+    assert_false(out.failed);
+    assert_string_equal(
+        (const char *)out.data,
+        "{\"report\": 7, \"attempt\": 2, \"elapsed_s\": 1.500000, \"metrics\": "
+        "{\"plain\": 0.10000000000000001, \"with \\\"quotes\\\" \\\\ and \\u000a\": "
+        "-1.0000000000000001e+300, \"nan\": \"NaN\", \"up\": \"Infinity\", "
+        "\"down\": \"-Infinity\"}, \"checkpoint\": \"checkpoint_000003\"}\n");
+    trp_buffer_free(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_report_is_whole_when_all_ranks_have_made_it),
+        cmocka_unit_test(what_is_not_the_next_one_is_refused),
+        cmocka_unit_test(many_reports_may_be_open),
+        cmocka_unit_test(a_line_is_valid_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
