@@ -29,6 +29,7 @@ enum {
     WINDOW_BYTES = 64 << 20,
     CREDIT_MESSAGES = WINDOW_MESSAGES / 4, // Room is given back in pieces of this size.
     CREDIT_BYTES = WINDOW_BYTES / 4,
+    DEATH_DELAY_MS = 2,
 };
 
 typedef struct peer_link {
@@ -367,14 +368,17 @@ static bool accept_frame(const trp_frame *frame)
 {
     if (frame->to_incarnation != trp_self.incarnation || frame->from >= TRP_PROCESSES_MAX)
         return false;
-    if (!trp_process_alive(frame->from, frame->from_incarnation, NULL))
-        return false;
     peer_link *peer = link_of(frame->from);
     if (peer == NULL)
         return false;
     pthread_mutex_lock(&peer->lock);
-    link_renew(peer, frame->from_incarnation);
-    bool fresh = frame->sequence > peer->sequence_in && !peer->dead;
+    // What a process sent before it died counts until its death is told.
+    bool known = peer->incarnation == frame->from_incarnation;
+    if (!known && trp_process_alive(frame->from, frame->from_incarnation, NULL)) {
+        link_renew(peer, frame->from_incarnation);
+        known = true;
+    }
+    bool fresh = known && frame->sequence > peer->sequence_in && !peer->dead;
     if (fresh && frame->sequence != peer->sequence_in + 1)
         trp_log(TRP_ERROR, "%llu frames from process %u were lost",
                 (unsigned long long)(frame->sequence - peer->sequence_in - 1), frame->from);
@@ -424,6 +428,40 @@ static void take_death(uint32_t process, uint64_t incarnation)
         deliver_death(process, incarnation, cause);
 }
 
+// A death is told a little after its notice: the notice comes over another connection than the last
+// frames of the dead process, and may be faster than they are. The I/O thread's alone.
+static struct {
+    size_t count;
+    struct {
+        uint32_t process;
+        uint64_t incarnation;
+        int64_t due_ns;
+    } items[64];
+} deaths;
+
+static void defer_death(uint32_t process, uint64_t incarnation)
+{
+    if (deaths.count == sizeof deaths.items / sizeof deaths.items[0]) {
+        take_death(process, incarnation);
+        return;
+    }
+    deaths.items[deaths.count].process = process;
+    deaths.items[deaths.count].incarnation = incarnation;
+    deaths.items[deaths.count++].due_ns = trp_clock_ns() + (int64_t)DEATH_DELAY_MS * 1000000;
+}
+
+// Tells the deaths whose time has come. After every frame that was there has been taken.
+static void tell_deaths(void)
+{
+    size_t told = 0;
+    while (told < deaths.count && deaths.items[told].due_ns <= trp_clock_ns()) {
+        take_death(deaths.items[told].process, deaths.items[told].incarnation);
+        told++;
+    }
+    deaths.count -= told;
+    memmove(deaths.items, deaths.items + told, deaths.count * sizeof deaths.items[0]);
+}
+
 static void serve(const trp_frame *frame)
 {
     switch (frame->kind) {
@@ -432,7 +470,7 @@ static void serve(const trp_frame *frame)
         break;
     case TRP_FRAME_DEATH:
         if (frame->from == TRP_PROCESS_NODE)
-            take_death(frame->method, frame->target);
+            defer_death(frame->method, frame->target);
         break;
     case TRP_FRAME_END:
         trp_self.ending = true;
@@ -495,8 +533,9 @@ static void *io_main(void *unused)
     (void)prctl(PR_SET_NAME, "troupe-io");
     while (!links.io_stop) {
         bool keeper_ended = false;
-        trp_transport_wait(links.keeper_fd, -1, &keeper_ended);
+        trp_transport_wait(links.keeper_fd, deaths.count > 0 ? DEATH_DELAY_MS : -1, &keeper_ended);
         trp_process_drain();
+        tell_deaths();
         if (keeper_ended) {
             links.keeper_fd = -1;
             lose_runtime();
@@ -520,6 +559,7 @@ troupe_status trp_process_io_start(int keeper_fd)
 {
     links.keeper_fd = keeper_fd;
     links.io_stop = false;
+    deaths.count = 0;
     delivery.muted = false;
     sigset_t all, before; // The user's signal handlers run on the user's threads.
     sigfillset(&all);
