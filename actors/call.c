@@ -254,7 +254,7 @@ static troupe_status describe(sending *what, const troupe_class *class_, size_t 
 {
     what->class_ = trp_class_of(class_);
     if (what->class_ == NULL)
-        return troupe_last_error()->status;
+        return troupe_failed_(troupe_last_error()->status);
     if (method >= class_->method_count)
         return troupe_fail(TROUPE_INVALID, "class '%s' has %zu methods, and number %zu was called",
                            class_->name, class_->method_count, method);

@@ -1,5 +1,5 @@
-// segment.h: the node's one shared-memory segment (a memfd that every process of the node inherits) and its
-// areas. Offsets, never pointers; no atomic wider than 8 bytes; every page is reserved with
+// segment.h: the node's one shared-memory segment (a memfd that every process of the node inherits)
+// and its areas. Offsets, never pointers; no atomic wider than 8 bytes; every page is reserved with
 // fallocate before it is touched.
 #ifndef TRP_SEGMENT_H
 #define TRP_SEGMENT_H
@@ -19,11 +19,13 @@ typedef enum trp_process_state {
     TRP_PROCESS_FREE,
     TRP_PROCESS_STARTING,
     TRP_PROCESS_READY,
-    TRP_PROCESS_DEAD, // `cause` is set; the slot is given to another process only with a new incarnation.
+    TRP_PROCESS_DEAD, // `cause` is set; the slot is given to another process only with a new
+                      // incarnation.
 } trp_process_state;
 
-// One row of the process table: written by the node process alone (the driver's and node's own rows: by
-// the driver before the first fork), read by all. `cause` is written before state becomes DEAD.
+// One row of the process table: written by the node process alone (the driver's and node's own
+// rows: by the driver before the first fork), read by all. `cause` is written before state becomes
+// DEAD.
 typedef struct trp_process_row {
     _Atomic uint32_t state; // trp_process_state
     _Atomic int32_t pid;
@@ -31,10 +33,11 @@ typedef struct trp_process_row {
     char cause[112]; // "was killed by signal 9 (Killed)", "exited with status 3", ...
 } trp_process_row;
 
-// Makes the segment: the file is created, tables reserved, and everything mapped. Driver only, before fork.
+// Makes the segment: the file is created, tables reserved, and everything mapped. Driver only,
+// before fork.
 troupe_status trp_segment_create(size_t capacity);
-// Maps a segment that another process made (an executed worker); TROUPE_CORRUPT or TROUPE_VERSION if
-// its header is not ours. Forked children need not call it.
+// Maps a segment that another process made (an executed worker); TROUPE_CORRUPT or TROUPE_VERSION
+// if its header is not ours. Forked children need not call it.
 troupe_status trp_segment_attach(int fd);
 // Unmaps and closes. Harmless without a segment.
 void trp_segment_close(void);

@@ -1,8 +1,8 @@
 // store.h: objects in the segment: create, seal, hold, view, release, and the sweep after a death.
 // Nothing here sends a message to anyone.
 //
-// Who holds what is a ledger: a count for each (process, object). An object lives while any count is
-// above 0; whoever finds all counts at 0 frees it. A sender writes the receiver's hold before it
+// Who holds what is a ledger: a count for each (process, object). An object lives while any count
+// is above 0; whoever finds all counts at 0 frees it. A sender writes the receiver's hold before it
 // publishes the reference. See docs/design.md, "The store".
 #ifndef TRP_STORE_H
 #define TRP_STORE_H
@@ -40,8 +40,8 @@ typedef struct trp_object_info {
 // Says which process's ledger row this process writes. Once, before any other call.
 void trp_store_open(uint32_t process);
 
-// Creates an object of `size` bytes held once by this process; *data is its writable memory (64-byte
-// aligned). NO_MEMORY: full; TOO_LARGE: above the segment's capacity.
+// Creates an object of `size` bytes held once by this process; *data is its writable memory
+// (64-byte aligned). NO_MEMORY: full; TOO_LARGE: above the segment's capacity.
 troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
                                void **data);
 troupe_status trp_store_seal(trp_object id);
@@ -49,7 +49,8 @@ void trp_store_discard(trp_object id);
 
 // An object whose value comes later, perhaps from this process's failure to get it. Held once.
 troupe_status trp_store_promise(uint64_t schema, trp_object *id);
-// Gives a promised object its bytes (copied) and wakes who waits. `failed`: state FAILED, not SEALED.
+// Gives a promised object its bytes (copied) and wakes who waits. `failed`: state FAILED, not
+// SEALED.
 troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void *data, size_t size,
                                bool failed);
 
