@@ -21,8 +21,8 @@
 
 enum { SIZES = 4 };
 static const size_t sizes[SIZES] = {1 << 10, 64 << 10, 1 << 20, 25 << 20};
-static const size_t repetitions[SIZES] = {2000, 500, 100, 12};
-enum { QUICK_SHARE = 10, ROUNDS = 7 };
+static const size_t repetitions[SIZES] = {1000, 300, 60, 8};
+enum { QUICK_SHARE = 10, ROUNDS = 7, SECONDS_MAX = 30 };
 
 TROUPE_STRUCT(settings, (int64_t, share)); // Of the repetitions, one in so many is made.
 
@@ -190,7 +190,8 @@ int main(int argc, char **argv)
         bench_die("bench_allreduce: cannot make a folder in /tmp");
     if (!bench_has_cpus(2))
         bench_rounds_fail(&ours[0], "needs two CPUs");
-    for (int round = 0; round < (quick ? 1 : ROUNDS) && !ours[0].missing[0]; round++) {
+    int rounds = quick ? 1 : ROUNDS;
+    for (int i = 0; bench_goes_on(i, rounds, SECONDS_MAX) && !ours[0].missing[0]; i++) {
         add_run(&config, storage, ours);
         for (size_t p = 0; p < PLAINS; p++)
             add_plain(&plains[p], config.share, peers[p]);

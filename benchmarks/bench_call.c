@@ -13,7 +13,7 @@
 #include <troupe.h>
 #include <unistd.h>
 
-enum { PAYLOAD = 64, IN_FLIGHT = 1000 };
+enum { PAYLOAD = 64, IN_FLIGHT = 1000, SECONDS_MAX = 30 };
 
 typedef struct echo {
     int64_t calls;
@@ -54,7 +54,8 @@ static const placement placements[] = {
 };
 
 typedef struct workload {
-    size_t rounds, round_trips_1cpu, round_trips_2cpu, calls;
+    int rounds;
+    size_t round_trips_1cpu, round_trips_2cpu, calls;
 } workload;
 
 static const workload full = {9, 3000, 2000, 100000}, quick = {1, 300, 200, 5000};
@@ -127,7 +128,7 @@ static bool measure_latency(echo_actor actor, const placement *where, const work
     const char *peer[] = {"compare/peer_zmq", "rtt", client, server, "64", trips, NULL};
     const char *limit[] = {"compare/peer_shm", "rtt", client, server, trips, NULL};
     troupe_status status = pin_both(actor, where);
-    for (size_t i = 0; i < work->rounds && status == TROUPE_OK; i++) {
+    for (int i = 0; status == TROUPE_OK && bench_goes_on(i, work->rounds, SECONDS_MAX); i++) {
         status = round_trips(actor, count, &ours);
         bench_peer_round(peer, &peers);
         bench_peer_round(limit, &limits);
@@ -162,7 +163,7 @@ static bool measure_rate(echo_actor actor, const placement *where, const workloa
     troupe_status status = pin_both(actor, where);
     if (status == TROUPE_OK)
         status = keep_in_flight(actor, work->calls / 5 + IN_FLIGHT, &rate);
-    for (size_t i = 0; i < work->rounds && status == TROUPE_OK; i++) {
+    for (int i = 0; status == TROUPE_OK && bench_goes_on(i, work->rounds, SECONDS_MAX); i++) {
         status = keep_in_flight(actor, work->calls, &rate);
         if (status == TROUPE_OK)
             bench_rounds_add(&ours, bench_round_plain(rate));

@@ -106,7 +106,7 @@ static double in_unit(double ns, size_t size, bool in_us)
     return in_us ? ns / 1e3 : (double)size / ns;
 }
 
-static bool measure(const operation *what, const buffers *memory, size_t size, size_t rounds,
+static bool measure(const operation *what, const buffers *memory, size_t size, int rounds,
                     size_t bytes_a_round)
 {
     bench_rounds ours = {0}, peers = {0};
@@ -119,7 +119,7 @@ static bool measure(const operation *what, const buffers *memory, size_t size, s
     char name[64];
     snprintf(name, sizeof name, "%s.%zu", what->kind, size);
     // The first of each, not counted, brings the pages.
-    for (size_t i = 0; i < rounds + 1; i++) {
+    for (int i = 0; bench_goes_on(i, rounds + 1, 40); i++) {
         double mine = what->ours(memory, size, count);
         double peer = memcpy_ns(memory, size, copies);
         if (mine < 0)

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     static const char *const measured[] = {"bench_start", "--measured", NULL};
     static const char *const bare[] = {"compare/peer_process", "start", NULL};
     static bench_rounds first, whole, bare_first, bare_whole, inside[STAGES];
-    for (int i = 0; i < (quick ? 2 : 21); i++) {
+    for (int i = 0; bench_goes_on(i, quick ? 2 : 21, 10); i++) {
         run mine = {0}, peer = {0};
         double ms[STAGES];
         if (!run_program(measured, &mine) ||

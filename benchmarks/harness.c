@@ -26,6 +26,19 @@ int64_t bench_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static int64_t started_ns;
+
+__attribute__((constructor)) static void note_start(void)
+{
+    started_ns = bench_now_ns();
+}
+
+bool bench_goes_on(int round, int wanted, int seconds_max)
+{
+    bool late = bench_now_ns() - started_ns > (int64_t)seconds_max * 1000000000;
+    return round < wanted && (round < BENCH_ROUNDS_MIN || !late);
+}
+
 // ---- Placement
 
 static int pin_threads_once(pid_t pid, const cpu_set_t *set)

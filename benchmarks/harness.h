@@ -50,7 +50,12 @@ bench_round bench_round_plain(double value);        // Without percentiles.
 
 // ---- Rounds of one figure
 
-enum { BENCH_ROUNDS_MAX = 64 };
+enum { BENCH_ROUNDS_MAX = 64, BENCH_ROUNDS_MIN = 3 };
+
+// Whether round `round` (from 0) of `wanted` is still to be measured. On a machine that does much
+// else beside, the rounds after the first BENCH_ROUNDS_MIN are given up once the program has run
+// for `seconds_max`; a line says how many there were.
+bool bench_goes_on(int round, int wanted, int seconds_max);
 
 typedef struct bench_rounds {
     bench_round rounds[BENCH_ROUNDS_MAX];
