@@ -101,7 +101,7 @@ static troupe_status grow(digits *data, size_t count, const char *path)
     size_t total = data->count + count;
     if (total > UINT32_MAX)
         return troupe_fail(TROUPE_TOO_LARGE, "%s: more than %u images", path, UINT32_MAX);
-    uint8_t *pixels = realloc(data->pixels, total * data->inputs);
+    uint8_t *pixels = reallocarray(data->pixels, total, data->inputs);
     if (pixels)
         data->pixels = pixels;
     uint8_t *labels = realloc(data->labels, total);

@@ -163,10 +163,11 @@ void network_classify(const network *net, network_batch *batch, size_t rows, uin
     forward(net, batch, rows);
     for (size_t row = 0; row < rows; row++) {
         const float *scores = batch->scores + row * NETWORK_OUTPUTS;
-        classes[row] = 0;
-        for (uint8_t i = 1; i < NETWORK_OUTPUTS; i++)
-            if (scores[i] > scores[classes[row]])
-                classes[row] = i;
+        int best = 0;
+        for (int i = 1; i < NETWORK_OUTPUTS; i++)
+            if (scores[i] > scores[best])
+                best = i;
+        classes[row] = (uint8_t)best;
     }
 }
 

@@ -454,7 +454,8 @@ static void images_are_gathered_and_nudged(void **state)
     assert_int_equal(labels[0], 1);
     assert_int_equal(labels[1], 2);
     for (size_t i = 0; i < 24; i++) {
-        float pixel = (float)data.pixels[rows[i / 12] * 12 + i % 12] / 255;
+        size_t source = rows[i / 12] * 12 + i % 12;
+        float pixel = (float)data.pixels[source] / 255;
         assert_true(fabsf(pixels[i] - pixel) < 1e-6f);
     }
 

@@ -44,11 +44,12 @@ typedef struct outcome {
     int reports, restarts;
 } outcome;
 
-static const void *copy(const void *data, size_t size)
+static troupe_array_float copy(troupe_array_float values)
 {
-    void *mine = malloc(size);
+    float *mine = reallocarray(NULL, values.count, sizeof *mine);
     assert_non_null(mine);
-    return memcpy(mine, data, size);
+    memcpy(mine, values.items, values.count * sizeof *mine);
+    return (troupe_array_float){mine, values.count};
 }
 
 static void outcome_free(outcome *o)
@@ -102,10 +103,9 @@ static outcome train(const char *name, plan *p)
     troupe_must(troupe_checkpoint_load(digits_state, checkpoint, 0, &o.state));
     troupe_must(troupe_checkpoint_load(digits_state, checkpoint, 1, &second));
     assert_true(same_state(&o.state, &second)); // The ranks have not drifted apart.
-    size_t size = o.state.weights.count * sizeof(float);
-    assert_true(size > 0);
-    o.state.weights.items = copy(o.state.weights.items, size);
-    o.state.velocity.items = copy(o.state.velocity.items, size);
+    assert_true(o.state.weights.count > 0);
+    o.state.weights = copy(o.state.weights);
+    o.state.velocity = copy(o.state.velocity);
     troupe_reset();
     troupe_result_free(&result);
     return o;
