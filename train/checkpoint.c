@@ -43,6 +43,15 @@ troupe_status trp_checkpoint_stage(const char *run, int report, int attempt, int
     return trp_sealed_write(path.text, type, value, seal);
 }
 
+// The run's own folder is new: with its first checkpoint it is made to last too.
+static troupe_status sync_run(const char *run)
+{
+    trp_path above;
+    TROUPE_TRY(trp_folder_sync(run));
+    TROUPE_TRY(trp_path_make(&above, "%s/..", run));
+    return trp_folder_sync(above.text);
+}
+
 troupe_status trp_checkpoint_commit(const char *run, int attempt, const trp_manifest *manifest,
                                     trp_path *folder)
 {
@@ -54,7 +63,9 @@ troupe_status trp_checkpoint_commit(const char *run, int attempt, const trp_mani
     TROUPE_TRY(trp_checkpoint_folder(run, manifest->id, folder));
     TROUPE_TRY(trp_sealed_write(path.text, &troupe_type_trp_manifest, manifest, &seal));
     TROUPE_TRY(trp_folder_sync(staging.text));
-    return trp_folder_rename(staging.text, folder->text, parent.text);
+    TROUPE_TRY(trp_folder_rename(staging.text, folder->text));
+    TROUPE_TRY(trp_folder_sync(parent.text));
+    return manifest->id == 0 ? sync_run(run) : TROUPE_OK;
 }
 
 troupe_status trp_checkpoint_discard(const char *run, int report, int attempt)
@@ -189,12 +200,12 @@ troupe_status trp_checkpoint_newest(const char *run, int64_t below, trp_arena *a
 
 troupe_status trp_checkpoint_remove(const char *run, int64_t id)
 {
-    trp_path folder, removed, parent;
+    trp_path folder, removed;
     TROUPE_TRY(trp_checkpoint_folder(run, id, &folder));
     TROUPE_TRY(trp_path_make(&removed, "%s/" FOLDER "/" REMOVED "%06" PRId64, run, id));
-    TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
-    // Renamed first, so that no crash leaves a checkpoint that lacks some of its files.
-    TROUPE_TRY(trp_folder_rename(folder.text, removed.text, parent.text));
+    // Renamed first, so that no crash leaves a checkpoint that lacks some of its files. Not synced:
+    // one that comes back after a loss of power is an old one, and is verified before it is used.
+    TROUPE_TRY(trp_folder_rename(folder.text, removed.text));
     return trp_folder_discard(removed.text);
 }
 

@@ -20,9 +20,16 @@
 #include <train/server.h>
 #include <train/worker.h>
 
+// What says that a rank has ended; it may outlive the run.
+typedef struct watch {
+    trp_coordinator_actor coordinator;
+    trp_rank_event event;
+} watch;
+
 typedef struct rank_state {
     trp_worker_actor worker;
     troupe_ref end; // id 0: over.
+    watch *told;    // Who will say that it is over.
     int pid;
     bool killed; // By this coordinator.
 } rank_state;
@@ -251,11 +258,6 @@ troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event 
 
 // ---- the start of an attempt
 
-typedef struct watch {
-    trp_coordinator_actor coordinator;
-    trp_rank_event event;
-} watch;
-
 static void rank_ended(void *user, troupe_ref ref)
 {
     (void)ref;
@@ -288,7 +290,8 @@ static void spawn_ranks(trp_run *run)
     for (int rank = 0; rank < job->options.workers; rank++) {
         trp_worker_actor worker = troupe_spawn(trp_worker, .place = TROUPE_PLACE_ISOLATED);
         int pid = worker.address.id ? trp_process_pid(worker.address.process) : 0;
-        run->ranks[rank] = (rank_state){.worker = worker, .pid = pid};
+        run->ranks[rank].worker = worker;
+        run->ranks[rank].pid = pid;
     }
     pthread_mutex_lock(&job->lock);
     for (int rank = 0; rank < job->options.workers && rank < 16; rank++)
@@ -320,11 +323,24 @@ static void run_ranks(trp_run *run, const char *origin, int first_report)
         run->ranks[rank].end = troupe_call_from(run->ranks[rank].worker, trp_worker_run, &task);
     }
     for (int rank = 0; rank < task.world; rank++) {
-        watch *told = (watch *)trp_alloc(sizeof(*told));
-        trp_assert(told); // A few bytes; without them the run could neither go on nor end.
-        *told = (watch){run->self, {run->attempt, rank}};
+        watch *told = run->ranks[rank].told;
+        run->ranks[rank].told = NULL;
         trp_ref_when(run->ranks[rank].end, rank_ended, told);
     }
+}
+
+// Makes what will be needed for sure before anything is started.
+static troupe_status make_watches(trp_run *run)
+{
+    for (int rank = 0; rank < run->job->options.workers; rank++) {
+        watch *told = (watch *)trp_alloc(sizeof(*told));
+        if (!told)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory to watch rank %d", rank);
+        *told = (watch){run->self, {run->attempt, rank}};
+        trp_free(run->ranks[rank].told);
+        run->ranks[rank] = (rank_state){.told = told};
+    }
+    return TROUPE_OK;
 }
 
 static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
@@ -333,6 +349,7 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
     TROUPE_TRY(trp_checkpoint_clean(run->job->path));
     TROUPE_TRY(trp_record_origin(&run->record, origin, &last_report));
     TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.workers, last_report));
+    TROUPE_TRY(make_watches(run));
     *first_report = last_report + 1;
     return make_group(run, *first_report);
 }
@@ -432,6 +449,8 @@ void trp_coordinator_deinit(trp_coordinator *self)
         leave_group(run);
         trp_job_cancel(run->job);
     }
+    for (int rank = 0; rank < run->job->options.workers; rank++)
+        trp_free(run->ranks[rank].told);
     trp_reports_free(&run->reports);
     trp_record_close(&run->record);
     trp_job_release(run->job);

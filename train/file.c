@@ -170,12 +170,12 @@ troupe_status trp_folder_sync(const char *path)
     return TROUPE_OK;
 }
 
-troupe_status trp_folder_rename(const char *from, const char *to, const char *parent)
+troupe_status trp_folder_rename(const char *from, const char *to)
 {
     probe("rename");
     if (rename(from, to))
         return trp_fail_errno(TROUPE_IO, "cannot rename %s to %s", from, to);
-    return trp_folder_sync(parent);
+    return TROUPE_OK;
 }
 
 troupe_status trp_folder_discard(const char *path)

@@ -34,8 +34,8 @@ troupe_status trp_folder_make(const char *path);
 troupe_status trp_folder_make_new(const char *path);
 // Syncs the folder's own entries.
 troupe_status trp_folder_sync(const char *path);
-// Renames, and syncs the folder `parent` of both.
-troupe_status trp_folder_rename(const char *from, const char *to, const char *parent);
+// Renames; that it lasts needs a sync of the folder that both are in.
+troupe_status trp_folder_rename(const char *from, const char *to);
 // Removes a folder and the files in it.
 troupe_status trp_folder_discard(const char *path);
 
