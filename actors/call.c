@@ -176,10 +176,17 @@ static troupe_status send_elsewhere(const sending *what)
                        .target = what->to.id,
                        .call = what->call};
     troupe_status status = pack(what, &parcel, &frame);
-    if (status == TROUPE_OK && what->call != 0)
-        (void)trp_entry_start(what->call); // From now on nobody here knows whether it runs.
-    if (status == TROUPE_OK)
+    if (status == TROUPE_OK) {
+        trp_entry_sending(what->call);
         status = post(what, &parcel, &frame);
+        if (trp_entry_sent(what->call, status == TROUPE_OK) && status == TROUPE_OK) {
+            troupe_error failure =
+                trp_failure(TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT, TROUPE_EXECUTED_MAYBE,
+                            "the deadline of a call passed while it was sent; it may have been "
+                            "executed");
+            (void)trp_entry_fail(what->call, &failure);
+        }
+    }
     trp_parcel_drop(&parcel);
     return status;
 }

@@ -97,7 +97,7 @@ static trp_entry *take_row(trp_entry_kind kind)
     entry->kind = kind;
     entry->holds = 1;
     entry->owned = true;
-    entry->borrowed = entry->done = entry->started = entry->expired = false;
+    entry->borrowed = entry->done = entry->started = entry->expired = entry->sending = false;
     entry->of = entry->next_borrowed = entry->schema = 0;
     entry->deadline_ns = 0;
     entry->promise = 0;
@@ -334,6 +334,27 @@ bool trp_entry_start(uint64_t id)
     entry->started = entry->started || runs;
     pthread_mutex_unlock(&entry->lock);
     return runs;
+}
+
+void trp_entry_sending(uint64_t id)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return;
+    entry->sending = true;
+    pthread_mutex_unlock(&entry->lock);
+}
+
+bool trp_entry_sent(uint64_t id, bool success)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return false;
+    bool expired = entry->expired;
+    entry->sending = false;
+    entry->started = success; // From now on nobody here knows whether it runs.
+    pthread_mutex_unlock(&entry->lock);
+    return expired;
 }
 
 // ---- aliases and owners

@@ -86,6 +86,7 @@ typedef struct trp_entry {
     bool done;     // CALL: `result` is set and will not change.
     bool started;  // CALL: the method may have begun to run.
     bool expired;  // CALL: its deadline has passed; it must not start any more.
+    bool sending;  // CALL: its sender waits for room, and ends it if that takes too long.
     uint64_t of;   // ALIAS: the object or the CALL.
     uint64_t next_borrowed;
     uint64_t schema; // Of the value; 0: any.
@@ -113,6 +114,10 @@ bool trp_entry_resolve(uint64_t id, trp_result *result);
 bool trp_entry_fail(uint64_t id, const troupe_error *failure);
 // Says that a call with a deadline begins to run. False: it has timed out.
 bool trp_entry_start(uint64_t id);
+// Brackets the sending of a call to another process: meanwhile its timer leaves it to the sender.
+// True: the deadline has passed; then the sender ends the call.
+void trp_entry_sending(uint64_t id);
+bool trp_entry_sent(uint64_t id, bool success);
 
 // Waits until a reference is ready. TROUPE_PENDING: not in `timeout_ms` (negative: for ever);
 // TROUPE_INVALID: it is stale; TROUPE_DEADLOCK, TROUPE_BUSY as troupe_get.

@@ -29,6 +29,7 @@ void trp_result_copy(trp_result *result, const trp_shape *shape, const void *val
     return;
 
 no_memory:
+    trp_refs_drop(shape, (void *)value);
     trp_arena_clear(&result->arena);
     trp_free(result->value);
     *result = (trp_result){.kind = TRP_RESULT_FAILURE};

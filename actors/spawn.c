@@ -16,7 +16,7 @@
 #include <runtime/process.h>
 #include <string.h>
 
-enum { TICKETS = 1024, FIELDS = 5, TEXT_MAX = 128 };
+enum { TICKETS = 1024, STATUS_BITS = 8, FIELDS = 5, TEXT_MAX = 128 };
 
 static struct {
     pthread_mutex_t lock;
@@ -52,21 +52,23 @@ static troupe_actor failed_address(troupe_status status)
     if (*place != NULL)
         **place = failure;
     pthread_mutex_unlock(&tickets.lock);
-    return (troupe_actor){.incarnation = ticket, .process = trp_home_here.process};
+    return (troupe_actor){.incarnation = ticket << STATUS_BITS | (uint64_t)status,
+                          .process = trp_home_here.process};
 }
 
 troupe_status trp_spawn_failure(troupe_actor actor)
 {
-    troupe_error failure =
-        trp_failure(TROUPE_NOT_EXECUTED, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
-                    "the actor could not be started, and why is not known in "
-                    "this process any more");
-    if (actor.incarnation == 0)
+    uint64_t ticket = actor.incarnation >> STATUS_BITS;
+    uint64_t status = actor.incarnation & ((1u << STATUS_BITS) - 1);
+    if (ticket == 0 || status == TROUPE_OK || status >= TROUPE_STATUS_COUNT)
         return troupe_fail(TROUPE_INVALID, "the address is empty: it is of no actor");
+    troupe_error failure =
+        trp_failure((troupe_status)status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
+                    "the actor could not be started: %s", troupe_strerror((troupe_status)status));
     pthread_mutex_lock(&tickets.lock);
-    const troupe_error *kept = tickets.failures[actor.incarnation % TICKETS];
-    if (actor.process == trp_home_here.process && kept != NULL &&
-        actor.incarnation <= tickets.last && tickets.last - actor.incarnation < TICKETS)
+    const troupe_error *kept = tickets.failures[ticket % TICKETS];
+    if (actor.process == trp_home_here.process && kept != NULL && ticket <= tickets.last &&
+        tickets.last - ticket < TICKETS && kept->status == (troupe_status)status)
         failure = *kept;
     pthread_mutex_unlock(&tickets.lock);
     return trp_error_set(&failure);

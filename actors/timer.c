@@ -98,7 +98,7 @@ static void time_out(uint64_t call)
     trp_entry *entry = trp_entry_lock(call);
     if (entry == NULL)
         return;
-    bool pending = !entry->done, started = entry->started;
+    bool pending = !entry->done && !entry->sending, started = entry->started;
     trp_target target = entry->target;
     entry->expired = true; // If it has not started, it will not.
     trp_entry_unlock(entry);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <unistd.h>
 
@@ -19,15 +20,17 @@ typedef struct node {
     int64_t count;
 } node;
 
-// Here only: a gate that methods wait at.
-static sem_t gate;
-static _Atomic int waiting;
+// A gate that methods wait at, in whatever process.
+static struct gate {
+    sem_t open;
+    _Atomic int waiting;
+} * gate;
 
 static troupe_status node_pass(node *self, const int *in, int *out)
 {
     (void)self;
-    waiting++;
-    sem_wait(&gate);
+    gate->waiting++;
+    sem_wait(&gate->open);
     *out = *in;
     return TROUPE_OK;
 }
@@ -84,7 +87,8 @@ static troupe_status node_wait_all(node *self, const troupe_array_troupe_ref *in
 static int set_up(void **state)
 {
     (void)state;
-    sem_init(&gate, 0, 0);
+    gate = mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sem_init(&gate->open, 1, 0);
     return troupe_start(0, NULL, .workers = 1, .threads = THREADS) == TROUPE_OK ? 0 : -1;
 }
 
@@ -187,14 +191,14 @@ static void test_waiting_for_many_inside(void **state)
 
 static bool somebody_waits(void *user)
 {
-    return waiting >= *(int *)user;
+    return gate->waiting >= *(int *)user;
 }
 
 // An actor that stands at the gate, with `mailbox_max` messages behind it.
 static node_actor make_full(uint32_t mailbox_max, troupe_ref *held)
 {
     node_actor actor = troupe_spawn(node, .place = TROUPE_PLACE_HERE, .mailbox_max = mailbox_max);
-    int wanted = waiting + 1;
+    int wanted = gate->waiting + 1;
     *held = troupe_call(actor, node_pass, 1);
     assert_true(support_wait_until(somebody_waits, &wanted, SUPPORT_SOON_MS));
     for (uint32_t i = 0; i < mailbox_max; i++)
@@ -231,12 +235,44 @@ static void test_full_mailbox(void **state)
     pthread_t senders[4];
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&senders[i], NULL, tell_one, &actor), 0);
-    sem_post(&gate);
+    sem_post(&gate->open);
     for (int i = 0; i < 4; i++)
         pthread_join(senders[i], NULL);
     troupe_must(troupe_get(int, held, &passed));
     troupe_must(troupe_get(int64_t, troupe_call(actor, node_add, 0), &total));
     assert_int_equal(total, 8 + 40);
+}
+
+// Between processes the link's window is the bound, and room in it comes back.
+static void test_full_window(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        node_actor actor = troupe_spawn(node, .place = TROUPE_PLACE_WORKER);
+        node_actor hasty = troupe_with(actor, .flags = TROUPE_CALL_NO_WAIT);
+        int wanted = gate->waiting + 1, passed;
+        int64_t sent = 0, total;
+        troupe_ref held = troupe_call(actor, node_pass, 1);
+        assert_true(support_wait_until(somebody_waits, &wanted, SUPPORT_SOON_MS));
+        troupe_status status;
+        while ((status = troupe_tell(hasty, node_add, 1)) == TROUPE_OK && sent < 10000000)
+            sent++;
+        assert_int_equal(status, TROUPE_BUSY);
+        assert_int_equal(troupe_get(int64_t, troupe_call(hasty, node_add, 1), &total), TROUPE_BUSY);
+        assert_int_equal(troupe_get(int64_t,
+                                    troupe_call(troupe_with(actor, .deadline_ms = 20), node_add, 1),
+                                    &total),
+                         TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
+        pthread_t sender;
+        assert_int_equal(pthread_create(&sender, NULL, tell_one, &actor), 0);
+        sem_post(&gate->open);
+        pthread_join(sender, NULL);
+        troupe_must(troupe_get(int, held, &passed));
+        troupe_must(troupe_get(int64_t, troupe_call(actor, node_add, 0), &total));
+        assert_int_equal(total, sent + 10);
+        troupe_kill(actor);
+    }
 }
 
 static void test_killing_a_full_actor_frees_its_senders(void **state)
@@ -251,7 +287,7 @@ static void test_killing_a_full_actor_frees_its_senders(void **state)
     assert_int_equal(troupe_get(int64_t, flood, &sent, .timeout_ms = 50), TROUPE_PENDING);
     troupe_kill(actor);
     assert_int_equal(troupe_get(int64_t, flood, &sent), TROUPE_NOT_EXECUTED);
-    sem_post(&gate);
+    sem_post(&gate->open);
     troupe_must(troupe_get(int, held, &passed));
 }
 
@@ -282,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_deadlocks),
         cmocka_unit_test(test_waiting_for_many_inside),
         cmocka_unit_test(test_full_mailbox),
+        cmocka_unit_test(test_full_window),
         cmocka_unit_test(test_killing_a_full_actor_frees_its_senders),
         cmocka_unit_test(test_own_full_mailbox),
     };
