@@ -10,6 +10,8 @@
 // From now on the `count`th point of that name kills the process with SIGKILL; 0: none does.
 // `name` must stay valid.
 void trp_fault_kill_at(const char *name, long count);
+// The `count`th point of that name, and no other, calls `act` first.
+void trp_fault_call_at(const char *name, long count, void (*act)(void));
 void trp_fault_reached(const char *name);
 #define TRP_FAULT(name) trp_fault_reached(name)
 #else

@@ -1,6 +1,6 @@
 // layout.h: where everything is in the segment: for segment.c, pages.c and store.c.
 //
-//     header | process table | ledgers | object table | page owners | data pages
+//     header | process table | ledgers | object table | page owners | block owners | data pages
 //
 // The file is sparse. The header and the process table are backed from the start, the rest by
 // fallocate in steps before it is touched, so that no access ever ends in SIGBUS.
@@ -15,6 +15,7 @@
 
 enum {
     TRP_PAGE_SIZE = 64 * 1024, // The unit of space.
+    TRP_BLOCKS_SIZE = 4096,    // Of the owner words of a page's blocks.
     TRP_OBJECTS_MAX = 65536,
     TRP_LEDGER_CHUNK = 2048, // Objects in one system page of a ledger.
     TRP_LEDGER_CHUNKS = TRP_OBJECTS_MAX / TRP_LEDGER_CHUNK,
@@ -24,7 +25,7 @@ enum {
 // One object. `word` says everything about its life; the rest is written by the one process that
 // its state gives the right to, before the state that lets others read it.
 typedef struct trp_object_row {
-    _Atomic uint64_t word;  // state (8 bits), owner process (16), unused (8), generation (32)
+    _Atomic uint64_t word;  // state (3 bits), owner process (12), epoch (17), generation (32)
     _Atomic uint32_t page;  // First data page + 1; 0: no space recorded.
     _Atomic uint32_t block; // Block in a slab + 1; 0: whole pages.
     uint64_t size;
@@ -39,7 +40,7 @@ typedef struct trp_header {
     uint32_t version;
     uint32_t header_size;
     uint64_t capacity; // Bytes of data.
-    uint64_t ledgers_at, objects_at, owners_at, data_at, end_at;
+    uint64_t ledgers_at, objects_at, owners_at, blocks_at, data_at, end_at;
     uint32_t pages_max;
     _Atomic uint32_t deaths;
     _Atomic uint32_t pages_backed;   // Data pages that memory is reserved for: only grows.

@@ -36,14 +36,16 @@ static _Atomic uint32_t *owner_of(uint32_t page)
     return (_Atomic uint32_t *)(void *)(trp_segment.base + trp_segment.header->owners_at) + page;
 }
 
-static char *page_at(uint32_t page)
+// The owners of a page's blocks lie outside the page: who claims a block too late, when its slab is
+// free again or another's data, must not write there.
+static uint64_t blocks_at(uint32_t page)
 {
-    return trp_segment.base + trp_segment.header->data_at + (uint64_t)page * TRP_PAGE_SIZE;
+    return trp_segment.header->blocks_at + (uint64_t)page * TRP_BLOCKS_SIZE;
 }
 
 static _Atomic uint32_t *block_owner(uint32_t page, uint32_t block)
 {
-    return (_Atomic uint32_t *)(void *)page_at(page) + block;
+    return (_Atomic uint32_t *)(void *)(trp_segment.base + blocks_at(page)) + block;
 }
 
 // ---- slabs
@@ -69,21 +71,9 @@ static uint32_t class_size(uint32_t class)
     return 1u << (class + CLASS_MIN_SHIFT);
 }
 
-// Blocks of a slab; each takes its size and an owner word, and the first begins at a multiple
-// of 64.
 static uint32_t class_blocks(uint32_t class)
 {
-    uint32_t count = TRP_PAGE_SIZE / (class_size(class) + (uint32_t)sizeof(uint32_t));
-    while ((count * sizeof(uint32_t) + 63) / 64 * 64 + (size_t)count * class_size(class) >
-           TRP_PAGE_SIZE)
-        count--;
-    return count;
-}
-
-static uint32_t block_offset(uint32_t class, uint32_t block)
-{
-    return (class_blocks(class) * (uint32_t)sizeof(uint32_t) + 63) / 64 * 64 +
-           block * class_size(class);
+    return TRP_PAGE_SIZE / class_size(class);
 }
 
 // Takes a free block of the slab, if it has one.
@@ -99,7 +89,8 @@ static bool take_block(uint32_t page, uint32_t class, uint32_t object, trp_space
         // Pairs with `reclaim`: it changes the mark first and then looks at the owners, we set the
         // owner first and then look at the mark; at least one of the two sees the other.
         if (atomic_load(owner_of(page)) != (SLAB | class)) {
-            atomic_store(owner, 0);
+            free = object + 1; // A new slab may have cleared it since.
+            (void)atomic_compare_exchange_strong(owner, &free, 0);
             return false;
         }
         *space = (trp_space){.page = page, .pages = 0, .block = block};
@@ -234,7 +225,9 @@ static troupe_status take_run(uint32_t count, size_t size, uint32_t object, uint
             hint = 0;
         if (find_run(hint, backed, count, object, first) ||
             (hint > 0 && find_run(0, backed, count, object, first))) {
-            atomic_store_explicit(&hints.run, *first + count, memory_order_relaxed);
+            // First fit: all pages before the hint are taken, as far as this process knows.
+            if (*first == hint || count == 1)
+                atomic_store_explicit(&hints.run, *first + count, memory_order_relaxed);
             return TROUPE_OK;
         }
         if (grow(count, size) == TROUPE_OK)
@@ -261,7 +254,14 @@ static troupe_status take_small(size_t size, uint32_t object, trp_space *space)
     uint32_t page;
     TROUPE_TRY(take_run(1, size, object, &page));
     // The page is the object's until it is a slab, so a death before that leaves nothing behind.
-    memset(page_at(page), 0, class_blocks(class) * sizeof(uint32_t));
+    trp_space whole = {.page = page, .pages = 1};
+    troupe_status status = trp_segment_back(blocks_at(page), TRP_BLOCKS_SIZE);
+    if (status != TROUPE_OK) {
+        trp_pages_free(&whole, object);
+        return status;
+    }
+    for (uint32_t block = 1; block < class_blocks(class); block++)
+        atomic_store(block_owner(page, block), 0);
     TRP_FAULT("store");
     atomic_store(block_owner(page, 0), object + 1);
     TRP_FAULT("store");
@@ -294,8 +294,9 @@ void trp_pages_free(const trp_space *space, uint32_t object)
         (void)atomic_compare_exchange_strong(owner_of(space->page + i), &mine, 0);
         TRP_FAULT("store");
     }
-    // What was just freed has its pages faulted and perhaps in cache: use it first.
-    atomic_store_explicit(&hints.run, space->page, memory_order_relaxed);
+    // What was freed has its pages faulted: it is used again before fresh ones.
+    if (space->page < atomic_load_explicit(&hints.run, memory_order_relaxed))
+        atomic_store_explicit(&hints.run, space->page, memory_order_relaxed);
 }
 
 void trp_pages_free_all(uint32_t object)
@@ -320,7 +321,8 @@ uint64_t trp_pages_offset(const trp_space *space)
     uint64_t at = trp_segment.header->data_at + (uint64_t)space->page * TRP_PAGE_SIZE;
     if (space->pages > 0)
         return at;
-    return at + block_offset(class_of_mark(atomic_load(owner_of(space->page))), space->block);
+    return at +
+           (uint64_t)space->block * class_size(class_of_mark(atomic_load(owner_of(space->page))));
 }
 
 uint64_t trp_pages_bytes(const trp_space *space)

@@ -4,7 +4,7 @@
 //
 //     0              free
 //     object + 1     part of that object (large objects: a run of pages)
-//     SLAB | class   cut into blocks of one size; the page begins with an owner word a block
+//     SLAB | class   cut into blocks of one size, each with an owner word outside
 //     RECLAIM | ...  a slab that a process looks at to make it free
 //
 // Every piece of space names the object that owns it, so that what a dead process had taken and not

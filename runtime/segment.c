@@ -39,8 +39,10 @@ static trp_header plan(size_t capacity)
     header.objects_at =
         header.ledgers_at + (uint64_t)TRP_PROCESSES_MAX * TRP_OBJECTS_MAX * sizeof(uint16_t);
     header.owners_at = header.objects_at + (uint64_t)TRP_OBJECTS_MAX * sizeof(trp_object_row);
+    header.blocks_at =
+        round_up(header.owners_at + (uint64_t)header.pages_max * sizeof(uint32_t), SYSTEM_PAGE);
     header.data_at =
-        round_up(header.owners_at + (uint64_t)header.pages_max * sizeof(uint32_t), TRP_PAGE_SIZE);
+        round_up(header.blocks_at + (uint64_t)header.pages_max * TRP_BLOCKS_SIZE, TRP_PAGE_SIZE);
     header.end_at = header.data_at + header.capacity;
     return header;
 }

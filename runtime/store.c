@@ -27,24 +27,34 @@ static _Atomic uint32_t row_hint;
 
 // ---- words and ids
 
+// A word with epoch 0.
 static uint64_t make_word(row_state state, uint32_t owner, uint32_t generation)
 {
-    return (uint64_t)state | (uint64_t)owner << 8 | (uint64_t)generation << 32;
+    return (uint64_t)state | (uint64_t)owner << 3 | (uint64_t)generation << 32;
 }
+
+#define EPOCH_ONE (UINT64_C(1) << 15)
+#define EPOCH_ALL (UINT64_C(0x1ffff) << 15)
 
 static row_state state_of(uint64_t word)
 {
-    return (row_state)(word & 0xff);
+    return (row_state)(word & 7);
 }
 
 static uint32_t word_owner(uint64_t word)
 {
-    return word >> 8 & 0xffff;
+    return word >> 3 & 0xfff;
 }
 
 static uint32_t generation_of(uint64_t word)
 {
     return (uint32_t)(word >> 32);
+}
+
+// The same object in another state, at the same epoch.
+static uint64_t with_state(uint64_t word, row_state state, uint32_t owner)
+{
+    return make_word(state, owner, generation_of(word)) | (word & EPOCH_ALL);
 }
 
 static trp_object make_id(uint32_t slot, uint32_t generation)
@@ -116,9 +126,11 @@ static troupe_status back_ledger(uint32_t process, uint32_t slot)
 static bool held_by_nobody(uint32_t slot)
 {
     uint32_t high = atomic_load(&trp_segment.header->processes_high);
-    for (uint32_t process = 0; process < high; process++)
+    for (uint32_t process = 0; process < high; process++) {
         if (ledger_is_backed(process, slot) && atomic_load(hold_of(process, slot)) != 0)
             return false;
+        TRP_FAULT("store column");
+    }
     return true;
 }
 
@@ -165,19 +177,25 @@ static void free_row(uint32_t slot, bool look)
     atomic_store_explicit(&row_hint, slot, memory_order_relaxed);
 }
 
-// Frees the object if nobody holds it. Whoever sees all ledgers at 0 may try; one swap decides.
-static void free_if_unheld(uint32_t slot, uint64_t word)
+static bool is_settled(uint64_t word)
 {
     row_state state = state_of(word);
-    if (state != SEALED && state != FAILED && state != SHARED)
-        return;
-    if (!held_by_nobody(slot))
-        return;
+    return state == SEALED || state == FAILED || state == SHARED;
+}
+
+// Frees the object of that generation if nobody holds it. Whoever sees all ledgers at 0 may try;
+// one swap decides. The ledgers are not read at once: a holder could pass its hold to a process
+// whose ledger was read already. It raises the epoch in between, so that the swap fails.
+static void free_if_unheld(uint32_t slot, uint32_t generation)
+{
     trp_object_row *row = trp_object_row_at(slot);
-    if (atomic_compare_exchange_strong(&row->word, &word,
-                                       make_word(FREEING, self, generation_of(word)))) {
+    uint64_t word = atomic_load(&row->word);
+    while (is_settled(word) && generation_of(word) == generation && held_by_nobody(slot)) {
+        if (!atomic_compare_exchange_strong(&row->word, &word, with_state(word, FREEING, self)))
+            continue;
         TRP_FAULT("store");
         free_row(slot, false);
+        return;
     }
 }
 
@@ -270,7 +288,7 @@ void trp_store_open(uint32_t process)
 
 troupe_status trp_store_promise(uint64_t schema, trp_object *id)
 {
-    uint32_t slot;
+    uint32_t slot = 0;
     TROUPE_TRY(take_row(&slot));
     trp_object_row *row = trp_object_row_at(slot);
     row->size = 0;
@@ -303,14 +321,15 @@ static troupe_status finish(trp_object id, row_state state)
         return stale();
     if (state_of(word) != FILLING || word_owner(word) != self)
         return troupe_fail(TROUPE_INVALID, "the object is sealed already, or another process's");
-    uint64_t after = make_word(state, self, generation_of(word));
-    if (!atomic_compare_exchange_strong(&row->word, &word, after))
-        return troupe_fail(TROUPE_INVALID, "the object was sealed or discarded by another thread");
+    while (!atomic_compare_exchange_weak(&row->word, &word, with_state(word, state, self)))
+        if (state_of(word) != FILLING) // Not only the epoch has changed.
+            return troupe_fail(TROUPE_INVALID,
+                               "the object was sealed or discarded by another thread");
     TRP_FAULT("store");
     wake(row);
     // Pairs with trp_store_release: it takes its hold away, then reads the state; we write the
     // state, then read the holds. One of the two sees that nobody is left.
-    free_if_unheld(slot_of(id), after);
+    free_if_unheld(slot_of(id), generation_of(word));
     return TROUPE_OK;
 }
 
@@ -325,9 +344,9 @@ void trp_store_discard(trp_object id)
     trp_object_row *row = find(id, &word);
     if (row == NULL || state_of(word) != FILLING || word_owner(word) != self)
         return;
-    if (!atomic_compare_exchange_strong(&row->word, &word,
-                                        make_word(FREEING, self, generation_of(word))))
-        return;
+    while (!atomic_compare_exchange_weak(&row->word, &word, with_state(word, FREEING, self)))
+        if (state_of(word) != FILLING)
+            return;
     TRP_FAULT("store");
     (void)unhold(self, slot_of(id));
     TRP_FAULT("store");
@@ -369,7 +388,8 @@ troupe_status trp_store_share(size_t size, trp_object *id, void **data)
 troupe_status trp_store_hold(trp_object id, uint32_t process)
 {
     uint64_t word;
-    if (find(id, &word) == NULL || process >= TRP_PROCESSES_MAX)
+    trp_object_row *row = find(id, &word);
+    if (row == NULL || process >= TRP_PROCESSES_MAX)
         return stale();
     uint32_t slot = slot_of(id);
     TROUPE_TRY(back_ledger(process, slot));
@@ -379,6 +399,11 @@ troupe_status trp_store_hold(trp_object id, uint32_t process)
         if (before == UINT16_MAX)
             return troupe_fail(TROUPE_NO_MEMORY, "a process holds one object %u times", UINT16_MAX);
     while (!atomic_compare_exchange_weak(count, &before, (uint16_t)(before + 1)));
+    TRP_FAULT("store");
+    // Pairs with free_if_unheld. The caller's own hold keeps the object until the epoch is raised.
+    while (!atomic_compare_exchange_weak(&row->word, &word,
+                                         (word & ~EPOCH_ALL) | ((word + EPOCH_ONE) & EPOCH_ALL)))
+        continue;
     TRP_FAULT("store");
     // Pairs with the node process: it marks the row DEAD, then empties the ledger. If it emptied it
     // before our hold, we see DEAD here and take the hold back; if after, it took it itself.
@@ -394,7 +419,7 @@ void trp_store_release(trp_object id, uint32_t process)
     if (row == NULL || process >= TRP_PROCESSES_MAX || !unhold(process, slot_of(id)))
         return;
     TRP_FAULT("store");
-    free_if_unheld(slot_of(id), atomic_load(&row->word));
+    free_if_unheld(slot_of(id), generation_of(word));
 }
 
 // ---- reading
@@ -458,9 +483,11 @@ static void settle_row(uint32_t slot, uint32_t process)
         row->page = 0;
         atomic_store(&row->word, make_word(FAILED, self, generation));
         wake(row);
-        free_if_unheld(slot, atomic_load(&row->word));
+        free_if_unheld(slot, generation);
     } else {
-        free_if_unheld(slot, word);
+        if (its) // It may have died between settling the object and waking who waits for it.
+            wake(row);
+        free_if_unheld(slot, generation);
     }
 }
 

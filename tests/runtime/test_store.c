@@ -140,14 +140,14 @@ static void test_exhaustion_and_recovery(void **state)
 {
     (void)state;
     for (int round = 0; round < 3; round++) {
-        trp_object ids[CAPACITY / (1 << 20) + 1];
+        trp_object ids[CAPACITY / (1 << 16) + 1];
         size_t count = 0;
         void *data;
-        while (trp_store_create(1 << 20, 0, TRP_ENCODING_BYTES, &ids[count], &data) == TROUPE_OK) {
-            memset(data, 1, 1 << 20);
+        while (trp_store_create(1 << 16, 0, TRP_ENCODING_BYTES, &ids[count], &data) == TROUPE_OK) {
+            memset(data, 1, 1 << 16);
             count++;
         }
-        assert_int_equal(count, CAPACITY / (1 << 20));
+        assert_int_equal(count, CAPACITY / (1 << 16));
         assert_non_null(strstr(troupe_last_error()->text, ".store_bytes_max"));
         for (size_t i = 0; i < count; i++)
             trp_store_discard(ids[i]);

@@ -181,6 +181,42 @@ static void test_every_point(void **state)
             check(operations[i].name, operations[i].operation, sizes[k]);
 }
 
+// ---- interleavings
+
+static trp_object passed;
+
+// What process 5 does while another reads the column: it gives 3, which was read already, a hold,
+// and drops its own.
+static void pass_behind_the_reader(void)
+{
+    assert_int_equal(trp_store_hold(passed, 3), TROUPE_OK);
+    trp_store_release(passed, 5);
+}
+
+static void test_a_hold_passed_behind_the_reader(void **state)
+{
+    (void)state;
+    assert_int_equal(trp_segment_create(CAPACITY), TROUPE_OK);
+    trp_store_open(ME);
+    trp_segment_process(3)->state = trp_segment_process(5)->state = TRP_PROCESS_READY;
+    // Point 4 is between the reading of process 3's ledger and that of 5's.
+    for (long point = 1; point <= 6; point++) {
+        create(100, &passed);
+        assert_int_equal(trp_store_seal(passed), TROUPE_OK);
+        assert_int_equal(trp_store_hold(passed, 5), TROUPE_OK);
+        trp_fault_call_at("store column", point, pass_behind_the_reader);
+        trp_store_release(passed, ME);
+        trp_fault_kill_at("store column", 0);
+        if (trp_store_look(passed).state != TRP_OBJECT_SEALED)
+            print_error("freed while it was held, point %ld\n", point);
+        assert_int_equal(trp_store_look(passed).state, TRP_OBJECT_SEALED);
+        trp_store_release(passed, 3);
+        trp_store_release(passed, 5); // Where the reader stopped before the point.
+    }
+    expect_empty("passed", 0);
+    trp_segment_close();
+}
+
 // ---- random instants
 
 // Makes, holds for its neighbours, and releases, for ever.
@@ -206,6 +242,8 @@ static void load(uint32_t slot, unsigned seed, trp_object *mail)
         trp_object got = __atomic_exchange_n(&mail[slot], 0, __ATOMIC_SEQ_CST);
         if (got != 0) {
             trp_object_info info = trp_store_look(got);
+            if (info.state != TRP_OBJECT_SEALED) // Freed while it was held.
+                _exit(4);
             if (info.size > 0 && info.data != NULL && *(const char *)info.data != 1)
                 _exit(3);
             trp_store_release(got, slot);
@@ -269,6 +307,7 @@ int main(void)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_point),
+        cmocka_unit_test(test_a_hold_passed_behind_the_reader),
         cmocka_unit_test(test_random_instants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
