@@ -104,7 +104,7 @@ static troupe_status grow(digits *data, size_t count, const char *path)
     uint8_t *pixels = reallocarray(data->pixels, total, data->inputs);
     if (pixels)
         data->pixels = pixels;
-    uint8_t *labels = realloc(data->labels, total);
+    uint8_t *labels = reallocarray(data->labels, total, 1);
     if (labels)
         data->labels = labels;
     if (!pixels || !labels)
