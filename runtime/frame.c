@@ -77,7 +77,7 @@ static troupe_status check_version(uint64_t version, uint32_t field_count)
 static bool is_known(uint32_t kind)
 {
     switch ((trp_frame_kind)kind) {
-    case TRP_FRAME_HELLO:
+    case TRP_FRAME_FLUSH:
     case TRP_FRAME_ASK:
     case TRP_FRAME_ANSWER:
     case TRP_FRAME_DEATH:

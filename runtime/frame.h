@@ -19,7 +19,7 @@ enum {
 
 typedef enum trp_frame_kind {
     // Between a process and the runtime of another.
-    TRP_FRAME_HELLO = 1, // a process is ready; to the node process
+    TRP_FRAME_FLUSH = 1, // wants a FLUSH with `call` 1 back, behind which nothing is missing
     TRP_FRAME_ASK,       // a request to the node process; `method` is a trp_ask
     TRP_FRAME_ANSWER,
     TRP_FRAME_DEATH,  // the node process: a process has died; the row says why

@@ -14,6 +14,7 @@ typedef struct trp_identity {
     bool isolated;
     char folder[TRP_FOLDER_MAX];
     troupe_options options;    // Complete: no field is a default any more.
+    uint32_t workers_max;      // So many fit into the limit of descriptors.
     _Atomic bool running;      // Between a successful start and the last stop.
     _Atomic bool ending;       // Told to end.
     _Atomic bool runtime_lost; // The keeper has died.
@@ -30,6 +31,9 @@ troupe_status trp_process_open(void);
 // Starts the I/O thread; `keeper_fd` (-1: none) hangs up when the keeper dies.
 troupe_status trp_process_io_start(int keeper_fd);
 void trp_process_io_stop(void);
+// Waits until every living peer has received all that was sent to it, so that no answer is lost
+// by an orderly end: frames of a dead process are refused. Needs the I/O thread.
+void trp_process_flush(int timeout_ms);
 // Closes all links and the transport; frames sent before are given `linger_ms` to leave.
 void trp_process_close(int linger_ms);
 // Reads and hands out every frame that is there. The I/O thread's and the node process's loop.
@@ -44,6 +48,9 @@ extern void (*trp_process_serve)(const trp_frame *frame);
 uint64_t trp_random_incarnation(void);
 // Waits until the row of a process leaves STARTING, or the deadline; returns its state.
 trp_process_state trp_process_await(uint32_t slot, uint64_t incarnation, int timeout_ms);
+// Wakes who waits for the word to change; waits while it is `seen`. In all processes.
+void trp_wake(_Atomic uint32_t *word);
+void trp_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns);
 // Sets the row's state and wakes who waits for it.
 void trp_process_row_set(uint32_t slot, trp_process_state state);
 

@@ -21,6 +21,9 @@
 
 enum { END_TIMEOUT_MS = 1500 };
 
+// STARTED and EXITED of each slot at most: the node gives a slot out again only after its EXITED.
+enum { NEWS_MAX = 2 * TRP_PROCESSES_MAX };
+
 static struct {
     const trp_keeper_setup *setup;
     int node_socket;
@@ -28,6 +31,8 @@ static struct {
     pid_t node_pid;
     pid_t pids[TRP_PROCESSES_MAX]; // Of workers, by slot; 0: none.
     uint64_t incarnations[TRP_PROCESSES_MAX];
+    trp_order news[NEWS_MAX]; // A ring: what the node's socket had no room for yet.
+    uint32_t news_first, news_count;
     bool quit;
 } keeper;
 
@@ -96,10 +101,28 @@ static _Noreturn void execute_worker(const trp_order *order)
     _exit(127);
 }
 
+// Sends what the node's socket has room for. Never waits: a node process that hangs, or waits for
+// us to take an order, must not keep us from seeing the driver's end.
+static void send_news(void)
+{
+    while (keeper.news_count > 0) {
+        const trp_order *oldest = &keeper.news[keeper.news_first];
+        if (send(keeper.node_socket, oldest, sizeof *oldest, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+            errno == EAGAIN)
+            return;
+        keeper.news_first = (keeper.news_first + 1) % NEWS_MAX; // Else it is dead: nobody listens.
+        keeper.news_count--;
+    }
+}
+
 static void tell_node(const trp_order *order)
 {
-    while (send(keeper.node_socket, order, sizeof *order, MSG_NOSIGNAL) < 0 && errno == EINTR)
-        continue;
+    if (keeper.news_count == NEWS_MAX) { // Cannot be, see NEWS_MAX; a lost death would be worse.
+        keeper.quit = true;
+        return;
+    }
+    keeper.news[(keeper.news_first + keeper.news_count++) % NEWS_MAX] = *order;
+    send_news();
 }
 
 static void start_worker(const trp_order *order)
@@ -266,7 +289,7 @@ void trp_keeper_run(const trp_keeper_setup *setup)
     while (!keeper.quit) {
         struct pollfd events[] = {
             {.fd = setup->driver_pidfd, .events = POLLIN},
-            {.fd = keeper.node_socket, .events = POLLIN},
+            {.fd = keeper.node_socket, .events = keeper.news_count > 0 ? POLLIN | POLLOUT : POLLIN},
             {.fd = keeper.signal_fd, .events = POLLIN},
             {.fd = setup->driver_socket, .events = POLLIN},
         };
@@ -276,7 +299,9 @@ void trp_keeper_run(const trp_keeper_setup *setup)
             break;
         if (events[2].revents != 0)
             reap();
-        if (events[1].revents != 0)
+        if ((events[1].revents & POLLOUT) != 0)
+            send_news();
+        if ((events[1].revents & ~POLLOUT) != 0)
             obey();
     }
     end();

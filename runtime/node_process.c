@@ -97,6 +97,11 @@ static troupe_status free_slot(uint32_t *slot)
 
 static troupe_status start_worker(bool isolated, uint32_t *slot)
 {
+    if (node.living >= trp_self.workers_max)
+        return troupe_fail(TROUPE_NO_MEMORY,
+                           "%u worker processes run, and the limit of descriptors (ulimit -Hn) has "
+                           "no room for more",
+                           node.living);
     TROUPE_TRY(free_slot(slot));
     trp_process_row *row = trp_segment_process(*slot);
     row->cause[0] = '\0';
@@ -117,7 +122,8 @@ static troupe_status pool_worker(uint32_t *slot)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "there is no pool of workers: troupe_start was told .workers = "
                            "TROUPE_WORKERS_NONE");
-    if (node.pool_size < (uint32_t)trp_self.options.workers)
+    if (node.pool_size < (uint32_t)trp_self.options.workers &&
+        (node.pool_size == 0 || node.living < trp_self.workers_max))
         return start_worker(false, slot);
     *slot = node.pool[0];
     for (uint32_t i = 1; i < node.pool_size; i++)
@@ -303,10 +309,14 @@ static void begin_stop(void)
         return;
     node.stopping = true;
     node.stop_at_ms = trp_clock_ms() + trp_self.options.stop_timeout_ms;
-    for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++)
-        if (trp_segment_process(slot)->state == TRP_PROCESS_READY)
-            (void)trp_process_send(slot, trp_segment_process(slot)->incarnation,
-                                   &(trp_frame){.kind = TRP_FRAME_END}, 0);
+    for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++) {
+        uint32_t state = trp_segment_process(slot)->state;
+        uint64_t incarnation = trp_segment_process(slot)->incarnation;
+        if (state == TRP_PROCESS_READY)
+            (void)trp_process_send(slot, incarnation, &(trp_frame){.kind = TRP_FRAME_END}, 0);
+        else if (state == TRP_PROCESS_STARTING) // No method runs there that should finish.
+            order(TRP_ORDER_KILL, slot, incarnation, false);
+    }
 }
 
 static void serve(const trp_frame *frame)

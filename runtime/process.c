@@ -9,9 +9,9 @@
 #include <runtime/process.h>
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <runtime/clock.h>
+#include <runtime/error.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/transport.h>
@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +28,7 @@ enum {
     WINDOW_BYTES = 64 << 20,
     CREDIT_MESSAGES = WINDOW_MESSAGES / 4, // Room is given back in pieces of this size.
     CREDIT_BYTES = WINDOW_BYTES / 4,
+    FLUSH_LOOK_NS = 5000000,
     DEATH_DELAY_MS = 2,
 };
 
@@ -41,12 +41,12 @@ typedef struct peer_link {
     trp_buffer frame; // What is being written.
     uint64_t sequence_out;
     int64_t window_messages, window_bytes; // Room left.
+    bool flushing; // Its peer has not said yet that everything sent has arrived.
     // Of what this process received from the peer: the I/O thread's and, guarded, the owed credit.
     uint64_t sequence_in;
     uint64_t owed_messages, owed_bytes;
 } peer_link;
 
-trp_identity trp_self;
 void (*trp_process_serve)(const trp_frame *frame);
 
 static trp_handlers handlers;
@@ -61,7 +61,8 @@ static struct {
     bool io_started;
     int keeper_fd;
     _Atomic bool io_stop;
-    uint64_t refused; // Frames that were not for us, repeated, or malformed.
+    _Atomic uint32_t flushed; // Rises when a peer says that everything has arrived.
+    uint64_t refused;         // Frames that were not for us, repeated, or malformed.
 } links = {.lock = PTHREAD_MUTEX_INITIALIZER, .keeper_fd = -1};
 
 void trp_process_handlers_set(const trp_handlers *wanted)
@@ -97,113 +98,6 @@ static void deliver_death(uint32_t process, uint64_t incarnation, const char *ca
     pthread_mutex_unlock(&delivery.lock);
 }
 
-// ---- identity
-
-bool trp_process_running(void)
-{
-    return trp_self.running && !trp_self.forked;
-}
-
-troupe_status trp_process_check(void)
-{
-    if (trp_self.forked)
-        return troupe_fail(TROUPE_UNSUPPORTED,
-                           "this process is a fork() of one that runs Troupe; "
-                           "only the process that called troupe_start may use it");
-    if (!trp_self.running)
-        return troupe_fail(TROUPE_NOT_STARTED,
-                           "Troupe is not running in this process: call troupe_start first");
-    if (trp_self.runtime_lost)
-        return troupe_fail(TROUPE_RUNTIME_LOST, "the node's keeper or node process has died; "
-                                                "call troupe_stop, then troupe_start again");
-    return TROUPE_OK;
-}
-
-uint32_t trp_process_slot(void)
-{
-    return trp_self.slot;
-}
-
-uint64_t trp_process_incarnation(void)
-{
-    return trp_self.incarnation;
-}
-
-bool trp_process_is_driver(void)
-{
-    return trp_self.slot == TRP_PROCESS_DRIVER;
-}
-
-const troupe_options *trp_process_options(void)
-{
-    return &trp_self.options;
-}
-
-bool trp_process_ending(void)
-{
-    return trp_self.ending;
-}
-
-bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
-{
-    if (process >= TRP_PROCESSES_MAX) {
-        if (cause != NULL)
-            snprintf(cause, 112, "never existed");
-        return false;
-    }
-    trp_process_row *row = trp_segment_process(process);
-    uint32_t state = row->state; // Pairs with the release in trp_process_row_set.
-    if (row->incarnation == incarnation && state != TRP_PROCESS_DEAD && state != TRP_PROCESS_FREE)
-        return true;
-    if (cause != NULL)
-        snprintf(cause, 112, "%s",
-                 row->incarnation == incarnation ? row->cause
-                                                 : "has ended and its place is reused");
-    return false;
-}
-
-int trp_process_pid(uint32_t process)
-{
-    return process < TRP_PROCESSES_MAX ? trp_segment_process(process)->pid : 0;
-}
-
-uint64_t trp_random_incarnation(void)
-{
-    uint64_t number = 0;
-    while (number == 0)
-        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-            number = (uint64_t)trp_clock_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid();
-    return number;
-}
-
-void trp_socket_path(uint32_t slot, uint64_t incarnation, char path[128])
-{
-    snprintf(path, 128, "%s/%u.%08x", trp_self.folder, slot, (unsigned)(incarnation >> 32));
-}
-
-void trp_process_row_set(uint32_t slot, trp_process_state state)
-{
-    trp_process_row *row = trp_segment_process(slot);
-    row->state = state;
-    (void)syscall(SYS_futex, &row->state, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-trp_process_state trp_process_await(uint32_t slot, uint64_t incarnation, int timeout_ms)
-{
-    trp_process_row *row = trp_segment_process(slot);
-    int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
-    for (;;) {
-        uint32_t state = row->state;
-        if (row->incarnation != incarnation)
-            return TRP_PROCESS_DEAD;
-        int64_t left = give_up - trp_clock_ns();
-        if (state != TRP_PROCESS_STARTING || left <= 0)
-            return (trp_process_state)state;
-        struct timespec wait = {left / 1000000000, left % 1000000000};
-        (void)syscall(SYS_futex, &row->state, FUTEX_WAIT, state, &wait, NULL, 0);
-    }
-}
-
 // ---- links
 
 static peer_link *link_of(uint32_t process)
@@ -237,7 +131,7 @@ static void link_renew(peer_link *peer, uint64_t incarnation)
         trp_outbound_close(peer->outbound, 0);
     peer->outbound = NULL;
     peer->incarnation = incarnation;
-    peer->dead = false;
+    peer->dead = peer->flushing = false;
     peer->sequence_out = peer->sequence_in = 0;
     peer->owed_messages = peer->owed_bytes = 0;
     peer->window_messages = WINDOW_MESSAGES;
@@ -262,15 +156,23 @@ static troupe_status link_connect(peer_link *peer, uint32_t process, uint64_t in
     if (peer->outbound != NULL)
         return TROUPE_OK;
     trp_socket_path(process, incarnation, path);
+    if (access(path, F_OK) != 0) // ZeroMQ would try for ever.
+        return trp_fail_errno(TROUPE_IO, "the socket %s of process %u cannot be reached", path,
+                              process);
     peer->outbound = trp_outbound_open(path);
     return peer->outbound != NULL ? TROUPE_OK : TROUPE_IO;
+}
+
+static bool takes_room(const trp_frame *frame)
+{
+    return frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL;
 }
 
 // Waits for room in the window. With the lock held, which it gives up meanwhile.
 static troupe_status link_room(peer_link *peer, uint32_t process, uint64_t incarnation,
                                const trp_frame *frame, int timeout_ms)
 {
-    if (frame->kind != TRP_FRAME_CALL && frame->kind != TRP_FRAME_TELL)
+    if (!takes_room(frame))
         return TROUPE_OK;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -311,13 +213,21 @@ static troupe_status link_send(peer_link *peer, uint32_t process, uint64_t incar
     frame->to_incarnation = incarnation;
     frame->sequence = ++peer->sequence_out;
     trp_frame_write(frame, &peer->frame);
-    if (peer->frame.failed) {
+    troupe_status status;
+    if (!peer->frame.failed)
+        status = trp_outbound_send(peer->outbound, &peer->frame);
+    else
+        status =
+            troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes", frame->body_size);
+    if (status != TROUPE_OK) { // It was not sent: it has no number and takes no room.
         trp_buffer_free(&peer->frame);
         peer->sequence_out--;
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
-                           frame->body_size);
+        if (takes_room(frame)) {
+            peer->window_messages++;
+            peer->window_bytes += (int64_t)frame->body_size;
+        }
     }
-    return trp_outbound_send(peer->outbound, &peer->frame);
+    return status;
 }
 
 troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
@@ -462,6 +372,52 @@ static void tell_deaths(void)
     memmove(deaths.items, deaths.items + told, deaths.count * sizeof deaths.items[0]);
 }
 
+// The peer asks whether everything has arrived here, or says that everything has there.
+static void take_flush(const trp_frame *frame)
+{
+    peer_link *peer = link_of(frame->from);
+    pthread_mutex_lock(&peer->lock);
+    trp_frame answer = {.kind = TRP_FRAME_FLUSH, .call = 1};
+    if (frame->call == 0)
+        (void)link_send(peer, frame->from, frame->from_incarnation, &answer, 0);
+    else
+        peer->flushing = false;
+    pthread_mutex_unlock(&peer->lock);
+    if (frame->call != 0) {
+        links.flushed++;
+        trp_wake(&links.flushed);
+    }
+}
+
+// Whether a living peer has not said yet that everything has arrived; `ask` sends the question.
+static bool flush_links(bool ask)
+{
+    bool awaited = false;
+    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
+        peer_link *peer = atomic_load(&links.peers[slot]);
+        if (peer == NULL)
+            continue;
+        pthread_mutex_lock(&peer->lock);
+        trp_frame question = {.kind = TRP_FRAME_FLUSH};
+        if (ask && peer->outbound != NULL)
+            peer->flushing = link_send(peer, slot, peer->incarnation, &question, 0) == TROUPE_OK;
+        awaited = awaited || (peer->flushing && trp_process_alive(slot, peer->incarnation, NULL));
+        pthread_mutex_unlock(&peer->lock);
+    }
+    return awaited;
+}
+
+void trp_process_flush(int timeout_ms)
+{
+    int64_t give_up = trp_clock_ms() + timeout_ms;
+    uint32_t seen = links.flushed;
+    for (bool awaited = flush_links(true); awaited && trp_clock_ms() < give_up;) {
+        trp_wait(&links.flushed, seen, FLUSH_LOOK_NS); // A peer may also die.
+        seen = links.flushed;
+        awaited = flush_links(false);
+    }
+}
+
 static void serve(const trp_frame *frame)
 {
     switch (frame->kind) {
@@ -500,6 +456,8 @@ static void take_message(const void *data, size_t size)
     }
     if (frame.kind == TRP_FRAME_CREDIT)
         take_credit(&frame);
+    else if (frame.kind == TRP_FRAME_FLUSH)
+        take_flush(&frame);
     else if (trp_process_serve != NULL)
         trp_process_serve(&frame);
     else
@@ -512,6 +470,18 @@ void trp_process_drain(void)
         continue;
 }
 
+// Whether there is a link to that incarnation whose death was not heard of.
+static bool link_open(uint32_t process, uint64_t incarnation)
+{
+    peer_link *peer = atomic_load(&links.peers[process]);
+    if (peer == NULL)
+        return false;
+    pthread_mutex_lock(&peer->lock);
+    bool open = peer->incarnation == incarnation && !peer->dead;
+    pthread_mutex_unlock(&peer->lock);
+    return open;
+}
+
 // The keeper is gone and every other process of the node with it.
 static void lose_runtime(void)
 {
@@ -519,10 +489,12 @@ static void lose_runtime(void)
     trp_node_lost();
     for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++) {
         trp_process_row *row = trp_segment_process(slot);
-        if (row->state != TRP_PROCESS_STARTING && row->state != TRP_PROCESS_READY)
-            continue;
-        snprintf(row->cause, sizeof row->cause, "ended with its node's keeper");
-        trp_process_row_set(slot, TRP_PROCESS_DEAD);
+        if (row->state == TRP_PROCESS_STARTING || row->state == TRP_PROCESS_READY) {
+            snprintf(row->cause, sizeof row->cause, "ended with its node's keeper");
+            trp_process_row_set(slot, TRP_PROCESS_DEAD);
+        } else if (!link_open(slot, row->incarnation)) {
+            continue; // Else the node process died before it could tell of this death.
+        }
         take_death(slot, row->incarnation);
     }
 }

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <runtime/clock.h>
@@ -34,7 +35,8 @@
 enum {
     NODE_TIMEOUT_MS = 10000, // For the node process to be ready.
     END_TIMEOUT_MS = 3000,   // For the keeper to end, beyond the options' stop_timeout_ms.
-    LINGER_MS = 100,         // For a worker's last replies to leave.
+    FLUSH_MS = 1000,         // For a worker's last replies to arrive,
+    LINGER_MS = 100,         // and for what is behind them to leave.
 };
 
 static struct {
@@ -47,6 +49,19 @@ static struct {
 int troupe_version(void)
 {
     return TROUPE_VERSION_NUMBER;
+}
+
+static void in_forked_child(void)
+{
+    if (trp_self.running)
+        trp_self.forked = true;
+}
+
+// From now on a fork() by user code knows that it is one.
+static void watch_forks(void)
+{
+    if (!driver.watching_forks)
+        driver.watching_forks = pthread_atfork(NULL, NULL, in_forked_child) == 0;
 }
 
 // ---- worker processes
@@ -94,6 +109,7 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
     if (handlers->stop != NULL)
         handlers->stop();
     trp_process_mute();
+    trp_process_flush(FLUSH_MS);
     trp_process_io_stop();
     trp_process_close(LINGER_MS);
     leave(EXIT_SUCCESS);
@@ -121,6 +137,7 @@ static _Noreturn void run_executed_worker(const char *value)
                 troupe_last_error()->text);
         leave(EXIT_FAILURE);
     }
+    watch_forks();
     run_worker(slot, incarnation, isolated != 0);
 }
 
@@ -185,12 +202,6 @@ static troupe_status make_folder(const char *base, int *lock_fd)
 
 // ---- the driver
 
-static void in_forked_child(void)
-{
-    if (trp_self.running)
-        trp_self.forked = true;
-}
-
 static int count_threads(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -206,14 +217,54 @@ static int count_threads(void)
     return count;
 }
 
-// Opens as many descriptors as the system allows: a process may talk with every other of its node.
-static void raise_descriptor_limit(void)
+static uint64_t count_descriptors(void)
 {
+    uint64_t count = 0;
+    DIR *open_ones = opendir("/proc/self/fd");
+    if (open_ones == NULL)
+        return 0;
+    for (struct dirent *it; (it = readdir(open_ones)) != NULL;)
+        count += it->d_name[0] != '.';
+    closedir(open_ones);
+    return count;
+}
+
+// Raises the limit of descriptors as far as the system allows, and finds how many workers fit in:
+// a process may talk with every other of its node, and libzmq aborts where there are too few.
+static troupe_status plan_descriptors(void)
+{
+    enum { OWN = 48, EACH = 3 }; // Of a process without peers and some to spare; for each peer.
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    trp_self.workers_max = TRP_PROCESSES_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return TROUPE_OK;
+    if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
+        (void)getrlimit(RLIMIT_NOFILE, &limit);
     }
+    uint64_t used = count_descriptors() + OWN, fit = TRP_PROCESSES_MAX;
+    if (limit.rlim_cur < used + fit * EACH)
+        fit = limit.rlim_cur > used ? (limit.rlim_cur - used) / EACH : 0;
+    trp_self.workers_max = (uint32_t)fit;
+    return fit > 0
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_IO,
+                             "this process may have %llu descriptors open (ulimit -Hn) and "
+                             "Troupe needs %llu at least",
+                             (unsigned long long)limit.rlim_cur, (unsigned long long)used + EACH);
+}
+
+// Opens what is closed of descriptors 0 to 2: else the segment or a socket would get its number,
+// and be written to by whoever prints.
+static void hold_standard_descriptors(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
 }
 
 // Forks the keeper as nobody's child of ours: the process between exits at once and is waited for.
@@ -269,13 +320,13 @@ static troupe_status launch_keeper(int argc, char **argv, int lock_fd)
 }
 
 // Waits for the end of the keeper, which is the end of the node; false: it did not come in time.
-static bool await_keeper_end(int timeout_ms)
+static bool await_keeper_end(int64_t timeout_ms)
 {
     struct pollfd keeper = {.fd = driver.keeper_socket, .events = POLLIN};
     int64_t give_up = trp_clock_ms() + timeout_ms;
     for (;;) {
         int64_t left = give_up - trp_clock_ms();
-        int got = poll(&keeper, 1, left > 0 ? (int)left : 0);
+        int got = poll(&keeper, 1, left <= 0 ? 0 : left < INT_MAX ? (int)left : INT_MAX);
         if (got > 0 || (got == 0 && left <= 0))
             return got > 0;
     }
@@ -298,13 +349,25 @@ static void tear_down(void)
     trp_self.ending = false;
 }
 
+static troupe_status await_node(void)
+{
+    enum { LOOK_MS = 20 };
+    uint64_t node = trp_segment_process(TRP_PROCESS_NODE)->incarnation;
+    for (int waited = 0; waited < NODE_TIMEOUT_MS; waited += LOOK_MS) {
+        if (trp_process_await(TRP_PROCESS_NODE, node, LOOK_MS) == TRP_PROCESS_READY)
+            return TROUPE_OK;
+        if (await_keeper_end(0))
+            return troupe_fail(TROUPE_IO, "the keeper or the node process could not be made, or "
+                                          "ended before it was ready");
+    }
+    return troupe_fail(TROUPE_IO, "the node process did not start within %d s",
+                       NODE_TIMEOUT_MS / 1000);
+}
+
 static troupe_status open_driver(void)
 {
     TROUPE_TRY(trp_process_open());
-    uint64_t node = trp_segment_process(TRP_PROCESS_NODE)->incarnation;
-    if (trp_process_await(TRP_PROCESS_NODE, node, NODE_TIMEOUT_MS) != TRP_PROCESS_READY)
-        return troupe_fail(TROUPE_IO, "the node process did not start within %d s",
-                           NODE_TIMEOUT_MS / 1000);
+    TROUPE_TRY(await_node());
     const trp_handlers *handlers = trp_process_handlers();
     if (handlers->start != NULL)
         handlers->start();
@@ -316,9 +379,9 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
     TROUPE_TRY(trp_options_complete(how, &trp_self.options));
     if (trp_self.options.launch == TROUPE_LAUNCH_AUTO)
         trp_self.options.launch = count_threads() > 1 ? TROUPE_LAUNCH_EXEC : TROUPE_LAUNCH_FORK;
-    raise_descriptor_limit();
-    if (!driver.watching_forks)
-        driver.watching_forks = pthread_atfork(NULL, NULL, in_forked_child) == 0;
+    TROUPE_TRY(plan_descriptors());
+    watch_forks();
+    hold_standard_descriptors();
 
     int lock_fd;
     sweep_stale_folders(trp_self.options.directory);
@@ -358,7 +421,7 @@ troupe_status troupe_start_with(int argc, char **argv, const troupe_options *how
     }
     if (trp_self.forked)
         return trp_process_check();
-    if (trp_self.running && !trp_process_is_driver())
+    if (trp_self.slot > TRP_PROCESS_DRIVER)
         return TROUPE_OK; // A library that a worker process loads may start what runs there anyway.
     pthread_mutex_lock(&driver.lock);
     troupe_status status = driver.starts > 0 ? TROUPE_OK : start_driver(argc, argv, how);
@@ -370,7 +433,7 @@ troupe_status troupe_start_with(int argc, char **argv, const troupe_options *how
 
 int troupe_stop(void)
 {
-    if (trp_self.forked || (trp_self.running && !trp_process_is_driver()))
+    if (trp_self.forked || trp_self.slot > TRP_PROCESS_DRIVER)
         return 0;
     pthread_mutex_lock(&driver.lock);
     if (driver.starts > 0 && --driver.starts == 0) {
@@ -380,7 +443,7 @@ int troupe_stop(void)
             handlers->stop();
         trp_process_mute();
         if (!trp_self.runtime_lost && trp_node_stop() == TROUPE_OK)
-            (void)await_keeper_end(trp_self.options.stop_timeout_ms + END_TIMEOUT_MS);
+            (void)await_keeper_end((int64_t)trp_self.options.stop_timeout_ms + END_TIMEOUT_MS);
         trp_process_io_stop();
         tear_down();
     }

@@ -55,8 +55,9 @@ troupe_status trp_transport_open(const char *path, size_t message_bytes_max)
     transport.inbound = zmq_socket(transport.context, ZMQ_ROUTER);
     transport.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (transport.inbound == NULL || transport.wake_fd < 0) {
+        troupe_status status = failed("cannot open a socket for", path);
         trp_transport_close();
-        return failed("cannot open a socket for", path);
+        return status;
     }
     set_int(transport.inbound, ZMQ_RCVHWM, 0);
     set_int(transport.inbound, ZMQ_LINGER, 0);

@@ -5,7 +5,7 @@
 #include <shapes.h>
 #include <support.h>
 
-static const trp_frame_kind kinds[] = {TRP_FRAME_HELLO, TRP_FRAME_ASK,  TRP_FRAME_ANSWER,
+static const trp_frame_kind kinds[] = {TRP_FRAME_FLUSH, TRP_FRAME_ASK,  TRP_FRAME_ANSWER,
                                        TRP_FRAME_DEATH, TRP_FRAME_END,  TRP_FRAME_CREDIT,
                                        TRP_FRAME_CALL,  TRP_FRAME_TELL, TRP_FRAME_REPLY,
                                        TRP_FRAME_SPAWN, TRP_FRAME_KILL, TRP_FRAME_FINISH};

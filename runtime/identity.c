@@ -1,0 +1,128 @@
+// identity.c: who this process is (see identity.h), and the rows of the process table: who lives,
+// and waiting for that.
+#include <runtime/identity.h>
+
+#include <linux/futex.h>
+#include <runtime/clock.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+trp_identity trp_self;
+
+bool trp_process_running(void)
+{
+    return trp_self.running && !trp_self.forked;
+}
+
+troupe_status trp_process_check(void)
+{
+    if (trp_self.forked)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "this process is a fork() of one that runs Troupe; "
+                           "only the process that called troupe_start may use it");
+    if (!trp_self.running)
+        return troupe_fail(TROUPE_NOT_STARTED,
+                           "Troupe is not running in this process: call troupe_start first");
+    if (trp_self.runtime_lost)
+        return troupe_fail(TROUPE_RUNTIME_LOST, "the node's keeper or node process has died; "
+                                                "call troupe_stop, then troupe_start again");
+    return TROUPE_OK;
+}
+
+uint32_t trp_process_slot(void)
+{
+    return trp_self.slot;
+}
+
+uint64_t trp_process_incarnation(void)
+{
+    return trp_self.incarnation;
+}
+
+bool trp_process_is_driver(void)
+{
+    return trp_self.slot == TRP_PROCESS_DRIVER;
+}
+
+const troupe_options *trp_process_options(void)
+{
+    return &trp_self.options;
+}
+
+bool trp_process_ending(void)
+{
+    return trp_self.ending;
+}
+
+bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
+{
+    if (process >= TRP_PROCESSES_MAX) {
+        if (cause != NULL)
+            snprintf(cause, 112, "never existed");
+        return false;
+    }
+    trp_process_row *row = trp_segment_process(process);
+    uint32_t state = row->state; // Pairs with the release in trp_process_row_set.
+    if (row->incarnation == incarnation && state != TRP_PROCESS_DEAD && state != TRP_PROCESS_FREE)
+        return true;
+    if (cause != NULL)
+        snprintf(cause, 112, "%s",
+                 row->incarnation == incarnation ? row->cause
+                                                 : "has ended and its place is reused");
+    return false;
+}
+
+int trp_process_pid(uint32_t process)
+{
+    return process < TRP_PROCESSES_MAX ? trp_segment_process(process)->pid : 0;
+}
+
+uint64_t trp_random_incarnation(void)
+{
+    uint64_t number = 0;
+    while (number == 0)
+        if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+            number = (uint64_t)trp_clock_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid();
+    return number;
+}
+
+void trp_socket_path(uint32_t slot, uint64_t incarnation, char path[128])
+{
+    snprintf(path, 128, "%s/%u.%08x", trp_self.folder, slot, (unsigned)(incarnation >> 32));
+}
+
+void trp_wake(_Atomic uint32_t *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void trp_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns)
+{
+    struct timespec wait = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, &wait, NULL, 0);
+}
+
+void trp_process_row_set(uint32_t slot, trp_process_state state)
+{
+    trp_process_row *row = trp_segment_process(slot);
+    row->state = state;
+    trp_wake(&row->state);
+}
+
+trp_process_state trp_process_await(uint32_t slot, uint64_t incarnation, int timeout_ms)
+{
+    trp_process_row *row = trp_segment_process(slot);
+    int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+    for (;;) {
+        uint32_t state = row->state;
+        if (row->incarnation != incarnation)
+            return TRP_PROCESS_DEAD;
+        int64_t left = give_up - trp_clock_ns();
+        if (state != TRP_PROCESS_STARTING || left <= 0)
+            return (trp_process_state)state;
+        trp_wait(&row->state, state, left);
+    }
+}

@@ -1,0 +1,313 @@
+// test_adversity.c: what goes wrong around a node and must not take more with it: hung and dying
+// processes at bad moments, few descriptors, closed standard streams, forks and starts in odd
+// places. timeout: 120
+#include <support.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <runtime/identity.h>
+#include <runtime/keeper.h>
+#include <runtime/node.h>
+#include <runtime/segment.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <troupe.h>
+#include <unistd.h>
+
+typedef struct adder {
+    int64_t total;
+} adder;
+
+static troupe_status adder_add(adder *self, const int64_t *amount, int64_t *total)
+{
+    *total = self->total += *amount;
+    return TROUPE_OK;
+}
+
+static troupe_status adder_nap(adder *self, const int64_t *ms, int64_t *total)
+{
+    struct timespec time = {*ms / 1000, *ms % 1000 * 1000000};
+    (void)nanosleep(&time, NULL);
+    *total = self->total;
+    return TROUPE_OK;
+}
+
+// What a child that a method forks is told about using Troupe.
+static troupe_status adder_fork(adder *self, const int64_t *unused, int64_t *said)
+{
+    (void)self, (void)unused;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(trp_process_check());
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return troupe_fail(TROUPE_IO, "no child");
+    *said = WEXITSTATUS(status);
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(adder, (adder_add, int64_t, int64_t), (adder_nap, int64_t, int64_t),
+             (adder_fork, int64_t, int64_t));
+
+static troupe_status add(adder_actor actor, int64_t amount)
+{
+    int64_t total;
+    return troupe_get(int64_t, troupe_call(actor, adder_add, amount), &total);
+}
+
+// Runs `drive` in a process of its own, which is a driver; its wait status.
+static int run_driver(int (*drive)(void))
+{
+    pid_t driver = fork();
+    assert_true(driver >= 0);
+    if (driver == 0) {
+        (void)alarm(30);
+        _exit(drive());
+    }
+    int status;
+    assert_int_equal(waitpid(driver, &status, 0), driver);
+    return status;
+}
+
+// An isolated actor that is told to end answers first what was sent to it before.
+static void test_an_orderly_end_loses_no_answer(void **state)
+{
+    (void)state;
+    troupe_must(troupe_start(0, NULL, .workers = 1));
+    for (int64_t i = 0; i < 150; i++) {
+        adder_actor actor = troupe_spawn(adder, .place = TROUPE_PLACE_ISOLATED);
+        troupe_ref sum = troupe_call(actor, adder_add, i);
+        assert_int_equal(troupe_end(actor), TROUPE_OK);
+        int64_t total = -1;
+        assert_int_equal(troupe_get(int64_t, sum, &total), TROUPE_OK);
+        assert_int_equal(total, i);
+    }
+    assert_int_equal(troupe_stop(), 0);
+}
+
+// More deaths than a socket's buffer holds while the node process does not read them, and then the
+// driver's: the keeper still sees that.
+enum { CROWD = 300 };
+static int told; // The test reads there which folder it was.
+
+static int hang_node_and_die(void)
+{
+    pid_t workers[CROWD];
+    troupe_must(troupe_start(0, NULL, .workers = 1));
+    for (int i = 0; i < CROWD; i++) {
+        uint32_t process;
+        uint64_t incarnation;
+        troupe_must(trp_node_worker(true, &process, &incarnation));
+        workers[i] = trp_process_pid(process);
+    }
+    (void)kill(trp_process_pid(TRP_PROCESS_NODE), SIGSTOP);
+    for (int i = 0; i < CROWD; i++)
+        (void)kill(workers[i], SIGKILL);
+    if (!support_processes_end(workers, CROWD, SUPPORT_SOON_MS))
+        return 1;
+    if (write(told, trp_self.folder, sizeof trp_self.folder) != (ssize_t)sizeof trp_self.folder)
+        return 1;
+    (void)raise(SIGKILL);
+    return 1;
+}
+
+static bool is_gone(void *folder)
+{
+    return !support_exists(folder);
+}
+
+static void test_a_hung_node_process_does_not_hold_the_keeper_up(void **state)
+{
+    (void)state;
+    int ends[2];
+    char folder[TRP_FOLDER_MAX];
+    assert_int_equal(pipe(ends), 0);
+    told = ends[1];
+    int status = run_driver(hang_node_and_die);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(read(ends[0], folder, sizeof folder), sizeof folder);
+    assert_true(support_wait_until(is_gone, folder, 2000));
+    close(ends[0]);
+    close(ends[1]);
+}
+
+// The node process has written a death into the table and dies before it has told anyone.
+static void test_a_death_that_nobody_was_told_of(void **state)
+{
+    (void)state;
+    troupe_must(troupe_start(0, NULL, .workers = 1));
+    adder_actor actor = troupe_spawn(adder, .place = TROUPE_PLACE_ISOLATED);
+    assert_int_equal(add(actor, 1), TROUPE_OK);
+    troupe_ref never = troupe_call(actor, adder_nap, 60000);
+    uint32_t process = actor.address.process;
+    strcpy(trp_segment_process(process)->cause, "was killed by the test");
+    trp_process_row_set(process, TRP_PROCESS_DEAD);
+    assert_int_equal(kill(trp_process_pid(TRP_PROCESS_NODE), SIGKILL), 0);
+    int64_t total;
+    assert_int_equal(troupe_get(int64_t, never, &total, .timeout_ms = SUPPORT_SOON_MS),
+                     TROUPE_MAYBE_EXECUTED);
+    assert_non_null(strstr(troupe_last_error()->text, "was killed by the test"));
+    assert_int_equal(troupe_stop(), 0);
+}
+
+// libzmq aborts a process that has no descriptor left for a connection.
+static int live_with_few_descriptors(void)
+{
+    struct rlimit few = {96, 96};
+    if (setrlimit(RLIMIT_NOFILE, &few) != 0)
+        return 2;
+    troupe_must(troupe_start(0, NULL, .workers = 1));
+    for (int i = 0; i < 60; i++) {
+        adder_actor actor = troupe_spawn(adder, .place = TROUPE_PLACE_ISOLATED);
+        troupe_status status = add(actor, 1);
+        if (status == TROUPE_OK)
+            continue;
+        bool told =
+            status == TROUPE_NO_MEMORY && strstr(troupe_last_error()->text, "descriptors") != NULL;
+        return troupe_stop() == 0 && named && i > 0 ? 0 : 3;
+    }
+    return 4;
+}
+
+static int start_with_too_few_descriptors(void)
+{
+    for (rlim_t limit = 32; limit >= 8; limit -= 8) {
+        struct rlimit few = {limit, limit};
+        if (setrlimit(RLIMIT_NOFILE, &few) != 0 || troupe_start(0, NULL) != TROUPE_IO)
+            return 2;
+    }
+    return 0;
+}
+
+static void test_few_descriptors(void **state)
+{
+    (void)state;
+    assert_int_equal(run_driver(live_with_few_descriptors), 0);
+    assert_int_equal(run_driver(start_with_too_few_descriptors), 0);
+}
+
+static void test_the_longest_stop_timeout(void **state)
+{
+    (void)state;
+    troupe_must(troupe_start(0, NULL, .workers = 1, .stop_timeout_ms = INT_MAX));
+    adder_actor actor = troupe_spawn(adder);
+    assert_int_equal(add(actor, 1), TROUPE_OK);
+    assert_int_equal(troupe_tell(actor, adder_nap, 300), TROUPE_OK);
+    assert_int_equal(add(troupe_spawn(adder, .place = TROUPE_PLACE_ISOLATED), 1), TROUPE_OK);
+    int64_t before = support_now_ms();
+    assert_int_equal(troupe_stop(), 0);
+    assert_in_range(support_now_ms() - before, 150, SUPPORT_SOON_MS); // The nap was let finish.
+}
+
+static void test_a_fork_in_an_executed_worker(void **state)
+{
+    (void)state;
+    troupe_must(troupe_start(0, NULL, .workers = 1, .launch = TROUPE_LAUNCH_EXEC));
+    adder_actor actor = troupe_spawn(adder, .place = TROUPE_PLACE_WORKER);
+    int64_t said = -1;
+    assert_int_equal(troupe_get(int64_t, troupe_call(actor, adder_fork, 0), &said), TROUPE_OK);
+    assert_int_equal(said, TROUPE_UNSUPPORTED);
+    assert_int_equal(troupe_stop(), 0);
+}
+
+// Forks of troupe_start that end at once: 1 is between, 2 the keeper, 3 the node process.
+static int fork_depth, fatal_depth;
+
+static void in_child(void)
+{
+    if (++fork_depth == fatal_depth)
+        _exit(1);
+}
+
+static int start_with_a_fatal_fork(void)
+{
+    int64_t before = support_now_ms();
+    fork_depth = 0;
+    if (pthread_atfork(NULL, NULL, in_child) != 0 || troupe_start(0, NULL) != TROUPE_IO)
+        return 2;
+    return support_now_ms() - before < 4000 ? 0 : 3;
+}
+
+static void test_a_keeper_or_node_process_that_dies_at_birth(void **state)
+{
+    (void)state;
+    for (fatal_depth = 1; fatal_depth <= 3; fatal_depth++)
+        assert_int_equal(run_driver(start_with_a_fatal_fork), 0);
+    fatal_depth = 0;
+}
+
+// With its standard streams closed, a program prints into whatever has their numbers.
+static int print_to_closed_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        close(fd);
+    if (troupe_start(0, NULL, .workers = 1) != TROUPE_OK)
+        return 2;
+    char line[4096] = {0};
+    for (int fd = 0; fd <= 2; fd++)
+        (void)!write(fd, line, sizeof line);
+    adder_actor actor = troupe_spawn(adder, .place = TROUPE_PLACE_WORKER);
+    return add(actor, 1) == TROUPE_OK && trp_segment_fd() > 2 ? troupe_stop() : 3;
+}
+
+static void test_closed_standard_streams(void **state)
+{
+    (void)state;
+    assert_int_equal(run_driver(print_to_closed_streams), 0);
+}
+
+static void test_a_socket_that_was_removed(void **state)
+{
+    (void)state;
+    troupe_must(troupe_start(0, NULL, .workers = 1));
+    uint32_t process;
+    uint64_t incarnation;
+    char path[128];
+    assert_int_equal(trp_node_worker(true, &process, &incarnation), TROUPE_OK);
+    trp_socket_path(process, incarnation, path);
+    assert_int_equal(unlink(path), 0);
+    trp_frame frame = {.kind = TRP_FRAME_CALL};
+    assert_int_equal(trp_process_send(process, incarnation, &frame, 0), TROUPE_IO);
+    assert_non_null(strstr(troupe_last_error()->text, path));
+    assert_int_equal(troupe_stop(), 0);
+}
+
+static void start_again(void)
+{
+    if (troupe_start(0, NULL) != TROUPE_OK || trp_process_check() != TROUPE_NOT_STARTED ||
+        troupe_stop() != 0)
+        _exit(1);
+}
+
+static void test_a_start_in_worker_init(void **state)
+{
+    (void)state;
+    troupe_must(troupe_start(0, NULL, .workers = 1, .worker_init = start_again));
+    assert_int_equal(add(troupe_spawn(adder, .place = TROUPE_PLACE_WORKER), 1), TROUPE_OK);
+    assert_int_equal(troupe_stop(), 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (getenv(TRP_WORKER_VARIABLE) != NULL) // An executed worker: does not return.
+        troupe_must(troupe_start(argc, argv));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_orderly_end_loses_no_answer),
+        cmocka_unit_test(test_a_hung_node_process_does_not_hold_the_keeper_up),
+        cmocka_unit_test(test_a_death_that_nobody_was_told_of),
+        cmocka_unit_test(test_few_descriptors),
+        cmocka_unit_test(test_the_longest_stop_timeout),
+        cmocka_unit_test(test_a_fork_in_an_executed_worker),
+        cmocka_unit_test(test_a_keeper_or_node_process_that_dies_at_birth),
+        cmocka_unit_test(test_closed_standard_streams),
+        cmocka_unit_test(test_a_socket_that_was_removed),
+        cmocka_unit_test(test_a_start_in_worker_init),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
