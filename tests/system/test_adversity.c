@@ -168,7 +168,7 @@ static int live_with_few_descriptors(void)
         troupe_status status = add(actor, 1);
         if (status == TROUPE_OK)
             continue;
-        bool told =
+        bool named =
             status == TROUPE_NO_MEMORY && strstr(troupe_last_error()->text, "descriptors") != NULL;
         return troupe_stop() == 0 && named && i > 0 ? 0 : 3;
     }
