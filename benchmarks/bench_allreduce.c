@@ -22,7 +22,7 @@
 enum { SIZES = 4 };
 static const size_t sizes[SIZES] = {1 << 10, 64 << 10, 1 << 20, 25 << 20};
 static const size_t repetitions[SIZES] = {1000, 300, 60, 8};
-enum { QUICK_SHARE = 10, ROUNDS = 7, SECONDS_MAX = 30 };
+enum { QUICK_SHARE = 10, ROUNDS = 9, SECONDS_MAX = 30 };
 
 TROUPE_STRUCT(settings, (int64_t, share)); // Of the repetitions, one in so many is made.
 

@@ -356,6 +356,21 @@ static void print_side(const char *prefix, const bench_rounds *rounds)
         print_text(name, rounds->missing[0] ? rounds->missing : "no round was measured");
 }
 
+// Of each round of ours and the peer's that followed it: a machine's state lasts for seconds, so
+// the two had the same. Rounds that only one side has are left out.
+static bench_rounds ratios_of(const bench_line *line)
+{
+    bench_rounds ratios = {0};
+    if (line->ours->missing[0] || line->peers->missing[0])
+        return ratios;
+    for (size_t i = 0; i < line->ours->count && i < line->peers->count; i++) {
+        double ours = line->ours->rounds[i].value, theirs = line->peers->rounds[i].value;
+        double ratio = line->better == BENCH_LOWER ? theirs / ours : ours / theirs;
+        bench_rounds_add(&ratios, bench_round_plain(ratio));
+    }
+    return ratios;
+}
+
 bool bench_print(const bench_line *line)
 {
     printf("{\"name\": \"%s\"", line->name);
@@ -363,19 +378,22 @@ bool bench_print(const bench_line *line)
     print_text("placement", line->placement);
     printf(", \"rounds\": %zu", line->ours->count);
     print_side("", line->ours);
-    double ours = bench_rounds_value(line->ours), ratio = NAN;
+    double ratio = NAN, sorted[BENCH_ROUNDS_MAX];
     if (line->peer) {
+        bench_rounds ratios = ratios_of(line);
+        size_t count = sorted_part(&ratios, VALUE, sorted);
+        ratio = median_part(&ratios, VALUE);
         print_text("peer", line->peer);
         print_side("peer_", line->peers);
-        double theirs = bench_rounds_value(line->peers);
-        ratio = line->better == BENCH_LOWER ? theirs / ours : ours / theirs;
         print_number("ratio", ratio);
+        print_number("ratio_min", count ? sorted[0] : NAN);
+        print_number("ratio_max", count ? sorted[count - 1] : NAN);
     }
     if (line->note)
         print_text("note", line->note);
     printf("}\n");
     fflush(stdout);
-    return line->peer ? isfinite(ratio) : isfinite(ours);
+    return isfinite(line->peer ? ratio : bench_rounds_value(line->ours));
 }
 
 // The first line that a command prints, without its end; empty if it prints none.

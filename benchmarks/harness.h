@@ -2,8 +2,9 @@
 // a peer's program, and lines of JSON.
 //
 // A figure is the median over rounds, and rounds of ours and of the peer take turns, so that what
-// the machine does beside falls on both. A ratio above 1 always means that we are better.
-// A side that could not be measured is reported as missing, with its reason, never as beaten.
+// the machine does beside falls on both. A ratio is the median of the ratios of neighbouring
+// rounds; above 1 always means that we are better. A side that could not be measured is reported as
+// missing, with its reason, never as beaten.
 #ifndef BENCH_HARNESS_H
 #define BENCH_HARNESS_H
 
