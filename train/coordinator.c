@@ -22,6 +22,7 @@
 
 // What says that a rank has ended; it may outlive the run.
 typedef struct watch {
+    troupe_job *job; // Held.
     trp_coordinator_actor coordinator;
     trp_rank_event event;
 } watch;
@@ -233,37 +234,75 @@ static void attempt_over(trp_run *run)
     start_attempt(run);
 }
 
-troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event *event,
-                                    troupe_none *none)
+static void take_end(trp_run *run, int rank)
 {
-    (void)none;
-    trp_run *run = self->run;
-    rank_state *state = &run->ranks[event->rank];
-    if (run->finished || event->attempt != run->attempt || state->end.id == 0)
-        return TROUPE_OK;
+    rank_state *state = &run->ranks[rank];
     trp_worker_end end;
     troupe_status status = troupe_get(trp_worker_end, state->end, &end);
     state->end.id = 0;
     run->pending--;
     if (status != TROUPE_OK)
-        rank_lost(run, event->rank);
+        rank_lost(run, rank);
     else if (end.status != TROUPE_OK && end.status != TROUPE_STOPPED)
-        loop_failed(run, event->rank, (troupe_status)end.status, end.text ? end.text : "");
+        loop_failed(run, rank, (troupe_status)end.status, end.text ? end.text : "");
     else
         run->stopped |= end.stopped;
     if (run->pending == 0)
         attempt_over(run);
+}
+
+troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event *event,
+                                    troupe_none *none)
+{
+    (void)none;
+    trp_run *run = self->run;
+    if (!run->finished && event->attempt == run->attempt && run->ranks[event->rank].end.id)
+        take_end(run, event->rank);
+    return TROUPE_OK;
+}
+
+troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *nothing,
+                                   troupe_none *none)
+{
+    (void)nothing;
+    (void)none;
+    trp_run *run = self->run;
+    int attempt = run->attempt; // The next one has nothing to do with it.
+    for (int rank = 0; rank < run->job->options.workers; rank++) {
+        bool ready = false;
+        if (run->finished || run->attempt != attempt)
+            break;
+        if (run->ranks[rank].end.id &&
+            troupe_wait(&run->ranks[rank].end, 1, 1, 0, &ready, NULL) == TROUPE_OK && ready)
+            take_end(run, rank);
+    }
     return TROUPE_OK;
 }
 
 // ---- the start of an attempt
 
+// Whether a message did not get to an actor that lives.
+static bool was_lost(troupe_status sent)
+{
+    return sent != TROUPE_OK && sent != TROUPE_NOT_EXECUTED;
+}
+
+static void drop_watch(watch *told)
+{
+    if (!told)
+        return;
+    trp_job_release(told->job);
+    trp_free(told);
+}
+
 static void rank_ended(void *user, troupe_ref ref)
 {
     (void)ref;
     watch *told = (watch *)user;
-    (void)troupe_tell_from(told->coordinator, trp_coordinator_ended, &told->event);
-    trp_free(told);
+    troupe_status status = troupe_tell_from(told->coordinator, trp_coordinator_ended, &told->event);
+    if (was_lost(status))
+        atomic_store(&told->job->missed, true);
+    drop_watch(told);
 }
 
 static troupe_status make_group(trp_run *run, int first_report)
@@ -336,8 +375,9 @@ static troupe_status make_watches(trp_run *run)
         watch *told = (watch *)trp_alloc(sizeof(*told));
         if (!told)
             return troupe_fail(TROUPE_NO_MEMORY, "no memory to watch rank %d", rank);
-        *told = (watch){run->self, {run->attempt, rank}};
-        trp_free(run->ranks[rank].told);
+        trp_job_hold(run->job);
+        *told = (watch){run->job, run->self, {run->attempt, rank}};
+        drop_watch(run->ranks[rank].told);
         run->ranks[rank] = (rank_state){.told = told};
     }
     return TROUPE_OK;
@@ -450,7 +490,7 @@ void trp_coordinator_deinit(trp_coordinator *self)
         trp_job_cancel(run->job);
     }
     for (int rank = 0; rank < run->job->options.workers; rank++)
-        trp_free(run->ranks[rank].told);
+        drop_watch(run->ranks[rank].told);
     trp_reports_free(&run->reports);
     trp_record_close(&run->record);
     trp_job_release(run->job);
@@ -458,7 +498,7 @@ void trp_coordinator_deinit(trp_coordinator *self)
     trp_free(run);
 }
 
-void trp_coordinator_start(troupe_job *job)
+bool trp_coordinator_start(troupe_job *job)
 {
     uint64_t address = (uint64_t)(uintptr_t)job;
     trp_coordinator_actor made =
@@ -467,21 +507,34 @@ void trp_coordinator_start(troupe_job *job)
     if (status == TROUPE_OK)
         status = troupe_tell(made, trp_coordinator_begin);
     if (status == TROUPE_OK)
-        return;
+        return true;
     troupe_result *result = trp_job_result(job);
     if (result) {
         result->status = status;
         result->error = "the run could not be started: its coordinator could not be made";
     }
     (void)trp_job_finish(job, result);
-    trp_server_job_done(job);
+    return false;
 }
 
-void trp_coordinator_give_up(troupe_job *job)
+static trp_coordinator_actor coordinator_of(troupe_job *job)
 {
     pthread_mutex_lock(&job->lock);
     trp_coordinator_actor coordinator = {job->coordinator};
     pthread_mutex_unlock(&job->lock);
-    if (coordinator.address.id)
-        (void)troupe_tell(coordinator, trp_coordinator_kill);
+    return coordinator;
+}
+
+void trp_coordinator_remind(troupe_job *job)
+{
+    trp_coordinator_actor coordinator = coordinator_of(job);
+    if (coordinator.address.id && was_lost(troupe_tell(coordinator, trp_coordinator_look)))
+        atomic_store(&job->missed, true);
+}
+
+void trp_coordinator_give_up(troupe_job *job)
+{
+    trp_coordinator_actor coordinator = coordinator_of(job);
+    if (coordinator.address.id && was_lost(troupe_tell(coordinator, trp_coordinator_kill)))
+        trp_log(TRP_ERROR, "%s cannot be ended at once: %s", job->path, troupe_last_error()->text);
 }

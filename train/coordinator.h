@@ -21,16 +21,23 @@ troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *re
                                      troupe_none *result);
 troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event *event,
                                     troupe_none *result);
+// To look which ranks have ended, because word of one was lost for lack of memory.
+troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *none,
+                                   troupe_none *result);
 troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *none,
                                    troupe_none *result);
 TROUPE_ACTOR_WITH(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordinator_deinit,
                   (trp_coordinator_begin, troupe_none, troupe_none),
                   (trp_coordinator_report, trp_report, troupe_none),
                   (trp_coordinator_ended, trp_rank_event, troupe_none),
+                  (trp_coordinator_look, troupe_none, troupe_none),
                   (trp_coordinator_kill, troupe_none, troupe_none));
 
-// Starts a coordinator for an admitted job. It tells the server when the job has ended.
-void trp_coordinator_start(troupe_job *job);
+// Starts a coordinator for an admitted job; false: the job has ended because it could not be made.
+// It tells the server when the job has ended.
+bool trp_coordinator_start(troupe_job *job);
+// Sees to it that a lost word is made good.
+void trp_coordinator_remind(troupe_job *job);
 // Ends the job's workers now, if it has any.
 void trp_coordinator_give_up(troupe_job *job);
 

@@ -181,6 +181,11 @@ static bool await_change(troupe_job *job, int64_t until_ms)
     int64_t wake_ms = until_ms >= 0 && until_ms < now + SLICE_MS ? until_ms : now + SLICE_MS;
     struct timespec wake = {wake_ms / 1000, wake_ms % 1000 * 1000000};
     (void)pthread_cond_timedwait(&job->changed, &job->lock, &wake);
+    if (atomic_exchange(&job->missed, false)) {
+        pthread_mutex_unlock(&job->lock);
+        trp_coordinator_remind(job);
+        pthread_mutex_lock(&job->lock);
+    }
     if (job->state != TROUPE_JOB_DONE &&
         (!trp_process_running() || trp_process_incarnation() != job->incarnation)) {
         pthread_mutex_unlock(&job->lock);

@@ -45,6 +45,8 @@ struct troupe_job {
     // The server's.
     trp_claim claim;
     struct troupe_job *next;
+    _Atomic bool over;   // Its coordinator is done: what it used is free, also if the word is lost.
+    _Atomic bool missed; // Word for the coordinator was lost, for lack of memory: see await_change.
 
     pthread_mutex_t lock;
     pthread_cond_t changed; // State, followed.

@@ -18,10 +18,10 @@ static troupe_status server_init(trp_server *self, const troupe_none *none);
 static void server_deinit(trp_server *self);
 static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none);
 static troupe_status server_stop(trp_server *self, const uint64_t *address, troupe_none *none);
-static troupe_status server_done(trp_server *self, const uint64_t *address, troupe_none *none);
+static troupe_status server_done(trp_server *self, const troupe_none *nothing, troupe_none *none);
 TROUPE_ACTOR_WITH(trp_server, (server_init, troupe_none), server_deinit,
                   (server_submit, uint64_t, troupe_none), (server_stop, uint64_t, troupe_none),
-                  (server_done, uint64_t, troupe_none));
+                  (server_done, troupe_none, troupe_none));
 
 // The server of the runtime that runs now.
 static struct {
@@ -65,11 +65,18 @@ static void server_deinit(trp_server *self)
     }
 }
 
+// Takes those that are over off the books, and starts what there is room for.
 static void admit(trp_server *self)
 {
+    for (troupe_job *at = self->jobs, *next; at; at = next) {
+        next = at->next;
+        if (atomic_load(&at->over))
+            forget(self, at);
+    }
     for (trp_claim *claim; (claim = trp_resources_admit(&self->cpus));) {
         troupe_job *job = (troupe_job *)((char *)claim - offsetof(troupe_job, claim));
-        trp_coordinator_start(job);
+        if (!trp_coordinator_start(job))
+            forget(self, job);
     }
 }
 
@@ -112,36 +119,42 @@ static troupe_status server_stop(trp_server *self, const uint64_t *address, trou
     return TROUPE_OK;
 }
 
-static troupe_status server_done(trp_server *self, const uint64_t *address, troupe_none *none)
+static troupe_status server_done(trp_server *self, const troupe_none *nothing, troupe_none *none)
 {
+    (void)nothing;
     (void)none;
-    troupe_job *job = job_at(address);
-    if (knows(self, job))
-        forget(self, job);
     admit(self);
     return TROUPE_OK;
 }
 
-// The server of this runtime; made if `make` and there is none. False: there is none.
-static bool find(bool make, trp_server_actor *actor)
+typedef enum absence { MAKE_IT, LEAVE_IT } absence;
+
+// The server of this runtime. TROUPE_NOT_FOUND: there is none, and none was to be made.
+static troupe_status find(absence if_absent, trp_server_actor *actor)
 {
+    troupe_status status = TROUPE_OK;
     pthread_mutex_lock(&current.lock);
-    uint64_t incarnation = trp_process_incarnation();
-    bool known = current.incarnation == incarnation;
-    if (!known && make) {
-        current.actor = troupe_spawn(trp_server, .place = TROUPE_PLACE_HERE);
-        current.incarnation = incarnation;
-        known = true;
+    if (current.incarnation != trp_process_incarnation()) {
+        trp_server_actor made = {0};
+        status = TROUPE_NOT_FOUND;
+        if (if_absent == MAKE_IT) {
+            made = troupe_spawn(trp_server, .place = TROUPE_PLACE_HERE);
+            status = troupe_actor_status(made.address);
+        }
+        if (status == TROUPE_OK) { // Else it is tried again the next time.
+            current.actor = made;
+            current.incarnation = trp_process_incarnation();
+        }
     }
     *actor = current.actor;
     pthread_mutex_unlock(&current.lock);
-    return known;
+    return status;
 }
 
 troupe_status trp_server_submit(troupe_job *job)
 {
     trp_server_actor server;
-    (void)find(true, &server);
+    TROUPE_TRY(find(MAKE_IT, &server));
     trp_job_hold(job);
     troupe_status status = troupe_tell(server, server_submit, (uint64_t)(uintptr_t)job);
     if (status != TROUPE_OK)
@@ -152,13 +165,14 @@ troupe_status trp_server_submit(troupe_job *job)
 void trp_server_stop_job(troupe_job *job)
 {
     trp_server_actor server;
-    if (find(false, &server))
+    if (find(LEAVE_IT, &server) == TROUPE_OK)
         (void)troupe_tell(server, server_stop, (uint64_t)(uintptr_t)job);
 }
 
 void trp_server_job_done(troupe_job *job)
 {
     trp_server_actor server;
-    if (find(false, &server))
-        (void)troupe_tell(server, server_done, (uint64_t)(uintptr_t)job);
+    atomic_store(&job->over, true); // Found at the next submission, should the word be lost.
+    if (find(LEAVE_IT, &server) == TROUPE_OK)
+        (void)troupe_tell(server, server_done);
 }
