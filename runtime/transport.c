@@ -183,7 +183,7 @@ troupe_status trp_outbound_send(trp_outbound *outbound, trp_buffer *buffer)
     int made;
     if (buffer->size <= COPIED_MAX) {
         made = zmq_msg_init_size(&message, buffer->size);
-        if (made == 0)
+        if (made == 0 && buffer->size > 0)
             __builtin_memcpy(zmq_msg_data(&message), buffer->data, buffer->size);
     } else {
         made = zmq_msg_init_data(&message, buffer->data, buffer->size, free_bytes, NULL);

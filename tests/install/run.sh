@@ -34,7 +34,7 @@ static)
     ./consumer
     ;;
 cmake)
-    cmake -S . -B cmake-build -DCMAKE_PREFIX_PATH="$work/prefix" >cmake.log 2>&1 &&
+    cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$work/prefix" >cmake.log 2>&1 &&
         cmake --build cmake-build >>cmake.log 2>&1 || { cat cmake.log; exit 1; }
     uses_shared cmake-build/consumer
     ! uses_shared cmake-build/consumer_static
