@@ -13,7 +13,7 @@
 #include <troupe.h>
 #include <unistd.h>
 
-enum { PAYLOAD = 64, IN_FLIGHT = 1000, SECONDS_MAX = 30 };
+enum { PAYLOAD = 64, IN_FLIGHT = 1000, SECONDS_MAX = 60 };
 
 typedef struct echo {
     int64_t calls;
