@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -256,8 +257,10 @@ static pid_t start_load(uint32_t slot, unsigned seed, trp_object *mail)
     trp_segment_process(slot)->state = TRP_PROCESS_READY;
     pid_t child = fork();
     assert_true(child >= 0);
-    if (child == 0)
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); // A failed test leaves nobody running.
         load(slot, seed, mail);
+    }
     return child;
 }
 
