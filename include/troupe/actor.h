@@ -214,7 +214,8 @@ TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_cal
         &troupe_class_##C, NULL,                                                                   \
         &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), __VA_ARGS__})})
 
-// The same with init arguments: troupe_spawn_with(counter, &start, .name = "tally").
+// The same with init arguments: troupe_spawn_with(counter, &start, .name = "tally"). `start` is a
+// named variable: a compound literal with a comma in it cannot be an argument of a macro.
 #define troupe_spawn_with(...) TROUPE_SPAWN_WITH_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_SPAWN_WITH_(C, args, ...)                                                           \
     ((C##_actor){troupe_spawn_class(                                                               \
