@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRP_FOREVER = -1 }; // As a deadline.
-
 // Sleeps while *word is `seen`, until trp_futex_wake or the monotonic time `deadline_ns` (negative:
 // none). May return early: the caller checks its condition again.
 static inline void trp_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
@@ -26,5 +24,9 @@ static inline void trp_futex_wake(_Atomic uint32_t *word, int count)
 {
     (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
+
+// Reads *word for as long as it is `seen`, at most about as long as a wake-up across CPUs would
+// take: who is answered meanwhile saves that wake-up. On one CPU it does nothing.
+void trp_spin(_Atomic uint32_t *word, uint32_t seen);
 
 #endif

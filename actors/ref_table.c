@@ -36,6 +36,7 @@ void trp_waiter_notify(trp_waiter *waiter)
 
 bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns)
 {
+    trp_spin(&waiter->word, IDLE);
     for (;;) {
         uint32_t seen = IDLE;
         if (!atomic_compare_exchange_strong(&waiter->word, &seen, ASLEEP) && seen == NOTIFIED) {

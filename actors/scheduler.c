@@ -6,13 +6,19 @@
 #include <actors/scheduler.h>
 
 #include <actors/actor.h>
+#include <actors/futex.h>
 #include <runtime/clock.h>
 #include <runtime/log.h>
-#include <runtime/memory.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
-enum { THREADS_MAX = 1024, LAST_WAIT_MS = 1000 };
+enum {
+    THREADS_MAX = 1024,
+    LAST_WAIT_MS = 1000,
+    SPIN_NS = 25000, // About what a wake-up across CPUs costs.
+    SPIN_TRIES = 32,
+};
 
 static struct {
     pthread_mutex_t lock; // Of all that follows.
@@ -20,10 +26,56 @@ static struct {
     trp_actor *first, **last;
     int limit, active, idle, wakes, blocked, made, living;
     bool stopping, ready;
+    int spinning;           // 1 while an idle thread looks at `pokes` before it sleeps.
+    _Atomic uint32_t pokes; // Changes with every thread that is told to look.
     pthread_t threads[THREADS_MAX];
 } scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local bool scheduled_thread;
+
+// Spinning pays where answers come within a wake-up's time and the CPU has nothing better to do.
+// Whether that is so is learnt: each success counts up, each failure down, and below 0 it is only
+// tried now and then. Races between threads cost accuracy alone.
+static struct {
+    _Atomic bool allowed; // This process may run on more than one CPU.
+    _Atomic int trust, skipped;
+} spin;
+
+static bool spin_pays(void)
+{
+    if (!atomic_load_explicit(&spin.allowed, memory_order_relaxed))
+        return false;
+    return atomic_load_explicit(&spin.trust, memory_order_relaxed) >= 0 ||
+           atomic_fetch_add_explicit(&spin.skipped, 1, memory_order_relaxed) % SPIN_TRIES == 0;
+}
+
+static void learn(int change)
+{
+    int trust = atomic_load_explicit(&spin.trust, memory_order_relaxed) + change;
+    if (trust >= -SPIN_TRIES && trust <= SPIN_TRIES)
+        atomic_store_explicit(&spin.trust, trust, memory_order_relaxed);
+}
+
+void trp_spin(_Atomic uint32_t *word, uint32_t seen)
+{
+    if (!spin_pays())
+        return;
+    int64_t give_up = trp_clock_ns() + SPIN_NS;
+    do {
+        for (int i = 0; i < 32; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != seen) {
+                learn(+1);
+                return;
+            }
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#elif defined(__aarch64__)
+            __asm__ volatile("yield");
+#endif
+        }
+    } while (trp_clock_ns() < give_up);
+    learn(-1);
+}
 
 bool trp_thread_create(pthread_t *thread, const char *name, void *(*main)(void *), void *user)
 {
@@ -54,6 +106,25 @@ static void append_actor(trp_actor *actor)
     scheduler.last = &actor->next_runnable;
 }
 
+// Waits until this thread is told to look. With the lock held.
+static void idle(void)
+{
+    scheduler.idle++;
+    if (scheduler.wakes == 0 && scheduler.spinning == 0 && !scheduler.stopping) {
+        uint32_t seen = atomic_load(&scheduler.pokes);
+        scheduler.spinning = 1;
+        pthread_mutex_unlock(&scheduler.lock);
+        trp_spin(&scheduler.pokes, seen);
+        pthread_mutex_lock(&scheduler.lock);
+        scheduler.spinning = 0;
+    }
+    while (scheduler.wakes == 0 && !scheduler.stopping)
+        pthread_cond_wait(&scheduler.work, &scheduler.lock);
+    scheduler.idle--;
+    if (!scheduler.stopping)
+        scheduler.wakes--;
+}
+
 static void *thread_main(void *unused)
 {
     (void)unused;
@@ -63,12 +134,7 @@ static void *thread_main(void *unused)
         scheduler.wakes--;
     while (!scheduler.stopping) {
         if (scheduler.first == NULL || scheduler.active >= scheduler.limit) {
-            scheduler.idle++;
-            while (scheduler.wakes == 0 && !scheduler.stopping)
-                pthread_cond_wait(&scheduler.work, &scheduler.lock);
-            scheduler.idle--;
-            if (!scheduler.stopping)
-                scheduler.wakes--;
+            idle();
             continue;
         }
         trp_actor *actor = take_actor();
@@ -94,7 +160,9 @@ static void get_thread(void)
         return;
     if (scheduler.idle > scheduler.wakes) {
         scheduler.wakes++;
-        pthread_cond_signal(&scheduler.work);
+        atomic_fetch_add(&scheduler.pokes, 1);
+        if (scheduler.wakes > scheduler.spinning) // Else the one that spins takes it.
+            pthread_cond_signal(&scheduler.work);
         return;
     }
     if (scheduler.made == THREADS_MAX)
@@ -129,6 +197,8 @@ void trp_scheduler_start(int threads)
     scheduler.last = &scheduler.first;
     scheduler.stopping = false;
     pthread_mutex_unlock(&scheduler.lock);
+    cpu_set_t cpus;
+    spin.allowed = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1;
 }
 
 void trp_scheduler_push(trp_actor *actor)

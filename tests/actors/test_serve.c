@@ -39,7 +39,7 @@ static troupe_status guard_crash(guard *self, const int *number, int *out)
     *out = 0;
     ++*begun;
     if (*number >= 0)
-        kill(getpid(), *number);
+        *out = kill(getpid(), *number) + pause(); // Another thread may be the one that gets it.
     else
         _exit(-*number);
     return TROUPE_OK;
