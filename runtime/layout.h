@@ -31,8 +31,9 @@ typedef struct trp_object_row {
     uint64_t size;
     uint64_t schema;
     uint32_t encoding;
-    _Atomic uint32_t pages; // Of whole pages: how many.
-    uint64_t unused[3];
+    _Atomic uint32_t pages;      // Of whole pages: how many.
+    _Atomic uint32_t fulfilling; // Of a promise: a thread is giving it its bytes.
+    uint32_t unused[5];
 } trp_object_row;
 
 typedef struct trp_header {

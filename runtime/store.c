@@ -127,11 +127,23 @@ static bool held_by_nobody(uint32_t slot)
 {
     uint32_t high = atomic_load(&trp_segment.header->processes_high);
     for (uint32_t process = 0; process < high; process++) {
-        if (ledger_is_backed(process, slot) && atomic_load(hold_of(process, slot)) != 0)
+        // A hold for a process that is dead does not count: its sender may have died between
+        // writing it and taking it back.
+        if (ledger_is_backed(process, slot) && atomic_load(hold_of(process, slot)) != 0 &&
+            trp_segment_process(process)->state != TRP_PROCESS_DEAD)
             return false;
         TRP_FAULT("store column");
     }
     return true;
+}
+
+// Of an object that is being freed: what the dead were given is not the next object's.
+static void clear_column(uint32_t slot)
+{
+    uint32_t high = atomic_load(&trp_segment.header->processes_high);
+    for (uint32_t process = 0; process < high; process++)
+        if (ledger_is_backed(process, slot) && atomic_load(hold_of(process, slot)) != 0)
+            atomic_store(hold_of(process, slot), 0);
 }
 
 // Takes one away unless there is none: a sweep may have been here before.
@@ -164,6 +176,7 @@ static void free_row(uint32_t slot, bool look)
 {
     trp_object_row *row = trp_object_row_at(slot);
     trp_space space;
+    clear_column(slot);
     if (look)
         trp_pages_free_all(slot);
     else if (recorded_space(row, &space))
@@ -233,6 +246,7 @@ static troupe_status take_row(uint32_t *slot)
                     make_word(FILLING, self, (generation_of(word) + 1) & 0x7fffffff)))
                 continue;
             TRP_FAULT("store");
+            atomic_store(&trp_object_row_at(candidate)->fulfilling, 0);
             (void)atomic_fetch_add(hold_of(self, candidate), 1);
             TRP_FAULT("store");
             atomic_store_explicit(&row_hint, candidate + 1, memory_order_relaxed);
@@ -344,11 +358,16 @@ void trp_store_discard(trp_object id)
     trp_object_row *row = find(id, &word);
     if (row == NULL || state_of(word) != FILLING || word_owner(word) != self)
         return;
+    if (atomic_exchange(&row->fulfilling, 1) != 0)
+        return; // Another thread is giving it its bytes, or discards it too.
+    // Others may hold a promise and wait for it: to them it has failed, without bytes.
+    (void)unhold(self, slot_of(id));
+    TRP_FAULT("store");
+    if (row->page == 0 && finish(id, FAILED) == TROUPE_OK)
+        return;
     while (!atomic_compare_exchange_weak(&row->word, &word, with_state(word, FREEING, self)))
         if (state_of(word) != FILLING)
             return;
-    TRP_FAULT("store");
-    (void)unhold(self, slot_of(id));
     TRP_FAULT("store");
     free_row(slot_of(id), false);
 }
@@ -362,6 +381,9 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
         return stale();
     if (state_of(word) != FILLING || word_owner(word) != self || row->page != 0)
         return troupe_fail(TROUPE_INVALID, "the object is no promise of this process");
+    // Of two threads that got here, one takes space for it.
+    if (atomic_exchange(&row->fulfilling, 1) != 0)
+        return troupe_fail(TROUPE_INVALID, "the promise is being fulfilled by another thread");
     void *space;
     troupe_status status = take_space(slot_of(id), size, &space);
     if (status == TROUPE_OK && size > 0)

@@ -231,6 +231,26 @@ static void test_promises(void **state)
     expect_empty();
 }
 
+// Given up while another process holds it and waits: to that one it has failed.
+static void test_a_promise_given_up(void **state)
+{
+    (void)state;
+    trp_object id;
+    assert_int_equal(trp_store_promise(7, &id), TROUPE_OK);
+    assert_int_equal(trp_store_hold(id, OTHER), TROUPE_OK);
+    trp_store_discard(id);
+    trp_store_discard(id); // Nothing happens.
+    trp_object_info info = trp_store_wait(id, 0);
+    assert_int_equal(info.state, TRP_OBJECT_FAILED);
+    assert_null(info.data);
+    trp_store_release(id, OTHER);
+    expect_empty();
+
+    assert_int_equal(trp_store_promise(7, &id), TROUPE_OK);
+    trp_store_discard(id);
+    expect_empty();
+}
+
 static void test_shared_memory(void **state)
 {
     (void)state;
@@ -341,6 +361,7 @@ int main(void)
         ROW(test_exhaustion_and_recovery),
         ROW(test_holds_of_several_processes),
         ROW(test_promises),
+        ROW(test_a_promise_given_up),
         ROW(test_shared_memory),
         ROW(test_attach),
         ROW(test_threads),

@@ -1,0 +1,326 @@
+// test_store_steps.c: one process is stopped at each of its steps in turn, another one works in
+// between, then the first goes on, or dies and is swept: every interleaving of two processes in
+// which one of them is not interrupted.
+// label: faults
+// label: nosan
+#include <support.h>
+
+#include <runtime/fault.h>
+#include <runtime/segment.h>
+#include <runtime/store.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NEAR = 5, OTHER = 40, ME = 50, FAR = 1500, CAPACITY = 1 << 19 };
+
+static void stop(void)
+{
+    (void)kill(getpid(), SIGSTOP);
+}
+
+static void expect_empty(void)
+{
+    troupe_store_usage now;
+    assert_int_equal(trp_store_usage(&now), TROUPE_OK);
+    assert_int_equal(now.objects, 0);
+    assert_int_equal(now.bytes_used, 0);
+}
+
+static trp_object make(size_t size)
+{
+    trp_object id;
+    void *data;
+    assert_int_equal(trp_store_create(size, 1, TRP_ENCODING_BYTES, &id, &data), TROUPE_OK);
+    memset(data, 1, size);
+    assert_int_equal(trp_store_seal(id), TROUPE_OK);
+    return id;
+}
+
+// What two processes do. `id` is one object of 100 bytes, sealed, that both hold.
+typedef struct scene {
+    const char *name;
+    void (*stopped)(trp_object id); // By OTHER, stopped at each step.
+    void (*between)(trp_object id); // By this process, while OTHER is stopped.
+    void (*after)(trp_object id);   // By this process, when OTHER has ended.
+} scene;
+
+static void set_up(trp_object *id)
+{
+    static const uint32_t slots[] = {ME, NEAR, OTHER, FAR};
+    assert_int_equal(trp_segment_create(CAPACITY), TROUPE_OK);
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        trp_segment_process(slots[i])->state = TRP_PROCESS_READY;
+    trp_store_open(ME);
+    *id = make(100);
+    assert_int_equal(trp_store_hold(*id, OTHER), TROUPE_OK);
+}
+
+// Whether OTHER was stopped at that point, and not through before.
+static bool run(const scene *the, long point, bool dies)
+{
+    trp_object id;
+    int status;
+    set_up(&id);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        trp_store_open(OTHER);
+        trp_fault_call_at("store", point, stop);
+        the->stopped(id);
+        trp_fault_kill_at("store", 0);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    bool stopped = WIFSTOPPED(status);
+    if (stopped) {
+        the->between(id);
+        assert_int_equal(kill(child, dies ? SIGKILL : SIGCONT), 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(WIFEXITED(status), !dies);
+    }
+    trp_segment_process(OTHER)->state = TRP_PROCESS_DEAD;
+    if (dies)
+        trp_store_sweep(OTHER);
+    if (stopped)
+        the->after(id);
+    trp_store_sweep(OTHER);
+    trp_segment_process(NEAR)->state = trp_segment_process(FAR)->state = TRP_PROCESS_DEAD;
+    trp_store_sweep(NEAR);
+    trp_store_sweep(FAR);
+    trp_store_sweep(ME);
+    expect_empty();
+    trp_store_release(make(CAPACITY), ME); // All of the space can be had.
+    expect_empty();
+    trp_segment_close();
+    return stopped;
+}
+
+static void play(const scene *the)
+{
+    long points = 0;
+    for (int dies = 0; dies < 2; dies++) {
+        long point = 1;
+        while (run(the, point, dies != 0))
+            point++;
+        points += point - 1;
+    }
+    print_message("%s: %ld points\n", the->name, points);
+    assert_true(points > 1);
+}
+
+// ---- what they do
+
+static void release(trp_object id)
+{
+    trp_store_release(id, OTHER);
+}
+
+static void give_to_far_and_release(trp_object id)
+{
+    (void)trp_store_hold(id, FAR);
+    trp_store_release(id, OTHER);
+}
+
+static void give_to_the_dead_and_release(trp_object id)
+{
+    trp_segment_process(FAR)->state = TRP_PROCESS_DEAD;
+    trp_store_sweep(FAR);
+    give_to_far_and_release(id);
+}
+
+static void give_to_near_and_release(trp_object id)
+{
+    assert_int_equal(trp_store_hold(id, NEAR), TROUPE_OK);
+    trp_store_release(id, ME);
+}
+
+static void release_mine(trp_object id)
+{
+    trp_store_release(id, ME);
+}
+
+static void expect_held_by_near(trp_object id)
+{
+    trp_object_info info = trp_store_look(id);
+    assert_int_equal(info.state, TRP_OBJECT_SEALED);
+    assert_int_equal(((const char *)info.data)[99], 1);
+    trp_store_release(id, NEAR);
+    // OTHER, where it lived on, may have given it to FAR.
+    trp_store_release(id, FAR);
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_GONE);
+}
+
+// Nobody of those that live holds it, unless FAR was given it.
+static void expect_gone_or_held_by_far(trp_object id)
+{
+    trp_store_release(id, FAR);
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_GONE);
+}
+
+static void release_and_make_anew(trp_object id)
+{
+    trp_store_release(id, ME);
+    trp_object next = make(100);
+    assert_int_not_equal(next, id);
+    assert_int_equal(trp_store_hold(next, NEAR), TROUPE_OK);
+    trp_store_release(next, ME);
+    assert_int_equal(trp_store_look(next).state, TRP_OBJECT_SEALED);
+}
+
+static void nothing(trp_object id)
+{
+    (void)id;
+}
+
+static void receiver_dies(trp_object id)
+{
+    (void)id;
+    trp_segment_process(FAR)->state = TRP_PROCESS_DEAD;
+    trp_store_sweep(FAR);
+}
+
+static void expect_mine_alone(trp_object id)
+{
+    trp_store_release(id, ME);
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_GONE);
+}
+
+static void put_small_ones(trp_object id)
+{
+    (void)id;
+    static const size_t sizes[] = {1, 64, 300, 5000, 30000, 64};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        trp_object made;
+        void *data;
+        if (trp_store_create(sizes[i], 1, TRP_ENCODING_BYTES, &made, &data) != TROUPE_OK)
+            continue;
+        memset(data, 5, sizes[i]);
+        if (trp_store_seal(made) == TROUPE_OK)
+            trp_store_release(made, OTHER);
+    }
+}
+
+static void put_large_ones(trp_object id)
+{
+    (void)id;
+    static const size_t sizes[] = {40000, 150000, 300000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        trp_object made;
+        void *data;
+        if (trp_store_create(sizes[i], 1, TRP_ENCODING_BYTES, &made, &data) != TROUPE_OK)
+            continue;
+        memset(data, 5, sizes[i]);
+        trp_store_discard(made);
+    }
+}
+
+// All that there is, in objects of one page; each is written whole.
+static trp_object taken[CAPACITY / 65536];
+static unsigned char *taken_data[CAPACITY / 65536];
+
+static void take_all(trp_object id)
+{
+    trp_store_release(id, ME);
+    memset(taken, 0, sizeof taken);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        void *data;
+        if (trp_store_create(65536, 1, TRP_ENCODING_BYTES, &taken[i], &data) != TROUPE_OK)
+            break;
+        taken_data[i] = data;
+        memset(data, (int)i * 2, 65536); // The first one is zeroes, as a free block's owner is.
+    }
+}
+
+static void expect_all_untouched(trp_object id)
+{
+    (void)id;
+    for (size_t i = 0; i < sizeof taken / sizeof *taken && taken[i] != 0; i++) {
+        assert_int_equal(taken_data[i][0], i * 2);
+        assert_memory_equal(taken_data[i], taken_data[i] + 1, 65535);
+        trp_store_discard(taken[i]);
+    }
+}
+
+static void take_all_from_slabs(trp_object id)
+{
+    // The slabs are empty then, but for what OTHER is at.
+    take_all(id);
+    if (taken[0] != 0)
+        return;
+    fail_msg("nothing was to be had");
+}
+
+static void fill_up_and_release(trp_object id)
+{
+    (void)id;
+    trp_object all[32];
+    size_t count = 0;
+    void *data;
+    while (count < 32 &&
+           trp_store_create(65536, 1, TRP_ENCODING_BYTES, &all[count], &data) == TROUPE_OK)
+        count++;
+    while (count > 0)
+        trp_store_discard(all[--count]);
+}
+
+static trp_object small[40];
+
+static void make_small_ones(trp_object id)
+{
+    (void)id;
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+        void *data;
+        if (trp_store_create(i * 37, 1, TRP_ENCODING_BYTES, &small[i], &data) == TROUPE_OK)
+            memset(data, (int)i, i * 37);
+        else
+            small[i] = 0;
+    }
+}
+
+static void expect_small_ones(trp_object id)
+{
+    (void)id;
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+        if (small[i] == 0)
+            continue;
+        assert_int_equal(trp_store_seal(small[i]), TROUPE_OK);
+        trp_object_info info = trp_store_look(small[i]);
+        assert_int_equal(info.size, i * 37);
+        for (size_t k = 0; k < info.size; k++)
+            assert_int_equal(((const unsigned char *)info.data)[k], i);
+        trp_store_release(small[i], ME);
+    }
+}
+
+// ---- scenes
+
+static void test_every_step(void **state)
+{
+    (void)state;
+    static const scene scenes[] = {
+        {"a drop, while a hold wanders", release, give_to_near_and_release, expect_held_by_near},
+        {"two drops", release, release_mine, expect_gone_or_held_by_far},
+        {"a drop, and the place is used again", release, release_and_make_anew, nothing},
+        {"a gift, while a hold wanders", give_to_far_and_release, give_to_near_and_release,
+         expect_held_by_near},
+        {"a gift, and a drop", give_to_far_and_release, release_mine, expect_gone_or_held_by_far},
+        {"a gift to one who dies", give_to_far_and_release, receiver_dies, expect_mine_alone},
+        {"a gift to one who is dead", give_to_the_dead_and_release, nothing, expect_mine_alone},
+        {"small ones, while all is taken", put_small_ones, take_all_from_slabs,
+         expect_all_untouched},
+        {"large ones, while all is taken", put_large_ones, take_all, expect_all_untouched},
+        {"small ones, while others are made", put_small_ones, make_small_ones, expect_small_ones},
+        {"all is taken, while small ones are made", fill_up_and_release, make_small_ones,
+         expect_small_ones},
+    };
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        play(&scenes[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_step)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
