@@ -10,6 +10,7 @@
 #include <runtime/memory.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -223,6 +224,31 @@ static void empty_mailbox(trp_actor *actor)
     trp_mailbox_wake(&actor->mailbox);
 }
 
+// Who kills an isolated actor has its process killed next, which tells all why. If that does not
+// come (the killer may have died), the process ends by itself, whatever its actor's method does.
+static void *end_process(void *unused)
+{
+    (void)unused;
+    struct timespec wait = {KILL_WAIT_MS / 1000, KILL_WAIT_MS % 1000 * 1000000L};
+    while (nanosleep(&wait, &wait) != 0)
+        continue;
+    (void)kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+static void note_kill(trp_actor *actor)
+{
+    pthread_t thread;
+    if (!actor->pinned ||
+        trp_run_actor() == actor) // Its own method will end, and the process in order.
+        return;
+    pthread_mutex_lock(&stage.lock);
+    stage.killed = true;
+    pthread_mutex_unlock(&stage.lock);
+    if (trp_thread_create(&thread, "troupe-end", end_process, NULL))
+        pthread_detach(thread);
+}
+
 static void run_somewhere(trp_actor *actor)
 {
     if (!actor->pinned) {
@@ -245,11 +271,8 @@ bool trp_actor_close(trp_actor *actor, trp_actor_state state, const troupe_error
         actor->failure = kept;
     if (!atomic_compare_exchange_strong(&actor->state, &open, state))
         return false;
-    if (actor->pinned && state == TRP_ACTOR_KILLED) {
-        pthread_mutex_lock(&stage.lock);
-        stage.killed = true;
-        pthread_mutex_unlock(&stage.lock);
-    }
+    if (state == TRP_ACTOR_KILLED)
+        note_kill(actor);
     empty_mailbox(actor);
     if (!atomic_exchange(&actor->mailbox.scheduled, true))
         run_somewhere(actor); // For its last turn.
@@ -420,12 +443,8 @@ void trp_actor_work(bool isolated)
         if (again)
             stage.runnable = actor;
     }
-    // Who kills an isolated actor has its process killed too, which says so to all who ask why.
-    int64_t until_ns = trp_clock_ns() + (int64_t)KILL_WAIT_MS * 1000000;
-    struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
-    while (stage.killed && !trp_process_ending())
-        if (pthread_cond_clockwait(&stage.changed, &stage.lock, CLOCK_MONOTONIC, &until) != 0)
-            break;
+    while (stage.killed && !trp_process_ending()) // See end_process.
+        pthread_cond_wait(&stage.changed, &stage.lock);
     pthread_mutex_unlock(&stage.lock);
 }
 

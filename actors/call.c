@@ -345,8 +345,7 @@ static troupe_status kill_elsewhere(troupe_actor actor)
         troupe_drop(ref);
         return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status; // It is dead.
     }
-    // The answer comes behind those of the calls that waited in the mailbox. A process that does
-    // not answer is hung, whoever lives in it.
+    // The answer comes behind those of the calls that waited in the mailbox.
     status = troupe_get(bool, ref, &isolated, .timeout_ms = KILL_ANSWER_MS);
     if (status == TROUPE_PENDING)
         troupe_drop(ref);

@@ -43,8 +43,10 @@ static void link_node(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter)
         node->next->link = &node->next;
     entry->waiters = node;
     entry->holds++;
+    entry->watched++;
 }
 
+// Takes the node out. The row stays held and watched until it is unpinned.
 static void unlink_node(uint64_t call, trp_wait_node *node)
 {
     trp_entry *entry = trp_entry_lock(call); // Held by the node, so it is there.
@@ -54,26 +56,36 @@ static void unlink_node(uint64_t call, trp_wait_node *node)
             node->next->link = node->link;
     }
     trp_entry_unlock(entry);
+}
+
+static void unpin(uint64_t call)
+{
+    if (call == 0)
+        return;
+    trp_entry *entry = trp_entry_lock(call);
+    entry->watched--;
+    trp_entry_unlock(entry);
     trp_entry_release(call);
 }
 
 static troupe_status sleep_for_call(uint64_t call, trp_waiter *waiter, int64_t deadline_ns)
 {
-    trp_actor *actor = deadline_ns < 0 ? trp_run_actor() : NULL;
-    if (actor != NULL)
-        TROUPE_TRY(trp_actor_waits(actor, call));
+    if (deadline_ns < 0)
+        TROUPE_TRY(trp_run_waits(call));
     troupe_status status = trp_scheduler_block();
     if (status == TROUPE_OK) {
         bool woken = trp_waiter_sleep(waiter, deadline_ns);
         trp_scheduler_unblock();
         status = woken ? TROUPE_OK : pending();
     }
-    if (actor != NULL)
-        (void)trp_actor_waits(actor, 0);
+    if (deadline_ns < 0)
+        (void)trp_run_waits(0);
     return status;
 }
 
-static troupe_status await_call(uint64_t call, int timeout_ms)
+// A wait for a call keeps its row from being cleared when the runtime stops, until the caller says
+// otherwise: who is woken by the stop still learns why. *pinned is the row's id, or stays.
+static troupe_status await_call(uint64_t call, int timeout_ms, uint64_t *pinned)
 {
     trp_entry *entry = trp_entry_lock(call);
     if (entry == NULL)
@@ -88,6 +100,7 @@ static troupe_status await_call(uint64_t call, int timeout_ms)
         return done ? TROUPE_OK : pending();
     troupe_status status = sleep_for_call(call, &waiter, deadline_of(timeout_ms));
     unlink_node(call, &node);
+    *pinned = call;
     return status;
 }
 
@@ -115,8 +128,9 @@ static troupe_status await_object(trp_object object, int timeout_ms)
     return ready ? TROUPE_OK : pending();
 }
 
-troupe_status trp_ref_await(troupe_ref ref, int timeout_ms)
+static troupe_status await_ref(troupe_ref ref, int timeout_ms, uint64_t *pinned)
 {
+    *pinned = 0;
     if (ref.id == TRP_REF_NO_MEMORY)
         return troupe_fail(TROUPE_NO_MEMORY, "there was no memory for the call, or too many calls "
                                              "wait to be fetched");
@@ -124,9 +138,17 @@ troupe_status trp_ref_await(troupe_ref ref, int timeout_ms)
     if (behind == 0)
         return stale();
     if ((behind & TRP_REF_OBJECT) == 0)
-        return await_call(behind, timeout_ms);
+        return await_call(behind, timeout_ms, pinned);
     TROUPE_TRY(trp_process_check());
     return await_object(behind, timeout_ms);
+}
+
+troupe_status trp_ref_await(troupe_ref ref, int timeout_ms)
+{
+    uint64_t pinned;
+    troupe_status status = await_ref(ref, timeout_ms, &pinned);
+    unpin(pinned);
+    return status;
 }
 
 // ---- reading
@@ -135,12 +157,13 @@ troupe_status trp_ref_await(troupe_ref ref, int timeout_ms)
 typedef struct claim {
     uint64_t own; // To be released in the end; 0: the reference is borrowed and stays.
     uint64_t behind;
-    bool last; // Nobody else can read it: what it holds goes to the reader.
+    uint64_t pinned; // The row that was waited for; 0: none.
+    bool last;       // Nobody else can read it: what it holds goes to the reader.
 } claim;
 
 static bool claim_ref(troupe_ref ref, claim *mine)
 {
-    *mine = (claim){.behind = trp_entry_behind(ref)};
+    mine->behind = trp_entry_behind(ref);
     if (mine->behind == 0)
         return false;
     if ((ref.id & TRP_REF_OBJECT) != 0 || trp_entry_disown(ref.id))
@@ -152,7 +175,7 @@ static bool claim_ref(troupe_ref ref, claim *mine)
     trp_entry *entry = trp_entry_lock(mine->behind);
     if (entry == NULL)
         return false;
-    mine->last = mine->own != 0 && entry->holds == 1;
+    mine->last = mine->own != 0 && entry->holds == (mine->pinned != 0 ? 2 : 1);
     trp_entry_unlock(entry);
     return true;
 }
@@ -163,6 +186,7 @@ static void release_claim(const claim *mine)
         trp_store_release(mine->own, trp_process_slot());
     else if (mine->own != 0)
         trp_entry_release(mine->own);
+    unpin(mine->pinned);
 }
 
 // The result of a call that is done: it does not change while the claim holds the row.
@@ -223,12 +247,14 @@ static troupe_status await_claim(troupe_ref ref, const troupe_get_options *how, 
     troupe_get_options taken;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     int timeout_ms = taken.timeout_ms == 0 ? -1 : taken.timeout_ms < 0 ? 0 : taken.timeout_ms;
-    troupe_status status = trp_ref_await(ref, timeout_ms);
-    if (status == TROUPE_OK)
-        return claim_ref(ref, mine) ? TROUPE_OK : stale();
-    if (status != TROUPE_PENDING)
+    *mine = (claim){0};
+    troupe_status status = await_ref(ref, timeout_ms, &mine->pinned);
+    if (status == TROUPE_OK && claim_ref(ref, mine))
+        return TROUPE_OK;
+    if (status != TROUPE_OK && status != TROUPE_PENDING)
         troupe_drop(ref);
-    return status;
+    unpin(mine->pinned);
+    return status == TROUPE_OK ? stale() : status;
 }
 
 troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *value,
@@ -358,8 +384,10 @@ troupe_status troupe_wait(const troupe_ref *refs, size_t count, size_t needed, i
         trp_scheduler_unblock();
     }
     for (size_t i = 0; i < count; i++) {
-        if (all[i].linked)
+        if (all[i].linked) {
             unlink_node(all[i].behind, &all[i].node);
+            unpin(all[i].behind);
+        }
         if (ready != NULL)
             ready[i] = all[i].ready;
     }

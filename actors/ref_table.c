@@ -475,7 +475,7 @@ void trp_entries_clear(void)
     for (uint32_t place = 1; place < made; place++) {
         trp_entry *entry = entry_at(place);
         pthread_mutex_lock(&entry->lock);
-        if (entry->id != 0 && entry->waiters == NULL && entry->whens == NULL)
+        if (entry->id != 0 && entry->watched == 0 && entry->whens == NULL)
             free_row(entry);
         else
             pthread_mutex_unlock(&entry->lock);

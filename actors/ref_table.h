@@ -95,6 +95,7 @@ typedef struct trp_entry {
     trp_object promise;  // The object that carries the value to other processes; 0: none.
     trp_result result;
     trp_wait_node *waiters;
+    uint32_t watched; // Threads that wait, or were woken and have not looked yet.
     trp_when *whens;
 } trp_entry;
 

@@ -45,6 +45,17 @@ static void leave(running *here)
     (void)trp_arena_swap(here->arena);
 }
 
+troupe_status trp_run_waits(uint64_t call)
+{
+    troupe_status status = TROUPE_OK;
+    // An init may run inside the method that spawned its actor: that one waits as well.
+    for (running *it = current; it != NULL && status == TROUPE_OK; it = it->outer)
+        status = trp_actor_waits(it->actor, call);
+    for (running *it = current; it != NULL && status != TROUPE_OK; it = it->outer)
+        (void)trp_actor_waits(it->actor, 0);
+    return status;
+}
+
 void trp_run_callback_begin(void)
 {
     callbacks++;

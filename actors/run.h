@@ -14,6 +14,10 @@ void trp_run_call(trp_actor *actor, trp_message *message);
 // Runs deinit.
 void trp_run_deinit(trp_actor *actor);
 
+// Notes that what runs on this thread waits for a call (0: no more). TROUPE_DEADLOCK: only it could
+// end that wait itself; then nothing is noted.
+troupe_status trp_run_waits(uint64_t call);
+
 // Until when this thread may wait for room in a queue: 0: not at all (a callback, the I/O thread,
 // an address with TROUPE_CALL_NO_WAIT), a deadline (in a method), negative: for ever.
 int64_t trp_run_patience(uint32_t flags);

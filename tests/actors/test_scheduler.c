@@ -84,6 +84,43 @@ static troupe_status node_wait_all(node *self, const troupe_array_troupe_ref *in
     return TROUPE_OK;
 }
 
+// An actor whose init calls the one that spawns it.
+typedef struct child {
+    int nothing;
+} child;
+static const troupe_class *class_of_child;
+static troupe_status child_init(child *self, const troupe_actor *parent)
+{
+    (void)self;
+    int total;
+    return parent->id == 0 // The first has no parent.
+               ? TROUPE_OK
+               : troupe_get(int, troupe_call_method(*parent, class_of_child, 1, &(troupe_none){0}),
+                            &total);
+}
+static void child_deinit(child *self)
+{
+    self->nothing = 0;
+}
+static troupe_status child_spawn(child *self, const troupe_none *nothing, int *out);
+static troupe_status child_age(child *self, const troupe_none *nothing, int *out)
+{
+    (void)nothing;
+    *out = self->nothing;
+    return TROUPE_OK;
+}
+TROUPE_ACTOR_WITH(child, (child_init, troupe_actor), child_deinit, (child_spawn, troupe_none, int),
+                  (child_age, troupe_none, int));
+
+static troupe_status child_spawn(child *self, const troupe_none *nothing, int *out)
+{
+    (void)self, (void)nothing;
+    troupe_actor me = troupe_self();
+    child_actor young = troupe_spawn_with(child, &me, .place = TROUPE_PLACE_HERE);
+    *out = 0;
+    return troupe_actor_status(young.address);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -170,6 +207,16 @@ static void test_deadlocks(void **state)
             int64_t, troupe_call_from((node_actor){actors[0]}, node_follow, &links), &depth));
         assert_int_equal(depth, RING);
     }
+}
+
+static void test_init_that_waits_for_its_spawner(void **state)
+{
+    (void)state;
+    class_of_child = &troupe_class_child;
+    child_actor parent = troupe_spawn(child, .place = TROUPE_PLACE_HERE);
+    int out;
+    assert_int_equal(troupe_get(int, troupe_call(parent, child_spawn), &out), TROUPE_DEADLOCK);
+    troupe_must(troupe_get(int, troupe_call(parent, child_age), &out));
 }
 
 static void test_waiting_for_many_inside(void **state)
@@ -316,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_deep_nesting),
         cmocka_unit_test(test_too_many_wait),
         cmocka_unit_test(test_deadlocks),
+        cmocka_unit_test(test_init_that_waits_for_its_spawner),
         cmocka_unit_test(test_waiting_for_many_inside),
         cmocka_unit_test(test_full_mailbox),
         cmocka_unit_test(test_full_window),

@@ -262,12 +262,33 @@ static void test_odd_frames(void **state)
     assert_true(support_wait_until(nothing_held, NULL, SUPPORT_SOON_MS));
 }
 
+// A killer that dies before it could have the process killed: the process sees to it itself.
+static void test_half_a_kill(void **state)
+{
+    (void)state;
+    guard_actor actor = troupe_spawn(guard, .place = TROUPE_PLACE_ISOLATED);
+    int process, out;
+    troupe_must(troupe_get(int, troupe_call(actor, guard_process), &process));
+    int wanted = *begun + 1;
+    troupe_ref running = troupe_call(actor, guard_hang);
+    await_begun(wanted);
+    troupe_ref queued = troupe_call(actor, guard_process);
+    trp_frame kill_frame = {.kind = TRP_FRAME_KILL, .target = actor.address.id};
+    assert_int_equal(
+        trp_process_send(actor.address.process, actor.address.incarnation, &kill_frame, 0),
+        TROUPE_OK);
+    assert_int_equal(troupe_get(int, queued, &out), TROUPE_NOT_EXECUTED);
+    assert_int_equal(troupe_get(int, running, &out), TROUPE_MAYBE_EXECUTED);
+    assert_true(support_processes_end(&(pid_t){process}, 1, SUPPORT_SOON_MS));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_process),      cmocka_unit_test(test_other_deaths),
         cmocka_unit_test(test_death_further_down),  cmocka_unit_test(test_objects_of_the_dead),
         cmocka_unit_test(test_promise_of_the_dead), cmocka_unit_test(test_odd_frames),
+        cmocka_unit_test(test_half_a_kill),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
