@@ -359,6 +359,12 @@ static void stop(void)
     trp_entries_clear();
 }
 
+static void closed(void)
+{
+    end_all_calls();
+    trp_entries_clear();
+}
+
 __attribute__((constructor)) static void register_handlers(void)
 {
     trp_process_handlers_set(&(trp_handlers){.start = start,
@@ -366,5 +372,6 @@ __attribute__((constructor)) static void register_handlers(void)
                                              .death = take_death,
                                              .work = trp_actor_work,
                                              .ending = trp_actor_work_wake,
-                                             .stop = stop});
+                                             .stop = stop,
+                                             .closed = closed});
 }

@@ -12,6 +12,11 @@
 
 trp_identity trp_self;
 
+static struct {
+    _Atomic bool open;
+    _Atomic uint32_t inside;
+} gate;
+
 bool trp_process_running(void)
 {
     return trp_self.running && !trp_self.forked;
@@ -77,7 +82,53 @@ bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
 
 int trp_process_pid(uint32_t process)
 {
-    return process < TRP_PROCESSES_MAX ? trp_segment_process(process)->pid : 0;
+    int pid = 0;
+    atomic_fetch_add(&gate.inside, 1);
+    if (gate.open && process < TRP_PROCESSES_MAX)
+        pid = trp_segment_process(process)->pid;
+    trp_process_leave();
+    return pid;
+}
+
+troupe_status trp_process_enter(void)
+{
+    // Before it looks: who closes the gate looks the other way round.
+    atomic_fetch_add(&gate.inside, 1);
+    if (gate.open)
+        return TROUPE_OK;
+    trp_process_leave();
+    return troupe_fail(TROUPE_NOT_STARTED, "Troupe has been stopped in this process");
+}
+
+void trp_process_leave(void)
+{
+    if (atomic_fetch_sub(&gate.inside, 1) == 1 && !gate.open)
+        trp_wake(&gate.inside);
+}
+
+void trp_process_gate_open(void)
+{
+    gate.open = true;
+}
+
+void trp_process_gate_close(void)
+{
+    gate.open = false;
+    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++)
+        if (trp_segment_process(slot)->state == TRP_PROCESS_STARTING)
+            trp_wake(&trp_segment_process(slot)->state); // trp_process_await gives up.
+}
+
+void trp_process_gate_await(int timeout_ms)
+{
+    int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+    for (;;) {
+        uint32_t inside = gate.inside;
+        int64_t left = give_up - trp_clock_ns();
+        if (inside == 0 || left <= 0)
+            return;
+        trp_wait(&gate.inside, inside, left);
+    }
 }
 
 uint64_t trp_random_incarnation(void)
@@ -118,7 +169,7 @@ trp_process_state trp_process_await(uint32_t slot, uint64_t incarnation, int tim
     int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
     for (;;) {
         uint32_t state = row->state;
-        if (row->incarnation != incarnation)
+        if (row->incarnation != incarnation || !gate.open)
             return TRP_PROCESS_DEAD;
         int64_t left = give_up - trp_clock_ns();
         if (state != TRP_PROCESS_STARTING || left <= 0)

@@ -26,6 +26,14 @@ extern trp_identity trp_self;
 // The path of the socket of a process.
 void trp_socket_path(uint32_t slot, uint64_t incarnation, char path[128]);
 
+// A user's thread may use the links and the segment between these two: trp_process_close waits for
+// it. TROUPE_NOT_STARTED: they are being closed.
+troupe_status trp_process_enter(void);
+void trp_process_leave(void);
+void trp_process_gate_open(void);
+void trp_process_gate_close(void);           // From now on nobody enters;
+void trp_process_gate_await(int timeout_ms); // waits for those inside, who have been woken.
+
 // Opens the inbound socket and says READY in this process's row.
 troupe_status trp_process_open(void);
 // Starts the I/O thread; `keeper_fd` (-1: none) hangs up when the keeper dies.

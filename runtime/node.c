@@ -62,8 +62,9 @@ void trp_node_lost(void)
         if (it->done)
             continue;
         it->done = true;
-        it->status = TROUPE_RUNTIME_LOST;
-        strcpy(it->text, "the node process has died before it answered");
+        it->status = trp_self.ending ? TROUPE_NOT_STARTED : TROUPE_RUNTIME_LOST;
+        strcpy(it->text, trp_self.ending ? "the runtime was stopped before the node answered"
+                                         : "the node process has died before it answered");
     }
     pthread_cond_broadcast(&requests.answered);
     pthread_mutex_unlock(&requests.lock);
@@ -76,10 +77,9 @@ static troupe_status send_ask(trp_frame *frame)
                             frame, 0);
 }
 
-// Sends the request and waits for its answer.
-static troupe_status ask(trp_frame *frame, request *mine)
+// Sends the request and waits for its answer. Inside the gate.
+static troupe_status ask_inside(trp_frame *frame, request *mine)
 {
-    TROUPE_TRY(trp_process_check());
     pthread_mutex_lock(&requests.lock);
     mine->number = ++requests.last_number;
     mine->next = requests.waiting;
@@ -106,7 +106,16 @@ static troupe_status ask(trp_frame *frame, request *mine)
     return mine->status == TROUPE_OK ? TROUPE_OK : troupe_fail(mine->status, "%s", mine->text);
 }
 
-troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarnation)
+static troupe_status ask(trp_frame *frame, request *mine)
+{
+    TROUPE_TRY(trp_process_check());
+    TROUPE_TRY(trp_process_enter());
+    troupe_status status = ask_inside(frame, mine);
+    trp_process_leave();
+    return status;
+}
+
+static troupe_status ask_worker(bool isolated, uint32_t *process, uint64_t *incarnation)
 {
     request mine = {0};
     trp_frame frame = {.method = TRP_ASK_WORKER, .target = isolated};
@@ -125,10 +134,21 @@ troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarn
                            "troupe_start must come first in main, in workers too",
                            slot, trp_process_pid(slot), READY_TIMEOUT_MS / 1000);
     default:
-        (void)trp_process_alive(slot, mine.schema, cause);
+        if (trp_process_alive(slot, mine.schema, cause))
+            return troupe_fail(TROUPE_NOT_STARTED,
+                               "the runtime was stopped before worker process %u was ready", slot);
         return troupe_fail(TROUPE_IO, "worker process %u (pid %d) %s before it was ready", slot,
                            trp_process_pid(slot), cause);
     }
+}
+
+troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarnation)
+{
+    TROUPE_TRY(trp_process_check());
+    TROUPE_TRY(trp_process_enter());
+    troupe_status status = ask_worker(isolated, process, incarnation);
+    trp_process_leave();
+    return status;
 }
 
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause)

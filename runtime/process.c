@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,7 +35,7 @@ typedef struct peer_link {
     pthread_mutex_t lock;
     pthread_cond_t room;
     uint64_t incarnation; // Of the peer; 0: not connected yet.
-    bool dead;
+    bool dead, closing;
     trp_outbound *outbound;
     trp_buffer frame; // What is being written.
     uint64_t sequence_out;
@@ -148,11 +147,9 @@ static troupe_status dead(uint32_t process, const char *cause)
 // Connects the link if it is not connected. With its lock held.
 static troupe_status link_connect(peer_link *peer, uint32_t process, uint64_t incarnation)
 {
-    char cause[112], path[128];
-    if (peer->dead || !trp_process_alive(process, incarnation, cause)) {
-        (void)trp_process_alive(process, incarnation, cause);
+    char cause[112] = "has ended", path[128];
+    if (!trp_process_alive(process, incarnation, cause) || peer->dead)
         return dead(process, cause);
-    }
     if (peer->outbound != NULL)
         return TROUPE_OK;
     trp_socket_path(process, incarnation, path);
@@ -182,7 +179,7 @@ static troupe_status link_room(peer_link *peer, uint32_t process, uint64_t incar
         until.tv_sec++;
         until.tv_nsec -= 1000000000L;
     }
-    while (peer->incarnation == incarnation && !peer->dead &&
+    while (peer->incarnation == incarnation && !peer->dead && !peer->closing &&
            (peer->window_messages <= 0 || peer->window_bytes <= 0)) {
         int waited = timeout_ms == 0  ? ETIMEDOUT
                      : timeout_ms > 0 ? pthread_cond_timedwait(&peer->room, &peer->lock, &until)
@@ -192,6 +189,8 @@ static troupe_status link_room(peer_link *peer, uint32_t process, uint64_t incar
                                "the window to process %u is full: %d messages or %d MiB wait there",
                                process, WINDOW_MESSAGES, WINDOW_BYTES >> 20);
     }
+    if (peer->closing)
+        return troupe_fail(TROUPE_NOT_EXECUTED, "the runtime was stopped before it was sent");
     if (peer->incarnation != incarnation || peer->dead) {
         char cause[112];
         (void)trp_process_alive(process, incarnation, cause);
@@ -230,15 +229,9 @@ static troupe_status link_send(peer_link *peer, uint32_t process, uint64_t incar
     return status;
 }
 
-troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
-                               int timeout_ms)
+static troupe_status send_frame(uint32_t process, uint64_t incarnation, trp_frame *frame,
+                                int timeout_ms)
 {
-    if (process >= TRP_PROCESSES_MAX)
-        return troupe_fail(TROUPE_NOT_EXECUTED, "process %u never existed", process);
-    if (frame->body_size > trp_self.options.message_bytes_max)
-        return troupe_fail(TROUPE_TOO_LARGE,
-                           "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
-                           frame->body_size, trp_self.options.message_bytes_max);
     peer_link *peer = link_of(process);
     if (peer == NULL)
         return TROUPE_NO_MEMORY;
@@ -249,6 +242,21 @@ troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame
     pthread_mutex_lock(&peer->lock);
     troupe_status status = link_send(peer, process, incarnation, frame, timeout_ms);
     pthread_mutex_unlock(&peer->lock);
+    return status;
+}
+
+troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
+                               int timeout_ms)
+{
+    if (process >= TRP_PROCESSES_MAX)
+        return troupe_fail(TROUPE_NOT_EXECUTED, "process %u never existed", process);
+    if (frame->body_size > trp_self.options.message_bytes_max)
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
+                           frame->body_size, trp_self.options.message_bytes_max);
+    TROUPE_TRY(trp_process_enter());
+    troupe_status status = send_frame(process, incarnation, frame, timeout_ms);
+    trp_process_leave();
     return status;
 }
 
@@ -522,6 +530,7 @@ troupe_status trp_process_open(void)
     char path[128];
     trp_socket_path(trp_self.slot, trp_self.incarnation, path);
     TROUPE_TRY(trp_transport_open(path, trp_self.options.message_bytes_max + HEADER_MAX));
+    trp_process_gate_open();
     trp_segment_process(trp_self.slot)->pid = getpid();
     trp_process_row_set(trp_self.slot, TRP_PROCESS_READY);
     return TROUPE_OK;
@@ -555,8 +564,26 @@ void trp_process_io_stop(void)
     links.io_started = false;
 }
 
+// Makes those who wait for a peer give up, and waits until nobody uses a link.
+static void empty_links(void)
+{
+    trp_process_gate_close();
+    trp_node_lost();
+    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
+        peer_link *peer = atomic_load(&links.peers[slot]);
+        if (peer == NULL)
+            continue;
+        pthread_mutex_lock(&peer->lock);
+        peer->closing = true;
+        pthread_cond_broadcast(&peer->room);
+        pthread_mutex_unlock(&peer->lock);
+    }
+    trp_process_gate_await(1000);
+}
+
 void trp_process_close(int linger_ms)
 {
+    empty_links();
     for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
         peer_link *peer = atomic_exchange(&links.peers[slot], NULL);
         if (peer == NULL)

@@ -25,6 +25,9 @@ typedef struct trp_handlers {
     // Frames and deaths still come meanwhile, until it calls trp_process_mute, which it does before
     // it frees what `frame` and `death` use.
     void (*stop)(void);
+    // In the driver, when nothing can be sent or received any more: ends what other threads have
+    // sent while `stop` ran. May be NULL.
+    void (*closed)(void);
 } trp_handlers;
 void trp_process_handlers_set(const trp_handlers *handlers);
 // After it returns, `frame` and `death` are not called any more (not to be called from them).

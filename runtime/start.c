@@ -337,6 +337,8 @@ static void tear_down(void)
 {
     trp_self.running = false;
     trp_process_close(0);
+    if (trp_process_handlers()->closed != NULL)
+        trp_process_handlers()->closed();
     if (driver.keeper_socket >= 0) {
         (void)shutdown(driver.keeper_socket, SHUT_RDWR); // Tells the keeper to end, if nothing did.
         (void)await_keeper_end(END_TIMEOUT_MS);

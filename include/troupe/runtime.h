@@ -49,7 +49,8 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_start_with(int argc, char **argv
 
 // Ends what this start began; the last stop ends all actors, worker processes and shared memory and
 // returns when they are gone. Returns 0, so that main can end with `return troupe_stop();`. The
-// runtime can be started again afterwards. Without a start it does nothing.
+// runtime can be started again afterwards. Without a start it does nothing. Other threads that call
+// meanwhile get an error; views of objects and shared arrays must not be used any more.
 TROUPE_API int troupe_stop(void);
 
 // The version of the library that runs, as TROUPE_VERSION_NUMBER (major * 10000 + minor * 100 +

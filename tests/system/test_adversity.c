@@ -67,7 +67,7 @@ static int run_driver(int (*drive)(void))
     pid_t driver = fork();
     assert_true(driver >= 0);
     if (driver == 0) {
-        (void)alarm(30);
+        (void)alarm(60);
         _exit(drive());
     }
     int status;
@@ -293,6 +293,52 @@ static void test_a_start_in_worker_init(void **state)
     assert_int_equal(troupe_stop(), 0);
 }
 
+// Threads that use the runtime while it is stopped get an error, and nothing worse.
+static _Atomic int rounds;
+
+static void *spawn_and_call(void *place)
+{
+    for (;;) {
+        adder_actor actor = troupe_spawn(adder, .place = *(troupe_place *)place);
+        troupe_status status = add(actor, 1);
+        rounds++;
+        if (status != TROUPE_OK)
+            return NULL;
+        (void)troupe_kill(actor);
+    }
+}
+
+static bool rounds_made(void *wanted)
+{
+    return rounds >= *(int *)wanted;
+}
+
+static int stop_under_load(void)
+{
+    troupe_place places[] = {TROUPE_PLACE_ISOLATED, TROUPE_PLACE_WORKER, TROUPE_PLACE_HERE};
+    for (int i = 0; i < 12; i++) {
+        pthread_t threads[6];
+        int wanted = 3 + 5 * i;
+        rounds = 0;
+        troupe_must(troupe_start(0, NULL, .workers = 1));
+        for (int k = 0; k < 6; k++)
+            if (pthread_create(&threads[k], NULL, spawn_and_call, &places[k % 3]) != 0)
+                return 2;
+        if (!support_wait_until(rounds_made, &wanted, SUPPORT_SOON_MS))
+            return 3;
+        (void)troupe_stop();
+        for (int k = 0; k < 6; k++)
+            (void)pthread_join(threads[k], NULL);
+    }
+    return 0;
+}
+
+static void test_a_stop_while_other_threads_call(void **state)
+{
+    (void)state;
+    assert_int_equal(run_driver(stop_under_load), 0);
+}
+
 int main(int argc, char **argv)
 {
     if (getenv(TRP_WORKER_VARIABLE) != NULL) // An executed worker: does not return.
@@ -308,6 +354,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_closed_standard_streams),
         cmocka_unit_test(test_a_socket_that_was_removed),
         cmocka_unit_test(test_a_start_in_worker_init),
+        cmocka_unit_test(test_a_stop_while_other_threads_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
