@@ -91,7 +91,7 @@ static _Noreturn void execute_worker(const trp_order *order)
     char value[256];
     int segment_fd = trp_segment_fd();
     (void)fcntl(segment_fd, F_SETFD, 0);
-    snprintf(value, sizeof value, "%u:%llx:%u:%d:%s", order->slot,
+    snprintf(value, sizeof value, "%d:%u:%llx:%u:%d:%s", (int)getpid(), order->slot,
              (unsigned long long)order->incarnation, order->isolated, segment_fd,
              keeper.setup->folder);
     if (setenv(TRP_WORKER_VARIABLE, value, 1) == 0)

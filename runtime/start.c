@@ -121,7 +121,7 @@ static _Noreturn void run_executed_worker(const char *value)
     unsigned slot, isolated;
     unsigned long long incarnation;
     int segment_fd, folder_at = 0;
-    if (sscanf(value, "%u:%llx:%u:%d:%n", &slot, &incarnation, &isolated, &segment_fd,
+    if (sscanf(value, "%*d:%u:%llx:%u:%d:%n", &slot, &incarnation, &isolated, &segment_fd,
                &folder_at) != 4 ||
         folder_at == 0 || slot <= TRP_PROCESS_DRIVER || slot >= TRP_PROCESSES_MAX ||
         strlen(value + folder_at) >= sizeof trp_self.folder) {
@@ -416,7 +416,7 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
 troupe_status troupe_start_with(int argc, char **argv, const troupe_options *how)
 {
     const char *worker = getenv(TRP_WORKER_VARIABLE);
-    if (worker != NULL && !trp_self.running) {
+    if (worker != NULL && strtol(worker, NULL, 10) == getpid() && !trp_self.running) {
         if (trp_options_complete(how, &trp_self.options) != TROUPE_OK)
             leave(EXIT_FAILURE);
         run_executed_worker(worker);

@@ -424,6 +424,19 @@ static void test_executed_workers(void **state)
     assert_true(support_wait_until(replies_reached, &one, SUPPORT_SOON_MS));
 }
 
+// A program that an executed worker runs before it starts inherits what the worker was told.
+static void test_a_program_that_a_worker_executed(void **state)
+{
+    (void)state;
+    assert_int_equal(troupe_stop(), 0);
+    char value[100];
+    snprintf(value, sizeof value, "%d:5:1234:0:9:/tmp", (int)getppid());
+    assert_int_equal(setenv(TRP_WORKER_VARIABLE, value, 1), 0);
+    assert_int_equal(troupe_start(0, NULL, .workers = 2), TROUPE_OK);
+    assert_int_equal(unsetenv(TRP_WORKER_VARIABLE), 0);
+    assert_true(trp_process_is_driver());
+}
+
 static void test_an_executed_worker_that_never_starts(void **state)
 {
     (void)state;
@@ -462,6 +475,7 @@ int main(int argc, char **argv)
         ROW(test_stale_folders_are_swept),
         ROW(test_a_socket_path_that_is_taken),
         ROW(test_executed_workers),
+        ROW(test_a_program_that_a_worker_executed),
         ROW(test_an_executed_worker_that_never_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
