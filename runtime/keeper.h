@@ -48,8 +48,9 @@ typedef struct trp_keeper_setup {
 // not return.
 _Noreturn void trp_keeper_run(const trp_keeper_setup *setup);
 
-// The variable by which an executed worker knows itself: "process id:slot:incarnation:isolated:segment
-// fd:folder". Another program that it executes inherits the variable, and is not meant by it.
+// The variable by which an executed worker knows itself: its process id, slot, incarnation, whether
+// isolated, the segment's descriptor, and the run folder, with colons between. Another program that
+// it executes inherits the variable, and is not meant by it.
 #define TRP_WORKER_VARIABLE "TROUPE_WORKER"
 
 // Removes the run folder with what is in it (one level).

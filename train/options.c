@@ -1,17 +1,16 @@
 // options.c: what a submission asks for: defaults, checks, and the folder of its run.
 #include <runtime/error.h>
+#include <runtime/folder.h>
+#include <runtime/memory.h>
 #include <runtime/process.h>
-#include <stdlib.h>
 #include <string.h>
 #include <train/checkpoint.h>
 #include <train/job.h>
-#include <unistd.h>
 
 enum {
     RUN_NAME_MAX = 128,
     METRIC_NAME_MAX = 63,
     DEFAULT_TIMEOUT_MS = 60000,
-    SAME_NAME_MAX = 1000000
 };
 
 static troupe_status check_name(const char *name)
@@ -97,40 +96,17 @@ troupe_status trp_train_options_complete(troupe_train_options *options,
     return options->from ? check_from(options->from) : TROUPE_OK;
 }
 
-static troupe_status storage_path(const troupe_train_options *options, trp_path *path)
-{
-    if (options->storage && options->storage[0] == '/')
-        return trp_path_make(path, "%s", options->storage);
-    // Absolute, so that it means the same in workers, wherever they are.
-    const char *home = getenv("HOME");
-    if (!options->storage && home && home[0] == '/')
-        return trp_path_make(path, "%s/troupe_results", home);
-    trp_path here;
-    if (!getcwd(here.text, sizeof(here.text)))
-        return trp_fail_errno(TROUPE_IO, "cannot tell which folder this is");
-    return trp_path_make(path, "%s/%s", here.text,
-                         options->storage ? options->storage : "troupe_results");
-}
-
 troupe_status trp_run_folder_make(const troupe_train_options *options, trp_arena *arena,
                                   const char **path)
 {
-    trp_path storage, run;
-    TROUPE_TRY(storage_path(options, &storage));
-    TROUPE_TRY(trp_folder_make(storage.text));
-    troupe_status status = TROUPE_EXISTS;
-    for (int number = 0; number < SAME_NAME_MAX && status == TROUPE_EXISTS; number++) {
-        if (number == 0)
-            TROUPE_TRY(trp_path_make(&run, "%s/%s", storage.text, options->name));
-        else
-            TROUPE_TRY(trp_path_make(&run, "%s/%s_%d", storage.text, options->name, number));
-        status = trp_folder_make_new(run.text);
-    }
-    TROUPE_TRY(status);
-    TROUPE_TRY(trp_checkpoint_clean(run.text)); // Makes the folder of checkpoints.
-    char *copy = (char *)trp_arena_alloc(arena, strlen(run.text) + 1);
-    if (!copy)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
-    *path = strcpy(copy, run.text);
-    return TROUPE_OK;
+    char *run;
+    TROUPE_TRY(trp_folder_claim(options->storage, options->name, &run));
+    troupe_status status = trp_checkpoint_clean(run); // Makes the folder of checkpoints.
+    char *copy = trp_arena_alloc(arena, strlen(run) + 1);
+    if (status == TROUPE_OK && copy == NULL)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
+    if (status == TROUPE_OK)
+        *path = strcpy(copy, run);
+    trp_free(run);
+    return status;
 }

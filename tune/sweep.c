@@ -9,12 +9,12 @@
 #include <math.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/folder.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <stdio.h>
 #include <string.h>
 #include <tune/events.h>
-#include <tune/folder.h>
 #include <tune/journal.h>
 #include <tune/progress.h>
 #include <tune/search.h>
@@ -373,7 +373,7 @@ static troupe_status prepare(running *run, const troupe_param *params, size_t co
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep of %d trials", how->trials);
     snprintf(sweep->metric, sizeof sweep->metric, "%s", how->metric);
     snprintf(sweep->scheduler, sizeof sweep->scheduler, "%s", run->scheduler->description);
-    TROUPE_TRY(trp_sweep_folder(how->train.storage, how->name, &sweep->folder));
+    TROUPE_TRY(trp_folder_claim(how->train.storage, how->name, &sweep->folder));
     TROUPE_TRY(make_trials(sweep));
     return trp_journal_open(&run->journal, sweep);
 }

@@ -1,17 +1,18 @@
-// test_folder.c: a sweep's folder is made with those above it, and never shared.
+// test_folder.c: a folder for results is made with those above it, and never shared.
+#include <runtime/folder.h>
 #include <runtime/memory.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>
 #include <sys/stat.h>
-#include <tune/folder.h>
+#include <unistd.h>
 
 static void expect(const char *storage, const char *name, const char *home, const char *rest)
 {
     char *path, expected[512];
     snprintf(expected, sizeof expected, "%s/%s", home, rest);
-    if (trp_sweep_folder(storage, name, &path) != TROUPE_OK)
+    if (trp_folder_claim(storage, name, &path) != TROUPE_OK)
         fail_msg("%s", troupe_last_error()->text);
     assert_string_equal(path, expected);
     assert_true(support_exists(path));
@@ -38,6 +39,13 @@ static void the_default_is_in_the_home_folder(void **state)
     setenv("HOME", home, 1);
     expect(NULL, "fit", home, "troupe_results/fit");
     expect("", "fit", home, "troupe_results/fit_1");
+    char here[512];
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(home), 0);
+    expect("runs", "fit", home, "runs/fit"); // Absolute all the same.
+    unsetenv("HOME");
+    expect(NULL, "fit", home, "troupe_results/fit_2");
+    assert_int_equal(chdir(here), 0);
     if (before != NULL)
         setenv("HOME", before, 1);
     free(before);
@@ -51,9 +59,9 @@ static void what_cannot_be_made_is_named(void **state)
     char *file = support_path(home, "file");
     support_write_file(file, "x", 1);
     char *below = support_path(file, "below");
-    assert_int_equal(trp_sweep_folder(below, "fit", &path), TROUPE_IO);
+    assert_int_equal(trp_folder_claim(below, "fit", &path), TROUPE_IO);
     assert_non_null(strstr(troupe_last_error()->text, below));
-    assert_int_equal(trp_sweep_folder(file, "fit", &path), TROUPE_IO);
+    assert_int_equal(trp_folder_claim(file, "fit", &path), TROUPE_IO);
     assert_non_null(strstr(troupe_last_error()->text, file));
     free(below);
     free(file);
@@ -62,7 +70,7 @@ static void what_cannot_be_made_is_named(void **state)
     char *endless = malloc(5000);
     memset(endless, 'a', 4999);
     endless[4999] = '\0';
-    assert_int_equal(trp_sweep_folder(endless, "fit", &path), TROUPE_INVALID);
+    assert_int_equal(trp_folder_claim(endless, "fit", &path), TROUPE_INVALID);
     free(endless);
 }
 

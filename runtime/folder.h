@@ -1,0 +1,14 @@
+// folder.h: folders for results: of runs and of sweeps.
+#ifndef TRP_FOLDER_H
+#define TRP_FOLDER_H
+
+#include <troupe/status.h>
+
+// Makes the folder `name` in `storage`, which is made too where it is missing (NULL or empty:
+// ~/troupe_results, or ./troupe_results without a home). A taken name gets a number appended:
+// name_1, name_2, ... *path is absolute, so that it means the same in every process; the caller
+// frees it with trp_free. TROUPE_IO or TROUPE_NO_SPACE name what could not be made; TROUPE_INVALID:
+// the path is too long.
+troupe_status trp_folder_claim(const char *storage, const char *name, char **path);
+
+#endif
