@@ -99,12 +99,12 @@ troupe_scheduler *troupe_asha_with(const troupe_asha_options *how)
         troupe_fail(TROUPE_INVALID, "asha: limit is %d, must be at least grace, which is %d", limit,
                     grace);
     if (grace < 1 || reduction < 2 || limit < grace)
-        return NULL;
+        return trp_scheduler_refused();
 
     asha *self = trp_alloc(sizeof *self);
     if (self == NULL) {
         troupe_fail(TROUPE_NO_MEMORY, "no memory for a scheduler");
-        return NULL;
+        return trp_scheduler_refused();
     }
     self->base.decide = asha_decide;
     self->base.destroy = asha_destroy;

@@ -62,6 +62,8 @@ troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune
         memcpy(&options, how, how->size < sizeof options ? how->size : sizeof options);
     TROUPE_TRY(check_metric(options.metric));
     TROUPE_TRY(check_numbers(&options));
+    if (options.scheduler != NULL && options.scheduler->refusal != TROUPE_OK)
+        return troupe_fail(options.scheduler->refusal, "%s", options.scheduler->description);
     if (options.train.name != NULL)
         return troupe_fail(TROUPE_INVALID,
                            "train.name is \"%.140s\", but trials are named by the sweep; its own"

@@ -12,7 +12,9 @@ typedef enum trp_decision {
 } trp_decision;
 
 struct troupe_scheduler {
-    char description[96]; // For the table: "ASHA (grace 1, reduction 3, limit 81)".
+    // For the table: "ASHA (grace 1, reduction 3, limit 81)"; where it was refused, the sentence.
+    char description[96];
+    troupe_status refusal; // TROUPE_OK, or why there is no such scheduler: troupe_tune returns it.
     // Decides at report `number` (from 1, rising) of a trial; lower scores are better, NaN is
     // worst. TROUPE_NO_MEMORY leaves the scheduler as it was.
     troupe_status (*decide)(troupe_scheduler *scheduler, int trial, int number, double score,
@@ -22,5 +24,9 @@ struct troupe_scheduler {
 
 // Lets every trial run to its end. Static: freeing it does nothing.
 troupe_scheduler *trp_fifo(void);
+
+// Stands for a scheduler that could not be made, with the thread's last error. Never NULL: to
+// troupe_tune NULL means none, and a sweep that was to stop its weak trials would stop nobody.
+troupe_scheduler *trp_scheduler_refused(void);
 
 #endif

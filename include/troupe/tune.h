@@ -85,7 +85,8 @@ typedef struct troupe_asha_options {
 // Tuning", MLSys 2020), in the stopping form: rungs at grace * reduction^k reports; a trial that
 // reaches a rung goes on if its metric there is among the best 1/reduction (rounded down, at least
 // one) of those recorded at that rung so far, its own included; equal values share a rank, NaN is
-// worst. Returns NULL with the last error set if an option is out of range.
+// worst. Never NULL: if an option is out of range or memory is short, the last error is set and
+// troupe_tune refuses what was returned with the same status and sentence.
 TROUPE_API troupe_scheduler *troupe_asha_with(const troupe_asha_options *how);
 #define troupe_asha(...) TROUPE_ASHA_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_ASHA_(...)                                                                          \

@@ -139,20 +139,28 @@ static void random_sequences_agree_with_the_reference(void **state)
     }
 }
 
+// A scheduler that could not be made says so at once, and keeps it for troupe_tune.
+static void refused(troupe_scheduler *scheduler, const char *sentence)
+{
+    assert_non_null(scheduler);
+    assert_int_equal(troupe_last_error()->status, TROUPE_INVALID);
+    assert_string_equal(troupe_last_error()->text, sentence);
+    assert_int_equal(scheduler->refusal, TROUPE_INVALID);
+    assert_string_equal(scheduler->description, sentence);
+    troupe_scheduler_free(&scheduler);
+}
+
 static void options_out_of_range_are_refused(void **state)
 {
     (void)state;
-    assert_null(troupe_asha(.grace = -1));
-    assert_int_equal(troupe_last_error()->status, TROUPE_INVALID);
-    assert_string_equal(troupe_last_error()->text, "asha: grace is -1, must be at least 1");
-    assert_null(troupe_asha(.reduction = 1));
-    assert_string_equal(troupe_last_error()->text, "asha: reduction is 1, must be at least 2");
-    assert_null(troupe_asha(.grace = 10, .limit = 9));
-    assert_string_equal(troupe_last_error()->text,
-                        "asha: limit is 9, must be at least grace, which is 10");
-    assert_null(troupe_asha(.limit = -5));
+    refused(troupe_asha(.grace = -1), "asha: grace is -1, must be at least 1");
+    refused(troupe_asha(.reduction = 1), "asha: reduction is 1, must be at least 2");
+    refused(troupe_asha(.grace = 10, .limit = 9),
+            "asha: limit is 9, must be at least grace, which is 10");
+    refused(troupe_asha(.limit = -5), "asha: limit is -5, must be at least grace, which is 1");
 
     troupe_scheduler *asha = troupe_asha(.grace = 0);
+    assert_int_equal(asha->refusal, TROUPE_OK);
     assert_string_equal(asha->description, "ASHA (grace 1, reduction 4, limit 100)");
     troupe_scheduler_free(&asha);
     asha = troupe_asha_with(NULL);
@@ -170,10 +178,15 @@ static void short_memory_is_told(void **state)
 {
     (void)state;
     trp_memory_fail_after(0);
-    assert_null(troupe_asha(.grace = 1));
-    assert_int_equal(troupe_last_error()->status, TROUPE_NO_MEMORY);
-    trp_memory_fail_after(-1);
     troupe_scheduler *asha = troupe_asha(.grace = 1);
+    assert_int_equal(asha->refusal, TROUPE_NO_MEMORY);
+    assert_int_equal(troupe_last_error()->status, TROUPE_NO_MEMORY);
+    troupe_scheduler_free(&asha);
+    asha = troupe_asha(.grace = -1); // Not even the sentence can be kept.
+    assert_int_equal(asha->refusal, TROUPE_NO_MEMORY);
+    troupe_scheduler_free(&asha);
+    trp_memory_fail_after(-1);
+    asha = troupe_asha(.grace = 1);
     trp_decision decision;
     trp_memory_fail_after(0);
     assert_int_equal(asha->decide(asha, 0, 1, 1, &decision), TROUPE_NO_MEMORY);

@@ -3,6 +3,7 @@
 #include "fake_train.h"
 
 #include <dirent.h>
+#include <runtime/memory.h>
 
 static int count_files(const char *path)
 {
@@ -89,6 +90,25 @@ static void wrong_options_are_named(void **state)
     fake_shut();
 }
 
+// A scheduler whose own options are wrong must not become a sweep that stops nobody.
+static void a_refused_scheduler_refuses_the_sweep(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep = (troupe_sweep *)&sweep;
+    fake_open(2);
+    assert_int_equal(SWEEP(&sweep, .trials = 1, .scheduler = troupe_asha(.reduction = 1)),
+                     TROUPE_INVALID);
+    assert_string_equal(troupe_last_error()->text, "asha: reduction is 1, must be at least 2");
+    assert_null(sweep);
+    trp_memory_fail_after(0);
+    troupe_scheduler *asha = troupe_asha(.reduction = 2);
+    trp_memory_fail_after(-1);
+    assert_int_equal(SWEEP(&sweep, .trials = 1, .scheduler = asha), TROUPE_NO_MEMORY);
+    assert_null(sweep);
+    assert_int_equal(fake.submitted, 0);
+    fake_shut();
+}
+
 static void wrong_arguments_are_named(void **state)
 {
     (void)state;
@@ -112,6 +132,7 @@ int main(void)
         cmocka_unit_test(options_that_train_refuses_end_the_sweep),
         cmocka_unit_test(without_a_runtime_nothing_is_left),
         cmocka_unit_test(wrong_options_are_named),
+        cmocka_unit_test(a_refused_scheduler_refuses_the_sweep),
         cmocka_unit_test(wrong_arguments_are_named),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
