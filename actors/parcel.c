@@ -201,7 +201,10 @@ static trp_reader reader_at(const trp_body *body)
 troupe_status trp_body_open(const trp_body *body, trp_reader *value)
 {
     *value = reader_at(body);
-    return read_holds(value, NULL, NULL);
+    TROUPE_TRY(read_holds(value, NULL, NULL));
+    // Begun anew, so that a refusal counts bytes from where the value's sender did.
+    *value = trp_reader_of(value->at, (size_t)(value->end - value->at));
+    return TROUPE_OK;
 }
 
 typedef struct covering {

@@ -186,6 +186,7 @@ static void test_wrong_names(void **state)
             troupe_get_packed(troupe_call_named(actor, "desk_take", init), &bytes, NULL),
             TROUPE_MALFORMED);
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NOT_EXECUTED);
+        assert_non_null(strstr(troupe_last_error()->text, "at byte 0")); // Of what was given.
         assert_int_equal(troupe_get_packed(troupe_call_named(actor, NULL, init), &bytes, NULL),
                          TROUPE_INVALID);
         assert_int_equal(
