@@ -105,7 +105,8 @@ TROUPE_API troupe_status troupe_tell_method(troupe_actor actor, const troupe_cla
                                             size_t method, const void *args);
 
 // The string-named lower layer, for tools and other languages: class and method by name,
-// arguments in MessagePack. A wrong name or wrong arguments come out of troupe_get.
+// arguments in MessagePack (nil where a method or an init takes none). A wrong name or wrong
+// arguments come out of troupe_get.
 TROUPE_API troupe_actor troupe_spawn_named(const char *class_name, troupe_bytes init_args,
                                            const troupe_spawn_options *how);
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_call_named(troupe_actor actor, const char *method,

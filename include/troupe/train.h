@@ -78,7 +78,9 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_report_metrics(troupe_worker *me
 
 // Stages this rank's state for the next report: written to its own file and synced to disk here. A
 // second save before the report replaces the first. TROUPE_NO_SPACE or TROUPE_IO name the file;
-// the last committed checkpoint is untouched and training may go on.
+// the last committed checkpoint is untouched and training may go on. Checkpoints are numbered from
+// 0 as they are committed, in folders checkpoint_%06d; the run's reports.jsonl says which report
+// each belongs to.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type, troupe_worker *me,
                                                         const void *value);
 #define troupe_save(T, me, value)                                                                  \
@@ -185,8 +187,11 @@ typedef struct troupe_follower {
 // Queues a run of `trainer` with a copy of *config and returns at once; it starts when its workers'
 // CPUs are free, in the order of submission. The caller owns *job. `follower` may be NULL; it is
 // copied, and follows from the first report on. Errors: TROUPE_INVALID (an option out of range),
-// TROUPE_TOO_LARGE (more CPUs than there are, ever), TROUPE_IO (the run's folder cannot be made),
-// TROUPE_UNSUPPORTED (not in the driver process), TROUPE_NOT_STARTED.
+// TROUPE_TOO_LARGE (more CPUs than there are, ever), TROUPE_IO or TROUPE_NO_SPACE (the run's folder
+// cannot be made), TROUPE_NOT_FOUND or TROUPE_CORRUPT (the checkpoint of `.from`; its files are
+// verified when the run begins, and their damage is the run's failure), TROUPE_VERSION and
+// TROUPE_EXISTS as troupe_trainer_register, TROUPE_UNSUPPORTED (not in the driver process),
+// TROUPE_NO_MEMORY, TROUPE_NOT_STARTED.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_submit_with(const troupe_trainer *trainer,
                                                             const void *config,
                                                             const troupe_follower *follower,
