@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,4 +218,18 @@ const char *support_setting(const char *name)
     if (!value)
         fail_msg("%s is not set: run this test through ctest", name);
     return value;
+}
+
+void support_allow_mounts(void)
+{
+    uid_t user = geteuid();
+    gid_t group = getegid();
+    if (user == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+        return;
+    char map[64];
+    support_write_file("/proc/self/setgroups", "deny", 4);
+    int length = snprintf(map, sizeof map, "0 %u 1", (unsigned)user);
+    support_write_file("/proc/self/uid_map", map, (size_t)length);
+    length = snprintf(map, sizeof map, "0 %u 1", (unsigned)group);
+    support_write_file("/proc/self/gid_map", map, (size_t)length);
 }

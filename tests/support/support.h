@@ -49,6 +49,10 @@ bool support_processes_end(const pid_t *pids, size_t count, int timeout_ms);
 // always terminated). Returns its exit status, or 128 + the signal that ended it.
 int support_run(const char *command, char *output, size_t capacity);
 
+// Lets a process that is not root mount file systems, in a namespace of its own, where the system
+// allows that. To be called before the process has threads.
+void support_allow_mounts(void);
+
 // An environment variable that ctest sets; fails the test with a sentence where it is not set.
 const char *support_setting(const char *name);
 

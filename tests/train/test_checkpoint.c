@@ -403,6 +403,7 @@ static void folders_are_made_with_those_above(void **state)
 
 int main(void)
 {
+    support_allow_mounts();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_saved_is_loaded),
         cmocka_unit_test(what_is_missing_or_of_another_type_is_named),

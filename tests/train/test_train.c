@@ -378,6 +378,7 @@ static void a_config_can_hold_references(void **state)
 
 int main(int argc, char **argv)
 {
+    support_allow_mounts();
     troupe_must(troupe_start(argc, argv, .cpus = 4));
     storage = support_directory_make();
     const struct CMUnitTest tests[] = {
