@@ -220,27 +220,35 @@ static void test_a_hold_passed_behind_the_reader(void **state)
 
 // ---- random instants
 
+// What lies in the mailbox of a place is held by the process there; who takes it out must release
+// it. A place is used once: mail to a dead process then never reaches its successor, which does not
+// hold it (between real processes the incarnation in each frame sees to that).
+enum { PROCESSES = 4, DEATHS = 150, FIRST = 10 };
+struct post {
+    _Atomic uint32_t place[PROCESSES]; // Of those that live now.
+    _Atomic trp_object mail[FIRST + PROCESSES + DEATHS];
+};
+
 // Makes, holds for its neighbours, and releases, for ever.
-static void load(uint32_t slot, unsigned seed, trp_object *mail)
+static void load(uint32_t slot, unsigned seed, struct post *office)
 {
     trp_store_open(slot);
     for (;;) {
         size_t size = (size_t)rand_r(&seed) % (rand_r(&seed) % 8 == 0 ? 150000 : 2000);
-        uint32_t neighbour = 10 + (uint32_t)rand_r(&seed) % 4;
+        uint32_t neighbour = office->place[(uint32_t)rand_r(&seed) % PROCESSES];
         trp_object id;
         void *data;
         if (trp_store_create(size, 1, TRP_ENCODING_BYTES, &id, &data) == TROUPE_OK) {
             memset(data, 1, size);
             (void)trp_store_seal(id);
-            // What lies in a mailbox is held by its owner; who takes it out must release it.
             if (trp_store_hold(id, neighbour) == TROUPE_OK) {
-                trp_object old = __atomic_exchange_n(&mail[neighbour], id, __ATOMIC_SEQ_CST);
+                trp_object old = atomic_exchange(&office->mail[neighbour], id);
                 if (old != 0)
                     trp_store_release(old, neighbour);
             }
             trp_store_release(id, slot);
         }
-        trp_object got = __atomic_exchange_n(&mail[slot], 0, __ATOMIC_SEQ_CST);
+        trp_object got = atomic_exchange(&office->mail[slot], 0);
         if (got != 0) {
             trp_object_info info = trp_store_look(got);
             if (info.state != TRP_OBJECT_SEALED) // Freed while it was held.
@@ -252,14 +260,14 @@ static void load(uint32_t slot, unsigned seed, trp_object *mail)
     }
 }
 
-static pid_t start_load(uint32_t slot, unsigned seed, trp_object *mail)
+static pid_t start_load(uint32_t slot, unsigned seed, struct post *office)
 {
     trp_segment_process(slot)->state = TRP_PROCESS_READY;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL); // A failed test leaves nobody running.
-        load(slot, seed, mail);
+        load(slot, seed, office);
     }
     return child;
 }
@@ -267,36 +275,40 @@ static pid_t start_load(uint32_t slot, unsigned seed, trp_object *mail)
 static void test_random_instants(void **state)
 {
     (void)state;
-    enum { PROCESSES = 4, DEATHS = 150, FIRST = 10 };
     unsigned seed = 20260101;
     assert_int_equal(trp_segment_create(CAPACITY), TROUPE_OK);
     trp_store_open(ME);
     trp_object shared;
     void *memory;
-    assert_int_equal(trp_store_share(4096, &shared, &memory), TROUPE_OK);
-    trp_object *mail = memory;
+    assert_int_equal(trp_store_share(sizeof(struct post), &shared, &memory), TROUPE_OK);
+    struct post *office = memory;
     pid_t pids[PROCESSES];
+    uint32_t next = FIRST;
     for (uint32_t i = 0; i < PROCESSES; i++)
-        pids[i] = start_load(FIRST + i, i + 1, mail);
+        office->place[i] = next++;
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        pids[i] = start_load(office->place[i], i + 1, office);
     for (int deaths = 0; deaths < DEATHS; deaths++) {
         usleep((unsigned)rand_r(&seed) % 5000);
-        uint32_t i = (uint32_t)rand_r(&seed) % PROCESSES;
+        uint32_t i = (uint32_t)rand_r(&seed) % PROCESSES, slot = office->place[i];
         int status;
         assert_int_equal(kill(pids[i], SIGKILL), 0);
         assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        if (!WIFSIGNALED(status))
+            print_error("the process at place %u ended with %d\n", slot, WEXITSTATUS(status));
         assert_true(WIFSIGNALED(status)); // Else it saw another's bytes.
-        trp_segment_process(FIRST + i)->state = TRP_PROCESS_DEAD;
-        (void)__atomic_exchange_n(&mail[FIRST + i], 0, __ATOMIC_SEQ_CST);
-        trp_store_sweep(FIRST + i);
-        pids[i] = start_load(FIRST + i, (unsigned)deaths + 100, mail);
+        trp_segment_process(slot)->state = TRP_PROCESS_DEAD;
+        trp_store_sweep(slot);
+        pids[i] = start_load(next, (unsigned)deaths + 100, office);
+        office->place[i] = next++;
     }
     for (uint32_t i = 0; i < PROCESSES; i++) {
         assert_int_equal(kill(pids[i], SIGKILL), 0);
         assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
-        trp_segment_process(FIRST + i)->state = TRP_PROCESS_DEAD;
+        trp_segment_process(office->place[i])->state = TRP_PROCESS_DEAD;
     }
     for (uint32_t i = 0; i < PROCESSES; i++)
-        trp_store_sweep(FIRST + i);
+        trp_store_sweep(office->place[i]);
     trp_store_release(shared, ME);
     expect_empty("random instants", 0);
     expect_whole();
