@@ -11,6 +11,7 @@
 #include <runtime/error.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
+#include <runtime/node.h>
 #include <runtime/process.h>
 #include <runtime/store.h>
 #include <stdio.h>
@@ -94,6 +95,10 @@ static void finish(trp_run *run, troupe_status status)
             result->error = describe(run, result);
     }
     run->finished = true;
+    // What a rank saved and did not report any more is of no use to anyone.
+    if (trp_checkpoint_clean(run->job->path) != TROUPE_OK)
+        trp_log(TRP_WARN, "not all is removed that was left half done: %s",
+                troupe_last_error()->text);
     (void)trp_job_finish(run->job, result);
     trp_server_job_done(run->job);
     (void)troupe_end(run->self);
@@ -116,12 +121,15 @@ static void fail_run(trp_run *run, troupe_status status)
 
 // ---- failures
 
+// Each is alone in its process. That is what is ended, since an actor could not take note of its
+// end where its process is stopped.
 static void kill_ranks(trp_run *run)
 {
     for (int rank = 0; rank < run->job->options.workers; rank++) {
         rank_state *state = &run->ranks[rank];
-        if (!state->killed)
-            (void)troupe_kill(state->worker);
+        troupe_actor worker = state->worker.address;
+        if (!state->killed && worker.id)
+            (void)trp_node_kill(worker.process, worker.incarnation, "was ended with its group");
         state->killed = true;
     }
 }

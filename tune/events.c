@@ -1,6 +1,7 @@
 // events.c: a list under a mutex; the reader sleeps on a condition that counts monotonic time.
 #include <tune/events.h>
 
+#include <actors/scheduler.h>
 #include <errno.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
@@ -96,6 +97,8 @@ troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event 
                                 .tv_nsec = deadline_ns % 1000000000};
     troupe_status status = TROUPE_OK;
 
+    // Where this is a method, another thread runs the process's actors meanwhile.
+    TROUPE_TRY(trp_scheduler_block());
     pthread_mutex_lock(&events->lock);
     while (events->first == NULL && !events->lost && status == TROUPE_OK) {
         int error = deadline_ns < 0
@@ -104,6 +107,7 @@ troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event 
         if (error == ETIMEDOUT)
             status = TROUPE_PENDING;
     }
+    trp_scheduler_unblock();
     if (events->lost) {
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a report of a trial");
     } else if (events->first != NULL) {

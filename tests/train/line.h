@@ -16,7 +16,7 @@
 // Where the victim gets into trouble in epoch `at` of its first `attempts` attempts.
 enum { BEFORE_REDUCE, BEFORE_SAVE, BEFORE_REPORT, AFTER_REPORT };
 // What kind of trouble.
-enum { NO_TROUBLE, KILLED, EXITS, RETURNS, RETURNS_QUIETLY, HANGS, LEAVES };
+enum { NO_TROUBLE, KILLED, EXITS, RETURNS, RETURNS_QUIETLY, HANGS, FREEZES, LEAVES };
 
 TROUPE_STRUCT(line_settings, (double, rate), (int, epochs), (int, trouble), (int, victim),
               (int, at), (int, where), (int, attempts), (int, save_every), (int, pause_ms),
@@ -45,6 +45,9 @@ static troupe_status line_trouble(const troupe_worker *me, const line_settings *
     case HANGS:
         for (;;)
             pause();
+    case FREEZES: // The whole process: it does not even see that it is to end.
+        raise(SIGSTOP);
+        break;
     case LEAVES:
         return TROUPE_STOPPED; // Without having been asked.
     default:

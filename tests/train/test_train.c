@@ -195,6 +195,33 @@ static troupe_status only_first_saves(troupe_worker *me, const no_settings *conf
 }
 TROUPE_TRAINER(only_first_saves, no_settings);
 
+TROUPE_STRUCT(forgetful_settings, (bool, fails));
+
+// Saves, and ends without the report that the state would have been published with.
+static troupe_status forgets_to_report(troupe_worker *me, const forgetful_settings *config)
+{
+    line_model model = {.note = "never seen"};
+    TROUPE_TRY(troupe_save(line_model, me, &model));
+    return config->fails ? troupe_fail(TROUPE_FAILED, "it was to fail") : TROUPE_OK;
+}
+TROUPE_TRAINER(forgets_to_report, forgetful_settings);
+
+static void what_was_saved_and_not_reported_does_not_stay(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        forgetful_settings config = {fails};
+        troupe_result *result;
+        assert_int_equal(troupe_train(forgets_to_report, &config, &result, .storage = storage),
+                         fails ? TROUPE_FAILED : TROUPE_OK);
+        assert_null(troupe_result_checkpoint(result));
+        char *folder = support_path(troupe_result_path(result), "checkpoints");
+        assert_int_equal(rmdir(folder), 0); // It is empty.
+        free(folder);
+        troupe_result_free(&result);
+    }
+}
+
 static void ranks_without_a_state_get_that_of_rank_0(void **state)
 {
     (void)state;
@@ -387,6 +414,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_folder_has_reports_and_the_best_checkpoints),
         cmocka_unit_test(without_keep_nothing_is_removed_and_with_none_nothing_is_written),
         cmocka_unit_test(a_run_starts_from_a_checkpoint),
+        cmocka_unit_test(what_was_saved_and_not_reported_does_not_stay),
         cmocka_unit_test(ranks_without_a_state_get_that_of_rank_0),
         cmocka_unit_test(wrong_calls_are_refused_and_do_not_count),
         cmocka_unit_test(a_full_disk_does_not_end_the_run),

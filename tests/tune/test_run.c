@@ -73,6 +73,8 @@ static troupe_status descend(troupe_worker *me, const settings *config)
 }
 TROUPE_TRAINER(descend, settings);
 
+enum { THREADS = 2 }; // That run methods.
+
 static char *storage;
 
 static int make_storage(void **state)
@@ -273,9 +275,46 @@ static void impossible_options_are_refused(void **state)
     assert_int_equal(count_files(storage), before);
 }
 
+// ---- from inside a method
+
+typedef struct boss {
+    char unused;
+} boss;
+
+static troupe_status boss_tune(boss *self, const troupe_none *none, int *trials)
+{
+    (void)self;
+    (void)none;
+    static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
+                                         TROUPE_FIXED(settings, epochs, 2)};
+    troupe_sweep *sweep;
+    TROUPE_TRY(troupe_tune(descend, space, &sweep, .metric = "loss", .trials = 2,
+                           .train = {.storage = storage, .keep = TROUPE_KEEP_NONE}));
+    *trials = (int)troupe_sweep_count(sweep);
+    troupe_sweep_free(&sweep);
+    return TROUPE_OK;
+}
+TROUPE_ACTOR(boss, (boss_tune, troupe_none, int));
+
+// As many sweeps at once as there are threads for methods: the jobs' actors need one too.
+static void methods_may_tune(void **state)
+{
+    (void)state;
+    troupe_ref refs[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        boss_actor one = troupe_spawn(boss, .place = TROUPE_PLACE_HERE);
+        refs[i] = troupe_call(one, boss_tune);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        int trials = 0;
+        ok(troupe_get(int, refs[i], &trials, .timeout_ms = 2 * SUPPORT_SOON_MS));
+        assert_int_equal(trials, 2);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    troupe_must(troupe_start(argc, argv, .cpus = 2));
+    troupe_must(troupe_start(argc, argv, .cpus = 2, .threads = THREADS));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trials_overlap),
         cmocka_unit_test(asha_stops_the_weak_and_the_best_is_right),
@@ -284,6 +323,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_metric_that_is_not_reported_fails_the_sweep),
         cmocka_unit_test(trials_of_two_ranks_are_shown_with_their_place),
         cmocka_unit_test(impossible_options_are_refused),
+        cmocka_unit_test(methods_may_tune),
     };
     int failed = cmocka_run_group_tests(tests, make_storage, remove_storage);
     troupe_stop();
