@@ -304,7 +304,8 @@ const trp_class *trp_class_named(const char *name, uint64_t hash)
     trp_buffer list = {0};
     size_t index = 0;
     for (trp_class *it = atomic_load(&known.all); it != NULL; it = it->next)
-        list_name(&list, index++, it->row->name);
+        if (strncmp(it->row->name, "trp_", 4) != 0) // The library's own are nobody's business.
+            list_name(&list, index++, it->row->name);
     fail_with_list("there is no class", name, "known classes", &list);
     return NULL;
 }

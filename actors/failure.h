@@ -3,6 +3,7 @@
 #define TRP_FAILURE_H
 
 #include <runtime/buffer.h>
+#include <runtime/options.h>
 #include <stddef.h>
 #include <string.h>
 #include <troupe/status.h>
@@ -21,13 +22,5 @@ void trp_failure_forget(void);
 void trp_failure_write(const troupe_error *failure, trp_buffer *out);
 // Reads a packed record that fills `data`; what is no such record becomes one that says so.
 void trp_failure_read(const void *data, size_t size, troupe_error *failure);
-
-// Copies an options struct of the caller's version (NULL: all defaults) into one of ours.
-static inline void trp_options_take(void *ours, size_t size, const void *theirs, size_t their_size)
-{
-    memset(ours, 0, size);
-    if (theirs != NULL)
-        memcpy(ours, theirs, their_size < size ? their_size : size);
-}
 
 #endif

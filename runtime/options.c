@@ -15,6 +15,8 @@ enum {
     STOP_TIMEOUT_DEFAULT_MS = 1000,
 };
 
+#define STORE_BYTES_MAX ((size_t)1 << 44)
+
 static int affinity_cpus(void)
 {
     cpu_set_t set;
@@ -61,11 +63,12 @@ static double usable_memory(void)
 
 static troupe_status check(const troupe_options *how)
 {
-    if (how->size != sizeof *how)
-        return troupe_fail(TROUPE_VERSION,
-                           "troupe_options has %zu bytes in the program and %zu in the library: "
-                           "compile the program with this library's headers",
-                           how->size, sizeof *how);
+    if (how->size > sizeof *how)
+        return troupe_fail(
+            TROUPE_VERSION,
+            "troupe_options has %zu bytes in the program and %zu in the library, which "
+            "is older: compile the program with this library's headers",
+            how->size, sizeof *how);
     if (how->workers < TROUPE_WORKERS_NONE || how->workers > WORKERS_MAX)
         return troupe_fail(TROUPE_INVALID,
                            ".workers of troupe_start is %d: expected 1 to %d, 0 (default) or "
@@ -78,11 +81,13 @@ static troupe_status check(const troupe_options *how)
         return troupe_fail(TROUPE_INVALID,
                            ".threads of troupe_start is %d: expected 0 (default) to %d",
                            how->threads, THREADS_MAX);
-    if (how->store_bytes_max != 0 && how->store_bytes_max < (1u << 20))
-        return troupe_fail(TROUPE_INVALID,
-                           ".store_bytes_max of troupe_start is %zu: expected at least 1 MiB, or 0 "
-                           "(default)",
-                           how->store_bytes_max);
+    if (how->store_bytes_max != 0 &&
+        (how->store_bytes_max < (1u << 20) || how->store_bytes_max > STORE_BYTES_MAX))
+        return troupe_fail(
+            TROUPE_INVALID,
+            ".store_bytes_max of troupe_start is %zu: expected 1 MiB to 16 TiB, or 0 "
+            "(default)",
+            how->store_bytes_max);
     if (how->message_bytes_max != 0 && how->message_bytes_max < (1u << 16))
         return troupe_fail(
             TROUPE_INVALID,
@@ -101,9 +106,8 @@ static troupe_status check(const troupe_options *how)
 
 troupe_status trp_options_complete(const troupe_options *given, troupe_options *full)
 {
-    troupe_options how = {.size = sizeof how};
-    if (given != NULL)
-        how = *given;
+    troupe_options how;
+    trp_options_take(&how, sizeof how, given, given != NULL ? given->size : 0);
     TROUPE_TRY(check(&how));
     int cpus = usable_cpus();
     if (how.workers == 0)

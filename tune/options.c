@@ -1,4 +1,5 @@
 // options.c: checks the options of a sweep and fills in their defaults.
+#include <runtime/options.h>
 #include <string.h>
 #include <tune/sweep.h>
 
@@ -51,15 +52,14 @@ static troupe_status check_numbers(const troupe_tune_options *how)
 troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune_options *how,
                                 troupe_tune_options *filled)
 {
-    troupe_tune_options options = {0};
+    troupe_tune_options options;
     if (trainer == NULL)
         return troupe_fail(TROUPE_INVALID, "the trainer is NULL");
     if (trainer->abi != TROUPE_ABI)
         return troupe_fail(TROUPE_VERSION,
                            "the trainer was compiled for generation %u of the library, this is %u",
                            trainer->abi, TROUPE_ABI);
-    if (how != NULL) // A caller compiled with an older header passes a shorter struct.
-        memcpy(&options, how, how->size < sizeof options ? how->size : sizeof options);
+    trp_options_take(&options, sizeof options, how, how != NULL ? how->size : 0);
     TROUPE_TRY(check_metric(options.metric));
     TROUPE_TRY(check_numbers(&options));
     if (options.scheduler != NULL && options.scheduler->refusal != TROUPE_OK)

@@ -16,6 +16,7 @@ static const double WHOLE_FLOAT_MAX = 0x1p24;
 
 typedef struct found_field {
     const troupe_type *type; // NULL: no field lies there.
+    const char *name;        // The innermost field's.
     size_t array;            // The row names a whole fixed array of that many; 0: it does not.
 } found_field;
 
@@ -30,13 +31,22 @@ static found_field find_field(const troupe_type *type, size_t offset, size_t siz
             continue;
         size_t within = (offset - field->offset) % item;
         if (within == 0 && items > 1 && size == items * item)
-            return (found_field){field->type, items};
+            return (found_field){field->type, field->name, items};
         if (field->type->kind == TROUPE_KIND_RECORD && size <= item)
             return find_field(field->type, within, size);
         if (within == 0 && size == item)
-            return (found_field){field->type, 0};
+            return (found_field){field->type, field->name, 0};
     }
-    return (found_field){NULL, 0};
+    return (found_field){0};
+}
+
+// Whether a row's name (rate, plan.steps, weights[2]) ends in the field's.
+static bool names_field(const char *row, const char *field)
+{
+    const char *last = strrchr(row, '.');
+    last = last == NULL ? row : last + 1;
+    size_t length = strcspn(last, "[");
+    return strlen(field) == length && strncmp(last, field, length) == 0;
 }
 
 static bool is_number(troupe_kind kind)
@@ -159,6 +169,11 @@ static troupe_status check_field(size_t index, const troupe_type *config, const 
     if (field.type == NULL)
         return troupe_fail(TROUPE_INVALID, ROW "%s has no field of %zu bytes at offset %zu", index,
                            p->name, config->name, p->size, p->offset);
+    if (!names_field(p->name, field.name))
+        return troupe_fail(TROUPE_INVALID,
+                           ROW "the field at its place in %s is '%s': was the row made for another "
+                               "struct?",
+                           index, p->name, config->name, field.name);
     if (field.array != 0)
         return troupe_fail(TROUPE_INVALID,
                            ROW "the field is an array of %zu; a row fills one element, as in %s[0]",

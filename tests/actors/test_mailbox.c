@@ -22,7 +22,7 @@ static int64_t soon(void)
 static void test_order_and_bounds(void **state)
 {
     (void)state;
-    trp_mailbox mailbox = {0};
+    trp_mailbox mailbox = {.max = 0}; // clang 14 takes no {0} where an atomic pointer is first.
     item items[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
     trp_mailbox_init(&mailbox, 3);
     assert_null(trp_mailbox_take(&mailbox));

@@ -355,8 +355,15 @@ static void test_options_out_of_range(void **state)
     expect_refused(troupe_start(0, NULL, .directory = long_path), TROUPE_INVALID, ".directory");
     expect_refused(troupe_start(0, NULL, .directory = "/no/such/folder"), TROUPE_IO,
                    "/no/such/folder");
-    troupe_options small = {.size = 8};
-    expect_refused(troupe_start_with(0, NULL, &small), TROUPE_VERSION, "headers");
+    expect_refused(troupe_start(0, NULL, .store_bytes_max = (size_t)1 << 60), TROUPE_INVALID,
+                   ".store_bytes_max");
+    troupe_options newer = {.size = sizeof newer + 8};
+    expect_refused(troupe_start_with(0, NULL, &newer), TROUPE_VERSION, "headers");
+    troupe_options older = {.size = offsetof(troupe_options, cpus), .workers = 3, .cpus = -1};
+    assert_int_equal(troupe_start_with(0, NULL, &older), TROUPE_OK);
+    assert_int_equal(trp_process_options()->workers, 3);
+    assert_true(trp_process_options()->cpus > 0); // What it does not reach is a default.
+    assert_int_equal(troupe_stop(), 0);
     assert_int_equal(troupe_start(0, NULL, .workers = 2), TROUPE_OK);
 }
 

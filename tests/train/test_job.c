@@ -303,6 +303,52 @@ static void a_follower_may_close_its_job_at_the_end(void **state)
     assert_true(support_wait_until(is_set, (void *)&closed, SUPPORT_SOON_MS));
 }
 
+typedef struct early {
+    troupe_status waited;
+    _Atomic int calls;
+    _Atomic bool closed;
+} early;
+
+static void close_in_the_first_report(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    early *seen = (early *)user;
+    troupe_result *result;
+    (void)event;
+    atomic_fetch_add(&seen->calls, 1);
+    seen->waited = troupe_job_wait(job, -1, &result);
+    troupe_job_close(&job);
+    atomic_store(&seen->closed, true);
+}
+
+static void count_call(void *user, troupe_job *job, troupe_job_state state)
+{
+    (void)job;
+    if (state == TROUPE_JOB_DONE)
+        atomic_fetch_add(&((early *)user)->calls, 1);
+}
+
+static void a_follower_that_would_wait_for_itself_does_not(void **state)
+{
+    (void)state;
+    line_settings config = line_plain(LINE_EPOCHS_MAX), next = line_plain(1);
+    config.pause_ms = 1;
+    early seen = {0};
+    troupe_follower follower = {close_in_the_first_report, count_call, &seen};
+    troupe_job *job;
+    troupe_must(troupe_submit(line_fit, &config, &follower, &job, .workers = CPUS,
+                              .storage = storage, .keep = 1));
+    assert_true(support_wait_until(is_set, (void *)&seen.closed, SUPPORT_SOON_MS));
+    assert_int_equal(seen.waited, TROUPE_INVALID);
+    // The job was stopped: what it used is free again.
+    troupe_must(troupe_submit(line_fit, &next, NULL, &job, .workers = CPUS, .storage = storage));
+    troupe_result *result;
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_int_equal(atomic_load(&seen.calls), 1);
+}
+
 // ---- from inside a method
 
 typedef struct boss {
@@ -477,6 +523,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_queued_job_can_be_stopped_and_closed),
         cmocka_unit_test(closing_kills_a_loop_that_does_not_stop),
         cmocka_unit_test(a_follower_may_close_its_job_at_the_end),
+        cmocka_unit_test(a_follower_that_would_wait_for_itself_does_not),
         cmocka_unit_test(methods_may_train),
         cmocka_unit_test(workers_submit_no_jobs),
         cmocka_unit_test(wrong_options_are_named),

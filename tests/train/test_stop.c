@@ -96,6 +96,45 @@ static void the_next_runtime_starts_afresh(void **state)
     }
 }
 
+// ---- a follower that has not returned when the runtime has stopped
+
+typedef struct slow {
+    _Atomic bool called, stopped, returned;
+} slow;
+
+static bool is_set(void *context)
+{
+    return atomic_load((_Atomic bool *)context);
+}
+
+static void return_late(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    slow *self = (slow *)user;
+    (void)job;
+    (void)event;
+    atomic_store(&self->called, true);
+    while (!atomic_load(&self->stopped))
+        usleep(1000);
+    usleep(300 * 1000); // So that who does not wait for it is found out.
+    atomic_store(&self->returned, true);
+}
+
+static void closing_waits_for_a_follower_that_the_runtime_left_behind(void **state)
+{
+    (void)state;
+    troupe_must(troupe_start(0, NULL, .cpus = 2, .stop_timeout_ms = 100));
+    line_settings config = line_plain(LINE_EPOCHS_MAX);
+    slow self = {0};
+    troupe_follower follower = {return_late, NULL, &self};
+    troupe_job *job;
+    troupe_must(troupe_submit(line_fit, &config, &follower, &job, .storage = storage, .keep = 1));
+    assert_true(support_wait_until(is_set, (void *)&self.called, SUPPORT_SOON_MS));
+    (void)troupe_stop();
+    atomic_store(&self.stopped, true);
+    troupe_job_close(&job);
+    assert_true(atomic_load(&self.returned));
+}
+
 int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .cpus = 2));
@@ -103,6 +142,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_cancels_what_runs_and_what_waits),
         cmocka_unit_test(the_next_runtime_starts_afresh),
+        cmocka_unit_test(closing_waits_for_a_follower_that_the_runtime_left_behind),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);

@@ -130,6 +130,8 @@ static void fields_are_found_by_offset_and_size(void **state)
     wrong.name = "rate";
     wrong.draw = (troupe_draw)9;
     refused(wrong, "9 is no kind of draw");
+    // Another struct's row, whose field happens to have the same place and size.
+    refused(PARAM(TROUPE_UNIFORM(schedule, start, 0, 1)), "is 'rate'");
 }
 
 static void a_field_is_filled_once(void **state)
