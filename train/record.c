@@ -19,7 +19,7 @@ void trp_record_close(trp_record *record)
 }
 
 // What makes this checkpoint good: more is better.
-static double score_of(const trp_record *record, const trp_manifest *manifest)
+static double score_of(trp_record *record, const trp_manifest *manifest)
 {
     const char *name = record->job->options.keep_metric;
     if (!name)
@@ -30,10 +30,12 @@ static double score_of(const trp_record *record, const trp_manifest *manifest)
             return record->job->options.keep_goal == TROUPE_MAXIMIZE ? metric->value
                                                                      : -metric->value;
     }
-    trp_log(TRP_WARN,
-            "report %d has no metric '%s', which .keep_metric names: checkpoint_%06" PRId64
-            " counts as the worst",
-            manifest->report, name, manifest->id);
+    if (!record->warned)
+        trp_log(TRP_WARN,
+                "report %d has no metric '%s', which .keep_metric names: checkpoint_%06" PRId64
+                " counts as the worst, and so does every other of such a report",
+                manifest->report, name, manifest->id);
+    record->warned = true;
     return NAN;
 }
 

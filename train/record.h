@@ -14,6 +14,7 @@ typedef struct trp_record {
     troupe_job *job;
     trp_retention retention;
     int64_t next_id; // Of checkpoints.
+    bool warned;     // That reports lack the metric which .keep_metric names.
     int delivered;   // The highest number of a report that was delivered.
     trp_arena arena; // Of the last report's metrics:
     troupe_metric last[TRP_METRICS_MAX];
