@@ -92,6 +92,13 @@ static void end_call(troupe_job *job)
     pthread_cond_broadcast(&job->changed);
 }
 
+// Whether this thread is in a call of the job's follower: the job cannot go on before it returns.
+// With the lock.
+static bool in_own_call(const troupe_job *job)
+{
+    return job->calling && pthread_equal(job->caller, pthread_self());
+}
+
 static void tell_state(troupe_job *job, troupe_job_state state)
 {
     if (!job->follower.state)
@@ -170,6 +177,12 @@ void trp_job_cancel(troupe_job *job)
 
 // ---- what a user asks of a job
 
+// Whether the runtime that the job was submitted to still runs.
+static bool runtime_is_there(const troupe_job *job)
+{
+    return trp_process_running() && trp_process_incarnation() == job->incarnation;
+}
+
 // Waits for a change, at most until `until_ms` (negative: for ever); false: that has passed. With
 // the lock.
 static bool await_change(troupe_job *job, int64_t until_ms)
@@ -186,8 +199,7 @@ static bool await_change(troupe_job *job, int64_t until_ms)
         trp_coordinator_remind(job);
         pthread_mutex_lock(&job->lock);
     }
-    if (job->state != TROUPE_JOB_DONE &&
-        (!trp_process_running() || trp_process_incarnation() != job->incarnation)) {
+    if (job->state != TROUPE_JOB_DONE && !runtime_is_there(job)) {
         pthread_mutex_unlock(&job->lock);
         trp_job_cancel(job);
         pthread_mutex_lock(&job->lock);
@@ -209,6 +221,12 @@ static bool await_done(troupe_job *job, int timeout_ms)
 
 troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **result)
 {
+    pthread_mutex_lock(&job->lock);
+    bool never = timeout_ms < 0 && job->state != TROUPE_JOB_DONE && in_own_call(job);
+    pthread_mutex_unlock(&job->lock);
+    if (never)
+        return troupe_fail(TROUPE_INVALID, "a follower of %s waits for the run that waits for it",
+                           job->path);
     // Where this is a method, another thread runs the process's actors meanwhile.
     TROUPE_TRY(trp_scheduler_block());
     bool done = await_done(job, timeout_ms);
@@ -245,11 +263,27 @@ void troupe_job_stop(troupe_job *job)
     pthread_mutex_lock(&job->lock);
     bool first = job->state != TROUPE_JOB_DONE && !job->stop;
     job->stop = true;
-    if (job->region)
+    // The group's memory has gone with the runtime, also where its coordinator could not say so.
+    if (job->region && runtime_is_there(job))
         (void)trp_group_stop(job->region);
     pthread_mutex_unlock(&job->lock);
     if (first) // Where it waits in the queue still.
         trp_server_stop_job(job);
+}
+
+// Gives the job up from inside its own follower, which is not called again.
+static bool close_in_own_call(troupe_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    bool own = in_own_call(job);
+    if (own)
+        job->follower = (troupe_follower){0};
+    pthread_mutex_unlock(&job->lock);
+    if (own) {
+        troupe_job_stop(job);
+        trp_job_release(job);
+    }
+    return own;
 }
 
 void troupe_job_close(troupe_job **held)
@@ -259,6 +293,8 @@ void troupe_job_close(troupe_job **held)
         return;
     troupe_job *job = *held;
     *held = NULL;
+    if (close_in_own_call(job))
+        return;
     // Another thread runs the process's actors meanwhile. Where too many wait already, this one
     // waits all the same, since a job cannot be left half closed.
     bool blocked = trp_scheduler_block() == TROUPE_OK;
@@ -268,8 +304,7 @@ void troupe_job_close(troupe_job **held)
         (void)await_done(job, -1);
     }
     pthread_mutex_lock(&job->lock);
-    // A follower that closes its own job, at its end, is not waited for.
-    while (!job->followed && !(job->calling && pthread_equal(job->caller, pthread_self())))
+    while (!job->followed || job->calling) // Also where a runtime that stops has left it behind.
         (void)await_change(job, -1);
     pthread_mutex_unlock(&job->lock);
     if (blocked)

@@ -204,8 +204,9 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_submit_with(const troupe_trainer
                        &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
 
 // Waits for the job's end up to `timeout_ms` (negative: for ever) and gives the result, which the
-// caller owns (troupe_result_free). TROUPE_PENDING: not ended yet. A run that failed still gives
-// TROUPE_OK here; its failure is in the result.
+// caller owns (troupe_result_free). TROUPE_PENDING: not ended yet; TROUPE_INVALID: the job's own
+// follower would wait for ever. A run that failed still gives TROUPE_OK here; its failure is in the
+// result.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_job_wait(troupe_job *job, int timeout_ms,
                                                          troupe_result **result);
 
@@ -227,7 +228,8 @@ TROUPE_API void troupe_job_status_get(troupe_job *job, troupe_job_status *status
 TROUPE_API const char *troupe_job_path(const troupe_job *job);
 
 // Gives the job up and clears *job; one that still runs is stopped and waited for. After it returns
-// the follower is not called any more.
+// the follower is not called any more. From inside that follower it stops the job and does not
+// wait.
 TROUPE_API void troupe_job_close(troupe_job **job);
 
 // Submits and waits. TROUPE_OK: the loop ended well (or was stopped) and *result says how; else the

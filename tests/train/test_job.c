@@ -311,13 +311,13 @@ typedef struct early {
 
 static void close_in_the_first_report(void *user, troupe_job *job, const troupe_report_event *event)
 {
-    early *seen = (early *)user;
+    early *told = (early *)user;
     troupe_result *result;
     (void)event;
-    atomic_fetch_add(&seen->calls, 1);
-    seen->waited = troupe_job_wait(job, -1, &result);
+    atomic_fetch_add(&told->calls, 1);
+    told->waited = troupe_job_wait(job, -1, &result);
     troupe_job_close(&job);
-    atomic_store(&seen->closed, true);
+    atomic_store(&told->closed, true);
 }
 
 static void count_call(void *user, troupe_job *job, troupe_job_state state)
@@ -332,13 +332,13 @@ static void a_follower_that_would_wait_for_itself_does_not(void **state)
     (void)state;
     line_settings config = line_plain(LINE_EPOCHS_MAX), next = line_plain(1);
     config.pause_ms = 1;
-    early seen = {0};
-    troupe_follower follower = {close_in_the_first_report, count_call, &seen};
+    early told = {0};
+    troupe_follower follower = {close_in_the_first_report, count_call, &told};
     troupe_job *job;
     troupe_must(troupe_submit(line_fit, &config, &follower, &job, .workers = CPUS,
                               .storage = storage, .keep = 1));
-    assert_true(support_wait_until(is_set, (void *)&seen.closed, SUPPORT_SOON_MS));
-    assert_int_equal(seen.waited, TROUPE_INVALID);
+    assert_true(support_wait_until(is_set, (void *)&told.closed, SUPPORT_SOON_MS));
+    assert_int_equal(told.waited, TROUPE_INVALID);
     // The job was stopped: what it used is free again.
     troupe_must(troupe_submit(line_fit, &next, NULL, &job, .workers = CPUS, .storage = storage));
     troupe_result *result;
@@ -346,7 +346,7 @@ static void a_follower_that_would_wait_for_itself_does_not(void **state)
     assert_int_equal(troupe_result_status(result), TROUPE_OK);
     troupe_result_free(&result);
     troupe_job_close(&job);
-    assert_int_equal(atomic_load(&seen.calls), 1);
+    assert_int_equal(atomic_load(&told.calls), 1);
 }
 
 // ---- from inside a method
