@@ -1,6 +1,6 @@
 // layout.h: where everything is in the segment: for segment.c, pages.c and store.c.
 //
-//     header | process table | ledgers | object table | page owners | block owners | data pages
+//     header | process table | ledgers | object table | page table | block tables | data pages
 //
 // The file is sparse. The header and the process table are backed from the start, the rest by
 // fallocate in steps before it is touched, so that no access ever ends in SIGBUS.
@@ -15,40 +15,55 @@
 
 enum {
     TRP_PAGE_SIZE = 64 * 1024, // The unit of space.
-    TRP_BLOCKS_SIZE = 4096,    // Of the owner words of a page's blocks.
-    TRP_OBJECTS_MAX = 65536,
-    TRP_LEDGER_CHUNK = 2048, // Objects in one system page of a ledger.
-    TRP_LEDGER_CHUNKS = TRP_OBJECTS_MAX / TRP_LEDGER_CHUNK,
+    TRP_BLOCK_MIN = 64,        // The smallest part of a page.
+    TRP_PAGE_BLOCKS = TRP_PAGE_SIZE / TRP_BLOCK_MIN,
+    TRP_OBJECTS_MAX = 1 << 18,
+    TRP_LEDGER_CHUNK = 4096, // Objects by which a ledger is backed.
     TRP_OBJECT_CHUNK = 1024, // Rows of the object table that are backed at a time.
+    TRP_PAGE_CHUNK = 512,    // Rows of the page table likewise.
+    TRP_HINTS = 32,
 };
 
 // One object. `word` says everything about its life; the rest is written by the one process that
-// its state gives the right to, before the state that lets others read it.
+// its state gives the right to, before the state that lets others read it. `place` is written
+// before the space is claimed, so that what a dead process had claimed is found by it: see pages.h.
 typedef struct trp_object_row {
-    _Atomic uint64_t word;  // state (3 bits), owner process (12), epoch (17), generation (32)
-    _Atomic uint32_t page;  // First data page + 1; 0: no space recorded.
-    _Atomic uint32_t block; // Block in a slab + 1; 0: whole pages.
-    uint64_t size;
-    uint64_t schema;
-    uint32_t encoding;
-    _Atomic uint32_t pages;      // Of whole pages: how many.
-    _Atomic uint32_t fulfilling; // Of a promise: a thread is giving it its bytes.
-    uint32_t unused[5];
+    _Alignas(64) _Atomic uint64_t word; // state (3 bits), process or epoch (23), generation (38)
+    _Atomic uint64_t place;
+    _Atomic uint64_t size;
+    _Atomic uint64_t schema;
+    _Atomic uint32_t encoding;
+    _Atomic uint32_t awaited; // Somebody may sleep on `word`.
 } trp_object_row;
+
+// One data page.
+typedef struct trp_page_row {
+    _Atomic uint32_t owner;      // See pages.h.
+    _Atomic uint32_t maybe_free; // Of a slab: 0 if it was found full. A hint.
+} trp_page_row;
 
 typedef struct trp_header {
     char magic[8];
     uint32_t version;
     uint32_t header_size;
     uint64_t capacity; // Bytes of data.
-    uint64_t ledgers_at, objects_at, owners_at, blocks_at, data_at, end_at;
+    uint64_t ledgers_at, objects_at, pages_at, blocks_at, data_at, end_at;
     uint32_t pages_max;
     _Atomic uint32_t deaths;
     _Atomic uint32_t pages_backed;   // Data pages that memory is reserved for: only grows.
     _Atomic uint32_t objects_backed; // Rows of the object table likewise.
-    _Atomic uint32_t processes_high; // Slots from here on never held anything.
-    _Atomic uint32_t ledger_backed[TRP_PROCESSES_MAX]; // A bit a chunk.
+    char gap[64];                    // Between what is read often and what is written often.
+    // Hints of the allocator: any value is right.
+    _Atomic uint64_t freed_runs[TRP_HINTS]; // count << 32 | page, by log2 of the count
+    _Atomic uint32_t open_slabs[TRP_HINTS]; // page + 1, by size class
+    // A bit a process: whether its ledger may hold anything.
+    char other_gap[64];
+    _Atomic uint64_t present[TRP_PROCESSES_MAX / 64];
+    _Atomic uint64_t ledger_backed[TRP_PROCESSES_MAX]; // A bit a chunk.
 } trp_header;
+
+_Static_assert(TRP_OBJECTS_MAX / TRP_LEDGER_CHUNK <= 64, "a bit for each chunk of a ledger");
+_Static_assert(sizeof(trp_object_row) == 64, "an object row is a cache line");
 
 // The segment as mapped here: writable, and read only at the same offsets.
 extern struct trp_segment {
@@ -62,6 +77,11 @@ extern struct trp_segment {
 static inline trp_object_row *trp_object_row_at(uint32_t slot)
 {
     return (trp_object_row *)(void *)(trp_segment.base + trp_segment.header->objects_at) + slot;
+}
+
+static inline trp_page_row *trp_page_row_at(uint32_t page)
+{
+    return (trp_page_row *)(void *)(trp_segment.base + trp_segment.header->pages_at) + page;
 }
 
 // Reserves memory for [at, at + size) of the file. NO_MEMORY with a sentence.

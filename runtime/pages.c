@@ -1,333 +1,288 @@
-// pages.c: space inside the segment (see pages.h). All owner words are claimed by compare-and-swap
-// and freed by a store; each is the whole truth about its piece of space, so there is no step
-// between which a death could leave two of them in disagreement.
+// pages.c: runs of 64 KiB pages (see pages.h).
+//
+// A run is claimed by compare-and-swap from its first page upwards and rolled back where a page is
+// taken, so of two that run into each other the one ahead goes on. The search takes what was freed
+// last, then looks from the first page on (which packs best), then from where it last stopped, both
+// a bounded number of steps far, and prefers fresh pages to a longer search; only where there are
+// none is the whole table read.
 #include <runtime/pages.h>
 
 #include <runtime/fault.h>
-#include <runtime/layout.h>
-#include <string.h>
+#include <runtime/pages_inner.h>
+#include <sched.h>
 
 enum {
-    CLASS_MIN_SHIFT = 6,  // 64 bytes
-    CLASS_MAX_SHIFT = 14, // 16 KiB; more takes whole pages.
-    CLASSES = CLASS_MAX_SHIFT - CLASS_MIN_SHIFT + 1,
     GROW_MIN = 16,   // Pages by which the backed space grows: 1 MiB
     GROW_MAX = 1024, // to 64 MiB.
+    PROBES = 1024,   // Steps of a search before fresh pages are preferred.
+    RETRIES = 1000,  // Searches of a full table while others give pages back.
 };
-#define SLAB 0x80000000u
-#define RECLAIM 0xc0000000u
-#define KIND 0xc0000000u
 
-// Where this process looks first. Hints only: any value is right.
-static struct {
-    _Atomic uint32_t run;
-    _Atomic uint32_t slab[CLASSES];
-} hints;
-static uint32_t self; // This process's slot.
+static uint32_t self;                // This process's slot.
+static _Thread_local uint32_t rotor; // Where this thread's last search stopped.
+static _Thread_local bool conflict;  // It met another's claim: what looks full may not be.
 
 void trp_pages_open(uint32_t process)
 {
     self = process;
-    memset(&hints, 0, sizeof hints);
 }
 
-static _Atomic uint32_t *owner_of(uint32_t page)
+// ---- places
+
+uint64_t trp_place_bytes(trp_place place)
 {
-    return (_Atomic uint32_t *)(void *)(trp_segment.base + trp_segment.header->owners_at) + page;
+    switch (trp_place_kind_of(place)) {
+    case TRP_PLACE_RUN:
+        return (uint64_t)trp_place_count(place) * TRP_PAGE_SIZE;
+    case TRP_PLACE_BLOCK:
+        return trp_class_size(trp_place_class(place));
+    default:
+        return 0;
+    }
 }
 
-// The owners of a page's blocks lie outside the page: who claims a block too late, when its slab is
-// free again or another's data, must not write there.
-static uint64_t blocks_at(uint32_t page)
+uint64_t trp_place_offset(trp_place place)
 {
-    return trp_segment.header->blocks_at + (uint64_t)page * TRP_BLOCKS_SIZE;
+    uint64_t at = trp_segment.header->data_at + (uint64_t)trp_place_page(place) * TRP_PAGE_SIZE;
+    if (trp_place_kind_of(place) == TRP_PLACE_BLOCK)
+        at += (uint64_t)trp_place_index(place) * trp_class_size(trp_place_class(place));
+    return at;
 }
 
-static _Atomic uint32_t *block_owner(uint32_t page, uint32_t block)
-{
-    return (_Atomic uint32_t *)(void *)(trp_segment.base + blocks_at(page)) + block;
-}
+// ---- claiming
 
-// ---- slabs
-
-static uint32_t class_of(size_t size)
+// Frees those of `count` pages that are the object's. Only its owner does this, so none of them
+// changes between the two steps.
+static void free_pages(uint32_t first, uint32_t count, uint32_t object)
 {
-    uint32_t class = 0;
-    while (((size_t)1 << (class + CLASS_MIN_SHIFT)) < size)
-        class ++;
-    return class;
-}
-
-// The class of the slab with this mark; CLASSES if it marks no slab.
-static uint32_t class_of_mark(uint32_t mark)
-{
-    return (mark & KIND) == SLAB      ? mark & 0xff
-           : (mark & KIND) == RECLAIM ? mark >> 16 & 0xff
-                                      : CLASSES;
-}
-
-static uint32_t class_size(uint32_t class)
-{
-    return 1u << (class + CLASS_MIN_SHIFT);
-}
-
-static uint32_t class_blocks(uint32_t class)
-{
-    return TRP_PAGE_SIZE / class_size(class);
-}
-
-// Takes a free block of the slab, if it has one.
-static bool take_block(uint32_t page, uint32_t class, uint32_t object, trp_space *space)
-{
-    uint32_t count = class_blocks(class);
-    for (uint32_t block = 0; block < count; block++) {
-        uint32_t free = 0;
-        _Atomic uint32_t *owner = block_owner(page, block);
-        if (atomic_load(owner) != 0 || !atomic_compare_exchange_strong(owner, &free, object + 1))
-            continue;
+    for (uint32_t page = first; page < first + count; page++) {
+        // Release: pairs with the next claim, whose writes to the page come after ours.
+        if (atomic_load_explicit(trp_page_owner(page), memory_order_relaxed) == object + 1)
+            atomic_store_explicit(trp_page_owner(page), 0, memory_order_release);
         TRP_FAULT("store");
-        // Pairs with `reclaim`: it changes the mark first and then looks at the owners, we set the
-        // owner first and then look at the mark; at least one of the two sees the other.
-        if (atomic_load(owner_of(page)) != (SLAB | class)) {
-            free = object + 1; // A new slab may have cleared it since.
-            (void)atomic_compare_exchange_strong(owner, &free, 0);
+    }
+}
+
+// Claims `count` pages from `first` on, all or none.
+static bool claim(uint32_t first, uint32_t count, uint32_t object, _Atomic trp_place *place)
+{
+    // Before any page: the swaps below release it.
+    atomic_store_explicit(place, trp_place_run(first, count), memory_order_relaxed);
+    TRP_FAULT("store");
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t none = 0;
+        // Acquire: pairs with the release in free_pages.
+        if (!atomic_compare_exchange_strong_explicit(trp_page_owner(first + i), &none, object + 1,
+                                                     memory_order_acq_rel, memory_order_relaxed)) {
+            conflict = true;
+            free_pages(first, i, object);
             return false;
         }
-        *space = (trp_space){.page = page, .pages = 0, .block = block};
+        TRP_FAULT("store");
+    }
+    rotor = first + count;
+    return true;
+}
+
+// How many pages from `page` on belong to the same object, as far as that is known at once.
+static uint32_t span(uint32_t page, uint32_t to, uint32_t owner)
+{
+    if (page + 1 == to || trp_owner_kind_of(owner) != TRP_OWNER_OBJECT || owner > TRP_OBJECTS_MAX ||
+        atomic_load_explicit(trp_page_owner(page + 1), memory_order_relaxed) != owner)
+        return 1;
+    trp_place place =
+        atomic_load_explicit(&trp_object_row_at(owner - 1)->place, memory_order_relaxed);
+    uint32_t first = trp_place_page(place), count = trp_place_count(place);
+    bool inside =
+        trp_place_kind_of(place) == TRP_PLACE_RUN && page >= first && page - first < count;
+    return inside ? first + count - page : 1;
+}
+
+static uint32_t log2_of(uint32_t count)
+{
+    return 31 - (uint32_t)__builtin_clz(count);
+}
+
+// Runs begin at multiples of a power of two near their length, at most of this many pages, as long
+// as there is room: so what is free between them fits others of their kind.
+enum { ALIGNMENT_MAX = 16 };
+
+static uint32_t alignment_of(uint32_t count)
+{
+    return count >= ALIGNMENT_MAX ? ALIGNMENT_MAX : 1u << log2_of(count);
+}
+
+// Claims the first run of free pages from `from` to `to`, in at most `probes` steps. Negative:
+// looks at every page, and at every place for the run.
+static bool find_run(uint32_t from, uint32_t to, uint32_t count, uint32_t object,
+                     _Atomic trp_place *place, int probes)
+{
+    bool bounded = probes >= 0;
+    uint32_t alignment = bounded ? alignment_of(count) : 1;
+    uint32_t first = (from + alignment - 1) / alignment * alignment;
+    for (uint32_t page = first; page < to;) {
+        if (bounded && probes-- == 0)
+            return false;
+        uint32_t owner = atomic_load_explicit(trp_page_owner(page), memory_order_relaxed);
+        if (owner == 0) {
+            page++;
+            if (page - first < count)
+                continue;
+            if (claim(first, count, object, place))
+                return true;
+        } else {
+            page += bounded ? span(page, to, owner) : 1;
+        }
+        page = first = (page + alignment - 1) / alignment * alignment;
+    }
+    return false;
+}
+
+// ---- where to look
+
+static void remember(uint32_t first, uint32_t count)
+{
+    atomic_store_explicit(&trp_segment.header->freed_runs[log2_of(count)],
+                          (uint64_t)count << 32 | first, memory_order_relaxed);
+}
+
+// What was freed last is in many a process's page tables already, and perhaps in its cache.
+static bool find_recycled(uint32_t count, uint32_t object, _Atomic trp_place *place)
+{
+    for (uint32_t level = log2_of(count); level <= log2_of(count) + 1 && level < TRP_HINTS;
+         level++) {
+        _Atomic uint64_t *hint = &trp_segment.header->freed_runs[level];
+        uint64_t run = atomic_load_explicit(hint, memory_order_relaxed);
+        uint32_t first = (uint32_t)run, length = (uint32_t)(run >> 32);
+        if (length < count)
+            continue;
+        (void)atomic_compare_exchange_strong_explicit(hint, &run, 0, memory_order_relaxed,
+                                                      memory_order_relaxed);
+        if (!claim(first, count, object, place))
+            continue;
+        if (length > count)
+            remember(first + count, length - count);
         return true;
     }
     return false;
 }
 
-static bool slab_is_empty(uint32_t page, uint32_t class)
+static bool find_known(uint32_t count, uint32_t object, _Atomic trp_place *place)
 {
-    uint32_t count = class_blocks(class);
-    for (uint32_t block = 0; block < count; block++)
-        if (atomic_load(block_owner(page, block)) != 0)
-            return false;
-    return true;
+    uint32_t backed = trp_pages_backed();
+    if (find_run(0, backed, count, object, place, PROBES))
+        return true;
+    return rotor > PROBES && rotor < backed &&
+           find_run(rotor, backed, count, object, place, PROBES);
 }
 
-// Makes empty slabs free pages again. Whether there was one.
-static bool reclaim(void)
+troupe_status trp_pages_full(size_t size)
 {
-    bool any = false;
-    uint32_t backed = trp_segment.header->pages_backed;
+    uint32_t backed = trp_pages_backed();
+    uint64_t fresh = trp_segment.header->pages_max - backed, left = fresh, longest = fresh, run = 0;
     for (uint32_t page = 0; page < backed; page++) {
-        uint32_t mark = atomic_load(owner_of(page));
-        if ((mark & KIND) != SLAB || !slab_is_empty(page, mark & 0xff))
-            continue;
-        uint32_t looking = RECLAIM | (mark & 0xff) << 16 | self;
-        if (!atomic_compare_exchange_strong(owner_of(page), &mark, looking))
-            continue;
-        TRP_FAULT("store");
-        bool empty = slab_is_empty(page, mark & 0xff); // See take_block.
-        atomic_store(owner_of(page), empty ? 0 : mark);
-        any = any || empty;
+        bool is_free = atomic_load_explicit(trp_page_owner(page), memory_order_relaxed) == 0;
+        left += is_free;
+        run = is_free ? run + 1 : 0;
+        longest = run > longest ? run : longest;
     }
-    return any;
+    return troupe_fail(
+        TROUPE_NO_MEMORY,
+        "the store has no room for %zu more bytes: %llu of %llu bytes are in use, "
+        "the longest free run is %llu (.store_bytes_max of troupe_start is its limit)",
+        size, (unsigned long long)(trp_segment.header->capacity - left * TRP_PAGE_SIZE),
+        (unsigned long long)trp_segment.header->capacity,
+        (unsigned long long)longest * TRP_PAGE_SIZE);
 }
 
-void trp_pages_sweep(uint32_t process)
-{
-    uint32_t backed = trp_segment.header->pages_backed;
-    for (uint32_t page = 0; page < backed; page++) {
-        uint32_t mark = atomic_load(owner_of(page));
-        if ((mark & KIND) != RECLAIM || (mark & 0xffff) != process)
-            continue;
-        uint32_t class = mark >> 16 & 0xff;
-        atomic_store(owner_of(page), slab_is_empty(page, class) ? 0 : (SLAB | class));
-    }
-}
-
-// ---- runs of pages
-
-// Takes `count` pages from `first` on, all or none; *taken is how many were free.
-static bool take_pages(uint32_t first, uint32_t count, uint32_t object, uint32_t *taken)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t free = 0;
-        if (atomic_compare_exchange_strong(owner_of(first + i), &free, object + 1)) {
-            TRP_FAULT("store");
-            continue;
-        }
-        for (uint32_t k = 0; k < i; k++)
-            atomic_store(owner_of(first + k), 0);
-        *taken = i;
-        return false;
-    }
-    return true;
-}
-
-// Looks for a run among the pages from `from` to `to`.
-static bool find_run(uint32_t from, uint32_t to, uint32_t count, uint32_t object, uint32_t *first)
-{
-    uint32_t run = 0;
-    for (uint32_t page = from; page < to; page++) {
-        if (atomic_load_explicit(owner_of(page), memory_order_relaxed) != 0) {
-            run = 0;
-            continue;
-        }
-        if (++run < count)
-            continue;
-        uint32_t taken = 0;
-        if (take_pages(page + 1 - count, count, object, &taken)) {
-            *first = page + 1 - count;
-            return true;
-        }
-        page = page + 1 - count + taken; // Behind the one that another process was first to take.
-        run = 0;
-    }
-    return false;
-}
-
-static troupe_status no_room(size_t size)
-{
-    const trp_header *header = trp_segment.header;
-    uint32_t used = 0, backed = header->pages_backed;
-    for (uint32_t page = 0; page < backed; page++)
-        used += atomic_load(owner_of(page)) != 0;
-    return troupe_fail(TROUPE_NO_MEMORY,
-                       "the store has no room for %zu more bytes: %llu of %llu bytes are in use "
-                       "(.store_bytes_max of troupe_start is its limit)",
-                       size, (unsigned long long)used * TRP_PAGE_SIZE,
-                       (unsigned long long)header->capacity);
-}
-
-// Backs more pages, at least `count` beyond those backed now. Several processes may do so at once:
-// backing twice does no harm.
-static troupe_status grow(uint32_t count, size_t size)
+// Backs more pages, at least `count` beyond those backed now, as far as there are more. Several
+// processes may do so at once: backing twice does no harm. *from is where they began.
+static troupe_status grow(uint32_t count, uint32_t *from)
 {
     trp_header *header = trp_segment.header;
-    uint32_t backed = header->pages_backed, step = backed / 4;
+    uint32_t backed = trp_pages_backed(), step = backed / 4;
+    *from = backed;
     step = step < GROW_MIN ? GROW_MIN : step > GROW_MAX ? GROW_MAX : step;
     step = step < count ? count : step;
     if (step > header->pages_max - backed)
         step = header->pages_max - backed;
     if (step == 0)
-        return no_room(size);
+        return TROUPE_OK;
     uint32_t target = backed + step;
-    TROUPE_TRY(trp_segment_back(header->owners_at, (uint64_t)target * sizeof(uint32_t)));
+    TROUPE_TRY(trp_segment_back(header->pages_at + (uint64_t)backed * sizeof(trp_page_row),
+                                (uint64_t)step * sizeof(trp_page_row)));
     TROUPE_TRY(trp_segment_back(header->data_at + (uint64_t)backed * TRP_PAGE_SIZE,
                                 (uint64_t)step * TRP_PAGE_SIZE));
+    TRP_FAULT("store");
     while (backed < target && !atomic_compare_exchange_weak(&header->pages_backed, &backed, target))
         continue;
     return TROUPE_OK;
 }
 
-static troupe_status take_run(uint32_t count, size_t size, uint32_t object, uint32_t *first)
+static troupe_status find_fresh(uint32_t count, uint32_t object, _Atomic trp_place *place,
+                                bool *found)
 {
-    bool reclaimed = false;
-    for (;;) {
-        uint32_t backed = trp_segment.header->pages_backed;
-        uint32_t hint = atomic_load_explicit(&hints.run, memory_order_relaxed);
-        if (hint >= backed)
-            hint = 0;
-        if (find_run(hint, backed, count, object, first) ||
-            (hint > 0 && find_run(0, backed, count, object, first))) {
-            // First fit: all pages before the hint are taken, as far as this process knows.
-            if (*first == hint || count == 1)
-                atomic_store_explicit(&hints.run, *first + count, memory_order_relaxed);
-            return TROUPE_OK;
-        }
-        if (grow(count, size) == TROUPE_OK)
-            continue;
-        if (reclaimed || !reclaim())
-            return TROUPE_NO_MEMORY;
-        reclaimed = true;
-    }
-}
-
-static troupe_status take_small(size_t size, uint32_t object, trp_space *space)
-{
-    uint32_t class = class_of(size);
-    uint32_t backed = trp_segment.header->pages_backed;
-    uint32_t hint = atomic_load_explicit(&hints.slab[class], memory_order_relaxed);
-    for (uint32_t i = 0; i < backed; i++) {
-        uint32_t page = (hint + i) % backed;
-        if (atomic_load(owner_of(page)) != (SLAB | class) ||
-            !take_block(page, class, object, space))
-            continue;
-        atomic_store_explicit(&hints.slab[class], page, memory_order_relaxed);
-        return TROUPE_OK;
-    }
-    uint32_t page;
-    TROUPE_TRY(take_run(1, size, object, &page));
-    // The page is the object's until it is a slab, so a death before that leaves nothing behind.
-    trp_space whole = {.page = page, .pages = 1};
-    troupe_status status = trp_segment_back(blocks_at(page), TRP_BLOCKS_SIZE);
-    if (status != TROUPE_OK) {
-        trp_pages_free(&whole, object);
-        return status;
-    }
-    for (uint32_t block = 1; block < class_blocks(class); block++)
-        atomic_store(block_owner(page, block), 0);
-    TRP_FAULT("store");
-    atomic_store(block_owner(page, 0), object + 1);
-    TRP_FAULT("store");
-    atomic_store(owner_of(page), SLAB | class);
-    TRP_FAULT("store");
-    atomic_store_explicit(&hints.slab[class], page, memory_order_relaxed);
-    *space = (trp_space){.page = page, .pages = 0, .block = 0};
+    uint32_t from;
+    do {
+        TROUPE_TRY(grow(count, &from));
+        *found = find_run(from > count ? from - count : 0, trp_pages_backed(), count, object, place,
+                          INT32_MAX);
+    } while (!*found && from < trp_segment.header->pages_max);
     return TROUPE_OK;
 }
 
-troupe_status trp_pages_take(size_t size, uint32_t object, trp_space *space)
+troupe_status trp_run_take(uint32_t count, size_t size, uint32_t object, _Atomic trp_place *place,
+                           uint32_t *first)
 {
-    if (size <= (size_t)1 << CLASS_MAX_SHIFT)
-        return take_small(size, object, space);
-    uint32_t count = (uint32_t)((size + TRP_PAGE_SIZE - 1) / TRP_PAGE_SIZE), first;
-    TROUPE_TRY(take_run(count, size, object, &first));
-    *space = (trp_space){.page = first, .pages = count, .block = 0};
+    bool found = find_recycled(count, object, place) || find_known(count, object, place);
+    troupe_status status = TROUPE_OK;
+    if (!found)
+        status = find_fresh(count, object, place, &found);
+    // Where nothing is left to grow into, every page counts, also those of empty slabs, and those
+    // that others have claimed in vain and are about to give back.
+    for (int i = 0; !found && i < RETRIES; i++) {
+        conflict = false;
+        found = find_run(0, trp_pages_backed(), count, object, place, -1);
+        if (found || trp_slab_reclaim(self))
+            continue;
+        if (!conflict)
+            break;
+        (void)sched_yield();
+    }
+    if (!found)
+        return status != TROUPE_OK ? status : trp_pages_full(size);
+    *first = trp_place_page(atomic_load_explicit(place, memory_order_relaxed));
     return TROUPE_OK;
 }
 
-void trp_pages_free(const trp_space *space, uint32_t object)
+// ---- the whole
+
+troupe_status trp_pages_take(size_t size, uint32_t object, _Atomic trp_place *place)
 {
-    uint32_t mine = object + 1;
-    if (space->pages == 0) {
-        (void)atomic_compare_exchange_strong(block_owner(space->page, space->block), &mine, 0);
-        return;
-    }
-    for (uint32_t i = 0; i < space->pages; i++) {
-        mine = object + 1;
-        (void)atomic_compare_exchange_strong(owner_of(space->page + i), &mine, 0);
-        TRP_FAULT("store");
-    }
-    // What was freed has its pages faulted: it is used again before fresh ones.
-    if (space->page < atomic_load_explicit(&hints.run, memory_order_relaxed))
-        atomic_store_explicit(&hints.run, space->page, memory_order_relaxed);
+    if (size <= TRP_BLOCK_MAX)
+        return trp_slab_take(size, object, place);
+    uint32_t first;
+    return trp_run_take((uint32_t)((size + TRP_PAGE_SIZE - 1) / TRP_PAGE_SIZE), size, object, place,
+                        &first);
 }
 
-void trp_pages_free_all(uint32_t object)
+void trp_pages_free(trp_place place, uint32_t object)
 {
-    uint32_t backed = trp_segment.header->pages_backed;
+    if (trp_place_kind_of(place) == TRP_PLACE_BLOCK) {
+        trp_slab_free(place, object);
+    } else if (trp_place_kind_of(place) == TRP_PLACE_RUN) {
+        free_pages(trp_place_page(place), trp_place_count(place), object);
+        remember(trp_place_page(place), trp_place_count(place));
+    }
+}
+
+void trp_pages_sweep(uint32_t process)
+{
+    uint32_t backed = trp_pages_backed();
     for (uint32_t page = 0; page < backed; page++) {
-        uint32_t mark = atomic_load(owner_of(page)), mine = object + 1;
-        if (mark == mine) {
-            atomic_store(owner_of(page), 0);
-            continue;
-        }
-        uint32_t class = class_of_mark(mark);
-        for (uint32_t block = 0; class < CLASSES && block < class_blocks(class); block++) {
-            mine = object + 1;
-            (void)atomic_compare_exchange_strong(block_owner(page, block), &mine, 0);
-        }
+        uint32_t owner = atomic_load(trp_page_owner(page));
+        if (trp_owner_kind_of(owner) == TRP_OWNER_RECLAIM && trp_owner_process(owner) == process)
+            atomic_store(trp_page_owner(page),
+                         trp_owner(TRP_OWNER_SLAB, trp_owner_class(owner), 0));
     }
-}
-
-uint64_t trp_pages_offset(const trp_space *space)
-{
-    uint64_t at = trp_segment.header->data_at + (uint64_t)space->page * TRP_PAGE_SIZE;
-    if (space->pages > 0)
-        return at;
-    return at +
-           (uint64_t)space->block * class_size(class_of_mark(atomic_load(owner_of(space->page))));
-}
-
-uint64_t trp_pages_bytes(const trp_space *space)
-{
-    if (space->pages > 0)
-        return (uint64_t)space->pages * TRP_PAGE_SIZE;
-    return class_size(class_of_mark(atomic_load(owner_of(space->page))));
 }

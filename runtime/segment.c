@@ -8,11 +8,21 @@
 #include <runtime/layout.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LAYOUT_VERSION = 1, SYSTEM_PAGE = 4096 };
+enum {
+    LAYOUT_VERSION = 1,
+    SYSTEM_PAGE = 4096,
+    DATA_ALIGNMENT = 2 << 20,
+    BACK_STEP = 64 << 20, // A signal undoes and repeats no more than this.
+    // The file keeps its length, so that nobody can pull pages away from under the others.
+    SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+};
 static const char magic[8] = "troupe\1";
+
+#define CAPACITY_MAX ((uint64_t)1 << 44)
 
 struct trp_segment trp_segment = {.fd = -1};
 
@@ -30,19 +40,18 @@ static trp_header plan(size_t capacity)
 {
     trp_header header = {.version = LAYOUT_VERSION, .header_size = sizeof header};
     memcpy(header.magic, magic, sizeof magic);
-    header.pages_max =
-        (uint32_t)(capacity / TRP_PAGE_SIZE < UINT32_MAX / 2 ? capacity / TRP_PAGE_SIZE
-                                                             : UINT32_MAX / 2);
+    header.pages_max = (uint32_t)(capacity / TRP_PAGE_SIZE);
     header.capacity = (uint64_t)header.pages_max * TRP_PAGE_SIZE;
     header.ledgers_at =
         round_up(processes_at() + TRP_PROCESSES_MAX * sizeof(trp_process_row), SYSTEM_PAGE);
     header.objects_at =
         header.ledgers_at + (uint64_t)TRP_PROCESSES_MAX * TRP_OBJECTS_MAX * sizeof(uint16_t);
-    header.owners_at = header.objects_at + (uint64_t)TRP_OBJECTS_MAX * sizeof(trp_object_row);
+    header.pages_at = header.objects_at + (uint64_t)TRP_OBJECTS_MAX * sizeof(trp_object_row);
     header.blocks_at =
-        round_up(header.owners_at + (uint64_t)header.pages_max * sizeof(uint32_t), SYSTEM_PAGE);
+        round_up(header.pages_at + (uint64_t)header.pages_max * sizeof(trp_page_row), SYSTEM_PAGE);
     header.data_at =
-        round_up(header.blocks_at + (uint64_t)header.pages_max * TRP_BLOCKS_SIZE, TRP_PAGE_SIZE);
+        round_up(header.blocks_at + (uint64_t)header.pages_max * TRP_PAGE_BLOCKS * sizeof(uint32_t),
+                 DATA_ALIGNMENT);
     header.end_at = header.data_at + header.capacity;
     return header;
 }
@@ -50,15 +59,16 @@ static trp_header plan(size_t capacity)
 troupe_status trp_segment_back(uint64_t at, uint64_t size)
 {
     uint64_t from = at / SYSTEM_PAGE * SYSTEM_PAGE, to = round_up(at + size, SYSTEM_PAGE);
-    int failed;
-    do
-        failed = fallocate(trp_segment.fd, 0, (off_t)from, (off_t)(to - from)) == 0 ? 0 : errno;
-    while (failed == EINTR);
-    if (failed == 0)
-        return TROUPE_OK;
-    return troupe_fail(TROUPE_NO_MEMORY,
-                       "the system has no memory for %llu more bytes of the store: %s",
-                       (unsigned long long)(to - from), strerror(failed));
+    while (from < to) {
+        uint64_t step = to - from < BACK_STEP ? to - from : BACK_STEP;
+        if (fallocate(trp_segment.fd, 0, (off_t)from, (off_t)step) == 0)
+            from += step;
+        else if (errno != EINTR)
+            return troupe_fail(TROUPE_NO_MEMORY,
+                               "the system has no memory for %llu more bytes of the store: %s",
+                               (unsigned long long)(to - from), strerror(errno));
+    }
+    return TROUPE_OK;
 }
 
 static troupe_status map(int fd, size_t size)
@@ -74,6 +84,9 @@ static troupe_status map(int fd, size_t size)
             (void)munmap(read_only, size);
         return status;
     }
+    // A core file of a worker is about that worker, not a copy of the node's data, twice.
+    (void)madvise(base, size, MADV_DONTDUMP);
+    (void)madvise(read_only, size, MADV_DONTDUMP);
     trp_segment.fd = fd;
     trp_segment.base = base;
     trp_segment.read_only = read_only;
@@ -82,17 +95,39 @@ static troupe_status map(int fd, size_t size)
     return TROUPE_OK;
 }
 
-troupe_status trp_segment_create(size_t capacity)
+// The file with its length and its seals. To make a file longer than RLIMIT_FSIZE does not fail, it
+// kills; therefore that is asked first.
+static troupe_status make_file(uint64_t size, int *made)
 {
-    trp_header header = plan(capacity);
-    int fd = memfd_create("troupe", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)header.end_at) != 0) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
+        return troupe_fail(TROUPE_NO_MEMORY,
+                           "the store needs a sparse file of %llu bytes; files may have %llu here "
+                           "(ulimit -f)",
+                           (unsigned long long)size, (unsigned long long)limit.rlim_cur);
+    int fd = memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
         troupe_status status =
             trp_fail_errno(TROUPE_NO_MEMORY, "the store's segment could not be made");
         if (fd >= 0)
             close(fd);
         return status;
     }
+    *made = fd;
+    return TROUPE_OK;
+}
+
+troupe_status trp_segment_create(size_t capacity)
+{
+    if (trp_segment.header != NULL)
+        return troupe_fail(TROUPE_EXISTS, "this process has a segment already");
+    if (capacity < TRP_PAGE_SIZE || capacity > CAPACITY_MAX)
+        return troupe_fail(TROUPE_INVALID,
+                           "a store of %zu bytes was asked for; it takes from %d bytes to 16 TiB",
+                           capacity, TRP_PAGE_SIZE);
+    trp_header header = plan(capacity);
+    int fd = -1;
+    TROUPE_TRY(make_file(header.end_at, &fd));
     trp_segment.fd = fd;
     troupe_status status = trp_segment_back(0, header.ledgers_at);
     if (status == TROUPE_OK)
@@ -106,22 +141,41 @@ troupe_status trp_segment_create(size_t capacity)
     return TROUPE_OK;
 }
 
+// Reads the header by pread, which cannot fault whatever the file is.
+static troupe_status read_header(int fd, trp_header *header)
+{
+    struct stat about;
+    if (fstat(fd, &about) != 0 || pread(fd, header, sizeof *header, 0) != (ssize_t)sizeof *header)
+        return troupe_fail(TROUPE_CORRUPT, "descriptor %d is no segment: it has no header", fd);
+    if (memcmp(header->magic, magic, sizeof magic) != 0)
+        return troupe_fail(TROUPE_CORRUPT,
+                           "descriptor %d is no segment: its header begins otherwise", fd);
+    if (header->version != LAYOUT_VERSION || header->header_size != sizeof *header)
+        return troupe_fail(TROUPE_VERSION, "the segment has layout %u, this library knows %d",
+                           header->version, LAYOUT_VERSION);
+    if (header->capacity < TRP_PAGE_SIZE || header->capacity > CAPACITY_MAX)
+        return troupe_fail(TROUPE_CORRUPT, "the segment's header says that it has %llu bytes",
+                           (unsigned long long)header->capacity);
+    trp_header planned = plan(header->capacity);
+    if (planned.capacity != header->capacity || planned.pages_max != header->pages_max ||
+        planned.ledgers_at != header->ledgers_at || planned.objects_at != header->objects_at ||
+        planned.pages_at != header->pages_at || planned.blocks_at != header->blocks_at ||
+        planned.data_at != header->data_at || planned.end_at != header->end_at ||
+        header->pages_backed > header->pages_max || header->objects_backed > TRP_OBJECTS_MAX)
+        return troupe_fail(TROUPE_CORRUPT, "the segment's header contradicts itself");
+    if ((uint64_t)about.st_size != header->end_at || (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
+        return troupe_fail(TROUPE_CORRUPT,
+                           "the segment's file has %lld bytes where %llu were sealed",
+                           (long long)about.st_size, (unsigned long long)header->end_at);
+    return TROUPE_OK;
+}
+
 troupe_status trp_segment_attach(int fd)
 {
     trp_header header;
-    struct stat about;
-    if (fstat(fd, &about) != 0 || pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
-        return troupe_fail(TROUPE_CORRUPT, "descriptor %d is no segment: it has no header", fd);
-    if (memcmp(header.magic, magic, sizeof magic) != 0)
-        return troupe_fail(TROUPE_CORRUPT,
-                           "descriptor %d is no segment: its header begins otherwise", fd);
-    if (header.version != LAYOUT_VERSION || header.header_size != sizeof header)
-        return troupe_fail(TROUPE_VERSION, "the segment has layout %u, this library knows %d",
-                           header.version, LAYOUT_VERSION);
-    trp_header planned = plan(header.capacity);
-    if (planned.end_at != header.end_at || planned.data_at != header.data_at ||
-        (uint64_t)about.st_size < header.end_at)
-        return troupe_fail(TROUPE_CORRUPT, "the segment's header contradicts itself");
+    TROUPE_TRY(read_header(fd, &header));
+    if (trp_segment.header != NULL)
+        return troupe_fail(TROUPE_EXISTS, "this process has a segment already");
     return map(fd, header.end_at);
 }
 

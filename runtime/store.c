@@ -1,70 +1,97 @@
 // store.c: objects in the segment (see store.h; the argument for each step is in docs/design.md,
 // "The store").
 //
-// An object row's word holds its state, the process that has the right to change it (its creator
-// while FILLING, whoever frees it while FREEING) and its generation. The ledgers say who holds it.
-// All accesses that decide about life are sequentially consistent.
+// An object row's word holds its state, its generation and a tag: while something is half done, the
+// process that does it (so that after its death the sweep knows what to finish); once the object is
+// settled, the epoch of its holds. All accesses that decide about life are sequentially consistent.
 #include <runtime/store.h>
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <runtime/clock.h>
+#include <runtime/error.h>
 #include <runtime/fault.h>
 #include <runtime/layout.h>
 #include <runtime/pages.h>
 #include <runtime/process.h>
+#include <runtime/store_ledger.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-typedef enum row_state { FREE, FILLING, SEALED, FAILED, SHARED, FREEING } row_state;
+typedef enum row_state {
+    FREE,
+    FILLING,    // by the process in the tag
+    PROMISED,   // by the process in the tag
+    FULFILLING, // a promise that the process in the tag is giving its bytes
+    SEALED,     // settled, from here: the tag is the epoch
+    FAILED,
+    SHARED,  // to here
+    FREEING, // by the process in the tag
+} row_state;
 
+// A tag is wide enough that it does not come round while somebody reads the holds, and a generation
+// that a stale id is not met again by chance.
+enum {
+    STATE_BITS = 3,
+    TAG_BITS = 23,
+    GENERATION_BITS = 64 - STATE_BITS - TAG_BITS,
+    ID_SLOT_BITS = 20,
+    RECENT = 16,
+    PROBES = 64, // Rows looked at before the table grows.
+};
+#define TAG_MASK ((1u << TAG_BITS) - 1)
 #define ID_BIT (UINT64_C(1) << 63)
+#define GENERATION_MASK ((UINT64_C(1) << GENERATION_BITS) - 1)
 
 static uint32_t self;
-static _Atomic uint32_t row_hint;
+
+// Rows that this thread freed last, and where its last search stopped: hints.
+static _Thread_local struct {
+    uint32_t slots[RECENT], count, rotor;
+} recent;
 
 // ---- words and ids
 
-// A word with epoch 0.
-static uint64_t make_word(row_state state, uint32_t owner, uint32_t generation)
+static uint64_t make_word(row_state state, uint32_t tag, uint64_t generation)
 {
-    return (uint64_t)state | (uint64_t)owner << 3 | (uint64_t)generation << 32;
+    return (uint64_t)state | (uint64_t)tag << STATE_BITS | generation << (STATE_BITS + TAG_BITS);
 }
-
-#define EPOCH_ONE (UINT64_C(1) << 15)
-#define EPOCH_ALL (UINT64_C(0x1ffff) << 15)
 
 static row_state state_of(uint64_t word)
 {
-    return (row_state)(word & 7);
+    return (row_state)(word & ((1u << STATE_BITS) - 1));
 }
 
-static uint32_t word_owner(uint64_t word)
+static uint32_t tag_of(uint64_t word)
 {
-    return word >> 3 & 0xfff;
+    return word >> STATE_BITS & TAG_MASK;
 }
 
-static uint32_t generation_of(uint64_t word)
+static uint64_t generation_of(uint64_t word)
 {
-    return (uint32_t)(word >> 32);
+    return word >> (STATE_BITS + TAG_BITS);
 }
 
-// The same object in another state, at the same epoch.
-static uint64_t with_state(uint64_t word, row_state state, uint32_t owner)
+static bool is_unsettled(row_state state)
 {
-    return make_word(state, owner, generation_of(word)) | (word & EPOCH_ALL);
+    return state == FILLING || state == PROMISED || state == FULFILLING;
 }
 
-static trp_object make_id(uint32_t slot, uint32_t generation)
+static bool is_settled(row_state state)
 {
-    return ID_BIT | (uint64_t)(generation & 0x7fffffff) << 32 | slot;
+    return state == SEALED || state == FAILED || state == SHARED;
+}
+
+static trp_object make_id(uint32_t slot, uint64_t generation)
+{
+    return ID_BIT | generation << ID_SLOT_BITS | slot;
 }
 
 static uint32_t slot_of(trp_object id)
 {
-    return (uint32_t)id;
+    return (uint32_t)id & ((1u << ID_SLOT_BITS) - 1);
 }
 
 // The row behind an id, with its word; NULL if the id is stale or was never one.
@@ -77,7 +104,7 @@ static trp_object_row *find(trp_object id, uint64_t *word)
     trp_object_row *row = trp_object_row_at(slot);
     *word = atomic_load(&row->word);
     bool same = make_id(slot, generation_of(*word)) == id;
-    return same && state_of(*word) != FREE && state_of(*word) != FREEING ? row : NULL;
+    return same && (is_unsettled(state_of(*word)) || is_settled(state_of(*word))) ? row : NULL;
 }
 
 static troupe_status stale(void)
@@ -85,265 +112,220 @@ static troupe_status stale(void)
     return troupe_fail(TROUPE_INVALID, "the reference is stale: its object is gone, or never was");
 }
 
-static void wake(trp_object_row *row)
-{
-    (void)syscall(SYS_futex, &row->word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-// ---- ledgers
-
-static _Atomic uint16_t *hold_of(uint32_t process, uint32_t slot)
-{
-    _Atomic uint16_t *ledgers =
-        (_Atomic uint16_t *)(void *)(trp_segment.base + trp_segment.header->ledgers_at);
-    return ledgers + (size_t)process * TRP_OBJECTS_MAX + slot;
-}
-
-static bool ledger_is_backed(uint32_t process, uint32_t slot)
-{
-    return (atomic_load(&trp_segment.header->ledger_backed[process]) >> slot / TRP_LEDGER_CHUNK &
-            1) != 0;
-}
-
-static troupe_status back_ledger(uint32_t process, uint32_t slot)
-{
-    if (ledger_is_backed(process, slot))
-        return TROUPE_OK;
-    trp_header *header = trp_segment.header;
-    uint64_t at = header->ledgers_at + ((uint64_t)process * TRP_OBJECTS_MAX +
-                                        slot / TRP_LEDGER_CHUNK * (uint64_t)TRP_LEDGER_CHUNK) *
-                                           sizeof(uint16_t);
-    TROUPE_TRY(trp_segment_back(at, TRP_LEDGER_CHUNK * sizeof(uint16_t)));
-    // The high mark first: who sees the bit set must look at this process's ledger.
-    uint32_t high = atomic_load(&header->processes_high);
-    while (high <= process &&
-           !atomic_compare_exchange_weak(&header->processes_high, &high, process + 1))
-        continue;
-    (void)atomic_fetch_or(&header->ledger_backed[process], 1u << slot / TRP_LEDGER_CHUNK);
-    return TROUPE_OK;
-}
-
-static bool held_by_nobody(uint32_t slot)
-{
-    uint32_t high = atomic_load(&trp_segment.header->processes_high);
-    for (uint32_t process = 0; process < high; process++) {
-        // A hold for a process that is dead does not count: its sender may have died between
-        // writing it and taking it back.
-        if (ledger_is_backed(process, slot) && atomic_load(hold_of(process, slot)) != 0 &&
-            trp_segment_process(process)->state != TRP_PROCESS_DEAD)
-            return false;
-        TRP_FAULT("store column");
-    }
-    return true;
-}
-
-// Of an object that is being freed: what the dead were given is not the next object's.
-static void clear_column(uint32_t slot)
-{
-    uint32_t high = atomic_load(&trp_segment.header->processes_high);
-    for (uint32_t process = 0; process < high; process++)
-        if (ledger_is_backed(process, slot) && atomic_load(hold_of(process, slot)) != 0)
-            atomic_store(hold_of(process, slot), 0);
-}
-
-// Takes one away unless there is none: a sweep may have been here before.
-static bool unhold(uint32_t process, uint32_t slot)
-{
-    if (!ledger_is_backed(process, slot))
-        return false;
-    _Atomic uint16_t *count = hold_of(process, slot);
-    uint16_t before = atomic_load(count);
-    while (before > 0 && !atomic_compare_exchange_weak(count, &before, (uint16_t)(before - 1)))
-        continue;
-    return before > 0;
-}
-
 // ---- freeing
 
-static bool recorded_space(const trp_object_row *row, trp_space *space)
-{
-    uint32_t page = row->page;
-    if (page == 0)
-        return false;
-    *space = (trp_space){.page = page - 1,
-                         .pages = row->block > 0 ? 0 : row->pages,
-                         .block = row->block > 0 ? row->block - 1 : 0};
-    return true;
-}
-
-// Frees a row that this process has made FREEING. `look`: its space may not be recorded.
-static void free_row(uint32_t slot, bool look)
+// Frees a row that is FREEING, by this process or by one that died doing so. Each step does no
+// harm twice, and the word comes last: while it is not FREE, what the row names may be the row's.
+static void free_row(uint32_t slot)
 {
     trp_object_row *row = trp_object_row_at(slot);
-    trp_space space;
-    clear_column(slot);
-    if (look)
-        trp_pages_free_all(slot);
-    else if (recorded_space(row, &space))
-        trp_pages_free(&space, slot);
     TRP_FAULT("store");
-    uint32_t generation = generation_of(atomic_load(&row->word));
-    row->page = 0;
-    row->block = 0;
-    atomic_store(&row->word, make_word(FREE, 0, generation));
+    trp_ledger_clear(slot);
     TRP_FAULT("store");
-    atomic_store_explicit(&row_hint, slot, memory_order_relaxed);
+    trp_pages_free(atomic_load(&row->place), slot);
+    atomic_store_explicit(&row->place, 0, memory_order_relaxed);
+    TRP_FAULT("store");
+    // Pairs with the swap in take_row.
+    atomic_store(&row->word, make_word(FREE, 0, generation_of(atomic_load(&row->word))));
+    TRP_FAULT("store");
+    if (recent.count < RECENT)
+        recent.slots[recent.count++] = slot;
 }
 
-static bool is_settled(uint64_t word)
-{
-    row_state state = state_of(word);
-    return state == SEALED || state == FAILED || state == SHARED;
-}
-
-// Frees the object of that generation if nobody holds it. Whoever sees all ledgers at 0 may try;
-// one swap decides. The ledgers are not read at once: a holder could pass its hold to a process
-// whose ledger was read already. It raises the epoch in between, so that the swap fails.
-static void free_if_unheld(uint32_t slot, uint32_t generation)
+// Frees the object if it is settled and nobody holds it. The holds are not read at one instant: a
+// process may give another a hold behind our back and then drop its own, so that we find neither.
+// But it raises the epoch in between (trp_store_hold), and we read the word before the holds: then
+// our swap fails, and we read them again. Of several who find none, one swap decides.
+static void free_if_unheld(uint32_t slot)
 {
     trp_object_row *row = trp_object_row_at(slot);
     uint64_t word = atomic_load(&row->word);
-    while (is_settled(word) && generation_of(word) == generation && held_by_nobody(slot)) {
-        if (!atomic_compare_exchange_strong(&row->word, &word, with_state(word, FREEING, self)))
-            continue;
+    while (is_settled(state_of(word)) && !trp_ledger_held(slot)) {
         TRP_FAULT("store");
-        free_row(slot, false);
-        return;
+        if (atomic_compare_exchange_strong(&row->word, &word,
+                                           make_word(FREEING, self, generation_of(word)))) {
+            free_row(slot);
+            return;
+        }
     }
+}
+
+// ---- settling
+
+static void wake(trp_object_row *row)
+{
+    if (atomic_load(&row->awaited) != 0 && atomic_exchange(&row->awaited, 0) != 0)
+        (void)syscall(SYS_futex, &row->word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+// From the unsettled `word` to a settled state; who waits is woken. False if it was another by now.
+static bool settle(uint32_t slot, uint64_t word, row_state state)
+{
+    trp_object_row *row = trp_object_row_at(slot);
+    // Also a release: pairs with `find` of who reads the other fields, and the bytes, then.
+    if (!atomic_compare_exchange_strong(&row->word, &word,
+                                        make_word(state, 0, generation_of(word))))
+        return false;
+    TRP_FAULT("store");
+    wake(row);
+    TRP_FAULT("store");
+    // An unsettled object is not freed, whoever drops it. Pairs with trp_store_release: it takes
+    // its hold away, then reads the state; we wrote the state and now read the holds. One of the
+    // two sees that nobody is left.
+    free_if_unheld(slot);
+    return true;
 }
 
 // ---- making
 
-static troupe_status back_rows(uint32_t slot)
+// Backs the rows from *from on, if there are any more.
+static troupe_status back_rows(uint32_t *from)
 {
     trp_header *header = trp_segment.header;
-    uint32_t target = slot / TRP_OBJECT_CHUNK * TRP_OBJECT_CHUNK + TRP_OBJECT_CHUNK;
-    TROUPE_TRY(trp_segment_back(header->objects_at +
-                                    (uint64_t)(target - TRP_OBJECT_CHUNK) * sizeof(trp_object_row),
-                                (uint64_t)TRP_OBJECT_CHUNK * sizeof(trp_object_row)));
     uint32_t backed = atomic_load(&header->objects_backed);
-    while (backed < target &&
-           !atomic_compare_exchange_weak(&header->objects_backed, &backed, target))
-        continue;
+    *from = backed;
+    if (backed == TRP_OBJECTS_MAX)
+        return TROUPE_OK;
+    TROUPE_TRY(trp_segment_back(header->objects_at + (uint64_t)backed * sizeof(trp_object_row),
+                                (uint64_t)TRP_OBJECT_CHUNK * sizeof(trp_object_row)));
+    TRP_FAULT("store");
+    (void)atomic_compare_exchange_strong(&header->objects_backed, &backed,
+                                         backed + TRP_OBJECT_CHUNK);
     return TROUPE_OK;
 }
 
-// Takes a free row and holds it once.
-static troupe_status take_row(uint32_t *slot)
+// Takes the row if it is free.
+static bool try_row(uint32_t slot, row_state state, uint64_t *word)
 {
-    for (;;) {
-        uint32_t backed = atomic_load(&trp_segment.header->objects_backed);
-        uint32_t hint = atomic_load_explicit(&row_hint, memory_order_relaxed);
-        for (uint32_t i = 0; i < backed; i++) {
-            uint32_t candidate = (hint + i) % backed;
-            trp_object_row *row = trp_object_row_at(candidate);
-            uint64_t word = atomic_load_explicit(&row->word, memory_order_relaxed);
-            if (state_of(word) != FREE)
-                continue;
-            TROUPE_TRY(back_ledger(self, candidate));
-            if (!atomic_compare_exchange_strong(
-                    &row->word, &word,
-                    make_word(FILLING, self, (generation_of(word) + 1) & 0x7fffffff)))
-                continue;
-            TRP_FAULT("store");
-            atomic_store(&trp_object_row_at(candidate)->fulfilling, 0);
-            (void)atomic_fetch_add(hold_of(self, candidate), 1);
-            TRP_FAULT("store");
-            atomic_store_explicit(&row_hint, candidate + 1, memory_order_relaxed);
-            *slot = candidate;
+    trp_object_row *row = trp_object_row_at(slot);
+    uint64_t was = atomic_load_explicit(&row->word, memory_order_relaxed);
+    if (state_of(was) != FREE)
+        return false;
+    *word = make_word(state, self, (generation_of(was) + 1) & GENERATION_MASK);
+    if (!atomic_compare_exchange_strong(&row->word, &was, *word))
+        return false;
+    TRP_FAULT("store");
+    // Its place is empty since it was freed; the rest may be anything. Nobody knows the id yet.
+    atomic_store_explicit(&row->awaited, 0, memory_order_relaxed);
+    atomic_store_explicit(&row->size, 0, memory_order_relaxed);
+    recent.rotor = slot + 1;
+    return true;
+}
+
+static bool try_rows(uint32_t from, uint32_t to, row_state state, uint32_t *slot, uint64_t *word)
+{
+    for (*slot = from; *slot < to; ++*slot)
+        if (try_row(*slot, state, word))
+            return true;
+    return false;
+}
+
+// Takes a free row: one that this thread freed, one not far from where it last took one, a fresh
+// one, or, where there are none, any.
+static troupe_status find_row(row_state state, uint32_t *slot, uint64_t *word)
+{
+    uint32_t backed = atomic_load(&trp_segment.header->objects_backed);
+    while (recent.count > 0) {
+        uint32_t candidate = recent.slots[--recent.count];
+        if (candidate < backed && try_rows(candidate, candidate + 1, state, slot, word))
             return TROUPE_OK;
-        }
-        if (backed >= TRP_OBJECTS_MAX)
-            return troupe_fail(TROUPE_NO_MEMORY, "all %d places for objects of the store are taken",
-                               TRP_OBJECTS_MAX);
-        TROUPE_TRY(back_rows(backed));
     }
+    uint32_t from = recent.rotor < backed ? recent.rotor : 0;
+    uint32_t to = backed - from < PROBES ? backed : from + PROBES;
+    if (try_rows(from, to, state, slot, word) ||
+        try_rows(0, from < PROBES ? from : PROBES, state, slot, word))
+        return TROUPE_OK;
+    do {
+        TROUPE_TRY(back_rows(&from));
+        to = atomic_load(&trp_segment.header->objects_backed);
+        if (try_rows(from, to, state, slot, word))
+            return TROUPE_OK;
+    } while (from < TRP_OBJECTS_MAX);
+    if (try_rows(0, TRP_OBJECTS_MAX, state, slot, word))
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_NO_MEMORY, "all %d places for objects of the store are taken",
+                       TRP_OBJECTS_MAX);
 }
 
-// Gives up a row of this process that is still FILLING.
-static void abandon(uint32_t slot)
+// Makes a row this process's: in that state, and held once.
+static troupe_status take_row(row_state state, uint64_t schema, trp_encoding encoding,
+                              uint32_t *slot, uint64_t *word)
 {
-    trp_object_row *row = trp_object_row_at(slot);
-    uint32_t generation = generation_of(atomic_load(&row->word));
-    (void)unhold(self, slot);
-    TRP_FAULT("store");
-    atomic_store(&row->word, make_word(FREEING, self, generation));
-    TRP_FAULT("store");
-    free_row(slot, false);
+    TROUPE_TRY(find_row(state, slot, word));
+    trp_object_row *row = trp_object_row_at(*slot);
+    atomic_store_explicit(&row->schema, schema, memory_order_relaxed);
+    atomic_store_explicit(&row->encoding, (uint32_t)encoding, memory_order_relaxed);
+    troupe_status status = trp_ledger_reserve(self, *slot);
+    if (status == TROUPE_OK)
+        status = trp_ledger_add(self, *slot);
+    if (status != TROUPE_OK) {
+        atomic_store(&row->word, make_word(FREEING, self, generation_of(*word)));
+        free_row(*slot);
+    }
+    return status;
 }
 
-static troupe_status take_space(uint32_t slot, size_t size, void **data)
+static troupe_status take_space(uint32_t slot, size_t size)
 {
     trp_object_row *row = trp_object_row_at(slot);
-    trp_space space;
     if (size > trp_segment.header->capacity)
         return troupe_fail(TROUPE_TOO_LARGE,
                            "an object of %zu bytes can never fit: the store's limit is %llu bytes "
                            "(.store_bytes_max of troupe_start)",
                            size, (unsigned long long)trp_segment.header->capacity);
-    TROUPE_TRY(trp_pages_take(size > 0 ? size : 1, slot, &space));
+    TROUPE_TRY(trp_pages_take(size > 0 ? size : 1, slot, &row->place));
     TRP_FAULT("store");
-    row->size = size;
-    row->pages = space.pages;
-    TRP_FAULT("store");
-    row->block = space.pages > 0 ? 0 : space.block + 1;
-    row->page = space.page + 1;
-    TRP_FAULT("store");
-    *data = trp_segment.base + trp_pages_offset(&space);
+    atomic_store_explicit(&row->size, size, memory_order_relaxed);
     return TROUPE_OK;
+}
+
+static void *writable(uint32_t slot)
+{
+    return trp_segment.base + trp_place_offset(atomic_load(&trp_object_row_at(slot)->place));
 }
 
 void trp_store_open(uint32_t process)
 {
     self = process;
-    row_hint = 0;
     trp_pages_open(process);
 }
 
 troupe_status trp_store_promise(uint64_t schema, trp_object *id)
 {
-    uint32_t slot = 0;
-    TROUPE_TRY(take_row(&slot));
-    trp_object_row *row = trp_object_row_at(slot);
-    row->size = 0;
-    row->schema = schema;
-    row->encoding = TRP_ENCODING_PACKED;
-    *id = make_id(slot, generation_of(atomic_load(&row->word)));
+    uint32_t slot;
+    uint64_t word;
+    TROUPE_TRY(take_row(PROMISED, schema, TRP_ENCODING_PACKED, &slot, &word));
+    *id = make_id(slot, generation_of(word));
     return TROUPE_OK;
 }
 
 troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
                                void **data)
 {
-    trp_object made;
-    TROUPE_TRY(trp_store_promise(schema, &made));
-    trp_object_row_at(slot_of(made))->encoding = encoding;
-    troupe_status status = take_space(slot_of(made), size, data);
-    if (status == TROUPE_OK)
-        *id = made;
-    else
-        abandon(slot_of(made));
-    return status;
+    uint32_t slot;
+    uint64_t word;
+    TROUPE_TRY(take_row(FILLING, schema, encoding, &slot, &word));
+    troupe_status status = take_space(slot, size);
+    if (status != TROUPE_OK) {
+        atomic_store(&trp_object_row_at(slot)->word, make_word(FREEING, self, generation_of(word)));
+        free_row(slot);
+        return status;
+    }
+    *id = make_id(slot, generation_of(word));
+    *data = writable(slot);
+    return TROUPE_OK;
 }
 
-// FILLING, of this process's making, becomes `state`; who waits is woken.
+// FILLING, by this process, becomes `state`.
 static troupe_status finish(trp_object id, row_state state)
 {
     uint64_t word;
-    trp_object_row *row = find(id, &word);
-    if (row == NULL)
+    if (find(id, &word) == NULL)
         return stale();
-    if (state_of(word) != FILLING || word_owner(word) != self)
+    if (state_of(word) != FILLING || tag_of(word) != self)
         return troupe_fail(TROUPE_INVALID, "the object is sealed already, or another process's");
-    while (!atomic_compare_exchange_weak(&row->word, &word, with_state(word, state, self)))
-        if (state_of(word) != FILLING) // Not only the epoch has changed.
-            return troupe_fail(TROUPE_INVALID,
-                               "the object was sealed or discarded by another thread");
-    TRP_FAULT("store");
-    wake(row);
-    // Pairs with trp_store_release: it takes its hold away, then reads the state; we write the
-    // state, then read the holds. One of the two sees that nobody is left.
-    free_if_unheld(slot_of(id), generation_of(word));
+    if (!settle(slot_of(id), word, state))
+        return troupe_fail(TROUPE_INVALID, "the object was sealed or discarded by another thread");
     return TROUPE_OK;
 }
 
@@ -356,20 +338,18 @@ void trp_store_discard(trp_object id)
 {
     uint64_t word;
     trp_object_row *row = find(id, &word);
-    if (row == NULL || state_of(word) != FILLING || word_owner(word) != self)
+    if (row == NULL || (state_of(word) != FILLING && state_of(word) != PROMISED) ||
+        tag_of(word) != self)
         return;
-    if (atomic_exchange(&row->fulfilling, 1) != 0)
-        return; // Another thread is giving it its bytes, or discards it too.
-    // Others may hold a promise and wait for it: to them it has failed, without bytes.
-    (void)unhold(self, slot_of(id));
-    TRP_FAULT("store");
-    if (row->page == 0 && finish(id, FAILED) == TROUPE_OK)
+    // Others may hold a promise, and wait for it: to them it has failed, without bytes. Only one
+    // thread gets through here, so the hold that was made with the object is taken once.
+    uint64_t mine = make_word(FULFILLING, self, generation_of(word));
+    if (!atomic_compare_exchange_strong(&row->word, &word, mine))
         return;
-    while (!atomic_compare_exchange_weak(&row->word, &word, with_state(word, FREEING, self)))
-        if (state_of(word) != FILLING)
-            return;
     TRP_FAULT("store");
-    free_row(slot_of(id), false);
+    atomic_store_explicit(&row->size, 0, memory_order_relaxed);
+    (void)trp_ledger_take(self, slot_of(id));
+    (void)settle(slot_of(id), mine, FAILED);
 }
 
 troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void *data, size_t size,
@@ -379,18 +359,18 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
     trp_object_row *row = find(id, &word);
     if (row == NULL)
         return stale();
-    if (state_of(word) != FILLING || word_owner(word) != self || row->page != 0)
+    uint64_t mine = make_word(FULFILLING, self, generation_of(word));
+    // From here on it is this thread's alone.
+    if (state_of(word) != PROMISED || tag_of(word) != self ||
+        !atomic_compare_exchange_strong(&row->word, &word, mine))
         return troupe_fail(TROUPE_INVALID, "the object is no promise of this process");
-    // Of two threads that got here, one takes space for it.
-    if (atomic_exchange(&row->fulfilling, 1) != 0)
-        return troupe_fail(TROUPE_INVALID, "the promise is being fulfilled by another thread");
-    void *space;
-    troupe_status status = take_space(slot_of(id), size, &space);
+    TRP_FAULT("store");
+    troupe_status status = take_space(slot_of(id), size);
     if (status == TROUPE_OK && size > 0)
-        memcpy(space, data, size);
-    row->encoding = encoding;
+        memcpy(writable(slot_of(id)), data, size);
+    atomic_store_explicit(&row->encoding, (uint32_t)encoding, memory_order_relaxed);
     // Without room for the value the promise fails, with no bytes: its waiters must not hang.
-    TROUPE_TRY(finish(id, failed || status != TROUPE_OK ? FAILED : SEALED));
+    (void)settle(slot_of(id), mine, failed || status != TROUPE_OK ? FAILED : SEALED);
     return status;
 }
 
@@ -406,6 +386,18 @@ troupe_status trp_store_share(size_t size, trp_object *id, void **data)
 }
 
 // ---- holding
+// -----------------------------------------------------------------------------------------
+
+// Says that a hold was written for another process: see free_if_unheld.
+static void raise_epoch(trp_object_row *row)
+{
+    uint64_t word = atomic_load(&row->word);
+    while (is_settled(state_of(word)) &&
+           !atomic_compare_exchange_weak(
+               &row->word, &word,
+               make_word(state_of(word), (tag_of(word) + 1) & TAG_MASK, generation_of(word))))
+        continue;
+}
 
 troupe_status trp_store_hold(trp_object id, uint32_t process)
 {
@@ -414,34 +406,27 @@ troupe_status trp_store_hold(trp_object id, uint32_t process)
     if (row == NULL || process >= TRP_PROCESSES_MAX)
         return stale();
     uint32_t slot = slot_of(id);
-    TROUPE_TRY(back_ledger(process, slot));
-    _Atomic uint16_t *count = hold_of(process, slot);
-    uint16_t before = atomic_load(count);
-    do
-        if (before == UINT16_MAX)
-            return troupe_fail(TROUPE_NO_MEMORY, "a process holds one object %u times", UINT16_MAX);
-    while (!atomic_compare_exchange_weak(count, &before, (uint16_t)(before + 1)));
-    TRP_FAULT("store");
-    // Pairs with free_if_unheld. The caller's own hold keeps the object until the epoch is raised.
-    while (!atomic_compare_exchange_weak(&row->word, &word,
-                                         (word & ~EPOCH_ALL) | ((word + EPOCH_ONE) & EPOCH_ALL)))
-        continue;
+    TROUPE_TRY(trp_ledger_reserve(process, slot));
+    TROUPE_TRY(trp_ledger_add(process, slot));
+    if (process == self) // Held before and after, so nobody can have found none.
+        return TROUPE_OK;
+    raise_epoch(row);
     TRP_FAULT("store");
     // Pairs with the node process: it marks the row DEAD, then empties the ledger. If it emptied it
-    // before our hold, we see DEAD here and take the hold back; if after, it took it itself.
-    if (process != self && trp_segment_process(process)->state == TRP_PROCESS_DEAD)
-        (void)unhold(process, slot);
+    // before our hold, we see DEAD here and take the hold back; if after, it took it itself. What
+    // we leave if we die right here does not count, and ends with the object.
+    if (atomic_load(&trp_segment_process(process)->state) == TRP_PROCESS_DEAD)
+        (void)trp_ledger_take(process, slot);
     return TROUPE_OK;
 }
 
 void trp_store_release(trp_object id, uint32_t process)
 {
     uint64_t word;
-    trp_object_row *row = find(id, &word);
-    if (row == NULL || process >= TRP_PROCESSES_MAX || !unhold(process, slot_of(id)))
+    if (find(id, &word) == NULL || process >= TRP_PROCESSES_MAX ||
+        !trp_ledger_take(process, slot_of(id)))
         return;
-    TRP_FAULT("store");
-    free_if_unheld(slot_of(id), generation_of(word));
+    free_if_unheld(slot_of(id));
 }
 
 // ---- reading
@@ -449,100 +434,96 @@ void trp_store_release(trp_object id, uint32_t process)
 trp_object_info trp_store_look(trp_object id)
 {
     static const trp_object_state states[] = {
-        [FREE] = TRP_OBJECT_GONE,     [FILLING] = TRP_OBJECT_FILLING, [SEALED] = TRP_OBJECT_SEALED,
-        [FAILED] = TRP_OBJECT_FAILED, [SHARED] = TRP_OBJECT_SHARED,   [FREEING] = TRP_OBJECT_GONE};
+        [FREE] = TRP_OBJECT_GONE,        [FILLING] = TRP_OBJECT_FILLING,
+        [PROMISED] = TRP_OBJECT_FILLING, [FULFILLING] = TRP_OBJECT_FILLING,
+        [SEALED] = TRP_OBJECT_SEALED,    [FAILED] = TRP_OBJECT_FAILED,
+        [SHARED] = TRP_OBJECT_SHARED,    [FREEING] = TRP_OBJECT_GONE,
+    };
     uint64_t word;
-    trp_space space;
     trp_object_row *row = find(id, &word);
     if (row == NULL)
         return (trp_object_info){.state = TRP_OBJECT_GONE};
-    trp_object_info info = {.state = states[state_of(word)], .schema = row->schema};
-    if (info.state == TRP_OBJECT_FILLING || !recorded_space(row, &space))
+    trp_object_info info = {.state = states[state_of(word)],
+                            .schema = atomic_load_explicit(&row->schema, memory_order_relaxed)};
+    if (info.state == TRP_OBJECT_FILLING)
         return info;
-    info.size = row->size;
-    info.encoding = (trp_encoding)row->encoding;
-    uint64_t offset = trp_pages_offset(&space);
-    info.data = info.state == TRP_OBJECT_SHARED ? trp_segment.base + offset
-                                                : trp_segment.read_only + offset;
+    info.size = atomic_load_explicit(&row->size, memory_order_relaxed);
+    info.encoding = (trp_encoding)atomic_load_explicit(&row->encoding, memory_order_relaxed);
+    trp_place place = atomic_load_explicit(&row->place, memory_order_relaxed);
+    // A failure without bytes is one of whoever was to give them.
+    if (place == 0 || (info.state == TRP_OBJECT_FAILED && info.size == 0))
+        return info;
+    info.data = (info.state == TRP_OBJECT_SHARED ? trp_segment.base : trp_segment.read_only) +
+                trp_place_offset(place);
     return info;
 }
 
 trp_object_info trp_store_wait(trp_object id, int timeout_ms)
 {
     int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+    struct timespec until = {give_up / 1000000000, give_up % 1000000000};
     for (;;) {
-        trp_object_info info = trp_store_look(id);
         uint64_t word;
         trp_object_row *row = find(id, &word);
-        int64_t left = give_up - trp_clock_ns();
-        if (info.state != TRP_OBJECT_FILLING || row == NULL || state_of(word) != FILLING)
+        if (row == NULL || !is_unsettled(state_of(word)) ||
+            (timeout_ms >= 0 && trp_clock_ns() >= give_up))
             return trp_store_look(id);
-        if (timeout_ms >= 0 && left <= 0)
-            return info;
-        struct timespec wait = {left / 1000000000, left % 1000000000};
-        // The low half of the word: state and owner, which change together with every step.
-        (void)syscall(SYS_futex, &row->word, FUTEX_WAIT, (uint32_t)word,
-                      timeout_ms >= 0 ? &wait : NULL, NULL, 0);
+        // Pairs with `settle`: it changes the word, then reads this; we write this, and the system
+        // reads the word before it lets us sleep.
+        atomic_store(&row->awaited, 1);
+        // The low half of the word: the state and the tag, which change with every step.
+        (void)syscall(SYS_futex, &row->word, FUTEX_WAIT_BITSET, (uint32_t)word,
+                      timeout_ms >= 0 ? &until : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
     }
 }
 
 // ---- after a death
 
-// What a dead process was doing with this row.
-static void settle_row(uint32_t slot, uint32_t process)
+// What a dead process was doing with this row, and what it was the last to hold.
+static void sweep_row(uint32_t slot, uint32_t process)
 {
     trp_object_row *row = trp_object_row_at(slot);
     uint64_t word = atomic_load(&row->word);
-    uint32_t generation = generation_of(word);
-    bool its = word_owner(word) == process;
-    if (state_of(word) == FREEING && its) {
-        free_row(slot, true);
-    } else if (state_of(word) == FILLING && its && held_by_nobody(slot)) {
-        atomic_store(&row->word, make_word(FREEING, self, generation));
-        free_row(slot, true);
-    } else if (state_of(word) == FILLING && its) { // Others wait for what it had promised.
-        trp_pages_free_all(slot);
-        row->page = 0;
-        atomic_store(&row->word, make_word(FAILED, self, generation));
-        wake(row);
-        free_if_unheld(slot, generation);
-    } else {
-        if (its) // It may have died between settling the object and waking who waits for it.
-            wake(row);
-        free_if_unheld(slot, generation);
+    row_state state = state_of(word);
+    if (state == FREEING && tag_of(word) == process) {
+        free_row(slot);
+    } else if (is_unsettled(state) && tag_of(word) == process) {
+        // Nobody else works on it. Who waits for what was promised sees a failure, without bytes.
+        atomic_store_explicit(&row->size, 0, memory_order_relaxed);
+        (void)settle(slot, word, FAILED);
+    } else if (is_settled(state)) {
+        wake(row); // It may have settled it, and died before it woke anyone.
+        free_if_unheld(slot);
     }
 }
 
 void trp_store_sweep(uint32_t process)
 {
-    trp_header *header = trp_segment.header;
-    uint32_t objects = atomic_load(&header->objects_backed);
+    trp_ledger_sweep(process);
+    uint32_t objects = atomic_load(&trp_segment.header->objects_backed);
     for (uint32_t slot = 0; slot < objects; slot++)
-        if (ledger_is_backed(process, slot))
-            atomic_store(hold_of(process, slot), 0);
-    for (uint32_t slot = 0; slot < objects; slot++)
-        if (state_of(atomic_load(&trp_object_row_at(slot)->word)) != FREE)
-            settle_row(slot, process);
+        sweep_row(slot, process);
     trp_pages_sweep(process);
 }
 
 troupe_status trp_store_usage(troupe_store_usage *usage)
 {
     const trp_header *header = trp_segment.header;
+    struct stat file;
     if (header == NULL)
         return troupe_fail(TROUPE_NOT_STARTED, "there is no store: call troupe_start first");
+    if (fstat(trp_segment.fd, &file) != 0)
+        return trp_fail_errno(TROUPE_IO, "the store's file cannot be asked for its size");
     troupe_store_usage now = {.bytes_max = header->capacity,
-                              .bytes_backed = (uint64_t)header->pages_backed * TRP_PAGE_SIZE};
-    uint32_t objects = header->objects_backed;
+                              .bytes_backed = (uint64_t)file.st_blocks * 512};
+    uint32_t objects = atomic_load(&header->objects_backed);
     for (uint32_t slot = 0; slot < objects; slot++) {
         trp_object_row *row = trp_object_row_at(slot);
         row_state state = state_of(atomic_load(&row->word));
-        trp_space space;
-        if (state == FREE || state == FREEING)
+        if (!is_unsettled(state) && !is_settled(state))
             continue;
         now.objects++;
-        if (recorded_space(row, &space))
-            now.bytes_used += trp_pages_bytes(&space);
+        now.bytes_used += trp_place_bytes(atomic_load(&row->place));
     }
     *usage = now;
     return TROUPE_OK;

@@ -1,0 +1,26 @@
+// store_ledger.h: who holds which object: a count for each process and object, in the segment.
+//
+// Every step is sequentially consistent: "The store" in docs/design.md orders them with those on
+// the objects' words and on the processes' states.
+#ifndef TRP_STORE_LEDGER_H
+#define TRP_STORE_LEDGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <troupe/status.h>
+
+// Makes sure that holds of the process on objects like this one can be counted. NO_MEMORY.
+troupe_status trp_ledger_reserve(uint32_t process, uint32_t object);
+// Adds a hold; reserved before. NO_MEMORY: the process holds it too often.
+troupe_status trp_ledger_add(uint32_t process, uint32_t object);
+// Takes one away; false if there was none: a sweep may have been here before.
+bool trp_ledger_take(uint32_t process, uint32_t object);
+// Whether a process that is not dead holds the object. The counts are not read at one instant: see
+// free_if_unheld in store.c.
+bool trp_ledger_held(uint32_t object);
+// Sets all counts of an object that is being freed to 0: those of dead processes may not be.
+void trp_ledger_clear(uint32_t object);
+// Sets the counts of a dead process to 0.
+void trp_ledger_sweep(uint32_t process);
+
+#endif
