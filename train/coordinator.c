@@ -490,11 +490,14 @@ void trp_coordinator_deinit(trp_coordinator *self)
 {
     trp_run *run = self->run;
     if (!run->finished) { // The runtime stops.
-        if (run->region)
+        // Later than that where a follower has held it up: then all this has gone already.
+        bool there = trp_job_has_runtime(run->job);
+        if (there && run->region)
             (void)trp_group_end(run->region, TRP_GROUP_ENDED, 0);
-        for (int rank = 0; rank < run->job->options.workers; rank++)
+        for (int rank = 0; there && rank < run->job->options.workers; rank++)
             troupe_drop(run->ranks[rank].end);
-        leave_group(run);
+        if (there)
+            leave_group(run);
         trp_job_cancel(run->job);
     }
     for (int rank = 0; rank < run->job->options.workers; rank++)

@@ -177,8 +177,7 @@ void trp_job_cancel(troupe_job *job)
 
 // ---- what a user asks of a job
 
-// Whether the runtime that the job was submitted to still runs.
-static bool runtime_is_there(const troupe_job *job)
+bool trp_job_has_runtime(const troupe_job *job)
 {
     return trp_process_running() && trp_process_incarnation() == job->incarnation;
 }
@@ -199,7 +198,7 @@ static bool await_change(troupe_job *job, int64_t until_ms)
         trp_coordinator_remind(job);
         pthread_mutex_lock(&job->lock);
     }
-    if (job->state != TROUPE_JOB_DONE && !runtime_is_there(job)) {
+    if (job->state != TROUPE_JOB_DONE && !trp_job_has_runtime(job)) {
         pthread_mutex_unlock(&job->lock);
         trp_job_cancel(job);
         pthread_mutex_lock(&job->lock);
@@ -264,7 +263,7 @@ void troupe_job_stop(troupe_job *job)
     bool first = job->state != TROUPE_JOB_DONE && !job->stop;
     job->stop = true;
     // The group's memory has gone with the runtime, also where its coordinator could not say so.
-    if (job->region && runtime_is_there(job))
+    if (job->region && trp_job_has_runtime(job))
         (void)trp_group_stop(job->region);
     pthread_mutex_unlock(&job->lock);
     if (first) // Where it waits in the queue still.

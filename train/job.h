@@ -68,6 +68,8 @@ troupe_job *trp_job_create(void);
 void trp_job_hold(troupe_job *job);
 void trp_job_release(troupe_job *job);
 
+// Whether the runtime that the job was submitted to still runs.
+bool trp_job_has_runtime(const troupe_job *job);
 // Seconds since the first group started; 0 before.
 double trp_job_elapsed_s(troupe_job *job);
 // Whether the user has asked for a stop.
