@@ -314,9 +314,11 @@ static void finish(trp_actor *actor)
 
 void trp_actor_wake(trp_actor *actor)
 {
+    atomic_fetch_add(&actor->refs, 1); // See trp_actor_turn.
     if (trp_mailbox_rest(&actor->mailbox) || (atomic_load(&actor->state) != TRP_ACTOR_OPEN &&
                                               !atomic_exchange(&actor->mailbox.scheduled, true)))
         run_somewhere(actor);
+    trp_actor_release(actor);
 }
 
 static void push(trp_actor *actor, trp_message *message)
@@ -398,7 +400,7 @@ static void start_actor(trp_actor *actor, trp_message *message)
     trp_message_free(message);
 }
 
-bool trp_actor_turn(trp_actor *actor)
+static bool turn(trp_actor *actor)
 {
     for (int i = 0; i < TURN; i++) {
         if (atomic_load(&actor->state) != TRP_ACTOR_OPEN) {
@@ -423,6 +425,16 @@ bool trp_actor_turn(trp_actor *actor)
         }
     }
     return true;
+}
+
+// Once a mailbox rests, another thread may take the actor's last turn and free it, while this one
+// still looks at the mailbox: the turn holds it.
+bool trp_actor_turn(trp_actor *actor)
+{
+    atomic_fetch_add(&actor->refs, 1);
+    bool again = turn(actor);
+    trp_actor_release(actor);
+    return again;
 }
 
 // ---- the main thread

@@ -150,15 +150,13 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_cancels_what_runs_and_what_waits),
         cmocka_unit_test(the_next_runtime_starts_afresh),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+        // What a method that outlives the runtime holds, its thread too, is not freed.
         cmocka_unit_test(closing_waits_for_a_follower_that_the_runtime_left_behind),
-    };
-#ifdef __SANITIZE_ADDRESS__
-    const size_t leaks = 1; // The last one: what a job left behind held is not freed.
-#else
-    const size_t leaks = 0;
 #endif
-    int failed =
-        _cmocka_run_group_tests("tests", tests, sizeof tests / sizeof *tests - leaks, NULL, NULL);
+    };
+    (void)closing_waits_for_a_follower_that_the_runtime_left_behind;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);
     return failed;
 }
