@@ -49,7 +49,6 @@ typedef struct trp_header {
     uint64_t capacity; // Bytes of data.
     uint64_t ledgers_at, objects_at, pages_at, blocks_at, data_at, end_at;
     uint32_t pages_max;
-    _Atomic uint32_t deaths;
     _Atomic uint32_t pages_backed;   // Data pages that memory is reserved for: only grows.
     _Atomic uint32_t objects_backed; // Rows of the object table likewise.
     char gap[64];                    // Between what is read often and what is written often.

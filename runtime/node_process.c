@@ -259,7 +259,6 @@ static void bury(uint32_t slot, const char *cause)
     uint64_t incarnation = row->incarnation;
     snprintf(row->cause, sizeof row->cause, "%s", cause);
     trp_process_row_set(slot, TRP_PROCESS_DEAD);
-    (void)atomic_fetch_add(trp_segment_deaths(), 1);
     char path[128];
     trp_socket_path(slot, incarnation, path);
     (void)unlink(path);

@@ -199,8 +199,3 @@ trp_process_row *trp_segment_process(uint32_t slot)
 {
     return (trp_process_row *)(void *)(trp_segment.base + processes_at()) + slot;
 }
-
-_Atomic uint32_t *trp_segment_deaths(void)
-{
-    return &trp_segment.header->deaths;
-}

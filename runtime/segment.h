@@ -23,9 +23,9 @@ typedef enum trp_process_state {
                       // incarnation.
 } trp_process_state;
 
-// One row of the process table: written by the node process alone (the driver's and node's own
-// rows: by the driver before the first fork), read by all. `cause` is written before state becomes
-// DEAD.
+// One row of the process table, read by all. The node process writes it; besides, the driver writes
+// its own and the node's before the first fork, a process says READY itself, and the driver says
+// DEAD of all others when the node process is lost. `cause` is written before state becomes DEAD.
 typedef struct trp_process_row {
     _Atomic uint32_t state; // trp_process_state
     _Atomic int32_t pid;
@@ -44,7 +44,5 @@ void trp_segment_close(void);
 // The memfd, to be inherited; -1: none.
 int trp_segment_fd(void);
 trp_process_row *trp_segment_process(uint32_t slot);
-// A number that rises with every death: a cheap way to notice one.
-_Atomic uint32_t *trp_segment_deaths(void);
 
 #endif

@@ -40,7 +40,7 @@ typedef struct troupe_options {
 // Errors: TROUPE_INVALID (an option out of range, which the sentence names), TROUPE_NO_MEMORY,
 // TROUPE_IO (a socket, directory or process could not be made), TROUPE_UNSUPPORTED (called from
 // a child made by fork() of a running program), TROUPE_VERSION (the program was compiled with the
-// headers of another version of the library).
+// headers of a newer version of the library).
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_start_with(int argc, char **argv,
                                                            const troupe_options *how);
 #define troupe_start(...) TROUPE_START_(__VA_ARGS__, .unused_ = 0)
