@@ -1,8 +1,9 @@
 // mailbox.c: see mailbox.h. The queue is D. Vyukov's intrusive multi-producer queue.
 #include <actors/mailbox.h>
 
-#include <actors/futex.h>
+#include <runtime/park.h>
 #include <sched.h>
+#include <time.h>
 
 // The load word: the count in the upper 26 bits, the bytes in the lower 38.
 enum { BYTES_BITS = 38 };
@@ -45,7 +46,7 @@ bool trp_mailbox_wait(trp_mailbox *mailbox, size_t weight, int64_t deadline_ns)
     atomic_fetch_add(&mailbox->senders, 1); // Before the look at `load`.
     uint32_t seen = atomic_load(&mailbox->room);
     if (!fits(mailbox, atomic_load(&mailbox->load), weight))
-        trp_futex_wait(&mailbox->room, seen, deadline_ns);
+        trp_park(&mailbox->room, seen, deadline_ns);
     atomic_fetch_sub(&mailbox->senders, 1);
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -55,7 +56,7 @@ bool trp_mailbox_wait(trp_mailbox *mailbox, size_t weight, int64_t deadline_ns)
 void trp_mailbox_wake(trp_mailbox *mailbox)
 {
     atomic_fetch_add(&mailbox->room, 1);
-    trp_futex_wake(&mailbox->room, INT_MAX);
+    trp_unpark(&mailbox->room, INT_MAX);
 }
 
 void trp_mailbox_left(trp_mailbox *mailbox, size_t weight)

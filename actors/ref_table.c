@@ -2,10 +2,10 @@
 #include <actors/ref_table.h>
 
 #include <actors/failure.h>
-#include <actors/futex.h>
 #include <runtime/clock.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
+#include <runtime/park.h>
 #include <runtime/process.h>
 #include <stdbool.h>
 
@@ -31,7 +31,7 @@ typedef enum trp_waiter_word { IDLE, NOTIFIED, ASLEEP } trp_waiter_word;
 void trp_waiter_notify(trp_waiter *waiter)
 {
     if (atomic_exchange(&waiter->word, NOTIFIED) == ASLEEP)
-        trp_futex_wake(&waiter->word, 1);
+        trp_unpark(&waiter->word, 1);
 }
 
 bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns)
@@ -43,7 +43,7 @@ bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns)
             atomic_store(&waiter->word, IDLE);
             return true;
         }
-        trp_futex_wait(&waiter->word, ASLEEP, deadline_ns);
+        trp_park(&waiter->word, ASLEEP, deadline_ns);
         if (atomic_load(&waiter->word) == ASLEEP && deadline_ns >= 0 &&
             trp_clock_ns() >= deadline_ns)
             return atomic_exchange(&waiter->word, IDLE) == NOTIFIED;
@@ -278,7 +278,7 @@ static int notify_all(trp_entry *entry, _Atomic uint32_t *asleep[WAKES])
         if (count < WAKES)
             asleep[count++] = word;
         else
-            trp_futex_wake(word, 1);
+            trp_unpark(word, 1);
     }
     entry->waiters = NULL;
     return count;
@@ -304,7 +304,7 @@ bool trp_entry_resolve(uint64_t id, trp_result *result)
     pthread_mutex_unlock(&entry->lock);
 
     for (int i = 0; i < sleepers; i++)
-        trp_futex_wake(asleep[i], 1);
+        trp_unpark(asleep[i], 1);
     if (promise != 0) {
         fulfil(promise, &entry->result); // It does not change any more, and is held.
         trp_entry_release(id);           // The promise's hold.

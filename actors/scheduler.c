@@ -6,18 +6,15 @@
 #include <actors/scheduler.h>
 
 #include <actors/actor.h>
-#include <actors/futex.h>
 #include <runtime/clock.h>
 #include <runtime/log.h>
-#include <sched.h>
+#include <runtime/park.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
 enum {
     THREADS_MAX = 1024,
     LAST_WAIT_MS = 1000,
-    SPIN_NS = 25000, // About what a wake-up across CPUs costs.
-    SPIN_TRIES = 32,
 };
 
 static struct {
@@ -32,50 +29,6 @@ static struct {
 } scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local bool scheduled_thread;
-
-// Spinning pays where answers come within a wake-up's time and the CPU has nothing better to do.
-// Whether that is so is learnt: each success counts up, each failure down, and below 0 it is only
-// tried now and then. Races between threads cost accuracy alone.
-static struct {
-    _Atomic bool allowed; // This process may run on more than one CPU.
-    _Atomic int trust, skipped;
-} spin;
-
-static bool spin_pays(void)
-{
-    if (!atomic_load_explicit(&spin.allowed, memory_order_relaxed))
-        return false;
-    return atomic_load_explicit(&spin.trust, memory_order_relaxed) >= 0 ||
-           atomic_fetch_add_explicit(&spin.skipped, 1, memory_order_relaxed) % SPIN_TRIES == 0;
-}
-
-static void learn(int change)
-{
-    int trust = atomic_load_explicit(&spin.trust, memory_order_relaxed) + change;
-    if (trust >= -SPIN_TRIES && trust <= SPIN_TRIES)
-        atomic_store_explicit(&spin.trust, trust, memory_order_relaxed);
-}
-
-void trp_spin(_Atomic uint32_t *word, uint32_t seen)
-{
-    if (!spin_pays())
-        return;
-    int64_t give_up = trp_clock_ns() + SPIN_NS;
-    do {
-        for (int i = 0; i < 32; i++) {
-            if (atomic_load_explicit(word, memory_order_acquire) != seen) {
-                learn(+1);
-                return;
-            }
-#if defined(__x86_64__)
-            __builtin_ia32_pause();
-#elif defined(__aarch64__)
-            __asm__ volatile("yield");
-#endif
-        }
-    } while (trp_clock_ns() < give_up);
-    learn(-1);
-}
 
 bool trp_thread_create(pthread_t *thread, const char *name, void *(*main)(void *), void *user)
 {
@@ -197,8 +150,7 @@ void trp_scheduler_start(int threads)
     scheduler.last = &scheduler.first;
     scheduler.stopping = false;
     pthread_mutex_unlock(&scheduler.lock);
-    cpu_set_t cpus;
-    spin.allowed = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1;
+    trp_park_start();
 }
 
 void trp_scheduler_push(trp_actor *actor)

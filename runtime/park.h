@@ -1,0 +1,27 @@
+// park.h: how a thread of this process sleeps until another one changes a word.
+//
+// Everything in the library that waits for something inside its own process waits here, so that
+// there is one place that knows what else a waiting thread can do.
+#ifndef TRP_PARK_H
+#define TRP_PARK_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+// Finds out whether spinning can pay here. Once a start.
+void trp_park_start(void);
+
+// Reads *word for as long as it is `seen`, at most about as long as a wake-up across CPUs would
+// take: who is answered meanwhile saves that wake-up. On one CPU it does nothing.
+void trp_spin(_Atomic uint32_t *word, uint32_t seen);
+
+// Sleeps while *word is `seen`, until trp_unpark or the monotonic time `deadline_ns` (negative:
+// none). May return early: the caller checks its condition again.
+void trp_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns);
+
+// Wakes up to `count` of those parked on the word, after it was changed. Only the address is used,
+// so the word's owner may be gone by now.
+void trp_unpark(_Atomic uint32_t *word, int count);
+
+#endif
