@@ -31,7 +31,7 @@ troupe_error trp_failure_last(troupe_status status, troupe_outcome outcome,
 
 void trp_failure_forget(void)
 {
-    (void)trp_error_set(&(troupe_error){.status = TROUPE_OK});
+    trp_error_forget();
 }
 
 void trp_failure_write(const troupe_error *failure, trp_buffer *out)

@@ -209,14 +209,24 @@ static troupe_status read_result(const trp_result *result, const trp_shape *shap
 {
     if (result->kind == TRP_RESULT_FAILURE)
         return set_failure(result);
-    TROUPE_TRY(trp_schema_check(trp_type_note(shape->type), result->schema));
+    if (troupe_type_hash(shape->type) != result->schema)
+        return trp_schema_check(trp_type_note(shape->type), result->schema);
     if (result->kind == TRP_RESULT_BODY)
         return trp_body_unpack(&result->body, shape, trp_arena_current(), value);
-    if (shape->flat) {
+    if (result->kind == TRP_RESULT_SMALL || shape->flat) {
         memcpy(value, trp_result_value(result), shape->type->size);
         return TROUPE_OK;
     }
     return trp_value_copy(shape->type, trp_result_value(result), trp_arena_current(), value);
+}
+
+// A result that has been taken out of its row: its references go to the reader.
+static troupe_status read_taken(trp_result *result, const trp_shape *shape, void *value)
+{
+    troupe_status status = read_result(result, shape, value);
+    result->moved = status == TROUPE_OK;
+    trp_result_free(result);
+    return status;
 }
 
 // Reads what is behind a claim: typed, or packed if `shape` is NULL.
@@ -261,8 +271,11 @@ troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *val
                               const troupe_get_options *how)
 {
     claim mine;
+    trp_result taken;
     TROUPE_TRY(trp_type_check(type));
     trp_shape shape = trp_shape_of(type);
+    if (trp_entry_take(ref.id, false, &taken))
+        return read_taken(&taken, &shape, value);
     TROUPE_TRY(await_claim(ref, how, &mine));
     troupe_status status = read_typed(&mine, &shape, value);
     release_claim(&mine);
@@ -278,8 +291,12 @@ static troupe_status read_packed(const claim *mine, trp_buffer *out)
         return stale();
     if (result->kind == TRP_RESULT_FAILURE)
         return set_failure(result);
-    if (result->kind == TRP_RESULT_VALUE) {
-        TROUPE_TRY(trp_pack(result->shape.type, trp_result_value(result), out));
+    if (result->kind != TRP_RESULT_BODY) {
+        const troupe_type *type = trp_result_type(result);
+        if (type == NULL)
+            return troupe_fail(TROUPE_UNSUPPORTED, "the result's type is not known in this "
+                                                   "process, so it cannot be packed");
+        TROUPE_TRY(trp_pack(type, trp_result_value(result), out));
     } else {
         trp_reader in;
         TROUPE_TRY(trp_body_open(&result->body, &in));

@@ -7,22 +7,24 @@
 #include <runtime/memory.h>
 #include <runtime/park.h>
 #include <runtime/process.h>
-#include <stdbool.h>
+#include <sched.h>
 
 enum {
     CHUNK = 1024,
-    CHUNKS = 1024,
-    PLACE_BITS = 20, // CHUNK * CHUNKS places
+    CHUNKS = 4096,
+    PLACE_BITS = 22, // CHUNK * CHUNKS places
     WAKES = 16,
+    SPINS = 64,
 };
+static const uint64_t place_mask = (1u << PLACE_BITS) - 1;
 
 static struct {
-    pthread_mutex_t lock;              // Of the list of free places and of growing.
+    pthread_mutex_t lock;              // Of growing.
     trp_entry *_Atomic chunks[CHUNKS]; // A release store pairs with the readers' acquire.
     uint32_t made;                     // Places that chunks exist for, from 1.
-    uint32_t free;                     // The first free place; 0: none.
-    _Atomic uint64_t serial;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER, .made = 1};
+static trp_depot depot = {.lock = PTHREAD_MUTEX_INITIALIZER}; // Free rows,
+static _Thread_local trp_magazine magazine;                   // and this thread's.
 
 // ---- waiters
 
@@ -58,51 +60,62 @@ static trp_entry *entry_at(uint32_t place)
     return chunk == NULL ? NULL : &chunk[place % CHUNK];
 }
 
-// With the table's lock held.
-static trp_entry *new_place(void)
+static trp_entry *new_row(void)
 {
+    trp_entry *entry = NULL;
+    pthread_mutex_lock(&table.lock);
     uint32_t place = table.made;
-    if (place >= CHUNK * CHUNKS)
-        return NULL;
-    if (entry_at(place) == NULL) {
-        trp_entry *chunk = trp_alloc(CHUNK * sizeof *chunk);
-        if (chunk == NULL)
-            return NULL;
-        for (int i = 0; i < CHUNK; i++)
-            pthread_mutex_init(&chunk[i].lock, NULL);
-        atomic_store_explicit(&table.chunks[place / CHUNK], chunk, memory_order_release);
+    if (place < (uint32_t)CHUNK * CHUNKS && entry_at(place) == NULL)
+        atomic_store_explicit(&table.chunks[place / CHUNK], trp_alloc(CHUNK * sizeof *entry),
+                              memory_order_release);
+    if (place < (uint32_t)CHUNK * CHUNKS && (entry = entry_at(place)) != NULL) {
+        table.made++;
+        entry->next_id = UINT64_C(1) << PLACE_BITS | place;
     }
-    table.made++;
-    trp_entry *entry = entry_at(place);
-    entry->place = place;
+    pthread_mutex_unlock(&table.lock);
     return entry;
 }
 
-// A row that is held once and owned, locked; NULL: there is none left.
+// A row that is held once and owned, of which nobody knows yet: it has no id. NULL: there is none
+// left. Who still has an old id may take its lock and sees that the id is another.
 static trp_entry *take_row(trp_entry_kind kind)
 {
-    pthread_mutex_lock(&table.lock);
-    trp_entry *entry = NULL;
-    if (table.free != 0) {
-        entry = entry_at(table.free);
-        table.free = entry->next_free;
-    } else {
-        entry = new_place();
-    }
-    pthread_mutex_unlock(&table.lock);
+    trp_cell *cell = trp_magazine_take(&magazine, &depot);
+    trp_entry *entry =
+        cell != NULL ? (trp_entry *)((char *)cell - offsetof(trp_entry, cell)) : new_row();
     if (entry == NULL)
         return NULL;
-    pthread_mutex_lock(&entry->lock);
-    uint64_t serial = atomic_fetch_add(&table.serial, 1) + 1;
-    entry->id = serial << PLACE_BITS | entry->place;
-    entry->kind = kind;
     entry->holds = 1;
+    entry->kind = (uint8_t)kind;
     entry->owned = true;
-    entry->borrowed = entry->done = entry->started = entry->expired = entry->sending = false;
-    entry->of = entry->next_borrowed = entry->schema = 0;
-    entry->deadline_ns = 0;
+    entry->borrowed = entry->started = entry->expired = entry->sending = false;
+    atomic_store_explicit(&entry->done, false, memory_order_relaxed);
+    entry->watched = 0;
+    entry->waiters = NULL;
+    entry->whens = NULL;
     entry->promise = 0;
     return entry;
+}
+
+// Shows a new row.
+static uint64_t publish(trp_entry *entry)
+{
+    uint64_t id = entry->next_id;
+    entry->next_id = id + place_mask + 1;
+    atomic_store_explicit(&entry->id, id, memory_order_release);
+    return id;
+}
+
+static void lock_row(trp_entry *entry)
+{
+    for (int tries = 0; atomic_exchange_explicit(&entry->lock, 1, memory_order_acquire) != 0;)
+        if (++tries % SPINS == 0) // Its holder may not be running.
+            sched_yield();
+}
+
+static void unlock_row(trp_entry *entry)
+{
+    atomic_store_explicit(&entry->lock, 0, memory_order_release);
 }
 
 static void release_object_or_call(uint64_t id)
@@ -113,24 +126,26 @@ static void release_object_or_call(uint64_t id)
         trp_entry_release(id);
 }
 
+// Makes a row free whose result is not there, or has been taken out. Unlocks it.
+static void give_row(trp_entry *entry)
+{
+    atomic_store_explicit(&entry->id, 0, memory_order_relaxed);
+    unlock_row(entry);
+    if ((entry->next_id & TRP_REF_OBJECT) == 0) // Else its ids are used up.
+        (void)trp_magazine_give(&magazine, &depot, &entry->cell, SIZE_MAX);
+}
+
 // Frees a row that nothing holds. Unlocks it.
 static void free_row(trp_entry *entry)
 {
     trp_assert(entry->waiters == NULL && entry->whens == NULL);
-    trp_result result = entry->result;
     trp_object promise = entry->promise;
-    uint64_t of = entry->of;
-    bool done = entry->done;
-    uint32_t place = entry->place;
-    entry->id = 0;
-    entry->result = (trp_result){.kind = TRP_RESULT_FAILURE};
-    pthread_mutex_unlock(&entry->lock);
-
-    pthread_mutex_lock(&table.lock);
-    entry->next_free = table.free;
-    table.free = place;
-    pthread_mutex_unlock(&table.lock);
-
+    bool done = atomic_load_explicit(&entry->done, memory_order_relaxed);
+    uint64_t of = entry->kind == TRP_ENTRY_ALIAS ? entry->of : 0;
+    trp_result result;
+    if (done)
+        result = entry->result;
+    give_row(entry);
     if (done)
         trp_result_free(&result);
     if (promise != 0)
@@ -138,22 +153,27 @@ static void free_row(trp_entry *entry)
     release_object_or_call(of);
 }
 
+// The row with that place; NULL: there was none ever.
+static trp_entry *entry_of(uint64_t id)
+{
+    return id == 0 || (id & TRP_REF_OBJECT) != 0 ? NULL : entry_at(id & place_mask);
+}
+
 trp_entry *trp_entry_lock(uint64_t id)
 {
-    uint32_t place = id & ((1u << PLACE_BITS) - 1);
-    trp_entry *entry = (id & TRP_REF_OBJECT) != 0 ? NULL : entry_at(place);
-    if (entry == NULL || id == 0)
+    trp_entry *entry = entry_of(id);
+    if (entry == NULL)
         return NULL;
-    pthread_mutex_lock(&entry->lock);
-    if (entry->id == id)
+    lock_row(entry);
+    if (atomic_load_explicit(&entry->id, memory_order_acquire) == id)
         return entry;
-    pthread_mutex_unlock(&entry->lock);
+    unlock_row(entry);
     return NULL;
 }
 
 void trp_entry_unlock(trp_entry *entry)
 {
-    pthread_mutex_unlock(&entry->lock);
+    unlock_row(entry);
 }
 
 bool trp_entry_hold(uint64_t id)
@@ -162,7 +182,7 @@ bool trp_entry_hold(uint64_t id)
     if (entry == NULL)
         return false;
     entry->holds++;
-    pthread_mutex_unlock(&entry->lock);
+    unlock_row(entry);
     return true;
 }
 
@@ -174,7 +194,7 @@ void trp_entry_release(uint64_t id)
     if (--entry->holds == 0)
         free_row(entry);
     else
-        pthread_mutex_unlock(&entry->lock);
+        unlock_row(entry);
 }
 
 // ---- calls
@@ -187,80 +207,36 @@ uint64_t trp_entry_call(uint64_t schema, const trp_target *target, int64_t deadl
     entry->schema = schema;
     entry->target = *target;
     entry->deadline_ns = deadline_ns;
-    uint64_t id = entry->id;
-    pthread_mutex_unlock(&entry->lock);
-    return id;
+    return publish(entry);
 }
 
-// Gives a promised object the value that a call ended with.
-static troupe_status fulfil_value(trp_object promise, const trp_result *result)
+bool trp_entry_seems_done(uint64_t id)
 {
-    trp_buffer packed = {0};
-    trp_reader in;
-    const troupe_type *type = result->shape.type;
-    const void *data = NULL;
-    size_t size = 0;
-    bool bytes = result->schema == troupe_type_hash(&troupe_type_troupe_bytes);
-    troupe_status status = TROUPE_OK;
-    if (result->kind == TRP_RESULT_BODY) {
-        status = trp_body_open(&result->body, &in);
-        if (status == TROUPE_OK && bytes)
-            status = trp_read_bytes(&in, &data, &size);
-        else if (status == TROUPE_OK)
-            data = in.at, size = (size_t)(in.end - in.at);
-    } else if (bytes) {
-        data = ((const troupe_bytes *)trp_result_value(result))->data;
-        size = ((const troupe_bytes *)trp_result_value(result))->size;
-    } else {
-        status = trp_pack(type, trp_result_value(result), &packed);
-        if (status == TROUPE_OK && packed.failed)
-            status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a call's result");
-        data = packed.data;
-        size = packed.size;
+    trp_entry *entry = entry_of(id);
+    // The second look at the id says that `done` was this call's.
+    return entry != NULL && atomic_load_explicit(&entry->id, memory_order_acquire) == id &&
+           atomic_load_explicit(&entry->done, memory_order_acquire) &&
+           atomic_load_explicit(&entry->id, memory_order_acquire) == id;
+}
+
+bool trp_entry_take(uint64_t id, bool pinned, trp_result *result)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return false;
+    bool mine = entry->kind == TRP_ENTRY_CALL && entry->owned &&
+                atomic_load_explicit(&entry->done, memory_order_relaxed) &&
+                entry->holds == (pinned ? 2 : 1);
+    if (!mine) {
+        unlock_row(entry);
+        return false;
     }
-    // Without room in the store the promise fails, which those who wait for it are told.
-    if (status == TROUPE_OK)
-        (void)trp_store_fulfil(promise, bytes ? TRP_ENCODING_BYTES : TRP_ENCODING_PACKED, data,
-                               size, false);
-    trp_buffer_free(&packed);
-    return status;
-}
-
-static bool result_has_refs(const trp_result *result)
-{
-    if (result->kind == TRP_RESULT_VALUE)
-        return result->shape.refs;
-    trp_reader in = trp_reader_of(result->body.data, result->body.size);
-    uint64_t count = 0;
-    return trp_read_uint(&in, &count) == TROUPE_OK && count > 0;
-}
-
-static void fulfil(trp_object promise, const trp_result *result)
-{
-    troupe_error failure;
-    if (result->kind != TRP_RESULT_FAILURE) {
-        troupe_status status = TROUPE_UNSUPPORTED;
-        if (result_has_refs(result))
-            (void)troupe_fail(status, "a call whose result holds references was passed to another "
-                                      "process as a reference: get it, and pass those on");
-        else
-            status = fulfil_value(promise, result);
-        if (status == TROUPE_OK)
-            return;
-        failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
-    } else if (result->failure != NULL) {
-        failure = *result->failure;
-    } else {
-        failure = trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_MAYBE,
-                              "no memory for a call's result");
-    }
-    trp_buffer packed = {0};
-    trp_failure_write(&failure, &packed);
-    if (packed.failed ||
-        trp_store_fulfil(promise, TRP_ENCODING_PACKED, packed.data, packed.size, true) != TROUPE_OK)
-        trp_log(TRP_ERROR, "a promised result could not be delivered: %s",
-                troupe_last_error()->text);
-    trp_buffer_free(&packed);
+    *result = entry->result;
+    trp_object promise = entry->promise;
+    give_row(entry);
+    if (promise != 0)
+        trp_store_release(promise, trp_process_slot());
+    return true;
 }
 
 // Marks who waits as ready; the words of sleepers to be woken outside the lock go to `asleep`.
@@ -284,30 +260,12 @@ static int notify_all(trp_entry *entry, _Atomic uint32_t *asleep[WAKES])
     return count;
 }
 
-bool trp_entry_resolve(uint64_t id, trp_result *result)
+// What is left to do for a call that has ended, while it is held.
+static void tell_others(uint64_t id, trp_object promise, const trp_result *result, trp_when *whens)
 {
-    trp_entry *entry = trp_entry_lock(id);
-    if (entry == NULL || entry->kind != TRP_ENTRY_CALL || entry->done) {
-        if (entry != NULL)
-            pthread_mutex_unlock(&entry->lock);
-        trp_result_free(result);
-        return false;
-    }
-    _Atomic uint32_t *asleep[WAKES];
-    entry->done = true;
-    entry->result = *result;
-    entry->holds++; // Ours, until all are told.
-    int sleepers = notify_all(entry, asleep);
-    trp_when *whens = entry->whens;
-    entry->whens = NULL;
-    trp_object promise = entry->promise;
-    pthread_mutex_unlock(&entry->lock);
-
-    for (int i = 0; i < sleepers; i++)
-        trp_unpark(asleep[i], 1);
     if (promise != 0) {
-        fulfil(promise, &entry->result); // It does not change any more, and is held.
-        trp_entry_release(id);           // The promise's hold.
+        trp_promise_fulfil(promise, result);
+        trp_entry_release(id); // The promise's hold.
     }
     while (whens != NULL) {
         trp_when *when = whens;
@@ -316,6 +274,32 @@ bool trp_entry_resolve(uint64_t id, trp_result *result)
         trp_entry_release(id);
     }
     trp_entry_release(id);
+}
+
+bool trp_entry_resolve(uint64_t id, trp_result *result)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL || entry->kind != TRP_ENTRY_CALL || entry->done) {
+        if (entry != NULL)
+            unlock_row(entry);
+        trp_result_free(result);
+        return false;
+    }
+    _Atomic uint32_t *asleep[WAKES];
+    entry->result = *result;
+    atomic_store_explicit(&entry->done, true, memory_order_release);
+    int sleepers = entry->waiters != NULL ? notify_all(entry, asleep) : 0;
+    trp_when *whens = entry->whens;
+    trp_object promise = entry->promise;
+    bool more = whens != NULL || promise != 0;
+    entry->whens = NULL;
+    entry->holds += more; // Ours, until all are told.
+    unlock_row(entry);
+
+    for (int i = 0; i < sleepers; i++)
+        trp_unpark(asleep[i], 1);
+    if (more)
+        tell_others(id, promise, &entry->result, whens); // The result does not change any more.
     return true;
 }
 
@@ -333,7 +317,7 @@ bool trp_entry_start(uint64_t id)
         return true; // Nobody wants the result; the method runs all the same.
     bool runs = !entry->done && !entry->expired;
     entry->started = entry->started || runs;
-    pthread_mutex_unlock(&entry->lock);
+    unlock_row(entry);
     return runs;
 }
 
@@ -343,7 +327,7 @@ void trp_entry_sending(uint64_t id)
     if (entry == NULL)
         return;
     entry->sending = true;
-    pthread_mutex_unlock(&entry->lock);
+    unlock_row(entry);
 }
 
 bool trp_entry_sent(uint64_t id, bool success)
@@ -354,7 +338,7 @@ bool trp_entry_sent(uint64_t id, bool success)
     bool expired = entry->expired;
     entry->sending = false;
     entry->started = success; // From now on nobody here knows whether it runs.
-    pthread_mutex_unlock(&entry->lock);
+    unlock_row(entry);
     return expired;
 }
 
@@ -368,7 +352,7 @@ uint64_t trp_entry_behind(troupe_ref ref)
     if (entry == NULL)
         return 0;
     uint64_t behind = !entry->owned ? 0 : entry->kind == TRP_ENTRY_ALIAS ? entry->of : entry->id;
-    pthread_mutex_unlock(&entry->lock);
+    unlock_row(entry);
     return behind;
 }
 
@@ -384,11 +368,10 @@ uint64_t trp_entry_alias(troupe_ref ref, bool borrowed)
         return 0;
     }
     entry->of = behind;
+    entry->next_borrowed = 0;
     entry->borrowed = borrowed;
     entry->schema = ref.schema;
-    uint64_t id = entry->id;
-    pthread_mutex_unlock(&entry->lock);
-    return id;
+    return publish(entry);
 }
 
 bool trp_entry_disown(uint64_t id)
@@ -399,46 +382,8 @@ bool trp_entry_disown(uint64_t id)
     bool mine = entry->owned && !entry->borrowed;
     if (mine)
         entry->owned = false;
-    pthread_mutex_unlock(&entry->lock);
+    unlock_row(entry);
     return mine;
-}
-
-// The promised object of a CALL, made if there is none. `process` gets a hold of it.
-static troupe_status promise_for(uint64_t call, uint32_t process, trp_object *object)
-{
-    trp_entry *entry = trp_entry_lock(call);
-    if (entry == NULL)
-        return troupe_fail(TROUPE_INVALID, "a reference in a message was consumed before");
-    troupe_status status = TROUPE_OK;
-    bool late = false;
-    if (entry->promise == 0) {
-        status = trp_store_promise(entry->schema, &entry->promise);
-        if (status == TROUPE_OK)
-            entry->holds++; // Until it is fulfilled.
-        late = status == TROUPE_OK && entry->done;
-    }
-    if (status == TROUPE_OK)
-        status = trp_store_hold(entry->promise, process);
-    *object = entry->promise;
-    pthread_mutex_unlock(&entry->lock);
-    if (late) {
-        fulfil(*object, &entry->result);
-        trp_entry_release(call);
-    }
-    return status;
-}
-
-troupe_status trp_ref_export(troupe_ref *ref, uint32_t process)
-{
-    uint64_t behind = trp_entry_behind(*ref);
-    if (behind == 0)
-        return troupe_fail(TROUPE_INVALID, "a reference in a message is stale: it was consumed or "
-                                           "dropped before");
-    if ((behind & TRP_REF_OBJECT) == 0)
-        return promise_for(behind, process, &ref->id);
-    TROUPE_TRY(trp_store_hold(behind, process));
-    ref->id = behind;
-    return TROUPE_OK;
 }
 
 // ---- all of them
@@ -457,13 +402,13 @@ void trp_entries_fail(const uint64_t *incarnation, trp_entry_describe *describe,
     for (uint32_t place = 1; place < made; place++) {
         trp_entry *entry = entry_at(place);
         troupe_error failure;
-        pthread_mutex_lock(&entry->lock);
-        uint64_t id = entry->id;
+        lock_row(entry);
+        uint64_t id = atomic_load_explicit(&entry->id, memory_order_acquire);
         bool hit = id != 0 && entry->kind == TRP_ENTRY_CALL && !entry->done &&
                    (incarnation == NULL || entry->target.incarnation == *incarnation);
         if (hit)
             describe(entry, user, &failure);
-        pthread_mutex_unlock(&entry->lock);
+        unlock_row(entry);
         if (hit)
             (void)trp_entry_fail(id, &failure);
     }
@@ -474,10 +419,11 @@ void trp_entries_clear(void)
     uint32_t made = places_made();
     for (uint32_t place = 1; place < made; place++) {
         trp_entry *entry = entry_at(place);
-        pthread_mutex_lock(&entry->lock);
-        if (entry->id != 0 && entry->watched == 0 && entry->whens == NULL)
+        lock_row(entry);
+        if (atomic_load_explicit(&entry->id, memory_order_acquire) != 0 && entry->watched == 0 &&
+            entry->whens == NULL)
             free_row(entry);
         else
-            pthread_mutex_unlock(&entry->lock);
+            unlock_row(entry);
     }
 }

@@ -3,15 +3,15 @@
 //     CALL:   pending --resolve, exactly once--> done --last hold goes--> free
 //     ALIAS:  of an object or of a CALL; borrowed ones belong to a running method
 //
-// A row's id has a serial number that is never used again and the row's place, so a stale id finds
-// nothing. Rows are made in chunks that stay for the life of the program; each has its own lock.
-// A row lives while anything holds it: its owner (until get or drop), aliases, callbacks, a
-// promise.
+// A row's id has a count of the row's uses, which never comes again, and the row's place, so a
+// stale id finds nothing. Rows are made in chunks that stay for the life of the program; each has
+// its own lock. A row lives while anything holds it: its owner (until get or drop), aliases,
+// callbacks, a promise.
 #ifndef TRP_REF_TABLE_H
 #define TRP_REF_TABLE_H
 
 #include <actors/parcel.h>
-#include <pthread.h>
+#include <runtime/pool.h>
 #include <stdatomic.h>
 
 #define TRP_REF_OBJECT (UINT64_C(1) << 63)
@@ -20,26 +20,39 @@ enum { TRP_REF_NO_MEMORY = 1 }; // The id of the reference that stands for a fai
 // ---- how a call ended
 typedef enum trp_result_kind {
     TRP_RESULT_FAILURE,
-    TRP_RESULT_VALUE, // As a C value.
+    TRP_RESULT_SMALL, // A flat value without references, of at most TRP_RESULT_SMALL_MAX bytes.
+    TRP_RESULT_VALUE, // As a C value in memory of its own.
     TRP_RESULT_BODY,  // As it came from another process.
 } trp_result_kind;
 
+enum { TRP_RESULT_SMALL_MAX = 48 };
+
+// A VALUE.
+typedef struct trp_held_value {
+    trp_shape shape;
+    trp_arena arena; // What it points to.
+    _Alignas(16) unsigned char bytes[];
+} trp_held_value;
+
 typedef struct trp_result {
-    trp_result_kind kind;
-    trp_shape shape;       // Of a VALUE.
-    uint64_t schema;       // Of a VALUE or BODY.
-    troupe_error *failure; // NULL: there was no memory for it.
-    trp_arena arena;       // What a VALUE points to,
-    void *value;           // and itself, unless it fits here:
-    _Alignas(16) unsigned char small[32];
-    trp_body body;
-    bool moved; // The references in it belong to who got it.
+    uint8_t kind;    // trp_result_kind
+    bool moved;      // The references in it belong to who got it.
+    uint16_t size;   // Of a SMALL.
+    uint64_t schema; // Of all but a FAILURE.
+    union {
+        troupe_error *failure; // NULL: there was no memory for it.
+        trp_held_value *value;
+        trp_body body;
+        _Alignas(16) unsigned char small[TRP_RESULT_SMALL_MAX];
+    };
 } trp_result;
 
 void trp_result_fail(trp_result *result, const troupe_error *failure);
 // Copies a value, whose references become the result's.
 void trp_result_copy(trp_result *result, const trp_shape *shape, const void *value);
+// Of a SMALL or VALUE: where it is, and its type (NULL: not known in this process).
 const void *trp_result_value(const trp_result *result);
+const troupe_type *trp_result_type(const trp_result *result);
 void trp_result_free(trp_result *result);
 
 // ---- who waits
@@ -77,26 +90,34 @@ typedef struct trp_target {
 typedef enum trp_entry_kind { TRP_ENTRY_CALL, TRP_ENTRY_ALIAS } trp_entry_kind;
 
 typedef struct trp_entry {
-    pthread_mutex_t lock; // Of all that follows.
-    uint64_t id;          // 0: free.
-    uint32_t place, next_free, holds;
-    trp_entry_kind kind;
+    _Atomic uint64_t id; // 0: free. Stored (release) when a row is whole, for the lockers' acquire.
+    _Atomic uint32_t
+        lock; // Of all that follows. 0: open; the release pairs with the taker's acquire.
+    uint32_t holds;
+    uint8_t kind;  // trp_entry_kind
     bool owned;    // Not consumed yet.
     bool borrowed; // ALIAS: of a method's argument.
-    bool done;     // CALL: `result` is set and will not change.
     bool started;  // CALL: the method may have begun to run.
     bool expired;  // CALL: its deadline has passed; it must not start any more.
     bool sending;  // CALL: its sender waits for room, and ends it if that takes too long.
-    uint64_t of;   // ALIAS: the object or the CALL.
-    uint64_t next_borrowed;
-    uint64_t schema; // Of the value; 0: any.
-    trp_target target;
-    int64_t deadline_ns; // 0: none.
-    trp_object promise;  // The object that carries the value to other processes; 0: none.
-    trp_result result;
-    trp_wait_node *waiters;
+    _Atomic bool
+        done;         // CALL: `result` is set and will not change. Release, for looks without lock.
     uint32_t watched; // Threads that wait, or were woken and have not looked yet.
+    trp_wait_node *waiters;
     trp_when *whens;
+    trp_object promise; // The object that carries the value to other processes; 0: none.
+    union {
+        trp_result result; // CALL, if done.
+        trp_cell cell;     // Free.
+        struct {
+            uint64_t of; // ALIAS: the object or the CALL.
+            uint64_t next_borrowed;
+        };
+    };
+    uint64_t schema;     // Of the value; 0: any.
+    int64_t deadline_ns; // 0: none.
+    trp_target target;
+    uint64_t next_id; // At its next use.
 } trp_entry;
 
 // A pending call's row, owned by the caller; TRP_REF_NO_MEMORY if there is none left.
@@ -109,6 +130,12 @@ void trp_entry_unlock(trp_entry *entry);
 // Adds a hold to a CALL / gives one back, and frees the row after the last one.
 bool trp_entry_hold(uint64_t id);
 void trp_entry_release(uint64_t id);
+// Takes the result of a call that is done out of its row, and frees the row, if `id` is its owner's
+// and nothing else holds it (`pinned`: but the caller's own wait, which ends with it). False: not
+// so.
+bool trp_entry_take(uint64_t id, bool pinned, trp_result *result);
+// Whether it is known, without a lock, that the call is done.
+bool trp_entry_seems_done(uint64_t id);
 // Ends a pending call: takes the result over, wakes who waits. False if it had ended, or nobody
 // wants it.
 bool trp_entry_resolve(uint64_t id, trp_result *result);
@@ -131,6 +158,8 @@ uint64_t trp_entry_behind(troupe_ref ref);
 // Ends the owner's claim on a reference. False: it was stale or borrowed; then nothing changes.
 bool trp_entry_disown(uint64_t id);
 
+// Gives the promised object of a call that is done its value, or its failure (promise.c).
+void trp_promise_fulfil(trp_object promise, const trp_result *result);
 // Makes the id one that means the same in process `process`, which gets a hold of it: that of an
 // object.
 troupe_status trp_ref_export(troupe_ref *ref, uint32_t process);

@@ -6,50 +6,80 @@
 
 void trp_result_fail(trp_result *result, const troupe_error *failure)
 {
-    *result = (trp_result){.kind = TRP_RESULT_FAILURE};
+    result->kind = TRP_RESULT_FAILURE;
+    result->moved = false;
     result->failure = trp_alloc(sizeof *failure);
     if (result->failure != NULL)
         *result->failure = *failure;
 }
 
+// NULL: no memory.
+static trp_held_value *hold(const trp_shape *shape, const void *value)
+{
+    const troupe_type *type = shape->type;
+    trp_held_value *held = trp_alloc(sizeof *held + type->size);
+    if (held == NULL)
+        return NULL;
+    held->shape = *shape;
+    if (shape->flat) {
+        memcpy(held->bytes, value, type->size);
+        return held;
+    }
+    if (trp_value_copy(type, value, &held->arena, held->bytes) == TROUPE_OK)
+        return held;
+    trp_arena_clear(&held->arena);
+    trp_free(held);
+    return NULL;
+}
+
 void trp_result_copy(trp_result *result, const trp_shape *shape, const void *value)
 {
     const troupe_type *type = shape->type;
-    *result = (trp_result){.kind = TRP_RESULT_VALUE, .shape = *shape};
+    result->moved = false;
     result->schema = troupe_type_hash(type);
-    void *copy = result->small;
-    if (type->size > sizeof result->small)
-        copy = result->value = trp_alloc(type->size);
-    if (copy == NULL)
-        goto no_memory;
-    if (shape->flat)
-        memcpy(copy, value, type->size);
-    else if (trp_value_copy(type, value, &result->arena, copy) != TROUPE_OK)
-        goto no_memory;
-    return;
-
-no_memory:
+    if (shape->flat && !shape->refs && type->size <= sizeof result->small) {
+        result->kind = TRP_RESULT_SMALL;
+        result->size = (uint16_t)type->size;
+        memcpy(result->small, value, type->size);
+        return;
+    }
+    result->kind = TRP_RESULT_VALUE;
+    result->value = hold(shape, value);
+    if (result->value != NULL)
+        return;
     trp_refs_drop(shape, (void *)value);
-    trp_arena_clear(&result->arena);
-    trp_free(result->value);
-    *result = (trp_result){.kind = TRP_RESULT_FAILURE};
+    result->kind = TRP_RESULT_FAILURE;
+    result->failure = NULL;
 }
 
 const void *trp_result_value(const trp_result *result)
 {
-    return result->value != NULL ? result->value : result->small;
+    return result->kind == TRP_RESULT_SMALL ? result->small : result->value->bytes;
+}
+
+const troupe_type *trp_result_type(const trp_result *result)
+{
+    return result->kind == TRP_RESULT_SMALL ? trp_type_noted(result->schema)
+                                            : result->value->shape.type;
 }
 
 void trp_result_free(trp_result *result)
 {
-    if (result->kind == TRP_RESULT_VALUE && !result->moved)
-        trp_refs_drop(&result->shape, (void *)trp_result_value(result));
-    if (result->kind == TRP_RESULT_BODY) {
+    switch (result->kind) {
+    case TRP_RESULT_FAILURE:
+        trp_free(result->failure);
+        break;
+    case TRP_RESULT_VALUE:
+        if (!result->moved)
+            trp_refs_drop(&result->value->shape, result->value->bytes);
+        trp_arena_clear(&result->value->arena);
+        trp_free(result->value);
+        break;
+    case TRP_RESULT_BODY:
         result->body.kept = result->moved;
         trp_body_drop(&result->body);
+        break;
+    default:
+        break;
     }
-    trp_arena_clear(&result->arena);
-    trp_free(result->value);
-    trp_free(result->failure);
-    *result = (trp_result){.kind = TRP_RESULT_FAILURE};
 }

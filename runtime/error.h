@@ -6,6 +6,8 @@
 
 // Replaces the thread's last error by a whole record and returns its status.
 troupe_status trp_error_set(const troupe_error *error);
+// The thread's last error becomes "none" (TROUPE_OK and no sentence).
+void trp_error_forget(void);
 // Puts "context: " in front of the last error's sentence and returns its status.
 troupe_status trp_error_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // troupe_fail with ": strerror(errno)" added; ENOSPC and EDQUOT become TROUPE_NO_SPACE whatever

@@ -62,6 +62,12 @@ troupe_status trp_error_set(const troupe_error *error)
     return last.status;
 }
 
+void trp_error_forget(void)
+{
+    if (last.status != TROUPE_OK) // The record is large, and most methods find it forgotten.
+        last = (troupe_error){.status = TROUPE_OK};
+}
+
 // Puts `prefix` and ": " in front of the sentence; what no longer fits is cut.
 static void put_before(const char *prefix)
 {

@@ -1,0 +1,168 @@
+// pool.c: see pool.h.
+#include <runtime/pool.h>
+
+#include <runtime/memory.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define EACH_BY_ITSELF 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define EACH_BY_ITSELF 1
+#endif
+#endif
+#ifndef EACH_BY_ITSELF
+#define EACH_BY_ITSELF 0
+#endif
+
+enum {
+    CLASSES = 3,       // 128, 256 and 512 bytes.
+    BATCHES_MAX = 256, // Of each size; what is above goes back to malloc.
+};
+
+// ---- the end of a thread
+
+static _Thread_local trp_magazine *asked; // The thread's magazines.
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static int key_made;
+
+static void put_batch(trp_depot *depot, trp_cell *cells, size_t count)
+{
+    cells->count = count;
+    pthread_mutex_lock(&depot->lock);
+    cells->next_batch = depot->batches;
+    depot->batches = cells;
+    depot->count++;
+    pthread_mutex_unlock(&depot->lock);
+}
+
+static void thread_ends(void *unused)
+{
+    (void)unused;
+    // Another destructor may use a magazine again: it then asks again, and this runs again.
+    while (asked != NULL) {
+        trp_magazine *mine = asked;
+        asked = mine->next;
+        if (mine->cells != NULL)
+            put_batch(mine->depot, mine->cells, mine->count);
+        if (mine->spare != NULL)
+            put_batch(mine->depot, mine->spare, TRP_BATCH);
+        *mine = (trp_magazine){0};
+    }
+}
+
+static void make_key(void)
+{
+    key_made = pthread_key_create(&key, thread_ends) == 0;
+}
+
+// Where the library is unloaded, no thread's end may lead into it.
+__attribute__((destructor)) static void library_ends(void)
+{
+    if (key_made)
+        (void)pthread_key_delete(key);
+    key_made = 0;
+}
+
+// Without a key the cells of this thread are lost when it ends, which is harmless.
+static void ask(trp_magazine *mine, trp_depot *depot)
+{
+    (void)pthread_once(&once, make_key);
+    mine->depot = depot;
+    mine->next = asked;
+    asked = mine;
+    if (key_made)
+        (void)pthread_setspecific(key, &asked);
+}
+
+// ---- lists of free cells
+
+// The thread has none left.
+static trp_cell *refill(trp_magazine *mine, trp_depot *depot)
+{
+    if (mine->depot == NULL)
+        ask(mine, depot);
+    trp_cell *batch = mine->spare;
+    mine->spare = NULL;
+    mine->count = TRP_BATCH;
+    if (batch == NULL) {
+        pthread_mutex_lock(&depot->lock);
+        batch = depot->batches;
+        if (batch != NULL) {
+            depot->batches = batch->next_batch;
+            depot->count--;
+        }
+        pthread_mutex_unlock(&depot->lock);
+        mine->count = batch != NULL ? batch->count : 0;
+    }
+    return batch;
+}
+
+trp_cell *trp_magazine_take(trp_magazine *mine, trp_depot *depot)
+{
+    trp_cell *cell = mine->cells;
+    if (cell == NULL && (cell = refill(mine, depot)) == NULL)
+        return NULL;
+    mine->cells = cell->next;
+    mine->count--;
+    return cell;
+}
+
+trp_cell *trp_magazine_give(trp_magazine *mine, trp_depot *depot, trp_cell *cell,
+                            size_t batches_max)
+{
+    trp_cell *spilled = NULL;
+    if (mine->depot == NULL)
+        ask(mine, depot);
+    if (mine->count == TRP_BATCH) {
+        // The depot's count is only looked at: a few batches more or less do not matter.
+        if (mine->spare != NULL &&
+            atomic_load_explicit(&depot->count, memory_order_relaxed) >= batches_max)
+            spilled = mine->spare;
+        else if (mine->spare != NULL)
+            put_batch(depot, mine->spare, TRP_BATCH);
+        mine->spare = mine->cells;
+        mine->cells = NULL;
+        mine->count = 0;
+    }
+    cell->next = mine->cells;
+    mine->cells = cell;
+    mine->count++;
+    return spilled;
+}
+
+// ---- memory
+
+static trp_depot depots[CLASSES] = {{.lock = PTHREAD_MUTEX_INITIALIZER},
+                                    {.lock = PTHREAD_MUTEX_INITIALIZER},
+                                    {.lock = PTHREAD_MUTEX_INITIALIZER}};
+static _Thread_local trp_magazine magazines[CLASSES];
+
+static size_t class_of(size_t size)
+{
+    return size <= 128 ? 0 : size <= 256 ? 1 : 2;
+}
+
+void *trp_pool_take(size_t size)
+{
+    if (EACH_BY_ITSELF || size > TRP_POOL_LARGEST)
+        return trp_alloc(size);
+    size_t class_ = class_of(size);
+    trp_cell *cell = trp_magazine_take(&magazines[class_], &depots[class_]);
+    return cell != NULL ? cell : trp_alloc((size_t)128 << class_);
+}
+
+void trp_pool_give(void *memory, size_t size)
+{
+    if (EACH_BY_ITSELF || size > TRP_POOL_LARGEST || memory == NULL) {
+        trp_free(memory);
+        return;
+    }
+    size_t class_ = class_of(size);
+    trp_cell *spilled = trp_magazine_give(&magazines[class_], &depots[class_], memory, BATCHES_MAX);
+    while (spilled != NULL) {
+        trp_cell *next = spilled->next;
+        trp_free(spilled);
+        spilled = next;
+    }
+}

@@ -1,0 +1,57 @@
+// pool.h: memory of a few fixed sizes that comes and goes with every message, and the lists of free
+// cells behind it.
+//
+// Each thread keeps the cells that it freed and takes from them first. Where one thread only takes
+// and another only gives, cells go from one to the other through a depot, a batch at a time:
+//
+//     thread A: spare, cells --full batch--> depot --batch--> cells, spare: thread B
+#ifndef TRP_POOL_H
+#define TRP_POOL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+enum {
+    TRP_POOL_LARGEST = 512, // What is larger comes from trp_alloc.
+    TRP_BATCH = 64,         // Cells.
+};
+
+// Memory of `size` bytes, 16-byte aligned, of undefined content; NULL when memory is short. Given
+// back with the same size, by any thread. Under a sanitizer each piece is allocated and freed by
+// itself, so that uses after the end are found.
+void *trp_pool_take(size_t size);
+void trp_pool_give(void *memory, size_t size);
+
+// ---- lists of free cells
+
+// What a cell is while it is free.
+typedef struct trp_cell {
+    struct trp_cell *next;
+    struct trp_cell *next_batch; // In the depot: of the first cell of a batch,
+    size_t count;                // which has so many cells.
+} trp_cell;
+
+typedef struct trp_depot {
+    pthread_mutex_t lock; // Of all that follows.
+    trp_cell *batches;
+    _Atomic size_t count; // Of batches; relaxed where it is looked at without the lock.
+} trp_depot;
+
+// A thread's own cells of one kind: a thread-local variable, zeroed at first. When the thread ends,
+// the depot gets them.
+typedef struct trp_magazine {
+    trp_cell *cells, *spare; // Of `spare` there is a whole batch or none.
+    size_t count;            // Of `cells`.
+    trp_depot *depot;        // NULL: the thread's end was not asked for yet.
+    struct trp_magazine *next;
+} trp_magazine;
+
+// A free cell; NULL: neither the thread nor the depot has one.
+trp_cell *trp_magazine_take(trp_magazine *mine, trp_depot *depot);
+// Keeps a free cell. Returns a chain of cells if the depot has `batches_max` batches already, so
+// that there is no place for them; else NULL.
+trp_cell *trp_magazine_give(trp_magazine *mine, trp_depot *depot, trp_cell *cell,
+                            size_t batches_max);
+
+#endif
