@@ -278,6 +278,8 @@ troupe_status trp_spawn_serve(trp_message *message)
     const trp_class *class_ = trp_class_named(class_name, hash);
     if (class_ == NULL)
         return troupe_last_error()->status;
+    if (isolated)
+        trp_process_label(named ? name : class_name);
     trp_actor *actor =
         trp_actor_create(class_, named ? name : NULL, (uint32_t)mailbox_max, isolated);
     if (actor == NULL)

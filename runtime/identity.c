@@ -90,6 +90,16 @@ int trp_process_pid(uint32_t process)
     return pid;
 }
 
+void trp_process_label(const char *text)
+{
+    trp_process_row *row = trp_segment_process(trp_self.slot);
+    if (row->labelled != 0)
+        return;
+    snprintf(row->label, sizeof row->label, "%s", text);
+    // Pairs with the acquire in output.c: who sees the flag sees the text.
+    atomic_store_explicit(&row->labelled, 1, memory_order_release);
+}
+
 troupe_status trp_process_enter(void)
 {
     // Before it looks: who closes the gate looks the other way round.

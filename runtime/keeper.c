@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <runtime/clock.h>
+#include <runtime/output.h>
 #include <runtime/segment.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,14 +128,24 @@ static void tell_node(const trp_order *order)
 
 static void start_worker(const trp_order *order)
 {
+    int ends[2];
+    bool piped =
+        trp_output_pipes(keeper.setup->output_socket, order->slot, order->incarnation, ends);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         become_child(parent);
+        trp_segment_process(order->slot)->pid = getpid(); // Its first line may need it.
+        if (piped)
+            trp_output_redirect(ends);
         close_all_but((int[]){trp_segment_fd()}, 1);
         if (keeper.setup->execute)
             execute_worker(order);
         keeper.setup->run_worker(order->slot, order->incarnation, order->isolated != 0);
         _exit(0);
+    }
+    if (piped) {
+        close(ends[0]);
+        close(ends[1]);
     }
     trp_order answer = *order;
     answer.kind = TRP_ORDER_STARTED;
@@ -281,8 +292,9 @@ void trp_keeper_run(const trp_keeper_setup *setup)
     sigemptyset(&wanted);
     sigaddset(&wanted, SIGCHLD);
     sigaddset(&wanted, SIGTERM);
-    close_all_but(
-        (int[]){setup->driver_pidfd, setup->driver_socket, setup->lock_fd, trp_segment_fd()}, 4);
+    close_all_but((int[]){setup->driver_pidfd, setup->driver_socket, setup->lock_fd,
+                          setup->output_socket, trp_segment_fd()},
+                  5);
     keeper.signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
     start_node();
 

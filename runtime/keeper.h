@@ -35,6 +35,7 @@ typedef struct trp_keeper_setup {
     int driver_pidfd;
     int driver_socket;                   // Closed by the keeper's end: how the driver learns of it.
     int lock_fd;                         // Its lock says that the run folder is in use.
+    int output_socket;                   // Where pipes of workers go (output.h); -1: nowhere.
     const char *folder;                  // The run folder, removed at the end.
     bool execute;                        // Workers are executed afresh.
     char **argv;                         // For that.

@@ -106,6 +106,7 @@ static troupe_status start_worker(bool isolated, uint32_t *slot)
     trp_process_row *row = trp_segment_process(*slot);
     row->cause[0] = '\0';
     row->pid = 0;
+    row->labelled = 0;
     row->incarnation = trp_random_incarnation();
     trp_process_row_set(*slot, TRP_PROCESS_STARTING);
     node.workers[*slot] = (worker){.pooled = !isolated};

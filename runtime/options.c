@@ -98,6 +98,10 @@ static troupe_status check(const troupe_options *how)
         return troupe_fail(TROUPE_INVALID,
                            ".launch of troupe_start is %d: expected a TROUPE_LAUNCH_ value",
                            (int)how->launch);
+    if ((unsigned)how->worker_output > TROUPE_OUTPUT_DIRECT)
+        return troupe_fail(TROUPE_INVALID,
+                           ".worker_output of troupe_start is %d: expected a TROUPE_OUTPUT_ value",
+                           (int)how->worker_output);
     if (how->stop_timeout_ms < 0)
         return troupe_fail(TROUPE_INVALID, ".stop_timeout_ms of troupe_start is %d: it is negative",
                            how->stop_timeout_ms);

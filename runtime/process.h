@@ -47,6 +47,9 @@ bool trp_process_ending(void);                   // Told to end; blocking work s
 // why not.
 bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause);
 int trp_process_pid(uint32_t process); // Operating-system id; 0: none.
+// Says what this worker process is for, once: the name of its isolated actor. Its lines of output
+// carry it.
+void trp_process_label(const char *text);
 
 // Sends one frame; fills in the sender, the sequence and to_incarnation. Frames of one thread to
 // one peer arrive in order. TROUPE_NOT_EXECUTED: the peer is dead (the sentence has the cause).

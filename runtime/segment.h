@@ -31,7 +31,12 @@ typedef struct trp_process_row {
     _Atomic int32_t pid;
     _Atomic uint64_t incarnation;
     char cause[112]; // "was killed by signal 9 (Killed)", "exited with status 3", ...
+    // Who works there, by the process itself: written once, before `labelled` is set.
+    char label[64];
+    _Atomic uint32_t labelled;
 } trp_process_row;
+
+enum { TRP_LABEL_MAX = 64 };
 
 // Makes the segment: the file is created, tables reserved, and everything mapped. Driver only,
 // before fork.

@@ -19,6 +19,7 @@
 #include <runtime/keeper.h>
 #include <runtime/log.h>
 #include <runtime/options.h>
+#include <runtime/output.h>
 #include <runtime/store.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,9 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
                              NULL); // Held by the troupe_start that we were forked from.
     trp_store_open(slot);
     trp_leave_set(leave); // troupe_must in a worker skips what the driver gave to atexit.
+    // Into a pipe, lines would be kept back until there are many, and lost by a crash.
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    (void)setvbuf(stderr, NULL, _IONBF, 0);
     if (trp_self.options.worker_init != NULL)
         trp_self.options.worker_init();
 
@@ -233,7 +237,7 @@ static uint64_t count_descriptors(void)
 // a process may talk with every other of its node, and libzmq aborts where there are too few.
 static troupe_status plan_descriptors(void)
 {
-    enum { OWN = 48, EACH = 3 }; // Of a process without peers and some to spare; for each peer.
+    enum { OWN = 48, EACH = 5 }; // Of a process without peers and some to spare; for each peer.
     struct rlimit limit;
     trp_self.workers_max = TRP_PROCESSES_MAX;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -284,7 +288,7 @@ static troupe_status fork_keeper(trp_keeper_setup *setup)
     return TROUPE_OK;
 }
 
-static troupe_status launch_keeper(int argc, char **argv, int lock_fd)
+static troupe_status launch_keeper(int argc, char **argv, int lock_fd, int output_socket)
 {
     int pair[2];
     int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -300,6 +304,7 @@ static troupe_status launch_keeper(int argc, char **argv, int lock_fd)
         .driver_pidfd = pidfd,
         .driver_socket = pair[1],
         .lock_fd = lock_fd,
+        .output_socket = output_socket,
         .folder = trp_self.folder,
         .execute = trp_self.options.launch == TROUPE_LAUNCH_EXEC,
         .argv = argc > 0 && argv != NULL ? argv : no_arguments,
@@ -345,6 +350,7 @@ static void tear_down(void)
         close(driver.keeper_socket);
         driver.keeper_socket = -1;
     }
+    trp_output_stop(); // After the last worker, before the segment, which has their names.
     trp_folder_remove(trp_self.folder); // The keeper has done it, unless it was killed.
     trp_segment_close();
     trp_self.runtime_lost = false;
@@ -402,8 +408,15 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
     trp_segment_process(TRP_PROCESS_NODE)->incarnation = trp_random_incarnation();
     trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_STARTING);
 
-    status = launch_keeper(argc, argv, lock_fd);
+    int output_socket;
+    status = trp_output_open(&trp_self.options, &output_socket);
+    if (status == TROUPE_OK)
+        status = launch_keeper(argc, argv, lock_fd, output_socket);
     close(lock_fd); // The keeper has it.
+    if (status == TROUPE_OK)
+        status = trp_output_start(output_socket);
+    else if (output_socket >= 0)
+        close(output_socket);
     trp_store_open(TRP_PROCESS_DRIVER);
     trp_self.running = true;
     if (status == TROUPE_OK)

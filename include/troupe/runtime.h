@@ -16,6 +16,17 @@ typedef enum troupe_launch {
     TROUPE_LAUNCH_EXEC, // Executed afresh: main runs again up to troupe_start.
 } troupe_launch;
 
+// What becomes of the lines that worker processes write to their standard output and errors. Whole
+// lines arrive at the driver's, the last ones of a process that is killed included. A worker's
+// standard output is line-buffered; one that writes more than can be printed waits.
+typedef enum troupe_output {
+    // With the writer before them: "(counter pid=123) text": the name or else the class of an
+    // isolated actor, "worker 3" of the pool. The variable TROUPE_LOG_PREFIX=0 leaves that out.
+    TROUPE_OUTPUT_NAMED,
+    TROUPE_OUTPUT_PLAIN,  // Nothing before them.
+    TROUPE_OUTPUT_DIRECT, // Workers write to the driver's own descriptors.
+} troupe_output;
+
 enum {
     TROUPE_WORKERS_NONE = -1, // No pool of workers: actors live in the process that spawns them.
 };
@@ -32,6 +43,10 @@ typedef struct troupe_options {
     troupe_launch launch;
     void (*worker_init)(void); // Run first in each worker process.
     int stop_timeout_ms;       // How long troupe_stop lets methods finish; default 1000.
+    troupe_output worker_output;
+    // Lines of several workers that differ in numbers only are printed once, and 5 s later the
+    // newest with how many there were; this, or the variable TROUPE_LOG_FOLD=0, prints each.
+    bool worker_output_unfolded;
     int unused_;
 } troupe_options;
 

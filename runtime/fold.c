@@ -1,0 +1,150 @@
+// fold.c: lines of several processes that say the same (see fold.h).
+#include <runtime/fold.h>
+
+#include <ctype.h>
+#include <runtime/memory.h>
+#include <string.h>
+
+enum { LABEL_MAX = 96 };
+
+typedef struct pattern {
+    bool used, several; // `several`: lines of more than one process have said it.
+    bool to_stderr;
+    uint64_t hash, source; // The process that said it first.
+    int64_t began_ms;
+    uint64_t kept;          // Lines that were kept back since then; `text` is the newest.
+    uint64_t newest_source; // Of that one.
+    size_t size;
+    char label[LABEL_MAX], text[TRP_FOLD_LINE_MAX];
+} pattern;
+
+struct trp_fold {
+    trp_fold_print print;
+    pattern patterns[TRP_FOLD_PATTERNS];
+};
+
+trp_fold *trp_fold_create(trp_fold_print print)
+{
+    trp_fold *fold = trp_alloc(sizeof *fold);
+    if (fold != NULL)
+        fold->print = print;
+    return fold;
+}
+
+void trp_fold_destroy(trp_fold *fold)
+{
+    trp_free(fold);
+}
+
+// The next character that counts: any run of digits counts as one '0'. -1 at the end.
+static int next_character(const char *text, size_t size, size_t *at)
+{
+    if (*at == size)
+        return -1;
+    int character = (unsigned char)text[(*at)++];
+    if (!isdigit(character))
+        return character;
+    while (*at < size && isdigit((unsigned char)text[*at]))
+        (*at)++;
+    return '0';
+}
+
+static uint64_t hash_of(const trp_fold_line *line)
+{
+    uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
+    size_t at = 0;
+    for (int c; (c = next_character(line->text, line->size, &at)) >= 0;)
+        hash = (hash ^ (uint64_t)c) * 0x100000001b3u;
+    return hash;
+}
+
+static bool says_the_same(const pattern *known, const trp_fold_line *line, uint64_t hash)
+{
+    if (!known->used || known->hash != hash || known->to_stderr != line->to_stderr)
+        return false;
+    size_t a = 0, b = 0;
+    for (;;) {
+        int mine = next_character(known->text, known->size, &a);
+        if (mine != next_character(line->text, line->size, &b))
+            return false;
+        if (mine < 0)
+            return true;
+    }
+}
+
+static void note(pattern *known, const trp_fold_line *line)
+{
+    known->size = line->size;
+    known->newest_source = line->source;
+    memcpy(known->text, line->text, line->size);
+    size_t size = strnlen(line->label, LABEL_MAX - 1);
+    memcpy(known->label, line->label, size);
+    known->label[size] = '\0';
+}
+
+// Prints what the pattern has kept back.
+static void print_kept(trp_fold *fold, pattern *known)
+{
+    if (known->kept > 0)
+        fold->print(&(trp_fold_line){.source = known->newest_source,
+                                     .to_stderr = known->to_stderr,
+                                     .label = known->label,
+                                     .text = known->text,
+                                     .size = known->size},
+                    known->kept > 1 ? known->kept : 0);
+    known->kept = 0;
+}
+
+void trp_fold_take(trp_fold *fold, const trp_fold_line *line, int64_t now_ms)
+{
+    if (line->size > TRP_FOLD_LINE_MAX || line->size == 0) {
+        fold->print(line, 0);
+        return;
+    }
+    uint64_t hash = hash_of(line);
+    pattern *place = &fold->patterns[0]; // A free one, or else the oldest.
+    for (pattern *it = fold->patterns; it < fold->patterns + TRP_FOLD_PATTERNS; it++) {
+        if (says_the_same(it, line, hash)) {
+            it->several = it->several || it->source != line->source;
+            if (!it->several) {
+                fold->print(line, 0);
+                return;
+            }
+            note(it, line);
+            it->kept++;
+            return;
+        }
+        if (place->used && (!it->used || it->began_ms < place->began_ms))
+            place = it;
+    }
+    if (place->used)
+        print_kept(fold, place);
+    *place = (pattern){.used = true,
+                       .hash = hash,
+                       .to_stderr = line->to_stderr,
+                       .source = line->source,
+                       .began_ms = now_ms};
+    note(place, line);
+    fold->print(line, 0);
+}
+
+int64_t trp_fold_end_windows(trp_fold *fold, int64_t now_ms, bool all)
+{
+    int64_t next = -1;
+    for (pattern *it = fold->patterns; it < fold->patterns + TRP_FOLD_PATTERNS; it++) {
+        if (!it->used)
+            continue;
+        int64_t due = it->began_ms + TRP_FOLD_WINDOW_MS;
+        if (due <= now_ms || all) {
+            // What goes on to be repeated goes on to be counted; what has fallen silent is new when
+            // it comes again.
+            it->used = it->kept > 0 && !all;
+            print_kept(fold, it);
+            it->began_ms = now_ms;
+            due = now_ms + TRP_FOLD_WINDOW_MS;
+        }
+        if (it->used && (next < 0 || due < next))
+            next = due;
+    }
+    return next;
+}

@@ -1,0 +1,460 @@
+// output.c: the lines of worker processes at the driver (see output.h).
+#include <runtime/output.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <runtime/clock.h>
+#include <runtime/error.h>
+#include <runtime/fold.h>
+#include <runtime/log.h>
+#include <runtime/memory.h>
+#include <runtime/segment.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    LINE_MAX_BYTES = 16384, // A longer line is printed in pieces of this size.
+    BATCH_BYTES = 65536,
+    LABEL_MAX = 96,
+    EVENTS = 32,
+};
+
+typedef struct stream stream;
+
+// One worker process.
+typedef struct source {
+    uint64_t incarnation;
+    uint32_t slot;
+    bool labelled;
+    char label[LABEL_MAX];
+    int open; // Streams that have not ended.
+} source;
+
+struct stream {
+    stream *next;
+    source *of;
+    int fd;
+    bool to_stderr;
+    size_t used; // Of `line`: the beginning of a line whose end has not come.
+    char line[LINE_MAX_BYTES];
+};
+
+static struct {
+    pthread_t thread;
+    bool prefixed;
+    int events, socket, wake; // -1: none.
+    pid_t owner;
+    stream *streams;
+    trp_fold *fold; // NULL: lines are not folded.
+    bool hinted;    // The first fold has said how to turn it off.
+    size_t batch_used;
+    bool batch_to_stderr;
+    char batch[BATCH_BYTES];
+    _Atomic bool started; // The thread runs: who sets it to false ends the thread.
+    _Atomic bool stop;    // Set before the write to `wake`, read after it.
+} output = {.events = -1, .socket = -1, .wake = -1};
+
+// ---- printing
+
+static void write_whole(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(fd, data, size);
+        if (written < 0 && errno == EAGAIN) {
+            (void)poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+        } else if (written < 0 && errno != EINTR) {
+            return; // The driver's own output is closed: there is nobody to tell.
+        } else if (written > 0) {
+            data += written;
+            size -= (size_t)written;
+        }
+    }
+}
+
+static void flush_batch(void)
+{
+    write_whole(output.batch_to_stderr ? STDERR_FILENO : STDOUT_FILENO, output.batch,
+                output.batch_used);
+    output.batch_used = 0;
+}
+
+static void print_line(const trp_fold_line *line, uint64_t repeated)
+{
+    enum { ROOM = LINE_MAX_BYTES + LABEL_MAX + 128 };
+    if (output.batch_used > 0 &&
+        (output.batch_to_stderr != line->to_stderr || output.batch_used + ROOM > BATCH_BYTES))
+        flush_batch();
+    output.batch_to_stderr = line->to_stderr;
+    char *at = output.batch + output.batch_used;
+    int size = 0;
+    if (output.prefixed)
+        size = snprintf(at, LABEL_MAX + 4, "(%s) ", line->label);
+    memcpy(at + size, line->text, line->size);
+    size += (int)line->size;
+    if (repeated > 0) {
+        size += snprintf(at + size, 128, " [repeated %llux across workers]%s",
+                         (unsigned long long)repeated,
+                         output.hinted ? "" : " (TROUPE_LOG_FOLD=0 prints each)");
+        output.hinted = true;
+    }
+    at[size++] = '\n';
+    output.batch_used += (size_t)size;
+}
+
+// Finds out who writes, as far as that is known yet. The row may have been given to another process
+// meanwhile: what is read counts only if it has not.
+static void find_label(source *who)
+{
+    trp_process_row *row = trp_segment_process(who->slot);
+    char name[TRP_LABEL_MAX] = "";
+    // Pairs with the release in trp_process_label: the text is there once the flag is.
+    bool named = atomic_load_explicit(&row->labelled, memory_order_acquire) != 0;
+    if (named)
+        memcpy(name, row->label, sizeof name);
+    int pid = row->pid;
+    if (row->incarnation != who->incarnation)
+        return;
+    name[TRP_LABEL_MAX - 1] = '\0';
+    if (!named)
+        snprintf(name, sizeof name, "worker %u", who->slot);
+    snprintf(who->label, sizeof who->label, "%s pid=%d", name, pid);
+    who->labelled = named;
+}
+
+static void take_line(stream *from, const char *text, size_t size)
+{
+    if (!from->of->labelled)
+        find_label(from->of);
+    trp_fold_line line = {.source = from->of->incarnation,
+                          .to_stderr = from->to_stderr,
+                          .label = from->of->label,
+                          .text = text,
+                          .size = size};
+    if (output.fold != NULL)
+        trp_fold_take(output.fold, &line, trp_clock_ms());
+    else
+        print_line(&line, 0);
+}
+
+// ---- reading
+
+static void end_stream(stream *ended)
+{
+    if (ended->used > 0)
+        take_line(ended, ended->line, ended->used);
+    stream **at = &output.streams;
+    while (*at != ended)
+        at = &(*at)->next;
+    *at = ended->next;
+    // Closing would not take it out of the set while a fork() of user code has the descriptor too.
+    (void)epoll_ctl(output.events, EPOLL_CTL_DEL, ended->fd, NULL);
+    close(ended->fd);
+    if (--ended->of->open == 0)
+        trp_free(ended->of);
+    trp_free(ended);
+}
+
+// Reads once from a stream and takes the lines that are whole; false: nothing was there. A stream
+// that has ended is freed.
+static bool read_stream(stream *from)
+{
+    ssize_t got = read(from->fd, from->line + from->used, sizeof from->line - from->used);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (got <= 0) {
+        end_stream(from);
+        return false;
+    }
+    size_t begin = 0, end = from->used + (size_t)got;
+    for (char *eol; (eol = memchr(from->line + begin, '\n', end - begin)) != NULL;) {
+        take_line(from, from->line + begin, (size_t)(eol - from->line) - begin);
+        begin = (size_t)(eol - from->line) + 1;
+    }
+    if (begin == 0 && end == sizeof from->line) {
+        take_line(from, from->line, end);
+        begin = end;
+    }
+    from->used = end - begin;
+    memmove(from->line, from->line + begin, from->used);
+    return true;
+}
+
+static stream *add_stream(source *of, int fd, bool to_stderr)
+{
+    stream *made = trp_alloc(sizeof *made);
+    if (made == NULL)
+        return NULL;
+    *made = (stream){.next = output.streams, .of = of, .fd = fd, .to_stderr = to_stderr};
+    output.streams = made;
+    of->open++;
+    (void)fcntl(fd, F_SETFL, O_NONBLOCK); // Of this end alone.
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = made};
+    (void)epoll_ctl(output.events, EPOLL_CTL_ADD, fd, &event);
+    return made;
+}
+
+static void add_source(const trp_output_notice *notice, const int fds[2])
+{
+    source *made = trp_alloc(sizeof *made);
+    bool added = false;
+    if (made != NULL) {
+        made->incarnation = notice->incarnation;
+        made->slot = notice->slot;
+        snprintf(made->label, sizeof made->label, "worker %u", notice->slot);
+        added = add_stream(made, fds[0], false) != NULL;
+        if (added && add_stream(made, fds[1], true) == NULL) {
+            trp_log(TRP_ERROR, "no memory to read the errors of worker process %u", notice->slot);
+            close(fds[1]);
+        }
+    }
+    if (added)
+        return;
+    trp_log(TRP_ERROR, "no memory to read the output of worker process %u", notice->slot);
+    trp_free(made);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+// Takes the next worker's pipes from the keeper's socket; false: there are none now.
+static bool hear_keeper(void)
+{
+    trp_output_notice notice;
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = &notice, .iov_len = sizeof notice};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    ssize_t got = recvmsg(output.socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (got != (ssize_t)sizeof notice) { // The keeper has gone.
+        close(output.socket);
+        output.socket = -1;
+        return false;
+    }
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header == NULL || header->cmsg_len != CMSG_LEN(2 * sizeof(int)) ||
+        notice.slot >= TRP_PROCESSES_MAX) {
+        trp_log(TRP_ERROR,
+                "the output of worker process %u cannot be read: this process has too "
+                "many descriptors open",
+                notice.slot);
+        return true;
+    }
+    int fds[2];
+    memcpy(fds, CMSG_DATA(header), sizeof fds);
+    add_source(&notice, fds);
+    return true;
+}
+
+// Takes what is there now: as much as the largest pipe can hold, in case somebody still writes.
+static void drain_all(void)
+{
+    enum { ROUNDS_MAX = 256 };
+    while (output.socket >= 0 && hear_keeper())
+        continue;
+    bool more = true;
+    for (int i = 0; i < ROUNDS_MAX && more; i++) {
+        more = false;
+        for (stream *it = output.streams, *next; it != NULL; it = next) {
+            next = it->next; // Streams are only added at the front.
+            more = read_stream(it) || more;
+        }
+        flush_batch();
+    }
+}
+
+static void handle(const struct epoll_event *event)
+{
+    uint64_t wakes;
+    if (event->data.ptr == &output.socket)
+        while (output.socket >= 0 && hear_keeper())
+            continue;
+    else if (event->data.ptr == &output.wake)
+        (void)!read(output.wake, &wakes, sizeof wakes);
+    else
+        (void)read_stream(event->data.ptr);
+}
+
+static void *output_main(void *unused)
+{
+    (void)unused;
+    (void)prctl(PR_SET_NAME, "troupe-output");
+    while (!output.stop) {
+        int64_t due = -1, now = trp_clock_ms();
+        if (output.fold != NULL)
+            due = trp_fold_end_windows(output.fold, now, false);
+        flush_batch();
+        struct epoll_event events[EVENTS];
+        int left = due < 0 ? -1 : due <= now ? 0 : (int)(due - now);
+        int count = epoll_wait(output.events, events, EVENTS, left);
+        for (int i = 0; i < count; i++)
+            handle(&events[i]);
+    }
+    drain_all();
+    while (output.streams != NULL)
+        end_stream(output.streams);
+    if (output.fold != NULL)
+        (void)trp_fold_end_windows(output.fold, trp_clock_ms(), true);
+    flush_batch();
+    return NULL;
+}
+
+// ---- start and stop
+
+static bool is_off(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value != NULL && strcmp(value, "0") == 0;
+}
+
+// When the driver leaves by exit() without troupe_stop: what its workers have written until now is
+// printed. Not from a child that user code forked.
+static void stop_at_exit(void)
+{
+    if (output.started && output.owner == getpid())
+        trp_output_stop();
+}
+
+static void close_all(void)
+{
+    int *fds[] = {&output.events, &output.socket, &output.wake};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+    trp_fold_destroy(output.fold);
+    output.fold = NULL;
+}
+
+troupe_status trp_output_open(const troupe_options *options, int *keeper_end)
+{
+    *keeper_end = -1;
+    if (options->worker_output == TROUPE_OUTPUT_DIRECT)
+        return TROUPE_OK;
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return trp_fail_errno(TROUPE_IO, "the socket for the output of workers could not be made");
+    output.socket = pair[0];
+    output.prefixed = options->worker_output == TROUPE_OUTPUT_NAMED && !is_off("TROUPE_LOG_PREFIX");
+    output.hinted = false;
+    if (!options->worker_output_unfolded && !is_off("TROUPE_LOG_FOLD"))
+        output.fold = trp_fold_create(print_line);
+    *keeper_end = pair[1];
+    return TROUPE_OK;
+}
+
+troupe_status trp_output_start(int keeper_end)
+{
+    if (keeper_end < 0)
+        return TROUPE_OK;
+    close(keeper_end);
+    output.events = epoll_create1(EPOLL_CLOEXEC);
+    output.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    output.stop = false;
+    output.owner = getpid();
+    struct epoll_event socket_event = {.events = EPOLLIN, .data.ptr = &output.socket};
+    struct epoll_event wake_event = {.events = EPOLLIN, .data.ptr = &output.wake};
+    if (output.events < 0 || output.wake < 0 ||
+        epoll_ctl(output.events, EPOLL_CTL_ADD, output.socket, &socket_event) != 0 ||
+        epoll_ctl(output.events, EPOLL_CTL_ADD, output.wake, &wake_event) != 0) {
+        troupe_status status =
+            trp_fail_errno(TROUPE_IO, "the output of workers cannot be waited for");
+        close_all();
+        return status;
+    }
+    static bool registered;
+    if (!registered)
+        registered = atexit(stop_at_exit) == 0;
+    sigset_t all, before; // The user's signal handlers run on the user's threads.
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&output.thread, NULL, output_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    output.started = failed == 0;
+    if (failed != 0) {
+        close_all();
+        return troupe_fail(TROUPE_NO_MEMORY,
+                           "the thread for the output of workers could not be "
+                           "started: %s",
+                           strerror(failed));
+    }
+    return TROUPE_OK;
+}
+
+void trp_output_stop(void)
+{
+    if (!atomic_exchange(&output.started, false)) {
+        close_all();
+        return;
+    }
+    output.stop = true;
+    uint64_t one = 1;
+    (void)!write(output.wake, &one, sizeof one);
+    (void)pthread_join(output.thread, NULL);
+    close_all();
+}
+
+// ---- in the keeper and in workers
+
+bool trp_output_pipes(int keeper_end, uint32_t slot, uint64_t incarnation, int ends[2])
+{
+    int out[2], errors[2];
+    if (keeper_end < 0 || pipe2(out, O_CLOEXEC) != 0)
+        return false;
+    if (pipe2(errors, O_CLOEXEC) != 0) {
+        close(out[0]);
+        close(out[1]);
+        return false;
+    }
+    trp_output_notice notice = {.slot = slot, .incarnation = incarnation};
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    memset(&control, 0, sizeof control);
+    struct iovec part = {.iov_base = &notice, .iov_len = sizeof notice};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(2 * sizeof(int));
+    memcpy(CMSG_DATA(header), (int[]){out[0], errors[0]}, 2 * sizeof(int));
+    // The keeper must not wait: a driver that does not listen gets no more than its socket holds.
+    bool sent = sendmsg(keeper_end, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+    close(out[0]);
+    close(errors[0]);
+    if (!sent) {
+        close(out[1]);
+        close(errors[1]);
+        return false;
+    }
+    ends[0] = out[1];
+    ends[1] = errors[1];
+    return true;
+}
+
+void trp_output_redirect(const int ends[2])
+{
+    if (dup2(ends[0], STDOUT_FILENO) < 0 || dup2(ends[1], STDERR_FILENO) < 0)
+        _exit(EXIT_FAILURE); // Nobody could be told of anything from here on.
+}

@@ -1,0 +1,120 @@
+// test_fold.c: which lines are printed at once, kept back and counted: nothing is lost, whatever
+// the order of lines and windows.
+#include <support.h>
+
+#include <runtime/fold.h>
+#include <stdio.h>
+#include <string.h>
+
+static char printed[1 << 16];
+static uint64_t lines_stood_for;
+
+static void print(const trp_fold_line *line, uint64_t repeated)
+{
+    size_t used = strlen(printed);
+    snprintf(printed + used, sizeof printed - used, "%s%s:%.*s*%d\n", line->to_stderr ? "!" : "",
+             line->label, (int)line->size, line->text, (int)repeated);
+    lines_stood_for += repeated > 0 ? repeated : 1;
+}
+
+static void say(trp_fold *fold, uint64_t source, const char *text, int64_t now_ms)
+{
+    char label[16];
+    snprintf(label, sizeof label, "%d", (int)source);
+    trp_fold_take(
+        fold,
+        &(trp_fold_line){.source = source, .label = label, .text = text, .size = strlen(text)},
+        now_ms);
+}
+
+static trp_fold *begin(void)
+{
+    printed[0] = '\0';
+    lines_stood_for = 0;
+    trp_fold *fold = trp_fold_create(print);
+    assert_non_null(fold);
+    return fold;
+}
+
+static void test_lines_of_several_are_counted(void **state)
+{
+    (void)state;
+    trp_fold *fold = begin();
+    say(fold, 1, "rank 1 of 4 is ready", 0);
+    say(fold, 2, "rank 2 of 4 is ready", 1);
+    say(fold, 3, "rank 13 of 4 is ready", 2);
+    assert_string_equal(printed, "1:rank 1 of 4 is ready*0\n");
+    assert_int_equal(trp_fold_end_windows(fold, 100, false), TRP_FOLD_WINDOW_MS);
+    assert_int_equal(trp_fold_end_windows(fold, TRP_FOLD_WINDOW_MS, false), 2 * TRP_FOLD_WINDOW_MS);
+    assert_string_equal(printed, "1:rank 1 of 4 is ready*0\n3:rank 13 of 4 is ready*2\n");
+    // Counting goes on; a window without any ends it.
+    say(fold, 1, "rank 9 of 4 is ready", TRP_FOLD_WINDOW_MS + 1);
+    assert_int_equal(trp_fold_end_windows(fold, 2 * TRP_FOLD_WINDOW_MS, false),
+                     3 * TRP_FOLD_WINDOW_MS);
+    assert_int_equal(trp_fold_end_windows(fold, 3 * TRP_FOLD_WINDOW_MS, false), -1);
+    assert_string_equal(printed, "1:rank 1 of 4 is ready*0\n3:rank 13 of 4 is ready*2\n"
+                                 "1:rank 9 of 4 is ready*0\n");
+    trp_fold_destroy(fold);
+}
+
+static void test_one_process_alone_is_printed(void **state)
+{
+    (void)state;
+    trp_fold *fold = begin();
+    say(fold, 1, "epoch 1", 0);
+    say(fold, 1, "epoch 2", 1);
+    say(fold, 1, "epoch 2", 2);
+    assert_string_equal(printed, "1:epoch 1*0\n1:epoch 2*0\n1:epoch 2*0\n");
+    assert_int_equal(trp_fold_end_windows(fold, 0, true), -1);
+    assert_string_equal(printed, "1:epoch 1*0\n1:epoch 2*0\n1:epoch 2*0\n");
+    trp_fold_destroy(fold);
+}
+
+static void test_what_differs_is_printed(void **state)
+{
+    (void)state;
+    trp_fold *fold = begin();
+    say(fold, 1, "loss 0.5", 0);
+    say(fold, 2, "loss 0.5 nan", 0);
+    say(fold, 2, "loss x", 0);
+    say(fold, 2, "", 0);
+    say(fold, 3, "", 0);
+    trp_fold_take(fold,
+                  &(trp_fold_line){
+                      .source = 2, .to_stderr = true, .label = "2", .text = "loss 0.5", .size = 8},
+                  0);
+    assert_string_equal(printed,
+                        "1:loss 0.5*0\n2:loss 0.5 nan*0\n2:loss x*0\n2:*0\n3:*0\n!2:loss 0.5*0\n");
+    trp_fold_destroy(fold);
+}
+
+// More kinds of lines than are kept in mind: the oldest gives way, and nothing is lost.
+static void test_nothing_is_lost(void **state)
+{
+    (void)state;
+    enum { KINDS = 3 * TRP_FOLD_PATTERNS, TIMES = 5 };
+    trp_fold *fold = begin();
+    for (int time = 0; time < TIMES; time++) {
+        for (int kind = 0; kind < KINDS; kind++) {
+            char text[64], letters[3] = {(char)('a' + kind / 26 % 26), (char)('a' + kind % 26)};
+            snprintf(text, sizeof text, "%s %d", letters, time);
+            for (uint64_t source = 1; source <= 3; source++)
+                say(fold, source, text, time * 1000);
+        }
+        printed[0] = '\0'; // Only the number matters here.
+    }
+    assert_int_equal(trp_fold_end_windows(fold, 0, true), -1);
+    assert_int_equal(lines_stood_for, KINDS * TIMES * 3);
+    trp_fold_destroy(fold);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines_of_several_are_counted),
+        cmocka_unit_test(test_one_process_alone_is_printed),
+        cmocka_unit_test(test_what_differs_is_printed),
+        cmocka_unit_test(test_nothing_is_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
