@@ -349,6 +349,7 @@ static troupe_status wait_for_room(trp_actor *actor, size_t weight, int64_t dead
         return full(actor, ", and only the sender itself could take them out");
     if (deadline_ns == 0)
         return full(actor, "");
+    deadline_ns = trp_run_until(deadline_ns);
     TROUPE_TRY(trp_scheduler_block());
     bool room = false, in_time = true;
     while (!room && in_time && atomic_load(&actor->state) == TRP_ACTOR_OPEN &&

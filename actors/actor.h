@@ -63,8 +63,8 @@ void trp_actor_release(trp_actor *actor);
 troupe_actor trp_actor_address(const trp_actor *actor);
 
 // Hands a message over, whatever happens. `deadline_ns` says until when it may wait for room (0:
-// not at all, negative: for ever). On failure the message is freed unanswered, with the last error
-// set. NOT_EXECUTED: the actor is dead, BUSY: no room.
+// not at all, TRP_RUN_A_WHILE, else negative: for ever). On failure the message is freed
+// unanswered, with the last error set. NOT_EXECUTED: the actor is dead, BUSY: no room.
 troupe_status trp_actor_send(trp_actor *actor, trp_message *message, int64_t deadline_ns);
 // The same for a message that another process has sent: it is let in always, and answered if the
 // actor is dead.

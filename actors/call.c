@@ -46,13 +46,15 @@ static bool is_here(troupe_actor to)
     return to.process == trp_home_here.process && to.incarnation == trp_home_here.incarnation;
 }
 
-// Until when the sender may wait for room: its patience, or the call's deadline.
+// Until when the sender may wait for room: its patience, or the call's deadline. Most find room, so
+// the hour at which a patience ends is looked up by who does not (trp_run_until).
 static int64_t room_deadline(const sending *what)
 {
     int64_t patience = trp_run_patience(what->to.flags);
-    if (patience != 0 && what->deadline_ns != 0 && (patience < 0 || what->deadline_ns < patience))
-        return what->deadline_ns;
-    return patience;
+    if (patience == 0 || what->deadline_ns == 0)
+        return patience;
+    patience = trp_run_until(patience);
+    return patience < 0 || what->deadline_ns < patience ? what->deadline_ns : patience;
 }
 
 // A sender that waited for room until the call's deadline has a call that timed out.
@@ -138,10 +140,16 @@ static troupe_status send_here(const sending *what)
 
 static troupe_status pack(const sending *what, trp_parcel *parcel, trp_frame *frame)
 {
-    if (what->name == NULL) {
+    const trp_shape *shape = what->name == NULL ? &what->method->args : NULL;
+    if (shape != NULL) {
         frame->method = (uint32_t)(what->method - what->class_->methods);
         frame->schema = what->method->hash;
-        return trp_parcel_pack(parcel, &what->method->args, what->args);
+        if (!shape->image || shape->type->size > TRP_FRAME_INLINE_MAX)
+            return trp_parcel_pack(parcel, shape, what->args);
+        frame->flags |= TRP_FRAME_IMAGE;
+        frame->body = what->args;
+        frame->body_size = shape->type->size;
+        return TROUPE_OK;
     }
     frame->flags |= TRP_FRAME_NAMED;
     trp_write_text(&parcel->bytes, what->name);
@@ -155,16 +163,24 @@ static int milliseconds_left(int64_t deadline_ns)
     return left < 1 ? 1 : left > INT32_MAX ? INT32_MAX : (int)left;
 }
 
+static troupe_status post_once(const sending *what, trp_parcel *parcel, trp_frame *frame,
+                               int timeout_ms)
+{
+    if ((frame->flags & TRP_FRAME_IMAGE) != 0)
+        return trp_process_send(what->to.process, what->to.incarnation, frame, timeout_ms);
+    return trp_parcel_send(parcel, what->to.incarnation, frame, timeout_ms);
+}
+
 static troupe_status post(const sending *what, trp_parcel *parcel, trp_frame *frame)
 {
-    int64_t until_ns = room_deadline(what);
-    int timeout_ms = until_ns <= 0 ? (int)until_ns : milliseconds_left(until_ns);
     if (what->deadline_ns != 0)
         frame->deadline_ms = (uint32_t)milliseconds_left(what->deadline_ns);
-    if (timeout_ms == 0)
-        return trp_parcel_send(parcel, what->to.incarnation, frame, 0);
+    troupe_status status = post_once(what, parcel, frame, 0);
+    int64_t patience = status == TROUPE_BUSY ? trp_run_until(room_deadline(what)) : 0;
+    if (patience == 0)
+        return status;
     TROUPE_TRY(trp_scheduler_block());
-    troupe_status status = trp_parcel_send(parcel, what->to.incarnation, frame, timeout_ms);
+    status = post_once(what, parcel, frame, patience < 0 ? -1 : milliseconds_left(patience));
     trp_scheduler_unblock();
     return status;
 }
@@ -176,10 +192,12 @@ static troupe_status send_elsewhere(const sending *what)
                        .target = what->to.id,
                        .call = what->call};
     troupe_status status = pack(what, &parcel, &frame);
+    bool timed = what->deadline_ns != 0; // Else no timer looks at the row.
     if (status == TROUPE_OK) {
-        trp_entry_sending(what->call);
+        if (timed)
+            trp_entry_sending(what->call);
         status = post(what, &parcel, &frame);
-        if (trp_entry_sent(what->call, status == TROUPE_OK) && status == TROUPE_OK) {
+        if (timed && trp_entry_sent(what->call, status == TROUPE_OK) && status == TROUPE_OK) {
             troupe_error failure =
                 trp_failure(TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT, TROUPE_EXECUTED_MAYBE,
                             "the deadline of a call passed while it was sent; it may have been "

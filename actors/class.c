@@ -40,21 +40,25 @@ troupe_status trp_type_check(const troupe_type *type)
     return TROUPE_OK;
 }
 
-static bool holds_refs(const troupe_type *type)
+static bool holds(const troupe_type *type, troupe_kind kind)
 {
-    if (type->kind == TROUPE_KIND_REF)
+    if (type->kind == kind)
         return true;
     if (type->kind == TROUPE_KIND_ARRAY)
-        return holds_refs(type->item);
+        return holds(type->item, kind);
     for (size_t i = 0; type->kind == TROUPE_KIND_RECORD && i < type->field_count; i++)
-        if (holds_refs(type->fields[i].type))
+        if (holds(type->fields[i].type, kind))
             return true;
     return false;
 }
 
 trp_shape trp_shape_of(const troupe_type *type)
 {
-    return (trp_shape){.type = type, .flat = trp_type_is_flat(type), .refs = holds_refs(type)};
+    bool flat = trp_type_is_flat(type), refs = holds(type, TROUPE_KIND_REF);
+    return (trp_shape){.type = type,
+                       .flat = flat,
+                       .refs = refs,
+                       .image = flat && !refs && !holds(type, TROUPE_KIND_ACTOR)};
 }
 
 uint64_t trp_type_note(const troupe_type *type)

@@ -11,6 +11,9 @@ typedef struct trp_shape {
     const troupe_type *type;
     bool flat; // A memcpy is a copy.
     bool refs; // It can hold references.
+    // It is flat and means the same in every process of a node: neither references nor handles
+    // (whose options are the sender's own affair) are in it.
+    bool image;
 } trp_shape;
 
 typedef struct trp_method {

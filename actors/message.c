@@ -2,24 +2,94 @@
 #include <actors/message.h>
 
 #include <actors/ref_table.h>
-#include <runtime/memory.h>
+#include <runtime/clock.h>
 #include <runtime/process.h>
 #include <string.h>
 
-trp_message *trp_message_create(trp_message_kind kind, size_t size)
+// The content of the bytes behind it is undefined.
+static trp_message *take(trp_message_kind kind, size_t size)
 {
-    trp_message *message = trp_alloc(sizeof *message + size);
+    size_t cell = sizeof(trp_message) + size;
+    trp_message *message = cell <= UINT32_MAX ? trp_pool_take(cell) : NULL;
     if (message == NULL) {
-        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
+        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes", size);
         return NULL;
     }
     message->kind = kind;
-    message->args = size > 0 ? message->small : NULL;
+    message->cell = (uint32_t)cell;
+    message->method = NULL;
+    message->call = 0;
+    message->deadline_ns = 0;
+    message->weight = 0;
+    message->remote = NULL;
+    message->args = NULL;
+    message->borrowed = 0;
+    message->arena = (trp_arena){0};
     return message;
+}
+
+trp_message *trp_message_create(trp_message_kind kind, size_t size)
+{
+    trp_message *message = take(kind, size);
+    if (message != NULL && size > 0)
+        message->args = message->small;
+    return message;
+}
+
+static size_t rounded(size_t size)
+{
+    return (size + 15) & ~(size_t)15;
+}
+
+static troupe_status take_body(trp_message *message, const trp_frame *frame, size_t args_size,
+                               void *memory)
+{
+    if ((frame->flags & TRP_FRAME_IMAGE) == 0)
+        return trp_body_take(&message->remote->body, frame, memory);
+    message->remote->body = (trp_body){0};
+    if (args_size == 0 || frame->body_size != args_size)
+        return troupe_fail(TROUPE_MALFORMED, "arguments of %zu bytes came as an image of %zu",
+                           args_size, frame->body_size);
+    message->args = message->small;
+    memcpy(message->args, frame->body, args_size);
+    return TROUPE_OK;
+}
+
+troupe_status trp_message_receive(trp_message_kind kind, const trp_frame *frame,
+                                  const trp_shape *args, trp_message **message)
+{
+    // Behind the message: the arguments (read there when it is run), the remote part, the body.
+    size_t args_size = args != NULL ? args->type->size : 0, remote_at = rounded(args_size);
+    size_t body_at = remote_at + sizeof(trp_remote);
+    size_t body_size = (frame->flags & TRP_FRAME_IMAGE) != 0 ? 0 : frame->body_size;
+    trp_message *made = take(kind, body_at + body_size);
+    if (made == NULL) {
+        trp_body_refuse(frame, 0);
+        return TROUPE_NO_MEMORY;
+    }
+    made->remote = (trp_remote *)(made->small + remote_at);
+    *made->remote = (trp_remote){.process = frame->from,
+                                 .incarnation = frame->from_incarnation,
+                                 .named = (frame->flags & TRP_FRAME_NAMED) != 0};
+    troupe_status status = take_body(made, frame, args_size, made->small + body_at);
+    if (status != TROUPE_OK) {
+        trp_message_free(made);
+        return status;
+    }
+    made->call = frame->call;
+    made->remote->room = args_size > 0;
+    // What is in the store is bounded there.
+    made->weight = (frame->flags & TRP_FRAME_STORED) != 0 ? 0 : frame->body_size;
+    if (frame->deadline_ms != 0)
+        made->deadline_ns = trp_clock_ns() + (int64_t)frame->deadline_ms * 1000000;
+    *message = made;
+    return TROUPE_OK;
 }
 
 static troupe_status make_room(trp_message *message, const trp_shape *shape)
 {
+    if (message->args == NULL && message->remote != NULL && message->remote->room)
+        message->args = message->small;
     if (message->args == NULL)
         message->args = trp_arena_alloc(&message->arena, shape->type->size);
     return message->args != NULL ? TROUPE_OK
@@ -43,7 +113,7 @@ troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *sha
 {
     TROUPE_TRY(make_room(message, shape));
     if (packed == NULL) {
-        TROUPE_TRY(trp_body_unpack(&message->body, shape, &message->arena, message->args));
+        TROUPE_TRY(trp_body_unpack(&message->remote->body, shape, &message->arena, message->args));
     } else {
         trp_reader in = trp_reader_of(packed->data, packed->size);
         TROUPE_TRY(trp_unpack(shape->type, &in, &message->arena, message->args));
@@ -56,18 +126,23 @@ troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *sha
 
 void trp_message_left(trp_message *message)
 {
-    if (message->windowed)
-        trp_process_credit(message->process, message->incarnation, message->credit);
-    message->windowed = false;
+    trp_remote *remote = message->remote;
+    if (remote == NULL || !remote->windowed)
+        return;
+    remote->windowed = false;
+    trp_process_credit(remote->process, remote->incarnation, remote->credit);
 }
 
 void trp_message_free(trp_message *message)
 {
     if (message == NULL)
         return;
-    trp_message_left(message);
-    trp_refs_return(message->borrowed);
-    trp_body_drop(&message->body);
+    if (message->remote != NULL) {
+        trp_message_left(message);
+        trp_body_drop(&message->remote->body);
+    }
+    if (message->borrowed != 0)
+        trp_refs_return(message->borrowed);
     trp_arena_clear(&message->arena);
-    trp_free(message);
+    trp_pool_give(message, message->cell);
 }

@@ -5,6 +5,7 @@
 
 #include <actors/mailbox.h>
 #include <actors/parcel.h>
+#include <runtime/pool.h>
 
 typedef enum trp_message_kind {
     TRP_MESSAGE_CALL,   // Or a tell, if `call` is 0.
@@ -12,28 +13,40 @@ typedef enum trp_message_kind {
     TRP_MESSAGE_FINISH, // The actor ends when it gets here.
 } trp_message_kind;
 
+// Where a message of another process came from.
+typedef struct trp_remote {
+    uint32_t process;
+    bool room;     // Behind the message, for the arguments.
+    bool named;    // The caller knows no types: it wants the answer packed.
+    bool windowed; // It takes room in its link's window:
+    size_t credit; // so many bytes.
+    uint64_t incarnation;
+    trp_body body; // The arguments as they came; used if `args` is NULL.
+} trp_remote;
+
 typedef struct trp_message {
     trp_link link; // First: the mailbox's.
     trp_message_kind kind;
+    uint32_t cell;            // Bytes that it has, with all that lies behind it.
     const trp_method *method; // Of a CALL.
     uint64_t call;            // The row of the caller's table that waits; 0: none.
-    bool remote;              // The caller is another process:
-    bool windowed;            // (and the message takes room in its link's window)
-    uint32_t process;
-    uint64_t incarnation;
-    size_t credit;
-    int64_t deadline_ns; // 0: none.
-    size_t weight;       // In the mailbox.
-    trp_body body;       // The arguments as they came; used if `args` is NULL.
+    int64_t deadline_ns;      // 0: none.
+    size_t weight;            // In the mailbox.
+    trp_remote *remote;       // NULL: it is of this process.
     void *args;
     uint64_t borrowed; // The first of the aliases that the arguments' references are.
     trp_arena arena;   // Of the call: what `args` points to, and what the method allocates.
     _Alignas(16) unsigned char small[];
 } trp_message;
 
-// A message with room for flat arguments of `size` bytes behind it (`args` points there unless size
-// is 0). NULL with the last error set.
+// A message with room for arguments of `size` bytes behind it (`args` points there unless size is
+// 0). NULL with the last error set.
 trp_message *trp_message_create(trp_message_kind kind, size_t size);
+// The message that a frame asks for, with its body, or with its arguments if they came as an image.
+// `args` is their shape; NULL: it is not known yet. On failure what came with the frame is given
+// back.
+troupe_status trp_message_receive(trp_message_kind kind, const trp_frame *frame,
+                                  const trp_shape *args, trp_message **message);
 // Copies arguments in and borrows the references in them.
 troupe_status trp_message_copy_args(trp_message *message, const trp_shape *shape, const void *args);
 // Reads arguments that are packed; `packed` NULL: the message's body.

@@ -3,6 +3,7 @@
 
 #include <actors/ref_table.h>
 #include <runtime/memory.h>
+#include <runtime/pool.h>
 #include <runtime/process.h>
 #include <string.h>
 
@@ -132,7 +133,6 @@ troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_fram
     }
     if (status == TROUPE_OK)
         parcel->held_count = 0; // They are the receiver's now.
-    trp_parcel_drop(parcel);
     return status;
 }
 
@@ -158,20 +158,21 @@ static troupe_status find_object(const trp_frame *frame, trp_body *body)
     return TROUPE_OK;
 }
 
-troupe_status trp_body_take(trp_body *body, const trp_frame *frame)
+troupe_status trp_body_take(trp_body *body, const trp_frame *frame, void *memory)
 {
     *body = (trp_body){0};
     if ((frame->flags & TRP_FRAME_STORED) != 0)
         return find_object(frame, body);
-    body->bytes = trp_alloc(frame->body_size + 1);
-    if (body->bytes == NULL) {
+    if (memory == NULL)
+        memory = body->bytes = trp_pool_take(frame->body_size + 1);
+    if (memory == NULL) {
         trp_body_refuse(frame, 0);
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
                            frame->body_size);
     }
     if (frame->body_size > 0)
-        memcpy(body->bytes, frame->body, frame->body_size);
-    body->data = body->bytes;
+        memcpy(memory, frame->body, frame->body_size);
+    body->data = memory;
     body->size = frame->body_size;
     return TROUPE_OK;
 }
@@ -253,14 +254,15 @@ void trp_body_drop(trp_body *body)
     }
     if (body->object != 0)
         trp_store_release(body->object, trp_process_slot());
-    trp_free(body->bytes);
+    if (body->bytes != NULL)
+        trp_pool_give(body->bytes, body->size + 1);
     *body = (trp_body){0};
 }
 
 void trp_body_refuse(const trp_frame *frame, size_t holds_at)
 {
     trp_body body = {.data = frame->body, .size = frame->body_size, .holds_at = holds_at};
-    if (frame->body_size == 0)
+    if (frame->body_size == 0 || (frame->flags & TRP_FRAME_IMAGE) != 0)
         return;
     if ((frame->flags & TRP_FRAME_STORED) != 0 && find_object(frame, &body) != TROUPE_OK)
         return;

@@ -25,25 +25,26 @@ typedef struct trp_parcel {
 troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const void *value);
 // As trp_parcel_pack for a value that is packed already and has no references.
 void trp_parcel_append(trp_parcel *parcel, const void *packed, size_t size);
-// Sends the frame with the parcel as its body, and empties the parcel. On failure the holds are
-// taken back.
+// Sends the frame with the parcel as its body. On failure the parcel can be sent again; in the end
+// it must be dropped, which takes the holds back if it was not sent.
 troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
                               int timeout_ms);
 void trp_parcel_drop(trp_parcel *parcel);
 
 // ---- receiving
 typedef struct trp_body {
-    unsigned char *bytes; // A copy of the body, or NULL:
-    trp_object object;    // it is in this object, which this process holds.
+    unsigned char *bytes; // The body's own copy of itself, or NULL: it is in its user's memory,
+    trp_object object;    // or in this object, which this process holds.
     const unsigned char *data;
     size_t size;
     size_t holds_at; // Where the count and the ids begin.
     bool kept;       // The holds have gone to the value's reader.
 } trp_body;
 
-// Takes over a frame's body; `holds_at` is where its holds begin. TROUPE_NO_MEMORY: the holds are
-// given back.
-troupe_status trp_body_take(trp_body *body, const trp_frame *frame);
+// Takes over a frame's body (no image); the holds begin at 0 until `holds_at` is set. The bytes are
+// copied to `memory`, which the body must not outlive, or to its own if that is NULL.
+// TROUPE_NO_MEMORY: the holds are given back.
+troupe_status trp_body_take(trp_body *body, const trp_frame *frame, void *memory);
 // Where the packed value begins. TROUPE_MALFORMED if the body is none.
 troupe_status trp_body_open(const trp_body *body, trp_reader *value);
 // Unpacks the value, which must fill the rest, and checks that each reference in it came with a

@@ -29,7 +29,7 @@ static troupe_status encode(const trp_result *result, trp_buffer *packed, const 
     } else if (type == NULL) {
         *encoding = TRP_ENCODING_IMAGE;
         *data = value;
-        *size = result->size;
+        *size = trp_result_size(result);
     } else {
         TROUPE_TRY(trp_pack(type, value, packed));
         if (packed->failed)

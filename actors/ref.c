@@ -214,6 +214,9 @@ static troupe_status read_result(const trp_result *result, const trp_shape *shap
     if (result->kind == TRP_RESULT_BODY)
         return trp_body_unpack(&result->body, shape, trp_arena_current(), value);
     if (result->kind == TRP_RESULT_SMALL || shape->flat) {
+        if (trp_result_size(result) != shape->type->size)
+            return troupe_fail(TROUPE_MALFORMED, "a result of %zu bytes is no '%s'",
+                               trp_result_size(result), shape->type->name);
         memcpy(value, trp_result_value(result), shape->type->size);
         return TROUPE_OK;
     }

@@ -29,7 +29,8 @@ enum { TRP_RESULT_SMALL_MAX = 48 };
 
 // A VALUE.
 typedef struct trp_held_value {
-    trp_shape shape;
+    trp_shape shape; // Its type is NULL if it came as an image,
+    size_t size;     // of so many bytes.
     trp_arena arena; // What it points to.
     _Alignas(16) unsigned char bytes[];
 } trp_held_value;
@@ -48,10 +49,13 @@ typedef struct trp_result {
 } trp_result;
 
 void trp_result_fail(trp_result *result, const troupe_error *failure);
+// Takes a flat value's memory, as it came from another process.
+void trp_result_image(trp_result *result, uint64_t schema, const void *image, size_t size);
 // Copies a value, whose references become the result's.
 void trp_result_copy(trp_result *result, const trp_shape *shape, const void *value);
 // Of a SMALL or VALUE: where it is, and its type (NULL: not known in this process).
 const void *trp_result_value(const trp_result *result);
+size_t trp_result_size(const trp_result *result);
 const troupe_type *trp_result_type(const trp_result *result);
 void trp_result_free(trp_result *result);
 

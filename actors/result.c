@@ -2,6 +2,7 @@
 #include <actors/ref_table.h>
 
 #include <runtime/memory.h>
+#include <runtime/pool.h>
 #include <string.h>
 
 void trp_result_fail(trp_result *result, const troupe_error *failure)
@@ -13,23 +14,52 @@ void trp_result_fail(trp_result *result, const troupe_error *failure)
         *result->failure = *failure;
 }
 
-// NULL: no memory.
-static trp_held_value *hold(const trp_shape *shape, const void *value)
+static void free_held(trp_held_value *held)
 {
-    const troupe_type *type = shape->type;
-    trp_held_value *held = trp_alloc(sizeof *held + type->size);
+    trp_arena_clear(&held->arena);
+    trp_pool_give(held, sizeof *held + held->size);
+}
+
+// NULL: no memory.
+static trp_held_value *hold(const trp_shape *shape, const void *value, size_t size)
+{
+    trp_held_value *held = trp_pool_take(sizeof *held + size);
     if (held == NULL)
         return NULL;
-    held->shape = *shape;
+    *held = (trp_held_value){.shape = *shape, .size = size};
     if (shape->flat) {
-        memcpy(held->bytes, value, type->size);
+        memcpy(held->bytes, value, size);
         return held;
     }
-    if (trp_value_copy(type, value, &held->arena, held->bytes) == TROUPE_OK)
+    if (trp_value_copy(shape->type, value, &held->arena, held->bytes) == TROUPE_OK)
         return held;
-    trp_arena_clear(&held->arena);
-    trp_free(held);
+    free_held(held);
     return NULL;
+}
+
+// False: it does not fit.
+static bool put_small(trp_result *result, const void *value, size_t size)
+{
+    if (size > sizeof result->small)
+        return false;
+    result->kind = TRP_RESULT_SMALL;
+    result->size = (uint16_t)size;
+    memcpy(result->small, value, size);
+    return true;
+}
+
+void trp_result_image(trp_result *result, uint64_t schema, const void *image, size_t size)
+{
+    result->moved = false;
+    result->schema = schema;
+    if (put_small(result, image, size))
+        return;
+    result->kind = TRP_RESULT_VALUE;
+    result->value = hold(&(trp_shape){.flat = true, .image = true}, image, size);
+    if (result->value != NULL)
+        return;
+    result->kind = TRP_RESULT_FAILURE;
+    result->failure = NULL;
 }
 
 void trp_result_copy(trp_result *result, const trp_shape *shape, const void *value)
@@ -37,14 +67,10 @@ void trp_result_copy(trp_result *result, const trp_shape *shape, const void *val
     const troupe_type *type = shape->type;
     result->moved = false;
     result->schema = troupe_type_hash(type);
-    if (shape->flat && !shape->refs && type->size <= sizeof result->small) {
-        result->kind = TRP_RESULT_SMALL;
-        result->size = (uint16_t)type->size;
-        memcpy(result->small, value, type->size);
+    if (shape->flat && !shape->refs && put_small(result, value, type->size))
         return;
-    }
     result->kind = TRP_RESULT_VALUE;
-    result->value = hold(shape, value);
+    result->value = hold(shape, value, type->size);
     if (result->value != NULL)
         return;
     trp_refs_drop(shape, (void *)value);
@@ -57,10 +83,17 @@ const void *trp_result_value(const trp_result *result)
     return result->kind == TRP_RESULT_SMALL ? result->small : result->value->bytes;
 }
 
+size_t trp_result_size(const trp_result *result)
+{
+    return result->kind == TRP_RESULT_SMALL ? result->size : result->value->size;
+}
+
 const troupe_type *trp_result_type(const trp_result *result)
 {
-    return result->kind == TRP_RESULT_SMALL ? trp_type_noted(result->schema)
-                                            : result->value->shape.type;
+    const troupe_type *type = result->kind == TRP_RESULT_SMALL ? NULL : result->value->shape.type;
+    if (type == NULL && (type = trp_type_noted(result->schema)) != NULL)
+        return type->size == trp_result_size(result) ? type : NULL;
+    return type;
 }
 
 void trp_result_free(trp_result *result)
@@ -72,8 +105,7 @@ void trp_result_free(trp_result *result)
     case TRP_RESULT_VALUE:
         if (!result->moved)
             trp_refs_drop(&result->value->shape, result->value->bytes);
-        trp_arena_clear(&result->value->arena);
-        trp_free(result->value);
+        free_held(result->value);
         break;
     case TRP_RESULT_BODY:
         result->body.kept = result->moved;

@@ -70,7 +70,12 @@ int64_t trp_run_patience(uint32_t flags)
 {
     if (callbacks > 0 || (flags & TROUPE_CALL_NO_WAIT) != 0)
         return 0;
-    return current != NULL ? trp_clock_ns() + (int64_t)PATIENCE_MS * 1000000 : -1;
+    return current != NULL ? TRP_RUN_A_WHILE : -1;
+}
+
+int64_t trp_run_until(int64_t patience)
+{
+    return patience == TRP_RUN_A_WHILE ? trp_clock_ns() + (int64_t)PATIENCE_MS * 1000000 : patience;
 }
 
 // What a method's status means to its caller. With the method's last error.
@@ -124,7 +129,7 @@ static bool begin_call(trp_message *message, const char *label)
 {
     if (message->deadline_ns == 0)
         return true;
-    if (!message->remote && message->call != 0 && !trp_entry_start(message->call))
+    if (message->remote == NULL && message->call != 0 && !trp_entry_start(message->call))
         return false; // The caller's timer was faster and has said that it was not run.
     if (trp_clock_ns() < message->deadline_ns)
         return true;

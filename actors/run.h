@@ -18,9 +18,12 @@ void trp_run_deinit(trp_actor *actor);
 // end that wait itself; then nothing is noted.
 troupe_status trp_run_waits(uint64_t call);
 
-// Until when this thread may wait for room in a queue: 0: not at all (a callback, the I/O thread,
-// an address with TROUPE_CALL_NO_WAIT), a deadline (in a method), negative: for ever.
+// How long this thread may wait for room in a queue: 0: not at all (a callback, the I/O thread, an
+// address with TROUPE_CALL_NO_WAIT), TRP_RUN_A_WHILE (in a method), or -1: for ever.
+#define TRP_RUN_A_WHILE INT64_MIN
 int64_t trp_run_patience(uint32_t flags);
+// Until when that is, counted from now; what is no TRP_RUN_A_WHILE stays as it is.
+int64_t trp_run_until(int64_t patience);
 // Marks the thread as one that must not wait, until the matching end.
 void trp_run_callback_begin(void);
 void trp_run_callback_end(void);

@@ -40,8 +40,9 @@ void trp_message_fail(trp_message *message, const troupe_error *failure, const c
         return;
     if (label != NULL)
         trp_failure_place(&placed, label);
-    if (message->remote)
-        reply_failure(message->process, message->incarnation, message->call, &placed);
+    if (message->remote != NULL)
+        reply_failure(message->remote->process, message->remote->incarnation, message->call,
+                      &placed);
     else
         (void)trp_entry_fail(message->call, &placed);
 }
@@ -49,16 +50,25 @@ void trp_message_fail(trp_message *message, const troupe_error *failure, const c
 static void answer_remote(trp_message *message, const trp_shape *shape, const void *value,
                           const char *label)
 {
-    trp_parcel parcel = {.process = message->process};
+    const trp_remote *remote = message->remote;
+    trp_parcel parcel = {.process = remote->process};
     trp_frame frame = {.kind = TRP_FRAME_REPLY,
                        .call = message->call,
                        .schema = troupe_type_hash(shape->type),
                        .outcome = TROUPE_OUTCOME_VALUE,
                        .executed = TROUPE_EXECUTED_YES};
-    troupe_status status = trp_parcel_pack(&parcel, shape, value);
-    if (status == TROUPE_OK)
-        status = trp_parcel_send(&parcel, message->incarnation, &frame, 0);
-    trp_parcel_drop(&parcel);
+    troupe_status status;
+    if (shape->image && !remote->named && shape->type->size <= TRP_FRAME_INLINE_MAX) {
+        frame.flags = TRP_FRAME_IMAGE;
+        frame.body = value;
+        frame.body_size = shape->type->size;
+        status = trp_process_send(remote->process, remote->incarnation, &frame, 0);
+    } else {
+        status = trp_parcel_pack(&parcel, shape, value);
+        if (status == TROUPE_OK)
+            status = trp_parcel_send(&parcel, remote->incarnation, &frame, 0);
+        trp_parcel_drop(&parcel);
+    }
     if (status == TROUPE_OK || status == TROUPE_NOT_EXECUTED)
         return;
     troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
@@ -68,7 +78,7 @@ static void answer_remote(trp_message *message, const trp_shape *shape, const vo
 void trp_message_answer(trp_message *message, const trp_shape *shape, void *value,
                         const char *label)
 {
-    if (message->remote) {
+    if (message->remote != NULL) {
         answer_remote(message, shape, value, label);
         if (shape->refs)
             trp_refs_drop(shape, value);
@@ -104,8 +114,8 @@ static void refuse_frame(const trp_frame *frame, const troupe_error *failure, co
 
 // ---- calls
 
-// Reads the method's name at the begin of a body; *end is where it ends.
-static troupe_status read_method_name(const trp_body *body, char name[128], size_t *end)
+// Reads the method's name at the begin of a body; its holds begin behind it.
+static troupe_status read_method_name(trp_body *body, char name[128])
 {
     trp_reader in = trp_reader_of(body->data, body->size);
     const char *text;
@@ -116,60 +126,51 @@ static troupe_status read_method_name(const trp_body *body, char name[128], size
                            size);
     memcpy(name, text, size);
     name[size] = '\0';
-    *end = (size_t)(in.at - body->data);
+    body->holds_at = (size_t)(in.at - body->data);
     return TROUPE_OK;
 }
 
-static troupe_status find_method(trp_actor *actor, const trp_frame *frame, trp_body *body,
-                                 const trp_method **method)
+// NULL with the last error set: it is another one than the caller means.
+static const trp_method *numbered_method(const trp_actor *actor, const trp_frame *frame)
 {
     const trp_class *class_ = actor->class_;
-    if ((frame->flags & TRP_FRAME_NAMED) != 0) {
-        char name[128];
-        TROUPE_TRY(read_method_name(body, name, &body->holds_at));
-        *method = trp_class_method(class_, name);
-        return *method != NULL ? TROUPE_OK : troupe_last_error()->status;
-    }
-    if (frame->method >= class_->row->method_count ||
-        class_->methods[frame->method].hash != frame->schema)
-        return troupe_fail(TROUPE_WRONG_TYPE,
-                           "method %u of actor %s in process %u (pid %d) is not the one that the "
-                           "caller knows: another class, or compiled from another source",
-                           frame->method, actor->label, trp_home_here.process, trp_home_here.pid);
-    *method = &class_->methods[frame->method];
-    return TROUPE_OK;
+    if (frame->method < class_->row->method_count &&
+        class_->methods[frame->method].hash == frame->schema)
+        return &class_->methods[frame->method];
+    (void)troupe_fail(TROUPE_WRONG_TYPE,
+                      "method %u of actor %s in process %u (pid %d) is not the one that the "
+                      "caller knows: another class, or compiled from another source",
+                      frame->method, actor->label, trp_home_here.process, trp_home_here.pid);
+    return NULL;
 }
 
-static void fill_message(trp_message *message, const trp_frame *frame, const trp_body *body)
+static troupe_status named_method(trp_message *message, const trp_actor *actor)
 {
-    message->remote = true;
-    message->process = frame->from;
-    message->incarnation = frame->from_incarnation;
-    message->call = frame->call;
-    message->body = *body;
-    message->weight =
-        body->bytes != NULL ? body->size : 0; // What is in the store is bounded there.
-    if (frame->deadline_ms != 0)
-        message->deadline_ns = trp_clock_ns() + (int64_t)frame->deadline_ms * 1000000;
+    char name[128];
+    TROUPE_TRY(read_method_name(&message->remote->body, name));
+    message->method = trp_class_method(actor->class_, name);
+    return message->method != NULL ? TROUPE_OK : troupe_last_error()->status;
 }
 
 static troupe_status take_call(trp_actor *actor, const trp_frame *frame)
 {
-    trp_body body;
+    bool named = (frame->flags & TRP_FRAME_NAMED) != 0;
     const trp_method *method = NULL;
-    trp_message *message = NULL;
-    TROUPE_TRY(trp_body_take(&body, frame));
-    troupe_status status = find_method(actor, frame, &body, &method);
-    if (status == TROUPE_OK && (message = trp_message_create(TRP_MESSAGE_CALL, 0)) == NULL)
-        status = TROUPE_NO_MEMORY;
+    trp_message *message;
+    if (!named && (method = numbered_method(actor, frame)) == NULL) {
+        trp_body_refuse(frame, 0);
+        return TROUPE_WRONG_TYPE;
+    }
+    TROUPE_TRY(
+        trp_message_receive(TRP_MESSAGE_CALL, frame, named ? NULL : &method->args, &message));
+    message->method = method;
+    troupe_status status = named ? named_method(message, actor) : TROUPE_OK;
     if (status != TROUPE_OK) {
-        trp_body_drop(&body);
+        trp_message_free(message);
         return status;
     }
-    fill_message(message, frame, &body);
-    message->method = method;
-    message->windowed = true;
-    message->credit = frame->body_size;
+    message->remote->windowed = true;
+    message->remote->credit = frame->body_size;
     trp_actor_deliver(actor, message);
     return TROUPE_OK;
 }
@@ -201,8 +202,13 @@ static void serve_reply(const trp_frame *frame)
         (void)trp_entry_fail(frame->call, &failure);
         return;
     }
+    if ((frame->flags & TRP_FRAME_IMAGE) != 0) {
+        trp_result_image(&result, frame->schema, frame->body, frame->body_size);
+        (void)trp_entry_resolve(frame->call, &result);
+        return;
+    }
     result = (trp_result){.kind = TRP_RESULT_BODY, .schema = frame->schema};
-    if (trp_body_take(&result.body, frame) != TROUPE_OK) {
+    if (trp_body_take(&result.body, frame, NULL) != TROUPE_OK) {
         troupe_error failure = trp_failure_last(troupe_last_error()->status, TROUPE_OUTCOME_FAILED,
                                                 TROUPE_EXECUTED_YES);
         (void)trp_entry_fail(frame->call, &failure);
@@ -213,17 +219,10 @@ static void serve_reply(const trp_frame *frame)
 
 static void serve_spawn(const trp_frame *frame)
 {
-    trp_body body;
-    troupe_status status = trp_body_take(&body, frame);
     trp_message *message = NULL;
-    if (status == TROUPE_OK && (message = trp_message_create(TRP_MESSAGE_INIT, 0)) == NULL) {
-        trp_body_drop(&body);
-        status = TROUPE_NO_MEMORY;
-    }
-    if (status == TROUPE_OK) {
-        fill_message(message, frame, &body);
+    troupe_status status = trp_message_receive(TRP_MESSAGE_INIT, frame, NULL, &message);
+    if (status == TROUPE_OK)
         status = trp_spawn_serve(message);
-    }
     if (status == TROUPE_OK)
         return;
     troupe_error failure =
@@ -244,10 +243,9 @@ static void serve_kill(const trp_frame *frame)
     if (frame->call == 0)
         return;
     trp_shape shape = trp_shape_of(&troupe_type_bool);
-    trp_message *message = trp_message_create(TRP_MESSAGE_FINISH, 0);
-    if (message == NULL)
+    trp_message *message;
+    if (trp_message_receive(TRP_MESSAGE_FINISH, frame, NULL, &message) != TROUPE_OK)
         return;
-    fill_message(message, frame, &(trp_body){0});
     trp_message_answer(message, &shape, &isolated, "");
     trp_message_free(message);
 }

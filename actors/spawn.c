@@ -260,12 +260,13 @@ static troupe_status read_text(trp_reader *in, char text[TEXT_MAX + 1], bool *pr
 
 troupe_status trp_spawn_serve(trp_message *message)
 {
-    trp_reader in = trp_reader_of(message->body.data, message->body.size);
+    trp_body *body = &message->remote->body;
+    trp_reader in = trp_reader_of(body->data, body->size);
     char class_name[TEXT_MAX + 1], name[TEXT_MAX + 1];
     bool classed, named, isolated;
     uint32_t count;
     uint64_t hash, mailbox_max;
-    message->body.holds_at = message->body.size; // Until it is known where they are.
+    body->holds_at = body->size; // Until it is known where they are.
     TROUPE_TRY(trp_read_array(&in, &count));
     TROUPE_TRY(read_text(&in, class_name, &classed));
     TROUPE_TRY(trp_read_uint(&in, &hash));
@@ -274,7 +275,7 @@ troupe_status trp_spawn_serve(trp_message *message)
     TROUPE_TRY(trp_read_bool(&in, &isolated));
     if (count != FIELDS || !classed || mailbox_max > UINT32_MAX)
         return troupe_fail(TROUPE_MALFORMED, "a request for an actor is malformed");
-    message->body.holds_at = (size_t)(in.at - message->body.data);
+    body->holds_at = (size_t)(in.at - body->data);
     const trp_class *class_ = trp_class_named(class_name, hash);
     if (class_ == NULL)
         return troupe_last_error()->status;

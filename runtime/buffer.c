@@ -1,12 +1,28 @@
 // buffer.c: bytes that grow by doubling.
 #include <runtime/buffer.h>
 #include <runtime/memory.h>
+#include <runtime/pool.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { FIRST_CAPACITY = 256 };
+
+// A buffer of the first capacity comes from the pool: most messages fit in one.
+static void *grow(trp_buffer *buffer, size_t capacity)
+{
+    if (capacity == FIRST_CAPACITY)
+        return trp_pool_take(capacity);
+    if (buffer->capacity != FIRST_CAPACITY)
+        return trp_realloc(buffer->data, capacity);
+    void *data = trp_alloc(capacity);
+    if (data == NULL)
+        return NULL;
+    memcpy(data, buffer->data, buffer->size);
+    trp_pool_give(buffer->data, FIRST_CAPACITY);
+    return data;
+}
 
 // Makes room for `size` more bytes; false: `failed` is set.
 static bool reserve(trp_buffer *buffer, size_t size)
@@ -23,7 +39,7 @@ static bool reserve(trp_buffer *buffer, size_t size)
     // Neither term is above PTRDIFF_MAX, so doubling cannot overflow before the loop ends.
     while (capacity < buffer->size + size)
         capacity *= 2;
-    void *data = trp_realloc(buffer->data, capacity);
+    void *data = grow(buffer, capacity);
     if (!data) {
         buffer->failed = true;
         return false;
@@ -62,6 +78,9 @@ void trp_buffer_printf(trp_buffer *buffer, const char *format, ...)
 
 void trp_buffer_free(trp_buffer *buffer)
 {
-    trp_free(buffer->data);
+    if (buffer->capacity == FIRST_CAPACITY)
+        trp_pool_give(buffer->data, FIRST_CAPACITY);
+    else
+        trp_free(buffer->data);
     *buffer = (trp_buffer){0};
 }

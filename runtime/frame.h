@@ -37,6 +37,7 @@ typedef enum trp_frame_kind {
 enum {
     TRP_FRAME_STORED = 1u << 0, // The body is the id of an object that has the real body.
     TRP_FRAME_NAMED = 1u << 1,  // The method is named in the body, not numbered.
+    TRP_FRAME_IMAGE = 1u << 2,  // The body is a flat value's memory. Within a node alone.
 };
 
 typedef struct trp_frame {
