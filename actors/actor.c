@@ -2,6 +2,7 @@
 // creation to its last turn.
 #include <actors/actor.h>
 
+#include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
 #include <actors/run.h>
@@ -418,6 +419,8 @@ static bool turn(trp_actor *actor)
         }
         if (message->kind == TRP_MESSAGE_CALL) {
             trp_run_call(actor, message);
+            if (actor->executor)
+                trp_executor_rest(actor);
         } else if (message->kind == TRP_MESSAGE_INIT) {
             start_actor(actor, message);
         } else {

@@ -30,6 +30,7 @@ struct trp_actor {
     char *name;        // NULL: none.
     char label[64];    // "counter#3" or "counter 'tally'"
     bool pinned;       // Runs on the process's main thread.
+    bool executor;     // Runs tasks: see executor.h.
     bool named;        // The node's directory has the name.
     bool ready;        // init has succeeded: deinit is owed.
     _Atomic int state; // trp_actor_state

@@ -3,6 +3,8 @@
 // Whatever goes wrong with a call comes out of troupe_get: a row of the reference table is made
 // first, and a failure to send ends it.
 #include <actors/actor.h>
+#include <actors/call.h>
+#include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
 #include <actors/run.h>
@@ -126,12 +128,13 @@ static troupe_status send_to(const sending *what, trp_actor *actor)
 
 static troupe_status send_here(const sending *what)
 {
-    trp_actor *actor = trp_actor_find(what->to.id);
-    if (actor == NULL) {
-        troupe_error failure = trp_actor_obituary(what->to.id);
+    troupe_error failure;
+    trp_actor *actor = trp_target_find(what->to.id, &failure);
+    if (actor == NULL)
         return trp_error_set(&failure);
-    }
     troupe_status status = send_to(what, actor);
+    if (status != TROUPE_OK)
+        trp_target_spare(what->to.id, actor);
     trp_actor_release(actor);
     return status;
 }
@@ -265,7 +268,7 @@ static troupe_status tell(sending *what)
 }
 
 // A reference that fails with the thread's last error.
-static troupe_ref failed_call(troupe_status status)
+troupe_ref trp_call_failed(troupe_status status)
 {
     sending nothing = {0};
     trp_target target = {0};
@@ -273,6 +276,28 @@ static troupe_ref failed_call(troupe_status status)
     troupe_error failure = unsent(&nothing, status, &target);
     (void)trp_entry_fail(id, &failure);
     return (troupe_ref){.id = id};
+}
+
+void trp_call_send(uint64_t row, troupe_actor to, const trp_class *class_, const void *args,
+                   int64_t deadline_ns)
+{
+    sending what = {.to = to,
+                    .class_ = class_,
+                    .method = &class_->methods[0],
+                    .args = args,
+                    .call = row,
+                    .deadline_ns = deadline_ns};
+    trp_target target = {.process = to.process,
+                         .incarnation = to.incarnation,
+                         .actor = to.id,
+                         .class_name = class_->row->name};
+    if (!trp_entry_aim(row, &target))
+        return;
+    troupe_status status = send(&what);
+    if (status != TROUPE_OK) {
+        troupe_error failure = unsent(&what, status, &target);
+        (void)trp_entry_fail(row, &failure);
+    }
 }
 
 static troupe_status describe(sending *what, const troupe_class *class_, size_t method)
@@ -296,7 +321,7 @@ troupe_ref troupe_call_method(troupe_actor actor, const troupe_class *class_, si
     sending what = {.to = actor, .args = args};
     troupe_status status = describe(&what, class_, method);
     if (status != TROUPE_OK)
-        return failed_call(status);
+        return trp_call_failed(status);
     return call(&what, troupe_type_hash(what.method->row->result), class_->name);
 }
 
@@ -321,7 +346,7 @@ troupe_ref troupe_call_named(troupe_actor actor, const char *method, troupe_byte
 {
     sending what = {.to = actor, .name = method, .packed = &args};
     troupe_status status = check_named(method, args);
-    return status == TROUPE_OK ? call(&what, 0, NULL) : failed_call(status);
+    return status == TROUPE_OK ? call(&what, 0, NULL) : trp_call_failed(status);
 }
 
 troupe_status troupe_tell_named(troupe_actor actor, const char *method, troupe_bytes args)

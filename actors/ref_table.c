@@ -207,6 +207,7 @@ uint64_t trp_entry_call(uint64_t schema, const trp_target *target, int64_t deadl
     entry->schema = schema;
     entry->target = *target;
     entry->deadline_ns = deadline_ns;
+    entry->retry = NULL;
     return publish(entry);
 }
 
@@ -285,6 +286,14 @@ bool trp_entry_resolve(uint64_t id, trp_result *result)
         trp_result_free(result);
         return false;
     }
+    trp_retry *retry = entry->retry;
+    if (retry != NULL && result->kind == TRP_RESULT_FAILURE && result->failure != NULL &&
+        retry->again(retry, result->failure)) {
+        unlock_row(entry);
+        trp_result_free(result);
+        retry->send(retry);
+        return true;
+    }
     _Atomic uint32_t *asleep[WAKES];
     entry->result = *result;
     atomic_store_explicit(&entry->done, true, memory_order_release);
@@ -308,6 +317,30 @@ bool trp_entry_fail(uint64_t id, const troupe_error *failure)
     trp_result result;
     trp_result_fail(&result, failure);
     return trp_entry_resolve(id, &result);
+}
+
+void trp_entry_retry(uint64_t id, trp_retry *retry)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return;
+    if (!entry->done)
+        entry->retry = retry;
+    unlock_row(entry);
+}
+
+bool trp_entry_aim(uint64_t id, const trp_target *target)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return false;
+    bool pending = !entry->done;
+    if (pending) {
+        entry->target = *target;
+        entry->started = entry->sending = false;
+    }
+    unlock_row(entry);
+    return pending;
 }
 
 bool trp_entry_start(uint64_t id)

@@ -84,6 +84,14 @@ typedef struct trp_when {
 // Tells it, on a thread that must not wait meanwhile, and frees it.
 void trp_when_call(trp_when *when);
 
+// Whoever sends a call again when an attempt has failed.
+typedef struct trp_retry {
+    // Whether that failure is not final. Under the row's lock: it looks at nothing else.
+    bool (*again)(struct trp_retry *retry, const troupe_error *failure);
+    // Called after `again` said yes. Must not wait.
+    void (*send)(struct trp_retry *retry);
+} trp_retry;
+
 // ---- rows
 typedef struct trp_target {
     uint32_t process;
@@ -112,6 +120,7 @@ typedef struct trp_entry {
     trp_object promise; // The object that carries the value to other processes; 0: none.
     union {
         trp_result result; // CALL, if done.
+        trp_retry *retry;  // CALL, if pending: who may send it again when it fails; NULL: nobody.
         trp_cell cell;     // Free.
         struct {
             uint64_t of; // ALIAS: the object or the CALL.
@@ -144,6 +153,10 @@ bool trp_entry_seems_done(uint64_t id);
 // wants it.
 bool trp_entry_resolve(uint64_t id, trp_result *result);
 bool trp_entry_fail(uint64_t id, const troupe_error *failure);
+// From now on the call's failures are shown to `retry` first, which stays until the call has ended.
+void trp_entry_retry(uint64_t id, trp_retry *retry);
+// Gives a pending call a new target. False: it has ended.
+bool trp_entry_aim(uint64_t id, const trp_target *target);
 // Says that a call with a deadline begins to run. False: it has timed out.
 bool trp_entry_start(uint64_t id);
 // Brackets the sending of a call to another process: meanwhile its timer leaves it to the sender.

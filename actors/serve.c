@@ -3,6 +3,7 @@
 //
 // `frame` and `death` run on the I/O thread: they hand work over and never wait.
 #include <actors/actor.h>
+#include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
 #include <actors/run.h>
@@ -177,18 +178,18 @@ static troupe_status take_call(trp_actor *actor, const trp_frame *frame)
 
 static void serve_call(const trp_frame *frame)
 {
-    trp_actor *actor = trp_actor_find(frame->target);
+    troupe_error failure;
+    trp_actor *actor = trp_target_find(frame->target, &failure);
     if (actor == NULL) {
-        troupe_error failure = trp_actor_obituary(frame->target);
         trp_body_refuse(frame, 0);
         refuse_frame(frame, &failure, NULL);
         return;
     }
     troupe_status status = take_call(actor, frame);
     if (status != TROUPE_OK) {
-        troupe_error failure =
-            trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+        failure = trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
         refuse_frame(frame, &failure, actor->label);
+        trp_target_spare(frame->target, actor);
     }
     trp_actor_release(actor);
 }

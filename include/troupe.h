@@ -8,6 +8,7 @@
 #include <troupe/runtime.h>
 #include <troupe/object.h>
 #include <troupe/actor.h>
+#include <troupe/task.h>
 #include <troupe/train.h>
 #include <troupe/tune.h>
 // clang-format on

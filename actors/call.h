@@ -1,0 +1,16 @@
+// call.h: sending calls, for those who keep a row of the reference table and send its call later,
+// or again.
+#ifndef TRP_CALL_H
+#define TRP_CALL_H
+
+#include <actors/ref_table.h>
+
+// Sends a class's first method as the call of a row that is pending; a failure to send ends the
+// row. Nothing happens if the row has ended. `deadline_ns` 0: none.
+void trp_call_send(uint64_t row, troupe_actor to, const trp_class *class_, const void *args,
+                   int64_t deadline_ns);
+
+// A reference that fails with the thread's last error.
+troupe_ref trp_call_failed(troupe_status status);
+
+#endif

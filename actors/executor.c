@@ -1,0 +1,172 @@
+// executor.c: see executor.h. A resting executor waits in a list of its task.
+#include <actors/executor.h>
+
+#include <actors/failure.h>
+#include <actors/run.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <troupe/task.h>
+
+enum {
+    BUCKETS = 64,
+    RESTING_MAX = 256, // Of a task; more are ended.
+};
+
+typedef struct task {
+    const trp_class *class_;
+    struct task *next;      // In its bucket.
+    pthread_mutex_t lock;   // Of the following.
+    troupe_executor_ *rest; // What its actor holds is held by the list.
+    uint32_t resting;
+} task;
+
+// The registry only grows: a task is complete before the release store that adds it, which pairs
+// with the readers' acquire.
+static struct {
+    pthread_mutex_t lock; // Of additions.
+    task *_Atomic buckets[BUCKETS];
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const uint64_t hash_mask = TRP_TASK_TARGET - 1;
+
+uint64_t trp_task_target(const trp_class *class_)
+{
+    return TRP_TASK_TARGET | (class_->hash & hash_mask);
+}
+
+static task *find_task(uint64_t target)
+{
+    task *it = atomic_load_explicit(&known.buckets[target % BUCKETS], memory_order_acquire);
+    while (it != NULL && trp_task_target(it->class_) != target)
+        it = it->next;
+    return it;
+}
+
+troupe_status troupe_task_register(const troupe_class *row)
+{
+    const trp_class *class_ = trp_class_of(row);
+    if (class_ == NULL)
+        return troupe_failed_(troupe_last_error()->status);
+    if (row->method_count != 1 || row->size != sizeof(troupe_executor_))
+        return troupe_fail(TROUPE_INVALID, "class '%s' is none that TROUPE_TASK has made",
+                           row->name);
+    uint64_t target = trp_task_target(class_);
+    troupe_status status = TROUPE_OK;
+    pthread_mutex_lock(&known.lock);
+    if (find_task(target) == NULL) {
+        task *fresh = trp_alloc(sizeof *fresh);
+        if (fresh != NULL) {
+            task *_Atomic *bucket = &known.buckets[target % BUCKETS];
+            fresh->class_ = class_;
+            pthread_mutex_init(&fresh->lock, NULL);
+            fresh->next = atomic_load_explicit(bucket, memory_order_relaxed); // Under the lock.
+            atomic_store_explicit(bucket, fresh, memory_order_release);
+        } else {
+            status = troupe_fail(TROUPE_NO_MEMORY, "no memory for task '%s'", row->name);
+        }
+    }
+    pthread_mutex_unlock(&known.lock);
+    return status;
+}
+
+// ---- executors
+
+// One that rests, or NULL. Those of a runtime that was stopped are given up.
+static trp_actor *take_resting(task *of)
+{
+    trp_actor *actor = NULL;
+    while (actor == NULL) {
+        pthread_mutex_lock(&of->lock);
+        troupe_executor_ *top = of->rest;
+        if (top != NULL) {
+            of->rest = top->next;
+            of->resting--;
+        }
+        pthread_mutex_unlock(&of->lock);
+        if (top == NULL)
+            return NULL;
+        actor = top->actor;
+        if (atomic_load(&actor->state) != TRP_ACTOR_OPEN) {
+            trp_actor_release(actor);
+            actor = NULL;
+        }
+    }
+    return actor;
+}
+
+static trp_actor *make_executor(task *of)
+{
+    trp_actor *made = trp_actor_create(of->class_, NULL, 0, false);
+    if (made == NULL)
+        return NULL;
+    uint64_t id = made->id;
+    trp_actor_enter(made);
+    trp_actor *actor = trp_actor_find(id); // The hold that goes from list to message and back.
+    if (actor == NULL)
+        return NULL;
+    ((troupe_executor_ *)actor->self)->actor = actor;
+    actor->executor = true;
+    trp_actor_wake(actor);
+    return actor;
+}
+
+static void put_back(task *of, troupe_executor_ *executor)
+{
+    trp_actor *actor = executor->actor;
+    pthread_mutex_lock(&of->lock);
+    bool rests = of->resting < RESTING_MAX;
+    if (rests) {
+        executor->next = of->rest;
+        of->rest = executor;
+        of->resting++;
+    }
+    pthread_mutex_unlock(&of->lock);
+    if (rests)
+        return;
+    (void)trp_actor_close(actor, TRP_ACTOR_ENDED, NULL);
+    trp_actor_release(actor);
+}
+
+trp_actor *trp_target_find(uint64_t target, troupe_error *failure)
+{
+    if ((target & TRP_TASK_TARGET) == 0) {
+        trp_actor *actor = trp_actor_find(target);
+        if (actor == NULL)
+            *failure = trp_actor_obituary(target);
+        return actor;
+    }
+    task *of = find_task(target);
+    trp_actor *actor = of == NULL ? NULL : take_resting(of);
+    if (of != NULL && actor == NULL)
+        actor = make_executor(of);
+    if (actor != NULL) {
+        atomic_fetch_add(&actor->refs, 1); // The caller's, beside the one of the list.
+        return actor;
+    }
+    *failure = of != NULL
+                   ? trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
+                                 "no memory for a task")
+                   : trp_failure(TROUPE_NOT_FOUND, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
+                                 "the task is not known in process %u (pid %d), or was compiled "
+                                 "from another source there",
+                                 trp_home_here.process, trp_home_here.pid);
+    return NULL;
+}
+
+void trp_target_spare(uint64_t target, trp_actor *actor)
+{
+    task *of = (target & TRP_TASK_TARGET) != 0 ? find_task(target) : NULL;
+    if (of != NULL)
+        put_back(of, actor->self);
+}
+
+void trp_executor_rest(trp_actor *actor)
+{
+    put_back(find_task(trp_task_target(actor->class_)), actor->self);
+}
+
+bool trp_executor_runs(void)
+{
+    trp_actor *actor = trp_run_actor();
+    return actor != NULL && actor->executor;
+}

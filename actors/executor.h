@@ -1,0 +1,27 @@
+// executor.h: where tasks run: light actors without an address of their own, one for each task that
+// a process runs or has queued at a time.
+//
+// A call whose target has TRP_TASK_TARGET set names a task, by the hash of its class, instead of an
+// actor: the process that gets it takes an executor that rests, or makes one.
+#ifndef TRP_EXECUTOR_H
+#define TRP_EXECUTOR_H
+
+#include <actors/actor.h>
+
+#define TRP_TASK_TARGET (UINT64_C(1) << 62)
+
+// The actor that a call is for: an executor if the target is a task, else the actor with that id.
+// Held until trp_actor_release. NULL: there is none; *failure says why.
+trp_actor *trp_target_find(uint64_t target, troupe_error *failure);
+// Takes back an executor that got no message after all. Harmless on any other actor.
+void trp_target_spare(uint64_t target, trp_actor *actor);
+
+// An executor's message has been dealt with: it may have the next one.
+void trp_executor_rest(trp_actor *actor);
+
+// The target that stands for a task.
+uint64_t trp_task_target(const trp_class *task);
+// Whether the calling thread runs a task.
+bool trp_executor_runs(void);
+
+#endif

@@ -1,0 +1,430 @@
+// task.c: the caller's side of tasks: troupe_run, the attempts at a task, and how many may be
+// unfinished.
+//
+// A task is a row of the reference table, like a call, and a record with its arguments that lives
+// until the row has ended. An attempt sends the row's call to a worker. The row shows its failures
+// to the record first, which may ask for another attempt: those are sent by one actor of this
+// process, since who learns of a failure (the I/O thread) must not wait.
+#include <actors/actor.h>
+#include <actors/call.h>
+#include <actors/crew.h>
+#include <actors/executor.h>
+#include <actors/failure.h>
+#include <actors/ref.h>
+#include <actors/run.h>
+#include <actors/timer.h>
+#include <runtime/clock.h>
+#include <runtime/error.h>
+#include <runtime/memory.h>
+#include <runtime/options.h>
+#include <runtime/park.h>
+#include <runtime/process.h>
+#include <troupe/task.h>
+
+enum {
+    UNFINISHED_MAX = 4096,
+    RETRIES_DEFAULT = 3,
+    SLICE_MS = 100, // Of a wait for room, between looks at whether the runtime stops.
+};
+
+typedef struct task {
+    trp_retry retry; // First: the row's view of it.
+    const trp_class *class_;
+    uint64_t row;
+    _Atomic uint32_t holds; // Of the row until it ends, of an attempt, of the list.
+    int retries;            // Left; negative: without end. With `worker`, of who has the row's lock
+    uint64_t worker;        // or, between attempts, of who sends. 0: none.
+    bool retry_errors;
+    bool listed; // Waits to be sent again: with `next`, under the list's lock.
+    struct task *next;
+    troupe_place place;
+    uint32_t flags; // Of the first attempt.
+    int64_t deadline_ns;
+    troupe_actor own; // The isolated actor that runs it; id 0: none.
+    void *args;
+    trp_arena arena;
+} task;
+
+static struct {
+    _Atomic uint32_t unfinished;
+    _Atomic uint32_t waiting; // Who waits for room; with `unfinished` as in Dekker's lock.
+    _Atomic uint32_t room;    // Changes when they should look again.
+} tasks;
+
+// ---- how many
+
+static bool take_room(void)
+{
+    uint32_t now = atomic_load(&tasks.unfinished);
+    while (now < UNFINISHED_MAX)
+        if (atomic_compare_exchange_weak(&tasks.unfinished, &now, now + 1))
+            return true;
+    return false;
+}
+
+static void give_room(void)
+{
+    atomic_fetch_sub(&tasks.unfinished, 1);
+    if (atomic_load(&tasks.waiting) == 0)
+        return;
+    atomic_fetch_add(&tasks.room, 1);
+    trp_unpark(&tasks.room, 1);
+}
+
+static bool sleep_for_room(int64_t deadline_ns)
+{
+    bool taken = false;
+    atomic_fetch_add(&tasks.waiting, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&tasks.room);
+        int64_t now = trp_clock_ns(), until_ns = now + SLICE_MS * INT64_C(1000000);
+        if ((taken = take_room()) || trp_actors_stopping() ||
+            (deadline_ns >= 0 && now >= deadline_ns))
+            break;
+        trp_park(&tasks.room, seen,
+                 deadline_ns >= 0 && deadline_ns < until_ns ? deadline_ns : until_ns);
+    }
+    atomic_fetch_sub(&tasks.waiting, 1);
+    return taken;
+}
+
+static troupe_status wait_for_room(uint32_t flags)
+{
+    int64_t deadline_ns = trp_run_patience(flags);
+    bool taken = false;
+    if (deadline_ns != 0) {
+        TROUPE_TRY(trp_scheduler_block());
+        taken = sleep_for_room(deadline_ns);
+        trp_scheduler_unblock();
+    }
+    return taken ? TROUPE_OK
+                 : troupe_fail(TROUPE_BUSY,
+                               "%d tasks of this process are unfinished, which is the "
+                               "limit",
+                               UNFINISHED_MAX);
+}
+
+// ---- one task
+
+static void release(task *it)
+{
+    if (atomic_fetch_sub(&it->holds, 1) > 1)
+        return;
+    const trp_shape *shape = &it->class_->methods[0].args;
+    if (it->args != NULL)
+        trp_refs_drop(shape, it->args);
+    trp_arena_clear(&it->arena);
+    trp_free(it);
+}
+
+// The row has ended. Runs where that was found out, and must not wait.
+static void finish(void *user, troupe_ref ref)
+{
+    task *it = user;
+    (void)ref;
+    trp_crew_give(it->worker);
+    if (it->own.id != 0)
+        (void)troupe_end_actor(it->own);
+    give_room();
+    release(it);
+}
+
+static troupe_status copy_args(task *it, const void *args)
+{
+    const trp_shape *shape = &it->class_->methods[0].args;
+    void *copy = trp_arena_alloc(&it->arena, shape->type->size);
+    if (copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the arguments of a task");
+    if (shape->flat)
+        memcpy(copy, args, shape->type->size);
+    else
+        TROUPE_TRY(trp_value_copy(shape->type, args, &it->arena, copy));
+    if (shape->refs)
+        trp_refs_share(shape, copy);
+    it->args = copy;
+    return TROUPE_OK;
+}
+
+// ---- attempts
+
+static troupe_status choose_worker(task *it, bool may_wait, troupe_actor *to)
+{
+    troupe_place place = it->place;
+    trp_crew_member member;
+    if (place == TROUPE_PLACE_ANY)
+        place = trp_process_options()->workers < 0 ? TROUPE_PLACE_HERE : TROUPE_PLACE_WORKER;
+    *to = (troupe_actor){.id = trp_task_target(it->class_),
+                         .incarnation = trp_home_here.incarnation,
+                         .process = trp_home_here.process};
+    uint64_t before = it->worker;
+    it->worker = 0;
+    if (place == TROUPE_PLACE_HERE)
+        return TROUPE_OK;
+    if (place == TROUPE_PLACE_ISOLATED) {
+        if (it->own.id != 0)
+            (void)troupe_end_actor(it->own); // Of the attempt that failed.
+        *to = it->own = troupe_spawn_class(
+            it->class_->row, NULL,
+            &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), .place = place});
+        return troupe_actor_status(*to);
+    }
+    TROUPE_TRY(trp_crew_take(may_wait, before, &member));
+    it->worker = member.incarnation;
+    to->incarnation = member.incarnation;
+    to->process = member.process;
+    return TROUPE_OK;
+}
+
+// Sends the task. The caller has a hold.
+static void attempt(task *it, bool may_wait)
+{
+    troupe_actor to;
+    troupe_status status = choose_worker(it, may_wait, &to);
+    to.flags = it->flags;
+    if (status == TROUPE_OK) {
+        trp_call_send(it->row, to, it->class_, it->args, it->deadline_ns);
+        return;
+    }
+    troupe_error failure =
+        trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+    (void)trp_entry_fail(it->row, &failure);
+}
+
+// A task in a task that finds no room is run at once, on this thread: to wait for room could be to
+// wait for itself.
+static void run_at_once(task *it)
+{
+    troupe_error failure;
+    uint64_t target = trp_task_target(it->class_);
+    const trp_method *method = &it->class_->methods[0];
+    trp_actor *executor = trp_target_find(target, &failure);
+    trp_message *message =
+        executor == NULL ? NULL : trp_message_create(TRP_MESSAGE_CALL, method->args.type->size);
+    if (message != NULL) {
+        message->method = method;
+        message->call = it->row;
+        if (trp_message_copy_args(message, &method->args, it->args) == TROUPE_OK) {
+            trp_run_call(executor, message);
+            message = NULL;
+        }
+    }
+    if (executor != NULL) {
+        trp_target_spare(target, executor);
+        trp_actor_release(executor);
+    }
+    trp_message_free(message);
+    failure = trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
+                          "no memory to run a task");
+    (void)trp_entry_fail(it->row, &failure); // Unless it has ended, as it should have.
+}
+
+// ---- attempts after the first
+
+static void resend_all(void);
+
+typedef struct trp_resender {
+    char unused;
+} trp_resender;
+
+static troupe_status trp_resender_send(trp_resender *self, const troupe_none *args,
+                                       troupe_none *result)
+{
+    (void)self, (void)args, (void)result;
+    resend_all();
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(trp_resender, (trp_resender_send, troupe_none, troupe_none));
+
+static struct {
+    pthread_mutex_t lock; // Of all that follows.
+    task *first, **last;
+    bool told; // The actor will look at the list.
+    trp_resender_actor actor;
+} resends = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &resends.first};
+
+static task *take_listed(void)
+{
+    pthread_mutex_lock(&resends.lock);
+    task *it = resends.first;
+    if (it != NULL) {
+        resends.first = it->next;
+        if (resends.first == NULL)
+            resends.last = &resends.first;
+        it->listed = false;
+    } else {
+        resends.told = false;
+    }
+    pthread_mutex_unlock(&resends.lock);
+    return it;
+}
+
+static void resend_all(void)
+{
+    for (task *it; (it = take_listed()) != NULL;) {
+        if (trp_actors_stopping()) {
+            release(it); // Its row ends with the runtime.
+            continue;
+        }
+        trp_crew_give(it->worker);
+        it->flags = 0;
+        attempt(it, true);
+        release(it);
+    }
+}
+
+// The resender of this start of the runtime.
+static void find_resender(void)
+{
+    pthread_mutex_lock(&resends.lock);
+    bool here = resends.actor.address.incarnation == trp_home_here.incarnation;
+    pthread_mutex_unlock(&resends.lock);
+    if (here)
+        return;
+    trp_resender_actor fresh = troupe_spawn(trp_resender, .place = TROUPE_PLACE_HERE);
+    pthread_mutex_lock(&resends.lock);
+    if (resends.actor.address.incarnation != trp_home_here.incarnation) {
+        resends.actor = fresh;
+        resends.told = false;
+        fresh = (trp_resender_actor){{0}};
+    }
+    pthread_mutex_unlock(&resends.lock);
+    if (fresh.address.id != 0)
+        troupe_kill(fresh);
+}
+
+static bool is_worth_another(const task *it, const troupe_error *failure)
+{
+    if (it->retries == 0 || trp_actors_stopping() || trp_process_ending())
+        return false;
+    bool lost = failure->status == TROUPE_NOT_EXECUTED || failure->status == TROUPE_MAYBE_EXECUTED;
+    if (failure->outcome == TROUPE_OUTCOME_FAILED)
+        return it->retry_errors;
+    return lost && (failure->outcome == TROUPE_OUTCOME_NOT_EXECUTED ||
+                    failure->outcome == TROUPE_OUTCOME_MAYBE_EXECUTED);
+}
+
+static bool again(trp_retry *retry, const troupe_error *failure)
+{
+    task *it = (task *)retry;
+    if (!is_worth_another(it, failure))
+        return false;
+    if (it->retries > 0)
+        it->retries--;
+    atomic_fetch_add(&it->holds, 1); // The list's.
+    return true;
+}
+
+static void send_again(trp_retry *retry)
+{
+    task *it = (task *)retry;
+    pthread_mutex_lock(&resends.lock);
+    bool twice = it->listed, tell = !resends.told;
+    if (!twice) {
+        it->listed = true;
+        it->next = NULL;
+        *resends.last = it;
+        resends.last = &it->next;
+        resends.told = true;
+    }
+    trp_resender_actor to = resends.actor;
+    pthread_mutex_unlock(&resends.lock);
+    if (twice)
+        release(it);
+    else if (tell)
+        (void)troupe_tell_method(troupe_with(to, .flags = TROUPE_CALL_NO_WAIT).address,
+                                 &troupe_class_trp_resender, 0, &(troupe_none){0});
+}
+
+// ---- troupe_run
+
+static troupe_status check(const trp_class *class_, const void *args, const troupe_run_options *how)
+{
+    TROUPE_TRY(trp_process_check());
+    if (args == NULL)
+        return troupe_fail(TROUPE_INVALID, "task '%s' was run with no arguments (NULL)",
+                           class_->row->name);
+    if ((unsigned)how->place > TROUPE_PLACE_ISOLATED)
+        return troupe_fail(TROUPE_INVALID, "%d is no place for a task", (int)how->place);
+    return how->retries >= TROUPE_RETRIES_FOREVER
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_INVALID,
+                             "a task cannot have %d retries: expected 1 or more, 0 (default) or "
+                             "TROUPE_RETRIES_*",
+                             how->retries);
+}
+
+static task *make_task(const trp_class *class_, const void *args, const troupe_run_options *how)
+{
+    task *it = trp_alloc(sizeof *it);
+    if (it == NULL) {
+        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a task");
+        return NULL;
+    }
+    it->retry = (trp_retry){.again = again, .send = send_again};
+    it->class_ = class_;
+    it->holds = 1;
+    it->retries = how->retries == 0                        ? RETRIES_DEFAULT
+                  : how->retries == TROUPE_RETRIES_NONE    ? 0
+                  : how->retries == TROUPE_RETRIES_FOREVER ? -1
+                                                           : how->retries;
+    it->retry_errors = how->retry_errors;
+    it->place = how->place;
+    it->flags = how->flags;
+    if (how->deadline_ms != 0)
+        it->deadline_ns = trp_clock_ns() + (int64_t)how->deadline_ms * 1000000;
+    if (copy_args(it, args) == TROUPE_OK)
+        return it;
+    release(it);
+    return NULL;
+}
+
+// Makes the row of a task, which has room, and sends it.
+static troupe_ref start(task *it, bool at_once, bool may_wait)
+{
+    uint64_t schema = troupe_type_hash(it->class_->row->methods[0].result);
+    trp_target nowhere = {.class_name = it->class_->row->name};
+    troupe_ref ref = {trp_entry_call(schema, &nowhere, it->deadline_ns), schema};
+    it->row = ref.id;
+    if (ref.id == TRP_REF_NO_MEMORY) {
+        if (!at_once)
+            give_room();
+        release(it);
+        return ref;
+    }
+    if (at_once) {
+        run_at_once(it);
+        release(it);
+        return ref;
+    }
+    trp_entry_retry(it->row, &it->retry);
+    atomic_fetch_add(&it->holds, 1); // This attempt's.
+    trp_ref_when(ref, finish, it);
+    attempt(it, may_wait);
+    release(it);
+    return ref;
+}
+
+troupe_ref troupe_run_task(const troupe_class *row, const void *args, const troupe_run_options *how)
+{
+    troupe_run_options taken;
+    const trp_class *class_ = trp_class_of(row);
+    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    if (class_ == NULL)
+        return trp_call_failed(troupe_last_error()->status);
+    troupe_status status = check(class_, args, &taken);
+    bool room = status == TROUPE_OK && take_room();
+    bool at_once =
+        status == TROUPE_OK && !room && trp_executor_runs() && taken.place != TROUPE_PLACE_ISOLATED;
+    if (status == TROUPE_OK && !room && !at_once)
+        status = wait_for_room(taken.flags);
+    if (status != TROUPE_OK)
+        return trp_call_failed(status);
+    find_resender();
+    task *it = make_task(class_, args, &taken);
+    if (it != NULL)
+        return start(it, at_once, trp_run_patience(taken.flags) != 0);
+    if (!at_once)
+        give_room();
+    return trp_call_failed(TROUPE_NO_MEMORY);
+}

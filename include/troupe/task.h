@@ -1,0 +1,97 @@
+// task.h: stateless functions that run on the pool of workers.
+//
+// A task is a plain C function of one argument and one result, testable without any runtime:
+//
+//     static troupe_status square(const int64_t *x, int64_t *result);
+//     TROUPE_TASK(square, int64_t, int64_t);
+//
+//     troupe_ref answer = troupe_run(square, 12);       // runs in one of the workers
+//     int64_t value;
+//     troupe_must(troupe_get(int64_t, answer, &value));
+//
+// A task runs in the worker with the fewest unfinished tasks of this process, beside other tasks,
+// and in no order. Results and arguments travel as those of calls do; references in the arguments
+// arrive as references. A task may run tasks and wait for them: another one takes its thread
+// meanwhile. Tasks of a worker that dies are run again elsewhere, so a task that has a side effect
+// may have it twice (.retries says how often; never after an error of its own unless .retry_errors
+// is set). Each reference ends exactly once, as that of a call does.
+#ifndef TROUPE_TASK_H
+#define TROUPE_TASK_H
+
+#include <troupe/actor.h>
+
+TROUPE_BEGIN_C
+
+enum {
+    TROUPE_RETRIES_NONE = -1,    // The first failure is final.
+    TROUPE_RETRIES_FOREVER = -2, // Again until it succeeds or its deadline passes.
+};
+
+typedef struct troupe_run_options {
+    size_t size;
+    // How often it is run again after its worker died: default 3; TROUPE_RETRIES_*.
+    int retries;
+    // A status that the function returned counts as such a failure too.
+    bool retry_errors;
+    // It ends as TROUPE_TIMED_OUT if there is no result in this time, all attempts together; 0:
+    // none.
+    uint32_t deadline_ms;
+    // TROUPE_PLACE_ANY: a worker of the pool, here if there is none. ISOLATED: a process made for
+    // this task, which ends with it; then the caller waits until that process has started.
+    troupe_place place;
+    uint32_t flags; // TROUPE_CALL_NO_WAIT: TROUPE_BUSY at once where the caller would wait.
+    int unused_;
+} troupe_run_options;
+
+// Starts a task; `args` is copied before it returns. At most 4096 tasks of a process are unfinished
+// at a time: beyond that the caller waits (in a method 10 s, then the reference ends as
+// TROUPE_BUSY); a task that would have to wait runs the function itself, before this returns.
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_run_task(const troupe_class *task, const void *args,
+                                                      const troupe_run_options *how);
+
+// Makes a task known under its name, as troupe_class_register does for classes. TROUPE_TASK does it
+// before main.
+TROUPE_API troupe_status troupe_task_register(const troupe_class *task);
+
+// What a process keeps for each task that runs in it. For TROUPE_TASK alone.
+typedef struct troupe_executor_ {
+    void *actor, *next;
+} troupe_executor_;
+
+// clang-format off
+// TROUPE_TASK(f, args, result): makes a task of `troupe_status f(const args *, result *)`. A header
+// shared by several files may hold it if f is not static. Tasks and classes share their names.
+#define TROUPE_TASK(f, A, R)                                                                       \
+    typedef A troupe_task_args_##f;                                                                \
+    static troupe_status troupe_task_run_##f(void *executor, const void *args, void *result)       \
+    {                                                                                              \
+        (void)executor;                                                                            \
+        return f((const A *)args, (R *)result);                                                    \
+    }                                                                                              \
+    static const troupe_method troupe_task_method_##f = {                                          \
+        .name = #f, .run = troupe_task_run_##f, .args = &troupe_type_##A,                          \
+        .result = &troupe_type_##R};                                                               \
+    static const troupe_class troupe_task_##f = {                                                  \
+        TROUPE_ABI, #f, sizeof(troupe_executor_), &troupe_task_method_##f, 1,                      \
+        &troupe_type_troupe_none, NULL, NULL};                                                     \
+    __attribute__((constructor)) static void troupe_task_register_##f(void)                        \
+    {                                                                                              \
+        (void)troupe_task_register(&troupe_task_##f);                                              \
+    }                                                                                              \
+    _Static_assert(sizeof(troupe_task_args_##f) > 0, #f)
+// clang-format on
+
+// troupe_run(f, argument...): the arguments initialise one value of the task's argument type.
+#define troupe_run(...) TROUPE_RUN_(__VA_ARGS__, )
+#define TROUPE_RUN_(f, ...)                                                                        \
+    troupe_run_task(&troupe_task_##f, __extension__ &(troupe_task_args_##f){__VA_ARGS__}, NULL)
+
+// troupe_run_with(f, &args, .retries = 5, .deadline_ms = 100): `args` is a named variable.
+#define troupe_run_with(...) TROUPE_RUN_WITH_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_RUN_WITH_(f, args, ...)                                                             \
+    troupe_run_task(&troupe_task_##f, TROUPE_POINTER(const troupe_task_args_##f, args),            \
+                    &(troupe_run_options){.size = sizeof(troupe_run_options), __VA_ARGS__})
+
+TROUPE_END_C
+
+#endif
