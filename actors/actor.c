@@ -4,6 +4,7 @@
 
 #include <actors/executor.h>
 #include <actors/failure.h>
+#include <actors/life.h>
 #include <actors/ref_table.h>
 #include <actors/run.h>
 #include <runtime/clock.h>
@@ -129,6 +130,7 @@ void trp_actor_release(trp_actor *actor)
 {
     if (atomic_fetch_sub(&actor->refs, 1) > 1)
         return;
+    trp_life_free(actor);
     trp_free(actor->failure);
     trp_free(actor->name);
     trp_free(actor->self);
@@ -176,13 +178,23 @@ static troupe_error describe_end(const char *label, trp_actor_state state)
 
 troupe_error trp_actor_obituary(uint64_t id)
 {
+    trp_actor_state state = TRP_ACTOR_OPEN;
+    troupe_error failure = trp_actor_obituary_state(id, &state);
+    trp_life_explain_grave(id, &failure);
+    return failure;
+}
+
+troupe_error trp_actor_obituary_state(uint64_t id, trp_actor_state *state)
+{
     grave found = {0};
     pthread_mutex_lock(&actors.graves_lock);
     if (actors.graves != NULL && actors.graves[id % GRAVES].id == id)
         found = actors.graves[id % GRAVES];
     pthread_mutex_unlock(&actors.graves_lock);
-    if (found.id != 0)
+    if (found.id != 0) {
+        *state = found.state;
         return describe_end(found.label, found.state);
+    }
     bool was = id <= atomic_load(&actors.last_id);
     troupe_error failure =
         trp_failure(TROUPE_NOT_EXECUTED, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
@@ -201,7 +213,9 @@ troupe_error trp_actor_closed_failure(trp_actor *actor)
         failure.executed = TROUPE_EXECUTED_NO;
         return failure;
     }
-    return describe_end(actor->label, (trp_actor_state)state);
+    troupe_error failure = describe_end(actor->label, (trp_actor_state)state);
+    trp_life_explain(actor, &failure);
+    return failure;
 }
 
 static trp_message *take_message(trp_actor *actor)
@@ -300,6 +314,7 @@ static void finish(trp_actor *actor)
         trp_run_deinit(actor);
     trp_actor_unname(actor);
     bury(actor, state);
+    trp_life_finish(actor); // Whoever does not find it in the table can learn why.
     remove_actor(actor);
     empty_mailbox(actor);
     if (actor->pinned) {

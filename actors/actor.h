@@ -36,9 +36,10 @@ struct trp_actor {
     _Atomic int state; // trp_actor_state
     _Atomic uint32_t refs;
     trp_mailbox mailbox;
-    troupe_error *failure; // Of FAILED: set before the state.
-    uint64_t waits_for;    // The call that its method waits for; 0: none. Under the graph's lock.
-    trp_actor *next;       // In its bucket of the table.
+    troupe_error *failure;         // Of FAILED: set before the state.
+    struct trp_life *_Atomic life; // How it ends, see life.h; NULL: nothing special.
+    uint64_t waits_for; // The call that its method waits for; 0: none. Under the graph's lock.
+    trp_actor *next;    // In its bucket of the table.
     trp_actor *next_runnable;
 };
 
@@ -79,6 +80,8 @@ bool trp_actor_turn(trp_actor *actor);
 bool trp_actor_close(trp_actor *actor, trp_actor_state state, const troupe_error *failure);
 // Why messages to the actor with that id are not run.
 troupe_error trp_actor_obituary(uint64_t id);
+// The same, and the state in which it ended (left alone if that is not known).
+troupe_error trp_actor_obituary_state(uint64_t id, trp_actor_state *state);
 troupe_error trp_actor_closed_failure(trp_actor *actor);
 // Says in a failure where it happened: in an actor of this process, or in the target of a call.
 void trp_failure_place(troupe_error *failure, const char *label);

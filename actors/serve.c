@@ -5,6 +5,7 @@
 #include <actors/actor.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
+#include <actors/life.h>
 #include <actors/ref_table.h>
 #include <actors/run.h>
 #include <actors/spawn.h>
@@ -286,6 +287,14 @@ static void take_frame(const trp_frame *frame)
     case TRP_FRAME_FINISH:
         serve_finish(frame);
         break;
+    case TRP_FRAME_WATCH:
+    case TRP_FRAME_UNWATCH:
+    case TRP_FRAME_DOWN:
+        trp_watch_serve(frame);
+        break;
+    case TRP_FRAME_LINK:
+        trp_link_serve(frame);
+        break;
     default:
         trp_log(TRP_WARN, "a frame of the unknown kind %d came from process %u", (int)frame->kind,
                 frame->from);
@@ -319,6 +328,7 @@ static void take_death(uint32_t process, uint64_t incarnation, const char *cause
     (void)process;
     trp_run_callback_begin();
     trp_entries_fail(&incarnation, describe_death, cause);
+    trp_watch_death(&incarnation);
     trp_run_callback_end();
 }
 
@@ -338,10 +348,12 @@ static void describe_stop(const trp_entry *entry, const void *user, troupe_error
 static void end_all_calls(void)
 {
     trp_entries_fail(NULL, describe_stop, NULL);
+    trp_watch_death(NULL);
 }
 
 static void start(void)
 {
+    trp_crash_start();
     trp_actors_start();
     trp_scheduler_start(trp_process_options()->threads);
 }

@@ -212,13 +212,31 @@ static troupe_status choose(const order *what, troupe_actor *address)
     return spawn_here(&here, address);
 }
 
+// The directory decides who has a name: whoever comes second there finds the first.
+static troupe_status get_or_choose(const order *what, troupe_actor *address)
+{
+    enum { ATTEMPTS = 100 }; // So often may the one that was found end meanwhile.
+    troupe_status status = TROUPE_EXISTS;
+    if (what->how.name == NULL)
+        return troupe_fail(TROUPE_INVALID, ".get_if_exists was asked for without a .name");
+    const troupe_class *row = what->class_ != NULL ? what->class_->row : NULL;
+    for (int i = 0; i < ATTEMPTS && status == TROUPE_EXISTS; i++) {
+        status = troupe_lookup_class(row, what->how.name, address);
+        if (status != TROUPE_NOT_FOUND)
+            return status;
+        *address = (troupe_actor){0};
+        status = choose(what, address);
+    }
+    return status;
+}
+
 static troupe_actor spawn(order *what, const troupe_spawn_options *how)
 {
     troupe_actor address = {0};
     trp_options_take(&what->how, sizeof what->how, how, how != NULL ? how->size : 0);
     troupe_status status = trp_process_check();
     if (status == TROUPE_OK)
-        status = choose(what, &address);
+        status = what->how.get_if_exists ? get_or_choose(what, &address) : choose(what, &address);
     return status == TROUPE_OK ? address : failed_address(status);
 }
 

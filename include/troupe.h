@@ -9,6 +9,7 @@
 #include <troupe/object.h>
 #include <troupe/actor.h>
 #include <troupe/task.h>
+#include <troupe/life.h>
 #include <troupe/train.h>
 #include <troupe/tune.h>
 // clang-format on

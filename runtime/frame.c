@@ -89,6 +89,10 @@ static bool is_known(uint32_t kind)
     case TRP_FRAME_SPAWN:
     case TRP_FRAME_KILL:
     case TRP_FRAME_FINISH:
+    case TRP_FRAME_WATCH:
+    case TRP_FRAME_UNWATCH:
+    case TRP_FRAME_DOWN:
+    case TRP_FRAME_LINK:
         return true;
     }
     return false;

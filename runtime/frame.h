@@ -32,12 +32,18 @@ typedef enum trp_frame_kind {
     TRP_FRAME_SPAWN,  // wants a REPLY
     TRP_FRAME_KILL,   // ends actor `target` now
     TRP_FRAME_FINISH, // ends actor `target` after what is in its mailbox
+    TRP_FRAME_WATCH,  // wants a DOWN of number `call` when actor `target` ends
+    TRP_FRAME_UNWATCH,
+    TRP_FRAME_DOWN, // the actor of watch `call` has ended: `method` and `schema` are the reason and
+                    // signal, the body the text
+    TRP_FRAME_LINK, // actor `target` is linked with, or (flag) untied from, the one in the body
 } trp_frame_kind;
 
 enum {
     TRP_FRAME_STORED = 1u << 0, // The body is the id of an object that has the real body.
     TRP_FRAME_NAMED = 1u << 1,  // The method is named in the body, not numbered.
     TRP_FRAME_IMAGE = 1u << 2,  // The body is a flat value's memory. Within a node alone.
+    TRP_FRAME_UNLINK = 1u << 8, // Of a LINK.
 };
 
 typedef struct trp_frame {

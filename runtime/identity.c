@@ -80,6 +80,43 @@ bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
     return false;
 }
 
+trp_process_end_kind trp_process_end(uint32_t process, uint64_t incarnation, int *number,
+                                     uint64_t *culprit)
+{
+    *number = 0;
+    *culprit = 0;
+    if (process >= TRP_PROCESSES_MAX)
+        return TRP_END_UNKNOWN;
+    trp_process_row *row = trp_segment_process(process);
+    if (row->state != TRP_PROCESS_DEAD || row->incarnation != incarnation)
+        return TRP_END_UNKNOWN;
+    *number = row->end_number;
+    *culprit = row->culprit;
+    return (trp_process_end_kind)row->end;
+}
+
+uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *words, size_t size)
+{
+    if (process >= TRP_PROCESSES_MAX)
+        return 0;
+    trp_process_row *row = trp_segment_process(process);
+    uint32_t reason = row->last_reason; // Pairs with the store in trp_process_say_last.
+    snprintf(words, size, "%s", row->last_words);
+    return row->incarnation == incarnation ? reason : 0;
+}
+
+void trp_process_say_last(uint32_t reason, const char *words)
+{
+    trp_process_row *row = trp_segment_process(trp_self.slot);
+    snprintf(row->last_words, sizeof row->last_words, "%s", words);
+    row->last_reason = reason;
+}
+
+void trp_process_blame(uint64_t actor)
+{
+    trp_segment_process(trp_self.slot)->culprit = actor;
+}
+
 int trp_process_pid(uint32_t process)
 {
     int pid = 0;

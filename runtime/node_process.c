@@ -107,6 +107,9 @@ static troupe_status start_worker(bool isolated, uint32_t *slot)
     row->cause[0] = '\0';
     row->pid = 0;
     row->labelled = 0;
+    row->end = TRP_END_UNKNOWN;
+    row->culprit = 0;
+    row->last_reason = 0;
     row->incarnation = trp_random_incarnation();
     trp_process_row_set(*slot, TRP_PROCESS_STARTING);
     node.workers[*slot] = (worker){.pooled = !isolated};
@@ -243,10 +246,22 @@ static void serve_name(const trp_frame *frame)
 
 // ---- deaths and the end
 
-static void describe_end(int status, const worker *dead, char *cause, size_t size)
+static void note_end(trp_process_row *row, const worker *dead, int status)
 {
+    row->end = dead->kill_cause[0] != '\0' ? TRP_END_KILLED
+               : WIFSIGNALED(status)       ? TRP_END_SIGNALLED
+                                           : TRP_END_EXITED;
+    row->end_number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void describe_end(int status, uint32_t slot, char *cause, size_t size)
+{
+    const worker *dead = &node.workers[slot];
+    const trp_process_row *row = trp_segment_process(slot);
     if (dead->kill_cause[0] != '\0')
         snprintf(cause, size, "%s", dead->kill_cause);
+    else if (WIFEXITED(status) && row->last_reason != 0)
+        snprintf(cause, size, "ended with its actor: %.80s", row->last_words);
     else if (WIFSIGNALED(status))
         snprintf(cause, size, "was killed by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
@@ -298,7 +313,8 @@ static void hear_keeper(void)
         bury(message.slot, cause);
     } else if (message.kind == TRP_ORDER_EXITED) {
         char cause[112];
-        describe_end(message.status, &node.workers[message.slot], cause, sizeof cause);
+        describe_end(message.status, message.slot, cause, sizeof cause);
+        note_end(trp_segment_process(message.slot), &node.workers[message.slot], message.status);
         bury(message.slot, cause);
     }
 }

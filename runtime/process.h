@@ -51,6 +51,17 @@ int trp_process_pid(uint32_t process); // Operating-system id; 0: none.
 // carry it.
 void trp_process_label(const char *text);
 
+// How a dead incarnation ended: TRP_END_UNKNOWN if its place has another process by now. *number is
+// the signal or exit status, *culprit the actor whose method crashed it (0: not known).
+trp_process_end_kind trp_process_end(uint32_t process, uint64_t incarnation, int *number,
+                                     uint64_t *culprit);
+// Why the actor that had a process for itself has ended in order, as that process said, with at
+// most `size` bytes of its words; 0: it did not say, or its place has another process by now.
+uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *words, size_t size);
+void trp_process_say_last(uint32_t reason, const char *words);
+// Says, in a process that is about to die, that it is this actor's doing. Safe in signal handlers.
+void trp_process_blame(uint64_t actor);
+
 // Sends one frame; fills in the sender, the sequence and to_incarnation. Frames of one thread to
 // one peer arrive in order. TROUPE_NOT_EXECUTED: the peer is dead (the sentence has the cause).
 // TROUPE_BUSY: the link's window stayed full for `timeout_ms` (0: does not wait) - only CALL and

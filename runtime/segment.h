@@ -23,6 +23,14 @@ typedef enum trp_process_state {
                       // incarnation.
 } trp_process_state;
 
+typedef enum trp_process_end_kind {
+    TRP_END_UNKNOWN,
+    TRP_END_EXITED,
+    TRP_END_SIGNALLED,
+    TRP_END_KILLED, // By request.
+    TRP_END_MEMORY, // At the limit of memory.
+} trp_process_end_kind;
+
 // One row of the process table, read by all. The node process writes it; besides, the driver writes
 // its own and the node's before the first fork, a process says READY itself, and the driver says
 // DEAD of all others when the node process is lost. `cause` is written before state becomes DEAD.
@@ -34,6 +42,15 @@ typedef struct trp_process_row {
     // Who works there, by the process itself: written once, before `labelled` is set.
     char label[64];
     _Atomic uint32_t labelled;
+    // How it ended, for programs: written before `state` becomes DEAD.
+    _Atomic uint32_t end;        // trp_process_end_kind
+    _Atomic int32_t end_number;  // The signal, or the exit status.
+    _Atomic uint64_t culprit;    // The actor whose method crashed it, by itself; 0: not known.
+    // Of the one actor that has the process for itself, once it has ended: by the process itself.
+    _Atomic uint32_t last_reason; // 0: it has not; set after the words.
+    char last_words[100];
+    _Atomic uint64_t registrar;  // Of the driver: not 0 once there are actors to be restarted.
+    _Atomic uint32_t relocation; // Of the driver: changes when one of them has been, or is lost.
 } trp_process_row;
 
 enum { TRP_LABEL_MAX = 64 };

@@ -63,6 +63,9 @@ typedef struct troupe_spawn_options {
     const char *name; // For troupe_lookup: 1 to 128 of [A-Za-z0-9._/-]. Copied.
     troupe_place place;
     uint32_t mailbox_max; // Messages that may wait in its mailbox; default 65536.
+    // With a name: if an actor of this class has it, that one is returned, and the arguments and
+    // other options are ignored. One that has it but is of another class: TROUPE_WRONG_TYPE.
+    bool get_if_exists;
     int unused_;
 } troupe_spawn_options;
 

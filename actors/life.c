@@ -1,0 +1,327 @@
+// life.c: why actors end: the reason that was said, who is told at the last turn, and what is
+// remembered afterwards. One lock for all: an actor that nobody watches and that ends as usual
+// never takes it.
+#include <actors/life.h>
+
+#include <actors/failure.h>
+#include <actors/run.h>
+#include <pthread.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { REMEMBERED = 1024 };
+
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        uint64_t id, incarnation;
+        int reason, signal;
+        char text[256];
+    } ends[REMEMBERED]; // Of those that had something to tell, by id.
+} lives = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+// In place of the record of an actor that ended without one.
+static trp_life over = {.told = true};
+
+// ---- the news
+
+const char *troupe_down_reason_name(int reason)
+{
+    static const char *const names[] = {
+        [TROUPE_DOWN_NORMAL] = "TROUPE_DOWN_NORMAL",
+        [TROUPE_DOWN_ERROR] = "TROUPE_DOWN_ERROR",
+        [TROUPE_DOWN_KILLED] = "TROUPE_DOWN_KILLED",
+        [TROUPE_DOWN_CRASHED] = "TROUPE_DOWN_CRASHED",
+        [TROUPE_DOWN_NO_MEMORY] = "TROUPE_DOWN_NO_MEMORY",
+        [TROUPE_DOWN_NEIGHBOUR] = "TROUPE_DOWN_NEIGHBOUR",
+        [TROUPE_DOWN_NO_ACTOR] = "TROUPE_DOWN_NO_ACTOR",
+        [TROUPE_DOWN_RUNTIME] = "TROUPE_DOWN_RUNTIME",
+    };
+    const char *name =
+        reason > 0 && reason < (int)(sizeof names / sizeof names[0]) ? names[reason] : NULL;
+    return name != NULL ? name : "an unknown reason";
+}
+
+trp_down trp_down_of(troupe_actor actor, int reason, const char *format, ...)
+{
+    trp_down down = {.actor = actor, .reason = reason};
+    va_list rest;
+    va_start(rest, format);
+    vsnprintf(down.text, sizeof down.text, format, rest);
+    va_end(rest);
+    return down;
+}
+
+trp_down trp_down_of_process(troupe_actor actor)
+{
+    char cause[112] = "has ended";
+    int number;
+    uint64_t culprit;
+    char words[112];
+    uint32_t last = trp_process_last_words(actor.process, actor.incarnation, words, sizeof words);
+    if (last != 0)
+        return trp_down_of(actor, (int)last, "%s", words);
+    (void)trp_process_alive(actor.process, actor.incarnation, cause);
+    trp_process_end_kind kind =
+        trp_process_end(actor.process, actor.incarnation, &number, &culprit);
+    bool other = culprit != 0 && culprit != actor.id;
+    int reason = kind == TRP_END_KILLED   ? TROUPE_DOWN_KILLED
+                 : kind == TRP_END_MEMORY ? TROUPE_DOWN_NO_MEMORY
+                 : kind == TRP_END_UNKNOWN && strstr(cause, "reused") != NULL ? TROUPE_DOWN_NO_ACTOR
+                 : other ? TROUPE_DOWN_NEIGHBOUR
+                         : TROUPE_DOWN_CRASHED;
+    trp_down down =
+        other ? trp_down_of(actor, reason,
+                            "neighbour crashed: its process %u (pid %d) %s in a method of actor "
+                            "#%llu",
+                            actor.process, trp_process_pid(actor.process), cause,
+                            (unsigned long long)culprit)
+              : trp_down_of(actor, reason, "its process %u (pid %d) %s", actor.process,
+                            trp_process_pid(actor.process), cause);
+    down.signal = kind == TRP_END_SIGNALLED ? number : 0;
+    return down;
+}
+
+trp_down trp_down_of_grave(troupe_actor actor)
+{
+    trp_down down = {0};
+    pthread_mutex_lock(&lives.lock);
+    size_t place = actor.id % REMEMBERED;
+    if (lives.ends[place].id == actor.id && lives.ends[place].incarnation == actor.incarnation) {
+        down = trp_down_of(actor, lives.ends[place].reason, "%s", lives.ends[place].text);
+        down.signal = lives.ends[place].signal;
+    }
+    pthread_mutex_unlock(&lives.lock);
+    if (down.reason != 0 && down.text[0] != '\0')
+        return down;
+    trp_actor_state state = TRP_ACTOR_OPEN;
+    troupe_error failure = trp_actor_obituary_state(actor.id, &state);
+    int reason = down.reason != 0             ? down.reason
+                 : state == TRP_ACTOR_ENDED   ? TROUPE_DOWN_NORMAL
+                 : state == TRP_ACTOR_KILLED  ? TROUPE_DOWN_KILLED
+                 : state == TRP_ACTOR_FAILED  ? TROUPE_DOWN_ERROR
+                 : state == TRP_ACTOR_STOPPED ? TROUPE_DOWN_RUNTIME
+                                              : TROUPE_DOWN_NO_ACTOR;
+    return trp_down_of(actor, reason, "%.255s", failure.text);
+}
+
+troupe_down trp_down_public(const trp_down *down, uint64_t monitor)
+{
+    return (troupe_down){.actor = down->actor,
+                         .monitor = monitor,
+                         .reason = down->reason,
+                         .signal = down->signal,
+                         .text = troupe_alloc_text(down->text)};
+}
+
+// ---- the record
+
+trp_life *trp_life_lock(trp_actor *actor, bool make)
+{
+    pthread_mutex_lock(&lives.lock);
+    trp_life *life = atomic_load(&actor->life);
+    if (life == NULL && make && (life = trp_alloc(sizeof *life)) != NULL) {
+        trp_life *none = NULL; // Its last turn, without this lock, may be faster.
+        if (!atomic_compare_exchange_strong(&actor->life, &none, life)) {
+            trp_free(life);
+            life = none;
+        }
+    }
+    if (life != NULL && !life->told)
+        return life;
+    pthread_mutex_unlock(&lives.lock);
+    return NULL;
+}
+
+void trp_life_unlock(trp_life *life)
+{
+    if (life != NULL)
+        pthread_mutex_unlock(&lives.lock);
+}
+
+void trp_life_say(trp_actor *actor, int reason, int signal, const char *text)
+{
+    trp_life *life = trp_life_lock(actor, true);
+    if (life != NULL && life->reason == 0) {
+        life->reason = reason;
+        life->signal = signal;
+        snprintf(life->text, sizeof life->text, "%s", text != NULL ? text : "");
+    }
+    trp_life_unlock(life);
+}
+
+static void add_words(troupe_error *failure, const char *words)
+{
+    size_t size = strlen(failure->text);
+    if (words[0] != '\0')
+        snprintf(failure->text + size, sizeof failure->text - size, ": %s", words);
+}
+
+void trp_life_explain(trp_actor *actor, troupe_error *failure)
+{
+    if (atomic_load(&actor->life) == NULL)
+        return;
+    trp_life *life = trp_life_lock(actor, false);
+    if (life != NULL)
+        add_words(failure, life->text);
+    trp_life_unlock(life);
+    if (life == NULL)
+        trp_life_explain_grave(actor->id, failure);
+}
+
+void trp_life_explain_grave(uint64_t id, troupe_error *failure)
+{
+    pthread_mutex_lock(&lives.lock);
+    size_t place = id % REMEMBERED;
+    if (lives.ends[place].id == id && lives.ends[place].incarnation == trp_home_here.incarnation &&
+        id != 0)
+        add_words(failure, lives.ends[place].text);
+    pthread_mutex_unlock(&lives.lock);
+}
+
+// ---- who watches
+
+// Drops watchers whose processes have gone, and makes room for one more. With the lock held.
+static bool make_room(trp_life *life)
+{
+    if (life->watcher_count < life->watcher_capacity)
+        return true;
+    size_t kept = 0;
+    for (size_t i = 0; i < life->watcher_count; i++)
+        if (trp_process_alive(life->watchers[i].process, life->watchers[i].incarnation, NULL))
+            life->watchers[kept++] = life->watchers[i];
+    life->watcher_count = kept;
+    if (kept <= life->watcher_capacity / 2 && kept < life->watcher_capacity)
+        return true;
+    size_t capacity = life->watcher_capacity == 0 ? 4 : life->watcher_capacity * 2;
+    trp_watcher *grown = trp_realloc(life->watchers, capacity * sizeof *grown);
+    if (grown == NULL)
+        return false;
+    life->watchers = grown;
+    life->watcher_capacity = capacity;
+    return true;
+}
+
+void trp_life_watch(uint64_t id, const trp_watcher *watcher)
+{
+    troupe_actor address = {
+        .id = id, .incarnation = trp_home_here.incarnation, .process = trp_home_here.process};
+    trp_actor *actor = trp_actor_find(id);
+    trp_life *life = actor != NULL ? trp_life_lock(actor, true) : NULL;
+    bool added = life != NULL && make_room(life);
+    if (added)
+        life->watchers[life->watcher_count++] = *watcher;
+    trp_life_unlock(life);
+    if (actor != NULL)
+        trp_actor_release(actor);
+    if (added)
+        return;
+    trp_down down = life != NULL ? trp_down_of(address, TROUPE_DOWN_NO_ACTOR,
+                                               "there was no memory to watch the actor")
+                                 : trp_down_of_grave(address);
+    trp_watch_tell(watcher, &down);
+}
+
+void trp_life_unwatch(uint64_t id, const trp_watcher *watcher)
+{
+    trp_actor *actor = trp_actor_find(id);
+    trp_life *life = actor != NULL ? trp_life_lock(actor, false) : NULL;
+    for (size_t i = 0; life != NULL && i < life->watcher_count; i++)
+        if (life->watchers[i].number == watcher->number &&
+            life->watchers[i].incarnation == watcher->incarnation)
+            life->watchers[i--] = life->watchers[--life->watcher_count];
+    trp_life_unlock(life);
+    if (actor != NULL)
+        trp_actor_release(actor);
+}
+
+// ---- the end
+
+static trp_down describe(trp_actor *actor, const trp_life *life)
+{
+    troupe_actor address = trp_actor_address(actor);
+    if (life->reason != 0) {
+        trp_down said = trp_down_of(address, life->reason, "%s",
+                                    life->text[0] != '\0' ? life->text : "has ended");
+        said.signal = life->signal;
+        return said;
+    }
+    switch ((trp_actor_state)atomic_load(&actor->state)) {
+    case TRP_ACTOR_KILLED:
+        return trp_down_of(address, TROUPE_DOWN_KILLED, "was killed");
+    case TRP_ACTOR_FAILED:
+        return trp_down_of(address, TROUPE_DOWN_ERROR, "could not be started: %.200s",
+                           actor->failure != NULL ? actor->failure->text : "no memory");
+    case TRP_ACTOR_STOPPED:
+        return trp_down_of(address, TROUPE_DOWN_RUNTIME, "ended with the runtime");
+    default:
+        return trp_down_of(address, TROUPE_DOWN_NORMAL, "has ended");
+    }
+}
+
+void trp_life_finish(trp_actor *actor)
+{
+    trp_life *none = NULL;
+    if (!actor->pinned && atomic_compare_exchange_strong(&actor->life, &none, &over))
+        return;
+    trp_life *life = trp_life_lock(actor, actor->pinned);
+    if (life == NULL)
+        return;
+    trp_down down = describe(actor, life);
+    if (actor->pinned)
+        trp_process_say_last((uint32_t)down.reason, down.text);
+    life->told = true;
+    trp_watcher *watchers = life->watchers;
+    size_t count = life->watcher_count;
+    bool watches = life->watches;
+    life->watchers = NULL;
+    life->watcher_count = 0;
+    size_t place = actor->id % REMEMBERED;
+    lives.ends[place].id = actor->id;
+    lives.ends[place].incarnation = trp_home_here.incarnation;
+    lives.ends[place].reason = down.reason;
+    lives.ends[place].signal = down.signal;
+    bool plain = life->text[0] == '\0';
+    snprintf(lives.ends[place].text, sizeof down.text, "%s", plain ? "" : down.text);
+    trp_life_unlock(life);
+    // An isolated actor has gone when its process has: that death tells the other processes.
+    for (size_t i = 0; i < count; i++)
+        if (!actor->pinned || watchers[i].incarnation == trp_home_here.incarnation)
+            trp_watch_tell(&watchers[i], &down);
+    trp_free(watchers);
+    if (watches)
+        trp_watch_drop_all(actor->id);
+}
+
+void trp_life_free(trp_actor *actor)
+{
+    trp_life *life = atomic_load(&actor->life);
+    if (life == NULL || life == &over)
+        return;
+    trp_free(life->watchers);
+    trp_free(life);
+    atomic_store(&actor->life, NULL);
+}
+
+bool trp_life_post(uint64_t id, const trp_method *method, const void *args)
+{
+    trp_actor *actor = trp_actor_find(id);
+    if (actor == NULL)
+        return false;
+    trp_message *message = trp_message_create(TRP_MESSAGE_CALL, method->args.type->size);
+    bool posted = message != NULL;
+    if (posted) {
+        message->method = method;
+        message->weight = method->args.type->size;
+        posted = trp_message_copy_args(message, &method->args, args) == TROUPE_OK;
+    }
+    if (posted)
+        trp_actor_deliver(actor, message);
+    else
+        trp_message_free(message);
+    trp_actor_release(actor);
+    return posted;
+}

@@ -1,0 +1,112 @@
+// link.c: actors that end together. Each of the two watches the other; what comes of the news is
+// decided where the watcher lives.
+#include <actors/life.h>
+
+#include <actors/run.h>
+#include <runtime/process.h>
+#include <stdio.h>
+
+// The linked actor has ended: so does this one, or its trap is told.
+static void told(void *user, uint64_t owner, uint64_t number, const trp_down *down)
+{
+    (void)user, (void)number;
+    trp_actor *actor = trp_actor_find(owner);
+    if (actor == NULL)
+        return;
+    trp_life *life = trp_life_lock(actor, false);
+    const trp_method *trap = life != NULL ? life->trap : NULL;
+    trp_life_unlock(life);
+    if (trap != NULL) {
+        troupe_down news = {.actor = down->actor,
+                            .reason = down->reason,
+                            .signal = down->signal,
+                            .text = down->text};
+        (void)trp_life_post(owner, trap, &news);
+    } else if (down->reason != TROUPE_DOWN_NORMAL && down->reason != TROUPE_DOWN_RUNTIME) {
+        char text[256];
+        snprintf(text, sizeof text, "its linked actor #%llu of process %u ended: %.180s",
+                 (unsigned long long)down->actor.id, down->actor.process, down->text);
+        trp_life_say(actor, down->reason, down->signal, text);
+        (void)trp_actor_close(actor, TRP_ACTOR_ENDED, NULL);
+    }
+    trp_actor_release(actor);
+}
+
+// One side: `owner` of this process watches `other`.
+static troupe_status tie(uint64_t owner, troupe_actor other)
+{
+    trp_actor *actor = trp_actor_find(owner);
+    trp_life *life = actor != NULL ? trp_life_lock(actor, true) : NULL;
+    if (life != NULL)
+        life->watches = true;
+    trp_life_unlock(life);
+    if (actor != NULL)
+        trp_actor_release(actor);
+    if (life == NULL)
+        return troupe_fail(TROUPE_NOT_EXECUTED, "actor #%llu has ended and cannot be linked",
+                           (unsigned long long)owner);
+    if (trp_watch_find(owner, other, told) != 0)
+        return TROUPE_OK;
+    return trp_watch(other, owner, told, NULL) != 0 ? TROUPE_OK : TROUPE_NO_MEMORY;
+}
+
+static void untie(uint64_t owner, troupe_actor other)
+{
+    (void)trp_watch_drop(trp_watch_find(owner, other, told), owner, NULL);
+}
+
+// The other side, here or elsewhere. A dead one needs none.
+static void tell_other(uint64_t self, troupe_actor other, bool linked)
+{
+    troupe_actor here = {
+        .id = self, .incarnation = trp_home_here.incarnation, .process = trp_home_here.process};
+    trp_frame frame = {.kind = TRP_FRAME_LINK,
+                       .flags = linked ? 0 : TRP_FRAME_UNLINK,
+                       .target = other.id,
+                       .call = self};
+    if (other.id == 0)
+        return;
+    if (other.incarnation != trp_home_here.incarnation)
+        (void)trp_process_send(other.process, other.incarnation, &frame, 0);
+    else if (linked)
+        (void)tie(other.id, here);
+    else
+        untie(other.id, here);
+}
+
+void trp_link_serve(const trp_frame *frame)
+{
+    troupe_actor other = {
+        .id = frame->call, .incarnation = frame->from_incarnation, .process = frame->from};
+    if ((frame->flags & TRP_FRAME_UNLINK) != 0)
+        untie(frame->target, other);
+    else
+        (void)tie(frame->target, other);
+}
+
+static troupe_status check(const trp_actor *self, troupe_actor other, const char *what)
+{
+    TROUPE_TRY(trp_process_check());
+    if (self == NULL)
+        return troupe_fail(TROUPE_INVALID, "%s was called outside methods", what);
+    if (self->id == other.id && other.incarnation == trp_home_here.incarnation)
+        return troupe_fail(TROUPE_INVALID, "an actor cannot be linked with itself");
+    return TROUPE_OK;
+}
+
+troupe_status troupe_link_actor(troupe_actor other)
+{
+    trp_actor *self = trp_run_actor();
+    TROUPE_TRY(check(self, other, "troupe_link"));
+    tell_other(self->id, other, true); // First: its end is told to us in any case.
+    return tie(self->id, other);
+}
+
+troupe_status troupe_unlink_actor(troupe_actor other)
+{
+    trp_actor *self = trp_run_actor();
+    TROUPE_TRY(check(self, other, "troupe_unlink"));
+    untie(self->id, other);
+    tell_other(self->id, other, false);
+    return TROUPE_OK;
+}

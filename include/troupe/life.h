@@ -1,0 +1,122 @@
+// life.h: how actors end, who is told of it, and who starts them again.
+//
+// An actor ends once, for one reason, and whoever asked to be told is told that reason:
+//
+//     static troupe_status boss_lost(boss *self, const troupe_down *down, troupe_none *out);
+//     ...
+//     troupe_monitor(worker, boss_lost);        // in a method of boss: a message when it ends
+//     troupe_await_end(worker.address, 1000, &down);  // anywhere: waits for the end
+//
+// An actor spawned with .restarts is started again when it crashes, under the same address.
+#ifndef TROUPE_LIFE_H
+#define TROUPE_LIFE_H
+
+#include <troupe/actor.h>
+
+TROUPE_BEGIN_C
+
+// Why an actor ended.
+typedef enum troupe_down_reason {
+    TROUPE_DOWN_NORMAL = 1, // It was asked to end, or did so itself (troupe_end, troupe_exit).
+    TROUPE_DOWN_ERROR,      // troupe_fail_actor, or its init failed.
+    TROUPE_DOWN_KILLED,     // troupe_kill, or force at the deadline of troupe_stop_actor.
+    TROUPE_DOWN_CRASHED,    // Its process got a signal (then .signal says which), or exited.
+    TROUPE_DOWN_NO_MEMORY,  // Its process was killed at the memory limit.
+    TROUPE_DOWN_NEIGHBOUR,  // Another actor of its process crashed the process.
+    TROUPE_DOWN_NO_ACTOR,   // It never existed, or ended too long ago to be remembered.
+    TROUPE_DOWN_RUNTIME,    // The runtime was stopped or lost.
+} troupe_down_reason;
+
+// The news of an actor's end.
+TROUPE_STRUCT(troupe_down, (troupe_actor, actor), // As it was named when the watch began.
+              (uint64_t, monitor),                // What troupe_monitor returned; 0: none.
+              (int32_t, reason),                  // troupe_down_reason
+              (int32_t, signal),                  // Of CRASHED; 0: none.
+              (troupe_text, text));               // A sentence: "was killed by signal 11 (...)".
+
+// The name of a reason as it is written in C: a static string, never NULL.
+TROUPE_API const char *troupe_down_reason_name(int reason);
+
+// ---- being told
+
+// From inside a method: when `actor` ends, method number `method` of `class_`, which must be the
+// calling actor's own class and take a troupe_down, is told, once, also when its mailbox is full.
+// An actor that has ended already is told at once, one that never was with TROUPE_DOWN_NO_ACTOR.
+// One with a restart policy has ended only when it is not started again. Returns the monitor's
+// number; 0 with the last error set: TROUPE_INVALID (not inside a method, or of another class),
+// TROUPE_WRONG_TYPE (the method takes something else), TROUPE_NO_MEMORY. Ends with the watcher.
+TROUPE_API uint64_t troupe_monitor_method(troupe_actor actor, const troupe_class *class_,
+                                          size_t method);
+#define troupe_monitor(actor, m)                                                                   \
+    troupe_monitor_method((actor).address, troupe_home_##m(), troupe_index_##m)
+
+// Ends a monitor of the calling actor. False: there is none with that number any more: its news
+// have been sent, and may wait in the mailbox.
+TROUPE_API bool troupe_demonitor(uint64_t monitor);
+
+// Waits until `actor` has ended, at most `timeout_ms` (negative: for ever), and says why in *down
+// (may be NULL; its text belongs to the thread's arena). TROUPE_PENDING: it lives still;
+// TROUPE_DEADLOCK: an actor asked for its own end; TROUPE_BUSY: as troupe_get.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_await_end(troupe_actor actor, int timeout_ms,
+                                                          troupe_down *down);
+
+// From inside a method: ties the calling actor and `other` together: when one ends for another
+// reason than TROUPE_DOWN_NORMAL, the other ends too, with that reason, after the method that it
+// runs; its deinit runs. An `other` that has ended already ends the caller, unless it ended
+// normally. TROUPE_INVALID: not inside a method, or to itself.
+TROUPE_API troupe_status troupe_link_actor(troupe_actor other);
+#define troupe_link(actor) troupe_link_actor((actor).address)
+// Unties both.
+TROUPE_API troupe_status troupe_unlink_actor(troupe_actor other);
+#define troupe_unlink(actor) troupe_unlink_actor((actor).address)
+
+// From inside a method: from now on, the end of a linked actor, the normal one included, is told to
+// this method of the calling actor instead of ending it. Errors as troupe_monitor.
+TROUPE_API troupe_status troupe_trap_ends_method(const troupe_class *class_, size_t method);
+#define troupe_trap_ends(m) troupe_trap_ends_method(troupe_home_##m(), troupe_index_##m)
+
+// ---- ending
+
+typedef struct troupe_exit_options {
+    size_t size;
+    bool drain;       // Messages that are in the mailbox now are run first.
+    const char *text; // A reason in words, for those who are told. Copied.
+    int unused_;
+} troupe_exit_options;
+
+// From inside a method: the actor ends, normally, when this call has been answered; messages behind
+// it end as TROUPE_NOT_EXECUTED; deinit runs. TROUPE_INVALID: not inside a method.
+TROUPE_API troupe_status troupe_exit_with(const troupe_exit_options *how);
+#define troupe_exit(...)                                                                           \
+    troupe_exit_with(                                                                              \
+        &(troupe_exit_options){.size = sizeof(troupe_exit_options), .unused_ = 0, __VA_ARGS__})
+
+// From inside a method, "let it crash": when this method has returned, the actor ends with
+// TROUPE_DOWN_ERROR and this text, or is started again if its policy allows it. Its deinit runs.
+// Returns `status`, so that a method can end with `return troupe_fail_actor(status, "...")`; the
+// call itself fails with that sentence.
+TROUPE_API troupe_status troupe_fail_actor(troupe_status status, const char *format, ...)
+    TROUPE_PRINTF(2, 3);
+
+typedef struct troupe_stop_actor_options {
+    size_t size;
+    int deadline_ms; // After this, by force; 0: none; negative: by force at once.
+    int unused_;
+} troupe_stop_actor_options;
+
+// Ends an actor and waits until it is gone: what is in its mailbox is run, then its deinit. At the
+// deadline it is killed: an isolated one's process, while a light one closes at once, its queue is
+// answered, and it is gone after the method that it runs. It is not started again.
+// TROUPE_OK: it has ended (or had); TROUPE_TIMED_OUT: by force; TROUPE_DEADLOCK: from inside the
+// actor itself.
+TROUPE_API troupe_status troupe_stop_actor_with(troupe_actor actor,
+                                                const troupe_stop_actor_options *how);
+#define troupe_stop_actor(...) TROUPE_STOP_ACTOR_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_STOP_ACTOR_(actor, ...)                                                             \
+    troupe_stop_actor_with(                                                                        \
+        (actor).address,                                                                           \
+        &(troupe_stop_actor_options){.size = sizeof(troupe_stop_actor_options), __VA_ARGS__})
+
+TROUPE_END_C
+
+#endif
