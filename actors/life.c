@@ -217,7 +217,12 @@ void trp_life_watch(uint64_t id, const trp_watcher *watcher)
     trp_life_unlock(life);
     if (actor != NULL)
         trp_actor_release(actor);
-    if (added)
+    // The process of an isolated actor that has ended dies, and that tells the others.
+    char words[112];
+    bool dying = watcher->incarnation != trp_home_here.incarnation &&
+                 trp_process_last_words(trp_home_here.process, trp_home_here.incarnation, words,
+                                        sizeof words) != 0;
+    if (added || dying)
         return;
     trp_down down = life != NULL ? trp_down_of(address, TROUPE_DOWN_NO_ACTOR,
                                                "there was no memory to watch the actor")
