@@ -33,8 +33,7 @@ static troupe_status pending(void)
 
 // ---- waiting for one
 
-// With the row's lock held.
-static void link_node(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter)
+void trp_wait_link(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter)
 {
     node->waiter = waiter;
     node->next = entry->waiters;
@@ -46,8 +45,7 @@ static void link_node(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter)
     entry->watched++;
 }
 
-// Takes the node out. The row stays held and watched until it is unpinned.
-static void unlink_node(uint64_t call, trp_wait_node *node)
+void trp_wait_unlink(uint64_t call, trp_wait_node *node)
 {
     trp_entry *entry = trp_entry_lock(call); // Held by the node, so it is there.
     if (node->link != NULL) {
@@ -58,7 +56,7 @@ static void unlink_node(uint64_t call, trp_wait_node *node)
     trp_entry_unlock(entry);
 }
 
-static void unpin(uint64_t call)
+void trp_wait_unpin(uint64_t call)
 {
     if (call == 0)
         return;
@@ -91,15 +89,15 @@ static troupe_status await_call(uint64_t call, int timeout_ms, uint64_t *pinned)
     if (entry == NULL)
         return stale();
     bool done = entry->done;
-    trp_waiter waiter = {0};
+    trp_waiter waiter = {.missing = 1};
     trp_wait_node node = {0};
     if (!done && timeout_ms != 0)
-        link_node(entry, &node, &waiter);
+        trp_wait_link(entry, &node, &waiter);
     trp_entry_unlock(entry);
     if (done || timeout_ms == 0)
         return done ? TROUPE_OK : pending();
     troupe_status status = sleep_for_call(call, &waiter, deadline_of(timeout_ms));
-    unlink_node(call, &node);
+    trp_wait_unlink(call, &node);
     *pinned = call;
     return status;
 }
@@ -147,7 +145,7 @@ troupe_status trp_ref_await(troupe_ref ref, int timeout_ms)
 {
     uint64_t pinned;
     troupe_status status = await_ref(ref, timeout_ms, &pinned);
-    unpin(pinned);
+    trp_wait_unpin(pinned);
     return status;
 }
 
@@ -186,7 +184,7 @@ static void release_claim(const claim *mine)
         trp_store_release(mine->own, trp_process_slot());
     else if (mine->own != 0)
         trp_entry_release(mine->own);
-    unpin(mine->pinned);
+    trp_wait_unpin(mine->pinned);
 }
 
 // The result of a call that is done: it does not change while the claim holds the row.
@@ -266,7 +264,7 @@ static troupe_status await_claim(troupe_ref ref, const troupe_get_options *how, 
         return TROUPE_OK;
     if (status != TROUPE_OK && status != TROUPE_PENDING)
         troupe_drop(ref);
-    unpin(mine->pinned);
+    trp_wait_unpin(mine->pinned);
     return status == TROUPE_OK ? stale() : status;
 }
 
@@ -326,101 +324,6 @@ troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troup
     trp_buffer_free(&packed);
     release_claim(&mine);
     return status;
-}
-
-// ---- waiting for many
-
-typedef struct watched {
-    trp_wait_node node;
-    uint64_t behind;
-    bool linked, ready;
-} watched;
-
-static void watch(watched *it, troupe_ref ref, trp_waiter *waiter)
-{
-    it->behind = trp_entry_behind(ref);
-    trp_entry *entry = trp_entry_lock(it->behind);
-    if (entry == NULL) {
-        it->ready = (it->behind & TRP_REF_OBJECT) == 0 || !trp_process_running();
-        return;
-    }
-    it->ready = entry->done;
-    it->linked = !entry->done;
-    if (it->linked)
-        link_node(entry, &it->node, waiter);
-    trp_entry_unlock(entry);
-}
-
-// Counts what is ready; *objects says whether an object is not.
-static size_t count_ready(watched *all, size_t count, bool *objects)
-{
-    size_t ready = 0;
-    *objects = false;
-    for (size_t i = 0; i < count; i++) {
-        watched *it = &all[i];
-        if (!it->ready && it->linked)
-            it->ready = atomic_load(&it->node.ready);
-        else if (!it->ready && !(it->ready = trp_object_ready(it->behind)))
-            *objects = true;
-        ready += it->ready;
-    }
-    return ready;
-}
-
-static size_t sleep_for_many(watched *all, size_t count, size_t needed, int64_t deadline_ns,
-                             trp_waiter *waiter)
-{
-    enum { LOOK_NS = 1000000 }; // Nobody tells when an object is sealed.
-    bool objects;
-    size_t ready;
-    while ((ready = count_ready(all, count, &objects)) < needed && !trp_actors_stopping()) {
-        int64_t now = trp_clock_ns(), until_ns = deadline_ns;
-        if (deadline_ns >= 0 && now >= deadline_ns)
-            break;
-        if (objects && (until_ns < 0 || now + LOOK_NS < until_ns))
-            until_ns = now + LOOK_NS;
-        (void)trp_waiter_sleep(waiter, until_ns);
-    }
-    return ready;
-}
-
-troupe_status troupe_wait(const troupe_ref *refs, size_t count, size_t needed, int timeout_ms,
-                          bool *ready, size_t *ready_count)
-{
-    bool objects;
-    trp_waiter waiter = {0};
-    if (needed > count)
-        return troupe_fail(TROUPE_INVALID, "%zu of %zu references cannot become ready", needed,
-                           count);
-    watched *all = trp_alloc((count + 1) * sizeof *all);
-    if (all == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory to wait for %zu references", count);
-    for (size_t i = 0; i < count; i++)
-        watch(&all[i], refs[i], &waiter);
-    troupe_status status = TROUPE_OK;
-    size_t found = count_ready(all, count, &objects);
-    if (found < needed && timeout_ms != 0 && (status = trp_scheduler_block()) == TROUPE_OK) {
-        found = sleep_for_many(all, count, needed, deadline_of(timeout_ms), &waiter);
-        trp_scheduler_unblock();
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (all[i].linked) {
-            unlink_node(all[i].behind, &all[i].node);
-            unpin(all[i].behind);
-        }
-        if (ready != NULL)
-            ready[i] = all[i].ready;
-    }
-    trp_free(all);
-    if (ready_count != NULL)
-        *ready_count = found;
-    if (status != TROUPE_OK)
-        return status;
-    return found >= needed ? TROUPE_OK
-                           : troupe_fail(TROUPE_PENDING,
-                                         "%zu of %zu references were ready in time, "
-                                         "%zu were asked for",
-                                         found, count, needed);
 }
 
 // ---- keeping and giving up

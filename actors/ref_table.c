@@ -100,8 +100,8 @@ static trp_entry *take_row(trp_entry_kind kind)
 // Shows a new row.
 static uint64_t publish(trp_entry *entry)
 {
-    uint64_t id = entry->next_id;
-    entry->next_id = id + place_mask + 1;
+    uint64_t id = entry->next_id | (entry->kind == TRP_ENTRY_ALIAS ? TRP_REF_ALIAS : 0);
+    entry->next_id += place_mask + 1;
     atomic_store_explicit(&entry->id, id, memory_order_release);
     return id;
 }
@@ -131,7 +131,7 @@ static void give_row(trp_entry *entry)
 {
     atomic_store_explicit(&entry->id, 0, memory_order_relaxed);
     unlock_row(entry);
-    if ((entry->next_id & TRP_REF_OBJECT) == 0) // Else its ids are used up.
+    if ((entry->next_id & TRP_REF_ALIAS) == 0) // Else its ids are used up.
         (void)trp_magazine_give(&magazine, &depot, &entry->cell, SIZE_MAX);
 }
 
@@ -211,13 +211,19 @@ uint64_t trp_entry_call(uint64_t schema, const trp_target *target, int64_t deadl
     return publish(entry);
 }
 
-bool trp_entry_seems_done(uint64_t id)
+bool trp_entry_ready(uint64_t id)
 {
+    if ((id & TRP_REF_ALIAS) != 0) {
+        uint64_t behind = trp_entry_behind((troupe_ref){.id = id});
+        if ((behind & TRP_REF_OBJECT) != 0)
+            return trp_store_look(behind).state != TRP_OBJECT_FILLING;
+        id = behind;
+    }
     trp_entry *entry = entry_of(id);
     // The second look at the id says that `done` was this call's.
-    return entry != NULL && atomic_load_explicit(&entry->id, memory_order_acquire) == id &&
-           atomic_load_explicit(&entry->done, memory_order_acquire) &&
-           atomic_load_explicit(&entry->id, memory_order_acquire) == id;
+    return entry == NULL || atomic_load_explicit(&entry->id, memory_order_acquire) != id ||
+           atomic_load_explicit(&entry->done, memory_order_acquire) ||
+           atomic_load_explicit(&entry->id, memory_order_acquire) != id;
 }
 
 bool trp_entry_take(uint64_t id, bool pinned, trp_result *result)
@@ -248,9 +254,11 @@ static int notify_all(trp_entry *entry, _Atomic uint32_t *asleep[WAKES])
     for (trp_wait_node *node = entry->waiters; node != NULL; node = next) {
         next = node->next;
         node->link = NULL;
-        atomic_store(&node->ready, true);
         _Atomic uint32_t *word = &node->waiter->word;
-        if (atomic_exchange(word, NOTIFIED) != ASLEEP)
+        // In this order: who counts what is ready, and sets `missing` before, misses none.
+        atomic_store_explicit(&node->ready, true, memory_order_release);
+        bool last = atomic_fetch_sub(&node->waiter->missing, 1) == 1;
+        if (!last || atomic_exchange(word, NOTIFIED) != ASLEEP)
             continue;
         if (count < WAKES)
             asleep[count++] = word;

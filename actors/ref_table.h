@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #define TRP_REF_OBJECT (UINT64_C(1) << 63)
+#define TRP_REF_ALIAS (UINT64_C(1) << 62) // Of an alias's row.
 enum { TRP_REF_NO_MEMORY = 1 }; // The id of the reference that stands for a failed allocation.
 
 // ---- how a call ended
@@ -61,13 +62,14 @@ void trp_result_free(trp_result *result);
 
 // ---- who waits
 typedef struct trp_waiter {
-    _Atomic uint32_t word; // trp_waiter_word; the waker's exchange pairs with the sleeper's.
+    _Atomic uint32_t word;   // trp_waiter_word; the waker's exchange pairs with the sleeper's.
+    _Atomic int32_t missing; // References that must still become ready before it is woken.
 } trp_waiter;
 
 typedef struct trp_wait_node {
     struct trp_wait_node *next, **link; // In the row's list, under its lock; link is NULL outside.
     trp_waiter *waiter;
-    _Atomic bool ready; // Set by the waker; pairs with the waiter's load.
+    _Atomic bool ready; // Set (release) by the waker; pairs with the waiter's acquire.
 } trp_wait_node;
 
 void trp_waiter_notify(trp_waiter *waiter);
@@ -147,8 +149,9 @@ void trp_entry_release(uint64_t id);
 // and nothing else holds it (`pinned`: but the caller's own wait, which ends with it). False: not
 // so.
 bool trp_entry_take(uint64_t id, bool pinned, trp_result *result);
-// Whether it is known, without a lock, that the call is done.
-bool trp_entry_seems_done(uint64_t id);
+// Whether a row's value can be read without waiting: its call is done, or the id is stale. Takes no
+// lock where the id is a CALL's.
+bool trp_entry_ready(uint64_t id);
 // Ends a pending call: takes the result over, wakes who waits. False if it had ended, or nobody
 // wants it.
 bool trp_entry_resolve(uint64_t id, trp_result *result);
@@ -163,6 +166,13 @@ bool trp_entry_start(uint64_t id);
 // True: the deadline has passed; then the sender ends the call.
 void trp_entry_sending(uint64_t id);
 bool trp_entry_sent(uint64_t id, bool success);
+
+enum { TRP_WAIT_UNCOUNTED = INT32_MAX / 2 }; // More than can be missing: nobody is woken yet.
+// Has the waiter told when the row's call ends. With the row's lock held. The row stays held and
+// watched until it is unpinned.
+void trp_wait_link(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter);
+void trp_wait_unlink(uint64_t call, trp_wait_node *node);
+void trp_wait_unpin(uint64_t call);
 
 // Waits until a reference is ready. TROUPE_PENDING: not in `timeout_ms` (negative: for ever);
 // TROUPE_INVALID: it is stale; TROUPE_DEADLOCK, TROUPE_BUSY as troupe_get.

@@ -87,6 +87,36 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_wait(const troupe_ref *refs, siz
                                                      size_t needed, int timeout_ms, bool *ready,
                                                      size_t *ready_count);
 
+// Waits for the values of `count` references of one type, copies them to `values` (room for
+// `count`) and consumes all references. If some calls failed, the failure of the first of them in
+// the order of `refs` is returned, its value and the other failed ones' are zeros, and the rest is
+// there all the same. TROUPE_PENDING: not all were ready in time; then none is consumed.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_all_with(const troupe_type *type,
+                                                             const troupe_ref *refs, size_t count,
+                                                             void *values,
+                                                             const troupe_get_options *how);
+#define troupe_get_all(...) TROUPE_GET_ALL_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_GET_ALL_(T, refs, count, values, ...)                                               \
+    troupe_get_all_with(&troupe_type_##T, (refs), (count), TROUPE_POINTER(T, values),              \
+                        &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
+
+// References that are taken in the order in which they become ready. Where troupe_wait looks at all
+// references every time, a set costs each of them once: what many are waited for with, one by one.
+// A set may be used by several threads; what is in it stays its owner's and must not be consumed or
+// dropped before it was taken out, or the set was closed.
+typedef struct troupe_ref_set troupe_ref_set;
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_ref_set_open(troupe_ref_set **set);
+// Puts a reference in, ready or not; `tag` comes out with it. May be done at any time.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_ref_set_add(troupe_ref_set *set, troupe_ref ref,
+                                                            void *tag);
+// Takes the reference out that became ready first (its troupe_get will not wait); `tag` may be
+// NULL. Waits up to `timeout_ms` (negative: for ever). TROUPE_PENDING: none was ready in that time;
+// TROUPE_NOT_FOUND: the set is empty.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_ref_set_next(troupe_ref_set *set, int timeout_ms,
+                                                             troupe_ref *ref, void **tag);
+// Frees the set (NULL: nothing), but not what is in it. No thread may be using it.
+TROUPE_API void troupe_ref_set_close(troupe_ref_set *set);
+
 // Gives a reference up without reading it; a call behind it runs all the same. Harmless on an empty
 // reference and on one that was consumed.
 TROUPE_API void troupe_drop(troupe_ref ref);
