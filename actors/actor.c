@@ -2,6 +2,7 @@
 // creation to its last turn.
 #include <actors/actor.h>
 
+#include <actors/async.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/life.h>
@@ -9,6 +10,7 @@
 #include <actors/run.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/fence.h>
 #include <runtime/memory.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
@@ -134,6 +136,7 @@ void trp_actor_release(trp_actor *actor)
     trp_free(actor->failure);
     trp_free(actor->name);
     trp_free(actor->self);
+    trp_async_free(actor->async);
     trp_free(actor);
 }
 
@@ -313,6 +316,7 @@ static void finish(trp_actor *actor)
     if (state == TRP_ACTOR_ENDED || state == TRP_ACTOR_STOPPED)
         trp_run_deinit(actor);
     trp_actor_unname(actor);
+    trp_async_finish(actor);
     bury(actor, state);
     trp_life_finish(actor); // Whoever does not find it in the table can learn why.
     remove_actor(actor);
@@ -438,6 +442,8 @@ static bool turn(trp_actor *actor)
                 trp_executor_rest(actor);
         } else if (message->kind == TRP_MESSAGE_INIT) {
             start_actor(actor, message);
+        } else if (message->kind >= TRP_MESSAGE_MARKER) {
+            trp_async_run(actor, message);
         } else {
             (void)trp_actor_close(actor, TRP_ACTOR_ENDED, NULL);
             trp_message_free(message);
@@ -500,6 +506,7 @@ void trp_actors_start(void)
         actors.graves = trp_alloc(GRAVES * sizeof *actors.graves);
     pthread_mutex_unlock(&actors.graves_lock);
     atomic_store(&actors.stopping, false);
+    trp_fence_start();
 }
 
 void trp_actors_stop_turns(void)
@@ -544,7 +551,7 @@ static uint64_t target_of(uint64_t call)
     if (entry == NULL)
         return 0;
     bool waits = entry->kind == TRP_ENTRY_CALL && !entry->done && entry->deadline_ns == 0 &&
-                 entry->target.incarnation == trp_home_here.incarnation;
+                 !entry->apart && entry->target.incarnation == trp_home_here.incarnation;
     uint64_t actor = waits ? entry->target.actor : 0;
     trp_entry_unlock(entry);
     return actor;

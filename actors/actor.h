@@ -38,6 +38,10 @@ struct trp_actor {
     trp_mailbox mailbox;
     troupe_error *failure;         // Of FAILED: set before the state.
     struct trp_life *_Atomic life; // How it ends, see life.h; NULL: nothing special.
+    // See async.h. Written as in fence.h, what runs before what is asked.
+    void *_Atomic running;    // trp_running
+    _Atomic uint32_t cancels; // Calls in the mailbox that may have been cancelled.
+    trp_async *_Atomic async; // NULL: nothing yet.
     uint64_t waits_for; // The call that its method waits for; 0: none. Under the graph's lock.
     trp_actor *next;    // In its bucket of the table.
     trp_actor *next_runnable;

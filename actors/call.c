@@ -3,6 +3,7 @@
 // Whatever goes wrong with a call comes out of troupe_get: a row of the reference table is made
 // first, and a failure to send ends it.
 #include <actors/actor.h>
+#include <actors/async.h>
 #include <actors/call.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
@@ -243,6 +244,21 @@ static troupe_error unsent(const sending *what, troupe_status status, const trp_
     return failure;
 }
 
+// A deadline that kills must be one, and have a process to kill.
+static troupe_status check_force(const sending *what)
+{
+    if ((what->to.flags & TROUPE_CALL_FORCE_AT_DEADLINE) == 0 || what->to.id == 0)
+        return TROUPE_OK;
+    if (what->deadline_ns == 0)
+        return troupe_fail(TROUPE_INVALID, "force_at_deadline was asked for without a deadline");
+    if (!trp_cancel_may_force(what->to.process, what->to.incarnation))
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "only an actor with a process of its own can be ended by force at a "
+                           "deadline");
+    trp_entry_force(what->call);
+    return TROUPE_OK;
+}
+
 static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
 {
     trp_target target = {.process = what->to.process,
@@ -253,7 +269,9 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
     what->call = trp_entry_call(schema, &target, what->deadline_ns);
     if (what->call == TRP_REF_NO_MEMORY)
         return (troupe_ref){TRP_REF_NO_MEMORY, schema};
-    troupe_status status = send(what);
+    troupe_status status = check_force(what);
+    if (status == TROUPE_OK)
+        status = send(what);
     if (status != TROUPE_OK) {
         troupe_error failure = unsent(what, status, &target);
         (void)trp_entry_fail(what->call, &failure);
@@ -361,7 +379,9 @@ troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *
     troupe_call_options taken;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     actor.deadline_ms = taken.deadline_ms;
-    actor.flags = taken.flags;
+    actor.flags = taken.flags & ~(uint32_t)TROUPE_CALL_FORCE_AT_DEADLINE;
+    if (taken.force_at_deadline)
+        actor.flags |= TROUPE_CALL_FORCE_AT_DEADLINE;
     return actor;
 }
 

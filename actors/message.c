@@ -1,6 +1,7 @@
 // message.c: see message.h; the answers are in serve.c.
 #include <actors/message.h>
 
+#include <actors/async.h>
 #include <actors/ref_table.h>
 #include <runtime/clock.h>
 #include <runtime/process.h>
@@ -23,6 +24,7 @@ static trp_message *take(trp_message_kind kind, size_t size)
     message->weight = 0;
     message->remote = NULL;
     message->args = NULL;
+    message->extra = NULL;
     message->borrowed = 0;
     message->arena = (trp_arena){0};
     return message;
@@ -137,6 +139,8 @@ void trp_message_free(trp_message *message)
 {
     if (message == NULL)
         return;
+    if (message->extra != NULL)
+        trp_extra_free(message);
     if (message->remote != NULL) {
         trp_message_left(message);
         trp_body_drop(&message->remote->body);

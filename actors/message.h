@@ -11,6 +11,10 @@ typedef enum trp_message_kind {
     TRP_MESSAGE_CALL,   // Or a tell, if `call` is 0.
     TRP_MESSAGE_INIT,   // Answered with the actor's id.
     TRP_MESSAGE_FINISH, // The actor ends when it gets here.
+    // Those of async.h, which have an `extra`.
+    TRP_MESSAGE_MARKER,       // What was cancelled before it was sent has been passed.
+    TRP_MESSAGE_ALARM,        // A timer of the actor.
+    TRP_MESSAGE_CONTINUATION, // The value of a reference.
 } trp_message_kind;
 
 // Where a message of another process came from.
@@ -34,8 +38,9 @@ typedef struct trp_message {
     size_t weight;            // In the mailbox.
     trp_remote *remote;       // NULL: it is of this process.
     void *args;
-    uint64_t borrowed; // The first of the aliases that the arguments' references are.
-    trp_arena arena;   // Of the call: what `args` points to, and what the method allocates.
+    struct trp_extra *extra; // NULL: none.
+    uint64_t borrowed;       // The first of the aliases that the arguments' references are.
+    trp_arena arena;         // Of the call: what `args` points to, and what the method allocates.
     _Alignas(16) unsigned char small[];
 } trp_message;
 

@@ -93,6 +93,7 @@ static trp_entry *take_row(trp_entry_kind kind)
     entry->watched = 0;
     entry->waiters = NULL;
     entry->whens = NULL;
+    entry->cancelled = entry->force = entry->apart = false;
     entry->promise = 0;
     return entry;
 }
@@ -360,6 +361,24 @@ bool trp_entry_start(uint64_t id)
     entry->started = entry->started || runs;
     unlock_row(entry);
     return runs;
+}
+
+void trp_entry_apart(uint64_t id)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return;
+    entry->apart = true;
+    unlock_row(entry);
+}
+
+void trp_entry_force(uint64_t id)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return;
+    entry->force = true;
+    unlock_row(entry);
 }
 
 void trp_entry_sending(uint64_t id)

@@ -114,6 +114,9 @@ typedef struct trp_entry {
     bool started;  // CALL: the method may have begun to run.
     bool expired;  // CALL: its deadline has passed; it must not start any more.
     bool sending;  // CALL: its sender waits for room, and ends it if that takes too long.
+    bool cancelled; // CALL: its owner has given it up.
+    bool force;     // CALL: at its deadline, whatever runs it is killed.
+    bool apart; // CALL: its end needs no turn of its actor: who waits for it is no part of a ring.
     _Atomic bool
         done;         // CALL: `result` is set and will not change. Release, for looks without lock.
     uint32_t watched; // Threads that wait, or were woken and have not looked yet.
@@ -162,6 +165,9 @@ void trp_entry_retry(uint64_t id, trp_retry *retry);
 bool trp_entry_aim(uint64_t id, const trp_target *target);
 // Says that a call with a deadline begins to run. False: it has timed out.
 bool trp_entry_start(uint64_t id);
+// Says that a call will be answered apart from its actor's turns / that its deadline kills.
+void trp_entry_apart(uint64_t id);
+void trp_entry_force(uint64_t id);
 // Brackets the sending of a call to another process: meanwhile its timer leaves it to the sender.
 // True: the deadline has passed; then the sender ends the call.
 void trp_entry_sending(uint64_t id);

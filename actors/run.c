@@ -2,6 +2,7 @@
 // error is the method's own.
 #include <actors/run.h>
 
+#include <actors/async.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
 #include <runtime/clock.h>
@@ -11,13 +12,7 @@
 
 enum { PATIENCE_MS = 10000, SMALL_RESULT = 256 };
 
-typedef struct running {
-    trp_actor *actor;
-    trp_arena *arena; // The one before.
-    struct running *outer;
-} running;
-
-static _Thread_local running *current;
+static _Thread_local trp_running *current;
 static _Thread_local int callbacks;
 
 trp_actor *trp_run_actor(void)
@@ -30,16 +25,20 @@ troupe_actor troupe_self(void)
     return current != NULL ? trp_actor_address(current->actor) : (troupe_actor){0};
 }
 
-static void enter(running *here, trp_actor *actor, trp_arena *arena)
+trp_running *trp_run_current(void)
 {
-    here->actor = actor;
+    return current;
+}
+
+static void enter(trp_running *here, trp_arena *arena)
+{
     here->arena = trp_arena_swap(arena);
     here->outer = current;
     current = here;
     trp_failure_forget();
 }
 
-static void leave(running *here)
+static void leave(trp_running *here)
 {
     current = here->outer;
     (void)trp_arena_swap(here->arena);
@@ -49,9 +48,9 @@ troupe_status trp_run_waits(uint64_t call)
 {
     troupe_status status = TROUPE_OK;
     // An init may run inside the method that spawned its actor: that one waits as well.
-    for (running *it = current; it != NULL && status == TROUPE_OK; it = it->outer)
+    for (trp_running *it = current; it != NULL && status == TROUPE_OK; it = it->outer)
         status = trp_actor_waits(it->actor, call);
-    for (running *it = current; it != NULL && status != TROUPE_OK; it = it->outer)
+    for (trp_running *it = current; it != NULL && status != TROUPE_OK; it = it->outer)
         (void)trp_actor_waits(it->actor, 0);
     return status;
 }
@@ -99,8 +98,8 @@ bool trp_run_init(trp_actor *actor, trp_message *message, troupe_error *failure)
         return false;
     }
     if (class_->row->init != NULL) {
-        running here;
-        enter(&here, actor, &message->arena);
+        trp_running here = {.actor = actor};
+        enter(&here, &message->arena);
         status = class_->row->init(actor->self, message->args);
         if (status != TROUPE_OK)
             *failure = method_failure(status, "init");
@@ -117,8 +116,8 @@ void trp_run_deinit(trp_actor *actor)
     if (!actor->ready || actor->class_->row->deinit == NULL)
         return;
     trp_arena arena = {0};
-    running here;
-    enter(&here, actor, &arena);
+    trp_running here = {.actor = actor};
+    enter(&here, &arena);
     actor->class_->row->deinit(actor->self);
     leave(&here);
     trp_arena_clear(&arena);
@@ -141,10 +140,17 @@ static bool begin_call(trp_message *message, const char *label)
 }
 
 // With the thread's arena being the message's.
-static void run_method(trp_actor *actor, trp_message *message, void *result)
+static void run_method(trp_running *here, void *result)
 {
+    trp_actor *actor = here->actor;
+    trp_message *message = here->message;
     const trp_method *method = message->method;
     troupe_status status = method->row->run(actor->self, message->args, result);
+    if (here->deferral != 0) {
+        if (status == TROUPE_OK)
+            return;
+        trp_deferral_void(here);
+    }
     if (status != TROUPE_OK) {
         if (message->call != 0) {
             troupe_error failure = method_failure(status, method->row->name);
@@ -168,7 +174,13 @@ void trp_run_call(trp_actor *actor, trp_message *message)
     size_t size = method->result.type->size;
     troupe_status status = TROUPE_OK;
     trp_message_left(message);
+    trp_running here = {.actor = actor, .message = message};
+    if (!trp_cancel_enter(&here)) {
+        trp_message_free(message);
+        return;
+    }
     if (!begin_call(message, actor->label)) {
+        trp_cancel_leave(&here);
         trp_message_free(message);
         return;
     }
@@ -178,15 +190,15 @@ void trp_run_call(trp_actor *actor, trp_message *message)
         (result = trp_arena_alloc(&message->arena, size)) == NULL)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a result of %zu bytes", size);
     if (status == TROUPE_OK) {
-        running here;
         memset(result, 0, size);
-        enter(&here, actor, &message->arena);
-        run_method(actor, message, result);
+        enter(&here, &message->arena);
+        run_method(&here, result);
         leave(&here);
     } else if (message->call != 0) {
         troupe_error failure =
             trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
         trp_message_fail(message, &failure, actor->label);
     }
+    trp_cancel_leave(&here);
     trp_message_free(message);
 }

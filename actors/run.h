@@ -4,6 +4,17 @@
 
 #include <actors/actor.h>
 
+// What runs on a thread: lives on its stack, or outlives it if the answer was deferred.
+typedef struct trp_running {
+    trp_actor *actor;
+    trp_message *message; // NULL: init or deinit.
+    trp_arena *arena;     // The thread's before.
+    struct trp_running *outer;
+    _Atomic bool cancelled; // The caller has given the call up.
+    uint64_t deferral;      // The answer that is owed later; 0: none. See defer.c.
+} trp_running;
+// The innermost on this thread; NULL: nothing runs.
+trp_running *trp_run_current(void);
 // The actor whose method or init runs on this thread; NULL: none.
 trp_actor *trp_run_actor(void);
 

@@ -11,6 +11,7 @@
 #include <troupe/status.h>
 
 typedef struct trp_actor trp_actor;
+typedef struct trp_async trp_async;
 
 enum { TRP_BLOCKED_MAX = 256 };
 

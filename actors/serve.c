@@ -3,6 +3,7 @@
 //
 // `frame` and `death` run on the I/O thread: they hand work over and never wait.
 #include <actors/actor.h>
+#include <actors/async.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/life.h>
@@ -295,6 +296,9 @@ static void take_frame(const trp_frame *frame)
     case TRP_FRAME_LINK:
         trp_link_serve(frame);
         break;
+    case TRP_FRAME_CANCEL:
+        trp_cancel_serve(frame);
+        break;
     default:
         trp_log(TRP_WARN, "a frame of the unknown kind %d came from process %u", (int)frame->kind,
                 frame->from);
@@ -315,6 +319,13 @@ void trp_failure_target(troupe_error *failure, const trp_target *target)
 static void describe_death(const trp_entry *entry, const void *user, troupe_error *failure)
 {
     const trp_target *target = &entry->target;
+    if (entry->cancelled) {
+        *failure = trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_MAYBE,
+                               "the call was cancelled; process %u (pid %d) %s", target->process,
+                               trp_process_pid(target->process), (const char *)user);
+        trp_failure_target(failure, target);
+        return;
+    }
     *failure =
         trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
                     "process %u (pid %d) %s before it answered; the call may have been "

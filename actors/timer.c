@@ -3,6 +3,7 @@
 #include <actors/timer.h>
 
 #include <actors/actor.h>
+#include <actors/async.h>
 #include <actors/failure.h>
 #include <runtime/clock.h>
 #include <runtime/memory.h>
@@ -10,17 +11,18 @@
 
 enum { SWEEP_MIN = 1024, LOOK_MS = 2 };
 
-typedef struct alarm {
+typedef struct due {
     int64_t at_ns;
-    uint64_t call;
-} alarm;
+    uint64_t id; // Of a call, or
+    bool alarm;  // of an actor's alarm.
+} due;
 
 static struct {
     pthread_mutex_t lock; // Of all that follows.
     pthread_cond_t changed;
     pthread_t thread;
     bool running, stopping;
-    alarm *heap;
+    due *heap;
     size_t count, capacity, sweep_at;
     trp_when *watched;
 } timer = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -36,7 +38,7 @@ static void sift_down(size_t i)
                 least = child;
         if (least == i)
             return;
-        alarm other = timer.heap[i];
+        due other = timer.heap[i];
         timer.heap[i] = timer.heap[least];
         timer.heap[least] = other;
         i = least;
@@ -46,16 +48,18 @@ static void sift_down(size_t i)
 static void sift_up(size_t i)
 {
     while (i > 0 && timer.heap[i].at_ns < timer.heap[(i - 1) / 2].at_ns) {
-        alarm other = timer.heap[i];
+        due other = timer.heap[i];
         timer.heap[i] = timer.heap[(i - 1) / 2];
         timer.heap[(i - 1) / 2] = other;
         i = (i - 1) / 2;
     }
 }
 
-static bool is_pending(uint64_t call)
+static bool is_pending(const due *it)
 {
-    trp_entry *entry = trp_entry_lock(call);
+    if (it->alarm)
+        return trp_alarm_pending(it->id);
+    trp_entry *entry = trp_entry_lock(it->id);
     bool pending = entry != NULL && !entry->done;
     if (entry != NULL)
         trp_entry_unlock(entry);
@@ -66,7 +70,7 @@ static void sweep(void)
 {
     size_t kept = 0;
     for (size_t i = 0; i < timer.count; i++)
-        if (is_pending(timer.heap[i].call))
+        if (is_pending(&timer.heap[i]))
             timer.heap[kept++] = timer.heap[i];
     timer.count = kept;
     for (size_t i = kept / 2; i-- > 0;)
@@ -74,19 +78,19 @@ static void sweep(void)
     timer.sweep_at = kept * 2 > SWEEP_MIN ? kept * 2 : SWEEP_MIN;
 }
 
-static bool add_alarm(int64_t at_ns, uint64_t call)
+static bool add_due(due next)
 {
     if (timer.count >= timer.sweep_at)
         sweep();
     if (timer.count == timer.capacity) {
         size_t capacity = timer.capacity == 0 ? 64 : timer.capacity * 2;
-        alarm *heap = trp_realloc(timer.heap, capacity * sizeof *heap);
+        due *heap = trp_realloc(timer.heap, capacity * sizeof *heap);
         if (heap == NULL)
             return false;
         timer.heap = heap;
         timer.capacity = capacity;
     }
-    timer.heap[timer.count] = (alarm){at_ns, call};
+    timer.heap[timer.count] = next;
     sift_up(timer.count++);
     return true;
 }
@@ -99,6 +103,7 @@ static void time_out(uint64_t call)
     if (entry == NULL)
         return;
     bool pending = !entry->done && !entry->sending, started = entry->started;
+    bool force = entry->force;
     trp_target target = entry->target;
     entry->expired = true; // If it has not started, it will not.
     trp_entry_unlock(entry);
@@ -111,6 +116,8 @@ static void time_out(uint64_t call)
                 : "the deadline of a call passed before it could be run");
     trp_failure_target(&failure, &target);
     (void)trp_entry_fail(call, &failure);
+    if (force)
+        trp_cancel_overdue(call, &target);
 }
 
 bool trp_object_ready(trp_object object)
@@ -162,20 +169,22 @@ static void *timer_main(void *unused)
     (void)unused;
     pthread_mutex_lock(&timer.lock);
     while (!timer.stopping) {
-        uint64_t due = 0;
+        due next = {0};
         if (timer.count > 0 && timer.heap[0].at_ns <= trp_clock_ns()) {
-            due = timer.heap[0].call;
+            next = timer.heap[0];
             timer.heap[0] = timer.heap[--timer.count];
             sift_down(0);
         }
         trp_when *ready = take_ready();
-        if (due == 0 && ready == NULL) {
+        if (next.id == 0 && ready == NULL) {
             wait_for_next();
             continue;
         }
         pthread_mutex_unlock(&timer.lock);
-        if (due != 0)
-            time_out(due);
+        if (next.alarm)
+            trp_alarm_ring(next.id);
+        else if (next.id != 0)
+            time_out(next.id);
         tell_ready(ready);
         pthread_mutex_lock(&timer.lock);
     }
@@ -193,14 +202,24 @@ static bool run_thread(void)
     return timer.running && !timer.stopping;
 }
 
-bool trp_timer_call(int64_t deadline_ns, uint64_t call)
+static bool add(due next)
 {
     pthread_mutex_lock(&timer.lock);
-    bool added = run_thread() && add_alarm(deadline_ns, call);
-    if (added && timer.heap[0].call == call)
+    bool added = run_thread() && add_due(next);
+    if (added && timer.heap[0].at_ns == next.at_ns)
         pthread_cond_signal(&timer.changed);
     pthread_mutex_unlock(&timer.lock);
     return added;
+}
+
+bool trp_timer_call(int64_t deadline_ns, uint64_t call)
+{
+    return add((due){deadline_ns, call, false});
+}
+
+bool trp_timer_alarm(int64_t at_ns, uint64_t alarm)
+{
+    return add((due){at_ns, alarm, true});
 }
 
 bool trp_timer_watch(trp_when *when)

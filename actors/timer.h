@@ -1,5 +1,5 @@
-// timer.h: one thread, made at the first use, that ends calls whose deadline passes and looks at
-// objects whose maker has not sealed them yet.
+// timer.h: one thread, made at the first use, that ends calls whose deadline passes, rings the
+// alarms of actors, and looks at objects whose maker has not sealed them yet.
 #ifndef TRP_TIMER_H
 #define TRP_TIMER_H
 
@@ -8,6 +8,8 @@
 // Ends the call as TROUPE_TIMED_OUT at `deadline_ns`, if it has not ended. False: no memory or no
 // thread.
 bool trp_timer_call(int64_t deadline_ns, uint64_t call);
+// Calls trp_alarm_ring at that time.
+bool trp_timer_alarm(int64_t at_ns, uint64_t alarm);
 // Calls trp_when_call once when->object is ready, or when the runtime stops; false: no thread.
 bool trp_timer_watch(trp_when *when);
 void trp_timer_stop(void);

@@ -10,6 +10,7 @@
 #include <troupe/actor.h>
 #include <troupe/task.h>
 #include <troupe/life.h>
+#include <troupe/async.h>
 #include <troupe/train.h>
 #include <troupe/tune.h>
 // clang-format on

@@ -93,6 +93,7 @@ static bool is_known(uint32_t kind)
     case TRP_FRAME_UNWATCH:
     case TRP_FRAME_DOWN:
     case TRP_FRAME_LINK:
+    case TRP_FRAME_CANCEL:
         return true;
     }
     return false;

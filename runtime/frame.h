@@ -37,6 +37,8 @@ typedef enum trp_frame_kind {
     TRP_FRAME_DOWN, // the actor of watch `call` has ended: `method` and `schema` are the reason and
                     // signal, the body the text
     TRP_FRAME_LINK, // actor `target` is linked with, or (flag) untied from, the one in the body
+    TRP_FRAME_CANCEL, // gives `call` to actor `target` up; FORCE: even if the process must be
+                      // killed
 } trp_frame_kind;
 
 enum {
@@ -44,6 +46,7 @@ enum {
     TRP_FRAME_NAMED = 1u << 1,  // The method is named in the body, not numbered.
     TRP_FRAME_IMAGE = 1u << 2,  // The body is a flat value's memory. Within a node alone.
     TRP_FRAME_UNLINK = 1u << 8, // Of a LINK.
+    TRP_FRAME_FORCE = 1u << 3,  // Of a CANCEL.
 };
 
 typedef struct trp_frame {

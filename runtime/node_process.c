@@ -110,6 +110,7 @@ static troupe_status start_worker(bool isolated, uint32_t *slot)
     row->end = TRP_END_UNKNOWN;
     row->culprit = 0;
     row->last_reason = 0;
+    row->isolated = isolated;
     row->incarnation = trp_random_incarnation();
     trp_process_row_set(*slot, TRP_PROCESS_STARTING);
     node.workers[*slot] = (worker){.pooled = !isolated};

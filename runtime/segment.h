@@ -51,6 +51,7 @@ typedef struct trp_process_row {
     char last_words[100];
     _Atomic uint64_t registrar;  // Of the driver: not 0 once there are actors to be restarted.
     _Atomic uint32_t relocation; // Of the driver: changes when one of them has been, or is lost.
+    _Atomic uint32_t isolated; // 1: it was made for one actor alone.
 } trp_process_row;
 
 enum { TRP_LABEL_MAX = 64 };

@@ -120,6 +120,7 @@ TROUPE_API troupe_status troupe_tell_named(troupe_actor actor, const char *metho
 
 enum {
     TROUPE_CALL_NO_WAIT = 1u << 0, // A full queue gives TROUPE_BUSY at once instead of waiting.
+    TROUPE_CALL_FORCE_AT_DEADLINE = 1u << 1, // See .force_at_deadline.
 };
 
 typedef struct troupe_call_options {
@@ -128,6 +129,9 @@ typedef struct troupe_call_options {
     uint32_t deadline_ms;
     uint32_t flags; // TROUPE_CALL_*
     int unused_;
+    // When the deadline passes while the method runs, its process is killed, as by troupe_cancel
+    // with `.force`: the call fails with TROUPE_UNSUPPORTED unless its actor has an own process.
+    bool force_at_deadline;
 } troupe_call_options;
 
 TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *how);

@@ -1,0 +1,108 @@
+// async.h: what an actor has beyond its mailbox, made when it is first needed: calls that were
+// given up, answers that are owed, timers.
+#ifndef TRP_ASYNC_H
+#define TRP_ASYNC_H
+
+#include <actors/message.h>
+#include <actors/run.h>
+#include <pthread.h>
+
+typedef struct trp_deferral trp_deferral;
+typedef struct trp_alarm trp_alarm;
+
+// What a message of the kinds behind MARKER has besides.
+typedef struct trp_extra {
+    uint64_t serial;       // Of a MARKER or ALARM: which; of a CONTINUATION: its tag.
+    troupe_ref ref;        // Of a CONTINUATION, until its value is read.
+    troupe_error *failure; // Of one whose call failed. In the message's arena.
+    bool filled;           // The references in the arguments are the message's.
+} trp_extra;
+// Frees the message's.
+void trp_extra_free(trp_message *message);
+
+// Who waits for an answer, when the message itself is gone.
+typedef struct trp_caller {
+    bool remote, named; // As in the message.
+    uint32_t process;
+    uint64_t incarnation, call;
+} trp_caller;
+
+// A call that was given up while it waited in the mailbox, or had ended: it has been passed when
+// the mailbox comes to the marker that was sent behind it.
+typedef struct trp_tombstone {
+    struct trp_tombstone *next;
+    trp_caller caller;
+    uint64_t serial; // The marker's.
+} trp_tombstone;
+
+struct trp_async {
+    pthread_mutex_t lock; // Of all that follows.
+    trp_tombstone *tombstones;
+    trp_deferral *deferrals;
+    trp_alarm *alarms;
+};
+
+// The actor's, made if there is none. NULL with the last error set: no memory.
+trp_async *trp_async_of(trp_actor *actor);
+// The actor has ended: its timers stop, and who waits for a deferred answer gets a failure.
+void trp_async_finish(trp_actor *actor);
+// Runs a message of the kinds behind MARKER, and frees it.
+void trp_async_run(trp_actor *actor, trp_message *message);
+// The method of the class of the actor that runs here. TROUPE_INVALID: nothing runs, or it is
+// another class's.
+troupe_status trp_async_method(const trp_running *here, const troupe_class *class_, size_t index,
+                               const trp_method **method);
+// Frees it, with the actor.
+void trp_async_free(trp_async *async);
+
+trp_caller trp_caller_of(const trp_message *message);
+bool trp_caller_is(const trp_caller *caller, const trp_message *message);
+// Answers with a failure of the actor that `label` names, or with a value, whose references are
+// given away. Nothing happens if nobody waits.
+void trp_caller_fail(const trp_caller *caller, const troupe_error *failure, const char *label);
+void trp_caller_answer(const trp_caller *caller, const trp_shape *shape, void *value,
+                       const char *label);
+
+// ---- cancel.c
+
+// Publishes that the message is about to be run. False: it was cancelled, and answered; then it is
+// not run.
+bool trp_cancel_enter(trp_running *here);
+// The method is over: nobody looks at *here after this.
+void trp_cancel_leave(trp_running *here);
+// A marker has come through the mailbox.
+void trp_cancel_passed(trp_actor *actor, uint64_t serial);
+// Gives up a call to an actor of this process, and answers its caller. `force`: ends the process,
+// if the method runs and the process is the actor's own.
+void trp_cancel_call(trp_actor *actor, const trp_caller *caller, bool force);
+// Another process gives a call up.
+void trp_cancel_serve(const trp_frame *frame);
+// Asks for the end of a call whose deadline has passed, whatever runs it.
+void trp_cancel_overdue(uint64_t call, const trp_target *target);
+// Whether the process has been made for one actor alone.
+bool trp_cancel_may_force(uint32_t process, uint64_t incarnation);
+
+// ---- defer.c
+
+// Whether the actor owes that caller an answer: then it is void from now on. With the lock held.
+bool trp_deferral_cancel(trp_async *async, const trp_caller *caller);
+// The method that deferred its answer has failed, and says so itself.
+void trp_deferral_void(trp_running *here);
+// The actor has ended: who waits gets a failure.
+void trp_deferrals_end(trp_actor *actor, trp_async *async);
+
+// ---- alarm.c
+
+// On the timer's thread, when it is due.
+void trp_alarm_ring(uint64_t id);
+bool trp_alarm_pending(uint64_t id);
+// Whether a message that has come out of the mailbox is still to be run.
+bool trp_alarm_taken(const trp_message *message);
+void trp_alarms_end(trp_async *async);
+
+// ---- continuation.c
+
+// Reads the value into the arguments, or the failure.
+troupe_status trp_continuation_fill(trp_message *message);
+
+#endif

@@ -1,0 +1,269 @@
+// cancel.c: calls that are given up by who made them.
+//
+// A request finds its call in one of three places. Running: the method is told, and the caller has
+// its answer at once. In the mailbox, where nobody can search: a tombstone stops it from being
+// run, and a marker sent through the mailbox behind it says when the tombstone can go. Ended: its
+// answer is on the way before ours, which is therefore ignored.
+//
+// Who runs a message writes actor->running and then reads actor->cancels; who cancels does the
+// reverse. So one of the two sees the other (fence.h), and what is running stays there while it
+// is looked at.
+#include <actors/async.h>
+
+#include <actors/actor.h>
+#include <actors/failure.h>
+#include <actors/ref_table.h>
+#include <runtime/clock.h>
+#include <runtime/fence.h>
+#include <runtime/log.h>
+#include <runtime/memory.h>
+#include <runtime/node.h>
+#include <runtime/options.h>
+#include <runtime/process.h>
+#include <signal.h>
+#include <troupe/async.h>
+#include <unistd.h>
+
+// ---- in the actor's process: by who runs its messages
+
+static bool is_buried(trp_async *async, const trp_message *message)
+{
+    trp_tombstone *stone = async->tombstones;
+    while (stone != NULL && !trp_caller_is(&stone->caller, message))
+        stone = stone->next;
+    return stone != NULL;
+}
+
+bool trp_cancel_enter(trp_running *here)
+{
+    trp_actor *actor = here->actor;
+    trp_fence_store(&actor->running, here);
+    if (atomic_load_explicit(&actor->cancels, memory_order_relaxed) == 0)
+        return true;
+    trp_async *async = atomic_load(&actor->async); // Made before `cancels` was raised.
+    pthread_mutex_lock(&async->lock);
+    bool buried = here->message->call != 0 && is_buried(async, here->message);
+    pthread_mutex_unlock(&async->lock);
+    if (buried)
+        trp_cancel_leave(here);
+    return !buried;
+}
+
+void trp_cancel_leave(trp_running *here)
+{
+    trp_actor *actor = here->actor;
+    trp_fence_store(&actor->running, NULL);
+    if (atomic_load_explicit(&actor->cancels, memory_order_relaxed) == 0)
+        return;
+    trp_async *async = atomic_load(&actor->async);
+    pthread_mutex_lock(&async->lock); // Somebody may be looking at *here.
+    pthread_mutex_unlock(&async->lock);
+}
+
+void trp_cancel_passed(trp_actor *actor, uint64_t serial)
+{
+    trp_async *async = atomic_load(&actor->async);
+    trp_tombstone *passed = NULL;
+    pthread_mutex_lock(&async->lock);
+    for (trp_tombstone **at = &async->tombstones; *at != NULL; at = &(*at)->next) {
+        if ((*at)->serial == serial) {
+            passed = *at;
+            *at = passed->next;
+            atomic_fetch_sub(&actor->cancels, 1);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&async->lock);
+    trp_free(passed);
+}
+
+// ---- in the actor's process: by who cancels
+
+// The running method of that call, or NULL. With the lock held, and `cancels` raised.
+static trp_running *find_running(trp_actor *actor, const trp_caller *caller)
+{
+    trp_running *running = atomic_load(&actor->running); // Pairs with trp_fence_store.
+    return running != NULL && trp_caller_is(caller, running->message) ? running : NULL;
+}
+
+// Buries the call if it does not run; then *marker (0: there is none) is to be sent. If it runs,
+// `cancels` stays raised until tell_running.
+static bool bury(trp_actor *actor, trp_async *async, const trp_caller *caller, uint64_t *marker)
+{
+    static _Atomic uint64_t serials;
+    trp_tombstone *stone = trp_alloc(sizeof *stone);
+    *marker = 0;
+    pthread_mutex_lock(&async->lock);
+    atomic_fetch_add(&actor->cancels, 1);
+    trp_fence_heavy();
+    bool deferred = trp_deferral_cancel(async, caller);
+    bool running = find_running(actor, caller) != NULL || deferred || stone == NULL;
+    if (!running) {
+        *marker = atomic_fetch_add(&serials, 1) + 1;
+        *stone = (trp_tombstone){.next = async->tombstones, .caller = *caller, .serial = *marker};
+        async->tombstones = stone;
+        stone = NULL;
+    }
+    pthread_mutex_unlock(&async->lock);
+    trp_free(stone);
+    return running;
+}
+
+// Only after the caller has been answered: a method that hears of it could answer before that.
+static void tell_running(trp_actor *actor, trp_async *async, const trp_caller *caller)
+{
+    pthread_mutex_lock(&async->lock);
+    trp_running *running = find_running(actor, caller);
+    if (running != NULL)
+        atomic_store_explicit(&running->cancelled, true, memory_order_relaxed); // A hint.
+    atomic_fetch_sub(&actor->cancels, 1);
+    pthread_mutex_unlock(&async->lock);
+}
+
+static void send_marker(trp_actor *actor, uint64_t serial)
+{
+    trp_message *marker = trp_message_create(TRP_MESSAGE_MARKER, 0);
+    if (marker != NULL && (marker->extra = trp_alloc(sizeof *marker->extra)) == NULL) {
+        trp_message_free(marker);
+        marker = NULL;
+    }
+    if (marker == NULL)
+        return; // The tombstone stays as long as the actor.
+    marker->extra->serial = serial;
+    trp_actor_deliver(actor, marker);
+}
+
+// The process is killed with a reason that its callers are told; failing that, without one.
+static void *end_process(void *unused)
+{
+    (void)unused;
+    (void)trp_node_kill(trp_home_here.process, trp_home_here.incarnation,
+                        "was ended: a call that it ran was given up by force");
+    (void)kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+void trp_cancel_call(trp_actor *actor, const trp_caller *caller, bool force)
+{
+    pthread_t thread;
+    uint64_t marker = 0;
+    trp_async *async = trp_async_of(actor);
+    bool running = async == NULL || bury(actor, async, caller, &marker);
+    troupe_error failure = trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED,
+                                       running ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
+                                       running ? "the call was cancelled while its method ran"
+                                               : "the call was cancelled before it was run");
+    trp_caller_fail(caller, &failure, actor->label);
+    if (marker != 0)
+        send_marker(actor, marker);
+    else if (async != NULL)
+        tell_running(actor, async, caller);
+    if (running && force && actor->pinned &&
+        trp_thread_create(&thread, "troupe-end", end_process, NULL))
+        pthread_detach(thread);
+}
+
+void trp_cancel_serve(const trp_frame *frame)
+{
+    trp_actor *actor = trp_actor_find(frame->target);
+    if (actor == NULL)
+        return; // All calls to it have ended.
+    trp_caller caller = {.remote = true,
+                         .process = frame->from,
+                         .incarnation = frame->from_incarnation,
+                         .call = frame->call};
+    trp_cancel_call(actor, &caller, (frame->flags & TRP_FRAME_FORCE) != 0);
+    trp_actor_release(actor);
+}
+
+bool troupe_cancelled(void)
+{
+    trp_running *here = trp_run_current();
+    if (here == NULL || here->message == NULL)
+        return false;
+    int64_t deadline_ns = here->message->deadline_ns;
+    return atomic_load_explicit(&here->cancelled, memory_order_relaxed) ||
+           (deadline_ns != 0 && trp_clock_ns() >= deadline_ns);
+}
+
+// ---- in the caller's process
+
+bool trp_cancel_may_force(uint32_t process, uint64_t incarnation)
+{
+    if (!trp_process_running() || process >= TRP_PROCESSES_MAX)
+        return false;
+    const trp_process_row *row = trp_segment_process(process);
+    return incarnation != trp_home_here.incarnation && row->incarnation == incarnation &&
+           row->isolated != 0;
+}
+
+static troupe_status send_cancel(uint64_t call, const trp_target *target, bool force)
+{
+    trp_frame frame = {.kind = TRP_FRAME_CANCEL,
+                       .target = target->actor,
+                       .call = call,
+                       .flags = force ? TRP_FRAME_FORCE : 0};
+    troupe_status status = trp_process_send(target->process, target->incarnation, &frame, 0);
+    return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status; // Its death ends the call.
+}
+
+void trp_cancel_overdue(uint64_t call, const trp_target *target)
+{
+    if (send_cancel(call, target, true) != TROUPE_OK)
+        trp_log(TRP_WARN, "a process whose call is overdue could not be told: %s",
+                troupe_last_error()->text);
+}
+
+static void cancel_here(uint64_t call, const trp_target *target)
+{
+    trp_caller caller = {.call = call};
+    trp_actor *actor = trp_actor_find(target->actor);
+    if (actor != NULL) {
+        trp_cancel_call(actor, &caller, false);
+        trp_actor_release(actor);
+        return;
+    }
+    troupe_error failure =
+        trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_MAYBE,
+                    "the call was cancelled when its actor had ended");
+    trp_failure_target(&failure, target);
+    (void)trp_entry_fail(call, &failure);
+}
+
+static troupe_status ended(void)
+{
+    return troupe_fail(TROUPE_NOT_FOUND, "the call has ended before, there is nothing to cancel");
+}
+
+troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *how)
+{
+    troupe_cancel_options taken;
+    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    uint64_t call = trp_entry_behind(ref);
+    if ((call & TRP_REF_OBJECT) != 0)
+        return troupe_fail(TROUPE_INVALID, "the reference is to an object: only calls can be "
+                                           "cancelled, by who made them");
+    trp_entry *entry = trp_entry_lock(call);
+    if (entry == NULL) // 0 among them.
+        return troupe_fail(TROUPE_INVALID, "the reference is empty or stale");
+    bool done = entry->done;
+    trp_target target = entry->target;
+    bool here = target.incarnation == trp_home_here.incarnation;
+    bool refused =
+        !done && taken.force && !trp_cancel_may_force(target.process, target.incarnation);
+    if (!done && !refused)
+        entry->cancelled = true;
+    trp_entry_unlock(entry);
+    if (done)
+        return ended();
+    if (refused)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "only an actor with a process of its own can be cancelled by force; "
+                           "actor %.40s#%llu shares the process %d with others",
+                           target.class_name != NULL ? target.class_name : "",
+                           (unsigned long long)target.actor, trp_process_pid(target.process));
+    if (!here)
+        return send_cancel(call, &target, taken.force);
+    cancel_here(call, &target);
+    return TROUPE_OK;
+}

@@ -1,0 +1,238 @@
+// defer.c: answers that a method has promised to give later.
+//
+// What is owed is in a registry, by number, and in a list of its actor. Whoever takes it out of the
+// registry answers: troupe_fulfil, troupe_refuse, or the actor's end.
+#include <actors/async.h>
+
+#include <actors/actor.h>
+#include <actors/failure.h>
+#include <actors/registry.h>
+#include <runtime/clock.h>
+#include <runtime/error.h>
+#include <runtime/memory.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <troupe/async.h>
+
+struct trp_deferral {
+    trp_registered row;
+    trp_deferral *next, **link; // In its actor's list, under that lock.
+    trp_actor *actor;           // Held.
+    trp_caller caller;
+    const trp_method *method;
+    int64_t deadline_ns;
+    bool cancelled; // Nobody waits any more. Under the actor's lock.
+};
+
+static trp_registry owed;
+
+__attribute__((constructor)) static void make_registry(void)
+{
+    trp_registry_init(&owed);
+}
+
+// ---- making one
+
+static troupe_status check_defer(const trp_running *here)
+{
+    if (here == NULL || here->message == NULL)
+        return troupe_fail(TROUPE_INVALID, "troupe_defer was called outside a method: there is no "
+                                           "call to answer");
+    if (here->deferral != 0)
+        return troupe_fail(TROUPE_INVALID, "%s has deferred its answer already",
+                           here->message->method->row->name);
+    return TROUPE_OK;
+}
+
+static void link_deferral(trp_async *async, trp_deferral *it)
+{
+    pthread_mutex_lock(&async->lock);
+    it->next = async->deferrals;
+    it->link = &async->deferrals;
+    if (it->next != NULL)
+        it->next->link = &it->next;
+    async->deferrals = it;
+    pthread_mutex_unlock(&async->lock);
+}
+
+troupe_deferred troupe_defer(void)
+{
+    troupe_deferred none = {0};
+    trp_running *here = trp_run_current();
+    if (check_defer(here) != TROUPE_OK)
+        return none;
+    trp_async *async = trp_async_of(here->actor);
+    trp_deferral *it = async == NULL ? NULL : trp_alloc(sizeof *it);
+    if (it == NULL) {
+        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a deferred answer");
+        return none;
+    }
+    it->row.id = here->deferral = trp_registry_number(&owed);
+    it->actor = here->actor;
+    atomic_fetch_add(&it->actor->refs, 1);
+    it->caller = trp_caller_of(here->message);
+    it->method = here->message->method;
+    it->deadline_ns = here->message->deadline_ns;
+    link_deferral(async, it);
+    trp_registry_add(&owed, &it->row);
+    if (!it->caller.remote)
+        trp_entry_apart(it->caller.call);
+    return (troupe_deferred){here->deferral};
+}
+
+// ---- ending one
+
+// Frees what has been taken out of the registry. True: nobody had cancelled the call.
+static bool end_deferral(trp_deferral *it)
+{
+    trp_async *async = atomic_load(&it->actor->async);
+    pthread_mutex_lock(&async->lock);
+    *it->link = it->next;
+    if (it->next != NULL)
+        it->next->link = it->link;
+    bool wanted = !it->cancelled;
+    pthread_mutex_unlock(&async->lock);
+    trp_actor_release(it->actor);
+    trp_free(it);
+    return wanted;
+}
+
+static troupe_status used(void)
+{
+    return troupe_fail(TROUPE_INVALID, "the deferred answer is empty, was given before, or its "
+                                       "actor has ended");
+}
+
+static troupe_status unwanted(void)
+{
+    return troupe_fail(TROUPE_CANCELLED, "nobody waits for the answer any more: the call was "
+                                         "cancelled, or its deadline has passed");
+}
+
+static bool is_wanted(trp_deferral *it)
+{
+    trp_async *async = atomic_load(&it->actor->async);
+    pthread_mutex_lock(&async->lock);
+    bool wanted = !it->cancelled;
+    pthread_mutex_unlock(&async->lock);
+    return wanted && (it->deadline_ns == 0 || trp_clock_ns() < it->deadline_ns);
+}
+
+static troupe_status check_type(const troupe_type *type, uint64_t id)
+{
+    TROUPE_TRY(trp_type_check(type));
+    trp_deferral *it = (trp_deferral *)trp_registry_lock(&owed, id);
+    if (it == NULL)
+        return used();
+    const trp_method *method = it->method;
+    trp_registry_unlock(&owed, id);
+    return troupe_type_hash(type) == troupe_type_hash(method->row->result)
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_WRONG_TYPE, "%s answers with a value of type '%s', not '%s'",
+                             method->row->name, method->row->result->name, type->name);
+}
+
+// A copy whose references can be given away. In the arena.
+static troupe_status copy_value(const trp_shape *shape, const void *value, trp_arena *arena,
+                                void **copy)
+{
+    *copy = trp_arena_alloc(arena, shape->type->size);
+    if (*copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a deferred answer");
+    TROUPE_TRY(trp_value_copy(shape->type, value, arena, *copy));
+    if (shape->refs)
+        trp_refs_keep_borrowed(shape, *copy);
+    return TROUPE_OK;
+}
+
+troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later, const void *value)
+{
+    TROUPE_TRY(check_type(type, later->id_));
+    trp_deferral *it = (trp_deferral *)trp_registry_take(&owed, later->id_);
+    later->id_ = 0;
+    if (it == NULL)
+        return used();
+    trp_shape shape = it->method->result;
+    trp_arena arena = {0};
+    void *copy;
+    troupe_status status = copy_value(&shape, value, &arena, &copy);
+    if (status != TROUPE_OK) {
+        troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
+        trp_caller_fail(&it->caller, &failure, it->actor->label);
+    } else if (is_wanted(it)) {
+        trp_caller_answer(&it->caller, &shape, copy, it->actor->label);
+    } else {
+        if (shape.refs)
+            trp_refs_drop(&shape, copy);
+        status = unwanted();
+    }
+    trp_arena_clear(&arena);
+    (void)end_deferral(it);
+    return status;
+}
+
+troupe_status troupe_refuse(troupe_deferred *later, troupe_status status, const char *format, ...)
+{
+    char text[sizeof((troupe_error *)0)->text];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    trp_deferral *it = (trp_deferral *)trp_registry_take(&owed, later->id_);
+    later->id_ = 0;
+    if (it == NULL)
+        return used();
+    if (status == TROUPE_OK || status == TROUPE_PENDING || (unsigned)status >= TROUPE_STATUS_COUNT)
+        status = TROUPE_FAILED;
+    troupe_error failure =
+        trp_failure(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES, "%s", text);
+    bool wanted = is_wanted(it);
+    if (wanted)
+        trp_caller_fail(&it->caller, &failure, it->actor->label);
+    (void)end_deferral(it);
+    return wanted ? TROUPE_OK : unwanted();
+}
+
+void trp_deferral_void(trp_running *here)
+{
+    trp_deferral *it = (trp_deferral *)trp_registry_take(&owed, here->deferral);
+    if (it == NULL)
+        return; // It was answered meanwhile; the method's own answer comes too late.
+    (void)end_deferral(it);
+}
+
+bool trp_deferral_cancel(trp_async *async, const trp_caller *caller)
+{
+    for (trp_deferral *it = async->deferrals; it != NULL; it = it->next) {
+        if (it->caller.call == caller->call && it->caller.remote == caller->remote &&
+            it->caller.incarnation == caller->incarnation) {
+            it->cancelled = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+void trp_deferrals_end(trp_actor *actor, trp_async *async)
+{
+    trp_deferral *mine = NULL, *next;
+    pthread_mutex_lock(&async->lock);
+    for (trp_deferral *it = async->deferrals; it != NULL; it = next) {
+        next = it->next;
+        if (trp_registry_take(&owed, it->row.id) == NULL)
+            continue; // It is being answered.
+        it->row.next = (trp_registered *)mine;
+        mine = it;
+    }
+    pthread_mutex_unlock(&async->lock);
+    troupe_error failure = trp_actor_closed_failure(actor);
+    failure =
+        trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
+                    "%.400s; it had deferred its answer to this call", failure.text);
+    for (; mine != NULL; mine = (trp_deferral *)next) {
+        next = (trp_deferral *)mine->row.next;
+        if (!mine->cancelled)
+            trp_caller_fail(&mine->caller, &failure, actor->label);
+        (void)end_deferral(mine);
+    }
+}
