@@ -17,6 +17,7 @@ struct trp_alarm {
     trp_registered row;
     trp_alarm *next, **link; // In its actor's list, under that lock.
     trp_actor *actor;        // Its end ends the alarm first.
+    uint64_t owner;          // Its id.
     trp_message *pattern;    // Has the method, and the arguments to be copied.
     int64_t at_ns, period_ns;
     bool queued; // A message is in the mailbox. Under the registry's lock.
@@ -82,6 +83,7 @@ static troupe_status make_alarm(trp_running *here, const trp_method *method, con
                            troupe_last_error()->text);
     }
     fresh->actor = here->actor;
+    fresh->owner = trp_actor_id(here->actor);
     fresh->row.id = trp_registry_number(&alarms);
     link_alarm(async, fresh);
     *alarm = fresh;
@@ -150,13 +152,12 @@ void trp_alarm_ring(uint64_t id)
         return;
     trp_message *message = ring(alarm, &again_ns);
     trp_actor *actor = alarm->actor;
-    atomic_fetch_add(&actor->refs, 1); // It cannot end before this alarm has been taken out.
+    uint64_t owner = alarm->owner;
     trp_registry_unlock(&alarms, id);
     if (again_ns != 0 && !trp_timer_alarm(again_ns, id))
-        trp_log(TRP_ERROR, "a timer of actor %s stops: no memory", actor->label);
+        trp_log(TRP_ERROR, "a timer of actor %s stops: no memory", trp_actor_label(owner).text);
     if (message != NULL)
-        trp_actor_deliver(actor, message);
-    trp_actor_release(actor);
+        trp_actor_deliver(actor, owner, message);
 }
 
 bool trp_alarm_pending(uint64_t id)
@@ -186,8 +187,6 @@ troupe_status troupe_timer_stop(troupe_timer timer)
     trp_alarm *alarm = (trp_alarm *)trp_registry_lock(&alarms, timer.id_);
     if (alarm == NULL)
         return troupe_fail(TROUPE_NOT_FOUND, "the timer has ended before");
-    trp_actor *actor = alarm->actor;
-    atomic_fetch_add(&actor->refs, 1); // As in trp_alarm_ring.
     trp_registry_unlock(&alarms, timer.id_);
     troupe_status status = TROUPE_OK;
     if (trp_registry_take(&alarms, timer.id_) != NULL) {
@@ -196,7 +195,6 @@ troupe_status troupe_timer_stop(troupe_timer timer)
     } else {
         status = troupe_fail(TROUPE_NOT_FOUND, "the timer has ended before");
     }
-    trp_actor_release(actor);
     return status;
 }
 
@@ -207,7 +205,7 @@ void trp_alarms_end(trp_async *async)
     for (trp_alarm *it = async->alarms; it != NULL; it = next) {
         next = it->next;
         if (trp_registry_take(&alarms, it->row.id) == NULL)
-            continue; // It is being stopped, by who holds the actor.
+            continue; // It is being stopped.
         *it->link = next;
         if (next != NULL)
             next->link = it->link;

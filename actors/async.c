@@ -14,7 +14,7 @@ trp_async *trp_async_of(trp_actor *actor)
         return async;
     trp_async *fresh = trp_alloc(sizeof *fresh);
     if (fresh == NULL) {
-        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for actor %s", actor->label);
+        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for what an actor waits for");
         return NULL;
     }
     pthread_mutex_init(&fresh->lock, NULL);
@@ -50,20 +50,20 @@ static trp_message stand_in(const trp_caller *caller, trp_remote *remote)
     return (trp_message){.remote = caller->remote ? remote : NULL, .call = caller->call};
 }
 
-void trp_caller_fail(const trp_caller *caller, const troupe_error *failure, const char *label)
+void trp_caller_fail(const trp_caller *caller, const troupe_error *failure, uint64_t actor)
 {
     trp_remote remote;
     trp_message message = stand_in(caller, &remote);
-    trp_message_fail(&message, failure, label);
+    trp_message_fail(&message, failure, actor);
 }
 
 void trp_caller_answer(const trp_caller *caller, const trp_shape *shape, void *value,
-                       const char *label)
+                       uint64_t actor)
 {
     trp_remote remote;
     trp_message message = stand_in(caller, &remote);
     if (caller->call != 0)
-        trp_message_answer(&message, shape, value, label);
+        trp_message_answer(&message, shape, value, actor);
     else if (shape->refs)
         trp_refs_drop(shape, value);
 }
@@ -75,6 +75,14 @@ void trp_async_finish(trp_actor *actor)
         return;
     trp_alarms_end(async);
     trp_deferrals_end(actor, async);
+    pthread_mutex_lock(&async->lock);
+    while (async->tombstones != NULL) {
+        trp_tombstone *stone = async->tombstones;
+        async->tombstones = stone->next;
+        atomic_fetch_sub(&actor->cancels, 1);
+        trp_free(stone);
+    }
+    pthread_mutex_unlock(&async->lock);
 }
 
 troupe_status trp_async_method(const trp_running *here, const troupe_class *class_, size_t index,
@@ -88,7 +96,7 @@ troupe_status trp_async_method(const trp_running *here, const troupe_class *clas
         return troupe_last_error()->status;
     if (known != here->actor->class_ && known->hash != here->actor->class_->hash)
         return troupe_fail(TROUPE_INVALID, "actor %s is of another class than '%s'",
-                           here->actor->label, class_->name);
+                           trp_actor_label(trp_actor_id(here->actor)).text, class_->name);
     if (index >= class_->method_count)
         return troupe_fail(TROUPE_INVALID, "class '%s' has %zu methods, and number %zu was named",
                            class_->name, class_->method_count, index);
@@ -109,8 +117,8 @@ void trp_async_run(trp_actor *actor, trp_message *message)
     case TRP_MESSAGE_CONTINUATION:
         runs = trp_continuation_fill(message) == TROUPE_OK;
         if (!runs)
-            trp_log(TRP_ERROR, "a continuation of actor %s is lost: %s", actor->label,
-                    troupe_last_error()->text);
+            trp_log(TRP_ERROR, "a continuation of actor %s is lost: %s",
+                    trp_actor_label(trp_actor_id(actor)).text, troupe_last_error()->text);
         break;
     default:
         break;
@@ -119,17 +127,4 @@ void trp_async_run(trp_actor *actor, trp_message *message)
         trp_run_call(actor, message);
     else
         trp_message_free(message);
-}
-
-void trp_async_free(trp_async *async)
-{
-    if (async == NULL)
-        return;
-    while (async->tombstones != NULL) {
-        trp_tombstone *stone = async->tombstones;
-        async->tombstones = stone->next;
-        trp_free(stone);
-    }
-    pthread_mutex_destroy(&async->lock);
-    trp_free(async);
 }

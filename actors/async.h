@@ -42,7 +42,9 @@ struct trp_async {
     trp_alarm *alarms;
 };
 
-// The actor's, made if there is none. NULL with the last error set: no memory.
+// The actor's, made if there is none. It is never freed: it stays
+// with the slot, so that who has found the actor may lock it. NULL with the last error set: no
+// memory.
 trp_async *trp_async_of(trp_actor *actor);
 // The actor has ended: its timers stop, and who waits for a deferred answer gets a failure.
 void trp_async_finish(trp_actor *actor);
@@ -52,16 +54,14 @@ void trp_async_run(trp_actor *actor, trp_message *message);
 // another class's.
 troupe_status trp_async_method(const trp_running *here, const troupe_class *class_, size_t index,
                                const trp_method **method);
-// Frees it, with the actor.
-void trp_async_free(trp_async *async);
 
 trp_caller trp_caller_of(const trp_message *message);
 bool trp_caller_is(const trp_caller *caller, const trp_message *message);
-// Answers with a failure of the actor that `label` names, or with a value, whose references are
+// Answers with a failure of the actor with that id, or with a value, whose references are
 // given away. Nothing happens if nobody waits.
-void trp_caller_fail(const trp_caller *caller, const troupe_error *failure, const char *label);
+void trp_caller_fail(const trp_caller *caller, const troupe_error *failure, uint64_t actor);
 void trp_caller_answer(const trp_caller *caller, const trp_shape *shape, void *value,
-                       const char *label);
+                       uint64_t actor);
 
 // ---- cancel.c
 
@@ -74,7 +74,7 @@ void trp_cancel_leave(trp_running *here);
 void trp_cancel_passed(trp_actor *actor, uint64_t serial);
 // Gives up a call to an actor of this process, and answers its caller. `force`: ends the process,
 // if the method runs and the process is the actor's own.
-void trp_cancel_call(trp_actor *actor, const trp_caller *caller, bool force);
+void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bool force);
 // Another process gives a call up.
 void trp_cancel_serve(const trp_frame *frame);
 // Asks for the end of a call whose deadline has passed, whatever runs it.

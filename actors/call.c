@@ -73,19 +73,19 @@ static troupe_status late(const sending *what, troupe_status status)
 
 // ---- here
 
-static troupe_status choose_method(const sending *what, const trp_actor *actor,
+static troupe_status choose_method(const sending *what, const trp_class *class_,
                                    const trp_method **method)
 {
     if (what->name != NULL) {
-        *method = trp_class_method(actor->class_, what->name);
+        *method = trp_class_method(class_, what->name);
         return *method != NULL ? TROUPE_OK : troupe_last_error()->status;
     }
     *method = what->method;
-    if (what->class_ == actor->class_ || what->class_->hash == actor->class_->hash)
+    if (what->class_ == class_ || what->class_->hash == class_->hash)
         return TROUPE_OK;
     return troupe_fail(TROUPE_WRONG_TYPE, "actor %s is of class '%s'; %s is a method of class '%s'",
-                       actor->label, actor->class_->row->name, what->method->row->name,
-                       what->class_->row->name);
+                       trp_actor_label(what->to.id).text, class_->row->name,
+                       what->method->row->name, what->class_->row->name);
 }
 
 static troupe_status check_weight(size_t weight)
@@ -112,10 +112,21 @@ static troupe_status fill(const sending *what, const trp_method *method, trp_mes
                                 : trp_message_copy_args(message, shape, what->args);
 }
 
-static troupe_status send_to(const sending *what, trp_actor *actor)
+// The actor may have been replaced since it was found: what is wrong with it may be another's.
+static troupe_status refused_by(uint64_t id, troupe_status status)
+{
+    if (trp_actor_find(id) != NULL)
+        return status;
+    troupe_error failure = trp_actor_obituary(id);
+    return trp_error_set(&failure);
+}
+
+static troupe_status send_to(const sending *what, trp_actor *actor, uint64_t id)
 {
     const trp_method *method;
-    TROUPE_TRY(choose_method(what, actor, &method));
+    troupe_status chosen = choose_method(what, actor->class_, &method);
+    if (chosen != TROUPE_OK)
+        return refused_by(id, chosen);
     trp_message *message = trp_message_create(TRP_MESSAGE_CALL, method->args.type->size);
     if (message == NULL)
         return TROUPE_NO_MEMORY;
@@ -124,19 +135,19 @@ static troupe_status send_to(const sending *what, trp_actor *actor)
         trp_message_free(message);
         return status;
     }
-    return trp_actor_send(actor, message, room_deadline(what));
+    return trp_actor_send(actor, id, message, room_deadline(what));
 }
 
 static troupe_status send_here(const sending *what)
 {
     troupe_error failure;
-    trp_actor *actor = trp_target_find(what->to.id, &failure);
+    uint64_t id;
+    trp_actor *actor = trp_target_find(what->to.id, &id, &failure);
     if (actor == NULL)
         return trp_error_set(&failure);
-    troupe_status status = send_to(what, actor);
+    troupe_status status = send_to(what, actor, id);
     if (status != TROUPE_OK)
         trp_target_spare(what->to.id, actor);
-    trp_actor_release(actor);
     return status;
 }
 
@@ -423,10 +434,8 @@ troupe_status troupe_kill_actor(troupe_actor actor)
     if (!is_here(actor))
         return kill_elsewhere(actor);
     trp_actor *found = trp_actor_find(actor.id);
-    if (found == NULL)
-        return TROUPE_OK;
-    (void)trp_actor_close(found, TRP_ACTOR_KILLED, NULL);
-    trp_actor_release(found);
+    if (found != NULL)
+        (void)trp_actor_close(found, actor.id, TRP_ACTOR_KILLED, NULL);
     return TROUPE_OK;
 }
 
@@ -442,7 +451,6 @@ troupe_status troupe_end_actor(troupe_actor actor)
         return TROUPE_OK;
     trp_message *message = trp_message_create(TRP_MESSAGE_FINISH, 0);
     if (message != NULL)
-        trp_actor_deliver(found, message);
-    trp_actor_release(found);
+        trp_actor_deliver(found, actor.id, message);
     return message != NULL ? TROUPE_OK : TROUPE_NO_MEMORY;
 }

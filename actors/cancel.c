@@ -64,6 +64,8 @@ void trp_cancel_passed(trp_actor *actor, uint64_t serial)
 {
     trp_async *async = atomic_load(&actor->async);
     trp_tombstone *passed = NULL;
+    if (async == NULL)
+        return;
     pthread_mutex_lock(&async->lock);
     for (trp_tombstone **at = &async->tombstones; *at != NULL; at = &(*at)->next) {
         if ((*at)->serial == serial) {
@@ -120,7 +122,7 @@ static void tell_running(trp_actor *actor, trp_async *async, const trp_caller *c
     pthread_mutex_unlock(&async->lock);
 }
 
-static void send_marker(trp_actor *actor, uint64_t serial)
+static void send_marker(trp_actor *actor, uint64_t id, uint64_t serial)
 {
     trp_message *marker = trp_message_create(TRP_MESSAGE_MARKER, 0);
     if (marker != NULL && (marker->extra = trp_alloc(sizeof *marker->extra)) == NULL) {
@@ -130,7 +132,7 @@ static void send_marker(trp_actor *actor, uint64_t serial)
     if (marker == NULL)
         return; // The tombstone stays as long as the actor.
     marker->extra->serial = serial;
-    trp_actor_deliver(actor, marker);
+    trp_actor_deliver(actor, id, marker);
 }
 
 // The process is killed with a reason that its callers are told; failing that, without one.
@@ -143,7 +145,7 @@ static void *end_process(void *unused)
     return NULL;
 }
 
-void trp_cancel_call(trp_actor *actor, const trp_caller *caller, bool force)
+void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bool force)
 {
     pthread_t thread;
     uint64_t marker = 0;
@@ -153,9 +155,9 @@ void trp_cancel_call(trp_actor *actor, const trp_caller *caller, bool force)
                                        running ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
                                        running ? "the call was cancelled while its method ran"
                                                : "the call was cancelled before it was run");
-    trp_caller_fail(caller, &failure, actor->label);
+    trp_caller_fail(caller, &failure, id);
     if (marker != 0)
-        send_marker(actor, marker);
+        send_marker(actor, id, marker);
     else if (async != NULL)
         tell_running(actor, async, caller);
     if (running && force && actor->pinned &&
@@ -172,8 +174,7 @@ void trp_cancel_serve(const trp_frame *frame)
                          .process = frame->from,
                          .incarnation = frame->from_incarnation,
                          .call = frame->call};
-    trp_cancel_call(actor, &caller, (frame->flags & TRP_FRAME_FORCE) != 0);
-    trp_actor_release(actor);
+    trp_cancel_call(actor, frame->target, &caller, (frame->flags & TRP_FRAME_FORCE) != 0);
 }
 
 bool troupe_cancelled(void)
@@ -219,8 +220,7 @@ static void cancel_here(uint64_t call, const trp_target *target)
     trp_caller caller = {.call = call};
     trp_actor *actor = trp_actor_find(target->actor);
     if (actor != NULL) {
-        trp_cancel_call(actor, &caller, false);
-        trp_actor_release(actor);
+        trp_cancel_call(actor, target->actor, &caller, false);
         return;
     }
     troupe_error failure =

@@ -26,8 +26,7 @@ static void proceed(void *user, troupe_ref ref)
     (void)ref; // The message has it.
     trp_actor *actor = trp_actor_find(it->actor);
     if (actor != NULL) {
-        trp_actor_deliver(actor, it->message);
-        trp_actor_release(actor);
+        trp_actor_deliver(actor, it->actor, it->message);
     } else {
         trp_message_free(it->message);
     }
@@ -69,7 +68,7 @@ troupe_status troupe_then_with(troupe_ref ref, const troupe_class *class_, size_
     troupe_drop(ref);
     message->method = found;
     *message->extra = (trp_extra){.serial = taken.tag, .ref = kept};
-    *it = (continuation){.actor = trp_run_actor()->id, .message = message};
+    *it = (continuation){.actor = trp_actor_id(trp_run_actor()), .message = message};
     trp_ref_when(kept, proceed, it);
     return TROUPE_OK;
 }

@@ -20,7 +20,7 @@ static void blame(void)
 {
     trp_actor *actor = trp_run_actor();
     if (actor != NULL)
-        trp_process_blame(actor->id);
+        trp_process_blame(trp_actor_id(actor));
 }
 
 // Whatever was to happen before happens then: a sanitizer's report, a core file, the end.

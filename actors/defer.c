@@ -17,7 +17,8 @@
 struct trp_deferral {
     trp_registered row;
     trp_deferral *next, **link; // In its actor's list, under that lock.
-    trp_actor *actor;           // Held.
+    trp_actor *actor;
+    uint64_t owner; // Its id.
     trp_caller caller;
     const trp_method *method;
     int64_t deadline_ns;
@@ -69,7 +70,7 @@ troupe_deferred troupe_defer(void)
     }
     it->row.id = here->deferral = trp_registry_number(&owed);
     it->actor = here->actor;
-    atomic_fetch_add(&it->actor->refs, 1);
+    it->owner = trp_actor_id(it->actor);
     it->caller = trp_caller_of(here->message);
     it->method = here->message->method;
     it->deadline_ns = here->message->deadline_ns;
@@ -92,7 +93,6 @@ static bool end_deferral(trp_deferral *it)
         it->next->link = it->link;
     bool wanted = !it->cancelled;
     pthread_mutex_unlock(&async->lock);
-    trp_actor_release(it->actor);
     trp_free(it);
     return wanted;
 }
@@ -158,9 +158,9 @@ troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later, 
     troupe_status status = copy_value(&shape, value, &arena, &copy);
     if (status != TROUPE_OK) {
         troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
-        trp_caller_fail(&it->caller, &failure, it->actor->label);
+        trp_caller_fail(&it->caller, &failure, it->owner);
     } else if (is_wanted(it)) {
-        trp_caller_answer(&it->caller, &shape, copy, it->actor->label);
+        trp_caller_answer(&it->caller, &shape, copy, it->owner);
     } else {
         if (shape.refs)
             trp_refs_drop(&shape, copy);
@@ -188,7 +188,7 @@ troupe_status troupe_refuse(troupe_deferred *later, troupe_status status, const 
         trp_failure(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES, "%s", text);
     bool wanted = is_wanted(it);
     if (wanted)
-        trp_caller_fail(&it->caller, &failure, it->actor->label);
+        trp_caller_fail(&it->caller, &failure, it->owner);
     (void)end_deferral(it);
     return wanted ? TROUPE_OK : unwanted();
 }
@@ -225,14 +225,15 @@ void trp_deferrals_end(trp_actor *actor, trp_async *async)
         mine = it;
     }
     pthread_mutex_unlock(&async->lock);
-    troupe_error failure = trp_actor_closed_failure(actor);
+    uint64_t id = trp_actor_id(actor);
+    troupe_error failure = trp_actor_obituary(id);
     failure =
         trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
                     "%.400s; it had deferred its answer to this call", failure.text);
     for (; mine != NULL; mine = (trp_deferral *)next) {
         next = (trp_deferral *)mine->row.next;
         if (!mine->cancelled)
-            trp_caller_fail(&mine->caller, &failure, actor->label);
+            trp_caller_fail(&mine->caller, &failure, id);
         (void)end_deferral(mine);
     }
 }

@@ -14,9 +14,9 @@ enum {
 
 typedef struct task {
     const trp_class *class_;
-    struct task *next;      // In its bucket.
-    pthread_mutex_t lock;   // Of the following.
-    troupe_executor_ *rest; // What its actor holds is held by the list.
+    struct task *next;    // In its bucket.
+    pthread_mutex_t lock; // Of the following.
+    troupe_executor_ *rest;
     uint32_t resting;
 } task;
 
@@ -71,68 +71,70 @@ troupe_status troupe_task_register(const troupe_class *row)
 
 // ---- executors
 
-// One that rests, or NULL. Those of a runtime that was stopped are given up.
+// One that rests, or NULL.
 static trp_actor *take_resting(task *of)
 {
-    trp_actor *actor = NULL;
-    while (actor == NULL) {
-        pthread_mutex_lock(&of->lock);
-        troupe_executor_ *top = of->rest;
-        if (top != NULL) {
-            of->rest = top->next;
-            of->resting--;
-        }
-        pthread_mutex_unlock(&of->lock);
-        if (top == NULL)
-            return NULL;
-        actor = top->actor;
-        if (atomic_load(&actor->state) != TRP_ACTOR_OPEN) {
-            trp_actor_release(actor);
-            actor = NULL;
-        }
+    pthread_mutex_lock(&of->lock);
+    troupe_executor_ *top = of->rest;
+    if (top != NULL) {
+        of->rest = top->next;
+        of->resting--;
     }
-    return actor;
+    pthread_mutex_unlock(&of->lock);
+    return top != NULL ? top->actor : NULL;
 }
 
 static trp_actor *make_executor(task *of)
 {
-    trp_actor *made = trp_actor_create(of->class_, NULL, 0, false);
-    if (made == NULL)
-        return NULL;
-    uint64_t id = made->id;
-    trp_actor_enter(made);
-    trp_actor *actor = trp_actor_find(id); // The hold that goes from list to message and back.
+    trp_actor *actor = trp_actor_create(of->class_, NULL, 0, false);
     if (actor == NULL)
         return NULL;
     ((troupe_executor_ *)actor->self)->actor = actor;
     actor->executor = true;
+    trp_actor_enter(actor);
     trp_actor_wake(actor);
     return actor;
 }
 
+// By who has it: from the list to a message, and from there back.
 static void put_back(task *of, troupe_executor_ *executor)
 {
     trp_actor *actor = executor->actor;
+    uint64_t id = trp_actor_id(actor);
     pthread_mutex_lock(&of->lock);
-    bool rests = of->resting < RESTING_MAX;
+    // Once the runtime has stopped it is none of the next one's; see trp_executors_forget.
+    bool open = atomic_load(&actor->phase) == trp_phase_of(id, TRP_ACTOR_OPEN);
+    bool rests = open && of->resting < RESTING_MAX;
     if (rests) {
         executor->next = of->rest;
         of->rest = executor;
         of->resting++;
     }
     pthread_mutex_unlock(&of->lock);
-    if (rests)
-        return;
-    (void)trp_actor_close(actor, TRP_ACTOR_ENDED, NULL);
-    trp_actor_release(actor);
+    if (open && !rests)
+        (void)trp_actor_close(actor, id, TRP_ACTOR_ENDED, NULL);
 }
 
-trp_actor *trp_target_find(uint64_t target, troupe_error *failure)
+void trp_executors_forget(void)
+{
+    for (int i = 0; i < BUCKETS; i++) {
+        task *it = atomic_load_explicit(&known.buckets[i], memory_order_acquire);
+        for (; it != NULL; it = it->next) {
+            pthread_mutex_lock(&it->lock);
+            it->rest = NULL;
+            it->resting = 0;
+            pthread_mutex_unlock(&it->lock);
+        }
+    }
+}
+
+trp_actor *trp_target_find(uint64_t target, uint64_t *id, troupe_error *failure)
 {
     if ((target & TRP_TASK_TARGET) == 0) {
         trp_actor *actor = trp_actor_find(target);
         if (actor == NULL)
             *failure = trp_actor_obituary(target);
+        *id = target;
         return actor;
     }
     task *of = find_task(target);
@@ -140,7 +142,7 @@ trp_actor *trp_target_find(uint64_t target, troupe_error *failure)
     if (of != NULL && actor == NULL)
         actor = make_executor(of);
     if (actor != NULL) {
-        atomic_fetch_add(&actor->refs, 1); // The caller's, beside the one of the list.
+        *id = trp_actor_id(actor);
         return actor;
     }
     *failure = of != NULL

@@ -11,13 +11,16 @@
 #define TRP_TASK_TARGET (UINT64_C(1) << 62)
 
 // The actor that a call is for: an executor if the target is a task, else the actor with that id.
-// Held until trp_actor_release. NULL: there is none; *failure says why.
-trp_actor *trp_target_find(uint64_t target, troupe_error *failure);
+// *id is that actor's. NULL: there is none; *failure says why.
+trp_actor *trp_target_find(uint64_t target, uint64_t *id, troupe_error *failure);
 // Takes back an executor that got no message after all. Harmless on any other actor.
 void trp_target_spare(uint64_t target, trp_actor *actor);
 
 // An executor's message has been dealt with: it may have the next one.
 void trp_executor_rest(trp_actor *actor);
+
+// The runtime has stopped, and its executors have ended.
+void trp_executors_forget(void);
 
 // The target that stands for a task.
 uint64_t trp_task_target(const trp_class *task);

@@ -26,6 +26,11 @@ static struct {
 // In place of the record of an actor that ended without one.
 static trp_life over = {.told = true};
 
+static size_t place_of(uint64_t id)
+{
+    return (size_t)((id ^ id >> TRP_SLOT_INDEX_BITS) % REMEMBERED);
+}
+
 // ---- the news
 
 const char *troupe_down_reason_name(int reason)
@@ -89,7 +94,7 @@ trp_down trp_down_of_grave(troupe_actor actor)
 {
     trp_down down = {0};
     pthread_mutex_lock(&lives.lock);
-    size_t place = actor.id % REMEMBERED;
+    size_t place = place_of(actor.id);
     if (lives.ends[place].id == actor.id && lives.ends[place].incarnation == actor.incarnation) {
         down = trp_down_of(actor, lives.ends[place].reason, "%s", lives.ends[place].text);
         down.signal = lives.ends[place].signal;
@@ -119,19 +124,27 @@ troupe_down trp_down_public(const trp_down *down, uint64_t monitor)
 
 // ---- the record
 
-trp_life *trp_life_lock(trp_actor *actor, bool make)
+trp_life *trp_life_lock(trp_actor *actor, uint64_t id, bool make)
 {
     pthread_mutex_lock(&lives.lock);
-    trp_life *life = atomic_load(&actor->life);
-    if (life == NULL && make && (life = trp_alloc(sizeof *life)) != NULL) {
-        trp_life *none = NULL; // Its last turn, without this lock, may be faster.
-        if (!atomic_compare_exchange_strong(&actor->life, &none, life)) {
-            trp_free(life);
+    trp_life *life = atomic_load(&actor->life), *made = NULL;
+    if (life == NULL && make && (made = trp_alloc(sizeof *made)) != NULL) {
+        // Its last turn, without this lock, may be faster.
+        life = made;
+        trp_life *none = NULL;
+        if (!atomic_compare_exchange_strong(&actor->life, &none, made)) {
+            trp_free(made);
             life = none;
+            made = NULL;
         }
     }
-    if (life != NULL && !life->told)
+    bool there = trp_actor_find(id) == actor; // Else another one may have its place by now.
+    if (life != NULL && !life->told && there)
         return life;
+    if (made != NULL && !there) {
+        atomic_store(&actor->life, NULL);
+        trp_free(made);
+    }
     pthread_mutex_unlock(&lives.lock);
     return NULL;
 }
@@ -142,9 +155,9 @@ void trp_life_unlock(trp_life *life)
         pthread_mutex_unlock(&lives.lock);
 }
 
-void trp_life_say(trp_actor *actor, int reason, int signal, const char *text)
+void trp_life_say(trp_actor *actor, uint64_t id, int reason, int signal, const char *text)
 {
-    trp_life *life = trp_life_lock(actor, true);
+    trp_life *life = trp_life_lock(actor, id, true);
     if (life != NULL && life->reason == 0) {
         life->reason = reason;
         life->signal = signal;
@@ -160,26 +173,25 @@ static void add_words(troupe_error *failure, const char *words)
         snprintf(failure->text + size, sizeof failure->text - size, ": %s", words);
 }
 
-void trp_life_explain(trp_actor *actor, troupe_error *failure)
-{
-    if (atomic_load(&actor->life) == NULL)
-        return;
-    trp_life *life = trp_life_lock(actor, false);
-    if (life != NULL)
-        add_words(failure, life->text);
-    trp_life_unlock(life);
-    if (life == NULL)
-        trp_life_explain_grave(actor->id, failure);
-}
-
-void trp_life_explain_grave(uint64_t id, troupe_error *failure)
+static void explain_grave(uint64_t id, troupe_error *failure)
 {
     pthread_mutex_lock(&lives.lock);
-    size_t place = id % REMEMBERED;
+    size_t place = place_of(id);
     if (lives.ends[place].id == id && lives.ends[place].incarnation == trp_home_here.incarnation &&
         id != 0)
         add_words(failure, lives.ends[place].text);
     pthread_mutex_unlock(&lives.lock);
+}
+
+void trp_life_explain(uint64_t id, troupe_error *failure)
+{
+    trp_actor *actor = trp_actor_find(id);
+    trp_life *life = actor != NULL ? trp_life_lock(actor, id, false) : NULL;
+    if (life != NULL)
+        add_words(failure, life->text);
+    trp_life_unlock(life);
+    if (life == NULL)
+        explain_grave(id, failure);
 }
 
 // ---- who watches
@@ -210,13 +222,11 @@ void trp_life_watch(uint64_t id, const trp_watcher *watcher)
     troupe_actor address = {
         .id = id, .incarnation = trp_home_here.incarnation, .process = trp_home_here.process};
     trp_actor *actor = trp_actor_find(id);
-    trp_life *life = actor != NULL ? trp_life_lock(actor, true) : NULL;
+    trp_life *life = actor != NULL ? trp_life_lock(actor, id, true) : NULL;
     bool added = life != NULL && make_room(life);
     if (added)
         life->watchers[life->watcher_count++] = *watcher;
     trp_life_unlock(life);
-    if (actor != NULL)
-        trp_actor_release(actor);
     // The process of an isolated actor that has ended dies, and that tells the others.
     char words[112];
     bool dying = watcher->incarnation != trp_home_here.incarnation &&
@@ -233,14 +243,12 @@ void trp_life_watch(uint64_t id, const trp_watcher *watcher)
 void trp_life_unwatch(uint64_t id, const trp_watcher *watcher)
 {
     trp_actor *actor = trp_actor_find(id);
-    trp_life *life = actor != NULL ? trp_life_lock(actor, false) : NULL;
+    trp_life *life = actor != NULL ? trp_life_lock(actor, id, false) : NULL;
     for (size_t i = 0; life != NULL && i < life->watcher_count; i++)
         if (life->watchers[i].number == watcher->number &&
             life->watchers[i].incarnation == watcher->incarnation)
             life->watchers[i--] = life->watchers[--life->watcher_count];
     trp_life_unlock(life);
-    if (actor != NULL)
-        trp_actor_release(actor);
 }
 
 // ---- the end
@@ -254,12 +262,13 @@ static trp_down describe(trp_actor *actor, const trp_life *life)
         said.signal = life->signal;
         return said;
     }
-    switch ((trp_actor_state)atomic_load(&actor->state)) {
+    const trp_actor_extra *extra = actor->extra;
+    switch (trp_phase_state(atomic_load(&actor->phase))) {
     case TRP_ACTOR_KILLED:
         return trp_down_of(address, TROUPE_DOWN_KILLED, "was killed");
     case TRP_ACTOR_FAILED:
         return trp_down_of(address, TROUPE_DOWN_ERROR, "could not be started: %.200s",
-                           actor->failure != NULL ? actor->failure->text : "no memory");
+                           extra != NULL && extra->failed ? extra->failure.text : "no memory");
     case TRP_ACTOR_STOPPED:
         return trp_down_of(address, TROUPE_DOWN_RUNTIME, "ended with the runtime");
     default:
@@ -269,10 +278,14 @@ static trp_down describe(trp_actor *actor, const trp_life *life)
 
 void trp_life_finish(trp_actor *actor)
 {
-    trp_life *none = NULL;
-    if (!actor->pinned && atomic_compare_exchange_strong(&actor->life, &none, &over))
-        return;
-    trp_life *life = trp_life_lock(actor, actor->pinned);
+    uint64_t id = trp_actor_id(actor);
+    trp_life *none, *life;
+    do { // Again if somebody took a record back that was meant for another actor.
+        none = NULL;
+        if (!actor->pinned && atomic_compare_exchange_strong(&actor->life, &none, &over))
+            return;
+        life = trp_life_lock(actor, id, actor->pinned);
+    } while (life == NULL && !actor->pinned && atomic_load(&actor->life) == NULL);
     if (life == NULL)
         return;
     trp_down down = describe(actor, life);
@@ -284,8 +297,8 @@ void trp_life_finish(trp_actor *actor)
     bool watches = life->watches;
     life->watchers = NULL;
     life->watcher_count = 0;
-    size_t place = actor->id % REMEMBERED;
-    lives.ends[place].id = actor->id;
+    size_t place = place_of(id);
+    lives.ends[place].id = id;
     lives.ends[place].incarnation = trp_home_here.incarnation;
     lives.ends[place].reason = down.reason;
     lives.ends[place].signal = down.signal;
@@ -298,17 +311,21 @@ void trp_life_finish(trp_actor *actor)
             trp_watch_tell(&watchers[i], &down);
     trp_free(watchers);
     if (watches)
-        trp_watch_drop_all(actor->id);
+        trp_watch_drop_all(id);
 }
 
 void trp_life_free(trp_actor *actor)
 {
     trp_life *life = atomic_load(&actor->life);
-    if (life == NULL || life == &over)
-        return;
-    trp_free(life->watchers);
-    trp_free(life);
-    atomic_store(&actor->life, NULL);
+    if (life != NULL && life != &over) {
+        pthread_mutex_lock(&lives.lock); // Late ones may look at it.
+        trp_free(life->watchers);
+        trp_free(life);
+        atomic_store(&actor->life, NULL);
+        pthread_mutex_unlock(&lives.lock);
+    } else {
+        (void)atomic_compare_exchange_strong(&actor->life, &life, NULL);
+    }
 }
 
 bool trp_life_post(uint64_t id, const trp_method *method, const void *args)
@@ -324,9 +341,8 @@ bool trp_life_post(uint64_t id, const trp_method *method, const void *args)
         posted = trp_message_copy_args(message, &method->args, args) == TROUPE_OK;
     }
     if (posted)
-        trp_actor_deliver(actor, message);
+        trp_actor_deliver(actor, id, message);
     else
         trp_message_free(message);
-    trp_actor_release(actor);
     return posted;
 }

@@ -41,19 +41,19 @@ typedef struct trp_life {
 
 // What the actor has of all this, locked until trp_life_unlock (which takes NULL); NULL: nothing,
 // and `make` was false, there is no memory, or its end has been told.
-trp_life *trp_life_lock(trp_actor *actor, bool make);
+trp_life *trp_life_lock(trp_actor *actor, uint64_t id, bool make);
 void trp_life_unlock(trp_life *life);
 
 // Says why an actor will have ended. The first word counts.
-void trp_life_say(trp_actor *actor, int reason, int signal, const char *text);
+void trp_life_say(trp_actor *actor, uint64_t id, int reason, int signal, const char *text);
 // Adds that to a failure that its callers get.
-void trp_life_explain(trp_actor *actor, troupe_error *failure);
-void trp_life_explain_grave(uint64_t id, troupe_error *failure);
+void trp_life_explain(uint64_t id, troupe_error *failure);
 // Adds a watcher to an actor of this process, or tells it at once.
 void trp_life_watch(uint64_t id, const trp_watcher *watcher);
 void trp_life_unwatch(uint64_t id, const trp_watcher *watcher);
-// The actor's last turn: tells everyone. It is not in the table any more.
+// The actor's last turn: tells everyone.
 void trp_life_finish(trp_actor *actor);
+// After it has gone.
 void trp_life_free(trp_actor *actor);
 
 // Hands a message to an actor of this process, whether its mailbox is full or not. False: it has

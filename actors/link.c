@@ -13,7 +13,7 @@ static void told(void *user, uint64_t owner, uint64_t number, const trp_down *do
     trp_actor *actor = trp_actor_find(owner);
     if (actor == NULL)
         return;
-    trp_life *life = trp_life_lock(actor, false);
+    trp_life *life = trp_life_lock(actor, owner, false);
     const trp_method *trap = life != NULL ? life->trap : NULL;
     trp_life_unlock(life);
     if (trap != NULL) {
@@ -26,22 +26,19 @@ static void told(void *user, uint64_t owner, uint64_t number, const trp_down *do
         char text[256];
         snprintf(text, sizeof text, "its linked actor #%llu of process %u ended: %.180s",
                  (unsigned long long)down->actor.id, down->actor.process, down->text);
-        trp_life_say(actor, down->reason, down->signal, text);
-        (void)trp_actor_close(actor, TRP_ACTOR_ENDED, NULL);
+        trp_life_say(actor, owner, down->reason, down->signal, text);
+        (void)trp_actor_close(actor, owner, TRP_ACTOR_ENDED, NULL);
     }
-    trp_actor_release(actor);
 }
 
 // One side: `owner` of this process watches `other`.
 static troupe_status tie(uint64_t owner, troupe_actor other)
 {
     trp_actor *actor = trp_actor_find(owner);
-    trp_life *life = actor != NULL ? trp_life_lock(actor, true) : NULL;
+    trp_life *life = actor != NULL ? trp_life_lock(actor, owner, true) : NULL;
     if (life != NULL)
         life->watches = true;
     trp_life_unlock(life);
-    if (actor != NULL)
-        trp_actor_release(actor);
     if (life == NULL)
         return troupe_fail(TROUPE_NOT_EXECUTED, "actor #%llu has ended and cannot be linked",
                            (unsigned long long)owner);
@@ -89,7 +86,7 @@ static troupe_status check(const trp_actor *self, troupe_actor other, const char
     TROUPE_TRY(trp_process_check());
     if (self == NULL)
         return troupe_fail(TROUPE_INVALID, "%s was called outside methods", what);
-    if (self->id == other.id && other.incarnation == trp_home_here.incarnation)
+    if (trp_actor_id(self) == other.id && other.incarnation == trp_home_here.incarnation)
         return troupe_fail(TROUPE_INVALID, "an actor cannot be linked with itself");
     return TROUPE_OK;
 }
@@ -98,15 +95,15 @@ troupe_status troupe_link_actor(troupe_actor other)
 {
     trp_actor *self = trp_run_actor();
     TROUPE_TRY(check(self, other, "troupe_link"));
-    tell_other(self->id, other, true); // First: its end is told to us in any case.
-    return tie(self->id, other);
+    tell_other(trp_actor_id(self), other, true); // First: its end is told to us in any case.
+    return tie(trp_actor_id(self), other);
 }
 
 troupe_status troupe_unlink_actor(troupe_actor other)
 {
     trp_actor *self = trp_run_actor();
     TROUPE_TRY(check(self, other, "troupe_unlink"));
-    untie(self->id, other);
-    tell_other(self->id, other, false);
+    untie(trp_actor_id(self), other);
+    tell_other(trp_actor_id(self), other, false);
     return TROUPE_OK;
 }

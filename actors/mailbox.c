@@ -1,44 +1,91 @@
-// mailbox.c: see mailbox.h. The queue is D. Vyukov's intrusive multi-producer queue.
+// mailbox.c: see mailbox.h.
 #include <actors/mailbox.h>
 
+#include <runtime/clock.h>
+#include <runtime/fence.h>
 #include <runtime/park.h>
 #include <sched.h>
-#include <time.h>
+
+enum {
+    EMPTY, // Of `head`: scheduled, and nothing was pushed.
+    URGENT = 1,
+    IDLE = 2,
+    CLOSED = 4,
+    BATCH = 32,   // Messages that the taker gives back at once,
+    EXACT = 1024, // unless the mailbox has less room than this.
+    SLACK = 65536,
+};
 
 // The load word: the count in the upper 26 bits, the bytes in the lower 38.
 enum { BYTES_BITS = 38 };
 static const uint64_t one_message = UINT64_C(1) << BYTES_BITS;
 static const uint64_t bytes_mask = (UINT64_C(1) << BYTES_BITS) - 1;
 
-void trp_mailbox_init(trp_mailbox *mailbox, uint32_t max)
+static trp_link *link_of(uintptr_t word)
 {
-    mailbox->head = &mailbox->stub;
-    atomic_init(&mailbox->stub.next, NULL);
-    atomic_init(&mailbox->tail, &mailbox->stub);
-    atomic_flag_clear(&mailbox->taking);
-    mailbox->max = max;
+    return (trp_link *)(word & ~(uintptr_t)URGENT); // NOLINT(performance-no-int-to-ptr)
 }
 
-static bool fits(const trp_mailbox *mailbox, uint64_t load, size_t weight)
+trp_link *trp_link_next(const trp_link *link)
+{
+    return link_of(link->below);
+}
+
+void trp_mailbox_open(trp_mailbox *mailbox, uint32_t max)
+{
+    uint32_t left = atomic_exchange_explicit(&mailbox->left, 0, memory_order_relaxed);
+    if (left > 0) // By the actor that had it before.
+        atomic_fetch_sub(&mailbox->load, left * one_message + mailbox->left_bytes);
+    mailbox->left_bytes = 0;
+    mailbox->lane = mailbox->urgent = (trp_lane){0};
+    atomic_store_explicit(&mailbox->max, max, memory_order_relaxed);
+    atomic_store_explicit(&mailbox->hurry, false, memory_order_relaxed);
+    atomic_store_explicit(&mailbox->closed, false, memory_order_relaxed);
+    atomic_store_explicit(&mailbox->head, EMPTY, memory_order_release); // With a push's look.
+}
+
+// ---- room
+
+static bool fits(trp_mailbox *mailbox, uint64_t load, size_t weight)
 {
     uint64_t bytes = load & bytes_mask;
-    return load >> BYTES_BITS < mailbox->max &&
-           (bytes == 0 || bytes + weight <= TRP_MAILBOX_BYTES_MAX);
+    return load >> BYTES_BITS < atomic_load_explicit(&mailbox->max, memory_order_relaxed) &&
+           (bytes < SLACK || bytes + weight <= TRP_MAILBOX_BYTES_MAX);
+}
+
+static void give_back(trp_mailbox *mailbox, uint64_t amount)
+{
+    uint64_t load = atomic_fetch_sub(&mailbox->load, amount) - amount;
+    // Senders sleep only at the limit, so each passes through half of it on its way to empty.
+    if (atomic_load(&mailbox->senders) > 0 &&
+        load >> BYTES_BITS <= atomic_load_explicit(&mailbox->max, memory_order_relaxed) / 2 &&
+        (load & bytes_mask) <= TRP_MAILBOX_BYTES_MAX / 2)
+        trp_mailbox_wake(mailbox);
 }
 
 bool trp_mailbox_reserve(trp_mailbox *mailbox, size_t weight)
 {
-    uint64_t load = atomic_load(&mailbox->load);
-    do {
+    if (!fits(mailbox, atomic_load_explicit(&mailbox->load, memory_order_relaxed), weight))
+        return false;
+    uint64_t load = atomic_fetch_add(&mailbox->load, one_message + weight);
+    while (!fits(mailbox, load, weight)) { // Others were faster.
+        give_back(mailbox, one_message + weight);
+        load = atomic_load(&mailbox->load);
         if (!fits(mailbox, load, weight))
             return false;
-    } while (!atomic_compare_exchange_weak(&mailbox->load, &load, load + one_message + weight));
+        load = atomic_fetch_add(&mailbox->load, one_message + weight);
+    }
     return true;
 }
 
 void trp_mailbox_reserve_always(trp_mailbox *mailbox, size_t weight)
 {
     atomic_fetch_add(&mailbox->load, one_message + weight);
+}
+
+void trp_mailbox_return(trp_mailbox *mailbox, size_t weight)
+{
+    give_back(mailbox, one_message + weight);
 }
 
 bool trp_mailbox_wait(trp_mailbox *mailbox, size_t weight, int64_t deadline_ns)
@@ -48,9 +95,7 @@ bool trp_mailbox_wait(trp_mailbox *mailbox, size_t weight, int64_t deadline_ns)
     if (!fits(mailbox, atomic_load(&mailbox->load), weight))
         trp_park(&mailbox->room, seen, deadline_ns);
     atomic_fetch_sub(&mailbox->senders, 1);
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return deadline_ns < 0 || (int64_t)now.tv_sec * 1000000000 + now.tv_nsec < deadline_ns;
+    return deadline_ns < 0 || trp_clock_ns() < deadline_ns;
 }
 
 void trp_mailbox_wake(trp_mailbox *mailbox)
@@ -61,67 +106,162 @@ void trp_mailbox_wake(trp_mailbox *mailbox)
 
 void trp_mailbox_left(trp_mailbox *mailbox, size_t weight)
 {
-    uint64_t load = atomic_fetch_sub(&mailbox->load, one_message + weight) - one_message - weight;
-    // Senders sleep only at the limit, so each passes through half of it on its way to empty.
-    if (atomic_load(&mailbox->senders) > 0 && load >> BYTES_BITS <= mailbox->max / 2 &&
-        (load & bytes_mask) <= TRP_MAILBOX_BYTES_MAX / 2)
-        trp_mailbox_wake(mailbox);
-}
-
-static void append(trp_mailbox *mailbox, trp_link *link)
-{
-    atomic_store_explicit(&link->next, NULL, memory_order_relaxed);
-    trp_link *before = atomic_exchange(&mailbox->tail, link);
-    atomic_store_explicit(&before->next, link, memory_order_release);
-}
-
-bool trp_mailbox_push(trp_mailbox *mailbox, trp_link *link)
-{
-    append(mailbox, link);
-    return !atomic_exchange(&mailbox->scheduled, true);
-}
-
-static trp_link *take(trp_mailbox *mailbox)
-{
-    trp_link *head = mailbox->head;
-    trp_link *next = atomic_load_explicit(&head->next, memory_order_acquire);
-    if (head == &mailbox->stub) {
-        if (next == NULL)
-            return NULL;
-        mailbox->head = head = next;
-        next = atomic_load_explicit(&head->next, memory_order_acquire);
+    if (weight >= SLACK) {
+        give_back(mailbox, one_message + weight);
+        return;
     }
-    if (next == NULL) {
-        if (atomic_load(&mailbox->tail) != head)
-            return NULL; // A push is half done; it schedules the actor when it is whole.
-        append(mailbox, &mailbox->stub);
-        next = atomic_load_explicit(&head->next, memory_order_acquire);
-        if (next == NULL)
-            return NULL;
-    }
-    mailbox->head = next;
-    return head;
-}
-
-trp_link *trp_mailbox_take(trp_mailbox *mailbox)
-{
-    // Held for a few instructions, and contended only when an actor is killed while it runs.
-    while (atomic_flag_test_and_set_explicit(&mailbox->taking, memory_order_acquire))
-        sched_yield();
-    trp_link *taken = take(mailbox);
-    atomic_flag_clear_explicit(&mailbox->taking, memory_order_release);
-    return taken;
-}
-
-bool trp_mailbox_rest(trp_mailbox *mailbox)
-{
-    atomic_store(&mailbox->scheduled,
-                 false); // Before the look at `tail`: the pusher does the reverse.
-    return atomic_load(&mailbox->tail) != &mailbox->stub &&
-           !atomic_exchange(&mailbox->scheduled, true);
+    uint32_t left = atomic_load_explicit(&mailbox->left, memory_order_relaxed) + 1;
+    mailbox->left_bytes += (uint32_t)weight;
+    atomic_store_explicit(&mailbox->left, left, memory_order_relaxed);
+    if (left < BATCH && mailbox->left_bytes < SLACK / 2 &&
+        atomic_load_explicit(&mailbox->max, memory_order_relaxed) >= EXACT)
+        return;
+    atomic_store_explicit(&mailbox->left, 0, memory_order_relaxed);
+    give_back(mailbox, left * one_message + mailbox->left_bytes);
+    mailbox->left_bytes = 0;
 }
 
 uint32_t trp_mailbox_count(trp_mailbox *mailbox)
 {
-    return (uint32_t)(atomic_load(&mailbox->load) >> BYTES_BITS);
+    uint32_t count = (uint32_t)(atomic_load(&mailbox->load) >> BYTES_BITS);
+    uint32_t left = atomic_load_explicit(&mailbox->left, memory_order_relaxed);
+    return count > left ? count - left : 0;
+}
+
+bool trp_mailbox_idle(trp_mailbox *mailbox)
+{
+    return atomic_load(&mailbox->head) == IDLE;
+}
+
+// ---- messages
+
+trp_pushed trp_mailbox_push(trp_mailbox *mailbox, trp_link *link, bool urgent)
+{
+    uintptr_t head = atomic_load_explicit(&mailbox->head, memory_order_relaxed);
+    do {
+        if (head == CLOSED)
+            return TRP_PUSH_REFUSED;
+        link->below = (head == IDLE ? EMPTY : head) | (urgent ? URGENT : 0);
+    } while (!atomic_compare_exchange_weak_explicit(&mailbox->head, &head, (uintptr_t)link,
+                                                    memory_order_acq_rel, memory_order_relaxed));
+    // The message may be gone by now; the mailbox is not.
+    if (urgent)
+        atomic_store_explicit(&mailbox->hurry, true, memory_order_release);
+    return head == IDLE ? TRP_PUSHED_FIRST : TRP_PUSHED;
+}
+
+static void append(trp_lane *lane, trp_lane part)
+{
+    if (part.first == NULL)
+        return;
+    if (lane->first == NULL)
+        lane->first = part.first;
+    else
+        lane->last->below = (uintptr_t)part.first;
+    lane->last = part.last;
+}
+
+static void put_before(trp_lane *part, trp_link *link)
+{
+    if (part->first == NULL)
+        part->last = link;
+    link->below = (uintptr_t)part->first;
+    part->first = link;
+}
+
+// Moves what was pushed, a stack, to the lanes, in order.
+static void sort(trp_mailbox *mailbox, uintptr_t head)
+{
+    trp_lane urgent = {0}, other = {0};
+    for (trp_link *link = link_of(head), *below; link != NULL; link = below) {
+        below = link_of(link->below);
+        put_before((link->below & URGENT) != 0 ? &urgent : &other, link);
+    }
+    append(&mailbox->urgent, urgent);
+    append(&mailbox->lane, other);
+}
+
+static trp_link *pop(trp_lane *lane)
+{
+    trp_link *link = lane->first;
+    if (link != NULL)
+        lane->first = link_of(link->below);
+    return link;
+}
+
+// Keeps who closes the mailbox away until end_busy. False: it was closed.
+static bool begin_busy(trp_mailbox *mailbox)
+{
+    // Pairs with the fence in wait_until_free: either it sees `busy`, or we see `closed`.
+    if (trp_fence_asymmetric) {
+        atomic_store_explicit(&mailbox->busy, true, memory_order_relaxed);
+        atomic_signal_fence(memory_order_seq_cst);
+    } else {
+        (void)atomic_exchange(&mailbox->busy, true);
+    }
+    if (!atomic_load_explicit(&mailbox->closed, memory_order_acquire))
+        return true;
+    atomic_store_explicit(&mailbox->busy, false, memory_order_release);
+    return false;
+}
+
+static void end_busy(trp_mailbox *mailbox)
+{
+    // Hands the lanes to who waits in wait_until_free.
+    atomic_store_explicit(&mailbox->busy, false, memory_order_release);
+}
+
+static void wait_until_free(trp_mailbox *mailbox)
+{
+    trp_fence_heavy();
+    while (atomic_load(&mailbox->busy))
+        sched_yield(); // It is so for a few instructions.
+}
+
+trp_link *trp_mailbox_take(trp_mailbox *mailbox)
+{
+    if (!begin_busy(mailbox))
+        return NULL;
+    bool hurry = atomic_load_explicit(&mailbox->hurry, memory_order_acquire);
+    if (hurry)
+        atomic_store_explicit(&mailbox->hurry, false, memory_order_relaxed); // Before the exchange.
+    if (hurry || (mailbox->lane.first == NULL && mailbox->urgent.first == NULL)) {
+        uintptr_t head = atomic_load_explicit(&mailbox->head, memory_order_relaxed);
+        if (head != EMPTY)
+            sort(mailbox, atomic_exchange_explicit(&mailbox->head, EMPTY, memory_order_acq_rel));
+    }
+    trp_link *link = pop(&mailbox->urgent);
+    if (link == NULL)
+        link = pop(&mailbox->lane);
+    end_busy(mailbox);
+    return link;
+}
+
+trp_rest trp_mailbox_rest(trp_mailbox *mailbox)
+{
+    uintptr_t head = EMPTY;
+    if (atomic_compare_exchange_strong(&mailbox->head, &head, IDLE))
+        return TRP_RESTS;
+    return head == CLOSED ? TRP_REST_CLOSED : TRP_REST_MORE;
+}
+
+trp_link *trp_mailbox_close(trp_mailbox *mailbox, bool own, bool *idle)
+{
+    uintptr_t head = IDLE;
+    *idle = atomic_compare_exchange_strong(&mailbox->head, &head, CLOSED);
+    if (*idle) {
+        atomic_store(&mailbox->closed, true);
+        return NULL;
+    }
+    atomic_store(&mailbox->closed, true);
+    if (!own)
+        wait_until_free(mailbox);
+    head = atomic_exchange(&mailbox->head, CLOSED);
+    *idle = head == IDLE;
+    if (head != IDLE && head != CLOSED)
+        sort(mailbox, head);
+    append(&mailbox->urgent, mailbox->lane);
+    trp_link *all = mailbox->urgent.first;
+    mailbox->urgent = mailbox->lane = (trp_lane){0};
+    return all;
 }

@@ -17,6 +17,8 @@ static trp_message *take(trp_message_kind kind, size_t size)
         return NULL;
     }
     message->kind = kind;
+    message->urgent = false;
+    message->target = 0;
     message->cell = (uint32_t)cell;
     message->method = NULL;
     message->call = 0;

@@ -32,6 +32,8 @@ typedef struct trp_message {
     trp_link link; // First: the mailbox's.
     trp_message_kind kind;
     uint32_t cell;            // Bytes that it has, with all that lies behind it.
+    bool urgent;              // Is taken before those that are not.
+    uint64_t target;          // The actor; set when it is pushed.
     const trp_method *method; // Of a CALL.
     uint64_t call;            // The row of the caller's table that waits; 0: none.
     int64_t deadline_ns;      // 0: none.
@@ -62,10 +64,9 @@ void trp_message_left(trp_message *message);
 void trp_message_free(trp_message *message);
 
 // ---- answers (serve.c). Each answers the caller, if there is one; the message stays the caller's.
-// A failure of the actor that `label` names.
-void trp_message_fail(trp_message *message, const troupe_error *failure, const char *label);
+// A failure of the actor with that id; 0: the failure says itself where it happened.
+void trp_message_fail(trp_message *message, const troupe_error *failure, uint64_t actor);
 // A value, whose references are given away.
-void trp_message_answer(trp_message *message, const trp_shape *shape, void *value,
-                        const char *label);
+void trp_message_answer(trp_message *message, const trp_shape *shape, void *value, uint64_t actor);
 
 #endif

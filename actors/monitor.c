@@ -28,7 +28,7 @@ static troupe_status choose_method(const troupe_class *class_, size_t method,
         return troupe_failed_(troupe_last_error()->status);
     if (known->hash != self->class_->hash || method >= class_->method_count)
         return troupe_fail(TROUPE_INVALID, "a method of class '%s' cannot be called in actor %s",
-                           class_->name, self->label);
+                           class_->name, trp_actor_label(trp_actor_id(self)).text);
     *chosen = &known->methods[method];
     if (troupe_type_hash((*chosen)->args.type) != troupe_type_hash(&troupe_type_troupe_down))
         return troupe_fail(TROUPE_WRONG_TYPE, "method %s takes %s, expected troupe_down",
@@ -55,7 +55,7 @@ uint64_t troupe_monitor_method(troupe_actor actor, const troupe_class *class_, s
         return 0;
     trp_actor *self = trp_run_actor();
     const trp_method **kept = trp_alloc(sizeof *kept);
-    trp_life *life = trp_life_lock(self, true);
+    trp_life *life = trp_life_lock(self, trp_actor_id(self), true);
     if (life != NULL)
         life->watches = true;
     trp_life_unlock(life);
@@ -65,7 +65,7 @@ uint64_t troupe_monitor_method(troupe_actor actor, const troupe_class *class_, s
         return 0;
     }
     *kept = chosen;
-    uint64_t number = trp_watch(actor, self->id, tell_method, kept);
+    uint64_t number = trp_watch(actor, trp_actor_id(self), tell_method, kept);
     if (number == 0)
         trp_free(kept);
     return number;
@@ -75,7 +75,7 @@ bool troupe_demonitor(uint64_t monitor)
 {
     trp_actor *self = trp_run_actor();
     void *kept = NULL;
-    if (self == NULL || !trp_watch_drop(monitor, self->id, &kept))
+    if (self == NULL || !trp_watch_drop(monitor, trp_actor_id(self), &kept))
         return false;
     trp_free(kept);
     return true;
@@ -85,7 +85,8 @@ troupe_status troupe_trap_ends_method(const troupe_class *class_, size_t method)
 {
     const trp_method *chosen;
     TROUPE_TRY(choose_method(class_, method, &chosen));
-    trp_life *life = trp_life_lock(trp_run_actor(), true);
+    trp_actor *self = trp_run_actor();
+    trp_life *life = trp_life_lock(self, trp_actor_id(self), true);
     if (life != NULL)
         life->trap = chosen;
     trp_life_unlock(life);
@@ -160,8 +161,10 @@ static troupe_status check_not_self(troupe_actor actor)
 {
     TROUPE_TRY(trp_process_check());
     trp_actor *self = trp_run_actor();
-    if (self != NULL && self->id == actor.id && actor.incarnation == trp_home_here.incarnation)
-        return troupe_fail(TROUPE_DEADLOCK, "actor %s waits for its own end", self->label);
+    if (self != NULL && trp_actor_id(self) == actor.id &&
+        actor.incarnation == trp_home_here.incarnation)
+        return troupe_fail(TROUPE_DEADLOCK, "actor %s waits for its own end",
+                           trp_actor_label(trp_actor_id(self)).text);
     return TROUPE_OK;
 }
 
@@ -184,10 +187,10 @@ troupe_status troupe_exit_with(const troupe_exit_options *how)
     trp_actor *self = trp_run_actor();
     if (self == NULL)
         return troupe_fail(TROUPE_INVALID, "troupe_exit was called outside methods");
-    trp_life_say(self, TROUPE_DOWN_NORMAL, 0, taken.text);
+    trp_life_say(self, trp_actor_id(self), TROUPE_DOWN_NORMAL, 0, taken.text);
     if (taken.drain)
         return troupe_end_actor(trp_actor_address(self));
-    (void)trp_actor_close(self, TRP_ACTOR_ENDED, NULL);
+    (void)trp_actor_close(self, trp_actor_id(self), TRP_ACTOR_ENDED, NULL);
     return TROUPE_OK;
 }
 
@@ -201,8 +204,8 @@ troupe_status(troupe_fail_actor)(troupe_status status, const char *format, ...)
     va_end(rest);
     trp_actor *self = trp_run_actor();
     if (self != NULL) {
-        trp_life_say(self, TROUPE_DOWN_ERROR, 0, text);
-        (void)trp_actor_close(self, TRP_ACTOR_ENDED, NULL);
+        trp_life_say(self, trp_actor_id(self), TROUPE_DOWN_ERROR, 0, text);
+        (void)trp_actor_close(self, trp_actor_id(self), TRP_ACTOR_ENDED, NULL);
     }
     return troupe_fail(status, "%s", text);
 }

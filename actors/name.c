@@ -10,31 +10,38 @@ enum { CLASS_MAX = 128 }; // Of a class's name in the directory; longer ones are
 
 bool trp_actor_name(trp_actor *actor, troupe_error *failure)
 {
-    if (actor->name == NULL)
+    trp_actor_extra *extra = actor->extra;
+    if (extra == NULL || extra->name == NULL)
         return true;
+    const trp_class *class_ = actor->class_;
     char class_name[CLASS_MAX + 1] = "";
-    strncat(class_name, actor->class_->row->name, CLASS_MAX);
+    strncat(class_name, class_->row->name, CLASS_MAX);
     trp_buffer value = {0};
     trp_write_array(&value, 5);
-    trp_write_uint(&value, actor->id);
+    trp_write_uint(&value, trp_actor_id(actor));
     trp_write_uint(&value, trp_home_here.incarnation);
     trp_write_uint(&value, trp_home_here.process);
     trp_write_text(&value, class_name);
-    trp_write_uint(&value, actor->class_->hash);
+    trp_write_uint(&value, class_->hash);
     troupe_status status = value.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a name")
-                                        : trp_node_name_put(actor->name, value.data, value.size);
+                                        : trp_node_name_put(extra->name, value.data, value.size);
     trp_buffer_free(&value);
-    actor->named = status == TROUPE_OK;
-    if (!actor->named)
+    extra->named = status == TROUPE_OK;
+    extra->incarnation = trp_home_here.incarnation;
+    if (!extra->named)
         *failure = trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
-    return actor->named;
+    return extra->named;
 }
 
 void trp_actor_unname(trp_actor *actor)
 {
-    if (actor->named && !trp_process_ending()) // Else it ends with the process.
-        trp_node_name_drop(actor->name);
-    actor->named = false;
+    trp_actor_extra *extra = actor->extra;
+    if (extra == NULL || !extra->named)
+        return;
+    // A name ends with its process, and one of an earlier runtime has ended with that.
+    if (!trp_process_ending() && extra->incarnation == trp_home_here.incarnation)
+        trp_node_name_drop(extra->name);
+    extra->named = false;
 }
 
 static troupe_status read_entry(const void *data, size_t size, troupe_actor *actor,

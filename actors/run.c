@@ -106,7 +106,7 @@ bool trp_run_init(trp_actor *actor, trp_message *message, troupe_error *failure)
         leave(&here);
     }
     if (status != TROUPE_OK)
-        trp_failure_place(failure, actor->label);
+        trp_failure_place(failure, trp_actor_id(actor));
     actor->ready = status == TROUPE_OK;
     return actor->ready;
 }
@@ -124,7 +124,7 @@ void trp_run_deinit(trp_actor *actor)
 }
 
 // Whether the call may still run; ends it if its deadline has passed.
-static bool begin_call(trp_message *message, const char *label)
+static bool begin_call(trp_message *message)
 {
     if (message->deadline_ns == 0)
         return true;
@@ -135,7 +135,7 @@ static bool begin_call(trp_message *message, const char *label)
     troupe_error failure = trp_failure(
         TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT, TROUPE_EXECUTED_NO,
         "the deadline of a call of %s passed before it could be run", message->method->row->name);
-    trp_message_fail(message, &failure, label);
+    trp_message_fail(message, &failure, message->target);
     return false;
 }
 
@@ -154,14 +154,14 @@ static void run_method(trp_running *here, void *result)
     if (status != TROUPE_OK) {
         if (message->call != 0) {
             troupe_error failure = method_failure(status, method->row->name);
-            trp_message_fail(message, &failure, actor->label);
+            trp_message_fail(message, &failure, message->target);
         }
         return;
     }
     if (method->result.refs)
         trp_refs_keep_borrowed(&method->result, result);
     if (message->call != 0)
-        trp_message_answer(message, &method->result, result, actor->label);
+        trp_message_answer(message, &method->result, result, message->target);
     else if (method->result.refs)
         trp_refs_drop(&method->result, result);
 }
@@ -179,7 +179,7 @@ void trp_run_call(trp_actor *actor, trp_message *message)
         trp_message_free(message);
         return;
     }
-    if (!begin_call(message, actor->label)) {
+    if (!begin_call(message)) {
         trp_cancel_leave(&here);
         trp_message_free(message);
         return;
@@ -197,7 +197,7 @@ void trp_run_call(trp_actor *actor, trp_message *message)
     } else if (message->call != 0) {
         troupe_error failure =
             trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
-        trp_message_fail(message, &failure, actor->label);
+        trp_message_fail(message, &failure, message->target);
     }
     trp_cancel_leave(&here);
     trp_message_free(message);

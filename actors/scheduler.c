@@ -1,34 +1,58 @@
 // scheduler.c: see scheduler.h.
 //
-// `active` counts threads in a turn that do not wait; `wakes` counts threads that were told to look
-// and have not yet. A push wakes or makes a thread only if active + wakes is below the limit, so
-// there is one wake-up for each actor at most and none while all threads are busy.
+// A *queue* is the right to run turns: there are as many as turns may run at once. A *runner* is a
+// thread. One that runs turns has a queue, but for the rest of a turn in which it waited and got
+// none back. One without work sleeps; of those, one is the *watcher*: while others run, it looks
+// every millisecond whether work waits behind a turn that takes long, and takes that over.
+//
+// `active` counts the runners that are awake and do not wait in a method. Who makes an actor
+// runnable on a runner with a queue wakes nobody: that runner looks before it sleeps. Who does so
+// elsewhere looks at `active` after the push; who is about to sleep lowers it and then looks for
+// work: one of the two sees the other.
 #include <actors/scheduler.h>
 
 #include <actors/actor.h>
+#include <actors/runqueue.h>
 #include <runtime/clock.h>
+#include <runtime/error.h>
 #include <runtime/log.h>
+#include <runtime/memory.h>
 #include <runtime/park.h>
 #include <signal.h>
-#include <sys/prctl.h>
 
 enum {
     THREADS_MAX = 1024,
+    QUEUES_MAX = THREADS_MAX - TRP_BLOCKED_MAX,
     LAST_WAIT_MS = 1000,
+    STREAK_MAX = 64, // Turns from `next` in a row before others get one.
+    WATCH_NS = 1000000,
+    WATCHES_MAX = 8, // Looks at a process that does nothing before the watcher sleeps as well.
 };
 
+typedef struct runner {
+    pthread_t thread;
+    struct runner *older;        // In the list of all.
+    struct runner *next_idle;    // In the stack of those that sleep.
+    trp_runqueue *_Atomic queue; // NULL: none. Changed by itself, and by the stop.
+    _Atomic uint32_t word;       // Changes when it is to look; it parks on it.
+    _Atomic bool idle;           // It sleeps, or is about to. Changed under the lock.
+    _Atomic bool parked;         // A change of `word` must be told to the kernel.
+    bool abandoned;              // It outlived the stop: it counts no more, and frees itself.
+} runner;
+
 static struct {
-    pthread_mutex_t lock; // Of all that follows.
-    pthread_cond_t work, changed;
-    trp_actor *first, **last;
-    int limit, active, idle, wakes, blocked, made, living;
-    bool stopping, ready;
-    int spinning;           // 1 while an idle thread looks at `pokes` before it sleeps.
-    _Atomic uint32_t pokes; // Changes with every thread that is told to look.
-    pthread_t threads[THREADS_MAX];
+    pthread_mutex_t lock; // Of all that follows but the queues and what is atomic.
+    pthread_cond_t changed;
+    runner *all, *idle, *watcher;
+    int limit, living, blocked;
+    bool ready, spinning;
+    _Atomic int active;
+    _Atomic bool stopping, over;
+    trp_runqueue inject; // What threads without a queue made runnable.
+    trp_runqueue queues[QUEUES_MAX];
 } scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local bool scheduled_thread;
+static _Thread_local runner *me; // NULL: no scheduler's thread.
 
 bool trp_thread_create(pthread_t *thread, const char *name, void *(*main)(void *), void *user)
 {
@@ -45,94 +69,314 @@ bool trp_thread_create(pthread_t *thread, const char *name, void *(*main)(void *
     return made;
 }
 
-// With the lock held.
-static trp_actor *take_actor(void)
+// ---- waking. All with the lock held.
+
+static void *runner_main(void *user);
+
+// Tells a runner that sleeps to look, whatever for.
+static void poke(runner *one)
 {
-    trp_actor *actor = scheduler.first;
-    scheduler.first = actor->next_runnable;
-    if (scheduler.first == NULL)
-        scheduler.last = &scheduler.first;
-    return actor;
+    atomic_fetch_add(&one->word, 1);
+    if (atomic_load(&one->parked)) // Set before it looks at `word` for the last time.
+        trp_unpark(&one->word, 1);
 }
 
-static void append_actor(trp_actor *actor)
+static void remove_idle(runner *one)
 {
-    actor->next_runnable = NULL;
-    *scheduler.last = actor;
-    scheduler.last = &actor->next_runnable;
+    runner **at = &scheduler.idle;
+    while (*at != NULL && *at != one)
+        at = &(*at)->next_idle;
+    if (*at != NULL)
+        *at = one->next_idle;
+    atomic_store(&one->idle, false);
 }
 
-// Waits until this thread is told to look. With the lock held.
-static void idle(void)
+static bool make_runner(bool active)
 {
-    scheduler.idle++;
-    if (scheduler.wakes == 0 && scheduler.spinning == 0 && !scheduler.stopping) {
-        uint32_t seen = atomic_load(&scheduler.pokes);
-        scheduler.spinning = 1;
-        pthread_mutex_unlock(&scheduler.lock);
-        trp_spin(&scheduler.pokes, seen);
-        pthread_mutex_lock(&scheduler.lock);
-        scheduler.spinning = 0;
+    if (scheduler.living >= THREADS_MAX)
+        return false;
+    runner *one = trp_alloc(sizeof *one);
+    if (one == NULL)
+        return false;
+    one->idle = !active;
+    if (!trp_thread_create(&one->thread, "troupe-run", runner_main, one)) {
+        trp_free(one);
+        if (scheduler.living == 0)
+            trp_log(TRP_ERROR, "no thread could be made to run actors; they wait");
+        return false;
     }
-    while (scheduler.wakes == 0 && !scheduler.stopping)
-        pthread_cond_wait(&scheduler.work, &scheduler.lock);
-    scheduler.idle--;
-    if (!scheduler.stopping)
-        scheduler.wakes--;
+    one->older = scheduler.all;
+    scheduler.all = one;
+    scheduler.living++;
+    if (!active) {
+        one->next_idle = scheduler.idle;
+        scheduler.idle = one;
+    }
+    return true;
 }
 
-static void *thread_main(void *unused)
+// Sees to it that somebody watches those that run.
+static void want_watcher(void)
 {
-    (void)unused;
-    scheduled_thread = true;
-    pthread_mutex_lock(&scheduler.lock);
-    if (scheduler.wakes > 0) // An idle thread may have taken the one that this was made for.
-        scheduler.wakes--;
-    while (!scheduler.stopping) {
-        if (scheduler.first == NULL || scheduler.active >= scheduler.limit) {
-            idle();
-            continue;
-        }
-        trp_actor *actor = take_actor();
+    if (scheduler.watcher != NULL || scheduler.active >= scheduler.limit || scheduler.stopping)
+        return;
+    if (scheduler.idle == NULL && !make_runner(false))
+        return;
+    scheduler.watcher = scheduler.idle;
+    poke(scheduler.watcher);
+}
+
+// Gets one more runner to look for work, if one may run.
+static void wake_one(void)
+{
+    if (scheduler.stopping || scheduler.active >= scheduler.limit)
+        return;
+    // The one that reads messages while it sleeps runs what they woke itself.
+    runner *one = me != NULL && me->idle ? me : scheduler.idle;
+    if (one == NULL) {
+        if (make_runner(true))
+            scheduler.active++;
+    } else {
+        remove_idle(one);
+        if (scheduler.watcher == one)
+            scheduler.watcher = NULL;
         scheduler.active++;
-        pthread_mutex_unlock(&scheduler.lock);
-        bool again = trp_actor_turn(actor);
-        pthread_mutex_lock(&scheduler.lock);
-        scheduler.active--;
-        if (again)
-            append_actor(actor);
+        poke(one);
     }
-    scheduler.living--;
-    pthread_cond_broadcast(&scheduler.changed);
-    pthread_mutex_unlock(&scheduler.lock);
+    want_watcher();
+}
+
+// ---- queues
+
+// Gives the runner a queue that is free, one with work if there is one. With the lock held.
+static bool attach(runner *one)
+{
+    trp_runqueue *found = NULL;
+    for (int i = 0; i < scheduler.limit; i++) {
+        trp_runqueue *queue = &scheduler.queues[i];
+        if (!queue->taken && (found == NULL || !trp_runqueue_empty(queue)))
+            found = queue;
+        if (found != NULL && !trp_runqueue_empty(found))
+            break;
+    }
+    if (found == NULL)
+        return false;
+    atomic_store(&found->taken, true);
+    trp_runqueue_resume(found);
+    one->queue = found;
+    return true;
+}
+
+static void detach(runner *one)
+{
+    trp_runqueue *queue = one->queue;
+    if (queue != NULL)
+        atomic_store(&queue->taken, false);
+    one->queue = NULL;
+}
+
+// Whether a queue that is not mine has what I should run.
+static bool is_prey(trp_runqueue *queue)
+{
+    if (!atomic_load(&queue->taken))
+        return !trp_runqueue_empty(queue);
+    return trp_runqueue_worth(queue);
+}
+
+static bool work_waits(void)
+{
+    if (!trp_runqueue_empty(&scheduler.inject))
+        return true;
+    for (int i = 0; i < scheduler.limit; i++)
+        if (is_prey(&scheduler.queues[i]))
+            return true;
+    return false;
+}
+
+static trp_actor *steal(trp_runqueue *mine)
+{
+    for (int i = 0; i < scheduler.limit; i++) {
+        trp_runqueue *queue = &scheduler.queues[i];
+        if (queue == mine || !is_prey(queue))
+            continue;
+        trp_actor *next = atomic_load(&queue->taken) ? NULL : trp_runqueue_take_next(queue);
+        trp_runqueue_move(queue, mine, false);
+        if (next != NULL || (next = trp_runqueue_take(mine)) != NULL)
+            return next;
+    }
     return NULL;
 }
 
-// Gets a thread for the first runnable actor, if one may run. With the lock held.
-static void get_thread(void)
+// The actor that gets the next turn; NULL: there is nothing to do.
+static trp_actor *choose(trp_runqueue *mine)
 {
-    if (scheduler.stopping || scheduler.first == NULL ||
-        scheduler.active + scheduler.wakes >= scheduler.limit)
-        return;
-    if (scheduler.idle > scheduler.wakes) {
-        scheduler.wakes++;
-        atomic_fetch_add(&scheduler.pokes, 1);
-        if (scheduler.wakes > scheduler.spinning) // Else the one that spins takes it.
-            pthread_cond_signal(&scheduler.work);
+    trp_actor *actor;
+    if (mine->streak++ < STREAK_MAX && (actor = trp_runqueue_take_next(mine)) != NULL)
+        return actor;
+    mine->streak = 0;
+    trp_runqueue_move(&scheduler.inject, mine, true);
+    if ((actor = trp_runqueue_take(mine)) != NULL || (actor = trp_runqueue_take_next(mine)) != NULL)
+        return actor;
+    return steal(mine);
+}
+
+// ---- runners
+
+static void run_turn(trp_runqueue *queue, trp_actor *actor)
+{
+    bool again;
+    uint32_t turns = atomic_load_explicit(&queue->turns, memory_order_relaxed);
+    atomic_store_explicit(&queue->turns, turns + 1, memory_order_relaxed);
+    uint32_t messages = trp_actor_turn(actor, &again);
+    queue = atomic_load_explicit(&me->queue, memory_order_relaxed); // It may have waited.
+    if (queue == NULL) {
+        if (again)
+            trp_scheduler_push(actor);
         return;
     }
-    if (scheduler.made == THREADS_MAX)
-        return;
-    scheduler.wakes++;
-    if (trp_thread_create(&scheduler.threads[scheduler.made], "troupe-run", thread_main, NULL)) {
-        scheduler.made++;
-        scheduler.living++;
-    } else {
-        scheduler.wakes--;
-        if (scheduler.living == 0)
-            trp_log(TRP_ERROR, "no thread could be made to run actors; they wait");
+    int64_t passed = trp_runqueue_measure(queue, messages);
+    if (passed > 0) // A sample: the actor stands for those before it.
+        atomic_fetch_add_explicit(&actor->cpu_ns, (uint64_t)passed, memory_order_relaxed);
+    if (again)
+        trp_runqueue_append(queue, actor);
+    if (passed > 0 && trp_runqueue_worth(queue) &&
+        atomic_load_explicit(&scheduler.active, memory_order_relaxed) < scheduler.limit) {
+        pthread_mutex_lock(&scheduler.lock);
+        wake_one();
+        pthread_mutex_unlock(&scheduler.lock);
     }
 }
+
+static void run_turns(void)
+{
+    trp_runqueue *queue;
+    trp_actor *actor;
+    while ((queue = me->queue) != NULL && !atomic_load(&scheduler.stopping) &&
+           (actor = choose(queue)) != NULL)
+        run_turn(queue, actor);
+}
+
+// The watcher's look: takes work over that waits behind a long turn. True: it did, and the runner
+// is active now. With the lock held.
+static bool take_over(void)
+{
+    trp_runqueue *hog = NULL;
+    if (scheduler.active >= scheduler.limit)
+        return false;
+    bool all_long = true;
+    for (int i = 0; i < scheduler.limit; i++) {
+        trp_runqueue *queue = &scheduler.queues[i];
+        uint32_t turns = atomic_load(&queue->turns);
+        bool is_long = atomic_load(&queue->taken) && turns == queue->seen;
+        all_long = all_long && (is_long || !atomic_load(&queue->taken));
+        queue->seen = turns;
+        if (is_long && !trp_runqueue_empty(queue))
+            hog = queue;
+        else if (!atomic_load(&queue->taken) && !trp_runqueue_empty(queue))
+            hog = queue;
+    }
+    if (hog == NULL && (!all_long || trp_runqueue_empty(&scheduler.inject)))
+        return false;
+    if (!attach(me))
+        return false;
+    remove_idle(me);
+    scheduler.watcher = NULL;
+    scheduler.active++;
+    trp_runqueue *mine = me->queue;
+    if (hog != NULL && hog != mine) {
+        trp_actor *next = trp_runqueue_take_next(hog);
+        if (next != NULL)
+            trp_runqueue_add(mine, next);
+        trp_runqueue_move(hog, mine, false);
+    }
+    want_watcher();
+    return true;
+}
+
+// Parks until there may be something to do. Without the lock.
+static void doze(uint32_t seen, bool watch)
+{
+    atomic_store(&me->parked, true); // Before the kernel's look at `word`.
+    trp_park(&me->word, seen, watch ? trp_clock_ns() + WATCH_NS : -1);
+    atomic_store(&me->parked, false);
+}
+
+// Sleeps until this runner is woken for work or the stop. With the lock held.
+static void sleep_idle(void)
+{
+    int quiet = 0; // Looks at a process that did nothing.
+    bool spin = !scheduler.spinning;
+    while (me->idle && !scheduler.stopping) {
+        uint32_t seen = me->word;
+        bool watch = scheduler.watcher == me;
+        scheduler.spinning = scheduler.spinning || spin;
+        pthread_mutex_unlock(&scheduler.lock);
+        if (spin)
+            trp_spin(&me->word, seen);
+        doze(seen, watch);
+        pthread_mutex_lock(&scheduler.lock);
+        if (spin)
+            scheduler.spinning = false;
+        spin = false;
+        if (!me->idle || scheduler.watcher != me || take_over())
+            continue;
+        quiet = scheduler.active > 0 ? 0 : quiet + 1;
+        if (quiet > WATCHES_MAX || scheduler.active >= scheduler.limit)
+            scheduler.watcher = NULL;
+    }
+}
+
+// Goes to sleep, unless there is work. With the lock held.
+static void go_idle(void)
+{
+    detach(me);
+    scheduler.active--; // Before the look for work; a push does the reverse.
+    if (work_waits() && scheduler.active < scheduler.limit) {
+        scheduler.active++;
+        return;
+    }
+    pthread_cond_broadcast(&scheduler.changed);
+    atomic_store(&me->idle, true);
+    me->next_idle = scheduler.idle;
+    scheduler.idle = me;
+    if (scheduler.watcher == NULL && scheduler.active > 0)
+        scheduler.watcher = me;
+    sleep_idle();
+}
+
+static void *runner_main(void *user)
+{
+    me = user;
+    pthread_mutex_lock(&scheduler.lock);
+    if (me->idle)
+        sleep_idle();
+    while (!scheduler.stopping && !me->abandoned) {
+        if (me->queue != NULL || attach(me)) {
+            pthread_mutex_unlock(&scheduler.lock);
+            run_turns();
+            pthread_mutex_lock(&scheduler.lock);
+            if (scheduler.stopping || me->abandoned)
+                break;
+        }
+        go_idle();
+    }
+    runner *mine = me;
+    bool abandoned = mine->abandoned;
+    if (!abandoned) {
+        detach(mine);
+        if (!mine->idle)
+            scheduler.active--;
+        scheduler.living--;
+        pthread_cond_broadcast(&scheduler.changed);
+    }
+    me = NULL;
+    pthread_mutex_unlock(&scheduler.lock);
+    if (abandoned)
+        trp_free(mine);
+    return NULL;
+}
+
+// ---- for others
 
 void trp_scheduler_start(int threads)
 {
@@ -141,41 +385,64 @@ void trp_scheduler_start(int threads)
         pthread_condattr_t monotonic;
         pthread_condattr_init(&monotonic);
         pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&scheduler.work, &monotonic);
         pthread_cond_init(&scheduler.changed, &monotonic);
         pthread_condattr_destroy(&monotonic);
         scheduler.ready = true;
     }
-    scheduler.limit = threads < 1                               ? 1
-                      : threads > THREADS_MAX - TRP_BLOCKED_MAX ? THREADS_MAX - TRP_BLOCKED_MAX
-                                                                : threads;
-    scheduler.first = NULL;
-    scheduler.last = &scheduler.first;
+    scheduler.limit = threads < 1 ? 1 : threads > QUEUES_MAX ? QUEUES_MAX : threads;
     scheduler.stopping = false;
+    scheduler.over = false;
     pthread_mutex_unlock(&scheduler.lock);
     trp_park_start();
 }
 
+// A runner is awake, or was woken: it sees the push before it sleeps.
+static void tell_of_push(void)
+{
+    // Not a mere load: either this comes after go_idle's change, or that sees the push.
+    int active = atomic_fetch_add(&scheduler.active, 0);
+    bool worth = active == 0;
+    // While those that run have long turns, another one gets it at once.
+    for (int i = 0; !worth && active < scheduler.limit && i < scheduler.limit; i++)
+        worth =
+            atomic_load_explicit(&scheduler.queues[i].taken, memory_order_relaxed) &&
+            atomic_load_explicit(&scheduler.queues[i].cost, memory_order_relaxed) > WATCH_NS / 10;
+    if (!worth)
+        return;
+    pthread_mutex_lock(&scheduler.lock);
+    if (!trp_runqueue_empty(&scheduler.inject))
+        wake_one();
+    pthread_mutex_unlock(&scheduler.lock);
+}
+
 void trp_scheduler_push(trp_actor *actor)
 {
-    pthread_mutex_lock(&scheduler.lock);
-    if (!scheduler.stopping) {
-        append_actor(actor);
-        get_thread();
+    trp_runqueue *queue =
+        me != NULL ? atomic_load_explicit(&me->queue, memory_order_relaxed) : NULL;
+    if (queue != NULL) {
+        trp_runqueue_add(queue, actor);
+        return;
     }
-    pthread_mutex_unlock(&scheduler.lock);
+    if (atomic_load(&scheduler.over)) {
+        trp_actor_abandon(actor);
+        return;
+    }
+    trp_runqueue_append(&scheduler.inject, actor);
+    tell_of_push();
 }
 
 troupe_status trp_scheduler_block(void)
 {
-    if (!scheduled_thread)
+    if (me == NULL)
         return TROUPE_OK;
     pthread_mutex_lock(&scheduler.lock);
-    bool allowed = scheduler.blocked < TRP_BLOCKED_MAX;
-    if (allowed) {
+    bool allowed = me->abandoned || scheduler.blocked < TRP_BLOCKED_MAX;
+    if (allowed && !me->abandoned) {
+        detach(me);
         scheduler.blocked++;
         scheduler.active--;
-        get_thread();
+        if (work_waits())
+            wake_one();
         pthread_cond_broadcast(&scheduler.changed);
     }
     pthread_mutex_unlock(&scheduler.lock);
@@ -188,15 +455,20 @@ troupe_status trp_scheduler_block(void)
 
 void trp_scheduler_unblock(void)
 {
-    if (!scheduled_thread)
+    if (me == NULL)
         return;
     pthread_mutex_lock(&scheduler.lock);
-    scheduler.blocked--;
-    scheduler.active++;
+    if (!me->abandoned) {
+        scheduler.blocked--;
+        scheduler.active++;
+        (void)attach(me);
+    }
     pthread_mutex_unlock(&scheduler.lock);
 }
 
-// Waits until nothing is active (and, if `all`, every thread has left). With the lock held.
+// ---- the end
+
+// Waits until nothing is active (and, if `all`, every runner has left). With the lock held.
 static bool wait_quiet(int64_t until_ns, bool all)
 {
     struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
@@ -206,14 +478,26 @@ static bool wait_quiet(int64_t until_ns, bool all)
     return true;
 }
 
+// Leaves those alone that still run a method. With the lock held.
+static void abandon_all(void)
+{
+    for (runner *one = scheduler.all; one != NULL; one = one->older) {
+        one->abandoned = true;
+        detach(one);
+        pthread_detach(one->thread);
+    }
+    scheduler.all = NULL;
+    scheduler.living = scheduler.blocked = 0;
+    scheduler.active = 0;
+}
+
 bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void))
 {
     int64_t until_ns = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
     pthread_mutex_lock(&scheduler.lock);
     scheduler.stopping = true;
-    scheduler.first = NULL;
-    scheduler.last = &scheduler.first;
-    pthread_cond_broadcast(&scheduler.work);
+    for (runner *one = scheduler.idle; one != NULL; one = one->next_idle)
+        poke(one);
     if (scheduler.living > 0)
         (void)wait_quiet(until_ns, false);
     pthread_mutex_unlock(&scheduler.lock);
@@ -222,12 +506,43 @@ bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void))
 
     int64_t last_ns = trp_clock_ns() + (int64_t)LAST_WAIT_MS * 1000000;
     pthread_mutex_lock(&scheduler.lock);
-    bool all_left = wait_quiet(until_ns > last_ns ? until_ns : last_ns, true);
-    int made = scheduler.made;
+    bool all_left =
+        scheduler.living == 0 || wait_quiet(until_ns > last_ns ? until_ns : last_ns, true);
+    runner *left = scheduler.all;
+    scheduler.idle = scheduler.watcher = NULL;
     if (all_left)
-        scheduler.made = scheduler.wakes = 0;
+        scheduler.all = NULL;
+    else
+        abandon_all();
     pthread_mutex_unlock(&scheduler.lock);
-    for (int i = 0; all_left && i < made; i++)
-        pthread_join(scheduler.threads[i], NULL);
+    while (all_left && left != NULL) {
+        runner *older = left->older;
+        pthread_join(left->thread, NULL);
+        trp_free(left);
+        left = older;
+    }
     return all_left;
+}
+
+bool trp_scheduler_over(void)
+{
+    return atomic_load(&scheduler.over);
+}
+
+trp_actor *trp_scheduler_clear(void)
+{
+    static trp_runqueue all;
+    trp_actor *first = NULL, *actor;
+    atomic_store(&scheduler.over, true);
+    trp_runqueue_move(&scheduler.inject, &all, true);
+    for (int i = 0; i < scheduler.limit; i++) {
+        trp_runqueue_move(&scheduler.queues[i], &all, true);
+        if ((actor = trp_runqueue_take_next(&scheduler.queues[i])) != NULL)
+            trp_runqueue_append(&all, actor);
+    }
+    while ((actor = trp_runqueue_take(&all)) != NULL) {
+        actor->next_runnable = first;
+        first = actor;
+    }
+    return first;
 }

@@ -1,8 +1,9 @@
 // scheduler.h: the threads that run this process's light actors.
 //
-// Runnable actors wait in one queue, first in first out. Up to `threads` turns run at once; a
-// thread that waits inside a method is replaced by another. Threads are made when there is work for
-// them. The queue is behind these functions, so that queues for each thread can take its place.
+// Up to `threads` turns run at once, each from a queue of its own. What a method wakes waits in the
+// queue of the thread that runs the method; what other threads wake goes to a common one. A further
+// thread is woken only for work that is worth a wake-up, or that waits behind a long turn. A thread
+// that waits inside a method hands its queue to another. Threads are made when they are needed.
 #ifndef TRP_SCHEDULER_H
 #define TRP_SCHEDULER_H
 
@@ -16,7 +17,8 @@ typedef struct trp_async trp_async;
 enum { TRP_BLOCKED_MAX = 256 };
 
 void trp_scheduler_start(int threads);
-// Queues an actor for a turn (trp_actor_turn). It must not be queued already.
+// Queues an actor for a turn (trp_actor_turn). It must not be queued already. After the scheduler's
+// end it is ended at once (trp_actor_abandon).
 void trp_scheduler_push(trp_actor *actor);
 
 // This thread is about to wait / has done so: another one takes over. Nothing happens on threads
@@ -26,8 +28,11 @@ void trp_scheduler_unblock(void);
 
 // Takes no more work; waits up to `timeout_ms` for running methods, then calls `hurry`, which ends
 // all that they may wait for, and waits for the rest of the time (1 s more at least). False: a
-// method still runs, and its thread is left alone.
+// method still runs, and its thread is left alone: it ends with the method.
 bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void));
+// After the stop: those that were queued, linked by next_runnable. From now on nobody is queued.
+trp_actor *trp_scheduler_clear(void);
+bool trp_scheduler_over(void);
 
 // A thread of the library: it gets no signals.
 bool trp_thread_create(pthread_t *thread, const char *name, void *(*main)(void *), void *user);

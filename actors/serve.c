@@ -36,13 +36,13 @@ static void reply_failure(uint32_t process, uint64_t incarnation, uint64_t call,
     trp_buffer_free(&body);
 }
 
-void trp_message_fail(trp_message *message, const troupe_error *failure, const char *label)
+void trp_message_fail(trp_message *message, const troupe_error *failure, uint64_t actor)
 {
     troupe_error placed = *failure;
     if (message->call == 0)
         return;
-    if (label != NULL)
-        trp_failure_place(&placed, label);
+    if (actor != 0)
+        trp_failure_place(&placed, actor);
     if (message->remote != NULL)
         reply_failure(message->remote->process, message->remote->incarnation, message->call,
                       &placed);
@@ -51,7 +51,7 @@ void trp_message_fail(trp_message *message, const troupe_error *failure, const c
 }
 
 static void answer_remote(trp_message *message, const trp_shape *shape, const void *value,
-                          const char *label)
+                          uint64_t actor)
 {
     const trp_remote *remote = message->remote;
     trp_parcel parcel = {.process = remote->process};
@@ -75,14 +75,13 @@ static void answer_remote(trp_message *message, const trp_shape *shape, const vo
     if (status == TROUPE_OK || status == TROUPE_NOT_EXECUTED)
         return;
     troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
-    trp_message_fail(message, &failure, label);
+    trp_message_fail(message, &failure, actor);
 }
 
-void trp_message_answer(trp_message *message, const trp_shape *shape, void *value,
-                        const char *label)
+void trp_message_answer(trp_message *message, const trp_shape *shape, void *value, uint64_t actor)
 {
     if (message->remote != NULL) {
-        answer_remote(message, shape, value, label);
+        answer_remote(message, shape, value, actor);
         if (shape->refs)
             trp_refs_drop(shape, value);
         return;
@@ -96,7 +95,7 @@ void trp_message_answer(trp_message *message, const trp_shape *shape, void *valu
                         trp_value_weight(shape->type, value), limit);
         if (shape->refs)
             trp_refs_drop(shape, value);
-        trp_message_fail(message, &failure, label);
+        trp_message_fail(message, &failure, actor);
         return;
     }
     trp_result_copy(&result, shape, value);
@@ -104,11 +103,11 @@ void trp_message_answer(trp_message *message, const trp_shape *shape, void *valu
 }
 
 // Refuses a frame that wants an answer, with the thread's last error or a failure.
-static void refuse_frame(const trp_frame *frame, const troupe_error *failure, const char *label)
+static void refuse_frame(const trp_frame *frame, const troupe_error *failure, uint64_t actor)
 {
     troupe_error placed = *failure;
-    if (label != NULL)
-        trp_failure_place(&placed, label);
+    if (actor != 0)
+        trp_failure_place(&placed, actor);
     if (frame->call != 0)
         reply_failure(frame->from, frame->from_incarnation, frame->call, &placed);
     if (frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL)
@@ -134,16 +133,17 @@ static troupe_status read_method_name(trp_body *body, char name[128])
 }
 
 // NULL with the last error set: it is another one than the caller means.
-static const trp_method *numbered_method(const trp_actor *actor, const trp_frame *frame)
+static const trp_method *numbered_method(const trp_class *class_, uint64_t id,
+                                         const trp_frame *frame)
 {
-    const trp_class *class_ = actor->class_;
     if (frame->method < class_->row->method_count &&
         class_->methods[frame->method].hash == frame->schema)
         return &class_->methods[frame->method];
     (void)troupe_fail(TROUPE_WRONG_TYPE,
                       "method %u of actor %s in process %u (pid %d) is not the one that the "
                       "caller knows: another class, or compiled from another source",
-                      frame->method, actor->label, trp_home_here.process, trp_home_here.pid);
+                      frame->method, trp_actor_label(id).text, trp_home_here.process,
+                      trp_home_here.pid);
     return NULL;
 }
 
@@ -155,12 +155,12 @@ static troupe_status named_method(trp_message *message, const trp_actor *actor)
     return message->method != NULL ? TROUPE_OK : troupe_last_error()->status;
 }
 
-static troupe_status take_call(trp_actor *actor, const trp_frame *frame)
+static troupe_status take_call(trp_actor *actor, uint64_t id, const trp_frame *frame)
 {
     bool named = (frame->flags & TRP_FRAME_NAMED) != 0;
     const trp_method *method = NULL;
     trp_message *message;
-    if (!named && (method = numbered_method(actor, frame)) == NULL) {
+    if (!named && (method = numbered_method(actor->class_, id, frame)) == NULL) {
         trp_body_refuse(frame, 0);
         return TROUPE_WRONG_TYPE;
     }
@@ -174,26 +174,26 @@ static troupe_status take_call(trp_actor *actor, const trp_frame *frame)
     }
     message->remote->windowed = true;
     message->remote->credit = frame->body_size;
-    trp_actor_deliver(actor, message);
+    trp_actor_deliver(actor, id, message);
     return TROUPE_OK;
 }
 
 static void serve_call(const trp_frame *frame)
 {
     troupe_error failure;
-    trp_actor *actor = trp_target_find(frame->target, &failure);
+    uint64_t id;
+    trp_actor *actor = trp_target_find(frame->target, &id, &failure);
     if (actor == NULL) {
         trp_body_refuse(frame, 0);
-        refuse_frame(frame, &failure, NULL);
+        refuse_frame(frame, &failure, 0);
         return;
     }
-    troupe_status status = take_call(actor, frame);
+    troupe_status status = take_call(actor, id, frame);
     if (status != TROUPE_OK) {
         failure = trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
-        refuse_frame(frame, &failure, actor->label);
+        refuse_frame(frame, &failure, id);
         trp_target_spare(frame->target, actor);
     }
-    trp_actor_release(actor);
 }
 
 static void serve_reply(const trp_frame *frame)
@@ -231,7 +231,8 @@ static void serve_spawn(const trp_frame *frame)
     troupe_error failure =
         trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
     trp_message_free(message);
-    refuse_frame(frame, &failure, "");
+    trp_failure_place(&failure, 0);
+    refuse_frame(frame, &failure, 0);
 }
 
 // Answers, if the killer waits for one, whether the actor has this process for itself.
@@ -239,17 +240,15 @@ static void serve_kill(const trp_frame *frame)
 {
     trp_actor *actor = trp_actor_find(frame->target);
     bool isolated = actor != NULL && actor->pinned;
-    if (actor != NULL) {
-        (void)trp_actor_close(actor, TRP_ACTOR_KILLED, NULL);
-        trp_actor_release(actor);
-    }
+    if (actor != NULL)
+        (void)trp_actor_close(actor, frame->target, TRP_ACTOR_KILLED, NULL);
     if (frame->call == 0)
         return;
     trp_shape shape = trp_shape_of(&troupe_type_bool);
     trp_message *message;
     if (trp_message_receive(TRP_MESSAGE_FINISH, frame, NULL, &message) != TROUPE_OK)
         return;
-    trp_message_answer(message, &shape, &isolated, "");
+    trp_message_answer(message, &shape, &isolated, 0);
     trp_message_free(message);
 }
 
@@ -260,10 +259,10 @@ static void serve_finish(const trp_frame *frame)
         return;
     trp_message *message = trp_message_create(TRP_MESSAGE_FINISH, 0);
     if (message != NULL)
-        trp_actor_deliver(actor, message);
+        trp_actor_deliver(actor, frame->target, message);
     else
-        trp_log(TRP_ERROR, "actor %s could not be ended: no memory", actor->label);
-    trp_actor_release(actor);
+        trp_log(TRP_ERROR, "actor %s could not be ended: no memory",
+                trp_actor_label(frame->target).text);
 }
 
 // ---- the handlers
@@ -372,10 +371,11 @@ static void start(void)
 static void stop(void)
 {
     trp_actors_stop_turns();
-    bool quiet = trp_scheduler_stop(trp_process_options()->stop_timeout_ms, end_all_calls);
+    (void)trp_scheduler_stop(trp_process_options()->stop_timeout_ms, end_all_calls);
     trp_process_mute();
     trp_timer_stop();
-    trp_actors_finish(quiet);
+    trp_actors_finish();
+    trp_executors_forget();
     end_all_calls();
     trp_spawn_forget();
     trp_entries_clear();

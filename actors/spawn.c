@@ -109,7 +109,7 @@ static troupe_status start_here(trp_actor *actor, trp_message *message)
     if (trp_actor_name(actor, &failure) && trp_run_init(actor, message, &failure))
         return TROUPE_OK;
     trp_actor_unname(actor);
-    (void)trp_actor_close(actor, TRP_ACTOR_FAILED, &failure);
+    (void)trp_actor_close(actor, trp_actor_id(actor), TRP_ACTOR_FAILED, &failure);
     return trp_error_set(&failure);
 }
 
@@ -304,7 +304,7 @@ troupe_status trp_spawn_serve(trp_message *message)
     if (actor == NULL)
         return TROUPE_NO_MEMORY;
     trp_actor_enter(actor);
-    trp_actor_deliver(actor, message);
+    trp_actor_deliver(actor, trp_actor_id(actor), message);
     trp_actor_wake(actor);
     return TROUPE_OK;
 }

@@ -197,10 +197,12 @@ static void run_at_once(task *it)
     troupe_error failure;
     uint64_t target = trp_task_target(it->class_);
     const trp_method *method = &it->class_->methods[0];
-    trp_actor *executor = trp_target_find(target, &failure);
+    uint64_t id;
+    trp_actor *executor = trp_target_find(target, &id, &failure);
     trp_message *message =
         executor == NULL ? NULL : trp_message_create(TRP_MESSAGE_CALL, method->args.type->size);
     if (message != NULL) {
+        message->target = id;
         message->method = method;
         message->call = it->row;
         if (trp_message_copy_args(message, &method->args, it->args) == TROUPE_OK) {
@@ -208,10 +210,8 @@ static void run_at_once(task *it)
             message = NULL;
         }
     }
-    if (executor != NULL) {
+    if (executor != NULL)
         trp_target_spare(target, executor);
-        trp_actor_release(executor);
-    }
     trp_message_free(message);
     failure = trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
                           "no memory to run a task");

@@ -24,24 +24,27 @@ static void test_order_and_bounds(void **state)
     (void)state;
     trp_mailbox mailbox = {.max = 0}; // clang 14 takes no {0} where an atomic pointer is first.
     item items[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
-    trp_mailbox_init(&mailbox, 3);
+    trp_mailbox_open(&mailbox, 3);
     assert_null(trp_mailbox_take(&mailbox));
+    assert_int_equal(trp_mailbox_rest(&mailbox), TRP_RESTS);
     for (int i = 0; i < 3; i++) {
         assert_true(trp_mailbox_reserve(&mailbox, 10));
-        assert_int_equal(trp_mailbox_push(&mailbox, &items[i].link), i == 0);
+        assert_int_equal(trp_mailbox_push(&mailbox, &items[i].link, false),
+                         i == 0 ? TRP_PUSHED_FIRST : TRP_PUSHED);
     }
     assert_false(trp_mailbox_reserve(&mailbox, 10));
     assert_int_equal(trp_mailbox_count(&mailbox), 3);
     assert_false(trp_mailbox_wait(&mailbox, 10, (support_now_ms() + 1) * 1000000));
     trp_mailbox_reserve_always(&mailbox, 10);
-    (void)trp_mailbox_push(&mailbox, &items[3].link);
+    (void)trp_mailbox_push(&mailbox, &items[3].link, false);
     for (int i = 0; i < 4; i++) {
         item *taken = (item *)trp_mailbox_take(&mailbox);
         assert_int_equal(taken->number, i);
         trp_mailbox_left(&mailbox, 10);
     }
     assert_null(trp_mailbox_take(&mailbox));
-    assert_false(trp_mailbox_rest(&mailbox));
+    assert_int_equal(trp_mailbox_rest(&mailbox), TRP_RESTS);
+    assert_true(trp_mailbox_idle(&mailbox));
     // Bytes: a lone large message is let in, a second one is not.
     assert_true(trp_mailbox_reserve(&mailbox, TRP_MAILBOX_BYTES_MAX + 1));
     assert_false(trp_mailbox_reserve(&mailbox, 1));
@@ -68,7 +71,7 @@ static void *push_all(void *user)
         it->number = i;
         while (!trp_mailbox_reserve(&all->mailbox, 16))
             assert_true(trp_mailbox_wait(&all->mailbox, 16, soon()));
-        if (trp_mailbox_push(&all->mailbox, &it->link))
+        if (trp_mailbox_push(&all->mailbox, &it->link, false) == TRP_PUSHED_FIRST)
             all->wakes++;
     }
     return NULL;
@@ -83,7 +86,8 @@ static void test_many_pushers(void **state)
     static stress pushers[PUSHERS];
     pthread_t threads[PUSHERS];
     int next[PUSHERS] = {0}, taken = 0, slept = 0;
-    trp_mailbox_init(&all.mailbox, 64);
+    trp_mailbox_open(&all.mailbox, 64);
+    assert_int_equal(trp_mailbox_rest(&all.mailbox), TRP_RESTS);
     all.items = calloc(PUSHERS * PUSHED, sizeof *all.items);
     for (int i = 0; i < PUSHERS; i++) {
         pushers[i] = (stress){.pusher = i, .shared = &all};
@@ -103,7 +107,7 @@ static void test_many_pushers(void **state)
                 taken++;
                 trp_mailbox_left(&all.mailbox, 16);
             }
-        } while (trp_mailbox_rest(&all.mailbox));
+        } while (trp_mailbox_rest(&all.mailbox) == TRP_REST_MORE);
     }
     assert_int_equal(taken, PUSHERS * PUSHED);
     for (int i = 0; i < PUSHERS; i++)
