@@ -59,19 +59,25 @@ static int pin_threads_once(pid_t pid, const cpu_set_t *set)
     return pinned;
 }
 
-int bench_pin(pid_t pid, int cpu)
+static int pin_to(pid_t pid, int first, int count)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    if (cpu == BENCH_ANY_CPU) {
-        for (int i = 0; i < CPU_SETSIZE; i++)
-            CPU_SET(i, &set);
-    } else {
-        CPU_SET(cpu, &set);
-    }
+    for (int i = first; i < first + count; i++)
+        CPU_SET(i, &set);
     // Twice: a thread made while the first walk ran may have inherited the old place.
     pin_threads_once(pid, &set);
     return pin_threads_once(pid, &set);
+}
+
+int bench_pin(pid_t pid, int cpu)
+{
+    return cpu == BENCH_ANY_CPU ? pin_to(pid, 0, CPU_SETSIZE) : pin_to(pid, cpu, 1);
+}
+
+int bench_pin_first(pid_t pid, int count)
+{
+    return pin_to(pid, 0, count);
 }
 
 bool bench_has_cpus(int count)
@@ -289,7 +295,7 @@ void bench_peer_round(const char *const *arguments, bench_rounds *rounds)
     bench_round round;
     if (rounds->missing[0])
         return;
-    if (!bench_run(arguments, 30, out, sizeof out, reason))
+    if (!bench_run(arguments, 60, out, sizeof out, reason))
         bench_rounds_fail(rounds, "%s", reason);
     else if (sscanf(out, "%lf %lf %lf %lf", &round.value, &round.p50, &round.p99, &round.p999) != 4)
         bench_rounds_fail(rounds, "%s printed no round", arguments[0]);
@@ -358,17 +364,47 @@ static void print_side(const char *prefix, const bench_rounds *rounds)
 
 // Of each round of ours and the peer's that followed it: a machine's state lasts for seconds, so
 // the two had the same. Rounds that only one side has are left out.
-static bench_rounds ratios_of(const bench_line *line)
+static bench_rounds ratios_of(const bench_line *line, const bench_rounds *peers)
 {
     bench_rounds ratios = {0};
-    if (line->ours->missing[0] || line->peers->missing[0])
+    if (line->ours->missing[0] || peers->missing[0])
         return ratios;
-    for (size_t i = 0; i < line->ours->count && i < line->peers->count; i++) {
-        double ours = line->ours->rounds[i].value, theirs = line->peers->rounds[i].value;
+    for (size_t i = 0; i < line->ours->count && i < peers->count; i++) {
+        double ours = line->ours->rounds[i].value, theirs = peers->rounds[i].value;
         double ratio = line->better == BENCH_LOWER ? theirs / ours : ours / theirs;
         bench_rounds_add(&ratios, bench_round_plain(ratio));
     }
     return ratios;
+}
+
+// Prints a peer below "<prefix>"; returns the ratio, NaN if a side is missing.
+static double print_peer(const bench_line *line, const char *prefix, const char *peer,
+                         const bench_rounds *peers)
+{
+    char name[48], sides[48];
+    double sorted[BENCH_ROUNDS_MAX];
+    bench_rounds ratios = ratios_of(line, peers);
+    size_t count = sorted_part(&ratios, VALUE, sorted);
+    double ratio = median_part(&ratios, VALUE);
+    bool first = strcmp(prefix, "peer") == 0;
+    print_text(prefix, peer);
+    snprintf(sides, sizeof sides, "%s_", prefix);
+    print_side(sides, peers);
+    const char *const parts[] = {"ratio", "ratio_min", "ratio_max"};
+    double values[] = {ratio, count ? sorted[0] : NAN, count ? sorted[count - 1] : NAN};
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "%s%s", first ? "" : sides, parts[i]);
+        print_number(name, values[i]);
+    }
+    return ratio;
+}
+
+static bool is_better(const bench_line *line, const bench_rounds *one, const bench_rounds *two)
+{
+    double first = bench_rounds_value(one), second = bench_rounds_value(two);
+    if (isnan(first) || isnan(second))
+        return isnan(second) && !isnan(first);
+    return line->better == BENCH_LOWER ? first < second : first > second;
 }
 
 bool bench_print(const bench_line *line)
@@ -378,16 +414,14 @@ bool bench_print(const bench_line *line)
     print_text("placement", line->placement);
     printf(", \"rounds\": %zu", line->ours->count);
     print_side("", line->ours);
-    double ratio = NAN, sorted[BENCH_ROUNDS_MAX];
-    if (line->peer) {
-        bench_rounds ratios = ratios_of(line);
-        size_t count = sorted_part(&ratios, VALUE, sorted);
-        ratio = median_part(&ratios, VALUE);
-        print_text("peer", line->peer);
-        print_side("peer_", line->peers);
-        print_number("ratio", ratio);
-        print_number("ratio_min", count ? sorted[0] : NAN);
-        print_number("ratio_max", count ? sorted[count - 1] : NAN);
+    double ratio = NAN;
+    if (line->peer && line->other && is_better(line, line->others, line->peers)) {
+        ratio = print_peer(line, "peer", line->other, line->others);
+        print_peer(line, "other", line->peer, line->peers);
+    } else if (line->peer) {
+        ratio = print_peer(line, "peer", line->peer, line->peers);
+        if (line->other)
+            print_peer(line, "other", line->other, line->others);
     }
     if (line->note)
         print_text("note", line->note);

@@ -23,6 +23,8 @@ enum { BENCH_ANY_CPU = -1 };
 // Pins all threads of a process (0: this one) to a CPU, those made later by its threads included.
 // Returns how many threads that were; 0: it failed.
 int bench_pin(pid_t pid, int cpu);
+// The same for the first `count` CPUs.
+int bench_pin_first(pid_t pid, int count);
 // Whether the machine lets this process use the first `count` CPUs.
 bool bench_has_cpus(int count);
 
@@ -95,7 +97,11 @@ typedef struct bench_line {
     const bench_rounds *ours;
     const char *peer;          // NULL: a figure without a peer, for information only.
     const bench_rounds *peers; // Of that peer.
-    const char *note;          // NULL: none.
+    // NULL, or a second peer. The better one of the two is printed as the peer, the other as
+    // "other". A missing one never counts as the better.
+    const char *other;
+    const bench_rounds *others;
+    const char *note; // NULL: none.
 } bench_line;
 
 // Prints one JSON object on one line of stdout, at once. Returns false if a side of it is missing.

@@ -36,6 +36,16 @@ foreach(source IN LISTS savina)
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${benchmarks_dir}/savina)
 endforeach()
 
+# What bench_actors runs beside the games.
+file(GLOB measures CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/benchmarks/measure/*.c)
+foreach(source IN LISTS measures)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(measure_${name} ${source})
+  target_link_libraries(measure_${name} PRIVATE benchmark_harness troupe::troupe)
+  set_target_properties(measure_${name} PROPERTIES
+    OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${benchmarks_dir}/measure)
+endforeach()
+
 # CAF, in C++: always in release form, as its makers measure it.
 find_path(caf_include caf/all.hpp)
 find_library(caf_core caf_core)

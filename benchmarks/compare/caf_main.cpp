@@ -7,7 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace peer {
+namespace peer
+{
 
 [[noreturn]] void wrong(const char *what)
 {
@@ -59,8 +60,9 @@ int main(int argc, char **argv)
     config.set("scheduler.max-threads", static_cast<size_t>(std::atoi(argv[2])));
     caf::actor_system system{config};
     double number = argc > 3 ? std::atof(argv[3]) : 0.4;
-    if (std::strcmp(argv[1], "idle") == 0) {
-        peer::measure_idle(system, static_cast<int>(number));
+    bool idle = std::strcmp(argv[1], "idle") == 0;
+    if (idle || std::strcmp(argv[1], "spawn") == 0) {
+        peer::measure_idle(system, static_cast<int>(number), idle);
         return EXIT_SUCCESS;
     }
     if (std::strcmp(argv[1], "call") == 0) {

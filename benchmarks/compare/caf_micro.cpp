@@ -7,7 +7,8 @@
 
 using namespace caf;
 
-namespace peer {
+namespace peer
+{
 
 // ---- One message under way
 

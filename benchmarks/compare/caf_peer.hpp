@@ -13,7 +13,8 @@
 
 #include <cstdint>
 
-namespace peer {
+namespace peer
+{
 
 using go = caf::atom_constant<caf::atom("go")>;
 using ping = caf::atom_constant<caf::atom("ping")>;
@@ -63,10 +64,9 @@ void play_nqueens(caf::actor_system &system);
 void play_matmul(caf::actor_system &system);
 
 // Not games: these print their round themselves.
-void measure_idle(caf::actor_system &system, int actors);
+void measure_idle(caf::actor_system &system, int actors, bool bytes);
 void measure_call(caf::actor_system &system, int calls);
 
 } // namespace peer
-
 
 #endif

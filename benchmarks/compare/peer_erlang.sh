@@ -2,5 +2,17 @@
 # peer_erlang: starts the Erlang programs with as many schedulers as the row has threads.
 #
 #     peer_erlang <benchmark> <threads> [seconds | count]
-exec erl -noshell -noinput +S "$2:$2" +P 2000000 -pa "$(dirname "$0")" \
-    -eval "savina:main([\"$1\", \"${3:-0.4}\"])"
+#
+# remote_call needs a distributed node, and so a port mapper: one of its own, on this machine alone,
+# that ends with it.
+here=$(dirname "$0")
+export ERL_CRASH_DUMP=/dev/null
+code="savina:main([\"$1\", \"${3:-0.4}\"])"
+if [ "$1" = remote_call ]; then
+    export ERL_EPMD_ADDRESS=127.0.0.1 ERL_EPMD_PORT=$((20000 + $$ % 20000))
+    erl -noshell -noinput +S "$2:$2" -name "bench$$@127.0.0.1" -pa "$here" -eval "$code"
+    status=$?
+    epmd -kill >/dev/null 2>&1
+    exit $status
+fi
+exec erl -noshell -noinput +S "$2:$2" +P 2000000 -pa "$here" -eval "$code"

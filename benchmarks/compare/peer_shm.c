@@ -1,9 +1,10 @@
 // peer_shm.c: plain shared memory between two processes: what nothing can be faster than.
 //
-//     peer_shm rtt <cpu> <other cpu> <round trips>
+//     peer_shm rtt|spin <cpu> <other cpu> <round trips>
 //     peer_shm allreduce <inplace|staged> <spin|futex> <bytes> <repetitions>
 //
-// rtt: a 64-byte message there and back, each side sleeping on a futex: microseconds.
+// rtt: a 64-byte message there and back, each side sleeping on a futex: microseconds. spin: each
+// side spinning.
 //
 // allreduce: two ranks sum buffers of floats. "inplace": the buffers lie in shared memory, and each
 // rank reduces its half of both, straight into both. "staged": private buffers; each rank copies
@@ -49,7 +50,7 @@ typedef struct shared {
 
 static shared *common;
 static float *inputs[RANKS], *result; // shared
-static bool use_futex;
+static bool use_futex = true;
 
 static void meet(barrier *at, bool may_sleep)
 {
@@ -148,14 +149,19 @@ static void send_slot(slot *to)
 {
     to->payload[0]++;
     atomic_fetch_add_explicit(&to->written, 1, memory_order_release);
-    syscall(SYS_futex, &to->written, FUTEX_WAKE, 1, NULL, NULL, 0);
+    if (use_futex)
+        syscall(SYS_futex, &to->written, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 static void receive_slot(slot *from, uint32_t number)
 {
     uint32_t written;
-    while ((written = atomic_load_explicit(&from->written, memory_order_acquire)) != number)
-        syscall(SYS_futex, &from->written, FUTEX_WAIT, written, NULL, NULL, 0);
+    while ((written = atomic_load_explicit(&from->written, memory_order_acquire)) != number) {
+        if (use_futex)
+            syscall(SYS_futex, &from->written, FUTEX_WAIT, written, NULL, NULL, 0);
+        else
+            __builtin_ia32_pause();
+    }
 }
 
 static _Noreturn void echo(int cpu)
@@ -217,10 +223,12 @@ int main(int argc, char **argv)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     common = share(sizeof *common);
-    if (argc == 5 && strcmp(argv[1], "rtt") == 0)
+    bool spin = argc == 5 && strcmp(argv[1], "spin") == 0;
+    use_futex = !spin;
+    if (spin || (argc == 5 && strcmp(argv[1], "rtt") == 0))
         return round_trips(atoi(argv[2]), atoi(argv[3]), strtoul(argv[4], NULL, 10));
     if (argc != 6 || strcmp(argv[1], "allreduce") != 0)
-        bench_die("usage: peer_shm rtt <cpu> <other cpu> <round trips>, or\n"
+        bench_die("usage: peer_shm rtt|spin <cpu> <other cpu> <round trips>, or\n"
                   "       peer_shm allreduce <inplace|staged> <spin|futex> <bytes> <repetitions>");
     use_futex = strcmp(argv[3], "futex") == 0;
     return allreduce(strcmp(argv[2], "staged") == 0, strtoul(argv[4], NULL, 10),

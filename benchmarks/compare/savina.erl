@@ -8,7 +8,8 @@
 
 main([Name, Number]) ->
     case Name of
-        "idle" -> idle(list_to_integer(Number));
+        "idle" -> {Bytes, _} = idle(list_to_integer(Number)), print(Bytes);
+        "spawn" -> {_, Rate} = idle(list_to_integer(Number)), print(Rate);
         "call" -> call(server(fun echo/0), list_to_integer(Number));
         "remote_call" -> remote_call(list_to_integer(Number));
         _ -> measure(list_to_atom(Name), list_to_float(Number))
@@ -369,8 +370,7 @@ idle(Count) ->
     All = [spawn(fun echo/0) || _ <- lists:seq(1, Count)],
     Made = now_s() - Start,
     lists:foreach(fun(One) -> One ! {ping, self(), 1}, receive {pong, _} -> ok end end, All),
-    Bytes = (resident_bytes() - Before) / Count,
-    io:format("~.9g ~.9g nan nan~n", [Bytes, Count / Made]).
+    {(resident_bytes() - Before) / Count, Count / Made}.
 
 call(Server, Count) ->
     warm_up(Server, Count div 5 + 100),
@@ -389,8 +389,7 @@ one_call(Server) ->
 
 %% A second node of this machine, over the distribution.
 remote_call(Count) ->
-    {ok, _} = net_kernel:start([list_to_atom("bench" ++ os:getpid()), shortnames]),
-    {ok, _, Node} = peer:start_link(#{name => peer:random_name(), args => ["+S", "1"],
-        peer_down => stop}),
-    {module, _} = rpc:call(Node, code, load_file, [savina]),
+    Path = filename:dirname(code:which(?MODULE)),
+    {ok, _, Node} = peer:start_link(#{name => peer:random_name(), host => "127.0.0.1",
+                                      longnames => true, args => ["+S", "1", "-pa", Path]}),
     call(spawn(Node, savina, echo, []), Count).

@@ -1,0 +1,437 @@
+// bench_actors.c: what do actors cost, beside CAF, Erlang, Ray, raw ZeroMQ and raw shared memory?
+//
+//     bench_actors [quick] [NAME...]
+//
+// quick: one small round of each figure. NAME: only figures whose names begin with one of these
+// (with "savina", say). Ours and the peers' programs run in turns, each in a process of its own,
+// on CPU 0 (rows for one thread) or on CPUs 0 and 1, and each prints one round. Prints one JSON
+// object a line; a peer that is not installed is missing there. Exits with failure if a figure of
+// ours is missing.
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARGUMENTS_MAX = 8, ROUNDS = 5, SCALE_ROUNDS = 11 };
+
+typedef const char *command[ARGUMENTS_MAX];
+
+typedef struct row {
+    const char *name, *unit, *placement;
+    bench_better better;
+    int cpus; // The programs run on the first of these; 0: not pinned.
+    command ours;
+    const char *peer;
+    command theirs;
+    const char *other;
+    command others;
+    const char *transport; // Of ours; NULL: the default.
+    const char *note;
+} row;
+
+static struct {
+    bool quick;
+    const char *const *only;
+    int only_count;
+    bool failed;
+} run;
+
+static const char caf[] = "CAF 0.17", erlang[] = "Erlang/OTP 25";
+
+// ---- Rounds
+
+static bool is_wanted(const char *name)
+{
+    for (int i = 0; i < run.only_count; i++) {
+        if (strncmp(name, run.only[i], strlen(run.only[i])) == 0)
+            return true;
+    }
+    return run.only_count == 0;
+}
+
+static void add_round(const command program, int cpus, bench_rounds *rounds)
+{
+    if (!program[0])
+        return;
+    if (cpus > 0)
+        bench_pin_first(0, cpus);
+    bench_peer_round(program, rounds);
+    if (cpus > 0)
+        bench_pin(0, BENCH_ANY_CPU);
+}
+
+static void print(const bench_line *line)
+{
+    if (!bench_print(line) && line->ours->missing[0])
+        run.failed = true;
+}
+
+static void measure(const row *what)
+{
+    if (!is_wanted(what->name))
+        return;
+    static bench_rounds ours, theirs, others;
+    ours = theirs = others = (bench_rounds){0};
+    for (int i = 0; i < (run.quick ? 1 : ROUNDS); i++) {
+        if (what->transport)
+            setenv("TROUPE_TRANSPORT", what->transport, 1);
+        add_round(what->ours, what->cpus, &ours);
+        unsetenv("TROUPE_TRANSPORT");
+        add_round(what->theirs, what->cpus, &theirs);
+        add_round(what->others, what->cpus, &others);
+    }
+    print(&(bench_line){.name = what->name,
+                        .unit = what->unit,
+                        .placement = what->placement,
+                        .better = what->better,
+                        .ours = &ours,
+                        .peer = what->peer,
+                        .peers = &theirs,
+                        .other = what->other,
+                        .others = &others,
+                        .note = what->note});
+}
+
+// ---- Savina: both numbers of threads take turns, so that neighbouring rounds show what the second
+// thread brings.
+
+typedef struct game {
+    const char *name, *unit;
+    bool no_erlang;
+} game;
+
+static const game games[] = {
+    {"pingpong", "messages/s", false},
+    {"count", "messages/s", false},
+    {"fanin", "messages/s", false},
+    {"forkjoin", "messages/s", false},
+    {"forkjoin_create", "actors/s", false},
+    {"ring", "messages/s", false},
+    {"chameneos", "meetings/s", false},
+    {"big", "messages/s", false},
+    {"fib", "actors/s", false},
+    {"dictionary", "requests/s", false},
+    {"banking", "transactions/s", false},
+    {"nqueens", "solutions/s", false},
+    {"matmul", "FLOP/s", true}, // Erlang has no matrices that processes share.
+};
+
+enum { TROUPE, CAF, ERLANG, SIDES };
+
+static const char *const placements[] = {"one thread, CPU 0", "two threads, CPUs 0 and 1"};
+
+static void print_scale(const game *what, bench_rounds rounds[2][SIDES])
+{
+    static bench_rounds ratios[SIDES];
+    for (int side = 0; side < SIDES; side++) {
+        const bench_rounds *one = &rounds[0][side], *two = &rounds[1][side];
+        ratios[side] = (bench_rounds){0};
+        if (one->missing[0] || two->missing[0])
+            bench_rounds_fail(&ratios[side], "%s", one->missing[0] ? one->missing : two->missing);
+        for (size_t i = 0; i < one->count && i < two->count; i++)
+            bench_rounds_add(&ratios[side],
+                             bench_round_plain(two->rounds[i].value / one->rounds[i].value));
+    }
+    char name[64];
+    snprintf(name, sizeof name, "scale.%s", what->name);
+    print(&(bench_line){.name = name,
+                        .unit = "x",
+                        .placement = placements[1],
+                        .better = BENCH_HIGHER,
+                        .ours = &ratios[TROUPE],
+                        .peer = caf,
+                        .peers = &ratios[CAF],
+                        .other = what->no_erlang ? NULL : erlang,
+                        .others = &ratios[ERLANG],
+                        .note = "the rate with two threads over that with one"});
+}
+
+static void measure_game(const game *what)
+{
+    char names[2][64], ours[64], scale[64];
+    snprintf(ours, sizeof ours, "savina/%s", what->name);
+    snprintf(scale, sizeof scale, "scale.%s", what->name);
+    for (int i = 0; i < 2; i++)
+        snprintf(names[i], sizeof names[i], "savina.%s.%dt", what->name, i + 1);
+    if (!is_wanted(names[0]) && !is_wanted(names[1]) && !is_wanted(scale))
+        return;
+    static bench_rounds rounds[2][SIDES];
+    memset(rounds, 0, sizeof rounds);
+    const char *seconds = run.quick ? "0.05" : "0.4";
+    for (int i = 0; i < (run.quick ? 1 : SCALE_ROUNDS); i++) {
+        for (int t = 0; t < 2; t++) {
+            const char *threads = t == 0 ? "1" : "2";
+            const command troupe = {ours, threads, seconds};
+            const command peer = {"compare/peer_caf", what->name, threads, seconds};
+            const command other = {"compare/peer_erlang", what->name, threads, seconds};
+            add_round(troupe, t + 1, &rounds[t][TROUPE]);
+            if (i >= ROUNDS)
+                continue;
+            add_round(peer, t + 1, &rounds[t][CAF]);
+            if (!what->no_erlang)
+                add_round(other, t + 1, &rounds[t][ERLANG]);
+        }
+    }
+    for (int t = 0; t < 2; t++)
+        print(&(bench_line){.name = names[t],
+                            .unit = what->unit,
+                            .placement = placements[t],
+                            .better = BENCH_HIGHER,
+                            .ours = &rounds[t][TROUPE],
+                            .peer = caf,
+                            .peers = &rounds[t][CAF],
+                            .other = what->no_erlang ? NULL : erlang,
+                            .others = &rounds[t][ERLANG]});
+    print_scale(what, rounds);
+}
+
+// ---- Memory and creation
+
+static void measure_actors(void)
+{
+    const char *many = run.quick ? "10000" : "100000", *million = run.quick ? "100000" : "1000000";
+    const row rows[] = {
+        {"idle_bytes",
+         "B",
+         placements[0],
+         BENCH_LOWER,
+         1,
+         {"measure/idle", "bytes", "1", many},
+         caf,
+         {"compare/peer_caf", "idle", "1", many},
+         erlang,
+         {"compare/peer_erlang", "idle", "1", many},
+         NULL,
+         "resident memory an actor, each having answered a message"},
+        {"scale.million",
+         "B",
+         placements[0],
+         BENCH_LOWER,
+         1,
+         {"measure/idle", "bytes", "1", million},
+         caf,
+         {"compare/peer_caf", "idle", "1", million},
+         erlang,
+         {"compare/peer_erlang", "idle", "1", million},
+         NULL,
+         "the same with a million idle actors"},
+        {"spawn.light",
+         "actors/s",
+         placements[0],
+         BENCH_HIGHER,
+         1,
+         {"measure/idle", "spawn", "1", many},
+         caf,
+         {"compare/peer_caf", "spawn", "1", many},
+         erlang,
+         {"compare/peer_erlang", "spawn", "1", many},
+         NULL,
+         "made from the main thread"},
+        {"spawn.light.2t",
+         "actors/s",
+         placements[1],
+         BENCH_HIGHER,
+         2,
+         {"measure/idle", "spawn", "2", many},
+         caf,
+         {"compare/peer_caf", "spawn", "2", many},
+         erlang,
+         {"compare/peer_erlang", "spawn", "2", many},
+         NULL,
+         "made from the main thread"},
+        {"scale.named",
+         "actors/s",
+         placements[1],
+         BENCH_HIGHER,
+         2,
+         {"measure/idle", "named", "2", "10000"},
+         NULL,
+         {NULL},
+         NULL,
+         {NULL},
+         NULL,
+         "10,000 actors with names, each made, looked up and called"},
+        {"spawn.process",
+         "us",
+         "not pinned",
+         BENCH_LOWER,
+         0,
+         {"measure/process", "1"},
+         "posix_spawn of a bare C program",
+         {"compare/peer_spawn", "1"},
+         NULL,
+         {NULL},
+         NULL,
+         "an isolated actor, from its spawn to the answer of its first call"},
+        {"spawn.process.100",
+         "us",
+         "not pinned",
+         BENCH_LOWER,
+         0,
+         {"measure/process", "100"},
+         "posix_spawn of a bare C program",
+         {"compare/peer_spawn", "100"},
+         NULL,
+         {NULL},
+         NULL,
+         "100 of them at once"},
+        {"scale.process.1000",
+         "us",
+         "not pinned",
+         BENCH_LOWER,
+         0,
+         {"measure/process", run.quick ? "100" : "1000"},
+         "posix_spawn of a bare C program",
+         {"compare/peer_spawn", run.quick ? "100" : "1000"},
+         NULL,
+         {NULL},
+         NULL,
+         "1,000 of them at once"},
+        {"scale.process.1000.bytes",
+         "B",
+         "not pinned",
+         BENCH_LOWER,
+         0,
+         {"measure/process", run.quick ? "100" : "1000", "bytes"},
+         NULL,
+         {NULL},
+         NULL,
+         {NULL},
+         NULL,
+         "PSS of one of 1,000 isolated actors"},
+        {"scale.process.1000.end",
+         "us",
+         "not pinned",
+         BENCH_LOWER,
+         0,
+         {"measure/process", run.quick ? "100" : "1000", "end"},
+         NULL,
+         {NULL},
+         NULL,
+         {NULL},
+         NULL,
+         "from the first kill of 1,000 isolated actors until none of them is left"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        measure(&rows[i]);
+}
+
+// ---- Calls
+
+typedef struct way {
+    const char *name;      // Of a figure: "ring", "ipc".
+    const char *transport; // NULL: calls inside the process.
+} way;
+
+static const way ways[] = {{"inproc", NULL}, {"ring", "ring"}, {"ipc", "ipc"}};
+
+static void measure_round_trips(const way *by)
+{
+    const char *count = run.quick ? "300" : "5000", *few = run.quick ? "100" : "1500";
+    const char *place = by->transport ? "isolated" : "here";
+    bool ring = !by->transport || strcmp(by->transport, "ring") == 0;
+    const char *peer = ring ? "shared memory, futex" : "zmq dealer/router ipc";
+    const char *peer_program = ring ? "compare/peer_shm" : "compare/peer_zmq";
+    const struct {
+        const char *suffix, *placement;
+        int cpus;
+        const char *pins[2], *pause_us, *count;
+        bool spins;
+    } cases[] = {
+        {"spin.2cpu", "two CPUs, called without a pause", 2, {"0", "1"}, "0", count, true},
+        {"block.1cpu", "one CPU", 1, {"0", "0"}, "0", count, false},
+        {"block.2cpu", "two CPUs, a pause before each call", 2, {"0", "1"}, "300", few, false},
+        {"free", "not pinned", 0, {"-1", "-1"}, "0", count, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "call.rtt.%s.%s", by->name, cases[i].suffix);
+        const char *one = cases[i].pins[0], *two = cases[i].pins[1];
+        bool spins = cases[i].spins && ring;
+        row what = {
+            .name = name,
+            .unit = "us",
+            .placement = cases[i].placement,
+            .better = BENCH_LOWER,
+            .cpus = cases[i].cpus,
+            .ours = {"measure/call", "rtt", place, one, two, cases[i].count, cases[i].pause_us},
+            .peer = spins ? "shared memory, spinning" : peer,
+            .theirs = {peer_program, spins ? "spin" : "rtt", one, two},
+            .transport = by->transport,
+            .note = "64-byte payload there and back"};
+        what.theirs[4] = ring ? cases[i].count : "64";
+        what.theirs[5] = ring ? NULL : cases[i].count;
+        if (!by->transport) {
+            what.peer = caf;
+            memcpy(what.theirs,
+                   &(command){"compare/peer_caf", "call", cases[i].cpus == 1 ? "1" : "2", count},
+                   sizeof what.theirs);
+            what.other = erlang;
+            memcpy(what.others,
+                   &(command){"compare/peer_erlang", "call", cases[i].cpus == 1 ? "1" : "2", count},
+                   sizeof what.others);
+        } else if (cases[i].cpus == 1) {
+            what.other = "Erlang/OTP 25 distribution";
+            memcpy(what.others, &(command){"compare/peer_erlang", "remote_call", "1", count},
+                   sizeof what.others);
+        }
+        measure(&what);
+    }
+}
+
+static void measure_rates(const way *by)
+{
+    static const struct {
+        const char *shape, *note, *bytes;
+        bool same;
+    } shapes[] = {
+        {"1_1", "one caller, one actor, 64 bytes", "64", true},
+        {"1_n", "one caller, four actors in turn, 64 bytes", "64", false},
+        {"n_1", "four calling actors, one actor, 64 bytes", "64", false},
+        {"n_n", "four calling actors, four actors, 64 bytes", "64", false},
+        {"1_1_1k", "one caller, one actor, 1 KiB", "1024", true},
+        {"1_1_ref", "one caller, one actor, a reference to an object as the argument", "64", false},
+    };
+    const char *count = run.quick ? "5000" : "200000";
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "call.rate.%s.%s", by->name, shapes[i].shape);
+        row what = {.name = name,
+                    .unit = "calls/s",
+                    .placement = shapes[i].same ? "two CPUs: caller on 0, actor on 1"
+                                                : "CPUs 0 and 1, not pinned to either",
+                    .better = BENCH_HIGHER,
+                    .cpus = 2,
+                    .ours = {"measure/call", shapes[i].shape, "isolated", "0", "1", count},
+                    .transport = by->transport,
+                    .note = shapes[i].note};
+        if (shapes[i].same) {
+            what.peer = "zmq dealer/router ipc, 1000 in flight";
+            memcpy(what.theirs,
+                   &(command){"compare/peer_zmq", "rate", "0", "1", shapes[i].bytes, count, "1000"},
+                   sizeof what.theirs);
+        }
+        measure(&what);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int first = 1;
+    if (argc > 1 && (strcmp(argv[1], "quick") == 0 || strcmp(argv[1], "--quick") == 0)) {
+        run.quick = true;
+        first = 2;
+    }
+    run.only = (const char *const *)argv + first;
+    run.only_count = argc - first;
+    bench_print_machine(run.quick ? "quick" : "full");
+    for (size_t i = 0; i < sizeof games / sizeof *games; i++)
+        measure_game(&games[i]);
+    measure_actors();
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        measure_round_trips(&ways[i]);
+    for (size_t i = 1; i < sizeof ways / sizeof *ways; i++)
+        measure_rates(&ways[i]);
+    return run.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

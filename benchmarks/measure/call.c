@@ -1,0 +1,203 @@
+// call.c: what a call costs, and how many can be under way.
+//
+//     call rtt <here|isolated> <cpu> <actor's cpu> <calls> <pause us>
+//     call <shape> isolated <cpu> <actor's cpu> <calls>
+//
+// rtt: a payload of 64 bytes goes to an actor and comes back, one at a time, after a pause that
+// lets both ends fall asleep. Prints microseconds with their percentiles. The driver's threads are
+// pinned to the first CPU and the actor's process to the second; -1, and light actors ("here"): not
+// pinned.
+//
+// Shapes, with 1,000 calls under way: 1_1, 1_n (one caller, four actors), n_1 and n_n (four calling
+// actors), 1_1_1k (1 KiB each way) and 1_1_ref (a reference to an object as the argument). Prints
+// calls a second. Those with several processes are not pinned.
+#include <harness.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <troupe.h>
+
+enum { IN_FLIGHT = 1000, ACTORS = 4, SMALL = 64, LARGE = 1024 };
+
+static const char payload[LARGE] = {1, 2, 3};
+
+typedef struct echo {
+    int64_t calls;
+} echo;
+
+TROUPE_STRUCT(pointer, (troupe_ref, object));
+
+static troupe_status echo_back(echo *self, const troupe_bytes *question, troupe_bytes *answer)
+{
+    void *copy = troupe_alloc(question->size);
+    if (!copy)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes", question->size);
+    memcpy(copy, question->data, question->size);
+    *answer = (troupe_bytes){copy, question->size};
+    self->calls++;
+    return TROUPE_OK;
+}
+
+// Lets the object's bytes be seen, without a copy.
+static troupe_status echo_look(echo *self, const pointer *at, int64_t *size)
+{
+    troupe_view view;
+    TROUPE_TRY(troupe_view_bytes(at->object, &view, -1));
+    *size = (int64_t)view.size;
+    troupe_view_end(&view);
+    self->calls++;
+    return TROUPE_OK;
+}
+
+static troupe_status echo_pin(echo *self, const int *cpu, int *threads)
+{
+    (void)self;
+    *threads = bench_pin(0, *cpu);
+    return *threads > 0 ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "cannot move to CPU %d", *cpu);
+}
+
+TROUPE_ACTOR(echo, (echo_back, troupe_bytes, troupe_bytes), (echo_look, pointer, int64_t),
+             (echo_pin, int, int));
+
+// ---- One at a time
+
+static void call_once(echo_actor actor)
+{
+    troupe_bytes answer = {0};
+    troupe_must(troupe_get(troupe_bytes, troupe_call(actor, echo_back, payload, SMALL), &answer));
+    if (answer.size != SMALL || memcmp(answer.data, payload, SMALL) != 0)
+        bench_die("call: the answer is not what was sent");
+    troupe_reset();
+}
+
+static bench_round round_trips(echo_actor actor, size_t count, int pause_us)
+{
+    bench_samples samples;
+    bench_samples_open(&samples, count);
+    size_t warm_up = count / 5 + 100;
+    struct timespec pause = {.tv_nsec = pause_us * 1000L};
+    for (size_t i = 0; i < warm_up + count; i++) {
+        if (pause_us > 0)
+            nanosleep(&pause, NULL);
+        int64_t start = bench_now_ns();
+        call_once(actor);
+        if (i >= warm_up)
+            bench_samples_add(&samples, (double)(bench_now_ns() - start) / 1e3);
+    }
+    bench_round round = bench_round_of(&samples);
+    bench_samples_close(&samples);
+    return round;
+}
+
+// ---- Many under way
+
+TROUPE_STRUCT(task, (echo_actor, actors, 4), (int, count), (int, actor_count), (int, size));
+
+static troupe_status take_one(const task *what, troupe_ref ref)
+{
+    troupe_bytes answer;
+    int64_t size;
+    return what->size > 0 ? troupe_get(troupe_bytes, ref, &answer)
+                          : troupe_get(int64_t, ref, &size);
+}
+
+// Keeps IN_FLIGHT calls under way: one is made for each that is answered, the oldest first.
+static troupe_status keep_in_flight(const task *what, troupe_ref object)
+{
+    troupe_ref refs[IN_FLIGHT];
+    for (int i = 0; i < what->count + IN_FLIGHT; i++) {
+        troupe_ref *slot = &refs[i % IN_FLIGHT];
+        if (i >= IN_FLIGHT)
+            TROUPE_TRY(take_one(what, *slot));
+        if (i < what->count) {
+            echo_actor to = what->actors[i % what->actor_count];
+            *slot = what->size > 0 ? troupe_call(to, echo_back, payload, (size_t)what->size)
+                                   : troupe_call(to, echo_look, object);
+        }
+        if (i % IN_FLIGHT == 0)
+            troupe_reset();
+    }
+    return TROUPE_OK;
+}
+
+typedef struct caller {
+    int unused;
+} caller;
+
+static troupe_status caller_run(caller *self, const task *what, int *done)
+{
+    (void)self;
+    *done = what->count;
+    return keep_in_flight(what, (troupe_ref){0});
+}
+
+TROUPE_ACTOR(caller, (caller_run, task, int));
+
+static void pin(echo_actor actor, int cpu, int actor_cpu)
+{
+    int threads;
+    if (cpu < 0)
+        return;
+    bench_pin(0, cpu);
+    troupe_must(troupe_get(int, troupe_call(actor, echo_pin, actor_cpu), &threads));
+}
+
+static void run(const task *what, const caller_actor *callers, troupe_ref object)
+{
+    if (!callers) {
+        troupe_must(keep_in_flight(what, object));
+        return;
+    }
+    troupe_ref refs[ACTORS];
+    int done;
+    for (int i = 0; i < ACTORS; i++) {
+        task share = *what;
+        share.count /= ACTORS;
+        refs[i] = troupe_call_from(callers[i], caller_run, &share);
+    }
+    for (int i = 0; i < ACTORS; i++)
+        troupe_must(troupe_get(int, refs[i], &done));
+}
+
+static bench_round rate(const char *shape, const int cpus[2], int count)
+{
+    bool from_many = shape[0] == 'n', to_many = shape[2] == 'n';
+    bool by_reference = strcmp(shape, "1_1_ref") == 0;
+    task what = {.count = count / 5 + IN_FLIGHT, .actor_count = to_many ? ACTORS : 1};
+    what.size = by_reference ? 0 : strcmp(shape, "1_1_1k") == 0 ? LARGE : SMALL;
+    caller_actor callers[ACTORS];
+    for (int i = 0; i < what.actor_count; i++)
+        what.actors[i] = troupe_spawn(echo, .place = TROUPE_PLACE_ISOLATED);
+    for (int i = 0; from_many && i < ACTORS; i++)
+        callers[i] = troupe_spawn(caller, .place = TROUPE_PLACE_ISOLATED);
+    if (!from_many && !to_many)
+        pin(what.actors[0], cpus[0], cpus[1]);
+    troupe_ref object = troupe_put_bytes(payload, SMALL);
+    run(&what, from_many ? callers : NULL, object);
+    what.count = count;
+    int64_t start = bench_now_ns();
+    run(&what, from_many ? callers : NULL, object);
+    double passed = (double)(bench_now_ns() - start) / 1e9;
+    troupe_drop(object);
+    return bench_round_plain(count / passed);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 6)
+        bench_die("usage: call rtt|<shape> here|isolated <cpu> <actor's cpu> <calls> [pause us]");
+    bool here = strcmp(argv[2], "here") == 0;
+    int cpus[2] = {atoi(argv[3]), atoi(argv[4])}, count = atoi(argv[5]);
+    troupe_must(troupe_start(argc, argv, .workers = here ? TROUPE_WORKERS_NONE : 1));
+    if (strcmp(argv[1], "rtt") == 0) {
+        echo_actor actor =
+            troupe_spawn(echo, .place = here ? TROUPE_PLACE_HERE : TROUPE_PLACE_ISOLATED);
+        if (!here)
+            pin(actor, cpus[0], cpus[1]);
+        bench_round_print(round_trips(actor, (size_t)count, argc > 6 ? atoi(argv[6]) : 0));
+    } else {
+        bench_round_print(rate(argv[1], cpus, count));
+    }
+    return troupe_stop();
+}
