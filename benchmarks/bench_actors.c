@@ -119,7 +119,8 @@ static const game games[] = {
 
 enum { TROUPE, CAF, ERLANG, SIDES };
 
-static const char *const placements[] = {"one thread, CPU 0", "two threads, CPUs 0 and 1"};
+static const char one_thread[] = "one thread, CPU 0", two_threads[] = "two threads, CPUs 0 and 1";
+static const char *const placements[] = {one_thread, two_threads};
 
 static void print_scale(const game *what, bench_rounds rounds[2][SIDES])
 {
@@ -188,134 +189,48 @@ static void measure_game(const game *what)
 
 // ---- Memory and creation
 
-static void measure_actors(void)
-{
-    const char *many = run.quick ? "10000" : "100000", *million = run.quick ? "100000" : "1000000";
-    const row rows[] = {
-        {"idle_bytes",
-         "B",
-         placements[0],
-         BENCH_LOWER,
-         1,
-         {"measure/idle", "bytes", "1", many},
-         caf,
-         {"compare/peer_caf", "idle", "1", many},
-         erlang,
-         {"compare/peer_erlang", "idle", "1", many},
-         NULL,
-         "resident memory an actor, each having answered a message"},
-        {"scale.million",
-         "B",
-         placements[0],
-         BENCH_LOWER,
-         1,
-         {"measure/idle", "bytes", "1", million},
-         caf,
-         {"compare/peer_caf", "idle", "1", million},
-         erlang,
-         {"compare/peer_erlang", "idle", "1", million},
-         NULL,
-         "the same with a million idle actors"},
-        {"spawn.light",
-         "actors/s",
-         placements[0],
-         BENCH_HIGHER,
-         1,
-         {"measure/idle", "spawn", "1", many},
-         caf,
-         {"compare/peer_caf", "spawn", "1", many},
-         erlang,
-         {"compare/peer_erlang", "spawn", "1", many},
-         NULL,
-         "made from the main thread"},
-        {"spawn.light.2t",
-         "actors/s",
-         placements[1],
-         BENCH_HIGHER,
-         2,
-         {"measure/idle", "spawn", "2", many},
-         caf,
-         {"compare/peer_caf", "spawn", "2", many},
-         erlang,
-         {"compare/peer_erlang", "spawn", "2", many},
-         NULL,
-         "made from the main thread"},
-        {"scale.named",
-         "actors/s",
-         placements[1],
-         BENCH_HIGHER,
-         2,
-         {"measure/idle", "named", "2", "10000"},
-         NULL,
-         {NULL},
-         NULL,
-         {NULL},
-         NULL,
-         "10,000 actors with names, each made, looked up and called"},
-        {"spawn.process",
-         "us",
-         "not pinned",
-         BENCH_LOWER,
-         0,
-         {"measure/process", "1"},
-         "posix_spawn of a bare C program",
-         {"compare/peer_spawn", "1"},
-         NULL,
-         {NULL},
-         NULL,
-         "an isolated actor, from its spawn to the answer of its first call"},
-        {"spawn.process.100",
-         "us",
-         "not pinned",
-         BENCH_LOWER,
-         0,
-         {"measure/process", "100"},
-         "posix_spawn of a bare C program",
-         {"compare/peer_spawn", "100"},
-         NULL,
-         {NULL},
-         NULL,
-         "100 of them at once"},
-        {"scale.process.1000",
-         "us",
-         "not pinned",
-         BENCH_LOWER,
-         0,
-         {"measure/process", run.quick ? "100" : "1000"},
-         "posix_spawn of a bare C program",
-         {"compare/peer_spawn", run.quick ? "100" : "1000"},
-         NULL,
-         {NULL},
-         NULL,
-         "1,000 of them at once"},
-        {"scale.process.1000.bytes",
-         "B",
-         "not pinned",
-         BENCH_LOWER,
-         0,
-         {"measure/process", run.quick ? "100" : "1000", "bytes"},
-         NULL,
-         {NULL},
-         NULL,
-         {NULL},
-         NULL,
-         "PSS of one of 1,000 isolated actors"},
-        {"scale.process.1000.end",
-         "us",
-         "not pinned",
-         BENCH_LOWER,
-         0,
-         {"measure/process", run.quick ? "100" : "1000", "end"},
-         NULL,
-         {NULL},
-         NULL,
-         {NULL},
-         NULL,
-         "from the first kill of 1,000 isolated actors until none of them is left"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        measure(&rows[i]);
-}
+// clang-format off
+// How many there are of what: changed by "quick".
+static char many[16] = "100000", million[16] = "1000000", thousand[16] = "1000";
+
+#define LIGHT(what, threads, count)                                                                \
+    .ours = {"measure/idle", what, threads, count}, .peer = caf, .other = erlang
+static const char bare[] = "posix_spawn of a bare C program", anywhere[] = "not pinned";
+
+static const row actor_rows[] = {
+    {"idle_bytes", "B", one_thread, BENCH_LOWER, 1, LIGHT("bytes", "1", many),
+     .theirs = {"compare/peer_caf", "idle", "1", many},
+     .others = {"compare/peer_erlang", "idle", "1", many},
+     .note = "resident memory an actor, each having answered a message"},
+    {"scale.million", "B", one_thread, BENCH_LOWER, 1, LIGHT("bytes", "1", million),
+     .theirs = {"compare/peer_caf", "idle", "1", million},
+     .others = {"compare/peer_erlang", "idle", "1", million},
+     .note = "the same with a million idle actors"},
+    {"spawn.light", "actors/s", one_thread, BENCH_HIGHER, 1, LIGHT("spawn", "1", many),
+     .theirs = {"compare/peer_caf", "spawn", "1", many},
+     .others = {"compare/peer_erlang", "spawn", "1", many},
+     .note = "made from the main thread"},
+    {"spawn.light.2t", "actors/s", two_threads, BENCH_HIGHER, 2, LIGHT("spawn", "2", many),
+     .theirs = {"compare/peer_caf", "spawn", "2", many},
+     .others = {"compare/peer_erlang", "spawn", "2", many},
+     .note = "made from the main thread"},
+    {"scale.named", "actors/s", two_threads, BENCH_HIGHER, 2,
+     .ours = {"measure/idle", "named", "2", "10000"},
+     .note = "10,000 actors with names, each made, looked up and called"},
+    {"spawn.process", "us", anywhere, BENCH_LOWER, 0, .ours = {"measure/process", "1"},
+     .peer = bare, .theirs = {"compare/peer_spawn", "1"},
+     .note = "an isolated actor, from its spawn to the answer of its first call"},
+    {"spawn.process.100", "us", anywhere, BENCH_LOWER, 0, .ours = {"measure/process", "100"},
+     .peer = bare, .theirs = {"compare/peer_spawn", "100"}, .note = "100 of them at once"},
+    {"scale.process.1000", "us", anywhere, BENCH_LOWER, 0, .ours = {"measure/process", thousand},
+     .peer = bare, .theirs = {"compare/peer_spawn", thousand}, .note = "1,000 of them at once"},
+    {"scale.process.1000.bytes", "B", anywhere, BENCH_LOWER, 0,
+     .ours = {"measure/process", thousand, "bytes"}, .note = "PSS of one of 1,000 isolated actors"},
+    {"scale.process.1000.end", "us", anywhere, BENCH_LOWER, 0,
+     .ours = {"measure/process", thousand, "end"},
+     .note = "from the first kill of 1,000 isolated actors until none of them is left"},
+};
+// clang-format on
 
 // ---- Calls
 
@@ -428,7 +343,13 @@ int main(int argc, char **argv)
     bench_print_machine(run.quick ? "quick" : "full");
     for (size_t i = 0; i < sizeof games / sizeof *games; i++)
         measure_game(&games[i]);
-    measure_actors();
+    if (run.quick) {
+        strcpy(many, "10000");
+        strcpy(million, "100000");
+        strcpy(thousand, "100");
+    }
+    for (size_t i = 0; i < sizeof actor_rows / sizeof *actor_rows; i++)
+        measure(&actor_rows[i]);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         measure_round_trips(&ways[i]);
     for (size_t i = 1; i < sizeof ways / sizeof *ways; i++)

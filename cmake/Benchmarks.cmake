@@ -1,7 +1,8 @@
 # Benchmarks.cmake: every benchmarks/bench_*.c is a program, linked with benchmarks/harness.c; so is
 # every benchmarks/savina/*.c, a benchmark of the Savina suite; every benchmarks/compare/peer_*.c is
-# the program of a peer, which knows nothing of Troupe. Peers in other languages are built where
-# what they need is installed, and are missing elsewhere.
+# the program of a peer, which knows nothing of Troupe. Peers in other languages are built if they
+# are asked for and what they need is installed; they are missing elsewhere.
+option(TROUPE_PEERS "Build the peers of the benchmarks in other languages" OFF)
 
 set(benchmarks_dir ${PROJECT_BINARY_DIR}/benchmarks)
 set(compare_dir ${PROJECT_SOURCE_DIR}/benchmarks/compare)
@@ -50,7 +51,7 @@ endforeach()
 find_path(caf_include caf/all.hpp)
 find_library(caf_core caf_core)
 file(GLOB caf_sources CONFIGURE_DEPENDS ${compare_dir}/caf_*.cpp)
-if(caf_include AND caf_core AND caf_sources)
+if(TROUPE_PEERS AND caf_include AND caf_core AND caf_sources)
   include(CheckLanguage)
   check_language(CXX)
   if(CMAKE_CXX_COMPILER)
@@ -67,7 +68,7 @@ endif()
 # Erlang: compiled modules beside a script that starts them.
 find_program(erlc_program erlc)
 file(GLOB erlang_sources CONFIGURE_DEPENDS ${compare_dir}/*.erl)
-if(erlc_program AND erlang_sources)
+if(TROUPE_PEERS AND erlc_program AND erlang_sources)
   set(beams)
   foreach(source IN LISTS erlang_sources)
     get_filename_component(name ${source} NAME_WE)
@@ -80,7 +81,7 @@ if(erlc_program AND erlang_sources)
   add_custom_target(peer_erlang ALL DEPENDS ${beams})
 endif()
 foreach(script peer_erlang peer_ray)
-  if(EXISTS ${compare_dir}/${script}.sh)
+  if(TROUPE_PEERS AND EXISTS ${compare_dir}/${script}.sh)
     configure_file(${compare_dir}/${script}.sh ${benchmarks_dir}/compare/${script} COPYONLY)
   endif()
 endforeach()
