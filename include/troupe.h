@@ -11,6 +11,7 @@
 #include <troupe/task.h>
 #include <troupe/life.h>
 #include <troupe/async.h>
+#include <troupe/pool.h>
 #include <troupe/train.h>
 #include <troupe/tune.h>
 // clang-format on

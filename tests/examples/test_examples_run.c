@@ -71,6 +71,13 @@ static void the_sweep_finds_a_good_rate(void **state)
     assert_in_range(stopped, 5, 17);
 }
 
+static void the_pool_shares_out(void **state)
+{
+    (void)state;
+    expect_run("04_pool", "", 0, "5040 has 60 divisors\n168 primes below 1000\n"
+                                 "1000 tested by 4 actors\n");
+}
+
 // The last line's numbers, which must have the promised form.
 static double demo_accuracy(size_t trials)
 {
@@ -193,6 +200,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(the_counter_counts),
+        TEST(the_pool_shares_out),
         TEST(the_line_is_found),
         TEST(the_sweep_finds_a_good_rate),
         TEST(digits_learns_the_csv),
