@@ -155,16 +155,10 @@ static troupe_status send_here(const sending *what)
 
 static troupe_status pack(const sending *what, trp_parcel *parcel, trp_frame *frame)
 {
-    const trp_shape *shape = what->name == NULL ? &what->method->args : NULL;
-    if (shape != NULL) {
+    if (what->name == NULL) {
         frame->method = (uint32_t)(what->method - what->class_->methods);
         frame->schema = what->method->hash;
-        if (!shape->image || shape->type->size > TRP_FRAME_INLINE_MAX)
-            return trp_parcel_pack(parcel, shape, what->args);
-        frame->flags |= TRP_FRAME_IMAGE;
-        frame->body = what->args;
-        frame->body_size = shape->type->size;
-        return TROUPE_OK;
+        return trp_parcel_pack(parcel, &what->method->args, what->args);
     }
     frame->flags |= TRP_FRAME_NAMED;
     trp_write_text(&parcel->bytes, what->name);
@@ -178,24 +172,17 @@ static int milliseconds_left(int64_t deadline_ns)
     return left < 1 ? 1 : left > INT32_MAX ? INT32_MAX : (int)left;
 }
 
-static troupe_status post_once(const sending *what, trp_parcel *parcel, trp_frame *frame,
-                               int timeout_ms)
-{
-    if ((frame->flags & TRP_FRAME_IMAGE) != 0)
-        return trp_process_send(what->to.process, what->to.incarnation, frame, timeout_ms);
-    return trp_parcel_send(parcel, what->to.incarnation, frame, timeout_ms);
-}
-
 static troupe_status post(const sending *what, trp_parcel *parcel, trp_frame *frame)
 {
     if (what->deadline_ns != 0)
         frame->deadline_ms = (uint32_t)milliseconds_left(what->deadline_ns);
-    troupe_status status = post_once(what, parcel, frame, 0);
+    troupe_status status = trp_parcel_send(parcel, what->to.incarnation, frame, 0);
     int64_t patience = status == TROUPE_BUSY ? trp_run_until(room_deadline(what)) : 0;
     if (patience == 0)
         return status;
     TROUPE_TRY(trp_scheduler_block());
-    status = post_once(what, parcel, frame, patience < 0 ? -1 : milliseconds_left(patience));
+    status = trp_parcel_send(parcel, what->to.incarnation, frame,
+                             patience < 0 ? -1 : milliseconds_left(patience));
     trp_scheduler_unblock();
     return status;
 }

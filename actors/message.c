@@ -2,6 +2,7 @@
 #include <actors/message.h>
 
 #include <actors/async.h>
+#include <actors/object.h>
 #include <actors/ref_table.h>
 #include <runtime/clock.h>
 #include <runtime/process.h>
@@ -48,9 +49,12 @@ static size_t rounded(size_t size)
 static troupe_status take_body(trp_message *message, const trp_frame *frame, size_t args_size,
                                void *memory)
 {
+    if ((frame->flags & TRP_FRAME_OBJECT) != 0) {
+        message->remote->object = true;
+        return trp_frame_object(frame, &message->remote->body.object);
+    }
     if ((frame->flags & TRP_FRAME_IMAGE) == 0)
         return trp_body_take(&message->remote->body, frame, memory);
-    message->remote->body = (trp_body){0};
     if (args_size == 0 || frame->body_size != args_size)
         return troupe_fail(TROUPE_MALFORMED, "arguments of %zu bytes came as an image of %zu",
                            args_size, frame->body_size);
@@ -83,7 +87,8 @@ troupe_status trp_message_receive(trp_message_kind kind, const trp_frame *frame,
     made->call = frame->call;
     made->remote->room = args_size > 0;
     // What is in the store is bounded there.
-    made->weight = (frame->flags & TRP_FRAME_STORED) != 0 ? 0 : frame->body_size;
+    made->weight =
+        (frame->flags & (TRP_FRAME_STORED | TRP_FRAME_OBJECT)) != 0 ? 0 : frame->body_size;
     if (frame->deadline_ms != 0)
         made->deadline_ns = trp_clock_ns() + (int64_t)frame->deadline_ms * 1000000;
     *message = made;
@@ -116,7 +121,10 @@ troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *sha
                                       const troupe_bytes *packed)
 {
     TROUPE_TRY(make_room(message, shape));
-    if (packed == NULL) {
+    if (packed == NULL && message->remote->object) {
+        TROUPE_TRY(trp_object_lend_args(message->remote->body.object, shape, &message->arena,
+                                        message->args, &message->args));
+    } else if (packed == NULL) {
         TROUPE_TRY(trp_body_unpack(&message->remote->body, shape, &message->arena, message->args));
     } else {
         trp_reader in = trp_reader_of(packed->data, packed->size);

@@ -20,6 +20,7 @@ typedef enum trp_message_kind {
 // Where a message of another process came from.
 typedef struct trp_remote {
     uint32_t process;
+    bool object;   // `body.object` is the arguments.
     bool room;     // Behind the message, for the arguments.
     bool named;    // The caller knows no types: it wants the answer packed.
     bool windowed; // It takes room in its link's window:

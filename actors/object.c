@@ -45,23 +45,15 @@ static void note_ref(troupe_ref *ref, void *user)
     *(bool *)user = true;
 }
 
-static troupe_status put_value(const troupe_type *type, uint64_t schema, const void *value,
-                               trp_object *object)
+troupe_status trp_object_put(const trp_shape *shape, const void *value, trp_object *object)
 {
-    trp_shape shape = trp_shape_of(type);
-    bool holds = false;
-    if (shape.refs)
-        trp_value_refs(type, (void *)value, note_ref, &holds);
-    if (holds)
-        return troupe_fail(TROUPE_UNSUPPORTED,
-                           "a value of type '%s' holds references: an object of the store cannot "
-                           "hold others yet",
-                           type->name);
+    const troupe_type *type = shape->type;
+    uint64_t schema = trp_type_note(type);
     if (type->kind == TROUPE_KIND_BYTES) {
         const troupe_bytes *bytes = value;
         return put(bytes->data, bytes->size, schema, TRP_ENCODING_BYTES, object);
     }
-    if (shape.flat)
+    if (shape->flat)
         return put(value, type->size, schema, TRP_ENCODING_IMAGE, object);
     trp_buffer packed = {0};
     troupe_status status = trp_pack(type, value, &packed);
@@ -74,6 +66,19 @@ static troupe_status put_value(const troupe_type *type, uint64_t schema, const v
     return status;
 }
 
+static troupe_status put_value(const troupe_type *type, const void *value, trp_object *object)
+{
+    trp_shape shape = trp_shape_of(type);
+    bool holds = false;
+    if (shape.refs)
+        trp_value_refs(type, (void *)value, note_ref, &holds);
+    return holds ? troupe_fail(TROUPE_UNSUPPORTED,
+                               "a value of type '%s' holds references: an object of the store "
+                               "cannot hold others yet",
+                               type->name)
+                 : trp_object_put(&shape, value, object);
+}
+
 troupe_ref troupe_put_as(const troupe_type *type, const void *value)
 {
     trp_object object;
@@ -83,7 +88,7 @@ troupe_ref troupe_put_as(const troupe_type *type, const void *value)
         status = trp_type_check(type);
     if (status == TROUPE_OK) {
         schema = trp_type_note(type);
-        status = put_value(type, schema, value, &object);
+        status = put_value(type, value, &object);
     }
     return status == TROUPE_OK ? (troupe_ref){object, schema} : failed_ref(schema, status);
 }
@@ -182,6 +187,31 @@ troupe_status trp_object_read(trp_object object, const trp_shape *shape, void *v
     return trp_read_end(&in);
 }
 
+troupe_status trp_object_lend_args(trp_object object, const trp_shape *shape, trp_arena *arena,
+                                   void *room, void **args)
+{
+    trp_object_info info = trp_store_look(object);
+    const troupe_type *type = shape->type;
+    *args = room;
+    if (!has_value(&info))
+        return trp_object_failure(&info);
+    TROUPE_TRY(trp_schema_check(trp_type_note(type), info.schema));
+    if (info.encoding == TRP_ENCODING_IMAGE && shape->flat && info.size == type->size) {
+        *args = (void *)info.data;
+        return TROUPE_OK;
+    }
+    if (info.encoding == TRP_ENCODING_BYTES && type->kind == TROUPE_KIND_BYTES) {
+        *(troupe_bytes *)room = (troupe_bytes){info.data, info.size};
+        return TROUPE_OK;
+    }
+    if (info.encoding != TRP_ENCODING_PACKED)
+        return troupe_fail(TROUPE_MALFORMED, "an object of %zu bytes is no '%s'", info.size,
+                           type->name);
+    trp_reader in = trp_reader_of(info.data, info.size);
+    TROUPE_TRY(trp_unpack(type, &in, arena, room));
+    return trp_read_end(&in);
+}
+
 troupe_status trp_object_pack(trp_object object, trp_buffer *out)
 {
     trp_object_info info = trp_store_look(object);
@@ -225,7 +255,10 @@ troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view, int timeout_m
     uint64_t behind = trp_entry_behind(ref);
     if ((behind & TRP_REF_OBJECT) != 0)
         return lend(behind, view);
-    // A call's result is in this process's memory: the view gets an object of its own.
+    trp_object whole = trp_entry_object(behind);
+    if (whole != 0)
+        return lend(whole, view);
+    // A call's small result is in this process's memory: the view gets an object of its own.
     trp_shape shape = trp_shape_of(&troupe_type_troupe_bytes);
     troupe_bytes bytes;
     trp_arena arena = {0};

@@ -3,11 +3,18 @@
 #define TRP_ACTORS_OBJECT_H
 
 #include <actors/class.h>
+#include <runtime/arena.h>
 #include <runtime/buffer.h>
 #include <runtime/store.h>
 
+// Makes a sealed object of a value without references, held by this process.
+troupe_status trp_object_put(const trp_shape *shape, const void *value, trp_object *object);
 // Reads the value of an object that is ready into the thread's arena. The holds are untouched.
 troupe_status trp_object_read(trp_object object, const trp_shape *shape, void *value);
+// As trp_object_read for a method's arguments, which may lie in the object itself as long as it is
+// held: `room` has room for one, what else they need comes from the arena.
+troupe_status trp_object_lend_args(trp_object object, const trp_shape *shape, trp_arena *arena,
+                                   void *room, void **args);
 // Appends the value as MessagePack.
 troupe_status trp_object_pack(trp_object object, trp_buffer *out);
 // Sets the failure that an object is in place of a value.

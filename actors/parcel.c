@@ -1,6 +1,7 @@
 // parcel.c: see parcel.h.
 #include <actors/parcel.h>
 
+#include <actors/object.h>
 #include <actors/ref_table.h>
 #include <runtime/memory.h>
 #include <runtime/pool.h>
@@ -54,8 +55,29 @@ static troupe_status export_value(trp_parcel *parcel, const trp_shape *shape, co
     return work.status;
 }
 
+// A value that would not fit in a frame, as an object.
+static troupe_status make_object(trp_parcel *parcel, const trp_shape *shape, const void *value,
+                                 size_t weight)
+{
+    size_t limit = trp_process_options()->message_bytes_max;
+    if (weight > limit)
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
+                           weight, limit);
+    return trp_object_put(shape, value, &parcel->object);
+}
+
 troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const void *value)
 {
+    bool alone = parcel->bytes.size == 0 && !parcel->plain && !shape->refs;
+    if (alone && shape->image && shape->type->size <= TRP_FRAME_INLINE_MAX) {
+        parcel->image = value;
+        parcel->image_size = shape->type->size;
+        return TROUPE_OK;
+    }
+    size_t weight = alone ? trp_value_weight(shape->type, value) : 0;
+    if (weight > TRP_FRAME_INLINE_MAX)
+        return make_object(parcel, shape, value, weight);
     trp_arena arena = {0};
     const void *packed = value;
     troupe_status status =
@@ -79,28 +101,25 @@ void trp_parcel_append(trp_parcel *parcel, const void *packed, size_t size)
     trp_buffer_append(&parcel->bytes, packed, size);
 }
 
-// Puts the bytes in an object that the receiver holds too.
+// Puts the bytes in an object.
 static troupe_status store(const trp_parcel *parcel, trp_object *object)
 {
     void *data;
     TROUPE_TRY(trp_store_create(parcel->bytes.size, 0, TRP_ENCODING_BYTES, object, &data));
     memcpy(data, parcel->bytes.data, parcel->bytes.size);
     troupe_status status = trp_store_seal(*object);
-    if (status == TROUPE_OK)
-        status = trp_store_hold(*object, parcel->process);
     if (status != TROUPE_OK)
         trp_store_release(*object, trp_process_slot());
     return status;
 }
 
-static troupe_status send_stored(const trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
-                                 int timeout_ms)
+// Sends a frame whose body is the id of an object that the receiver holds from then on.
+static troupe_status send_object(const trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
+                                 trp_object object, int timeout_ms)
 {
-    trp_object object;
-    TROUPE_TRY(store(parcel, &object));
+    TROUPE_TRY(trp_store_hold(object, parcel->process));
     trp_buffer body = {0};
     trp_write_uint(&body, object);
-    frame->flags |= TRP_FRAME_STORED;
     frame->body = body.data;
     frame->body_size = body.size;
     troupe_status status = body.failed
@@ -109,8 +128,27 @@ static troupe_status send_stored(const trp_parcel *parcel, uint64_t incarnation,
     trp_buffer_free(&body);
     if (status != TROUPE_OK)
         trp_store_release(object, parcel->process);
+    return status;
+}
+
+static troupe_status send_stored(const trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
+                                 int timeout_ms)
+{
+    trp_object object;
+    TROUPE_TRY(store(parcel, &object));
+    frame->flags |= TRP_FRAME_STORED;
+    troupe_status status = send_object(parcel, incarnation, frame, object, timeout_ms);
     trp_store_release(object, trp_process_slot());
     return status;
+}
+
+static troupe_status send_image(const trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
+                                int timeout_ms)
+{
+    frame->flags |= TRP_FRAME_IMAGE;
+    frame->body = parcel->image;
+    frame->body_size = parcel->image_size;
+    return trp_process_send(parcel->process, incarnation, frame, timeout_ms);
 }
 
 troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
@@ -118,6 +156,12 @@ troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_fram
 {
     size_t limit = trp_process_options()->message_bytes_max;
     troupe_status status;
+    if (parcel->image != NULL)
+        return send_image(parcel, incarnation, frame, timeout_ms);
+    if (parcel->object != 0) {
+        frame->flags |= TRP_FRAME_OBJECT;
+        return send_object(parcel, incarnation, frame, parcel->object, timeout_ms);
+    }
     if (parcel->bytes.failed)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
     else if (parcel->bytes.size > limit)
@@ -139,20 +183,30 @@ troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_fram
 void trp_parcel_drop(trp_parcel *parcel)
 {
     take_back(parcel);
+    if (parcel->object != 0)
+        trp_store_release(parcel->object, trp_process_slot());
+    parcel->object = 0;
     trp_buffer_free(&parcel->bytes);
 }
 
 // ---- receiving
 
-static troupe_status find_object(const trp_frame *frame, trp_body *body)
+troupe_status trp_frame_object(const trp_frame *frame, trp_object *object)
 {
     trp_reader in = trp_reader_of(frame->body, frame->body_size);
-    uint64_t object;
-    TROUPE_TRY(trp_read_uint(&in, &object));
-    trp_object_info info = trp_store_look(object);
-    if (info.state != TRP_OBJECT_SEALED)
+    uint64_t named;
+    *object = 0;
+    TROUPE_TRY(trp_read_uint(&in, &named));
+    if (trp_store_look(named).state != TRP_OBJECT_SEALED)
         return troupe_fail(TROUPE_MALFORMED, "a message names an object that is not there");
-    body->object = object;
+    *object = named;
+    return TROUPE_OK;
+}
+
+static troupe_status find_object(const trp_frame *frame, trp_body *body)
+{
+    TROUPE_TRY(trp_frame_object(frame, &body->object));
+    trp_object_info info = trp_store_look(body->object);
     body->data = info.data;
     body->size = info.size;
     return TROUPE_OK;
@@ -262,8 +316,14 @@ void trp_body_drop(trp_body *body)
 void trp_body_refuse(const trp_frame *frame, size_t holds_at)
 {
     trp_body body = {.data = frame->body, .size = frame->body_size, .holds_at = holds_at};
+    trp_object object;
     if (frame->body_size == 0 || (frame->flags & TRP_FRAME_IMAGE) != 0)
         return;
+    if ((frame->flags & TRP_FRAME_OBJECT) != 0) {
+        if (trp_frame_object(frame, &object) == TROUPE_OK)
+            trp_store_release(object, trp_process_slot());
+        return;
+    }
     if ((frame->flags & TRP_FRAME_STORED) != 0 && find_object(frame, &body) != TROUPE_OK)
         return;
     trp_body_drop(&body);

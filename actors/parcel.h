@@ -3,7 +3,9 @@
 // A body is: a count, the ids of the objects that its receiver was given a hold of, and the packed
 // value behind them. So whoever gets a body can give the holds back without knowing the value's
 // type. A body above TRP_FRAME_INLINE_MAX travels as an object of the store that the receiver
-// holds.
+// holds (TRP_FRAME_STORED). Without references in it a value needs no such body: a flat one travels
+// as its memory (TRP_FRAME_IMAGE), a large one is an object of its own (TRP_FRAME_OBJECT), written
+// once and read where it is.
 #ifndef TRP_PARCEL_H
 #define TRP_PARCEL_H
 
@@ -14,14 +16,19 @@
 
 // ---- sending
 typedef struct trp_parcel {
+    bool plain; // The receiver knows no types: it gets a packed value in any case.
     trp_buffer bytes;
-    uint32_t process; // The receiver.
-    trp_object *held; // What it was given holds of.
+    const void *image; // The value, which must stay until the parcel is sent, of so many bytes.
+    size_t image_size;
+    trp_object object; // The value is this object, held by this process.
+    uint32_t process;  // The receiver.
+    trp_object *held;  // What it was given holds of.
     uint32_t held_count;
 } trp_parcel;
 
-// Appends the holds and the value, packed; a value of a shape without references may be followed by
-// more, and any number of bytes may come before. On failure nothing is held.
+// Takes the value as an image or an object, or appends the holds and the packed value. Only what is
+// packed may have bytes before it, and if its shape has no references it may be followed by more.
+// On failure nothing is held.
 troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const void *value);
 // As trp_parcel_pack for a value that is packed already and has no references.
 void trp_parcel_append(trp_parcel *parcel, const void *packed, size_t size);
@@ -32,6 +39,9 @@ troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_fram
 void trp_parcel_drop(trp_parcel *parcel);
 
 // ---- receiving
+// The object that an OBJECT's or STORED's body names. TROUPE_MALFORMED: there is none.
+troupe_status trp_frame_object(const trp_frame *frame, trp_object *object);
+
 typedef struct trp_body {
     unsigned char *bytes; // The body's own copy of itself, or NULL: it is in its user's memory,
     trp_object object;    // or in this object, which this process holds.

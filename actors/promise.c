@@ -21,6 +21,13 @@ static troupe_status encode(const trp_result *result, trp_buffer *packed, const 
         *size = (size_t)(in.end - in.at);
         return TROUPE_OK;
     }
+    if (result->kind == TRP_RESULT_OBJECT) {
+        trp_object_info info = trp_store_look(result->object);
+        *encoding = info.encoding;
+        *data = info.data;
+        *size = info.size;
+        return TROUPE_OK;
+    }
     const void *value = trp_result_value(result);
     const troupe_type *type = trp_result_type(result);
     if (bytes) {

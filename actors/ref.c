@@ -209,6 +209,8 @@ static troupe_status read_result(const trp_result *result, const trp_shape *shap
         return set_failure(result);
     if (troupe_type_hash(shape->type) != result->schema)
         return trp_schema_check(trp_type_note(shape->type), result->schema);
+    if (result->kind == TRP_RESULT_OBJECT)
+        return trp_object_read(result->object, shape, value);
     if (result->kind == TRP_RESULT_BODY)
         return trp_body_unpack(&result->body, shape, trp_arena_current(), value);
     if (result->kind == TRP_RESULT_SMALL || shape->flat) {
@@ -292,7 +294,9 @@ static troupe_status read_packed(const claim *mine, trp_buffer *out)
         return stale();
     if (result->kind == TRP_RESULT_FAILURE)
         return set_failure(result);
-    if (result->kind != TRP_RESULT_BODY) {
+    if (result->kind == TRP_RESULT_OBJECT) {
+        TROUPE_TRY(trp_object_pack(result->object, out));
+    } else if (result->kind != TRP_RESULT_BODY) {
         const troupe_type *type = trp_result_type(result);
         if (type == NULL)
             return troupe_fail(TROUPE_UNSUPPORTED, "the result's type is not known in this "

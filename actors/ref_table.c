@@ -247,6 +247,18 @@ bool trp_entry_take(uint64_t id, bool pinned, trp_result *result)
     return true;
 }
 
+trp_object trp_entry_object(uint64_t id)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return 0;
+    bool whole =
+        entry->kind == TRP_ENTRY_CALL && entry->done && entry->result.kind == TRP_RESULT_OBJECT;
+    trp_object object = whole ? entry->result.object : 0;
+    unlock_row(entry);
+    return object;
+}
+
 // Marks who waits as ready; the words of sleepers to be woken outside the lock go to `asleep`.
 static int notify_all(trp_entry *entry, _Atomic uint32_t *asleep[WAKES])
 {

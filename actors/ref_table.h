@@ -21,9 +21,10 @@ enum { TRP_REF_NO_MEMORY = 1 }; // The id of the reference that stands for a fai
 // ---- how a call ended
 typedef enum trp_result_kind {
     TRP_RESULT_FAILURE,
-    TRP_RESULT_SMALL, // A flat value without references, of at most TRP_RESULT_SMALL_MAX bytes.
-    TRP_RESULT_VALUE, // As a C value in memory of its own.
-    TRP_RESULT_BODY,  // As it came from another process.
+    TRP_RESULT_SMALL,  // A flat value without references, of at most TRP_RESULT_SMALL_MAX bytes.
+    TRP_RESULT_VALUE,  // As a C value in memory of its own.
+    TRP_RESULT_BODY,   // As it came from another process.
+    TRP_RESULT_OBJECT, // Large, and in an object of the store of its own.
 } trp_result_kind;
 
 enum { TRP_RESULT_SMALL_MAX = 48 };
@@ -45,6 +46,7 @@ typedef struct trp_result {
         troupe_error *failure; // NULL: there was no memory for it.
         trp_held_value *value;
         trp_body body;
+        trp_object object; // With a hold of this process.
         _Alignas(16) unsigned char small[TRP_RESULT_SMALL_MAX];
     };
 } trp_result;
@@ -52,7 +54,8 @@ typedef struct trp_result {
 void trp_result_fail(trp_result *result, const troupe_error *failure);
 // Takes a flat value's memory, as it came from another process.
 void trp_result_image(trp_result *result, uint64_t schema, const void *image, size_t size);
-// Copies a value, whose references become the result's.
+// Copies a value, whose references become the result's. Many bytes go to the store at once, where
+// there is room, so that views lend them.
 void trp_result_copy(trp_result *result, const trp_shape *shape, const void *value);
 // Of a SMALL or VALUE: where it is, and its type (NULL: not known in this process).
 const void *trp_result_value(const trp_result *result);
@@ -155,6 +158,8 @@ bool trp_entry_take(uint64_t id, bool pinned, trp_result *result);
 // Whether a row's value can be read without waiting: its call is done, or the id is stale. Takes no
 // lock where the id is a CALL's.
 bool trp_entry_ready(uint64_t id);
+// The object that the result of a call that is done is; 0: it is none. The row must be held.
+trp_object trp_entry_object(uint64_t id);
 // Ends a pending call: takes the result over, wakes who waits. False if it had ended, or nobody
 // wants it.
 bool trp_entry_resolve(uint64_t id, trp_result *result);

@@ -1,8 +1,10 @@
 // result.c: how a call ended, kept until it is fetched (see ref_table.h).
+#include <actors/object.h>
 #include <actors/ref_table.h>
 
 #include <runtime/memory.h>
 #include <runtime/pool.h>
+#include <runtime/process.h>
 #include <string.h>
 
 void trp_result_fail(trp_result *result, const troupe_error *failure)
@@ -69,6 +71,12 @@ void trp_result_copy(trp_result *result, const trp_shape *shape, const void *val
     result->schema = troupe_type_hash(type);
     if (shape->flat && !shape->refs && put_small(result, value, type->size))
         return;
+    if (type->kind == TROUPE_KIND_BYTES &&
+        ((const troupe_bytes *)value)->size > TRP_FRAME_INLINE_MAX &&
+        trp_object_put(shape, value, &result->object) == TROUPE_OK) {
+        result->kind = TRP_RESULT_OBJECT;
+        return;
+    }
     result->kind = TRP_RESULT_VALUE;
     result->value = hold(shape, value, type->size);
     if (result->value != NULL)
@@ -106,6 +114,9 @@ void trp_result_free(trp_result *result)
         if (!result->moved)
             trp_refs_drop(&result->value->shape, result->value->bytes);
         free_held(result->value);
+        break;
+    case TRP_RESULT_OBJECT:
+        trp_store_release(result->object, trp_process_slot());
         break;
     case TRP_RESULT_BODY:
         result->body.kept = result->moved;

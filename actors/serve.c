@@ -54,24 +54,16 @@ static void answer_remote(trp_message *message, const trp_shape *shape, const vo
                           uint64_t actor)
 {
     const trp_remote *remote = message->remote;
-    trp_parcel parcel = {.process = remote->process};
+    trp_parcel parcel = {.process = remote->process, .plain = remote->named};
     trp_frame frame = {.kind = TRP_FRAME_REPLY,
                        .call = message->call,
                        .schema = troupe_type_hash(shape->type),
                        .outcome = TROUPE_OUTCOME_VALUE,
                        .executed = TROUPE_EXECUTED_YES};
-    troupe_status status;
-    if (shape->image && !remote->named && shape->type->size <= TRP_FRAME_INLINE_MAX) {
-        frame.flags = TRP_FRAME_IMAGE;
-        frame.body = value;
-        frame.body_size = shape->type->size;
-        status = trp_process_send(remote->process, remote->incarnation, &frame, 0);
-    } else {
-        status = trp_parcel_pack(&parcel, shape, value);
-        if (status == TROUPE_OK)
-            status = trp_parcel_send(&parcel, remote->incarnation, &frame, 0);
-        trp_parcel_drop(&parcel);
-    }
+    troupe_status status = trp_parcel_pack(&parcel, shape, value);
+    if (status == TROUPE_OK)
+        status = trp_parcel_send(&parcel, remote->incarnation, &frame, 0);
+    trp_parcel_drop(&parcel);
     if (status == TROUPE_OK || status == TROUPE_NOT_EXECUTED)
         return;
     troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
@@ -196,28 +188,33 @@ static void serve_call(const trp_frame *frame)
     }
 }
 
+static troupe_status read_reply(const trp_frame *frame, trp_result *result)
+{
+    if ((frame->flags & TRP_FRAME_IMAGE) != 0) {
+        trp_result_image(result, frame->schema, frame->body, frame->body_size);
+        return TROUPE_OK;
+    }
+    bool object = (frame->flags & TRP_FRAME_OBJECT) != 0;
+    *result =
+        (trp_result){.kind = object ? TRP_RESULT_OBJECT : TRP_RESULT_BODY, .schema = frame->schema};
+    return object ? trp_frame_object(frame, &result->object)
+                  : trp_body_take(&result->body, frame, NULL);
+}
+
 static void serve_reply(const trp_frame *frame)
 {
     trp_result result;
+    troupe_error failure;
     if (frame->status != TROUPE_OK) {
-        troupe_error failure;
         trp_failure_read(frame->body, frame->body_size, &failure);
-        (void)trp_entry_fail(frame->call, &failure);
-        return;
-    }
-    if ((frame->flags & TRP_FRAME_IMAGE) != 0) {
-        trp_result_image(&result, frame->schema, frame->body, frame->body_size);
+    } else if (read_reply(frame, &result) == TROUPE_OK) {
         (void)trp_entry_resolve(frame->call, &result);
         return;
+    } else {
+        failure = trp_failure_last(troupe_last_error()->status, TROUPE_OUTCOME_FAILED,
+                                   TROUPE_EXECUTED_YES);
     }
-    result = (trp_result){.kind = TRP_RESULT_BODY, .schema = frame->schema};
-    if (trp_body_take(&result.body, frame, NULL) != TROUPE_OK) {
-        troupe_error failure = trp_failure_last(troupe_last_error()->status, TROUPE_OUTCOME_FAILED,
-                                                TROUPE_EXECUTED_YES);
-        (void)trp_entry_fail(frame->call, &failure);
-        return;
-    }
-    (void)trp_entry_resolve(frame->call, &result);
+    (void)trp_entry_fail(frame->call, &failure);
 }
 
 static void serve_spawn(const trp_frame *frame)

@@ -45,6 +45,7 @@ enum {
     TRP_FRAME_STORED = 1u << 0, // The body is the id of an object that has the real body.
     TRP_FRAME_NAMED = 1u << 1,  // The method is named in the body, not numbered.
     TRP_FRAME_IMAGE = 1u << 2,  // The body is a flat value's memory. Within a node alone.
+    TRP_FRAME_OBJECT = 1u << 3, // The body is the id of an object that is the value.
     TRP_FRAME_UNLINK = 1u << 8, // Of a LINK.
     TRP_FRAME_FORCE = 1u << 3,  // Of a CANCEL.
 };

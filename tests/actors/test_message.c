@@ -1,0 +1,294 @@
+// test_message.c: the forms in which values travel: as their memory, packed, or as an object of the
+// store.
+#include <support.h>
+
+#include <actors/ref.h>
+#include <string.h>
+#include <troupe/actor.h>
+
+TROUPE_STRUCT(wide, (double, numbers, 40), (bool, odd), (int64_t, last));
+TROUPE_STRUCT(huge, (double, numbers, 20000));
+TROUPE_STRUCT(parcel, (troupe_text, label), (troupe_bytes, blob));
+TROUPE_STRUCT(card, (troupe_actor, to), (int, number));
+
+typedef struct mirror {
+    int64_t seen;
+} mirror;
+
+static troupe_status mirror_small(mirror *self, const int64_t *in, int64_t *out)
+{
+    *out = *in + self->seen++;
+    return TROUPE_OK;
+}
+
+static troupe_status mirror_wide(mirror *self, const wide *in, wide *out)
+{
+    (void)self;
+    *out = *in;
+    out->last = -in->last;
+    return TROUPE_OK;
+}
+
+static troupe_status mirror_huge(mirror *self, const huge *in, huge *out)
+{
+    (void)self;
+    *out = *in;
+    out->numbers[19999] *= 2;
+    return TROUPE_OK;
+}
+
+static troupe_status mirror_bytes(mirror *self, const troupe_bytes *in, troupe_bytes *out)
+{
+    (void)self;
+    *out = *in;
+    return TROUPE_OK;
+}
+
+static troupe_status mirror_parcel(mirror *self, const parcel *in, parcel *out)
+{
+    (void)self;
+    *out = *in;
+    return TROUPE_OK;
+}
+
+static troupe_status mirror_none(mirror *self, const troupe_none *in, troupe_none *out)
+{
+    (void)self, (void)in, (void)out;
+    return TROUPE_OK;
+}
+
+// The options of calls that a handle has are its owner's affair: what does this one have?
+static troupe_status mirror_card(mirror *self, const card *in, int *deadline_ms)
+{
+    (void)self;
+    *deadline_ms = (int)in->to.deadline_ms;
+    return TROUPE_OK;
+}
+
+// What a call's reference stands for, got in another process than the caller's.
+static troupe_status mirror_sum(mirror *self, const troupe_ref *of, double *sum)
+{
+    huge value;
+    (void)self;
+    TROUPE_TRY(troupe_get(huge, *of, &value));
+    for (int i = 0; i < 20000; i++)
+        *sum += value.numbers[i];
+    return TROUPE_OK;
+}
+
+static troupe_status mirror_double(mirror *self, const troupe_ref *of, int64_t *twice)
+{
+    (void)self;
+    TROUPE_TRY(troupe_get(int64_t, *of, twice));
+    *twice *= 2;
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(mirror, (mirror_small, int64_t, int64_t), (mirror_wide, wide, wide),
+             (mirror_huge, huge, huge), (mirror_bytes, troupe_bytes, troupe_bytes),
+             (mirror_parcel, parcel, parcel), (mirror_none, troupe_none, troupe_none),
+             (mirror_card, card, int), (mirror_sum, troupe_ref, double),
+             (mirror_double, troupe_ref, int64_t));
+
+static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
+                                      TROUPE_PLACE_ISOLATED};
+enum { PLACES = 3, LARGE = 300000 };
+
+static int set_up(void **state)
+{
+    (void)state;
+    return troupe_start(0, NULL, .workers = 1, .threads = 2) == TROUPE_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+static bool store_is_empty(void *user)
+{
+    troupe_store_usage usage;
+    (void)user;
+    return troupe_store_usage_get(&usage) == TROUPE_OK && usage.objects == 0;
+}
+
+static void end(mirror_actor actor)
+{
+    troupe_kill(actor);
+    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+}
+
+static void test_flat_values(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        mirror_actor actor = troupe_spawn(mirror, .place = places[p]);
+        int64_t number;
+        for (int i = 0; i < 10; i++) {
+            troupe_must(troupe_get(int64_t, troupe_call(actor, mirror_small, 100), &number));
+            assert_int_equal(number, 100 + i);
+        }
+        wide in = {.odd = true, .last = INT64_MIN + 1}, out;
+        for (int i = 0; i < 40; i++)
+            in.numbers[i] = i * 0.5;
+        troupe_must(troupe_get(wide, troupe_call_from(actor, mirror_wide, &in), &out));
+        assert_memory_equal(in.numbers, out.numbers, sizeof in.numbers);
+        assert_true(out.odd && out.last == INT64_MAX);
+        troupe_none none;
+        troupe_must(troupe_get(troupe_none, troupe_call(actor, mirror_none), &none));
+        static huge big, back; // More than fits in a frame.
+        for (int i = 0; i < 20000; i++)
+            big.numbers[i] = i;
+        troupe_must(troupe_get(huge, troupe_call_from(actor, mirror_huge, &big), &back));
+        big.numbers[19999] *= 2;
+        assert_memory_equal(&big, &back, sizeof big);
+        end(actor);
+    }
+}
+
+static void test_large_values(void **state)
+{
+    (void)state;
+    static char text[LARGE];
+    for (int p = 0; p < PLACES; p++) {
+        mirror_actor actor = troupe_spawn(mirror, .place = places[p]);
+        memset(text, 'a' + p, sizeof text);
+        parcel in = {"label", {text, sizeof text}}, out;
+        troupe_must(troupe_get(parcel, troupe_call_from(actor, mirror_parcel, &in), &out));
+        assert_string_equal(out.label, "label");
+        assert_int_equal(out.blob.size, sizeof text);
+        assert_memory_equal(out.blob.data, text, sizeof text);
+        troupe_ref ref = troupe_call(actor, mirror_bytes, text, sizeof text);
+        troupe_bytes bytes;
+        troupe_must(troupe_get(troupe_bytes, ref, &bytes));
+        assert_int_equal(bytes.size, sizeof text);
+        assert_memory_equal(bytes.data, text, sizeof text);
+        troupe_reset();
+        end(actor);
+    }
+}
+
+// A large result is written to the store by its maker; views of it lend that memory.
+static void test_views_make_no_copy(void **state)
+{
+    (void)state;
+    static char text[LARGE];
+    for (int p = 0; p < PLACES; p++) {
+        mirror_actor actor = troupe_spawn(mirror, .place = places[p]);
+        memset(text, '0' + p, sizeof text);
+        troupe_ref ref = troupe_call(actor, mirror_bytes, text, sizeof text);
+        troupe_view first, second;
+        troupe_store_usage usage;
+        troupe_must(troupe_view_bytes(ref, &first, 10000));
+        troupe_must(troupe_view_bytes(ref, &second, 10000));
+        assert_ptr_equal(first.data, second.data);
+        assert_int_equal((uintptr_t)first.data % 64, 0);
+        assert_int_equal(first.size, sizeof text);
+        assert_memory_equal(first.data, text, sizeof text);
+        // Besides it there may be the argument, until the message has gone.
+        troupe_must(troupe_store_usage_get(&usage));
+        assert_in_range(usage.objects, 1, 2);
+        troupe_drop(ref);
+        troupe_view_end(&first);
+        assert_memory_equal(second.data, text, sizeof text);
+        troupe_view_end(&second);
+        end(actor);
+    }
+}
+
+static void test_handles_lose_their_options(void **state)
+{
+    (void)state;
+    mirror_actor actor = troupe_spawn(mirror, .place = TROUPE_PLACE_WORKER);
+    card in = {.to = troupe_with(actor, .deadline_ms = 77).address, .number = 1};
+    int deadline_ms;
+    troupe_must(troupe_get(int, troupe_call_from(actor, mirror_card, &in), &deadline_ms));
+    assert_int_equal(deadline_ms, 0);
+    end(actor);
+}
+
+// Who calls by name gets MessagePack, whatever the type; who has a type may ask for it as well.
+static void test_packed_answers(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        mirror_actor actor = troupe_spawn(mirror, .place = places[p]);
+        troupe_bytes packed;
+        troupe_must(troupe_get_packed(
+            troupe_call_named(actor.address, "mirror_small", (troupe_bytes){"\7", 1}), &packed,
+            NULL));
+        assert_int_equal(packed.size, 1);
+        assert_int_equal(*(const char *)packed.data, 7);
+        troupe_must(troupe_get_packed(troupe_call(actor, mirror_small, 7), &packed, NULL));
+        assert_int_equal(packed.size, 1);
+        assert_int_equal(*(const char *)packed.data, 8);
+        static char text[LARGE];
+        troupe_must(
+            troupe_get_packed(troupe_call(actor, mirror_bytes, text, sizeof text), &packed, NULL));
+        assert_int_equal(packed.size, sizeof text + 5);
+        static huge big = {.numbers = {1, 2, 3}};
+        huge back;
+        troupe_must(troupe_get_packed(troupe_call_from(actor, mirror_huge, &big), &packed, NULL));
+        troupe_must(troupe_unpack(huge, packed.data, packed.size, &back));
+        assert_memory_equal(&big, &back, sizeof big);
+        troupe_reset();
+        end(actor);
+    }
+}
+
+// References to calls whose results come as images and objects, passed on.
+static void test_promised_results(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        mirror_actor maker = troupe_spawn(mirror, .place = places[p]);
+        mirror_actor reader = troupe_spawn(mirror, .place = TROUPE_PLACE_WORKER);
+        static huge big = {.numbers = {1, 2, 3}};
+        big.numbers[19999] = 4;
+        double sum;
+        int64_t twice;
+        troupe_ref ref = troupe_call_from(maker, mirror_huge, &big);
+        troupe_must(troupe_get(double, troupe_call_from(reader, mirror_sum, &ref), &sum));
+        assert_true(sum == 14);
+        troupe_drop(ref);
+        ref = troupe_call(maker, mirror_small, 21);
+        troupe_must(troupe_get(int64_t, troupe_call_from(reader, mirror_double, &ref), &twice));
+        assert_int_equal(twice, 42);
+        troupe_drop(ref);
+        troupe_kill(maker);
+        end(reader);
+    }
+}
+
+// What was sent to the dead is taken back.
+static void test_nothing_stays_in_the_store(void **state)
+{
+    (void)state;
+    static char text[LARGE];
+    mirror_actor actor = troupe_spawn(mirror, .place = TROUPE_PLACE_WORKER);
+    troupe_bytes bytes;
+    troupe_kill(actor);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(
+            troupe_get(troupe_bytes, troupe_call(actor, mirror_bytes, text, sizeof text), &bytes),
+            TROUPE_NOT_EXECUTED);
+    actor = troupe_spawn(mirror, .place = TROUPE_PLACE_WORKER);
+    for (int i = 0; i < 5; i++)
+        troupe_drop(troupe_call(actor, mirror_bytes, text, sizeof text));
+    end(actor);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flat_values),
+        cmocka_unit_test(test_large_values),
+        cmocka_unit_test(test_views_make_no_copy),
+        cmocka_unit_test(test_handles_lose_their_options),
+        cmocka_unit_test(test_packed_answers),
+        cmocka_unit_test(test_promised_results),
+        cmocka_unit_test(test_nothing_stays_in_the_store),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
