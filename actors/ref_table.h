@@ -111,12 +111,12 @@ typedef struct trp_entry {
     _Atomic uint32_t
         lock; // Of all that follows. 0: open; the release pairs with the taker's acquire.
     uint32_t holds;
-    uint8_t kind;  // trp_entry_kind
-    bool owned;    // Not consumed yet.
-    bool borrowed; // ALIAS: of a method's argument.
-    bool started;  // CALL: the method may have begun to run.
-    bool expired;  // CALL: its deadline has passed; it must not start any more.
-    bool sending;  // CALL: its sender waits for room, and ends it if that takes too long.
+    uint8_t kind;   // trp_entry_kind
+    bool owned;     // Not consumed yet.
+    bool borrowed;  // ALIAS: of a method's argument.
+    bool started;   // CALL: the method may have begun to run.
+    bool expired;   // CALL: its deadline has passed; it must not start any more.
+    bool sending;   // CALL: its sender waits for room, and ends it if that takes too long.
     bool cancelled; // CALL: its owner has given it up.
     bool force;     // CALL: at its deadline, whatever runs it is killed.
     bool apart; // CALL: its end needs no turn of its actor: who waits for it is no part of a ring.
