@@ -6,6 +6,7 @@
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/life.h>
+#include <actors/need.h>
 #include <actors/run.h>
 #include <runtime/error.h>
 #include <runtime/fence.h>
@@ -194,6 +195,7 @@ static void finish(trp_actor *actor)
     if (state == TRP_ACTOR_ENDED || state == TRP_ACTOR_STOPPED)
         trp_run_deinit(actor);
     trp_actor_unname(actor);
+    trp_need_release(actor);
     trp_async_finish(actor);
     trp_actor_bury(actor, id, state);
     trp_life_finish(actor); // Whoever finds it gone can learn why.

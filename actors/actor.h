@@ -38,6 +38,7 @@ typedef struct trp_actor_extra {
     char *name;           // NULL: none.
     bool named;           // The node's directory has the name,
     uint64_t incarnation; // that of the runtime which was then.
+    uint64_t claim;       // What it holds of the node's resources (need.h); 0: nothing.
     bool failed;
     troupe_error failure; // Of FAILED: set before the state.
 } trp_actor_extra;

@@ -1,13 +1,15 @@
 // spawn.c: see spawn.h.
 //
 // An actor of this process is made and initialised on the calling thread. Elsewhere it is asked for
-// by a SPAWN frame, whose body is: [class, class hash, name, mailbox_max, isolated], then the init
-// arguments as in a call; the reply is the address. An address of id 0 has the number of a ticket
-// in place of the incarnation: the failure is kept under it, in the process where it was found.
+// by a SPAWN frame, whose body is: [class, class hash, name, mailbox_max, isolated, claim], then
+// the init arguments as in a call; the reply is the address. An address of id 0 has the number of a
+// ticket in place of the incarnation: the failure is kept under it, in the process where it was
+// found.
 #include <actors/spawn.h>
 
 #include <actors/actor.h>
 #include <actors/failure.h>
+#include <actors/need.h>
 #include <actors/ref_table.h>
 #include <actors/run.h>
 #include <runtime/error.h>
@@ -16,7 +18,7 @@
 #include <runtime/process.h>
 #include <string.h>
 
-enum { TICKETS = 1024, STATUS_BITS = 8, FIELDS = 5, TEXT_MAX = 128 };
+enum { TICKETS = 1024, STATUS_BITS = 8, FIELDS = 6, TEXT_MAX = 128 };
 
 static struct {
     pthread_mutex_t lock;
@@ -31,6 +33,7 @@ typedef struct order {
     const void *args;           // with typed arguments, NULL: zeros,
     const troupe_bytes *packed; // or packed ones.
     troupe_spawn_options how;
+    trp_need need; // What the node has given for it.
 } order;
 
 // ---- tickets
@@ -125,6 +128,7 @@ static troupe_status spawn_here(const order *what, troupe_actor *address)
         status = actor == NULL ? TROUPE_NO_MEMORY : TROUPE_OK;
     }
     if (actor != NULL) {
+        trp_need_hold(actor, what->need.claim);
         *address = trp_actor_address(actor);
         trp_actor_enter(actor);
         status = start_here(actor, message);
@@ -145,6 +149,7 @@ static troupe_status pack_order(const order *what, bool isolated, trp_parcel *pa
     trp_write_text(out, what->how.name);
     trp_write_uint(out, what->how.mailbox_max);
     trp_write_bool(out, isolated);
+    trp_write_uint(out, what->need.claim);
     if (what->packed != NULL) {
         trp_parcel_append(parcel, what->packed->data, what->packed->size);
         return TROUPE_OK;
@@ -188,32 +193,50 @@ static troupe_status spawn_elsewhere(const order *what, uint32_t process, uint64
 
 // ---- the choice
 
-static troupe_status choose(const order *what, troupe_actor *address)
+static troupe_status spawn_in_worker(order *what, bool isolated, bool *here, troupe_actor *address)
 {
-    troupe_place place = what->how.place;
     uint32_t process;
     uint64_t incarnation;
+    TROUPE_TRY(trp_scheduler_block());
+    troupe_status status =
+        isolated ? trp_node_worker_with(what->need.env, what->how.folder, &process, &incarnation)
+                 : trp_node_worker(false, &process, &incarnation);
+    if (status == TROUPE_OK && what->need.claim != 0)
+        status = trp_node_claim_give(what->need.claim, process, incarnation);
+    trp_scheduler_unblock();
+    TROUPE_TRY(status);
+    *here = incarnation == trp_home_here.incarnation;
+    return *here ? TROUPE_OK : spawn_elsewhere(what, process, incarnation, isolated, address);
+}
+
+static troupe_status spawn_at(order *what, troupe_place place, troupe_actor *address)
+{
+    bool here = true;
+    if (place != TROUPE_PLACE_HERE)
+        TROUPE_TRY(spawn_in_worker(what, place == TROUPE_PLACE_ISOLATED, &here, address));
+    if (!here)
+        return TROUPE_OK;
+    if (what->class_ == NULL && (what->class_ = trp_class_named(what->class_name, 0)) == NULL)
+        return troupe_last_error()->status;
+    return spawn_here(what, address);
+}
+
+static troupe_status choose(order *what, troupe_actor *address)
+{
+    troupe_place place = what->how.place;
     if ((unsigned)place > TROUPE_PLACE_ISOLATED)
         return troupe_fail(TROUPE_INVALID, "%d is no place for an actor", (int)place);
+    TROUPE_TRY(trp_need_place(&what->how, &place));
     if (place == TROUPE_PLACE_ANY && trp_process_options()->workers < 0)
         place = TROUPE_PLACE_HERE;
-    if (place != TROUPE_PLACE_HERE) {
-        bool isolated = place == TROUPE_PLACE_ISOLATED;
-        TROUPE_TRY(trp_scheduler_block());
-        troupe_status status = trp_node_worker(isolated, &process, &incarnation);
-        trp_scheduler_unblock();
-        TROUPE_TRY(status);
-        if (incarnation != trp_home_here.incarnation)
-            return spawn_elsewhere(what, process, incarnation, isolated, address);
-    }
-    order here = *what;
-    if (here.class_ == NULL && (here.class_ = trp_class_named(what->class_name, 0)) == NULL)
-        return troupe_last_error()->status;
-    return spawn_here(&here, address);
+    TROUPE_TRY(trp_need_get(&what->how, what->class_name, &what->need));
+    troupe_status status = spawn_at(what, place, address);
+    trp_need_done(&what->need, status);
+    return status;
 }
 
 // The directory decides who has a name: whoever comes second there finds the first.
-static troupe_status get_or_choose(const order *what, troupe_actor *address)
+static troupe_status get_or_choose(order *what, troupe_actor *address)
 {
     enum { ATTEMPTS = 100 }; // So often may the one that was found end meanwhile.
     troupe_status status = TROUPE_EXISTS;
@@ -283,7 +306,7 @@ troupe_status trp_spawn_serve(trp_message *message)
     char class_name[TEXT_MAX + 1], name[TEXT_MAX + 1];
     bool classed, named, isolated;
     uint32_t count;
-    uint64_t hash, mailbox_max;
+    uint64_t hash, mailbox_max, claim;
     body->holds_at = body->size; // Until it is known where they are.
     TROUPE_TRY(trp_read_array(&in, &count));
     TROUPE_TRY(read_text(&in, class_name, &classed));
@@ -291,6 +314,7 @@ troupe_status trp_spawn_serve(trp_message *message)
     TROUPE_TRY(read_text(&in, name, &named));
     TROUPE_TRY(trp_read_uint(&in, &mailbox_max));
     TROUPE_TRY(trp_read_bool(&in, &isolated));
+    TROUPE_TRY(trp_read_uint(&in, &claim));
     if (count != FIELDS || !classed || mailbox_max > UINT32_MAX)
         return troupe_fail(TROUPE_MALFORMED, "a request for an actor is malformed");
     body->holds_at = (size_t)(in.at - body->data);
@@ -303,6 +327,7 @@ troupe_status trp_spawn_serve(trp_message *message)
         trp_actor_create(class_, named ? name : NULL, (uint32_t)mailbox_max, isolated);
     if (actor == NULL)
         return TROUPE_NO_MEMORY;
+    trp_need_hold(actor, claim);
     trp_actor_enter(actor);
     trp_actor_deliver(actor, trp_actor_id(actor), message);
     trp_actor_wake(actor);

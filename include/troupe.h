@@ -8,6 +8,7 @@
 #include <troupe/runtime.h>
 #include <troupe/object.h>
 #include <troupe/actor.h>
+#include <troupe/resources.h>
 #include <troupe/task.h>
 #include <troupe/life.h>
 #include <troupe/async.h>

@@ -72,13 +72,23 @@ troupe_status trp_node_stop(void);
 
 // What is asked in an ASK frame's `method`.
 typedef enum trp_ask {
-    TRP_ASK_WORKER = 1, // target: isolated or not -> target: slot, schema: incarnation
+    // target: isolated or not; body (if isolated): [env, folder] -> target: slot, schema:
+    // incarnation
+    TRP_ASK_WORKER = 1,
     TRP_ASK_KILL,       // target: slot, schema: incarnation, body: cause
     TRP_ASK_NAME_PUT,   // body: [name, value]
     TRP_ASK_NAME_GET,   // body: [name] -> body: value
     TRP_ASK_NAME_DROP,  // body: [name]; no answer
     TRP_ASK_STOP,       // no answer
+    TRP_ASK_CLAIM,      // body: see admission.c -> target: the claim, body: ids of GPUs
+    TRP_ASK_CLAIM_GIVE, // target: the claim, schema: incarnation, body: slot
+    TRP_ASK_CLAIM_DROP, // target: the claim, or 0 and schema: the `call` that waits; no answer
+    TRP_ASK_CLAIM_LIST, // -> body: see admission.c
 } trp_ask;
+
+// In the node process: answers a request; a failure with the last error as the reason.
+void trp_node_answer(const trp_frame *to, trp_frame *frame);
+void trp_node_answer_failure(const trp_frame *to, troupe_status status);
 
 // The node process (node_process.c). Does not return.
 _Noreturn void trp_node_run(int keeper_socket);

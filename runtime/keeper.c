@@ -126,8 +126,20 @@ static void tell_node(const trp_order *order)
     send_news();
 }
 
-static void start_worker(const trp_order *order)
+// The environment and the folder of a new worker. Its standard error is already its own.
+static void furnish(const trp_start_order *message)
 {
+    const char *folder = message->text + strlen(message->text) + 1;
+    if (trp_worker_env_apply(message->text, folder))
+        return;
+    dprintf(STDERR_FILENO, "troupe: error: the folder %s of a worker cannot be entered: %s\n",
+            folder, strerror(errno));
+    _exit(126);
+}
+
+static void start_worker(const trp_start_order *message)
+{
+    const trp_order *order = &message->order;
     int ends[2];
     bool piped =
         trp_output_pipes(keeper.setup->output_socket, order->slot, order->incarnation, ends);
@@ -137,6 +149,7 @@ static void start_worker(const trp_order *order)
         trp_segment_process(order->slot)->pid = getpid(); // Its first line may need it.
         if (piped)
             trp_output_redirect(ends);
+        furnish(message);
         close_all_but((int[]){trp_segment_fd()}, 1);
         if (keeper.setup->execute)
             execute_worker(order);
@@ -160,17 +173,19 @@ static void start_worker(const trp_order *order)
 
 static void obey(void)
 {
-    trp_order order;
-    ssize_t got = recv(keeper.node_socket, &order, sizeof order, MSG_DONTWAIT);
+    static trp_start_order message; // Two texts at least follow a START; zeros end them.
+    memset(&message, 0, sizeof message);
+    ssize_t got = recv(keeper.node_socket, &message, sizeof message - 2, MSG_DONTWAIT);
+    trp_order order = message.order;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (got != (ssize_t)sizeof order || order.slot >= TRP_PROCESSES_MAX) {
+    if (got < (ssize_t)sizeof order || order.slot >= TRP_PROCESSES_MAX) {
         keeper.quit = true; // The node process has gone; its exit status may come a moment later.
         return;
     }
     switch (order.kind) {
     case TRP_ORDER_START:
-        start_worker(&order);
+        start_worker(&message);
         break;
     case TRP_ORDER_KILL:
         if (keeper.pids[order.slot] > 0 && keeper.incarnations[order.slot] == order.incarnation)

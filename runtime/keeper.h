@@ -7,6 +7,7 @@
 #ifndef TRP_KEEPER_H
 #define TRP_KEEPER_H
 
+#include <runtime/worker_env.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,6 +30,12 @@ typedef struct trp_order {
     uint32_t isolated;
     uint32_t unused;
 } trp_order;
+
+// A START as it is sent: behind the order the environment, then the folder, each with its NUL.
+typedef struct trp_start_order {
+    trp_order order;
+    char text[2 * TRP_WORKER_ENV_MAX + TRP_WORKER_FOLDER_MAX + 4];
+} trp_start_order;
 
 // What the keeper is given: everything was made by the driver before the fork.
 typedef struct trp_keeper_setup {

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/identity.h>
+#include <runtime/memory.h>
 #include <runtime/wire.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,9 +21,15 @@ typedef struct request {
     troupe_status status;
     char text[512]; // The sentence of a failure.
     uint64_t target, schema;
-    unsigned char value[TRP_NAMED_VALUE_MAX];
+    unsigned char value[TRP_CLAIM_GPUS_MAX];
     size_t value_size;
+    trp_buffer *whole;   // Where a longer answer goes; NULL: nowhere.
+    trp_claimed claimed; // Nobody waits, and this is called; the request is freed then.
+    void *user;
 } request;
+
+_Static_assert((int)TRP_CLAIM_GPUS_MAX >= (int)TRP_NAMED_VALUE_MAX,
+               "a request's value holds either");
 
 static struct {
     pthread_mutex_t lock;
@@ -30,6 +37,21 @@ static struct {
     request *waiting;
     uint64_t last_number;
 } requests = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
+
+// Tells those for whom nobody waits, and forgets them. With the lock held.
+static void tell_claimed(void)
+{
+    for (request **at = &requests.waiting; *at != NULL;) {
+        request *it = *at;
+        if (!it->done || it->claimed == NULL) {
+            at = &it->next;
+            continue;
+        }
+        *at = it->next;
+        it->claimed(it->user, it->status, it->target);
+        trp_free(it);
+    }
+}
 
 void trp_node_answered(const trp_frame *frame)
 {
@@ -45,12 +67,15 @@ void trp_node_answered(const trp_frame *frame)
                 frame->body_size < sizeof it->text - 1 ? frame->body_size : sizeof it->text - 1;
             memcpy(it->text, frame->body, size);
             it->text[size] = '\0';
+        } else if (it->whole != NULL) {
+            trp_buffer_append(it->whole, frame->body, frame->body_size);
         } else if (frame->body_size > 0 && frame->body_size <= sizeof it->value) {
             memcpy(it->value, frame->body, frame->body_size);
             it->value_size = frame->body_size;
         }
         it->done = true;
     }
+    tell_claimed();
     pthread_cond_broadcast(&requests.answered);
     pthread_mutex_unlock(&requests.lock);
 }
@@ -66,6 +91,7 @@ void trp_node_lost(void)
         strcpy(it->text, trp_self.ending ? "the runtime was stopped before the node answered"
                                          : "the node process has died before it answered");
     }
+    tell_claimed();
     pthread_cond_broadcast(&requests.answered);
     pthread_mutex_unlock(&requests.lock);
 }
@@ -115,10 +141,15 @@ static troupe_status ask(trp_frame *frame, request *mine)
     return status;
 }
 
-static troupe_status ask_worker(bool isolated, uint32_t *process, uint64_t *incarnation)
+static troupe_status ask_worker(bool isolated, const trp_buffer *body, uint32_t *process,
+                                uint64_t *incarnation)
 {
     request mine = {0};
     trp_frame frame = {.method = TRP_ASK_WORKER, .target = isolated};
+    if (body != NULL) {
+        frame.body = body->data;
+        frame.body_size = body->size;
+    }
     TROUPE_TRY(ask(&frame, &mine));
     uint32_t slot = (uint32_t)mine.target;
     char cause[112];
@@ -146,8 +177,28 @@ troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarn
 {
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_process_enter());
-    troupe_status status = ask_worker(isolated, process, incarnation);
+    troupe_status status = ask_worker(isolated, NULL, process, incarnation);
     trp_process_leave();
+    return status;
+}
+
+troupe_status trp_node_worker_with(const char *env, const char *folder, uint32_t *process,
+                                   uint64_t *incarnation)
+{
+    if (env == NULL && folder == NULL)
+        return trp_node_worker(true, process, incarnation);
+    TROUPE_TRY(trp_process_check());
+    trp_buffer body = {0};
+    trp_write_array(&body, 2);
+    trp_write_text(&body, env);
+    trp_write_text(&body, folder);
+    troupe_status status = trp_process_enter();
+    if (status == TROUPE_OK) {
+        status = body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a request")
+                             : ask_worker(true, &body, process, incarnation);
+        trp_process_leave();
+    }
+    trp_buffer_free(&body);
     return status;
 }
 
@@ -214,6 +265,124 @@ void trp_node_name_drop(const char *name)
     request mine = {0};
     if (check_name(name) == TROUPE_OK)
         (void)ask_name(TRP_ASK_NAME_DROP, name, "", 0, &mine);
+}
+
+static void write_want(const trp_want *want, trp_buffer *body)
+{
+    trp_write_array(body, 7);
+    trp_write_uint(body, (uint64_t)want->cpus);
+    trp_write_uint(body, (uint64_t)want->gpus);
+    trp_write_uint(body, (uint64_t)want->memory_bytes);
+    trp_write_text(body, want->resources);
+    trp_write_uint(body, want->wait_ms);
+    trp_write_text(body, want->who);
+    trp_write_bool(body, want->patient);
+}
+
+// Sends a request for which nobody waits.
+static troupe_status begin_request(request *mine, trp_frame *frame)
+{
+    TROUPE_TRY(trp_process_check());
+    TROUPE_TRY(trp_process_enter());
+    pthread_mutex_lock(&requests.lock);
+    mine->number = ++requests.last_number;
+    frame->call = mine->number;
+    mine->next = requests.waiting;
+    requests.waiting = mine;
+    pthread_mutex_unlock(&requests.lock);
+    troupe_status status = send_ask(frame); // The answer may be here before this returns.
+    trp_process_leave();
+    return status;
+}
+
+troupe_status trp_node_claim_begin(const trp_want *want, trp_claimed claimed, void *user,
+                                   uint64_t *number)
+{
+    trp_buffer body = {0};
+    request *mine = trp_alloc(sizeof *mine);
+    write_want(want, &body);
+    if (mine == NULL || body.failed) {
+        trp_buffer_free(&body);
+        trp_free(mine);
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim");
+    }
+    mine->claimed = claimed;
+    mine->user = user;
+    trp_frame frame = {.method = TRP_ASK_CLAIM, .body = body.data, .body_size = body.size};
+    troupe_status status = begin_request(mine, &frame);
+    trp_buffer_free(&body);
+    *number = frame.call;
+    if (status != TROUPE_OK && *number != 0)
+        trp_node_claim_abandon(*number);
+    else if (status != TROUPE_OK)
+        trp_free(mine);
+    return status;
+}
+
+void trp_node_claim_abandon(uint64_t number)
+{
+    request *found = NULL;
+    pthread_mutex_lock(&requests.lock);
+    for (request **at = &requests.waiting; *at != NULL && found == NULL; at = &(*at)->next)
+        if ((*at)->number == number) {
+            found = *at;
+            *at = found->next;
+            break;
+        }
+    pthread_mutex_unlock(&requests.lock);
+    if (found == NULL)
+        return;
+    trp_free(found);
+    trp_frame frame = {.method = TRP_ASK_CLAIM_DROP, .schema = number};
+    if (trp_process_check() == TROUPE_OK)
+        (void)send_ask(&frame);
+}
+
+troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TRP_CLAIM_GPUS_MAX])
+{
+    trp_buffer body = {0};
+    request mine = {0};
+    write_want(want, &body);
+    trp_frame frame = {.method = TRP_ASK_CLAIM, .body = body.data, .body_size = body.size};
+    troupe_status status =
+        body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim") : ask(&frame, &mine);
+    trp_buffer_free(&body);
+    TROUPE_TRY(status);
+    *claim = mine.target;
+    memcpy(gpus, mine.value, mine.value_size);
+    gpus[mine.value_size < TRP_CLAIM_GPUS_MAX ? mine.value_size : TRP_CLAIM_GPUS_MAX - 1] = '\0';
+    return TROUPE_OK;
+}
+
+troupe_status trp_node_claim_give(uint64_t claim, uint32_t process, uint64_t incarnation)
+{
+    trp_buffer body = {0};
+    trp_write_uint(&body, process);
+    request mine = {0};
+    trp_frame frame = {.method = TRP_ASK_CLAIM_GIVE,
+                       .target = claim,
+                       .schema = incarnation,
+                       .body = body.data,
+                       .body_size = body.size};
+    troupe_status status =
+        body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim") : ask(&frame, &mine);
+    trp_buffer_free(&body);
+    return status;
+}
+
+void trp_node_claim_drop(uint64_t claim)
+{
+    trp_frame frame = {.method = TRP_ASK_CLAIM_DROP, .target = claim};
+    if (trp_process_check() == TROUPE_OK)
+        (void)send_ask(&frame);
+}
+
+troupe_status trp_node_claims(trp_buffer *list)
+{
+    request mine = {.whole = list};
+    trp_frame frame = {.method = TRP_ASK_CLAIM_LIST};
+    TROUPE_TRY(ask(&frame, &mine));
+    return list->failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a list") : TROUPE_OK;
 }
 
 troupe_status trp_node_stop(void)

@@ -3,6 +3,7 @@
 #ifndef TRP_NODE_H
 #define TRP_NODE_H
 
+#include <runtime/buffer.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,10 @@ enum { TRP_NAME_MAX = 128, TRP_NAMED_VALUE_MAX = 256 };
 // full yet), or a new one of its own. TROUPE_UNSUPPORTED: there is no pool; TROUPE_IO: the process
 // could not be made or did not reach troupe_start in time (the sentence says which).
 troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarnation);
+// As above for one of its own, with an environment ("KEY=VALUE" lines) and a folder of its own;
+// NULL: none.
+troupe_status trp_node_worker_with(const char *env, const char *folder, uint32_t *process,
+                                   uint64_t *incarnation);
 // Kills a worker process; death is reported to all as for any other, with `cause` as its reason.
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause);
 
@@ -24,5 +29,34 @@ troupe_status trp_node_name_put(const char *name, const void *value, size_t size
 // TROUPE_NOT_FOUND.
 troupe_status trp_node_name_get(const char *name, void *value, size_t *size);
 void trp_node_name_drop(const char *name);
+
+// What an actor needs of the node (admission.h).
+typedef struct trp_want {
+    int64_t cpus, gpus, memory_bytes; // Ten-thousandths; bytes.
+    const char *resources;            // "name=1,..."; NULL: none.
+    uint32_t wait_ms;                 // How long to wait at most; 0: for ever.
+    const char *who;                  // For whom, in sentences.
+    bool patient;                     // It may take long: that is no news.
+} trp_want;
+
+enum { TRP_CLAIM_GPUS_MAX = 512 };
+
+// Waits until the node gives it, and returns the claim's number and the ids of its GPUs ("0,2").
+// The claim is this process's. TROUPE_TOO_LARGE: it never can be given; TROUPE_TIMED_OUT.
+troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TRP_CLAIM_GPUS_MAX]);
+// The same without waiting: `claimed` is called once, with the claim or with the status of a
+// failure, by a thread of the library that must not be held up and holds a lock: it may not call
+// anything of this header. *request is for trp_node_claim_abandon.
+typedef void (*trp_claimed)(void *user, troupe_status status, uint64_t claim);
+troupe_status trp_node_claim_begin(const trp_want *want, trp_claimed claimed, void *user,
+                                   uint64_t *request);
+// `claimed` is not called any more once this returns. What it was told of is not given back.
+void trp_node_claim_abandon(uint64_t request);
+// Gives a claim to a process, with whose end it ends.
+troupe_status trp_node_claim_give(uint64_t claim, uint32_t process, uint64_t incarnation);
+// Gives it back. Does not wait.
+void trp_node_claim_drop(uint64_t claim);
+// What there is and who waits, as admission.c writes it.
+troupe_status trp_node_claims(trp_buffer *list);
 
 #endif

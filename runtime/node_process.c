@@ -7,6 +7,7 @@
 #include <runtime/node.h>
 
 #include <errno.h>
+#include <runtime/admission.h>
 #include <runtime/clock.h>
 #include <runtime/keeper.h>
 #include <runtime/log.h>
@@ -14,6 +15,7 @@
 #include <runtime/store.h>
 #include <runtime/transport.h>
 #include <runtime/wire.h>
+#include <runtime/worker_env.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -48,17 +50,38 @@ static struct {
     int64_t stop_at_ms;
 } node;
 
-static void order(trp_order_kind kind, uint32_t slot, uint64_t incarnation, bool isolated)
+static void send_order(const void *message, size_t size)
 {
-    trp_order message = {
-        .kind = kind, .slot = slot, .incarnation = incarnation, .isolated = isolated};
-    while (send(node.keeper, &message, sizeof message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+    while (send(node.keeper, message, size, MSG_NOSIGNAL) < 0 && errno == EINTR)
         continue;
+}
+
+static void order(trp_order_kind kind, uint32_t slot, uint64_t incarnation)
+{
+    trp_order message = {.kind = kind, .slot = slot, .incarnation = incarnation};
+    send_order(&message, sizeof message);
+}
+
+// Orders a worker with the environment and folder of all workers, and its own ones over them.
+static void order_start(uint32_t slot, uint64_t incarnation, bool isolated, const char *env,
+                        const char *folder)
+{
+    static trp_start_order message;
+    const char *common = trp_self.options.worker_env, *home = trp_self.options.worker_folder;
+    message.order = (trp_order){
+        .kind = TRP_ORDER_START, .slot = slot, .incarnation = incarnation, .isolated = isolated};
+    if (folder[0] == '\0' && home != NULL)
+        folder = home;
+    int used =
+        snprintf(message.text, sizeof message.text, "%s\n%s", common != NULL ? common : "", env) +
+        1;
+    used += snprintf(message.text + used, sizeof message.text - (size_t)used, "%s", folder) + 1;
+    send_order(&message, sizeof message.order + (size_t)used);
 }
 
 // ---- answers
 
-static void answer(const trp_frame *to, trp_frame *frame)
+void trp_node_answer(const trp_frame *to, trp_frame *frame)
 {
     frame->kind = TRP_FRAME_ANSWER;
     frame->call = to->call;
@@ -67,14 +90,13 @@ static void answer(const trp_frame *to, trp_frame *frame)
 
 static void answer_ok(const trp_frame *to)
 {
-    answer(to, &(trp_frame){.status = TROUPE_OK});
+    trp_node_answer(to, &(trp_frame){.status = TROUPE_OK});
 }
 
-// With the last error as the reason.
-static void answer_failure(const trp_frame *to, troupe_status status)
+void trp_node_answer_failure(const trp_frame *to, troupe_status status)
 {
     const char *text = troupe_last_error()->text;
-    answer(to, &(trp_frame){.status = status, .body = text, .body_size = strlen(text)});
+    trp_node_answer(to, &(trp_frame){.status = status, .body = text, .body_size = strlen(text)});
 }
 
 // ---- workers
@@ -95,7 +117,8 @@ static troupe_status free_slot(uint32_t *slot)
                        TRP_PROCESSES_MAX);
 }
 
-static troupe_status start_worker(bool isolated, uint32_t *slot)
+static troupe_status start_worker(bool isolated, const char *env, const char *folder,
+                                  uint32_t *slot)
 {
     if (node.living >= trp_self.workers_max)
         return troupe_fail(TROUPE_NO_MEMORY,
@@ -115,7 +138,7 @@ static troupe_status start_worker(bool isolated, uint32_t *slot)
     trp_process_row_set(*slot, TRP_PROCESS_STARTING);
     node.workers[*slot] = (worker){.pooled = !isolated};
     node.living++;
-    order(TRP_ORDER_START, *slot, row->incarnation, isolated);
+    order_start(*slot, row->incarnation, isolated, env, folder);
     if (!isolated)
         node.pool[node.pool_size++] = *slot;
     return TROUPE_OK;
@@ -129,12 +152,32 @@ static troupe_status pool_worker(uint32_t *slot)
                            "TROUPE_WORKERS_NONE");
     if (node.pool_size < (uint32_t)trp_self.options.workers &&
         (node.pool_size == 0 || node.living < trp_self.workers_max))
-        return start_worker(false, slot);
+        return start_worker(false, "", "", slot);
     *slot = node.pool[0];
     for (uint32_t i = 1; i < node.pool_size; i++)
         if (node.workers[node.pool[i]].asked < node.workers[*slot].asked)
             *slot = node.pool[i];
     return TROUPE_OK;
+}
+
+static troupe_status start_isolated(const trp_frame *frame, uint32_t *slot)
+{
+    static char env[TRP_WORKER_ENV_MAX], folder[TRP_WORKER_FOLDER_MAX];
+    env[0] = folder[0] = '\0';
+    if (frame->body_size > 0) {
+        trp_reader in = trp_reader_of(frame->body, frame->body_size);
+        const char *texts[2];
+        size_t sizes[2];
+        uint32_t count;
+        TROUPE_TRY(trp_read_array(&in, &count));
+        for (int i = 0; i < 2; i++)
+            TROUPE_TRY(trp_read_text(&in, &texts[i], &sizes[i]));
+        if (count != 2 || sizes[0] >= sizeof env || sizes[1] >= sizeof folder)
+            return troupe_fail(TROUPE_MALFORMED, "a request for a worker is malformed");
+        snprintf(env, sizeof env, "%.*s", (int)sizes[0], sizes[0] > 0 ? texts[0] : "");
+        snprintf(folder, sizeof folder, "%.*s", (int)sizes[1], sizes[1] > 0 ? texts[1] : "");
+    }
+    return start_worker(true, env, folder, slot);
 }
 
 static void serve_worker(const trp_frame *frame)
@@ -144,29 +187,29 @@ static void serve_worker(const trp_frame *frame)
     if (node.stopping)
         status = troupe_fail(TROUPE_NOT_STARTED, "the node is being stopped");
     else
-        status = frame->target != 0 ? start_worker(true, &slot) : pool_worker(&slot);
+        status = frame->target != 0 ? start_isolated(frame, &slot) : pool_worker(&slot);
     if (status != TROUPE_OK) {
-        answer_failure(frame, status);
+        trp_node_answer_failure(frame, status);
         return;
     }
     node.workers[slot].asked++;
-    answer(frame, &(trp_frame){.status = TROUPE_OK,
-                               .target = slot,
-                               .schema = trp_segment_process(slot)->incarnation});
+    trp_node_answer(frame, &(trp_frame){.status = TROUPE_OK,
+                                        .target = slot,
+                                        .schema = trp_segment_process(slot)->incarnation});
 }
 
 static void serve_kill(const trp_frame *frame)
 {
     if (frame->target <= TRP_PROCESS_DRIVER || frame->target >= TRP_PROCESSES_MAX) {
-        answer_failure(frame, troupe_fail(TROUPE_INVALID, "process %llu cannot be killed",
-                                          (unsigned long long)frame->target));
+        trp_node_answer_failure(frame, troupe_fail(TROUPE_INVALID, "process %llu cannot be killed",
+                                                   (unsigned long long)frame->target));
         return;
     }
     uint32_t slot = (uint32_t)frame->target;
     if (trp_process_alive(slot, frame->schema, NULL)) {
         snprintf(node.workers[slot].kill_cause, sizeof node.workers[slot].kill_cause, "%.*s",
                  (int)frame->body_size, (const char *)frame->body);
-        order(TRP_ORDER_KILL, slot, frame->schema, false);
+        order(TRP_ORDER_KILL, slot, frame->schema);
     }
     answer_ok(frame);
 }
@@ -229,7 +272,7 @@ static void serve_name(const trp_frame *frame)
     else if (status == TROUPE_OK)
         HASH_FIND_STR(node.names, name, entry);
     if (status != TROUPE_OK) {
-        answer_failure(frame, status);
+        trp_node_answer_failure(frame, status);
     } else if (frame->method == TRP_ASK_NAME_PUT) {
         answer_ok(frame);
     } else if (frame->method == TRP_ASK_NAME_DROP) {
@@ -238,10 +281,12 @@ static void serve_name(const trp_frame *frame)
             name_remove(entry);
         answer_ok(frame);
     } else if (entry == NULL) {
-        answer_failure(frame, troupe_fail(TROUPE_NOT_FOUND, "no actor has the name '%s'", name));
+        trp_node_answer_failure(frame,
+                                troupe_fail(TROUPE_NOT_FOUND, "no actor has the name '%s'", name));
     } else {
-        answer(frame,
-               &(trp_frame){.status = TROUPE_OK, .body = entry->value, .body_size = entry->size});
+        trp_node_answer(
+            frame,
+            &(trp_frame){.status = TROUPE_OK, .body = entry->value, .body_size = entry->size});
     }
 }
 
@@ -290,6 +335,7 @@ static void bury(uint32_t slot, const char *cause)
     if (entry->owner == slot && entry->owner_incarnation == incarnation)
         name_remove(entry);
     node.living--;
+    trp_admission_bury(slot, incarnation);
 
     for (uint32_t peer = TRP_PROCESS_DRIVER; peer < TRP_PROCESSES_MAX && !node.stopping; peer++)
         if (trp_segment_process(peer)->state == TRP_PROCESS_READY)
@@ -325,6 +371,7 @@ static void begin_stop(void)
     if (node.stopping)
         return;
     node.stopping = true;
+    trp_admission_stop();
     node.stop_at_ms = trp_clock_ms() + trp_self.options.stop_timeout_ms;
     for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++) {
         uint32_t state = trp_segment_process(slot)->state;
@@ -332,7 +379,7 @@ static void begin_stop(void)
         if (state == TRP_PROCESS_READY)
             (void)trp_process_send(slot, incarnation, &(trp_frame){.kind = TRP_FRAME_END}, 0);
         else if (state == TRP_PROCESS_STARTING) // No method runs there that should finish.
-            order(TRP_ORDER_KILL, slot, incarnation, false);
+            order(TRP_ORDER_KILL, slot, incarnation);
     }
 }
 
@@ -357,9 +404,11 @@ static void serve(const trp_frame *frame)
             begin_stop();
         break;
     default:
-        answer_failure(frame,
-                       troupe_fail(TROUPE_UNSUPPORTED, "the node process does not know request %u",
-                                   frame->method));
+        if (trp_admission_serve(frame))
+            break;
+        trp_node_answer_failure(frame, troupe_fail(TROUPE_UNSUPPORTED,
+                                                   "the node process does not know request %u",
+                                                   frame->method));
         break;
     }
 }
@@ -378,7 +427,7 @@ _Noreturn void trp_node_run(int keeper_socket)
     }
     for (;;) {
         bool from_keeper = false;
-        int64_t left = node.stopping ? node.stop_at_ms - trp_clock_ms() : -1;
+        int64_t left = node.stopping ? node.stop_at_ms - trp_clock_ms() : trp_admission_tick();
         if (node.stopping && (left <= 0 || node.living == 0))
             break;
         trp_transport_wait(node.keeper, (int)left, &from_keeper);
@@ -386,7 +435,7 @@ _Noreturn void trp_node_run(int keeper_socket)
         if (from_keeper)
             hear_keeper();
     }
-    order(TRP_ORDER_QUIT, 0, 0, false);
+    order(TRP_ORDER_QUIT, 0, 0);
     for (;;) // The keeper ends us with the rest.
         pause();
 }

@@ -1,9 +1,10 @@
-// options.c: the options of troupe_start: ranges, and defaults from what this process may use: its
-// CPU affinity and quota, and the memory limit of its cgroup.
+// options.c: the options of troupe_start: ranges, and defaults from what this process may use.
 #include <runtime/options.h>
 
 #include <math.h>
-#include <sched.h>
+#include <runtime/admission.h>
+#include <runtime/limits.h>
+#include <runtime/worker_env.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,50 +17,6 @@ enum {
 };
 
 #define STORE_BYTES_MAX ((size_t)1 << 44)
-
-static int affinity_cpus(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
-}
-
-// Reads up to two numbers from a file; how many there were. "max" reads as no number.
-static int read_numbers(const char *path, double numbers[2])
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    int count = fscanf(file, "%lf %lf", &numbers[0], &numbers[1]);
-    fclose(file);
-    return count > 0 ? count : 0;
-}
-
-// CPUs that this process may use: its affinity, or its cgroup's quota where that is less.
-static int usable_cpus(void)
-{
-    double v2[2], quota[2], period[2];
-    int cpus = affinity_cpus();
-    double limit = cpus;
-    if (read_numbers("/sys/fs/cgroup/cpu.max", v2) == 2 && v2[1] > 0)
-        limit = v2[0] / v2[1];
-    else if (read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota) == 1 && quota[0] > 0 &&
-             read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period) == 1 && period[0] > 0)
-        limit = quota[0] / period[0];
-    return limit < cpus ? (int)fmax(1, ceil(limit)) : cpus;
-}
-
-static double usable_memory(void)
-{
-    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    static const char *const limits[] = {"/sys/fs/cgroup/memory.max",
-                                         "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        double limit[2];
-        if (read_numbers(limits[i], limit) >= 1 && limit[0] > 0 && limit[0] < memory)
-            memory = limit[0];
-    }
-    return memory;
-}
 
 static troupe_status check(const troupe_options *how)
 {
@@ -102,6 +59,13 @@ static troupe_status check(const troupe_options *how)
         return troupe_fail(TROUPE_INVALID,
                            ".worker_output of troupe_start is %d: expected a TROUPE_OUTPUT_ value",
                            (int)how->worker_output);
+    if (how->gpus < TROUPE_GPUS_NONE || how->gpus > TRP_GPUS_MAX)
+        return troupe_fail(TROUPE_INVALID,
+                           ".gpus of troupe_start is %d: expected 1 to %d, 0 (default) or "
+                           "TROUPE_GPUS_NONE",
+                           how->gpus, TRP_GPUS_MAX);
+    TROUPE_TRY(
+        trp_worker_env_check(".worker_env of troupe_start", how->worker_env, how->worker_folder));
     if (how->stop_timeout_ms < 0)
         return troupe_fail(TROUPE_INVALID, ".stop_timeout_ms of troupe_start is %d: it is negative",
                            how->stop_timeout_ms);
@@ -113,7 +77,8 @@ troupe_status trp_options_complete(const troupe_options *given, troupe_options *
     troupe_options how;
     trp_options_take(&how, sizeof how, given, given != NULL ? given->size : 0);
     TROUPE_TRY(check(&how));
-    int cpus = usable_cpus();
+    trp_limits limits = trp_limits_read("");
+    int cpus = (int)fmax(1, ceil(limits.cpus));
     if (how.workers == 0)
         how.workers = cpus;
     if (how.cpus == 0)
@@ -121,7 +86,13 @@ troupe_status trp_options_complete(const troupe_options *given, troupe_options *
     if (how.threads == 0)
         how.threads = cpus;
     if (how.store_bytes_max == 0)
-        how.store_bytes_max = (size_t)(usable_memory() * 0.3);
+        how.store_bytes_max = (size_t)(limits.memory_bytes * 0.3);
+    if (how.gpus == 0)
+        how.gpus = limits.gpus < TRP_GPUS_MAX ? limits.gpus : TRP_GPUS_MAX;
+    if (how.memory_bytes == 0)
+        how.memory_bytes = (size_t)(limits.memory_bytes * 0.7);
+    trp_resources books;
+    TROUPE_TRY(trp_admission_books(&how, &books));
     if (how.message_bytes_max == 0)
         how.message_bytes_max = (size_t)1 << 30;
     if (how.stop_timeout_ms == 0)

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <runtime/arena.h>
 #include <runtime/buffer.h>
-#include <runtime/resource.h>
 #include <stdatomic.h>
 #include <train/group.h>
 #include <troupe/train.h>
@@ -43,7 +42,10 @@ struct troupe_job {
     uint64_t incarnation; // Of the process when it was submitted.
     int64_t cpus;         // For each worker, in ten-thousandths.
     // The server's.
-    trp_claim claim;
+    uint64_t request;       // For its CPUs; 0: none.
+    _Atomic uint64_t claim; // What the node has given for it; 0: nothing yet.
+    _Atomic bool refused;   // It will give nothing.
+    bool started;
     struct troupe_job *next;
     _Atomic bool over;   // Its coordinator is done: what it used is free, also if the word is lost.
     _Atomic bool missed; // Word for the coordinator was lost, for lack of memory: see await_change.

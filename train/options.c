@@ -3,6 +3,7 @@
 #include <runtime/folder.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/resource.h>
 #include <string.h>
 #include <train/checkpoint.h>
 #include <train/job.h>

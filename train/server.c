@@ -3,14 +3,14 @@
 // All books are the actor's state, so no lock is needed for them; the one lock here guards which
 // actor is the server.
 #include <pthread.h>
-#include <runtime/log.h>
+#include <runtime/node.h>
 #include <runtime/process.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <train/coordinator.h>
 #include <train/server.h>
 
 typedef struct trp_server {
-    trp_resources cpus;
     troupe_job *jobs; // All that are queued or run.
 } trp_server;
 
@@ -29,103 +29,6 @@ static struct {
     uint64_t incarnation; // Of the process when it was made; 0: never.
     trp_server_actor actor;
 } current = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static troupe_job *job_at(const uint64_t *address)
-{
-    return (troupe_job *)(uintptr_t)*address;
-}
-
-static troupe_status server_init(trp_server *self, const troupe_none *none)
-{
-    (void)none;
-    int64_t total;
-    TROUPE_TRY(trp_cpus_count(trp_process_options()->cpus, &total));
-    trp_resources_init(&self->cpus, total);
-    return TROUPE_OK;
-}
-
-// Takes a job off the books.
-static void forget(trp_server *self, troupe_job *job)
-{
-    troupe_job **at = &self->jobs;
-    while (*at != job)
-        at = &(*at)->next;
-    *at = job->next;
-    trp_resources_release(&self->cpus, &job->claim);
-    trp_job_release(job);
-}
-
-static void server_deinit(trp_server *self)
-{
-    // The runtime stops. Those that run are ended by their coordinators.
-    while (self->jobs) {
-        if (self->jobs->claim.state == TRP_CLAIM_WAITING)
-            trp_job_cancel(self->jobs);
-        forget(self, self->jobs);
-    }
-}
-
-// Takes those that are over off the books, and starts what there is room for.
-static void admit(trp_server *self)
-{
-    for (troupe_job *at = self->jobs, *next; at; at = next) {
-        next = at->next;
-        if (atomic_load(&at->over))
-            forget(self, at);
-    }
-    for (trp_claim *claim; (claim = trp_resources_admit(&self->cpus));) {
-        troupe_job *job = (troupe_job *)((char *)claim - offsetof(troupe_job, claim));
-        if (!trp_coordinator_start(job))
-            forget(self, job);
-    }
-}
-
-static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none)
-{
-    (void)none;
-    troupe_job *job = job_at(address);
-    job->next = self->jobs;
-    self->jobs = job;
-    // That it fits was checked when it was submitted, against the same total.
-    troupe_status status =
-        trp_resources_claim(&self->cpus, &job->claim, job->cpus, job->options.workers);
-    trp_assert(status == TROUPE_OK);
-    admit(self);
-    return TROUPE_OK;
-}
-
-static bool knows(const trp_server *self, const troupe_job *job)
-{
-    const troupe_job *at = self->jobs;
-    while (at && at != job)
-        at = at->next;
-    return at != NULL;
-}
-
-static troupe_status server_stop(trp_server *self, const uint64_t *address, troupe_none *none)
-{
-    (void)none;
-    troupe_job *job = job_at(address);
-    if (!knows(self, job) || job->claim.state != TRP_CLAIM_WAITING)
-        return TROUPE_OK; // Its coordinator or group has been told.
-    if (!trp_job_stopping(job))
-        return TROUPE_OK; // Another job, at the address of one that has ended meanwhile.
-    troupe_result *result = trp_job_result(job);
-    if (result)
-        result->stopped = true;
-    (void)trp_job_finish(job, result);
-    forget(self, job);
-    admit(self); // It may have held others back.
-    return TROUPE_OK;
-}
-
-static troupe_status server_done(trp_server *self, const troupe_none *nothing, troupe_none *none)
-{
-    (void)nothing;
-    (void)none;
-    admit(self);
-    return TROUPE_OK;
-}
 
 typedef enum absence { MAKE_IT, LEAVE_IT } absence;
 
@@ -149,6 +52,121 @@ static troupe_status find(absence if_absent, trp_server_actor *actor)
     *actor = current.actor;
     pthread_mutex_unlock(&current.lock);
     return status;
+}
+
+static troupe_job *job_at(const uint64_t *address)
+{
+    return (troupe_job *)(uintptr_t)*address;
+}
+
+static troupe_status server_init(trp_server *self, const troupe_none *none)
+{
+    (void)none;
+    self->jobs = NULL;
+    return TROUPE_OK;
+}
+
+// Takes a job off the books.
+static void forget(trp_server *self, troupe_job *job)
+{
+    troupe_job **at = &self->jobs;
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    if (job->request != 0 && atomic_load(&job->claim) == 0)
+        trp_node_claim_abandon(job->request);
+    uint64_t claim = atomic_load(&job->claim); // It may have come meanwhile.
+    if (claim != 0)
+        trp_node_claim_drop(claim);
+    trp_job_release(job);
+}
+
+static void server_deinit(trp_server *self)
+{
+    // The runtime stops. Those that run are ended by their coordinators.
+    while (self->jobs) {
+        if (!self->jobs->started)
+            trp_job_cancel(self->jobs);
+        forget(self, self->jobs);
+    }
+}
+
+// Takes those that are over off the books, and starts what there is room for.
+static void admit(trp_server *self)
+{
+    for (troupe_job *at = self->jobs, *next; at; at = next) {
+        next = at->next;
+        if (atomic_load(&at->over)) {
+            forget(self, at);
+        } else if (!at->started && atomic_load(&at->refused)) {
+            trp_job_cancel(at); // That it fits was checked: the runtime is being stopped.
+            forget(self, at);
+        } else if (!at->started && atomic_load(&at->claim) != 0) {
+            at->started = true;
+            if (!trp_coordinator_start(at))
+                forget(self, at);
+        }
+    }
+}
+
+// The node has answered: the server is told, and finds it out at its next look if that is lost.
+static void claimed(void *user, troupe_status status, uint64_t claim)
+{
+    troupe_job *job = user;
+    trp_server_actor server;
+    if (status == TROUPE_OK)
+        atomic_store(&job->claim, claim);
+    else
+        atomic_store(&job->refused, true);
+    if (find(LEAVE_IT, &server) == TROUPE_OK)
+        (void)troupe_tell(troupe_with(server, .flags = TROUPE_CALL_NO_WAIT), server_done);
+}
+
+static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none)
+{
+    (void)none;
+    troupe_job *job = job_at(address);
+    job->next = self->jobs;
+    self->jobs = job;
+    char who[96];
+    snprintf(who, sizeof who, "job '%.80s'", job->options.name != NULL ? job->options.name : "");
+    trp_want want = {.cpus = job->cpus * job->options.workers, .who = who, .patient = true};
+    if (trp_node_claim_begin(&want, claimed, job, &job->request) != TROUPE_OK)
+        atomic_store(&job->refused, true);
+    admit(self);
+    return TROUPE_OK;
+}
+
+static bool knows(const trp_server *self, const troupe_job *job)
+{
+    const troupe_job *at = self->jobs;
+    while (at && at != job)
+        at = at->next;
+    return at != NULL;
+}
+
+static troupe_status server_stop(trp_server *self, const uint64_t *address, troupe_none *none)
+{
+    (void)none;
+    troupe_job *job = job_at(address);
+    if (!knows(self, job) || job->started)
+        return TROUPE_OK; // Its coordinator or group has been told.
+    if (!trp_job_stopping(job))
+        return TROUPE_OK; // Another job, at the address of one that has ended meanwhile.
+    troupe_result *result = trp_job_result(job);
+    if (result)
+        result->stopped = true;
+    (void)trp_job_finish(job, result);
+    forget(self, job);
+    return TROUPE_OK;
+}
+
+static troupe_status server_done(trp_server *self, const troupe_none *nothing, troupe_none *none)
+{
+    (void)nothing;
+    (void)none;
+    admit(self);
+    return TROUPE_OK;
 }
 
 troupe_status trp_server_submit(troupe_job *job)

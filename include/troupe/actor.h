@@ -66,6 +66,20 @@ typedef struct troupe_spawn_options {
     // With a name: if an actor of this class has it, that one is returned, and the arguments and
     // other options are ignored. One that has it but is of another class: TROUPE_WRONG_TYPE.
     bool get_if_exists;
+    // What the actor holds of its node's resources (troupe_start) as long as it lives; default:
+    // nothing. What is not free is waited for; what is more than there is fails the spawn with
+    // TROUPE_TOO_LARGE. Amounts are exact to 0.0001; above 1, GPUs are whole.
+    double cpus;
+    // An actor that asks for GPUs is isolated, and its process has CUDA_VISIBLE_DEVICES set to
+    // those that it was given before any code runs there.
+    double gpus;
+    size_t memory_bytes;
+    const char *resources;      // "license=1,accelerator=0.5".
+    uint32_t resources_wait_ms; // At most so long: TROUPE_TIMED_OUT. 0: as long as it takes.
+    // For isolated actors, which PLACE_ANY becomes then: environment ("KEY=VALUE" lines, over
+    // .worker_env of troupe_start) and working folder of the process.
+    const char *env;
+    const char *folder;
     int unused_;
 } troupe_spawn_options;
 

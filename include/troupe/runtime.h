@@ -29,6 +29,7 @@ typedef enum troupe_output {
 
 enum {
     TROUPE_WORKERS_NONE = -1, // No pool of workers: actors live in the process that spawns them.
+    TROUPE_GPUS_NONE = -1,
 };
 
 typedef struct troupe_options {
@@ -47,6 +48,14 @@ typedef struct troupe_options {
     // Lines of several workers that differ in numbers only are printed once, and 5 s later the
     // newest with how many there were; this, or the variable TROUPE_LOG_FOLD=0, prints each.
     bool worker_output_unfolded;
+    // GPUs that actors and jobs may ask for; default: those in CUDA_VISIBLE_DEVICES where that is
+    // set, else one for each /dev/nvidia0, nvidia1, ...; TROUPE_GPUS_NONE: none.
+    int gpus;
+    size_t
+        memory_bytes; // Memory that they may ask for; default: 70 % of what this process may use.
+    const char *resources;     // More to ask for, by name: "license=1,accelerator=2".
+    const char *worker_env;    // Environment of all worker processes: lines "KEY=VALUE".
+    const char *worker_folder; // Their working folder; default: the driver's.
     int unused_;
 } troupe_options;
 

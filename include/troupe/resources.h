@@ -1,0 +1,42 @@
+// resources.h: what this machine has for actors and jobs to hold, and who waits for what.
+//
+// troupe_start says how many CPUs, GPUs, how much memory and what else there is (`.cpus`, `.gpus`,
+// `.memory_bytes`, `.resources`); troupe_spawn says what an actor holds of it as long as it lives.
+// Holding is admission, not enforcement: an actor that holds one CPU may use more.
+#ifndef TROUPE_RESOURCES_H
+#define TROUPE_RESOURCES_H
+
+#include <troupe/runtime.h>
+
+TROUPE_BEGIN_C
+
+enum { TROUPE_RESOURCES_NAMED_MAX = 16, TROUPE_RESOURCES_WAITS_MAX = 32 };
+
+typedef struct troupe_resource {
+    char name[32];
+    double total, free;
+} troupe_resource;
+
+// A spawn or a job that waits.
+typedef struct troupe_resource_wait {
+    char actor[96]; // Its class and name.
+    char why[160];  // "2 CPUs (0.5 of 4 are free)"
+    int pid;        // Of the process that asked.
+    double waited_s;
+} troupe_resource_wait;
+
+typedef struct troupe_resources {
+    troupe_resource cpus, gpus, memory_bytes;
+    troupe_resource named[TROUPE_RESOURCES_NAMED_MAX];
+    size_t named_count;
+    troupe_resource_wait waits[TROUPE_RESOURCES_WAITS_MAX]; // The oldest first.
+    size_t waiting;                                         // All that wait: may be more.
+} troupe_resources;
+
+// Fills in what there is now, from any process of the node. Errors: TROUPE_NOT_STARTED,
+// TROUPE_RUNTIME_LOST, TROUPE_NO_MEMORY.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_resources_get(troupe_resources *all);
+
+TROUPE_END_C
+
+#endif

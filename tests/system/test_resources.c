@@ -1,0 +1,390 @@
+// test_resources.c: what actors hold of their node: admission, waiting, what never fits, what comes
+// back when an actor ends or its process dies, which GPUs a process sees, and its environment.
+// timeout: 120
+#include <support.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <runtime/keeper.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <troupe/actor.h>
+#include <troupe/resources.h>
+#include <unistd.h>
+
+typedef struct holder {
+    int unused;
+} holder;
+
+static troupe_status pid_of(holder *self, const troupe_none *none, int *pid)
+{
+    (void)self;
+    (void)none;
+    *pid = getpid();
+    return TROUPE_OK;
+}
+
+static troupe_status variable(holder *self, const troupe_text *name, troupe_text *value)
+{
+    (void)self;
+    const char *found = getenv(*name);
+    *value = troupe_alloc_text(found != NULL ? found : "(not set)");
+    return TROUPE_OK;
+}
+
+static troupe_status folder_of(holder *self, const troupe_none *none, troupe_text *folder)
+{
+    (void)self;
+    (void)none;
+    char path[4096];
+    *folder = troupe_alloc_text(getcwd(path, sizeof path) != NULL ? path : "(none)");
+    return TROUPE_OK;
+}
+
+// Spawns another one, which may have to wait, from inside a worker.
+static troupe_status spawn_one(holder *self, const double *cpus, int *status);
+
+TROUPE_ACTOR(holder, (pid_of, troupe_none, int), (variable, troupe_text, troupe_text),
+             (folder_of, troupe_none, troupe_text), (spawn_one, double, int));
+
+static troupe_status spawn_one(holder *self, const double *cpus, int *status)
+{
+    (void)self;
+    holder_actor made = troupe_spawn(holder, .cpus = *cpus);
+    *status = (int)troupe_actor_status(made.address);
+    return TROUPE_OK;
+}
+
+typedef struct refuser {
+    int unused;
+} refuser;
+
+static troupe_status refuse(refuser *self, const troupe_none *none)
+{
+    (void)self;
+    (void)none;
+    return troupe_fail(TROUPE_FAILED, "this one never starts");
+}
+
+static void undo(refuser *self)
+{
+    (void)self;
+}
+
+static troupe_status nothing(refuser *self, const troupe_none *none, int *result)
+{
+    (void)self;
+    (void)none;
+    *result = 0;
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR_WITH(refuser, (refuse, troupe_none), undo, (nothing, troupe_none, int));
+
+static int set_up(void **state)
+{
+    (void)state;
+    setenv("CUDA_VISIBLE_DEVICES", "4,GPU-five,6", 1); // No GPU is needed for them to be counted.
+    return troupe_start(0, NULL, .workers = 2, .cpus = 4, .memory_bytes = 1000,
+                        .resources = "license=1,slot=2.5", .worker_env = "ALL=of them\nBOTH=all",
+                        .worker_folder = "/usr") == TROUPE_OK
+               ? 0
+               : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+static troupe_resources now(void)
+{
+    troupe_resources all;
+    assert_int_equal(troupe_resources_get(&all), TROUPE_OK);
+    return all;
+}
+
+typedef struct amounts {
+    double cpus, gpus, memory, license;
+} amounts;
+
+static bool are_free(void *context)
+{
+    const amounts *wanted = context;
+    troupe_resources all = now();
+    return all.cpus.free == wanted->cpus && all.gpus.free == wanted->gpus &&
+           all.memory_bytes.free == wanted->memory && all.named[0].free == wanted->license;
+}
+
+static void assert_free(double cpus, double gpus, double memory, double license)
+{
+    amounts wanted = {cpus, gpus, memory, license};
+    assert_true(support_wait_until(are_free, &wanted, SUPPORT_SOON_MS));
+}
+
+static void assert_all_free(void)
+{
+    assert_free(4, 3, 1000, 1);
+}
+
+static char text[4096];
+
+static const char *ask(holder_actor actor, const char *name)
+{
+    troupe_text value;
+    assert_int_equal(troupe_get(troupe_text, troupe_call(actor, variable, name), &value),
+                     TROUPE_OK);
+    snprintf(text, sizeof text, "%s", value);
+    troupe_reset();
+    return text;
+}
+
+static void test_totals(void **state)
+{
+    (void)state;
+    troupe_resources all = now();
+    assert_true(all.cpus.total == 4 && all.gpus.total == 3 && all.memory_bytes.total == 1000);
+    assert_int_equal(all.named_count, 2);
+    assert_string_equal(all.named[0].name, "license");
+    assert_string_equal(all.named[1].name, "slot");
+    assert_true(all.named[1].total == 2.5);
+    assert_int_equal(all.waiting, 0);
+    assert_all_free();
+}
+
+static void test_held_for_a_life(void **state)
+{
+    (void)state;
+    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
+                                          TROUPE_PLACE_ISOLATED};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        holder_actor one = troupe_spawn(holder, .place = places[i], .cpus = 0.5, .memory_bytes = 10,
+                                        .resources = "license=0.25");
+        assert_int_equal(troupe_actor_status(one.address), TROUPE_OK);
+        assert_free(3.5, 3, 990, 0.75);
+        holder_actor two = troupe_spawn(holder, .place = places[i], .cpus = 1.5);
+        assert_free(2, 3, 990, 0.75);
+        assert_int_equal(troupe_end(one), TROUPE_OK);
+        assert_free(2.5, 3, 1000, 1);
+        assert_int_equal(troupe_kill(two), TROUPE_OK);
+        assert_all_free();
+    }
+}
+
+static void test_given_back_by_a_crash(void **state)
+{
+    (void)state;
+    holder_actor one = troupe_spawn(holder, .place = TROUPE_PLACE_ISOLATED, .cpus = 4);
+    int pid;
+    assert_int_equal(troupe_get(int, troupe_call(one, pid_of), &pid), TROUPE_OK);
+    assert_free(0, 3, 1000, 1);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_all_free();
+}
+
+static void test_given_back_by_a_failed_start(void **state)
+{
+    (void)state;
+    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
+                                          TROUPE_PLACE_ISOLATED};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        refuser_actor made = troupe_spawn(refuser, .place = places[i], .cpus = 1);
+        assert_int_equal(troupe_actor_status(made.address), TROUPE_FAILED);
+        assert_all_free();
+    }
+}
+
+static void test_what_never_fits(void **state)
+{
+    (void)state;
+    assert_int_equal(troupe_actor_status(troupe_spawn(holder, .cpus = 4.5).address),
+                     TROUPE_TOO_LARGE);
+    assert_non_null(strstr(troupe_last_error()->text, "4.5 CPUs were asked for, and there are 4"));
+    assert_int_equal(troupe_actor_status(troupe_spawn(holder, .gpus = 4).address),
+                     TROUPE_TOO_LARGE);
+    assert_int_equal(troupe_actor_status(troupe_spawn(holder, .memory_bytes = 1001).address),
+                     TROUPE_TOO_LARGE);
+    assert_int_equal(troupe_actor_status(troupe_spawn(holder, .resources = "license=2").address),
+                     TROUPE_TOO_LARGE);
+    assert_int_equal(troupe_actor_status(troupe_spawn(holder, .resources = "tpu=1").address),
+                     TROUPE_TOO_LARGE);
+    assert_non_null(strstr(troupe_last_error()->text, "'tpu'"));
+    assert_int_equal(troupe_actor_status(troupe_spawn(holder, .gpus = 1.5).address),
+                     TROUPE_INVALID);
+    assert_int_equal(troupe_actor_status(troupe_spawn(holder, .cpus = -1).address), TROUPE_INVALID);
+    assert_int_equal(troupe_actor_status(troupe_spawn(holder, .resources = "license").address),
+                     TROUPE_INVALID);
+    assert_int_equal(
+        troupe_actor_status(troupe_spawn(holder, .gpus = 1, .place = TROUPE_PLACE_WORKER).address),
+        TROUPE_INVALID);
+    assert_all_free();
+}
+
+static void test_deadline(void **state)
+{
+    (void)state;
+    holder_actor one = troupe_spawn(holder, .place = TROUPE_PLACE_HERE, .cpus = 3);
+    holder_actor late = troupe_spawn(holder, .cpus = 2, .resources_wait_ms = 50);
+    assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
+    assert_non_null(strstr(troupe_last_error()->text, "2 CPUs (1 of 4 are free)"));
+    assert_int_equal(now().waiting, 0);
+    assert_int_equal(troupe_kill(one), TROUPE_OK);
+    assert_all_free();
+}
+
+static void *spawn_later(void *name)
+{
+    static holder_actor made;
+    made = troupe_spawn(holder, .name = name, .place = TROUPE_PLACE_HERE, .cpus = 2);
+    return &made;
+}
+
+static bool one_waits(void *context)
+{
+    (void)context;
+    return now().waiting == 1;
+}
+
+static void test_waiting_is_seen(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *made;
+    holder_actor one = troupe_spawn(holder, .place = TROUPE_PLACE_HERE, .cpus = 3);
+    assert_int_equal(pthread_create(&thread, NULL, spawn_later, (void *)(uintptr_t) "patient"), 0);
+    assert_true(support_wait_until(one_waits, NULL, SUPPORT_SOON_MS));
+    troupe_resources all = now();
+    assert_string_equal(all.waits[0].actor, "holder 'patient'");
+    assert_string_equal(all.waits[0].why, "2 CPUs (1 of 4 are free)");
+    assert_int_equal(all.waits[0].pid, getpid());
+    // Who asks for something else is not held up.
+    holder_actor other = troupe_spawn(holder, .resources = "slot=1");
+    assert_int_equal(troupe_actor_status(other.address), TROUPE_OK);
+    assert_int_equal(troupe_kill(other), TROUPE_OK);
+    assert_int_equal(troupe_kill(one), TROUPE_OK);
+    assert_int_equal(pthread_join(thread, &made), 0);
+    assert_int_equal(troupe_actor_status(((holder_actor *)made)->address), TROUPE_OK);
+    assert_free(2, 3, 1000, 1);
+    assert_int_equal(troupe_kill(*(holder_actor *)made), TROUPE_OK);
+    assert_all_free();
+}
+
+// A worker that waits in a spawn dies: its place in the queue is gone.
+static void test_a_waiting_process_dies(void **state)
+{
+    (void)state;
+    int pid, status;
+    holder_actor all = troupe_spawn(holder, .place = TROUPE_PLACE_HERE, .cpus = 4);
+    holder_actor asker = troupe_spawn(holder, .place = TROUPE_PLACE_ISOLATED);
+    assert_int_equal(troupe_get(int, troupe_call(asker, pid_of), &pid), TROUPE_OK);
+    troupe_ref answer = troupe_call(asker, spawn_one, 1.0);
+    assert_true(support_wait_until(one_waits, NULL, SUPPORT_SOON_MS));
+    assert_int_equal(now().waits[0].pid, pid);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(troupe_get(int, answer, &status), TROUPE_MAYBE_EXECUTED);
+    assert_int_equal(now().waiting, 0);
+    assert_int_equal(troupe_kill(all), TROUPE_OK);
+    assert_all_free();
+}
+
+static void test_gpus(void **state)
+{
+    (void)state;
+    holder_actor two = troupe_spawn(holder, .gpus = 2);
+    assert_string_equal(ask(two, "CUDA_VISIBLE_DEVICES"), "4,GPU-five");
+    holder_actor half = troupe_spawn(holder, .gpus = 0.5);
+    holder_actor quarter = troupe_spawn(holder, .gpus = 0.25);
+    assert_string_equal(ask(half, "CUDA_VISIBLE_DEVICES"), "6");
+    assert_string_equal(ask(quarter, "CUDA_VISIBLE_DEVICES"), "6");
+    assert_free(4, 0.25, 1000, 1);
+    assert_int_equal(troupe_kill(two), TROUPE_OK);
+    assert_free(4, 2.25, 1000, 1);
+    holder_actor whole = troupe_spawn(holder, .gpus = 1);
+    assert_string_equal(ask(whole, "CUDA_VISIBLE_DEVICES"), "4");
+    int pid;
+    assert_int_equal(troupe_get(int, troupe_call(whole, pid_of), &pid), TROUPE_OK);
+    assert_int_not_equal(pid, getpid());
+    assert_int_equal(troupe_kill(whole), TROUPE_OK);
+    assert_int_equal(troupe_kill(half), TROUPE_OK);
+    assert_int_equal(troupe_kill(quarter), TROUPE_OK);
+    assert_all_free();
+}
+
+static void test_environment_and_folder(void **state)
+{
+    (void)state;
+    holder_actor pooled = troupe_spawn(holder, .place = TROUPE_PLACE_WORKER);
+    holder_actor own = troupe_spawn(holder, .env = "OWN=a=b\n\nBOTH=own\nEMPTY=", .folder = "/");
+    holder_actor here = troupe_spawn(holder, .place = TROUPE_PLACE_HERE);
+    assert_string_equal(ask(pooled, "ALL"), "of them");
+    assert_string_equal(ask(pooled, "BOTH"), "all");
+    assert_string_equal(ask(pooled, "OWN"), "(not set)");
+    assert_string_equal(ask(own, "ALL"), "of them");
+    assert_string_equal(ask(own, "BOTH"), "own");
+    assert_string_equal(ask(own, "OWN"), "a=b");
+    assert_string_equal(ask(own, "EMPTY"), "");
+    assert_string_equal(ask(here, "ALL"), "(not set)");
+    troupe_text folder;
+    assert_int_equal(troupe_get(troupe_text, troupe_call(pooled, folder_of), &folder), TROUPE_OK);
+    assert_string_equal(folder, "/usr");
+    assert_int_equal(troupe_get(troupe_text, troupe_call(own, folder_of), &folder), TROUPE_OK);
+    assert_string_equal(folder, "/");
+    assert_int_equal(troupe_actor_status(troupe_spawn(holder, .env = "no value").address),
+                     TROUPE_INVALID);
+    assert_int_equal(troupe_actor_status(troupe_spawn(holder, .folder = "/no/such").address),
+                     TROUPE_INVALID);
+    assert_int_equal(
+        troupe_actor_status(troupe_spawn(holder, .env = "A=1", .place = TROUPE_PLACE_HERE).address),
+        TROUPE_INVALID);
+    troupe_reset();
+    (void)troupe_kill(pooled);
+    (void)troupe_kill(own);
+    (void)troupe_kill(here);
+}
+
+static void test_wrong_options(void **state)
+{
+    (void)state;
+    assert_int_equal(troupe_start(0, NULL, .resources = "license"), TROUPE_INVALID);
+    assert_int_equal(troupe_start(0, NULL, .gpus = 65), TROUPE_INVALID);
+    assert_int_equal(troupe_start(0, NULL, .worker_env = "=x"), TROUPE_INVALID);
+    assert_int_equal(troupe_start(0, NULL, .worker_folder = "/no/such"), TROUPE_INVALID);
+}
+
+static void test_executed_workers(void **state)
+{
+    (void)state;
+    setenv("CUDA_VISIBLE_DEVICES", "4,GPU-five,6", 1);
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .launch = TROUPE_LAUNCH_EXEC), TROUPE_OK);
+    holder_actor own = troupe_spawn(holder, .env = "OWN=1", .gpus = 1);
+    assert_string_equal(ask(own, "OWN"), "1");
+    assert_string_equal(ask(own, "CUDA_VISIBLE_DEVICES"), "4");
+    assert_int_equal(troupe_stop(), 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (getenv(TRP_WORKER_VARIABLE) != NULL) // An executed worker: does not return.
+        troupe_must(troupe_start(argc, argv, .workers = 1, .launch = TROUPE_LAUNCH_EXEC));
+    const struct CMUnitTest started[] = {
+        cmocka_unit_test(test_totals),
+        cmocka_unit_test(test_held_for_a_life),
+        cmocka_unit_test(test_given_back_by_a_crash),
+        cmocka_unit_test(test_given_back_by_a_failed_start),
+        cmocka_unit_test(test_what_never_fits),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_waiting_is_seen),
+        cmocka_unit_test(test_a_waiting_process_dies),
+        cmocka_unit_test(test_gpus),
+        cmocka_unit_test(test_environment_and_folder),
+    };
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_executed_workers),
+    };
+    int failed = cmocka_run_group_tests(started, set_up, tear_down);
+    return failed + cmocka_run_group_tests(others, NULL, NULL);
+}
