@@ -1,0 +1,15 @@
+// test_conservation.c: a few seconds of conservation.h.
+// timeout: 90
+#include "conservation.h"
+
+static void nothing_is_lost_and_nothing_is_run_twice(void **state)
+{
+    (void)state;
+    conserve(4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_lost_and_nothing_is_run_twice)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
