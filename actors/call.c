@@ -195,9 +195,8 @@ static troupe_status send_elsewhere(const sending *what)
                        .call = what->call};
     troupe_status status = pack(what, &parcel, &frame);
     bool timed = what->deadline_ns != 0; // Else no timer looks at the row.
-    if (status == TROUPE_OK) {
-        if (timed)
-            trp_entry_sending(what->call);
+    // A call that has timed out before it was sent was told not to have been run.
+    if (status == TROUPE_OK && (!timed || trp_entry_sending(what->call))) {
         status = post(what, &parcel, &frame);
         if (timed && trp_entry_sent(what->call, status == TROUPE_OK) && status == TROUPE_OK) {
             troupe_error failure =

@@ -393,13 +393,15 @@ void trp_entry_force(uint64_t id)
     unlock_row(entry);
 }
 
-void trp_entry_sending(uint64_t id)
+bool trp_entry_sending(uint64_t id)
 {
     trp_entry *entry = trp_entry_lock(id);
-    if (entry == NULL)
-        return;
-    entry->sending = true;
+    if (entry == NULL) // A tell.
+        return true;
+    bool pending = !entry->done;
+    entry->sending = pending;
     unlock_row(entry);
+    return pending;
 }
 
 bool trp_entry_sent(uint64_t id, bool success)

@@ -174,8 +174,9 @@ bool trp_entry_start(uint64_t id);
 void trp_entry_apart(uint64_t id);
 void trp_entry_force(uint64_t id);
 // Brackets the sending of a call to another process: meanwhile its timer leaves it to the sender.
-// True: the deadline has passed; then the sender ends the call.
-void trp_entry_sending(uint64_t id);
+// False: it has ended already, and must not be sent. Then, true: the deadline has passed; the
+// sender ends the call.
+bool trp_entry_sending(uint64_t id);
 bool trp_entry_sent(uint64_t id, bool success);
 
 enum { TRP_WAIT_UNCOUNTED = INT32_MAX / 2 }; // More than can be missing: nobody is woken yet.

@@ -273,7 +273,7 @@ static void land(flight *it)
 static void disturb(flight *flights, uint64_t *dice)
 {
     uint32_t place = (uint32_t)(roll(dice) % PLACES);
-    switch (roll(dice) % 64) {
+    switch (roll(dice) % 40) {
     case 0:
         kill_a_worker(dice);
         break;
@@ -328,7 +328,7 @@ static void *plan(void *user)
         flight *it = &flights[roll(&me->dice) % IN_FLIGHT];
         land(it);
         launch(it, &me->dice);
-        if (chance(&me->dice, 24))
+        if (chance(&me->dice, 12))
             disturb(flights, &me->dice);
     }
     for (int i = 0; i < IN_FLIGHT; i++)
