@@ -313,7 +313,7 @@ static void measure_rates(const way *by)
         char name[64];
         snprintf(name, sizeof name, "call.rate.%s.%s", by->name, shapes[i].shape);
         row what = {.name = name,
-                    .unit = "calls/s",
+                    .unit = "1/s",
                     .placement = shapes[i].same ? "two CPUs: caller on 0, actor on 1"
                                                 : "CPUs 0 and 1, not pinned to either",
                     .better = BENCH_HIGHER,
@@ -328,6 +328,73 @@ static void measure_rates(const way *by)
                    sizeof what.theirs);
         }
         measure(&what);
+    }
+}
+
+// ---- Ray: a program of each side measures all rows, since starting Ray takes seconds
+
+enum { RAY_ROUNDS = 3, RAY_SECONDS_MAX = 400 };
+
+static const char *const ray_rows[] = {
+    "single_client_get_calls",
+    "single_client_put_calls",
+    "single_client_put_gigabytes",
+    "single_client_tasks_sync",
+    "single_client_tasks_async",
+    "single_client_tasks_and_get_batch",
+    "single_client_wait_1k_refs",
+    "1_1_actor_calls_sync",
+    "1_1_actor_calls_async",
+    "1_n_actor_calls_async",
+    "n_n_actor_calls_async",
+    "n_n_actor_calls_with_arg_async",
+    "actor_creation",
+};
+enum { RAY_ROWS = sizeof ray_rows / sizeof *ray_rows };
+
+static void add_ray_round(const command program, bench_rounds rounds[RAY_ROWS])
+{
+    static char out[65536];
+    char reason[BENCH_REASON] = "it printed no such row";
+    // What a program printed before it failed counts.
+    bench_run(program, RAY_SECONDS_MAX, out, sizeof out, reason);
+    for (size_t i = 0; i < RAY_ROWS; i++) {
+        size_t length = strlen(ray_rows[i]);
+        bool found = false;
+        for (char *line = out; line && !found; line = strchr(line, '\n')) {
+            line += *line == '\n';
+            found = strncmp(line, ray_rows[i], length) == 0 && line[length] == ' ';
+            if (found)
+                bench_rounds_add(&rounds[i], bench_round_plain(atof(line + length)));
+        }
+        if (!found)
+            bench_rounds_fail(&rounds[i], "%s", reason);
+    }
+}
+
+static void measure_ray(void)
+{
+    static bench_rounds ours[RAY_ROWS], theirs[RAY_ROWS];
+    const char *seconds = run.quick ? "0.05" : "2";
+    if (!is_wanted("ray."))
+        return;
+    for (int i = 0; i < (run.quick ? 1 : RAY_ROUNDS); i++) {
+        add_ray_round((command){"measure/ray", seconds}, ours);
+        // Ray takes most of a minute to start its processes and to end, so a quick run has none.
+        if (run.quick)
+            continue;
+        add_ray_round((command){"compare/peer_ray", seconds}, theirs);
+    }
+    for (size_t i = 0; i < RAY_ROWS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "ray.%s", ray_rows[i]);
+        print(&(bench_line){.name = name,
+                            .unit = strstr(name, "gigabytes") ? "GB/s" : "1/s",
+                            .placement = "not pinned",
+                            .better = BENCH_HIGHER,
+                            .ours = &ours[i],
+                            .peer = run.quick ? NULL : "Ray",
+                            .peers = &theirs[i]});
     }
 }
 
@@ -354,5 +421,6 @@ int main(int argc, char **argv)
         measure_round_trips(&ways[i]);
     for (size_t i = 1; i < sizeof ways / sizeof *ways; i++)
         measure_rates(&ways[i]);
+    measure_ray();
     return run.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

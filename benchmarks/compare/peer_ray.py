@@ -1,0 +1,104 @@
+"""peer_ray.py: rows of Ray's own microbenchmark, as Ray's users write them.
+
+    peer_ray <seconds a row>
+
+Prints "<row> <value>" for each row; measure/ray.c prints the same rows of Troupe. Ray as its makers
+measure it (ray_perf.py): one machine, ray.init(), methods that return b"ok"; the rows with several
+actors have four, since there are two CPUs here and not 64. Ray's own rows last 2 s each after a
+second to warm up; here a row warms up by one repetition.
+"""
+
+import sys
+import time
+
+import numpy as np
+import ray
+
+ACTORS = 4
+BATCH = 1000
+
+
+def measure(name, per_repetition, repeat, seconds):
+    repeat()
+    repetitions, start = 0, time.perf_counter()
+    while True:
+        repeat()
+        repetitions += 1
+        passed = time.perf_counter() - start
+        if passed >= seconds:
+            break
+    print(f"{name} {per_repetition * repetitions / passed:.9g}", flush=True)
+
+
+@ray.remote(num_cpus=0)
+class Actor:
+    def small_value(self):
+        return b"ok"
+
+    def small_value_arg(self, x):
+        return b"ok"
+
+
+@ray.remote(num_cpus=0)
+class Client:
+    def __init__(self, servers):
+        self.servers = servers if isinstance(servers, list) else [servers]
+
+    def small_value_batch(self, n):
+        ray.get([self.servers[i % len(self.servers)].small_value.remote() for i in range(n)])
+
+    def small_value_batch_arg(self, n):
+        x = ray.put(0)
+        ray.get([self.servers[i % len(self.servers)].small_value_arg.remote(x) for i in range(n)])
+
+
+@ray.remote(num_cpus=0)
+def small_value():
+    return b"ok"
+
+
+def wait_1k():
+    not_ready = [small_value.remote() for _ in range(1000)]
+    for _ in range(1000):
+        _ready, not_ready = ray.wait(not_ready)
+
+
+def create(n):
+    actors = [Actor.remote() for _ in range(n)]
+    ray.get([a.small_value.remote() for a in actors])
+    for a in actors:
+        ray.kill(a)
+
+
+def main():
+    seconds = float(sys.argv[1])
+    ray.init(include_dashboard=False, logging_level="error", log_to_driver=False, num_cpus=2)
+    value = ray.put(0)
+    array = np.zeros(100 * 1024 * 1024 // 8, dtype=np.int64)
+    measure("single_client_get_calls", 1, lambda: ray.get(value), seconds)
+    measure("single_client_put_calls", 1, lambda: ray.put(0), seconds)
+    measure("single_client_put_gigabytes", 0.1 * 1.048576, lambda: ray.put(array), seconds)
+    measure("single_client_tasks_sync", 1, lambda: ray.get(small_value.remote()), seconds)
+    measure("single_client_tasks_async", BATCH,
+            lambda: ray.get([small_value.remote() for _ in range(BATCH)]), seconds)
+    measure("single_client_tasks_and_get_batch", 1,
+            lambda: ray.get([small_value.remote() for _ in range(1000)]), seconds)
+    measure("single_client_wait_1k_refs", 1, wait_1k, seconds)
+    actor = Actor.remote()
+    measure("1_1_actor_calls_sync", 1, lambda: ray.get(actor.small_value.remote()), seconds)
+    measure("1_1_actor_calls_async", BATCH,
+            lambda: ray.get([actor.small_value.remote() for _ in range(BATCH)]), seconds)
+    servers = [Actor.remote() for _ in range(ACTORS)]
+    client = Client.remote(servers)
+    measure("1_n_actor_calls_async", BATCH * ACTORS,
+            lambda: ray.get(client.small_value_batch.remote(BATCH * ACTORS)), seconds)
+    clients = [Client.remote(s) for s in servers]
+    everyone = [Client.remote(servers) for _ in range(ACTORS)]
+    measure("n_n_actor_calls_async", BATCH * ACTORS,
+            lambda: ray.get([c.small_value_batch.remote(BATCH) for c in everyone]), seconds)
+    measure("n_n_actor_calls_with_arg_async", BATCH * ACTORS,
+            lambda: ray.get([c.small_value_batch_arg.remote(BATCH) for c in clients]), seconds)
+    measure("actor_creation", 4, lambda: create(4), seconds)
+
+
+main()
