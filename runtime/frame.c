@@ -99,6 +99,12 @@ static bool is_known(uint32_t kind)
     return false;
 }
 
+bool trp_frame_valid(const trp_frame *frame)
+{
+    return is_known((uint32_t)frame->kind) && frame->status < TROUPE_STATUS_COUNT &&
+           frame->outcome <= TROUPE_OUTCOME_CANCELLED && frame->executed <= TROUPE_EXECUTED_YES;
+}
+
 static troupe_status read_header(trp_reader *in, trp_frame *frame)
 {
     uint32_t kind = 0;

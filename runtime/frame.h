@@ -1,5 +1,5 @@
-// frame.h: what travels between processes: a MessagePack array of the header's fields, then the
-// body.
+// frame.h: what travels between processes: over sockets a MessagePack array of the header's fields,
+// then the body; over rings a record of runtime/ring.c, where a new field has to be added too.
 //
 // The header has its sender's incarnation, a sequence number of the link, the target's incarnation,
 // the deadline left and the protocol version from the start: see docs/design.md, "Frames".
@@ -42,6 +42,7 @@ typedef enum trp_frame_kind {
 } trp_frame_kind;
 
 enum {
+    TRP_FRAME_BOXED = 1u << 30, // Of the runtime: it was too large for a ring and is in an object.
     TRP_FRAME_STORED = 1u << 0, // The body is the id of an object that has the real body.
     TRP_FRAME_NAMED = 1u << 1,  // The method is named in the body, not numbered.
     TRP_FRAME_IMAGE = 1u << 2,  // The body is a flat value's memory. Within a node alone.
@@ -69,6 +70,8 @@ typedef struct trp_frame {
     size_t body_size;
 } trp_frame;
 
+// Whether kind, status, outcome and executed are known ones: then they can be used as indexes.
+bool trp_frame_valid(const trp_frame *frame);
 // Appends the frame.
 void trp_frame_write(const trp_frame *frame, trp_buffer *out);
 // Reads one frame that fills `data` exactly; `body` points into it. TROUPE_MALFORMED, or

@@ -137,13 +137,20 @@ void trp_process_label(const char *text)
     atomic_store_explicit(&row->labelled, 1, memory_order_release);
 }
 
-troupe_status trp_process_enter(void)
+bool trp_process_try_enter(void)
 {
     // Before it looks: who closes the gate looks the other way round.
     atomic_fetch_add(&gate.inside, 1);
     if (gate.open)
-        return TROUPE_OK;
+        return true;
     trp_process_leave();
+    return false;
+}
+
+troupe_status trp_process_enter(void)
+{
+    if (trp_process_try_enter())
+        return TROUPE_OK;
     return troupe_fail(TROUPE_NOT_STARTED, "Troupe has been stopped in this process");
 }
 

@@ -1,5 +1,5 @@
-// identity.h: what start.c, process.c and node_process.c share about this process: who it is, where
-// its sockets are, and the I/O loop's parts. For these files only.
+// identity.h: what the files about this process share: who it is, where its sockets are, and how
+// what arrives is handed out. For start.c, process.c, node_process.c and their parts only.
 #ifndef TRP_IDENTITY_H
 #define TRP_IDENTITY_H
 
@@ -29,25 +29,39 @@ void trp_socket_path(uint32_t slot, uint64_t incarnation, char path[128]);
 // A user's thread may use the links and the segment between these two: trp_process_close waits for
 // it. TROUPE_NOT_STARTED: they are being closed.
 troupe_status trp_process_enter(void);
+bool trp_process_try_enter(void); // Without a last error.
 void trp_process_leave(void);
 void trp_process_gate_open(void);
 void trp_process_gate_close(void);           // From now on nobody enters;
 void trp_process_gate_await(int timeout_ms); // waits for those inside, who have been woken.
 
-// Opens the inbound socket and says READY in this process's row.
+// Whether frames go through rings, or else over sockets.
+static inline bool trp_over_rings(void)
+{
+    return trp_self.options.transport == TROUPE_TRANSPORT_RING;
+}
+
+// Opens the way in and says READY in this process's row.
 troupe_status trp_process_open(void);
-// Starts the I/O thread; `keeper_fd` (-1: none) hangs up when the keeper dies.
+// Starts the threads that read; `keeper_fd` (-1: none) hangs up when the keeper dies.
 troupe_status trp_process_io_start(int keeper_fd);
 void trp_process_io_stop(void);
-// Waits until every living peer has received all that was sent to it, so that no answer is lost
-// by an orderly end: frames of a dead process are refused. Needs the I/O thread.
+// Waits until every living peer can read all that was sent to it, so that no answer is lost by an
+// orderly end. Needs the threads that read.
 void trp_process_flush(int timeout_ms);
-// Closes all links and the transport; frames sent before are given `linger_ms` to leave.
+// Closes all ways out and in; frames sent before are given `linger_ms` to leave.
 void trp_process_close(int linger_ms);
-// Reads and hands out every frame that is there. The I/O thread's and the node process's loop.
-void trp_process_drain(void);
-// Ends the link to a dead incarnation: sends to it fail from now on.
+// Ends the way to a dead incarnation: sends to it fail from now on.
 void trp_process_forget(uint32_t process, uint64_t incarnation);
+
+// What arrives is handed out between these two, one thread at a time.
+void trp_process_deliver_begin(void);
+void trp_process_deliver_end(void);
+void trp_process_take(const trp_frame *frame); // A frame,
+// a death, after which nothing of that incarnation comes,
+void trp_process_died(uint32_t process, uint64_t incarnation);
+void trp_process_told_end(void); // the order to end,
+void trp_process_lost(void);     // the loss of the keeper and with it of all other processes.
 // Frames of the kinds below 16 go here in the node process (elsewhere process.c serves them
 // itself).
 extern void (*trp_process_serve)(const trp_frame *frame);

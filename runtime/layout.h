@@ -1,6 +1,6 @@
 // layout.h: where everything is in the segment: for segment.c, pages.c and store.c.
 //
-//     header | process table | ledgers | object table | page table | block tables | data pages
+//     header | process table | doors | ledgers | object table | page table | block tables | data
 //
 // The file is sparse. The header and the process table are backed from the start, the rest by
 // fallocate in steps before it is touched, so that no access ever ends in SIGBUS.
@@ -22,6 +22,7 @@ enum {
     TRP_OBJECT_CHUNK = 1024, // Rows of the object table that are backed at a time.
     TRP_PAGE_CHUNK = 512,    // Rows of the page table likewise.
     TRP_HINTS = 32,
+    TRP_DEATHS = 256, // The last ones, in the header.
 };
 
 // One object. `word` says everything about its life; the rest is written by the one process that
@@ -47,7 +48,7 @@ typedef struct trp_header {
     uint32_t version;
     uint32_t header_size;
     uint64_t capacity; // Bytes of data.
-    uint64_t ledgers_at, objects_at, pages_at, blocks_at, data_at, end_at;
+    uint64_t doors_at, ledgers_at, objects_at, pages_at, blocks_at, data_at, end_at;
     uint32_t pages_max;
     _Atomic uint32_t pages_backed;   // Data pages that memory is reserved for: only grows.
     _Atomic uint32_t objects_backed; // Rows of the object table likewise.
@@ -59,6 +60,12 @@ typedef struct trp_header {
     char other_gap[64];
     _Atomic uint64_t present[TRP_PROCESSES_MAX / 64];
     _Atomic uint64_t ledger_backed[TRP_PROCESSES_MAX]; // A bit a chunk.
+    // Who has died, by count % TRP_DEATHS; see door.h. The node process writes it.
+    _Atomic uint64_t deaths;
+    struct {
+        _Atomic uint64_t incarnation;
+        _Atomic uint64_t process;
+    } died[TRP_DEATHS];
 } trp_header;
 
 _Static_assert(TRP_OBJECTS_MAX / TRP_LEDGER_CHUNK <= 64, "a bit for each chunk of a ledger");

@@ -6,6 +6,7 @@
 #include <runtime/clock.h>
 #include <runtime/identity.h>
 #include <runtime/memory.h>
+#include <runtime/park.h>
 #include <runtime/wire.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@ enum {
 typedef struct request {
     struct request *next;
     uint64_t number;
-    bool done;
+    _Atomic uint32_t done; // Changes once.
     troupe_status status;
     char text[512]; // The sentence of a failure.
     uint64_t target, schema;
@@ -33,10 +34,16 @@ _Static_assert((int)TRP_CLAIM_GPUS_MAX >= (int)TRP_NAMED_VALUE_MAX,
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t answered;
     request *waiting;
     uint64_t last_number;
-} requests = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
+} requests = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+// With the lock held, without which the request does not end.
+static void finish(request *done)
+{
+    atomic_store(&done->done, 1);
+    trp_unpark(&done->done, 1);
+}
 
 // Tells those for whom nobody waits, and forgets them. With the lock held.
 static void tell_claimed(void)
@@ -73,10 +80,9 @@ void trp_node_answered(const trp_frame *frame)
             memcpy(it->value, frame->body, frame->body_size);
             it->value_size = frame->body_size;
         }
-        it->done = true;
+        finish(it);
     }
     tell_claimed();
-    pthread_cond_broadcast(&requests.answered);
     pthread_mutex_unlock(&requests.lock);
 }
 
@@ -86,13 +92,12 @@ void trp_node_lost(void)
     for (request *it = requests.waiting; it != NULL; it = it->next) {
         if (it->done)
             continue;
-        it->done = true;
         it->status = trp_self.ending ? TROUPE_NOT_STARTED : TROUPE_RUNTIME_LOST;
         strcpy(it->text, trp_self.ending ? "the runtime was stopped before the node answered"
                                          : "the node process has died before it answered");
+        finish(it);
     }
     tell_claimed();
-    pthread_cond_broadcast(&requests.answered);
     pthread_mutex_unlock(&requests.lock);
 }
 
@@ -115,10 +120,10 @@ static troupe_status ask_inside(trp_frame *frame, request *mine)
     frame->call = mine->number;
     troupe_status sent = send_ask(frame);
 
-    pthread_mutex_lock(&requests.lock);
     // Lost between the check above and the registration: nobody would end this wait.
     while (sent == TROUPE_OK && !mine->done && !trp_self.runtime_lost)
-        pthread_cond_wait(&requests.answered, &requests.lock);
+        trp_park(&mine->done, 0, -1);
+    pthread_mutex_lock(&requests.lock);
     request **at = &requests.waiting;
     while (*at != mine)
         at = &(*at)->next;

@@ -1,19 +1,24 @@
 // node_process.c: the node process: the table of processes, the pool of workers, and the names.
 //
-// One thread, one loop over its inbound socket and the keeper's. It alone writes the process
-// table's rows (a starting process sets its own READY), takes back what a dead process held in the
-// store, and tells everyone of the death. When it dies, the keeper ends the node.
+// It alone writes the process table's rows (a starting process sets its own READY), takes back what
+// a dead process held in the store, and tells everyone of the death. When it dies, the keeper ends
+// the node. Over rings its main thread serves requests and another one hears the keeper, with one
+// lock; over sockets one thread does both.
 #include <runtime/identity.h>
 #include <runtime/node.h>
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <runtime/admission.h>
 #include <runtime/clock.h>
+#include <runtime/door.h>
 #include <runtime/keeper.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
+#include <runtime/park.h>
+#include <runtime/sockets.h>
 #include <runtime/store.h>
-#include <runtime/transport.h>
 #include <runtime/wire.h>
 #include <runtime/worker_env.h>
 #include <stdio.h>
@@ -22,6 +27,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <uthash.h>
+
+enum { RETRY_MS = 10 };
 
 typedef struct name_entry {
     char name[TRP_NAME_MAX + 1];
@@ -39,6 +46,8 @@ typedef struct worker {
 } worker;
 
 static struct {
+    pthread_mutex_t lock;      // Of all of it.
+    _Atomic uint32_t progress; // Changes when the main thread should look whether it is over.
     int keeper;
     worker workers[TRP_PROCESSES_MAX];
     uint32_t pool[TRP_PROCESSES_MAX]; // Slots of pool workers that live.
@@ -48,7 +57,7 @@ static struct {
     name_entry *names;
     bool stopping;
     int64_t stop_at_ms;
-} node;
+} node = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void send_order(const void *message, size_t size)
 {
@@ -126,6 +135,7 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
                            "no room for more",
                            node.living);
     TROUPE_TRY(free_slot(slot));
+    TROUPE_TRY(trp_door_reset(*slot));
     trp_process_row *row = trp_segment_process(*slot);
     row->cause[0] = '\0';
     row->pid = 0;
@@ -315,6 +325,24 @@ static void describe_end(int status, uint32_t slot, char *cause, size_t size)
         snprintf(cause, size, "exited with status %d", WEXITSTATUS(status));
 }
 
+static void tell_death(uint32_t slot, uint64_t incarnation)
+{
+    if (trp_over_rings()) {
+        trp_deaths_add(slot, incarnation);
+        trp_door_alarm(TRP_PROCESS_NODE); // What it left here is given back.
+    }
+    for (uint32_t peer = TRP_PROCESS_DRIVER; peer < TRP_PROCESSES_MAX; peer++) {
+        trp_process_row *row = trp_segment_process(peer);
+        uint32_t state = row->state;
+        if (trp_over_rings() && (state == TRP_PROCESS_READY || state == TRP_PROCESS_STARTING))
+            trp_door_alarm(peer);
+        else if (state == TRP_PROCESS_READY)
+            (void)trp_process_send(
+                peer, row->incarnation,
+                &(trp_frame){.kind = TRP_FRAME_DEATH, .method = slot, .target = incarnation}, 0);
+    }
+}
+
 static void bury(uint32_t slot, const char *cause)
 {
     trp_process_row *row = trp_segment_process(slot);
@@ -337,11 +365,8 @@ static void bury(uint32_t slot, const char *cause)
     node.living--;
     trp_admission_bury(slot, incarnation);
 
-    for (uint32_t peer = TRP_PROCESS_DRIVER; peer < TRP_PROCESSES_MAX && !node.stopping; peer++)
-        if (trp_segment_process(peer)->state == TRP_PROCESS_READY)
-            (void)trp_process_send(
-                peer, trp_segment_process(peer)->incarnation,
-                &(trp_frame){.kind = TRP_FRAME_DEATH, .method = slot, .target = incarnation}, 0);
+    if (!node.stopping)
+        tell_death(slot, incarnation);
 }
 
 static void hear_keeper(void)
@@ -376,17 +401,18 @@ static void begin_stop(void)
     for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++) {
         uint32_t state = trp_segment_process(slot)->state;
         uint64_t incarnation = trp_segment_process(slot)->incarnation;
-        if (state == TRP_PROCESS_READY)
+        if (state == TRP_PROCESS_READY && trp_over_rings()) {
+            trp_door_of(slot)->told_end = 1;
+            trp_door_ring(slot, TRP_PROCESS_NODE, true);
+        } else if (state == TRP_PROCESS_READY)
             (void)trp_process_send(slot, incarnation, &(trp_frame){.kind = TRP_FRAME_END}, 0);
         else if (state == TRP_PROCESS_STARTING) // No method runs there that should finish.
             order(TRP_ORDER_KILL, slot, incarnation);
     }
 }
 
-static void serve(const trp_frame *frame)
+static void serve_ask(const trp_frame *frame)
 {
-    if (frame->kind != TRP_FRAME_ASK)
-        return;
     switch (frame->method) {
     case TRP_ASK_WORKER:
         serve_worker(frame);
@@ -413,6 +439,74 @@ static void serve(const trp_frame *frame)
     }
 }
 
+static void serve(const trp_frame *frame)
+{
+    pthread_mutex_lock(&node.lock);
+    // What a dead process had asked for is too late: its names and workers would be nobody's.
+    if (frame->kind == TRP_FRAME_ASK &&
+        trp_process_alive(frame->from, frame->from_incarnation, NULL))
+        serve_ask(frame);
+    // The main thread looks again for how long to wait; most likely it is the one that serves this.
+    atomic_fetch_add(&node.progress, 1);
+    pthread_mutex_unlock(&node.lock);
+}
+
+// Until when to wait; false: it is over.
+static bool goes_on(int64_t *left_ms)
+{
+    pthread_mutex_lock(&node.lock);
+    *left_ms = node.stopping ? node.stop_at_ms - trp_clock_ms() : trp_admission_tick();
+    bool over = node.stopping && (*left_ms <= 0 || node.living == 0);
+    pthread_mutex_unlock(&node.lock);
+    return !over;
+}
+
+static void *hear_main(void *unused)
+{
+    (void)unused;
+    struct pollfd keeper = {.fd = node.keeper, .events = POLLIN};
+    for (;;) {
+        if (poll(&keeper, 1, -1) <= 0)
+            continue;
+        pthread_mutex_lock(&node.lock);
+        hear_keeper();
+        pthread_mutex_unlock(&node.lock);
+        atomic_fetch_add(&node.progress, 1);
+        trp_unpark(&node.progress, 1);
+    }
+    return NULL;
+}
+
+static void run_over_rings(void)
+{
+    pthread_t thread;
+    int64_t left_ms;
+    if (pthread_create(&thread, NULL, hear_main, NULL) != 0) {
+        trp_log(TRP_ERROR, "the node process could not start: it may have no more threads");
+        _exit(1);
+    }
+    for (;;) {
+        uint32_t seen = atomic_load(&node.progress);
+        if (!goes_on(&left_ms))
+            return;
+        if (trp_peers_starved && trp_peers_refill() && (left_ms < 0 || left_ms > RETRY_MS))
+            left_ms = RETRY_MS;
+        trp_park(&node.progress, seen, left_ms < 0 ? -1 : trp_clock_ns() + left_ms * 1000000);
+    }
+}
+
+static void run_over_sockets(void)
+{
+    int64_t left_ms;
+    while (goes_on(&left_ms)) {
+        bool from_keeper = false;
+        trp_transport_wait(node.keeper, (int)left_ms, &from_keeper);
+        trp_sockets_drain();
+        if (from_keeper)
+            hear_keeper();
+    }
+}
+
 _Noreturn void trp_node_run(int keeper_socket)
 {
     node.keeper = keeper_socket;
@@ -425,16 +519,10 @@ _Noreturn void trp_node_run(int keeper_socket)
         trp_log(TRP_ERROR, "the node process could not start: %s", troupe_last_error()->text);
         _exit(1);
     }
-    for (;;) {
-        bool from_keeper = false;
-        int64_t left = node.stopping ? node.stop_at_ms - trp_clock_ms() : trp_admission_tick();
-        if (node.stopping && (left <= 0 || node.living == 0))
-            break;
-        trp_transport_wait(node.keeper, (int)left, &from_keeper);
-        trp_process_drain();
-        if (from_keeper)
-            hear_keeper();
-    }
+    if (trp_over_rings())
+        run_over_rings();
+    else
+        run_over_sockets();
     order(TRP_ORDER_QUIT, 0, 0);
     for (;;) // The keeper ends us with the rest.
         pause();

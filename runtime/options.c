@@ -66,10 +66,30 @@ static troupe_status check(const troupe_options *how)
                            how->gpus, TRP_GPUS_MAX);
     TROUPE_TRY(
         trp_worker_env_check(".worker_env of troupe_start", how->worker_env, how->worker_folder));
+    if ((unsigned)how->transport > TROUPE_TRANSPORT_IPC)
+        return troupe_fail(TROUPE_INVALID,
+                           ".transport of troupe_start is %d: expected a TROUPE_TRANSPORT_ value",
+                           (int)how->transport);
     if (how->stop_timeout_ms < 0)
         return troupe_fail(TROUPE_INVALID, ".stop_timeout_ms of troupe_start is %d: it is negative",
                            how->stop_timeout_ms);
     return TROUPE_OK;
+}
+
+static troupe_status choose_transport(troupe_transport *transport)
+{
+    const char *wanted = getenv("TROUPE_TRANSPORT");
+    if (*transport != TROUPE_TRANSPORT_DEFAULT)
+        return TROUPE_OK;
+    *transport = TROUPE_TRANSPORT_RING;
+    if (wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "ring") == 0)
+        return TROUPE_OK;
+    *transport = TROUPE_TRANSPORT_IPC;
+    return strcmp(wanted, "ipc") == 0
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_INVALID,
+                             "the variable TROUPE_TRANSPORT is '%.40s': expected ring or ipc",
+                             wanted);
 }
 
 troupe_status trp_options_complete(const troupe_options *given, troupe_options *full)
@@ -79,6 +99,7 @@ troupe_status trp_options_complete(const troupe_options *given, troupe_options *
     TROUPE_TRY(check(&how));
     trp_limits limits = trp_limits_read("");
     int cpus = (int)fmax(1, ceil(limits.cpus));
+    TROUPE_TRY(choose_transport(&how.transport));
     if (how.workers == 0)
         how.workers = cpus;
     if (how.cpus == 0)

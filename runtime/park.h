@@ -13,15 +13,22 @@
 void trp_park_start(void);
 
 // Reads *word for as long as it is `seen`, at most about as long as a wake-up across CPUs would
-// take: who is answered meanwhile saves that wake-up. On one CPU it does nothing.
+// take: who is answered meanwhile saves that wake-up. On one CPU it does nothing, nor where
+// trp_park would read what other processes have sent: it spins itself.
 void trp_spin(_Atomic uint32_t *word, uint32_t seen);
 
 // Sleeps while *word is `seen`, until trp_unpark or the monotonic time `deadline_ns` (negative:
-// none). May return early: the caller checks its condition again.
+// none). May return early: the caller checks its condition again. Meanwhile the thread reads what
+// other processes send, if no other one does: the layer above's handlers then run on it.
 void trp_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns);
 
-// Wakes up to `count` of those parked on the word, after it was changed. Only the address is used,
-// so the word's owner may be gone by now.
+// Wakes up to `count` of those parked on the word, after it was changed (sequentially consistent).
+// Only the address is used, so the word's owner may be gone by now. A thread that is parked on the
+// word and reads meanwhile counts as one, and sees the change before it sleeps.
 void trp_unpark(_Atomic uint32_t *word, int count);
+
+// Reads what other processes have sent, if there is anything and nobody else does. For threads that
+// run actors, now and then: who publishes then need not wake a thread for it.
+void trp_poll(void);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <runtime/door.h>
 #include <runtime/error.h>
 #include <runtime/layout.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    LAYOUT_VERSION = 1,
+    LAYOUT_VERSION = 2,
     SYSTEM_PAGE = 4096,
     DATA_ALIGNMENT = 2 << 20,
     BACK_STEP = 64 << 20, // A signal undoes and repeats no more than this.
@@ -42,8 +43,10 @@ static trp_header plan(size_t capacity)
     memcpy(header.magic, magic, sizeof magic);
     header.pages_max = (uint32_t)(capacity / TRP_PAGE_SIZE);
     header.capacity = (uint64_t)header.pages_max * TRP_PAGE_SIZE;
-    header.ledgers_at =
+    header.doors_at =
         round_up(processes_at() + TRP_PROCESSES_MAX * sizeof(trp_process_row), SYSTEM_PAGE);
+    header.ledgers_at =
+        round_up(header.doors_at + TRP_PROCESSES_MAX * sizeof(trp_door), SYSTEM_PAGE);
     header.objects_at =
         header.ledgers_at + (uint64_t)TRP_PROCESSES_MAX * TRP_OBJECTS_MAX * sizeof(uint16_t);
     header.pages_at = header.objects_at + (uint64_t)TRP_OBJECTS_MAX * sizeof(trp_object_row);
@@ -129,7 +132,7 @@ troupe_status trp_segment_create(size_t capacity)
     int fd = -1;
     TROUPE_TRY(make_file(header.end_at, &fd));
     trp_segment.fd = fd;
-    troupe_status status = trp_segment_back(0, header.ledgers_at);
+    troupe_status status = trp_segment_back(0, header.doors_at + SYSTEM_PAGE); // The first doors.
     if (status == TROUPE_OK)
         status = map(fd, header.end_at);
     if (status != TROUPE_OK) {
@@ -158,10 +161,11 @@ static troupe_status read_header(int fd, trp_header *header)
                            (unsigned long long)header->capacity);
     trp_header planned = plan(header->capacity);
     if (planned.capacity != header->capacity || planned.pages_max != header->pages_max ||
-        planned.ledgers_at != header->ledgers_at || planned.objects_at != header->objects_at ||
-        planned.pages_at != header->pages_at || planned.blocks_at != header->blocks_at ||
-        planned.data_at != header->data_at || planned.end_at != header->end_at ||
-        header->pages_backed > header->pages_max || header->objects_backed > TRP_OBJECTS_MAX)
+        planned.doors_at != header->doors_at || planned.ledgers_at != header->ledgers_at ||
+        planned.objects_at != header->objects_at || planned.pages_at != header->pages_at ||
+        planned.blocks_at != header->blocks_at || planned.data_at != header->data_at ||
+        planned.end_at != header->end_at || header->pages_backed > header->pages_max ||
+        header->objects_backed > TRP_OBJECTS_MAX)
         return troupe_fail(TROUPE_CORRUPT, "the segment's header contradicts itself");
     if ((uint64_t)about.st_size != header->end_at || (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
         return troupe_fail(TROUPE_CORRUPT,

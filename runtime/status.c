@@ -3,11 +3,22 @@
 #include <runtime/error.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local troupe_error last;
+// The thread's last error, and one for what the library does in a user's thread besides.
+static _Thread_local struct {
+    troupe_error of[2];
+    bool aside;
+} errors;
+#define last (errors.of[errors.aside])
+
+void trp_error_aside(bool aside)
+{
+    errors.aside = aside;
+}
 
 const char *troupe_strerror(troupe_status status)
 {

@@ -374,15 +374,25 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
     return status;
 }
 
-troupe_status trp_store_share(size_t size, trp_object *id, void **data)
+static troupe_status share(size_t size, trp_encoding encoding, trp_object *id, void **data)
 {
     trp_object made;
-    TROUPE_TRY(trp_store_create(size, 0, TRP_ENCODING_BYTES, &made, data));
+    TROUPE_TRY(trp_store_create(size, 0, encoding, &made, data));
     memset(*data, 0, size);
     TRP_FAULT("store");
     TROUPE_TRY(finish(made, SHARED));
     *id = made;
     return TROUPE_OK;
+}
+
+troupe_status trp_store_share(size_t size, trp_object *id, void **data)
+{
+    return share(size, TRP_ENCODING_BYTES, id, data);
+}
+
+troupe_status trp_store_share_inner(size_t size, trp_object *id, void **data)
+{
+    return share(size, TRP_ENCODING_INNER, id, data);
 }
 
 // ---- holding
@@ -520,7 +530,8 @@ troupe_status trp_store_usage(troupe_store_usage *usage)
     for (uint32_t slot = 0; slot < objects; slot++) {
         trp_object_row *row = trp_object_row_at(slot);
         row_state state = state_of(atomic_load(&row->word));
-        if (!is_unsettled(state) && !is_settled(state))
+        if ((!is_unsettled(state) && !is_settled(state)) ||
+            atomic_load_explicit(&row->encoding, memory_order_relaxed) == TRP_ENCODING_INNER)
             continue;
         now.objects++;
         now.bytes_used += trp_place_bytes(atomic_load(&row->place));

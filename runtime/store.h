@@ -19,6 +19,7 @@ typedef enum trp_encoding {
     TRP_ENCODING_BYTES,  // As given by the user.
     TRP_ENCODING_IMAGE,  // A flat type's memory.
     TRP_ENCODING_PACKED, // MessagePack.
+    TRP_ENCODING_INNER,  // The runtime's own.
 } trp_encoding;
 
 typedef enum trp_object_state {
@@ -56,6 +57,8 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
 
 // Writable, zeroed memory shared by all holders until the last one releases it.
 troupe_status trp_store_share(size_t size, trp_object *id, void **data);
+// The same for what the runtime itself needs: trp_store_usage does not count it.
+troupe_status trp_store_share_inner(size_t size, trp_object *id, void **data);
 
 // Adds a hold to the ledger of `process`; the caller must hold the object itself while it asks.
 troupe_status trp_store_hold(trp_object id, uint32_t process);

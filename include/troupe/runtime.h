@@ -27,6 +27,13 @@ typedef enum troupe_output {
     TROUPE_OUTPUT_DIRECT, // Workers write to the driver's own descriptors.
 } troupe_output;
 
+// How messages go from one process to another.
+typedef enum troupe_transport {
+    TROUPE_TRANSPORT_DEFAULT, // What the variable TROUPE_TRANSPORT says (ring or ipc), else RING.
+    TROUPE_TRANSPORT_RING,    // Rings in shared memory.
+    TROUPE_TRANSPORT_IPC,     // ZeroMQ over unix sockets: slower; for comparing and for doubt.
+} troupe_transport;
+
 enum {
     TROUPE_WORKERS_NONE = -1, // No pool of workers: actors live in the process that spawns them.
     TROUPE_GPUS_NONE = -1,
@@ -56,6 +63,7 @@ typedef struct troupe_options {
     const char *resources;     // More to ask for, by name: "license=1,accelerator=2".
     const char *worker_env;    // Environment of all worker processes: lines "KEY=VALUE".
     const char *worker_folder; // Their working folder; default: the driver's.
+    troupe_transport transport;
     int unused_;
 } troupe_options;
 

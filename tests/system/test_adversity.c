@@ -162,7 +162,7 @@ static int live_with_few_descriptors(void)
     struct rlimit few = {96, 96};
     if (setrlimit(RLIMIT_NOFILE, &few) != 0)
         return 2;
-    troupe_must(troupe_start(0, NULL, .workers = 1));
+    troupe_must(troupe_start(0, NULL, .workers = 1, .transport = TROUPE_TRANSPORT_IPC));
     for (int i = 0; i < 60; i++) {
         adder_actor actor = troupe_spawn(adder, .place = TROUPE_PLACE_ISOLATED);
         troupe_status status = add(actor, 1);
@@ -265,7 +265,7 @@ static void test_closed_standard_streams(void **state)
 static void test_a_socket_that_was_removed(void **state)
 {
     (void)state;
-    troupe_must(troupe_start(0, NULL, .workers = 1));
+    troupe_must(troupe_start(0, NULL, .workers = 1, .transport = TROUPE_TRANSPORT_IPC));
     uint32_t process;
     uint64_t incarnation;
     char path[128];

@@ -200,6 +200,9 @@ static void test_malformed_and_foreign_frames_are_refused(void **state)
 {
     (void)state;
     char path[128];
+    assert_int_equal(troupe_stop(), 0);
+    assert_int_equal(troupe_start(0, NULL, .workers = 2, .transport = TROUPE_TRANSPORT_IPC),
+                     TROUPE_OK);
     trp_socket_path(TRP_PROCESS_DRIVER, trp_process_incarnation(), path);
     trp_outbound *intruder = trp_outbound_open(path);
     assert_non_null(intruder);
@@ -350,6 +353,11 @@ static void test_options_out_of_range(void **state)
     expect_refused(troupe_start(0, NULL, .message_bytes_max = 5), TROUPE_INVALID,
                    ".message_bytes_max");
     expect_refused(troupe_start(0, NULL, .launch = (troupe_launch)9), TROUPE_INVALID, ".launch");
+    expect_refused(troupe_start(0, NULL, .transport = (troupe_transport)9), TROUPE_INVALID,
+                   ".transport");
+    assert_int_equal(setenv("TROUPE_TRANSPORT", "carrier", 1), 0);
+    expect_refused(troupe_start(0, NULL), TROUPE_INVALID, "carrier");
+    assert_int_equal(unsetenv("TROUPE_TRANSPORT"), 0);
     expect_refused(troupe_start(0, NULL, .stop_timeout_ms = -1), TROUPE_INVALID,
                    ".stop_timeout_ms");
     expect_refused(troupe_start(0, NULL, .directory = long_path), TROUPE_INVALID, ".directory");

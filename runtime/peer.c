@@ -1,0 +1,281 @@
+// peer.c: sending to the other processes of the node (see peer.h): windows, credit, and the ends of
+// peers.
+//
+// A window in messages and bytes bounds what a peer was sent and has not given back; CALL and TELL
+// frames take room in it.
+#include <runtime/peer.h>
+
+#include <limits.h>
+#include <runtime/clock.h>
+#include <runtime/door.h>
+#include <runtime/error.h>
+#include <runtime/identity.h>
+#include <runtime/memory.h>
+#include <runtime/park.h>
+#include <runtime/sockets.h>
+
+enum {
+    CREDIT_MESSAGES = TRP_WINDOW_MESSAGES / 4, // Room is given back in pieces of this size.
+    CREDIT_BYTES = TRP_WINDOW_BYTES / 4,
+};
+
+static struct {
+    pthread_mutex_t lock; // Guards the making of peers.
+    trp_peer *_Atomic all[TRP_PROCESSES_MAX];
+} peers = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+trp_peer *trp_peer_find(uint32_t process)
+{
+    return process < TRP_PROCESSES_MAX ? atomic_load(&peers.all[process]) : NULL;
+}
+
+trp_peer *trp_peer_of(uint32_t process)
+{
+    trp_peer *peer = atomic_load(&peers.all[process]);
+    if (peer != NULL)
+        return peer;
+    pthread_mutex_lock(&peers.lock);
+    peer = atomic_load(&peers.all[process]);
+    if (peer == NULL && (peer = trp_alloc(sizeof *peer)) != NULL) {
+        pthread_mutex_init(&peer->lock, NULL);
+        peer->last = &peer->first;
+        atomic_store(&peers.all[process], peer);
+    }
+    pthread_mutex_unlock(&peers.lock);
+    if (peer == NULL)
+        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a link to process %u", process);
+    return peer;
+}
+
+static void wake_waiting(trp_peer *peer)
+{
+    atomic_fetch_add(&peer->room, 1);
+    if (peer->waiting > 0)
+        trp_unpark(&peer->room, INT_MAX);
+}
+
+void trp_peer_renew(trp_peer *peer, uint64_t incarnation)
+{
+    if (peer->incarnation == incarnation)
+        return;
+    trp_sockets_disconnect(peer, 0);
+    trp_peer_ring_close(peer);
+    peer->incarnation = incarnation;
+    peer->dead = peer->flushing = false;
+    peer->sequence_out = peer->sequence_in = 0;
+    peer->owed_messages = peer->owed_bytes = 0;
+    peer->window_messages = TRP_WINDOW_MESSAGES;
+    peer->window_bytes = TRP_WINDOW_BYTES;
+    wake_waiting(peer);
+}
+
+static troupe_status dead(uint32_t process, const char *cause)
+{
+    return troupe_fail(TROUPE_NOT_EXECUTED, "process %u (pid %d) %s", process,
+                       trp_process_pid(process), cause);
+}
+
+static bool takes_room(const trp_frame *frame)
+{
+    return frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL;
+}
+
+static bool is_full(const trp_peer *peer)
+{
+    return peer->window_messages <= 0 || peer->window_bytes <= 0;
+}
+
+// Waits for room in the window. With the lock held, which it gives up meanwhile.
+static troupe_status wait_room(trp_peer *peer, uint32_t process, uint64_t incarnation,
+                               int timeout_ms)
+{
+    int64_t deadline_ns = timeout_ms < 0 ? -1 : trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+    while (peer->incarnation == incarnation && !peer->dead && !peer->closing && is_full(peer)) {
+        if (timeout_ms == 0 || (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns))
+            return troupe_fail(TROUPE_BUSY,
+                               "the window to process %u is full: %d messages or %d MiB wait there",
+                               process, TRP_WINDOW_MESSAGES, TRP_WINDOW_BYTES >> 20);
+        uint32_t seen = atomic_load(&peer->room);
+        peer->waiting++;
+        pthread_mutex_unlock(&peer->lock);
+        trp_park(&peer->room, seen, deadline_ns);
+        pthread_mutex_lock(&peer->lock);
+        peer->waiting--;
+    }
+    if (peer->closing)
+        return troupe_fail(TROUPE_NOT_EXECUTED, "the runtime was stopped before it was sent");
+    if (peer->incarnation != incarnation || peer->dead) {
+        char cause[112] = "has ended";
+        (void)trp_process_alive(process, incarnation, cause);
+        return dead(process, cause);
+    }
+    return TROUPE_OK;
+}
+
+troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame)
+{
+    char cause[112] = "has ended";
+    if (!trp_process_alive(process, peer->incarnation, cause) || peer->dead)
+        return dead(process, cause);
+    frame->from = trp_self.slot;
+    frame->from_incarnation = trp_self.incarnation;
+    frame->to_incarnation = peer->incarnation;
+    return trp_over_rings() ? trp_peer_put(peer, process, frame)
+                            : trp_sockets_send(peer, process, frame);
+}
+
+static troupe_status send_locked(trp_peer *peer, uint32_t process, uint64_t incarnation,
+                                 trp_frame *frame, int timeout_ms)
+{
+    trp_peer_renew(peer, incarnation);
+    bool room = takes_room(frame);
+    if (room && (is_full(peer) || peer->closing))
+        TROUPE_TRY(wait_room(peer, process, incarnation, timeout_ms));
+    TROUPE_TRY(trp_peer_post(peer, process, frame));
+    if (room) {
+        peer->window_messages--;
+        peer->window_bytes -= (int64_t)frame->body_size;
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status send_frame(uint32_t process, uint64_t incarnation, trp_frame *frame,
+                                int timeout_ms)
+{
+    trp_peer *peer = trp_peer_of(process);
+    if (peer == NULL)
+        return TROUPE_NO_MEMORY;
+    // A peer is one incarnation: an old address must not renew it back.
+    char cause[112];
+    if (!trp_process_alive(process, incarnation, cause))
+        return dead(process, cause);
+    pthread_mutex_lock(&peer->lock);
+    bool first = trp_over_rings() && !peer->announced;
+    troupe_status status = send_locked(peer, process, incarnation, frame, timeout_ms);
+    bool ring = trp_over_rings() && peer->announced;
+    pthread_mutex_unlock(&peer->lock);
+    if (ring) // Outside the lock: it may be a system call.
+        trp_door_ring(process, trp_self.slot, first);
+    return status;
+}
+
+troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
+                               int timeout_ms)
+{
+    if (process >= TRP_PROCESSES_MAX)
+        return troupe_fail(TROUPE_NOT_EXECUTED, "process %u never existed", process);
+    if (frame->body_size > trp_self.options.message_bytes_max)
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
+                           frame->body_size, trp_self.options.message_bytes_max);
+    TROUPE_TRY(trp_process_enter());
+    troupe_status status = send_frame(process, incarnation, frame, timeout_ms);
+    trp_process_leave();
+    return status;
+}
+
+void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size)
+{
+    trp_peer *peer = trp_peer_find(process);
+    if (peer == NULL)
+        return;
+    trp_frame credit = {.kind = TRP_FRAME_CREDIT};
+    pthread_mutex_lock(&peer->lock);
+    if (peer->incarnation == incarnation && !peer->dead) {
+        peer->owed_messages++;
+        peer->owed_bytes += body_size;
+        if (peer->owed_messages >= CREDIT_MESSAGES || peer->owed_bytes >= CREDIT_BYTES) {
+            credit.call = peer->owed_messages;
+            credit.schema = peer->owed_bytes;
+            peer->owed_messages = peer->owed_bytes = 0;
+        }
+    }
+    pthread_mutex_unlock(&peer->lock);
+    if (credit.call != 0)
+        (void)trp_process_send(process, incarnation, &credit, 0);
+}
+
+void trp_peer_credit(const trp_frame *frame)
+{
+    trp_peer *peer = trp_peer_find(frame->from);
+    if (peer == NULL)
+        return;
+    pthread_mutex_lock(&peer->lock);
+    if (peer->incarnation == frame->from_incarnation) {
+        peer->window_messages += (int64_t)frame->call;
+        peer->window_bytes += (int64_t)frame->schema;
+        if (peer->window_messages > TRP_WINDOW_MESSAGES)
+            peer->window_messages = TRP_WINDOW_MESSAGES;
+        if (peer->window_bytes > TRP_WINDOW_BYTES)
+            peer->window_bytes = TRP_WINDOW_BYTES;
+        wake_waiting(peer);
+    }
+    pthread_mutex_unlock(&peer->lock);
+}
+
+// ---- ends
+
+void trp_process_forget(uint32_t process, uint64_t incarnation)
+{
+    trp_peer *peer = trp_peer_find(process);
+    if (peer == NULL)
+        return;
+    pthread_mutex_lock(&peer->lock);
+    if (peer->incarnation == incarnation) {
+        peer->dead = true;
+        trp_sockets_disconnect(peer, 0); // It would try to reconnect for ever.
+        trp_peer_ring_close(peer);
+        wake_waiting(peer);
+    }
+    pthread_mutex_unlock(&peer->lock);
+}
+
+bool trp_peer_open(uint32_t process, uint64_t incarnation)
+{
+    trp_peer *peer = trp_peer_find(process);
+    if (peer == NULL)
+        return false;
+    pthread_mutex_lock(&peer->lock);
+    bool open = peer->incarnation == incarnation && !peer->dead;
+    pthread_mutex_unlock(&peer->lock);
+    return open;
+}
+
+bool trp_peers_queued(void)
+{
+    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
+        trp_peer *peer = trp_peer_find(slot);
+        if (peer != NULL && atomic_load(&peer->queued) && trp_peer_open(slot, peer->incarnation) &&
+            trp_process_alive(slot, peer->incarnation, NULL))
+            return true;
+    }
+    return false;
+}
+
+void trp_peers_empty(void)
+{
+    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
+        trp_peer *peer = trp_peer_find(slot);
+        if (peer == NULL)
+            continue;
+        pthread_mutex_lock(&peer->lock);
+        peer->closing = true;
+        wake_waiting(peer);
+        pthread_mutex_unlock(&peer->lock);
+    }
+}
+
+void trp_peers_free(int linger_ms)
+{
+    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
+        trp_peer *peer = atomic_exchange(&peers.all[slot], NULL);
+        if (peer == NULL)
+            continue;
+        bool gone = peer->dead || !trp_process_alive(slot, peer->incarnation, NULL);
+        trp_sockets_disconnect(peer, gone ? 0 : linger_ms);
+        trp_peer_ring_close(peer);
+        trp_buffer_free(&peer->frame);
+        pthread_mutex_destroy(&peer->lock);
+        trp_free(peer);
+    }
+}

@@ -1,0 +1,223 @@
+// peer_ring.c: what is sent to a peer over rings: making and announcing the ring, moving to a
+// larger one, and the queue of what has no room (see peer.h).
+#include <runtime/peer.h>
+
+#include <runtime/door.h>
+#include <runtime/fault.h>
+#include <runtime/identity.h>
+#include <runtime/memory.h>
+#include <runtime/reader.h>
+#include <string.h>
+
+_Atomic bool trp_peers_starved;
+
+// A ring to the peer that it holds too, so that it stays when this process dies.
+static bool make_ring(const trp_peer *peer, uint32_t process, size_t size, trp_object *object,
+                      trp_ring **ring)
+{
+    void *memory;
+    if (trp_store_share_inner(size, object, &memory) != TROUPE_OK)
+        return false;
+    TRP_FAULT("ring");
+    *ring = memory;
+    (*ring)->from = trp_self.slot;
+    (*ring)->to = process;
+    (*ring)->from_incarnation = trp_self.incarnation;
+    (*ring)->to_incarnation = peer->incarnation;
+    if (peer->out.ring != NULL) // Before the hold: who dies in between leaves word of it.
+        atomic_store(&peer->out.ring->larger, *object);
+    if (trp_store_hold(*object, process) != TROUPE_OK) {
+        trp_store_release(*object, trp_self.slot);
+        return false;
+    }
+    TRP_FAULT("ring");
+    return true;
+}
+
+static bool open_ring(trp_peer *peer, uint32_t process, size_t body_size)
+{
+    trp_ring *ring;
+    trp_ring_writer small = trp_ring_writer_of(NULL, TRP_RING_SMALL);
+    peer->large = !trp_ring_takes(&small, body_size);
+    size_t size = peer->large ? TRP_RING_LARGE : TRP_RING_SMALL;
+    if (!make_ring(peer, process, size, &peer->ring, &ring)) {
+        peer->ring = 0;
+        return false;
+    }
+    peer->out = trp_ring_writer_of(ring, size);
+    return true;
+}
+
+// Goes on in a large ring.
+static bool move(trp_peer *peer, uint32_t process)
+{
+    trp_ring *ring;
+    trp_object object;
+    if (!make_ring(peer, process, TRP_RING_LARGE, &object, &ring))
+        return false;
+    trp_ring_move(&peer->out, object);
+    TRP_FAULT("ring");
+    trp_store_release(peer->ring, trp_self.slot);
+    peer->ring = object;
+    peer->out = trp_ring_writer_of(ring, TRP_RING_LARGE);
+    peer->large = true;
+    return true;
+}
+
+static void announce(trp_peer *peer, uint32_t process)
+{
+    trp_door *door = trp_door_of(process);
+    uint64_t before = atomic_load(&door->announced);
+    do // The swap is also a release of the ring's header, for who takes the list.
+        peer->out.ring->next = before;
+    while (!atomic_compare_exchange_weak(&door->announced, &before, peer->ring));
+    peer->announced = true;
+    TRP_FAULT("ring");
+}
+
+static void starve(trp_peer *peer)
+{
+    peer->starved = true;
+    if (!atomic_exchange(&trp_peers_starved, true))
+        trp_reader_nudge(); // Somebody has to try again.
+}
+
+static bool write(trp_peer *peer, uint32_t process, const trp_frame *frame)
+{
+    if (peer->ring == 0 && !open_ring(peer, process, frame->body_size)) {
+        starve(peer);
+        return false;
+    }
+    if (!trp_ring_takes(&peer->out, frame->body_size) || !trp_ring_write(&peer->out, frame)) {
+        if (!peer->large && !move(peer, process)) {
+            starve(peer);
+            return false;
+        }
+        if (!trp_ring_write(&peer->out, frame)) {
+            trp_ring_want_room(&peer->out);
+            if (!trp_ring_write(&peer->out, frame))
+                return false;
+        }
+    }
+    TRP_FAULT("ring");
+    if (!peer->announced)
+        announce(peer, process);
+    return true;
+}
+
+static troupe_status queue(trp_peer *peer, const trp_frame *frame)
+{
+    trp_queued *queued = trp_alloc(sizeof *queued + frame->body_size);
+    if (queued == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
+                           frame->body_size);
+    queued->frame = *frame;
+    queued->frame.body = queued->body;
+    if (frame->body_size > 0)
+        memcpy(queued->body, frame->body, frame->body_size);
+    *peer->last = queued;
+    peer->last = &queued->next;
+    atomic_store(&peer->queued, true);
+    return TROUPE_OK;
+}
+
+static void unqueue(trp_peer *peer)
+{
+    trp_queued *oldest = peer->first;
+    peer->first = oldest->next;
+    if (peer->first == NULL) {
+        peer->last = &peer->first;
+        atomic_store(&peer->queued, false);
+    }
+    trp_free(oldest);
+}
+
+// Puts the body in an object that the peer holds, and its id in place of it.
+static troupe_status box(uint32_t process, const trp_frame *frame, trp_frame *boxed,
+                         trp_object *object)
+{
+    void *data;
+    TROUPE_TRY(trp_store_create(frame->body_size, 0, TRP_ENCODING_BYTES, object, &data));
+    memcpy(data, frame->body, frame->body_size);
+    troupe_status status = trp_store_seal(*object);
+    if (status == TROUPE_OK)
+        status = trp_store_hold(*object, process);
+    if (status == TROUPE_OK) {
+        *boxed = *frame;
+        boxed->flags |= TRP_FRAME_BOXED;
+        boxed->body = object;
+        boxed->body_size = sizeof *object;
+    }
+    trp_store_release(*object, trp_self.slot);
+    return status;
+}
+
+troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *frame)
+{
+    trp_frame boxed;
+    trp_object object = 0;
+    if (frame->body_size > TRP_RING_BODY_MAX) {
+        TROUPE_TRY(box(process, frame, &boxed, &object));
+        frame = &boxed;
+    }
+    // What came before goes first.
+    if (peer->first == NULL && write(peer, process, frame))
+        return TROUPE_OK;
+    troupe_status status = queue(peer, frame);
+    if (status != TROUPE_OK && object != 0)
+        trp_store_release(object, process);
+    return status;
+}
+
+void trp_peer_ring_close(trp_peer *peer)
+{
+    while (peer->first != NULL)
+        unqueue(peer);
+    if (peer->ring != 0)
+        trp_store_release(peer->ring, trp_self.slot);
+    peer->ring = 0;
+    peer->out = (trp_ring_writer){0};
+    peer->announced = peer->large = peer->starved = false;
+}
+
+// With the lock held; whether there is something new in the ring.
+static bool refill(trp_peer *peer, uint32_t process)
+{
+    bool any = false;
+    peer->starved = false;
+    while (!peer->dead && peer->first != NULL && write(peer, process, &peer->first->frame)) {
+        unqueue(peer);
+        any = true;
+    }
+    return any;
+}
+
+void trp_peer_refill(uint32_t process)
+{
+    trp_peer *peer = trp_peer_find(process);
+    if (peer == NULL || !atomic_load(&peer->queued))
+        return;
+    pthread_mutex_lock(&peer->lock);
+    bool any = refill(peer, process);
+    pthread_mutex_unlock(&peer->lock);
+    if (any)
+        trp_door_ring(process, trp_self.slot, true);
+}
+
+bool trp_peers_refill(void)
+{
+    bool starved = false;
+    atomic_store(&trp_peers_starved, false);
+    for (uint32_t process = 0; process < TRP_PROCESSES_MAX; process++) {
+        trp_peer *peer = trp_peer_find(process);
+        if (peer == NULL)
+            continue;
+        trp_peer_refill(process);
+        pthread_mutex_lock(&peer->lock);
+        starved = starved || peer->starved;
+        pthread_mutex_unlock(&peer->lock);
+    }
+    if (starved)
+        atomic_store(&trp_peers_starved, true);
+    return starved;
+}

@@ -1,0 +1,129 @@
+// test_ring_crash.c: a process may die between any two steps of sending over a ring: what it had
+// published is read, in order and without a gap, before its death is told; and no ring is left.
+// timeout: 120
+// label: faults
+#include <support.h>
+
+#include <runtime/fault.h>
+#include <runtime/identity.h>
+#include <runtime/layout.h>
+#include <runtime/node.h>
+#include <runtime/park.h>
+#include <runtime/peer.h>
+#include <runtime/reader.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { REPLIES = 300, BODY = 200 };
+
+static struct {
+    _Atomic uint64_t replies;
+    _Atomic bool in_order;
+    _Atomic int deaths;
+    _Atomic uint64_t replies_at_death;
+} seen;
+
+// In a worker: answers with REPLIES frames, and dies at the step that the frame's target says.
+static void on_frame(const trp_frame *frame)
+{
+    static const unsigned char body[BODY];
+    if (frame->kind == TRP_FRAME_REPLY) {
+        if (frame->target != seen.replies || frame->body_size != BODY || seen.deaths > 0)
+            seen.in_order = false;
+        seen.replies++;
+        return;
+    }
+    trp_fault_kill_at("ring", (long)frame->target);
+    for (uint64_t i = 0; i < REPLIES; i++) {
+        trp_frame reply = {
+            .kind = TRP_FRAME_REPLY, .target = i, .body = body, .body_size = sizeof body};
+        if (trp_process_send(frame->from, frame->from_incarnation, &reply, 0) != TROUPE_OK)
+            _exit(3);
+    }
+    _exit(0);
+}
+
+static void on_death(uint32_t process, uint64_t incarnation, const char *cause)
+{
+    (void)process, (void)incarnation, (void)cause;
+    seen.replies_at_death = seen.replies;
+    seen.deaths++;
+}
+
+static bool died(void *unused)
+{
+    (void)unused;
+    return seen.deaths > 0;
+}
+
+static int count_rings(void)
+{
+    enum { STATE_MASK = 7 };
+    int count = 0;
+    uint32_t rows = trp_segment.header->objects_backed;
+    for (uint32_t slot = 0; slot < rows; slot++)
+        count += (trp_object_row_at(slot)->word & STATE_MASK) != 0;
+    return count;
+}
+
+// Between the node process and this one; what a dead worker left is given back by both, at leisure.
+static bool only_ours_left(void *unused)
+{
+    (void)unused;
+    return count_rings() <= 2;
+}
+
+static uint64_t run_killed_at(uint64_t step)
+{
+    uint32_t process;
+    uint64_t incarnation;
+    memset((void *)&seen, 0, sizeof seen);
+    seen.in_order = true;
+    assert_int_equal(trp_node_worker(true, &process, &incarnation), TROUPE_OK);
+    trp_frame frame = {.kind = TRP_FRAME_TELL, .target = step};
+    assert_int_equal(trp_process_send(process, incarnation, &frame, 0), TROUPE_OK);
+    assert_true(support_wait_until(died, NULL, SUPPORT_SOON_MS));
+    assert_true(seen.in_order);
+    assert_int_equal(seen.replies, seen.replies_at_death);
+    assert_int_equal(trp_process_send(process, incarnation, &frame, 0), TROUPE_NOT_EXECUTED);
+    return seen.replies;
+}
+
+static void test_a_sender_killed_at_every_step(void **state)
+{
+    (void)state;
+    trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .transport = TROUPE_TRANSPORT_RING),
+                     TROUPE_OK);
+    uint64_t most = 0, replies;
+    for (uint64_t step = 1; step < 130; step += step == 24 ? 40 : 1) {
+        replies = run_killed_at(step);
+        if (replies > most)
+            most = replies;
+    }
+    assert_true(most > 64); // It went on in the larger ring.
+    assert_int_equal(run_killed_at(1000000), REPLIES);
+    assert_int_equal(troupe_stop(), 0);
+}
+
+static void test_no_ring_is_left(void **state)
+{
+    (void)state;
+    trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .transport = TROUPE_TRANSPORT_RING),
+                     TROUPE_OK);
+    for (uint64_t step = 8; step < 100; step += 9)
+        (void)run_killed_at(step);
+    assert_int_equal(run_killed_at(1000000), REPLIES);
+    assert_true(support_wait_until(only_ours_left, NULL, SUPPORT_SOON_MS));
+    assert_int_equal(troupe_stop(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_sender_killed_at_every_step),
+        cmocka_unit_test(test_no_ring_is_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
