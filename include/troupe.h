@@ -13,6 +13,7 @@
 #include <troupe/life.h>
 #include <troupe/async.h>
 #include <troupe/pool.h>
+#include <troupe/queue.h>
 #include <troupe/train.h>
 #include <troupe/tune.h>
 // clang-format on

@@ -1,0 +1,124 @@
+// queue.h: a bounded queue that any process of the node can put values into and take them out of.
+//
+//     troupe_queue jobs = troupe_queue_open(job, .capacity = 100);
+//     troupe_must(troupe_queue_put(job, jobs, &mine));                      // waits for room
+//     status = troupe_queue_get(job, jobs, &next, .timeout_ms = 1000);      // waits for a value
+//
+// A queue is an actor of the library. Its handle is a plain value that owns nothing: it can be
+// copied, be a field of a TROUPE_STRUCT (as troupe_queue), be sent in messages, and be looked up by
+// name. Values are copied in and out, first in, first out; who waits is served in the order of
+// coming. A wait blocks its own thread or method only, and never the queue. troupe_end(queue) and
+// troupe_kill(queue) end it with what is in it, as any actor.
+#ifndef TROUPE_QUEUE_H
+#define TROUPE_QUEUE_H
+
+#include <troupe/actor.h>
+
+TROUPE_BEGIN_C
+
+typedef struct troupe_queue {
+    troupe_actor address;
+} troupe_queue;
+TROUPE_ARRAY_DECLARE_(troupe_queue);
+TROUPE_UNUSED static uint64_t troupe_hash_troupe_queue[2];
+TROUPE_UNUSED static const troupe_type troupe_type_troupe_queue = {
+    TROUPE_ABI, TROUPE_KIND_ACTOR,           "troupe_queue", sizeof(troupe_queue), NULL, 0,
+    NULL,       &troupe_hash_troupe_queue[0]};
+TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_troupe_queue = {
+    TROUPE_ABI,
+    TROUPE_KIND_ARRAY,
+    "troupe_array_troupe_queue",
+    sizeof(troupe_array_troupe_queue),
+    NULL,
+    0,
+    &troupe_type_troupe_queue,
+    &troupe_hash_troupe_queue[1]};
+
+typedef struct troupe_queue_options {
+    size_t size;
+    uint32_t capacity; // Values that it holds; default 1024.
+    size_t bytes_max;  // Bytes that they have, packed; default 64 MiB. A lone larger one is let in.
+    const char *name;  // For troupe_queue_lookup; as an actor's.
+    troupe_place place; // Where it lives; as an actor.
+    int unused_;
+} troupe_queue_options;
+
+// Makes a queue of values of one type, which must not hold references to calls or objects. If that
+// failed, every use of it says why, as with troupe_spawn_class.
+TROUPE_API troupe_queue troupe_queue_open_as(const troupe_type *type,
+                                             const troupe_queue_options *how);
+// Finds a queue by its name. TROUPE_NOT_FOUND; TROUPE_WRONG_TYPE: the name is of another actor.
+// Whether its values are of the right type is seen when it is used.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_queue_lookup(const char *name, troupe_queue *queue);
+
+typedef struct troupe_queue_wait {
+    size_t size;
+    int timeout_ms; // 0: waits for ever; negative: does not wait.
+    size_t *count;  // Becomes how many values were put; NULL: not wanted.
+    int unused_;
+} troupe_queue_wait;
+
+// Puts `count` values in, in their order and with no others between them. TROUPE_BUSY: there was
+// not room for all of them in that time (*count says for how many); TROUPE_STOPPED: the queue was
+// closed; TROUPE_WRONG_TYPE: its values are of another type; TROUPE_UNSUPPORTED: values of that
+// type hold references; else the failure of the call to its actor.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_queue_put_as(const troupe_type *type,
+                                                             troupe_queue queue, const void *values,
+                                                             size_t count,
+                                                             const troupe_queue_wait *how);
+// Takes 1 to `max` values out, as many as there are, and waits for the first. *count becomes how
+// many. TROUPE_PENDING: none came in that time; TROUPE_STOPPED: the queue was closed and is empty;
+// the rest as above. Texts and arrays in the values are in the thread's arena.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_queue_get_as(const troupe_type *type,
+                                                             troupe_queue queue, void *values,
+                                                             size_t max, size_t *count,
+                                                             const troupe_queue_wait *how);
+
+// From now on nothing can be put in; what is in it can be taken out. Who waits for room or, if it
+// is empty, for a value, is told TROUPE_STOPPED. Closing a closed queue is harmless.
+TROUPE_API troupe_status troupe_queue_close(troupe_queue queue);
+
+typedef struct troupe_queue_state {
+    uint64_t count;    // Values in it,
+    uint64_t bytes;    // and theirs.
+    uint64_t capacity; // As it was made.
+    uint64_t getters;  // Calls that wait for a value,
+    uint64_t putters;  // and for room.
+    bool closed;
+} troupe_queue_state;
+TROUPE_API troupe_status troupe_queue_look(troupe_queue queue, troupe_queue_state *state);
+
+#define troupe_queue_open(...) TROUPE_QUEUE_OPEN_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_QUEUE_OPEN_(T, ...)                                                                 \
+    troupe_queue_open_as(&troupe_type_##T, &(troupe_queue_options){                                \
+                                               .size = sizeof(troupe_queue_options), __VA_ARGS__})
+#define TROUPE_QUEUE_WAIT_(...)                                                                    \
+    (&(troupe_queue_wait){.size = sizeof(troupe_queue_wait), __VA_ARGS__})
+
+// troupe_queue_put(job, jobs, &mine, .timeout_ms = 100)
+#define troupe_queue_put(...) TROUPE_QUEUE_PUT_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_QUEUE_PUT_(T, queue, value, ...)                                                    \
+    troupe_queue_put_as(&troupe_type_##T, (queue), TROUPE_POINTER(const T, value), 1,              \
+                        TROUPE_QUEUE_WAIT_(__VA_ARGS__))
+// troupe_queue_put_many(job, jobs, all, 50, .count = &put)
+#define troupe_queue_put_many(...) TROUPE_QUEUE_PUT_MANY_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_QUEUE_PUT_MANY_(T, queue, values, n, ...)                                           \
+    troupe_queue_put_as(&troupe_type_##T, (queue), TROUPE_POINTER(const T, values), (n),           \
+                        TROUPE_QUEUE_WAIT_(__VA_ARGS__))
+// troupe_queue_get(job, jobs, &next, .timeout_ms = 100)
+#define troupe_queue_get(...) TROUPE_QUEUE_GET_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_QUEUE_GET_(T, queue, value, ...)                                                    \
+    troupe_queue_get_as(&troupe_type_##T, (queue), TROUPE_POINTER(T, value), 1, NULL,              \
+                        TROUPE_QUEUE_WAIT_(__VA_ARGS__))
+// troupe_queue_get_many(job, jobs, some, 50, &got)
+#define troupe_queue_get_many(...) TROUPE_QUEUE_GET_MANY_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_QUEUE_GET_MANY_(T, queue, values, max, got, ...)                                    \
+    troupe_queue_get_as(&troupe_type_##T, (queue), TROUPE_POINTER(T, values), (max), (got),        \
+                        TROUPE_QUEUE_WAIT_(__VA_ARGS__))
+// Without waiting: TROUPE_BUSY, and TROUPE_PENDING.
+#define troupe_queue_try_put(T, queue, value) troupe_queue_put(T, queue, value, .timeout_ms = -1)
+#define troupe_queue_try_get(T, queue, value) troupe_queue_get(T, queue, value, .timeout_ms = -1)
+
+TROUPE_END_C
+
+#endif
