@@ -10,6 +10,7 @@
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
+#include <runtime/process.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <troupe/async.h>
@@ -109,6 +110,18 @@ static troupe_status unwanted(void)
                                          "cancelled, or its deadline has passed");
 }
 
+// The caller's process may be known to be dead before anything is sent to it.
+static bool is_caller_gone(const trp_caller *caller)
+{
+    return caller->remote && !trp_process_alive(caller->process, caller->incarnation, NULL);
+}
+
+static troupe_status caller_gone(const trp_caller *caller)
+{
+    return troupe_fail(TROUPE_NOT_EXECUTED, "process %u, which waited for the answer, has ended",
+                       caller->process);
+}
+
 static bool is_wanted(trp_deferral *it)
 {
     trp_async *async = atomic_load(&it->actor->async);
@@ -159,12 +172,12 @@ troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later, 
     if (status != TROUPE_OK) {
         troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
         trp_caller_fail(&it->caller, &failure, it->owner);
-    } else if (is_wanted(it)) {
+    } else if (!is_caller_gone(&it->caller) && is_wanted(it)) {
         trp_caller_answer(&it->caller, &shape, copy, it->owner);
     } else {
         if (shape.refs)
             trp_refs_drop(&shape, copy);
-        status = unwanted();
+        status = is_caller_gone(&it->caller) ? caller_gone(&it->caller) : unwanted();
     }
     trp_arena_clear(&arena);
     (void)end_deferral(it);
@@ -186,11 +199,12 @@ troupe_status troupe_refuse(troupe_deferred *later, troupe_status status, const 
         status = TROUPE_FAILED;
     troupe_error failure =
         trp_failure(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES, "%s", text);
-    bool wanted = is_wanted(it);
+    bool gone = is_caller_gone(&it->caller), wanted = !gone && is_wanted(it);
     if (wanted)
         trp_caller_fail(&it->caller, &failure, it->owner);
+    status = wanted ? TROUPE_OK : gone ? caller_gone(&it->caller) : unwanted();
     (void)end_deferral(it);
-    return wanted ? TROUPE_OK : unwanted();
+    return status;
 }
 
 void trp_deferral_void(trp_running *here)
