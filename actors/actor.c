@@ -332,8 +332,10 @@ static void run_message(trp_actor *actor, uint64_t id, trp_message *message)
         start_actor(actor, message);
     } else if (message->kind >= TRP_MESSAGE_MARKER) {
         trp_async_run(actor, message);
-    } else {
-        (void)trp_actor_close(actor, id, TRP_ACTOR_ENDED, NULL);
+    } else { // FINISH. The turn goes on with the actor's end.
+        uint64_t open = trp_phase_of(id, TRP_ACTOR_OPEN);
+        (void)atomic_compare_exchange_strong(&actor->phase, &open,
+                                             trp_phase_of(id, TRP_ACTOR_ENDED));
         trp_message_free(message);
     }
 }

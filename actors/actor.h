@@ -31,7 +31,7 @@ typedef enum trp_actor_state {
     TRP_ACTOR_GONE,
 } trp_actor_state;
 
-enum { TRP_PHASE_BITS = 3, TRP_ACTOR_SMALL = 64 };
+enum { TRP_PHASE_BITS = 3, TRP_ACTOR_SMALL = 64, TRP_LINE = 64 };
 
 // What few actors have. Made by trp_actor_extend; written under the slot's lock.
 typedef struct trp_actor_extra {
@@ -43,28 +43,34 @@ typedef struct trp_actor_extra {
     troupe_error failure; // Of FAILED: set before the state.
 } trp_actor_extra;
 
+// Four cache lines: what senders read and the thread that runs it seldom writes; what few actors
+// have, and what senders write; what the running thread writes; the user's state.
 struct trp_actor {
     _Atomic uint64_t phase;          // Generation and state.
     const trp_class *_Atomic class_; // Read by senders, who may be late.
-    _Atomic uint64_t waits_for;      // The call that its method waits for; 0: none.
-    _Atomic uint64_t calls;          // Messages that it has run, and CPU time, from samples:
-    _Atomic uint64_t cpu_ns;         // written by the thread that runs it.
+    void *self;                      // `small`, or allocated.
+    trp_actor_extra *_Atomic extra;  // NULL: it has nothing of that.
     uint64_t generation;             // How often the slot was used before.
+    trp_actor *next_runnable;        // In a queue of the scheduler, or of free slots.
     uint32_t index;                  // Of the slot.
+    _Atomic uint32_t cancels;        // Calls in the mailbox that may have been cancelled (async.h).
     _Atomic bool pinned;             // Runs on the process's main thread.
     bool ready;                      // init has succeeded: deinit is owed.
     bool executor;                   // Runs tasks: see executor.h.
-    void *self;                      // `small`, or allocated.
-    struct trp_life *_Atomic life;   // How it ends, see life.h; NULL: nothing special.
-    // See async.h. Written as in fence.h, what runs before what is asked.
-    void *_Atomic running;          // trp_running
-    _Atomic uint32_t cancels;       // Calls in the mailbox that may have been cancelled.
-    trp_async *_Atomic async;       // NULL: nothing yet. The slot's: later occupants use the same.
-    trp_actor_extra *_Atomic extra; // NULL: it has nothing of that.
-    trp_actor *next_runnable;       // In a queue of the scheduler, or of free slots.
-    _Alignas(64) trp_mailbox mailbox; // On lines of its own: senders write it.
-    _Alignas(16) unsigned char small[TRP_ACTOR_SMALL];
+
+    _Alignas(TRP_LINE) struct trp_life *_Atomic life; // How it ends, see life.h; NULL: as usual.
+    trp_async *_Atomic async;   // NULL: nothing yet. The slot's: later occupants use the same.
+    _Atomic uint64_t waits_for; // The call that its method waits for; 0: none.
+    _Atomic uint64_t cpu_ns;    // From samples, by the thread that runs it.
+    trp_mailbox mailbox;        // Begins on this line, and ends on the next.
+
+    void *_Atomic running;  // trp_running, see async.h.
+    _Atomic uint64_t calls; // Messages that it has run, counted by the thread that runs it.
+
+    _Alignas(TRP_LINE) unsigned char small[TRP_ACTOR_SMALL];
 };
+_Static_assert(offsetof(trp_actor, mailbox.left) % TRP_LINE == 0, "the taker's line begins there");
+_Static_assert(sizeof(trp_actor) == 4 * TRP_LINE, "an actor is four lines");
 
 // This process's address, and where failures say that they happened.
 typedef struct trp_home {

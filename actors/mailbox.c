@@ -100,6 +100,8 @@ bool trp_mailbox_wait(trp_mailbox *mailbox, size_t weight, int64_t deadline_ns)
 
 void trp_mailbox_wake(trp_mailbox *mailbox)
 {
+    if (atomic_load(&mailbox->senders) == 0) // After the change that they wait for.
+        return;
     atomic_fetch_add(&mailbox->room, 1);
     trp_unpark(&mailbox->room, INT_MAX);
 }

@@ -38,18 +38,18 @@ typedef struct trp_lane {
 } trp_lane;
 
 typedef struct trp_mailbox {
-    // Pushes release what they link; the taker's exchange acquires it.
+    // What senders write. Pushes release what they link; the taker's exchange acquires it.
     _Atomic uintptr_t head;
     _Atomic uint64_t load; // Messages and bytes that are in it or reserved, in one word.
     _Atomic uint32_t max;
     _Atomic uint32_t senders; // Who sleeps until there is room; with `load` as in Dekker's lock.
     _Atomic uint32_t room;    // Changes when they should look again.
-    // The taker sets `busy` and then looks at `closed`; who closes does the reverse, with a barrier
-    // on all CPUs between, so that the taker needs none.
+    // What the taker writes, on another cache line: see trp_actor. The taker sets `busy` and then
+    // looks at `closed`; who closes does the reverse, with a fence for both (fence.h).
+    _Alignas(16) _Atomic uint32_t left; // Taken and not given back yet: messages
+    uint32_t left_bytes;                // and bytes.
     _Atomic bool busy, closed;
     _Atomic bool hurry;    // Something urgent was pushed since the taker looked.
-    _Atomic uint32_t left; // Taken and not given back yet: messages
-    uint32_t left_bytes;   // and bytes.
     trp_lane lane, urgent; // The taker's.
 } trp_mailbox;
 

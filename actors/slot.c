@@ -100,9 +100,10 @@ static bool grow(void)
     uint32_t count = slots.count == 0 ? 0 : slots.count + 1;
     if (count >> CHUNK_BITS >= CHUNKS)
         return false;
-    trp_actor *chunk = trp_alloc(CHUNK * sizeof *chunk);
-    if (chunk == NULL)
+    char *memory = trp_alloc(CHUNK * sizeof(trp_actor) + TRP_LINE);
+    if (memory == NULL)
         return false;
+    trp_actor *chunk = (trp_actor *)(memory + TRP_LINE - (uintptr_t)memory % TRP_LINE);
     for (uint32_t i = CHUNK; i-- > 0;) { // The lowest is taken first.
         chunk[i].index = count + i;
         if (count + i > 0)

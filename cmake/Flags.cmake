@@ -25,3 +25,15 @@ if(TROUPE_SANITIZE)
   add_compile_options(-fsanitize=${TROUPE_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TROUPE_SANITIZE})
 endif()
+
+# For the library of the release build: optimised as a whole. Its objects have plain code as well,
+# for the static library and the tests.
+set(TROUPE_WHOLE_COMPILE "$<$<CONFIG:Release>:-ftls-model=initial-exec>")
+set(TROUPE_WHOLE_LINK "")
+set(TROUPE_PARTS_LINK "")
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  list(APPEND TROUPE_WHOLE_COMPILE "$<$<CONFIG:Release>:-flto>"
+       "$<$<CONFIG:Release>:-ffat-lto-objects>")
+  set(TROUPE_WHOLE_LINK "$<$<CONFIG:Release>:-flto=auto>")
+  set(TROUPE_PARTS_LINK "$<$<CONFIG:Release>:-fno-lto>")
+endif()
