@@ -346,7 +346,14 @@ static void count_calls(trp_actor *actor, uint32_t count)
     atomic_store_explicit(&actor->calls, calls + count, memory_order_relaxed);
 }
 
-static uint32_t turn(trp_actor *actor, bool *again)
+// Who waits for `until` goes on; the actor's next message is another turn's.
+static bool is_over(const trp_actor *actor, uint64_t until)
+{
+    bool more = actor->mailbox.lane.first != NULL || actor->mailbox.urgent.first != NULL;
+    return until != 0 && more && trp_entry_ready(until);
+}
+
+static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
 {
     uint64_t id = trp_actor_id(actor), open = trp_phase_of(id, TRP_ACTOR_OPEN);
     uint32_t done = 0, counted = 0;
@@ -363,6 +370,8 @@ static uint32_t turn(trp_actor *actor, bool *again)
             trp_mailbox_left(&actor->mailbox, message->weight);
             run_message(actor, id, message);
             done++;
+            if (is_over(actor, until))
+                break;
             continue;
         }
         count_calls(actor, done - counted);
@@ -375,11 +384,12 @@ static uint32_t turn(trp_actor *actor, bool *again)
     return done;
 }
 
-uint32_t trp_actor_turn(trp_actor *actor, bool *again)
+uint32_t trp_actor_turn(trp_actor *actor, uint64_t until, bool *again)
 {
+    trp_actor *outer = turning; // See trp_scheduler_help.
     turning = actor;
-    uint32_t done = turn(actor, again);
-    turning = NULL;
+    uint32_t done = turn(actor, until, again);
+    turning = outer;
     return done;
 }
 
@@ -470,6 +480,10 @@ troupe_status trp_actor_waits(trp_actor *actor, uint64_t call)
     static pthread_mutex_t graph = PTHREAD_MUTEX_INITIALIZER;
     bool deadlock = false;
     uint64_t own = trp_actor_id(actor);
+    if (call == 0) { // Who finds the old one finds that it is done.
+        atomic_store(&actor->waits_for, 0);
+        return TROUPE_OK;
+    }
     pthread_mutex_lock(&graph);
     atomic_store(&actor->waits_for, call);
     for (int i = 0; call != 0 && i < KINSHIP_MAX; i++) {

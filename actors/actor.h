@@ -128,9 +128,10 @@ troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message
 // actor is dead.
 void trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message);
 
-// Runs up to a turn's worth of messages, and returns how many. *again: there are more; otherwise
+// Runs up to a turn's worth of messages, and returns how many; only until that call has ended,
+// unless `until` is 0. *again: there are more; otherwise
 // the actor must not be touched any more. By the scheduler and the main thread's loop alone.
-uint32_t trp_actor_turn(trp_actor *actor, bool *again);
+uint32_t trp_actor_turn(trp_actor *actor, uint64_t until, bool *again);
 // Ends an actor that was runnable when the runtime stopped.
 void trp_actor_abandon(trp_actor *actor);
 

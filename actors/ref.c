@@ -66,6 +66,27 @@ void trp_wait_unpin(uint64_t call)
     trp_entry_release(call);
 }
 
+// Inside a method: lets the actor that the call is to be run on this very thread, if it is next. It
+// would run here once this method waits; so nothing is handed to another thread.
+static troupe_status help(uint64_t call, uint64_t target)
+{
+    const trp_actor *actor = trp_actor_find(target);
+    if (actor == NULL)
+        return TROUPE_OK;
+    TROUPE_TRY(trp_run_waits(call));
+    const troupe_error *last = troupe_last_error();
+    troupe_error before; // The method's own; what runs on top of it sets others.
+    bool kept = last->status != TROUPE_OK;
+    if (kept)
+        before = *last;
+    trp_scheduler_help(actor, call);
+    if (kept)
+        (void)trp_error_set(&before);
+    else
+        trp_error_forget();
+    return trp_run_waits(0);
+}
+
 static troupe_status sleep_for_call(uint64_t call, trp_waiter *waiter, int64_t deadline_ns)
 {
     if (deadline_ns < 0)
@@ -83,7 +104,7 @@ static troupe_status sleep_for_call(uint64_t call, trp_waiter *waiter, int64_t d
 
 // A wait for a call keeps its row from being cleared when the runtime stops, until the caller says
 // otherwise: who is woken by the stop still learns why. *pinned is the row's id, or stays.
-static troupe_status await_call(uint64_t call, int timeout_ms, uint64_t *pinned)
+static troupe_status await_call(uint64_t call, int timeout_ms, bool helped, uint64_t *pinned)
 {
     trp_entry *entry = trp_entry_lock(call);
     if (entry == NULL)
@@ -91,6 +112,13 @@ static troupe_status await_call(uint64_t call, int timeout_ms, uint64_t *pinned)
     bool done = entry->done;
     trp_waiter waiter = {.missing = 1};
     trp_wait_node node = {0};
+    if (!done && timeout_ms < 0 && !helped && trp_run_current() != NULL &&
+        entry->target.incarnation == trp_home_here.incarnation) {
+        uint64_t target = entry->target.actor;
+        trp_entry_unlock(entry);
+        TROUPE_TRY(help(call, target));
+        return await_call(call, timeout_ms, true, pinned);
+    }
     if (!done && timeout_ms != 0)
         trp_wait_link(entry, &node, &waiter);
     trp_entry_unlock(entry);
@@ -136,7 +164,7 @@ static troupe_status await_ref(troupe_ref ref, int timeout_ms, uint64_t *pinned)
     if (behind == 0)
         return stale();
     if ((behind & TRP_REF_OBJECT) == 0)
-        return await_call(behind, timeout_ms, pinned);
+        return await_call(behind, timeout_ms, false, pinned);
     TROUPE_TRY(trp_process_check());
     return await_object(behind, timeout_ms);
 }

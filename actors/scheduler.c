@@ -24,6 +24,7 @@ enum {
     THREADS_MAX = 1024,
     QUEUES_MAX = THREADS_MAX - TRP_BLOCKED_MAX,
     LAST_WAIT_MS = 1000,
+    HELP_MAX = 8,
     STREAK_MAX = 64, // Turns from `next` in a row before others get one.
     WATCH_NS = 1000000,
     WATCHES_MAX = 8, // Looks at a process that does nothing before the watcher sleeps as well.
@@ -222,12 +223,13 @@ static trp_actor *choose(trp_runqueue *mine)
 
 // ---- runners
 
-static void run_turn(trp_runqueue *queue, trp_actor *actor)
+// `until`: see trp_actor_turn.
+static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
 {
     bool again;
     uint32_t turns = atomic_load_explicit(&queue->turns, memory_order_relaxed);
     atomic_store_explicit(&queue->turns, turns + 1, memory_order_relaxed);
-    uint32_t messages = trp_actor_turn(actor, &again);
+    uint32_t messages = trp_actor_turn(actor, until, &again);
     queue = atomic_load_explicit(&me->queue, memory_order_relaxed); // It may have waited.
     if (queue == NULL) {
         if (again)
@@ -253,7 +255,7 @@ static void run_turns(void)
     trp_actor *actor;
     while ((queue = me->queue) != NULL && !atomic_load(&scheduler.stopping) &&
            (actor = choose(queue)) != NULL)
-        run_turn(queue, actor);
+        run_turn(queue, actor, 0);
 }
 
 // The watcher's look: takes work over that waits behind a long turn. True: it did, and the runner
@@ -429,6 +431,25 @@ void trp_scheduler_push(trp_actor *actor)
     }
     trp_runqueue_append(&scheduler.inject, actor);
     tell_of_push();
+}
+
+void trp_scheduler_help(const trp_actor *actor, uint64_t call)
+{
+    static _Thread_local int depth; // Of turns on top of methods: each takes room on the stack.
+    trp_runqueue *queue =
+        me != NULL ? atomic_load_explicit(&me->queue, memory_order_relaxed) : NULL;
+    if (queue == NULL || depth == HELP_MAX || atomic_load(&queue->next) != actor ||
+        atomic_load_explicit(&scheduler.stopping, memory_order_relaxed))
+        return;
+    trp_actor *next = trp_runqueue_take_next(queue);
+    if (next != actor) { // Another thread was faster.
+        if (next != NULL)
+            trp_runqueue_add(queue, next);
+        return;
+    }
+    depth++;
+    run_turn(queue, next, call);
+    depth--;
 }
 
 troupe_status trp_scheduler_block(void)

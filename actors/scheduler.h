@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <troupe/status.h>
 
 typedef struct trp_actor trp_actor;
@@ -20,6 +21,11 @@ void trp_scheduler_start(int threads);
 // Queues an actor for a turn (trp_actor_turn). It must not be queued already. After the scheduler's
 // end it is ended at once (trp_actor_abandon).
 void trp_scheduler_push(trp_actor *actor);
+
+// Before this thread, in a method, waits for a call to an actor that it would run next anyway: runs
+// that one here and now, on top of the method, until the call has ended or there is nothing left to
+// do for it. Nothing happens where that is not so.
+void trp_scheduler_help(const trp_actor *actor, uint64_t call);
 
 // This thread is about to wait / has done so: another one takes over. Nothing happens on threads
 // that are no scheduler's. TROUPE_BUSY: too many threads wait; then it must not.

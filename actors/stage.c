@@ -71,7 +71,7 @@ void trp_actor_work(bool isolated)
         if (actor == NULL)
             trp_park(&stage.changes, seen, -1);
         else
-            (void)trp_actor_turn(actor, &again);
+            (void)trp_actor_turn(actor, 0, &again);
         if (again)
             atomic_store(&stage.runnable, actor);
     }

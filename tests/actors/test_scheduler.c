@@ -45,9 +45,31 @@ static troupe_status node_follow(node *self, const chain *in, int64_t *out);
 static troupe_status node_flood(node *self, const troupe_actor *in, int64_t *out);
 static troupe_status node_wait_all(node *self, const troupe_array_troupe_ref *in, int64_t *out);
 
-TROUPE_ACTOR(node, (node_pass, int, int), (node_add, int64_t, int64_t),
-             (node_follow, chain, int64_t), (node_flood, troupe_actor, int64_t),
+static troupe_status node_ask(node *self, const troupe_actor *in, int64_t *out);
+
+TROUPE_ACTOR(node, (node_ask, troupe_actor, int64_t), (node_pass, int, int),
+             (node_add, int64_t, int64_t), (node_follow, chain, int64_t),
+             (node_flood, troupe_actor, int64_t),
              (node_wait_all, troupe_array_troupe_ref, int64_t));
+
+// Waits for a call to another actor that has more to do behind it, which only this method lets it
+// do.
+static troupe_status node_ask(node *self, const troupe_actor *in, int64_t *out)
+{
+    node_actor other = {*in};
+    char *kept = troupe_alloc_text("of this call");
+    troupe_status mine = troupe_fail(TROUPE_NOT_FOUND, "an error of my own");
+    troupe_ref sum = troupe_call(other, node_add, self->count);
+    troupe_ref behind = troupe_call(other, node_pass, 7);
+    TROUPE_TRY(troupe_get(int64_t, sum, out));
+    sem_post(&gate->open);
+    int passed;
+    TROUPE_TRY(troupe_get(int, behind, &passed));
+    bool same = troupe_last_error()->status == mine && troupe_self().id != in->id &&
+                strcmp(troupe_last_error()->text, "an error of my own") == 0 &&
+                strcmp(kept, "of this call") == 0 && passed == 7;
+    return same ? TROUPE_OK : TROUPE_FAILED;
+}
 
 // Calls the first of a chain with the rest of it, and waits.
 static troupe_status node_follow(node *self, const chain *in, int64_t *out)
@@ -160,7 +182,8 @@ static void test_too_many_wait(void **state)
     troupe_actor *actors = calloc(TOO_MANY, sizeof *actors);
     for (int i = 0; i < TOO_MANY; i++)
         actors[i] = troupe_spawn(node, .place = TROUPE_PLACE_HERE).address;
-    chain links = {.actors = {actors + 1, TOO_MANY - 1}};
+    // Waits that can end before the answer comes take a thread each.
+    chain links = {.actors = {actors + 1, TOO_MANY - 1}, .timeout_ms = 60000};
     int64_t depth;
     assert_int_equal(
         troupe_get(int64_t, troupe_call_from((node_actor){actors[0]}, node_follow, &links), &depth),
@@ -172,6 +195,23 @@ static void test_too_many_wait(void **state)
                            &depth));
     assert_int_equal(depth, 101);
     free(actors);
+}
+
+// Who waits for an actor that would run next runs it on his own stack, and no further than to his
+// answer.
+static void test_help(void **state)
+{
+    (void)state;
+    node_actor asker = troupe_spawn(node, .place = TROUPE_PLACE_HERE);
+    node_actor other = troupe_spawn(node, .place = TROUPE_PLACE_HERE);
+    int64_t sum;
+    for (int64_t i = 1; i <= 100; i++) {
+        troupe_must(troupe_tell(asker, node_add, 1));
+        troupe_must(troupe_get(int64_t, troupe_call_from(asker, node_ask, &other.address), &sum));
+        assert_int_equal(sum, i * (i + 1) / 2);
+    }
+    troupe_kill(asker);
+    troupe_kill(other);
 }
 
 static void test_deadlocks(void **state)
@@ -362,6 +402,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_deep_nesting),
         cmocka_unit_test(test_too_many_wait),
+        cmocka_unit_test(test_help),
         cmocka_unit_test(test_deadlocks),
         cmocka_unit_test(test_init_that_waits_for_its_spawner),
         cmocka_unit_test(test_waiting_for_many_inside),
