@@ -88,6 +88,9 @@ bool trp_cancel_may_force(uint32_t process, uint64_t incarnation);
 bool trp_deferral_cancel(trp_async *async, const trp_caller *caller);
 // The method that deferred its answer has failed, and says so itself.
 void trp_deferral_void(trp_running *here);
+// A copy in the arena of a value that is not a method's own, whose references are given away.
+troupe_status trp_value_give(const trp_shape *shape, const void *value, trp_arena *arena,
+                             void **copy);
 // The actor has ended: who waits gets a failure.
 void trp_deferrals_end(trp_actor *actor, trp_async *async);
 

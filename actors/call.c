@@ -10,6 +10,7 @@
 #include <actors/ref_table.h>
 #include <actors/run.h>
 #include <actors/spawn.h>
+#include <actors/stream.h>
 #include <actors/timer.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
@@ -29,6 +30,8 @@ typedef struct sending {
     const troupe_bytes *packed;
     uint64_t call; // The row that waits; 0: a tell.
     int64_t deadline_ns;
+    uint16_t window;    // Of a stream:
+    trp_stream *stream; // the reader's end; else NULL.
 } sending;
 
 static troupe_status check_address(troupe_actor to)
@@ -104,6 +107,7 @@ static troupe_status fill(const sending *what, const trp_method *method, trp_mes
     message->method = method;
     message->call = what->call;
     message->deadline_ns = what->deadline_ns;
+    message->window = what->window;
     message->weight = what->packed != NULL ? what->packed->size
                       : shape->flat        ? shape->type->size
                                            : trp_value_weight(shape->type, what->args);
@@ -193,6 +197,7 @@ static troupe_status send_elsewhere(const sending *what)
     trp_frame frame = {.kind = what->call != 0 ? TRP_FRAME_CALL : TRP_FRAME_TELL,
                        .target = what->to.id,
                        .call = what->call};
+    frame.flags = (uint32_t)what->window << TRP_FRAME_WINDOW_SHIFT;
     troupe_status status = pack(what, &parcel, &frame);
     bool timed = what->deadline_ns != 0; // Else no timer looks at the row.
     // A call that has timed out before it was sent was told not to have been run.
@@ -266,6 +271,8 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
     what->call = trp_entry_call(schema, &target, what->deadline_ns);
     if (what->call == TRP_REF_NO_MEMORY)
         return (troupe_ref){TRP_REF_NO_MEMORY, schema};
+    if (what->stream != NULL)
+        trp_stream_begin(what->stream, what->call, &target);
     troupe_status status = check_force(what);
     if (status == TROUPE_OK)
         status = send(what);
@@ -340,6 +347,21 @@ troupe_ref troupe_call_method(troupe_actor actor, const troupe_class *class_, si
     return call(&what, troupe_type_hash(what.method->row->result), class_->name);
 }
 
+troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_t method,
+                           const void *args, uint32_t window, trp_stream *stream)
+{
+    sending what = {.to = actor, .args = args, .window = (uint16_t)window, .stream = stream};
+    troupe_status status = describe(&what, class_, method);
+    if (status == TROUPE_OK && (what.method->row->options & TROUPE_METHOD_STREAM) == 0)
+        status = troupe_fail(TROUPE_INVALID,
+                             "%s makes no stream: its row has no "
+                             ".options = TROUPE_METHOD_STREAM",
+                             what.method->row->name);
+    if (status != TROUPE_OK)
+        return trp_call_failed(status);
+    return call(&what, trp_type_note(&troupe_type_troupe_none), class_->name);
+}
+
 troupe_status troupe_tell_method(troupe_actor actor, const troupe_class *class_, size_t method,
                                  const void *args)
 {
@@ -376,7 +398,9 @@ troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *
     troupe_call_options taken;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     actor.deadline_ms = taken.deadline_ms;
-    actor.flags = taken.flags & ~(uint32_t)TROUPE_CALL_FORCE_AT_DEADLINE;
+    actor.flags = taken.flags & TROUPE_CALL_NO_WAIT;
+    actor.flags |= (taken.window > TRP_STREAM_WINDOW_MAX ? TRP_STREAM_WINDOW_MAX : taken.window)
+                   << TROUPE_CALL_WINDOW_SHIFT;
     if (taken.force_at_deadline)
         actor.flags |= TROUPE_CALL_FORCE_AT_DEADLINE;
     return actor;

@@ -10,6 +10,11 @@
 void trp_call_send(uint64_t row, troupe_actor to, const trp_class *class_, const void *args,
                    int64_t deadline_ns);
 
+// Calls a streaming method: the stream is told of the row before the call is sent.
+struct trp_stream;
+troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_t method,
+                           const void *args, uint32_t window, struct trp_stream *stream);
+
 // A reference that fails with the thread's last error.
 troupe_ref trp_call_failed(troupe_status status);
 

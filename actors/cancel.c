@@ -13,6 +13,7 @@
 #include <actors/actor.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
+#include <actors/stream.h>
 #include <runtime/clock.h>
 #include <runtime/fence.h>
 #include <runtime/log.h>
@@ -118,6 +119,8 @@ static void tell_running(trp_actor *actor, trp_async *async, const trp_caller *c
     trp_running *running = find_running(actor, caller);
     if (running != NULL)
         atomic_store_explicit(&running->cancelled, true, memory_order_relaxed); // A hint.
+    if (running != NULL)
+        trp_maker_wake(running);
     atomic_fetch_sub(&actor->cancels, 1);
     pthread_mutex_unlock(&async->lock);
 }

@@ -40,6 +40,9 @@ static troupe_status check_defer(const trp_running *here)
     if (here == NULL || here->message == NULL)
         return troupe_fail(TROUPE_INVALID, "troupe_defer was called outside a method: there is no "
                                            "call to answer");
+    if (here->maker != NULL)
+        return troupe_fail(TROUPE_INVALID, "%s is a streaming method, which cannot defer its end",
+                           here->message->method->row->name);
     if (here->deferral != 0)
         return troupe_fail(TROUPE_INVALID, "%s has deferred its answer already",
                            here->message->method->row->name);
@@ -145,13 +148,12 @@ static troupe_status check_type(const troupe_type *type, uint64_t id)
                              method->row->name, method->row->result->name, type->name);
 }
 
-// A copy whose references can be given away. In the arena.
-static troupe_status copy_value(const trp_shape *shape, const void *value, trp_arena *arena,
-                                void **copy)
+troupe_status trp_value_give(const trp_shape *shape, const void *value, trp_arena *arena,
+                             void **copy)
 {
     *copy = trp_arena_alloc(arena, shape->type->size);
     if (*copy == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a deferred answer");
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a value");
     TROUPE_TRY(trp_value_copy(shape->type, value, arena, *copy));
     if (shape->refs)
         trp_refs_keep_borrowed(shape, *copy);
@@ -168,7 +170,7 @@ troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later, 
     trp_shape shape = it->method->result;
     trp_arena arena = {0};
     void *copy;
-    troupe_status status = copy_value(&shape, value, &arena, &copy);
+    troupe_status status = trp_value_give(&shape, value, &arena, &copy);
     if (status != TROUPE_OK) {
         troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
         trp_caller_fail(&it->caller, &failure, it->owner);

@@ -17,7 +17,8 @@ static trp_message *take(trp_message_kind kind, size_t size)
         (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes", size);
         return NULL;
     }
-    message->kind = kind;
+    message->kind = (uint16_t)kind;
+    message->window = 0;
     message->urgent = false;
     message->target = 0;
     message->cell = (uint32_t)cell;
@@ -85,6 +86,7 @@ troupe_status trp_message_receive(trp_message_kind kind, const trp_frame *frame,
         return status;
     }
     made->call = frame->call;
+    made->window = (uint16_t)(frame->flags >> TRP_FRAME_WINDOW_SHIFT & TRP_FRAME_WINDOW_MAX);
     made->remote->room = args_size > 0;
     // What is in the store is bounded there.
     made->weight =

@@ -30,8 +30,9 @@ typedef struct trp_remote {
 } trp_remote;
 
 typedef struct trp_message {
-    trp_link link; // First: the mailbox's.
-    trp_message_kind kind;
+    trp_link link;            // First: the mailbox's.
+    uint16_t kind;            // trp_message_kind
+    uint16_t window;          // Of a call of a streaming method, opened as such; 0: it was not.
     uint32_t cell;            // Bytes that it has, with all that lies behind it.
     bool urgent;              // Is taken before those that are not.
     uint64_t target;          // The actor; set when it is pushed.
@@ -67,6 +68,9 @@ void trp_message_free(trp_message *message);
 // ---- answers (serve.c). Each answers the caller, if there is one; the message stays the caller's.
 // A failure of the actor with that id; 0: the failure says itself where it happened.
 void trp_message_fail(trp_message *message, const troupe_error *failure, uint64_t actor);
+// Sends a frame with a value to the process that a message came from. NOT_EXECUTED: it is dead.
+troupe_status trp_value_send(const trp_remote *remote, trp_frame *frame, const trp_shape *shape,
+                             const void *value);
 // A value, whose references are given away.
 void trp_message_answer(trp_message *message, const trp_shape *shape, void *value, uint64_t actor);
 

@@ -251,8 +251,7 @@ static troupe_status read_result(const trp_result *result, const trp_shape *shap
     return trp_value_copy(shape->type, trp_result_value(result), trp_arena_current(), value);
 }
 
-// A result that has been taken out of its row: its references go to the reader.
-static troupe_status read_taken(trp_result *result, const trp_shape *shape, void *value)
+troupe_status trp_result_take(trp_result *result, const trp_shape *shape, void *value)
 {
     troupe_status status = read_result(result, shape, value);
     result->moved = status == TROUPE_OK;
@@ -306,7 +305,7 @@ troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *val
     TROUPE_TRY(trp_type_check(type));
     trp_shape shape = trp_shape_of(type);
     if (trp_entry_take(ref.id, false, &taken))
-        return read_taken(&taken, &shape, value);
+        return trp_result_take(&taken, &shape, value);
     TROUPE_TRY(await_claim(ref, how, &mine));
     troupe_status status = read_typed(&mine, &shape, value);
     release_claim(&mine);

@@ -62,6 +62,11 @@ const void *trp_result_value(const trp_result *result);
 size_t trp_result_size(const trp_result *result);
 const troupe_type *trp_result_type(const trp_result *result);
 void trp_result_free(trp_result *result);
+// As the body of a frame. On failure what came with it is given back. (serve.c)
+troupe_status trp_result_receive(trp_result *result, const trp_frame *frame);
+// Reads a result that nobody else has into the thread's arena, and frees it: its references are the
+// reader's. (ref.c)
+troupe_status trp_result_take(trp_result *result, const trp_shape *shape, void *value);
 
 // ---- who waits
 typedef struct trp_waiter {

@@ -5,6 +5,7 @@
 #include <actors/async.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
+#include <actors/stream.h>
 #include <runtime/clock.h>
 #include <runtime/process.h>
 #include <stdio.h>
@@ -139,13 +140,27 @@ static bool begin_call(trp_message *message)
     return false;
 }
 
+// A stream must have been opened as one, and nothing else may.
+static troupe_status check_stream(const trp_message *message)
+{
+    const troupe_method *row = message->method->row;
+    bool streams = (row->options & TROUPE_METHOD_STREAM) != 0;
+    if (streams == (message->window != 0))
+        return TROUPE_OK;
+    return streams ? troupe_fail(TROUPE_INVALID, "%s makes a stream: open it with troupe_stream",
+                                 row->name)
+                   : troupe_fail(TROUPE_INVALID, "%s makes no stream: call it", row->name);
+}
+
 // With the thread's arena being the message's.
 static void run_method(trp_running *here, void *result)
 {
     trp_actor *actor = here->actor;
     trp_message *message = here->message;
     const trp_method *method = message->method;
-    troupe_status status = method->row->run(actor->self, message->args, result);
+    bool streams = (method->row->options & TROUPE_METHOD_STREAM) != 0;
+    troupe_status status = streams ? trp_maker_run(here, result)
+                                   : method->row->run(actor->self, message->args, result);
     if (here->deferral != 0) {
         if (status == TROUPE_OK)
             return;
@@ -156,6 +171,11 @@ static void run_method(trp_running *here, void *result)
             troupe_error failure = method_failure(status, method->row->name);
             trp_message_fail(message, &failure, message->target);
         }
+        return;
+    }
+    if (streams) {
+        trp_shape end = trp_shape_of(&troupe_type_troupe_none);
+        trp_message_answer(message, &end, &(troupe_none){0}, message->target);
         return;
     }
     if (method->result.refs)
@@ -186,6 +206,8 @@ void trp_run_call(trp_actor *actor, trp_message *message)
     }
     if (message->args == NULL)
         status = trp_message_unpack_args(message, &method->args, NULL);
+    if (status == TROUPE_OK)
+        status = check_stream(message);
     if (status == TROUPE_OK && size > sizeof small &&
         (result = trp_arena_alloc(&message->arena, size)) == NULL)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a result of %zu bytes", size);

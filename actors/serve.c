@@ -10,6 +10,7 @@
 #include <actors/ref_table.h>
 #include <actors/run.h>
 #include <actors/spawn.h>
+#include <actors/stream.h>
 #include <actors/timer.h>
 #include <runtime/clock.h>
 #include <runtime/log.h>
@@ -50,20 +51,26 @@ void trp_message_fail(trp_message *message, const troupe_error *failure, uint64_
         (void)trp_entry_fail(message->call, &placed);
 }
 
+troupe_status trp_value_send(const trp_remote *remote, trp_frame *frame, const trp_shape *shape,
+                             const void *value)
+{
+    trp_parcel parcel = {.process = remote->process, .plain = remote->named};
+    troupe_status status = trp_parcel_pack(&parcel, shape, value);
+    if (status == TROUPE_OK)
+        status = trp_parcel_send(&parcel, remote->incarnation, frame, 0);
+    trp_parcel_drop(&parcel);
+    return status;
+}
+
 static void answer_remote(trp_message *message, const trp_shape *shape, const void *value,
                           uint64_t actor)
 {
-    const trp_remote *remote = message->remote;
-    trp_parcel parcel = {.process = remote->process, .plain = remote->named};
     trp_frame frame = {.kind = TRP_FRAME_REPLY,
                        .call = message->call,
                        .schema = troupe_type_hash(shape->type),
                        .outcome = TROUPE_OUTCOME_VALUE,
                        .executed = TROUPE_EXECUTED_YES};
-    troupe_status status = trp_parcel_pack(&parcel, shape, value);
-    if (status == TROUPE_OK)
-        status = trp_parcel_send(&parcel, remote->incarnation, &frame, 0);
-    trp_parcel_drop(&parcel);
+    troupe_status status = trp_value_send(message->remote, &frame, shape, value);
     if (status == TROUPE_OK || status == TROUPE_NOT_EXECUTED)
         return;
     troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
@@ -188,7 +195,7 @@ static void serve_call(const trp_frame *frame)
     }
 }
 
-static troupe_status read_reply(const trp_frame *frame, trp_result *result)
+troupe_status trp_result_receive(trp_result *result, const trp_frame *frame)
 {
     if ((frame->flags & TRP_FRAME_IMAGE) != 0) {
         trp_result_image(result, frame->schema, frame->body, frame->body_size);
@@ -207,7 +214,7 @@ static void serve_reply(const trp_frame *frame)
     troupe_error failure;
     if (frame->status != TROUPE_OK) {
         trp_failure_read(frame->body, frame->body_size, &failure);
-    } else if (read_reply(frame, &result) == TROUPE_OK) {
+    } else if (trp_result_receive(&result, frame) == TROUPE_OK) {
         (void)trp_entry_resolve(frame->call, &result);
         return;
     } else {
@@ -295,6 +302,12 @@ static void take_frame(const trp_frame *frame)
     case TRP_FRAME_CANCEL:
         trp_cancel_serve(frame);
         break;
+    case TRP_FRAME_ITEM:
+        trp_stream_serve(frame);
+        break;
+    case TRP_FRAME_TAKEN:
+        trp_maker_serve(frame);
+        break;
     default:
         trp_log(TRP_WARN, "a frame of the unknown kind %d came from process %u", (int)frame->kind,
                 frame->from);
@@ -335,6 +348,7 @@ static void take_death(uint32_t process, uint64_t incarnation, const char *cause
     (void)process;
     trp_run_callback_begin();
     trp_entries_fail(&incarnation, describe_death, cause);
+    trp_makers_lost(&incarnation);
     trp_watch_death(&incarnation);
     trp_run_callback_end();
 }
@@ -355,6 +369,7 @@ static void describe_stop(const trp_entry *entry, const void *user, troupe_error
 static void end_all_calls(void)
 {
     trp_entries_fail(NULL, describe_stop, NULL);
+    trp_makers_lost(NULL);
     trp_watch_death(NULL);
 }
 

@@ -94,6 +94,8 @@ static bool is_known(uint32_t kind)
     case TRP_FRAME_DOWN:
     case TRP_FRAME_LINK:
     case TRP_FRAME_CANCEL:
+    case TRP_FRAME_ITEM:
+    case TRP_FRAME_TAKEN:
         return true;
     }
     return false;

@@ -39,6 +39,8 @@ typedef enum trp_frame_kind {
     TRP_FRAME_LINK, // actor `target` is linked with, or (flag) untied from, the one in the body
     TRP_FRAME_CANCEL, // gives `call` to actor `target` up; FORCE: even if the process must be
                       // killed
+    TRP_FRAME_ITEM,   // a value of the stream of `call`, from actor `target`
+    TRP_FRAME_TAKEN,  // `method` values of the stream of `call` have been read
 } trp_frame_kind;
 
 enum {
@@ -48,7 +50,10 @@ enum {
     TRP_FRAME_IMAGE = 1u << 2,  // The body is a flat value's memory. Within a node alone.
     TRP_FRAME_OBJECT = 1u << 3, // The body is the id of an object that is the value.
     TRP_FRAME_UNLINK = 1u << 8, // Of a LINK.
-    TRP_FRAME_FORCE = 1u << 3,  // Of a CANCEL.
+    TRP_FRAME_FORCE = 1u << 9,  // Of a CANCEL.
+    // Of a CALL that opens a stream: 14 bits of its flags are the window.
+    TRP_FRAME_WINDOW_SHIFT = 16,
+    TRP_FRAME_WINDOW_MAX = (1 << 14) - 1,
 };
 
 typedef struct trp_frame {

@@ -28,9 +28,14 @@ typedef struct troupe_method {
     const char *name;
     troupe_status (*run)(void *self, const void *args, void *result);
     const troupe_type *args, *result;
-    uint32_t options; // None yet; room for: may run twice, urgent, streaming, concurrency group.
+    uint32_t options; // TROUPE_METHOD_*
     uint32_t unused_;
 } troupe_method;
+
+// What a method's row can say besides: (patient_wait, int, int, .options = TROUPE_METHOD_STREAM).
+enum {
+    TROUPE_METHOD_STREAM = 1u << 0, // It answers in many values: see troupe_stream in async.h.
+};
 
 // A class: static, made by TROUPE_ACTOR. Found in other processes by name and schema hash.
 typedef struct troupe_class {
@@ -135,6 +140,7 @@ TROUPE_API troupe_status troupe_tell_named(troupe_actor actor, const char *metho
 enum {
     TROUPE_CALL_NO_WAIT = 1u << 0, // A full queue gives TROUPE_BUSY at once instead of waiting.
     TROUPE_CALL_FORCE_AT_DEADLINE = 1u << 1, // See .force_at_deadline.
+    TROUPE_CALL_WINDOW_SHIFT = 16,           // The upper half is .window.
 };
 
 typedef struct troupe_call_options {
@@ -146,6 +152,9 @@ typedef struct troupe_call_options {
     // When the deadline passes while the method runs, its process is killed, as by troupe_cancel
     // with `.force`: the call fails with TROUPE_UNSUPPORTED unless its actor has an own process.
     bool force_at_deadline;
+    // Of a stream: how many values its method may make ahead of the reader; default 16, at most
+    // 16383.
+    uint32_t window;
 } troupe_call_options;
 
 TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *how);

@@ -72,6 +72,58 @@ TROUPE_API troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferr
 TROUPE_API troupe_status troupe_refuse(troupe_deferred *later, troupe_status status,
                                        const char *format, ...) TROUPE_PRINTF(3, 4);
 
+// ---- answering in many values
+
+// A method whose row says `.options = TROUPE_METHOD_STREAM` makes values of its result type one by
+// one; its own *result is not used. The stream is read in order while the method runs:
+//
+//     troupe_stream lines = troupe_stream(actor, file_lines, path);
+//     while ((status = troupe_next(line, lines, &next)) == TROUPE_OK)
+//         ...
+//     // TROUPE_END, or why it failed
+//
+// A plain value; it means something in the process that opened it.
+typedef struct troupe_stream {
+    uint64_t id_; // 0: none.
+} troupe_stream;
+
+// Calls a streaming method; a failure to do so comes out of troupe_next. With
+// troupe_with(actor, .window = n) the method may be n values ahead of the reader. The stream must
+// be read to its end, or dropped. Empty, with the last error set: TROUPE_NO_MEMORY.
+TROUPE_API TROUPE_MUST_USE troupe_stream troupe_stream_open(troupe_actor actor,
+                                                            const troupe_class *class_,
+                                                            size_t method, const void *args);
+#define troupe_stream(actor, ...) TROUPE_STREAM_(actor, __VA_ARGS__, )
+#define TROUPE_STREAM_(actor, m, ...)                                                              \
+    troupe_stream_open(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,              \
+                       __extension__ &(troupe_args_##m){__VA_ARGS__})
+
+// Waits for the next value and copies it to *value; texts and arrays are in the thread's arena.
+// `.timeout_ms` as for troupe_get: TROUPE_PENDING: none came in that time, and the stream stays.
+// TROUPE_WRONG_TYPE: the values are of another type; this one is lost. Every other status is the
+// end of the stream, which is gone then: TROUPE_END: the method returned TROUPE_OK; else how its
+// call failed, after all values that it made before. TROUPE_INVALID: it was gone already.
+// TROUPE_DEADLOCK, TROUPE_BUSY as troupe_get: it stays. Several threads may read one stream.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_next_as(const troupe_type *type,
+                                                        troupe_stream stream, void *value,
+                                                        const troupe_get_options *how);
+#define troupe_next(...) TROUPE_NEXT_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_NEXT_(T, stream, value, ...)                                                        \
+    troupe_next_as(&troupe_type_##T, (stream), TROUPE_POINTER(T, value),                           \
+                   &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
+
+// Gives a stream up: its call is cancelled. Harmless on one that is empty or gone.
+TROUPE_API void troupe_stream_drop(troupe_stream stream);
+
+// In a streaming method: makes a value, which is copied; references in it are given away, as in a
+// result. Waits while the reader has as many values as it has room for; other actors go on
+// meanwhile. TROUPE_CANCELLED: nobody reads any more, the method should return; TROUPE_BUSY as
+// troupe_get; TROUPE_WRONG_TYPE: not of the method's result type; TROUPE_INVALID: not in such a
+// method; TROUPE_NO_MEMORY, TROUPE_TOO_LARGE: the value was not sent.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_yield_as(const troupe_type *type,
+                                                         const void *value);
+#define troupe_yield(T, value) troupe_yield_as(&troupe_type_##T, TROUPE_POINTER(const T, value))
+
 // ---- timers of an actor
 
 typedef struct troupe_timer {

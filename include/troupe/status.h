@@ -38,7 +38,8 @@ TROUPE_BEGIN_C
     X(UNSUPPORTED, "not supported here")                                                           \
     X(NOT_STARTED, "the runtime is not running in this process")                                   \
     X(PEER_LOST, "another member of the group is lost")                                            \
-    X(RUNTIME_LOST, "a process that the runtime needs has died")
+    X(RUNTIME_LOST, "a process that the runtime needs has died")                                   \
+    X(END, "there are no more values")
 // clang-format on
 
 typedef enum troupe_status {

@@ -218,7 +218,7 @@ static void numbers_out_of_range_are_refused(void **state)
     (void)state;
     expect_refused(spoil_kind, "frame.kind: there is no kind 9");
     expect_refused(spoil_status,
-                   "frame.status: expected a number below 25, found 25 before byte 16");
+                   "frame.status: expected a number below 26, found 26 before byte 16");
     expect_refused(spoil_outcome,
                    "frame.outcome: expected a number below 7, found 7 before byte 17");
     expect_refused(spoil_executed,
