@@ -146,7 +146,8 @@ static troupe_status send_here(const sending *what)
 {
     troupe_error failure;
     uint64_t id;
-    trp_actor *actor = trp_target_find(what->to.id, &id, &failure);
+    trp_actor *actor =
+        trp_target_find(what->to.id, what->call, trp_home_here.incarnation, &id, &failure);
     if (actor == NULL)
         return trp_error_set(&failure);
     troupe_status status = send_to(what, actor, id);
@@ -313,8 +314,13 @@ void trp_call_send(uint64_t row, troupe_actor to, const trp_class *class_, const
                          .incarnation = to.incarnation,
                          .actor = to.id,
                          .class_name = class_->row->name};
-    if (!trp_entry_aim(row, &target))
+    if (!trp_entry_aim(row, &target)) {
+        troupe_error failure =
+            trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_MAYBE,
+                        "the call was cancelled between two attempts");
+        (void)trp_entry_fail(row, &failure); // Unless it has ended.
         return;
+    }
     troupe_status status = send(&what);
     if (status != TROUPE_OK) {
         troupe_error failure = unsent(&what, status, &target);

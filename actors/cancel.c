@@ -11,6 +11,7 @@
 #include <actors/async.h>
 
 #include <actors/actor.h>
+#include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
 #include <actors/stream.h>
@@ -170,14 +171,15 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
 
 void trp_cancel_serve(const trp_frame *frame)
 {
-    trp_actor *actor = trp_actor_find(frame->target);
-    if (actor == NULL)
-        return; // All calls to it have ended.
     trp_caller caller = {.remote = true,
                          .process = frame->from,
                          .incarnation = frame->from_incarnation,
                          .call = frame->call};
-    trp_cancel_call(actor, frame->target, &caller, (frame->flags & TRP_FRAME_FORCE) != 0);
+    uint64_t id;
+    trp_actor *actor = trp_target_of(frame->target, &caller, &id);
+    if (actor == NULL)
+        return; // All calls to it have ended.
+    trp_cancel_call(actor, id, &caller, (frame->flags & TRP_FRAME_FORCE) != 0);
 }
 
 bool troupe_cancelled(void)
@@ -221,9 +223,10 @@ void trp_cancel_overdue(uint64_t call, const trp_target *target)
 static void cancel_here(uint64_t call, const trp_target *target)
 {
     trp_caller caller = {.call = call};
-    trp_actor *actor = trp_actor_find(target->actor);
+    uint64_t id;
+    trp_actor *actor = trp_target_of(target->actor, &caller, &id);
     if (actor != NULL) {
-        trp_cancel_call(actor, target->actor, &caller, false);
+        trp_cancel_call(actor, id, &caller, false);
         return;
     }
     troupe_error failure =

@@ -1,4 +1,5 @@
-// executor.c: see executor.h. A resting executor waits in a list of its task.
+// executor.c: see executor.h. An executor is in one of two lists of its task: of those that rest,
+// or of those that have a call.
 #include <actors/executor.h>
 
 #include <actors/failure.h>
@@ -16,7 +17,7 @@ typedef struct task {
     const trp_class *class_;
     struct task *next;    // In its bucket.
     pthread_mutex_t lock; // Of the following.
-    troupe_executor_ *rest;
+    troupe_executor_ *rest, *busy;
     uint32_t resting;
 } task;
 
@@ -71,26 +72,53 @@ troupe_status troupe_task_register(const troupe_class *row)
 
 // ---- executors
 
+// With the lock held.
+static void link_busy(task *of, troupe_executor_ *it, uint64_t call, uint64_t incarnation)
+{
+    it->call = call;
+    it->incarnation = incarnation;
+    it->before = NULL;
+    it->next = of->busy;
+    if (of->busy != NULL)
+        of->busy->before = it;
+    of->busy = it;
+}
+
+static void unlink_busy(task *of, troupe_executor_ *it)
+{
+    troupe_executor_ *before = it->before, *next = it->next;
+    if (before != NULL)
+        before->next = next;
+    else
+        of->busy = next;
+    if (next != NULL)
+        next->before = before;
+}
+
 // One that rests, or NULL.
-static trp_actor *take_resting(task *of)
+static trp_actor *take_resting(task *of, uint64_t call, uint64_t incarnation)
 {
     pthread_mutex_lock(&of->lock);
     troupe_executor_ *top = of->rest;
     if (top != NULL) {
         of->rest = top->next;
         of->resting--;
+        link_busy(of, top, call, incarnation);
     }
     pthread_mutex_unlock(&of->lock);
     return top != NULL ? top->actor : NULL;
 }
 
-static trp_actor *make_executor(task *of)
+static trp_actor *make_executor(task *of, uint64_t call, uint64_t incarnation)
 {
     trp_actor *actor = trp_actor_create(of->class_, NULL, 0, false);
     if (actor == NULL)
         return NULL;
     ((troupe_executor_ *)actor->self)->actor = actor;
     actor->executor = true;
+    pthread_mutex_lock(&of->lock);
+    link_busy(of, actor->self, call, incarnation);
+    pthread_mutex_unlock(&of->lock);
     trp_actor_enter(actor);
     trp_actor_wake(actor);
     return actor;
@@ -105,6 +133,8 @@ static void put_back(task *of, troupe_executor_ *executor)
     // Once the runtime has stopped it is none of the next one's; see trp_executors_forget.
     bool open = atomic_load(&actor->phase) == trp_phase_of(id, TRP_ACTOR_OPEN);
     bool rests = open && of->resting < RESTING_MAX;
+    if (open)
+        unlink_busy(of, executor);
     if (rests) {
         executor->next = of->rest;
         of->rest = executor;
@@ -121,14 +151,15 @@ void trp_executors_forget(void)
         task *it = atomic_load_explicit(&known.buckets[i], memory_order_acquire);
         for (; it != NULL; it = it->next) {
             pthread_mutex_lock(&it->lock);
-            it->rest = NULL;
+            it->rest = it->busy = NULL;
             it->resting = 0;
             pthread_mutex_unlock(&it->lock);
         }
     }
 }
 
-trp_actor *trp_target_find(uint64_t target, uint64_t *id, troupe_error *failure)
+trp_actor *trp_target_find(uint64_t target, uint64_t call, uint64_t incarnation, uint64_t *id,
+                           troupe_error *failure)
 {
     if ((target & TRP_TASK_TARGET) == 0) {
         trp_actor *actor = trp_actor_find(target);
@@ -138,9 +169,9 @@ trp_actor *trp_target_find(uint64_t target, uint64_t *id, troupe_error *failure)
         return actor;
     }
     task *of = find_task(target);
-    trp_actor *actor = of == NULL ? NULL : take_resting(of);
+    trp_actor *actor = of == NULL ? NULL : take_resting(of, call, incarnation);
     if (of != NULL && actor == NULL)
-        actor = make_executor(of);
+        actor = make_executor(of, call, incarnation);
     if (actor != NULL) {
         *id = trp_actor_id(actor);
         return actor;
@@ -153,6 +184,26 @@ trp_actor *trp_target_find(uint64_t target, uint64_t *id, troupe_error *failure)
                                  "from another source there",
                                  trp_home_here.process, trp_home_here.pid);
     return NULL;
+}
+
+trp_actor *trp_target_of(uint64_t target, const trp_caller *caller, uint64_t *id)
+{
+    *id = target;
+    if ((target & TRP_TASK_TARGET) == 0)
+        return trp_actor_find(target);
+    uint64_t incarnation = caller->remote ? caller->incarnation : trp_home_here.incarnation;
+    task *of = find_task(target);
+    trp_actor *found = NULL;
+    if (of == NULL)
+        return NULL;
+    pthread_mutex_lock(&of->lock);
+    for (troupe_executor_ *it = of->busy; it != NULL && found == NULL; it = it->next)
+        if (it->call == caller->call && it->incarnation == incarnation)
+            found = it->actor;
+    if (found != NULL)
+        *id = trp_actor_id(found);
+    pthread_mutex_unlock(&of->lock);
+    return found;
 }
 
 void trp_target_spare(uint64_t target, trp_actor *actor)

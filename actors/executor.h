@@ -7,12 +7,16 @@
 #define TRP_EXECUTOR_H
 
 #include <actors/actor.h>
+#include <actors/async.h>
 
 #define TRP_TASK_TARGET (UINT64_C(1) << 62)
 
-// The actor that a call is for: an executor if the target is a task, else the actor with that id.
-// *id is that actor's. NULL: there is none; *failure says why.
-trp_actor *trp_target_find(uint64_t target, uint64_t *id, troupe_error *failure);
+// The actor that a call of that number and process is for: an executor if the target is a task,
+// else the actor with that id. *id is that actor's. NULL: there is none; *failure says why.
+trp_actor *trp_target_find(uint64_t target, uint64_t call, uint64_t incarnation, uint64_t *id,
+                           troupe_error *failure);
+// The actor that has that call, if it has not ended; NULL: none.
+trp_actor *trp_target_of(uint64_t target, const trp_caller *caller, uint64_t *id);
 // Takes back an executor that got no message after all. Harmless on any other actor.
 void trp_target_spare(uint64_t target, trp_actor *actor);
 

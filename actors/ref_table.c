@@ -355,7 +355,7 @@ bool trp_entry_aim(uint64_t id, const trp_target *target)
     trp_entry *entry = trp_entry_lock(id);
     if (entry == NULL)
         return false;
-    bool pending = !entry->done;
+    bool pending = !entry->done && !entry->cancelled;
     if (pending) {
         entry->target = *target;
         entry->started = entry->sending = false;

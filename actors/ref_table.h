@@ -171,7 +171,7 @@ bool trp_entry_resolve(uint64_t id, trp_result *result);
 bool trp_entry_fail(uint64_t id, const troupe_error *failure);
 // From now on the call's failures are shown to `retry` first, which stays until the call has ended.
 void trp_entry_retry(uint64_t id, trp_retry *retry);
-// Gives a pending call a new target. False: it has ended.
+// Gives a pending call a new target. False: it has ended, or was cancelled.
 bool trp_entry_aim(uint64_t id, const trp_target *target);
 // Says that a call with a deadline begins to run. False: it has timed out.
 bool trp_entry_start(uint64_t id);

@@ -181,7 +181,8 @@ static void serve_call(const trp_frame *frame)
 {
     troupe_error failure;
     uint64_t id;
-    trp_actor *actor = trp_target_find(frame->target, &id, &failure);
+    trp_actor *actor =
+        trp_target_find(frame->target, frame->call, frame->from_incarnation, &id, &failure);
     if (actor == NULL) {
         trp_body_refuse(frame, 0);
         refuse_frame(frame, &failure, 0);

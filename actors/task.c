@@ -198,7 +198,8 @@ static void run_at_once(task *it)
     uint64_t target = trp_task_target(it->class_);
     const trp_method *method = &it->class_->methods[0];
     uint64_t id;
-    trp_actor *executor = trp_target_find(target, &id, &failure);
+    trp_actor *executor =
+        trp_target_find(target, it->row, trp_home_here.incarnation, &id, &failure);
     trp_message *message =
         executor == NULL ? NULL : trp_message_create(TRP_MESSAGE_CALL, method->args.type->size);
     if (message != NULL) {

@@ -55,7 +55,8 @@ TROUPE_API troupe_status troupe_task_register(const troupe_class *task);
 
 // What a process keeps for each task that runs in it. For TROUPE_TASK alone.
 typedef struct troupe_executor_ {
-    void *actor, *next;
+    void *actor, *next, *before;
+    uint64_t call, incarnation;
 } troupe_executor_;
 
 // clang-format off

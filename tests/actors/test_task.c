@@ -134,6 +134,18 @@ static troupe_status wait_gate(const int *number, int *out)
 }
 TROUPE_TASK(wait_gate, int, int);
 
+// Runs until it is cancelled.
+static troupe_status last(const int *number, int *out)
+{
+    shared->inside++;
+    while (!troupe_cancelled())
+        usleep(500);
+    shared->runs++;
+    *out = *number;
+    return TROUPE_OK;
+}
+TROUPE_TASK(last, int, int);
+
 static int set_up_with(int workers)
 {
     if (shared == NULL)
@@ -352,6 +364,37 @@ static void test_tasks_that_wait_for_tasks(void **state)
     assert_int_equal(value, 36000);
 }
 
+static void test_cancelling(void **state)
+{
+    (void)state;
+    int out;
+    troupe_ref running = troupe_run(last, 1);
+    wait_for_inside(1);
+    troupe_must(troupe_cancel(running));
+    assert_int_equal(troupe_get(int, running, &out), TROUPE_CANCELLED);
+    assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
+    for (int i = 0; i < 20000 && shared->runs < 1; i++)
+        usleep(500);
+    assert_int_equal(shared->runs, 1); // It has heard of it.
+
+    enum { BUSY = 40 }; // More than run at a time: those behind them wait for a thread.
+    troupe_ref busy[BUSY];
+    for (int i = 0; i < BUSY; i++)
+        busy[i] = troupe_run(wait_gate, i);
+    troupe_ref waiting[2] = {troupe_run(fail_first, 0), troupe_run(fail_first, 0)};
+    for (int i = 0; i < 2; i++) {
+        troupe_must(troupe_cancel(waiting[i]));
+        assert_int_equal(troupe_get(int, waiting[i], &out), TROUPE_CANCELLED);
+        assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
+    }
+    shared->gate = 1;
+    for (int i = 0; i < BUSY; i++)
+        troupe_must(troupe_get(int, busy[i], &out));
+    assert_int_equal(shared->runs, 1);
+    troupe_must(troupe_get(int, troupe_run(fail_first, 0), &out)); // The executors go on.
+    assert_int_equal(out, 2);
+}
+
 static void test_stop_amid(void **state)
 {
     (void)state;
@@ -401,6 +444,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_many_for_who_does_not_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tasks_that_wait_for_tasks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cancelling, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cancelling, set_up_alone, tear_down),
         cmocka_unit_test_setup_teardown(test_stop_amid, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_workers, set_up_alone, tear_down),
     };
