@@ -13,30 +13,32 @@
 
 enum {
     SPIN_NS = 25000, // About what a wake-up across CPUs costs.
-    SPIN_TRIES = 32,
+    EVERY_MAX = 256,
 };
 
 // Spinning pays where answers come within a wake-up's time and the CPU has nothing better to do.
-// Whether that is so is learnt: each success counts up, each failure down, and below 0 it is only
-// tried now and then. Races between threads cost accuracy alone.
+// Whether that is so is learnt: each failure halves how often it is tried, each success makes it
+// four times as often. Races between threads cost accuracy alone.
 static struct {
     _Atomic bool allowed; // This process may run on more than one CPU.
-    _Atomic int trust, skipped;
-} spin;
+    _Atomic int every, waits;
+} spin = {.every = 1};
 
 static bool spin_pays(void)
 {
-    if (!atomic_load_explicit(&spin.allowed, memory_order_relaxed))
-        return false;
-    return atomic_load_explicit(&spin.trust, memory_order_relaxed) >= 0 ||
-           atomic_fetch_add_explicit(&spin.skipped, 1, memory_order_relaxed) % SPIN_TRIES == 0;
+    int every = atomic_load_explicit(&spin.every, memory_order_relaxed);
+    return atomic_load_explicit(&spin.allowed, memory_order_relaxed) &&
+           (every == 1 ||
+            atomic_fetch_add_explicit(&spin.waits, 1, memory_order_relaxed) % every == 0);
 }
 
-static void learn(int change)
+static void learn(bool success)
 {
-    int trust = atomic_load_explicit(&spin.trust, memory_order_relaxed) + change;
-    if (trust >= -SPIN_TRIES && trust <= SPIN_TRIES)
-        atomic_store_explicit(&spin.trust, trust, memory_order_relaxed);
+    int every = atomic_load_explicit(&spin.every, memory_order_relaxed);
+    int next = success ? every / 4 : every * 2;
+    next = next < 1 ? 1 : next > EVERY_MAX ? EVERY_MAX : next;
+    if (next != every)
+        atomic_store_explicit(&spin.every, next, memory_order_relaxed);
 }
 
 static void relax(void)
@@ -54,18 +56,17 @@ static bool spin_on(_Atomic uint32_t *word, uint32_t seen, bool reading)
     if (!spin_pays())
         return false;
     int64_t give_up = trp_clock_ns() + SPIN_NS;
-    do {
-        for (int i = 0; i < 32; i++) {
-            if (atomic_load_explicit(word, memory_order_acquire) != seen ||
-                (reading && trp_reader_pending())) {
-                learn(+1);
-                return true;
-            }
+    bool came = false;
+    do
+        for (int i = 0; i < 32 && !came; i++) {
+            came = atomic_load_explicit(word, memory_order_acquire) != seen ||
+                   (reading && trp_reader_pending());
             relax();
         }
-    } while (trp_clock_ns() < give_up);
-    learn(-1);
-    return false;
+    while (!came && trp_clock_ns() < give_up);
+    // What came late came because this thread did not run: who was to answer needed its CPU.
+    learn(came && trp_clock_ns() < give_up);
+    return came;
 }
 
 void trp_spin(_Atomic uint32_t *word, uint32_t seen)
