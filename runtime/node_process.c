@@ -53,6 +53,7 @@ static struct {
     uint32_t pool[TRP_PROCESSES_MAX]; // Slots of pool workers that live.
     uint32_t pool_size;
     uint32_t next_slot; // Where the search for a free slot begins.
+    uint32_t slots;     // Those below have been used.
     uint32_t living;    // Workers that have not exited.
     name_entry *names;
     bool stopping;
@@ -136,6 +137,8 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
                            node.living);
     TROUPE_TRY(free_slot(slot));
     TROUPE_TRY(trp_door_reset(*slot));
+    if (node.slots <= *slot)
+        node.slots = *slot + 1;
     trp_process_row *row = trp_segment_process(*slot);
     row->cause[0] = '\0';
     row->pid = 0;
@@ -331,7 +334,7 @@ static void tell_death(uint32_t slot, uint64_t incarnation)
         trp_deaths_add(slot, incarnation);
         trp_door_alarm(TRP_PROCESS_NODE); // What it left here is given back.
     }
-    for (uint32_t peer = TRP_PROCESS_DRIVER; peer < TRP_PROCESSES_MAX; peer++) {
+    for (uint32_t peer = TRP_PROCESS_DRIVER; peer < node.slots; peer++) {
         trp_process_row *row = trp_segment_process(peer);
         uint32_t state = row->state;
         if (trp_over_rings() && (state == TRP_PROCESS_READY || state == TRP_PROCESS_STARTING))
@@ -398,7 +401,7 @@ static void begin_stop(void)
     node.stopping = true;
     trp_admission_stop();
     node.stop_at_ms = trp_clock_ms() + trp_self.options.stop_timeout_ms;
-    for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++) {
+    for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < node.slots; slot++) {
         uint32_t state = trp_segment_process(slot)->state;
         uint64_t incarnation = trp_segment_process(slot)->incarnation;
         if (state == TRP_PROCESS_READY && trp_over_rings()) {
@@ -510,7 +513,7 @@ static void run_over_sockets(void)
 _Noreturn void trp_node_run(int keeper_socket)
 {
     node.keeper = keeper_socket;
-    node.next_slot = TRP_PROCESS_DRIVER + 1;
+    node.next_slot = node.slots = TRP_PROCESS_DRIVER + 1;
     trp_process_serve = serve;
     trp_self.slot = TRP_PROCESS_NODE;
     trp_self.incarnation = trp_segment_process(TRP_PROCESS_NODE)->incarnation;

@@ -492,9 +492,7 @@ void trp_reader_open(void)
 {
     reader.door = trp_door_of(trp_self.slot);
     reader.deaths = atomic_load(&reader.door->born);
-    memset(reader.todo, 0, sizeof reader.todo);
-    memset(reader.rings, 0, sizeof reader.rings);
-    reader.todo_words = 0;
+    reader.todo_words = 0; // What they stand for is empty: see trp_reader_close.
     atomic_store(&reader.closing, false);
     atomic_store(&reader.lost, false);
     atomic_store(&reader.watched, false);
@@ -522,5 +520,7 @@ void trp_reader_close(void)
         for (inbound *ring = reader.rings[from], *next; ring != NULL; ring = next) {
             next = ring->next;
             ring_free(ring);
+            reader.rings[from] = NULL;
         }
+    memset(reader.todo, 0, sizeof reader.todo);
 }

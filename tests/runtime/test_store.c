@@ -81,7 +81,7 @@ static void test_put_look_release(void **state)
 static void test_a_small_program_stays_small(void **state)
 {
     (void)state;
-    assert_true(usage().bytes_backed <= 512 << 10); // The tables that are there from the start.
+    assert_true(usage().bytes_backed <= 1 << 20); // The tables that are there from the start.
     trp_object id = make(100, 1);
     assert_true(usage().bytes_backed <= 1536 << 10);
     trp_store_release(id, ME);
