@@ -77,10 +77,21 @@ function(troupe_library)
   add_library(troupe SHARED ${objects})
   target_link_options(troupe PRIVATE -Wl,--no-undefined -Wl,--version-script=${script}
                                      ${TROUPE_WHOLE_LINK})
+  if(TROUPE_WHOLE_LINK)
+    # It takes the segment's address, which only mmap knows, for null.
+    target_link_options(troupe PRIVATE -Wno-stringop-overflow)
+  endif()
   set_target_properties(troupe PROPERTIES VERSION ${PROJECT_VERSION} LINK_DEPENDS ${script}
                         SOVERSION ${PROJECT_VERSION_MAJOR})
   add_library(troupe_static STATIC ${objects})
   set_target_properties(troupe_static PROPERTIES OUTPUT_NAME troupe EXPORT_NAME static)
+  if(TROUPE_WHOLE_LINK AND CMAKE_OBJCOPY AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    # Only the very same compiler could read the other form of its code.
+    add_custom_command(TARGET troupe_static POST_BUILD VERBATIM
+      COMMAND ${CMAKE_OBJCOPY} --wildcard --remove-section=.gnu.lto_*
+              --remove-section=.gnu.debuglto_* --strip-symbol=__gnu_lto_*
+              $<TARGET_FILE:troupe_static>)
+  endif()
   foreach(library troupe troupe_static)
     set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
     target_link_libraries(${library} PRIVATE ${TROUPE_NEEDS})
