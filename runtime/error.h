@@ -2,16 +2,16 @@
 #ifndef TRP_ERROR_H
 #define TRP_ERROR_H
 
-#include <stdbool.h>
 #include <troupe/status.h>
 
 // Replaces the thread's last error by a whole record and returns its status.
 troupe_status trp_error_set(const troupe_error *error);
 // The thread's last error becomes "none" (TROUPE_OK and no sentence).
 void trp_error_forget(void);
-// Until it is taken back, failures of this thread do not touch its last error: while it does work
-// for others that its user must not see.
-void trp_error_aside(bool aside);
+// Sets the thread's last error aside, and brings it back: around work for others whose failures its
+// user must not see.
+void trp_error_hold(troupe_error *kept);
+void trp_error_restore(const troupe_error *kept);
 // Puts "context: " in front of the last error's sentence and returns its status.
 troupe_status trp_error_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // troupe_fail with ": strerror(errno)" added; ENOSPC and EDQUOT become TROUPE_NO_SPACE whatever

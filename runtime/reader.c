@@ -291,7 +291,8 @@ static void read_next(void)
 void trp_reader_drain(_Atomic uint32_t *word, uint32_t seen)
 {
     int batches = BATCHES_AFTER;
-    trp_error_aside(true);
+    troupe_error kept;
+    trp_error_hold(&kept);
     trp_process_deliver_begin();
     while (trp_reader_pending() && batches > 0) {
         gather();
@@ -310,7 +311,7 @@ void trp_reader_drain(_Atomic uint32_t *word, uint32_t seen)
             lose_all();
     }
     trp_process_deliver_end();
-    trp_error_aside(false);
+    trp_error_restore(&kept);
 }
 
 // ---- the role

@@ -3,21 +3,28 @@
 #include <runtime/error.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The thread's last error, and one for what the library does in a user's thread besides.
-static _Thread_local struct {
-    troupe_error of[2];
-    bool aside;
-} errors;
-#define last (errors.of[errors.aside])
+// The thread's last error. With all that the library keeps for a thread it has to fit into the
+// space that a program has for libraries which it loads late (about 1.6 KiB).
+static _Thread_local troupe_error last;
 
-void trp_error_aside(bool aside)
+void trp_error_hold(troupe_error *kept)
 {
-    errors.aside = aside;
+    kept->status = last.status;
+    if (last.status != TROUPE_OK) // The record is large.
+        *kept = last;
+    trp_error_forget();
+}
+
+void trp_error_restore(const troupe_error *kept)
+{
+    if (kept->status != TROUPE_OK)
+        last = *kept;
+    else
+        trp_error_forget();
 }
 
 const char *troupe_strerror(troupe_status status)
