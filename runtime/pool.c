@@ -15,8 +15,10 @@
 #endif
 
 enum {
-    CLASSES = 3,       // 128, 256 and 512 bytes.
-    BATCHES_MAX = 256, // Of each size; what is above goes back to malloc.
+    CLASSES = 3, // 128, 256 and 512 bytes.
+    // Of free cells of each size in its depot; what is above goes back to malloc. A whole mailbox
+    // of small messages fits.
+    BYTES_MAX = 10 << 20,
 };
 
 // ---- the end of a thread
@@ -159,7 +161,8 @@ void trp_pool_give(void *memory, size_t size)
         return;
     }
     size_t class_ = class_of(size);
-    trp_cell *spilled = trp_magazine_give(&magazines[class_], &depots[class_], memory, BATCHES_MAX);
+    size_t batches_max = (BYTES_MAX / TRP_BATCH / 128) >> class_;
+    trp_cell *spilled = trp_magazine_give(&magazines[class_], &depots[class_], memory, batches_max);
     while (spilled != NULL) {
         trp_cell *next = spilled->next;
         trp_free(spilled);
