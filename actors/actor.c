@@ -8,6 +8,7 @@
 #include <actors/life.h>
 #include <actors/need.h>
 #include <actors/run.h>
+#include <runtime/debug.h>
 #include <runtime/error.h>
 #include <runtime/fence.h>
 #include <runtime/memory.h>
@@ -308,6 +309,10 @@ static void start_actor(trp_actor *actor, trp_message *message)
     uint64_t id = trp_actor_id(actor);
     troupe_actor address = trp_actor_address(actor);
     trp_shape shape = trp_shape_of(&troupe_type_troupe_actor);
+    trp_actor_extra *extra = actor->extra;
+    if (atomic_load_explicit(&actor->pinned, memory_order_relaxed))
+        trp_debug_wait_actor(atomic_load(&actor->class_)->row->name,
+                             extra != NULL ? extra->name : NULL);
     bool started = trp_actor_name(actor, &failure) && trp_run_init(actor, message, &failure);
     if (started) {
         trp_message_answer(message, &shape, &address, id);

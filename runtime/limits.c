@@ -37,8 +37,9 @@ static void lower(double *value, double limit)
 }
 
 // What the files of one folder of a cgroup say, of either version.
-static void read_group(const char *folder, trp_limits *limits)
+static void read_group(const char *folder, void *user)
 {
+    trp_limits *limits = user;
     double numbers[2], period[2];
     if (read_numbers(folder, "cpu.max", numbers) == 2 && numbers[1] > 0)
         lower(&limits->cpus, numbers[0] / numbers[1]);
@@ -51,9 +52,14 @@ static void read_group(const char *folder, trp_limits *limits)
         lower(&limits->memory_bytes, numbers[0]);
 }
 
-// Reads the folder of a cgroup below `mount` and all those above it, up to the mount itself: any of
-// them may be the one that limits. Inside a container the path may not exist; its mount does.
-static void read_groups(const char *mount, const char *path, trp_limits *limits)
+typedef struct visitor {
+    void (*visit)(const char *folder, void *user);
+    void *user;
+} visitor;
+
+// Visits the folder of a cgroup below `mount` and all those above it, up to the mount itself: any
+// of them may be the one that limits. Inside a container the path may not exist; its mount does.
+static void visit_groups(const char *mount, const char *path, const visitor *who)
 {
     char folder[PATH_MAX_BYTES];
     size_t base = strlen(mount);
@@ -63,7 +69,7 @@ static void read_groups(const char *mount, const char *path, trp_limits *limits)
         path = "";
     snprintf(folder, sizeof folder, "%s%s", mount, path);
     for (;;) {
-        read_group(folder, limits);
+        who->visit(folder, who->user);
         char *slash = strrchr(folder, '/');
         if (strlen(folder) <= base || slash == NULL || (size_t)(slash - folder) < base)
             return;
@@ -72,7 +78,7 @@ static void read_groups(const char *mount, const char *path, trp_limits *limits)
 }
 
 // A line of /proc/self/cgroup: "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1.
-static void read_line(const char *root, char *line, trp_limits *limits)
+static void read_line(const char *root, char *line, const visitor *who)
 {
     char mount[PATH_MAX_BYTES / 2];
     char *names = strchr(line, ':'), *path = names != NULL ? strchr(names + 1, ':') : NULL;
@@ -83,7 +89,7 @@ static void read_line(const char *root, char *line, trp_limits *limits)
     names++;
     if (*names == '\0') {
         snprintf(mount, sizeof mount, "%s/sys/fs/cgroup", root);
-        read_groups(mount, path, limits);
+        visit_groups(mount, path, who);
         return;
     }
     char *rest = NULL;
@@ -92,19 +98,21 @@ static void read_line(const char *root, char *line, trp_limits *limits)
         if (strcmp(name, "cpu") != 0 && strcmp(name, "memory") != 0)
             continue;
         snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/%s", root, name);
-        read_groups(mount, path, limits);
+        visit_groups(mount, path, who);
     }
 }
 
-static void read_cgroups(const char *root, trp_limits *limits)
+void trp_limits_each_group(const char *root, void (*visit)(const char *folder, void *user),
+                           void *user)
 {
+    visitor who = {visit, user};
     char path[PATH_MAX_BYTES], line[PATH_MAX_BYTES];
     snprintf(path, sizeof path, "%.900s/proc/self/cgroup", root);
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return;
     while (fgets(line, sizeof line, file) != NULL)
-        read_line(root, line, limits);
+        read_line(root, line, &who);
     fclose(file);
 }
 
@@ -143,7 +151,7 @@ trp_limits trp_limits_read(const char *root)
 {
     trp_limits limits = {.cpus = affinity_cpus()};
     limits.memory_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    read_cgroups(root, &limits);
+    trp_limits_each_group(root, read_group, &limits);
     limits.gpus = visible_gpus();
     if (limits.gpus < 0)
         limits.gpus = device_gpus(root);

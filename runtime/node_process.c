@@ -17,6 +17,7 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
+#include <runtime/postmortem.h>
 #include <runtime/sockets.h>
 #include <runtime/store.h>
 #include <runtime/wire.h>
@@ -58,6 +59,7 @@ static struct {
     name_entry *names;
     bool stopping;
     int64_t stop_at_ms;
+    uint64_t memory_kills; // Of the cgroup, as last seen.
 } node = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void send_order(const void *message, size_t size)
@@ -313,6 +315,26 @@ static void note_end(trp_process_row *row, const worker *dead, int status)
     row->end_number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+// Says at the driver what a crash was, as far as it can be known: the cause has little room.
+static void describe_signal(int status, uint32_t slot, char *cause, size_t size)
+{
+    char core[512], name[16];
+    const trp_process_row *row = trp_segment_process(slot);
+    snprintf(name, sizeof name, "troupe-%u", slot);
+    trp_postmortem_core("", row->pid, name, status, core, sizeof core);
+    uint64_t kills = WTERMSIG(status) == SIGKILL ? trp_postmortem_memory_kills("") : 0;
+    if (kills > node.memory_kills)
+        snprintf(cause, size, "was killed by the memory limit of its cgroup");
+    else
+        snprintf(cause, size, "was killed by signal %d (%s)%s%s", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)), core[0] != '\0' ? "; " : "", core);
+    node.memory_kills = kills > node.memory_kills ? kills : node.memory_kills;
+    trp_log(TRP_WARN, "process %u (%s, pid %d) was killed by signal %d (%s)%s%s%s", slot,
+            row->labelled ? row->label : "worker", row->pid, WTERMSIG(status),
+            strsignal(WTERMSIG(status)), core[0] != '\0' ? "; " : "", core,
+            strstr(cause, "memory limit") != NULL ? " by the memory limit of its cgroup" : "");
+}
+
 static void describe_end(int status, uint32_t slot, char *cause, size_t size)
 {
     const worker *dead = &node.workers[slot];
@@ -322,8 +344,7 @@ static void describe_end(int status, uint32_t slot, char *cause, size_t size)
     else if (WIFEXITED(status) && row->last_reason != 0)
         snprintf(cause, size, "ended with its actor: %.80s", row->last_words);
     else if (WIFSIGNALED(status))
-        snprintf(cause, size, "was killed by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
+        describe_signal(status, slot, cause, size);
     else
         snprintf(cause, size, "exited with status %d", WEXITSTATUS(status));
 }
@@ -514,6 +535,7 @@ _Noreturn void trp_node_run(int keeper_socket)
 {
     node.keeper = keeper_socket;
     node.next_slot = node.slots = TRP_PROCESS_DRIVER + 1;
+    node.memory_kills = trp_postmortem_memory_kills("");
     trp_process_serve = serve;
     trp_self.slot = TRP_PROCESS_NODE;
     trp_self.incarnation = trp_segment_process(TRP_PROCESS_NODE)->incarnation;

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <runtime/clock.h>
+#include <runtime/debug.h>
 #include <runtime/error.h>
 #include <runtime/identity.h>
 #include <runtime/keeper.h>
@@ -98,6 +99,7 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
     troupe_status status = trp_process_open();
     if (status == TROUPE_OK && handlers->start != NULL)
         handlers->start();
+    trp_debug_wait_worker(slot); // READY, so that nobody takes it for one that does not start.
     if (status == TROUPE_OK)
         status = trp_process_io_start(-1);
     if (status != TROUPE_OK) {
