@@ -453,7 +453,7 @@ void trp_actors_finish(void)
         next = actor->next_runnable;
         trp_actor_abandon(actor);
     }
-    if ((actor = trp_stage_clear()) != NULL)
+    while ((actor = trp_stage_clear()) != NULL)
         trp_actor_abandon(actor);
     uint32_t count = trp_slot_count();
     for (uint32_t i = 1; i <= count; i++) {

@@ -9,6 +9,7 @@
 #include <actors/life.h>
 #include <actors/ref_table.h>
 #include <actors/run.h>
+#include <actors/solo.h>
 #include <actors/spawn.h>
 #include <actors/stream.h>
 #include <actors/timer.h>
@@ -383,8 +384,13 @@ static void start(void)
 
 static void stop(void)
 {
+    enum { SOLO_LAST_MS = 1000 };
     trp_actors_stop_turns();
+    if (trp_process_is_local())
+        (void)trp_solo_stop(trp_process_options()->stop_timeout_ms);
     (void)trp_scheduler_stop(trp_process_options()->stop_timeout_ms, end_all_calls);
+    if (trp_process_is_local()) // What they waited for has been ended.
+        (void)trp_solo_stop(SOLO_LAST_MS);
     trp_process_mute();
     trp_timer_stop();
     trp_actors_finish();

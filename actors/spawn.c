@@ -124,7 +124,9 @@ static troupe_status spawn_here(const order *what, troupe_actor *address)
     troupe_status status = fill_args(what, message);
     trp_actor *actor = NULL;
     if (status == TROUPE_OK) {
-        actor = trp_actor_create(what->class_, what->how.name, what->how.mailbox_max, false);
+        // An isolated one comes here only if there is one process for all (TROUPE_LOCAL).
+        actor = trp_actor_create(what->class_, what->how.name, what->how.mailbox_max,
+                                 what->how.place == TROUPE_PLACE_ISOLATED);
         status = actor == NULL ? TROUPE_NO_MEMORY : TROUPE_OK;
     }
     if (actor != NULL) {

@@ -1,5 +1,6 @@
 // stage.c: the main thread's loop in a worker process, where an isolated actor runs.
 #include <actors/actor.h>
+#include <actors/solo.h>
 
 #include <runtime/park.h>
 #include <runtime/process.h>
@@ -22,18 +23,28 @@ static void tell_main_thread(void)
 
 void trp_stage_push(trp_actor *actor)
 {
+    if (trp_process_is_local()) {
+        trp_solo_push(actor);
+        return;
+    }
     atomic_store(&stage.runnable, actor);
     tell_main_thread();
 }
 
 void trp_stage_gone(void)
 {
+    if (trp_process_is_local()) {
+        trp_solo_gone();
+        return;
+    }
     atomic_store(&stage.gone, true);
     tell_main_thread();
 }
 
 trp_actor *trp_stage_clear(void)
 {
+    if (trp_process_is_local())
+        return trp_solo_clear();
     return atomic_exchange(&stage.runnable, NULL);
 }
 
@@ -51,6 +62,8 @@ static void *end_process(void *unused)
 
 void trp_stage_killed(void)
 {
+    if (trp_process_is_local())
+        return; // Its method is let finish, like any other's here.
     pthread_t thread;
     atomic_store(&stage.killed, true);
     if (trp_thread_create(&thread, "troupe-end", end_process, NULL))

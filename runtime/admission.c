@@ -280,6 +280,14 @@ void trp_admission_stop(void)
     }
 }
 
+void trp_admission_reset(void)
+{
+    holding *it, *next;
+    HASH_ITER(hh, admission.all, it, next)
+    forget(it);
+    admission.made = false;
+}
+
 // The wait of one claim: ends it if its time is over, logs it when it has become long. When the
 // next of that is due; -1: never.
 static int64_t look_at(holding *it, int64_t now_ms)

@@ -14,6 +14,8 @@ troupe_status trp_admission_books(const troupe_options *options, trp_resources *
 bool trp_admission_serve(const trp_frame *frame);
 // A process has ended: what it held is free, what it waited for is wanted no more.
 void trp_admission_bury(uint32_t process, uint64_t incarnation);
+// Forgets everything, for another start with other options.
+void trp_admission_reset(void);
 // The node is being stopped: nobody is admitted any more.
 void trp_admission_stop(void);
 // Ends waits whose time is over, says which have become long; returns in how many ms it should be

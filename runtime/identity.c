@@ -52,6 +52,11 @@ bool trp_process_is_driver(void)
     return trp_self.slot == TRP_PROCESS_DRIVER;
 }
 
+bool trp_process_is_local(void)
+{
+    return trp_self.local;
+}
+
 const troupe_options *trp_process_options(void)
 {
     return &trp_self.options;

@@ -12,6 +12,7 @@ typedef struct trp_identity {
     uint32_t slot;
     uint64_t incarnation;
     bool isolated;
+    bool local; // TROUPE_LOCAL: there is no other process; the node is served here.
     char folder[TRP_FOLDER_MAX];
     troupe_options options;    // Complete: no field is a default any more.
     uint32_t workers_max;      // So many fit into the limit of descriptors.
@@ -103,6 +104,12 @@ typedef enum trp_ask {
 // In the node process: answers a request; a failure with the last error as the reason.
 void trp_node_answer(const trp_frame *to, trp_frame *frame);
 void trp_node_answer_failure(const trp_frame *to, troupe_status status);
+
+// Where there is no node process: serves a request, and answers it, on the calling thread.
+void trp_node_serve_here(trp_frame *frame);
+// Ends waits whose time is over; begins with empty books.
+void trp_node_tick_here(void);
+void trp_node_reset_here(void);
 
 // The node process (node_process.c). Does not return.
 _Noreturn void trp_node_run(int keeper_socket);

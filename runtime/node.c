@@ -13,6 +13,7 @@
 
 enum {
     READY_TIMEOUT_MS = 5000, // For a new process to reach troupe_start.
+    LOCAL_LOOK_NS = 20000000,
 };
 
 typedef struct request {
@@ -104,6 +105,10 @@ void trp_node_lost(void)
 static troupe_status send_ask(trp_frame *frame)
 {
     frame->kind = TRP_FRAME_ASK;
+    if (trp_self.local) {
+        trp_node_serve_here(frame);
+        return TROUPE_OK;
+    }
     return trp_process_send(TRP_PROCESS_NODE, trp_segment_process(TRP_PROCESS_NODE)->incarnation,
                             frame, 0);
 }
@@ -121,8 +126,11 @@ static troupe_status ask_inside(trp_frame *frame, request *mine)
     troupe_status sent = send_ask(frame);
 
     // Lost between the check above and the registration: nobody would end this wait.
-    while (sent == TROUPE_OK && !mine->done && !trp_self.runtime_lost)
-        trp_park(&mine->done, 0, -1);
+    while (sent == TROUPE_OK && !mine->done && !trp_self.runtime_lost) {
+        trp_park(&mine->done, 0, trp_self.local ? trp_clock_ns() + LOCAL_LOOK_NS : -1);
+        if (trp_self.local)
+            trp_node_tick_here();
+    }
     pthread_mutex_lock(&requests.lock);
     request **at = &requests.waiting;
     while (*at != mine)

@@ -97,7 +97,10 @@ void trp_node_answer(const trp_frame *to, trp_frame *frame)
 {
     frame->kind = TRP_FRAME_ANSWER;
     frame->call = to->call;
-    (void)trp_process_send(to->from, to->from_incarnation, frame, 0);
+    if (trp_self.local)
+        trp_node_answered(frame);
+    else
+        (void)trp_process_send(to->from, to->from_incarnation, frame, 0);
 }
 
 static void answer_ok(const trp_frame *to)
@@ -201,6 +204,8 @@ static void serve_worker(const trp_frame *frame)
     troupe_status status;
     if (node.stopping)
         status = troupe_fail(TROUPE_NOT_STARTED, "the node is being stopped");
+    else if (trp_self.local && (frame->target != 0 || trp_self.options.workers > 0))
+        status = TROUPE_OK, slot = TRP_PROCESS_DRIVER; // All that there is.
     else
         status = frame->target != 0 ? start_isolated(frame, &slot) : pool_worker(&slot);
     if (status != TROUPE_OK) {
@@ -529,6 +534,33 @@ static void run_over_sockets(void)
         if (from_keeper)
             hear_keeper();
     }
+}
+
+// ---- without a process of its own
+
+void trp_node_serve_here(trp_frame *frame)
+{
+    frame->from = trp_self.slot;
+    frame->from_incarnation = trp_self.incarnation;
+    serve(frame);
+}
+
+void trp_node_tick_here(void)
+{
+    pthread_mutex_lock(&node.lock);
+    (void)trp_admission_tick();
+    pthread_mutex_unlock(&node.lock);
+}
+
+void trp_node_reset_here(void)
+{
+    pthread_mutex_lock(&node.lock);
+    name_entry *entry, *after;
+    HASH_ITER(hh, node.names, entry, after)
+    name_remove(entry);
+    node.stopping = false;
+    trp_admission_reset();
+    pthread_mutex_unlock(&node.lock);
 }
 
 _Noreturn void trp_node_run(int keeper_socket)

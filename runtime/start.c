@@ -384,14 +384,50 @@ static troupe_status open_driver(void)
     return trp_process_io_start(driver.keeper_socket);
 }
 
+// The rows of this process and of the node process.
+static void take_places(void)
+{
+    trp_self.slot = TRP_PROCESS_DRIVER;
+    trp_self.incarnation = trp_random_incarnation();
+    trp_self.options.directory = trp_self.folder; // The caller's text may not live long.
+    trp_segment_process(TRP_PROCESS_DRIVER)->incarnation = trp_self.incarnation;
+    trp_process_row_set(TRP_PROCESS_DRIVER, TRP_PROCESS_STARTING);
+    trp_segment_process(TRP_PROCESS_NODE)->incarnation = trp_random_incarnation();
+    trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_STARTING);
+}
+
+// Everything in this process, for a debugger: no keeper, no node process, no workers.
+static troupe_status start_local(void)
+{
+    trp_self.folder[0] = '\0';
+    TROUPE_TRY(trp_segment_create(trp_self.options.store_bytes_max));
+    take_places();
+    trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_READY);
+    trp_node_reset_here();
+    trp_store_open(TRP_PROCESS_DRIVER);
+    trp_self.running = true;
+    troupe_status status = trp_process_open();
+    if (status == TROUPE_OK && trp_process_handlers()->start != NULL)
+        trp_process_handlers()->start();
+    if (status == TROUPE_OK)
+        status = trp_process_io_start(-1);
+    if (status != TROUPE_OK)
+        tear_down();
+    return status;
+}
+
 static troupe_status start_driver(int argc, char **argv, const troupe_options *how)
 {
     TROUPE_TRY(trp_options_complete(how, &trp_self.options));
+    const char *local = getenv("TROUPE_LOCAL");
+    trp_self.local = local != NULL && strcmp(local, "1") == 0;
     if (trp_self.options.launch == TROUPE_LAUNCH_AUTO)
         trp_self.options.launch = count_threads() > 1 ? TROUPE_LAUNCH_EXEC : TROUPE_LAUNCH_FORK;
     TROUPE_TRY(plan_descriptors());
     watch_forks();
     hold_standard_descriptors();
+    if (trp_self.local)
+        return start_local();
 
     int lock_fd;
     sweep_stale_folders(trp_self.options.directory);
@@ -402,13 +438,7 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
         trp_folder_remove(trp_self.folder);
         return status;
     }
-    trp_self.slot = TRP_PROCESS_DRIVER;
-    trp_self.incarnation = trp_random_incarnation();
-    trp_self.options.directory = trp_self.folder; // The caller's text may not live long.
-    trp_segment_process(TRP_PROCESS_DRIVER)->incarnation = trp_self.incarnation;
-    trp_process_row_set(TRP_PROCESS_DRIVER, TRP_PROCESS_STARTING);
-    trp_segment_process(TRP_PROCESS_NODE)->incarnation = trp_random_incarnation();
-    trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_STARTING);
+    take_places();
 
     int output_socket;
     status = trp_output_open(&trp_self.options, &output_socket);
@@ -459,7 +489,7 @@ int troupe_stop(void)
         if (handlers->stop != NULL)
             handlers->stop();
         trp_process_mute();
-        if (!trp_self.runtime_lost && trp_node_stop() == TROUPE_OK)
+        if (!trp_self.local && !trp_self.runtime_lost && trp_node_stop() == TROUPE_OK)
             (void)await_keeper_end((int64_t)trp_self.options.stop_timeout_ms + END_TIMEOUT_MS);
         trp_process_io_stop();
         tear_down();

@@ -1,0 +1,218 @@
+// test_local.c: TROUPE_LOCAL=1: actors, names, objects, resources, jobs and sweeps with one process
+// for all, as a debugger wants it. timeout: 120
+#include <support.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <troupe/actor.h>
+#include <troupe/resources.h>
+#include <troupe/tune.h>
+#include <unistd.h>
+
+typedef struct guest {
+    int calls;
+} guest;
+
+static troupe_status where(guest *self, const troupe_none *none, int *pid)
+{
+    (void)none;
+    self->calls++;
+    *pid = getpid();
+    return TROUPE_OK;
+}
+
+// Waits without the runtime's knowing, until another one has been run.
+static _Atomic int released;
+static troupe_status block(guest *self, const troupe_none *none, int *calls)
+{
+    (void)none;
+    while (released == 0)
+        usleep(1000);
+    *calls = ++self->calls;
+    return TROUPE_OK;
+}
+
+static troupe_status release(guest *self, const troupe_none *none, int *calls)
+{
+    (void)none;
+    released = 1;
+    *calls = ++self->calls;
+    return TROUPE_OK;
+}
+
+static troupe_status ask_other(guest *self, const troupe_text *name, int *pid);
+
+TROUPE_ACTOR(guest, (where, troupe_none, int), (block, troupe_none, int),
+             (release, troupe_none, int), (ask_other, troupe_text, int));
+
+static troupe_status ask_other(guest *self, const troupe_text *name, int *pid)
+{
+    (void)self;
+    guest_actor other;
+    TROUPE_TRY(troupe_lookup(guest, *name, &other));
+    return troupe_get(int, troupe_call(other, where), pid);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return troupe_start(0, NULL, .workers = 2, .threads = 1, .cpus = 2) == TROUPE_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+static void test_one_process(void **state)
+{
+    (void)state;
+    static const troupe_place places[] = {TROUPE_PLACE_ANY, TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
+                                          TROUPE_PLACE_ISOLATED};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        int pid = 0;
+        guest_actor actor = troupe_spawn(guest, .place = places[i]);
+        assert_int_equal(troupe_get(int, troupe_call(actor, where), &pid), TROUPE_OK);
+        assert_int_equal(pid, getpid());
+        if (i % 2 == 0)
+            assert_int_equal(troupe_end(actor), TROUPE_OK);
+        else
+            assert_int_equal(troupe_kill(actor), TROUPE_OK);
+    }
+    assert_int_equal(support_count_descendants(getpid()), 0);
+}
+
+static bool is_free(void *name) // The last turn of an actor drops its name.
+{
+    guest_actor found;
+    return troupe_lookup(guest, name, &found) == TROUPE_NOT_FOUND;
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    int pid = 0;
+    guest_actor named = troupe_spawn(guest, .name = "host", .place = TROUPE_PLACE_ISOLATED);
+    guest_actor asker = troupe_spawn(guest, .place = TROUPE_PLACE_ISOLATED);
+    guest_actor again = troupe_spawn(guest, .name = "host");
+    assert_int_equal(troupe_actor_status(again.address), TROUPE_EXISTS);
+    assert_int_equal(troupe_get(int, troupe_call(asker, ask_other, "host"), &pid), TROUPE_OK);
+    assert_int_equal(pid, getpid());
+    assert_int_equal(troupe_kill(named), TROUPE_OK);
+    assert_true(support_wait_until(is_free, (void *)(uintptr_t) "host", SUPPORT_SOON_MS));
+    assert_int_equal(troupe_get(int, troupe_call(asker, ask_other, "host"), &pid),
+                     TROUPE_NOT_FOUND);
+}
+
+// An isolated actor that blocks its thread holds nobody else up, though there is one scheduler
+// thread.
+static void test_threads_of_their_own(void **state)
+{
+    (void)state;
+    int calls;
+    released = 0;
+    guest_actor blocked = troupe_spawn(guest, .place = TROUPE_PLACE_ISOLATED);
+    guest_actor other = troupe_spawn(guest, .place = TROUPE_PLACE_ISOLATED);
+    troupe_ref answer = troupe_call(blocked, block);
+    assert_int_equal(troupe_get(int, troupe_call(other, release), &calls), TROUPE_OK);
+    assert_int_equal(troupe_get(int, answer, &calls), TROUPE_OK);
+    assert_int_equal(calls, 1);
+}
+
+static void test_many_lives(void **state)
+{
+    (void)state;
+    int pid;
+    for (int i = 0; i < 500; i++) {
+        guest_actor actor = troupe_spawn(guest, .place = TROUPE_PLACE_ISOLATED);
+        assert_int_equal(troupe_get(int, troupe_call(actor, where), &pid), TROUPE_OK);
+        assert_int_equal(troupe_end(actor), TROUPE_OK);
+    }
+}
+
+static void test_objects(void **state)
+{
+    (void)state;
+    double put[1000] = {1, 2, 3};
+    troupe_view view;
+    troupe_ref object = troupe_put_bytes(put, sizeof put);
+    assert_int_equal(troupe_view_bytes(object, &view, 0), TROUPE_OK);
+    assert_int_equal(view.size, sizeof put);
+    assert_memory_equal(view.data, put, sizeof put);
+    troupe_view_end(&view);
+    troupe_drop(object);
+}
+
+static void test_resources(void **state)
+{
+    (void)state;
+    troupe_resources all;
+    guest_actor holder = troupe_spawn(guest, .cpus = 2, .place = TROUPE_PLACE_ISOLATED);
+    guest_actor late = troupe_spawn(guest, .cpus = 1, .resources_wait_ms = 30);
+    assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_kill(holder), TROUPE_OK);
+    late = troupe_spawn(guest, .cpus = 1);
+    assert_int_equal(troupe_actor_status(late.address), TROUPE_OK);
+    assert_int_equal(troupe_resources_get(&all), TROUPE_OK);
+    assert_true(all.cpus.total == 2);
+}
+
+static void test_again(void **state)
+{
+    (void)state;
+    int pid;
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(troupe_start(0, NULL, .workers = 1), TROUPE_OK);
+        guest_actor named = troupe_spawn(guest, .name = "again", .place = TROUPE_PLACE_ISOLATED);
+        assert_int_equal(troupe_get(int, troupe_call(named, where), &pid), TROUPE_OK);
+        assert_int_equal(troupe_stop(), 0);
+    }
+}
+
+// The examples, each run as a program: it has no children, and prints what it promises.
+static void check_example(const char *name, const char *wanted)
+{
+    static char output[65536];
+    char command[4096];
+    char *folder = support_directory_make();
+    snprintf(command, sizeof command,
+             "cd '%s' && '%s/%s' >out 2>&1 & p=$!; most=0; "
+             "while kill -0 $p 2>/dev/null; do "
+             "n=$(cat /proc/$p/task/*/children 2>/dev/null | wc -w); "
+             "[ \"$n\" -gt $most ] && most=$n; sleep 0.01; done; wait $p; s=$?; "
+             "cat '%s/out'; echo \"children $most\"; exit $s",
+             folder, support_setting("TROUPE_EXAMPLES"), name, folder);
+    int status = support_run(command, output, sizeof output);
+    support_directory_remove(folder);
+    if (status != 0 || strstr(output, wanted) == NULL || strstr(output, "children 0\n") == NULL)
+        fail_msg("%s ended with %d; it wrote:\n%s", name, status, output);
+}
+
+static void test_examples(void **state)
+{
+    (void)state;
+    check_example("01_counter", "total 55\n");
+    check_example("02_line", "y = 3.000 x + 2.000");
+    check_example("03_sweep", "best rate ");
+}
+
+int main(void)
+{
+    setenv("TROUPE_LOCAL", "1", 1);
+    const struct CMUnitTest started[] = {
+        cmocka_unit_test(test_one_process),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_threads_of_their_own),
+        cmocka_unit_test(test_many_lives),
+        cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_resources),
+    };
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_again),
+        cmocka_unit_test(test_examples),
+    };
+    int failed = cmocka_run_group_tests(started, set_up, tear_down);
+    return failed + cmocka_run_group_tests(others, NULL, NULL);
+}
