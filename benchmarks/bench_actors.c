@@ -159,7 +159,7 @@ static void measure_game(const game *what)
         return;
     static bench_rounds rounds[2][SIDES];
     memset(rounds, 0, sizeof rounds);
-    const char *seconds = run.quick ? "0.05" : "0.4";
+    const char *seconds = run.quick ? "0.0" : "0.4";
     for (int i = 0; i < (run.quick ? 1 : SCALE_ROUNDS); i++) {
         for (int t = 0; t < 2; t++) {
             const char *threads = t == 0 ? "1" : "2";
@@ -295,6 +295,27 @@ static void measure_round_trips(const way *by)
     }
 }
 
+// A call from inside a method, to an actor of the same process.
+static void measure_inner_calls(void)
+{
+    static char count[16];
+    snprintf(count, sizeof count, "%s", run.quick ? "1000" : "20000");
+    for (int t = 0; t < 2; t++) {
+        const char *threads = t == 0 ? "1" : "2";
+        char name[64];
+        snprintf(name, sizeof name, "call.rtt.inproc.actor.%dt", t + 1);
+        measure(&(row){.name = name,
+                       .unit = "us",
+                       .placement = placements[t],
+                       .better = BENCH_LOWER,
+                       .cpus = t + 1,
+                       .ours = {"measure/call", "rtt", "within", threads, "-1", count},
+                       .peer = erlang,
+                       .theirs = {"compare/peer_erlang", "call", threads, count},
+                       .note = "an actor calls another one and waits; 64-byte payload"});
+    }
+}
+
 static void measure_rates(const way *by)
 {
     static const struct {
@@ -419,6 +440,7 @@ int main(int argc, char **argv)
         measure(&actor_rows[i]);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         measure_round_trips(&ways[i]);
+    measure_inner_calls();
     for (size_t i = 1; i < sizeof ways / sizeof *ways; i++)
         measure_rates(&ways[i]);
     measure_ray();

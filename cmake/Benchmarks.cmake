@@ -62,7 +62,7 @@ if(TROUPE_PEERS AND caf_include AND caf_core AND caf_sources)
     add_executable(peer_caf ${caf_sources})
     target_include_directories(peer_caf PRIVATE ${caf_include})
     target_compile_features(peer_caf PRIVATE cxx_std_17)
-    target_compile_options(peer_caf PRIVATE -O3 -DNDEBUG)
+    set_target_properties(peer_caf PROPERTIES COMPILE_OPTIONS "-O3;-DNDEBUG") # And none of ours.
     target_link_libraries(peer_caf PRIVATE ${caf_core} Threads::Threads)
     set_target_properties(peer_caf PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${benchmarks_dir}/compare)
   endif()

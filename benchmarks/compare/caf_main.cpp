@@ -35,7 +35,8 @@ static const game games[] = {
 static int measure(const game &what, caf::actor_system &system, double wanted)
 {
     using clock = std::chrono::steady_clock;
-    what.play(system);
+    if (wanted > 0)
+        what.play(system);
     int played = 0;
     double passed = 0;
     auto start = clock::now();

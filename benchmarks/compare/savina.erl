@@ -23,7 +23,7 @@ now_s() -> erlang:monotonic_time(nanosecond) / 1.0e9.
 %% Plays once to warm up, and then again and again for so many seconds. A game has a process of its
 %% own, which ends with it.
 measure(Name, Seconds) ->
-    game(Name),
+    Seconds > 0 andalso game(Name),
     Start = now_s(),
     Games = repeat(Name, Start + Seconds, 0),
     print(units(Name) * Games / (now_s() - Start)).

@@ -1,12 +1,13 @@
 // call.c: what a call costs, and how many can be under way.
 //
 //     call rtt <here|isolated> <cpu> <actor's cpu> <calls> <pause us>
+//     call rtt within <threads> -1 <calls>
 //     call <shape> isolated <cpu> <actor's cpu> <calls>
 //
 // rtt: a payload of 64 bytes goes to an actor and comes back, one at a time, after a pause that
 // lets both ends fall asleep. Prints microseconds with their percentiles. The driver's threads are
 // pinned to the first CPU and the actor's process to the second; -1, and light actors ("here"): not
-// pinned.
+// pinned. "within": from inside a method of a light actor to another one.
 //
 // Shapes, with 1,000 calls under way: 1_1, 1_n (one caller, four actors), n_1 and n_n (four calling
 // actors), 1_1_1k (1 KiB each way) and 1_1_ref (a reference to an object as the argument). Prints
@@ -132,7 +133,27 @@ static troupe_status caller_run(caller *self, const task *what, int *done)
     return keep_in_flight(what, (troupe_ref){0});
 }
 
-TROUPE_ACTOR(caller, (caller_run, task, int));
+TROUPE_STRUCT(trips, (echo_actor, actor), (int, count));
+TROUPE_STRUCT(times, (double, p50), (double, p99), (double, p999));
+
+static troupe_status caller_time(caller *self, const trips *what, times *result)
+{
+    (void)self;
+    bench_round round = round_trips(what->actor, (size_t)what->count, 0);
+    *result = (times){round.p50, round.p99, round.p999};
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(caller, (caller_run, task, int), (caller_time, trips, times));
+
+static bench_round within(int count)
+{
+    times result;
+    trips what = {troupe_spawn(echo, .place = TROUPE_PLACE_HERE), count};
+    caller_actor caller_one = troupe_spawn(caller, .place = TROUPE_PLACE_HERE);
+    troupe_must(troupe_get(times, troupe_call_from(caller_one, caller_time, &what), &result));
+    return (bench_round){result.p50, result.p50, result.p99, result.p999};
+}
 
 static void pin(echo_actor actor, int cpu, int actor_cpu)
 {
@@ -186,11 +207,15 @@ static bench_round rate(const char *shape, const int cpus[2], int count)
 int main(int argc, char **argv)
 {
     if (argc < 6)
-        bench_die("usage: call rtt|<shape> here|isolated <cpu> <actor's cpu> <calls> [pause us]");
-    bool here = strcmp(argv[2], "here") == 0;
+        bench_die(
+            "usage: call rtt|<shape> here|within|isolated <cpu> <actor's cpu> <calls> [pause us]");
+    bool inside = strcmp(argv[2], "within") == 0, here = strcmp(argv[2], "here") == 0 || inside;
     int cpus[2] = {atoi(argv[3]), atoi(argv[4])}, count = atoi(argv[5]);
-    troupe_must(troupe_start(argc, argv, .workers = here ? TROUPE_WORKERS_NONE : 1));
-    if (strcmp(argv[1], "rtt") == 0) {
+    troupe_must(troupe_start(argc, argv, .threads = inside ? cpus[0] : 0,
+                             .workers = here ? TROUPE_WORKERS_NONE : 1));
+    if (inside) {
+        bench_round_print(within(count));
+    } else if (strcmp(argv[1], "rtt") == 0) {
         echo_actor actor =
             troupe_spawn(echo, .place = here ? TROUPE_PLACE_HERE : TROUPE_PLACE_ISOLATED);
         if (!here)

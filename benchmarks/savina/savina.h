@@ -7,7 +7,7 @@
 //     <program> [threads] [seconds]
 //
 // plays once to warm up and then again and again for `seconds` (default 0.4), and prints one round:
-// units of work (messages, actors, meetings) a second.
+// units of work (messages, actors, meetings) a second. 0 seconds: plays once, without a warm-up.
 #ifndef SAVINA_H
 #define SAVINA_H
 
