@@ -161,7 +161,7 @@ troupe_status troupe_map_next_as(const troupe_type *type, troupe_map *map, void 
     size_t index = map->count; // Of none, where the wait itself failed.
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     if (map->fetched == map->count)
-        return troupe_fail(TROUPE_STOPPED, "all %zu results of the map were fetched", map->count);
+        return troupe_fail(TROUPE_END, "all %zu results of the map were fetched", map->count);
     TROUPE_TRY(send_more(map));
     troupe_status status = map->set != NULL
                                ? next_as_they_come(type, map, value, taken.timeout_ms, &index)

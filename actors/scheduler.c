@@ -474,6 +474,16 @@ troupe_status trp_scheduler_block(void)
                                  TRP_BLOCKED_MAX);
 }
 
+bool trp_scheduler_crowded(void)
+{
+    if (me == NULL)
+        return false;
+    pthread_mutex_lock(&scheduler.lock);
+    bool crowded = scheduler.blocked >= TRP_BLOCKED_MAX / 2;
+    pthread_mutex_unlock(&scheduler.lock);
+    return crowded;
+}
+
 void trp_scheduler_unblock(void)
 {
     if (me == NULL)

@@ -31,6 +31,9 @@ void trp_scheduler_help(const trp_actor *actor, uint64_t call);
 // that are no scheduler's. TROUPE_BUSY: too many threads wait; then it must not.
 troupe_status trp_scheduler_block(void);
 void trp_scheduler_unblock(void);
+// Whether, on a thread that runs methods, so many of them wait that those who still can do without
+// waiting had better.
+bool trp_scheduler_crowded(void);
 
 // Takes no more work; waits up to `timeout_ms` for running methods, then calls `hurry`, which ends
 // all that they may wait for, and waits for the rest of the time (1 s more at least). False: a

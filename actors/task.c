@@ -191,7 +191,7 @@ static void attempt(task *it, bool may_wait)
 }
 
 // A task in a task that finds no room is run at once, on this thread: to wait for room could be to
-// wait for itself.
+// wait for itself. So is one where too many tasks wait for others already.
 static void run_at_once(task *it)
 {
     troupe_error failure;
@@ -414,9 +414,10 @@ troupe_ref troupe_run_task(const troupe_class *row, const void *args, const trou
     if (class_ == NULL)
         return trp_call_failed(troupe_last_error()->status);
     troupe_status status = check(class_, args, &taken);
-    bool room = status == TROUPE_OK && take_room();
-    bool at_once =
-        status == TROUPE_OK && !room && trp_executor_runs() && taken.place != TROUPE_PLACE_ISOLATED;
+    bool may = status == TROUPE_OK && taken.place != TROUPE_PLACE_ISOLATED && trp_executor_runs();
+    bool at_once = may && trp_scheduler_crowded();
+    bool room = status == TROUPE_OK && !at_once && take_room();
+    at_once = at_once || (may && !room);
     if (status == TROUPE_OK && !room && !at_once)
         status = wait_for_room(taken.flags);
     if (status != TROUPE_OK)

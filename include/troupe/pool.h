@@ -100,7 +100,7 @@ typedef struct troupe_map_next_options {
     int unused_;
 } troupe_map_next_options;
 
-// The next result. Waits for it, and sends what may be sent meanwhile. TROUPE_STOPPED: there was
+// The next result. Waits for it, and sends what may be sent meanwhile. TROUPE_END: there was
 // one for every argument; TROUPE_PENDING: not ready in time; any other status is the failure of
 // that one call (*index says which), and the map goes on.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_map_next_as(const troupe_type *type,
@@ -122,7 +122,7 @@ TROUPE_API void troupe_map_close(troupe_map *map);
     troupe_run_map_task(&troupe_task_##f, TROUPE_POINTER(const troupe_task_args_##f, args),        \
                         (count),                                                                   \
                         &(troupe_map_options){.size = sizeof(troupe_map_options), __VA_ARGS__})
-// while (troupe_map_next(int64_t, map, &value, .index = &i) != TROUPE_STOPPED) ...
+// while (troupe_map_next(int64_t, map, &value, .index = &i) != TROUPE_END) ...
 #define troupe_map_next(...) TROUPE_MAP_NEXT_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_MAP_NEXT_(T, map, value, ...)                                                       \
     troupe_map_next_as(                                                                            \

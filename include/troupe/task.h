@@ -45,7 +45,8 @@ typedef struct troupe_run_options {
 
 // Starts a task; `args` is copied before it returns. At most 4096 tasks of a process are unfinished
 // at a time: beyond that the caller waits (in a method 10 s, then the reference ends as
-// TROUPE_BUSY); a task that would have to wait runs the function itself, before this returns.
+// TROUPE_BUSY); a task that would have to wait runs the function itself, before this returns, and
+// so does one in a process where very many tasks wait for others.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_run_task(const troupe_class *task, const void *args,
                                                       const troupe_run_options *how);
 

@@ -251,10 +251,10 @@ static void test_map_in_order(void **state)
         if (i != 13)
             assert_int_equal(sum, 1000 + i);
     }
-    assert_int_equal(troupe_map_next(int64_t, map, &sum), TROUPE_STOPPED);
+    assert_int_equal(troupe_map_next(int64_t, map, &sum), TROUPE_END);
     troupe_map_close(map);
     map = troupe_pool_map(pool, clerk_add, amounts, 0);
-    assert_int_equal(troupe_map_next(int64_t, map, &sum), TROUPE_STOPPED);
+    assert_int_equal(troupe_map_next(int64_t, map, &sum), TROUPE_END);
     troupe_map_close(map);
     map = troupe_pool_map(pool, clerk_add, amounts, MANY, .in_flight = 5);
     troupe_must(troupe_map_next(int64_t, map, &sum));
@@ -279,7 +279,7 @@ static void test_map_as_they_come(void **state)
         troupe_must(troupe_map_next(int, map, &pid, .index = &index));
         assert_int_equal(index, 2 - i);
     }
-    assert_int_equal(troupe_map_next(int, map, &pid), TROUPE_STOPPED);
+    assert_int_equal(troupe_map_next(int, map, &pid), TROUPE_END);
     troupe_map_close(map);
     shared->gate = 0;
     map = troupe_pool_map(pool, clerk_wait, gates, 3, .unordered = true);
@@ -307,7 +307,7 @@ static void test_map_of_tasks(void **state)
         seen[index] = true;
         assert_int_equal(value, index * index);
     }
-    assert_int_equal(troupe_map_next(int64_t, map, &value), TROUPE_STOPPED);
+    assert_int_equal(troupe_map_next(int64_t, map, &value), TROUPE_END);
     troupe_map_close(map);
     map = troupe_run_map(square, numbers, MANY);
     for (int64_t i = 0; i < MANY; i++) {

@@ -360,6 +360,9 @@ static void test_tasks_that_wait_for_tasks(void **state)
     int64_t value;
     troupe_must(troupe_get(int64_t, troupe_run(fib, 10), &value));
     assert_int_equal(value, 55);
+    // More of them wait for others than a process has threads for.
+    troupe_must(troupe_get(int64_t, troupe_run(fib, 15), &value));
+    assert_int_equal(value, 610);
     troupe_must(troupe_get(int64_t, troupe_run(burst, 9000), &value));
     assert_int_equal(value, 36000);
 }

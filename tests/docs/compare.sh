@@ -1,0 +1,8 @@
+#!/bin/sh
+# compare.sh PROGRAM FILE: runs a program, which must succeed and print exactly what the file holds.
+set -eu
+got=$("$1")
+if [ "$got" != "$(cat "$2")" ]; then
+    printf 'expected:\n%s\nfound:\n%s\n' "$(cat "$2")" "$got"
+    exit 1
+fi
