@@ -7,6 +7,7 @@
 #include <actors/failure.h>
 #include <actors/life.h>
 #include <actors/need.h>
+#include <actors/restart.h>
 #include <actors/run.h>
 #include <runtime/debug.h>
 #include <runtime/error.h>
@@ -175,6 +176,8 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
         return false;
     if (state == TRP_ACTOR_KILLED && pinned && trp_run_actor() != actor)
         trp_stage_killed(); // If its own method did, that ends, and the process in order.
+    if (state == TRP_ACTOR_KILLED && trp_life_has(actor))
+        trp_policy_end(actor, id);
     trp_link *left = NULL;
     pthread_mutex_lock(trp_slot_lock(id));
     if (trp_actor_find(id) != NULL) // Its last turn may have been faster.
@@ -337,12 +340,15 @@ static void run_message(trp_actor *actor, uint64_t id, trp_message *message)
         start_actor(actor, message);
     } else if (message->kind >= TRP_MESSAGE_MARKER) {
         trp_async_run(actor, message);
-    } else { // FINISH. The turn goes on with the actor's end.
+    } else { // Of a FINISH, the turn goes on with the actor's end.
         uint64_t open = trp_phase_of(id, TRP_ACTOR_OPEN);
-        (void)atomic_compare_exchange_strong(&actor->phase, &open,
-                                             trp_phase_of(id, TRP_ACTOR_ENDED));
+        if (message->kind == TRP_MESSAGE_FINISH)
+            (void)atomic_compare_exchange_strong(&actor->phase, &open,
+                                                 trp_phase_of(id, TRP_ACTOR_ENDED));
         trp_message_free(message);
     }
+    if (trp_life_has(actor))
+        trp_policy_act(actor);
 }
 
 static void count_calls(trp_actor *actor, uint32_t count)

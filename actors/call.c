@@ -8,6 +8,7 @@
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
+#include <actors/restart.h>
 #include <actors/run.h>
 #include <actors/spawn.h>
 #include <actors/stream.h>
@@ -218,12 +219,38 @@ static troupe_status send_elsewhere(const sending *what)
 
 // ---- calls and tells
 
+// Sends to where an actor has been started again, if it has, waiting for that. The failure to send
+// before is the thread's last error.
+static troupe_status send_to_moved(sending *what)
+{
+    enum { MOVES = 16 }; // So often may it die between the question and the sending.
+    troupe_status status = TROUPE_NOT_EXECUTED;
+    for (int i = 0; i < MOVES && status == TROUPE_NOT_EXECUTED; i++) {
+        troupe_error failure = *troupe_last_error();
+        status = trp_registrar_find(&what->to, trp_run_until(room_deadline(what)), false);
+        if (status == TROUPE_NOT_FOUND)
+            return trp_error_set(&failure);
+        if (status != TROUPE_OK)
+            return status;
+        trp_target target = {.process = what->to.process,
+                             .incarnation = what->to.incarnation,
+                             .actor = what->to.id,
+                             .class_name = what->class_ != NULL ? what->class_->row->name : NULL};
+        if (what->call != 0 && !trp_entry_aim(what->call, &target))
+            return TROUPE_OK; // It has timed out meanwhile.
+        status = is_here(what->to) ? send_here(what) : send_elsewhere(what);
+    }
+    return status;
+}
+
 static troupe_status send(sending *what)
 {
     TROUPE_TRY(check_address(what->to));
     if (what->call != 0 && what->deadline_ns != 0 && !trp_timer_call(what->deadline_ns, what->call))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a deadline");
     troupe_status status = is_here(what->to) ? send_here(what) : send_elsewhere(what);
+    if (status == TROUPE_NOT_EXECUTED && trp_registrar_known())
+        status = send_to_moved(what);
     return status == TROUPE_OK ? status : late(what, status);
 }
 
@@ -269,6 +296,9 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
                          .actor = what->to.id,
                          .class_name = class_name};
     set_deadline(what);
+    // Where the call may go elsewhere, the news of a death that was must not end it.
+    if (trp_registrar_known() && !trp_process_alive(target.process, target.incarnation, NULL))
+        target.incarnation = 0;
     what->call = trp_entry_call(schema, &target, what->deadline_ns);
     if (what->call == TRP_REF_NO_MEMORY)
         return (troupe_ref){TRP_REF_NO_MEMORY, schema};
@@ -414,6 +444,13 @@ troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *
 
 // ---- the end of actors
 
+// An actor that may have been started again is found, and will not be once more.
+static void find_last(troupe_actor *actor)
+{
+    if (trp_registrar_known())
+        (void)trp_registrar_find(actor, 0, true);
+}
+
 static troupe_status send_end(troupe_actor actor, trp_frame_kind kind, uint64_t call)
 {
     trp_frame frame = {.kind = kind, .target = actor.id, .call = call};
@@ -447,8 +484,10 @@ static troupe_status kill_elsewhere(troupe_actor actor)
 troupe_status troupe_kill_actor(troupe_actor actor)
 {
     TROUPE_TRY(check_address(actor));
-    if (!is_here(actor))
+    if (!is_here(actor)) {
+        find_last(&actor);
         return kill_elsewhere(actor);
+    }
     trp_actor *found = trp_actor_find(actor.id);
     if (found != NULL)
         (void)trp_actor_close(found, actor.id, TRP_ACTOR_KILLED, NULL);
@@ -459,6 +498,7 @@ troupe_status troupe_end_actor(troupe_actor actor)
 {
     TROUPE_TRY(check_address(actor));
     if (!is_here(actor)) {
+        find_last(&actor);
         troupe_status status = send_end(actor, TRP_FRAME_FINISH, 0);
         return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status;
     }

@@ -4,6 +4,7 @@
 #include <actors/life.h>
 
 #include <actors/failure.h>
+#include <actors/restart.h>
 #include <actors/run.h>
 #include <pthread.h>
 #include <runtime/memory.h>
@@ -294,7 +295,8 @@ void trp_life_finish(trp_actor *actor)
     life->told = true;
     trp_watcher *watchers = life->watchers;
     size_t count = life->watcher_count;
-    bool watches = life->watches;
+    bool watches = life->watches, restarted = life->policy != NULL;
+    troupe_actor origin = restarted ? life->policy->origin : (troupe_actor){0};
     life->watchers = NULL;
     life->watcher_count = 0;
     size_t place = place_of(id);
@@ -310,6 +312,10 @@ void trp_life_finish(trp_actor *actor)
         if (!actor->pinned || watchers[i].incarnation == trp_home_here.incarnation)
             trp_watch_tell(&watchers[i], &down);
     trp_free(watchers);
+    // One that could not be started again may be tried once more.
+    trp_actor_state state = trp_phase_state(atomic_load(&actor->phase));
+    if (restarted && state != TRP_ACTOR_FAILED && state != TRP_ACTOR_STOPPED)
+        trp_registrar_ended(origin, &down);
     if (watches)
         trp_watch_drop_all(id);
 }
@@ -319,6 +325,7 @@ void trp_life_free(trp_actor *actor)
     trp_life *life = atomic_load(&actor->life);
     if (life != NULL && life != &over) {
         pthread_mutex_lock(&lives.lock); // Late ones may look at it.
+        trp_policy_free(life);
         trp_free(life->watchers);
         trp_free(life);
         atomic_store(&actor->life, NULL);

@@ -32,17 +32,24 @@ typedef struct trp_life {
     bool told; // Its end has been told: nobody can be added.
     trp_watcher *watchers;
     size_t watcher_count, watcher_capacity;
-    bool watches;           // It may have watches of its own.
-    int reason;             // Why it ends, if that was said; 0: as its state says.
-    int signal;             // Of a linked actor's end.
-    char text[256];         // In words.
-    const trp_method *trap; // Gets the ends of linked actors; NULL: they end this one.
+    bool watches;              // It may have watches of its own.
+    int reason;                // Why it ends, if that was said; 0: as its state says.
+    int signal;                // Of a linked actor's end.
+    char text[256];            // In words.
+    struct trp_policy *policy; // How it is restarted; NULL: it is not.
+    const trp_method *trap;    // Gets the ends of linked actors; NULL: they end this one.
 } trp_life;
 
 // What the actor has of all this, locked until trp_life_unlock (which takes NULL); NULL: nothing,
 // and `make` was false, there is no memory, or its end has been told.
 trp_life *trp_life_lock(trp_actor *actor, uint64_t id, bool make);
 void trp_life_unlock(trp_life *life);
+
+// Whether it may have any of this: cheap, for who runs it.
+static inline bool trp_life_has(const trp_actor *actor)
+{
+    return atomic_load_explicit(&actor->life, memory_order_relaxed) != NULL;
+}
 
 // Says why an actor will have ended. The first word counts.
 void trp_life_say(trp_actor *actor, uint64_t id, int reason, int signal, const char *text);
@@ -84,5 +91,7 @@ void trp_crash_start(void);
 
 // ---- links (link.c)
 void trp_link_serve(const trp_frame *frame);
+// From inside a method: the child ends when the running actor does, but not the other way round.
+void trp_link_child(troupe_actor child);
 
 #endif

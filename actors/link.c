@@ -81,6 +81,11 @@ void trp_link_serve(const trp_frame *frame)
         (void)tie(frame->target, other);
 }
 
+void trp_link_child(troupe_actor child)
+{
+    tell_other(trp_actor_id(trp_run_actor()), child, true);
+}
+
 static troupe_status check(const trp_actor *self, troupe_actor other, const char *what)
 {
     TROUPE_TRY(trp_process_check());

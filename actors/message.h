@@ -11,6 +11,7 @@ typedef enum trp_message_kind {
     TRP_MESSAGE_CALL,   // Or a tell, if `call` is 0.
     TRP_MESSAGE_INIT,   // Answered with the actor's id.
     TRP_MESSAGE_FINISH, // The actor ends when it gets here.
+    TRP_MESSAGE_NUDGE,  // It looks whether it is to be restarted.
     // Those of async.h, which have an `extra`.
     TRP_MESSAGE_MARKER,       // What was cancelled before it was sent has been passed.
     TRP_MESSAGE_ALARM,        // A timer of the actor.

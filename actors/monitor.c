@@ -3,6 +3,7 @@
 #include <actors/life.h>
 
 #include <actors/failure.h>
+#include <actors/restart.h>
 #include <actors/run.h>
 #include <runtime/clock.h>
 #include <runtime/memory.h>
@@ -203,7 +204,7 @@ troupe_status(troupe_fail_actor)(troupe_status status, const char *format, ...)
     vsnprintf(text, sizeof text, format, rest);
     va_end(rest);
     trp_actor *self = trp_run_actor();
-    if (self != NULL) {
+    if (self != NULL && !trp_policy_ask(self, trp_actor_id(self), TROUPE_DOWN_ERROR, text)) {
         trp_life_say(self, trp_actor_id(self), TROUPE_DOWN_ERROR, 0, text);
         (void)trp_actor_close(self, trp_actor_id(self), TRP_ACTOR_ENDED, NULL);
     }

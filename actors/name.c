@@ -2,6 +2,7 @@
 // process that has the actor owns the name, so the name ends with it.
 #include <actors/actor.h>
 #include <actors/failure.h>
+#include <actors/restart.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
 #include <string.h>
@@ -66,6 +67,21 @@ static troupe_status read_entry(const void *data, size_t size, troupe_actor *act
     return TROUPE_OK;
 }
 
+// An actor that is being started again keeps its name; the directory gets it back with the actor.
+static troupe_status find_restarting(const troupe_class *class_, const char *name,
+                                     troupe_actor *actor)
+{
+    char class_name[CLASS_MAX + 1];
+    troupe_actor found;
+    if (trp_registrar_find_name(name, &found, class_name) != TROUPE_OK)
+        return troupe_fail(TROUPE_NOT_FOUND, "no actor has the name '%s'", name);
+    if (class_ != NULL && strcmp(class_->name, class_name) != 0)
+        return troupe_fail(TROUPE_WRONG_TYPE, "actor '%s' is of class '%s', not '%s'", name,
+                           class_name, class_->name);
+    *actor = found;
+    return TROUPE_OK;
+}
+
 troupe_status troupe_lookup_class(const troupe_class *class_, const char *name, troupe_actor *actor)
 {
     unsigned char value[TRP_NAMED_VALUE_MAX];
@@ -74,7 +90,10 @@ troupe_status troupe_lookup_class(const troupe_class *class_, const char *name, 
     uint64_t hash;
     troupe_actor found = {0};
     TROUPE_TRY(trp_process_check());
-    TROUPE_TRY(trp_node_name_get(name, value, &size));
+    troupe_status status = trp_node_name_get(name, value, &size);
+    if (status == TROUPE_NOT_FOUND && trp_registrar_known())
+        return find_restarting(class_, name, actor);
+    TROUPE_TRY(status);
     TROUPE_TRY(read_entry(value, size, &found, class_name, &hash));
     if (class_ != NULL) {
         const trp_class *wanted = trp_class_of(class_);

@@ -5,6 +5,7 @@
 #include <actors/async.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
+#include <actors/restart.h>
 #include <actors/stream.h>
 #include <runtime/clock.h>
 #include <runtime/process.h>
@@ -23,7 +24,7 @@ trp_actor *trp_run_actor(void)
 
 troupe_actor troupe_self(void)
 {
-    return current != NULL ? trp_actor_address(current->actor) : (troupe_actor){0};
+    return current != NULL ? trp_policy_address(current->actor) : (troupe_actor){0};
 }
 
 trp_running *trp_run_current(void)

@@ -8,6 +8,7 @@
 #include <actors/failure.h>
 #include <actors/life.h>
 #include <actors/ref_table.h>
+#include <actors/restart.h>
 #include <actors/run.h>
 #include <actors/solo.h>
 #include <actors/spawn.h>
@@ -310,6 +311,12 @@ static void take_frame(const trp_frame *frame)
     case TRP_FRAME_TAKEN:
         trp_maker_serve(frame);
         break;
+    case TRP_FRAME_RESTART:
+        (void)trp_restart_here(frame->target);
+        break;
+    case TRP_FRAME_REGISTRAR:
+        trp_registrar_serve(frame);
+        break;
     default:
         trp_log(TRP_WARN, "a frame of the unknown kind %d came from process %u", (int)frame->kind,
                 frame->from);
@@ -351,6 +358,8 @@ static void take_death(uint32_t process, uint64_t incarnation, const char *cause
     trp_run_callback_begin();
     trp_entries_fail(&incarnation, describe_death, cause);
     trp_makers_lost(&incarnation);
+    if (trp_process_is_driver())
+        trp_registrar_death(incarnation);
     trp_watch_death(&incarnation);
     trp_run_callback_end();
 }
@@ -397,6 +406,8 @@ static void stop(void)
     trp_executors_forget();
     end_all_calls();
     trp_spawn_forget();
+    trp_registrar_clear();
+    trp_registrar_forget();
     trp_entries_clear();
 }
 

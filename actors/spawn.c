@@ -11,6 +11,7 @@
 #include <actors/failure.h>
 #include <actors/need.h>
 #include <actors/ref_table.h>
+#include <actors/restart.h>
 #include <actors/run.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
@@ -18,7 +19,7 @@
 #include <runtime/process.h>
 #include <string.h>
 
-enum { TICKETS = 1024, STATUS_BITS = 8, FIELDS = 6, TEXT_MAX = 128 };
+enum { TICKETS = 1024, STATUS_BITS = 8, FIELDS = 7, POLICY_FIELDS = 5, TEXT_MAX = 128 };
 
 static struct {
     pthread_mutex_t lock;
@@ -33,13 +34,14 @@ typedef struct order {
     const void *args;           // with typed arguments, NULL: zeros,
     const troupe_bytes *packed; // or packed ones.
     troupe_spawn_options how;
-    trp_need need; // What the node has given for it.
+    trp_need need;            // What the node has given for it.
+    const trp_budget *budget; // NULL: it is not restarted. Else `packed` is set.
+    troupe_actor origin;      // The address that it is known by; of id 0: its own.
 } order;
 
 // ---- tickets
 
-// An address that fails with the thread's last error.
-static troupe_actor failed_address(troupe_status status)
+troupe_actor trp_spawn_failed(troupe_status status)
 {
     troupe_error failure = *troupe_last_error();
     if (failure.status != status)
@@ -116,6 +118,12 @@ static troupe_status start_here(trp_actor *actor, trp_message *message)
     return trp_error_set(&failure);
 }
 
+static troupe_status set_policy(trp_actor *actor, const trp_budget *budget, troupe_actor origin,
+                                const troupe_bytes *args)
+{
+    return budget != NULL ? trp_policy_set(actor, budget, origin, args) : TROUPE_OK;
+}
+
 static troupe_status spawn_here(const order *what, troupe_actor *address)
 {
     trp_message *message = trp_message_create(TRP_MESSAGE_INIT, 0);
@@ -133,7 +141,12 @@ static troupe_status spawn_here(const order *what, troupe_actor *address)
         trp_need_hold(actor, what->need.claim);
         *address = trp_actor_address(actor);
         trp_actor_enter(actor);
-        status = start_here(actor, message);
+        status = set_policy(actor, what->budget, what->origin, what->packed);
+        if (status == TROUPE_OK)
+            status = start_here(actor, message);
+        else
+            (void)trp_actor_close(actor, trp_actor_id(actor), TRP_ACTOR_FAILED,
+                                  troupe_last_error());
         trp_actor_wake(actor); // If it failed, for its last turn.
     }
     trp_message_free(message);
@@ -141,6 +154,18 @@ static troupe_status spawn_here(const order *what, troupe_actor *address)
 }
 
 // ---- elsewhere
+
+static void write_policy(const order *what, trp_buffer *out)
+{
+    trp_write_array(out, what->budget != NULL ? POLICY_FIELDS : 0);
+    if (what->budget == NULL)
+        return;
+    trp_budget_write(what->budget, out);
+    trp_write_uint(out, what->origin.id);
+    trp_write_uint(out, what->origin.incarnation);
+    trp_write_uint(out, what->origin.process);
+    trp_write_bytes(out, what->packed->data, what->packed->size);
+}
 
 static troupe_status pack_order(const order *what, bool isolated, trp_parcel *parcel)
 {
@@ -152,6 +177,7 @@ static troupe_status pack_order(const order *what, bool isolated, trp_parcel *pa
     trp_write_uint(out, what->how.mailbox_max);
     trp_write_bool(out, isolated);
     trp_write_uint(out, what->need.claim);
+    write_policy(what, out);
     if (what->packed != NULL) {
         trp_parcel_append(parcel, what->packed->data, what->packed->size);
         return TROUPE_OK;
@@ -237,6 +263,20 @@ static troupe_status choose(order *what, troupe_actor *address)
     return status;
 }
 
+// Spawns, and tells the registrar if a worker has the actor now.
+static troupe_status make(order *what, troupe_actor *address)
+{
+    TROUPE_TRY(choose(what, address));
+    if (what->budget == NULL || address->process == TRP_PROCESS_DRIVER)
+        return TROUPE_OK;
+    trp_adoption adoption = {.address = *address,
+                             .class_name = what->class_name,
+                             .how = what->how,
+                             .budget = *what->budget,
+                             .args = *what->packed};
+    return trp_registrar_adopt(&adoption);
+}
+
 // The directory decides who has a name: whoever comes second there finds the first.
 static troupe_status get_or_choose(order *what, troupe_actor *address)
 {
@@ -250,9 +290,56 @@ static troupe_status get_or_choose(order *what, troupe_actor *address)
         if (status != TROUPE_NOT_FOUND)
             return status;
         *address = (troupe_actor){0};
-        status = choose(what, address);
+        status = make(what, address);
     }
     return status;
+}
+
+static troupe_status place(order *what, troupe_actor *address)
+{
+    return what->how.get_if_exists ? get_or_choose(what, address) : make(what, address);
+}
+
+// With a restart policy, the init arguments are packed, so that they can be kept.
+static troupe_status place_restarted(order *what, troupe_actor *address)
+{
+    trp_budget budget;
+    trp_buffer packed = {0};
+    trp_arena arena = {0};
+    TROUPE_TRY(trp_budget_of(&what->how, &budget));
+    troupe_bytes bytes = what->packed != NULL ? *what->packed : (troupe_bytes){0};
+    troupe_status status = TROUPE_OK;
+    if (what->packed == NULL) {
+        const trp_shape *shape = &what->class_->init;
+        const void *args =
+            what->args != NULL ? what->args : trp_arena_alloc(&arena, shape->type->size);
+        status = shape->refs    ? troupe_fail(TROUPE_UNSUPPORTED,
+                                              "an actor with .restarts cannot have init arguments "
+                                                 "that hold references, as those of class '%s' can",
+                                              what->class_name)
+                 : args == NULL ? troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments")
+                                : trp_pack(shape->type, args, &packed);
+        bytes = (troupe_bytes){packed.data, packed.size};
+    }
+    what->packed = &bytes;
+    what->budget = &budget;
+    if (status == TROUPE_OK)
+        status = place(what, address);
+    trp_buffer_free(&packed);
+    trp_arena_clear(&arena);
+    return status;
+}
+
+troupe_status trp_spawn_again(const trp_adoption *what, troupe_actor origin, troupe_actor *address)
+{
+    order again = {.class_name = what->class_name,
+                   .packed = &what->args,
+                   .how = what->how,
+                   .budget = &what->budget,
+                   .origin = origin};
+    if (again.how.place == TROUPE_PLACE_HERE) // That was in the worker.
+        again.how.place = TROUPE_PLACE_WORKER;
+    return choose(&again, address);
 }
 
 static troupe_actor spawn(order *what, const troupe_spawn_options *how)
@@ -261,8 +348,8 @@ static troupe_actor spawn(order *what, const troupe_spawn_options *how)
     trp_options_take(&what->how, sizeof what->how, how, how != NULL ? how->size : 0);
     troupe_status status = trp_process_check();
     if (status == TROUPE_OK)
-        status = what->how.get_if_exists ? get_or_choose(what, &address) : choose(what, &address);
-    return status == TROUPE_OK ? address : failed_address(status);
+        status = what->how.restarts != 0 ? place_restarted(what, &address) : place(what, &address);
+    return status == TROUPE_OK ? address : trp_spawn_failed(status);
 }
 
 troupe_actor troupe_spawn_class(const troupe_class *class_, const void *init_args,
@@ -270,7 +357,7 @@ troupe_actor troupe_spawn_class(const troupe_class *class_, const void *init_arg
 {
     order what = {.class_ = trp_class_of(class_), .args = init_args};
     if (what.class_ == NULL)
-        return failed_address(troupe_last_error()->status);
+        return trp_spawn_failed(troupe_last_error()->status);
     what.class_name = class_->name;
     return spawn(&what, how);
 }
@@ -280,8 +367,8 @@ troupe_actor troupe_spawn_named(const char *class_name, troupe_bytes init_args,
 {
     order what = {.class_name = class_name, .packed = &init_args};
     if (class_name == NULL || strnlen(class_name, TEXT_MAX) == TEXT_MAX)
-        return failed_address(troupe_fail(TROUPE_INVALID, "the name of a class is missing or too "
-                                                          "long"));
+        return trp_spawn_failed(troupe_fail(TROUPE_INVALID, "the name of a class is missing or too "
+                                                            "long"));
     return spawn(&what, how);
 }
 
@@ -301,6 +388,34 @@ static troupe_status read_text(trp_reader *in, char text[TEXT_MAX + 1], bool *pr
     return TROUPE_OK;
 }
 
+// What a request says about restarts.
+typedef struct policy {
+    bool given;
+    trp_budget budget;
+    troupe_actor origin;
+    troupe_bytes args;
+} policy_order;
+
+static troupe_status read_policy(trp_reader *in, policy_order *policy)
+{
+    uint32_t count;
+    uint64_t process;
+    TROUPE_TRY(trp_read_array(in, &count));
+    policy->given = count != 0;
+    if (count == 0)
+        return TROUPE_OK;
+    policy->origin = (troupe_actor){0};
+    TROUPE_TRY(trp_budget_read(in, &policy->budget));
+    TROUPE_TRY(trp_read_uint(in, &policy->origin.id));
+    TROUPE_TRY(trp_read_uint(in, &policy->origin.incarnation));
+    TROUPE_TRY(trp_read_uint(in, &process));
+    TROUPE_TRY(trp_read_bytes(in, &policy->args.data, &policy->args.size));
+    policy->origin.process = (uint32_t)process;
+    return count == POLICY_FIELDS && process < TRP_PROCESSES_MAX
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_MALFORMED, "a restart policy is malformed");
+}
+
 troupe_status trp_spawn_serve(trp_message *message)
 {
     trp_body *body = &message->remote->body;
@@ -309,6 +424,7 @@ troupe_status trp_spawn_serve(trp_message *message)
     bool classed, named, isolated;
     uint32_t count;
     uint64_t hash, mailbox_max, claim;
+    policy_order policy;
     body->holds_at = body->size; // Until it is known where they are.
     TROUPE_TRY(trp_read_array(&in, &count));
     TROUPE_TRY(read_text(&in, class_name, &classed));
@@ -317,6 +433,7 @@ troupe_status trp_spawn_serve(trp_message *message)
     TROUPE_TRY(trp_read_uint(&in, &mailbox_max));
     TROUPE_TRY(trp_read_bool(&in, &isolated));
     TROUPE_TRY(trp_read_uint(&in, &claim));
+    TROUPE_TRY(read_policy(&in, &policy));
     if (count != FIELDS || !classed || mailbox_max > UINT32_MAX)
         return troupe_fail(TROUPE_MALFORMED, "a request for an actor is malformed");
     body->holds_at = (size_t)(in.at - body->data);
@@ -331,6 +448,9 @@ troupe_status trp_spawn_serve(trp_message *message)
         return TROUPE_NO_MEMORY;
     trp_need_hold(actor, claim);
     trp_actor_enter(actor);
+    if (set_policy(actor, policy.given ? &policy.budget : NULL, policy.origin, &policy.args) !=
+        TROUPE_OK)
+        (void)trp_actor_close(actor, trp_actor_id(actor), TRP_ACTOR_FAILED, troupe_last_error());
     trp_actor_deliver(actor, trp_actor_id(actor), message);
     trp_actor_wake(actor);
     return TROUPE_OK;

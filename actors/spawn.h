@@ -11,6 +11,12 @@
 troupe_status trp_spawn_serve(trp_message *message);
 // Why the address (of id 0) is none, as the last error.
 troupe_status trp_spawn_failure(troupe_actor actor);
+// Makes an actor whose process has died again, elsewhere; it is known by `origin`.
+struct trp_adoption;
+troupe_status trp_spawn_again(const struct trp_adoption *what, troupe_actor origin,
+                              troupe_actor *address);
+// An address that fails with the thread's last error, of that status.
+troupe_actor trp_spawn_failed(troupe_status status);
 // Frees the failures.
 void trp_spawn_forget(void);
 

@@ -2,6 +2,7 @@
 // lives. A watch leaves the table once, and whoever took it out tells it: so the news come once,
 // whether by the actor's process, by that one's death, or because the watch could not be sent.
 #include <actors/life.h>
+#include <actors/restart.h>
 
 #include <pthread.h>
 #include <runtime/memory.h>
@@ -22,13 +23,20 @@ typedef struct watch {
 
 static struct {
     pthread_mutex_t lock; // Of all that follows.
-    uint64_t last;
     watch *table;
+    _Atomic uint64_t last;
 } watches = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool is_here(uint32_t process, uint64_t incarnation)
 {
     return process == trp_home_here.process && incarnation == trp_home_here.incarnation;
+}
+
+static void put_in(watch *it)
+{
+    pthread_mutex_lock(&watches.lock);
+    HASH_ADD(hh, watches.table, number, sizeof it->number, it);
+    pthread_mutex_unlock(&watches.lock);
 }
 
 static watch *take_out(uint64_t number)
@@ -74,7 +82,8 @@ static void begin(uint64_t number, troupe_actor target)
         return;
     }
     trp_frame frame = {.kind = TRP_FRAME_WATCH, .target = target.id, .call = number};
-    if (trp_process_send(target.process, target.incarnation, &frame, 0) != TROUPE_OK) {
+    if (trp_process_send(target.process, target.incarnation, &frame, 0) != TROUPE_OK &&
+        !trp_registrar_watch(target, number)) { // It may live on elsewhere.
         trp_down down = trp_down_of_process(target);
         tell_number(number, &down);
     }
@@ -88,10 +97,8 @@ uint64_t trp_watch(troupe_actor actor, uint64_t owner, trp_watch_told *told, voi
         return 0;
     }
     *made = (watch){.target = actor, .owner = owner, .told = told, .user = user};
-    pthread_mutex_lock(&watches.lock);
-    uint64_t number = made->number = ++watches.last;
-    HASH_ADD(hh, watches.table, number, sizeof made->number, made);
-    pthread_mutex_unlock(&watches.lock);
+    uint64_t number = made->number = atomic_fetch_add(&watches.last, 1) + 1;
+    put_in(made);
     begin(number, actor);
     return number;
 }
@@ -171,8 +178,18 @@ void trp_watch_drop_all(uint64_t owner)
 void trp_watch_death(const uint64_t *incarnation)
 {
     watch *next;
+    bool known = incarnation != NULL && trp_registrar_known();
     for (watch *it = take_matching(0, incarnation); it != NULL; it = next) {
         next = it->next;
+        if (known) { // It may be started again: the registrar tells when it has ended.
+            uint64_t number = it->number;
+            troupe_actor target = it->target;
+            put_in(it);
+            if (trp_registrar_watch(target, number))
+                continue;
+            if ((it = take_out(number)) == NULL)
+                continue;
+        }
         trp_down down = incarnation != NULL
                             ? trp_down_of_process(it->target)
                             : trp_down_of(it->target, TROUPE_DOWN_RUNTIME,

@@ -14,6 +14,7 @@
 #include <troupe/async.h>
 #include <troupe/pool.h>
 #include <troupe/queue.h>
+#include <troupe/supervise.h>
 #include <troupe/train.h>
 #include <troupe/tune.h>
 // clang-format on

@@ -96,6 +96,8 @@ static bool is_known(uint32_t kind)
     case TRP_FRAME_CANCEL:
     case TRP_FRAME_ITEM:
     case TRP_FRAME_TAKEN:
+    case TRP_FRAME_RESTART:
+    case TRP_FRAME_REGISTRAR:
         return true;
     }
     return false;

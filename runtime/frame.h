@@ -36,6 +36,8 @@ typedef enum trp_frame_kind {
     TRP_FRAME_UNWATCH,
     TRP_FRAME_DOWN, // the actor of watch `call` has ended: `method` and `schema` are the reason and
                     // signal, the body the text
+    TRP_FRAME_RESTART,   // actor `target` is to be restarted in place
+    TRP_FRAME_REGISTRAR, // the driver: what is asked about restarted actors (see restart.h)
     TRP_FRAME_LINK, // actor `target` is linked with, or (flag) untied from, the one in the body
     TRP_FRAME_CANCEL, // gives `call` to actor `target` up; FORCE: even if the process must be
                       // killed

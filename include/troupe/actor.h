@@ -63,6 +63,8 @@ typedef enum troupe_place {
     TROUPE_PLACE_ISOLATED, // In a process of its own, on that process's main thread.
 } troupe_place;
 
+enum { TROUPE_RESTARTS_FOREVER = -1 };
+
 typedef struct troupe_spawn_options {
     size_t size;
     const char *name; // For troupe_lookup: 1 to 128 of [A-Za-z0-9._/-]. Copied.
@@ -85,6 +87,16 @@ typedef struct troupe_spawn_options {
     // .worker_env of troupe_start) and working folder of the process.
     const char *env;
     const char *folder;
+    // How often it is started again, with the same init arguments (which must hold no references:
+    // TROUPE_UNSUPPORTED), when its process crashes, a method calls troupe_fail_actor, or
+    // troupe_restart asks for it; a number, or TROUPE_RESTARTS_FOREVER. Its address stays valid; a
+    // sender waits while it is being started, as for a full mailbox. Its first init is not
+    // repeated. A neighbour's crash is not counted.
+    int restarts;
+    uint32_t restart_window_ms; // `restarts` within so long (then 64 at most); 0: in all.
+    // Before the second restart in a row (one after less than 60 s), doubling to 30 s; default 10.
+    // The first is at once.
+    uint32_t backoff_ms;
     int unused_;
 } troupe_spawn_options;
 

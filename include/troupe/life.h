@@ -117,6 +117,18 @@ TROUPE_API troupe_status troupe_stop_actor_with(troupe_actor actor,
         (actor).address,                                                                           \
         &(troupe_stop_actor_options){.size = sizeof(troupe_stop_actor_options), __VA_ARGS__})
 
+// ---- being started again
+
+// Ends an actor and has its policy (.restarts of its spawn) start it again: a light one after the
+// method that it runs, in place; an isolated one's process is killed, and the call that it ran ends
+// as TROUPE_MAYBE_EXECUTED. Does not wait for it. TROUPE_NOT_EXECUTED: it has ended.
+// TROUPE_UNSUPPORTED: it has no policy.
+TROUPE_API troupe_status troupe_restart_actor(troupe_actor actor);
+#define troupe_restart(actor) troupe_restart_actor((actor).address)
+
+// Inside init or a method: how often the actor has been started again; 0: never, or outside.
+TROUPE_API uint32_t troupe_was_restarted(void);
+
 TROUPE_END_C
 
 #endif

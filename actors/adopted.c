@@ -1,0 +1,447 @@
+// adopted.c: the registrar's table, in the driver: every actor with a restart policy that lives in
+// a worker. When a worker dies, those that were there are made again by helpers, light actors of a
+// hidden class, one for each: they wait for the back-off and for the new process, and the table's
+// own functions never wait.
+#include <actors/restart.h>
+
+#include <actors/need.h>
+#include <actors/spawn.h>
+#include <pthread.h>
+#include <runtime/clock.h>
+#include <runtime/identity.h>
+#include <runtime/memory.h>
+#include <runtime/park.h>
+#include <runtime/process.h>
+#include <stdio.h>
+#include <string.h>
+#include <uthash.h>
+
+typedef struct record {
+    uint64_t number;
+    trp_where where;
+    troupe_actor origin, now;
+    char *class_name;
+    troupe_spawn_options how; // Its texts are the record's.
+    bool isolated, retired;
+    trp_budget budget;
+    troupe_bytes args;
+    trp_down end;
+    trp_watcher *watchers;
+    size_t watcher_count;
+    struct record *next_due; // Among those to be restarted or told.
+    UT_hash_handle hh;       // By number.
+} record;
+
+typedef struct alias_key {
+    uint64_t incarnation, id;
+} alias_key;
+
+// An address that a record has or had.
+typedef struct alias {
+    alias_key key;
+    record *of;
+    UT_hash_handle hh;
+} alias;
+
+static struct {
+    pthread_mutex_t lock; // Of all that follows.
+    record *records;
+    alias *aliases;
+    uint64_t last;
+} adopted = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+TROUPE_STRUCT(trp_restart_order, (uint64_t, number), (int64_t, delay_ms));
+
+typedef struct trp_restarter {
+    char unused;
+} trp_restarter;
+
+static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_order *order,
+                                       troupe_none *nothing);
+
+TROUPE_ACTOR(trp_restarter, (trp_restarter_run, trp_restart_order, troupe_none));
+
+// ---- the table: with the lock held
+
+static record *find(troupe_actor address)
+{
+    alias *found;
+    alias_key key = {.incarnation = address.incarnation, .id = address.id};
+    HASH_FIND(hh, adopted.aliases, &key, sizeof key, found);
+    return found != NULL ? found->of : NULL;
+}
+
+static record *find_number(uint64_t number)
+{
+    record *found;
+    HASH_FIND(hh, adopted.records, &number, sizeof number, found);
+    return found;
+}
+
+static bool add_alias(record *of, troupe_actor address)
+{
+    alias *made = trp_alloc(sizeof *made);
+    if (made == NULL)
+        return false;
+    made->key = (alias_key){.incarnation = address.incarnation, .id = address.id};
+    made->of = of;
+    HASH_ADD(hh, adopted.aliases, key, sizeof made->key, made);
+    return true;
+}
+
+static void free_options(troupe_spawn_options *how)
+{
+    const char *texts[] = {how->name, how->resources, how->env, how->folder};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        trp_free((void *)texts[i]);
+}
+
+static void free_record(record *it)
+{
+    trp_free(it->class_name);
+    free_options(&it->how);
+    trp_free((void *)it->args.data);
+    trp_free(it->watchers);
+    trp_free(it);
+}
+
+// It will not be started again. Its watchers are told by tell_end, without the lock.
+static void end_record(record *it, const trp_down *why)
+{
+    it->where = TRP_WHERE_ENDED;
+    it->end = *why;
+    trp_free((void *)it->args.data);
+    it->args = (troupe_bytes){0};
+}
+
+// What the death of its process, or a restart that failed, means for it. True: it has ended.
+static bool lose(record *it, const trp_down *why, int64_t *delay_ms)
+{
+    trp_down down = *why;
+    *delay_ms = 0;
+    it->where = TRP_WHERE_RESTARTING;
+    if (it->retired) {
+        end_record(it, &down);
+        return true;
+    }
+    if (down.reason == TROUPE_DOWN_NEIGHBOUR) {
+        it->budget.unpaid++;
+        return false;
+    }
+    if (trp_budget_take(&it->budget, trp_clock_ms(), delay_ms))
+        return false;
+    size_t size = strlen(down.text);
+    snprintf(down.text + size, sizeof down.text - size, "; it was restarted %u times before",
+             it->budget.count);
+    end_record(it, &down);
+    return true;
+}
+
+// ---- what follows from it: without the lock
+
+static void announce(void)
+{
+    trp_process_row *row = trp_segment_process(TRP_PROCESS_DRIVER);
+    row->relocation++; // Pairs with the load before the question in trp_registrar_find.
+    trp_wake(&row->relocation);
+}
+
+// An ended record changes no more, but for its watchers.
+static void tell_end(record *it)
+{
+    pthread_mutex_lock(&adopted.lock);
+    trp_watcher *watchers = it->watchers;
+    size_t count = it->watcher_count;
+    it->watchers = NULL;
+    it->watcher_count = 0;
+    trp_down end = it->end;
+    pthread_mutex_unlock(&adopted.lock);
+    for (size_t i = 0; i < count; i++)
+        trp_watch_tell(&watchers[i], &end);
+    trp_free(watchers);
+    announce();
+}
+
+static void start_helper(uint64_t number, int64_t delay_ms)
+{
+    trp_restarter_actor helper = troupe_spawn(trp_restarter, .place = TROUPE_PLACE_HERE);
+    trp_restart_order order = {.number = number, .delay_ms = delay_ms};
+    if (troupe_tell_from(helper, trp_restarter_run, &order) == TROUPE_OK)
+        return;
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find_number(number);
+    trp_down why = trp_down_of((troupe_actor){0}, TROUPE_DOWN_ERROR,
+                               "could not be restarted: %.200s", troupe_last_error()->text);
+    if (it != NULL)
+        end_record(it, &why);
+    pthread_mutex_unlock(&adopted.lock);
+    if (it != NULL)
+        tell_end(it);
+}
+
+static void lost(record *it, bool ended, int64_t delay_ms)
+{
+    if (ended)
+        tell_end(it);
+    else
+        start_helper(it->number, delay_ms);
+}
+
+// ---- what is asked
+
+static bool copy_options(troupe_spawn_options *how)
+{
+    const char **texts[] = {&how->name, &how->resources, &how->env, &how->folder};
+    bool copied = true;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (*texts[i] != NULL)
+            copied = (*texts[i] = trp_strdup(*texts[i])) != NULL && copied;
+    return copied;
+}
+
+static bool fill(record *made, const trp_adoption *what)
+{
+    made->number = ++adopted.last;
+    made->where = TRP_WHERE_ALIVE;
+    made->origin = made->now = what->address;
+    made->class_name = trp_strdup(what->class_name);
+    made->how = what->how;
+    bool copied = copy_options(&made->how);
+    troupe_place place = what->how.place;
+    made->isolated =
+        trp_need_place(&what->how, &place) == TROUPE_OK && place == TROUPE_PLACE_ISOLATED;
+    made->budget = what->budget;
+    void *args = trp_alloc(what->args.size + 1);
+    made->args = (troupe_bytes){args, what->args.size};
+    if (args != NULL && what->args.size > 0)
+        memcpy(args, what->args.data, what->args.size);
+    return made->class_name != NULL && args != NULL && copied;
+}
+
+// Whether the process in which a record's actor was just made has died meanwhile: its death may
+// have been told before the record named it. Ends or restarts it then.
+static void look_at_process(uint64_t number)
+{
+    int64_t delay_ms = 0;
+    bool ended = false;
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find_number(number);
+    bool dead = it != NULL && it->where == TRP_WHERE_ALIVE &&
+                !trp_process_alive(it->now.process, it->now.incarnation, NULL);
+    if (dead) {
+        trp_down why = trp_down_of_process(it->now);
+        ended = lose(it, &why, &delay_ms);
+    }
+    pthread_mutex_unlock(&adopted.lock);
+    if (dead)
+        lost(it, ended, delay_ms);
+}
+
+void trp_adopted_adopt(const trp_adoption *what)
+{
+    record *made = trp_alloc(sizeof *made);
+    pthread_mutex_lock(&adopted.lock);
+    bool added = made != NULL && fill(made, what) && add_alias(made, what->address);
+    uint64_t number = added ? made->number : 0;
+    if (added)
+        HASH_ADD(hh, adopted.records, number, sizeof made->number, made);
+    else if (made != NULL)
+        free_record(made);
+    pthread_mutex_unlock(&adopted.lock);
+    trp_segment_process(TRP_PROCESS_DRIVER)->registrar = 1;
+    if (added)
+        look_at_process(number);
+}
+
+static trp_found describe(const record *it)
+{
+    return (trp_found){.where = it->where,
+                       .now = it->now,
+                       .isolated = it->isolated,
+                       .reason = it->end.reason,
+                       .signal = it->end.signal,
+                       .text = troupe_alloc_text(it->end.text)};
+}
+
+trp_found trp_adopted_find(troupe_actor address, bool retire)
+{
+    trp_found found = {.where = TRP_WHERE_UNKNOWN};
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find(address);
+    if (it != NULL) {
+        it->retired = it->retired || retire;
+        found = describe(it);
+    }
+    pthread_mutex_unlock(&adopted.lock);
+    return found;
+}
+
+trp_found trp_adopted_find_name(const char *name)
+{
+    trp_found found = {.where = TRP_WHERE_UNKNOWN};
+    pthread_mutex_lock(&adopted.lock);
+    for (record *it = adopted.records; it != NULL; it = it->hh.next)
+        if (it->how.name != NULL && it->where == TRP_WHERE_RESTARTING &&
+            strcmp(it->how.name, name) == 0) {
+            found = describe(it);
+            found.now = it->origin;
+            found.text = troupe_alloc_text(it->class_name);
+        }
+    pthread_mutex_unlock(&adopted.lock);
+    return found;
+}
+
+void trp_adopted_ended(troupe_actor address, const trp_down *down)
+{
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find(address);
+    bool ended = it != NULL && it->where != TRP_WHERE_ENDED;
+    if (ended)
+        end_record(it, down);
+    pthread_mutex_unlock(&adopted.lock);
+    if (ended)
+        tell_end(it);
+}
+
+void trp_adopted_counted(troupe_actor address)
+{
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find(address);
+    if (it != NULL)
+        trp_budget_count(&it->budget, trp_clock_ms());
+    pthread_mutex_unlock(&adopted.lock);
+}
+
+void trp_adopted_watch(troupe_actor address, const trp_watcher *watcher)
+{
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find(address);
+    trp_watcher *grown = NULL;
+    if (it != NULL && it->where != TRP_WHERE_ENDED)
+        grown = trp_realloc(it->watchers, (it->watcher_count + 1) * sizeof *grown);
+    if (grown != NULL) {
+        it->watchers = grown;
+        it->watchers[it->watcher_count++] = *watcher;
+    }
+    trp_down down = it != NULL ? it->end : (trp_down){0};
+    pthread_mutex_unlock(&adopted.lock);
+    if (grown != NULL)
+        return;
+    if (it == NULL)
+        down = trp_down_of_process(address);
+    else if (down.reason == 0)
+        down = trp_down_of(address, TROUPE_DOWN_NO_ACTOR, "there was no memory to watch the actor");
+    trp_watch_tell(watcher, &down);
+}
+
+void trp_registrar_death(uint64_t incarnation)
+{
+    record *due = NULL, *it, *next;
+    pthread_mutex_lock(&adopted.lock);
+    for (it = adopted.records; it != NULL; it = it->hh.next)
+        if (it->where == TRP_WHERE_ALIVE && it->now.incarnation == incarnation) {
+            it->next_due = due;
+            due = it;
+        }
+    pthread_mutex_unlock(&adopted.lock);
+    for (it = due; it != NULL; it = next) {
+        int64_t delay_ms;
+        pthread_mutex_lock(&adopted.lock);
+        next = it->next_due;
+        bool still = it->where == TRP_WHERE_ALIVE && it->now.incarnation == incarnation;
+        trp_down why = trp_down_of_process(it->now);
+        bool ended = still && lose(it, &why, &delay_ms);
+        pthread_mutex_unlock(&adopted.lock);
+        if (still)
+            lost(it, ended, delay_ms);
+    }
+}
+
+void trp_registrar_clear(void)
+{
+    record *it, *next;
+    alias *one, *other;
+    pthread_mutex_lock(&adopted.lock);
+    HASH_ITER(hh, adopted.aliases, one, other)
+    {
+        HASH_DEL(adopted.aliases, one);
+        trp_free(one);
+    }
+    HASH_ITER(hh, adopted.records, it, next)
+    {
+        HASH_DEL(adopted.records, it);
+        free_record(it);
+    }
+    pthread_mutex_unlock(&adopted.lock);
+}
+
+// ---- helpers
+
+static void sleep_for(int64_t delay_ms)
+{
+    int64_t until_ns = trp_clock_ns() + delay_ms * 1000000;
+    static _Atomic uint32_t never;
+    while (trp_clock_ns() < until_ns && !trp_actors_stopping() && !trp_process_ending()) {
+        int64_t look_ns = trp_clock_ns() + 50000000;
+        trp_park(&never, 0, look_ns < until_ns ? look_ns : until_ns);
+    }
+}
+
+// Makes the actor again. The record cannot go while this runs: the table is cleared when all
+// turns have ended.
+static void moved(uint64_t number, troupe_status status, troupe_actor address)
+{
+    int64_t delay_ms = 0;
+    bool ended = false;
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find_number(number);
+    bool useless = it != NULL && it->where != TRP_WHERE_RESTARTING; // Ended meanwhile.
+    bool made = it != NULL && !useless && status == TROUPE_OK && add_alias(it, address);
+    if (made) {
+        it->now = address;
+        it->where = TRP_WHERE_ALIVE;
+        useless = it->retired;
+    } else if (it != NULL && !useless) {
+        trp_down why = trp_down_of(it->now, TROUPE_DOWN_ERROR, "could not be restarted: %.200s",
+                                   troupe_last_error()->text);
+        ended = lose(it, &why, &delay_ms);
+    }
+    pthread_mutex_unlock(&adopted.lock);
+    if (it == NULL)
+        return;
+    if (useless && status == TROUPE_OK)
+        (void)troupe_kill_actor(address);
+    else if (made)
+        announce();
+    else if (!useless)
+        lost(it, ended, delay_ms);
+    look_at_process(number);
+}
+
+static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_order *order,
+                                       troupe_none *nothing)
+{
+    (void)self, (void)nothing;
+    TROUPE_TRY(trp_scheduler_block());
+    sleep_for(order->delay_ms);
+    trp_scheduler_unblock();
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find_number(order->number);
+    trp_adoption again = {0};
+    troupe_actor origin = {0}, address = {0};
+    if (it != NULL && it->where == TRP_WHERE_RESTARTING)
+        again = (trp_adoption){.class_name = troupe_alloc_text(it->class_name),
+                               .how = it->how, // Records stay until all turns have ended.
+                               .budget = it->budget,
+                               .args = {troupe_alloc(it->args.size + 1), it->args.size}};
+    if (again.args.data != NULL && it->args.size > 0)
+        memcpy((void *)again.args.data, it->args.data, it->args.size);
+    if (it != NULL)
+        origin = it->origin;
+    pthread_mutex_unlock(&adopted.lock);
+    if (again.class_name != NULL && again.args.data != NULL && !trp_actors_stopping()) {
+        troupe_status status = trp_spawn_again(&again, origin, &address);
+        moved(order->number, status, address);
+    }
+    return troupe_exit();
+}

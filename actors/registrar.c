@@ -1,0 +1,429 @@
+// registrar.c: asking the registrar (see restart.h): a function call in the driver, a REGISTRAR
+// frame from elsewhere. Where an actor has moved to is kept, so that one question is asked for each
+// move and process.
+#include <actors/restart.h>
+
+#include <actors/ref_table.h>
+#include <actors/run.h>
+#include <pthread.h>
+#include <runtime/clock.h>
+#include <runtime/error.h>
+#include <runtime/identity.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <stdio.h>
+#include <string.h>
+#include <uthash.h>
+
+enum { OPERATION_BITS = 8, LOOK_MS = 5, FIELDS = 13, TEXT_MAX = 128 };
+
+typedef struct move_key {
+    uint64_t incarnation, id;
+} move_key;
+
+typedef struct move {
+    move_key from;
+    troupe_actor to;
+    UT_hash_handle hh;
+} move;
+
+static struct {
+    pthread_mutex_t lock;
+    move *table;
+} moves = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+// ---- what is known here
+
+bool trp_registrar_known(void)
+{
+    return trp_process_running() && trp_segment_process(TRP_PROCESS_DRIVER)->registrar != 0;
+}
+
+static bool recall(troupe_actor *address)
+{
+    move *found;
+    move_key key = {.incarnation = address->incarnation, .id = address->id};
+    pthread_mutex_lock(&moves.lock);
+    HASH_FIND(hh, moves.table, &key, sizeof key, found);
+    troupe_actor to = found != NULL ? found->to : (troupe_actor){0};
+    pthread_mutex_unlock(&moves.lock);
+    if (to.id == 0 || !trp_process_alive(to.process, to.incarnation, NULL))
+        return false;
+    address->id = to.id;
+    address->incarnation = to.incarnation;
+    address->process = to.process;
+    return true;
+}
+
+static void remember(troupe_actor from, troupe_actor to)
+{
+    move *found;
+    move_key key = {.incarnation = from.incarnation, .id = from.id};
+    pthread_mutex_lock(&moves.lock);
+    HASH_FIND(hh, moves.table, &key, sizeof key, found);
+    if (found == NULL && (found = trp_alloc(sizeof *found)) != NULL) {
+        found->from = key;
+        HASH_ADD(hh, moves.table, from, sizeof found->from, found);
+    }
+    if (found != NULL)
+        found->to = to;
+    pthread_mutex_unlock(&moves.lock);
+}
+
+void trp_registrar_forget(void)
+{
+    move *it, *next;
+    pthread_mutex_lock(&moves.lock);
+    HASH_ITER(hh, moves.table, it, next)
+    {
+        HASH_DEL(moves.table, it);
+        trp_free(it);
+    }
+    pthread_mutex_unlock(&moves.lock);
+}
+
+// ---- frames
+
+static troupe_status send(uint32_t what, troupe_actor about, uint64_t call, const trp_buffer *body)
+{
+    trp_frame frame = {.kind = TRP_FRAME_REGISTRAR,
+                       .method = what | about.process << OPERATION_BITS,
+                       .target = about.id,
+                       .schema = about.incarnation,
+                       .call = call,
+                       .body = body != NULL ? body->data : NULL,
+                       .body_size = body != NULL ? body->size : 0};
+    if (body != NULL && body->failed)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a question to the registrar");
+    return trp_process_send(TRP_PROCESS_DRIVER,
+                            trp_segment_process(TRP_PROCESS_DRIVER)->incarnation, &frame, 0);
+}
+
+static troupe_status ask(uint32_t what, troupe_actor about, const trp_buffer *body,
+                         trp_found *found)
+{
+    trp_target target = {.process = TRP_PROCESS_DRIVER,
+                         .incarnation = trp_segment_process(TRP_PROCESS_DRIVER)->incarnation,
+                         .class_name = "registrar"};
+    uint64_t call = trp_entry_call(trp_type_note(&troupe_type_trp_found), &target, 0);
+    troupe_ref ref = {.id = call};
+    if (call == TRP_REF_NO_MEMORY)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
+    troupe_status status = send(what, about, call, body);
+    if (status != TROUPE_OK) {
+        troupe_drop(ref);
+        return status;
+    }
+    return troupe_get(trp_found, ref, found);
+}
+
+static void write_adoption(const trp_adoption *what, trp_buffer *out)
+{
+    trp_write_array(out, FIELDS);
+    trp_write_text(out, what->class_name);
+    trp_write_text(out, what->how.name);
+    trp_write_uint(out, what->how.mailbox_max);
+    trp_write_uint(out, (uint64_t)what->how.place);
+    trp_write_double(out, what->how.cpus);
+    trp_write_double(out, what->how.gpus);
+    trp_write_uint(out, what->how.memory_bytes);
+    trp_write_text(out, what->how.resources);
+    trp_write_uint(out, what->how.resources_wait_ms);
+    trp_write_text(out, what->how.env);
+    trp_write_text(out, what->how.folder);
+    trp_budget_write(&what->budget, out);
+    trp_write_bytes(out, what->args.data, what->args.size);
+}
+
+// A text of any length, in the thread's arena; nil: NULL.
+static troupe_status read_text(trp_reader *in, const char **text)
+{
+    const char *found;
+    size_t size;
+    TROUPE_TRY(trp_read_text(in, &found, &size));
+    char *copy = found != NULL ? troupe_alloc(size + 1) : NULL;
+    if (found != NULL && copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for an adoption");
+    if (size > 0)
+        memcpy(copy, found, size);
+    *text = copy;
+    return TROUPE_OK;
+}
+
+static troupe_status read_number(trp_reader *in, uint64_t limit, uint64_t *number)
+{
+    TROUPE_TRY(trp_read_uint(in, number));
+    return *number <= limit ? TROUPE_OK : troupe_fail(TROUPE_MALFORMED, "an adoption is malformed");
+}
+
+static troupe_status read_options(trp_reader *in, troupe_spawn_options *how)
+{
+    uint64_t mailbox_max, place, memory, wait_ms;
+    how->size = sizeof *how;
+    TROUPE_TRY(read_text(in, &how->name));
+    TROUPE_TRY(read_number(in, UINT32_MAX, &mailbox_max));
+    TROUPE_TRY(read_number(in, TROUPE_PLACE_ISOLATED, &place));
+    TROUPE_TRY(trp_read_double(in, &how->cpus));
+    TROUPE_TRY(trp_read_double(in, &how->gpus));
+    TROUPE_TRY(read_number(in, SIZE_MAX, &memory));
+    TROUPE_TRY(read_text(in, &how->resources));
+    TROUPE_TRY(read_number(in, UINT32_MAX, &wait_ms));
+    TROUPE_TRY(read_text(in, &how->env));
+    TROUPE_TRY(read_text(in, &how->folder));
+    how->mailbox_max = (uint32_t)mailbox_max;
+    how->place = (troupe_place)place;
+    how->memory_bytes = (size_t)memory;
+    how->resources_wait_ms = (uint32_t)wait_ms;
+    return TROUPE_OK;
+}
+
+static troupe_status take_adoption(const trp_frame *frame, troupe_actor about)
+{
+    trp_reader in = trp_reader_of(frame->body, frame->body_size);
+    trp_adoption what = {.address = about};
+    uint32_t count;
+    TROUPE_TRY(trp_read_array(&in, &count));
+    TROUPE_TRY(read_text(&in, &what.class_name));
+    TROUPE_TRY(read_options(&in, &what.how));
+    TROUPE_TRY(trp_budget_read(&in, &what.budget));
+    TROUPE_TRY(trp_read_bytes(&in, &what.args.data, &what.args.size));
+    if (count != FIELDS || what.class_name == NULL)
+        return troupe_fail(TROUPE_MALFORMED, "an adoption is malformed");
+    trp_adopted_adopt(&what);
+    return TROUPE_OK;
+}
+
+static troupe_status take_end(const trp_frame *frame, troupe_actor about)
+{
+    trp_reader in = trp_reader_of(frame->body, frame->body_size);
+    uint32_t count;
+    int64_t reason, number;
+    const char *text;
+    size_t size;
+    TROUPE_TRY(trp_read_array(&in, &count));
+    TROUPE_TRY(trp_read_int(&in, &reason));
+    TROUPE_TRY(trp_read_int(&in, &number));
+    TROUPE_TRY(trp_read_text(&in, &text, &size));
+    if (count != 3 || reason < TROUPE_DOWN_NORMAL || reason > TROUPE_DOWN_RUNTIME)
+        return troupe_fail(TROUPE_MALFORMED, "the news of an end are malformed");
+    trp_down down = trp_down_of(about, (int)reason, "%.*s", size < 256 ? (int)size : 255,
+                                text != NULL ? text : "");
+    down.signal = (int)number;
+    trp_adopted_ended(about, &down);
+    return TROUPE_OK;
+}
+
+static void answer(const trp_frame *frame, trp_found *found)
+{
+    trp_shape shape = trp_shape_of(&troupe_type_trp_found);
+    trp_message *message;
+    if (frame->call == 0 ||
+        trp_message_receive(TRP_MESSAGE_FINISH, frame, NULL, &message) != TROUPE_OK)
+        return;
+    trp_message_answer(message, &shape, found, 0);
+    trp_message_free(message);
+}
+
+static trp_found find_name(const trp_frame *frame)
+{
+    trp_reader in = trp_reader_of(frame->body, frame->body_size);
+    const char *name;
+    if (read_text(&in, &name) != TROUPE_OK || name == NULL)
+        return (trp_found){.where = TRP_WHERE_UNKNOWN};
+    return trp_adopted_find_name(name);
+}
+
+void trp_registrar_serve(const trp_frame *frame)
+{
+    troupe_actor about = {.id = frame->target,
+                          .incarnation = frame->schema,
+                          .process = (frame->method >> OPERATION_BITS) % TRP_PROCESSES_MAX};
+    uint32_t what = frame->method & ((1u << OPERATION_BITS) - 1);
+    trp_watcher asker = {frame->from, frame->from_incarnation, frame->call};
+    trp_found found = {.where = TRP_WHERE_UNKNOWN};
+    if (!trp_process_is_driver())
+        return;
+    trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    switch (what) {
+    case TRP_ADOPT:
+        if (take_adoption(frame, about) == TROUPE_OK)
+            found.where = TRP_WHERE_ALIVE;
+        answer(frame, &found);
+        break;
+    case TRP_FIND:
+    case TRP_RETIRE:
+        found = trp_adopted_find(about, what == TRP_RETIRE);
+        answer(frame, &found);
+        break;
+    case TRP_FIND_NAME:
+        found = find_name(frame);
+        answer(frame, &found);
+        break;
+    case TRP_ENDED:
+        (void)take_end(frame, about);
+        break;
+    case TRP_COUNTED:
+        trp_adopted_counted(about);
+        break;
+    case TRP_WATCHED:
+        trp_adopted_watch(about, &asker);
+        break;
+    default:
+        break;
+    }
+    (void)trp_arena_swap(before);
+    trp_arena_clear(&arena);
+}
+
+// ---- questions
+
+troupe_status trp_registrar_adopt(const trp_adoption *what)
+{
+    if (trp_process_is_driver()) {
+        trp_adopted_adopt(what);
+        return TROUPE_OK;
+    }
+    trp_buffer body = {0};
+    trp_found found = {0};
+    write_adoption(what, &body);
+    troupe_status status = ask(TRP_ADOPT, what->address, &body, &found);
+    trp_buffer_free(&body);
+    return status;
+}
+
+void trp_registrar_ended(troupe_actor address, const trp_down *down)
+{
+    if (trp_process_is_driver()) {
+        trp_adopted_ended(address, down);
+        return;
+    }
+    trp_buffer body = {0};
+    trp_write_array(&body, 3);
+    trp_write_int(&body, down->reason);
+    trp_write_int(&body, down->signal);
+    trp_write_text(&body, down->text);
+    (void)send(TRP_ENDED, address, 0, &body);
+    trp_buffer_free(&body);
+}
+
+void trp_registrar_counted(troupe_actor address)
+{
+    if (trp_process_is_driver())
+        trp_adopted_counted(address);
+    else
+        (void)send(TRP_COUNTED, address, 0, NULL);
+}
+
+bool trp_registrar_watch(troupe_actor address, uint64_t number)
+{
+    trp_watcher here = {trp_home_here.process, trp_home_here.incarnation, number};
+    if (!trp_registrar_known())
+        return false;
+    if (!trp_process_is_driver())
+        return send(TRP_WATCHED, address, number, NULL) == TROUPE_OK;
+    trp_adopted_watch(address, &here);
+    return true;
+}
+
+static troupe_status find_once(troupe_actor address, bool retire, trp_found *found)
+{
+    if (!trp_process_is_driver())
+        return ask(retire ? TRP_RETIRE : TRP_FIND, address, NULL, found);
+    *found = trp_adopted_find(address, retire);
+    return TROUPE_OK;
+}
+
+// Waits until an actor has been restarted or given up, or a little; false: the deadline has passed.
+static bool wait_for_news(uint32_t seen, int64_t deadline_ns)
+{
+    int64_t left = deadline_ns < 0 ? INT64_MAX : deadline_ns - trp_clock_ns();
+    if (left <= 0 || trp_process_ending() || trp_actors_stopping())
+        return false;
+    int64_t look = (int64_t)LOOK_MS * 1000000;
+    if (trp_scheduler_block() != TROUPE_OK)
+        return false;
+    trp_wait(&trp_segment_process(TRP_PROCESS_DRIVER)->relocation, seen, left < look ? left : look);
+    trp_scheduler_unblock();
+    return true;
+}
+
+static troupe_status find_patiently(troupe_actor *address, int64_t deadline_ns, bool retire)
+{
+    for (;;) {
+        trp_found found;
+        uint32_t seen = trp_segment_process(TRP_PROCESS_DRIVER)->relocation;
+        TROUPE_TRY(find_once(*address, retire, &found));
+        if (found.where == TRP_WHERE_UNKNOWN)
+            return troupe_fail(TROUPE_NOT_FOUND, "no such actor was ever restarted");
+        if (found.where == TRP_WHERE_ENDED || (retire && found.where == TRP_WHERE_RESTARTING))
+            return troupe_fail(
+                TROUPE_NOT_EXECUTED, "actor #%llu has ended: %s", (unsigned long long)address->id,
+                found.text != NULL && found.text[0] != '\0' ? found.text : "it was to end");
+        if (found.where == TRP_WHERE_ALIVE &&
+            (retire || trp_process_alive(found.now.process, found.now.incarnation, NULL))) {
+            remember(*address, found.now);
+            (void)recall(address);
+            return TROUPE_OK;
+        }
+        if (!wait_for_news(seen, deadline_ns))
+            return troupe_fail(TROUPE_BUSY, "actor #%llu is being restarted",
+                               (unsigned long long)address->id);
+    }
+}
+
+troupe_status trp_registrar_find(troupe_actor *address, int64_t deadline_ns, bool retire)
+{
+    if (!retire && recall(address))
+        return TROUPE_OK;
+    if (deadline_ns == 0 && !retire)
+        return troupe_fail(TROUPE_BUSY,
+                           "actor #%llu may be in a new process, and who must not wait "
+                           "cannot ask for it",
+                           (unsigned long long)address->id);
+    trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    troupe_status status = find_patiently(address, deadline_ns, retire);
+    (void)trp_arena_swap(before);
+    trp_arena_clear(&arena);
+    return status;
+}
+
+troupe_status trp_registrar_look(troupe_actor address, troupe_actor *now, bool *isolated)
+{
+    trp_found found;
+    trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    troupe_status status = find_once(address, false, &found);
+    if (status == TROUPE_OK && found.where == TRP_WHERE_UNKNOWN)
+        status = troupe_fail(TROUPE_NOT_FOUND, "no such actor was ever restarted");
+    else if (status == TROUPE_OK && found.where == TRP_WHERE_ENDED)
+        status = troupe_fail(TROUPE_NOT_EXECUTED, "the actor has ended: %s", found.text);
+    if (status == TROUPE_OK) {
+        *now = found.where == TRP_WHERE_ALIVE ? found.now : (troupe_actor){0};
+        *isolated = found.isolated;
+    }
+    (void)trp_arena_swap(before);
+    trp_arena_clear(&arena);
+    return status;
+}
+
+troupe_status trp_registrar_find_name(const char *name, troupe_actor *address,
+                                      char class_name[TEXT_MAX + 1])
+{
+    trp_found found = {0};
+    troupe_status status = TROUPE_OK;
+    trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    if (trp_process_is_driver()) {
+        found = trp_adopted_find_name(name);
+    } else {
+        trp_buffer body = {0};
+        trp_write_text(&body, name);
+        status = ask(TRP_FIND_NAME, (troupe_actor){0}, &body, &found);
+        trp_buffer_free(&body);
+    }
+    if (status == TROUPE_OK && found.where == TRP_WHERE_UNKNOWN)
+        status = TROUPE_NOT_FOUND;
+    *address = found.now;
+    snprintf(class_name, TEXT_MAX + 1, "%s", found.text != NULL ? found.text : "");
+    (void)trp_arena_swap(before);
+    trp_arena_clear(&arena);
+    return status;
+}

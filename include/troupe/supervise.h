@@ -1,0 +1,105 @@
+// supervise.h: supervision trees: an actor that starts others in order, starts them again when they
+// end, and stops them in reverse order.
+//
+//     troupe_child children[] = {
+//         {.class_ = &troupe_class_store, .name = "store"},
+//         {.class_ = &troupe_class_front, .init_args = &port, .restart = TROUPE_TRANSIENT},
+//     };
+//     troupe_supervisor_actor top = troupe_supervise(children, 2, .strategy = TROUPE_REST_FOR_ONE);
+//     ...
+//     troupe_stop_actor(top); // first the front, then the store, then itself
+//
+// A child's address changes with each start (the supervisor's state knows it, or a name); an actor
+// that only has to come back under the same address needs no supervisor: see .restarts.
+#ifndef TROUPE_SUPERVISE_H
+#define TROUPE_SUPERVISE_H
+
+#include <troupe/life.h>
+
+TROUPE_BEGIN_C
+
+// When a child that ended is started again.
+typedef enum troupe_child_restart {
+    TROUPE_PERMANENT, // Always.
+    TROUPE_TRANSIENT, // Unless it ended normally.
+    TROUPE_TEMPORARY, // Never: it is forgotten.
+} troupe_child_restart;
+
+// What happens to the other children then.
+typedef enum troupe_strategy {
+    TROUPE_ONE_FOR_ONE,  // Nothing.
+    TROUPE_ONE_FOR_ALL,  // All are stopped, in reverse order, and started again, in order.
+    TROUPE_REST_FOR_ONE, // So are those that were started after it.
+} troupe_strategy;
+
+enum {
+    TROUPE_RESTARTS_NONE = -2, // For a supervisor's .restarts.
+    TROUPE_SHUTDOWN_KILL = -1, // For a child's .shutdown_ms: by force at once.
+};
+
+typedef struct troupe_supervisor_options {
+    size_t size;
+    const char *name;         // Of the supervisor. Copied.
+    troupe_place place;       // TROUPE_PLACE_ANY: in the process that spawns it.
+    troupe_strategy strategy; // Default TROUPE_ONE_FOR_ONE.
+    // It gives up when more restarts than this (default 3, at most 64, or TROUPE_RESTARTS_NONE,
+    // TROUPE_RESTARTS_FOREVER) are needed within the window (default 5000 ms): it stops all
+    // children and ends with TROUPE_DOWN_ERROR, which is for its own supervisor to deal with.
+    int restarts;
+    uint32_t window_ms;
+    int unused_;
+} troupe_supervisor_options;
+
+// What a child is made from. Everything is copied.
+typedef struct troupe_child {
+    const troupe_class *class_; // &troupe_class_<name>; NULL: it is a supervisor, see below.
+    const void *init_args;      // Of the class's init; NULL: zeros. No references.
+    const char *name;           // As of troupe_spawn; NULL: none.
+    troupe_place place;
+    troupe_child_restart restart;
+    int shutdown_ms; // How long it may take to end (see troupe_stop_actor); default 5000.
+    // A child that is a supervisor itself, with children of its own.
+    const troupe_supervisor_options *supervisor; // NULL: defaults.
+    const struct troupe_child *children;
+    size_t child_count;
+} troupe_child;
+
+typedef struct troupe_supervisor_actor {
+    troupe_actor address; // For troupe_stop_actor, troupe_kill, troupe_link, ...
+} troupe_supervisor_actor;
+
+// Starts a supervisor and its children, in order, and returns when all have started. If one fails,
+// those before it are stopped and the spawn has failed with that sentence (troupe_actor_status).
+// When the supervisor ends in order, it stops its children first, in reverse order; when it is
+// killed or its process dies, they end by themselves (after the method that they run).
+TROUPE_API troupe_supervisor_actor troupe_supervise_with(const troupe_child *children,
+                                                         size_t child_count,
+                                                         const troupe_supervisor_options *how);
+#define troupe_supervise(...) TROUPE_SUPERVISE_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SUPERVISE_(children, count, ...)                                                    \
+    troupe_supervise_with(                                                                         \
+        (children), (count),                                                                       \
+        &(troupe_supervisor_options){.size = sizeof(troupe_supervisor_options), __VA_ARGS__})
+
+// A child as it is now.
+typedef struct troupe_child_state {
+    troupe_actor address; // Of id 0: it has ended and is not started again.
+    uint32_t starts;      // How often it was started.
+} troupe_child_state;
+
+// Looks at child number `index`, in the order of their start (what ended as TROUPE_TEMPORARY keeps
+// its number). TROUPE_NOT_FOUND: there are not so many; else as a call to the supervisor, which
+// answers when it is not busy with a restart.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_supervisor_child(troupe_supervisor_actor supervisor,
+                                                                 size_t index,
+                                                                 troupe_child_state *child);
+
+// Adds a child behind the others and starts it. A failure to start it is returned, and it is not
+// added.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_supervisor_add(troupe_supervisor_actor supervisor,
+                                                               const troupe_child *child,
+                                                               troupe_actor *address);
+
+TROUPE_END_C
+
+#endif
