@@ -227,10 +227,14 @@ trp_link *trp_mailbox_take(trp_mailbox *mailbox)
     bool hurry = atomic_load_explicit(&mailbox->hurry, memory_order_acquire);
     if (hurry)
         atomic_store_explicit(&mailbox->hurry, false, memory_order_relaxed); // Before the exchange.
-    if (hurry || (mailbox->lane.first == NULL && mailbox->urgent.first == NULL)) {
-        uintptr_t head = atomic_load_explicit(&mailbox->head, memory_order_relaxed);
-        if (head != EMPTY)
-            sort(mailbox, atomic_exchange_explicit(&mailbox->head, EMPTY, memory_order_acq_rel));
+    bool bare = mailbox->lane.first == NULL && mailbox->urgent.first == NULL;
+    if ((hurry || bare) && atomic_load_explicit(&mailbox->head, memory_order_relaxed) != EMPTY) {
+        uintptr_t head = atomic_exchange_explicit(&mailbox->head, EMPTY, memory_order_acq_rel);
+        if (bare && link_of(head)->below == 0) { // A lone one, as often.
+            end_busy(mailbox);
+            return link_of(head);
+        }
+        sort(mailbox, head);
     }
     trp_link *link = pop(&mailbox->urgent);
     if (link == NULL)

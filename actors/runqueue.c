@@ -115,10 +115,15 @@ bool trp_runqueue_empty(trp_runqueue *queue)
 
 // ---- what turns cost
 
+// A moving average of wall-clock times. One that is far above the others may be of a thread that
+// lost its CPU for a while: it counts as not more than about twice as long.
 static uint32_t average(uint32_t before, int64_t now)
 {
-    if (now > UINT32_MAX / 4)
-        now = UINT32_MAX / 4;
+    int64_t limit = before == 0 ? UINT32_MAX / 8 : 2 * (int64_t)before + SHORT_NS / 2;
+    if (limit > UINT32_MAX / 8)
+        limit = UINT32_MAX / 8;
+    if (now > limit)
+        now = limit;
     return before == 0 ? (uint32_t)now : (uint32_t)((3 * (uint64_t)before + (uint64_t)now) / 4);
 }
 
