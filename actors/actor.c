@@ -358,10 +358,9 @@ static void count_calls(trp_actor *actor, uint32_t count)
 }
 
 // Who waits for `until` goes on; the actor's next message is another turn's.
-static bool is_over(const trp_actor *actor, uint64_t until)
+static bool is_over(trp_actor *actor, uint64_t until)
 {
-    bool more = actor->mailbox.lane.first != NULL || actor->mailbox.urgent.first != NULL;
-    return until != 0 && more && trp_entry_ready(until);
+    return until != 0 && trp_mailbox_more(&actor->mailbox) && trp_entry_ready(until);
 }
 
 static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)

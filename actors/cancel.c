@@ -40,7 +40,7 @@ bool trp_cancel_enter(trp_running *here)
 {
     trp_actor *actor = here->actor;
     trp_fence_store(&actor->running, here);
-    if (atomic_load_explicit(&actor->cancels, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0)
         return true;
     trp_async *async = atomic_load(&actor->async); // Made before `cancels` was raised.
     pthread_mutex_lock(&async->lock);
@@ -55,7 +55,7 @@ void trp_cancel_leave(trp_running *here)
 {
     trp_actor *actor = here->actor;
     trp_fence_store(&actor->running, NULL);
-    if (atomic_load_explicit(&actor->cancels, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0)
         return;
     trp_async *async = atomic_load(&actor->async);
     pthread_mutex_lock(&async->lock); // Somebody may be looking at *here.

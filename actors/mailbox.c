@@ -243,6 +243,15 @@ trp_link *trp_mailbox_take(trp_mailbox *mailbox)
     return link;
 }
 
+bool trp_mailbox_more(trp_mailbox *mailbox)
+{
+    if (!begin_busy(mailbox))
+        return false;
+    bool more = mailbox->lane.first != NULL || mailbox->urgent.first != NULL;
+    end_busy(mailbox);
+    return more;
+}
+
 trp_rest trp_mailbox_rest(trp_mailbox *mailbox)
 {
     uintptr_t head = EMPTY;

@@ -90,6 +90,8 @@ trp_pushed trp_mailbox_push(trp_mailbox *mailbox, trp_link *link, bool urgent);
 // as the two below.
 trp_link *trp_mailbox_take(trp_mailbox *mailbox);
 void trp_mailbox_left(trp_mailbox *mailbox, size_t weight);
+// Whether something lies in its lanes.
+bool trp_mailbox_more(trp_mailbox *mailbox);
 // When nothing was there to take.
 trp_rest trp_mailbox_rest(trp_mailbox *mailbox);
 
