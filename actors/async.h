@@ -75,6 +75,9 @@ void trp_cancel_passed(trp_actor *actor, uint64_t serial);
 // Gives up a call to an actor of this process, and answers its caller. `force`: ends the process,
 // if the method runs and the process is the actor's own.
 void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bool force);
+// Asks another process to give a call back that has not begun to run there: it ends as cancelled
+// and not executed then, and nothing happens otherwise. Does not wait.
+void trp_cancel_waiting(uint64_t call, troupe_actor at);
 // Another process gives a call up.
 void trp_cancel_serve(const trp_frame *frame);
 // Asks for the end of a call whose deadline has passed, whatever runs it.

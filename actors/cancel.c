@@ -92,7 +92,9 @@ static trp_running *find_running(trp_actor *actor, const trp_caller *caller)
 
 // Buries the call if it does not run; then *marker (0: there is none) is to be sent. If it runs,
 // `cancels` stays raised until tell_running.
-static bool bury(trp_actor *actor, trp_async *async, const trp_caller *caller, uint64_t *marker)
+// `gently`: a method that has deferred its answer is not told either.
+static bool bury(trp_actor *actor, trp_async *async, const trp_caller *caller, bool gently,
+                 uint64_t *marker)
 {
     static _Atomic uint64_t serials;
     trp_tombstone *stone = trp_alloc(sizeof *stone);
@@ -100,7 +102,7 @@ static bool bury(trp_actor *actor, trp_async *async, const trp_caller *caller, u
     pthread_mutex_lock(&async->lock);
     atomic_fetch_add(&actor->cancels, 1);
     trp_fence_heavy();
-    bool deferred = trp_deferral_cancel(async, caller);
+    bool deferred = !gently && trp_deferral_cancel(async, caller);
     bool running = find_running(actor, caller) != NULL || deferred || stone == NULL;
     if (!running) {
         *marker = atomic_fetch_add(&serials, 1) + 1;
@@ -154,7 +156,7 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
     pthread_t thread;
     uint64_t marker = 0;
     trp_async *async = trp_async_of(actor);
-    bool running = async == NULL || bury(actor, async, caller, &marker);
+    bool running = async == NULL || bury(actor, async, caller, false, &marker);
     troupe_error failure = trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED,
                                        running ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
                                        running ? "the call was cancelled while its method ran"
@@ -169,6 +171,24 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
         pthread_detach(thread);
 }
 
+// As trp_cancel_call, of a call that is left alone if it runs.
+static void take_back(trp_actor *actor, uint64_t id, const trp_caller *caller)
+{
+    uint64_t marker = 0;
+    trp_async *async = trp_async_of(actor);
+    if (async == NULL)
+        return;
+    if (bury(actor, async, caller, true, &marker)) {
+        atomic_fetch_sub(&actor->cancels, 1); // Nobody is told.
+        return;
+    }
+    troupe_error failure =
+        trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_NO,
+                    "the call was taken back before it was run");
+    trp_caller_fail(caller, &failure, id);
+    send_marker(actor, id, marker);
+}
+
 void trp_cancel_serve(const trp_frame *frame)
 {
     trp_caller caller = {.remote = true,
@@ -179,7 +199,10 @@ void trp_cancel_serve(const trp_frame *frame)
     trp_actor *actor = trp_target_of(frame->target, &caller, &id);
     if (actor == NULL)
         return; // All calls to it have ended.
-    trp_cancel_call(actor, id, &caller, (frame->flags & TRP_FRAME_FORCE) != 0);
+    if ((frame->flags & TRP_FRAME_GENTLE) != 0)
+        take_back(actor, id, &caller);
+    else
+        trp_cancel_call(actor, id, &caller, (frame->flags & TRP_FRAME_FORCE) != 0);
 }
 
 bool troupe_cancelled(void)
@@ -211,6 +234,13 @@ static troupe_status send_cancel(uint64_t call, const trp_target *target, bool f
                        .flags = force ? TRP_FRAME_FORCE : 0};
     troupe_status status = trp_process_send(target->process, target->incarnation, &frame, 0);
     return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status; // Its death ends the call.
+}
+
+void trp_cancel_waiting(uint64_t call, troupe_actor at)
+{
+    trp_frame frame = {
+        .kind = TRP_FRAME_CANCEL, .target = at.id, .call = call, .flags = TRP_FRAME_GENTLE};
+    (void)trp_process_send(at.process, at.incarnation, &frame, 0); // If not, it stays there.
 }
 
 void trp_cancel_overdue(uint64_t call, const trp_target *target)

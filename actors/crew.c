@@ -97,11 +97,23 @@ troupe_status trp_crew_take(bool may_wait, uint64_t not_this, trp_crew_member *m
     }
 }
 
-void trp_crew_give(uint64_t incarnation)
+uint64_t trp_crew_give(uint64_t incarnation)
 {
+    uint32_t at_a_time = (uint32_t)trp_process_options()->threads, least = UINT32_MAX, most = 0;
+    uint64_t busiest = 0;
     pthread_mutex_lock(&crew.lock);
     trp_crew_member *it = find_member(incarnation);
     if (it != NULL && it->load > 0)
         it->load--;
+    for (uint32_t i = 0; i < crew.count; i++) {
+        uint32_t load = crew.members[i].load;
+        if (load < least)
+            least = load;
+        if (load > most) {
+            most = load;
+            busiest = crew.members[i].incarnation;
+        }
+    }
     pthread_mutex_unlock(&crew.lock);
+    return least < at_a_time && most > at_a_time ? busiest : 0;
 }

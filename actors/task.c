@@ -5,7 +5,11 @@
 // until the row has ended. An attempt sends the row's call to a worker. The row shows its failures
 // to the record first, which may ask for another attempt: those are sent by one actor of this
 // process, since who learns of a failure (the I/O thread) must not wait.
+//
+// All tasks are sent at once, so one worker can run dry while tasks wait in another. Whoever sees
+// that asks for one of those back: that is a cancellation which leaves it alone if it runs already.
 #include <actors/actor.h>
+#include <actors/async.h>
 #include <actors/call.h>
 #include <actors/crew.h>
 #include <actors/executor.h>
@@ -24,7 +28,8 @@
 enum {
     UNFINISHED_MAX = 4096,
     RETRIES_DEFAULT = 3,
-    SLICE_MS = 100, // Of a wait for room, between looks at whether the runtime stops.
+    SLICE_MS = 100,    // Of a wait for room, between looks at whether the runtime stops.
+    SETTLED_US = 1000, // A task that was sent later than this ago is not asked back.
 };
 
 typedef struct task {
@@ -32,9 +37,16 @@ typedef struct task {
     const trp_class *class_;
     uint64_t row;
     _Atomic uint32_t holds; // Of the row until it ends, of an attempt, of the list.
-    int retries;            // Left; negative: without end. With `worker`, of who has the row's lock
-    uint64_t worker;        // or, between attempts, of who sends. 0: none.
+    int retries;            // Left; negative: without end. Of who has the row's lock.
     bool retry_errors;
+    _Atomic bool ended; // The row has; stored before `worker` is looked at, and the
+    _Atomic uint64_t
+        worker;     // other way about by an attempt. Whose load it is part of; 0: nobody's.
+    uint64_t avoid; // Of who sends: the worker of the attempt before.
+    _Atomic bool asked_back; // It may come back without having run.
+    troupe_actor sent_to;    // With the next three, under the lock of those that are away.
+    int64_t sent_ns;         // 0: not in that list.
+    struct task *newer, *older;
     bool listed; // Waits to be sent again: with `next`, under the list's lock.
     struct task *next;
     troupe_place place;
@@ -50,6 +62,12 @@ static struct {
     _Atomic uint32_t waiting; // Who waits for room; with `unfinished` as in Dekker's lock.
     _Atomic uint32_t room;    // Changes when they should look again.
 } tasks;
+
+// The tasks that have been sent to workers and have not ended.
+static struct {
+    pthread_mutex_t lock; // Of all that follows.
+    task *newest;
+} away = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- how many
 
@@ -117,12 +135,79 @@ static void release(task *it)
     trp_free(it);
 }
 
+// ---- where it is
+
+// With the lock held.
+static void unlink_away(task *it)
+{
+    if (it->sent_ns == 0)
+        return;
+    if (it->newer != NULL)
+        it->newer->older = it->older;
+    else
+        away.newest = it->older;
+    if (it->older != NULL)
+        it->older->newer = it->newer;
+    it->sent_ns = 0;
+}
+
+static void note_sent(task *it, troupe_actor to)
+{
+    pthread_mutex_lock(&away.lock);
+    unlink_away(it);
+    it->sent_to = to;
+    it->sent_ns = trp_clock_ns();
+    it->newer = NULL;
+    it->older = away.newest;
+    if (it->older != NULL)
+        it->older->newer = it;
+    away.newest = it;
+    pthread_mutex_unlock(&away.lock);
+}
+
+// The youngest task of a worker, which has most before it, held; NULL: none is worth it.
+static task *find_waiting(uint64_t worker)
+{
+    int64_t settled_ns = trp_clock_ns() - SETTLED_US * INT64_C(1000);
+    pthread_mutex_lock(&away.lock);
+    task *it = away.newest;
+    while (it != NULL && (it->sent_to.incarnation != worker || it->sent_ns > settled_ns ||
+                          atomic_load(&it->asked_back)))
+        it = it->older;
+    if (it != NULL) {
+        atomic_store(&it->asked_back, true);
+        atomic_fetch_add(&it->holds, 1);
+    }
+    pthread_mutex_unlock(&away.lock);
+    return it;
+}
+
+// The task's worker has one less to do. If it is idle now and another one is not, the latest of
+// that one's tasks is asked back.
+static void leave_worker(task *it)
+{
+    uint64_t worker = atomic_exchange(&it->worker, 0);
+    uint64_t busy = worker != 0 ? trp_crew_give(worker) : 0;
+    task *other = busy != 0 && !trp_actors_stopping() ? find_waiting(busy) : NULL;
+    if (other == NULL)
+        return;
+    pthread_mutex_lock(&away.lock);
+    troupe_actor at = other->sent_to;
+    pthread_mutex_unlock(&away.lock);
+    trp_cancel_waiting(other->row, at);
+    release(other);
+}
+
 // The row has ended. Runs where that was found out, and must not wait.
 static void finish(void *user, troupe_ref ref)
 {
     task *it = user;
     (void)ref;
-    trp_crew_give(it->worker);
+    pthread_mutex_lock(&away.lock);
+    unlink_away(it);
+    pthread_mutex_unlock(&away.lock);
+    atomic_store(&it->ended, true);
+    leave_worker(it);
     if (it->own.id != 0)
         (void)troupe_end_actor(it->own);
     give_room();
@@ -156,8 +241,6 @@ static troupe_status choose_worker(task *it, bool may_wait, troupe_actor *to)
     *to = (troupe_actor){.id = trp_task_target(it->class_),
                          .incarnation = trp_home_here.incarnation,
                          .process = trp_home_here.process};
-    uint64_t before = it->worker;
-    it->worker = 0;
     if (place == TROUPE_PLACE_HERE)
         return TROUPE_OK;
     if (place == TROUPE_PLACE_ISOLATED) {
@@ -168,10 +251,15 @@ static troupe_status choose_worker(task *it, bool may_wait, troupe_actor *to)
             &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), .place = place});
         return troupe_actor_status(*to);
     }
-    TROUPE_TRY(trp_crew_take(may_wait, before, &member));
-    it->worker = member.incarnation;
+    TROUPE_TRY(trp_crew_take(may_wait, it->avoid, &member));
+    it->avoid = member.incarnation;
+    atomic_store(&it->worker, member.incarnation);
+    if (atomic_load(&it->ended)) // Its deadline has passed meanwhile.
+        leave_worker(it);
     to->incarnation = member.incarnation;
     to->process = member.process;
+    if (member.incarnation != trp_home_here.incarnation)
+        note_sent(it, *to);
     return TROUPE_OK;
 }
 
@@ -267,7 +355,7 @@ static void resend_all(void)
             release(it); // Its row ends with the runtime.
             continue;
         }
-        trp_crew_give(it->worker);
+        leave_worker(it);
         it->flags = 0;
         attempt(it, true);
         release(it);
@@ -308,10 +396,14 @@ static bool is_worth_another(const task *it, const troupe_error *failure)
 static bool again(trp_retry *retry, const troupe_error *failure)
 {
     task *it = (task *)retry;
-    if (!is_worth_another(it, failure))
+    bool back = failure->outcome == TROUPE_OUTCOME_CANCELLED &&
+                failure->executed == TROUPE_EXECUTED_NO && atomic_load(&it->asked_back) &&
+                !trp_actors_stopping();
+    if (!back && !is_worth_another(it, failure))
         return false;
-    if (it->retries > 0)
+    if (!back && it->retries > 0)
         it->retries--;
+    atomic_store(&it->asked_back, false);
     atomic_fetch_add(&it->holds, 1); // The list's.
     return true;
 }

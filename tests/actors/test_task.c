@@ -12,7 +12,7 @@
 
 // Shared with the worker processes.
 typedef struct board {
-    _Atomic int runs, gate, inside;
+    _Atomic int runs, gate, inside, free_pid;
     _Atomic int pids[64];
 } board;
 static board *shared;
@@ -127,7 +127,7 @@ static troupe_status wait_gate(const int *number, int *out)
 {
     shared->pids[*number % 64] = getpid();
     shared->inside++;
-    while (shared->gate == 0)
+    while (shared->gate == 0 && shared->free_pid != getpid())
         usleep(500);
     *out = *number;
     return TROUPE_OK;
@@ -367,6 +367,30 @@ static void test_tasks_that_wait_for_tasks(void **state)
     assert_int_equal(value, 36000);
 }
 
+// One worker's tasks hang, two at a time: those behind them are run by the other worker.
+static void test_an_idle_worker_takes_from_a_busy_one(void **state)
+{
+    (void)state;
+    enum { MANY = 20, THREADS = 2 };
+    troupe_ref refs[MANY];
+    bool ready[MANY];
+    int out;
+    size_t done;
+    for (int i = 0; i < MANY; i++)
+        refs[i] = troupe_run(wait_gate, i);
+    wait_for_inside(2 * THREADS);
+    usleep(5000); // Younger ones are left where they are.
+    shared->free_pid = shared->pids[0];
+    troupe_must(troupe_wait(refs, MANY, MANY - THREADS, 20000, ready, &done));
+    assert_int_equal(done, MANY - THREADS);
+    shared->gate = 1;
+    for (int i = 0; i < MANY; i++) {
+        troupe_must(troupe_get(int, refs[i], &out));
+        assert_int_equal(out, i);
+    }
+    assert_int_equal(shared->inside, MANY); // Each was run once.
+}
+
 static void test_cancelling(void **state)
 {
     (void)state;
@@ -447,6 +471,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_many_for_who_does_not_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tasks_that_wait_for_tasks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_idle_worker_takes_from_a_busy_one, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_cancelling, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cancelling, set_up_alone, tear_down),
         cmocka_unit_test_setup_teardown(test_stop_amid, set_up, tear_down),
