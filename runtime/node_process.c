@@ -331,8 +331,8 @@ static void describe_signal(int status, uint32_t slot, char *cause, size_t size)
     if (kills > node.memory_kills)
         snprintf(cause, size, "was killed by the memory limit of its cgroup");
     else
-        snprintf(cause, size, "was killed by signal %d (%s)%s%s", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)), core[0] != '\0' ? "; " : "", core);
+        snprintf(cause, size, "was killed by signal %d (%s)%s%.*s", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)), core[0] != '\0' ? "; " : "", (int)size / 2, core);
     node.memory_kills = kills > node.memory_kills ? kills : node.memory_kills;
     trp_log(TRP_WARN, "process %u (%s, pid %d) was killed by signal %d (%s)%s%s%s", slot,
             row->labelled ? row->label : "worker", row->pid, WTERMSIG(status),
