@@ -177,6 +177,7 @@ static void sort(trp_mailbox *mailbox, uintptr_t head)
     trp_lane urgent = {0}, other = {0};
     for (trp_link *link = link_of(head), *below; link != NULL; link = below) {
         below = link_of(link->below);
+        __builtin_prefetch((const char *)link + 64);
         put_before((link->below & URGENT) != 0 ? &urgent : &other, link);
     }
     append(&mailbox->urgent, urgent);

@@ -107,6 +107,7 @@ trp_cell *trp_magazine_take(trp_magazine *mine, trp_depot *depot)
         return NULL;
     mine->cells = cell->next;
     mine->count--;
+    __builtin_prefetch(cell->next, 1);
     return cell;
 }
 

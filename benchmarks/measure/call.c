@@ -21,21 +21,27 @@
 
 enum { IN_FLIGHT = 1000, ACTORS = 4, SMALL = 64, LARGE = 1024 };
 
-static const char payload[LARGE] = {1, 2, 3};
-
 typedef struct echo {
     int64_t calls;
 } echo;
 
+TROUPE_STRUCT(small, (uint8_t, bytes, 64));
+TROUPE_STRUCT(large, (uint8_t, bytes, 1024));
 TROUPE_STRUCT(pointer, (troupe_ref, object));
 
-static troupe_status echo_back(echo *self, const troupe_bytes *question, troupe_bytes *answer)
+static const small small_payload = {{1, 2, 3}};
+static const large large_payload = {{1, 2, 3}};
+
+static troupe_status echo_small(echo *self, const small *question, small *answer)
 {
-    void *copy = troupe_alloc(question->size);
-    if (!copy)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes", question->size);
-    memcpy(copy, question->data, question->size);
-    *answer = (troupe_bytes){copy, question->size};
+    *answer = *question;
+    self->calls++;
+    return TROUPE_OK;
+}
+
+static troupe_status echo_large(echo *self, const large *question, large *answer)
+{
+    *answer = *question;
     self->calls++;
     return TROUPE_OK;
 }
@@ -58,18 +64,17 @@ static troupe_status echo_pin(echo *self, const int *cpu, int *threads)
     return *threads > 0 ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "cannot move to CPU %d", *cpu);
 }
 
-TROUPE_ACTOR(echo, (echo_back, troupe_bytes, troupe_bytes), (echo_look, pointer, int64_t),
-             (echo_pin, int, int));
+TROUPE_ACTOR(echo, (echo_small, small, small), (echo_large, large, large),
+             (echo_look, pointer, int64_t), (echo_pin, int, int));
 
 // ---- One at a time
 
 static void call_once(echo_actor actor)
 {
-    troupe_bytes answer = {0};
-    troupe_must(troupe_get(troupe_bytes, troupe_call(actor, echo_back, payload, SMALL), &answer));
-    if (answer.size != SMALL || memcmp(answer.data, payload, SMALL) != 0)
+    small answer = {{0}};
+    troupe_must(troupe_get(small, troupe_call_from(actor, echo_small, &small_payload), &answer));
+    if (memcmp(&answer, &small_payload, sizeof answer) != 0)
         bench_die("call: the answer is not what was sent");
-    troupe_reset();
 }
 
 static bench_round round_trips(echo_actor actor, size_t count, int pause_us)
@@ -95,12 +100,31 @@ static bench_round round_trips(echo_actor actor, size_t count, int pause_us)
 
 TROUPE_STRUCT(task, (echo_actor, actors, 4), (int, count), (int, actor_count), (int, size));
 
+static troupe_ref make_one(const task *what, echo_actor to, troupe_ref object)
+{
+    switch (what->size) {
+    case SMALL:
+        return troupe_call_from(to, echo_small, &small_payload);
+    case LARGE:
+        return troupe_call_from(to, echo_large, &large_payload);
+    default:
+        return troupe_call(to, echo_look, object);
+    }
+}
+
 static troupe_status take_one(const task *what, troupe_ref ref)
 {
-    troupe_bytes answer;
+    small small_answer;
+    large large_answer;
     int64_t size;
-    return what->size > 0 ? troupe_get(troupe_bytes, ref, &answer)
-                          : troupe_get(int64_t, ref, &size);
+    switch (what->size) {
+    case SMALL:
+        return troupe_get(small, ref, &small_answer);
+    case LARGE:
+        return troupe_get(large, ref, &large_answer);
+    default:
+        return troupe_get(int64_t, ref, &size);
+    }
 }
 
 // Keeps IN_FLIGHT calls under way: one is made for each that is answered, the oldest first.
@@ -111,13 +135,8 @@ static troupe_status keep_in_flight(const task *what, troupe_ref object)
         troupe_ref *slot = &refs[i % IN_FLIGHT];
         if (i >= IN_FLIGHT)
             TROUPE_TRY(take_one(what, *slot));
-        if (i < what->count) {
-            echo_actor to = what->actors[i % what->actor_count];
-            *slot = what->size > 0 ? troupe_call(to, echo_back, payload, (size_t)what->size)
-                                   : troupe_call(to, echo_look, object);
-        }
-        if (i % IN_FLIGHT == 0)
-            troupe_reset();
+        if (i < what->count)
+            *slot = make_one(what, what->actors[i % what->actor_count], object);
     }
     return TROUPE_OK;
 }
@@ -194,7 +213,7 @@ static bench_round rate(const char *shape, const int cpus[2], int count)
         callers[i] = troupe_spawn(caller, .place = TROUPE_PLACE_ISOLATED);
     if (!from_many && !to_many)
         pin(what.actors[0], cpus[0], cpus[1]);
-    troupe_ref object = troupe_put_bytes(payload, SMALL);
+    troupe_ref object = troupe_put_bytes(&small_payload, SMALL);
     run(&what, from_many ? callers : NULL, object);
     what.count = count;
     int64_t start = bench_now_ns();
