@@ -417,8 +417,17 @@ static void closed(void)
     trp_entries_clear();
 }
 
+static void describe_caller(char *text, size_t capacity)
+{
+    const trp_actor *actor = trp_run_actor();
+    text[0] = '\0';
+    if (actor != NULL)
+        snprintf(text, capacity, "%s", trp_actor_label(trp_actor_id(actor)).text);
+}
+
 __attribute__((constructor)) static void register_handlers(void)
 {
+    trp_log_describe_set(describe_caller);
     trp_process_handlers_set(&(trp_handlers){.start = start,
                                              .frame = take_frame,
                                              .death = take_death,

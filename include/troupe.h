@@ -4,6 +4,7 @@
 
 // clang-format off
 #include <troupe/status.h>
+#include <troupe/log.h>
 #include <troupe/wire.h>
 #include <troupe/runtime.h>
 #include <troupe/object.h>

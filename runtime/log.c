@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <troupe/log.h>
 #include <unistd.h>
 
 // A line stays below PIPE_BUF, so that a pipe takes it whole.
@@ -13,22 +15,22 @@ enum { LINE_MAX_BYTES = 2048 };
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
 
-// The level of TROUPE_LOG, read once. Threads that race here read the same variable and store the
-// same number, so relaxed order is enough.
-static int threshold(void)
+// The level of TROUPE_LOG, read once, or `otherwise` where it says none. Threads that race here
+// read the same variable and store the same number, so relaxed order is enough.
+static int threshold(int otherwise)
 {
+    enum { NOT_SET = 100 };
     static atomic_int known = -1;
     int level = atomic_load_explicit(&known, memory_order_relaxed);
-    if (level >= 0)
-        return level;
-    level = TRP_WARN;
-    const char *wanted = getenv("TROUPE_LOG");
-    for (int i = TRP_ERROR; wanted && i <= TRP_DEBUG; i++) {
-        if (strcmp(wanted, names[i]) == 0)
-            level = i;
+    if (level < 0) {
+        level = NOT_SET;
+        const char *wanted = getenv("TROUPE_LOG");
+        for (int i = TRP_ERROR; wanted && i <= TRP_DEBUG; i++)
+            if (strcmp(wanted, names[i]) == 0)
+                level = i;
+        atomic_store_explicit(&known, level, memory_order_relaxed);
     }
-    atomic_store_explicit(&known, level, memory_order_relaxed);
-    return level;
+    return level == NOT_SET ? otherwise : level;
 }
 
 static void write_line(const char *line, size_t size)
@@ -45,7 +47,7 @@ void trp_log(trp_level level, const char *format, ...)
 {
     if ((int)level < TRP_ERROR || level > TRP_DEBUG)
         level = TRP_ERROR;
-    if ((int)level > threshold())
+    if ((int)level > threshold(TRP_WARN))
         return;
     int saved = errno; // A log line must not change what its caller is about to report.
     char text[LINE_MAX_BYTES - 64];
@@ -58,6 +60,46 @@ void trp_log(trp_level level, const char *format, ...)
                         (int)getpid());
     if (size > 0)
         write_line(line, (size_t)size);
+    errno = saved;
+}
+
+// ---- the program's own lines
+
+// Says which actor's method runs on this thread; set by the layer that knows, before main.
+static void (*describe_caller)(char *text, size_t capacity);
+
+void trp_log_describe_set(void (*describe)(char *text, size_t capacity))
+{
+    describe_caller = describe;
+}
+
+void troupe_log(troupe_level level, const char *format, ...)
+{
+    enum { TEXT_MAX = 3800, REST_MAX = 256 }; // Together below PIPE_BUF.
+    static const char cut[] = " [cut]";
+    if ((unsigned)level > TROUPE_LOG_DEBUG)
+        level = TROUPE_LOG_ERROR;
+    if ((int)level > threshold(TROUPE_LOG_INFO))
+        return;
+    int saved = errno;
+    char line[TEXT_MAX + REST_MAX], who[80] = "";
+    struct timespec now;
+    struct tm local;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)localtime_r(&now.tv_sec, &local);
+    if (describe_caller != NULL)
+        describe_caller(who, sizeof who);
+    int used = snprintf(line, REST_MAX, "%02d:%02d:%02d.%03d %s %s%s", local.tm_hour, local.tm_min,
+                        local.tm_sec, (int)(now.tv_nsec / 1000000), names[level], who,
+                        who[0] != '\0' ? ": " : "");
+    va_list list;
+    va_start(list, format);
+    int size = vsnprintf(line + used, TEXT_MAX + 1, format, list);
+    va_end(list);
+    used += size < 0 ? 0 : size <= TEXT_MAX ? size : TEXT_MAX;
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s (pid=%d)\n",
+                     size > TEXT_MAX ? cut : "", (int)getpid());
+    write_line(line, (size_t)used);
     errno = saved;
 }
 

@@ -4,9 +4,14 @@
 #ifndef TRP_LOG_H
 #define TRP_LOG_H
 
+#include <stddef.h>
+
 typedef enum trp_level { TRP_ERROR, TRP_WARN, TRP_INFO, TRP_DEBUG } trp_level;
 
 void trp_log(trp_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// How troupe_log learns which actor's method runs on the calling thread (empty: none).
+void trp_log_describe_set(void (*describe)(char *text, size_t capacity));
 
 // Invariants: on in release builds. Prints the place and aborts.
 #define trp_assert(condition)                                                                      \

@@ -21,6 +21,7 @@
 #include <runtime/log.h>
 #include <runtime/options.h>
 #include <runtime/output.h>
+#include <runtime/signals.h>
 #include <runtime/store.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -416,6 +417,31 @@ static troupe_status start_local(void)
     return status;
 }
 
+// Ends the node in order. With the lock held.
+static void stop_driver(void)
+{
+    trp_self.ending = true;
+    const trp_handlers *handlers = trp_process_handlers();
+    if (handlers->stop != NULL)
+        handlers->stop();
+    trp_process_mute();
+    if (!trp_self.local && !trp_self.runtime_lost && trp_node_stop() == TROUPE_OK)
+        (void)await_keeper_end((int64_t)trp_self.options.stop_timeout_ms + END_TIMEOUT_MS);
+    trp_process_io_stop();
+    tear_down();
+}
+
+// A signal came: whoever started the runtime, and however often, it ends. The process follows.
+static void stop_by_signal(void)
+{
+    pthread_mutex_lock(&driver.lock);
+    if (driver.starts > 0) {
+        driver.starts = 0;
+        stop_driver();
+    }
+    pthread_mutex_unlock(&driver.lock);
+}
+
 static troupe_status start_driver(int argc, char **argv, const troupe_options *how)
 {
     TROUPE_TRY(trp_options_complete(how, &trp_self.options));
@@ -472,6 +498,9 @@ troupe_status troupe_start_with(int argc, char **argv, const troupe_options *how
         return TROUPE_OK; // A library that a worker process loads may start what runs there anyway.
     pthread_mutex_lock(&driver.lock);
     troupe_status status = driver.starts > 0 ? TROUPE_OK : start_driver(argc, argv, how);
+    if (status == TROUPE_OK && driver.starts == 0 && trp_self.options.handle_signals &&
+        (status = trp_signals_on(stop_by_signal, trp_self.options.stop_timeout_ms)) != TROUPE_OK)
+        stop_driver();
     if (status == TROUPE_OK)
         driver.starts++;
     pthread_mutex_unlock(&driver.lock);
@@ -484,16 +513,10 @@ int troupe_stop(void)
         return 0;
     pthread_mutex_lock(&driver.lock);
     if (driver.starts > 0 && --driver.starts == 0) {
-        trp_self.ending = true;
-        const trp_handlers *handlers = trp_process_handlers();
-        if (handlers->stop != NULL)
-            handlers->stop();
-        trp_process_mute();
-        if (!trp_self.local && !trp_self.runtime_lost && trp_node_stop() == TROUPE_OK)
-            (void)await_keeper_end((int64_t)trp_self.options.stop_timeout_ms + END_TIMEOUT_MS);
-        trp_process_io_stop();
-        tear_down();
+        trp_signals_off();
+        stop_driver();
     }
     pthread_mutex_unlock(&driver.lock);
+    trp_signals_end();
     return 0;
 }

@@ -60,7 +60,11 @@ typedef struct troupe_options {
     int gpus;
     size_t
         memory_bytes; // Memory that they may ask for; default: 70 % of what this process may use.
-    const char *resources;     // More to ask for, by name: "license=1,accelerator=2".
+    const char *resources; // More to ask for, by name: "license=1,accelerator=2".
+    // SIGINT and SIGTERM in the driver: the first stops the runtime as troupe_stop does and then
+    // ends the process by that signal, the second ends it at once. Default: the library installs no
+    // handlers. A signal that is ignored stays so. However the driver ends, its workers do.
+    bool handle_signals;
     const char *worker_env;    // Environment of all worker processes: lines "KEY=VALUE".
     const char *worker_folder; // Their working folder; default: the driver's.
     troupe_transport transport;

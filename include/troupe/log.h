@@ -1,0 +1,30 @@
+// log.h: one line of a program's log, from any thread of any process, with or without a runtime.
+#ifndef TROUPE_LOG_H
+#define TROUPE_LOG_H
+
+#include <troupe/export.h>
+
+TROUPE_BEGIN_C
+
+typedef enum troupe_level {
+    TROUPE_LOG_ERROR,
+    TROUPE_LOG_WARN,
+    TROUPE_LOG_INFO,
+    TROUPE_LOG_DEBUG,
+} troupe_level;
+
+// Writes a line like printf to standard error, in one piece:
+//
+//     17:03:55.018 info counter 'tally': 5 added (pid=123)
+//
+// with the local time, the level, the actor whose method runs on this thread (outside methods:
+// nothing) and the process. Lines above the level of the variable TROUPE_LOG (error, warn, info or
+// debug; default info) are not written; the library's own lines obey it as well (default warn). A
+// text above 3,800 bytes is cut, and says so. Keeps errno. In a worker the line reaches the
+// driver like any other (see .worker_output of troupe_start).
+TROUPE_API void troupe_log(troupe_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+TROUPE_END_C
+
+#endif
