@@ -185,6 +185,7 @@ typedef struct claim {
     uint64_t behind;
     uint64_t pinned; // The row that was waited for; 0: none.
     bool last;       // Nobody else can read it: what it holds goes to the reader.
+    bool taken;      // The result is out of its row, and the reference gone.
 } claim;
 
 static bool claim_ref(troupe_ref ref, claim *mine)
@@ -259,6 +260,14 @@ troupe_status trp_result_take(trp_result *result, const trp_shape *shape, void *
     return status;
 }
 
+static troupe_status read_taken(trp_result *result, const troupe_type *type, void *value)
+{
+    trp_shape shape = {.type = type}; // All that reading a small one looks at.
+    if (result->kind != TRP_RESULT_SMALL)
+        shape = trp_shape_of(type);
+    return trp_result_take(result, &shape, value);
+}
+
 // Reads what is behind a claim: typed, or packed if `shape` is NULL.
 static troupe_status read_typed(const claim *mine, const trp_shape *shape, void *value)
 {
@@ -282,13 +291,21 @@ troupe_status trp_ref_read(troupe_ref ref, const trp_shape *shape, void *value)
 }
 
 // Waits, and claims the reference, which is gone if that fails for good.
-static troupe_status await_claim(troupe_ref ref, const troupe_get_options *how, claim *mine)
+// Takes the result out of its row if nobody else can want it and `taken` is not NULL.
+static troupe_status await_claim(troupe_ref ref, const troupe_get_options *how, claim *mine,
+                                 trp_result *taken)
 {
-    troupe_get_options taken;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
-    int timeout_ms = taken.timeout_ms == 0 ? -1 : taken.timeout_ms < 0 ? 0 : taken.timeout_ms;
+    troupe_get_options given;
+    trp_options_take(&given, sizeof given, how, how != NULL ? how->size : 0);
+    int timeout_ms = given.timeout_ms == 0 ? -1 : given.timeout_ms < 0 ? 0 : given.timeout_ms;
     *mine = (claim){0};
     troupe_status status = await_ref(ref, timeout_ms, &mine->pinned);
+    bool direct = mine->pinned == ref.id || mine->pinned == 0; // Else its wait pins another row.
+    if (status == TROUPE_OK && taken != NULL && direct &&
+        trp_entry_take(ref.id, mine->pinned != 0, taken)) {
+        mine->taken = true;
+        return TROUPE_OK;
+    }
     if (status == TROUPE_OK && claim_ref(ref, mine))
         return TROUPE_OK;
     if (status != TROUPE_OK && status != TROUPE_PENDING)
@@ -303,10 +320,12 @@ troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *val
     claim mine;
     trp_result taken;
     TROUPE_TRY(trp_type_check(type));
-    trp_shape shape = trp_shape_of(type);
     if (trp_entry_take(ref.id, false, &taken))
-        return trp_result_take(&taken, &shape, value);
-    TROUPE_TRY(await_claim(ref, how, &mine));
+        return read_taken(&taken, type, value);
+    troupe_status waited = await_claim(ref, how, &mine, &taken);
+    if (waited != TROUPE_OK || mine.taken)
+        return waited != TROUPE_OK ? waited : read_taken(&taken, type, value);
+    trp_shape shape = trp_shape_of(type);
     troupe_status status = read_typed(&mine, &shape, value);
     release_claim(&mine);
     return status;
@@ -342,7 +361,7 @@ troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troup
 {
     claim mine;
     trp_buffer packed = {0};
-    TROUPE_TRY(await_claim(ref, how, &mine));
+    TROUPE_TRY(await_claim(ref, how, &mine, NULL));
     troupe_status status = read_packed(&mine, &packed);
     void *copy = status == TROUPE_OK && !packed.failed ? troupe_alloc(packed.size) : NULL;
     if (status == TROUPE_OK && copy == NULL)

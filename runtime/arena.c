@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <runtime/arena.h>
 #include <runtime/memory.h>
+#include <runtime/pool.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -32,7 +33,11 @@ _Static_assert(sizeof(trp_arena_block) % 16 == 0, "what follows a block's header
 #ifdef BLOCK_FOR_EACH
 enum { FIRST_BLOCK = 0, LARGEST_BLOCK = 0 };
 #else
-enum { FIRST_BLOCK = 1024, LARGEST_BLOCK = 256 * 1024 };
+// The first one, which is all that most calls need, comes from the pool.
+enum {
+    FIRST_BLOCK = TRP_POOL_LARGEST - sizeof(trp_arena_block),
+    LARGEST_BLOCK = 256 * 1024,
+};
 #endif
 
 static size_t next_size(const trp_arena *arena)
@@ -41,6 +46,25 @@ static size_t next_size(const trp_arena *arena)
         return FIRST_BLOCK;
     size_t doubled = arena->blocks->size * 2;
     return doubled <= LARGEST_BLOCK ? doubled : LARGEST_BLOCK;
+}
+
+// Zeroed.
+static trp_arena_block *take_block(size_t room)
+{
+    if (room != FIRST_BLOCK)
+        return (trp_arena_block *)trp_alloc(sizeof(trp_arena_block) + room);
+    trp_arena_block *block = (trp_arena_block *)trp_pool_take(sizeof(*block) + FIRST_BLOCK);
+    if (block)
+        memset(block, 0, sizeof(*block) + FIRST_BLOCK);
+    return block;
+}
+
+static void give_block(trp_arena_block *block)
+{
+    if (block->size == FIRST_BLOCK)
+        trp_pool_give(block, sizeof(*block) + FIRST_BLOCK);
+    else
+        trp_free(block);
 }
 
 void *trp_arena_alloc(trp_arena *arena, size_t size)
@@ -57,7 +81,7 @@ void *trp_arena_alloc(trp_arena *arena, size_t size)
     size_t usual = next_size(arena);
     // What is larger than a block has one of its own, of the exact size.
     size_t room = taken > usual ? size : usual;
-    block = (trp_arena_block *)trp_alloc(sizeof(*block) + room);
+    block = take_block(room);
     if (!block)
         return NULL;
     block->size = taken > room ? taken : room;
@@ -78,7 +102,7 @@ void trp_arena_clear(trp_arena *arena)
     while (arena->blocks) {
         trp_arena_block *block = arena->blocks;
         arena->blocks = block->next;
-        trp_free(block);
+        give_block(block);
     }
 }
 

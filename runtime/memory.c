@@ -10,20 +10,20 @@ static const size_t block_max = (size_t)1 << 39;
 // How many allocations still succeed; negative: all. Relaxed: it orders nothing but itself.
 static atomic_long allowed = -1;
 
-static int refused(void)
+bool trp_memory_refuses(void)
 {
     long left = atomic_load_explicit(&allowed, memory_order_relaxed);
     while (left > 0) {
         if (atomic_compare_exchange_weak_explicit(&allowed, &left, left - 1, memory_order_relaxed,
                                                   memory_order_relaxed))
-            return 0;
+            return false;
     }
     return left == 0;
 }
 
 void *trp_alloc(size_t size)
 {
-    if (refused() || size > block_max)
+    if (trp_memory_refuses() || size > block_max)
         return NULL;
     // calloc(1, 0) may return NULL, which here always means failure.
     return calloc(1, size ? size : 1);
@@ -31,7 +31,7 @@ void *trp_alloc(size_t size)
 
 void *trp_realloc(void *block, size_t size)
 {
-    if (refused() || size > block_max)
+    if (trp_memory_refuses() || size > block_max)
         return NULL;
     return realloc(block, size ? size : 1);
 }

@@ -3,6 +3,7 @@
 #ifndef TRP_MEMORY_H
 #define TRP_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 // Zeroed memory, or NULL. Freed with trp_free.
@@ -12,6 +13,8 @@ void *trp_realloc(void *block, size_t size);
 char *trp_strdup(const char *text);
 void trp_free(void *block);
 
+// Whether the hook below makes this allocation fail, for who has memory of his own.
+bool trp_memory_refuses(void);
 // Test hook: from now on `count` allocations succeed, then every one fails; negative: none fails.
 void trp_memory_fail_after(long count);
 

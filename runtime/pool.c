@@ -150,6 +150,8 @@ void *trp_pool_take(size_t size)
 {
     if (EACH_BY_ITSELF || size > TRP_POOL_LARGEST)
         return trp_alloc(size);
+    if (trp_memory_refuses())
+        return NULL;
     size_t class_ = class_of(size);
     trp_cell *cell = trp_magazine_take(&magazines[class_], &depots[class_]);
     return cell != NULL ? cell : trp_alloc((size_t)128 << class_);
