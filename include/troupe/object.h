@@ -44,11 +44,12 @@ typedef struct troupe_view {
     uint64_t id_;
 } troupe_view;
 
-// Lends the bytes of an object made by troupe_put_bytes or troupe_create without copying them. The
-// reference is not consumed, and the view stays valid until troupe_view_end even if the reference
-// is dropped or the creator dies. Waits up to `timeout_ms` (negative: for ever) for a call's
-// result. TROUPE_PENDING: not ready in that time; TROUPE_WRONG_TYPE: not bytes; TROUPE_INVALID:
-// stale or foreign reference; else the failure of the call that should have made the value.
+// Lends the bytes of an object made by troupe_put_bytes or troupe_create, or of a call's result
+// above 64 KiB, without copying them. The reference is not consumed, and the view stays valid until
+// troupe_view_end even if the reference is dropped or the creator dies. Waits up to `timeout_ms`
+// (negative: for ever) for a call's result. TROUPE_PENDING: not ready in that time;
+// TROUPE_WRONG_TYPE: not bytes; TROUPE_INVALID: stale or foreign reference; else the failure of the
+// call that should have made the value.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view,
                                                            int timeout_ms);
 
