@@ -308,8 +308,8 @@ bool trp_entry_resolve(uint64_t id, trp_result *result)
         return false;
     }
     trp_retry *retry = entry->retry;
-    if (retry != NULL && result->kind == TRP_RESULT_FAILURE && result->failure != NULL &&
-        retry->again(retry, result->failure)) {
+    if (retry != NULL && !entry->cancelled && result->kind == TRP_RESULT_FAILURE &&
+        result->failure != NULL && retry->again(retry, result->failure)) {
         unlock_row(entry);
         trp_result_free(result);
         retry->send(retry);

@@ -96,7 +96,7 @@ void trp_when_call(trp_when *when);
 
 // Whoever sends a call again when an attempt has failed.
 typedef struct trp_retry {
-    // Whether that failure is not final. Under the row's lock: it looks at nothing else.
+    // Whether that failure is not final. Under the row's lock: it takes no lock but its own.
     bool (*again)(struct trp_retry *retry, const troupe_error *failure);
     // Called after `again` said yes. Must not wait.
     void (*send)(struct trp_retry *retry);

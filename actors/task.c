@@ -41,11 +41,11 @@ typedef struct task {
     bool retry_errors;
     _Atomic bool ended; // The row has; stored before `worker` is looked at, and the
     _Atomic uint64_t
-        worker;     // other way about by an attempt. Whose load it is part of; 0: nobody's.
-    uint64_t avoid; // Of who sends: the worker of the attempt before.
-    _Atomic bool asked_back; // It may come back without having run.
-    troupe_actor sent_to;    // With the next three, under the lock of those that are away.
-    int64_t sent_ns;         // 0: not in that list.
+        worker;           // other way about by an attempt. Whose load it is part of; 0: nobody's.
+    uint64_t avoid;       // Of who sends: the worker of the attempt before.
+    troupe_actor sent_to; // With the next three, under the lock of those that are away.
+    int64_t sent_ns;      // 0: not in that list.
+    bool asked_back;      // It may come back without having run.
     struct task *newer, *older;
     bool listed; // Waits to be sent again: with `next`, under the list's lock.
     struct task *next;
@@ -166,16 +166,17 @@ static void note_sent(task *it, troupe_actor to)
 }
 
 // The youngest task of a worker, which has most before it, held; NULL: none is worth it.
-static task *find_waiting(uint64_t worker)
+static task *find_waiting(uint64_t worker, troupe_actor *at)
 {
     int64_t settled_ns = trp_clock_ns() - SETTLED_US * INT64_C(1000);
     pthread_mutex_lock(&away.lock);
     task *it = away.newest;
-    while (it != NULL && (it->sent_to.incarnation != worker || it->sent_ns > settled_ns ||
-                          atomic_load(&it->asked_back)))
+    while (it != NULL &&
+           (it->sent_to.incarnation != worker || it->sent_ns > settled_ns || it->asked_back))
         it = it->older;
     if (it != NULL) {
-        atomic_store(&it->asked_back, true);
+        it->asked_back = true;
+        *at = it->sent_to;
         atomic_fetch_add(&it->holds, 1);
     }
     pthread_mutex_unlock(&away.lock);
@@ -186,14 +187,12 @@ static task *find_waiting(uint64_t worker)
 // that one's tasks is asked back.
 static void leave_worker(task *it)
 {
+    troupe_actor at;
     uint64_t worker = atomic_exchange(&it->worker, 0);
     uint64_t busy = worker != 0 ? trp_crew_give(worker) : 0;
-    task *other = busy != 0 && !trp_actors_stopping() ? find_waiting(busy) : NULL;
+    task *other = busy != 0 && !trp_actors_stopping() ? find_waiting(busy, &at) : NULL;
     if (other == NULL)
         return;
-    pthread_mutex_lock(&away.lock);
-    troupe_actor at = other->sent_to;
-    pthread_mutex_unlock(&away.lock);
     trp_cancel_waiting(other->row, at);
     release(other);
 }
@@ -397,13 +396,15 @@ static bool again(trp_retry *retry, const troupe_error *failure)
 {
     task *it = (task *)retry;
     bool back = failure->outcome == TROUPE_OUTCOME_CANCELLED &&
-                failure->executed == TROUPE_EXECUTED_NO && atomic_load(&it->asked_back) &&
-                !trp_actors_stopping();
+                failure->executed == TROUPE_EXECUTED_NO && !trp_actors_stopping();
     if (!back && !is_worth_another(it, failure))
         return false;
     if (!back && it->retries > 0)
         it->retries--;
-    atomic_store(&it->asked_back, false);
+    pthread_mutex_lock(&away.lock);
+    unlink_away(it); // Nobody asks for it until it has been sent again.
+    it->asked_back = false;
+    pthread_mutex_unlock(&away.lock);
     atomic_fetch_add(&it->holds, 1); // The list's.
     return true;
 }
