@@ -38,6 +38,7 @@ typedef struct runner {
     _Atomic uint32_t word;       // Changes when it is to look; it parks on it.
     _Atomic bool idle;           // It sleeps, or is about to. Changed under the lock.
     _Atomic bool parked;         // A change of `word` must be told to the kernel.
+    bool left;                   // Its thread is about to end, and to be joined.
     bool abandoned;              // It outlived the stop: it counts no more, and frees itself.
 } runner;
 
@@ -369,6 +370,7 @@ static void *runner_main(void *user)
         if (!mine->idle)
             scheduler.active--;
         scheduler.living--;
+        mine->left = true;
         pthread_cond_broadcast(&scheduler.changed);
     }
     me = NULL;
@@ -509,17 +511,26 @@ static bool wait_quiet(int64_t until_ns, bool all)
     return true;
 }
 
-// Leaves those alone that still run a method. With the lock held.
-static void abandon_all(void)
+// Leaves those alone that still run a method. Returns the others. With the lock held.
+static runner *abandon_some(void)
 {
-    for (runner *one = scheduler.all; one != NULL; one = one->older) {
-        one->abandoned = true;
+    runner *others = NULL, *older;
+    for (runner *one = scheduler.all; one != NULL; one = older) {
+        older = one->older;
+        if (one->left) {
+            one->older = others;
+            others = one;
+            continue;
+        }
+        one->abandoned = true; // It may be gone with the lock.
         detach(one);
         pthread_detach(one->thread);
     }
-    scheduler.all = NULL;
+    scheduler.all = scheduler.idle = scheduler.watcher = NULL;
     scheduler.living = scheduler.blocked = 0;
     scheduler.active = 0;
+    scheduler.spinning = false;
+    return others;
 }
 
 bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void))
@@ -539,18 +550,12 @@ bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void))
     pthread_mutex_lock(&scheduler.lock);
     bool all_left =
         scheduler.living == 0 || wait_quiet(until_ns > last_ns ? until_ns : last_ns, true);
-    runner *left = scheduler.all;
-    scheduler.idle = scheduler.watcher = NULL;
-    if (all_left)
-        scheduler.all = NULL;
-    else
-        abandon_all();
+    runner *left = abandon_some();
     pthread_mutex_unlock(&scheduler.lock);
-    while (all_left && left != NULL) {
-        runner *older = left->older;
+    for (runner *older; left != NULL; left = older) {
+        older = left->older;
         pthread_join(left->thread, NULL);
         trp_free(left);
-        left = older;
     }
     return all_left;
 }
