@@ -1,0 +1,125 @@
+// observe.c: the list of all actors (troupe/observe.h): a task of the library's own, run in each
+// process of the node.
+#include <troupe/observe.h>
+
+#include <actors/actor.h>
+#include <actors/executor.h>
+#include <runtime/process.h>
+#include <runtime/segment.h>
+#include <string.h>
+#include <troupe/task.h>
+#include <unistd.h>
+
+enum { MOST_DEFAULT = 10000, ANSWER_MS = 2000 };
+
+TROUPE_STRUCT(trp_observed, (troupe_array_troupe_actor_info, actors), (uint64_t, total));
+
+static troupe_status trp_observe(const uint64_t *most, trp_observed *seen);
+TROUPE_TASK(trp_observe, uint64_t, trp_observed);
+
+// What a look goes to.
+typedef struct sight {
+    troupe_actor_info *items; // NULL: only counted.
+    size_t count, most;
+} sight;
+
+// The executor that looks is not listed.
+static bool is_mine(const trp_actor_look *look)
+{
+    return strcmp(look->class_->row->name, "trp_observe") == 0;
+}
+
+// With a lock of the table held: nothing here waits.
+static void see(const trp_actor_look *look, void *user)
+{
+    sight *all = user;
+    if (is_mine(look))
+        return;
+    if (all->items != NULL && all->count < all->most) {
+        char *label = troupe_alloc_text(look->label.text);
+        all->items[all->count] =
+            (troupe_actor_info){.address = {.id = look->id,
+                                            .incarnation = trp_home_here.incarnation,
+                                            .process = trp_home_here.process},
+                                .label = label != NULL ? label : "",
+                                .class_name = look->class_->row->name,
+                                .pid = trp_home_here.pid,
+                                .busy = look->running,
+                                .waiting = look->waiting,
+                                .calls = look->calls,
+                                .cpu_s = (double)look->cpu_ns * 1e-9};
+    }
+    all->count++;
+}
+
+static troupe_status trp_observe(const uint64_t *most, trp_observed *seen)
+{
+    sight counted = {0}, all = {.most = (size_t)*most};
+    trp_actor_each(see, &counted);
+    if (all.most > counted.count)
+        all.most = counted.count; // Who comes meanwhile is counted, and not listed.
+    all.items = troupe_alloc((all.most > 0 ? all.most : 1) * sizeof *all.items);
+    if (all.items == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to list %zu actors", all.most);
+    trp_actor_each(see, &all);
+    seen->total = all.count;
+    seen->actors.items = all.items;
+    seen->actors.count = all.count < all.most ? all.count : all.most;
+    return TROUPE_OK;
+}
+
+// Asks every process that there is; how many were asked. `refs` has room for all.
+static size_t ask_all(uint64_t most, troupe_ref *refs)
+{
+    size_t asked = 0;
+    for (uint32_t slot = TRP_PROCESS_DRIVER; slot < TRP_PROCESSES_MAX; slot++) {
+        trp_process_row *row = trp_segment_process(slot);
+        if (row->state != TRP_PROCESS_READY)
+            continue;
+        troupe_actor there = {.id = trp_task_target(trp_class_of(&troupe_task_trp_observe)),
+                              .incarnation = row->incarnation,
+                              .process = slot};
+        there =
+            troupe_with_options(there, &(troupe_call_options){.size = sizeof(troupe_call_options),
+                                                              .deadline_ms = ANSWER_MS});
+        refs[asked++] = troupe_call_method(there, &troupe_task_trp_observe, 0, &most);
+    }
+    return asked;
+}
+
+static troupe_status append(troupe_actor_list *list, const trp_observed *more)
+{
+    size_t before = list->actors.count, count = before + more->actors.count;
+    troupe_actor_info *items = troupe_alloc((count > 0 ? count : 1) * sizeof *items);
+    if (items == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to list %zu actors", count);
+    if (before > 0)
+        memcpy(items, list->actors.items, before * sizeof *items);
+    if (more->actors.count > 0)
+        memcpy(items + before, more->actors.items, more->actors.count * sizeof *items);
+    list->actors.items = items;
+    list->actors.count = count;
+    list->total += (size_t)more->total;
+    return TROUPE_OK;
+}
+
+troupe_status troupe_actors_list(size_t most, troupe_actor_list *list)
+{
+    troupe_status status = TROUPE_OK;
+    memset(list, 0, sizeof *list);
+    TROUPE_TRY(trp_process_check());
+    troupe_ref *refs = troupe_alloc(TRP_PROCESSES_MAX * sizeof *refs);
+    if (refs == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to list actors");
+    size_t asked = ask_all(most > 0 ? most : MOST_DEFAULT, refs);
+    for (size_t i = 0; i < asked; i++) {
+        trp_observed seen;
+        if (status != TROUPE_OK)
+            troupe_drop(refs[i]);
+        else if (troupe_get(trp_observed, refs[i], &seen) == TROUPE_OK)
+            status = append(list, &seen);
+        else
+            list->silent++;
+    }
+    return status;
+}
