@@ -7,6 +7,7 @@
 #include <actors/failure.h>
 #include <actors/life.h>
 #include <actors/need.h>
+#include <actors/pressure.h>
 #include <actors/restart.h>
 #include <actors/run.h>
 #include <runtime/debug.h>
@@ -211,6 +212,7 @@ static void finish(trp_actor *actor)
     trp_life_free(actor);
     refuse_all(actor, id, left);
     trp_mailbox_wake(&actor->mailbox);
+    trp_pressure_end(actor, id);
     trp_slot_give(actor);
     if (pinned)
         trp_stage_gone();
@@ -363,6 +365,12 @@ static bool is_over(trp_actor *actor, uint64_t until)
     return until != 0 && trp_mailbox_more(&actor->mailbox) && trp_entry_ready(until);
 }
 
+static void ease(trp_actor *actor, uint64_t id)
+{
+    if (atomic_load_explicit(&actor->pressed, memory_order_relaxed))
+        trp_pressure_ease(actor, id);
+}
+
 static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
 {
     uint64_t id = trp_actor_id(actor), open = trp_phase_of(id, TRP_ACTOR_OPEN);
@@ -378,6 +386,7 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
         trp_message *message = (trp_message *)trp_mailbox_take(&actor->mailbox);
         if (message != NULL) {
             trp_mailbox_left(&actor->mailbox, message->weight);
+            ease(actor, id);
             run_message(actor, id, message);
             done++;
             if (is_over(actor, until))
@@ -386,8 +395,11 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
         }
         count_calls(actor, done - counted);
         counted = done;
-        if (trp_mailbox_rest(&actor->mailbox) == TRP_RESTS)
+        if (trp_mailbox_rest(&actor->mailbox) == TRP_RESTS) {
+            ease(actor,
+                 id); // Now it sees that it is pressed, or who says so sees that it is empty.
             return done;
+        }
     }
     count_calls(actor, done - counted);
     *again = true;

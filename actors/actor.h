@@ -57,6 +57,7 @@ struct trp_actor {
     _Atomic bool pinned;             // Runs on the process's main thread.
     bool ready;                      // init has succeeded: deinit is owed.
     bool executor;                   // Runs tasks: see executor.h.
+    _Atomic bool pressed;            // Other processes have been told to wait: see pressure.h.
 
     _Alignas(TRP_LINE) struct trp_life *_Atomic life; // How it ends, see life.h; NULL: as usual.
     trp_async *_Atomic async;   // NULL: nothing yet. The slot's: later occupants use the same.

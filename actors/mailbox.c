@@ -130,6 +130,11 @@ uint32_t trp_mailbox_count(trp_mailbox *mailbox)
     return count > left ? count - left : 0;
 }
 
+size_t trp_mailbox_bytes(trp_mailbox *mailbox)
+{
+    return atomic_load(&mailbox->load) & bytes_mask;
+}
+
 bool trp_mailbox_idle(trp_mailbox *mailbox)
 {
     return atomic_load(&mailbox->head) == IDLE;

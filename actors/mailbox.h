@@ -96,6 +96,7 @@ bool trp_mailbox_more(trp_mailbox *mailbox);
 trp_rest trp_mailbox_rest(trp_mailbox *mailbox);
 
 uint32_t trp_mailbox_count(trp_mailbox *mailbox);
+size_t trp_mailbox_bytes(trp_mailbox *mailbox);
 // Whether its actor rests: is neither closed nor scheduled.
 bool trp_mailbox_idle(trp_mailbox *mailbox);
 

@@ -141,10 +141,8 @@ troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *sha
 void trp_message_left(trp_message *message)
 {
     trp_remote *remote = message->remote;
-    if (remote == NULL || !remote->windowed)
-        return;
-    remote->windowed = false;
-    trp_process_credit(remote->process, remote->incarnation, remote->credit);
+    if (remote != NULL)
+        trp_share_return(&remote->share, remote->process, remote->incarnation);
 }
 
 void trp_message_free(trp_message *message)

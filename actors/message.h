@@ -5,6 +5,7 @@
 
 #include <actors/mailbox.h>
 #include <actors/parcel.h>
+#include <actors/share.h>
 #include <runtime/pool.h>
 
 typedef enum trp_message_kind {
@@ -21,11 +22,10 @@ typedef enum trp_message_kind {
 // Where a message of another process came from.
 typedef struct trp_remote {
     uint32_t process;
-    bool object;   // `body.object` is the arguments.
-    bool room;     // Behind the message, for the arguments.
-    bool named;    // The caller knows no types: it wants the answer packed.
-    bool windowed; // It takes room in its link's window:
-    size_t credit; // so many bytes.
+    bool object; // `body.object` is the arguments.
+    bool room;   // Behind the message, for the arguments.
+    bool named;  // The caller knows no types: it wants the answer packed.
+    trp_share share;
     uint64_t incarnation;
     trp_body body; // The arguments as they came; used if `args` is NULL.
 } trp_remote;

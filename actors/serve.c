@@ -7,6 +7,7 @@
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/life.h>
+#include <actors/pressure.h>
 #include <actors/ref_table.h>
 #include <actors/restart.h>
 #include <actors/run.h>
@@ -173,9 +174,9 @@ static troupe_status take_call(trp_actor *actor, uint64_t id, const trp_frame *f
         trp_message_free(message);
         return status;
     }
-    message->remote->windowed = true;
-    message->remote->credit = frame->body_size;
+    trp_share_take(&message->remote->share, frame->from, frame->from_incarnation, frame->body_size);
     trp_actor_deliver(actor, id, message);
+    trp_pressure_note(actor, id, frame->from, frame->from_incarnation);
     return TROUPE_OK;
 }
 
@@ -408,6 +409,7 @@ static void stop(void)
     trp_spawn_forget();
     trp_registrar_clear();
     trp_registrar_forget();
+    trp_pressure_forget();
     trp_entries_clear();
 }
 

@@ -83,6 +83,7 @@ static bool is_known(uint32_t kind)
     case TRP_FRAME_DEATH:
     case TRP_FRAME_END:
     case TRP_FRAME_CREDIT:
+    case TRP_FRAME_PAUSE:
     case TRP_FRAME_CALL:
     case TRP_FRAME_TELL:
     case TRP_FRAME_REPLY:

@@ -25,6 +25,7 @@ typedef enum trp_frame_kind {
     TRP_FRAME_DEATH,  // the node process: a process has died; the row says why
     TRP_FRAME_END,    // the node process: end in order
     TRP_FRAME_CREDIT, // `call` messages and `schema` bytes of the window are free again
+    TRP_FRAME_PAUSE,  // send actor `target` no CALL and TELL until (`method` 1) this is taken back
     // Of the layer above; this one only carries them.
     TRP_FRAME_CALL = 16, // wants a REPLY to `call`
     TRP_FRAME_TELL,

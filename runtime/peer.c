@@ -66,6 +66,7 @@ void trp_peer_renew(trp_peer *peer, uint64_t incarnation)
     peer->owed_messages = peer->owed_bytes = 0;
     peer->window_messages = TRP_WINDOW_MESSAGES;
     peer->window_bytes = TRP_WINDOW_BYTES;
+    peer->paused_count = 0;
     wake_waiting(peer);
 }
 
@@ -85,16 +86,36 @@ static bool is_full(const trp_peer *peer)
     return peer->window_messages <= 0 || peer->window_bytes <= 0;
 }
 
-// Waits for room in the window. With the lock held, which it gives up meanwhile.
+static bool is_paused(const trp_peer *peer, uint64_t target)
+{
+    for (uint32_t i = 0; i < peer->paused_count; i++)
+        if (peer->paused[i] == target)
+            return true;
+    return false;
+}
+
+static troupe_status no_room(const trp_peer *peer, uint32_t process, uint64_t target)
+{
+    if (is_full(peer))
+        return troupe_fail(TROUPE_BUSY,
+                           "the window to process %u is full: %d messages or %d MiB wait there",
+                           process, TRP_WINDOW_MESSAGES, TRP_WINDOW_BYTES >> 20);
+    return troupe_fail(TROUPE_BUSY,
+                       "actor #%llu of process %u takes no more messages for now: its mailbox is "
+                       "more than half full",
+                       (unsigned long long)target, process);
+}
+
+// Waits for room in the window and in the target's mailbox. With the lock held, which it gives up
+// meanwhile.
 static troupe_status wait_room(trp_peer *peer, uint32_t process, uint64_t incarnation,
-                               int timeout_ms)
+                               uint64_t target, int timeout_ms)
 {
     int64_t deadline_ns = timeout_ms < 0 ? -1 : trp_clock_ns() + (int64_t)timeout_ms * 1000000;
-    while (peer->incarnation == incarnation && !peer->dead && !peer->closing && is_full(peer)) {
+    while (peer->incarnation == incarnation && !peer->dead && !peer->closing &&
+           (is_full(peer) || is_paused(peer, target))) {
         if (timeout_ms == 0 || (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns))
-            return troupe_fail(TROUPE_BUSY,
-                               "the window to process %u is full: %d messages or %d MiB wait there",
-                               process, TRP_WINDOW_MESSAGES, TRP_WINDOW_BYTES >> 20);
+            return no_room(peer, process, target);
         uint32_t seen = atomic_load(&peer->room);
         peer->waiting++;
         pthread_mutex_unlock(&peer->lock);
@@ -129,8 +150,8 @@ static troupe_status send_locked(trp_peer *peer, uint32_t process, uint64_t inca
 {
     trp_peer_renew(peer, incarnation);
     bool room = takes_room(frame);
-    if (room && (is_full(peer) || peer->closing))
-        TROUPE_TRY(wait_room(peer, process, incarnation, timeout_ms));
+    if (room && (is_full(peer) || peer->closing || is_paused(peer, frame->target)))
+        TROUPE_TRY(wait_room(peer, process, incarnation, frame->target, timeout_ms));
     TROUPE_TRY(trp_peer_post(peer, process, frame));
     if (room) {
         peer->window_messages--;
@@ -213,6 +234,49 @@ void trp_peer_credit(const trp_frame *frame)
     pthread_mutex_unlock(&peer->lock);
 }
 
+// ---- pauses
+
+void trp_process_pause(uint32_t process, uint64_t incarnation, uint64_t target, bool paused)
+{
+    trp_frame frame = {.kind = TRP_FRAME_PAUSE, .target = target, .method = paused ? 0 : 1};
+    (void)trp_process_send(process, incarnation, &frame, 0);
+}
+
+// Without memory it is not paused: the window bounds what it is sent.
+static void add_paused(trp_peer *peer, uint64_t target)
+{
+    if (peer->paused_count == peer->paused_room) {
+        uint32_t room = peer->paused_room > 0 ? 2 * peer->paused_room : 8;
+        uint64_t *paused = trp_alloc(room * sizeof *paused);
+        if (paused == NULL)
+            return;
+        for (uint32_t i = 0; i < peer->paused_count; i++)
+            paused[i] = peer->paused[i];
+        trp_free(peer->paused);
+        peer->paused = paused;
+        peer->paused_room = room;
+    }
+    peer->paused[peer->paused_count++] = target;
+}
+
+void trp_peer_pause(const trp_frame *frame)
+{
+    trp_peer *peer = trp_peer_of(frame->from);
+    if (peer == NULL)
+        return;
+    pthread_mutex_lock(&peer->lock);
+    if (peer->incarnation == frame->from_incarnation && !peer->dead) {
+        for (uint32_t i = 0; i < peer->paused_count; i++)
+            if (peer->paused[i] == frame->target)
+                peer->paused[i--] = peer->paused[--peer->paused_count];
+        if (frame->method == 0)
+            add_paused(peer, frame->target);
+        else
+            wake_waiting(peer);
+    }
+    pthread_mutex_unlock(&peer->lock);
+}
+
 // ---- ends
 
 void trp_process_forget(uint32_t process, uint64_t incarnation)
@@ -275,6 +339,7 @@ void trp_peers_free(int linger_ms)
         trp_sockets_disconnect(peer, gone ? 0 : linger_ms);
         trp_peer_ring_close(peer);
         trp_buffer_free(&peer->frame);
+        trp_free(peer->paused);
         pthread_mutex_destroy(&peer->lock);
         trp_free(peer);
     }

@@ -32,6 +32,8 @@ typedef struct trp_peer {
     uint64_t owed_messages, owed_bytes;    // Room that the peer has not been given back yet.
     _Atomic uint32_t room;                 // Changes when who waits for room should look.
     uint32_t waiting;
+    uint64_t *paused; // Targets there that are to be sent nothing now.
+    uint32_t paused_count, paused_room;
     // Over rings.
     trp_ring_writer out;
     trp_object ring; // Held by this process; 0: none yet.
@@ -55,6 +57,8 @@ void trp_peer_renew(trp_peer *peer, uint64_t incarnation);
 troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame);
 // Takes the room that a CREDIT frame gives.
 void trp_peer_credit(const trp_frame *frame);
+// Notes which target there is paused, or not any more.
+void trp_peer_pause(const trp_frame *frame);
 // Whether there is a peer of that incarnation whose death was not heard of.
 bool trp_peer_open(uint32_t process, uint64_t incarnation);
 // Whether something sent to a living peer waits for room in its ring.

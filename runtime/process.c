@@ -86,6 +86,10 @@ void trp_process_take(const trp_frame *frame)
         trp_peer_credit(frame);
         return;
     }
+    if (frame->kind == TRP_FRAME_PAUSE) {
+        trp_peer_pause(frame);
+        return;
+    }
     if (trp_process_serve != NULL) {
         trp_process_serve(frame);
         return;

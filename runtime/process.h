@@ -72,5 +72,8 @@ troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame
 // Gives room in the link's window back to the peer that sent a CALL or TELL with a body of that
 // size.
 void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size);
+// Has the peer send no CALL or TELL to the layer above's `target` here, or lets it again: there
+// trp_process_send waits, or is TROUPE_BUSY, as for a full window.
+void trp_process_pause(uint32_t process, uint64_t incarnation, uint64_t target, bool paused);
 
 #endif
