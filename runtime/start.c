@@ -23,6 +23,7 @@
 #include <runtime/output.h>
 #include <runtime/signals.h>
 #include <runtime/store.h>
+#include <runtime/transport.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -450,6 +451,8 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
     if (trp_self.options.launch == TROUPE_LAUNCH_AUTO)
         trp_self.options.launch = count_threads() > 1 ? TROUPE_LAUNCH_EXEC : TROUPE_LAUNCH_FORK;
     TROUPE_TRY(plan_descriptors());
+    if (!trp_over_rings())
+        TROUPE_TRY(trp_transport_load()); // Once, for all who are forked from here.
     watch_forks();
     hold_standard_descriptors();
     if (trp_self.local)

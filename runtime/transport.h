@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include <troupe/status.h>
 
+// Loads libzmq, unless it is there. UNSUPPORTED: it cannot be.
+troupe_status trp_transport_load(void);
+
 // Opens the process's ZeroMQ context and binds its ROUTER to the unix socket at `path`, which must
 // not exist. Larger messages than `message_bytes_max` are refused.
 troupe_status trp_transport_open(const char *path, size_t message_bytes_max);
