@@ -93,6 +93,21 @@ static void use_everything(void)
     allow(troupe_tell_from(actor, adder_add, &in));
     allow(troupe_get(double, troupe_call(troupe_with(actor, .deadline_ms = 10000), adder_total),
                      &total));
+    double totals[2];
+    troupe_ref both[2] = {troupe_call(actor, adder_total), troupe_call(actor, adder_total)};
+    allow(troupe_get_all(double, both, 2, totals));
+    troupe_ref_set *set;
+    status = troupe_ref_set_open(&set);
+    allow(status);
+    if (status == TROUPE_OK) {
+        troupe_ref one = troupe_call(actor, adder_total), same = one;
+        status = troupe_ref_set_add(set, one, NULL);
+        allow(status);
+        if (status == TROUPE_OK)
+            allow(troupe_ref_set_next(set, 10000, &same, NULL));
+        allow(troupe_get(double, one, &total));
+        troupe_ref_set_close(set);
+    }
     troupe_view view;
     ref = troupe_put_bytes("bytes", 5);
     status = troupe_view_bytes(ref, &view, -1);
@@ -120,7 +135,7 @@ static void test_each_allocation_fails(void **state)
 {
     (void)state;
     use_everything();
-    for (long allowed = 0; allowed < 150; allowed++) {
+    for (long allowed = 0; allowed < 180; allowed++) {
         trp_memory_fail_after(allowed);
         use_everything();
         trp_memory_fail_after(-1);
