@@ -10,7 +10,6 @@
 #include <runtime/clock.h>
 #include <runtime/identity.h>
 #include <runtime/memory.h>
-#include <runtime/park.h>
 #include <runtime/process.h>
 #include <stdio.h>
 #include <string.h>
@@ -281,7 +280,8 @@ trp_found trp_adopted_find_name(const char *name)
     trp_found found = {.where = TRP_WHERE_UNKNOWN};
     pthread_mutex_lock(&adopted.lock);
     for (record *it = adopted.records; it != NULL; it = it->hh.next)
-        if (it->how.name != NULL && it->where == TRP_WHERE_RESTARTING &&
+        // ALIVE: the news of its process's death have not come here yet.
+        if (it->how.name != NULL && it->where != TRP_WHERE_ENDED &&
             strcmp(it->how.name, name) == 0) {
             found = describe(it);
             found.now = it->origin;
@@ -377,16 +377,6 @@ void trp_registrar_clear(void)
 
 // ---- helpers
 
-static void sleep_for(int64_t delay_ms)
-{
-    int64_t until_ns = trp_clock_ns() + delay_ms * 1000000;
-    static _Atomic uint32_t never;
-    while (trp_clock_ns() < until_ns && !trp_actors_stopping() && !trp_process_ending()) {
-        int64_t look_ns = trp_clock_ns() + 50000000;
-        trp_park(&never, 0, look_ns < until_ns ? look_ns : until_ns);
-    }
-}
-
 // Makes the actor again. The record cannot go while this runs: the table is cleared when all
 // turns have ended.
 static void moved(uint64_t number, troupe_status status, troupe_actor address)
@@ -422,9 +412,7 @@ static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_or
                                        troupe_none *nothing)
 {
     (void)self, (void)nothing;
-    TROUPE_TRY(trp_scheduler_block());
-    sleep_for(order->delay_ms);
-    trp_scheduler_unblock();
+    trp_restart_sleep(order->delay_ms, NULL);
     pthread_mutex_lock(&adopted.lock);
     record *it = find_number(order->number);
     trp_adoption again = {0};

@@ -8,6 +8,7 @@
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
+#include <actors/repeat.h>
 #include <actors/restart.h>
 #include <actors/run.h>
 #include <actors/spawn.h>
@@ -334,9 +335,15 @@ troupe_ref trp_call_failed(troupe_status status)
 void trp_call_send(uint64_t row, troupe_actor to, const trp_class *class_, const void *args,
                    int64_t deadline_ns)
 {
+    trp_call_send_method(row, to, class_, 0, args, deadline_ns);
+}
+
+void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_, size_t method,
+                          const void *args, int64_t deadline_ns)
+{
     sending what = {.to = to,
                     .class_ = class_,
-                    .method = &class_->methods[0],
+                    .method = &class_->methods[method],
                     .args = args,
                     .call = row,
                     .deadline_ns = deadline_ns};
@@ -380,6 +387,8 @@ troupe_ref troupe_call_method(troupe_actor actor, const troupe_class *class_, si
     troupe_status status = describe(&what, class_, method);
     if (status != TROUPE_OK)
         return trp_call_failed(status);
+    if (trp_repeat_wanted(actor))
+        return trp_repeat_call(actor, what.class_, method, args);
     return call(&what, troupe_type_hash(what.method->row->result), class_->name);
 }
 
@@ -437,6 +446,11 @@ troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *
     actor.flags = taken.flags & TROUPE_CALL_NO_WAIT;
     actor.flags |= (taken.window > TRP_STREAM_WINDOW_MAX ? TRP_STREAM_WINDOW_MAX : taken.window)
                    << TROUPE_CALL_WINDOW_SHIFT;
+    actor.flags |= (taken.retries < TROUPE_CALL_RETRIES_MAX ? taken.retries
+                                                            : (uint32_t)TROUPE_CALL_RETRIES_MAX)
+                   << TROUPE_CALL_RETRIES_SHIFT;
+    if (taken.retry_errors)
+        actor.flags |= TROUPE_CALL_RETRY_ERRORS;
     if (taken.force_at_deadline)
         actor.flags |= TROUPE_CALL_FORCE_AT_DEADLINE;
     return actor;

@@ -15,6 +15,10 @@ struct trp_stream;
 troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_t method,
                            const void *args, uint32_t window, struct trp_stream *stream);
 
+// The same for any method.
+void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_, size_t method,
+                          const void *args, int64_t deadline_ns);
+
 // A reference that fails with the thread's last error.
 troupe_ref trp_call_failed(troupe_status status);
 

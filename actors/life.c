@@ -307,15 +307,15 @@ void trp_life_finish(trp_actor *actor)
     bool plain = life->text[0] == '\0';
     snprintf(lives.ends[place].text, sizeof down.text, "%s", plain ? "" : down.text);
     trp_life_unlock(life);
+    // One that could not be started again may be tried once more.
+    trp_actor_state state = trp_phase_state(atomic_load(&actor->phase));
+    if (restarted && state != TRP_ACTOR_FAILED && state != TRP_ACTOR_STOPPED)
+        trp_registrar_ended(origin, &down);
     // An isolated actor has gone when its process has: that death tells the other processes.
     for (size_t i = 0; i < count; i++)
         if (!actor->pinned || watchers[i].incarnation == trp_home_here.incarnation)
             trp_watch_tell(&watchers[i], &down);
     trp_free(watchers);
-    // One that could not be started again may be tried once more.
-    trp_actor_state state = trp_phase_state(atomic_load(&actor->phase));
-    if (restarted && state != TRP_ACTOR_FAILED && state != TRP_ACTOR_STOPPED)
-        trp_registrar_ended(origin, &down);
     if (watches)
         trp_watch_drop_all(id);
 }

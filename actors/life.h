@@ -93,5 +93,7 @@ void trp_crash_start(void);
 void trp_link_serve(const trp_frame *frame);
 // From inside a method: the child ends when the running actor does, but not the other way round.
 void trp_link_child(troupe_actor child);
+// The same for an end of whatever reason; outside methods nothing happens.
+troupe_status trp_link_owned(troupe_actor child);
 
 #endif

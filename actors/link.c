@@ -31,8 +31,22 @@ static void told(void *user, uint64_t owner, uint64_t number, const trp_down *do
     }
 }
 
+// The owner has ended, however: so does this one.
+static void told_owned(void *user, uint64_t owner, uint64_t number, const trp_down *down)
+{
+    (void)user, (void)number;
+    trp_actor *actor = trp_actor_find(owner);
+    char text[256];
+    if (actor == NULL || down->reason == TROUPE_DOWN_RUNTIME)
+        return;
+    snprintf(text, sizeof text, "its owner #%llu of process %u ended: %.180s",
+             (unsigned long long)down->actor.id, down->actor.process, down->text);
+    trp_life_say(actor, owner, TROUPE_DOWN_KILLED, 0, text);
+    (void)trp_actor_close(actor, owner, TRP_ACTOR_ENDED, NULL);
+}
+
 // One side: `owner` of this process watches `other`.
-static troupe_status tie(uint64_t owner, troupe_actor other)
+static troupe_status tie(uint64_t owner, troupe_actor other, trp_watch_told *what)
 {
     trp_actor *actor = trp_actor_find(owner);
     trp_life *life = actor != NULL ? trp_life_lock(actor, owner, true) : NULL;
@@ -42,9 +56,9 @@ static troupe_status tie(uint64_t owner, troupe_actor other)
     if (life == NULL)
         return troupe_fail(TROUPE_NOT_EXECUTED, "actor #%llu has ended and cannot be linked",
                            (unsigned long long)owner);
-    if (trp_watch_find(owner, other, told) != 0)
+    if (trp_watch_find(owner, other, what) != 0)
         return TROUPE_OK;
-    return trp_watch(other, owner, told, NULL) != 0 ? TROUPE_OK : TROUPE_NO_MEMORY;
+    return trp_watch(other, owner, what, NULL) != 0 ? TROUPE_OK : TROUPE_NO_MEMORY;
 }
 
 static void untie(uint64_t owner, troupe_actor other)
@@ -66,7 +80,7 @@ static void tell_other(uint64_t self, troupe_actor other, bool linked)
     if (other.incarnation != trp_home_here.incarnation)
         (void)trp_process_send(other.process, other.incarnation, &frame, 0);
     else if (linked)
-        (void)tie(other.id, here);
+        (void)tie(other.id, here, told);
     else
         untie(other.id, here);
 }
@@ -78,12 +92,26 @@ void trp_link_serve(const trp_frame *frame)
     if ((frame->flags & TRP_FRAME_UNLINK) != 0)
         untie(frame->target, other);
     else
-        (void)tie(frame->target, other);
+        (void)tie(frame->target, other, (frame->flags & TRP_FRAME_OWNED) != 0 ? told_owned : told);
 }
 
 void trp_link_child(troupe_actor child)
 {
     tell_other(trp_actor_id(trp_run_actor()), child, true);
+}
+
+troupe_status trp_link_owned(troupe_actor child)
+{
+    trp_actor *self = trp_run_actor();
+    if (self == NULL) // Then the driver is its owner, and everything ends with that.
+        return TROUPE_OK;
+    if (child.incarnation == trp_home_here.incarnation)
+        return tie(child.id, trp_actor_address(self), told_owned);
+    trp_frame frame = {.kind = TRP_FRAME_LINK,
+                       .flags = TRP_FRAME_OWNED,
+                       .target = child.id,
+                       .call = trp_actor_id(self)};
+    return trp_process_send(child.process, child.incarnation, &frame, 0);
 }
 
 static troupe_status check(const trp_actor *self, troupe_actor other, const char *what)
@@ -101,7 +129,7 @@ troupe_status troupe_link_actor(troupe_actor other)
     trp_actor *self = trp_run_actor();
     TROUPE_TRY(check(self, other, "troupe_link"));
     tell_other(trp_actor_id(self), other, true); // First: its end is told to us in any case.
-    return tie(trp_actor_id(self), other);
+    return tie(trp_actor_id(self), other, told);
 }
 
 troupe_status troupe_unlink_actor(troupe_actor other)

@@ -100,15 +100,15 @@ static bool take_request(trp_actor *actor, trp_policy **policy)
     return wanted;
 }
 
-static void wait_for(trp_actor *actor, int64_t delay_ms)
+void trp_restart_sleep(int64_t delay_ms, const trp_actor *actor)
 {
     enum { LOOK_NS = 20000000 };
     static _Atomic uint32_t never;
     int64_t until_ns = trp_clock_ns() + delay_ms * 1000000;
     if (delay_ms == 0 || trp_scheduler_block() != TROUPE_OK)
         return;
-    while (trp_clock_ns() < until_ns && is_open(actor) && !trp_actors_stopping() &&
-           !trp_process_ending()) {
+    while (trp_clock_ns() < until_ns && (actor == NULL || is_open(actor)) &&
+           !trp_actors_stopping() && !trp_process_ending()) {
         int64_t look_ns = trp_clock_ns() + LOOK_NS;
         trp_park(&never, 0, look_ns < until_ns ? look_ns : until_ns);
     }
@@ -157,7 +157,7 @@ void trp_policy_act(trp_actor *actor)
         trp_registrar_counted(policy->origin);
         trp_run_deinit(actor);
         forget_promises(actor);
-        wait_for(actor, delay_ms);
+        trp_restart_sleep(delay_ms, actor);
         troupe_error failure;
         memset(actor->self, 0, actor->class_->row->size);
         if (!is_open(actor) || start_again(actor, policy, &failure))

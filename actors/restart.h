@@ -58,6 +58,9 @@ void trp_policy_end(trp_actor *actor, uint64_t id);
 // Between two messages of the actor: restarts it if that was asked for. It may be closed then.
 void trp_policy_act(trp_actor *actor);
 
+// Waits inside a method, until the runtime stops or `actor` (NULL: none) is closed at most.
+void trp_restart_sleep(int64_t delay_ms, const trp_actor *actor);
+
 // ---- the registrar (registrar.c), from any process
 
 // What it knows of an address.

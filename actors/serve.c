@@ -4,6 +4,7 @@
 // `frame` and `death` run on the I/O thread: they hand work over and never wait.
 #include <actors/actor.h>
 #include <actors/async.h>
+#include <actors/count.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/life.h>
@@ -312,6 +313,9 @@ static void take_frame(const trp_frame *frame)
     case TRP_FRAME_TAKEN:
         trp_maker_serve(frame);
         break;
+    case TRP_FRAME_COUNT:
+        trp_count_serve(frame);
+        break;
     case TRP_FRAME_RESTART:
         (void)trp_restart_here(frame->target);
         break;
@@ -362,6 +366,7 @@ static void take_death(uint32_t process, uint64_t incarnation, const char *cause
     if (trp_process_is_driver())
         trp_registrar_death(incarnation);
     trp_watch_death(&incarnation);
+    trp_count_death(incarnation);
     trp_run_callback_end();
 }
 
@@ -408,6 +413,7 @@ static void stop(void)
     end_all_calls();
     trp_spawn_forget();
     trp_registrar_clear();
+    trp_count_clear();
     trp_registrar_forget();
     trp_pressure_forget();
     trp_entries_clear();

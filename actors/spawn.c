@@ -8,6 +8,7 @@
 #include <actors/spawn.h>
 
 #include <actors/actor.h>
+#include <actors/count.h>
 #include <actors/failure.h>
 #include <actors/need.h>
 #include <actors/ref_table.h>
@@ -263,10 +264,26 @@ static troupe_status choose(order *what, troupe_actor *address)
     return status;
 }
 
+// What the new actor's life depends on. It ends again if that fails.
+static troupe_status bind(const order *what, troupe_actor address)
+{
+    troupe_status status = TROUPE_OK;
+    if (what->how.lifetime == TROUPE_OWNED)
+        status = trp_link_owned(address);
+    if (status == TROUPE_OK && what->how.counted)
+        status = trp_count_begin(address);
+    if (status == TROUPE_OK)
+        return TROUPE_OK;
+    troupe_error failure = *troupe_last_error();
+    (void)troupe_kill_actor(address);
+    return trp_error_set(&failure);
+}
+
 // Spawns, and tells the registrar if a worker has the actor now.
 static troupe_status make(order *what, troupe_actor *address)
 {
     TROUPE_TRY(choose(what, address));
+    TROUPE_TRY(bind(what, *address));
     if (what->budget == NULL || address->process == TRP_PROCESS_DRIVER)
         return TROUPE_OK;
     trp_adoption adoption = {.address = *address,
@@ -307,6 +324,9 @@ static troupe_status place_restarted(order *what, troupe_actor *address)
     trp_buffer packed = {0};
     trp_arena arena = {0};
     TROUPE_TRY(trp_budget_of(&what->how, &budget));
+    if (what->how.lifetime != TROUPE_DETACHED || what->how.counted)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "an actor with .restarts can have neither .lifetime nor .counted");
     troupe_bytes bytes = what->packed != NULL ? *what->packed : (troupe_bytes){0};
     troupe_status status = TROUPE_OK;
     if (what->packed == NULL) {

@@ -97,6 +97,7 @@ static bool is_known(uint32_t kind)
     case TRP_FRAME_CANCEL:
     case TRP_FRAME_ITEM:
     case TRP_FRAME_TAKEN:
+    case TRP_FRAME_COUNT:
     case TRP_FRAME_RESTART:
     case TRP_FRAME_REGISTRAR:
         return true;

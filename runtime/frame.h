@@ -37,9 +37,10 @@ typedef enum trp_frame_kind {
     TRP_FRAME_UNWATCH,
     TRP_FRAME_DOWN, // the actor of watch `call` has ended: `method` and `schema` are the reason and
                     // signal, the body the text
+    TRP_FRAME_COUNT,     // actor `target` is retained or released by the sender: see count.h
     TRP_FRAME_RESTART,   // actor `target` is to be restarted in place
     TRP_FRAME_REGISTRAR, // the driver: what is asked about restarted actors (see restart.h)
-    TRP_FRAME_LINK, // actor `target` is linked with, or (flag) untied from, the one in the body
+    TRP_FRAME_LINK,   // actor `target` is linked with, or (flag) untied from, the one in the body
     TRP_FRAME_CANCEL, // gives `call` to actor `target` up; FORCE: even if the process must be
                       // killed
     TRP_FRAME_ITEM,   // a value of the stream of `call`, from actor `target`
@@ -52,7 +53,8 @@ enum {
     TRP_FRAME_NAMED = 1u << 1,   // The method is named in the body, not numbered.
     TRP_FRAME_IMAGE = 1u << 2,   // The body is a flat value's memory. Within a node alone.
     TRP_FRAME_OBJECT = 1u << 3,  // The body is the id of an object that is the value.
-    TRP_FRAME_UNLINK = 1u << 8,  // Of a LINK.
+    TRP_FRAME_UNLINK = 1u << 8,  // Of a LINK,
+    TRP_FRAME_OWNED = 1u << 11,  // which is of an owner.
     TRP_FRAME_FORCE = 1u << 9,   // Of a CANCEL.
     TRP_FRAME_GENTLE = 1u << 10, // Of a CANCEL: only if the call waits still.
     // Of a CALL that opens a stream: 14 bits of its flags are the window.

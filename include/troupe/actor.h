@@ -34,7 +34,8 @@ typedef struct troupe_method {
 
 // What a method's row can say besides: (patient_wait, int, int, .options = TROUPE_METHOD_STREAM).
 enum {
-    TROUPE_METHOD_STREAM = 1u << 0, // It answers in many values: see troupe_stream in async.h.
+    TROUPE_METHOD_REPEATABLE = 1u << 8, // It may run twice: it can be called with .retries.
+    TROUPE_METHOD_STREAM = 1u << 0,     // It answers in many values: see troupe_stream in async.h.
 };
 
 // A class: static, made by TROUPE_ACTOR. Found in other processes by name and schema hash.
@@ -64,6 +65,14 @@ typedef enum troupe_place {
 } troupe_place;
 
 enum { TROUPE_RESTARTS_FOREVER = -1 };
+
+// How long an actor lives, unless it is ended.
+typedef enum troupe_lifetime {
+    TROUPE_DETACHED, // As long as its process.
+    // Until the actor whose method spawned it has ended, for whatever reason; then it ends after
+    // the method that it runs, with its deinit. Spawned outside methods: as TROUPE_DETACHED.
+    TROUPE_OWNED,
+} troupe_lifetime;
 
 typedef struct troupe_spawn_options {
     size_t size;
@@ -97,6 +106,10 @@ typedef struct troupe_spawn_options {
     // Before the second restart in a row (one after less than 60 s), doubling to 30 s; default 10.
     // The first is at once.
     uint32_t backoff_ms;
+    troupe_lifetime lifetime; // TROUPE_UNSUPPORTED: not TROUPE_DETACHED, with .restarts.
+    // It ends, after what is in its mailbox, when no process retains it any more. The spawner
+    // retains it once: see troupe_actor_release in life.h. TROUPE_UNSUPPORTED with .restarts.
+    bool counted;
     int unused_;
 } troupe_spawn_options;
 
@@ -152,7 +165,10 @@ TROUPE_API troupe_status troupe_tell_named(troupe_actor actor, const char *metho
 enum {
     TROUPE_CALL_NO_WAIT = 1u << 0, // A full queue gives TROUPE_BUSY at once instead of waiting.
     TROUPE_CALL_FORCE_AT_DEADLINE = 1u << 1, // See .force_at_deadline.
-    TROUPE_CALL_WINDOW_SHIFT = 16,           // The upper half is .window.
+    TROUPE_CALL_RETRY_ERRORS = 1u << 7,      // See .retry_errors.
+    TROUPE_CALL_RETRIES_SHIFT = 8,           // Eight bits are .retries.
+    TROUPE_CALL_RETRIES_MAX = 255,
+    TROUPE_CALL_WINDOW_SHIFT = 16, // The upper half is .window.
 };
 
 typedef struct troupe_call_options {
@@ -167,6 +183,12 @@ typedef struct troupe_call_options {
     // Of a stream: how many values its method may make ahead of the reader; default 16, at most
     // 16383.
     uint32_t window;
+    // How often a call of a method with TROUPE_METHOD_REPEATABLE (else TROUPE_INVALID) is sent
+    // again, within its deadline, when it ended because its actor died or could not be reached: to
+    // the same address, so that this is for actors that are restarted. After 5 ms, doubling to 1
+    // s. At most 255. Such calls leave the order of sending. Of troupe_call alone.
+    uint32_t retries;
+    bool retry_errors; // Also when the method itself failed.
 } troupe_call_options;
 
 TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *how);

@@ -117,6 +117,16 @@ TROUPE_API troupe_status troupe_stop_actor_with(troupe_actor actor,
         (actor).address,                                                                           \
         &(troupe_stop_actor_options){.size = sizeof(troupe_stop_actor_options), __VA_ARGS__})
 
+// ---- being counted
+
+// An actor spawned with .counted lives until the last of its retains is released; what a process
+// that died had retained is released. Copying an address retains nothing: who passes one on keeps
+// its own retain until the receiver has made one. The first retain of a process asks the actor's
+// process; others only count. TROUPE_NOT_EXECUTED: it has ended, or is not counted.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_actor_retain(troupe_actor actor);
+// Gives one back. TROUPE_INVALID: this process retains it not.
+TROUPE_API troupe_status troupe_actor_release(troupe_actor actor);
+
 // ---- being started again
 
 // Ends an actor and has its policy (.restarts of its spawn) start it again: a light one after the

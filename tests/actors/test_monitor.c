@@ -413,7 +413,7 @@ static void test_stop_actor(void **state)
         actor = troupe_spawn(fragile, .name = "stopped", .place = places[p]);
         troupe_must(troupe_actor_status(actor.address));
         wanted = *begun + 1;
-        rests = troupe_call(actor, fragile_rest, p == 2 ? 60000 : 300);
+        rests = troupe_call(actor, fragile_rest, p == 2 ? 60000 : 1000);
         queued = troupe_call(actor, fragile_process);
         await_begun(wanted);
         assert_int_equal(troupe_stop_actor(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);

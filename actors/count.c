@@ -1,0 +1,297 @@
+// count.c: actors that end when nobody retains them any more. Each process counts for itself; the
+// actor's own process keeps which processes hold it, and takes back what a dead one held.
+#include <actors/count.h>
+
+#include <actors/failure.h>
+#include <actors/life.h>
+#include <actors/ref_table.h>
+#include <pthread.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <uthash.h>
+
+typedef struct count_key {
+    uint64_t incarnation, id;
+} count_key;
+
+// What this process retains.
+typedef struct retained {
+    count_key key;
+    uint64_t count;
+    UT_hash_handle hh;
+} retained;
+
+// A process that holds an actor of this one.
+typedef struct holder {
+    uint64_t incarnation;
+    struct holder *next;
+} holder;
+
+// An actor of this process that is counted.
+typedef struct counted {
+    uint64_t id;
+    holder *holders;
+    UT_hash_handle hh;
+} counted;
+
+static struct {
+    pthread_mutex_t lock; // Of all that follows.
+    retained *retained;
+    counted *counted;
+} counts = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+// ---- the actor's side
+
+static void free_counted(counted *it)
+{
+    for (holder *next; it->holders != NULL; it->holders = next) {
+        next = it->holders->next;
+        trp_free(it->holders);
+    }
+    trp_free(it);
+}
+
+// Takes a process out. True: it was the last. With the lock held.
+static bool take_out(counted *it, uint64_t incarnation)
+{
+    for (holder **at = &it->holders; *at != NULL; at = &(*at)->next)
+        if ((*at)->incarnation == incarnation) {
+            holder *gone = *at;
+            *at = gone->next;
+            trp_free(gone);
+            return it->holders == NULL;
+        }
+    return false;
+}
+
+static void end_actor(uint64_t id)
+{
+    troupe_actor address = {
+        .id = id, .incarnation = trp_home_here.incarnation, .process = trp_home_here.process};
+    (void)troupe_end_actor(address);
+}
+
+// A process holds the actor from now on; `first`: the actor is counted from now on. False: it has
+// ended, or was never counted.
+static bool hold(uint64_t id, uint64_t incarnation, bool first)
+{
+    if (trp_actor_find(id) == NULL)
+        return false;
+    holder *made = trp_alloc(sizeof *made);
+    counted *it, *fresh = first ? trp_alloc(sizeof *fresh) : NULL;
+    pthread_mutex_lock(&counts.lock);
+    HASH_FIND(hh, counts.counted, &id, sizeof id, it);
+    if (it == NULL && fresh != NULL) {
+        it = fresh;
+        fresh = NULL;
+        it->id = id;
+        HASH_ADD(hh, counts.counted, id, sizeof it->id, it);
+    }
+    bool held = it != NULL && made != NULL;
+    if (held) {
+        made->incarnation = incarnation;
+        made->next = it->holders;
+        it->holders = made;
+    }
+    pthread_mutex_unlock(&counts.lock);
+    if (!held)
+        trp_free(made);
+    trp_free(fresh);
+    return held;
+}
+
+static void let_go(uint64_t id, uint64_t incarnation)
+{
+    counted *it;
+    pthread_mutex_lock(&counts.lock);
+    HASH_FIND(hh, counts.counted, &id, sizeof id, it);
+    bool last = it != NULL && take_out(it, incarnation);
+    if (last)
+        HASH_DEL(counts.counted, it);
+    pthread_mutex_unlock(&counts.lock);
+    if (!last)
+        return;
+    free_counted(it);
+    end_actor(id);
+}
+
+void trp_count_death(uint64_t incarnation)
+{
+    counted *it, *next, *due = NULL;
+    pthread_mutex_lock(&counts.lock);
+    HASH_ITER(hh, counts.counted, it, next)
+    {
+        bool last = false;
+        while (it->holders != NULL && !last) {
+            holder *before = it->holders;
+            last = take_out(it, incarnation);
+            if (!last && it->holders == before)
+                break;
+        }
+        if (last) {
+            HASH_DEL(counts.counted, it);
+            HASH_ADD(hh, due, id, sizeof it->id, it);
+        }
+    }
+    pthread_mutex_unlock(&counts.lock);
+    HASH_ITER(hh, due, it, next)
+    {
+        HASH_DEL(due, it);
+        end_actor(it->id);
+        free_counted(it);
+    }
+}
+
+void trp_count_serve(const trp_frame *frame)
+{
+    if (frame->method == TRP_COUNT_RELEASE) {
+        let_go(frame->target, frame->from_incarnation);
+        return;
+    }
+    bool held = hold(frame->target, frame->from_incarnation, frame->method == TRP_COUNT_BEGIN);
+    trp_shape shape = trp_shape_of(&troupe_type_bool);
+    trp_message *message;
+    if (trp_message_receive(TRP_MESSAGE_FINISH, frame, NULL, &message) != TROUPE_OK)
+        return;
+    trp_message_answer(message, &shape, &held, 0);
+    trp_message_free(message);
+}
+
+// ---- the holder's side
+
+static bool is_here(troupe_actor actor)
+{
+    return actor.incarnation == trp_home_here.incarnation;
+}
+
+static troupe_status refused(troupe_actor actor)
+{
+    return troupe_fail(TROUPE_NOT_EXECUTED,
+                       "actor #%llu of process %u cannot be retained: it has ended, or was not "
+                       "spawned with .counted",
+                       (unsigned long long)actor.id, actor.process);
+}
+
+static troupe_status ask_hold(troupe_actor actor, bool first)
+{
+    bool held = false;
+    if (is_here(actor))
+        return hold(actor.id, trp_home_here.incarnation, first) ? TROUPE_OK : refused(actor);
+    trp_target target = {
+        .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
+    uint64_t call = trp_entry_call(trp_type_note(&troupe_type_bool), &target, 0);
+    if (call == TRP_REF_NO_MEMORY)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
+    trp_frame frame = {.kind = TRP_FRAME_COUNT,
+                       .method = first ? TRP_COUNT_BEGIN : TRP_COUNT_RETAIN,
+                       .target = actor.id,
+                       .call = call};
+    troupe_ref ref = {.id = call};
+    troupe_status status = trp_process_send(actor.process, actor.incarnation, &frame, 0);
+    if (status != TROUPE_OK) {
+        troupe_drop(ref);
+        return status;
+    }
+    TROUPE_TRY(troupe_get(bool, ref, &held));
+    return held ? TROUPE_OK : refused(actor);
+}
+
+static void send_release(troupe_actor actor)
+{
+    trp_frame frame = {.kind = TRP_FRAME_COUNT, .method = TRP_COUNT_RELEASE, .target = actor.id};
+    if (is_here(actor))
+        let_go(actor.id, trp_home_here.incarnation);
+    else
+        (void)trp_process_send(actor.process, actor.incarnation, &frame, 0);
+}
+
+// Counts one more, or the first, if `may_add`. False: this process does not hold the actor.
+static bool count_up(troupe_actor actor, retained *fresh, bool *added)
+{
+    count_key key = {.incarnation = actor.incarnation, .id = actor.id};
+    retained *it;
+    *added = false;
+    pthread_mutex_lock(&counts.lock);
+    HASH_FIND(hh, counts.retained, &key, sizeof key, it);
+    if (it == NULL && fresh != NULL) {
+        it = fresh;
+        it->key = key;
+        HASH_ADD(hh, counts.retained, key, sizeof it->key, it);
+        *added = true;
+    }
+    if (it != NULL)
+        it->count++;
+    pthread_mutex_unlock(&counts.lock);
+    return it != NULL;
+}
+
+static troupe_status retain(troupe_actor actor, bool first)
+{
+    bool added;
+    TROUPE_TRY(trp_process_check());
+    if (count_up(actor, NULL, &added))
+        return TROUPE_OK;
+    retained *fresh = trp_alloc(sizeof *fresh);
+    if (fresh == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to retain an actor");
+    troupe_status status = ask_hold(actor, first);
+    if (status != TROUPE_OK) {
+        trp_free(fresh);
+        return status;
+    }
+    (void)count_up(actor, fresh, &added);
+    if (!added) { // Another thread was faster: this process needs one hold only.
+        trp_free(fresh);
+        send_release(actor);
+    }
+    return TROUPE_OK;
+}
+
+troupe_status trp_count_begin(troupe_actor actor)
+{
+    return retain(actor, true);
+}
+
+troupe_status troupe_actor_retain(troupe_actor actor)
+{
+    return actor.id != 0 ? retain(actor, false) : refused(actor);
+}
+
+troupe_status troupe_actor_release(troupe_actor actor)
+{
+    count_key key = {.incarnation = actor.incarnation, .id = actor.id};
+    retained *it;
+    TROUPE_TRY(trp_process_check());
+    pthread_mutex_lock(&counts.lock);
+    HASH_FIND(hh, counts.retained, &key, sizeof key, it);
+    bool known = it != NULL, last = known && --it->count == 0;
+    if (last)
+        HASH_DEL(counts.retained, it);
+    pthread_mutex_unlock(&counts.lock);
+    if (!known)
+        return troupe_fail(TROUPE_INVALID, "actor #%llu of process %u is not retained here",
+                           (unsigned long long)actor.id, actor.process);
+    if (last) {
+        trp_free(it);
+        send_release(actor);
+    }
+    return TROUPE_OK;
+}
+
+void trp_count_clear(void)
+{
+    retained *it, *next;
+    counted *one, *other;
+    pthread_mutex_lock(&counts.lock);
+    HASH_ITER(hh, counts.retained, it, next)
+    {
+        HASH_DEL(counts.retained, it);
+        trp_free(it);
+    }
+    HASH_ITER(hh, counts.counted, one, other)
+    {
+        HASH_DEL(counts.counted, one);
+        free_counted(one);
+    }
+    pthread_mutex_unlock(&counts.lock);
+}

@@ -1,0 +1,18 @@
+// count.h: actors that end with the last handle that is retained.
+#ifndef TRP_COUNT_H
+#define TRP_COUNT_H
+
+#include <runtime/frame.h>
+#include <troupe/life.h>
+
+// In the `method` of a COUNT frame.
+enum { TRP_COUNT_BEGIN, TRP_COUNT_RETAIN, TRP_COUNT_RELEASE };
+
+// A new actor is counted, and retained once by this process.
+troupe_status trp_count_begin(troupe_actor actor);
+void trp_count_serve(const trp_frame *frame);
+// What that process held is given back.
+void trp_count_death(uint64_t incarnation);
+void trp_count_clear(void);
+
+#endif
