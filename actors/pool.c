@@ -13,6 +13,7 @@
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
+#include <string.h>
 #include <troupe/pool.h>
 
 typedef struct member {
@@ -108,6 +109,28 @@ static troupe_pool *make_pool(const trp_class *class_, const troupe_pool_options
     return pool;
 }
 
+static bool copy_text(troupe_pool *pool, const char **text)
+{
+    if (*text == NULL)
+        return true;
+    size_t size = strlen(*text) + 1;
+    char *copy = trp_arena_alloc(&pool->arena, size);
+    if (copy != NULL)
+        memcpy(copy, *text, size);
+    *text = copy;
+    return copy != NULL;
+}
+
+// What members are made with, now and later, is the pool's own.
+static troupe_status copy_spawn(troupe_pool *pool)
+{
+    troupe_spawn_options *how = &pool->spawn;
+    return copy_text(pool, &how->resources) && copy_text(pool, &how->env) &&
+                   copy_text(pool, &how->folder)
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_NO_MEMORY, "no memory for the options of a pool");
+}
+
 static troupe_status fill(troupe_pool *pool, const troupe_pool_options *how)
 {
     for (size_t i = 0; i < pool->count; i++) {
@@ -133,6 +156,8 @@ troupe_status troupe_pool_open_class(const troupe_class *row, const void *init_a
     if (made == NULL)
         return TROUPE_NO_MEMORY;
     troupe_status status = copy_init(made, init_args);
+    if (status == TROUPE_OK)
+        status = copy_spawn(made);
     if (status == TROUPE_OK)
         status = fill(made, &taken);
     if (status == TROUPE_OK) {
@@ -166,8 +191,9 @@ size_t troupe_pool_count(troupe_pool *pool)
 
 // ---- calls
 
-// Whether a call that has ended was lost with its target.
-static bool was_lost(troupe_ref ref)
+// Whether a call that has ended says that its target has. One that may have been executed says so
+// of members that nobody starts again; who can be, has ended when a call is refused.
+static bool was_lost(const troupe_pool *pool, troupe_ref ref)
 {
     trp_entry *entry = trp_entry_lock(ref.id); // Held until its callbacks have run.
     if (entry == NULL)
@@ -178,14 +204,15 @@ static bool was_lost(troupe_ref ref)
                                ? result->failure->status
                                : TROUPE_OK;
     trp_entry_unlock(entry);
-    return status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED;
+    return status == TROUPE_NOT_EXECUTED ||
+           (status == TROUPE_MAYBE_EXECUTED && pool->makes && pool->spawn.restarts == 0);
 }
 
 static void note_end(void *user, troupe_ref ref)
 {
     pending *call = user;
     troupe_pool *pool = call->pool;
-    bool lost = was_lost(ref);
+    bool lost = was_lost(pool, ref);
     pthread_mutex_lock(&pool->lock);
     member *it = &pool->members[call->place];
     if (it->life == call->life) {

@@ -43,10 +43,11 @@ TROUPE_API void troupe_pool_close(troupe_pool *pool);
 // The members that are not known to be dead.
 TROUPE_API size_t troupe_pool_count(troupe_pool *pool);
 
-// Sends a call to the member with the fewest unfinished calls of this pool. A member whose call
-// ended as NOT_EXECUTED or MAYBE_EXECUTED is dead to the pool: it gets no more calls, and if the
-// pool made it, another one is made in its place at the next call. The lost call itself is not sent
-// again. Without a living member the reference fails as TROUPE_NOT_EXECUTED.
+// Sends a call to the member with the fewest unfinished calls of this pool. A member is dead to the
+// pool when a call to it ends as NOT_EXECUTED, or as MAYBE_EXECUTED if the pool made it without
+// restarts: it gets no more calls, and if the pool made it, another one is made in its place at the
+// next call. The lost call itself is not sent again. Without a living member the reference fails as
+// TROUPE_NOT_EXECUTED.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_pool_call_method(troupe_pool *pool,
                                                               const troupe_class *class_,
                                                               size_t method, const void *args);
