@@ -94,9 +94,13 @@ static bool write(trp_peer *peer, uint32_t process, const trp_frame *frame)
             return false;
         }
         if (!trp_ring_write(&peer->out, frame)) {
+            // Before the peer can know of it: the thread that hears of the room looks at this, and
+            // then waits for our lock.
+            atomic_store(&peer->queued, true);
             trp_ring_want_room(&peer->out);
             if (!trp_ring_write(&peer->out, frame))
                 return false;
+            atomic_store(&peer->queued, peer->first != NULL);
         }
     }
     TRP_FAULT("ring");
@@ -164,6 +168,8 @@ troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *fr
     if (peer->first == NULL && write(peer, process, frame))
         return TROUPE_OK;
     troupe_status status = queue(peer, frame);
+    if (status != TROUPE_OK)
+        atomic_store(&peer->queued, peer->first != NULL);
     if (status != TROUPE_OK && object != 0)
         trp_store_release(object, process);
     return status;
