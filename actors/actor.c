@@ -3,6 +3,7 @@
 #include <actors/actor.h>
 
 #include <actors/async.h>
+#include <actors/beside.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/life.h>
@@ -54,6 +55,7 @@ static void free_parts(trp_actor *actor)
     trp_actor_extra *extra = actor->extra;
     if (extra != NULL) {
         trp_free(extra->name);
+        trp_lanes_free(extra->lanes);
         trp_free(extra);
         actor->extra = NULL;
     }
@@ -80,7 +82,7 @@ trp_actor *trp_actor_create(const trp_class *class_, const char *name, uint32_t 
     atomic_store_explicit(&actor->waits_for, 0, memory_order_relaxed);
     atomic_store_explicit(&actor->calls, 0, memory_order_relaxed);
     atomic_store_explicit(&actor->cpu_ns, 0, memory_order_relaxed);
-    actor->ready = actor->executor = false;
+    actor->ready = actor->executor = actor->concurrent = false;
     if (mailbox_max == 0)
         mailbox_max = TRP_MAILBOX_DEFAULT_MAX;
     trp_mailbox_open(&actor->mailbox,
@@ -88,12 +90,16 @@ trp_actor *trp_actor_create(const trp_class *class_, const char *name, uint32_t 
     return actor;
 
 no_memory:
-    if (actor != NULL) {
-        free_parts(actor);
-        trp_slot_give(actor);
-    }
+    if (actor != NULL)
+        trp_actor_discard(actor);
     (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for an actor of class '%s'", class_->row->name);
     return NULL;
+}
+
+void trp_actor_discard(trp_actor *actor)
+{
+    free_parts(actor);
+    trp_slot_give(actor);
 }
 
 void trp_actor_enter(trp_actor *actor)
@@ -122,7 +128,7 @@ troupe_actor trp_actor_address(const trp_actor *actor)
                           .process = trp_home_here.process};
 }
 
-static bool is_open(trp_actor *actor, uint64_t id)
+bool trp_actor_is_open(trp_actor *actor, uint64_t id)
 {
     return atomic_load_explicit(&actor->phase, memory_order_acquire) ==
            trp_phase_of(id, TRP_ACTOR_OPEN);
@@ -130,7 +136,7 @@ static bool is_open(trp_actor *actor, uint64_t id)
 
 // ---- ends
 
-static void run_somewhere(trp_actor *actor)
+void trp_actor_schedule(trp_actor *actor)
 {
     if (!atomic_load_explicit(&actor->pinned, memory_order_relaxed))
         trp_scheduler_push(actor);
@@ -140,8 +146,7 @@ static void run_somewhere(trp_actor *actor)
         trp_stage_push(actor);
 }
 
-// Answers a message that will not run.
-static void refuse(trp_actor *actor, trp_message *message, const troupe_error *failure)
+void trp_actor_refuse(trp_actor *actor, trp_message *message, const troupe_error *failure)
 {
     trp_message_left(message);
     if (message->kind == TRP_MESSAGE_MARKER)
@@ -159,7 +164,7 @@ static void refuse_all(trp_actor *actor, uint64_t id, trp_link *first)
         trp_message *message = (trp_message *)link;
         next = trp_link_next(link);
         trp_mailbox_return(&actor->mailbox, message->weight);
-        refuse(actor, message, &failure);
+        trp_actor_refuse(actor, message, &failure);
     }
 }
 
@@ -179,15 +184,18 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
         trp_stage_killed(); // If its own method did, that ends, and the process in order.
     if (state == TRP_ACTOR_KILLED && trp_life_has(actor))
         trp_policy_end(actor, id);
-    trp_link *left = NULL;
+    trp_link *left = NULL, *in_lanes = NULL;
     pthread_mutex_lock(trp_slot_lock(id));
-    if (trp_actor_find(id) != NULL) // Its last turn may have been faster.
+    if (trp_actor_find(id) != NULL) { // Its last turn may have been faster.
         left = trp_mailbox_close(&actor->mailbox, own, &idle);
+        in_lanes = trp_lanes_close(actor);
+    }
     pthread_mutex_unlock(trp_slot_lock(id));
+    refuse_all(actor, id, in_lanes);
     refuse_all(actor, id, left);
     trp_mailbox_wake(&actor->mailbox);
     if (idle)
-        run_somewhere(actor); // For its last turn.
+        trp_actor_schedule(actor); // For its last turn.
     return true;
 }
 
@@ -197,6 +205,9 @@ static void finish(trp_actor *actor)
     uint64_t id = trp_actor_id(actor);
     trp_actor_state state = trp_phase_state(atomic_load(&actor->phase));
     bool pinned = atomic_load(&actor->pinned), idle;
+    refuse_all(actor, id, trp_lanes_close(actor));
+    if (!trp_guests_gone(actor))
+        return; // The last of them has it take this turn again.
     if (state == TRP_ACTOR_ENDED || state == TRP_ACTOR_STOPPED)
         trp_run_deinit(actor);
     trp_actor_unname(actor);
@@ -231,7 +242,7 @@ void trp_actor_abandon(trp_actor *actor)
 void trp_actor_wake(trp_actor *actor)
 {
     if (trp_mailbox_rest(&actor->mailbox) != TRP_RESTS)
-        run_somewhere(actor);
+        trp_actor_schedule(actor);
 }
 
 static troupe_status closed(uint64_t id)
@@ -257,14 +268,16 @@ static troupe_status wait_for_room(trp_actor *actor, uint64_t id, size_t weight,
     deadline_ns = trp_run_until(deadline_ns);
     TROUPE_TRY(trp_scheduler_block());
     bool room = false, in_time = true;
-    while (!room && in_time && is_open(actor, id) && !(deadline_ns < 0 && atomic_load(&stopping))) {
+    while (!room && in_time && trp_actor_is_open(actor, id) &&
+           !(deadline_ns < 0 && atomic_load(&stopping))) {
         in_time = trp_mailbox_wait(&actor->mailbox, weight, deadline_ns);
         room = trp_mailbox_reserve(&actor->mailbox, weight);
     }
     trp_scheduler_unblock();
     if (room)
         return TROUPE_OK;
-    return is_open(actor, id) ? full(actor, id, " and none was taken in time") : closed(id);
+    return trp_actor_is_open(actor, id) ? full(actor, id, " and none was taken in time")
+                                        : closed(id);
 }
 
 // False: the actor has ended, and the message is the caller's.
@@ -272,10 +285,10 @@ static bool push(trp_actor *actor, uint64_t id, trp_message *message)
 {
     size_t weight = message->weight;
     message->target = id;
-    trp_pushed pushed = trp_mailbox_push(&actor->mailbox, &message->link, message->urgent);
+    trp_pushed pushed = trp_mailbox_push(&actor->mailbox, &message->link, false);
     // Once pushed, the message may be run and freed at any time.
     if (pushed == TRP_PUSHED_FIRST)
-        run_somewhere(actor);
+        trp_actor_schedule(actor);
     else if (pushed == TRP_PUSH_REFUSED)
         trp_mailbox_return(&actor->mailbox, weight);
     return pushed != TRP_PUSH_REFUSED;
@@ -285,7 +298,9 @@ troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message
                              int64_t deadline_ns)
 {
     troupe_status status = TROUPE_OK;
-    if (!is_open(actor, id))
+    if (message->urgent && trp_urgent_send(actor, id, message, &status))
+        return status;
+    if (!trp_actor_is_open(actor, id))
         status = closed(id);
     else if (!trp_mailbox_reserve(&actor->mailbox, message->weight))
         status = wait_for_room(actor, id, message->weight, deadline_ns);
@@ -299,10 +314,12 @@ troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message
 
 void trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message)
 {
+    if (message->urgent && trp_urgent_deliver(actor, id, message))
+        return;
     trp_mailbox_reserve_always(&actor->mailbox, message->weight);
     if (!push(actor, id, message)) {
         troupe_error failure = trp_actor_obituary(id);
-        refuse(actor, message, &failure);
+        trp_actor_refuse(actor, message, &failure);
     }
 }
 
@@ -333,7 +350,9 @@ static void run_message(trp_actor *actor, uint64_t id, trp_message *message)
 {
     if (message->target != id) {
         troupe_error failure = trp_actor_obituary(message->target);
-        refuse(actor, message, &failure);
+        trp_actor_refuse(actor, message, &failure);
+    } else if (message->kind == TRP_MESSAGE_CALL && actor->concurrent) {
+        trp_lanes_dispatch(actor, message);
     } else if (message->kind == TRP_MESSAGE_CALL) {
         trp_run_call(actor, message);
         if (actor->executor)
@@ -344,7 +363,8 @@ static void run_message(trp_actor *actor, uint64_t id, trp_message *message)
         trp_async_run(actor, message);
     } else { // Of a FINISH, the turn goes on with the actor's end.
         uint64_t open = trp_phase_of(id, TRP_ACTOR_OPEN);
-        if (message->kind == TRP_MESSAGE_FINISH)
+        bool ends = message->kind == TRP_MESSAGE_FINISH;
+        if (ends && (!actor->concurrent || trp_lanes_finish(actor)))
             (void)atomic_compare_exchange_strong(&actor->phase, &open,
                                                  trp_phase_of(id, TRP_ACTOR_ENDED));
         trp_message_free(message);
@@ -512,7 +532,7 @@ troupe_status trp_actor_waits(trp_actor *actor, uint64_t call)
         uint64_t id = target_of(call);
         deadlock = id == own;
         trp_actor *next = id == 0 || deadlock ? NULL : trp_actor_find(id);
-        if (next == NULL)
+        if (next == NULL || next->concurrent) // Others may end its wait.
             break;
         call = atomic_load(&next->waits_for);
     }

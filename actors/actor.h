@@ -35,10 +35,11 @@ enum { TRP_PHASE_BITS = 3, TRP_ACTOR_SMALL = 64, TRP_LINE = 64 };
 
 // What few actors have. Made by trp_actor_extend; written under the slot's lock.
 typedef struct trp_actor_extra {
-    char *name;           // NULL: none.
-    bool named;           // The node's directory has the name,
-    uint64_t incarnation; // that of the runtime which was then.
-    uint64_t claim;       // What it holds of the node's resources (need.h); 0: nothing.
+    char *name;              // NULL: none.
+    bool named;              // The node's directory has the name,
+    uint64_t incarnation;    // that of the runtime which was then.
+    struct trp_lanes *lanes; // NULL: its methods run one at a time. See beside.h.
+    uint64_t claim;          // What it holds of the node's resources (need.h); 0: nothing.
     bool failed;
     troupe_error failure; // Of FAILED: set before the state.
 } trp_actor_extra;
@@ -55,7 +56,8 @@ struct trp_actor {
     uint32_t index;                  // Of the slot.
     _Atomic uint32_t cancels;        // Calls in the mailbox that may have been cancelled (async.h).
     _Atomic bool pinned;             // Runs on the process's main thread.
-    bool ready;                      // init has succeeded: deinit is owed.
+    _Atomic bool ready;              // init has succeeded: deinit is owed.
+    _Atomic bool concurrent;         // Has lanes: several of its methods run at a time.
     bool executor;                   // Runs tasks: see executor.h.
     _Atomic bool pressed;            // Other processes have been told to wait: see pressure.h.
 
@@ -107,6 +109,8 @@ static inline uint64_t trp_actor_id(const trp_actor *actor)
 // A new actor that nobody can find yet. NULL with the last error set.
 trp_actor *trp_actor_create(const trp_class *class_, const char *name, uint32_t mailbox_max,
                             bool pinned);
+// Gives one back that was not entered.
+void trp_actor_discard(trp_actor *actor);
 // Lets messages reach it; its mailbox keeps them until trp_actor_wake.
 void trp_actor_enter(trp_actor *actor);
 // Lets it run what is in its mailbox.
@@ -128,6 +132,12 @@ troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message
 // The same for a message that another process has sent: it is let in always, and answered if the
 // actor is dead.
 void trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message);
+
+bool trp_actor_is_open(trp_actor *actor, uint64_t id);
+// Has it take a turn; nobody else may have it.
+void trp_actor_schedule(trp_actor *actor);
+// Answers a message that will not run, and frees it.
+void trp_actor_refuse(trp_actor *actor, trp_message *message, const troupe_error *failure);
 
 // Runs up to a turn's worth of messages, and returns how many; only until that call has ended,
 // unless `until` is 0. *again: there are more; otherwise

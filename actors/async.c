@@ -2,6 +2,7 @@
 #include <actors/async.h>
 
 #include <actors/actor.h>
+#include <actors/beside.h>
 #include <actors/ref_table.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
@@ -123,7 +124,9 @@ void trp_async_run(trp_actor *actor, trp_message *message)
     default:
         break;
     }
-    if (runs)
+    if (runs && actor->concurrent)
+        trp_lanes_dispatch(actor, message);
+    else if (runs)
         trp_run_call(actor, message);
     else
         trp_message_free(message);

@@ -33,6 +33,7 @@ typedef struct trp_tombstone {
     struct trp_tombstone *next;
     trp_caller caller;
     uint64_t serial; // The marker's.
+    bool passed;     // It has come; the call may be one of those that are `handed`.
 } trp_tombstone;
 
 struct trp_async {
@@ -40,6 +41,11 @@ struct trp_async {
     trp_tombstone *tombstones;
     trp_deferral *deferrals;
     trp_alarm *alarms;
+    trp_running *runs;       // Methods that run beside the turn,
+    uint32_t handed;         // and those that are about to.
+    _Atomic uint32_t guests; // See beside.h.
+    _Atomic bool shut;      // They are kept out; who waits until they are gone parks on the number.
+    _Atomic bool finishing; // The last turn waits until there is none.
 };
 
 // The actor's, made if there is none. It is never freed: it stays
@@ -68,6 +74,12 @@ void trp_caller_answer(const trp_caller *caller, const trp_shape *shape, void *v
 // Publishes that the message is about to be run. False: it was cancelled, and answered; then it is
 // not run.
 bool trp_cancel_enter(trp_running *here);
+// Whether the message was cancelled while it waited. With the lock held.
+bool trp_cancel_buried(trp_async *async, const trp_message *message);
+// A message has been chosen to run beside the turn, and has not begun / will not run after all.
+// The first with the lock held.
+void trp_cancel_handed(trp_async *async);
+void trp_cancel_dropped(trp_actor *actor);
 // The method is over: nobody looks at *here after this.
 void trp_cancel_leave(trp_running *here);
 // A marker has come through the mailbox.

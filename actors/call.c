@@ -110,6 +110,7 @@ static troupe_status fill(const sending *what, const trp_method *method, trp_mes
     message->call = what->call;
     message->deadline_ns = what->deadline_ns;
     message->window = what->window;
+    message->urgent = (method->row->options & TROUPE_METHOD_URGENT) != 0;
     message->weight = what->packed != NULL ? what->packed->size
                       : shape->flat        ? shape->type->size
                                            : trp_value_weight(shape->type, what->args);
@@ -303,6 +304,8 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
     what->call = trp_entry_call(schema, &target, what->deadline_ns);
     if (what->call == TRP_REF_NO_MEMORY)
         return (troupe_ref){TRP_REF_NO_MEMORY, schema};
+    if (what->method != NULL && (what->method->row->options & TROUPE_METHOD_URGENT) != 0)
+        trp_entry_apart(what->call);
     if (what->stream != NULL)
         trp_stream_begin(what->stream, what->call, &target);
     troupe_status status = check_force(what);

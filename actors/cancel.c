@@ -11,6 +11,7 @@
 #include <actors/async.h>
 
 #include <actors/actor.h>
+#include <actors/beside.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/ref_table.h>
@@ -28,23 +29,84 @@
 
 // ---- in the actor's process: by who runs its messages
 
-static bool is_buried(trp_async *async, const trp_message *message)
+bool trp_cancel_buried(trp_async *async, const trp_message *message)
 {
-    trp_tombstone *stone = async->tombstones;
+    trp_tombstone *stone = message->call != 0 ? async->tombstones : NULL;
     while (stone != NULL && !trp_caller_is(&stone->caller, message))
         stone = stone->next;
     return stone != NULL;
 }
 
+void trp_cancel_handed(trp_async *async)
+{
+    async->handed++;
+}
+
+// One that was handed is not any more. Then no tombstone whose marker has come is needed. With the
+// lock held.
+static void unhand(trp_actor *actor, trp_async *async)
+{
+    if (--async->handed > 0)
+        return;
+    for (trp_tombstone **at = &async->tombstones; *at != NULL;) {
+        trp_tombstone *stone = *at;
+        if (!stone->passed) {
+            at = &stone->next;
+            continue;
+        }
+        *at = stone->next;
+        atomic_fetch_sub(&actor->cancels, 1);
+        trp_free(stone);
+    }
+}
+
+void trp_cancel_dropped(trp_actor *actor)
+{
+    trp_async *async = atomic_load(&actor->async);
+    pthread_mutex_lock(&async->lock);
+    unhand(actor, async);
+    pthread_mutex_unlock(&async->lock);
+}
+
+// Of a method that runs beside the turn, at an actor that has its async.
+static bool enter_beside(trp_running *here)
+{
+    trp_async *async = atomic_load(&here->actor->async);
+    pthread_mutex_lock(&async->lock);
+    bool buried = trp_cancel_buried(async, here->message);
+    unhand(here->actor, async);
+    if (!buried) {
+        here->next = async->runs;
+        here->link = &async->runs;
+        if (here->next != NULL)
+            here->next->link = &here->next;
+        async->runs = here;
+    }
+    pthread_mutex_unlock(&async->lock);
+    return !buried;
+}
+
+static void leave_beside(trp_running *here)
+{
+    trp_async *async = atomic_load(&here->actor->async);
+    pthread_mutex_lock(&async->lock);
+    *here->link = here->next;
+    if (here->next != NULL)
+        here->next->link = here->link;
+    pthread_mutex_unlock(&async->lock);
+}
+
 bool trp_cancel_enter(trp_running *here)
 {
     trp_actor *actor = here->actor;
+    if (here->message->beside)
+        return enter_beside(here);
     trp_fence_store(&actor->running, here);
     if (atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0)
         return true;
     trp_async *async = atomic_load(&actor->async); // Made before `cancels` was raised.
     pthread_mutex_lock(&async->lock);
-    bool buried = here->message->call != 0 && is_buried(async, here->message);
+    bool buried = trp_cancel_buried(async, here->message);
     pthread_mutex_unlock(&async->lock);
     if (buried)
         trp_cancel_leave(here);
@@ -54,6 +116,10 @@ bool trp_cancel_enter(trp_running *here)
 void trp_cancel_leave(trp_running *here)
 {
     trp_actor *actor = here->actor;
+    if (here->message->beside) {
+        leave_beside(here);
+        return;
+    }
     trp_fence_store(&actor->running, NULL);
     if (atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0)
         return;
@@ -70,6 +136,10 @@ void trp_cancel_passed(trp_actor *actor, uint64_t serial)
         return;
     pthread_mutex_lock(&async->lock);
     for (trp_tombstone **at = &async->tombstones; *at != NULL; at = &(*at)->next) {
+        if ((*at)->serial == serial && async->handed > 0) {
+            (*at)->passed = true;
+            break;
+        }
         if ((*at)->serial == serial) {
             passed = *at;
             *at = passed->next;
@@ -87,16 +157,21 @@ void trp_cancel_passed(trp_actor *actor, uint64_t serial)
 static trp_running *find_running(trp_actor *actor, const trp_caller *caller)
 {
     trp_running *running = atomic_load(&actor->running); // Pairs with trp_fence_store.
+    trp_async *async = atomic_load(&actor->async);
+    for (trp_running *it = async->runs; it != NULL; it = it->next)
+        if (trp_caller_is(caller, it->message))
+            return it;
     return running != NULL && trp_caller_is(caller, running->message) ? running : NULL;
 }
 
 // Buries the call if it does not run; then *marker (0: there is none) is to be sent. If it runs,
 // `cancels` stays raised until tell_running.
 // `gently`: a method that has deferred its answer is not told either.
-static bool bury(trp_actor *actor, trp_async *async, const trp_caller *caller, bool gently,
+static bool bury(trp_actor *actor, bool open, const trp_caller *caller, bool gently,
                  uint64_t *marker)
 {
     static _Atomic uint64_t serials;
+    trp_async *async = atomic_load(&actor->async);
     trp_tombstone *stone = trp_alloc(sizeof *stone);
     *marker = 0;
     pthread_mutex_lock(&async->lock);
@@ -104,7 +179,10 @@ static bool bury(trp_actor *actor, trp_async *async, const trp_caller *caller, b
     trp_fence_heavy();
     bool deferred = !gently && trp_deferral_cancel(async, caller);
     bool running = find_running(actor, caller) != NULL || deferred || stone == NULL;
-    if (!running) {
+    trp_message *waits = running || !open ? NULL : trp_lanes_cancel(actor, caller);
+    if (waits != NULL) {
+        atomic_fetch_sub(&actor->cancels, 1);
+    } else if (!running) {
         *marker = atomic_fetch_add(&serials, 1) + 1;
         *stone = (trp_tombstone){.next = async->tombstones, .caller = *caller, .serial = *marker};
         async->tombstones = stone;
@@ -112,6 +190,7 @@ static bool bury(trp_actor *actor, trp_async *async, const trp_caller *caller, b
     }
     pthread_mutex_unlock(&async->lock);
     trp_free(stone);
+    trp_message_free(waits);
     return running;
 }
 
@@ -155,8 +234,8 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
 {
     pthread_t thread;
     uint64_t marker = 0;
-    trp_async *async = trp_async_of(actor);
-    bool running = async == NULL || bury(actor, async, caller, false, &marker);
+    bool guest = trp_guest_enter(actor); // What it has is not freed meanwhile if it is open now.
+    bool running = !guest || bury(actor, trp_actor_is_open(actor, id), caller, false, &marker);
     troupe_error failure = trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED,
                                        running ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
                                        running ? "the call was cancelled while its method ran"
@@ -164,8 +243,10 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
     trp_caller_fail(caller, &failure, id);
     if (marker != 0)
         send_marker(actor, id, marker);
-    else if (async != NULL)
-        tell_running(actor, async, caller);
+    else if (running && guest)
+        tell_running(actor, atomic_load(&actor->async), caller);
+    if (guest)
+        trp_guest_leave(actor);
     if (running && force && actor->pinned &&
         trp_thread_create(&thread, "troupe-end", end_process, NULL))
         pthread_detach(thread);
@@ -175,18 +256,20 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
 static void take_back(trp_actor *actor, uint64_t id, const trp_caller *caller)
 {
     uint64_t marker = 0;
-    trp_async *async = trp_async_of(actor);
-    if (async == NULL)
+    if (!trp_guest_enter(actor))
         return;
-    if (bury(actor, async, caller, true, &marker)) {
+    bool running = bury(actor, trp_actor_is_open(actor, id), caller, true, &marker);
+    if (running)
         atomic_fetch_sub(&actor->cancels, 1); // Nobody is told.
+    trp_guest_leave(actor);
+    if (running)
         return;
-    }
     troupe_error failure =
         trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_NO,
                     "the call was taken back before it was run");
     trp_caller_fail(caller, &failure, id);
-    send_marker(actor, id, marker);
+    if (marker != 0)
+        send_marker(actor, id, marker);
 }
 
 void trp_cancel_serve(const trp_frame *frame)

@@ -19,7 +19,8 @@ static trp_message *take(trp_message_kind kind, size_t size)
     }
     message->kind = (uint16_t)kind;
     message->window = 0;
-    message->urgent = false;
+    message->urgent = message->beside = false;
+    message->lane = TRP_LANE_NONE;
     message->target = 0;
     message->cell = (uint32_t)cell;
     message->method = NULL;

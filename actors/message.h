@@ -30,12 +30,16 @@ typedef struct trp_remote {
     trp_body body; // The arguments as they came; used if `args` is NULL.
 } trp_remote;
 
+enum { TRP_LANE_NONE = UINT8_MAX };
+
 typedef struct trp_message {
     trp_link link;            // First: the mailbox's.
     uint16_t kind;            // trp_message_kind
     uint16_t window;          // Of a call of a streaming method, opened as such; 0: it was not.
     uint32_t cell;            // Bytes that it has, with all that lies behind it.
-    bool urgent;              // Is taken before those that are not.
+    bool urgent;              // Of an urgent method.
+    bool beside;              // Runs beside the actor's turn,
+    uint8_t lane;             // in this lane (lanes.c), or TRP_LANE_NONE.
     uint64_t target;          // The actor; set when it is pushed.
     const trp_method *method; // Of a CALL.
     uint64_t call;            // The row of the caller's table that waits; 0: none.

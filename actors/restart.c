@@ -3,6 +3,7 @@
 #include <actors/restart.h>
 
 #include <actors/async.h>
+#include <actors/beside.h>
 #include <actors/failure.h>
 #include <actors/run.h>
 #include <runtime/clock.h>
@@ -139,12 +140,9 @@ static bool start_again(trp_actor *actor, const trp_policy *policy, troupe_error
     return started;
 }
 
-void trp_policy_act(trp_actor *actor)
+static void restart(trp_actor *actor, trp_policy *policy)
 {
-    trp_policy *policy;
     int64_t delay_ms;
-    if (!trp_life_has(actor) || !take_request(actor, &policy))
-        return;
     while (is_open(actor)) {
         if (!trp_budget_take(&policy->budget, trp_clock_ms(), &delay_ms)) {
             size_t size = strlen(policy->text);
@@ -165,6 +163,16 @@ void trp_policy_act(trp_actor *actor)
         policy->reason = TROUPE_DOWN_ERROR;
         snprintf(policy->text, sizeof policy->text, "could not be restarted: %.200s", failure.text);
     }
+}
+
+void trp_policy_act(trp_actor *actor)
+{
+    trp_policy *policy;
+    if (!trp_life_has(actor) || !take_request(actor, &policy))
+        return;
+    trp_guests_keep_out(actor);
+    restart(actor, policy);
+    trp_guests_admit(actor);
 }
 
 // ---- for users

@@ -46,14 +46,20 @@ static void leave(trp_running *here)
     (void)trp_arena_swap(here->arena);
 }
 
+static bool is_beside(const trp_running *it)
+{
+    return it->message != NULL && it->message->beside;
+}
+
 troupe_status trp_run_waits(uint64_t call)
 {
     troupe_status status = TROUPE_OK;
     // An init may run inside the method that spawned its actor: that one waits as well.
+    // What runs beside its actor's turn keeps nobody from it.
     for (trp_running *it = current; it != NULL && status == TROUPE_OK; it = it->outer)
-        status = trp_actor_waits(it->actor, call);
+        status = is_beside(it) ? TROUPE_OK : trp_actor_waits(it->actor, call);
     for (trp_running *it = current; it != NULL && status != TROUPE_OK; it = it->outer)
-        (void)trp_actor_waits(it->actor, 0);
+        (void)(is_beside(it) ? TROUPE_OK : trp_actor_waits(it->actor, 0));
     return status;
 }
 

@@ -10,6 +10,7 @@ typedef struct trp_running {
     trp_message *message; // NULL: init or deinit.
     trp_arena *arena;     // The thread's before.
     struct trp_running *outer;
+    struct trp_running *next, **link; // Of its actor's that run beside the turn; see async.h.
     _Atomic bool cancelled;  // The caller has given the call up.
     struct trp_maker *maker; // Of a streaming method; see yield.c.
     uint64_t deferral;       // The answer that is owed later; 0: none. See defer.c.

@@ -4,6 +4,7 @@
 // `frame` and `death` run on the I/O thread: they hand work over and never wait.
 #include <actors/actor.h>
 #include <actors/async.h>
+#include <actors/beside.h>
 #include <actors/count.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
@@ -175,6 +176,7 @@ static troupe_status take_call(trp_actor *actor, uint64_t id, const trp_frame *f
         trp_message_free(message);
         return status;
     }
+    message->urgent = (message->method->row->options & TROUPE_METHOD_URGENT) != 0;
     trp_share_take(&message->remote->share, frame->from, frame->from_incarnation, frame->body_size);
     trp_actor_deliver(actor, id, message);
     trp_pressure_note(actor, id, frame->from, frame->from_incarnation);
@@ -394,6 +396,7 @@ static void start(void)
 {
     trp_crash_start();
     trp_actors_start();
+    trp_helpers_start();
     trp_scheduler_start(trp_process_options()->threads);
 }
 
@@ -406,6 +409,7 @@ static void stop(void)
     (void)trp_scheduler_stop(trp_process_options()->stop_timeout_ms, end_all_calls);
     if (trp_process_is_local()) // What they waited for has been ended.
         (void)trp_solo_stop(SOLO_LAST_MS);
+    trp_helpers_stop(trp_process_options()->stop_timeout_ms);
     trp_process_mute();
     trp_timer_stop();
     trp_actors_finish();

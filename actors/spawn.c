@@ -1,13 +1,14 @@
 // spawn.c: see spawn.h.
 //
 // An actor of this process is made and initialised on the calling thread. Elsewhere it is asked for
-// by a SPAWN frame, whose body is: [class, class hash, name, mailbox_max, isolated, claim], then
-// the init arguments as in a call; the reply is the address. An address of id 0 has the number of a
-// ticket in place of the incarnation: the failure is kept under it, in the process where it was
-// found.
+// by a SPAWN frame, whose body is: [class, class hash, name, mailbox_max, isolated, claim,
+// concurrency], then the init arguments as in a call; the reply is the address. An address of id 0
+// has the number of a ticket in place of the incarnation: the failure is kept under it, in the
+// process where it was found.
 #include <actors/spawn.h>
 
 #include <actors/actor.h>
+#include <actors/beside.h>
 #include <actors/count.h>
 #include <actors/failure.h>
 #include <actors/need.h>
@@ -20,7 +21,7 @@
 #include <runtime/process.h>
 #include <string.h>
 
-enum { TICKETS = 1024, STATUS_BITS = 8, FIELDS = 7, POLICY_FIELDS = 5, TEXT_MAX = 128 };
+enum { TICKETS = 1024, STATUS_BITS = 8, FIELDS = 8, POLICY_FIELDS = 5, TEXT_MAX = 128 };
 
 static struct {
     pthread_mutex_t lock;
@@ -35,9 +36,10 @@ typedef struct order {
     const void *args;           // with typed arguments, NULL: zeros,
     const troupe_bytes *packed; // or packed ones.
     troupe_spawn_options how;
-    trp_need need;            // What the node has given for it.
-    const trp_budget *budget; // NULL: it is not restarted. Else `packed` is set.
-    troupe_actor origin;      // The address that it is known by; of id 0: its own.
+    char lanes[TRP_LANES_TEXT]; // Its concurrency; "": one at a time.
+    trp_need need;              // What the node has given for it.
+    const trp_budget *budget;   // NULL: it is not restarted. Else `packed` is set.
+    troupe_actor origin;        // The address that it is known by; of id 0: its own.
 } order;
 
 // ---- tickets
@@ -109,6 +111,23 @@ static troupe_status fill_args(const order *what, trp_message *message)
                                  : troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments");
 }
 
+// A new actor, in a state to be entered. NULL with the last error set.
+static trp_actor *make_actor(const trp_class *class_, const char *name, uint32_t mailbox_max,
+                             bool isolated, const char *lanes_text)
+{
+    trp_lanes *lanes = NULL;
+    if (lanes_text != NULL && (lanes = trp_lanes_make(class_, lanes_text)) == NULL)
+        return NULL;
+    trp_actor *actor = trp_actor_create(class_, name, mailbox_max, isolated);
+    if (actor != NULL && trp_lanes_attach(actor, lanes))
+        return actor;
+    trp_lanes_free(lanes);
+    if (actor != NULL)
+        trp_actor_discard(actor);
+    (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for an actor of class '%s'", class_->row->name);
+    return NULL;
+}
+
 static troupe_status start_here(trp_actor *actor, trp_message *message)
 {
     troupe_error failure;
@@ -134,9 +153,10 @@ static troupe_status spawn_here(const order *what, troupe_actor *address)
     trp_actor *actor = NULL;
     if (status == TROUPE_OK) {
         // An isolated one comes here only if there is one process for all (TROUPE_LOCAL).
-        actor = trp_actor_create(what->class_, what->how.name, what->how.mailbox_max,
-                                 what->how.place == TROUPE_PLACE_ISOLATED);
-        status = actor == NULL ? TROUPE_NO_MEMORY : TROUPE_OK;
+        actor = make_actor(what->class_, what->how.name, what->how.mailbox_max,
+                           what->how.place == TROUPE_PLACE_ISOLATED,
+                           what->lanes[0] != '\0' ? what->lanes : NULL);
+        status = actor == NULL ? troupe_failed_(troupe_last_error()->status) : TROUPE_OK;
     }
     if (actor != NULL) {
         trp_need_hold(actor, what->need.claim);
@@ -178,6 +198,7 @@ static troupe_status pack_order(const order *what, bool isolated, trp_parcel *pa
     trp_write_uint(out, what->how.mailbox_max);
     trp_write_bool(out, isolated);
     trp_write_uint(out, what->need.claim);
+    trp_write_text(out, what->lanes[0] != '\0' ? what->lanes : NULL);
     write_policy(what, out);
     if (what->packed != NULL) {
         trp_parcel_append(parcel, what->packed->data, what->packed->size);
@@ -368,6 +389,12 @@ static troupe_actor spawn(order *what, const troupe_spawn_options *how)
     trp_options_take(&what->how, sizeof what->how, how, how != NULL ? how->size : 0);
     troupe_status status = trp_process_check();
     if (status == TROUPE_OK)
+        status = trp_lanes_text(&what->how, what->lanes);
+    if (status == TROUPE_OK && what->lanes[0] != '\0' && what->how.restarts != 0)
+        status =
+            troupe_fail(TROUPE_UNSUPPORTED, "an actor with .concurrency or .groups cannot have "
+                                            ".restarts: what runs in it would lose its state");
+    if (status == TROUPE_OK)
         status = what->how.restarts != 0 ? place_restarted(what, &address) : place(what, &address);
     return status == TROUPE_OK ? address : trp_spawn_failed(status);
 }
@@ -440,8 +467,8 @@ troupe_status trp_spawn_serve(trp_message *message)
 {
     trp_body *body = &message->remote->body;
     trp_reader in = trp_reader_of(body->data, body->size);
-    char class_name[TEXT_MAX + 1], name[TEXT_MAX + 1];
-    bool classed, named, isolated;
+    char class_name[TEXT_MAX + 1], name[TEXT_MAX + 1], lanes[TEXT_MAX + 1];
+    bool classed, named, isolated, has_lanes;
     uint32_t count;
     uint64_t hash, mailbox_max, claim;
     policy_order policy;
@@ -453,6 +480,7 @@ troupe_status trp_spawn_serve(trp_message *message)
     TROUPE_TRY(trp_read_uint(&in, &mailbox_max));
     TROUPE_TRY(trp_read_bool(&in, &isolated));
     TROUPE_TRY(trp_read_uint(&in, &claim));
+    TROUPE_TRY(read_text(&in, lanes, &has_lanes));
     TROUPE_TRY(read_policy(&in, &policy));
     if (count != FIELDS || !classed || mailbox_max > UINT32_MAX)
         return troupe_fail(TROUPE_MALFORMED, "a request for an actor is malformed");
@@ -462,10 +490,10 @@ troupe_status trp_spawn_serve(trp_message *message)
         return troupe_last_error()->status;
     if (isolated)
         trp_process_label(named ? name : class_name);
-    trp_actor *actor =
-        trp_actor_create(class_, named ? name : NULL, (uint32_t)mailbox_max, isolated);
+    trp_actor *actor = make_actor(class_, named ? name : NULL, (uint32_t)mailbox_max, isolated,
+                                  has_lanes ? lanes : NULL);
     if (actor == NULL)
-        return TROUPE_NO_MEMORY;
+        return troupe_failed_(troupe_last_error()->status);
     trp_need_hold(actor, claim);
     trp_actor_enter(actor);
     if (set_policy(actor, policy.given ? &policy.budget : NULL, policy.origin, &policy.args) !=

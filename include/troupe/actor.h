@@ -30,12 +30,18 @@ typedef struct troupe_method {
     const troupe_type *args, *result;
     uint32_t options; // TROUPE_METHOD_*
     uint32_t unused_;
+    const char *group; // Of methods that share a limit, see .groups of troupe_spawn; NULL: none.
 } troupe_method;
 
 // What a method's row can say besides: (patient_wait, int, int, .options = TROUPE_METHOD_STREAM).
 enum {
     TROUPE_METHOD_REPEATABLE = 1u << 8, // It may run twice: it can be called with .retries.
-    TROUPE_METHOD_STREAM = 1u << 0,     // It answers in many values: see troupe_stream in async.h.
+    TROUPE_METHOD_STREAM = 1u << 0, // It answers in many values: see troupe_stream in async.h.
+    // It is run at once on a thread of its own, while another method of the actor may be running:
+    // to ask a busy actor how far it is, or to tell it to stop. It must be written for that: it may
+    // read and write what is atomic in the state, and what never changes after init. It overtakes
+    // all that waits, its own caller's earlier calls too.
+    TROUPE_METHOD_URGENT = 1u << 1,
 };
 
 // A class: static, made by TROUPE_ACTOR. Found in other processes by name and schema hash.
@@ -111,6 +117,14 @@ typedef struct troupe_spawn_options {
     // retains it once: see troupe_actor_release in life.h. TROUPE_UNSUPPORTED with .restarts.
     bool counted;
     int unused_;
+    // How many of the actor's methods may run at a time, on threads of their own; default 1, at
+    // most 1024. The state must be written for that (locks, atomics), and there is no order any
+    // more, not even among one sender's calls. Such an actor cannot have .restarts.
+    uint32_t concurrency;
+    // "io=2,disk=1": methods whose row says .group = "io" have a limit of their own, beside that of
+    // all others. A group that no method of the class has is TROUPE_INVALID; a group without a
+    // limit here counts with the others.
+    const char *groups;
 } troupe_spawn_options;
 
 // Starts an actor of `class_` with typed init arguments (NULL: zeros) and returns its address. If

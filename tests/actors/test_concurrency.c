@@ -1,0 +1,331 @@
+// test_concurrency.c: actors that run several of their methods at a time, in groups.
+#include <support.h>
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <troupe/actor.h>
+#include <troupe/async.h>
+#include <unistd.h>
+
+// Seen by all processes.
+typedef struct board {
+    _Atomic int running, most, open, done, ended, running_at_end;
+    _Atomic int disk_running, disk_most;
+} board;
+static board *shared;
+
+typedef struct desk {
+    _Atomic int64_t total;
+} desk;
+
+static troupe_status desk_init(desk *self, const troupe_none *nothing)
+{
+    (void)self, (void)nothing;
+    return TROUPE_OK;
+}
+
+static void desk_deinit(desk *self)
+{
+    (void)self;
+    atomic_store(&shared->running_at_end, atomic_load(&shared->running));
+    atomic_fetch_add(&shared->ended, 1);
+}
+
+static void raise(_Atomic int *most, int now)
+{
+    int seen = atomic_load(most);
+    while (now > seen && !atomic_compare_exchange_weak(most, &seen, now))
+        continue;
+}
+
+static troupe_status pass(_Atomic int *running, _Atomic int *most)
+{
+    raise(most, atomic_fetch_add(running, 1) + 1);
+    while (!atomic_load(&shared->open) && !troupe_cancelled())
+        usleep(200);
+    atomic_fetch_sub(running, 1);
+    atomic_fetch_add(&shared->done, 1);
+    return TROUPE_OK;
+}
+
+static troupe_status desk_wait(desk *self, const int *number, int *out)
+{
+    (void)self;
+    *out = *number;
+    return pass(&shared->running, &shared->most);
+}
+
+static troupe_status desk_read(desk *self, const int *number, int *out)
+{
+    (void)self;
+    *out = *number;
+    return pass(&shared->disk_running, &shared->disk_most);
+}
+
+static troupe_status desk_add(desk *self, const int64_t *amount, int64_t *total)
+{
+    *total = atomic_fetch_add(&self->total, *amount) + *amount;
+    return TROUPE_OK;
+}
+
+static troupe_status desk_call_self(desk *self, const int64_t *amount, int64_t *total);
+
+TROUPE_ACTOR_WITH(desk, (desk_init, troupe_none), desk_deinit, (desk_wait, int, int),
+                  (desk_read, int, int, .group = "disk"),
+                  (desk_add, int64_t, int64_t, .group = "fast"),
+                  (desk_call_self, int64_t, int64_t));
+
+// No deadlock where others run beside it.
+static troupe_status desk_call_self(desk *self, const int64_t *amount, int64_t *total)
+{
+    (void)self;
+    desk_actor me = {troupe_self()};
+    return troupe_get(int64_t, troupe_call(me, desk_add, *amount), total);
+}
+
+static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
+                                      TROUPE_PLACE_ISOLATED};
+enum { PLACES = 3, CALLS = 12 };
+
+static void clear(void)
+{
+    memset(shared, 0, sizeof *shared);
+}
+
+static void check(desk_actor actor)
+{
+    assert_int_equal(troupe_actor_status(actor.address), TROUPE_OK);
+}
+
+typedef struct level {
+    _Atomic int *counter;
+    int value;
+} level;
+
+static bool reaches(void *user)
+{
+    level *it = user;
+    return atomic_load(it->counter) >= it->value;
+}
+
+static void await(_Atomic int *counter, int value)
+{
+    level it = {counter, value};
+    assert_true(support_wait_until(reaches, &it, SUPPORT_SOON_MS));
+}
+
+static int get(troupe_ref ref)
+{
+    int value = -1;
+    assert_int_equal(troupe_get(int, ref, &value, .timeout_ms = SUPPORT_SOON_MS), TROUPE_OK);
+    return value;
+}
+
+static void so_many_at_a_time_and_no_more(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PLACES; i++) {
+        clear();
+        desk_actor actor = troupe_spawn(desk, .place = places[i], .concurrency = 3);
+        check(actor);
+        troupe_ref calls[CALLS];
+        for (int k = 0; k < CALLS; k++)
+            calls[k] = troupe_call(actor, desk_wait, k);
+        await(&shared->running, 3);
+        atomic_store(&shared->open, 1);
+        for (int k = 0; k < CALLS; k++)
+            assert_int_equal(get(calls[k]), k);
+        assert_int_equal(atomic_load(&shared->most), 3);
+        assert_int_equal(atomic_load(&shared->done), CALLS);
+        troupe_kill(actor);
+    }
+}
+
+static void groups_have_limits_of_their_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PLACES; i++) {
+        clear();
+        desk_actor actor = troupe_spawn(desk, .place = places[i], .groups = "disk=2,fast=1");
+        check(actor);
+        troupe_ref waits[CALLS], reads[CALLS];
+        for (int k = 0; k < CALLS; k++) {
+            waits[k] = troupe_call(actor, desk_wait, k);
+            reads[k] = troupe_call(actor, desk_read, k);
+        }
+        await(&shared->running, 1);
+        await(&shared->disk_running, 2);
+        int64_t total = 0; // A third group is not kept by the two that are full.
+        assert_int_equal(troupe_get(int64_t, troupe_call(actor, desk_add, 7), &total,
+                                    .timeout_ms = SUPPORT_SOON_MS),
+                         TROUPE_OK);
+        assert_int_equal(total, 7);
+        atomic_store(&shared->open, 1);
+        for (int k = 0; k < CALLS; k++) {
+            assert_int_equal(get(waits[k]), k);
+            assert_int_equal(get(reads[k]), k);
+        }
+        assert_int_equal(atomic_load(&shared->most), 1);
+        assert_int_equal(atomic_load(&shared->disk_most), 2);
+        troupe_kill(actor);
+    }
+}
+
+static void cancelling_in_every_place(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PLACES; i++) {
+        clear();
+        desk_actor actor = troupe_spawn(desk, .place = places[i], .concurrency = 2);
+        check(actor);
+        troupe_ref calls[CALLS];
+        int value;
+        for (int k = 0; k < CALLS; k++)
+            calls[k] = troupe_call(actor, desk_wait, k);
+        await(&shared->running, 2);
+        for (int k = CALLS - 1; k >= 0; k -= 2) // Waiting ones, and the second of those that run.
+            assert_int_equal(troupe_cancel(calls[k]), TROUPE_OK);
+        int never = 0;
+        for (int k = CALLS - 1; k >= 0; k -= 2) {
+            assert_int_equal(troupe_get(int, calls[k], &value, .timeout_ms = SUPPORT_SOON_MS),
+                             TROUPE_CANCELLED);
+            never += troupe_last_error()->executed == TROUPE_EXECUTED_NO;
+        }
+        atomic_store(&shared->open, 1);
+        for (int k = 0; k < CALLS; k += 2)
+            assert_int_equal(get(calls[k]), k);
+        await(&shared->done, CALLS - never);
+        assert_true(never >= CALLS / 2 - 2);
+        assert_int_equal(get(troupe_call(actor, desk_wait, 5)), 5);
+        assert_int_equal(atomic_load(&shared->done), CALLS - never + 1);
+        troupe_kill(actor);
+    }
+}
+
+static void the_end_comes_after_what_was_sent(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PLACES; i++) {
+        clear();
+        desk_actor actor = troupe_spawn(desk, .place = places[i], .concurrency = 2);
+        check(actor);
+        troupe_ref calls[CALLS];
+        for (int k = 0; k < CALLS; k++)
+            calls[k] = troupe_call(actor, desk_wait, k);
+        assert_int_equal(troupe_end(actor), TROUPE_OK);
+        await(&shared->running, 2);
+        atomic_store(&shared->open, 1);
+        for (int k = 0; k < CALLS; k++)
+            assert_int_equal(get(calls[k]), k);
+        await(&shared->ended, 1);
+        assert_int_equal(atomic_load(&shared->running_at_end), 0);
+        int value;
+        troupe_status status = troupe_get(int, troupe_call(actor, desk_wait, 1), &value);
+        // Its own process may just be ending.
+        assert_true(status == TROUPE_NOT_EXECUTED ||
+                    (status == TROUPE_MAYBE_EXECUTED && places[i] == TROUPE_PLACE_ISOLATED));
+    }
+}
+
+static void killing_ends_what_waits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PLACES; i++) {
+        clear();
+        desk_actor actor = troupe_spawn(desk, .place = places[i], .concurrency = 2);
+        check(actor);
+        troupe_ref calls[CALLS];
+        int value, ran = 0;
+        for (int k = 0; k < CALLS; k++)
+            calls[k] = troupe_call(actor, desk_wait, k);
+        await(&shared->running, 2);
+        assert_int_equal(troupe_kill(actor), TROUPE_OK);
+        atomic_store(&shared->open, 1);
+        for (int k = 0; k < CALLS; k++) {
+            troupe_status status = troupe_get(int, calls[k], &value, .timeout_ms = SUPPORT_SOON_MS);
+            assert_true(status == TROUPE_OK || status == TROUPE_NOT_EXECUTED ||
+                        status == TROUPE_MAYBE_EXECUTED);
+            ran += status == TROUPE_OK;
+        }
+        assert_in_range(ran, 0, 2);
+    }
+}
+
+static void deadlocks_are_only_where_they_are(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PLACES; i++) {
+        int64_t total;
+        desk_actor one = troupe_spawn(desk, .place = places[i]);
+        assert_int_equal(troupe_get(int64_t, troupe_call(one, desk_call_self, 1), &total),
+                         TROUPE_DEADLOCK);
+        desk_actor two = troupe_spawn(desk, .place = places[i], .groups = "fast=1");
+        assert_int_equal(troupe_get(int64_t, troupe_call(two, desk_call_self, 4), &total,
+                                    .timeout_ms = SUPPORT_SOON_MS),
+                         TROUPE_OK);
+        assert_int_equal(total, 4);
+        troupe_kill(one);
+        troupe_kill(two);
+    }
+}
+
+static void the_mailbox_is_bounded_still(void **state)
+{
+    (void)state;
+    clear();
+    desk_actor actor =
+        troupe_spawn(desk, .place = TROUPE_PLACE_HERE, .concurrency = 2, .mailbox_max = 4);
+    check(actor);
+    desk_actor hasty = troupe_with(actor, .flags = TROUPE_CALL_NO_WAIT);
+    int sent = 0;
+    while (troupe_tell(hasty, desk_wait, 1) == TROUPE_OK && sent < 100)
+        sent++;
+    assert_int_equal(troupe_last_error()->status, TROUPE_BUSY);
+    assert_in_range(sent, 4, 2 + 4 + 2); // Two run; what waits in a lane keeps its room.
+    await(&shared->running, 2);
+    atomic_store(&shared->open, 1);
+    await(&shared->done, sent);
+    troupe_kill(actor);
+}
+
+static void what_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"disk", "disk=",    "disk=0",    "disk=x",
+                                        "=3",   "disk=1,,", "nothing=2", "disk=100000"};
+    for (int i = 0; i < PLACES; i++) {
+        for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+            desk_actor actor = troupe_spawn(desk, .place = places[i], .groups = wrong[k]);
+            assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
+            assert_non_null(strstr(troupe_last_error()->text, ".groups"));
+        }
+        desk_actor actor = troupe_spawn(desk, .place = places[i], .concurrency = 100000);
+        assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
+        actor = troupe_spawn(desk, .place = places[i], .concurrency = 2, .restarts = 1);
+        assert_int_equal(troupe_actor_status(actor.address), TROUPE_UNSUPPORTED);
+    }
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+int main(int argc, char **argv)
+{
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 1));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(so_many_at_a_time_and_no_more),
+        cmocka_unit_test(groups_have_limits_of_their_own),
+        cmocka_unit_test(cancelling_in_every_place),
+        cmocka_unit_test(the_end_comes_after_what_was_sent),
+        cmocka_unit_test(killing_ends_what_waits),
+        cmocka_unit_test(deadlocks_are_only_where_they_are),
+        cmocka_unit_test(the_mailbox_is_bounded_still),
+        cmocka_unit_test(what_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, stop);
+}
