@@ -204,6 +204,11 @@ void trp_socket_path(uint32_t slot, uint64_t incarnation, char path[128])
     snprintf(path, 128, "%s/%u.%08x", trp_self.folder, slot, (unsigned)(incarnation >> 32));
 }
 
+void trp_socket_keys_path(char path[128])
+{
+    snprintf(path, 128, "%s/keys", trp_self.folder);
+}
+
 void trp_wake(_Atomic uint32_t *word)
 {
     (void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);

@@ -26,6 +26,8 @@ extern trp_identity trp_self;
 
 // The path of the socket of a process.
 void trp_socket_path(uint32_t slot, uint64_t incarnation, char path[128]);
+// Where the run's keys are, over tcp.
+void trp_socket_keys_path(char path[128]);
 
 // A user's thread may use the links and the segment between these two: trp_process_close waits for
 // it. TROUPE_NOT_STARTED: they are being closed.

@@ -66,7 +66,7 @@ static troupe_status check(const troupe_options *how)
                            how->gpus, TRP_GPUS_MAX);
     TROUPE_TRY(
         trp_worker_env_check(".worker_env of troupe_start", how->worker_env, how->worker_folder));
-    if ((unsigned)how->transport > TROUPE_TRANSPORT_IPC)
+    if ((unsigned)how->transport > TROUPE_TRANSPORT_TCP)
         return troupe_fail(TROUPE_INVALID,
                            ".transport of troupe_start is %d: expected a TROUPE_TRANSPORT_ value",
                            (int)how->transport);
@@ -78,18 +78,23 @@ static troupe_status check(const troupe_options *how)
 
 static troupe_status choose_transport(troupe_transport *transport)
 {
+    static const char *const names[] = {[TROUPE_TRANSPORT_RING] = "ring",
+                                        [TROUPE_TRANSPORT_IPC] = "ipc",
+                                        [TROUPE_TRANSPORT_TCP] = "tcp"};
     const char *wanted = getenv("TROUPE_TRANSPORT");
     if (*transport != TROUPE_TRANSPORT_DEFAULT)
         return TROUPE_OK;
     *transport = TROUPE_TRANSPORT_RING;
-    if (wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "ring") == 0)
+    if (wanted == NULL || wanted[0] == '\0')
         return TROUPE_OK;
-    *transport = TROUPE_TRANSPORT_IPC;
-    return strcmp(wanted, "ipc") == 0
-               ? TROUPE_OK
-               : troupe_fail(TROUPE_INVALID,
-                             "the variable TROUPE_TRANSPORT is '%.40s': expected ring or ipc",
-                             wanted);
+    for (int i = TROUPE_TRANSPORT_RING; i <= TROUPE_TRANSPORT_TCP; i++)
+        if (strcmp(wanted, names[i]) == 0) {
+            *transport = (troupe_transport)i;
+            return TROUPE_OK;
+        }
+    return troupe_fail(TROUPE_INVALID,
+                       "the variable TROUPE_TRANSPORT is '%.40s': expected ring, ipc or tcp",
+                       wanted);
 }
 
 troupe_status trp_options_complete(const troupe_options *given, troupe_options *full)

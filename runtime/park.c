@@ -3,7 +3,9 @@
 
 #include <linux/futex.h>
 #include <runtime/clock.h>
+#include <runtime/identity.h>
 #include <runtime/reader.h>
+#include <runtime/sockets.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,7 +73,7 @@ static bool spin_on(_Atomic uint32_t *word, uint32_t seen, bool reading)
 
 void trp_spin(_Atomic uint32_t *word, uint32_t seen)
 {
-    if (!trp_reader_free())
+    if (trp_over_rings() ? !trp_reader_free() : !trp_sockets_unread())
         (void)spin_on(word, seen, false);
 }
 
@@ -111,7 +113,8 @@ static void read_until(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_n
 void trp_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
 {
     if (!trp_reader_enter()) {
-        wait_private(word, seen, deadline_ns);
+        if (trp_over_rings() || !trp_sockets_park(word, seen, deadline_ns))
+            wait_private(word, seen, deadline_ns);
         return;
     }
     read_until(word, seen, deadline_ns);
@@ -120,7 +123,8 @@ void trp_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
 
 void trp_unpark(_Atomic uint32_t *word, int count)
 {
-    if (own == word || trp_reader_wake(word)) // Else a system call for a thread that is awake.
+    if (own == word || trp_reader_wake(word) ||
+        trp_sockets_wake(word)) // Else a system call for a thread that is awake.
         count--;
     if (count > 0)
         (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);

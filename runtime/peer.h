@@ -43,7 +43,8 @@ typedef struct trp_peer {
     bool starved;              // The store had no room for the ring.
     // Over sockets.
     trp_outbound *outbound;
-    trp_buffer frame; // What is being written.
+    trp_buffer frame; // Frames that have not been sent yet.
+    int64_t sent_ns;  // When some were sent last.
     uint64_t sequence_out, sequence_in;
     bool flushing; // It has not said yet that everything sent has arrived.
 } trp_peer;

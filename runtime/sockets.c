@@ -18,15 +18,24 @@ enum {
     FLUSH_LOOK_NS = 5000000,
     DEATH_DELAY_MS = 2,
     HEADER_MAX = 4096,
+    LONE_NS = 20000,   // A frame that comes so long after the last ones is sent at once.
+    BATCH = 8192,      // Bytes of frames that leave together.
+    STAND_BACK_MS = 1, // Of the I/O thread, where others have read just now.
+    WORDS = TRP_PROCESSES_MAX / 64,
 };
 
 static struct {
     pthread_t thread;
     bool started;
     int keeper_fd;
-    _Atomic bool stop;
-    _Atomic uint32_t flushed; // Rises when a peer says that everything has arrived.
-    uint64_t refused;         // Frames that were not for us, repeated, or malformed.
+    _Atomic bool open, stop;
+    _Atomic uint64_t gathered[WORDS]; // A bit a peer for which frames wait to leave.
+    _Atomic uint32_t some;            // Whether there is any such bit, and the I/O thread was told.
+    _Atomic uintptr_t waits_for;      // The word of the thread that reads; 0: none does.
+    _Atomic uint32_t taken;           // How often one began to.
+    _Atomic bool back;                // The I/O thread stands back until it is woken.
+    _Atomic uint32_t flushed;         // Rises when a peer says that everything has arrived.
+    uint64_t refused;                 // Frames that were not for us, repeated, or malformed.
 } sockets = {.keeper_fd = -1};
 
 // ---- out
@@ -44,29 +53,78 @@ static troupe_status connect_peer(trp_peer *peer, uint32_t process)
     return peer->outbound != NULL ? TROUPE_OK : TROUPE_IO;
 }
 
-troupe_status trp_sockets_send(trp_peer *peer, uint32_t process, trp_frame *frame)
+// Sends what was gathered. With the peer's lock held.
+static troupe_status send_gathered(trp_peer *peer)
 {
-    TROUPE_TRY(connect_peer(peer, process));
-    frame->sequence = ++peer->sequence_out;
-    trp_frame_write(frame, &peer->frame);
-    troupe_status status;
-    if (!peer->frame.failed)
-        status = trp_outbound_send(peer->outbound, &peer->frame);
-    else
-        status =
-            troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes", frame->body_size);
-    if (status != TROUPE_OK) { // It was not sent: it has no number.
+    if (peer->frame.size == 0)
+        return TROUPE_OK;
+    troupe_status status = trp_outbound_send(peer->outbound, &peer->frame);
+    peer->sent_ns = trp_clock_ns();
+    if (status != TROUPE_OK) {
+        trp_log(TRP_ERROR, "frames to another process were lost: %s", troupe_last_error()->text);
         trp_buffer_free(&peer->frame);
-        peer->sequence_out--;
     }
     return status;
 }
 
+// Has somebody send what waits, soon. The bit comes before the word; who takes it reads the other
+// way round.
+static void leave_gathered(uint32_t process)
+{
+    (void)atomic_fetch_or(&sockets.gathered[process / 64], UINT64_C(1) << process % 64);
+    if (atomic_exchange(&sockets.some, 1) == 0)
+        trp_transport_wake();
+}
+
+static void send_all_gathered(void)
+{
+    if (atomic_load(&sockets.some) == 0 || atomic_exchange(&sockets.some, 0) == 0)
+        return;
+    for (uint32_t word = 0; word < WORDS; word++) {
+        if (atomic_load_explicit(&sockets.gathered[word], memory_order_relaxed) == 0)
+            continue;
+        uint64_t bits = atomic_exchange(&sockets.gathered[word], 0);
+        for (; bits != 0; bits &= bits - 1) {
+            trp_peer *peer = trp_peer_find(word * 64 + (uint32_t)__builtin_ctzll(bits));
+            if (peer == NULL)
+                continue;
+            pthread_mutex_lock(&peer->lock);
+            if (peer->outbound != NULL)
+                (void)send_gathered(peer);
+            pthread_mutex_unlock(&peer->lock);
+        }
+    }
+}
+
+troupe_status trp_sockets_send(trp_peer *peer, uint32_t process, trp_frame *frame)
+{
+    TROUPE_TRY(connect_peer(peer, process));
+    size_t before = peer->frame.size;
+    frame->sequence = ++peer->sequence_out;
+    trp_frame_write(frame, &peer->frame);
+    if (peer->frame.failed) { // It was not sent: it has no number.
+        peer->frame.failed = false;
+        peer->frame.size = before;
+        peer->sequence_out--;
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
+                           frame->body_size);
+    }
+    if (peer->frame.size >= BATCH || (before == 0 && trp_clock_ns() - peer->sent_ns >= LONE_NS))
+        return send_gathered(peer);
+    if (before == 0)
+        leave_gathered(process);
+    return TROUPE_OK;
+}
+
 void trp_sockets_disconnect(trp_peer *peer, int linger_ms)
 {
-    if (peer->outbound != NULL)
+    if (peer->outbound != NULL) {
+        if (linger_ms > 0)
+            (void)send_gathered(peer);
         trp_outbound_close(peer->outbound, linger_ms);
+    }
     peer->outbound = NULL;
+    peer->frame.size = 0;
 }
 
 // ---- in
@@ -96,9 +154,9 @@ static bool accept_frame(const trp_frame *frame)
     return fresh;
 }
 
-// A death is told a little after its notice. The I/O thread's alone.
+// A death is told a little after its notice. Of who delivers.
 static struct {
-    size_t count;
+    _Atomic size_t count;
     struct {
         uint32_t process;
         uint64_t incarnation;
@@ -114,19 +172,19 @@ static void defer_death(uint32_t process, uint64_t incarnation)
     }
     deaths.items[deaths.count].process = process;
     deaths.items[deaths.count].incarnation = incarnation;
-    deaths.items[deaths.count++].due_ns = trp_clock_ns() + (int64_t)DEATH_DELAY_MS * 1000000;
+    deaths.items[deaths.count].due_ns = trp_clock_ns() + (int64_t)DEATH_DELAY_MS * 1000000;
+    deaths.count++;
+    trp_transport_wake(); // Another thread than the I/O thread may be reading.
 }
 
 // Tells the deaths whose time has come. After every frame that was there has been taken.
 static void tell_deaths(void)
 {
     size_t told = 0;
-    trp_process_deliver_begin();
     while (told < deaths.count && deaths.items[told].due_ns <= trp_clock_ns()) {
         trp_process_died(deaths.items[told].process, deaths.items[told].incarnation);
         told++;
     }
-    trp_process_deliver_end();
     deaths.count -= told;
     memmove(deaths.items, deaths.items + told, deaths.count * sizeof deaths.items[0]);
 }
@@ -148,46 +206,123 @@ static void take_flush(const trp_frame *frame)
     }
 }
 
+static void refuse(const char *why)
+{
+    sockets.refused++;
+    if ((sockets.refused & (sockets.refused - 1)) == 0) // 1st, 2nd, 4th, ...: no flood.
+        trp_log(TRP_WARN, "%llu frames were refused so far; this one: %s",
+                (unsigned long long)sockets.refused, why);
+}
+
+static void take_frame(trp_frame *frame)
+{
+    if (!accept_frame(frame))
+        sockets.refused++;
+    else if (frame->kind == TRP_FRAME_FLUSH)
+        take_flush(frame);
+    else if (frame->kind == TRP_FRAME_DEATH && frame->from == TRP_PROCESS_NODE)
+        defer_death(frame->method, frame->target);
+    else
+        trp_process_take(frame);
+}
+
 static void take_message(const void *data, size_t size)
 {
-    trp_frame frame;
-    if (trp_frame_read(data, size, &frame) != TROUPE_OK) {
-        sockets.refused++;
-        if ((sockets.refused & (sockets.refused - 1)) == 0) // 1st, 2nd, 4th, ...: no flood.
-            trp_log(TRP_WARN, "%llu frames were refused so far; this one: %s",
-                    (unsigned long long)sockets.refused, troupe_last_error()->text);
-        return;
+    const unsigned char *at = data;
+    for (size_t used = 0; size > 0; at += used, size -= used) {
+        trp_frame frame;
+        if (trp_frame_read_first(at, size, &frame, &used) != TROUPE_OK) {
+            refuse(troupe_last_error()->text);
+            return;
+        }
+        take_frame(&frame);
     }
-    if (!accept_frame(&frame)) {
-        sockets.refused++;
-        return;
-    }
-    if (frame.kind == TRP_FRAME_FLUSH)
-        take_flush(&frame);
-    else if (frame.kind == TRP_FRAME_DEATH && frame.from == TRP_PROCESS_NODE)
-        defer_death(frame.method, frame.target);
-    else
-        trp_process_take(&frame);
 }
 
 void trp_sockets_drain(void)
 {
+    troupe_error kept;
+    trp_error_hold(&kept);
     trp_process_deliver_begin();
     while (trp_transport_receive(take_message))
         continue;
+    tell_deaths();
     trp_process_deliver_end();
+    trp_error_restore(&kept);
+    send_all_gathered();
+}
+
+// ---- who reads
+
+bool trp_sockets_unread(void)
+{
+    return atomic_load_explicit(&sockets.open, memory_order_relaxed) &&
+           atomic_load_explicit(&sockets.waits_for, memory_order_relaxed) == 0;
+}
+
+bool trp_sockets_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
+{
+    uintptr_t nobody = 0;
+    if (!atomic_load(&sockets.open) || !trp_process_try_enter())
+        return false;
+    send_all_gathered();
+    // Before the look at the word: who changes that looks here afterwards.
+    bool reads = atomic_compare_exchange_strong(&sockets.waits_for, &nobody, (uintptr_t)word);
+    if (reads) {
+        atomic_fetch_add(&sockets.taken, 1);
+        for (;;) {
+            trp_sockets_drain();
+            if (atomic_load(word) != seen || !atomic_load(&sockets.open) ||
+                (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns))
+                break;
+            trp_transport_wait_reader(deadline_ns);
+        }
+        atomic_store(&sockets.waits_for, 0);
+        if (deaths.count > 0 || atomic_load(&sockets.back))
+            trp_transport_wake();
+    }
+    trp_process_leave();
+    return reads;
+}
+
+bool trp_sockets_wake(_Atomic uint32_t *word)
+{
+    if (atomic_fetch_add(&sockets.waits_for, 0) != (uintptr_t)word)
+        return false;
+    if (trp_process_try_enter()) { // Who closes the process wakes it else.
+        trp_transport_wake_reader();
+        trp_process_leave();
+    }
+    return true;
+}
+
+// The I/O thread waits: for messages too, unless somebody reads them, or did a moment ago and is
+// about to do so again.
+static bool wait_for_work(uint32_t *taken)
+{
+    bool keeper_ended = false;
+    int patience_ms = deaths.count > 0 ? DEATH_DELAY_MS : -1;
+    uint32_t now = atomic_load(&sockets.taken);
+    atomic_store(&sockets.back, true); // Before the look at who reads; it does the reverse.
+    bool read = atomic_load(&sockets.waits_for) != 0;
+    if (!read)
+        atomic_store(&sockets.back, false);
+    if (!read && now != *taken)
+        patience_ms = STAND_BACK_MS;
+    trp_transport_wait(!read && now == *taken, sockets.keeper_fd, patience_ms, &keeper_ended);
+    atomic_store(&sockets.back, false);
+    *taken = now;
+    return keeper_ended;
 }
 
 static void *io_main(void *unused)
 {
     (void)unused;
+    uint32_t taken = 0;
     (void)prctl(PR_SET_NAME, "troupe-io");
     while (!sockets.stop) {
-        bool keeper_ended = false;
-        trp_transport_wait(sockets.keeper_fd, deaths.count > 0 ? DEATH_DELAY_MS : -1,
-                           &keeper_ended);
+        bool keeper_ended = wait_for_work(&taken);
         trp_sockets_drain();
-        tell_deaths();
         if (keeper_ended) {
             sockets.keeper_fd = -1;
             trp_process_deliver_begin();
@@ -235,7 +370,12 @@ troupe_status trp_sockets_open(void)
 {
     char path[128];
     trp_socket_path(trp_self.slot, trp_self.incarnation, path);
-    return trp_transport_open(path, trp_self.options.message_bytes_max + HEADER_MAX);
+    char keys[128];
+    trp_socket_keys_path(keys);
+    return trp_transport_open(&(trp_transport_how){
+        .path = path,
+        .keys_path = trp_self.options.transport == TROUPE_TRANSPORT_TCP ? keys : NULL,
+        .message_bytes_max = trp_self.options.message_bytes_max + HEADER_MAX});
 }
 
 troupe_status trp_sockets_start(int keeper_fd)
@@ -244,6 +384,10 @@ troupe_status trp_sockets_start(int keeper_fd)
     sockets.keeper_fd = keeper_fd;
     sockets.stop = false;
     deaths.count = 0;
+    atomic_store(&sockets.some, 0);
+    atomic_store(&sockets.waits_for, 0);
+    for (int word = 0; word < WORDS; word++)
+        atomic_store(&sockets.gathered[word], 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&sockets.thread, NULL, io_main, NULL);
@@ -252,6 +396,7 @@ troupe_status trp_sockets_start(int keeper_fd)
         return troupe_fail(TROUPE_NO_MEMORY, "the I/O thread could not be started: %s",
                            strerror(failed));
     sockets.started = true;
+    atomic_store(&sockets.open, true);
     return TROUPE_OK;
 }
 
@@ -259,6 +404,8 @@ void trp_sockets_stop(void)
 {
     if (!sockets.started)
         return;
+    atomic_store(&sockets.open, false); // Who reads gives that up.
+    trp_transport_wake_reader();
     sockets.stop = true;
     trp_transport_wake();
     pthread_join(sockets.thread, NULL);

@@ -469,8 +469,14 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
     }
     take_places();
 
-    int output_socket;
-    status = trp_output_open(&trp_self.options, &output_socket);
+    int output_socket = -1;
+    if (trp_self.options.transport == TROUPE_TRANSPORT_TCP) {
+        char keys[128];
+        trp_socket_keys_path(keys);
+        status = trp_transport_keys_make(keys);
+    }
+    if (status == TROUPE_OK)
+        status = trp_output_open(&trp_self.options, &output_socket);
     if (status == TROUPE_OK)
         status = launch_keeper(argc, argv, lock_fd, output_socket);
     close(lock_fd); // The keeper has it.

@@ -4,15 +4,27 @@
 // does about it: no high-water marks, since the windows of process.c bound every queue; no routing
 // ids of our own; one context a process, opened after the fork; the unix sockets are ours alone
 // (a 0700 folder, the peer's user id checked); sizes are checked before a socket sees them.
+//
+// Over tcp each process is a CURVE server and client with the one key pair of its run. A CURVE
+// server lets in whoever knows its public key unless somebody says otherwise: here that is a thread
+// that answers ZeroMQ's authentication requests (ZAP, RFC 27) and lets in the run's own key alone.
+// There are no heartbeats: within a machine deaths are told by the keeper, and a process that is
+// stopped for a while, by a debugger say, must not lose what was sent to it.
 #include <runtime/transport.h>
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <runtime/clock.h>
+#include <runtime/error.h>
 #include <runtime/memory.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -21,6 +33,9 @@ enum {
     SOCKETS_MAX = 8192, // A process may talk with every other of its node.
     BACKLOG = 1024,
     RECONNECT_MS = 20,
+    KEY_TEXT = 41, // A CURVE key in Z85, with its end.
+    KEY_SIZE = 32,
+    ENDPOINT_MAX = 160,
 };
 
 // libzmq is loaded when it is first asked for: over rings nobody needs it, and it brings fifteen
@@ -32,7 +47,8 @@ enum {
     X(error, zmq_errno) X(msg_close, zmq_msg_close) X(msg_data, zmq_msg_data) \
     X(msg_init, zmq_msg_init) X(msg_init_data, zmq_msg_init_data) X(msg_init_size, zmq_msg_init_size) \
     X(msg_more, zmq_msg_more) X(msg_recv, zmq_msg_recv) X(msg_send, zmq_msg_send) \
-    X(msg_size, zmq_msg_size) X(poll, zmq_poll) X(setsockopt, zmq_setsockopt) \
+    X(msg_size, zmq_msg_size) X(getsockopt, zmq_getsockopt) X(recv, zmq_recv) X(send, zmq_send) \
+    X(setsockopt, zmq_setsockopt) X(curve_keypair, zmq_curve_keypair) X(z85_decode, zmq_z85_decode) \
     X(socket, zmq_socket) X(strerror, zmq_strerror)
 // clang-format on
 
@@ -62,7 +78,7 @@ troupe_status trp_transport_load(void)
     }
     if (library == NULL)
         return troupe_fail(TROUPE_UNSUPPORTED,
-                           "messages over sockets (TROUPE_TRANSPORT_IPC) need libzmq: %s",
+                           "messages over sockets (TROUPE_TRANSPORT_IPC and _TCP) need libzmq: %s",
                            dlerror());
     zmq.loaded = true;
     return TROUPE_OK;
@@ -75,8 +91,13 @@ struct trp_outbound {
 static struct {
     void *context;
     void *inbound;
-    int wake_fd; // eventfd
-} transport = {.wake_fd = -1};
+    int inbound_fd;              // Readable when the ROUTER wants to be looked at.
+    int wake_fd, reader_wake_fd; // eventfds
+    bool tcp;
+    char public_key[KEY_TEXT], secret_key[KEY_TEXT]; // The run's, over tcp.
+    pthread_t doorman;
+    bool has_doorman;
+} transport = {.inbound_fd = -1, .wake_fd = -1, .reader_wake_fd = -1};
 
 static troupe_status failed(const char *what, const char *path)
 {
@@ -88,42 +109,194 @@ static void set_int(void *socket, int option, int value)
     (void)zmq.setsockopt(socket, option, &value, sizeof value);
 }
 
-troupe_status trp_transport_open(const char *path, size_t message_bytes_max)
+// ---- tcp: keys, endpoints, and who is let in
+
+// Writes a new file whole: it has its name only when everything is in it.
+static troupe_status write_file(const char *path, const char *text)
+{
+    char draft[ENDPOINT_MAX + 8];
+    snprintf(draft, sizeof draft, "%s.new", path);
+    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        close(fd);
+    return written && rename(draft, path) == 0
+               ? TROUPE_OK
+               : trp_fail_errno(TROUPE_IO, "%s could not be written", path);
+}
+
+static troupe_status read_file(const char *path, char *text, size_t capacity)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t size = fd >= 0 ? read(fd, text, capacity - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (size < 0)
+        return trp_fail_errno(TROUPE_IO, "%s could not be read", path);
+    text[size] = '\0';
+    return TROUPE_OK;
+}
+
+troupe_status trp_transport_keys_make(const char *keys_path)
+{
+    char public_key[KEY_TEXT], secret_key[KEY_TEXT], text[2 * KEY_TEXT + 2];
+    TROUPE_TRY(trp_transport_load());
+    if (zmq.curve_keypair(public_key, secret_key) != 0)
+        return failed("no keys can be made for", keys_path);
+    snprintf(text, sizeof text, "%s\n%s\n", public_key, secret_key);
+    return write_file(keys_path, text);
+}
+
+static troupe_status read_keys(const char *keys_path)
+{
+    char text[2 * KEY_TEXT + 2];
+    TROUPE_TRY(read_file(keys_path, text, sizeof text));
+    if (sscanf(text, "%40s %40s", transport.public_key, transport.secret_key) != 2 ||
+        strlen(transport.public_key) != KEY_TEXT - 1 ||
+        strlen(transport.secret_key) != KEY_TEXT - 1)
+        return troupe_fail(TROUPE_CORRUPT, "%s does not hold two keys of 40 characters", keys_path);
+    return TROUPE_OK;
+}
+
+// Reads one part of an authentication request; *more says whether another follows.
+static int read_part(void *socket, void *part, size_t capacity, bool *more)
+{
+    int again = 0;
+    size_t size = sizeof again;
+    int got;
+    do
+        got = zmq.recv(socket, part, capacity, 0);
+    while (got < 0 && zmq.error() == EINTR);
+    if (got >= 0)
+        (void)zmq.getsockopt(socket, ZMQ_RCVMORE, &again, &size);
+    *more = again != 0;
+    return got;
+}
+
+// One request: [version, id, domain, address, identity, mechanism, key]. False: the context ends.
+static bool answer_request(void *socket, const uint8_t key[KEY_SIZE])
+{
+    enum { ID = 1, MECHANISM = 5, KEY = 6, PARTS = 7 };
+    char id[256], mechanism[16] = "";
+    uint8_t offered[KEY_SIZE] = {0};
+    size_t id_size = 0;
+    int parts = 0, key_size = 0;
+    for (bool more = true; more; parts++) {
+        char other[256];
+        int got;
+        if (parts == ID) {
+            got = read_part(socket, id, sizeof id, &more);
+            id_size = got > 0 ? (size_t)got < sizeof id ? (size_t)got : sizeof id : 0;
+        } else if (parts == MECHANISM) {
+            got = read_part(socket, mechanism, sizeof mechanism - 1, &more);
+        } else if (parts == KEY) {
+            got = key_size = read_part(socket, offered, sizeof offered, &more);
+        } else {
+            got = read_part(socket, other, sizeof other, &more);
+        }
+        if (got < 0)
+            return false;
+    }
+    bool known = parts == PARTS && strcmp(mechanism, "CURVE") == 0 && key_size == KEY_SIZE &&
+                 memcmp(offered, key, KEY_SIZE) == 0;
+    return zmq.send(socket, "1.0", 3, ZMQ_SNDMORE) >= 0 &&
+           zmq.send(socket, id, id_size, ZMQ_SNDMORE) >= 0 &&
+           zmq.send(socket, known ? "200" : "400", 3, ZMQ_SNDMORE) >= 0 &&
+           zmq.send(socket, known ? "OK" : "unknown key", known ? 2 : 11, ZMQ_SNDMORE) >= 0 &&
+           zmq.send(socket, "", 0, ZMQ_SNDMORE) >= 0 && zmq.send(socket, "", 0, 0) >= 0;
+}
+
+static void *doorman_main(void *socket)
+{
+    uint8_t key[KEY_SIZE];
+    (void)prctl(PR_SET_NAME, "troupe-zap");
+    (void)zmq.z85_decode(key, transport.public_key);
+    while (answer_request(socket, key))
+        continue;
+    (void)zmq.close(socket);
+    return NULL;
+}
+
+// Must come before the bind: a server without it lets everybody in.
+static troupe_status start_doorman(void)
+{
+    void *socket = zmq.socket(transport.context, ZMQ_REP);
+    if (socket == NULL)
+        return failed("cannot open a socket for", "authentication");
+    set_int(socket, ZMQ_LINGER, 0);
+    sigset_t all, before; // The user's signal handlers run on the user's threads.
+    sigfillset(&all);
+    bool bound = zmq.bind(socket, "inproc://zeromq.zap.01") == 0;
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    transport.has_doorman =
+        bound && pthread_create(&transport.doorman, NULL, doorman_main, socket) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (transport.has_doorman)
+        return TROUPE_OK;
+    (void)zmq.close(socket);
+    return failed("cannot bind", "inproc://zeromq.zap.01");
+}
+
+static troupe_status bind_tcp(const trp_transport_how *how)
+{
+    char endpoint[ENDPOINT_MAX];
+    size_t size = sizeof endpoint;
+    TROUPE_TRY(read_keys(how->keys_path));
+    TROUPE_TRY(start_doorman());
+    set_int(transport.inbound, ZMQ_CURVE_SERVER, 1);
+    (void)zmq.setsockopt(transport.inbound, ZMQ_CURVE_SECRETKEY, transport.secret_key, KEY_TEXT);
+    if (zmq.bind(transport.inbound, "tcp://127.0.0.1:*") != 0 ||
+        zmq.getsockopt(transport.inbound, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
+        return failed("cannot bind to the loopback interface for", how->path);
+    return write_file(how->path, endpoint);
+}
+
+static troupe_status bind_unix(const trp_transport_how *how)
+{
+    char endpoint[ENDPOINT_MAX];
+    uid_t user = getuid();
+    (void)zmq.setsockopt(transport.inbound, ZMQ_IPC_FILTER_UID, &user, sizeof user);
+    snprintf(endpoint, sizeof endpoint, "ipc://%s", how->path);
+    if (zmq.bind(transport.inbound, endpoint) != 0)
+        return failed("cannot bind", how->path);
+    (void)chmod(how->path, 0600);
+    return TROUPE_OK;
+}
+
+// ---- opening and closing
+
+troupe_status trp_transport_open(const trp_transport_how *how)
 {
     struct stat there;
-    if (lstat(path, &there) == 0) // libzmq would unlink whatever is there.
-        return troupe_fail(TROUPE_EXISTS, "cannot bind %s: a file of that name exists", path);
+    if (lstat(how->path, &there) == 0) // libzmq would unlink whatever is there.
+        return troupe_fail(TROUPE_EXISTS, "cannot bind %s: a file of that name exists", how->path);
 
     TROUPE_TRY(trp_transport_load());
+    transport.tcp = how->keys_path != NULL;
     transport.context = zmq.ctx_new();
     if (transport.context == NULL)
-        return failed("cannot open a ZeroMQ context for", path);
+        return failed("cannot open a ZeroMQ context for", how->path);
     (void)zmq.ctx_set(transport.context, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
 
     transport.inbound = zmq.socket(transport.context, ZMQ_ROUTER);
     transport.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (transport.inbound == NULL || transport.wake_fd < 0) {
-        troupe_status status = failed("cannot open a socket for", path);
-        trp_transport_close();
-        return status;
+    troupe_status status = TROUPE_OK;
+    transport.reader_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (transport.inbound == NULL || transport.wake_fd < 0 || transport.reader_wake_fd < 0) {
+        status = failed("cannot open a socket for", how->path);
+    } else {
+        set_int(transport.inbound, ZMQ_RCVHWM, 0);
+        set_int(transport.inbound, ZMQ_LINGER, 0);
+        set_int(transport.inbound, ZMQ_BACKLOG, BACKLOG);
+        int64_t largest = (int64_t)how->message_bytes_max;
+        (void)zmq.setsockopt(transport.inbound, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
+        status = transport.tcp ? bind_tcp(how) : bind_unix(how);
+        size_t size = sizeof transport.inbound_fd;
+        (void)zmq.getsockopt(transport.inbound, ZMQ_FD, &transport.inbound_fd, &size);
     }
-    set_int(transport.inbound, ZMQ_RCVHWM, 0);
-    set_int(transport.inbound, ZMQ_LINGER, 0);
-    set_int(transport.inbound, ZMQ_BACKLOG, BACKLOG);
-    int64_t largest = (int64_t)message_bytes_max;
-    (void)zmq.setsockopt(transport.inbound, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
-    uid_t user = getuid();
-    (void)zmq.setsockopt(transport.inbound, ZMQ_IPC_FILTER_UID, &user, sizeof user);
-
-    char endpoint[160];
-    snprintf(endpoint, sizeof endpoint, "ipc://%s", path);
-    if (zmq.bind(transport.inbound, endpoint) != 0) {
-        troupe_status status = failed("cannot bind", path);
+    if (status != TROUPE_OK)
         trp_transport_close();
-        return status;
-    }
-    (void)chmod(path, 0600);
-    return TROUPE_OK;
+    return status;
 }
 
 void trp_transport_close(void)
@@ -133,31 +306,62 @@ void trp_transport_close(void)
     if (transport.context != NULL) // Returns once every outbound socket is closed and has lingered.
         while (zmq.ctx_term(transport.context) != 0 && zmq.error() == EINTR)
             continue;
+    if (transport.has_doorman) // The end of the context ended it: see below.
+        pthread_join(transport.doorman, NULL);
+    transport.has_doorman = false;
     if (transport.wake_fd >= 0)
         close(transport.wake_fd);
+    if (transport.reader_wake_fd >= 0)
+        close(transport.reader_wake_fd);
     transport.inbound = transport.context = NULL;
-    transport.wake_fd = -1;
+    transport.inbound_fd = transport.wake_fd = transport.reader_wake_fd = -1;
 }
 
-void trp_transport_wait(int fd, int timeout_ms, bool *fd_ready)
+// Whether the eventfd was written to, which it then is no more.
+static void take_wake(int fd)
 {
-    zmq_pollitem_t items[3] = {
-        {.socket = transport.inbound, .events = ZMQ_POLLIN},
-        {.fd = transport.wake_fd, .events = ZMQ_POLLIN},
-        {.fd = fd, .events = ZMQ_POLLIN},
-    };
-    (void)zmq.poll(items, fd >= 0 ? 3 : 2, timeout_ms);
-    if (items[1].revents != 0) {
-        uint64_t count;
-        (void)!read(transport.wake_fd, &count, sizeof count);
-    }
-    *fd_ready = fd >= 0 && items[2].revents != 0;
+    uint64_t count;
+    (void)!read(fd, &count, sizeof count);
+}
+
+static void write_wake(int fd)
+{
+    uint64_t one = 1;
+    (void)!write(fd, &one, sizeof one);
+}
+
+// The ROUTER's descriptor is readable while commands wait for the socket, and receiving until
+// nothing is left takes all of them; so it may be polled by a thread that does not own the socket.
+void trp_transport_wait(bool reading, int fd, int timeout_ms, bool *fd_ready)
+{
+    struct pollfd items[3] = {{.fd = reading ? transport.inbound_fd : -1, .events = POLLIN},
+                              {.fd = transport.wake_fd, .events = POLLIN},
+                              {.fd = fd, .events = POLLIN}};
+    bool some = poll(items, 3, timeout_ms) > 0;
+    if (some && items[1].revents != 0)
+        take_wake(transport.wake_fd);
+    *fd_ready = some && items[2].revents != 0;
 }
 
 void trp_transport_wake(void)
 {
-    uint64_t one = 1;
-    (void)!write(transport.wake_fd, &one, sizeof one);
+    write_wake(transport.wake_fd);
+}
+
+void trp_transport_wait_reader(int64_t deadline_ns)
+{
+    struct pollfd items[2] = {{.fd = transport.inbound_fd, .events = POLLIN},
+                              {.fd = transport.reader_wake_fd, .events = POLLIN}};
+    int64_t left = deadline_ns < 0 ? 0 : deadline_ns - trp_clock_ns();
+    struct timespec wait = {left / 1000000000, left % 1000000000};
+    if (left >= 0 && ppoll(items, 2, deadline_ns < 0 ? NULL : &wait, NULL) > 0 &&
+        items[1].revents != 0)
+        take_wake(transport.reader_wake_fd);
+}
+
+void trp_transport_wake_reader(void)
+{
+    write_wake(transport.reader_wake_fd);
 }
 
 // Reads one part; -1 if there is none now.
@@ -208,14 +412,22 @@ trp_outbound *trp_outbound_open(const char *path)
     set_int(outbound->socket, ZMQ_SNDHWM, 0);
     set_int(outbound->socket, ZMQ_LINGER, 0);
     set_int(outbound->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS);
-    char endpoint[160];
-    snprintf(endpoint, sizeof endpoint, "ipc://%s", path);
-    if (zmq.connect(outbound->socket, endpoint) != 0) {
-        (void)failed("cannot connect to", path);
-        trp_outbound_close(outbound, 0);
-        return NULL;
+    char endpoint[ENDPOINT_MAX];
+    troupe_status status = TROUPE_OK;
+    if (transport.tcp) {
+        (void)zmq.setsockopt(outbound->socket, ZMQ_CURVE_SERVERKEY, transport.public_key, KEY_TEXT);
+        (void)zmq.setsockopt(outbound->socket, ZMQ_CURVE_PUBLICKEY, transport.public_key, KEY_TEXT);
+        (void)zmq.setsockopt(outbound->socket, ZMQ_CURVE_SECRETKEY, transport.secret_key, KEY_TEXT);
+        status = read_file(path, endpoint, sizeof endpoint);
+    } else {
+        snprintf(endpoint, sizeof endpoint, "ipc://%s", path);
     }
-    return outbound;
+    if (status == TROUPE_OK && zmq.connect(outbound->socket, endpoint) != 0)
+        status = failed("cannot connect to", path);
+    if (status == TROUPE_OK)
+        return outbound;
+    trp_outbound_close(outbound, 0);
+    return NULL;
 }
 
 static void free_bytes(void *data, void *hint)
@@ -226,7 +438,7 @@ static void free_bytes(void *data, void *hint)
 
 troupe_status trp_outbound_send(trp_outbound *outbound, trp_buffer *buffer)
 {
-    enum { COPIED_MAX = 4096 }; // Below, a copy is cheaper than giving the memory away.
+    enum { COPIED_MAX = 16384 }; // Below, a copy is cheaper than giving the memory away.
     zmq_msg_t message;
     int made;
     if (buffer->size <= COPIED_MAX) {

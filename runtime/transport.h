@@ -13,27 +13,46 @@
 // Loads libzmq, unless it is there. UNSUPPORTED: it cannot be.
 troupe_status trp_transport_load(void);
 
-// Opens the process's ZeroMQ context and binds its ROUTER to the unix socket at `path`, which must
-// not exist. Larger messages than `message_bytes_max` are refused.
-troupe_status trp_transport_open(const char *path, size_t message_bytes_max);
+// Where a process can be reached is a path in the run folder: a unix socket, or over tcp a file
+// that names the endpoint, on the loopback interface. Who may connect is decided by the folder
+// (0700) and the peer's user id; over tcp by CURVE with the run's keys, which are in a file of that
+// folder.
+typedef struct trp_transport_how {
+    const char *path;         // Of this process; must not exist.
+    const char *keys_path;    // NULL: unix sockets. Else tcp, with the keys in that file.
+    size_t message_bytes_max; // Larger ones are refused.
+} trp_transport_how;
+
+// Makes the run's keys in a new file.
+troupe_status trp_transport_keys_make(const char *keys_path);
+
+// Opens the process's ZeroMQ context and binds its ROUTER.
+troupe_status trp_transport_open(const trp_transport_how *how);
 
 // Closes the ROUTER and the context, after all outbound sockets were closed. Messages already sent
 // are given up to `linger_ms` to leave.
 void trp_transport_close(void);
 
-// Waits until a message can be read, `fd` (-1: none) can be read or has hung up, trp_transport_wake
-// was called, or `timeout_ms` (negative: for ever) have passed. *fd_ready says whether `fd` was.
-void trp_transport_wait(int fd, int timeout_ms, bool *fd_ready);
+// Waits until there may be a message to be read (only if `reading`, and only after everything that
+// was there has been received), `fd` (-1: none) can be read or has hung up, trp_transport_wake was
+// called, or `timeout_ms` (negative: for ever) have passed. *fd_ready says whether `fd` was. By one
+// thread.
+void trp_transport_wait(bool reading, int fd, int timeout_ms, bool *fd_ready);
+// The same for one other thread, woken by trp_transport_wake_reader, until the monotonic time
+// `deadline_ns` (negative: none).
+void trp_transport_wait_reader(int64_t deadline_ns);
+void trp_transport_wake_reader(void);
 
 // Makes trp_transport_wait return. From any thread.
 void trp_transport_wake(void);
 
-// Calls `take` with the next message, if there is one; its bytes are lent until `take` returns.
+// Calls `take` with the next message, if there is one; its bytes are lent until `take` returns. By
+// one thread at a time.
 bool trp_transport_receive(void (*take)(const void *data, size_t size));
 
 typedef struct trp_outbound trp_outbound;
 
-// A DEALER connected to the peer whose ROUTER is bound to `path`. NULL with the last error set.
+// A DEALER connected to the peer that can be reached at `path`. NULL with the last error set.
 trp_outbound *trp_outbound_open(const char *path);
 // Sends the buffer's bytes as one message and empties the buffer. Never waits: the window of the
 // caller bounds the queue.

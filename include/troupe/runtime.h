@@ -29,9 +29,12 @@ typedef enum troupe_output {
 
 // How messages go from one process to another.
 typedef enum troupe_transport {
-    TROUPE_TRANSPORT_DEFAULT, // What the variable TROUPE_TRANSPORT says (ring or ipc), else RING.
-    TROUPE_TRANSPORT_RING,    // Rings in shared memory.
-    TROUPE_TRANSPORT_IPC,     // ZeroMQ over unix sockets: slower; for comparing and for doubt.
+    // What the variable TROUPE_TRANSPORT says (ring, ipc or tcp), else RING.
+    TROUPE_TRANSPORT_DEFAULT,
+    TROUPE_TRANSPORT_RING, // Rings in shared memory.
+    TROUPE_TRANSPORT_IPC,  // ZeroMQ over unix sockets: slower; for comparing and for doubt.
+    // ZeroMQ over tcp on the loopback interface, encrypted, with keys of the run: slower still.
+    TROUPE_TRANSPORT_TCP,
 } troupe_transport;
 
 enum {

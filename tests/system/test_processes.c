@@ -416,7 +416,8 @@ static void test_a_socket_path_that_is_taken(void **state)
     char *base = support_directory_make();
     char *path = support_path(base, "socket");
     support_write_file(path, "precious", 8);
-    assert_int_equal(trp_transport_open(path, 1 << 20), TROUPE_EXISTS);
+    trp_transport_how how = {.path = path, .message_bytes_max = 1 << 20};
+    assert_int_equal(trp_transport_open(&how), TROUPE_EXISTS);
     char *text = support_read_file(path);
     assert_string_equal(text, "precious");
     free(text);
