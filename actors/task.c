@@ -155,6 +155,10 @@ static void note_sent(task *it, troupe_actor to)
 {
     pthread_mutex_lock(&away.lock);
     unlink_away(it);
+    if (atomic_load(&it->ended)) { // Nobody would take it out again.
+        pthread_mutex_unlock(&away.lock);
+        return;
+    }
     it->sent_to = to;
     it->sent_ns = trp_clock_ns();
     it->newer = NULL;
@@ -203,9 +207,9 @@ static void finish(void *user, troupe_ref ref)
     task *it = user;
     (void)ref;
     pthread_mutex_lock(&away.lock);
+    atomic_store(&it->ended, true); // Under the lock: note_sent comes before, or sees it.
     unlink_away(it);
     pthread_mutex_unlock(&away.lock);
-    atomic_store(&it->ended, true);
     leave_worker(it);
     if (it->own.id != 0)
         (void)troupe_end_actor(it->own);
