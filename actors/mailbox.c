@@ -14,6 +14,7 @@ enum {
     BATCH = 32,   // Messages that the taker gives back at once,
     EXACT = 1024, // unless the mailbox has less room than this.
     SLACK = 65536,
+    LINE = 64,
 };
 
 // The load word: the count in the upper 26 bits, the bytes in the lower 38.
@@ -192,8 +193,13 @@ static void sort(trp_mailbox *mailbox, uintptr_t head)
 static trp_link *pop(trp_lane *lane)
 {
     trp_link *link = lane->first;
-    if (link != NULL)
-        lane->first = link_of(link->below);
+    if (link == NULL)
+        return NULL;
+    lane->first = link_of(link->below);
+    if (lane->first != NULL) { // Another CPU may have written it: it comes while this one runs.
+        __builtin_prefetch(lane->first);
+        __builtin_prefetch((const char *)lane->first + LINE);
+    }
     return link;
 }
 
