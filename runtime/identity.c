@@ -106,8 +106,11 @@ uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *wo
         return 0;
     trp_process_row *row = trp_segment_process(process);
     uint32_t reason = row->last_reason; // Pairs with the store in trp_process_say_last.
+    words[0] = '\0';
+    if (reason == 0 || row->incarnation != incarnation) // The words may be being written.
+        return 0;
     snprintf(words, size, "%s", row->last_words);
-    return row->incarnation == incarnation ? reason : 0;
+    return reason;
 }
 
 void trp_process_say_last(uint32_t reason, const char *words)
