@@ -129,11 +129,3 @@ void trp_unpark(_Atomic uint32_t *word, int count)
     if (count > 0)
         (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
-
-void trp_poll(void)
-{
-    if (!trp_reader_awaited() || !trp_reader_enter())
-        return;
-    trp_reader_drain(NULL, 0);
-    trp_reader_leave();
-}

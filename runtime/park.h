@@ -27,8 +27,4 @@ void trp_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns);
 // word and reads meanwhile counts as one, and sees the change before it sleeps.
 void trp_unpark(_Atomic uint32_t *word, int count);
 
-// Reads what other processes have sent, if there is anything and nobody else does. For threads that
-// run actors, now and then: who publishes then need not wake a thread for it.
-void trp_poll(void);
-
 #endif

@@ -71,6 +71,7 @@ static void ring_free(inbound *ring)
 static trp_ring *find_ring(trp_object object, size_t *size)
 {
     trp_object_info info = trp_store_look(object);
+    TRP_STORE_HANDED();
     bool good = info.state == TRP_OBJECT_SHARED && info.encoding == TRP_ENCODING_INNER &&
                 (info.size == TRP_RING_SMALL || info.size == TRP_RING_LARGE);
     *size = info.size;
@@ -390,13 +391,6 @@ bool trp_reader_wake(_Atomic uint32_t *word)
 bool trp_reader_free(void)
 {
     return atomic_load_explicit(&reader.role, memory_order_relaxed) == FREE;
-}
-
-bool trp_reader_awaited(void)
-{
-    // The door is there for as long as the caller may use the segment at all.
-    return trp_reader_free() &&
-           atomic_load_explicit(&reader.door->summary, memory_order_relaxed) != 0;
 }
 
 bool trp_reader_closing(void)

@@ -21,8 +21,6 @@ bool trp_reader_enter(void);
 void trp_reader_leave(void);
 // Whether nobody has the role.
 bool trp_reader_free(void);
-// Whether nobody has the role and there is something to read.
-bool trp_reader_awaited(void);
 // Whether the reader must give the role up.
 bool trp_reader_closing(void);
 // With the role: whether there is something to read.

@@ -430,9 +430,14 @@ troupe_status trp_store_hold(trp_object id, uint32_t process)
     return TROUPE_OK;
 }
 
+#if defined(__SANITIZE_THREAD__)
+_Atomic int trp_store_handed;
+#endif
+
 void trp_store_release(trp_object id, uint32_t process)
 {
     uint64_t word;
+    TRP_STORE_HANDED();
     if (find(id, &word) == NULL || process >= TRP_PROCESSES_MAX ||
         !trp_ledger_take(process, slot_of(id)))
         return;

@@ -38,6 +38,16 @@ typedef struct trp_object_info {
     trp_encoding encoding;
 } trp_object_info;
 
+// Thread sanitizer does not see other processes: memory that this one gave up, and that comes back
+// through another, looks unordered to it. Who gives up and who takes say so here.
+#if defined(__SANITIZE_THREAD__)
+#include <stdatomic.h>
+extern _Atomic int trp_store_handed;
+#define TRP_STORE_HANDED() ((void)atomic_fetch_add(&trp_store_handed, 1))
+#else
+#define TRP_STORE_HANDED() ((void)0)
+#endif
+
 // Says which process's ledger row this process writes. Once, before any other call.
 void trp_store_open(uint32_t process);
 
