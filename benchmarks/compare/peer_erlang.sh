@@ -12,7 +12,11 @@ if [ "$1" = remote_call ]; then
     export ERL_EPMD_ADDRESS=127.0.0.1 ERL_EPMD_PORT=$((20000 + $$ % 20000))
     erl -noshell -noinput +S "$2:$2" -name "bench$$@127.0.0.1" -pa "$here" -eval "$code"
     status=$?
-    epmd -kill >/dev/null 2>&1
+    tries=0 # It stays while it knows of the second node, which is just ending.
+    until epmd -kill 2>/dev/null | grep -q Killed || [ $tries -eq 50 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
     exit $status
 fi
 exec erl -noshell -noinput +S "$2:$2" +P 2000000 -pa "$here" -eval "$code"
