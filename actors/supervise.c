@@ -5,7 +5,9 @@
 
 #include <actors/failure.h>
 #include <actors/restart.h>
+#include <actors/run.h>
 #include <actors/spawn.h>
+#include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
@@ -34,11 +36,23 @@ typedef struct trp_child {
     uint64_t monitor;
 } trp_child;
 
+// A supervisor's memory, in a list of this process: one that was killed has no deinit to free it.
+typedef struct trp_family {
+    struct trp_family *next;
+    uint64_t owner;
+    trp_child *children;
+    size_t count;
+} trp_family;
+
+static struct {
+    pthread_mutex_t lock;
+    trp_family *first;
+} families = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 typedef struct trp_supervisor {
     troupe_strategy strategy;
     trp_budget budget;
-    trp_child *children;
-    size_t count;
+    trp_family *of;
     bool ended;
 } trp_supervisor;
 
@@ -117,15 +131,15 @@ static void stop_child(trp_child *child)
 
 static void stop_from(trp_supervisor *self, size_t first)
 {
-    for (size_t i = self->count; i > first; i--)
-        stop_child(&self->children[i - 1]);
+    for (size_t i = self->of->count; i > first; i--)
+        stop_child(&self->of->children[i - 1]);
 }
 
 // Starts what does not run of `count` children from `first` on. *failed: the one that could not be.
 static troupe_status start_from(trp_supervisor *self, size_t first, size_t count, size_t *failed)
 {
     for (size_t i = first; i < first + count; i++) {
-        trp_child *child = &self->children[i];
+        trp_child *child = &self->of->children[i];
         if (child->gone || child->actor.id != 0)
             continue;
         *failed = i;
@@ -134,13 +148,48 @@ static troupe_status start_from(trp_supervisor *self, size_t first, size_t count
     return TROUPE_OK;
 }
 
+// Frees the family of an owner (0: of those that have gone).
+static void free_families(uint64_t owner)
+{
+    pthread_mutex_lock(&families.lock);
+    for (trp_family **at = &families.first; *at != NULL;) {
+        trp_family *it = *at;
+        if (owner != 0 ? it->owner != owner : trp_actor_find(it->owner) != NULL) {
+            at = &it->next;
+            continue;
+        }
+        *at = it->next;
+        for (size_t i = 0; i < it->count; i++)
+            free_child(&it->children[i]);
+        trp_free(it->children);
+        trp_free(it);
+    }
+    pthread_mutex_unlock(&families.lock);
+}
+
+static trp_family *make_family(size_t count)
+{
+    trp_family *made = trp_alloc(sizeof *made);
+    free_families(0);
+    if (made != NULL &&
+        (made->children = trp_alloc((count + 1) * sizeof *made->children)) == NULL) {
+        trp_free(made);
+        made = NULL;
+    }
+    if (made == NULL)
+        return NULL;
+    made->owner = trp_actor_id(trp_run_actor());
+    pthread_mutex_lock(&families.lock);
+    made->next = families.first;
+    families.first = made;
+    pthread_mutex_unlock(&families.lock);
+    return made;
+}
+
 static void free_all(trp_supervisor *self)
 {
-    for (size_t i = 0; i < self->count; i++)
-        free_child(&self->children[i]);
-    trp_free(self->children);
-    self->children = NULL;
-    self->count = 0;
+    free_families(self->of->owner);
+    self->of = NULL;
 }
 
 static troupe_status trp_supervisor_init(trp_supervisor *self, const trp_supervisor_spec *spec)
@@ -148,16 +197,15 @@ static troupe_status trp_supervisor_init(trp_supervisor *self, const trp_supervi
     size_t failed = 0;
     self->strategy = (troupe_strategy)spec->strategy;
     self->budget = (trp_budget){.limit = spec->restarts, .window_ms = spec->window_ms};
-    self->children = trp_alloc((spec->children.count + 1) * sizeof *self->children);
-    if (self->children == NULL)
+    if ((self->of = make_family(spec->children.count)) == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for children");
     troupe_status status = TROUPE_OK;
-    while (self->count < spec->children.count && status == TROUPE_OK)
-        if ((status = copy_child(&spec->children.items[self->count],
-                                 &self->children[self->count])) == TROUPE_OK)
-            self->count++;
+    while (self->of->count < spec->children.count && status == TROUPE_OK)
+        if ((status = copy_child(&spec->children.items[self->of->count],
+                                 &self->of->children[self->of->count])) == TROUPE_OK)
+            self->of->count++;
     if (status == TROUPE_OK)
-        status = start_from(self, 0, self->count, &failed);
+        status = start_from(self, 0, self->of->count, &failed);
     if (status == TROUPE_OK)
         return TROUPE_OK;
     troupe_error failure = *troupe_last_error();
@@ -185,20 +233,20 @@ static troupe_status restart(trp_supervisor *self, size_t which, const char *tex
 {
     char why[256];
     int64_t delay_ms;
-    snprintf(why, sizeof why, "child %zu (%.60s): %.140s", which, self->children[which].class_name,
-             text);
+    snprintf(why, sizeof why, "child %zu (%.60s): %.140s", which,
+             self->of->children[which].class_name, text);
     for (;;) {
         if (!trp_budget_take(&self->budget, trp_clock_ms(), &delay_ms))
             return give_up(self, why);
         size_t first = self->strategy == TROUPE_ONE_FOR_ALL ? 0 : which, failed = which;
-        size_t count = self->strategy == TROUPE_ONE_FOR_ONE ? 1 : self->count - first;
+        size_t count = self->strategy == TROUPE_ONE_FOR_ONE ? 1 : self->of->count - first;
         if (count > 1)
             stop_from(self, first);
         if (start_from(self, first, count, &failed) == TROUPE_OK)
             return TROUPE_OK;
         which = failed;
         snprintf(why, sizeof why, "child %zu (%.60s) could not be started again: %.120s", which,
-                 self->children[which].class_name, troupe_last_error()->text);
+                 self->of->children[which].class_name, troupe_last_error()->text);
     }
 }
 
@@ -207,11 +255,11 @@ static troupe_status trp_supervisor_told(trp_supervisor *self, const troupe_down
 {
     (void)nothing;
     size_t which = 0;
-    while (which < self->count && self->children[which].monitor != down->monitor)
+    while (which < self->of->count && self->of->children[which].monitor != down->monitor)
         which++;
-    if (self->ended || which == self->count) // One that was stopped meanwhile.
+    if (self->ended || which == self->of->count) // One that was stopped meanwhile.
         return TROUPE_OK;
-    trp_child *child = &self->children[which];
+    trp_child *child = &self->of->children[which];
     child->actor = (troupe_actor){0};
     child->monitor = 0;
     bool normal = down->reason == TROUPE_DOWN_NORMAL;
@@ -225,10 +273,10 @@ static troupe_status trp_supervisor_told(trp_supervisor *self, const troupe_down
 static troupe_status trp_supervisor_look(trp_supervisor *self, const uint64_t *index,
                                          trp_child_look *out)
 {
-    if (*index >= self->count)
+    if (*index >= self->of->count)
         return troupe_fail(TROUPE_NOT_FOUND, "the supervisor has %zu children, and no number %llu",
-                           self->count, (unsigned long long)*index);
-    const trp_child *child = &self->children[*index];
+                           self->of->count, (unsigned long long)*index);
+    const trp_child *child = &self->of->children[*index];
     *out = (trp_child_look){.address = child->actor, .starts = child->starts};
     return TROUPE_OK;
 }
@@ -236,18 +284,18 @@ static troupe_status trp_supervisor_look(trp_supervisor *self, const uint64_t *i
 static troupe_status trp_supervisor_add(trp_supervisor *self, const trp_child_spec *spec,
                                         troupe_actor *address)
 {
-    trp_child *grown = trp_realloc(self->children, (self->count + 2) * sizeof *grown);
+    trp_child *grown = trp_realloc(self->of->children, (self->of->count + 2) * sizeof *grown);
     if (grown == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a child");
-    self->children = grown;
-    trp_child *child = &grown[self->count];
+    self->of->children = grown;
+    trp_child *child = &grown[self->of->count];
     TROUPE_TRY(copy_child(spec, child));
     troupe_status status = start_child(child);
     if (status != TROUPE_OK) {
         free_child(child);
         return status;
     }
-    self->count++;
+    self->of->count++;
     *address = child->actor;
     return TROUPE_OK;
 }
