@@ -1,4 +1,5 @@
 // test_concurrency.c: actors that run several of their methods at a time, in groups.
+// label: local
 #include <support.h>
 
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
 // test_defer.c: answers that are given after the method has returned, and continuations.
+// label: local
 #include <support.h>
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
 // test_gather.c: waiting for many references, reading many, and taking them as they become ready.
+// label: local
 #include <support.h>
 
 #include <pthread.h>

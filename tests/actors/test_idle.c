@@ -1,5 +1,6 @@
 // test_idle.c: a million actors that have had a message and rest: what each takes.
 // label: slow
+// label: local
 #include <support.h>
 
 #include <stdlib.h>

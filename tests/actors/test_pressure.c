@@ -1,5 +1,6 @@
 // test_pressure.c: one actor that does not keep up: processes that send to it are paused for that
 // actor alone, go on once its mailbox has emptied or it has ended, and lose nothing.
+// label: local
 #include <support.h>
 
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
 // test_ref.c: references: getting, waiting, dropping, keeping, and passing them on.
+// label: local
 #include <support.h>
 
 #include <actors/ref.h>

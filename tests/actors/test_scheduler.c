@@ -1,5 +1,6 @@
 // test_scheduler.c: methods that wait: they are replaced by other threads, up to a limit, waits
 // that cannot end are refused, and full mailboxes push back.
+// label: local
 #include <support.h>
 
 #include <pthread.h>

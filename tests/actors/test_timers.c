@@ -1,4 +1,5 @@
 // test_timers.c: messages that an actor sends itself after a time, once and again.
+// label: local
 #include <support.h>
 
 #include <stdatomic.h>

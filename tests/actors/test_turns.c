@@ -2,6 +2,7 @@
 // each other starves nobody, costly work is shared, what is left of a former actor's messages never
 // reaches the next one, and a method that outlives the runtime ends its actor when it returns.
 // label: alone
+// label: local
 #include <support.h>
 
 #include <actors/actor.h>

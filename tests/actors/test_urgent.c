@@ -1,4 +1,5 @@
 // test_urgent.c: methods that are served while their actor is busy.
+// label: local
 #include <support.h>
 
 #include <pthread.h>
