@@ -65,12 +65,19 @@ static troupe_status guard_read(guard *self, const troupe_ref *in, int *out)
     return troupe_get(int, *in, out);
 }
 
+static troupe_status guard_make(guard *self, const troupe_none *nothing, troupe_ref *out)
+{
+    (void)self, (void)nothing;
+    *out = troupe_put_bytes("left behind", 11);
+    return TROUPE_OK;
+}
+
 static troupe_status guard_ask(guard *self, const troupe_actor *other, int *out);
 
 TROUPE_ACTOR(guard, (guard_process, troupe_none, int), (guard_hang, troupe_none, int),
              (guard_crash, int, int), (guard_double, int, int),
              (guard_keep, troupe_ref, troupe_none), (guard_read, troupe_ref, int),
-             (guard_ask, troupe_actor, int));
+             (guard_make, troupe_none, troupe_ref), (guard_ask, troupe_actor, int));
 
 static troupe_status guard_ask(guard *self, const troupe_actor *other, int *out)
 {
@@ -205,6 +212,30 @@ static void test_objects_of_the_dead(void **state)
 }
 
 // A call's reference was passed on, and the process that would have told its value dies.
+static void test_an_object_outlives_its_maker(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        guard_actor actor = troupe_spawn(guard, .place = places[p]);
+        troupe_ref ref;
+        troupe_view before, after;
+        int out;
+        troupe_must(troupe_get(troupe_ref, troupe_call(actor, guard_make), &ref));
+        troupe_must(troupe_view_bytes(ref, &before, -1));
+        assert_int_equal(troupe_get(int, troupe_call(actor, guard_crash, SIGKILL), &out),
+                         TROUPE_MAYBE_EXECUTED);
+        assert_int_equal(before.size, 11);
+        assert_memory_equal(before.data, "left behind", 11);
+        troupe_must(troupe_view_bytes(ref, &after, 0)); // The reference is as good as it was.
+        troupe_drop(ref);
+        troupe_view_end(&before);
+        assert_memory_equal(after.data, "left behind", 11); // One view is enough to hold it.
+        assert_false(nothing_held(NULL));
+        troupe_view_end(&after);
+        assert_true(support_wait_until(nothing_held, NULL, SUPPORT_SOON_MS));
+    }
+}
+
 static void test_promise_of_the_dead(void **state)
 {
     (void)state;
@@ -285,9 +316,13 @@ static void test_half_a_kill(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_process),      cmocka_unit_test(test_other_deaths),
-        cmocka_unit_test(test_death_further_down),  cmocka_unit_test(test_objects_of_the_dead),
-        cmocka_unit_test(test_promise_of_the_dead), cmocka_unit_test(test_odd_frames),
+        cmocka_unit_test(test_killed_process),
+        cmocka_unit_test(test_other_deaths),
+        cmocka_unit_test(test_death_further_down),
+        cmocka_unit_test(test_objects_of_the_dead),
+        cmocka_unit_test(test_an_object_outlives_its_maker),
+        cmocka_unit_test(test_promise_of_the_dead),
+        cmocka_unit_test(test_odd_frames),
         cmocka_unit_test(test_half_a_kill),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
