@@ -9,6 +9,7 @@
 #include <actors/failure.h>
 #include <actors/ref.h>
 #include <actors/ref_table.h>
+#include <actors/spawn.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
@@ -133,14 +134,20 @@ static troupe_status copy_spawn(troupe_pool *pool)
 
 static troupe_status fill(troupe_pool *pool, const troupe_pool_options *how)
 {
+    troupe_actor *made = pool->makes ? trp_alloc(pool->count * sizeof *made) : NULL;
+    if (pool->makes && made == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a pool of %zu actors", pool->count);
+    troupe_status status = TROUPE_OK;
+    if (pool->makes)
+        status =
+            trp_spawn_many(pool->class_->row, pool->init_args, 0, pool->count, made, &pool->spawn);
     for (size_t i = 0; i < pool->count; i++) {
-        member *it = &pool->members[i];
-        it->actor = pool->makes
-                        ? troupe_spawn_class(pool->class_->row, pool->init_args, &pool->spawn)
-                        : how->actors[i];
-        TROUPE_TRY(troupe_actor_status(it->actor));
+        pool->members[i].actor = pool->makes ? made[i] : how->actors[i];
+        if (!pool->makes && status == TROUPE_OK)
+            status = troupe_actor_status(pool->members[i].actor);
     }
-    return TROUPE_OK;
+    trp_free(made);
+    return status;
 }
 
 troupe_status troupe_pool_open_class(const troupe_class *row, const void *init_args,

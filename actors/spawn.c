@@ -2,9 +2,11 @@
 //
 // An actor of this process is made and initialised on the calling thread. Elsewhere it is asked for
 // by a SPAWN frame, whose body is: [class, class hash, name, mailbox_max, isolated, claim,
-// concurrency], then the init arguments as in a call; the reply is the address. An address of id 0
-// has the number of a ticket in place of the incarnation: the failure is kept under it, in the
-// process where it was found.
+// concurrency], then the init arguments as in a call; the reply is the address.
+//
+// Each step elsewhere has a half that asks and a half that waits, so that many actors can be on
+// their way at once: the process is asked for (`ask`) and waited for (`take`), then the actor is
+// (`dispatch`, `receive`).
 #include <actors/spawn.h>
 
 #include <actors/actor.h>
@@ -21,13 +23,7 @@
 #include <runtime/process.h>
 #include <string.h>
 
-enum { TICKETS = 1024, STATUS_BITS = 8, FIELDS = 8, POLICY_FIELDS = 5, TEXT_MAX = 128 };
-
-static struct {
-    pthread_mutex_t lock;
-    uint64_t last;
-    troupe_error *failures[TICKETS]; // The last ones, by number % TICKETS.
-} tickets = {.lock = PTHREAD_MUTEX_INITIALIZER};
+enum { FIELDS = 8, POLICY_FIELDS = 5, TEXT_MAX = 128 };
 
 // What is to be made.
 typedef struct order {
@@ -40,62 +36,11 @@ typedef struct order {
     trp_need need;              // What the node has given for it.
     const trp_budget *budget;   // NULL: it is not restarted. Else `packed` is set.
     troupe_actor origin;        // The address that it is known by; of id 0: its own.
+    troupe_place place;         // Where it lives, once that is settled,
+    trp_worker_ask worker;      // the process that was asked for,
+    uint32_t process;           // that process,
+    uint64_t incarnation, call; // and the call that makes it there; 0: it was made here.
 } order;
-
-// ---- tickets
-
-troupe_actor trp_spawn_failed(troupe_status status)
-{
-    troupe_error failure = *troupe_last_error();
-    if (failure.status != status)
-        failure = trp_failure(status, TROUPE_OUTCOME_NONE, TROUPE_EXECUTED_NO, "%s",
-                              troupe_strerror(status));
-    failure.outcome = TROUPE_OUTCOME_NOT_EXECUTED;
-    failure.executed = TROUPE_EXECUTED_NO;
-    pthread_mutex_lock(&tickets.lock);
-    uint64_t ticket = ++tickets.last;
-    troupe_error **place = &tickets.failures[ticket % TICKETS];
-    if (*place == NULL)
-        *place = trp_alloc(sizeof **place);
-    if (*place != NULL)
-        **place = failure;
-    pthread_mutex_unlock(&tickets.lock);
-    return (troupe_actor){.incarnation = ticket << STATUS_BITS | (uint64_t)status,
-                          .process = trp_home_here.process};
-}
-
-troupe_status trp_spawn_failure(troupe_actor actor)
-{
-    uint64_t ticket = actor.incarnation >> STATUS_BITS;
-    uint64_t status = actor.incarnation & ((1u << STATUS_BITS) - 1);
-    if (ticket == 0 || status == TROUPE_OK || status >= TROUPE_STATUS_COUNT)
-        return troupe_fail(TROUPE_INVALID, "the address is empty: it is of no actor");
-    troupe_error failure =
-        trp_failure((troupe_status)status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
-                    "the actor could not be started: %s", troupe_strerror((troupe_status)status));
-    pthread_mutex_lock(&tickets.lock);
-    const troupe_error *kept = tickets.failures[ticket % TICKETS];
-    if (actor.process == trp_home_here.process && kept != NULL && ticket <= tickets.last &&
-        tickets.last - ticket < TICKETS && kept->status == (troupe_status)status)
-        failure = *kept;
-    pthread_mutex_unlock(&tickets.lock);
-    return trp_error_set(&failure);
-}
-
-void trp_spawn_forget(void)
-{
-    pthread_mutex_lock(&tickets.lock);
-    for (int i = 0; i < TICKETS; i++) {
-        trp_free(tickets.failures[i]);
-        tickets.failures[i] = NULL;
-    }
-    pthread_mutex_unlock(&tickets.lock);
-}
-
-troupe_status troupe_actor_status(troupe_actor actor)
-{
-    return actor.id != 0 ? TROUPE_OK : trp_spawn_failure(actor);
-}
 
 // ---- here
 
@@ -213,65 +158,40 @@ static troupe_status pack_order(const order *what, bool isolated, trp_parcel *pa
     return status;
 }
 
-static troupe_status spawn_elsewhere(const order *what, uint32_t process, uint64_t incarnation,
-                                     bool isolated, troupe_actor *address)
+static void end_process(const order *what)
 {
-    trp_parcel parcel = {.process = process};
+    troupe_error failure = *troupe_last_error(); // The process was made for this actor alone.
+    if (what->place == TROUPE_PLACE_ISOLATED)
+        (void)trp_node_kill(what->process, what->incarnation,
+                            "was ended: its actor could not be started");
+    (void)trp_error_set(&failure);
+}
+
+static troupe_status send_order(order *what)
+{
+    bool isolated = what->place == TROUPE_PLACE_ISOLATED;
+    trp_parcel parcel = {.process = what->process};
     trp_target target = {
-        .process = process, .incarnation = incarnation, .class_name = what->class_name};
+        .process = what->process, .incarnation = what->incarnation, .class_name = what->class_name};
     uint64_t call = trp_entry_call(trp_type_note(&troupe_type_troupe_actor), &target, 0);
     trp_frame frame = {.kind = TRP_FRAME_SPAWN, .call = call};
-    troupe_ref ref = {.id = call};
     if (call == TRP_REF_NO_MEMORY)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
     troupe_status status = pack_order(what, isolated, &parcel);
     if (status == TROUPE_OK)
-        status = trp_parcel_send(&parcel, incarnation, &frame, 0);
+        status = trp_parcel_send(&parcel, what->incarnation, &frame, 0);
     trp_parcel_drop(&parcel);
-    if (status != TROUPE_OK) {
-        troupe_drop(ref);
-        return status;
-    }
-    status = troupe_get(troupe_actor, ref, address);
-    if (status != TROUPE_OK && isolated) {
-        troupe_error failure = *troupe_last_error(); // The process was made for this actor alone.
-        (void)trp_node_kill(process, incarnation, "was ended: its actor could not be started");
-        (void)trp_error_set(&failure);
-    }
+    if (status == TROUPE_OK)
+        what->call = call;
+    else
+        troupe_drop((troupe_ref){.id = call});
     return status;
 }
 
-// ---- the choice
+// ---- the choice, and the halves of a spawn
 
-static troupe_status spawn_in_worker(order *what, bool isolated, bool *here, troupe_actor *address)
-{
-    uint32_t process;
-    uint64_t incarnation;
-    TROUPE_TRY(trp_scheduler_block());
-    troupe_status status =
-        isolated ? trp_node_worker_with(what->need.env, what->how.folder, &process, &incarnation)
-                 : trp_node_worker(false, &process, &incarnation);
-    if (status == TROUPE_OK && what->need.claim != 0)
-        status = trp_node_claim_give(what->need.claim, process, incarnation);
-    trp_scheduler_unblock();
-    TROUPE_TRY(status);
-    *here = incarnation == trp_home_here.incarnation;
-    return *here ? TROUPE_OK : spawn_elsewhere(what, process, incarnation, isolated, address);
-}
-
-static troupe_status spawn_at(order *what, troupe_place place, troupe_actor *address)
-{
-    bool here = true;
-    if (place != TROUPE_PLACE_HERE)
-        TROUPE_TRY(spawn_in_worker(what, place == TROUPE_PLACE_ISOLATED, &here, address));
-    if (!here)
-        return TROUPE_OK;
-    if (what->class_ == NULL && (what->class_ = trp_class_named(what->class_name, 0)) == NULL)
-        return troupe_last_error()->status;
-    return spawn_here(what, address);
-}
-
-static troupe_status choose(order *what, troupe_actor *address)
+// Where it is to live, and what it needs there.
+static troupe_status settle(order *what)
 {
     troupe_place place = what->how.place;
     if ((unsigned)place > TROUPE_PLACE_ISOLATED)
@@ -279,8 +199,73 @@ static troupe_status choose(order *what, troupe_actor *address)
     TROUPE_TRY(trp_need_place(&what->how, &place));
     if (place == TROUPE_PLACE_ANY && trp_process_options()->workers < 0)
         place = TROUPE_PLACE_HERE;
-    TROUPE_TRY(trp_need_get(&what->how, what->class_name, &what->need));
-    troupe_status status = spawn_at(what, place, address);
+    what->place = place;
+    return trp_need_get(&what->how, what->class_name, &what->need);
+}
+
+// Asks for its process, if it gets a new one.
+static troupe_status ask(order *what)
+{
+    return what->place == TROUPE_PLACE_ISOLATED
+               ? trp_node_worker_begin(what->need.env, what->how.folder, &what->worker)
+               : TROUPE_OK;
+}
+
+// Waits for its process; the one that was asked for in any case.
+static troupe_status take(order *what)
+{
+    if (what->place == TROUPE_PLACE_HERE)
+        return TROUPE_OK;
+    // If too many methods wait already, this one keeps its thread, for as long as a process starts.
+    bool blocked = trp_scheduler_block() == TROUPE_OK;
+    troupe_status status =
+        what->place == TROUPE_PLACE_ISOLATED
+            ? trp_node_worker_end(&what->worker, &what->process, &what->incarnation)
+            : trp_node_worker(false, &what->process, &what->incarnation);
+    if (status == TROUPE_OK && what->need.claim != 0 &&
+        (status = trp_node_claim_give(what->need.claim, what->process, what->incarnation)) !=
+            TROUPE_OK)
+        end_process(what);
+    if (blocked)
+        trp_scheduler_unblock();
+    return status;
+}
+
+// Makes it, or has its process make it.
+static troupe_status dispatch(order *what, troupe_actor *address)
+{
+    if (what->place != TROUPE_PLACE_HERE && what->incarnation != trp_home_here.incarnation) {
+        troupe_status status = send_order(what);
+        if (status != TROUPE_OK)
+            end_process(what);
+        return status;
+    }
+    if (what->class_ == NULL && (what->class_ = trp_class_named(what->class_name, 0)) == NULL)
+        return troupe_last_error()->status;
+    return spawn_here(what, address);
+}
+
+// Waits for its address, if it is made elsewhere.
+static troupe_status receive(order *what, troupe_actor *address)
+{
+    if (what->call == 0)
+        return TROUPE_OK;
+    troupe_status status = troupe_get(troupe_actor, (troupe_ref){.id = what->call}, address);
+    if (status != TROUPE_OK)
+        end_process(what);
+    return status;
+}
+
+static troupe_status choose(order *what, troupe_actor *address)
+{
+    TROUPE_TRY(settle(what));
+    troupe_status status = ask(what);
+    if (status == TROUPE_OK)
+        status = take(what);
+    if (status == TROUPE_OK)
+        status = dispatch(what, address);
+    if (status == TROUPE_OK)
+        status = receive(what, address);
     trp_need_done(&what->need, status);
     return status;
 }
@@ -383,17 +368,22 @@ troupe_status trp_spawn_again(const trp_adoption *what, troupe_actor origin, tro
     return choose(&again, address);
 }
 
+static troupe_status prepare(order *what, const troupe_spawn_options *how)
+{
+    trp_options_take(&what->how, sizeof what->how, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(trp_process_check());
+    TROUPE_TRY(trp_lanes_text(&what->how, what->lanes));
+    return what->lanes[0] == '\0' || what->how.restarts == 0
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_UNSUPPORTED,
+                             "an actor with .concurrency or .groups cannot have .restarts: what "
+                             "runs in it would lose its state");
+}
+
 static troupe_actor spawn(order *what, const troupe_spawn_options *how)
 {
     troupe_actor address = {0};
-    trp_options_take(&what->how, sizeof what->how, how, how != NULL ? how->size : 0);
-    troupe_status status = trp_process_check();
-    if (status == TROUPE_OK)
-        status = trp_lanes_text(&what->how, what->lanes);
-    if (status == TROUPE_OK && what->lanes[0] != '\0' && what->how.restarts != 0)
-        status =
-            troupe_fail(TROUPE_UNSUPPORTED, "an actor with .concurrency or .groups cannot have "
-                                            ".restarts: what runs in it would lose its state");
+    troupe_status status = prepare(what, how);
     if (status == TROUPE_OK)
         status = what->how.restarts != 0 ? place_restarted(what, &address) : place(what, &address);
     return status == TROUPE_OK ? address : trp_spawn_failed(status);
@@ -417,6 +407,82 @@ troupe_actor troupe_spawn_named(const char *class_name, troupe_bytes init_args,
         return trp_spawn_failed(troupe_fail(TROUPE_INVALID, "the name of a class is missing or too "
                                                             "long"));
     return spawn(&what, how);
+}
+
+// ---- many
+
+// One of many, and how far it is: a failure ends its way.
+typedef struct one {
+    order order;
+    troupe_status status;
+} one;
+
+// What a step has come to. A failure is kept under the address that stands for it.
+static void note(one *it, troupe_actor *address, troupe_status status)
+{
+    it->status = status;
+    if (status != TROUPE_OK)
+        *address = trp_spawn_failed(status);
+}
+
+// All of them at once: each step is taken for all before the next one.
+static void spawn_all(one *all, size_t count, troupe_actor *addresses)
+{
+    for (size_t i = 0; i < count; i++)
+        note(&all[i], &addresses[i], settle(&all[i].order));
+    for (size_t i = 0; i < count; i++)
+        if (all[i].status == TROUPE_OK)
+            note(&all[i], &addresses[i], ask(&all[i].order));
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].status == TROUPE_OK)
+            note(&all[i], &addresses[i], take(&all[i].order));
+        if (all[i].status == TROUPE_OK)
+            note(&all[i], &addresses[i], dispatch(&all[i].order, &addresses[i]));
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].status == TROUPE_OK)
+            note(&all[i], &addresses[i], receive(&all[i].order, &addresses[i]));
+        trp_need_done(&all[i].order.need, all[i].status);
+        if (all[i].status == TROUPE_OK)
+            note(&all[i], &addresses[i], bind(&all[i].order, addresses[i]));
+    }
+}
+
+troupe_status trp_spawn_many(const troupe_class *row, const void *args, size_t stride, size_t count,
+                             troupe_actor *addresses, const troupe_spawn_options *how)
+{
+    order what = {.class_ = trp_class_of(row), .class_name = row->name};
+    troupe_status status =
+        what.class_ != NULL ? prepare(&what, how) : troupe_failed_(troupe_last_error()->status);
+    bool together = status == TROUPE_OK && what.how.restarts == 0 && !what.how.get_if_exists;
+    one *all = together && count > 0 ? trp_alloc(count * sizeof *all) : NULL;
+    if (together && count > 0 && all == NULL)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory to start %zu actors", count);
+    for (size_t i = 0; i < count; i++) {
+        const void *own = args != NULL ? (const char *)args + i * stride : NULL;
+        addresses[i] = (troupe_actor){0};
+        if (status != TROUPE_OK)
+            addresses[i] = trp_spawn_failed(status);
+        else if (!together)
+            addresses[i] = troupe_spawn_class(row, own, how);
+        else
+            all[i].order = what, all[i].order.args = own;
+    }
+    if (all != NULL)
+        spawn_all(all, count, addresses);
+    trp_free(all);
+    for (size_t i = 0; i < count && status == TROUPE_OK; i++)
+        status = troupe_actor_status(addresses[i]);
+    return status;
+}
+
+troupe_status troupe_spawn_many_class(const troupe_class *class_, const void *init_args,
+                                      size_t count, troupe_actor *addresses,
+                                      const troupe_spawn_options *how)
+{
+    const trp_class *known = trp_class_of(class_);
+    size_t stride = known != NULL ? known->init.type->size : 0;
+    return trp_spawn_many(class_, init_args, stride, count, addresses, how);
 }
 
 // ---- for others

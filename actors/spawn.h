@@ -15,6 +15,9 @@ troupe_status trp_spawn_failure(troupe_actor actor);
 struct trp_adoption;
 troupe_status trp_spawn_again(const struct trp_adoption *what, troupe_actor origin,
                               troupe_actor *address);
+// As troupe_spawn_many_class, with the arguments of each one `stride` bytes behind the last one's.
+troupe_status trp_spawn_many(const troupe_class *row, const void *args, size_t stride, size_t count,
+                             troupe_actor *addresses, const troupe_spawn_options *how);
 // An address that fails with the thread's last error, of that status.
 troupe_actor trp_spawn_failed(troupe_status status);
 // Frees the failures.

@@ -113,36 +113,48 @@ static troupe_status send_ask(trp_frame *frame)
                             frame, 0);
 }
 
-// Sends the request and waits for its answer. Inside the gate.
-static troupe_status ask_inside(trp_frame *frame, request *mine)
+static void enlist(request *mine)
 {
     pthread_mutex_lock(&requests.lock);
     mine->number = ++requests.last_number;
     mine->next = requests.waiting;
     requests.waiting = mine;
     pthread_mutex_unlock(&requests.lock);
+}
 
-    frame->call = mine->number;
-    troupe_status sent = send_ask(frame);
-
-    // Lost between the check above and the registration: nobody would end this wait.
-    while (sent == TROUPE_OK && !mine->done && !trp_self.runtime_lost) {
-        trp_park(&mine->done, 0, trp_self.local ? trp_clock_ns() + LOCAL_LOOK_NS : -1);
-        if (trp_self.local)
-            trp_node_tick_here();
-    }
+static void unlist(request *mine)
+{
     pthread_mutex_lock(&requests.lock);
     request **at = &requests.waiting;
     while (*at != mine)
         at = &(*at)->next;
     *at = mine->next;
     pthread_mutex_unlock(&requests.lock);
+}
 
+// Waits for the answer to what was sent, or was not. Inside the gate.
+static troupe_status await_answer(request *mine, troupe_status sent)
+{
+    // Lost between the check before and the registration: nobody would end this wait.
+    while (sent == TROUPE_OK && !mine->done && !trp_self.runtime_lost) {
+        trp_park(&mine->done, 0, trp_self.local ? trp_clock_ns() + LOCAL_LOOK_NS : -1);
+        if (trp_self.local)
+            trp_node_tick_here();
+    }
+    unlist(mine);
     if (sent != TROUPE_OK)
         return troupe_fail(TROUPE_RUNTIME_LOST, "the node process cannot be reached");
     if (!mine->done)
         return trp_process_check();
     return mine->status == TROUPE_OK ? TROUPE_OK : troupe_fail(mine->status, "%s", mine->text);
+}
+
+// Sends the request and waits for its answer. Inside the gate.
+static troupe_status ask_inside(trp_frame *frame, request *mine)
+{
+    enlist(mine);
+    frame->call = mine->number;
+    return await_answer(mine, send_ask(frame));
 }
 
 static troupe_status ask(trp_frame *frame, request *mine)
@@ -154,31 +166,24 @@ static troupe_status ask(trp_frame *frame, request *mine)
     return status;
 }
 
-static troupe_status ask_worker(bool isolated, const trp_buffer *body, uint32_t *process,
-                                uint64_t *incarnation)
+// Waits until the worker that the node has named is ready. Inside the gate.
+static troupe_status await_worker(const request *mine, uint32_t *process, uint64_t *incarnation)
 {
-    request mine = {0};
-    trp_frame frame = {.method = TRP_ASK_WORKER, .target = isolated};
-    if (body != NULL) {
-        frame.body = body->data;
-        frame.body_size = body->size;
-    }
-    TROUPE_TRY(ask(&frame, &mine));
-    uint32_t slot = (uint32_t)mine.target;
+    uint32_t slot = (uint32_t)mine->target;
     char cause[112];
-    switch (trp_process_await(slot, mine.schema, READY_TIMEOUT_MS)) {
+    switch (trp_process_await(slot, mine->schema, READY_TIMEOUT_MS)) {
     case TRP_PROCESS_READY:
         *process = slot;
-        *incarnation = mine.schema;
+        *incarnation = mine->schema;
         return TROUPE_OK;
     case TRP_PROCESS_STARTING:
-        (void)trp_node_kill(slot, mine.schema, "did not reach troupe_start in time");
+        (void)trp_node_kill(slot, mine->schema, "did not reach troupe_start in time");
         return troupe_fail(TROUPE_IO,
                            "worker process %u (pid %d) did not reach troupe_start within %d s: "
                            "troupe_start must come first in main, in workers too",
                            slot, trp_process_pid(slot), READY_TIMEOUT_MS / 1000);
     default:
-        if (trp_process_alive(slot, mine.schema, cause))
+        if (trp_process_alive(slot, mine->schema, cause))
             return troupe_fail(TROUPE_NOT_STARTED,
                                "the runtime was stopped before worker process %u was ready", slot);
         return troupe_fail(TROUPE_IO, "worker process %u (pid %d) %s before it was ready", slot,
@@ -190,28 +195,12 @@ troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarn
 {
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_process_enter());
-    troupe_status status = ask_worker(isolated, NULL, process, incarnation);
+    request mine = {0};
+    trp_frame frame = {.method = TRP_ASK_WORKER, .target = isolated};
+    troupe_status status = ask_inside(&frame, &mine);
+    if (status == TROUPE_OK)
+        status = await_worker(&mine, process, incarnation);
     trp_process_leave();
-    return status;
-}
-
-troupe_status trp_node_worker_with(const char *env, const char *folder, uint32_t *process,
-                                   uint64_t *incarnation)
-{
-    if (env == NULL && folder == NULL)
-        return trp_node_worker(true, process, incarnation);
-    TROUPE_TRY(trp_process_check());
-    trp_buffer body = {0};
-    trp_write_array(&body, 2);
-    trp_write_text(&body, env);
-    trp_write_text(&body, folder);
-    troupe_status status = trp_process_enter();
-    if (status == TROUPE_OK) {
-        status = body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a request")
-                             : ask_worker(true, &body, process, incarnation);
-        trp_process_leave();
-    }
-    trp_buffer_free(&body);
     return status;
 }
 
@@ -292,19 +281,58 @@ static void write_want(const trp_want *want, trp_buffer *body)
     trp_write_bool(body, want->patient);
 }
 
-// Sends a request for which nobody waits.
+// Sends a request for which this thread does not wait now.
 static troupe_status begin_request(request *mine, trp_frame *frame)
 {
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_process_enter());
-    pthread_mutex_lock(&requests.lock);
-    mine->number = ++requests.last_number;
+    enlist(mine);
     frame->call = mine->number;
-    mine->next = requests.waiting;
-    requests.waiting = mine;
-    pthread_mutex_unlock(&requests.lock);
     troupe_status status = send_ask(frame); // The answer may be here before this returns.
     trp_process_leave();
+    return status;
+}
+
+troupe_status trp_node_worker_begin(const char *env, const char *folder, trp_worker_ask *ask)
+{
+    request *mine = trp_alloc(sizeof *mine);
+    trp_buffer body = {0};
+    trp_frame frame = {.method = TRP_ASK_WORKER, .target = true};
+    if (env != NULL || folder != NULL) {
+        trp_write_array(&body, 2);
+        trp_write_text(&body, env);
+        trp_write_text(&body, folder);
+        frame.body = body.data;
+        frame.body_size = body.size;
+    }
+    troupe_status status = mine == NULL || body.failed
+                               ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a request")
+                               : begin_request(mine, &frame);
+    trp_buffer_free(&body);
+    if (status == TROUPE_OK) {
+        ask->request = mine;
+        return TROUPE_OK;
+    }
+    if (frame.call != 0)
+        unlist(mine);
+    trp_free(mine);
+    return status;
+}
+
+troupe_status trp_node_worker_end(trp_worker_ask *ask, uint32_t *process, uint64_t *incarnation)
+{
+    request *mine = ask->request;
+    troupe_status status = trp_process_enter();
+    ask->request = NULL;
+    if (status == TROUPE_OK) {
+        status = await_answer(mine, TROUPE_OK);
+        if (status == TROUPE_OK)
+            status = await_worker(mine, process, incarnation);
+        trp_process_leave();
+    } else {
+        unlist(mine);
+    }
+    trp_free(mine);
     return status;
 }
 

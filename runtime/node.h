@@ -15,10 +15,14 @@ enum { TRP_NAME_MAX = 128, TRP_NAMED_VALUE_MAX = 256 };
 // full yet), or a new one of its own. TROUPE_UNSUPPORTED: there is no pool; TROUPE_IO: the process
 // could not be made or did not reach troupe_start in time (the sentence says which).
 troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarnation);
-// As above for one of its own, with an environment ("KEY=VALUE" lines) and a folder of its own;
-// NULL: none.
-troupe_status trp_node_worker_with(const char *env, const char *folder, uint32_t *process,
-                                   uint64_t *incarnation);
+// The same for one of its own in two steps, so that several can start at a time: asks for it, with
+// an environment ("KEY=VALUE" lines) and a folder of its own (NULL: none), and, later, waits until
+// it is ready. Who has begun must end.
+typedef struct trp_worker_ask {
+    struct request *request;
+} trp_worker_ask;
+troupe_status trp_node_worker_begin(const char *env, const char *folder, trp_worker_ask *ask);
+troupe_status trp_node_worker_end(trp_worker_ask *ask, uint32_t *process, uint64_t *incarnation);
 // Kills a worker process; death is reported to all as for any other, with `cause` as its reason.
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause);
 

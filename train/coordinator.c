@@ -331,15 +331,27 @@ static void log_group(const trp_run *run)
                 run->ranks[rank].pid, rank, rank);
 }
 
-static void spawn_ranks(trp_run *run)
+// Who could not be started says so when it is called.
+static void spawn_workers(trp_run *run)
 {
-    troupe_job *job = run->job;
-    for (int rank = 0; rank < job->options.workers; rank++) {
-        trp_worker_actor worker = troupe_spawn(trp_worker, .place = TROUPE_PLACE_ISOLATED);
+    int world = run->job->options.workers;
+    trp_worker_actor *workers = (trp_worker_actor *)trp_alloc((size_t)world * sizeof(*workers));
+    if (workers)
+        (void)troupe_spawn_many(trp_worker, (size_t)world, workers, .place = TROUPE_PLACE_ISOLATED);
+    for (int rank = 0; rank < world; rank++) {
+        trp_worker_actor worker =
+            workers ? workers[rank] : troupe_spawn(trp_worker, .place = TROUPE_PLACE_ISOLATED);
         int pid = worker.address.id ? trp_process_pid(worker.address.process) : 0;
         run->ranks[rank].worker = worker;
         run->ranks[rank].pid = pid;
     }
+    trp_free(workers);
+}
+
+static void spawn_ranks(trp_run *run)
+{
+    troupe_job *job = run->job;
+    spawn_workers(run);
     pthread_mutex_lock(&job->lock);
     for (int rank = 0; rank < job->options.workers && rank < 16; rank++)
         job->pids[rank] = run->ranks[rank].pid;

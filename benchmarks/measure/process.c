@@ -50,8 +50,7 @@ static double pss_of(int pid)
 static double make(int count)
 {
     int64_t start = bench_now_ns();
-    for (int i = 0; i < count; i++)
-        actors[i] = troupe_spawn(loner, .place = TROUPE_PLACE_ISOLATED);
+    troupe_must(troupe_spawn_many(loner, (size_t)count, actors, .place = TROUPE_PLACE_ISOLATED));
     for (int i = 0; i < count; i++)
         refs[i] = troupe_call(actors[i], loner_pid, 0);
     for (int i = 0; i < count; i++)

@@ -36,7 +36,7 @@ typedef struct troupe_method {
 // What a method's row can say besides: (patient_wait, int, int, .options = TROUPE_METHOD_STREAM).
 enum {
     TROUPE_METHOD_REPEATABLE = 1u << 8, // It may run twice: it can be called with .retries.
-    TROUPE_METHOD_STREAM = 1u << 0, // It answers in many values: see troupe_stream in async.h.
+    TROUPE_METHOD_STREAM = 1u << 0,     // It answers in many values: see troupe_stream in async.h.
     // It is run at once on a thread of its own, while another method of the actor may be running:
     // to ask a busy actor how far it is, or to tell it to stop. It must be written for that: it may
     // read and write what is atomic in the state, and what never changes after init. It overtakes
@@ -133,6 +133,16 @@ typedef struct troupe_spawn_options {
 // The actor lives until it is killed or stopped, its process ends, or the driver ends.
 TROUPE_API troupe_actor troupe_spawn_class(const troupe_class *class_, const void *init_args,
                                            const troupe_spawn_options *how);
+
+// Starts `count` actors at once, which with processes of their own takes a fraction of the time of
+// one after the other, and returns when each has been started or has failed. `init_args`: an array
+// of as many arguments (NULL: zeros for each); `addresses` gets the addresses in that order, each
+// as of troupe_spawn_class: one that failed says why, and the others live. `how` is of each of
+// them, so a name is the first one's and the others fail (TROUPE_EXISTS). Returns the status of the
+// first that failed, with the last error set; TROUPE_OK if there is none.
+TROUPE_API troupe_status troupe_spawn_many_class(const troupe_class *class_, const void *init_args,
+                                                 size_t count, troupe_actor *addresses,
+                                                 const troupe_spawn_options *how);
 
 // The status of the spawn behind an address: TROUPE_OK, or why it failed (with last error set).
 TROUPE_API troupe_status troupe_actor_status(troupe_actor actor);
@@ -301,6 +311,23 @@ TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_cal
     ((C##_actor){troupe_spawn_class(                                                               \
         &troupe_class_##C, TROUPE_POINTER(const troupe_init_args_##C, args),                       \
         &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), __VA_ARGS__})})
+
+// counter_actor all[100];
+// troupe_must(troupe_spawn_many(counter, 100, all, .place = TROUPE_PLACE_ISOLATED));
+#define troupe_spawn_many(...) TROUPE_SPAWN_MANY_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SPAWN_MANY_(C, count, addresses, ...)                                               \
+    troupe_spawn_many_class(                                                                       \
+        &troupe_class_##C, NULL, (count), &TROUPE_POINTER(C##_actor, addresses)->address,          \
+        &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), __VA_ARGS__})
+
+// The same with init arguments, an array of `count`:
+// troupe_must(troupe_spawn_many_with(counter, starts, 100, all));
+#define troupe_spawn_many_with(...) TROUPE_SPAWN_MANY_WITH_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SPAWN_MANY_WITH_(C, args, count, addresses, ...)                                    \
+    troupe_spawn_many_class(                                                                       \
+        &troupe_class_##C, TROUPE_POINTER(const troupe_init_args_##C, args), (count),              \
+        &TROUPE_POINTER(C##_actor, addresses)->address,                                            \
+        &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), __VA_ARGS__})
 
 // troupe_must(troupe_lookup(counter, "tally", &tally));
 #define troupe_lookup(C, name, actor)                                                              \
