@@ -113,7 +113,10 @@ static void read_until(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_n
 void trp_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
 {
     if (!trp_reader_enter()) {
-        if (trp_over_rings() || !trp_sockets_park(word, seen, deadline_ns))
+        own = word;
+        bool read = !trp_over_rings() && trp_sockets_park(word, seen, deadline_ns);
+        own = NULL;
+        if (!read)
             wait_private(word, seen, deadline_ns);
         return;
     }

@@ -270,12 +270,11 @@ bool trp_sockets_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns
     bool reads = atomic_compare_exchange_strong(&sockets.waits_for, &nobody, (uintptr_t)word);
     if (reads) {
         atomic_fetch_add(&sockets.taken, 1);
-        for (;;) {
-            trp_sockets_drain();
-            if (atomic_load(word) != seen || !atomic_load(&sockets.open) ||
-                (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns))
-                break;
+        // Whoever read before us has left nothing: what has come since makes the wait return.
+        while (atomic_load(word) == seen && atomic_load(&sockets.open) &&
+               (deadline_ns < 0 || trp_clock_ns() < deadline_ns)) {
             trp_transport_wait_reader(deadline_ns);
+            trp_sockets_drain();
         }
         atomic_store(&sockets.waits_for, 0);
         if (deaths.count > 0 || atomic_load(&sockets.back))
@@ -303,13 +302,14 @@ static bool wait_for_work(uint32_t *taken)
     bool keeper_ended = false;
     int patience_ms = deaths.count > 0 ? DEATH_DELAY_MS : -1;
     uint32_t now = atomic_load(&sockets.taken);
-    atomic_store(&sockets.back, true); // Before the look at who reads; it does the reverse.
-    bool read = atomic_load(&sockets.waits_for) != 0;
-    if (!read)
-        atomic_store(&sockets.back, false);
-    if (!read && now != *taken)
+    bool read = true;
+    if (now != *taken) {
         patience_ms = STAND_BACK_MS;
-    trp_transport_wait(!read && now == *taken, sockets.keeper_fd, patience_ms, &keeper_ended);
+    } else {
+        atomic_store(&sockets.back, true); // Before the look at who reads; it does the reverse.
+        read = atomic_load(&sockets.waits_for) != 0;
+    }
+    trp_transport_wait(!read, sockets.keeper_fd, patience_ms, &keeper_ended);
     atomic_store(&sockets.back, false);
     *taken = now;
     return keeper_ended;
