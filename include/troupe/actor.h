@@ -13,8 +13,11 @@
 //     int64_t total;
 //     troupe_must(troupe_get(int64_t, sum, &total));         // wait, copy out, release
 //
-// Messages from one sender to one actor are run in the order of sending. A call runs at most once.
-// Every function here may be called from any thread of the driver and from inside methods.
+// Messages from one sender to one actor are run in the order of sending, except where the actor or
+// the method asks for something else (.concurrency, TROUPE_METHOD_URGENT). A call runs at most
+// once, unless it may be sent again (.retries), and ends in exactly one way. Every function here
+// may be called from any thread of the driver, and in workers from inside methods and threads that
+// they made. docs/threads.md has the whole table.
 #ifndef TROUPE_ACTOR_H
 #define TROUPE_ACTOR_H
 

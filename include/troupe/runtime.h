@@ -1,4 +1,5 @@
-// runtime.h: starting and stopping the runtime of this machine.
+// runtime.h: starting and stopping the runtime of this machine. It begins and ends with the program
+// that starts it (the driver); there is no daemon, and nothing stays behind.
 #ifndef TROUPE_RUNTIME_H
 #define TROUPE_RUNTIME_H
 
