@@ -50,7 +50,7 @@ bool trp_budget_take(trp_budget *budget, int64_t now_ms, int64_t *delay_ms)
     *delay_ms = 0;
     if (budget->streak > 1) {
         *delay_ms = budget->backoff_ms;
-        for (uint32_t i = 2; i < budget->streak && *delay_ms < BACKOFF_MAX_MS; i++)
+        for (uint32_t i = 2; i<budget->streak && * delay_ms> 0 && *delay_ms < BACKOFF_MAX_MS; i++)
             *delay_ms *= 2;
     }
     if (*delay_ms > BACKOFF_MAX_MS)

@@ -40,10 +40,10 @@ void trp_failure_write(const troupe_error *failure, trp_buffer *out)
     trp_write_uint(out, failure->status);
     trp_write_uint(out, failure->outcome);
     trp_write_uint(out, failure->executed);
-    trp_write_text(out, failure->text);
-    trp_write_text(out, failure->actor);
+    trp_write_line(out, failure->text);
+    trp_write_line(out, failure->actor);
     trp_write_int(out, failure->process);
-    trp_write_text(out, failure->node);
+    trp_write_line(out, failure->node);
 }
 
 static troupe_status read_number(trp_reader *in, uint64_t limit, uint64_t *number)

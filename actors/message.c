@@ -48,16 +48,17 @@ static size_t rounded(size_t size)
     return (size + 15) & ~(size_t)15;
 }
 
-static troupe_status take_body(trp_message *message, const trp_frame *frame, size_t args_size,
+static troupe_status take_body(trp_message *message, const trp_frame *frame, const trp_shape *args,
                                void *memory)
 {
+    size_t args_size = args != NULL ? args->type->size : 0;
     if ((frame->flags & TRP_FRAME_OBJECT) != 0) {
         message->remote->object = true;
         return trp_frame_object(frame, &message->remote->body.object);
     }
     if ((frame->flags & TRP_FRAME_IMAGE) == 0)
         return trp_body_take(&message->remote->body, frame, memory);
-    if (args_size == 0 || frame->body_size != args_size)
+    if (args_size == 0 || !args->image || frame->body_size != args_size) // Else it has pointers.
         return troupe_fail(TROUPE_MALFORMED, "arguments of %zu bytes came as an image of %zu",
                            args_size, frame->body_size);
     message->args = message->small;
@@ -81,7 +82,7 @@ troupe_status trp_message_receive(trp_message_kind kind, const trp_frame *frame,
     *made->remote = (trp_remote){.process = frame->from,
                                  .incarnation = frame->from_incarnation,
                                  .named = (frame->flags & TRP_FRAME_NAMED) != 0};
-    troupe_status status = take_body(made, frame, args_size, made->small + body_at);
+    troupe_status status = take_body(made, frame, args, made->small + body_at);
     if (status != TROUPE_OK) {
         trp_message_free(made);
         return status;

@@ -242,8 +242,9 @@ static troupe_status read_result(const trp_result *result, const trp_shape *shap
         return trp_object_read(result->object, shape, value);
     if (result->kind == TRP_RESULT_BODY)
         return trp_body_unpack(&result->body, shape, trp_arena_current(), value);
-    if (result->kind == TRP_RESULT_SMALL || shape->flat) {
-        if (trp_result_size(result) != shape->type->size)
+    // What came as an image can be read as one alone, whatever its sender says that it is.
+    if (result->kind == TRP_RESULT_SMALL || result->value->shape.image || shape->flat) {
+        if (trp_result_size(result) != shape->type->size || !trp_type_is_flat(shape->type))
             return troupe_fail(TROUPE_MALFORMED, "a result of %zu bytes is no '%s'",
                                trp_result_size(result), shape->type->name);
         memcpy(value, trp_result_value(result), shape->type->size);

@@ -301,7 +301,7 @@ void trp_registrar_ended(troupe_actor address, const trp_down *down)
     trp_write_array(&body, 3);
     trp_write_int(&body, down->reason);
     trp_write_int(&body, down->signal);
-    trp_write_text(&body, down->text);
+    trp_write_line(&body, down->text);
     (void)send(TRP_ENDED, address, 0, &body);
     trp_buffer_free(&body);
 }

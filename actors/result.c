@@ -100,7 +100,7 @@ const troupe_type *trp_result_type(const trp_result *result)
 {
     const troupe_type *type = result->kind == TRP_RESULT_SMALL ? NULL : result->value->shape.type;
     if (type == NULL && (type = trp_type_noted(result->schema)) != NULL)
-        return type->size == trp_result_size(result) ? type : NULL;
+        return trp_type_is_flat(type) && type->size == trp_result_size(result) ? type : NULL;
     return type;
 }
 

@@ -23,7 +23,7 @@
 #include <runtime/process.h>
 #include <string.h>
 
-enum { FIELDS = 8, POLICY_FIELDS = 5, TEXT_MAX = 128 };
+enum { FIELDS = 8, POLICY_FIELDS = 5 };
 
 // What is to be made.
 typedef struct order {
@@ -403,7 +403,7 @@ troupe_actor troupe_spawn_named(const char *class_name, troupe_bytes init_args,
                                 const troupe_spawn_options *how)
 {
     order what = {.class_name = class_name, .packed = &init_args};
-    if (class_name == NULL || strnlen(class_name, TEXT_MAX) == TEXT_MAX)
+    if (class_name == NULL || strnlen(class_name, TRP_SPAWN_TEXT) == TRP_SPAWN_TEXT)
         return trp_spawn_failed(troupe_fail(TROUPE_INVALID, "the name of a class is missing or too "
                                                             "long"));
     return spawn(&what, how);
@@ -487,12 +487,12 @@ troupe_status troupe_spawn_many_class(const troupe_class *class_, const void *in
 
 // ---- for others
 
-static troupe_status read_text(trp_reader *in, char text[TEXT_MAX + 1], bool *present)
+static troupe_status read_text(trp_reader *in, char text[TRP_SPAWN_TEXT + 1], bool *present)
 {
     const char *found;
     size_t size;
     TROUPE_TRY(trp_read_text(in, &found, &size));
-    if (size > TEXT_MAX)
+    if (size > TRP_SPAWN_TEXT)
         return troupe_fail(TROUPE_MALFORMED, "a text in a request for an actor is too long");
     if (found != NULL)
         memcpy(text, found, size);
@@ -501,15 +501,7 @@ static troupe_status read_text(trp_reader *in, char text[TEXT_MAX + 1], bool *pr
     return TROUPE_OK;
 }
 
-// What a request says about restarts.
-typedef struct policy {
-    bool given;
-    trp_budget budget;
-    troupe_actor origin;
-    troupe_bytes args;
-} policy_order;
-
-static troupe_status read_policy(trp_reader *in, policy_order *policy)
+static troupe_status read_policy(trp_reader *in, trp_spawn_policy *policy)
 {
     uint32_t count;
     uint64_t process;
@@ -529,40 +521,47 @@ static troupe_status read_policy(trp_reader *in, policy_order *policy)
                : troupe_fail(TROUPE_MALFORMED, "a restart policy is malformed");
 }
 
+troupe_status trp_spawn_read(trp_reader *in, trp_spawn_request *wanted)
+{
+    uint32_t count;
+    uint64_t mailbox_max;
+    TROUPE_TRY(trp_read_array(in, &count));
+    TROUPE_TRY(read_text(in, wanted->class_name, &wanted->classed));
+    TROUPE_TRY(trp_read_uint(in, &wanted->hash));
+    TROUPE_TRY(read_text(in, wanted->name, &wanted->named));
+    TROUPE_TRY(trp_read_uint(in, &mailbox_max));
+    TROUPE_TRY(trp_read_bool(in, &wanted->isolated));
+    TROUPE_TRY(trp_read_uint(in, &wanted->claim));
+    TROUPE_TRY(read_text(in, wanted->lanes, &wanted->has_lanes));
+    TROUPE_TRY(read_policy(in, &wanted->policy));
+    if (count != FIELDS || !wanted->classed || mailbox_max > UINT32_MAX)
+        return troupe_fail(TROUPE_MALFORMED, "a request for an actor is malformed");
+    wanted->mailbox_max = (uint32_t)mailbox_max;
+    return TROUPE_OK;
+}
+
 troupe_status trp_spawn_serve(trp_message *message)
 {
     trp_body *body = &message->remote->body;
     trp_reader in = trp_reader_of(body->data, body->size);
-    char class_name[TEXT_MAX + 1], name[TEXT_MAX + 1], lanes[TEXT_MAX + 1];
-    bool classed, named, isolated, has_lanes;
-    uint32_t count;
-    uint64_t hash, mailbox_max, claim;
-    policy_order policy;
+    trp_spawn_request wanted;
+    trp_spawn_policy *policy = &wanted.policy;
     body->holds_at = body->size; // Until it is known where they are.
-    TROUPE_TRY(trp_read_array(&in, &count));
-    TROUPE_TRY(read_text(&in, class_name, &classed));
-    TROUPE_TRY(trp_read_uint(&in, &hash));
-    TROUPE_TRY(read_text(&in, name, &named));
-    TROUPE_TRY(trp_read_uint(&in, &mailbox_max));
-    TROUPE_TRY(trp_read_bool(&in, &isolated));
-    TROUPE_TRY(trp_read_uint(&in, &claim));
-    TROUPE_TRY(read_text(&in, lanes, &has_lanes));
-    TROUPE_TRY(read_policy(&in, &policy));
-    if (count != FIELDS || !classed || mailbox_max > UINT32_MAX)
-        return troupe_fail(TROUPE_MALFORMED, "a request for an actor is malformed");
+    TROUPE_TRY(trp_spawn_read(&in, &wanted));
     body->holds_at = (size_t)(in.at - body->data);
-    const trp_class *class_ = trp_class_named(class_name, hash);
+    const char *name = wanted.named ? wanted.name : NULL;
+    const trp_class *class_ = trp_class_named(wanted.class_name, wanted.hash);
     if (class_ == NULL)
         return troupe_last_error()->status;
-    if (isolated)
-        trp_process_label(named ? name : class_name);
-    trp_actor *actor = make_actor(class_, named ? name : NULL, (uint32_t)mailbox_max, isolated,
-                                  has_lanes ? lanes : NULL);
+    if (wanted.isolated)
+        trp_process_label(name != NULL ? name : wanted.class_name);
+    trp_actor *actor = make_actor(class_, name, wanted.mailbox_max, wanted.isolated,
+                                  wanted.has_lanes ? wanted.lanes : NULL);
     if (actor == NULL)
         return troupe_failed_(troupe_last_error()->status);
-    trp_need_hold(actor, claim);
+    trp_need_hold(actor, wanted.claim);
     trp_actor_enter(actor);
-    if (set_policy(actor, policy.given ? &policy.budget : NULL, policy.origin, &policy.args) !=
+    if (set_policy(actor, policy->given ? &policy->budget : NULL, policy->origin, &policy->args) !=
         TROUPE_OK)
         (void)trp_actor_close(actor, trp_actor_id(actor), TRP_ACTOR_FAILED, troupe_last_error());
     trp_actor_deliver(actor, trp_actor_id(actor), message);

@@ -3,8 +3,30 @@
 #define TRP_SPAWN_H
 
 #include <actors/message.h>
+#include <actors/restart.h>
 #include <troupe/actor.h>
 
+enum { TRP_SPAWN_TEXT = 128 }; // Bytes of a text in a request.
+
+// What a request says about restarts.
+typedef struct trp_spawn_policy {
+    bool given;
+    trp_budget budget;
+    troupe_actor origin;
+    troupe_bytes args; // In what was read.
+} trp_spawn_policy;
+
+// What a SPAWN frame asks for, without the init arguments.
+typedef struct trp_spawn_request {
+    bool classed, named, isolated, has_lanes; // Of the texts: whether they were there.
+    char class_name[TRP_SPAWN_TEXT + 1], name[TRP_SPAWN_TEXT + 1], lanes[TRP_SPAWN_TEXT + 1];
+    uint64_t hash, claim;
+    uint32_t mailbox_max;
+    trp_spawn_policy policy;
+} trp_spawn_request;
+
+// Reads a request; the arguments' holds begin where it ends. TROUPE_MALFORMED.
+troupe_status trp_spawn_read(trp_reader *in, trp_spawn_request *wanted);
 // Makes the actor that a SPAWN frame asks for, and takes the message (its body is the frame's),
 // which the new actor runs first and answers. On failure the message stays the caller's, with the
 // last error set.

@@ -65,6 +65,9 @@ void trp_process_take(const trp_frame *frame); // A frame,
 void trp_process_died(uint32_t process, uint64_t incarnation);
 void trp_process_told_end(void); // the order to end,
 void trp_process_lost(void);     // the loss of the keeper and with it of all other processes.
+// Counts what was refused instead, for troupe_frames_refused. `why` is logged now and then; NULL:
+// it need not be, like a frame for an earlier incarnation.
+void trp_process_refused(const char *why);
 // Frames of the kinds below 16 go here in the node process (elsewhere process.c serves them
 // itself).
 extern void (*trp_process_serve)(const trp_frame *frame);

@@ -273,7 +273,7 @@ static troupe_status read_name(const trp_frame *frame, char name[TRP_NAME_MAX + 
     TROUPE_TRY(trp_read_array(&in, &count));
     TROUPE_TRY(trp_read_text(&in, &text, &text_size));
     TROUPE_TRY(trp_read_bytes(&in, value, size));
-    if (count != 2 || text_size > TRP_NAME_MAX || *size > TRP_NAMED_VALUE_MAX)
+    if (count != 2 || text == NULL || text_size > TRP_NAME_MAX || *size > TRP_NAMED_VALUE_MAX)
         return troupe_fail(TROUPE_MALFORMED, "a request about a name is malformed");
     memcpy(name, text, text_size);
     name[text_size] = '\0';

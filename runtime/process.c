@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/log.h>
 #include <runtime/peer.h>
 #include <runtime/reader.h>
 #include <runtime/sockets.h>
@@ -20,6 +21,7 @@
 void (*trp_process_serve)(const trp_frame *frame);
 
 static trp_handlers handlers;
+static _Atomic uint64_t refused; // A count that goes with nothing else.
 static struct {
     pthread_mutex_t lock; // Held while handlers run, so that trp_process_mute can wait for it.
     bool muted;
@@ -49,6 +51,19 @@ void trp_process_mute(void)
     pthread_mutex_lock(&delivery.lock);
     delivery.muted = true;
     pthread_mutex_unlock(&delivery.lock);
+}
+
+void trp_process_refused(const char *why)
+{
+    uint64_t count = atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed) + 1;
+    if (why != NULL && (count & (count - 1)) == 0) // 1st, 2nd, 4th, ...: no flood.
+        trp_log(TRP_WARN, "%llu frames were refused so far; this one: %s",
+                (unsigned long long)count, why);
+}
+
+uint64_t troupe_frames_refused(void)
+{
+    return atomic_load_explicit(&refused, memory_order_relaxed);
 }
 
 void trp_process_deliver_begin(void)
@@ -175,6 +190,7 @@ static void watch_stop(void)
 
 troupe_status trp_process_open(void)
 {
+    atomic_store_explicit(&refused, 0, memory_order_relaxed);
     if (trp_over_rings())
         trp_reader_open();
     else

@@ -55,7 +55,7 @@ static struct {
     pthread_t fallback;
     // Of who has the role:
     uint64_t deaths; // That have been told.
-    uint64_t todo[TRP_DOOR_WORDS], broken;
+    uint64_t todo[TRP_DOOR_WORDS];
     uint32_t todo_words;
     inbound *rings[TRP_PROCESSES_MAX];
 } reader;
@@ -91,6 +91,7 @@ static void attach(trp_object object, trp_object *next)
     inbound *mine = NULL;
     if (ring->to != trp_self.slot || ring->to_incarnation != trp_self.incarnation ||
         from >= TRP_PROCESSES_MAX || (mine = trp_alloc(sizeof *mine)) == NULL) {
+        trp_process_refused(NULL);
         if (mine == NULL && ring->to_incarnation == trp_self.incarnation)
             trp_log(TRP_ERROR, "a ring from process %u was refused", from);
         trp_store_release(object, trp_self.slot);
@@ -134,7 +135,7 @@ static bool follow(inbound *ring, trp_object object)
 
 static void give_up(inbound *ring, uint32_t from)
 {
-    reader.broken++;
+    trp_process_refused(NULL);
     trp_log(TRP_ERROR,
             "what process %u has put into its ring to this process makes no sense; it is not read "
             "any more",
@@ -146,12 +147,13 @@ static void take_frame(trp_frame *frame)
 {
     trp_object object = 0;
     if ((frame->flags & TRP_FRAME_BOXED) != 0) {
-        if (frame->body_size != sizeof object)
-            return;
-        memcpy(&object, frame->body, sizeof object);
+        if (frame->body_size == sizeof object)
+            memcpy(&object, frame->body, sizeof object);
         trp_object_info info = trp_store_look(object);
-        if (info.state != TRP_OBJECT_SEALED)
+        if (info.state != TRP_OBJECT_SEALED) {
+            trp_process_refused("it names an object that is not there");
             return;
+        }
         frame->body = info.data;
         frame->body_size = info.size;
         frame->flags &= ~TRP_FRAME_BOXED;

@@ -35,7 +35,6 @@ static struct {
     _Atomic uint32_t taken;           // How often one began to.
     _Atomic bool back;                // The I/O thread stands back until it is woken.
     _Atomic uint32_t flushed;         // Rises when a peer says that everything has arrived.
-    uint64_t refused;                 // Frames that were not for us, repeated, or malformed.
 } sockets = {.keeper_fd = -1};
 
 // ---- out
@@ -206,18 +205,10 @@ static void take_flush(const trp_frame *frame)
     }
 }
 
-static void refuse(const char *why)
-{
-    sockets.refused++;
-    if ((sockets.refused & (sockets.refused - 1)) == 0) // 1st, 2nd, 4th, ...: no flood.
-        trp_log(TRP_WARN, "%llu frames were refused so far; this one: %s",
-                (unsigned long long)sockets.refused, why);
-}
-
 static void take_frame(trp_frame *frame)
 {
     if (!accept_frame(frame))
-        sockets.refused++;
+        trp_process_refused(NULL);
     else if (frame->kind == TRP_FRAME_FLUSH)
         take_flush(frame);
     else if (frame->kind == TRP_FRAME_DEATH && frame->from == TRP_PROCESS_NODE)
@@ -232,7 +223,7 @@ static void take_message(const void *data, size_t size)
     for (size_t used = 0; size > 0; at += used, size -= used) {
         trp_frame frame;
         if (trp_frame_read_first(at, size, &frame, &used) != TROUPE_OK) {
-            refuse(troupe_last_error()->text);
+            trp_process_refused(troupe_last_error()->text);
             return;
         }
         take_frame(&frame);

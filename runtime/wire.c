@@ -67,20 +67,31 @@ void trp_write_double(trp_buffer *out, double value)
     (void)msgpack_pack_double(&packer, value);
 }
 
-void trp_write_text(trp_buffer *out, const char *text)
+static void write_sized(trp_buffer *out, const char *text, size_t size)
 {
     msgpack_packer packer = packer_of(out);
-    if (!text) {
-        (void)msgpack_pack_nil(&packer);
-        return;
-    }
-    size_t size = strlen(text);
     if (size > UINT32_MAX) {
         out->failed = true; // The format's own limit.
         return;
     }
     (void)msgpack_pack_str(&packer, size);
     (void)msgpack_pack_str_body(&packer, text, size);
+}
+
+void trp_write_text(trp_buffer *out, const char *text)
+{
+    if (text == NULL)
+        trp_write_nil(out);
+    else
+        write_sized(out, text, strlen(text));
+}
+
+void trp_write_line(trp_buffer *out, const char *text)
+{
+    if (text == NULL)
+        trp_write_nil(out);
+    else
+        write_sized(out, text, trp_text_good(text, strlen(text)));
 }
 
 void trp_write_bytes(trp_buffer *out, const void *data, size_t size)

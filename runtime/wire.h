@@ -24,6 +24,10 @@ void trp_write_uint(trp_buffer *out, uint64_t value);
 void trp_write_float(trp_buffer *out, float value);
 void trp_write_double(trp_buffer *out, double value);
 void trp_write_text(trp_buffer *out, const char *text); // NULL as nil
+// As trp_write_text, but only as far as it is UTF-8: what was cut to fit may end within a
+// character, and a program's own sentence may have any bytes. A reader would refuse the whole for
+// it.
+void trp_write_line(trp_buffer *out, const char *text);
 void trp_write_bytes(trp_buffer *out, const void *data, size_t size);
 void trp_write_array(trp_buffer *out, uint32_t count); // Its items follow.
 
