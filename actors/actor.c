@@ -7,6 +7,7 @@
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/life.h>
+#include <actors/measure.h>
 #include <actors/need.h>
 #include <actors/pressure.h>
 #include <actors/restart.h>
@@ -81,6 +82,7 @@ trp_actor *trp_actor_create(const trp_class *class_, const char *name, uint32_t 
     atomic_store_explicit(&actor->pinned, pinned, memory_order_relaxed);
     atomic_store_explicit(&actor->waits_for, 0, memory_order_relaxed);
     atomic_store_explicit(&actor->calls, 0, memory_order_relaxed);
+    atomic_store_explicit(&actor->restarts, 0, memory_order_relaxed);
     atomic_store_explicit(&actor->cpu_ns, 0, memory_order_relaxed);
     actor->ready = actor->executor = false;
     actor->concurrent = false;
@@ -215,6 +217,8 @@ static void finish(trp_actor *actor)
     trp_need_release(actor);
     trp_async_finish(actor);
     trp_actor_bury(actor, id, state);
+    if (trp_measuring())
+        trp_measure_life(actor, "end");
     trp_life_finish(actor); // Whoever finds it gone can learn why.
     pthread_mutex_lock(trp_slot_lock(id));
     trp_link *left = trp_mailbox_close(&actor->mailbox, true, &idle);
@@ -286,6 +290,7 @@ static bool push(trp_actor *actor, uint64_t id, trp_message *message)
 {
     size_t weight = message->weight;
     message->target = id;
+    trp_measure_pushed(message);
     trp_pushed pushed = trp_mailbox_push(&actor->mailbox, &message->link, false);
     // Once pushed, the message may be run and freed at any time.
     if (pushed == TRP_PUSHED_FIRST)
@@ -454,6 +459,8 @@ void trp_actor_each(void (*see)(const trp_actor_look *look, void *user), void *u
                                    .label = trp_actor_label_locked(actor, id),
                                    .state = trp_phase_state(phase),
                                    .waiting = trp_mailbox_count(&actor->mailbox),
+                                   .restarts = atomic_load(&actor->restarts),
+                                   .blocked = atomic_load(&actor->waits_for) != 0,
                                    .running = !trp_mailbox_idle(&actor->mailbox)};
             see(&look, user);
         }

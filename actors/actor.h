@@ -60,6 +60,7 @@ struct trp_actor {
     _Atomic bool concurrent;         // Has lanes: several of its methods run at a time.
     bool executor;                   // Runs tasks: see executor.h.
     _Atomic bool pressed;            // Other processes have been told to wait: see pressure.h.
+    _Atomic uint16_t restarts;       // So far, 65,535 at most.
 
     _Alignas(TRP_LINE) struct trp_life *_Atomic life; // How it ends, see life.h; NULL: as usual.
     trp_async *_Atomic async;   // NULL: nothing yet. The slot's: later occupants use the same.
@@ -156,8 +157,10 @@ typedef struct trp_actor_look {
     const trp_class *class_;
     trp_label label;
     trp_actor_state state;
-    uint32_t waiting; // Messages in its mailbox.
-    bool running;     // Or runnable.
+    uint32_t waiting;  // Messages in its mailbox.
+    uint32_t restarts; // So far.
+    bool running;      // Or runnable.
+    bool blocked;      // Its method waits for a call.
 } trp_actor_look;
 // Calls back for each actor that there is for the time being. The callback must not end actors.
 void trp_actor_each(void (*see)(const trp_actor_look *look, void *user), void *user);

@@ -30,6 +30,7 @@ static trp_message *take(trp_message_kind kind, size_t size)
     message->remote = NULL;
     message->args = NULL;
     message->extra = NULL;
+    message->pushed_ns = 0;
     message->borrowed = 0;
     message->arena = (trp_arena){0};
     return message;

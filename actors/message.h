@@ -48,6 +48,7 @@ typedef struct trp_message {
     trp_remote *remote;       // NULL: it is of this process.
     void *args;
     struct trp_extra *extra; // NULL: none.
+    int64_t pushed_ns;       // When, if anything is measured (measure.h); else 0.
     uint64_t borrowed;       // The first of the aliases that the arguments' references are.
     trp_arena arena;         // Of the call: what `args` points to, and what the method allocates.
     _Alignas(16) unsigned char small[];

@@ -4,6 +4,7 @@
 
 #include <actors/actor.h>
 #include <actors/executor.h>
+#include <actors/observe.h>
 #include <runtime/process.h>
 #include <runtime/segment.h>
 #include <string.h>
@@ -23,10 +24,19 @@ typedef struct sight {
     size_t count, most;
 } sight;
 
-// The executor that looks is not listed.
+// The executors that look, here and in methods.c, are not listed.
 static bool is_mine(const trp_actor_look *look)
 {
-    return strcmp(look->class_->row->name, "trp_observe") == 0;
+    return strncmp(look->class_->row->name, "trp_observe", strlen("trp_observe")) == 0;
+}
+
+static troupe_actor_state state_of(const trp_actor_look *look)
+{
+    if (look->state != TRP_ACTOR_OPEN)
+        return TROUPE_ACTOR_ENDING;
+    if (look->blocked)
+        return TROUPE_ACTOR_WAITING;
+    return look->running ? TROUPE_ACTOR_BUSY : TROUPE_ACTOR_RESTING;
 }
 
 // With a lock of the table held: nothing here waits.
@@ -47,7 +57,9 @@ static void see(const trp_actor_look *look, void *user)
                                 .busy = look->running,
                                 .waiting = look->waiting,
                                 .calls = look->calls,
-                                .cpu_s = (double)look->cpu_ns * 1e-9};
+                                .cpu_s = (double)look->cpu_ns * 1e-9,
+                                .state = (int32_t)state_of(look),
+                                .restarts = look->restarts};
     }
     all->count++;
 }
@@ -68,21 +80,20 @@ static troupe_status trp_observe(const uint64_t *most, trp_observed *seen)
     return TROUPE_OK;
 }
 
-// Asks every process that there is; how many were asked. `refs` has room for all.
-static size_t ask_all(uint64_t most, troupe_ref *refs)
+size_t trp_observe_ask(const troupe_class *task, const void *args, troupe_ref *refs)
 {
     size_t asked = 0;
     for (uint32_t slot = TRP_PROCESS_DRIVER; slot < TRP_PROCESSES_MAX; slot++) {
         trp_process_row *row = trp_segment_process(slot);
         if (row->state != TRP_PROCESS_READY)
             continue;
-        troupe_actor there = {.id = trp_task_target(trp_class_of(&troupe_task_trp_observe)),
+        troupe_actor there = {.id = trp_task_target(trp_class_of(task)),
                               .incarnation = row->incarnation,
                               .process = slot};
         there =
             troupe_with_options(there, &(troupe_call_options){.size = sizeof(troupe_call_options),
                                                               .deadline_ms = ANSWER_MS});
-        refs[asked++] = troupe_call_method(there, &troupe_task_trp_observe, 0, &most);
+        refs[asked++] = troupe_call_method(there, task, 0, args);
     }
     return asked;
 }
@@ -111,7 +122,8 @@ troupe_status troupe_actors_list(size_t most, troupe_actor_list *list)
     troupe_ref *refs = troupe_alloc(TRP_PROCESSES_MAX * sizeof *refs);
     if (refs == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list actors");
-    size_t asked = ask_all(most > 0 ? most : MOST_DEFAULT, refs);
+    uint64_t each = most > 0 ? most : MOST_DEFAULT;
+    size_t asked = trp_observe_ask(&troupe_task_trp_observe, &each, refs);
     for (size_t i = 0; i < asked; i++) {
         trp_observed seen;
         if (status != TROUPE_OK)

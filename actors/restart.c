@@ -14,6 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
+// For who looks from outside.
+static void set_restarts(trp_actor *actor, const trp_budget *budget)
+{
+    uint32_t count = budget->count + budget->unpaid;
+    atomic_store(&actor->restarts, (uint16_t)(count < UINT16_MAX ? count : UINT16_MAX));
+}
+
 troupe_status trp_policy_set(trp_actor *actor, const trp_budget *budget, troupe_actor origin,
                              const troupe_bytes *args)
 {
@@ -29,6 +36,7 @@ troupe_status trp_policy_set(trp_actor *actor, const trp_budget *budget, troupe_
         if (args->size > 0)
             memcpy(copy, args->data, args->size);
         life->policy = made;
+        set_restarts(actor, budget);
     } else {
         trp_free(made);
         trp_free(copy);
@@ -152,6 +160,7 @@ static void restart(trp_actor *actor, trp_policy *policy)
             (void)trp_actor_close(actor, trp_actor_id(actor), TRP_ACTOR_ENDED, NULL);
             return;
         }
+        set_restarts(actor, &policy->budget);
         trp_registrar_counted(policy->origin);
         trp_run_deinit(actor);
         forget_promises(actor);

@@ -4,6 +4,7 @@
 
 #include <actors/async.h>
 #include <actors/failure.h>
+#include <actors/measure.h>
 #include <actors/ref_table.h>
 #include <actors/restart.h>
 #include <actors/stream.h>
@@ -116,6 +117,8 @@ bool trp_run_init(trp_actor *actor, trp_message *message, troupe_error *failure)
     if (status != TROUPE_OK)
         trp_failure_place(failure, trp_actor_id(actor));
     actor->ready = status == TROUPE_OK;
+    if (trp_measuring() && status == TROUPE_OK)
+        trp_measure_life(actor, atomic_load(&actor->restarts) > 0 ? "restart" : "spawn");
     return actor->ready;
 }
 
@@ -220,9 +223,12 @@ void trp_run_call(trp_actor *actor, trp_message *message)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a result of %zu bytes", size);
     if (status == TROUPE_OK) {
         memset(result, 0, size);
+        int64_t begun_ns = trp_measuring() ? trp_clock_ns() : 0;
         enter(&here, &message->arena);
         run_method(&here, result);
         leave(&here);
+        if (begun_ns != 0)
+            trp_measure_ran(actor, message, begun_ns);
     } else if (message->call != 0) {
         troupe_error failure =
             trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);

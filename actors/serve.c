@@ -9,6 +9,7 @@
 #include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/life.h>
+#include <actors/measure.h>
 #include <actors/pressure.h>
 #include <actors/ref_table.h>
 #include <actors/restart.h>
@@ -396,6 +397,7 @@ static void start(void)
 {
     trp_crash_start();
     trp_actors_start();
+    trp_measure_start();
     trp_helpers_start();
     trp_scheduler_start(trp_process_options()->threads);
 }

@@ -4,6 +4,7 @@
 
 #include <actors/async.h>
 #include <actors/failure.h>
+#include <actors/measure.h>
 #include <actors/run.h>
 #include <runtime/error.h>
 #include <runtime/park.h>
@@ -92,6 +93,7 @@ static troupe_status hand_over(trp_actor *actor, uint64_t id, trp_message *messa
 {
     message->target = id;
     message->beside = true;
+    trp_measure_pushed(message);
     trp_async *async = atomic_load(&actor->async);
     pthread_mutex_lock(&async->lock);
     trp_cancel_handed(async);

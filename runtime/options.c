@@ -129,6 +129,10 @@ troupe_status trp_options_complete(const troupe_options *given, troupe_options *
                                 access(runtime_folder, W_OK | X_OK) == 0
                             ? runtime_folder
                             : "/tmp";
+    const char *measure = getenv("TROUPE_MEASURE");
+    how.measure = how.measure || (measure != NULL && strcmp(measure, "1") == 0);
+    if (how.trace == NULL)
+        how.trace = getenv("TROUPE_TRACE");
     *full = how;
     return TROUPE_OK;
 }

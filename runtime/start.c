@@ -23,6 +23,7 @@
 #include <runtime/output.h>
 #include <runtime/signals.h>
 #include <runtime/store.h>
+#include <runtime/trace.h>
 #include <runtime/transport.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,7 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
 
     const trp_handlers *handlers = trp_process_handlers();
     trp_self.running = true;
+    trp_trace_join(slot, trp_self.folder);
     troupe_status status = trp_process_open();
     if (status == TROUPE_OK && handlers->start != NULL)
         handlers->start();
@@ -116,6 +118,7 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
             (void)poll(NULL, 0, 20);
     if (handlers->stop != NULL)
         handlers->stop();
+    trp_trace_leave();
     trp_process_mute();
     trp_process_flush(FLUSH_MS);
     trp_process_io_stop();
@@ -354,6 +357,7 @@ static void tear_down(void)
         close(driver.keeper_socket);
         driver.keeper_socket = -1;
     }
+    trp_trace_finish();
     trp_output_stop(); // After the last worker, before the segment, which has their names.
     trp_folder_remove(trp_self.folder); // The keeper has done it, unless it was killed.
     trp_segment_close();
@@ -381,6 +385,7 @@ static troupe_status open_driver(void)
     TROUPE_TRY(trp_process_open());
     TROUPE_TRY(await_node());
     const trp_handlers *handlers = trp_process_handlers();
+    trp_trace_join(TRP_PROCESS_DRIVER, trp_self.folder);
     if (handlers->start != NULL)
         handlers->start();
     return trp_process_io_start(driver.keeper_socket);
@@ -403,12 +408,18 @@ static troupe_status start_local(void)
 {
     trp_self.folder[0] = '\0';
     TROUPE_TRY(trp_segment_create(trp_self.options.store_bytes_max));
+    troupe_status status = trp_trace_create(trp_self.options.trace, "");
+    if (status != TROUPE_OK) {
+        trp_segment_close();
+        return status;
+    }
     take_places();
     trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_READY);
     trp_node_reset_here();
     trp_store_open(TRP_PROCESS_DRIVER);
     trp_self.running = true;
-    troupe_status status = trp_process_open();
+    trp_trace_join(TRP_PROCESS_DRIVER, trp_self.folder);
+    status = trp_process_open();
     if (status == TROUPE_OK && trp_process_handlers()->start != NULL)
         trp_process_handlers()->start();
     if (status == TROUPE_OK)
@@ -462,6 +473,9 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
     sweep_stale_folders(trp_self.options.directory);
     TROUPE_TRY(make_folder(trp_self.options.directory, &lock_fd));
     troupe_status status = trp_segment_create(trp_self.options.store_bytes_max);
+    if (status == TROUPE_OK &&
+        (status = trp_trace_create(trp_self.options.trace, trp_self.folder)) != TROUPE_OK)
+        trp_segment_close();
     if (status != TROUPE_OK) {
         close(lock_fd);
         trp_folder_remove(trp_self.folder);

@@ -1,7 +1,9 @@
 // test_observe.c: the list of all actors of all processes.
 #include <support.h>
 
+#include <stdlib.h>
 #include <string.h>
+#include <troupe/life.h>
 #include <troupe/observe.h>
 #include <unistd.h>
 
@@ -17,7 +19,27 @@ static troupe_status pid_of(worker *self, const troupe_none *none, int *pid)
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR(worker, (pid_of, troupe_none, int));
+// Holds its thread until the file is there.
+static troupe_status hold(worker *self, const troupe_text *path, int *pid)
+{
+    (void)self;
+    while (!support_exists(*path))
+        usleep(1000);
+    *pid = getpid();
+    return TROUPE_OK;
+}
+
+static troupe_status ask(worker *self, const troupe_actor *other, int *pid);
+
+TROUPE_ACTOR(worker, (pid_of, troupe_none, int), (hold, troupe_text, int),
+             (ask, troupe_actor, int));
+
+static troupe_status ask(worker *self, const troupe_actor *other, int *pid)
+{
+    (void)self;
+    worker_actor it = {*other};
+    return troupe_get(int, troupe_call(it, pid_of), pid);
+}
 
 static int set_up(void **state)
 {
@@ -99,6 +121,69 @@ static void test_many_are_cut_and_counted(void **state)
     troupe_reset();
 }
 
+// ---- what they do
+
+typedef struct wanted {
+    troupe_actor actor;
+    int state;
+    uint32_t restarts;
+} wanted;
+
+static bool is_seen(void *context)
+{
+    const wanted *it = context;
+    troupe_actor_list list;
+    assert_int_equal(troupe_actors_list(0, &list), TROUPE_OK);
+    const troupe_actor_info *found = find(&list, it->actor);
+    bool seen = found != NULL && found->state == it->state && found->restarts == it->restarts;
+    troupe_reset();
+    return seen;
+}
+
+static void expect(worker_actor actor, troupe_actor_state state, uint32_t restarts)
+{
+    wanted it = {actor.address, (int)state, restarts};
+    assert_true(support_wait_until(is_seen, &it, SUPPORT_SOON_MS));
+}
+
+static void test_states(void **state)
+{
+    (void)state;
+    int pid;
+    char *folder = support_directory_make(), *path = support_path(folder, "go");
+    worker_actor one = troupe_spawn(worker, .place = TROUPE_PLACE_WORKER),
+                 other = troupe_spawn(worker, .place = TROUPE_PLACE_HERE);
+    expect(one, TROUPE_ACTOR_RESTING, 0);
+    troupe_ref held = troupe_call(one, hold, path);
+    expect(one, TROUPE_ACTOR_BUSY, 0);
+    troupe_ref asked =
+        troupe_call(other, ask, .id = one.address.id, .incarnation = one.address.incarnation,
+                    .process = one.address.process);
+    expect(other, TROUPE_ACTOR_WAITING, 0);
+    assert_int_equal(troupe_kill(one), TROUPE_OK);
+    expect(one, TROUPE_ACTOR_ENDING, 0); // Its method still runs.
+    support_write_file(path, "", 0);
+    troupe_drop(held);
+    assert_int_not_equal(troupe_get(int, asked, &pid), TROUPE_OK);
+    expect(other, TROUPE_ACTOR_RESTING, 0);
+    assert_int_equal(troupe_kill(other), TROUPE_OK);
+    free(path);
+    support_directory_remove(folder);
+}
+
+static void test_restarts(void **state)
+{
+    (void)state;
+    int pid;
+    worker_actor one = troupe_spawn(worker, .place = TROUPE_PLACE_WORKER, .restarts = 3);
+    for (uint32_t i = 1; i <= 2; i++) {
+        assert_int_equal(troupe_restart(one), TROUPE_OK);
+        expect(one, TROUPE_ACTOR_RESTING, i);
+        assert_int_equal(troupe_get(int, troupe_call(one, pid_of), &pid), TROUPE_OK);
+    }
+    assert_int_equal(troupe_kill(one), TROUPE_OK);
+}
+
 static void test_without_a_runtime(void **state)
 {
     (void)state;
@@ -111,6 +196,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_actors_of_all_processes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_are_cut_and_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_states, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_restarts, set_up, tear_down),
         cmocka_unit_test(test_without_a_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
