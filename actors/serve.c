@@ -417,6 +417,8 @@ static void stop(void)
     trp_actors_finish();
     trp_executors_forget();
     end_all_calls();
+    if (!trp_process_is_driver()) // What a worker has in its memory ends with it.
+        return;
     trp_spawn_forget();
     trp_registrar_clear();
     trp_count_clear();

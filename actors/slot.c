@@ -9,6 +9,7 @@ enum {
     CHUNK = 1 << CHUNK_BITS, // Slots.
     CHUNKS = 1 << (TRP_SLOT_INDEX_BITS - CHUNK_BITS),
     LOCKS = 64,
+    NEW = 16,       // That are first used together.
     KEPT_MAX = 128, // Free slots that a thread keeps; half of them move at once.
 };
 
@@ -23,6 +24,7 @@ static struct {
     pthread_mutex_t locks[LOCKS];
     pthread_mutex_t lock; // Of the rest.
     kept free;
+    uint32_t next; // The first that nobody has had; 0: there is no chunk.
     _Atomic uint32_t count;
     pthread_key_t key;
 } slots = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -94,7 +96,7 @@ uint32_t trp_slot_count(void)
     return atomic_load_explicit(&slots.count, memory_order_acquire);
 }
 
-// Makes a chunk, whose slots (but number 0 of all) become free. With the lock held.
+// Makes a chunk, whose slots (but number 0 of all) follow the last ones. With the lock held.
 static bool grow(void)
 {
     uint32_t count = slots.count == 0 ? 0 : slots.count + 1;
@@ -104,14 +106,29 @@ static bool grow(void)
     if (memory == NULL)
         return false;
     trp_actor *chunk = (trp_actor *)(memory + TRP_LINE - (uintptr_t)memory % TRP_LINE);
-    for (uint32_t i = CHUNK; i-- > 0;) { // The lowest is taken first.
-        chunk[i].index = count + i;
-        if (count + i > 0)
-            put(&slots.free, &chunk[i]);
-    }
+    slots.next = count == 0 ? 1 : count;
     atomic_store_explicit(&slots.chunks[count >> CHUNK_BITS], chunk, memory_order_release);
     atomic_store_explicit(&slots.count, count + CHUNK - 1, memory_order_release);
     return true;
+}
+
+// Some that nobody has had yet, in their order. The others of their chunk stay untouched: a process
+// of one actor has no page of them. With the lock held.
+static void take_new(kept *to)
+{
+    uint32_t end = slots.count + 1;
+    if (slots.next == 0 || slots.next == end) {
+        if (!grow())
+            return;
+        end = slots.count + 1;
+    }
+    uint32_t first = slots.next, some = end - first < NEW ? end - first : NEW;
+    for (uint32_t index = first + some; index-- > first;) {
+        trp_actor *actor = trp_slot_of(index);
+        actor->index = index;
+        put(to, actor); // The lowest is taken first.
+    }
+    slots.next = first + some;
 }
 
 trp_actor *trp_slot_take(void)
@@ -123,7 +140,7 @@ trp_actor *trp_slot_take(void)
         registered = pthread_setspecific(slots.key, &slots) == 0;
     pthread_mutex_lock(&slots.lock);
     if (slots.free.first == NULL)
-        (void)grow();
+        take_new(&slots.free);
     // In their order, so that actors that are made one after the other lie so.
     kept turned = {0};
     move(&slots.free, &turned, KEPT_MAX / 2);

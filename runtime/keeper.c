@@ -174,11 +174,12 @@ static void start_worker(const trp_start_order *message)
 static void obey(void)
 {
     static trp_start_order message; // Two texts at least follow a START; zeros end them.
-    memset(&message, 0, sizeof message);
     ssize_t got = recv(keeper.node_socket, &message, sizeof message - 2, MSG_DONTWAIT);
-    trp_order order = message.order;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    // No more than that: each page that is written here is copied again after each fork.
+    memset((char *)&message + (got > 0 ? got : 0), 0, 2);
+    trp_order order = message.order;
     if (got < (ssize_t)sizeof order || order.slot >= TRP_PROCESSES_MAX) {
         keeper.quit = true; // The node process has gone; its exit status may come a moment later.
         return;

@@ -382,7 +382,10 @@ static void bury(uint32_t slot, const char *cause)
     trp_socket_path(slot, incarnation, path);
     (void)unlink(path);
     trp_process_forget(slot, incarnation);
-    trp_store_sweep(slot);
+    if (node.stopping)
+        trp_store_sweep_last(slot);
+    else
+        trp_store_sweep(slot);
 
     for (uint32_t i = 0; i < node.pool_size; i++)
         if (node.pool[i] == slot)

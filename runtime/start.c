@@ -122,7 +122,8 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
     trp_process_mute();
     trp_process_flush(FLUSH_MS);
     trp_process_io_stop();
-    trp_process_close(LINGER_MS);
+    if (!trp_over_rings()) // Else the node takes back what is left, as after any other end.
+        trp_process_close(LINGER_MS);
     leave(EXIT_SUCCESS);
 }
 

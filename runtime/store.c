@@ -521,6 +521,18 @@ void trp_store_sweep(uint32_t process)
     trp_pages_sweep(process);
 }
 
+void trp_store_sweep_last(uint32_t process)
+{
+    uint32_t objects = atomic_load(&trp_segment.header->objects_backed);
+    for (uint32_t slot = 0; slot < objects; slot++) {
+        uint64_t word = atomic_load(&trp_object_row_at(slot)->word);
+        if (is_unsettled(state_of(word)) && tag_of(word) == process)
+            sweep_row(slot, process);
+        else if (is_settled(state_of(word)))
+            wake(trp_object_row_at(slot));
+    }
+}
+
 troupe_status trp_store_usage(troupe_store_usage *usage)
 {
     const trp_header *header = trp_segment.header;

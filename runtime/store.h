@@ -82,6 +82,9 @@ trp_object_info trp_store_wait(trp_object id, int timeout_ms);
 
 // Takes back exactly what a dead process held, and what it was creating. The node process only.
 void trp_store_sweep(uint32_t process);
+// The same where the store ends soon: nothing is freed, but who waits for what it was creating is
+// told.
+void trp_store_sweep_last(uint32_t process);
 
 troupe_status trp_store_usage(troupe_store_usage *usage);
 

@@ -37,7 +37,7 @@ bool trp_worker_env_apply(const char *env, const char *folder)
 {
     // Of all workers and its own. The process has one thread and no user code yet.
     static char copy[2 * TRP_WORKER_ENV_MAX + 2];
-    strncpy(copy, env, sizeof copy - 1);
+    memcpy(copy, env, strnlen(env, sizeof copy - 1)); // Behind it are zeros, still.
     char *rest = NULL;
     for (char *line = strtok_r(copy, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest)) {
