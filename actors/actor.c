@@ -84,7 +84,8 @@ trp_actor *trp_actor_create(const trp_class *class_, const char *name, uint32_t 
     atomic_store_explicit(&actor->calls, 0, memory_order_relaxed);
     atomic_store_explicit(&actor->restarts, 0, memory_order_relaxed);
     atomic_store_explicit(&actor->cpu_ns, 0, memory_order_relaxed);
-    actor->ready = actor->executor = false;
+    actor->executor = false;
+    actor->ready = false;
     actor->concurrent = false;
     if (mailbox_max == 0)
         mailbox_max = TRP_MAILBOX_DEFAULT_MAX;

@@ -141,8 +141,9 @@ static troupe_status fill(troupe_pool *pool, const troupe_pool_options *how)
     if (pool->makes)
         status =
             trp_spawn_many(pool->class_->row, pool->init_args, 0, pool->count, made, &pool->spawn);
-    for (size_t i = 0; i < pool->count; i++) {
-        pool->members[i].actor = pool->makes ? made[i] : how->actors[i];
+    const troupe_actor *actors = made != NULL ? made : how->actors;
+    for (size_t i = 0; i < pool->count && actors != NULL; i++) {
+        pool->members[i].actor = actors[i];
         if (!pool->makes && status == TROUPE_OK)
             status = troupe_actor_status(pool->members[i].actor);
     }

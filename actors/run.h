@@ -11,9 +11,9 @@ typedef struct trp_running {
     trp_arena *arena;     // The thread's before.
     struct trp_running *outer;
     struct trp_running *next, **link; // Of its actor's that run beside the turn; see async.h.
-    _Atomic bool cancelled;  // The caller has given the call up.
-    struct trp_maker *maker; // Of a streaming method; see yield.c.
-    uint64_t deferral;       // The answer that is owed later; 0: none. See defer.c.
+    _Atomic bool cancelled;           // The caller has given the call up.
+    struct trp_maker *maker;          // Of a streaming method; see yield.c.
+    uint64_t deferral;                // The answer that is owed later; 0: none. See defer.c.
 } trp_running;
 // The innermost on this thread; NULL: nothing runs.
 trp_running *trp_run_current(void);

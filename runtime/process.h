@@ -40,7 +40,7 @@ troupe_status trp_process_check(void);
 uint32_t trp_process_slot(void);
 uint64_t trp_process_incarnation(void);
 bool trp_process_is_driver(void);
-bool trp_process_is_local(void); // TROUPE_LOCAL: all is in this process.
+bool trp_process_is_local(void);                 // TROUPE_LOCAL: all is in this process.
 const troupe_options *trp_process_options(void); // With all defaults filled in.
 bool trp_process_ending(void);                   // Told to end; blocking work should give up.
 

@@ -43,15 +43,15 @@ typedef struct trp_process_row {
     char label[64];
     _Atomic uint32_t labelled;
     // How it ended, for programs: written before `state` becomes DEAD.
-    _Atomic uint32_t end;        // trp_process_end_kind
-    _Atomic int32_t end_number;  // The signal, or the exit status.
-    _Atomic uint64_t culprit;    // The actor whose method crashed it, by itself; 0: not known.
+    _Atomic uint32_t end;       // trp_process_end_kind
+    _Atomic int32_t end_number; // The signal, or the exit status.
+    _Atomic uint64_t culprit;   // The actor whose method crashed it, by itself; 0: not known.
     // Of the one actor that has the process for itself, once it has ended: by the process itself.
     _Atomic uint32_t last_reason; // 0: it has not; set after the words.
     char last_words[100];
     _Atomic uint64_t registrar;  // Of the driver: not 0 once there are actors to be restarted.
     _Atomic uint32_t relocation; // Of the driver: changes when one of them has been, or is lost.
-    _Atomic uint32_t isolated; // 1: it was made for one actor alone.
+    _Atomic uint32_t isolated;   // 1: it was made for one actor alone.
 } trp_process_row;
 
 enum { TRP_LABEL_MAX = 64 };

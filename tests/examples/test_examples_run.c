@@ -74,8 +74,9 @@ static void the_sweep_finds_a_good_rate(void **state)
 static void the_pool_shares_out(void **state)
 {
     (void)state;
-    expect_run("04_pool", "", 0, "5040 has 60 divisors\n168 primes below 1000\n"
-                                 "1000 tested by 4 actors\n");
+    expect_run("04_pool", "", 0,
+               "5040 has 60 divisors\n168 primes below 1000\n"
+               "1000 tested by 4 actors\n");
 }
 
 // The last line's numbers, which must have the promised form.

@@ -223,7 +223,8 @@ static void place_actor(uint32_t place, uint64_t *dice)
     static const troupe_place where[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER, TROUPE_PLACE_ANY,
                                          TROUPE_PLACE_WORKER, TROUPE_PLACE_ISOLATED};
     troupe_place at = chance(dice, 30) ? TROUPE_PLACE_ISOLATED : where[roll(dice) % 4];
-    member_actor made = troupe_spawn(member, .place = at, .mailbox_max = 256);
+    int restarts = chance(dice, 3) ? 4 : 0;
+    member_actor made = troupe_spawn(member, .place = at, .mailbox_max = 256, .restarts = restarts);
     atomic_fetch_add(&book->spawns, 1);
     uint32_t row = atomic_fetch_add(&book->addresses, 1) + 1;
     if (row >= ADDRESSES)
