@@ -215,20 +215,31 @@ static void test_promises(void **state)
     trp_store_release(id, ME);
     assert_int_equal(trp_store_fulfil(id, TRP_ENCODING_PACKED, "x", 1, true), TROUPE_OK);
     expect_empty();
+}
 
-    // Its maker dies: who holds it sees a failure, without bytes.
-    trp_segment_process(OTHER)->state = TRP_PROCESS_READY;
-    trp_store_open(OTHER);
-    assert_int_equal(trp_store_promise(7, &id), TROUPE_OK);
-    trp_store_open(ME);
-    assert_int_equal(trp_store_hold(id, ME), TROUPE_OK);
-    trp_segment_process(OTHER)->state = TRP_PROCESS_DEAD;
-    trp_store_sweep(OTHER);
-    info = trp_store_wait(id, 0);
-    assert_int_equal(info.state, TRP_OBJECT_FAILED);
-    assert_null(info.data);
-    trp_store_release(id, ME);
-    expect_empty();
+// Its maker dies: who holds it sees a failure, without bytes; also while the node stops.
+static void test_a_maker_dies(void **state)
+{
+    (void)state;
+    for (int last = 0; last < 2; last++) {
+        trp_object id;
+        trp_segment_process(OTHER)->state = TRP_PROCESS_READY;
+        trp_store_open(OTHER);
+        assert_int_equal(trp_store_promise(7, &id), TROUPE_OK);
+        trp_store_open(ME);
+        assert_int_equal(trp_store_hold(id, ME), TROUPE_OK);
+        trp_segment_process(OTHER)->state = TRP_PROCESS_DEAD;
+        if (last != 0)
+            trp_store_sweep_last(OTHER);
+        else
+            trp_store_sweep(OTHER);
+        trp_object_info info = trp_store_wait(id, 0);
+        assert_int_equal(info.state, TRP_OBJECT_FAILED);
+        assert_null(info.data);
+        trp_store_sweep(OTHER);
+        trp_store_release(id, ME);
+        expect_empty();
+    }
 }
 
 // Given up while another process holds it and waits: to that one it has failed.
@@ -361,6 +372,7 @@ int main(void)
         ROW(test_exhaustion_and_recovery),
         ROW(test_holds_of_several_processes),
         ROW(test_promises),
+        ROW(test_a_maker_dies),
         ROW(test_a_promise_given_up),
         ROW(test_shared_memory),
         ROW(test_attach),
