@@ -270,12 +270,11 @@ static bool take_over(void)
     for (int i = 0; i < scheduler.limit; i++) {
         trp_runqueue *queue = &scheduler.queues[i];
         uint32_t turns = atomic_load(&queue->turns);
-        bool is_long = atomic_load(&queue->taken) && turns == queue->seen;
-        all_long = all_long && (is_long || !atomic_load(&queue->taken));
+        bool taken = atomic_load(&queue->taken);
+        bool unserved = !taken || turns == queue->seen; // By nobody, or behind a long turn.
+        all_long = all_long && unserved;
         queue->seen = turns;
-        if (is_long && !trp_runqueue_empty(queue))
-            hog = queue;
-        else if (!atomic_load(&queue->taken) && !trp_runqueue_empty(queue))
+        if (unserved && !trp_runqueue_empty(queue))
             hog = queue;
     }
     if (hog == NULL && (!all_long || trp_runqueue_empty(&scheduler.inject)))

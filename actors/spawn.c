@@ -18,6 +18,7 @@
 #include <actors/restart.h>
 #include <actors/run.h>
 #include <runtime/error.h>
+#include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
@@ -149,6 +150,7 @@ static troupe_status pack_order(const order *what, bool isolated, trp_parcel *pa
         trp_parcel_append(parcel, what->packed->data, what->packed->size);
         return TROUPE_OK;
     }
+    trp_assert(what->class_ != NULL); // Only who packs names a class without having it.
     const trp_shape *shape = &what->class_->init;
     trp_arena arena = {0};
     const void *args = what->args != NULL ? what->args : trp_arena_alloc(&arena, shape->type->size);
@@ -347,10 +349,13 @@ static troupe_status place_restarted(order *what, troupe_actor *address)
                                 : trp_pack(shape->type, args, &packed);
         bytes = (troupe_bytes){packed.data, packed.size};
     }
+    const troupe_bytes *given = what->packed;
     what->packed = &bytes;
     what->budget = &budget;
     if (status == TROUPE_OK)
         status = place(what, address);
+    what->packed = given;
+    what->budget = NULL;
     trp_buffer_free(&packed);
     trp_arena_clear(&arena);
     return status;
