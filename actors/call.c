@@ -195,6 +195,23 @@ static troupe_status post(const sending *what, trp_parcel *parcel, trp_frame *fr
     return status;
 }
 
+// The deadline passed while the call was being sent, and was left to the sender: it ends now, sent
+// or not, and is not tried elsewhere.
+static troupe_status expired(uint64_t call, troupe_status sent)
+{
+    bool maybe = sent == TROUPE_OK;
+    troupe_error failure =
+        trp_failure(TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT,
+                    maybe ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
+                    maybe ? "the deadline of a call passed while it was sent; it may have been "
+                            "executed"
+                          : "the deadline of a call passed before it could be sent");
+    if (!maybe)
+        return trp_error_set(&failure);
+    (void)trp_entry_fail(call, &failure);
+    return TROUPE_OK;
+}
+
 static troupe_status send_elsewhere(const sending *what)
 {
     trp_parcel parcel = {.process = what->to.process};
@@ -207,13 +224,8 @@ static troupe_status send_elsewhere(const sending *what)
     // A call that has timed out before it was sent was told not to have been run.
     if (status == TROUPE_OK && (!timed || trp_entry_sending(what->call))) {
         status = post(what, &parcel, &frame);
-        if (timed && trp_entry_sent(what->call, status == TROUPE_OK) && status == TROUPE_OK) {
-            troupe_error failure =
-                trp_failure(TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT, TROUPE_EXECUTED_MAYBE,
-                            "the deadline of a call passed while it was sent; it may have been "
-                            "executed");
-            (void)trp_entry_fail(what->call, &failure);
-        }
+        if (timed && trp_entry_sent(what->call, status == TROUPE_OK))
+            status = expired(what->call, status);
     }
     trp_parcel_drop(&parcel);
     return status;

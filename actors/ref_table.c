@@ -398,7 +398,8 @@ bool trp_entry_sending(uint64_t id)
     trp_entry *entry = trp_entry_lock(id);
     if (entry == NULL) // A tell.
         return true;
-    bool pending = !entry->done;
+    // Who finds it expired is about to say that it was not run.
+    bool pending = !entry->done && !entry->expired;
     entry->sending = pending;
     unlock_row(entry);
     return pending;

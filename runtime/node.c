@@ -113,13 +113,15 @@ static troupe_status send_ask(trp_frame *frame)
                             frame, 0);
 }
 
-static void enlist(request *mine)
+// Returns its number; one for which nobody waits may be gone as soon as this returns.
+static uint64_t enlist(request *mine)
 {
     pthread_mutex_lock(&requests.lock);
-    mine->number = ++requests.last_number;
+    uint64_t number = mine->number = ++requests.last_number;
     mine->next = requests.waiting;
     requests.waiting = mine;
     pthread_mutex_unlock(&requests.lock);
+    return number;
 }
 
 static void unlist(request *mine)
@@ -152,8 +154,7 @@ static troupe_status await_answer(request *mine, troupe_status sent)
 // Sends the request and waits for its answer. Inside the gate.
 static troupe_status ask_inside(trp_frame *frame, request *mine)
 {
-    enlist(mine);
-    frame->call = mine->number;
+    frame->call = enlist(mine);
     return await_answer(mine, send_ask(frame));
 }
 
@@ -286,8 +287,7 @@ static troupe_status begin_request(request *mine, trp_frame *frame)
 {
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_process_enter());
-    enlist(mine);
-    frame->call = mine->number;
+    frame->call = enlist(mine);
     troupe_status status = send_ask(frame); // The answer may be here before this returns.
     trp_process_leave();
     return status;

@@ -274,6 +274,7 @@ static troupe_status take_space(uint32_t slot, size_t size)
                            "(.store_bytes_max of troupe_start)",
                            size, (unsigned long long)trp_segment.header->capacity);
     TROUPE_TRY(trp_pages_take(size > 0 ? size : 1, slot, &row->place));
+    TRP_STORE_HANDED();
     TRP_FAULT("store");
     atomic_store_explicit(&row->size, size, memory_order_relaxed);
     return TROUPE_OK;
