@@ -19,7 +19,7 @@ enum {
     DEATH_DELAY_MS = 2,
     HEADER_MAX = 4096,
     LONE_NS = 20000,   // A frame that comes so long after the last ones is sent at once.
-    BATCH = 8192,      // Bytes of frames that leave together.
+    BATCH = 8192,      // Bytes of frames that leave together; the last one may exceed it.
     STAND_BACK_MS = 1, // Of the I/O thread, where others have read just now.
     WORDS = TRP_PROCESSES_MAX / 64,
 };
@@ -366,7 +366,8 @@ troupe_status trp_sockets_open(void)
     return trp_transport_open(&(trp_transport_how){
         .path = path,
         .keys_path = trp_self.options.transport == TROUPE_TRANSPORT_TCP ? keys : NULL,
-        .message_bytes_max = trp_self.options.message_bytes_max + HEADER_MAX});
+        // ZeroMQ cuts the connection of whoever sends more, and what was under way is lost.
+        .message_bytes_max = BATCH + HEADER_MAX + trp_self.options.message_bytes_max});
 }
 
 troupe_status trp_sockets_start(int keeper_fd)
