@@ -11,6 +11,7 @@ if(TROUPE_LAYERED)
   troupe_script_test(tidy/rules ${here}/tidy/rules.sh ${PROJECT_SOURCE_DIR})
   troupe_script_test(tidy/rules_test ${here}/tidy/rules_test.sh ${PROJECT_SOURCE_DIR})
   troupe_script_test(tidy/readme ${here}/tidy/readme.sh ${PROJECT_SOURCE_DIR})
+  troupe_script_test(tidy/dev ${here}/tidy/dev_test.sh ${PROJECT_SOURCE_DIR})
   troupe_script_test(tidy/layers ${here}/tidy/layers.sh ${PROJECT_SOURCE_DIR})
   troupe_script_test(api/misuse ${here}/api/misuse.sh ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}
                      ${TROUPE_GENERATED})
