@@ -3,17 +3,17 @@
 //     bench_actors [quick] [NAME...]
 //
 // quick: one small round of each figure. NAME: only figures whose names begin with one of these
-// (with "savina", say). Ours and the peers' programs run in turns, each in a process of its own,
-// on CPU 0 (rows for one thread) or on CPUs 0 and 1, and each prints one round. Prints one JSON
-// object a line; a peer that is not installed is missing there. Exits with failure if a figure of
-// ours is missing.
+// (with "savina", say), and failure if there is none. Ours and the peers' programs run in turns,
+// each in a process of its own, on CPU 0 (rows for one thread) or on CPUs 0 and 1, and each prints
+// one round. Prints one JSON object a line; a peer that is not installed is missing there. Exits
+// with failure if a figure of ours is missing.
 #include "harness.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARGUMENTS_MAX = 8, ROUNDS = 5, SCALE_ROUNDS = 11 };
+enum { ARGUMENTS_MAX = 10, ROUNDS = 5, SCALE_ROUNDS = 11 };
 
 typedef const char *command[ARGUMENTS_MAX];
 
@@ -34,10 +34,16 @@ static struct {
     bool quick;
     const char *const *only;
     int only_count;
+    int printed;
     bool failed;
 } run;
 
 static const char caf[] = "CAF 0.17", erlang[] = "Erlang/OTP 25";
+
+static void set(command to, const command from)
+{
+    memcpy(to, from, sizeof(command));
+}
 
 // ---- Rounds
 
@@ -63,6 +69,7 @@ static void add_round(const command program, int cpus, bench_rounds *rounds)
 
 static void print(const bench_line *line)
 {
+    run.printed++;
     if (!bench_print(line) && line->ours->missing[0])
         run.failed = true;
 }
@@ -153,15 +160,20 @@ static void measure_game(const game *what)
     char names[2][64], ours[64], scale[64];
     snprintf(ours, sizeof ours, "savina/%s", what->name);
     snprintf(scale, sizeof scale, "scale.%s", what->name);
-    for (int i = 0; i < 2; i++)
+    bool wanted[2], scaled = is_wanted(scale);
+    for (int i = 0; i < 2; i++) {
         snprintf(names[i], sizeof names[i], "savina.%s.%dt", what->name, i + 1);
-    if (!is_wanted(names[0]) && !is_wanted(names[1]) && !is_wanted(scale))
+        wanted[i] = is_wanted(names[i]);
+    }
+    if (!wanted[0] && !wanted[1] && !scaled)
         return;
     static bench_rounds rounds[2][SIDES];
     memset(rounds, 0, sizeof rounds);
     const char *seconds = run.quick ? "0.0" : "0.4";
     for (int i = 0; i < (run.quick ? 1 : SCALE_ROUNDS); i++) {
         for (int t = 0; t < 2; t++) {
+            if (!wanted[t] && !scaled)
+                continue;
             const char *threads = t == 0 ? "1" : "2";
             const command troupe = {ours, threads, seconds};
             const command peer = {"compare/peer_caf", what->name, threads, seconds};
@@ -174,7 +186,9 @@ static void measure_game(const game *what)
                 add_round(other, t + 1, &rounds[t][ERLANG]);
         }
     }
-    for (int t = 0; t < 2; t++)
+    for (int t = 0; t < 2; t++) {
+        if (!wanted[t])
+            continue;
         print(&(bench_line){.name = names[t],
                             .unit = what->unit,
                             .placement = placements[t],
@@ -184,7 +198,9 @@ static void measure_game(const game *what)
                             .peers = &rounds[t][CAF],
                             .other = what->no_erlang ? NULL : erlang,
                             .others = &rounds[t][ERLANG]});
-    print_scale(what, rounds);
+    }
+    if (scaled)
+        print_scale(what, rounds);
 }
 
 // ---- Memory and creation
@@ -262,34 +278,32 @@ static void measure_round_trips(const way *by)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[64];
         snprintf(name, sizeof name, "call.rtt.%s.%s", by->name, cases[i].suffix);
-        const char *one = cases[i].pins[0], *two = cases[i].pins[1];
+        const char *one = cases[i].pins[0], *two = cases[i].pins[1], *trips = cases[i].count;
+        const char *threads = cases[i].cpus == 1 ? "1" : "2", *pause = cases[i].pause_us;
         bool spins = cases[i].spins && ring;
-        row what = {
-            .name = name,
-            .unit = "us",
-            .placement = cases[i].placement,
-            .better = BENCH_LOWER,
-            .cpus = cases[i].cpus,
-            .ours = {"measure/call", "rtt", place, one, two, cases[i].count, cases[i].pause_us},
-            .peer = spins ? "shared memory, spinning" : peer,
-            .theirs = {peer_program, spins ? "spin" : "rtt", one, two},
-            .transport = by->transport,
-            .note = "64-byte payload there and back"};
-        what.theirs[4] = ring ? cases[i].count : "64";
-        what.theirs[5] = ring ? NULL : cases[i].count;
+        row what = {.name = name,
+                    .unit = "us",
+                    .placement = cases[i].placement,
+                    .better = BENCH_LOWER,
+                    .cpus = cases[i].cpus,
+                    .ours = {"measure/call", "rtt", place, one, two, trips, pause},
+                    .peer = spins ? "shared memory, spinning" : peer,
+                    .theirs = {peer_program, spins ? "spin" : "rtt", one, two},
+                    .transport = by->transport,
+                    .note = "64-byte payload there and back"};
+        const char *const rest[] = {"64", trips, pause};
+        memcpy(&what.theirs[4], ring ? rest + 1 : rest, (ring ? 2 : 3) * sizeof *rest);
         if (!by->transport) {
             what.peer = caf;
-            memcpy(what.theirs,
-                   &(command){"compare/peer_caf", "call", cases[i].cpus == 1 ? "1" : "2", count},
-                   sizeof what.theirs);
+            set(what.theirs, (command){"compare/peer_caf", "call", threads, trips, pause});
+        }
+        // Erlang sleeps for a millisecond at least, so it cannot pause as the others do.
+        if (!by->transport && strcmp(pause, "0") == 0) {
             what.other = erlang;
-            memcpy(what.others,
-                   &(command){"compare/peer_erlang", "call", cases[i].cpus == 1 ? "1" : "2", count},
-                   sizeof what.others);
-        } else if (cases[i].cpus == 1) {
+            set(what.others, (command){"compare/peer_erlang", "call", threads, trips});
+        } else if (by->transport && cases[i].cpus == 1) {
             what.other = "Erlang/OTP 25 distribution";
-            memcpy(what.others, &(command){"compare/peer_erlang", "remote_call", "1", count},
-                   sizeof what.others);
+            set(what.others, (command){"compare/peer_erlang", "remote_call", "1", trips});
         }
         measure(&what);
     }
@@ -316,38 +330,41 @@ static void measure_inner_calls(void)
     }
 }
 
+// Each caller has 1,000 calls under way.
 static void measure_rates(const way *by)
 {
     static const struct {
-        const char *shape, *note, *bytes;
-        bool same;
+        const char *shape, *note, *bytes, *callers, *actors;
     } shapes[] = {
-        {"1_1", "one caller, one actor, 64 bytes", "64", true},
-        {"1_n", "one caller, four actors in turn, 64 bytes", "64", false},
-        {"n_1", "four calling actors, one actor, 64 bytes", "64", false},
-        {"n_n", "four calling actors, four actors, 64 bytes", "64", false},
-        {"1_1_1k", "one caller, one actor, 1 KiB", "1024", true},
-        {"1_1_ref", "one caller, one actor, a reference to an object as the argument", "64", false},
+        {"1_1", "one caller, one actor, 64 bytes", "64", "1", "1"},
+        {"1_n", "one caller, four actors in turn, 64 bytes", "64", "1", "4"},
+        {"n_1", "four calling actors, one actor, 64 bytes", "64", "4", "1"},
+        {"n_n", "four calling actors, four actors, 64 bytes", "64", "4", "4"},
+        {"1_1_1k", "one caller, one actor, 1 KiB", "1024", "1", "1"},
+        {"1_1_ref",
+         "one caller, one actor, a reference to an object of 64 bytes as the argument; the peer "
+         "sends the bytes",
+         "64", "1", "1"},
     };
     const char *count = run.quick ? "5000" : "200000";
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char name[64];
         snprintf(name, sizeof name, "call.rate.%s.%s", by->name, shapes[i].shape);
+        const char *callers = shapes[i].callers, *actors = shapes[i].actors;
+        bool pinned = strcmp(callers, "1") == 0 && strcmp(actors, "1") == 0;
+        const char *one = pinned ? "0" : "-1", *two = pinned ? "1" : "-1";
         row what = {.name = name,
                     .unit = "1/s",
-                    .placement = shapes[i].same ? "two CPUs: caller on 0, actor on 1"
-                                                : "CPUs 0 and 1, not pinned to either",
+                    .placement = pinned ? "two CPUs: caller on 0, actor on 1"
+                                        : "CPUs 0 and 1, not pinned to either",
                     .better = BENCH_HIGHER,
                     .cpus = 2,
                     .ours = {"measure/call", shapes[i].shape, "isolated", "0", "1", count},
+                    .peer = "zmq dealer/router ipc, 1000 in flight a caller",
+                    .theirs = {"compare/peer_zmq", "rate", one, two, shapes[i].bytes, count, "1000",
+                               callers, actors},
                     .transport = by->transport,
                     .note = shapes[i].note};
-        if (shapes[i].same) {
-            what.peer = "zmq dealer/router ipc, 1000 in flight";
-            memcpy(what.theirs,
-                   &(command){"compare/peer_zmq", "rate", "0", "1", shapes[i].bytes, count, "1000"},
-                   sizeof what.theirs);
-        }
         measure(&what);
     }
 }
@@ -397,7 +414,13 @@ static void measure_ray(void)
 {
     static bench_rounds ours[RAY_ROWS], theirs[RAY_ROWS];
     const char *seconds = run.quick ? "0.05" : "2";
-    if (!is_wanted("ray."))
+    char names[RAY_ROWS][64];
+    bool wanted = false;
+    for (size_t i = 0; i < RAY_ROWS; i++) {
+        snprintf(names[i], sizeof names[i], "ray.%s", ray_rows[i]);
+        wanted |= is_wanted(names[i]);
+    }
+    if (!wanted)
         return;
     for (int i = 0; i < (run.quick ? 1 : RAY_ROUNDS); i++) {
         add_ray_round((command){"measure/ray", seconds}, ours);
@@ -407,10 +430,10 @@ static void measure_ray(void)
         add_ray_round((command){"compare/peer_ray", seconds}, theirs);
     }
     for (size_t i = 0; i < RAY_ROWS; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "ray.%s", ray_rows[i]);
-        print(&(bench_line){.name = name,
-                            .unit = strstr(name, "gigabytes") ? "GB/s" : "1/s",
+        if (!is_wanted(names[i]))
+            continue;
+        print(&(bench_line){.name = names[i],
+                            .unit = strstr(names[i], "gigabytes") ? "GB/s" : "1/s",
                             .placement = "not pinned",
                             .better = BENCH_HIGHER,
                             .ours = &ours[i],
@@ -444,5 +467,7 @@ int main(int argc, char **argv)
     for (size_t i = 1; i < sizeof ways / sizeof *ways; i++)
         measure_rates(&ways[i]);
     measure_ray();
+    if (run.printed == 0)
+        bench_die("bench_actors: no figure's name begins like that");
     return run.failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,5 +1,5 @@
-// bench_call.c: what does a call to an actor in another process cost, and how many can be under
-// way?
+// bench_call.c: what does a call to an actor in another process cost over ZeroMQ's unix sockets,
+// and how many can be under way? (Over rings in shared memory: bench_actors.)
 //
 // A 64-byte payload goes to an isolated actor and comes back. The driver's threads are pinned to
 // CPU 0 and the actor's process to CPU 0 (one CPU) or 1 (two CPUs); the peer, raw ZeroMQ, is placed
@@ -148,7 +148,7 @@ static bool measure_latency(echo_actor actor, const placement *where, const work
                                      .ours = &ours,
                                      .peer = "zmq dealer/router ipc",
                                      .peers = &peers,
-                                     .note = "isolated actor, 64-byte payload"});
+                                     .note = "isolated actor over ZeroMQ ipc, 64-byte payload"});
 }
 
 static bool measure_rate(echo_actor actor, const placement *where, const workload *work)
@@ -178,12 +178,14 @@ static bool measure_rate(echo_actor actor, const placement *where, const workloa
                                      .ours = &ours,
                                      .peer = "zmq dealer/router ipc, 1000 in flight",
                                      .peers = &peers,
-                                     .note = "isolated actor, 64-byte payload, 1000 in flight"});
+                                     .note =
+                                         "isolated actor over ZeroMQ ipc, 64-byte payload, 1000 in "
+                                         "flight"});
 }
 
 int main(int argc, char **argv)
 {
-    troupe_must(troupe_start(argc, argv, .workers = 1));
+    troupe_must(troupe_start(argc, argv, .workers = 1, .transport = TROUPE_TRANSPORT_IPC));
     const workload *work = argc > 1 && strcmp(argv[1], "--quick") == 0 ? &quick : &full;
     echo_actor actor = troupe_spawn(echo, .place = TROUPE_PLACE_ISOLATED);
     bool good = true;

@@ -26,6 +26,13 @@ int64_t bench_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+void bench_pause(int us)
+{
+    struct timespec pause = {us / 1000000, us % 1000000 * 1000L};
+    if (us > 0)
+        nanosleep(&pause, NULL);
+}
+
 static int64_t started_ns;
 
 __attribute__((constructor)) static void note_start(void)

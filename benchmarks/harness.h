@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 int64_t bench_now_ns(void);
+void bench_pause(int us); // Sleeps; 0: does nothing.
 
 // ---- Placement
 

@@ -54,7 +54,7 @@ static int measure(const game &what, caf::actor_system &system, double wanted)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        std::fprintf(stderr, "usage: peer_caf <benchmark> <threads> [seconds | count]\n");
+        std::fprintf(stderr, "usage: peer_caf <benchmark> <threads> [seconds | count] [pause us]\n");
         return EXIT_FAILURE;
     }
     caf::actor_system_config config;
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     if (std::strcmp(argv[1], "call") == 0) {
-        peer::measure_call(system, static_cast<int>(number));
+        peer::measure_call(system, static_cast<int>(number), argc > 4 ? std::atoi(argv[4]) : 0);
         return EXIT_SUCCESS;
     }
     for (const auto &what : peer::games) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <unistd.h>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +16,9 @@
 using namespace caf;
 
 // Messages of our own types, which never leave the process and so need no serialization.
+struct small {
+    std::array<uint8_t, 64> bytes;
+};
 struct board {
     int depth;
     std::array<uint8_t, 12> rows;
@@ -24,6 +28,7 @@ struct product {
     int row, column, inner, size;
 };
 
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(small)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(board)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(product)
 
@@ -358,17 +363,33 @@ void measure_idle(actor_system &system, int actors, bool bytes)
     std::_Exit(EXIT_SUCCESS); // Ending a million actors is not what is measured.
 }
 
-// A request from the main thread and its answer, one at a time.
-void measure_call(actor_system &system, int calls)
+static behavior echoer(event_based_actor *self)
+{
+    return {
+        [](ping, const small &question) { return question; },
+        [=](quit) { self->quit(); },
+    };
+}
+
+// A request of 64 bytes from the main thread and its answer, one at a time, after a pause that lets
+// both ends fall asleep.
+void measure_call(actor_system &system, int calls, int pause_us)
 {
     table self{system};
-    auto server = self->spawn(idler);
+    auto server = self->spawn(echoer);
+    small question{{1, 2, 3}};
+    auto check = [&](const small &answer) {
+        if (answer.bytes != question.bytes)
+            wrong("call");
+    };
     std::vector<double> samples;
     samples.reserve(calls);
     for (int i = 0; i < calls + calls / 5; i++) {
+        if (pause_us > 0)
+            std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
         auto start = std::chrono::steady_clock::now();
-        self->request(server, infinite, ping::value, i)
-            .receive([](int) {}, [](const error &) { wrong("call"); });
+        self->request(server, infinite, ping::value, question)
+            .receive(check, [](const error &) { wrong("call"); });
         auto passed = std::chrono::steady_clock::now() - start;
         if (i >= calls / 5)
             samples.push_back(std::chrono::duration<double, std::micro>(passed).count());

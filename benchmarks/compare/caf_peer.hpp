@@ -1,6 +1,8 @@
 // caf_peer.hpp: what the CAF programs share. One program, peer_caf, holds them all:
 //
 //     peer_caf <benchmark> <threads> [seconds]
+//     peer_caf idle|spawn <threads> <actors>
+//     peer_caf call <threads> <calls> [pause us]
 //
 // CAF as its makers recommend it: a release build, the default scheduler (work stealing, with its
 // default polling), `scheduler.max-threads` set to the threads of the row, event-based actors as
@@ -65,7 +67,7 @@ void play_matmul(caf::actor_system &system);
 
 // Not games: these print their round themselves.
 void measure_idle(caf::actor_system &system, int actors, bool bytes);
-void measure_call(caf::actor_system &system, int calls);
+void measure_call(caf::actor_system &system, int calls, int pause_us);
 
 } // namespace peer
 

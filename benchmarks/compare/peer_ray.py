@@ -52,15 +52,16 @@ class Client:
         ray.get([self.servers[i % len(self.servers)].small_value_arg.remote(x) for i in range(n)])
 
 
-@ray.remote(num_cpus=0)
+@ray.remote
 def small_value():
     return b"ok"
 
 
 def wait_1k():
     not_ready = [small_value.remote() for _ in range(1000)]
-    for _ in range(1000):
-        _ready, not_ready = ray.wait(not_ready)
+    for i in range(1000):
+        # What is fetched once is fetched for all later waits.
+        _ready, not_ready = ray.wait(not_ready, fetch_local=i == 0)
 
 
 def create(n):

@@ -1,10 +1,10 @@
 // peer_shm.c: plain shared memory between two processes: what nothing can be faster than.
 //
-//     peer_shm rtt|spin <cpu> <other cpu> <round trips>
+//     peer_shm rtt|spin <cpu> <other cpu> <round trips> [pause us]
 //     peer_shm allreduce <inplace|staged> <spin|futex> <bytes> <repetitions>
 //
 // rtt: a 64-byte message there and back, each side sleeping on a futex: microseconds. spin: each
-// side spinning.
+// side spinning. With a pause before each, that lets both ends fall asleep.
 //
 // allreduce: two ranks sum buffers of floats. "inplace": the buffers lie in shared memory, and each
 // rank reduces its half of both, straight into both. "staged": private buffers; each rank copies
@@ -174,7 +174,7 @@ static _Noreturn void echo(int cpu)
     }
 }
 
-static int round_trips(int cpu, int other_cpu, size_t count)
+static int round_trips(int cpu, int other_cpu, size_t count, int pause_us)
 {
     pid_t other = fork();
     if (other < 0)
@@ -186,6 +186,7 @@ static int round_trips(int cpu, int other_cpu, size_t count)
     bench_samples_open(&samples, count);
     size_t warm_up = count / 5 + 100;
     for (size_t i = 0; i < warm_up + count; i++) {
+        bench_pause(pause_us);
         int64_t start = bench_now_ns();
         send_slot(&common->there);
         receive_slot(&common->back, (uint32_t)i + 1);
@@ -223,12 +224,14 @@ int main(int argc, char **argv)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     common = share(sizeof *common);
-    bool spin = argc == 5 && strcmp(argv[1], "spin") == 0;
+    bool trips = argc == 5 || (argc == 6 && strcmp(argv[1], "allreduce") != 0);
+    bool spin = trips && strcmp(argv[1], "spin") == 0;
     use_futex = !spin;
-    if (spin || (argc == 5 && strcmp(argv[1], "rtt") == 0))
-        return round_trips(atoi(argv[2]), atoi(argv[3]), strtoul(argv[4], NULL, 10));
+    if (spin || (trips && strcmp(argv[1], "rtt") == 0))
+        return round_trips(atoi(argv[2]), atoi(argv[3]), strtoul(argv[4], NULL, 10),
+                           argc > 5 ? atoi(argv[5]) : 0);
     if (argc != 6 || strcmp(argv[1], "allreduce") != 0)
-        bench_die("usage: peer_shm rtt|spin <cpu> <other cpu> <round trips>, or\n"
+        bench_die("usage: peer_shm rtt|spin <cpu> <other cpu> <round trips> [pause us], or\n"
                   "       peer_shm allreduce <inplace|staged> <spin|futex> <bytes> <repetitions>");
     use_futex = strcmp(argv[3], "futex") == 0;
     return allreduce(strcmp(argv[2], "staged") == 0, strtoul(argv[4], NULL, 10),

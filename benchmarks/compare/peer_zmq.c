@@ -1,21 +1,38 @@
 // peer_zmq.c: raw ZeroMQ as a peer of calls: a DEALER in one process and a ROUTER that echoes in
 // another, over ipc, with zmq_msg and no copies beyond it.
 //
-//     peer_zmq rtt <client cpu> <server cpu> <payload bytes> <round trips>
+//     peer_zmq rtt <client cpu> <server cpu> <payload bytes> <round trips> [pause us]
 //     peer_zmq rate <client cpu> <server cpu> <payload bytes> <round trips> <in flight>
+//              [clients] [servers]
 //
-// Each end is pinned before its context exists, so that its I/O thread is on the same CPU. Prints
-// one round: microseconds (rtt) or round trips a second (rate).
+// Each end is pinned before its context exists, so that its I/O thread is on the same CPU; -1: it
+// stays where it was started. A pause before each round trip lets both ends fall asleep. Several
+// clients and servers have a process each; a client is connected to all servers and takes them in
+// turn, with so many in flight of its own. Prints one round: microseconds (rtt) or round trips a
+// second of all clients together (rate).
 #include <harness.h>
 
-#include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
+
+enum { ENDS_MAX = 16 };
+
+typedef struct ends {
+    char addresses[ENDS_MAX][80];
+    int clients, servers;
+} ends;
+
+typedef struct work {
+    int pause_us;
+    size_t size, count, in_flight; // in_flight: of each client.
+} work;
 
 static void check(bool good, const char *what)
 {
@@ -34,11 +51,17 @@ static void *open_socket(void *context, int type)
     return socket;
 }
 
+static void place(int cpu)
+{
+    if (cpu != BENCH_ANY_CPU)
+        bench_pin(0, cpu);
+}
+
 // Echoes until it is killed: the identity frame goes back first, then the payload.
 static _Noreturn void serve(const char *address, int cpu)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    bench_pin(0, cpu);
+    place(cpu);
     void *socket = open_socket(zmq_ctx_new(), ZMQ_ROUTER);
     check(zmq_bind(socket, address) == 0, "bind");
     for (;;) {
@@ -68,15 +91,16 @@ static void receive_one(void *socket, size_t size)
     zmq_msg_close(&message);
 }
 
-static bench_round round_trips(void *socket, const char *payload, size_t size, size_t count)
+static bench_round round_trips(void *socket, const char *payload, const work *what)
 {
     bench_samples samples;
-    bench_samples_open(&samples, count);
-    size_t warm_up = count / 5 + 100;
-    for (size_t i = 0; i < warm_up + count; i++) {
+    bench_samples_open(&samples, what->count);
+    size_t warm_up = what->count / 5 + 100;
+    for (size_t i = 0; i < warm_up + what->count; i++) {
+        bench_pause(what->pause_us);
         int64_t start = bench_now_ns();
-        send_one(socket, payload, size);
-        receive_one(socket, size);
+        send_one(socket, payload, what->size);
+        receive_one(socket, what->size);
         if (i >= warm_up)
             bench_samples_add(&samples, (double)(bench_now_ns() - start) / 1e3);
     }
@@ -102,39 +126,100 @@ static double keep_in_flight(void *socket, const char *payload, size_t size, siz
     return (double)count / ((double)(bench_now_ns() - start) / 1e9);
 }
 
+// ---- Clients
+
+static void *connect_all(void *context, const ends *all)
+{
+    void *socket = open_socket(context, ZMQ_DEALER);
+    for (int i = 0; i < all->servers; i++)
+        check(zmq_connect(socket, all->addresses[i]) == 0, "connect");
+    return socket;
+}
+
+static double measure_rate(void *socket, const char *payload, const work *what)
+{
+    keep_in_flight(socket, payload, what->size, what->count / 5 + 100, what->in_flight);
+    return keep_in_flight(socket, payload, what->size, what->count, what->in_flight);
+}
+
+// Each client in a process of its own: all have warmed up when the first meeting is over, and all
+// are done at the second.
+static double measure_many(const ends *all, const char *payload, const work *what)
+{
+    pthread_barrier_t *meeting =
+        mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_barrierattr_t shared;
+    check(meeting != MAP_FAILED, "shared memory");
+    pthread_barrierattr_init(&shared);
+    pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(meeting, &shared, (unsigned)all->clients + 1);
+    size_t share = what->count / (size_t)all->clients;
+    for (int i = 0; i < all->clients; i++) {
+        pid_t client = fork();
+        check(client >= 0, "fork");
+        if (client > 0)
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        void *socket = connect_all(zmq_ctx_new(), all);
+        keep_in_flight(socket, payload, what->size, share / 5 + 100, what->in_flight);
+        pthread_barrier_wait(meeting);
+        keep_in_flight(socket, payload, what->size, share, what->in_flight);
+        pthread_barrier_wait(meeting);
+        _exit(EXIT_SUCCESS);
+    }
+    pthread_barrier_wait(meeting);
+    int64_t start = bench_now_ns();
+    pthread_barrier_wait(meeting);
+    double passed = (double)(bench_now_ns() - start) / 1e9;
+    return (double)(share * (size_t)all->clients) / passed;
+}
+static void measure(const ends *all, bool rate, const work *what)
+{
+    char *payload = calloc(1, what->size + 1);
+    if (!payload)
+        bench_die("peer_zmq: no memory");
+    if (all->clients > 1) {
+        bench_round_print(bench_round_plain(measure_many(all, payload, what)));
+    } else {
+        void *context = zmq_ctx_new(), *socket = connect_all(context, all);
+        bench_round_print(rate ? bench_round_plain(measure_rate(socket, payload, what))
+                               : round_trips(socket, payload, what));
+        zmq_close(socket);
+        zmq_ctx_term(context);
+    }
+    free(payload);
+}
+
 int main(int argc, char **argv)
 {
-    bool rate = argc == 7 && strcmp(argv[1], "rate") == 0;
-    if (!rate && !(argc == 6 && strcmp(argv[1], "rtt") == 0))
-        bench_die("usage: peer_zmq rtt|rate <client cpu> <server cpu> <bytes> <count> [in flight]");
+    bool rate = argc >= 7 && argc <= 9 && strcmp(argv[1], "rate") == 0;
+    if (!rate && !((argc == 6 || argc == 7) && strcmp(argv[1], "rtt") == 0))
+        bench_die("usage: peer_zmq rtt <client cpu> <server cpu> <bytes> <count> [pause us], or\n"
+                  "       peer_zmq rate <client cpu> <server cpu> <bytes> <count> <in flight>"
+                  " [clients] [servers]");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    char path[64], address[80];
-    snprintf(path, sizeof path, "/tmp/bench-peer-%d.ipc", (int)getpid());
-    snprintf(address, sizeof address, "ipc://%s", path);
-    pid_t server = fork();
-    if (server == 0)
-        serve(address, atoi(argv[3]));
-    check(server > 0, "fork");
-
-    bench_pin(0, atoi(argv[2]));
-    size_t size = strtoul(argv[4], NULL, 10), count = strtoul(argv[5], NULL, 10);
-    char *payload = calloc(1, size + 1);
-    void *context = zmq_ctx_new();
-    void *socket = open_socket(context, ZMQ_DEALER);
-    check(zmq_connect(socket, address) == 0, "connect");
-    if (rate) {
-        size_t in_flight = strtoul(argv[6], NULL, 10);
-        keep_in_flight(socket, payload, size, count / 5 + 100, in_flight);
-        bench_round_print(
-            bench_round_plain(keep_in_flight(socket, payload, size, count, in_flight)));
-    } else {
-        bench_round_print(round_trips(socket, payload, size, count));
+    ends all = {.clients = argc > 7 ? atoi(argv[7]) : 1, .servers = argc > 8 ? atoi(argv[8]) : 1};
+    if (all.clients < 1 || all.clients > ENDS_MAX || all.servers < 1 || all.servers > ENDS_MAX)
+        bench_die("peer_zmq: there may be 1 to %d clients, and as many servers", ENDS_MAX);
+    work what = {.size = strtoul(argv[4], NULL, 10),
+                 .count = strtoul(argv[5], NULL, 10),
+                 .in_flight = rate ? strtoul(argv[6], NULL, 10) : 1,
+                 .pause_us = !rate && argc > 6 ? atoi(argv[6]) : 0};
+    pid_t servers[ENDS_MAX];
+    for (int i = 0; i < all.servers; i++) {
+        snprintf(all.addresses[i], sizeof all.addresses[i], "ipc:///tmp/bench-peer-%d-%d.ipc",
+                 (int)getpid(), i);
+        servers[i] = fork();
+        if (servers[i] == 0)
+            serve(all.addresses[i], atoi(argv[3]));
+        check(servers[i] > 0, "fork");
     }
-    zmq_close(socket);
-    zmq_ctx_term(context);
-    kill(server, SIGKILL);
-    waitpid(server, NULL, 0);
-    unlink(path);
-    free(payload);
+    place(atoi(argv[2]));
+    measure(&all, rate, &what);
+    for (int i = 0; i < all.servers; i++) {
+        kill(servers[i], SIGKILL);
+        waitpid(servers[i], NULL, 0);
+        unlink(all.addresses[i] + strlen("ipc://"));
+    }
     return 0;
 }

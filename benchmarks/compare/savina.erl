@@ -4,13 +4,13 @@
 %% peer_erlang starts it. Erlang as its makers recommend it: modules compiled by erlc, run by the
 %% emulator's JIT, with as many schedulers as the row has threads and all other flags as they come.
 -module(savina).
--export([main/1, echo/0]).
+-export([main/1, echo_bytes/0]).
 
 main([Name, Number]) ->
     case Name of
         "idle" -> {Bytes, _} = idle(list_to_integer(Number)), print(Bytes);
         "spawn" -> {_, Rate} = idle(list_to_integer(Number)), print(Rate);
-        "call" -> call(server(fun echo/0), list_to_integer(Number));
+        "call" -> call(server(fun echo_bytes/0), list_to_integer(Number));
         "remote_call" -> remote_call(list_to_integer(Number));
         _ -> measure(list_to_atom(Name), list_to_float(Number))
     end,
@@ -358,6 +358,9 @@ server(Do) -> spawn(Do).
 echo() ->
     receive {ping, From, N} -> From ! {pong, N + 1}, echo() end.
 
+echo_bytes() ->
+    receive {ping, From, Bytes} -> From ! {pong, Bytes}, echo_bytes() end.
+
 resident_bytes() ->
     {ok, Text} = file:read_file("/proc/self/statm"),
     [_, Resident | _] = binary:split(Text, <<" ">>, [global]),
@@ -372,19 +375,19 @@ idle(Count) ->
     lists:foreach(fun(One) -> One ! {ping, self(), 1}, receive {pong, _} -> ok end end, All),
     {(resident_bytes() - Before) / Count, Count / Made}.
 
+%% 64 bytes there and back: short enough to be copied into each message.
 call(Server, Count) ->
-    warm_up(Server, Count div 5 + 100),
-    Samples = lists:sort([one_call(Server) || _ <- lists:seq(1, Count)]),
+    Bytes = binary:copy(<<7>>, 64),
+    times(Count div 5 + 100, fun() -> one_call(Server, Bytes) end),
+    Samples = lists:sort([one_call(Server, Bytes) || _ <- lists:seq(1, Count)]),
     Table = list_to_tuple(Samples),
     At = fun(Share) -> float(element(1 + trunc(Share * (Count - 1)), Table)) / 1000 end,
     io:format("~.9g ~.9g ~.9g ~.9g~n", [At(0.5), At(0.5), At(0.99), At(0.999)]).
 
-warm_up(Server, Count) -> times(Count, fun() -> one_call(Server) end).
-
-one_call(Server) ->
+one_call(Server, Bytes) ->
     Start = erlang:monotonic_time(nanosecond),
-    Server ! {ping, self(), 1},
-    receive {pong, _} -> ok end,
+    Server ! {ping, self(), Bytes},
+    receive {pong, Bytes} -> ok end,
     erlang:monotonic_time(nanosecond) - Start.
 
 %% A second node of this machine, over the distribution.
@@ -392,4 +395,4 @@ remote_call(Count) ->
     Path = filename:dirname(code:which(?MODULE)),
     {ok, _, Node} = peer:start_link(#{name => peer:random_name(), host => "127.0.0.1",
                                       longnames => true, args => ["+S", "1", "-pa", Path]}),
-    call(spawn(Node, savina, echo, []), Count).
+    call(spawn(Node, savina, echo_bytes, []), Count).

@@ -9,14 +9,13 @@
 // pinned to the first CPU and the actor's process to the second; -1, and light actors ("here"): not
 // pinned. "within": from inside a method of a light actor to another one.
 //
-// Shapes, with 1,000 calls under way: 1_1, 1_n (one caller, four actors), n_1 and n_n (four calling
-// actors), 1_1_1k (1 KiB each way) and 1_1_ref (a reference to an object as the argument). Prints
-// calls a second. Those with several processes are not pinned.
+// Shapes, each caller with 1,000 calls under way: 1_1, 1_n (one caller, four actors), n_1 and n_n
+// (four calling actors), 1_1_1k (1 KiB each way) and 1_1_ref (a reference to an object as the
+// argument). Prints calls a second. Those with several processes are not pinned.
 #include <harness.h>
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <troupe.h>
 
 enum { IN_FLIGHT = 1000, ACTORS = 4, SMALL = 64, LARGE = 1024 };
@@ -82,10 +81,8 @@ static bench_round round_trips(echo_actor actor, size_t count, int pause_us)
     bench_samples samples;
     bench_samples_open(&samples, count);
     size_t warm_up = count / 5 + 100;
-    struct timespec pause = {.tv_nsec = pause_us * 1000L};
     for (size_t i = 0; i < warm_up + count; i++) {
-        if (pause_us > 0)
-            nanosleep(&pause, NULL);
+        bench_pause(pause_us);
         int64_t start = bench_now_ns();
         call_once(actor);
         if (i >= warm_up)

@@ -1,0 +1,24 @@
+#!/bin/sh
+# rows.sh BENCH_ACTORS: it measures the figures that it is asked for, and no others.
+set -eu
+work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-rows-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+status=0
+
+# expect NAMES ARGUMENT...: these figures and no others are printed, each with a value.
+expect() {
+    wanted="machine $1"
+    shift
+    "$program" quick "$@" >"$work/out" || { echo "bench_actors quick $* failed"; status=1; }
+    got=$(sed -n 's/^{"name": "\([^"]*\)".*/\1/p' "$work/out" | tr '\n' ' ')
+    [ "$got" = "$wanted " ] || { echo "$*: expected $wanted; found $got"; status=1; }
+    ! grep '"value": null' "$work/out" || { echo "$*: without a value"; status=1; }
+}
+
+program=$1
+expect 'savina.pingpong.1t' savina.pingpong.1t
+expect 'savina.ring.2t scale.ring' scale.ring savina.ring.2t
+expect 'call.rtt.ipc.block.1cpu' call.rtt.ipc.block.1cpu
+expect 'ray.1_1_actor_calls_sync' ray.1_1_actor_calls_sync
+! "$program" quick savina.none >"$work/out" 2>&1 || { echo "savina.none did not fail"; status=1; }
+exit $status
