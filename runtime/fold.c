@@ -8,9 +8,10 @@
 enum { LABEL_MAX = 96 };
 
 typedef struct pattern {
-    bool used, several; // `several`: lines of more than one process have said it.
+    bool used, several; // `several`: lines of more than one process say it; they are kept back.
+    bool mixed;         // What has been kept back is of more than one process.
     bool to_stderr;
-    uint64_t hash, source; // The process that said it first.
+    uint64_t hash, source; // Unless `several`: the process that says it.
     int64_t began_ms;
     uint64_t kept;          // Lines that were kept back since then; `text` is the newest.
     uint64_t newest_source; // Of that one.
@@ -110,6 +111,7 @@ void trp_fold_take(trp_fold *fold, const trp_fold_line *line, int64_t now_ms)
                 fold->print(line, 0);
                 return;
             }
+            it->mixed = it->kept > 0 && (it->mixed || it->newest_source != line->source);
             note(it, line);
             it->kept++;
             return;
@@ -139,6 +141,11 @@ int64_t trp_fold_end_windows(trp_fold *fold, int64_t now_ms, bool all)
             // What goes on to be repeated goes on to be counted; what has fallen silent is new when
             // it comes again.
             it->used = it->kept > 0 && !all;
+            if (!it->mixed) { // Whoever goes on alone is printed at once again.
+                it->several = false;
+                it->source = it->newest_source;
+            }
+            it->mixed = false;
             print_kept(fold, it);
             it->began_ms = now_ms;
             due = now_ms + TRP_FOLD_WINDOW_MS;

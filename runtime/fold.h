@@ -4,7 +4,8 @@
 // Two lines say the same if they differ in numbers only. The first is printed. While one of another
 // process follows within TRP_FOLD_WINDOW_MS, lines that say the same are kept back and counted; at
 // the end of the window the newest is printed with their number behind it. What one process alone
-// repeats is never kept back: it may be its progress.
+// repeats is not kept back, since it may be its progress: where others have said the same, not
+// beyond the end of the window in which it was the only one left to say it.
 #ifndef TRP_FOLD_H
 #define TRP_FOLD_H
 

@@ -70,6 +70,33 @@ static void test_one_process_alone_is_printed(void **state)
     trp_fold_destroy(fold);
 }
 
+// What several have said and one goes on to say alone is kept back until the window ends, and is
+// printed from then on.
+static void test_who_goes_on_alone_is_printed(void **state)
+{
+    (void)state;
+    trp_fold *fold = begin();
+    say(fold, 1, "step 1", 0);
+    say(fold, 2, "step 1", 1);
+    say(fold, 2, "step 2", 2);
+    say(fold, 2, "step 3", 3);
+    assert_int_equal(trp_fold_end_windows(fold, TRP_FOLD_WINDOW_MS, false), 2 * TRP_FOLD_WINDOW_MS);
+    assert_string_equal(printed, "1:step 1*0\n2:step 3*3\n");
+    say(fold, 2, "step 4", TRP_FOLD_WINDOW_MS + 1);
+    say(fold, 2, "step 5", TRP_FOLD_WINDOW_MS + 2);
+    assert_string_equal(printed, "1:step 1*0\n2:step 3*3\n2:step 4*0\n2:step 5*0\n");
+    // Another one joins in: what both say is counted, window after window.
+    say(fold, 1, "step 2", TRP_FOLD_WINDOW_MS + 3);
+    say(fold, 2, "step 6", TRP_FOLD_WINDOW_MS + 4);
+    (void)trp_fold_end_windows(fold, 2 * TRP_FOLD_WINDOW_MS, false);
+    say(fold, 2, "step 7", 2 * TRP_FOLD_WINDOW_MS + 1);
+    say(fold, 1, "step 3", 2 * TRP_FOLD_WINDOW_MS + 2);
+    (void)trp_fold_end_windows(fold, 3 * TRP_FOLD_WINDOW_MS, false);
+    assert_string_equal(printed, "1:step 1*0\n2:step 3*3\n2:step 4*0\n2:step 5*0\n"
+                                 "2:step 6*2\n1:step 3*2\n");
+    trp_fold_destroy(fold);
+}
+
 static void test_what_differs_is_printed(void **state)
 {
     (void)state;
@@ -113,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_several_are_counted),
         cmocka_unit_test(test_one_process_alone_is_printed),
+        cmocka_unit_test(test_who_goes_on_alone_is_printed),
         cmocka_unit_test(test_what_differs_is_printed),
         cmocka_unit_test(test_nothing_is_lost),
     };
