@@ -9,6 +9,7 @@
 #include <runtime/limits.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
+#include <runtime/node.h>
 #include <runtime/wire.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +33,7 @@ typedef struct holding {
 
 static struct {
     bool made;
+    bool stopping; // No claim is taken any more.
     trp_resources books;
     holding *all; // By id.
     uint64_t last_id;
@@ -61,11 +63,15 @@ static void forget(holding *gone)
     trp_free(gone);
 }
 
+// Each id with the comma or the end of the text behind it.
+_Static_assert((int)TRP_CLAIM_GPUS_MAX >= (int)TRP_GPUS_MAX * (int)TRP_GPU_ID_MAX,
+               "an answer holds the ids of all GPUs");
+
 static void answer_granted(holding *granted)
 {
-    char gpus[TRP_GPUS_MAX * 8] = "", id[TRP_GPU_ID_MAX];
+    char gpus[TRP_CLAIM_GPUS_MAX] = "", id[TRP_GPU_ID_MAX];
     size_t used = 0;
-    for (int i = 0; i < TRP_GPUS_MAX && used < sizeof gpus; i++) {
+    for (int i = 0; i < TRP_GPUS_MAX; i++) {
         if ((granted->claim.gpus >> i & 1) == 0)
             continue;
         trp_gpu_id(i, id);
@@ -129,6 +135,11 @@ static troupe_status read_claim(const trp_frame *frame, holding *made)
 
 static void serve_claim(const trp_frame *frame)
 {
+    if (admission.stopping) { // Nobody would answer: those that waited have been told.
+        trp_node_answer_failure(frame,
+                                troupe_fail(TROUPE_NOT_STARTED, "the node is being stopped"));
+        return;
+    }
     holding *made = trp_alloc(sizeof *made);
     if (made == NULL) {
         trp_node_answer_failure(frame, troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim"));
@@ -271,6 +282,7 @@ void trp_admission_bury(uint32_t process, uint64_t incarnation)
 
 void trp_admission_stop(void)
 {
+    admission.stopping = true;
     holding *it, *next;
     HASH_ITER(hh, admission.all, it, next)
     if (it->claim.state == TRP_CLAIM_WAITING) {
@@ -286,15 +298,19 @@ void trp_admission_reset(void)
     HASH_ITER(hh, admission.all, it, next)
     forget(it);
     admission.made = false;
+    admission.stopping = false;
 }
 
 // The wait of one claim: ends it if its time is over, logs it when it has become long. When the
 // next of that is due; -1: never.
 static int64_t look_at(holding *it, int64_t now_ms)
 {
-    char why[160];
-    trp_resources_why(books(), &it->claim, why, sizeof why);
-    if (it->deadline_ms >= 0 && it->deadline_ms <= now_ms) {
+    bool late = it->deadline_ms >= 0 && it->deadline_ms <= now_ms;
+    bool tell = !it->patient && !it->told && it->since_ms + TELL_MS <= now_ms;
+    char why[160] = "";
+    if (late || tell)
+        trp_resources_why(books(), &it->claim, why, sizeof why);
+    if (late) {
         trp_node_answer_failure(&it->request,
                                 troupe_fail(TROUPE_TIMED_OUT, "%s has waited %.1f s for %s",
                                             it->who, (double)(now_ms - it->since_ms) / 1000, why));
@@ -302,7 +318,7 @@ static int64_t look_at(holding *it, int64_t now_ms)
         admit();
         return -1;
     }
-    if (!it->patient && !it->told && it->since_ms + TELL_MS <= now_ms) {
+    if (tell) {
         it->told = true;
         trp_log(TRP_WARN, "%s waits for %s", it->who, why);
     }

@@ -43,7 +43,7 @@ typedef struct trp_want {
     bool patient;                     // It may take long: that is no news.
 } trp_want;
 
-enum { TRP_CLAIM_GPUS_MAX = 512 };
+enum { TRP_CLAIM_GPUS_MAX = 4096 };
 
 // Waits until the node gives it, and returns the claim's number and the ids of its GPUs ("0,2").
 // The claim is this process's. TROUPE_TOO_LARGE: it never can be given; TROUPE_TIMED_OUT.

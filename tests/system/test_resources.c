@@ -6,10 +6,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <runtime/keeper.h>
+#include <runtime/limits.h>
+#include <runtime/node.h>
+#include <runtime/resource.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <troupe/resources.h>
 #include <unistd.h>
@@ -46,14 +50,39 @@ static troupe_status folder_of(holder *self, const troupe_none *none, troupe_tex
 // Spawns another one, which may have to wait, from inside a worker.
 static troupe_status spawn_one(holder *self, const double *cpus, int *status);
 
+static troupe_status spawn_at_the_end(holder *self, const troupe_none *none, troupe_none *nothing);
+
 TROUPE_ACTOR(holder, (pid_of, troupe_none, int), (variable, troupe_text, troupe_text),
-             (folder_of, troupe_none, troupe_text), (spawn_one, double, int));
+             (folder_of, troupe_none, troupe_text), (spawn_one, double, int),
+             (spawn_at_the_end, troupe_none, troupe_none));
 
 static troupe_status spawn_one(holder *self, const double *cpus, int *status)
 {
     (void)self;
     holder_actor made = troupe_spawn(holder, .cpus = *cpus);
     *status = (int)troupe_actor_status(made.address);
+    return TROUPE_OK;
+}
+
+// Where the method below tells what it found, once the node is being stopped.
+static struct found {
+    _Atomic bool begun;
+    _Atomic int status; // -1: not yet.
+} * found;
+
+// Goes on until the node is being stopped, and asks for what nobody gives back then.
+static troupe_status spawn_at_the_end(holder *self, const troupe_none *none, troupe_none *nothing)
+{
+    (void)self;
+    (void)none;
+    (void)nothing;
+    uint32_t process;
+    uint64_t incarnation;
+    found->begun = true;
+    while (trp_node_worker(false, &process, &incarnation) == TROUPE_OK)
+        usleep(1000);
+    holder_actor made = troupe_spawn(holder, .cpus = 1, .place = TROUPE_PLACE_HERE);
+    found->status = (int)troupe_actor_status(made.address);
     return TROUPE_OK;
 }
 
@@ -365,6 +394,61 @@ static void test_executed_workers(void **state)
     assert_int_equal(troupe_stop(), 0);
 }
 
+static bool has_begun(void *unused)
+{
+    (void)unused;
+    return found->begun;
+}
+
+// A claim that is made while the node stops is refused: a method that is being let finish does not
+// wait for it until all methods are stopped.
+static void test_claims_at_the_stop(void **state)
+{
+    (void)state;
+    enum { LONG_MS = 40000 };
+    found = mmap(NULL, sizeof *found, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(found != MAP_FAILED);
+    for (int i = 0; i < 2; i++) { // The second start takes claims again.
+        found->begun = false;
+        found->status = -1;
+        assert_int_equal(troupe_start(0, NULL, .workers = 1, .cpus = 1, .stop_timeout_ms = LONG_MS),
+                         TROUPE_OK);
+        holder_actor all = troupe_spawn(holder, .place = TROUPE_PLACE_WORKER, .cpus = 1);
+        assert_int_equal(troupe_actor_status(all.address), TROUPE_OK);
+        troupe_tell(all, spawn_at_the_end);
+        assert_true(support_wait_until(has_begun, NULL, SUPPORT_SOON_MS));
+        int64_t before = support_now_ms();
+        assert_int_equal(troupe_stop(), 0);
+        assert_in_range(support_now_ms() - before, 0, LONG_MS / 2);
+        assert_int_equal(found->status, TROUPE_NOT_STARTED);
+    }
+    (void)munmap(found, sizeof *found);
+}
+
+// All GPUs by their longest names.
+static void check_gpu_ids(int count, size_t id_size)
+{
+    static char ids[TRP_GPUS_MAX * TRP_GPU_ID_MAX];
+    size_t used = 0;
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(ids + used, sizeof ids - used, "%sGPU-%0*d", i > 0 ? "," : "",
+                                 (int)id_size - 4, i);
+    assert_int_equal(used, (size_t)count * (id_size + 1) - 1);
+    setenv("CUDA_VISIBLE_DEVICES", ids, 1);
+    assert_int_equal(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE), TROUPE_OK);
+    holder_actor all = troupe_spawn(holder, .gpus = count);
+    assert_string_equal(ask(all, "CUDA_VISIBLE_DEVICES"), ids);
+    assert_int_equal(troupe_stop(), 0);
+    setenv("CUDA_VISIBLE_DEVICES", "4,GPU-five,6", 1);
+}
+
+static void test_many_gpus(void **state)
+{
+    (void)state;
+    check_gpu_ids(16, 40); // As UUIDs are.
+    check_gpu_ids(TRP_GPUS_MAX, TRP_GPU_ID_MAX - 1);
+}
+
 int main(int argc, char **argv)
 {
     if (getenv(TRP_WORKER_VARIABLE) != NULL) // An executed worker: does not return.
@@ -384,6 +468,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_executed_workers),
+        cmocka_unit_test(test_claims_at_the_stop),
+        cmocka_unit_test(test_many_gpus),
     };
     int failed = cmocka_run_group_tests(started, set_up, tear_down);
     return failed + cmocka_run_group_tests(others, NULL, NULL);
