@@ -226,6 +226,22 @@ static void add_source(const trp_output_notice *notice, const int fds[2])
     close(fds[1]);
 }
 
+// A worker's ends have not come whole. What has come is closed, since the worker would wait for
+// ever once a pipe that nobody reads is full.
+static void refuse_source(const trp_output_notice *notice, const struct cmsghdr *header)
+{
+    size_t bytes = header != NULL ? header->cmsg_len - CMSG_LEN(0) : 0;
+    for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
+        close(fd);
+    }
+    trp_log(TRP_ERROR,
+            "the output of worker process %u cannot be read, and writing it may end it (SIGPIPE): "
+            "this process has too many descriptors open",
+            notice->slot);
+}
+
 // Takes the next worker's pipes from the keeper's socket; false: there are none now.
 static bool hear_keeper(void)
 {
@@ -243,6 +259,8 @@ static bool hear_keeper(void)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (got != (ssize_t)sizeof notice) { // The keeper has gone.
+        // As in end_stream: a fork() of user code may have it too.
+        (void)epoll_ctl(output.events, EPOLL_CTL_DEL, output.socket, NULL);
         close(output.socket);
         output.socket = -1;
         return false;
@@ -250,10 +268,7 @@ static bool hear_keeper(void)
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (header == NULL || header->cmsg_len != CMSG_LEN(2 * sizeof(int)) ||
         notice.slot >= TRP_PROCESSES_MAX) {
-        trp_log(TRP_ERROR,
-                "the output of worker process %u cannot be read: this process has too "
-                "many descriptors open",
-                notice.slot);
+        refuse_source(&notice, header);
         return true;
     }
     int fds[2];

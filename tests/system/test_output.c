@@ -3,11 +3,15 @@
 // driver process whose output is read here. timeout: 120
 #include <support.h>
 
+#include <dirent.h>
+#include <runtime/identity.h>
 #include <runtime/keeper.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <troupe/actor.h>
 #include <unistd.h>
@@ -52,8 +56,16 @@ static troupe_status flood(talker *self, const int *lines, int *pid)
     return TROUPE_OK;
 }
 
+static troupe_status parent_of(talker *self, const troupe_none *none, int *pid)
+{
+    (void)self;
+    (void)none;
+    *pid = getppid();
+    return TROUPE_OK;
+}
+
 TROUPE_ACTOR(talker, (say_out, troupe_text, troupe_none), (say_error, troupe_text, troupe_none),
-             (die, troupe_text, troupe_none), (flood, int, int));
+             (die, troupe_text, troupe_none), (flood, int, int), (parent_of, troupe_none, int));
 
 static char out_text[1 << 20], error_text[1 << 20];
 
@@ -310,6 +322,127 @@ static void test_flood(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+// ---- descriptors
+
+// This process has room for `free` descriptors more. Returns how many it has taken for that.
+static int take_descriptors(int *taken, int capacity, int free)
+{
+    struct rlimit limit;
+    int count = 0;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        _exit(4);
+    limit.rlim_cur = (rlim_t)capacity;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        _exit(4);
+    while (count < capacity && (taken[count] = dup(STDIN_FILENO)) >= 0)
+        count++;
+    for (; free > 0; free--)
+        close(taken[--count]);
+    return count;
+}
+
+// There is no room for both ends of a worker's pipes: it ends where it writes, instead of waiting
+// for somebody to read, and nothing is left here.
+static int drive_without_room(int room)
+{
+    enum { CAPACITY = 256 };
+    int taken[CAPACITY], pid;
+    struct rlimit limit;
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE));
+    tell(troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED), "heard\n");
+    int before = support_count_descriptors();
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        _exit(4);
+    int count = take_descriptors(taken, CAPACITY, room);
+    talker_actor unheard = troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED);
+    troupe_status status = troupe_get(int, troupe_call(unheard, flood, FLOOD_LINES), &pid,
+                                      .timeout_ms = SUPPORT_SOON_MS);
+    while (count > 0)
+        close(taken[--count]);
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        _exit(4);
+    int after = support_count_descriptors();
+    troupe_stop();
+    return status != TROUPE_MAYBE_EXECUTED ? 2 : after != before ? 3 : 0;
+}
+
+static int drive_with_one(troupe_launch launch)
+{
+    (void)launch;
+    return drive_without_room(1);
+}
+
+static int drive_with_none(troupe_launch launch)
+{
+    (void)launch;
+    return drive_without_room(0);
+}
+
+static void test_too_many_descriptors(void **state)
+{
+    (void)state;
+    int (*const drives[])(troupe_launch) = {drive_with_one, drive_with_none};
+    for (int i = 0; i < 2; i++) {
+        run_driver(drives[i], TROUPE_LAUNCH_FORK);
+        assert_int_equal(count(out_text, "heard"), 1);
+        assert_int_equal(count(out_text, "of a flood"), 0);
+        assert_int_equal(count(error_text, "this process has too many descriptors open"), 1);
+        assert_non_null(strstr(error_text, "writing it may end it (SIGPIPE)"));
+    }
+}
+
+// Whether the thread that reads the output sleeps.
+static bool output_sleeps(void *unused)
+{
+    (void)unused;
+    char path[300], line[256], state = '?';
+    DIR *tasks = opendir("/proc/self/task");
+    if (tasks == NULL)
+        return false;
+    for (struct dirent *it; (it = readdir(tasks)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/stat", it->d_name);
+        FILE *file = fopen(path, "re");
+        if (file == NULL)
+            continue;
+        if (fgets(line, sizeof line, file) != NULL && strstr(line, "(troupe-output)") != NULL)
+            (void)sscanf(strchr(line, ')'), ") %c", &state);
+        fclose(file);
+    }
+    closedir(tasks);
+    return state == 'S';
+}
+
+// The keeper is killed while a child of user code has all descriptors of the driver: the thread
+// that reads the output must not go round for ever.
+static int drive_lost_keeper(troupe_launch launch)
+{
+    int worker, keeper;
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .launch = launch));
+    talker_actor actor = troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED);
+    troupe_must(troupe_get(int, troupe_call(actor, flood, 0), &worker));
+    troupe_must(troupe_get(int, troupe_call(actor, parent_of), &keeper));
+    pid_t child = fork();
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    // These have the other end of the socket.
+    pid_t ended[] = {keeper, trp_process_pid(TRP_PROCESS_NODE), worker};
+    bool slept = kill(keeper, SIGKILL) == 0 && support_processes_end(ended, 3, SUPPORT_SOON_MS) &&
+                 support_wait_until(output_sleeps, NULL, 2000);
+    (void)kill(child, SIGKILL);
+    (void)waitpid(child, NULL, 0);
+    troupe_stop();
+    return slept ? 0 : 2;
+}
+
+static void test_lost_keeper(void **state)
+{
+    (void)state;
+    run_driver(drive_lost_keeper, TROUPE_LAUNCH_FORK);
+}
+
 int main(int argc, char **argv)
 {
     if (getenv(TRP_WORKER_VARIABLE) != NULL) // An executed worker: does not return.
@@ -321,6 +454,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_repeated_lines),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_too_many_descriptors),
+        cmocka_unit_test(test_lost_keeper),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
