@@ -98,40 +98,44 @@ size_t trp_observe_ask(const troupe_class *task, const void *args, troupe_ref *r
     return asked;
 }
 
-static troupe_status append(troupe_actor_list *list, const trp_observed *more)
+// Puts the answers one behind the other.
+static troupe_status join(const trp_observed *answers, size_t answered, troupe_actor_list *list)
 {
-    size_t before = list->actors.count, count = before + more->actors.count;
-    troupe_actor_info *items = troupe_alloc((count > 0 ? count : 1) * sizeof *items);
+    size_t count = 0;
+    for (size_t i = 0; i < answered; i++) {
+        count += answers[i].actors.count;
+        list->total += (size_t)answers[i].total;
+    }
+    if (count == 0)
+        return TROUPE_OK;
+    troupe_actor_info *items = troupe_alloc(count * sizeof *items);
     if (items == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list %zu actors", count);
-    if (before > 0)
-        memcpy(items, list->actors.items, before * sizeof *items);
-    if (more->actors.count > 0)
-        memcpy(items + before, more->actors.items, more->actors.count * sizeof *items);
+    for (size_t i = 0; i < answered; i++) {
+        const troupe_array_troupe_actor_info *more = &answers[i].actors;
+        if (more->count > 0)
+            memcpy(items + list->actors.count, more->items, more->count * sizeof *items);
+        list->actors.count += more->count;
+    }
     list->actors.items = items;
-    list->actors.count = count;
-    list->total += (size_t)more->total;
     return TROUPE_OK;
 }
 
 troupe_status troupe_actors_list(size_t most, troupe_actor_list *list)
 {
-    troupe_status status = TROUPE_OK;
+    size_t answered = 0;
     memset(list, 0, sizeof *list);
     TROUPE_TRY(trp_process_check());
     troupe_ref *refs = troupe_alloc(TRP_PROCESSES_MAX * sizeof *refs);
-    if (refs == NULL)
+    trp_observed *answers = troupe_alloc(TRP_PROCESSES_MAX * sizeof *answers);
+    if (refs == NULL || answers == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list actors");
     uint64_t each = most > 0 ? most : MOST_DEFAULT;
     size_t asked = trp_observe_ask(&troupe_task_trp_observe, &each, refs);
-    for (size_t i = 0; i < asked; i++) {
-        trp_observed seen;
-        if (status != TROUPE_OK)
-            troupe_drop(refs[i]);
-        else if (troupe_get(trp_observed, refs[i], &seen) == TROUPE_OK)
-            status = append(list, &seen);
+    for (size_t i = 0; i < asked; i++)
+        if (troupe_get(trp_observed, refs[i], &answers[answered]) == TROUPE_OK)
+            answered++;
         else
             list->silent++;
-    }
-    return status;
+    return join(answers, answered, list);
 }
