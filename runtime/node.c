@@ -1,5 +1,5 @@
-// node.c: what a process can ask of its node (see node.h): one request at a time a thread, answered
-// by the node process, whose answers the I/O thread hands to the waiting thread here.
+// node.c: what a process can ask of its node (see node.h): requests, answered by the node process,
+// whose answers whoever reads hands to the thread that waits, or to what was begun, here.
 #include <runtime/node.h>
 
 #include <pthread.h>
@@ -109,8 +109,20 @@ static troupe_status send_ask(trp_frame *frame)
         trp_node_serve_here(frame);
         return TROUPE_OK;
     }
-    return trp_process_send(TRP_PROCESS_NODE, trp_segment_process(TRP_PROCESS_NODE)->incarnation,
-                            frame, 0);
+    troupe_status sent = trp_process_send(
+        TRP_PROCESS_NODE, trp_segment_process(TRP_PROCESS_NODE)->incarnation, frame, 0);
+    return sent == TROUPE_NOT_EXECUTED || sent == TROUPE_IO
+               ? troupe_fail(TROUPE_RUNTIME_LOST, "the node process cannot be reached")
+               : sent;
+}
+
+// Asks for what has no answer, unless this process is being closed.
+static void tell_node(trp_frame *frame)
+{
+    if (trp_process_check() != TROUPE_OK || !trp_process_try_enter())
+        return;
+    (void)send_ask(frame);
+    trp_process_leave();
 }
 
 // Returns its number; one for which nobody waits may be gone as soon as this returns.
@@ -145,7 +157,7 @@ static troupe_status await_answer(request *mine, troupe_status sent)
     }
     unlist(mine);
     if (sent != TROUPE_OK)
-        return troupe_fail(TROUPE_RUNTIME_LOST, "the node process cannot be reached");
+        return sent;
     if (!mine->done)
         return trp_process_check();
     return mine->status == TROUPE_OK ? TROUPE_OK : troupe_fail(mine->status, "%s", mine->text);
@@ -258,6 +270,9 @@ troupe_status trp_node_name_get(const char *name, void *value, size_t *size)
     TROUPE_TRY(check_name(name));
     request mine = {0};
     TROUPE_TRY(ask_name(TRP_ASK_NAME_GET, name, "", 0, &mine));
+    if (mine.value_size > TRP_NAMED_VALUE_MAX)
+        return troupe_fail(TROUPE_CORRUPT, "the node answered with a named value of %zu bytes",
+                           mine.value_size);
     memcpy(value, mine.value, mine.value_size);
     *size = mine.value_size;
     return TROUPE_OK;
@@ -375,8 +390,7 @@ void trp_node_claim_abandon(uint64_t number)
         return;
     trp_free(found);
     trp_frame frame = {.method = TRP_ASK_CLAIM_DROP, .schema = number};
-    if (trp_process_check() == TROUPE_OK)
-        (void)send_ask(&frame);
+    tell_node(&frame);
 }
 
 troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TRP_CLAIM_GPUS_MAX])
@@ -414,8 +428,7 @@ troupe_status trp_node_claim_give(uint64_t claim, uint32_t process, uint64_t inc
 void trp_node_claim_drop(uint64_t claim)
 {
     trp_frame frame = {.method = TRP_ASK_CLAIM_DROP, .target = claim};
-    if (trp_process_check() == TROUPE_OK)
-        (void)send_ask(&frame);
+    tell_node(&frame);
 }
 
 troupe_status trp_node_claims(trp_buffer *list)

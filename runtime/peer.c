@@ -171,7 +171,8 @@ static troupe_status send_frame(uint32_t process, uint64_t incarnation, trp_fram
     if (!trp_process_alive(process, incarnation, cause))
         return dead(process, cause);
     pthread_mutex_lock(&peer->lock);
-    bool first = trp_over_rings() && !peer->announced;
+    // Of another incarnation than the last: its ring is yet to be made.
+    bool first = trp_over_rings() && (!peer->announced || peer->incarnation != incarnation);
     troupe_status status = send_locked(peer, process, incarnation, frame, timeout_ms);
     bool ring = trp_over_rings() && peer->announced;
     pthread_mutex_unlock(&peer->lock);
@@ -216,6 +217,13 @@ void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size
         (void)trp_process_send(process, incarnation, &credit, 0);
 }
 
+// Never more than `most`, whatever the peer says.
+static void give_room(int64_t *room, uint64_t back, int64_t most)
+{
+    if (back > INT64_MAX || __builtin_add_overflow(*room, (int64_t)back, room) || *room > most)
+        *room = most;
+}
+
 void trp_peer_credit(const trp_frame *frame)
 {
     trp_peer *peer = trp_peer_find(frame->from);
@@ -223,12 +231,8 @@ void trp_peer_credit(const trp_frame *frame)
         return;
     pthread_mutex_lock(&peer->lock);
     if (peer->incarnation == frame->from_incarnation) {
-        peer->window_messages += (int64_t)frame->call;
-        peer->window_bytes += (int64_t)frame->schema;
-        if (peer->window_messages > TRP_WINDOW_MESSAGES)
-            peer->window_messages = TRP_WINDOW_MESSAGES;
-        if (peer->window_bytes > TRP_WINDOW_BYTES)
-            peer->window_bytes = TRP_WINDOW_BYTES;
+        give_room(&peer->window_messages, frame->call, TRP_WINDOW_MESSAGES);
+        give_room(&peer->window_bytes, frame->schema, TRP_WINDOW_BYTES);
         wake_waiting(peer);
     }
     pthread_mutex_unlock(&peer->lock);
@@ -294,13 +298,14 @@ void trp_process_forget(uint32_t process, uint64_t incarnation)
     pthread_mutex_unlock(&peer->lock);
 }
 
-bool trp_peer_open(uint32_t process, uint64_t incarnation)
+bool trp_peer_open(uint32_t process, uint64_t *incarnation)
 {
     trp_peer *peer = trp_peer_find(process);
     if (peer == NULL)
         return false;
     pthread_mutex_lock(&peer->lock);
-    bool open = peer->incarnation == incarnation && !peer->dead;
+    *incarnation = peer->incarnation;
+    bool open = *incarnation != 0 && !peer->dead;
     pthread_mutex_unlock(&peer->lock);
     return open;
 }
@@ -309,8 +314,9 @@ bool trp_peers_queued(void)
 {
     for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
         trp_peer *peer = trp_peer_find(slot);
-        if (peer != NULL && atomic_load(&peer->queued) && trp_peer_open(slot, peer->incarnation) &&
-            trp_process_alive(slot, peer->incarnation, NULL))
+        uint64_t incarnation;
+        if (peer != NULL && atomic_load(&peer->queued) && trp_peer_open(slot, &incarnation) &&
+            trp_process_alive(slot, incarnation, NULL))
             return true;
     }
     return false;

@@ -60,8 +60,8 @@ troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame);
 void trp_peer_credit(const trp_frame *frame);
 // Notes which target there is paused, or not any more.
 void trp_peer_pause(const trp_frame *frame);
-// Whether there is a peer of that incarnation whose death was not heard of.
-bool trp_peer_open(uint32_t process, uint64_t incarnation);
+// Whether something was sent there or received whose process's death was not heard of.
+bool trp_peer_open(uint32_t process, uint64_t *incarnation);
 // Whether something sent to a living peer waits for room in its ring.
 bool trp_peers_queued(void);
 // Makes all who wait for room give up; frees all peers.
@@ -73,7 +73,7 @@ troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *fr
 void trp_peer_ring_close(trp_peer *peer);
 // Moves what waited for room into the ring.
 void trp_peer_refill(uint32_t process);
-// The same for all; whether some still lack room in the store.
+// The same for all; whether some still lack room in the store, as trp_peers_starved then says.
 bool trp_peers_refill(void);
 extern _Atomic bool trp_peers_starved;
 

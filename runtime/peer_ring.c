@@ -109,6 +109,48 @@ static bool write(trp_peer *peer, uint32_t process, const trp_frame *frame)
     return true;
 }
 
+// Puts the body in an object, and its id in place of it. Until the frame is in a ring this process
+// holds the object: what waits in the queue when it ends goes with it.
+static troupe_status box(const trp_frame *frame, trp_frame *boxed, trp_object *object)
+{
+    void *data;
+    TROUPE_TRY(trp_store_create(frame->body_size, 0, TRP_ENCODING_BYTES, object, &data));
+    memcpy(data, frame->body, frame->body_size);
+    troupe_status status = trp_store_seal(*object);
+    if (status != TROUPE_OK) {
+        trp_store_release(*object, trp_self.slot);
+        return status;
+    }
+    *boxed = *frame;
+    boxed->flags |= TRP_FRAME_BOXED;
+    boxed->body = object;
+    boxed->body_size = sizeof *object;
+    return TROUPE_OK;
+}
+
+// 0: the body is in the frame itself.
+static trp_object boxed_object(const trp_frame *frame)
+{
+    trp_object object = 0;
+    if ((frame->flags & TRP_FRAME_BOXED) != 0)
+        memcpy(&object, frame->body, sizeof object);
+    return object;
+}
+
+// Writes a frame and gives the peer its hold on what that names.
+static bool put(trp_peer *peer, uint32_t process, const trp_frame *frame)
+{
+    trp_object object = boxed_object(frame);
+    if (object != 0 && trp_store_hold(object, process) != TROUPE_OK) {
+        starve(peer);
+        return false;
+    }
+    bool written = write(peer, process, frame);
+    if (object != 0 && !written)
+        trp_store_release(object, process);
+    return written;
+}
+
 static troupe_status queue(trp_peer *peer, const trp_frame *frame)
 {
     trp_queued *queued = trp_alloc(sizeof *queued + frame->body_size);
@@ -133,27 +175,10 @@ static void unqueue(trp_peer *peer)
         peer->last = &peer->first;
         atomic_store(&peer->queued, false);
     }
+    trp_object object = boxed_object(&oldest->frame);
+    if (object != 0)
+        trp_store_release(object, trp_self.slot);
     trp_free(oldest);
-}
-
-// Puts the body in an object that the peer holds, and its id in place of it.
-static troupe_status box(uint32_t process, const trp_frame *frame, trp_frame *boxed,
-                         trp_object *object)
-{
-    void *data;
-    TROUPE_TRY(trp_store_create(frame->body_size, 0, TRP_ENCODING_BYTES, object, &data));
-    memcpy(data, frame->body, frame->body_size);
-    troupe_status status = trp_store_seal(*object);
-    if (status == TROUPE_OK)
-        status = trp_store_hold(*object, process);
-    if (status == TROUPE_OK) {
-        *boxed = *frame;
-        boxed->flags |= TRP_FRAME_BOXED;
-        boxed->body = object;
-        boxed->body_size = sizeof *object;
-    }
-    trp_store_release(*object, trp_self.slot);
-    return status;
 }
 
 troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *frame)
@@ -161,17 +186,20 @@ troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *fr
     trp_frame boxed;
     trp_object object = 0;
     if (frame->body_size > TRP_RING_BODY_MAX) {
-        TROUPE_TRY(box(process, frame, &boxed, &object));
+        TROUPE_TRY(box(frame, &boxed, &object));
         frame = &boxed;
     }
     // What came before goes first.
-    if (peer->first == NULL && write(peer, process, frame))
+    if (peer->first == NULL && put(peer, process, frame)) {
+        if (object != 0)
+            trp_store_release(object, trp_self.slot);
         return TROUPE_OK;
+    }
     troupe_status status = queue(peer, frame);
     if (status != TROUPE_OK)
         atomic_store(&peer->queued, peer->first != NULL);
     if (status != TROUPE_OK && object != 0)
-        trp_store_release(object, process);
+        trp_store_release(object, trp_self.slot);
     return status;
 }
 
@@ -191,7 +219,7 @@ static bool refill(trp_peer *peer, uint32_t process)
 {
     bool any = false;
     peer->starved = false;
-    while (!peer->dead && peer->first != NULL && write(peer, process, &peer->first->frame)) {
+    while (!peer->dead && peer->first != NULL && put(peer, process, &peer->first->frame)) {
         unqueue(peer);
         any = true;
     }
@@ -220,6 +248,7 @@ bool trp_peers_refill(void)
             continue;
         trp_peer_refill(process);
         pthread_mutex_lock(&peer->lock);
+        peer->starved = peer->starved && peer->first != NULL; // Else nothing waits for room.
         starved = starved || peer->starved;
         pthread_mutex_unlock(&peer->lock);
     }

@@ -128,11 +128,12 @@ void trp_process_lost(void)
     trp_self.runtime_lost = true;
     trp_node_lost();
     for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++) {
+        uint64_t incarnation;
         trp_process_row *row = trp_segment_process(slot);
         if (row->state == TRP_PROCESS_STARTING || row->state == TRP_PROCESS_READY) {
             snprintf(row->cause, sizeof row->cause, "ended with its node's keeper");
             trp_process_row_set(slot, TRP_PROCESS_DEAD);
-        } else if (!trp_peer_open(slot, row->incarnation)) {
+        } else if (!trp_peer_open(slot, &incarnation) || incarnation != row->incarnation) {
             continue; // Else the node process died before it could tell of this death.
         }
         trp_process_died(slot, row->incarnation);
@@ -236,8 +237,8 @@ void trp_process_close(int linger_ms)
     trp_process_gate_close();
     trp_node_lost();
     trp_peers_empty();
-    trp_process_gate_await(1000);
     trp_reader_close();
+    trp_process_gate_await(1000); // After the reader: what waits inside as that sleeps on the bell.
     trp_peers_free(linger_ms);
     trp_sockets_close();
 }

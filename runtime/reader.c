@@ -217,15 +217,17 @@ static void tell_death(uint32_t process, uint64_t incarnation)
 static void look_for_deaths(void)
 {
     for (uint32_t process = 0; process < TRP_PROCESSES_MAX; process++) {
-        trp_peer *peer = trp_peer_find(process);
         inbound *ring = reader.rings[process];
-        while (ring != NULL && trp_process_alive(process, ring->incarnation, NULL))
-            ring = ring->next;
-        if (ring != NULL)
-            tell_death(process, ring->incarnation);
-        if (peer != NULL && trp_peer_open(process, peer->incarnation) &&
-            !trp_process_alive(process, peer->incarnation, NULL))
-            tell_death(process, peer->incarnation);
+        while (ring != NULL)
+            if (trp_process_alive(process, ring->incarnation, NULL)) {
+                ring = ring->next;
+            } else { // All rings of that incarnation go.
+                tell_death(process, ring->incarnation);
+                ring = reader.rings[process];
+            }
+        uint64_t incarnation;
+        if (trp_peer_open(process, &incarnation) && !trp_process_alive(process, incarnation, NULL))
+            tell_death(process, incarnation);
     }
 }
 
@@ -275,11 +277,9 @@ static void gather(void)
     }
 }
 
-// One batch from a peer that has something to be read.
-static void read_next(void)
+static void read_batch(uint32_t word, uint32_t bit)
 {
-    uint32_t word = (uint32_t)__builtin_ctz(reader.todo_words);
-    uint32_t bit = (uint32_t)__builtin_ctzll(reader.todo[word]), from = word * 64 + bit;
+    uint32_t from = word * 64 + bit;
     bool more = false;
     for (inbound *ring = reader.rings[from]; ring != NULL; ring = ring->next)
         more |= drain_ring(ring, from, BATCH);
@@ -289,6 +289,20 @@ static void read_next(void)
     reader.todo[word] &= ~(UINT64_C(1) << bit);
     if (reader.todo[word] == 0)
         reader.todo_words &= ~(1u << word);
+}
+
+// One batch from each peer that has something to be read: none keeps the others waiting. Ends
+// early once `word` has changed and *batches were read since.
+static void read_round(_Atomic uint32_t *word, uint32_t seen, int *batches)
+{
+    for (uint32_t words = reader.todo_words; words != 0; words &= words - 1) {
+        uint32_t at = (uint32_t)__builtin_ctz(words);
+        for (uint64_t bits = reader.todo[at]; bits != 0; bits &= bits - 1) {
+            read_batch(at, (uint32_t)__builtin_ctzll(bits));
+            if (word != NULL && atomic_load(word) != seen && --*batches <= 0)
+                return;
+        }
+    }
 }
 
 void trp_reader_drain(_Atomic uint32_t *word, uint32_t seen)
@@ -302,11 +316,7 @@ void trp_reader_drain(_Atomic uint32_t *word, uint32_t seen)
         // Before the rings: what someone published before it died is read before that is told.
         uint64_t deaths = trp_deaths_count();
         take_announced();
-        while (reader.todo_words != 0 && batches > 0) {
-            read_next();
-            if (word != NULL && atomic_load(word) != seen)
-                batches--;
-        }
+        read_round(word, seen, &batches);
         tell_deaths(deaths);
         if (atomic_load(&reader.door->told_end) != 0)
             trp_process_told_end();
@@ -433,6 +443,9 @@ static void *fallback_main(void *unused)
     (void)prctl(PR_SET_NAME, "troupe-ring");
     uint32_t taken = atomic_load(&reader.taken);
     while (!is_stopping()) {
+        // Before `seen`: what lacks room again calls this thread, which has just tried.
+        if (atomic_load(&trp_peers_starved))
+            (void)trp_peers_refill();
         uint32_t seen = atomic_load(&reader.door->fallback);
         if (taken != atomic_load(&reader.taken))
             nap();
@@ -441,9 +454,9 @@ static void *fallback_main(void *unused)
             trp_reader_drain(NULL, 0);
             trp_reader_leave();
         }
-        bool starved = atomic_load(&trp_peers_starved) && trp_peers_refill();
         if (!is_stopping())
-            trp_wait(&reader.door->fallback, seen, starved ? RETRY_NS : LONG_NS);
+            trp_wait(&reader.door->fallback, seen,
+                     atomic_load(&trp_peers_starved) ? RETRY_NS : LONG_NS);
     }
     return NULL;
 }

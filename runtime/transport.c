@@ -1,7 +1,7 @@
 // transport.c: moving whole messages between processes over ZeroMQ (see transport.h).
 //
 // ZeroMQ loses messages silently in several ways (docs/design.md, "Over ZeroMQ"). What this file
-// does about it: no high-water marks, since the windows of process.c bound every queue; no routing
+// does about it: no high-water marks, since the windows of peer.c bound every queue; no routing
 // ids of our own; one context a process, opened after the fork; the unix sockets are ours alone
 // (a 0700 folder, the peer's user id checked); sizes are checked before a socket sees them.
 //
@@ -306,7 +306,7 @@ void trp_transport_close(void)
     if (transport.context != NULL) // Returns once every outbound socket is closed and has lingered.
         while (zmq.ctx_term(transport.context) != 0 && zmq.error() == EINTR)
             continue;
-    if (transport.has_doorman) // The end of the context ended it: see below.
+    if (transport.has_doorman) // The end of the context ended it: see doorman_main.
         pthread_join(transport.doorman, NULL);
     transport.has_doorman = false;
     if (transport.wake_fd >= 0)

@@ -1,7 +1,8 @@
 // transport.h: moving whole messages between processes over ZeroMQ; the only user of zmq.h.
 //
-// Each process has one inbound ROUTER, read by one thread, and one outbound DEALER a peer, written
-// under the lock of its owner. Nothing is ever sent on the ROUTER, so a frame has one way to go.
+// Each process has one inbound ROUTER, read by one thread at a time, and one outbound DEALER a
+// peer, written under the lock of its owner. Nothing is ever sent on the ROUTER, so a frame has
+// one way to go.
 #ifndef TRP_TRANSPORT_H
 #define TRP_TRANSPORT_H
 
@@ -29,8 +30,8 @@ troupe_status trp_transport_keys_make(const char *keys_path);
 // Opens the process's ZeroMQ context and binds its ROUTER.
 troupe_status trp_transport_open(const trp_transport_how *how);
 
-// Closes the ROUTER and the context, after all outbound sockets were closed. Messages already sent
-// are given up to `linger_ms` to leave.
+// Closes the ROUTER and the context, after all outbound sockets were closed. Returns when
+// they have lingered.
 void trp_transport_close(void);
 
 // Waits until there may be a message to be read (only if `reading`, and only after everything that

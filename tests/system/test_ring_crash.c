@@ -1,9 +1,11 @@
 // test_ring_crash.c: a process may die between any two steps of sending over a ring: what it had
-// published is read, in order and without a gap, before its death is told; and no ring is left.
+// published is read, in order and without a gap, before its death is told; and no ring is left, nor
+// what it had not published.
 // timeout: 120
 // label: faults
 #include <support.h>
 
+#include <pthread.h>
 #include <runtime/fault.h>
 #include <runtime/identity.h>
 #include <runtime/layout.h>
@@ -11,10 +13,14 @@
 #include <runtime/park.h>
 #include <runtime/peer.h>
 #include <runtime/reader.h>
+#include <signal.h>
 #include <string.h>
+#include <troupe/object.h>
 #include <unistd.h>
 
 enum { REPLIES = 300, BODY = 200 };
+// A target: fills the ring, leaves large bodies in the queue behind it, and dies.
+enum { HOARD = 2000000, FILLING = 3000, LARGE = 50, LARGE_BODY = 100000 };
 
 static struct {
     _Atomic uint64_t replies;
@@ -23,16 +29,36 @@ static struct {
     _Atomic uint64_t replies_at_death;
 } seen;
 
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; // Who reads waits here.
+
+static void hoard(const trp_frame *frame)
+{
+    static const unsigned char body[LARGE_BODY];
+    for (uint64_t i = 0; i < FILLING + LARGE; i++) {
+        trp_frame reply = {.kind = TRP_FRAME_REPLY,
+                           .target = i,
+                           .body = body,
+                           .body_size = i < FILLING ? BODY : LARGE_BODY};
+        if (trp_process_send(frame->from, frame->from_incarnation, &reply, 0) != TROUPE_OK)
+            _exit(3);
+    }
+    kill(getpid(), SIGKILL);
+}
+
 // In a worker: answers with REPLIES frames, and dies at the step that the frame's target says.
 static void on_frame(const trp_frame *frame)
 {
     static const unsigned char body[BODY];
     if (frame->kind == TRP_FRAME_REPLY) {
+        pthread_mutex_lock(&gate);
+        pthread_mutex_unlock(&gate);
         if (frame->target != seen.replies || frame->body_size != BODY || seen.deaths > 0)
             seen.in_order = false;
         seen.replies++;
         return;
     }
+    if (frame->target == HOARD)
+        hoard(frame);
     trp_fault_kill_at("ring", (long)frame->target);
     for (uint64_t i = 0; i < REPLIES; i++) {
         trp_frame reply = {
@@ -119,11 +145,52 @@ static void test_no_ring_is_left(void **state)
     assert_int_equal(troupe_stop(), 0);
 }
 
+static struct {
+    uint32_t process;
+    uint64_t incarnation;
+} hoarder;
+
+static bool is_dead(void *unused)
+{
+    (void)unused;
+    return !trp_process_alive(hoarder.process, hoarder.incarnation, NULL);
+}
+
+static bool store_is_empty(void *unused)
+{
+    (void)unused;
+    troupe_store_usage usage;
+    return troupe_store_usage_get(&usage) == TROUPE_OK && usage.objects == 0;
+}
+
+static void test_what_waited_for_room_goes_with_its_sender(void **state)
+{
+    (void)state;
+    trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .transport = TROUPE_TRANSPORT_RING),
+                     TROUPE_OK);
+    memset((void *)&seen, 0, sizeof seen);
+    seen.in_order = true;
+    assert_int_equal(trp_node_worker(true, &hoarder.process, &hoarder.incarnation), TROUPE_OK);
+    pthread_mutex_lock(&gate);
+    trp_frame frame = {.kind = TRP_FRAME_TELL, .target = HOARD};
+    assert_int_equal(trp_process_send(hoarder.process, hoarder.incarnation, &frame, 0), TROUPE_OK);
+    assert_true(support_wait_until(is_dead, NULL, SUPPORT_SOON_MS));
+    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+    assert_int_equal(seen.deaths, 0);
+    pthread_mutex_unlock(&gate);
+    assert_true(support_wait_until(died, NULL, SUPPORT_SOON_MS));
+    assert_true(seen.in_order);
+    assert_in_range(seen.replies, 1, FILLING);
+    assert_int_equal(troupe_stop(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_sender_killed_at_every_step),
         cmocka_unit_test(test_no_ring_is_left),
+        cmocka_unit_test(test_what_waited_for_room_goes_with_its_sender),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
