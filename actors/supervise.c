@@ -14,8 +14,10 @@
 #include <runtime/options.h>
 #include <stdio.h>
 #include <string.h>
+#include <troupe/async.h>
 
 enum { SHUTDOWN_DEFAULT_MS = 5000, RESTARTS_DEFAULT = 3, WINDOW_DEFAULT_MS = 5000, DEPTH_MAX = 16 };
+enum { BACKOFF_MS = 10 }; // Of a budget without end.
 
 TROUPE_STRUCT(trp_child_spec, (troupe_text, class_name), (troupe_bytes, args), (troupe_text, name),
               (int32_t, place), (int32_t, restart), (int32_t, shutdown_ms));
@@ -32,6 +34,7 @@ typedef struct trp_child {
     int shutdown_ms;
     uint32_t starts;
     bool gone;          // It is not started again.
+    bool waits;         // Its next start comes by a timer.
     troupe_actor actor; // Of id 0: it does not run.
     uint64_t monitor;
 } trp_child;
@@ -60,6 +63,8 @@ static troupe_status trp_supervisor_init(trp_supervisor *self, const trp_supervi
 static void trp_supervisor_deinit(trp_supervisor *self);
 static troupe_status trp_supervisor_told(trp_supervisor *self, const troupe_down *down,
                                          troupe_none *nothing);
+static troupe_status trp_supervisor_retry(trp_supervisor *self, const uint64_t *index,
+                                          troupe_none *nothing);
 static troupe_status trp_supervisor_look(trp_supervisor *self, const uint64_t *index,
                                          trp_child_look *out);
 static troupe_status trp_supervisor_add(trp_supervisor *self, const trp_child_spec *spec,
@@ -67,6 +72,7 @@ static troupe_status trp_supervisor_add(trp_supervisor *self, const trp_child_sp
 
 TROUPE_ACTOR_WITH(trp_supervisor, (trp_supervisor_init, trp_supervisor_spec), trp_supervisor_deinit,
                   (trp_supervisor_told, troupe_down, troupe_none),
+                  (trp_supervisor_retry, uint64_t, troupe_none),
                   (trp_supervisor_look, uint64_t, trp_child_look),
                   (trp_supervisor_add, trp_child_spec, troupe_actor));
 
@@ -125,6 +131,7 @@ static void stop_child(trp_child *child)
     (void)troupe_stop_actor_with(child->actor, &how);
     child->actor = (troupe_actor){0};
     child->monitor = 0;
+    child->gone = child->restart == TROUPE_TEMPORARY;
 }
 
 // ---- all of them
@@ -197,6 +204,8 @@ static troupe_status trp_supervisor_init(trp_supervisor *self, const trp_supervi
     size_t failed = 0;
     self->strategy = (troupe_strategy)spec->strategy;
     self->budget = (trp_budget){.limit = spec->restarts, .window_ms = spec->window_ms};
+    if (spec->restarts == TROUPE_RESTARTS_FOREVER)
+        self->budget.backoff_ms = BACKOFF_MS;
     if ((self->of = make_family(spec->children.count)) == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for children");
     troupe_status status = TROUPE_OK;
@@ -228,6 +237,32 @@ static troupe_status give_up(trp_supervisor *self, const char *why)
                              why);
 }
 
+// Starts what the end of child *which asks for, once. *which: the one that could not be.
+static troupe_status start_again(trp_supervisor *self, size_t *which)
+{
+    size_t first = self->strategy == TROUPE_ONE_FOR_ALL ? 0 : *which;
+    size_t count = self->strategy == TROUPE_ONE_FOR_ONE ? 1 : self->of->count - first;
+    if (count > 1)
+        stop_from(self, first);
+    return start_from(self, first, count, which);
+}
+
+// Meanwhile it answers, and can be ended.
+static troupe_status start_later(trp_supervisor *self, size_t which, int64_t delay_ms)
+{
+    trp_child *child = &self->of->children[which];
+    if (!child->waits && troupe_after(trp_supervisor_retry, (uint32_t)delay_ms, which).id_ == 0)
+        return give_up(self, troupe_last_error()->text);
+    child->waits = true;
+    return TROUPE_OK;
+}
+
+static bool is_over(void)
+{
+    trp_actor *me = trp_run_actor();
+    return trp_actors_stopping() || !trp_actor_is_open(me, trp_actor_id(me));
+}
+
 // Restarts what the end of child `which` asks for; again if that fails, while the budget lasts.
 static troupe_status restart(trp_supervisor *self, size_t which, const char *text)
 {
@@ -235,19 +270,31 @@ static troupe_status restart(trp_supervisor *self, size_t which, const char *tex
     int64_t delay_ms;
     snprintf(why, sizeof why, "child %zu (%.60s): %.140s", which,
              self->of->children[which].class_name, text);
-    for (;;) {
+    while (!is_over()) {
         if (!trp_budget_take(&self->budget, trp_clock_ms(), &delay_ms))
             return give_up(self, why);
-        size_t first = self->strategy == TROUPE_ONE_FOR_ALL ? 0 : which, failed = which;
-        size_t count = self->strategy == TROUPE_ONE_FOR_ONE ? 1 : self->of->count - first;
-        if (count > 1)
-            stop_from(self, first);
-        if (start_from(self, first, count, &failed) == TROUPE_OK)
+        if (delay_ms > 0)
+            return start_later(self, which, delay_ms);
+        if (start_again(self, &which) == TROUPE_OK)
             return TROUPE_OK;
-        which = failed;
         snprintf(why, sizeof why, "child %zu (%.60s) could not be started again: %.120s", which,
                  self->of->children[which].class_name, troupe_last_error()->text);
     }
+    return TROUPE_OK;
+}
+
+// The hour of a child's next start. It may have been started with others meanwhile.
+static troupe_status trp_supervisor_retry(trp_supervisor *self, const uint64_t *index,
+                                          troupe_none *nothing)
+{
+    (void)nothing;
+    size_t which = *index;
+    trp_child *child = &self->of->children[which];
+    child->waits = false;
+    if (self->ended || child->gone || child->actor.id != 0 ||
+        start_again(self, &which) == TROUPE_OK)
+        return TROUPE_OK;
+    return restart(self, which, troupe_last_error()->text);
 }
 
 static troupe_status trp_supervisor_told(trp_supervisor *self, const troupe_down *down,

@@ -22,7 +22,7 @@ TROUPE_BEGIN_C
 typedef enum troupe_child_restart {
     TROUPE_PERMANENT, // Always.
     TROUPE_TRANSIENT, // Unless it ended normally.
-    TROUPE_TEMPORARY, // Never: it is forgotten.
+    TROUPE_TEMPORARY, // Never, not with others either: it is forgotten.
 } troupe_child_restart;
 
 // What happens to the other children then.
@@ -44,7 +44,8 @@ typedef struct troupe_supervisor_options {
     troupe_strategy strategy; // Default TROUPE_ONE_FOR_ONE.
     // It gives up when more restarts than this (default 3, at most 64, or TROUPE_RESTARTS_NONE,
     // TROUPE_RESTARTS_FOREVER) are needed within the window (default 5000 ms): it stops all
-    // children and ends with TROUPE_DOWN_ERROR, which is for its own supervisor to deal with.
+    // children and ends with TROUPE_DOWN_ERROR, which is for its own supervisor to deal with. With
+    // TROUPE_RESTARTS_FOREVER, those in quick succession wait: 10 ms, doubling to 30 s.
     int restarts;
     uint32_t window_ms;
     int unused_;
@@ -83,7 +84,7 @@ TROUPE_API troupe_supervisor_actor troupe_supervise_with(const troupe_child *chi
 
 // A child as it is now.
 typedef struct troupe_child_state {
-    troupe_actor address; // Of id 0: it has ended and is not started again.
+    troupe_actor address; // Of id 0: it has ended, and is not started again, or not yet.
     uint32_t starts;      // How often it was started.
 } troupe_child_state;
 

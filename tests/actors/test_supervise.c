@@ -16,7 +16,8 @@ enum { DIARY = 4096 };
 static struct {
     _Atomic int size;
     char text[DIARY];
-    _Atomic int refuse; // The letter of a child whose init fails.
+    _Atomic int refuse;  // The letter of a child whose init fails,
+    _Atomic int refused; // and how often it has.
 } * diary;
 
 static void note(char sign, char letter)
@@ -35,7 +36,7 @@ typedef struct player {
 static troupe_status player_init(player *self, const int *letter)
 {
     self->letter = *letter;
-    if (diary->refuse == *letter)
+    if (diary->refuse == *letter && ++diary->refused)
         return troupe_fail(TROUPE_IO, "player %c will not start", *letter);
     note('+', (char)*letter);
     return TROUPE_OK;
@@ -105,6 +106,7 @@ static int fresh(void **state)
     (void)state;
     diary->size = 0;
     diary->refuse = 0;
+    diary->refused = 0;
     memset(diary->text, 0, sizeof diary->text);
     return 0;
 }
@@ -236,6 +238,32 @@ static void test_kinds(void **state)
     await_diary("+a+b+c-a+a-b+b-b-c+d+d-d-a");
 }
 
+// One that is never started again is stopped with the others, and stays away.
+static void test_temporary_among_others(void **state)
+{
+    static const char *const diaries[] = {
+        [TROUPE_ONE_FOR_ALL] = "+a+b+c-a-c-b+a+c",
+        [TROUPE_REST_FOR_ONE] = "+a+b+c-a-c-b+a+c",
+    };
+    for (int strategy = TROUPE_ONE_FOR_ALL; strategy <= (int)TROUPE_REST_FOR_ONE; strategy++) {
+        (void)fresh(state);
+        troupe_none none;
+        troupe_child children[] = {child_of(0, TROUPE_PERMANENT, TROUPE_PLACE_HERE),
+                                   child_of(1, TROUPE_TEMPORARY, TROUPE_PLACE_HERE),
+                                   child_of(2, TROUPE_PERMANENT, TROUPE_PLACE_HERE)};
+        troupe_supervisor_actor top =
+            troupe_supervise(children, 3, .strategy = (troupe_strategy)strategy);
+        assert_int_equal(
+            troupe_get(troupe_none, troupe_call(look(top, 0, NULL), player_fail), &none),
+            TROUPE_IO);
+        await_starts(top, 0, 2);
+        await_starts(top, 2, 2);
+        await_diary(diaries[strategy]);
+        assert_int_equal(look(top, 1, NULL).address.id, 0);
+        assert_int_equal(troupe_stop_actor(top), TROUPE_OK);
+    }
+}
+
 static void test_start_fails(void **state)
 {
     for (int p = 0; p < PLACES; p++) {
@@ -298,6 +326,41 @@ static void test_restart_fails(void **state)
     assert_non_null(strstr(down.text, "player a will not start"));
 }
 
+static bool was_refused(void *user)
+{
+    return diary->refused >= *(int *)user;
+}
+
+// One that may restart for ever goes on while its child will not start, and yet it answers, sees
+// when the child will, and can be ended.
+static void test_restart_for_ever(void **state)
+{
+    for (int end = 0; end < 3; end++) {
+        (void)fresh(state);
+        int wanted = 3;
+        troupe_none none;
+        troupe_child children[] = {child_of(0, TROUPE_PERMANENT, TROUPE_PLACE_HERE),
+                                   child_of(1, TROUPE_PERMANENT, TROUPE_PLACE_HERE)};
+        troupe_supervisor_actor top =
+            troupe_supervise(children, 2, .restarts = TROUPE_RESTARTS_FOREVER);
+        diary->refuse = 'a';
+        assert_int_equal(
+            troupe_get(troupe_none, troupe_call(look(top, 0, NULL), player_fail), &none),
+            TROUPE_IO);
+        assert_true(support_wait_until(was_refused, &wanted, SUPPORT_SOON_MS));
+        if (end == 0) {
+            diary->refuse = 0;
+            await_starts(top, 0, 2);
+        }
+        if (end < 2)
+            assert_int_equal(troupe_stop_actor(top, .deadline_ms = SUPPORT_SOON_MS), TROUPE_OK);
+        else
+            assert_int_equal(troupe_kill(top), TROUPE_OK);
+        assert_int_equal(troupe_await_end(top.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+        await_diary(end == 0 ? "+a+b-a+a-b-a" : "+a+b-a-b");
+    }
+}
+
 // Killed, or its process dies: the children end by themselves.
 static void test_orphans(void **state)
 {
@@ -350,11 +413,17 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),      cmocka_unit_test(test_strategies),
-        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_start_fails),
-        cmocka_unit_test(test_escalation), cmocka_unit_test(test_restart_fails),
-        cmocka_unit_test(test_orphans),    cmocka_unit_test(test_shutdown),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_strategies),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_start_fails),
+        cmocka_unit_test(test_escalation),
+        cmocka_unit_test(test_restart_fails),
+        cmocka_unit_test(test_orphans),
+        cmocka_unit_test(test_shutdown),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_temporary_among_others),
+        cmocka_unit_test(test_restart_for_ever),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
