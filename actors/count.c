@@ -6,6 +6,7 @@
 #include <actors/life.h>
 #include <actors/ref_table.h>
 #include <pthread.h>
+#include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <uthash.h>
@@ -51,7 +52,7 @@ static void free_counted(counted *it)
     trp_free(it);
 }
 
-// Takes a process out. True: it was the last. With the lock held.
+// Takes one hold of a process out. False: it has none. With the lock held.
 static bool take_out(counted *it, uint64_t incarnation)
 {
     for (holder **at = &it->holders; *at != NULL; at = &(*at)->next)
@@ -59,7 +60,7 @@ static bool take_out(counted *it, uint64_t incarnation)
             holder *gone = *at;
             *at = gone->next;
             trp_free(gone);
-            return it->holders == NULL;
+            return true;
         }
     return false;
 }
@@ -105,7 +106,7 @@ static void let_go(uint64_t id, uint64_t incarnation)
     counted *it;
     pthread_mutex_lock(&counts.lock);
     HASH_FIND(hh, counts.counted, &id, sizeof id, it);
-    bool last = it != NULL && take_out(it, incarnation);
+    bool last = it != NULL && take_out(it, incarnation) && it->holders == NULL;
     if (last)
         HASH_DEL(counts.counted, it);
     pthread_mutex_unlock(&counts.lock);
@@ -121,14 +122,10 @@ void trp_count_death(uint64_t incarnation)
     pthread_mutex_lock(&counts.lock);
     HASH_ITER(hh, counts.counted, it, next)
     {
-        bool last = false;
-        while (it->holders != NULL && !last) {
-            holder *before = it->holders;
-            last = take_out(it, incarnation);
-            if (!last && it->holders == before)
-                break;
-        }
-        if (last) {
+        bool held = false; // Several times, where its threads retained at once.
+        while (take_out(it, incarnation))
+            held = true;
+        if (held && it->holders == NULL) {
             HASH_DEL(counts.counted, it);
             HASH_ADD(hh, due, id, sizeof it->id, it);
         }
@@ -172,6 +169,15 @@ static troupe_status refused(troupe_actor actor)
                        (unsigned long long)actor.id, actor.process);
 }
 
+static void send_release(troupe_actor actor)
+{
+    trp_frame frame = {.kind = TRP_FRAME_COUNT, .method = TRP_COUNT_RELEASE, .target = actor.id};
+    if (is_here(actor))
+        let_go(actor.id, trp_home_here.incarnation);
+    else
+        (void)trp_process_send(actor.process, actor.incarnation, &frame, 0);
+}
+
 static troupe_status ask_hold(troupe_actor actor, bool first)
 {
     bool held = false;
@@ -192,17 +198,13 @@ static troupe_status ask_hold(troupe_actor actor, bool first)
         troupe_drop(ref);
         return status;
     }
-    TROUPE_TRY(troupe_get(bool, ref, &held));
+    status = troupe_get(bool, ref, &held);
+    if (status != TROUPE_OK) { // The hold may be granted all the same, and nobody would have it.
+        troupe_error failure = *troupe_last_error();
+        send_release(actor);
+        return trp_error_set(&failure);
+    }
     return held ? TROUPE_OK : refused(actor);
-}
-
-static void send_release(troupe_actor actor)
-{
-    trp_frame frame = {.kind = TRP_FRAME_COUNT, .method = TRP_COUNT_RELEASE, .target = actor.id};
-    if (is_here(actor))
-        let_go(actor.id, trp_home_here.incarnation);
-    else
-        (void)trp_process_send(actor.process, actor.incarnation, &frame, 0);
 }
 
 // Counts one more, or the first, if `may_add`. False: this process does not hold the actor.

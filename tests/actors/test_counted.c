@@ -2,6 +2,7 @@
 // owner ends; and calls that are sent again to one that was restarted.
 #include <support.h>
 
+#include <actors/count.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -152,6 +153,28 @@ static void test_dead_holder(void **state)
     }
 }
 
+// One whose threads retained at once holds twice, until its release of the second, or its death.
+static void test_dead_holder_of_two(void **state)
+{
+    (void)state;
+    enum { DEAD = 1, OTHER };
+    node_actor actor = troupe_spawn(node, .place = TROUPE_PLACE_HERE, .counted = true);
+    static const uint64_t holders[] = {DEAD, DEAD, OTHER};
+    trp_frame frame = {.kind = TRP_FRAME_COUNT, .target = actor.address.id};
+    for (size_t i = 0; i < sizeof holders / sizeof holders[0]; i++) {
+        frame.method = TRP_COUNT_RETAIN;
+        frame.from_incarnation = holders[i];
+        trp_count_serve(&frame);
+    }
+    trp_count_death(DEAD);
+    assert_int_equal(troupe_actor_release(actor.address), TROUPE_OK);
+    assert_int_equal(troupe_await_end(actor.address, 0, NULL), TROUPE_PENDING);
+    frame.method = TRP_COUNT_RELEASE;
+    frame.from_incarnation = OTHER;
+    trp_count_serve(&frame);
+    await_reason(actor.address, TROUPE_DOWN_NORMAL);
+}
+
 static void test_owned(void **state)
 {
     (void)state;
@@ -271,9 +294,13 @@ static void test_stop_meanwhile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counted),         cmocka_unit_test(test_dead_holder),
-        cmocka_unit_test(test_owned),           cmocka_unit_test(test_retries),
-        cmocka_unit_test(test_retries_refused), cmocka_unit_test(test_stop_meanwhile),
+        cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_dead_holder),
+        cmocka_unit_test(test_dead_holder_of_two),
+        cmocka_unit_test(test_owned),
+        cmocka_unit_test(test_retries),
+        cmocka_unit_test(test_retries_refused),
+        cmocka_unit_test(test_stop_meanwhile),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
