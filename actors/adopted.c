@@ -77,15 +77,12 @@ static record *find_number(uint64_t number)
     return found;
 }
 
-static bool add_alias(record *of, troupe_actor address)
+// `room` is the table's from now on.
+static void add_alias(record *of, troupe_actor address, alias *room)
 {
-    alias *made = trp_alloc(sizeof *made);
-    if (made == NULL)
-        return false;
-    made->key = (alias_key){.incarnation = address.incarnation, .id = address.id};
-    made->of = of;
-    HASH_ADD(hh, adopted.aliases, key, sizeof made->key, made);
-    return true;
+    room->key = (alias_key){.incarnation = address.incarnation, .id = address.id};
+    room->of = of;
+    HASH_ADD(hh, adopted.aliases, key, sizeof room->key, room);
 }
 
 static void free_options(troupe_spawn_options *how)
@@ -236,20 +233,28 @@ static void look_at_process(uint64_t number)
         lost(it, ended, delay_ms);
 }
 
-void trp_adopted_adopt(const trp_adoption *what)
+troupe_status trp_adopted_adopt(const trp_adoption *what)
 {
     record *made = trp_alloc(sizeof *made);
     pthread_mutex_lock(&adopted.lock);
-    bool added = made != NULL && fill(made, what) && add_alias(made, what->address);
+    alias *name = trp_alloc(sizeof *name);
+    bool added = made != NULL && name != NULL && fill(made, what);
     uint64_t number = added ? made->number : 0;
-    if (added)
+    if (added) {
+        add_alias(made, what->address, name);
         HASH_ADD(hh, adopted.records, number, sizeof made->number, made);
-    else if (made != NULL)
-        free_record(made);
+    } else {
+        trp_free(name);
+        if (made != NULL)
+            free_record(made);
+    }
     pthread_mutex_unlock(&adopted.lock);
     trp_segment_process(TRP_PROCESS_DRIVER)->registrar = 1;
-    if (added)
-        look_at_process(number);
+    if (!added)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to adopt an actor of class '%s'",
+                           what->class_name);
+    look_at_process(number);
+    return TROUPE_OK;
 }
 
 static trp_found describe(const record *it)
@@ -334,6 +339,26 @@ void trp_adopted_watch(troupe_actor address, const trp_watcher *watcher)
     trp_watch_tell(watcher, &down);
 }
 
+void trp_adopted_unwatch(troupe_actor address, const trp_watcher *watcher)
+{
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find(address);
+    for (size_t i = 0; it != NULL && i < it->watcher_count; i++)
+        if (it->watchers[i].number == watcher->number &&
+            it->watchers[i].incarnation == watcher->incarnation)
+            it->watchers[i--] = it->watchers[--it->watcher_count];
+    pthread_mutex_unlock(&adopted.lock);
+}
+
+size_t trp_adopted_watchers(troupe_actor address)
+{
+    pthread_mutex_lock(&adopted.lock);
+    const record *it = find(address);
+    size_t count = it != NULL ? it->watcher_count : 0;
+    pthread_mutex_unlock(&adopted.lock);
+    return count;
+}
+
 void trp_registrar_death(uint64_t incarnation)
 {
     record *due = NULL, *it, *next;
@@ -377,17 +402,18 @@ void trp_registrar_clear(void)
 
 // ---- helpers
 
-// Makes the actor again. The record cannot go while this runs: the table is cleared when all
-// turns have ended.
-static void moved(uint64_t number, troupe_status status, troupe_actor address)
+// What has come of a spawn. `room` is for its address if it succeeded. The record cannot go while
+// this runs: the table is cleared when all turns have ended.
+static void moved(uint64_t number, troupe_status status, troupe_actor address, alias *room)
 {
     int64_t delay_ms = 0;
     bool ended = false;
     pthread_mutex_lock(&adopted.lock);
     record *it = find_number(number);
     bool useless = it != NULL && it->where != TRP_WHERE_RESTARTING; // Ended meanwhile.
-    bool made = it != NULL && !useless && status == TROUPE_OK && add_alias(it, address);
+    bool made = it != NULL && !useless && status == TROUPE_OK;
     if (made) {
+        add_alias(it, address, room);
         it->now = address;
         it->where = TRP_WHERE_ALIVE;
         useless = it->retired;
@@ -397,6 +423,8 @@ static void moved(uint64_t number, troupe_status status, troupe_actor address)
         ended = lose(it, &why, &delay_ms);
     }
     pthread_mutex_unlock(&adopted.lock);
+    if (!made)
+        trp_free(room);
     if (it == NULL)
         return;
     if (useless && status == TROUPE_OK)
@@ -415,9 +443,10 @@ static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_or
     trp_restart_sleep(order->delay_ms, NULL);
     pthread_mutex_lock(&adopted.lock);
     record *it = find_number(order->number);
+    bool due = it != NULL && it->where == TRP_WHERE_RESTARTING;
     trp_adoption again = {0};
     troupe_actor origin = {0}, address = {0};
-    if (it != NULL && it->where == TRP_WHERE_RESTARTING)
+    if (due)
         again = (trp_adoption){.class_name = troupe_alloc_text(it->class_name),
                                .how = it->how, // Records stay until all turns have ended.
                                .budget = it->budget,
@@ -427,9 +456,13 @@ static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_or
     if (it != NULL)
         origin = it->origin;
     pthread_mutex_unlock(&adopted.lock);
-    if (again.class_name != NULL && again.args.data != NULL && !trp_actors_stopping()) {
-        troupe_status status = trp_spawn_again(&again, origin, &address);
-        moved(order->number, status, address);
+    if (due && !trp_actors_stopping()) {
+        alias *room = trp_alloc(sizeof *room);
+        troupe_status status =
+            again.class_name != NULL && again.args.data != NULL && room != NULL
+                ? trp_spawn_again(&again, origin, &address)
+                : troupe_fail(TROUPE_NO_MEMORY, "no memory to start the actor again");
+        moved(order->number, status, address, room);
     }
     return troupe_exit();
 }

@@ -335,6 +335,18 @@ void trp_life_free(trp_actor *actor)
     }
 }
 
+static bool is_same(troupe_actor one, troupe_actor other)
+{
+    return one.id == other.id && one.incarnation == other.incarnation;
+}
+
+bool trp_life_is_self(troupe_actor actor)
+{
+    trp_actor *self = trp_run_actor();
+    return self != NULL &&
+           (is_same(actor, trp_actor_address(self)) || is_same(actor, trp_policy_address(self)));
+}
+
 bool trp_life_post(uint64_t id, const trp_method *method, const void *args)
 {
     trp_actor *actor = trp_actor_find(id);

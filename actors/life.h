@@ -62,6 +62,8 @@ void trp_life_unwatch(uint64_t id, const trp_watcher *watcher);
 void trp_life_finish(trp_actor *actor);
 // After it has gone.
 void trp_life_free(trp_actor *actor);
+// Whether an address is the running actor's: where it is now, or the one that it is known by.
+bool trp_life_is_self(troupe_actor actor);
 
 // Hands a message to an actor of this process, whether its mailbox is full or not. False: it has
 // ended, or there is no memory.
@@ -76,7 +78,9 @@ typedef void trp_watch_told(void *user, uint64_t owner, uint64_t number, const t
 uint64_t trp_watch(troupe_actor actor, uint64_t owner, trp_watch_told *told, void *user);
 // True: `told` has not been called and never will; `user` is the caller's again. `owner` 0: any.
 bool trp_watch_drop(uint64_t number, uint64_t owner, void **user);
-// The number of the owner's watch of that kind; 0: there is none.
+// The same without a `user`, unless the owner has such a watch.
+troupe_status trp_watch_once(troupe_actor actor, uint64_t owner, trp_watch_told *told);
+// The number of such a watch; 0: there is none.
 uint64_t trp_watch_find(uint64_t owner, troupe_actor target, trp_watch_told *told);
 // Ends those of an actor that has ended; `user` is freed by trp_free.
 void trp_watch_drop_all(uint64_t owner);

@@ -56,9 +56,7 @@ static troupe_status tie(uint64_t owner, troupe_actor other, trp_watch_told *wha
     if (life == NULL)
         return troupe_fail(TROUPE_NOT_EXECUTED, "actor #%llu has ended and cannot be linked",
                            (unsigned long long)owner);
-    if (trp_watch_find(owner, other, what) != 0)
-        return TROUPE_OK;
-    return trp_watch(other, owner, what, NULL) != 0 ? TROUPE_OK : TROUPE_NO_MEMORY;
+    return trp_watch_once(other, owner, what);
 }
 
 static void untie(uint64_t owner, troupe_actor other)
@@ -119,7 +117,7 @@ static troupe_status check(const trp_actor *self, troupe_actor other, const char
     TROUPE_TRY(trp_process_check());
     if (self == NULL)
         return troupe_fail(TROUPE_INVALID, "%s was called outside methods", what);
-    if (trp_actor_id(self) == other.id && other.incarnation == trp_home_here.incarnation)
+    if (trp_life_is_self(other))
         return troupe_fail(TROUPE_INVALID, "an actor cannot be linked with itself");
     return TROUPE_OK;
 }

@@ -161,12 +161,10 @@ static int64_t deadline_of(int64_t timeout_ms)
 static troupe_status check_not_self(troupe_actor actor)
 {
     TROUPE_TRY(trp_process_check());
-    trp_actor *self = trp_run_actor();
-    if (self != NULL && trp_actor_id(self) == actor.id &&
-        actor.incarnation == trp_home_here.incarnation)
-        return troupe_fail(TROUPE_DEADLOCK, "actor %s waits for its own end",
-                           trp_actor_label(trp_actor_id(self)).text);
-    return TROUPE_OK;
+    if (!trp_life_is_self(actor))
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_DEADLOCK, "actor %s waits for its own end",
+                       trp_actor_label(trp_actor_id(trp_run_actor())).text);
 }
 
 troupe_status troupe_await_end(troupe_actor actor, int timeout_ms, troupe_down *down)

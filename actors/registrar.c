@@ -189,8 +189,7 @@ static troupe_status take_adoption(const trp_frame *frame, troupe_actor about)
     TROUPE_TRY(trp_read_bytes(&in, &what.args.data, &what.args.size));
     if (count != FIELDS || what.class_name == NULL)
         return troupe_fail(TROUPE_MALFORMED, "an adoption is malformed");
-    trp_adopted_adopt(&what);
-    return TROUPE_OK;
+    return trp_adopted_adopt(&what);
 }
 
 static troupe_status take_end(const trp_frame *frame, troupe_actor about)
@@ -268,6 +267,9 @@ void trp_registrar_serve(const trp_frame *frame)
     case TRP_WATCHED:
         trp_adopted_watch(about, &asker);
         break;
+    case TRP_UNWATCHED:
+        trp_adopted_unwatch(about, &asker);
+        break;
     default:
         break;
     }
@@ -279,15 +281,15 @@ void trp_registrar_serve(const trp_frame *frame)
 
 troupe_status trp_registrar_adopt(const trp_adoption *what)
 {
-    if (trp_process_is_driver()) {
-        trp_adopted_adopt(what);
-        return TROUPE_OK;
-    }
+    if (trp_process_is_driver())
+        return trp_adopted_adopt(what);
     trp_buffer body = {0};
     trp_found found = {0};
     write_adoption(what, &body);
     troupe_status status = ask(TRP_ADOPT, what->address, &body, &found);
     trp_buffer_free(&body);
+    if (status == TROUPE_OK && found.where != TRP_WHERE_ALIVE)
+        status = troupe_fail(TROUPE_NO_MEMORY, "the driver had no memory to adopt an actor");
     return status;
 }
 
@@ -323,6 +325,17 @@ bool trp_registrar_watch(troupe_actor address, uint64_t number)
         return send(TRP_WATCHED, address, number, NULL) == TROUPE_OK;
     trp_adopted_watch(address, &here);
     return true;
+}
+
+void trp_registrar_unwatch(troupe_actor address, uint64_t number)
+{
+    trp_watcher here = {trp_home_here.process, trp_home_here.incarnation, number};
+    if (!trp_registrar_known())
+        return;
+    if (trp_process_is_driver())
+        trp_adopted_unwatch(address, &here);
+    else
+        (void)send(TRP_UNWATCHED, address, number, NULL);
 }
 
 static troupe_status find_once(troupe_actor address, bool retire, trp_found *found)

@@ -32,14 +32,18 @@ troupe_status trp_budget_read(trp_reader *in, trp_budget *budget);
 // From a spawn's options. TROUPE_INVALID: out of range.
 troupe_status trp_budget_of(const troupe_spawn_options *how, trp_budget *budget);
 
+typedef struct trp_request {
+    bool wanted; // A restart has been asked for,
+    int reason;  // why,
+    char text[256];
+} trp_request;
+
 typedef struct trp_policy {
     trp_budget budget;
     troupe_actor origin; // The address that it is known by.
     void *args;          // Init arguments, packed.
     size_t args_size;
-    bool wanted; // A restart has been asked for,
-    int reason;  // why,
-    char text[256];
+    trp_request request; // By any thread, with the actor's life locked.
 } trp_policy;
 
 // ---- beside the actor (restart.c)
@@ -52,7 +56,7 @@ void trp_policy_free(trp_life *life);
 troupe_actor trp_policy_address(trp_actor *actor);
 // Asks for a restart in place, after the method that runs; false: the actor has no policy.
 bool trp_policy_ask(trp_actor *actor, uint64_t id, int reason, const char *text);
-troupe_status trp_restart_here(uint64_t id);
+void trp_restart_serve(const trp_frame *frame); // From another process, which waits for the answer.
 // It has been killed: the registrar must know before its process ends.
 void trp_policy_end(trp_actor *actor, uint64_t id);
 // Between two messages of the actor: restarts it if that was asked for. It may be closed then.
@@ -85,6 +89,7 @@ typedef struct trp_adoption {
 
 // Whether any actor of this node can have been restarted.
 bool trp_registrar_known(void);
+// A failure: it may have been adopted all the same, and is the caller's to end.
 troupe_status trp_registrar_adopt(const trp_adoption *what);
 // An actor with a policy has ended for good / was restarted in place.
 void trp_registrar_ended(troupe_actor address, const trp_down *down);
@@ -101,16 +106,28 @@ troupe_status trp_registrar_find_name(const char *name, troupe_actor *address,
                                       char class_name[129]);
 // Has a watch told there, for an actor whose process has died. False: it cannot be.
 bool trp_registrar_watch(troupe_actor address, uint64_t number);
+void trp_registrar_unwatch(troupe_actor address, uint64_t number);
 void trp_registrar_forget(void); // The runtime has stopped.
 
 // ---- in the driver (adopted.c)
-enum { TRP_ADOPT = 1, TRP_FIND, TRP_RETIRE, TRP_FIND_NAME, TRP_ENDED, TRP_COUNTED, TRP_WATCHED };
-void trp_adopted_adopt(const trp_adoption *what);
+enum {
+    TRP_ADOPT = 1,
+    TRP_FIND,
+    TRP_RETIRE,
+    TRP_FIND_NAME,
+    TRP_ENDED,
+    TRP_COUNTED,
+    TRP_WATCHED,
+    TRP_UNWATCHED,
+};
+troupe_status trp_adopted_adopt(const trp_adoption *what);
 trp_found trp_adopted_find(troupe_actor address, bool retire); // The text belongs to the thread.
 trp_found trp_adopted_find_name(const char *name);
 void trp_adopted_ended(troupe_actor address, const trp_down *down);
 void trp_adopted_counted(troupe_actor address);
 void trp_adopted_watch(troupe_actor address, const trp_watcher *watcher);
+void trp_adopted_unwatch(troupe_actor address, const trp_watcher *watcher);
+size_t trp_adopted_watchers(troupe_actor address); // How many, for tests.
 void trp_registrar_serve(const trp_frame *frame);
 void trp_registrar_death(uint64_t incarnation);
 void trp_registrar_clear(void);

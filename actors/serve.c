@@ -320,7 +320,7 @@ static void take_frame(const trp_frame *frame)
         trp_count_serve(frame);
         break;
     case TRP_FRAME_RESTART:
-        (void)trp_restart_here(frame->target);
+        trp_restart_serve(frame);
         break;
     case TRP_FRAME_REGISTRAR:
         trp_registrar_serve(frame);

@@ -2,7 +2,7 @@
 //
 // An actor of this process is made and initialised on the calling thread. Elsewhere it is asked for
 // by a SPAWN frame, whose body is: [class, class hash, name, mailbox_max, isolated, claim,
-// concurrency], then the init arguments as in a call; the reply is the address.
+// concurrency, restart policy], then the init arguments as in a call; the reply is the address.
 //
 // Each step elsewhere has a half that asks and a half that waits, so that many actors can be on
 // their way at once: the process is asked for (`ask`) and waited for (`take`), then the actor is
@@ -17,10 +17,12 @@
 #include <actors/ref_table.h>
 #include <actors/restart.h>
 #include <actors/run.h>
+#include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/node.h>
+#include <runtime/park.h>
 #include <runtime/process.h>
 #include <string.h>
 
@@ -202,6 +204,7 @@ static troupe_status settle(order *what)
     if (place == TROUPE_PLACE_ANY && trp_process_options()->workers < 0)
         place = TROUPE_PLACE_HERE;
     what->place = place;
+    what->call = 0; // That of an earlier choice has been answered.
     return trp_need_get(&what->how, what->class_name, &what->need);
 }
 
@@ -247,11 +250,24 @@ static troupe_status dispatch(order *what, troupe_actor *address)
     return spawn_here(what, address);
 }
 
+// What is on its way must not be left to nobody: where too many methods wait already, this one
+// keeps its thread until the answer has come.
+static void await_answer(uint64_t call)
+{
+    enum { LOOK_NS = 1000000 };
+    static _Atomic uint32_t never;
+    if (trp_ref_await((troupe_ref){.id = call}, -1) != TROUPE_BUSY)
+        return;
+    while (!trp_entry_ready(call))
+        trp_park(&never, 0, trp_clock_ns() + LOOK_NS);
+}
+
 // Waits for its address, if it is made elsewhere.
 static troupe_status receive(order *what, troupe_actor *address)
 {
     if (what->call == 0)
         return TROUPE_OK;
+    await_answer(what->call);
     troupe_status status = troupe_get(troupe_actor, (troupe_ref){.id = what->call}, address);
     if (status != TROUPE_OK)
         end_process(what);
@@ -272,6 +288,14 @@ static troupe_status choose(order *what, troupe_actor *address)
     return status;
 }
 
+// Ends what was made in vain, and returns the last error.
+static troupe_status take_back(troupe_actor address)
+{
+    troupe_error failure = *troupe_last_error();
+    (void)troupe_kill_actor(address);
+    return trp_error_set(&failure);
+}
+
 // What the new actor's life depends on. It ends again if that fails.
 static troupe_status bind(const order *what, troupe_actor address)
 {
@@ -280,11 +304,7 @@ static troupe_status bind(const order *what, troupe_actor address)
         status = trp_link_owned(address);
     if (status == TROUPE_OK && what->how.counted)
         status = trp_count_begin(address);
-    if (status == TROUPE_OK)
-        return TROUPE_OK;
-    troupe_error failure = *troupe_last_error();
-    (void)troupe_kill_actor(address);
-    return trp_error_set(&failure);
+    return status == TROUPE_OK ? TROUPE_OK : take_back(address);
 }
 
 // Spawns, and tells the registrar if a worker has the actor now.
@@ -299,7 +319,7 @@ static troupe_status make(order *what, troupe_actor *address)
                              .how = what->how,
                              .budget = *what->budget,
                              .args = *what->packed};
-    return trp_registrar_adopt(&adoption);
+    return trp_registrar_adopt(&adoption) == TROUPE_OK ? TROUPE_OK : take_back(*address);
 }
 
 // The directory decides who has a name: whoever comes second there finds the first.

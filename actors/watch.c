@@ -11,19 +11,30 @@
 #include <string.h>
 #include <uthash.h>
 
+// What there is once at most, if it was asked for by trp_watch_once.
+typedef struct pair_key {
+    uint64_t owner, incarnation, id;
+    trp_watch_told *told;
+} pair_key;
+
 typedef struct watch {
     uint64_t number;
     troupe_actor target;
     uint64_t owner;
     trp_watch_told *told;
     void *user;
-    struct watch *next; // Among those that are being told.
-    UT_hash_handle hh;
+    struct watch *next;            // Among those that are being told.
+    struct watch *before, *behind; // Of the same owner.
+    bool once;
+    pair_key pair;           // If `once`.
+    UT_hash_handle hh;       // By number.
+    UT_hash_handle by_owner; // Of an owner's first one.
+    UT_hash_handle by_pair;  // Of those that are there `once`.
 } watch;
 
 static struct {
     pthread_mutex_t lock; // Of all that follows.
-    watch *table;
+    watch *table, *owners, *pairs;
     _Atomic uint64_t last;
 } watches = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -32,10 +43,52 @@ static bool is_here(uint32_t process, uint64_t incarnation)
     return process == trp_home_here.process && incarnation == trp_home_here.incarnation;
 }
 
+// ---- the table: with the lock held
+
+static void add(watch *it)
+{
+    watch *first = NULL;
+    HASH_ADD(hh, watches.table, number, sizeof it->number, it);
+    if (it->once)
+        HASH_ADD(by_pair, watches.pairs, pair, sizeof it->pair, it);
+    if (it->owner == 0)
+        return;
+    HASH_FIND(by_owner, watches.owners, &it->owner, sizeof it->owner, first);
+    it->before = first;
+    it->behind = first != NULL ? first->behind : NULL;
+    if (first == NULL)
+        HASH_ADD(by_owner, watches.owners, owner, sizeof it->owner, it);
+    else
+        first->behind = it;
+    if (it->behind != NULL)
+        it->behind->before = it;
+}
+
+static void take(watch *it)
+{
+    watch *behind = it->behind;
+    HASH_DEL(watches.table, it);
+    if (it->once)
+        HASH_DELETE(by_pair, watches.pairs, it);
+    if (it->owner == 0)
+        return;
+    if (behind != NULL)
+        behind->before = it->before;
+    if (it->before != NULL) {
+        it->before->behind = behind;
+        return;
+    }
+    HASH_DELETE(by_owner, watches.owners, it);
+    if (behind != NULL)
+        HASH_ADD(by_owner, watches.owners, owner, sizeof behind->owner, behind);
+}
+
+// ---- one watch
+
 static void put_in(watch *it)
 {
     pthread_mutex_lock(&watches.lock);
-    HASH_ADD(hh, watches.table, number, sizeof it->number, it);
+    add(it);
     pthread_mutex_unlock(&watches.lock);
 }
 
@@ -45,7 +98,7 @@ static watch *take_out(uint64_t number)
     pthread_mutex_lock(&watches.lock);
     HASH_FIND(hh, watches.table, &number, sizeof number, found);
     if (found != NULL)
-        HASH_DEL(watches.table, found);
+        take(found);
     pthread_mutex_unlock(&watches.lock);
     return found;
 }
@@ -89,18 +142,63 @@ static void begin(uint64_t number, troupe_actor target)
     }
 }
 
-uint64_t trp_watch(troupe_actor actor, uint64_t owner, trp_watch_told *told, void *user)
+static watch *make(troupe_actor actor, uint64_t owner, trp_watch_told *told, void *user)
 {
     watch *made = trp_alloc(sizeof *made);
     if (made == NULL) {
         (void)troupe_fail(TROUPE_NO_MEMORY, "no memory to watch an actor");
-        return 0;
+        return NULL;
     }
-    *made = (watch){.target = actor, .owner = owner, .told = told, .user = user};
-    uint64_t number = made->number = atomic_fetch_add(&watches.last, 1) + 1;
+    made->number = atomic_fetch_add(&watches.last, 1) + 1;
+    made->target = actor;
+    made->owner = owner;
+    made->told = told;
+    made->user = user;
+    return made;
+}
+
+uint64_t trp_watch(troupe_actor actor, uint64_t owner, trp_watch_told *told, void *user)
+{
+    watch *made = make(actor, owner, told, user);
+    if (made == NULL)
+        return 0;
+    uint64_t number = made->number;
     put_in(made);
     begin(number, actor);
     return number;
+}
+
+static watch *find_pair(const pair_key *key)
+{
+    watch *found;
+    HASH_FIND(by_pair, watches.pairs, key, sizeof *key, found);
+    return found;
+}
+
+static pair_key pair_of(uint64_t owner, troupe_actor target, trp_watch_told *told)
+{
+    return (pair_key){
+        .owner = owner, .incarnation = target.incarnation, .id = target.id, .told = told};
+}
+
+troupe_status trp_watch_once(troupe_actor actor, uint64_t owner, trp_watch_told *told)
+{
+    watch *made = make(actor, owner, told, NULL);
+    if (made == NULL)
+        return TROUPE_NO_MEMORY;
+    uint64_t number = made->number;
+    made->once = true;
+    made->pair = pair_of(owner, actor, told);
+    pthread_mutex_lock(&watches.lock);
+    bool known = find_pair(&made->pair) != NULL;
+    if (!known)
+        add(made);
+    pthread_mutex_unlock(&watches.lock);
+    if (known)
+        trp_free(made);
+    else
+        begin(number, actor);
+    return TROUPE_OK;
 }
 
 static void send_unwatch(uint64_t number, troupe_actor target)
@@ -111,8 +209,8 @@ static void send_unwatch(uint64_t number, troupe_actor target)
         return;
     if (is_here(target.process, target.incarnation))
         trp_life_unwatch(target.id, &here);
-    else
-        (void)trp_process_send(target.process, target.incarnation, &frame, 0);
+    else if (trp_process_send(target.process, target.incarnation, &frame, 0) != TROUPE_OK)
+        trp_registrar_unwatch(target, number); // The watch may have been handed over.
 }
 
 bool trp_watch_drop(uint64_t number, uint64_t owner, void **user)
@@ -123,7 +221,7 @@ bool trp_watch_drop(uint64_t number, uint64_t owner, void **user)
     if (found != NULL && owner != 0 && found->owner != owner)
         found = NULL;
     if (found != NULL)
-        HASH_DEL(watches.table, found);
+        take(found);
     pthread_mutex_unlock(&watches.lock);
     if (found == NULL)
         return false;
@@ -136,27 +234,41 @@ bool trp_watch_drop(uint64_t number, uint64_t owner, void **user)
 
 uint64_t trp_watch_find(uint64_t owner, troupe_actor target, trp_watch_told *told)
 {
-    uint64_t number = 0;
+    pair_key key = pair_of(owner, target, told);
     pthread_mutex_lock(&watches.lock);
-    for (watch *it = watches.table; it != NULL && number == 0; it = it->hh.next)
-        if (it->owner == owner && it->told == told && it->target.id == target.id &&
-            it->target.incarnation == target.incarnation)
-            number = it->number;
+    const watch *found = find_pair(&key);
+    uint64_t number = found != NULL ? found->number : 0;
     pthread_mutex_unlock(&watches.lock);
     return number;
 }
 
-// Takes out all of an owner, of those that watch actors of a dead process, or all.
-static watch *take_matching(uint64_t owner, const uint64_t *incarnation)
+// Takes out those that watch actors of a dead process, or all.
+static watch *take_lost(const uint64_t *incarnation)
 {
     watch *taken = NULL, *it, *after;
     pthread_mutex_lock(&watches.lock);
     HASH_ITER(hh, watches.table, it, after)
     {
-        if ((owner != 0 && it->owner != owner) ||
-            (incarnation != NULL && it->target.incarnation != *incarnation))
+        if (incarnation != NULL && it->target.incarnation != *incarnation)
             continue;
-        HASH_DEL(watches.table, it);
+        take(it);
+        it->next = taken;
+        taken = it;
+    }
+    pthread_mutex_unlock(&watches.lock);
+    return taken;
+}
+
+static watch *take_owned(uint64_t owner)
+{
+    watch *taken = NULL, *first;
+    pthread_mutex_lock(&watches.lock);
+    HASH_FIND(by_owner, watches.owners, &owner, sizeof owner, first);
+    while (first != NULL) { // From behind, so that the first stays the first.
+        watch *it = first->behind != NULL ? first->behind : first;
+        take(it);
+        if (it == first)
+            first = NULL;
         it->next = taken;
         taken = it;
     }
@@ -167,7 +279,7 @@ static watch *take_matching(uint64_t owner, const uint64_t *incarnation)
 void trp_watch_drop_all(uint64_t owner)
 {
     watch *next;
-    for (watch *it = take_matching(owner, NULL); it != NULL; it = next) {
+    for (watch *it = take_owned(owner); it != NULL; it = next) {
         next = it->next;
         send_unwatch(it->number, it->target);
         trp_free(it->user);
@@ -179,7 +291,7 @@ void trp_watch_death(const uint64_t *incarnation)
 {
     watch *next;
     bool known = incarnation != NULL && trp_registrar_known();
-    for (watch *it = take_matching(0, incarnation); it != NULL; it = next) {
+    for (watch *it = take_lost(incarnation); it != NULL; it = next) {
         next = it->next;
         if (known) { // It may be started again: the registrar tells when it has ended.
             uint64_t number = it->number;

@@ -131,8 +131,9 @@ TROUPE_API troupe_status troupe_actor_release(troupe_actor actor);
 
 // Ends an actor and has its policy (.restarts of its spawn) start it again: a light one after the
 // method that it runs, in place; an isolated one's process is killed, and the call that it ran ends
-// as TROUPE_MAYBE_EXECUTED. Does not wait for it. TROUPE_NOT_EXECUTED: it has ended.
-// TROUPE_UNSUPPORTED: it has no policy.
+// as TROUPE_MAYBE_EXECUTED. Does not wait for it, only for the word of an actor's process that it
+// will be done. TROUPE_NOT_EXECUTED: it has ended; TROUPE_UNSUPPORTED: it has no policy;
+// TROUPE_BUSY: as troupe_get, and it may be restarted all the same.
 TROUPE_API troupe_status troupe_restart_actor(troupe_actor actor);
 #define troupe_restart(actor) troupe_restart_actor((actor).address)
 
