@@ -15,7 +15,10 @@ typedef struct fragile {
     int told;
 } fragile;
 
-static _Atomic int *begun; // Shared with the workers.
+static struct {
+    _Atomic int begun; // Methods that were to last.
+    _Atomic int open;  // fragile_hold returns.
+} * shared;            // With the workers.
 
 static troupe_status fragile_process(fragile *self, const troupe_none *nothing, int *process)
 {
@@ -27,7 +30,7 @@ static troupe_status fragile_process(fragile *self, const troupe_none *nothing, 
 static troupe_status fragile_die(fragile *self, const int *number, int *out)
 {
     (void)self;
-    ++*begun;
+    shared->begun++;
     *out = 0;
     if (*number > 0)
         *out = kill(getpid(), *number) + pause();
@@ -53,8 +56,17 @@ static troupe_status fragile_give_up(fragile *self, const int *number, int *out)
 static troupe_status fragile_rest(fragile *self, const int *ms, int *out)
 {
     (void)self;
-    ++*begun;
+    shared->begun++;
     *out = usleep((unsigned)*ms * 1000);
+    return TROUPE_OK;
+}
+
+static troupe_status fragile_hold(fragile *self, const troupe_none *nothing, troupe_none *out)
+{
+    (void)self, (void)nothing, (void)out;
+    shared->begun++;
+    while (!shared->open)
+        (void)usleep(500);
     return TROUPE_OK;
 }
 
@@ -63,7 +75,7 @@ static troupe_status fragile_unlink(fragile *self, const troupe_actor *other, tr
 
 TROUPE_ACTOR(fragile, (fragile_process, troupe_none, int), (fragile_die, int, int),
              (fragile_leave, bool, int), (fragile_give_up, int, int), (fragile_rest, int, int),
-             (fragile_link, troupe_actor, troupe_none),
+             (fragile_hold, troupe_none, troupe_none), (fragile_link, troupe_actor, troupe_none),
              (fragile_unlink, troupe_actor, troupe_none));
 
 static troupe_status fragile_link(fragile *self, const troupe_actor *other, troupe_none *out)
@@ -144,7 +156,7 @@ enum { PLACES = 3 };
 static int set_up(void **state)
 {
     (void)state;
-    begun = mmap(NULL, sizeof *begun, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
 
@@ -370,7 +382,7 @@ static void test_links_that_hold(void **state)
 
 static bool has_begun(void *user)
 {
-    return *begun >= *(int *)user;
+    return shared->begun >= *(int *)user;
 }
 
 static void await_begun(int wanted)
@@ -378,18 +390,37 @@ static void await_begun(int wanted)
     assert_true(support_wait_until(has_begun, &wanted, SUPPORT_SOON_MS));
 }
 
+// Two messages wait in its mailbox.
+static bool has_two(void *user)
+{
+    const fragile_actor *actor = user;
+    troupe_actor_list all;
+    troupe_must(troupe_actors_list(0, &all));
+    for (size_t i = 0; i < all.actors.count; i++) {
+        const troupe_actor_info *it = &all.actors.items[i];
+        if (it->address.id == actor->address.id &&
+            it->address.incarnation == actor->address.incarnation)
+            return it->waiting == 2;
+    }
+    return false;
+}
+
 static void test_exit(void **state)
 {
     (void)state;
     for (int p = 0; p < PLACES; p++)
         for (int drain = 0; drain < 2; drain++) {
-            int out, wanted = *begun + 1;
+            int out, wanted = shared->begun + 1;
+            troupe_none none;
             fragile_actor actor = troupe_spawn(fragile, .place = places[p]);
-            troupe_ref rests = troupe_call(actor, fragile_rest, 30);
+            shared->open = 0;
+            troupe_ref holds = troupe_call(actor, fragile_hold);
             await_begun(wanted);
             troupe_ref leaves = troupe_call(actor, fragile_leave, drain != 0);
             troupe_ref behind = troupe_call(actor, fragile_process);
-            troupe_must(troupe_get(int, rests, &out));
+            assert_true(support_wait_until(has_two, &actor, SUPPORT_SOON_MS));
+            shared->open = 1;
+            troupe_must(troupe_get(troupe_none, holds, &none));
             troupe_must(troupe_get(int, leaves, &out));
             assert_int_equal(out, 7);
             assert_int_equal(troupe_get(int, behind, &out),
@@ -401,7 +432,7 @@ static void test_stop_actor(void **state)
 {
     (void)state;
     for (int p = 0; p < PLACES; p++) {
-        int out, wanted = *begun + 1;
+        int out;
         fragile_actor actor = troupe_spawn(fragile, .name = "stopped", .place = places[p]);
         troupe_ref rests = troupe_call(actor, fragile_rest, 30);
         troupe_ref queued = troupe_call(actor, fragile_process);
@@ -412,7 +443,7 @@ static void test_stop_actor(void **state)
         // By force. Its name can be used again when it is gone.
         actor = troupe_spawn(fragile, .name = "stopped", .place = places[p]);
         troupe_must(troupe_actor_status(actor.address));
-        wanted = *begun + 1;
+        int wanted = shared->begun + 1;
         rests = troupe_call(actor, fragile_rest, p == 2 ? 60000 : 1000);
         queued = troupe_call(actor, fragile_process);
         await_begun(wanted);
