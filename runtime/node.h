@@ -1,5 +1,5 @@
 // node.h: what a process can ask of its node: worker processes and names. Each call waits for the
-// node process's answer; TROUPE_RUNTIME_LOST if that died.
+// node process's answer, unless it says that it does not; TROUPE_RUNTIME_LOST if that died.
 #ifndef TRP_NODE_H
 #define TRP_NODE_H
 
@@ -16,8 +16,8 @@ enum { TRP_NAME_MAX = 128, TRP_NAMED_VALUE_MAX = 256 };
 // could not be made or did not reach troupe_start in time (the sentence says which).
 troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarnation);
 // The same for one of its own in two steps, so that several can start at a time: asks for it, with
-// an environment ("KEY=VALUE" lines) and a folder of its own (NULL: none), and, later, waits until
-// it is ready. Who has begun must end.
+// an environment ("KEY=VALUE" lines) and a folder of its own (NULL: none), without waiting, and,
+// later, waits until it is ready. Who has begun must end.
 typedef struct trp_worker_ask {
     struct request *request;
 } trp_worker_ask;
@@ -54,7 +54,8 @@ troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TR
 typedef void (*trp_claimed)(void *user, troupe_status status, uint64_t claim);
 troupe_status trp_node_claim_begin(const trp_want *want, trp_claimed claimed, void *user,
                                    uint64_t *request);
-// `claimed` is not called any more once this returns. What it was told of is not given back.
+// `claimed` is not called any more once this returns. What it was told of is not given back. Does
+// not wait.
 void trp_node_claim_abandon(uint64_t request);
 // Gives a claim to a process, with whose end it ends.
 troupe_status trp_node_claim_give(uint64_t claim, uint32_t process, uint64_t incarnation);

@@ -1,9 +1,9 @@
 // node_process.c: the node process: the table of processes, the pool of workers, and the names.
 //
-// It alone writes the process table's rows (a starting process sets its own READY), takes back what
-// a dead process held in the store, and tells everyone of the death. When it dies, the keeper ends
-// the node. Over rings its main thread serves requests and another one hears the keeper, with one
-// lock; over sockets one thread does both.
+// It gives out the process table's rows (a starting process adds its pid, READY, its label and its
+// last words), takes back what a dead process held in the store, and tells everyone of the death.
+// When it dies, the keeper ends the node. Over rings its main thread serves requests and another
+// one hears the keeper, with one lock; over sockets one thread does both.
 #include <runtime/identity.h>
 #include <runtime/node.h>
 
@@ -41,7 +41,6 @@ typedef struct name_entry {
 } name_entry;
 
 typedef struct worker {
-    bool pooled;
     uint64_t asked;      // How often it was given out.
     char kill_cause[64]; // Why it is being killed; empty: it is not.
 } worker;
@@ -154,7 +153,7 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
     row->isolated = isolated;
     row->incarnation = trp_random_incarnation();
     trp_process_row_set(*slot, TRP_PROCESS_STARTING);
-    node.workers[*slot] = (worker){.pooled = !isolated};
+    node.workers[*slot] = (worker){0};
     node.living++;
     order_start(*slot, row->incarnation, isolated, env, folder);
     if (!isolated)

@@ -3,7 +3,8 @@
 //
 // The keeper makes a worker's two pipes before it forks it, and hands the ends to read to the
 // driver over a socket, where one thread reads them all. So the last lines of a process that is
-// killed arrive, and one that writes more than can be printed waits for its own pipe alone.
+// killed arrive, and one that writes more than can be printed waits in its own write. While the
+// driver's output takes nothing, the lines of all wait; whoever prints nothing is not held up.
 #ifndef TRP_OUTPUT_H
 #define TRP_OUTPUT_H
 

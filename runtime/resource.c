@@ -119,18 +119,6 @@ static double number_of(int index, int64_t amount)
     return index == TRP_MEMORY ? (double)amount : (double)amount / TRP_CPU;
 }
 
-void trp_amounts_print(const trp_resources *resources, const trp_amounts *amounts, char *text,
-                       size_t capacity)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < resources->count; i++)
-        if (amounts->of[i] != 0 && used < capacity)
-            used +=
-                (size_t)snprintf(text + used, capacity - used, "%s%.12g %s", used > 0 ? ", " : "",
-                                 number_of(i, amounts->of[i]), resources->names[i]);
-}
-
 void trp_resources_why(const trp_resources *resources, const trp_claim *claim, char *text,
                        size_t capacity)
 {

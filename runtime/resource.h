@@ -82,11 +82,8 @@ trp_claim *trp_resources_admit(trp_resources *resources);
 void trp_resources_release(trp_resources *resources, trp_claim *claim);
 
 // Says in a sentence's part why a waiting claim waits: "2 CPUs (0.5 of 4 are free)", or "its turn
-// behind an older one".
+// behind an older claim".
 void trp_resources_why(const trp_resources *resources, const trp_claim *claim, char *text,
-                       size_t capacity);
-// Writes what is asked for, as in "1 CPU, 0.5 GPUs".
-void trp_amounts_print(const trp_resources *resources, const trp_amounts *amounts, char *text,
                        size_t capacity);
 
 #endif

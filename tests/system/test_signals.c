@@ -110,7 +110,7 @@ static void test_the_first_lets_methods_finish(void **state)
     assert_true(end(&about, SIGTERM));
 }
 
-static bool has_said_so(void *context)
+static bool has_taken_its_signal(void *context)
 {
     // The second signal must not come before the first was taken: two of the same would be one.
     facts *about = context;
@@ -132,7 +132,7 @@ static void test_the_second_stops_them_now(void **state)
     facts about = begin(LONG_MS, true);
     int64_t before = support_now_ms();
     assert_int_equal(kill(about.driver, SIGINT), 0);
-    assert_true(support_wait_until(has_said_so, &about, SUPPORT_SOON_MS));
+    assert_true(support_wait_until(has_taken_its_signal, &about, SUPPORT_SOON_MS));
     assert_true(support_process_lives(about.driver));
     assert_int_equal(kill(about.driver, SIGINT), 0);
     assert_false(end(&about, SIGINT));
