@@ -179,16 +179,16 @@ static bool await_change(trp_stream *stream, int64_t deadline_ns)
     return true;
 }
 
-static troupe_status wait_for_change(trp_stream *stream, int timeout_ms)
+// Waits likewise, on a thread that may run methods. `deadline_ns` 0: it only looks.
+static troupe_status wait_for_change(trp_stream *stream, int64_t deadline_ns)
 {
-    int64_t deadline_ns = timeout_ms < 0 ? -1 : trp_clock_ns() + (int64_t)timeout_ms * 1000000;
     pthread_mutex_lock(&stream->lock);
     bool ready = stream->first != NULL || stream->done;
     pthread_mutex_unlock(&stream->lock);
     if (ready)
         return TROUPE_OK;
-    if (timeout_ms != 0) {
-        if (timeout_ms < 0)
+    if (deadline_ns != 0) {
+        if (deadline_ns < 0)
             TROUPE_TRY(trp_run_waits(stream->row.id));
         troupe_status status = trp_scheduler_block();
         if (status == TROUPE_OK) {
@@ -197,7 +197,7 @@ static troupe_status wait_for_change(trp_stream *stream, int timeout_ms)
             pthread_mutex_unlock(&stream->lock);
             trp_scheduler_unblock();
         }
-        if (timeout_ms < 0)
+        if (deadline_ns < 0)
             (void)trp_run_waits(0);
         TROUPE_TRY(status);
     }
@@ -215,12 +215,13 @@ static void send_taken(const trp_stream *stream, uint32_t count)
     (void)trp_process_send(stream->maker.process, stream->maker.incarnation, &frame, 0);
 }
 
-// The oldest value, or NULL.
-static item *take_item(trp_stream *stream)
+// The oldest value, or NULL; *over says whether there will be none any more.
+static item *take_item(trp_stream *stream, bool *over)
 {
     uint32_t count = 0;
     pthread_mutex_lock(&stream->lock);
     item *it = stream->first;
+    *over = it == NULL && stream->done;
     if (it != NULL) {
         stream->first = it->next;
         if (stream->first == NULL)
@@ -247,6 +248,14 @@ static troupe_status end_stream(trp_stream *stream)
     return troupe_fail(TROUPE_END, "the stream has ended");
 }
 
+// As of troupe_get_options: for ever (negative), only a look (0), or a time.
+static int64_t deadline_of(int timeout_ms)
+{
+    if (timeout_ms <= 0)
+        return timeout_ms == 0 ? -1 : 0;
+    return trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+}
+
 troupe_status troupe_next_as(const troupe_type *type, troupe_stream stream, void *value,
                              const troupe_get_options *how)
 {
@@ -257,11 +266,14 @@ troupe_status troupe_next_as(const troupe_type *type, troupe_stream stream, void
     if (found == NULL)
         return stale();
     trp_shape shape = trp_shape_of(type);
+    int64_t deadline_ns = deadline_of(taken.timeout_ms);
     item *it = NULL;
-    troupe_status status = wait_for_change(found, taken.timeout_ms == 0  ? -1
-                                                  : taken.timeout_ms < 0 ? 0
-                                                                         : taken.timeout_ms);
-    if (status == TROUPE_OK && (it = take_item(found)) != NULL) {
+    bool over = false;
+    troupe_status status;
+    do { // Another reader may have taken the value that this one was woken for.
+        status = wait_for_change(found, deadline_ns);
+    } while (status == TROUPE_OK && (it = take_item(found, &over)) == NULL && !over);
+    if (status == TROUPE_OK && it != NULL) {
         status = trp_result_take(&it->result, &shape, value);
         trp_free(it);
     } else if (status == TROUPE_OK) {

@@ -1,6 +1,7 @@
 // test_stream.c: methods that answer in many values.
 #include <support.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -335,6 +336,56 @@ static void the_death_of_the_maker_ends_the_stream(void **state)
     }
 }
 
+// Seen by the threads that read one stream.
+typedef struct reading {
+    troupe_stream stream;
+    _Atomic int *seen; // How often each value came.
+    int64_t count;
+    _Atomic int ends, stale, others;
+} reading;
+
+static void *read_to_the_end(void *user)
+{
+    reading *all = user;
+    troupe_status status;
+    int64_t value;
+    while ((status = troupe_next(int64_t, all->stream, &value, .timeout_ms = SUPPORT_SOON_MS)) ==
+           TROUPE_OK)
+        if (value >= 0 && value < all->count)
+            atomic_fetch_add(&all->seen[value], 1);
+    atomic_fetch_add(status == TROUPE_END       ? &all->ends
+                     : status == TROUPE_INVALID ? &all->stale
+                                                : &all->others,
+                     1);
+    return NULL;
+}
+
+// None of them takes a value that another one was faster at for the end.
+static void several_threads_read_one_stream(void **state)
+{
+    (void)state;
+    enum { READERS = 4, VALUES = 10000 };
+    static _Atomic int seen[VALUES];
+    for (int i = 0; i < 2; i++) {
+        source_actor actor = make(places[i]);
+        memset((void *)seen, 0, sizeof seen);
+        reading all = {.seen = seen, .count = VALUES};
+        all.stream = troupe_stream(actor, source_count, 0, VALUES, 0);
+        pthread_t threads[READERS];
+        for (int t = 0; t < READERS; t++)
+            assert_int_equal(pthread_create(&threads[t], NULL, read_to_the_end, &all), 0);
+        for (int t = 0; t < READERS; t++)
+            pthread_join(threads[t], NULL);
+        assert_int_equal(all.others, 0);
+        assert_int_equal(all.ends, 1);
+        assert_int_equal(all.stale, READERS - 1);
+        for (int k = 0; k < VALUES; k++)
+            assert_int_equal(seen[k], 1);
+        assert_made_to_end(TROUPE_OK);
+        troupe_kill(actor);
+    }
+}
+
 static void what_is_no_stream(void **state)
 {
     (void)state;
@@ -388,6 +439,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_reader_may_not_want_to_wait),
         cmocka_unit_test(a_method_reads_a_stream),
         cmocka_unit_test(the_death_of_the_maker_ends_the_stream),
+        cmocka_unit_test(several_threads_read_one_stream),
         cmocka_unit_test(what_is_no_stream),
     };
     return cmocka_run_group_tests(tests, NULL, stop);
