@@ -10,6 +10,7 @@
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
+#include <runtime/process.h>
 #include <runtime/wire.h>
 #include <string.h>
 #include <troupe/async.h>
@@ -169,6 +170,22 @@ static bool move_in(trp_queue *self)
     return moved;
 }
 
+// How many of the first values one answer can carry, `max` at most: at least one where there is
+// any, since what could be put alone can be given alone.
+static uint64_t fitting(const trp_queue *self, uint64_t max)
+{
+    size_t weight = sizeof(trp_queue_given), limit = trp_process_options()->message_bytes_max;
+    uint64_t count = 0;
+    for (item *it = self->values.first; it != NULL && count < max && count < MOVED_MAX;
+         it = it->next) {
+        weight += sizeof(troupe_bytes) + it->size;
+        if (count > 0 && weight > limit)
+            break;
+        count++;
+    }
+    return count;
+}
+
 // Points `views` at the first values, `max` at most.
 static uint64_t view_items(const trp_queue *self, troupe_bytes *views, uint64_t max)
 {
@@ -182,10 +199,8 @@ static bool move_out(trp_queue *self)
 {
     bool moved = false;
     for (waiter *it; self->values.count > 0 && (it = self->getters.first) != NULL;) {
-        uint64_t max = it->max < self->values.count ? it->max : self->values.count;
+        uint64_t max = fitting(self, it->max);
         troupe_bytes one, *views = &one;
-        if (max > MOVED_MAX)
-            max = MOVED_MAX;
         if (max > 1 && (views = trp_alloc(max * sizeof *views)) == NULL)
             views = &one, max = 1;
         trp_queue_given given = {.status = TROUPE_OK,
@@ -278,21 +293,18 @@ static troupe_status trp_queue_put(trp_queue *self, const trp_queue_offer *offer
 
 static troupe_status give(trp_queue *self, uint64_t max, trp_queue_given *given)
 {
-    uint64_t count = max < self->values.count ? max : self->values.count;
-    if (count > MOVED_MAX)
-        count = MOVED_MAX;
+    uint64_t count = fitting(self, max), copied = 0;
     troupe_bytes *values = troupe_alloc(count * sizeof *values);
-    for (uint64_t i = 0; values != NULL && i < count; i++) {
-        const item *it = self->values.first;
+    for (item *it = self->values.first; values != NULL && copied < count; it = it->next) {
         void *copy = troupe_alloc(it->size + 1);
         if (copy == NULL)
-            return troupe_fail(TROUPE_NO_MEMORY, "no memory for what is in a queue");
+            break;
         memcpy(copy, it->data, it->size);
-        values[i] = (troupe_bytes){copy, it->size};
-        drop_items(&self->values, 1);
+        values[copied++] = (troupe_bytes){copy, it->size};
     }
-    if (values == NULL)
+    if (copied < count) // They all stay in the queue.
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for what is in a queue");
+    drop_items(&self->values, count);
     *given = (trp_queue_given){.status = TROUPE_OK, .values = {values, count}};
     move_all(self);
     return TROUPE_OK;

@@ -42,6 +42,15 @@ static int set_up(void **state)
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
 
+static int set_up_small(void **state)
+{
+    (void)state;
+    return troupe_start(0, NULL, .workers = 1, .threads = 2, .message_bytes_max = 64 << 10) ==
+                   TROUPE_OK
+               ? 0
+               : -1;
+}
+
 static int tear_down(void **state)
 {
     (void)state;
@@ -329,6 +338,63 @@ static void test_death_of_who_waits(void **state)
     assert_int_equal(look(work.from).getters, 0);
 }
 
+enum { BULKY = 200, BULKY_SIZE = 1000 };
+
+typedef struct bulk {
+    troupe_queue queue;
+    size_t rounds, got; // The next that is expected.
+    troupe_status status;
+} bulk;
+
+static void *get_all_bulky(void *user)
+{
+    bulk *all = user;
+    while (all->got < BULKY && all->status == TROUPE_OK) {
+        troupe_bytes out[BULKY];
+        size_t count;
+        all->status = troupe_queue_get_many(troupe_bytes, all->queue, out, BULKY, &count,
+                                            .timeout_ms = SUPPORT_SOON_MS);
+        for (size_t i = 0; all->status == TROUPE_OK && i < count; i++)
+            if (out[i].size != BULKY_SIZE ||
+                *(const unsigned char *)out[i].data != (unsigned char)all->got++)
+                all->status = TROUPE_CORRUPT;
+        all->rounds++;
+        troupe_reset();
+    }
+    return NULL;
+}
+
+// More than one answer can carry: they come in several, and none is lost.
+static void test_more_than_a_message(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        for (int waits = 0; waits < 2; waits++) {
+            bulk all = {.queue = troupe_queue_open(troupe_bytes, .place = places[p])};
+            static unsigned char data[BULKY][BULKY_SIZE];
+            troupe_bytes values[BULKY];
+            pthread_t reader;
+            for (int i = 0; i < BULKY; i++) {
+                memset(data[i], i, BULKY_SIZE);
+                values[i] = (troupe_bytes){data[i], BULKY_SIZE};
+            }
+            if (waits != 0)
+                assert_int_equal(pthread_create(&reader, NULL, get_all_bulky, &all), 0);
+            for (int i = 0; i < BULKY; i += 50)
+                troupe_must(troupe_queue_put_many(troupe_bytes, all.queue, values + i, 50));
+            if (waits == 0)
+                (void)get_all_bulky(&all);
+            else
+                pthread_join(reader, NULL);
+            assert_int_equal(all.status, TROUPE_OK);
+            assert_int_equal(all.got, BULKY);
+            assert_true(all.rounds >= 4);
+            assert_int_equal(look(all.queue).bytes, 0);
+            troupe_end(all.queue);
+        }
+    }
+}
+
 static void test_failing_to_open(void **state)
 {
     (void)state;
@@ -353,6 +419,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_closing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_between_processes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_death_of_who_waits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_more_than_a_message, set_up_small, tear_down),
         cmocka_unit_test_setup_teardown(test_failing_to_open, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
