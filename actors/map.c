@@ -2,6 +2,7 @@
 //
 // A map has a slot for each call that may be on its way. In order, the slots are used as a ring,
 // and only the oldest is looked at; as they come, a set of references has the slots as its tags.
+#include <actors/class.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
@@ -158,7 +159,8 @@ troupe_status troupe_map_next_as(const troupe_type *type, troupe_map *map, void 
                                  const troupe_map_next_options *how)
 {
     troupe_map_next_options taken;
-    size_t index = map->count; // Of none, where the wait itself failed.
+    size_t index = map->count;        // Of none, where the wait itself failed.
+    TROUPE_TRY(trp_type_check(type)); // Or the result would be lost.
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     if (map->fetched == map->count)
         return troupe_fail(TROUPE_END, "all %zu results of the map were fetched", map->count);

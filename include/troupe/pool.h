@@ -102,8 +102,9 @@ typedef struct troupe_map_next_options {
 } troupe_map_next_options;
 
 // The next result. Waits for it, and sends what may be sent meanwhile. TROUPE_END: there was
-// one for every argument; TROUPE_PENDING: not ready in time; any other status is the failure of
-// that one call (*index says which), and the map goes on.
+// one for every argument; TROUPE_PENDING: not ready in time; TROUPE_VERSION: `type` was compiled
+// for another generation, and nothing was fetched; any other status is the failure of that one call
+// (*index says which), and the map goes on.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_map_next_as(const troupe_type *type,
                                                             troupe_map *map, void *value,
                                                             const troupe_map_next_options *how);

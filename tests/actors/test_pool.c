@@ -262,6 +262,29 @@ static void test_map_in_order(void **state)
     troupe_pool_close(pool);
 }
 
+// A type that cannot be read is no end of a call: the result stays for the right one.
+static void test_map_into_a_foreign_type(void **state)
+{
+    (void)state;
+    int64_t numbers[3] = {3, 4, 5}, value;
+    troupe_type foreign = troupe_type_int64_t;
+    size_t index;
+    foreign.abi = TROUPE_ABI + 1;
+    for (int unordered = 0; unordered < 2; unordered++) {
+        int64_t sum = 0;
+        troupe_map *map = troupe_run_map(square, numbers, 3, .unordered = unordered != 0);
+        assert_int_equal(troupe_map_next_as(&foreign, map, &value, NULL), TROUPE_VERSION);
+        for (int i = 0; i < 3; i++) {
+            troupe_must(troupe_map_next(int64_t, map, &value, .index = &index));
+            assert_int_equal(value, numbers[index] * numbers[index]);
+            sum += value;
+        }
+        assert_int_equal(sum, 9 + 16 + 25);
+        assert_int_equal(troupe_map_next(int64_t, map, &value), TROUPE_END);
+        troupe_map_close(map);
+    }
+}
+
 static void test_map_as_they_come(void **state)
 {
     (void)state;
@@ -326,6 +349,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_dead_members_are_replaced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_given_actors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_map_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_map_into_a_foreign_type, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_map_as_they_come, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_map_of_tasks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_calls, set_up_alone, tear_down),
