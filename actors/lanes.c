@@ -12,7 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES_MAX = 16, LIMIT_MAX = 1024, NAME_MAX_ = 32 };
+enum {
+    LANES_MAX = 16,
+    LIMIT_MAX = 1024,
+    NAME_MAX_ = 32,
+    GROUPS_MAX = TRP_LANES_TEXT - 16, // What stands before them fits in the rest.
+};
 
 typedef struct lane {
     char name[NAME_MAX_];
@@ -38,13 +43,12 @@ troupe_status trp_lanes_text(const troupe_spawn_options *how, char text[TRP_LANE
                            how->concurrency, LIMIT_MAX);
     if (how->concurrency <= 1 && how->groups == NULL)
         return TROUPE_OK;
-    int length =
-        snprintf(text, TRP_LANES_TEXT, "%u;%s", how->concurrency == 0 ? 1 : how->concurrency,
-                 how->groups != NULL ? how->groups : "");
-    return length < TRP_LANES_TEXT
-               ? TROUPE_OK
-               : troupe_fail(TROUPE_INVALID, ".groups has %d bytes, the limit is %d", length,
-                             TRP_LANES_TEXT - 16);
+    const char *groups = how->groups != NULL ? how->groups : "";
+    if (strlen(groups) > GROUPS_MAX)
+        return troupe_fail(TROUPE_INVALID, ".groups has %zu bytes, the limit is %d", strlen(groups),
+                           GROUPS_MAX);
+    snprintf(text, TRP_LANES_TEXT, "%u;%s", how->concurrency == 0 ? 1 : how->concurrency, groups);
+    return TROUPE_OK;
 }
 
 static bool has_group(const trp_class *class_, const char *name)
@@ -70,6 +74,11 @@ static troupe_status read_group(trp_lanes *lanes, const trp_class *class_, const
                            (int)(end - text), text);
     if (lanes->count == LANES_MAX)
         return troupe_fail(TROUPE_INVALID, ".groups: there are more than %d", LANES_MAX - 1);
+    for (uint32_t i = 1; i < lanes->count; i++)
+        if (strlen(lanes->lanes[i].name) == length &&
+            memcmp(lanes->lanes[i].name, text, length) == 0)
+            return troupe_fail(TROUPE_INVALID, ".groups: '%s' is there twice",
+                               lanes->lanes[i].name);
     lane *it = &lanes->lanes[lanes->count++];
     memcpy(it->name, text, length);
     it->limit = (uint32_t)limit;
@@ -87,10 +96,12 @@ static troupe_status read_lanes(trp_lanes *lanes, const trp_class *class_, const
         return troupe_fail(TROUPE_MALFORMED, "an actor's concurrency is malformed: '%s'", text);
     lanes->count = 1;
     lanes->lanes[0].limit = (uint32_t)limit;
-    while (*at != '\0') {
-        char *end = strchrnul(at, ',');
+    for (char *end; *at != '\0'; at = *end == ',' ? end + 1 : end) {
+        end = strchrnul(at, ',');
         TROUPE_TRY(read_group(lanes, class_, at, end));
-        at = *end == ',' ? end + 1 : end;
+        if (end[0] == ',' && end[1] == '\0')
+            return troupe_fail(TROUPE_INVALID, ".groups: nothing follows the last comma of '%s'",
+                               text);
     }
     for (size_t i = 0; i < class_->row->method_count; i++)
         for (uint32_t k = 1; k < lanes->count && class_->methods[i].row->group != NULL; k++)

@@ -3,6 +3,7 @@
 #include <support.h>
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <troupe/actor.h>
@@ -293,15 +294,26 @@ static void the_mailbox_is_bounded_still(void **state)
 static void what_is_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"disk", "disk=",    "disk=0",    "disk=x",
-                                        "=3",   "disk=1,,", "nothing=2", "disk=100000"};
+    static const char *const wrong[] = {
+        "disk",      "disk=",   "disk=0",        "disk=x",         "=3", "disk=1,,",
+        "nothing=2", "disk=1,", "disk=1,disk=2", "disk=1,fast=1,", ",",  "disk=100000"};
     for (int i = 0; i < PLACES; i++) {
         for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
             desk_actor actor = troupe_spawn(desk, .place = places[i], .groups = wrong[k]);
             assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
             assert_non_null(strstr(troupe_last_error()->text, ".groups"));
         }
-        desk_actor actor = troupe_spawn(desk, .place = places[i], .concurrency = 100000);
+        char many[128]; // Bytes, of which 112 are allowed.
+        snprintf(many, sizeof many, "disk=%0108d", 1);
+        assert_int_equal(strlen(many), 113);
+        desk_actor actor = troupe_spawn(desk, .place = places[i], .groups = many);
+        assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
+        assert_non_null(strstr(troupe_last_error()->text, "113 bytes, the limit is 112"));
+        snprintf(many, sizeof many, "disk=%0107d", 1);
+        actor = troupe_spawn(desk, .place = places[i], .groups = many);
+        assert_int_equal(troupe_actor_status(actor.address), TROUPE_OK);
+        troupe_kill(actor);
+        actor = troupe_spawn(desk, .place = places[i], .concurrency = 100000);
         assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
         actor = troupe_spawn(desk, .place = places[i], .concurrency = 2, .restarts = 1);
         assert_int_equal(troupe_actor_status(actor.address), TROUPE_UNSUPPORTED);
