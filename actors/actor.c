@@ -221,6 +221,8 @@ static void finish(trp_actor *actor)
     if (trp_measuring())
         trp_measure_life(actor, "end");
     trp_life_finish(actor); // Whoever finds it gone can learn why.
+    if (actor->executor)
+        trp_executor_end(actor);
     pthread_mutex_lock(trp_slot_lock(id));
     trp_link *left = trp_mailbox_close(&actor->mailbox, true, &idle);
     free_parts(actor);

@@ -155,7 +155,7 @@ static troupe_status send_here(const sending *what)
         return trp_error_set(&failure);
     troupe_status status = send_to(what, actor, id);
     if (status != TROUPE_OK)
-        trp_target_spare(what->to.id, actor);
+        trp_target_spare(what->to.id, actor, id);
     return status;
 }
 

@@ -166,9 +166,7 @@ static trp_running *find_running(trp_actor *actor, const trp_caller *caller)
 
 // Buries the call if it does not run; then *marker (0: there is none) is to be sent. If it runs,
 // `cancels` stays raised until tell_running.
-// `gently`: a method that has deferred its answer is not told either.
-static bool bury(trp_actor *actor, bool open, const trp_caller *caller, bool gently,
-                 uint64_t *marker)
+static bool bury(trp_actor *actor, bool open, const trp_caller *caller, uint64_t *marker)
 {
     static _Atomic uint64_t serials;
     trp_async *async = atomic_load(&actor->async);
@@ -177,7 +175,7 @@ static bool bury(trp_actor *actor, bool open, const trp_caller *caller, bool gen
     pthread_mutex_lock(&async->lock);
     atomic_fetch_add(&actor->cancels, 1);
     trp_fence_heavy();
-    bool deferred = !gently && trp_deferral_cancel(async, caller);
+    bool deferred = trp_deferral_cancel(async, caller);
     bool running = find_running(actor, caller) != NULL || deferred || stone == NULL;
     trp_message *waits = running || !open ? NULL : trp_lanes_cancel(actor, caller);
     if (waits != NULL) {
@@ -235,7 +233,7 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
     pthread_t thread;
     uint64_t marker = 0;
     bool guest = trp_guest_enter(actor); // What it has is not freed meanwhile if it is open now.
-    bool running = !guest || bury(actor, trp_actor_is_open(actor, id), caller, false, &marker);
+    bool running = !guest || bury(actor, trp_actor_is_open(actor, id), caller, &marker);
     troupe_error failure = trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED,
                                        running ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
                                        running ? "the call was cancelled while its method ran"
@@ -252,13 +250,13 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
         pthread_detach(thread);
 }
 
-// As trp_cancel_call, of a call that is left alone if it runs.
+// As trp_cancel_call, of a task that is left alone if it runs: it has deferred no answer.
 static void take_back(trp_actor *actor, uint64_t id, const trp_caller *caller)
 {
     uint64_t marker = 0;
     if (!trp_guest_enter(actor))
         return;
-    bool running = bury(actor, trp_actor_is_open(actor, id), caller, true, &marker);
+    bool running = bury(actor, trp_actor_is_open(actor, id), caller, &marker);
     if (running)
         atomic_fetch_sub(&actor->cancels, 1); // Nobody is told.
     trp_guest_leave(actor);

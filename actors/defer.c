@@ -5,6 +5,7 @@
 #include <actors/async.h>
 
 #include <actors/actor.h>
+#include <actors/executor.h>
 #include <actors/failure.h>
 #include <actors/registry.h>
 #include <runtime/clock.h>
@@ -40,6 +41,9 @@ static troupe_status check_defer(const trp_running *here)
     if (here == NULL || here->message == NULL)
         return troupe_fail(TROUPE_INVALID, "troupe_defer was called outside a method: there is no "
                                            "call to answer");
+    if (trp_class_is_task(here->actor->class_))
+        return troupe_fail(TROUPE_INVALID, "%s is a task, which cannot defer its answer",
+                           here->message->method->row->name);
     if (here->maker != NULL)
         return troupe_fail(TROUPE_INVALID, "%s is a streaming method, which cannot defer its end",
                            here->message->method->row->name);
@@ -87,18 +91,16 @@ troupe_deferred troupe_defer(void)
 
 // ---- ending one
 
-// Frees what has been taken out of the registry. True: nobody had cancelled the call.
-static bool end_deferral(trp_deferral *it)
+// Frees what has been taken out of the registry.
+static void end_deferral(trp_deferral *it)
 {
     trp_async *async = atomic_load(&it->actor->async);
     pthread_mutex_lock(&async->lock);
     *it->link = it->next;
     if (it->next != NULL)
         it->next->link = it->link;
-    bool wanted = !it->cancelled;
     pthread_mutex_unlock(&async->lock);
     trp_free(it);
-    return wanted;
 }
 
 static troupe_status used(void)
@@ -125,13 +127,18 @@ static troupe_status caller_gone(const trp_caller *caller)
                        caller->process);
 }
 
-static bool is_wanted(trp_deferral *it)
+static bool is_cancelled(const trp_deferral *it)
 {
     trp_async *async = atomic_load(&it->actor->async);
     pthread_mutex_lock(&async->lock);
-    bool wanted = !it->cancelled;
+    bool cancelled = it->cancelled;
     pthread_mutex_unlock(&async->lock);
-    return wanted && (it->deadline_ns == 0 || trp_clock_ns() < it->deadline_ns);
+    return cancelled;
+}
+
+static bool is_wanted(const trp_deferral *it)
+{
+    return !is_cancelled(it) && (it->deadline_ns == 0 || trp_clock_ns() < it->deadline_ns);
 }
 
 static troupe_status check_type(const troupe_type *type, uint64_t id)
@@ -182,7 +189,7 @@ troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later, 
         status = is_caller_gone(&it->caller) ? caller_gone(&it->caller) : unwanted();
     }
     trp_arena_clear(&arena);
-    (void)end_deferral(it);
+    end_deferral(it);
     return status;
 }
 
@@ -205,7 +212,7 @@ troupe_status troupe_refuse(troupe_deferred *later, troupe_status status, const 
     if (wanted)
         trp_caller_fail(&it->caller, &failure, it->owner);
     status = wanted ? TROUPE_OK : gone ? caller_gone(&it->caller) : unwanted();
-    (void)end_deferral(it);
+    end_deferral(it);
     return status;
 }
 
@@ -214,7 +221,7 @@ void trp_deferral_void(trp_running *here)
     trp_deferral *it = (trp_deferral *)trp_registry_take(&owed, here->deferral);
     if (it == NULL)
         return; // It was answered meanwhile; the method's own answer comes too late.
-    (void)end_deferral(it);
+    end_deferral(it);
 }
 
 bool trp_deferral_cancel(trp_async *async, const trp_caller *caller)
@@ -248,8 +255,8 @@ void trp_deferrals_end(trp_actor *actor, trp_async *async)
                     "%.400s; it had deferred its answer to this call", failure.text);
     for (; mine != NULL; mine = (trp_deferral *)next) {
         next = (trp_deferral *)mine->row.next;
-        if (!mine->cancelled)
+        if (!is_cancelled(mine))
             trp_caller_fail(&mine->caller, &failure, id);
-        (void)end_deferral(mine);
+        end_deferral(mine);
     }
 }

@@ -1,5 +1,5 @@
-// executor.c: see executor.h. An executor is in one of two lists of its task: of those that rest,
-// or of those that have a call.
+// executor.c: see executor.h. An executor is in one of two lists of its task, of those that rest or
+// of those that have a call, until its last turn: it can be killed like any other actor.
 #include <actors/executor.h>
 
 #include <actors/failure.h>
@@ -43,6 +43,11 @@ static task *find_task(uint64_t target)
     return it;
 }
 
+bool trp_class_is_task(const trp_class *class_)
+{
+    return find_task(trp_task_target(class_)) != NULL;
+}
+
 troupe_status troupe_task_register(const troupe_class *row)
 {
     const trp_class *class_ = trp_class_of(row);
@@ -73,47 +78,63 @@ troupe_status troupe_task_register(const troupe_class *row)
 // ---- executors
 
 // With the lock held.
-static void link_busy(task *of, troupe_executor_ *it, uint64_t call, uint64_t incarnation)
+static void link_first(troupe_executor_ **list, troupe_executor_ *it)
 {
-    it->call = call;
-    it->incarnation = incarnation;
     it->before = NULL;
-    it->next = of->busy;
-    if (of->busy != NULL)
-        of->busy->before = it;
-    of->busy = it;
+    it->next = *list;
+    if (*list != NULL)
+        (*list)->before = it;
+    *list = it;
 }
 
-static void unlink_busy(task *of, troupe_executor_ *it)
+// Of whichever list it is in; harmless if it is in none. With the lock held.
+static void unlink_it(task *of, troupe_executor_ *it)
 {
     troupe_executor_ *before = it->before, *next = it->next;
     if (before != NULL)
         before->next = next;
-    else
+    else if (of->busy == it)
         of->busy = next;
+    else if (of->rest == it)
+        of->rest = next;
     if (next != NULL)
         next->before = before;
+    it->before = it->next = NULL;
+    of->resting -= it->rests;
+    it->rests = 0;
 }
 
-// One that rests, or NULL.
-static trp_actor *take_resting(task *of, uint64_t call, uint64_t incarnation)
+// With the lock held.
+static void link_busy(task *of, troupe_executor_ *it, uint64_t call, uint64_t incarnation)
+{
+    it->call = call;
+    it->incarnation = incarnation;
+    link_first(&of->busy, it);
+}
+
+// One that rests, and its id, or NULL. The id is that of the actor that was in the list: it may be
+// killed as soon as the lock is open, and another one be where it was.
+static trp_actor *take_resting(task *of, uint64_t call, uint64_t incarnation, uint64_t *id)
 {
     pthread_mutex_lock(&of->lock);
     troupe_executor_ *top = of->rest;
+    trp_actor *actor = NULL;
     if (top != NULL) {
-        of->rest = top->next;
-        of->resting--;
+        unlink_it(of, top);
         link_busy(of, top, call, incarnation);
+        actor = top->actor;
+        *id = trp_actor_id(actor);
     }
     pthread_mutex_unlock(&of->lock);
-    return top != NULL ? top->actor : NULL;
+    return actor;
 }
 
-static trp_actor *make_executor(task *of, uint64_t call, uint64_t incarnation)
+static trp_actor *make_executor(task *of, uint64_t call, uint64_t incarnation, uint64_t *id)
 {
     trp_actor *actor = trp_actor_create(of->class_, NULL, 0, false);
     if (actor == NULL)
         return NULL;
+    *id = trp_actor_id(actor);
     ((troupe_executor_ *)actor->self)->actor = actor;
     actor->executor = true;
     pthread_mutex_lock(&of->lock);
@@ -124,25 +145,43 @@ static trp_actor *make_executor(task *of, uint64_t call, uint64_t incarnation)
     return actor;
 }
 
-// By who has it: from the list to a message, and from there back.
-static void put_back(task *of, troupe_executor_ *executor)
+// By who has it: from the list to a message, and from there back. One that is not open any more is
+// left to its last turn, which waits for the lock before it frees what the lists are made of.
+static void put_back(task *of, trp_actor *actor, uint64_t id)
 {
-    trp_actor *actor = executor->actor;
-    uint64_t id = trp_actor_id(actor);
     pthread_mutex_lock(&of->lock);
-    // Once the runtime has stopped it is none of the next one's; see trp_executors_forget.
-    bool open = atomic_load(&actor->phase) == trp_phase_of(id, TRP_ACTOR_OPEN);
+    bool open = trp_actor_is_open(actor, id);
     bool rests = open && of->resting < RESTING_MAX;
-    if (open)
-        unlink_busy(of, executor);
     if (rests) {
-        executor->next = of->rest;
-        of->rest = executor;
+        troupe_executor_ *executor = actor->self;
+        unlink_it(of, executor);
+        executor->call = 0;
+        executor->rests = 1;
         of->resting++;
+        link_first(&of->rest, executor);
     }
     pthread_mutex_unlock(&of->lock);
     if (open && !rests)
         (void)trp_actor_close(actor, id, TRP_ACTOR_ENDED, NULL);
+}
+
+void trp_executor_end(trp_actor *actor)
+{
+    task *of = find_task(trp_task_target(actor->class_));
+    pthread_mutex_lock(&of->lock);
+    unlink_it(of, actor->self);
+    pthread_mutex_unlock(&of->lock);
+}
+
+// Takes all out of a list: one whose method still runs has its last turn when that is over.
+static void empty(troupe_executor_ **list)
+{
+    while (*list != NULL) {
+        troupe_executor_ *it = *list;
+        *list = it->next;
+        it->before = it->next = NULL;
+        it->rests = 0;
+    }
 }
 
 void trp_executors_forget(void)
@@ -151,7 +190,8 @@ void trp_executors_forget(void)
         task *it = atomic_load_explicit(&known.buckets[i], memory_order_acquire);
         for (; it != NULL; it = it->next) {
             pthread_mutex_lock(&it->lock);
-            it->rest = it->busy = NULL;
+            empty(&it->rest);
+            empty(&it->busy);
             it->resting = 0;
             pthread_mutex_unlock(&it->lock);
         }
@@ -169,13 +209,11 @@ trp_actor *trp_target_find(uint64_t target, uint64_t call, uint64_t incarnation,
         return actor;
     }
     task *of = find_task(target);
-    trp_actor *actor = of == NULL ? NULL : take_resting(of, call, incarnation);
+    trp_actor *actor = of == NULL ? NULL : take_resting(of, call, incarnation, id);
     if (of != NULL && actor == NULL)
-        actor = make_executor(of, call, incarnation);
-    if (actor != NULL) {
-        *id = trp_actor_id(actor);
+        actor = make_executor(of, call, incarnation, id);
+    if (actor != NULL)
         return actor;
-    }
     *failure = of != NULL
                    ? trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
                                  "no memory for a task")
@@ -206,16 +244,16 @@ trp_actor *trp_target_of(uint64_t target, const trp_caller *caller, uint64_t *id
     return found;
 }
 
-void trp_target_spare(uint64_t target, trp_actor *actor)
+void trp_target_spare(uint64_t target, trp_actor *actor, uint64_t id)
 {
     task *of = (target & TRP_TASK_TARGET) != 0 ? find_task(target) : NULL;
     if (of != NULL)
-        put_back(of, actor->self);
+        put_back(of, actor, id);
 }
 
 void trp_executor_rest(trp_actor *actor)
 {
-    put_back(find_task(trp_task_target(actor->class_)), actor->self);
+    put_back(find_task(trp_task_target(actor->class_)), actor, trp_actor_id(actor));
 }
 
 bool trp_executor_runs(void)

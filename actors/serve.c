@@ -199,7 +199,7 @@ static void serve_call(const trp_frame *frame)
     if (status != TROUPE_OK) {
         failure = trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
         refuse_frame(frame, &failure, id);
-        trp_target_spare(frame->target, actor);
+        trp_target_spare(frame->target, actor, id);
     }
 }
 

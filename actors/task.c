@@ -10,6 +10,7 @@
 // that asks for one of those back: that is a cancellation which leaves it alone if it runs already.
 #include <actors/actor.h>
 #include <actors/async.h>
+#include <actors/beside.h>
 #include <actors/call.h>
 #include <actors/crew.h>
 #include <actors/executor.h>
@@ -43,7 +44,8 @@ typedef struct task {
     _Atomic uint64_t
         worker;           // other way about by an attempt. Whose load it is part of; 0: nobody's.
     uint64_t avoid;       // Of who sends: the worker of the attempt before.
-    troupe_actor sent_to; // With the next three, under the lock of those that are away.
+    troupe_actor own;     // The isolated actor that runs it; id 0: none. With the next four, under
+    troupe_actor sent_to; // the lock of those that are away.
     int64_t sent_ns;      // 0: not in that list.
     bool asked_back;      // It may come back without having run.
     struct task *newer, *older;
@@ -52,7 +54,6 @@ typedef struct task {
     troupe_place place;
     uint32_t flags; // Of the first attempt.
     int64_t deadline_ns;
-    troupe_actor own; // The isolated actor that runs it; id 0: none.
     void *args;
     trp_arena arena;
 } task;
@@ -111,14 +112,14 @@ static troupe_status wait_for_room(uint32_t flags)
     int64_t deadline_ns = trp_run_patience(flags);
     bool taken = false;
     if (deadline_ns != 0) {
+        deadline_ns = trp_run_until(deadline_ns);
         TROUPE_TRY(trp_scheduler_block());
         taken = sleep_for_room(deadline_ns);
         trp_scheduler_unblock();
     }
     return taken ? TROUPE_OK
                  : troupe_fail(TROUPE_BUSY,
-                               "%d tasks of this process are unfinished, which is the "
-                               "limit",
+                               "%d tasks of this process are unfinished, which is the limit",
                                UNFINISHED_MAX);
 }
 
@@ -207,12 +208,13 @@ static void finish(void *user, troupe_ref ref)
     task *it = user;
     (void)ref;
     pthread_mutex_lock(&away.lock);
-    atomic_store(&it->ended, true); // Under the lock: note_sent comes before, or sees it.
+    atomic_store(&it->ended, true); // Under the lock: note_sent and own come before, or see it.
     unlink_away(it);
+    troupe_actor last = it->own;
     pthread_mutex_unlock(&away.lock);
     leave_worker(it);
-    if (it->own.id != 0)
-        (void)troupe_end_actor(it->own);
+    if (last.id != 0)
+        (void)troupe_end_actor(last);
     give_room();
     release(it);
 }
@@ -235,6 +237,21 @@ static troupe_status copy_args(task *it, const void *args)
 
 // ---- attempts
 
+// Gives the task another actor of its own, and ends the one before, if there was one, or the new
+// one, if the task has ended while that was made.
+static void own(task *it, troupe_actor fresh)
+{
+    pthread_mutex_lock(&away.lock);
+    troupe_actor needless = it->own;
+    if (atomic_load(&it->ended))
+        needless = fresh;
+    else
+        it->own = fresh;
+    pthread_mutex_unlock(&away.lock);
+    if (needless.id != 0)
+        (void)troupe_end_actor(needless);
+}
+
 static troupe_status choose_worker(task *it, bool may_wait, troupe_actor *to)
 {
     troupe_place place = it->place;
@@ -247,12 +264,13 @@ static troupe_status choose_worker(task *it, bool may_wait, troupe_actor *to)
     if (place == TROUPE_PLACE_HERE)
         return TROUPE_OK;
     if (place == TROUPE_PLACE_ISOLATED) {
-        if (it->own.id != 0)
-            (void)troupe_end_actor(it->own); // Of the attempt that failed.
-        *to = it->own = troupe_spawn_class(
+        own(it, (troupe_actor){0}); // That of the attempt that failed is ended first.
+        *to = troupe_spawn_class(
             it->class_->row, NULL,
             &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), .place = place});
-        return troupe_actor_status(*to);
+        TROUPE_TRY(troupe_actor_status(*to));
+        own(it, *to);
+        return TROUPE_OK;
     }
     TROUPE_TRY(trp_crew_take(may_wait, it->avoid, &member));
     it->avoid = member.incarnation;
@@ -281,33 +299,97 @@ static void attempt(task *it, bool may_wait)
     (void)trp_entry_fail(it->row, &failure);
 }
 
+static bool is_worth_another(const task *it, const troupe_error *failure)
+{
+    if (it->retries == 0 || trp_actors_stopping() || trp_process_ending())
+        return false;
+    bool lost = failure->status == TROUPE_NOT_EXECUTED || failure->status == TROUPE_MAYBE_EXECUTED;
+    if (failure->outcome == TROUPE_OUTCOME_FAILED)
+        return it->retry_errors;
+    return lost && (failure->outcome == TROUPE_OUTCOME_NOT_EXECUTED ||
+                    failure->outcome == TROUPE_OUTCOME_MAYBE_EXECUTED);
+}
+
+// ---- here and now
+//
 // A task in a task that finds no room is run at once, on this thread: to wait for room could be to
 // wait for itself. So is one where too many tasks wait for others already.
-static void run_at_once(task *it)
+
+static trp_message *make_message(const task *it, uint64_t id)
 {
-    troupe_error failure;
-    uint64_t target = trp_task_target(it->class_);
     const trp_method *method = &it->class_->methods[0];
-    uint64_t id;
+    trp_message *message = trp_message_create(TRP_MESSAGE_CALL, method->args.type->size);
+    if (message == NULL)
+        return NULL;
+    message->target = id;
+    message->method = method;
+    message->call = it->row;
+    message->deadline_ns = it->deadline_ns;
+    if (trp_message_copy_args(message, &method->args, it->args) == TROUPE_OK)
+        return message;
+    trp_message_free(message);
+    return NULL;
+}
+
+// Runs it beside the turns of an executor, as a guest: should somebody kill the executor, its last
+// turn waits until the function has returned.
+static void run_once(task *it)
+{
+    troupe_error failure = trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED,
+                                       TROUPE_EXECUTED_NO, "no memory to run a task");
+    uint64_t target = trp_task_target(it->class_), id;
+    trp_message *message = NULL;
     trp_actor *executor =
         trp_target_find(target, it->row, trp_home_here.incarnation, &id, &failure);
-    trp_message *message =
-        executor == NULL ? NULL : trp_message_create(TRP_MESSAGE_CALL, method->args.type->size);
-    if (message != NULL) {
-        message->target = id;
-        message->method = method;
-        message->call = it->row;
-        if (trp_message_copy_args(message, &method->args, it->args) == TROUPE_OK) {
-            trp_run_call(executor, message);
-            message = NULL;
-        }
-    }
+    bool guest = executor != NULL && trp_guest_enter(executor);
+    if (guest && !trp_actor_is_open(executor, id))
+        failure = trp_actor_obituary(id);
+    else if (guest)
+        message = make_message(it, id);
+    if (message != NULL)
+        trp_run_call(executor, message);
+    else
+        (void)trp_entry_fail(it->row, &failure);
     if (executor != NULL)
-        trp_target_spare(target, executor);
-    trp_message_free(message);
-    failure = trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
-                          "no memory to run a task");
-    (void)trp_entry_fail(it->row, &failure); // Unless it has ended, as it should have.
+        trp_target_spare(target, executor, id);
+    if (guest)
+        trp_guest_leave(executor);
+}
+
+// What `again` and `send_again` are to a task that was sent: it->listed says that it is to be run
+// once more. Yes is only said to the thread that runs it: others end the row for good.
+static bool again_here(trp_retry *retry, const troupe_error *failure)
+{
+    task *it = (task *)retry;
+    if (!is_worth_another(it, failure))
+        return false;
+    it->retries -= it->retries > 0;
+    return true;
+}
+
+static void note_again(trp_retry *retry)
+{
+    ((task *)retry)->listed = true;
+}
+
+static void run_at_once(task *it)
+{
+    if (it->deadline_ns != 0 && !trp_timer_call(it->deadline_ns, it->row)) {
+        troupe_error failure = trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED,
+                                           TROUPE_EXECUTED_NO, "no memory for a deadline");
+        (void)trp_entry_fail(it->row, &failure);
+        return;
+    }
+    do {
+        it->listed = false;
+        run_once(it);
+    } while (it->listed);
+}
+
+static void finish_here(void *user, troupe_ref ref)
+{
+    (void)ref;
+    release(user);
 }
 
 // ---- attempts after the first
@@ -383,17 +465,6 @@ static void find_resender(void)
     pthread_mutex_unlock(&resends.lock);
     if (fresh.address.id != 0)
         troupe_kill(fresh);
-}
-
-static bool is_worth_another(const task *it, const troupe_error *failure)
-{
-    if (it->retries == 0 || trp_actors_stopping() || trp_process_ending())
-        return false;
-    bool lost = failure->status == TROUPE_NOT_EXECUTED || failure->status == TROUPE_MAYBE_EXECUTED;
-    if (failure->outcome == TROUPE_OUTCOME_FAILED)
-        return it->retry_errors;
-    return lost && (failure->outcome == TROUPE_OUTCOME_NOT_EXECUTED ||
-                    failure->outcome == TROUPE_OUTCOME_MAYBE_EXECUTED);
 }
 
 static bool again(trp_retry *retry, const troupe_error *failure)
@@ -490,15 +561,15 @@ static troupe_ref start(task *it, bool at_once, bool may_wait)
         release(it);
         return ref;
     }
-    if (at_once) {
-        run_at_once(it);
-        release(it);
-        return ref;
-    }
+    if (at_once)
+        it->retry = (trp_retry){.again = again_here, .send = note_again};
     trp_entry_retry(it->row, &it->retry);
     atomic_fetch_add(&it->holds, 1); // This attempt's.
-    trp_ref_when(ref, finish, it);
-    attempt(it, may_wait);
+    trp_ref_when(ref, at_once ? finish_here : finish, it);
+    if (at_once)
+        run_at_once(it);
+    else
+        attempt(it, may_wait);
     release(it);
     return ref;
 }

@@ -56,7 +56,8 @@ typedef struct troupe_deferred {
 // *result is ignored; if it returns another status the call ends with that, and the deferred answer
 // is void. Arguments are borrowed until the method returns: copy what is needed longer. If the
 // actor ends first, the call ends as TROUPE_MAYBE_EXECUTED. Empty, with the last error set:
-// TROUPE_INVALID: not in a method, in a streaming one, or asked twice; TROUPE_NO_MEMORY.
+// TROUPE_INVALID: not in a method, in a streaming one or a task (whose answer is what it returns),
+// or asked twice; TROUPE_NO_MEMORY.
 TROUPE_API TROUPE_MUST_USE troupe_deferred troupe_defer(void);
 
 // Answers with a value of the method's result type, which is copied; references in it are given

@@ -58,6 +58,7 @@ TROUPE_API troupe_status troupe_task_register(const troupe_class *task);
 typedef struct troupe_executor_ {
     void *actor, *next, *before;
     uint64_t call, incarnation;
+    uint32_t rests; // 0 or 1.
 } troupe_executor_;
 
 // clang-format off

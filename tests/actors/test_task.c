@@ -337,23 +337,6 @@ static void test_many(void **state)
     assert_int_equal(shared->runs, 100);
 }
 
-static void test_too_many_for_who_does_not_wait(void **state)
-{
-    (void)state;
-    enum { MANY = 4097 };
-    static troupe_ref refs[MANY];
-    int out, busy = 0;
-    for (int i = 0; i < MANY; i++)
-        refs[i] = troupe_run_with(wait_gate, &i, .flags = TROUPE_CALL_NO_WAIT);
-    shared->gate = 1;
-    for (int i = 0; i < MANY; i++) {
-        troupe_status status = troupe_get(int, refs[i], &out);
-        busy += status == TROUPE_BUSY;
-        assert_true(status == TROUPE_OK || status == TROUPE_BUSY);
-    }
-    assert_true(busy >= 1);
-}
-
 static void test_tasks_that_wait_for_tasks(void **state)
 {
     (void)state;
@@ -469,7 +452,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_death_of_the_worker, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kill_amid_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_too_many_for_who_does_not_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tasks_that_wait_for_tasks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_idle_worker_takes_from_a_busy_one, set_up,
                                         tear_down),

@@ -1,0 +1,188 @@
+// test_executor.c: what tasks run in: executors that are killed, by their own task or by others,
+// answers that a task cannot defer, and the process of an isolated task. timeout: 60
+#include <support.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <troupe.h>
+
+static troupe_status square(const int64_t *x, int64_t *result)
+{
+    *result = *x * *x;
+    return TROUPE_OK;
+}
+TROUPE_TASK(square, int64_t, int64_t);
+
+// A light actor's method is let finish.
+static troupe_status end_itself(const int *number, int *out)
+{
+    *out = *number;
+    return troupe_kill_actor(troupe_self());
+}
+TROUPE_TASK(end_itself, int, int);
+
+static troupe_status defers(const troupe_none *nothing, int *status)
+{
+    (void)nothing;
+    *status = troupe_defer().id_ == 0 ? (int)troupe_last_error()->status : TROUPE_OK;
+    return TROUPE_OK;
+}
+TROUPE_TASK(defers, troupe_none, int);
+
+static troupe_status die(const troupe_none *in, troupe_none *out)
+{
+    (void)in, (void)out;
+    return raise(SIGKILL) == 0 ? TROUPE_OK : TROUPE_FAILED;
+}
+TROUPE_TASK(die, troupe_none, troupe_none);
+
+typedef struct bystander {
+    char state[40];
+} bystander;
+
+static troupe_status bystander_look(bystander *self, const troupe_none *nothing, int *changed)
+{
+    (void)nothing;
+    for (size_t i = 0; i < sizeof self->state; i++)
+        *changed += self->state[i] != 0;
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(bystander, (bystander_look, troupe_none, int));
+
+static int set_up_with(int workers)
+{
+    return troupe_start(0, NULL, .workers = workers, .threads = 2) == TROUPE_OK ? 0 : -1;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return set_up_with(2);
+}
+
+static int set_up_alone(void **state)
+{
+    (void)state;
+    return set_up_with(TROUPE_WORKERS_NONE);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+// An executor that is killed leaves the lists that it is in.
+static void test_tasks_that_kill_themselves(void **state)
+{
+    (void)state;
+    enum { MANY = 1000 };
+    static troupe_ref killed[MANY], plain[MANY];
+    bystander_actor others[MANY / 10];
+    int out, changed;
+    int64_t value;
+    for (int i = 0; i < MANY; i++) {
+        int64_t x = i;
+        killed[i] = troupe_run(end_itself, i);
+        plain[i] = troupe_run_with(square, &x);
+        if (i % 10 == 0) // Somebody else gets the places that become free.
+            others[i / 10] = troupe_spawn(bystander, .place = TROUPE_PLACE_HERE);
+    }
+    for (int i = 0; i < MANY; i++) {
+        troupe_must(troupe_get(int, killed[i], &out));
+        assert_int_equal(out, i);
+        troupe_must(troupe_get(int64_t, plain[i], &value));
+        assert_int_equal(value, (int64_t)i * i);
+    }
+    for (int i = 0; i < MANY / 10; i++) {
+        troupe_must(troupe_get(int, troupe_call(others[i], bystander_look), &changed));
+        assert_int_equal(changed, 0);
+    }
+}
+
+// Kills executors of `square` that others use.
+static void *kill_executors(void *stop)
+{
+    while (!atomic_load((_Atomic bool *)stop)) {
+        troupe_actor_list list;
+        troupe_must(troupe_actors_list(0, &list));
+        for (size_t i = 0; i < list.actors.count; i++)
+            if (strcmp(list.actors.items[i].class_name, "square") == 0)
+                (void)troupe_kill_actor(list.actors.items[i].address);
+        troupe_reset();
+    }
+    return NULL;
+}
+
+static void test_executors_that_others_kill(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 300, EACH = 20 };
+    _Atomic bool stop = false;
+    pthread_t killer;
+    int64_t value;
+    assert_int_equal(pthread_create(&killer, NULL, kill_executors, &stop), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        troupe_ref refs[EACH];
+        for (int64_t k = 0; k < EACH; k++)
+            refs[k] = troupe_run_with(square, &k, .retries = TROUPE_RETRIES_FOREVER);
+        for (int64_t k = 0; k < EACH; k++) {
+            troupe_must(troupe_get(int64_t, refs[k], &value));
+            assert_int_equal(value, k * k);
+        }
+    }
+    atomic_store(&stop, true);
+    pthread_join(killer, NULL);
+}
+
+static void test_a_task_cannot_defer(void **state)
+{
+    (void)state;
+    int status = -1;
+    troupe_none none = {0};
+    troupe_must(troupe_get(int, troupe_run(defers), &status));
+    assert_int_equal(status, TROUPE_INVALID);
+    troupe_must(
+        troupe_get(int, troupe_run_with(defers, &none, .place = TROUPE_PLACE_ISOLATED), &status));
+    assert_int_equal(status, TROUPE_INVALID);
+}
+
+static bool no_die(void *unused)
+{
+    troupe_actor_list list;
+    bool found = false;
+    (void)unused;
+    troupe_must(troupe_actors_list(0, &list));
+    for (size_t i = 0; i < list.actors.count; i++)
+        found = found || strcmp(list.actors.items[i].class_name, "die") == 0;
+    troupe_reset();
+    return !found;
+}
+
+// The deadline passes while a process is made for the next attempt: that one ends as well.
+static void test_deadline_of_an_isolated_task(void **state)
+{
+    (void)state;
+    troupe_none none = {0};
+    for (uint32_t ms = 20; ms <= 200; ms += 20) {
+        troupe_ref late = troupe_run_with(die, &none, .place = TROUPE_PLACE_ISOLATED,
+                                          .deadline_ms = ms, .retries = TROUPE_RETRIES_FOREVER);
+        assert_int_equal(troupe_get(troupe_none, late, &none), TROUPE_TIMED_OUT);
+    }
+    assert_true(support_wait_until(no_die, NULL, SUPPORT_SOON_MS));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_tasks_that_kill_themselves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tasks_that_kill_themselves, set_up_alone, tear_down),
+        cmocka_unit_test_setup_teardown(test_executors_that_others_kill, set_up_alone, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_task_cannot_defer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_deadline_of_an_isolated_task, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
