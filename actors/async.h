@@ -6,6 +6,7 @@
 #include <actors/message.h>
 #include <actors/run.h>
 #include <pthread.h>
+#include <troupe/async.h>
 
 typedef struct trp_deferral trp_deferral;
 typedef struct trp_alarm trp_alarm;
@@ -90,6 +91,8 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
 // Asks another process to give a call back that has not begun to run there: it ends as cancelled
 // and not executed then, and nothing happens otherwise. Does not wait.
 void trp_cancel_waiting(uint64_t call, troupe_actor at);
+// Gives up what a troupe_join's row stands for. False: the row is another's. (group.c)
+bool trp_join_cancel(uint64_t call, const troupe_cancel_options *how, troupe_status *status);
 // Another process gives a call up.
 void trp_cancel_serve(const trp_frame *frame);
 // Asks for the end of a call whose deadline has passed, whatever runs it.

@@ -360,6 +360,9 @@ troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *ho
     if ((call & TRP_REF_OBJECT) != 0)
         return troupe_fail(TROUPE_INVALID, "the reference is to an object: only calls can be "
                                            "cancelled, by who made them");
+    troupe_status parts;
+    if (trp_join_cancel(call, &taken, &parts))
+        return parts;
     trp_entry *entry = trp_entry_lock(call);
     if (entry == NULL) // 0 among them.
         return troupe_fail(TROUPE_INVALID, "the reference is empty or stale");

@@ -1,9 +1,11 @@
 // group.c: one message to each of many actors, and all their answers: as an array, or as one
 // reference.
+#include <actors/async.h>
 #include <actors/class.h>
 #include <actors/failure.h>
 #include <actors/ref.h>
 #include <actors/ref_table.h>
+#include <actors/registry.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <troupe/pool.h>
@@ -35,7 +37,8 @@ void troupe_group_call_method(const troupe_actor *actors, size_t count, const tr
 // ---- one reference to all
 
 typedef struct joint {
-    uint64_t row;
+    trp_registered row;     // Under the number of its own row.
+    _Atomic uint32_t holds; // Of the registry, and of who cancels.
     const troupe_type *array;
     _Atomic size_t missing; // And one more, until all are looked at.
     size_t count;
@@ -47,6 +50,19 @@ typedef struct any_array {
     const void *items;
     size_t count;
 } any_array;
+
+static trp_registry joints; // Those whose parts have not all ended.
+
+__attribute__((constructor)) static void make_registry(void)
+{
+    trp_registry_init(&joints);
+}
+
+static void release(joint *all)
+{
+    if (atomic_fetch_sub(&all->holds, 1) == 1)
+        trp_free(all);
+}
 
 static void end_joint(joint *all)
 {
@@ -72,8 +88,9 @@ static void end_joint(joint *all)
     }
     (void)trp_arena_swap(before);
     trp_arena_clear(&arena);
-    (void)trp_entry_resolve(all->row, &result);
-    trp_free(all);
+    (void)trp_registry_take(&joints, all->row.id);
+    (void)trp_entry_resolve(all->row.id, &result);
+    release(all);
 }
 
 static void note_one(void *user, troupe_ref ref)
@@ -98,14 +115,36 @@ troupe_ref troupe_join_as(const troupe_type *array_type, const troupe_ref *refs,
             troupe_drop(refs[i]);
         return whole;
     }
-    all->row = whole.id;
+    all->row.id = whole.id;
+    all->holds = 1;
     all->array = array_type;
     all->count = count;
     all->missing = count + 1;
     for (size_t i = 0; i < count; i++)
         all->refs[i] = refs[i];
+    trp_registry_add(&joints, &all->row);
     for (size_t i = 0; i < count; i++)
         trp_ref_when(refs[i], note_one, all);
     note_one(all, whole);
     return whole;
+}
+
+bool trp_join_cancel(uint64_t call, const troupe_cancel_options *how, troupe_status *status)
+{
+    joint *all = (joint *)trp_registry_lock(&joints, call);
+    if (all == NULL)
+        return false;
+    atomic_fetch_add(&all->holds, 1);
+    trp_registry_unlock(&joints, call);
+    size_t count = 0;
+    troupe_error worst = {.status = TROUPE_NOT_FOUND}; // That one has ended is none for the whole.
+    for (size_t i = 0; i < all->count; i++) {
+        troupe_status one = troupe_cancel_with(all->refs[i], how);
+        count += one == TROUPE_OK;
+        if (one != TROUPE_OK && (i == 0 || one == TROUPE_UNSUPPORTED))
+            worst = *troupe_last_error();
+    }
+    *status = count > 0 ? TROUPE_OK : trp_error_set(&worst);
+    release(all);
+    return true;
 }

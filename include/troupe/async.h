@@ -26,7 +26,8 @@ typedef struct troupe_cancel_options {
 // when that process has seen the request; troupe_error.executed says whether its method had begun
 // (TROUPE_EXECUTED_MAYBE) or will never run (TROUPE_EXECUTED_NO). A running method is not
 // interrupted, but its result is thrown away, and troupe_cancelled() is true in it from then on.
-// The reference stays the caller's: troupe_get or troupe_drop ends it as ever.
+// The reference stays the caller's: troupe_get or troupe_drop ends it as ever. Of a troupe_join's
+// each call is given up that has not ended.
 //
 // TROUPE_OK: the call has been cancelled, or the request is on its way; the call can still end
 // otherwise if its answer is on its way too. Harmless, and nothing changes: TROUPE_NOT_FOUND: the

@@ -175,6 +175,30 @@ static void test_join(void **state)
     troupe_reset();
 }
 
+static void test_cancelling_a_join(void **state)
+{
+    (void)state;
+    troupe_ref refs[SINGERS];
+    troupe_array_int numbers;
+    int waits[SINGERS] = {0, 1, 1, 1, 1}; // The first one ends by itself.
+    troupe_scatter(choir, SINGERS, refs, singer_wait, waits);
+    troupe_must(troupe_wait(refs, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
+    troupe_ref all = troupe_join(int, refs, SINGERS);
+    assert_int_equal(troupe_cancel(all, .force = true), TROUPE_UNSUPPORTED);
+    assert_int_equal(troupe_get(troupe_array_int, all, &numbers, .timeout_ms = 5), TROUPE_PENDING);
+    troupe_must(troupe_cancel(all));
+    assert_int_equal(troupe_get(troupe_array_int, all, &numbers, .timeout_ms = SUPPORT_SOON_MS),
+                     TROUPE_CANCELLED); // Though their methods still run.
+    assert_int_equal(troupe_cancel(all), TROUPE_INVALID);
+    *gate = 1;
+    troupe_group_call(choir, SINGERS, refs, singer_wait, 1);
+    all = troupe_join(int, refs, SINGERS);
+    troupe_must(troupe_wait(&all, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
+    assert_int_equal(troupe_cancel(all), TROUPE_NOT_FOUND); // It has ended.
+    troupe_must(troupe_get(troupe_array_int, all, &numbers));
+    troupe_reset();
+}
+
 static void test_join_of_references(void **state)
 {
     (void)state;
@@ -209,6 +233,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_failures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_get_all_in_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_join, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cancelling_a_join, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_join_of_references, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
