@@ -205,7 +205,7 @@ int main(int argc, char **argv)
                  .count = strtoul(argv[5], NULL, 10),
                  .in_flight = rate ? strtoul(argv[6], NULL, 10) : 1,
                  .pause_us = !rate && argc > 6 ? atoi(argv[6]) : 0};
-    pid_t servers[ENDS_MAX];
+    pid_t servers[ENDS_MAX] = {0};
     for (int i = 0; i < all.servers; i++) {
         snprintf(all.addresses[i], sizeof all.addresses[i], "ipc:///tmp/bench-peer-%d-%d.ipc",
                  (int)getpid(), i);
