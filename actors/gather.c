@@ -20,11 +20,6 @@ typedef struct watched {
     bool linked, ready;
 } watched;
 
-static int64_t deadline_of(int timeout_ms)
-{
-    return timeout_ms < 0 ? -1 : trp_clock_ns() + (int64_t)timeout_ms * 1000000;
-}
-
 // ---- waiting
 
 // Links what is pending; a reference that is stale or done is ready.
@@ -94,7 +89,7 @@ static troupe_status wait_linked(const troupe_ref *refs, size_t count, size_t ne
     *found = count_ready(all, count, &objects);
     troupe_status status = *found < needed ? trp_scheduler_block() : TROUPE_OK;
     if (*found < needed && status == TROUPE_OK) {
-        *found = sleep_for_many(all, count, needed, deadline_of(timeout_ms), &waiter);
+        *found = sleep_for_many(all, count, needed, trp_clock_deadline(timeout_ms), &waiter);
         trp_scheduler_unblock();
     }
     for (size_t i = 0; i < count; i++) {
@@ -172,9 +167,10 @@ troupe_status troupe_get_all_with(const troupe_type *type, const troupe_ref *ref
     TROUPE_TRY(trp_type_check(type));
     if (count > 0 && (refs == NULL || values == NULL))
         return troupe_fail(TROUPE_INVALID, "%zu references or their values are at NULL", count);
-    TROUPE_TRY(await_all(
-        refs, count,
-        taken.timeout_ms == 0 ? -1 : deadline_of(taken.timeout_ms < 0 ? 0 : taken.timeout_ms)));
+    TROUPE_TRY(await_all(refs, count,
+                         taken.timeout_ms == 0
+                             ? -1
+                             : trp_clock_deadline(taken.timeout_ms < 0 ? 0 : taken.timeout_ms)));
     troupe_error first = {.status = TROUPE_OK};
     for (size_t i = 0; i < count; i++) {
         void *value = (unsigned char *)values + i * type->size;

@@ -153,11 +153,6 @@ static troupe_status await_end(troupe_actor actor, int64_t deadline_ns, trp_down
                        (unsigned long long)actor.id, actor.process);
 }
 
-static int64_t deadline_of(int64_t timeout_ms)
-{
-    return timeout_ms < 0 ? -1 : trp_clock_ns() + timeout_ms * 1000000;
-}
-
 static troupe_status check_not_self(troupe_actor actor)
 {
     TROUPE_TRY(trp_process_check());
@@ -171,7 +166,7 @@ troupe_status troupe_await_end(troupe_actor actor, int timeout_ms, troupe_down *
 {
     trp_down news;
     TROUPE_TRY(check_not_self(actor));
-    TROUPE_TRY(await_end(actor, deadline_of(timeout_ms), &news));
+    TROUPE_TRY(await_end(actor, trp_clock_deadline(timeout_ms), &news));
     if (down != NULL)
         *down = trp_down_public(&news, 0);
     return TROUPE_OK;
@@ -220,14 +215,14 @@ troupe_status troupe_stop_actor_with(troupe_actor actor, const troupe_stop_actor
     troupe_status status = TROUPE_PENDING;
     if (taken.deadline_ms >= 0) {
         TROUPE_TRY(troupe_end_actor(actor));
-        status =
-            await_end(actor, taken.deadline_ms == 0 ? -1 : deadline_of(taken.deadline_ms), &news);
+        status = await_end(
+            actor, taken.deadline_ms == 0 ? -1 : trp_clock_deadline(taken.deadline_ms), &news);
     }
     if (status != TROUPE_PENDING)
         return status;
     TROUPE_TRY(troupe_kill_actor(actor));
     // An isolated one's process dies now; a light one's method cannot be stopped from outside.
-    status = await_end(actor, deadline_of(1000), &news);
+    status = await_end(actor, trp_clock_deadline(1000), &news);
     if (status != TROUPE_OK && status != TROUPE_PENDING)
         return status;
     return troupe_fail(

@@ -14,11 +14,6 @@
 
 enum { SLICE_MS = 100 }; // Of a wait for an object, between looks at whether the runtime stops.
 
-static int64_t deadline_of(int timeout_ms)
-{
-    return timeout_ms < 0 ? -1 : trp_clock_ns() + (int64_t)timeout_ms * 1000000;
-}
-
 static troupe_status stale(void)
 {
     return troupe_fail(TROUPE_INVALID,
@@ -124,7 +119,7 @@ static troupe_status await_call(uint64_t call, int timeout_ms, bool helped, uint
     trp_entry_unlock(entry);
     if (done || timeout_ms == 0)
         return done ? TROUPE_OK : pending();
-    troupe_status status = sleep_for_call(call, &waiter, deadline_of(timeout_ms));
+    troupe_status status = sleep_for_call(call, &waiter, trp_clock_deadline(timeout_ms));
     trp_wait_unlink(call, &node);
     *pinned = call;
     return status;
@@ -136,7 +131,7 @@ static troupe_status await_object(trp_object object, int timeout_ms)
         return TROUPE_OK;
     if (timeout_ms == 0)
         return pending();
-    int64_t deadline_ns = deadline_of(timeout_ms);
+    int64_t deadline_ns = trp_clock_deadline(timeout_ms);
     TROUPE_TRY(trp_scheduler_block());
     bool ready = false, stopped = false;
     int64_t left_ms = SLICE_MS;

@@ -100,7 +100,7 @@ static troupe_status sleep_for_any(troupe_ref_set *set, int64_t deadline_ns)
 
 troupe_status troupe_ref_set_next(troupe_ref_set *set, int timeout_ms, troupe_ref *ref, void **tag)
 {
-    int64_t deadline_ns = timeout_ms < 0 ? -1 : trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+    int64_t deadline_ns = trp_clock_deadline(timeout_ms);
     troupe_status status = TROUPE_OK;
     pthread_mutex_lock(&set->lock);
     while (set->first == NULL && set->pending > 0 && status == TROUPE_OK) {

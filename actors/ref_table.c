@@ -30,12 +30,6 @@ static _Thread_local trp_magazine magazine;                   // and this thread
 
 typedef enum trp_waiter_word { IDLE, NOTIFIED, ASLEEP } trp_waiter_word;
 
-void trp_waiter_notify(trp_waiter *waiter)
-{
-    if (atomic_exchange(&waiter->word, NOTIFIED) == ASLEEP)
-        trp_unpark(&waiter->word, 1);
-}
-
 bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns)
 {
     trp_spin(&waiter->word, IDLE);

@@ -80,7 +80,6 @@ typedef struct trp_wait_node {
     _Atomic bool ready; // Set (release) by the waker; pairs with the waiter's acquire.
 } trp_wait_node;
 
-void trp_waiter_notify(trp_waiter *waiter);
 // Sleeps until notified or `deadline_ns` (negative: none); false: the deadline passed.
 bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns);
 

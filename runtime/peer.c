@@ -111,7 +111,7 @@ static troupe_status no_room(const trp_peer *peer, uint32_t process, uint64_t ta
 static troupe_status wait_room(trp_peer *peer, uint32_t process, uint64_t incarnation,
                                uint64_t target, int timeout_ms)
 {
-    int64_t deadline_ns = timeout_ms < 0 ? -1 : trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+    int64_t deadline_ns = trp_clock_deadline(timeout_ms);
     while (peer->incarnation == incarnation && !peer->dead && !peer->closing &&
            (is_full(peer) || is_paused(peer, target))) {
         if (timeout_ms == 0 || (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns))
