@@ -16,6 +16,7 @@
 #include <actors/timer.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/fault.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
 #include <string.h>
@@ -208,7 +209,16 @@ static troupe_status expired(uint64_t call, troupe_status sent)
                           : "the deadline of a call passed before it could be sent");
     if (!maybe)
         return trp_error_set(&failure);
+    trp_entry *entry = trp_entry_lock(call);
+    if (entry == NULL)
+        return TROUPE_OK;
+    bool force = entry->force;
+    trp_target target = entry->target;
+    trp_entry_unlock(entry);
+    trp_failure_target(&failure, &target);
     (void)trp_entry_fail(call, &failure);
+    if (force) // As by the timer, which has left it to us.
+        trp_cancel_overdue(call, &target);
     return TROUPE_OK;
 }
 
@@ -224,6 +234,7 @@ static troupe_status send_elsewhere(const sending *what)
     // A call that has timed out before it was sent was told not to have been run.
     if (status == TROUPE_OK && (!timed || trp_entry_sending(what->call))) {
         status = post(what, &parcel, &frame);
+        TRP_FAULT("call sent");
         if (timed && trp_entry_sent(what->call, status == TROUPE_OK))
             status = expired(what->call, status);
     }
@@ -288,19 +299,26 @@ static troupe_error unsent(const sending *what, troupe_status status, const trp_
     return failure;
 }
 
-// A deadline that kills must be one, and have a process to kill.
-static troupe_status check_force(const sending *what)
+troupe_status trp_call_check_force(troupe_actor to, int64_t deadline_ns)
 {
-    if ((what->to.flags & TROUPE_CALL_FORCE_AT_DEADLINE) == 0 || what->to.id == 0)
+    if ((to.flags & TROUPE_CALL_FORCE_AT_DEADLINE) == 0 || to.id == 0)
         return TROUPE_OK;
-    if (what->deadline_ns == 0)
+    if (deadline_ns == 0)
         return troupe_fail(TROUPE_INVALID, "force_at_deadline was asked for without a deadline");
-    if (!trp_cancel_may_force(what->to.process, what->to.incarnation))
+    if (!trp_cancel_may_force(to.process, to.incarnation))
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "only an actor with a process of its own can be ended by force at a "
                            "deadline");
-    trp_entry_force(what->call);
     return TROUPE_OK;
+}
+
+// Says in the row how the call may end.
+static void mark(const sending *what)
+{
+    if (what->method != NULL && (what->method->row->options & TROUPE_METHOD_URGENT) != 0)
+        trp_entry_apart(what->call);
+    if ((what->to.flags & TROUPE_CALL_FORCE_AT_DEADLINE) != 0)
+        trp_entry_force(what->call);
 }
 
 static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
@@ -316,11 +334,10 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
     what->call = trp_entry_call(schema, &target, what->deadline_ns);
     if (what->call == TRP_REF_NO_MEMORY)
         return (troupe_ref){TRP_REF_NO_MEMORY, schema};
-    if (what->method != NULL && (what->method->row->options & TROUPE_METHOD_URGENT) != 0)
-        trp_entry_apart(what->call);
+    mark(what);
     if (what->stream != NULL)
         trp_stream_begin(what->stream, what->call, &target);
-    troupe_status status = check_force(what);
+    troupe_status status = trp_call_check_force(what->to, what->deadline_ns);
     if (status == TROUPE_OK)
         status = send(what);
     if (status != TROUPE_OK) {
@@ -373,6 +390,7 @@ void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_
         (void)trp_entry_fail(row, &failure); // Unless it has ended.
         return;
     }
+    mark(&what);
     troupe_status status = send(&what);
     if (status != TROUPE_OK) {
         troupe_error failure = unsent(&what, status, &target);

@@ -19,6 +19,10 @@ troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_
 void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_, size_t method,
                           const void *args, int64_t deadline_ns);
 
+// Whether calls to this address may say that their deadline kills: it must be one, and the actor
+// have a process of its own. TROUPE_INVALID, TROUPE_UNSUPPORTED.
+troupe_status trp_call_check_force(troupe_actor to, int64_t deadline_ns);
+
 // A reference that fails with the thread's last error.
 troupe_ref trp_call_failed(troupe_status status);
 

@@ -134,12 +134,14 @@ static troupe_status make(troupe_actor actor, const trp_class *class_, size_t me
     it->errors = (actor.flags & TROUPE_CALL_RETRY_ERRORS) != 0;
     it->delay_ms = DELAY_FIRST_MS;
     it->to = actor;
-    it->to.flags = 0;
+    it->to.flags = 0; // What they say of the deadline is in the row since the first attempt.
     it->to.deadline_ms = 0;
     if (actor.deadline_ms != 0)
         it->deadline_ns = trp_clock_ns() + (int64_t)actor.deadline_ms * 1000000;
     *made = it;
-    troupe_status status = copy_args(it, args);
+    troupe_status status = trp_call_check_force(actor, it->deadline_ns);
+    if (status == TROUPE_OK)
+        status = copy_args(it, args);
     if (status != TROUPE_OK)
         release(it);
     return status;

@@ -174,8 +174,10 @@ TROUPE_API TROUPE_MUST_USE troupe_ref troupe_call_method(troupe_actor actor,
                                                          const void *args);
 
 // Sends a message without an answer. Returns what is known at once: TROUPE_OK if it is on its way,
-// TROUPE_NOT_EXECUTED if the actor is known to be dead, TROUPE_BUSY if its queue is full and
-// the address says TROUPE_CALL_NO_WAIT, TROUPE_TOO_LARGE. The method's own status is lost.
+// TROUPE_NOT_EXECUTED if the actor is known to be dead, TROUPE_TOO_LARGE, or TROUPE_BUSY if its
+// queue is full: at once where the address says TROUPE_CALL_NO_WAIT, in callbacks, and if the queue
+// is the sender's own; in other methods after 10 s, or if too many of them wait already; elsewhere
+// the sender waits as long as it takes. The method's own status is lost.
 TROUPE_API troupe_status troupe_tell_method(troupe_actor actor, const troupe_class *class_,
                                             size_t method, const void *args);
 
@@ -202,7 +204,7 @@ typedef struct troupe_call_options {
     size_t size;
     // The call ends as TROUPE_TIMED_OUT if it is not answered in this time; 0: none.
     uint32_t deadline_ms;
-    uint32_t flags; // TROUPE_CALL_*
+    uint32_t flags; // TROUPE_CALL_NO_WAIT or 0; the others have fields of their own.
     int unused_;
     // When the deadline passes while the method runs, its process is killed, as by troupe_cancel
     // with `.force`: the call fails with TROUPE_UNSUPPORTED unless its actor has an own process.

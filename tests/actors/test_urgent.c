@@ -94,14 +94,18 @@ static troupe_status digger_text(digger *self, const troupe_text *in, troupe_tex
 }
 
 static troupe_status digger_ask(digger *self, const troupe_none *nothing, int *depth);
+static troupe_status digger_lean(digger *self, const troupe_actor *on, int *depth);
+static troupe_status digger_consult(digger *self, const troupe_actor *whom, int *depth);
 
 TROUPE_ACTOR_WITH(digger, (digger_init, int), digger_deinit, (digger_dig, troupe_none, int),
-                  (digger_depth, troupe_none, int, .options = TROUPE_METHOD_URGENT),
+                  (digger_depth, troupe_none, int,
+                   .options = TROUPE_METHOD_URGENT | TROUPE_METHOD_REPEATABLE),
                   (digger_stop, troupe_none, troupe_none, .options = TROUPE_METHOD_URGENT),
                   (digger_pause, int, int, .options = TROUPE_METHOD_URGENT),
                   (digger_fail, troupe_none, int, .options = TROUPE_METHOD_URGENT),
                   (digger_text, troupe_text, troupe_text, .options = TROUPE_METHOD_URGENT),
-                  (digger_ask, troupe_none, int));
+                  (digger_ask, troupe_none, int), (digger_lean, troupe_actor, int),
+                  (digger_consult, troupe_actor, int));
 
 // An actor may ask itself urgently: nothing waits for its own method then.
 static troupe_status digger_ask(digger *self, const troupe_none *nothing, int *depth)
@@ -109,6 +113,22 @@ static troupe_status digger_ask(digger *self, const troupe_none *nothing, int *d
     (void)self, (void)nothing;
     digger_actor me = {troupe_self()};
     return troupe_get(int, troupe_call(me, digger_depth), depth);
+}
+
+// Waits for another one that asks this one urgently: no ring, sent again or not.
+static troupe_status digger_lean(digger *self, const troupe_actor *on, int *depth)
+{
+    (void)self;
+    troupe_actor me = troupe_self();
+    return troupe_get(int, troupe_call_from((digger_actor){*on}, digger_consult, &me), depth);
+}
+
+static troupe_status digger_consult(digger *self, const troupe_actor *whom, int *depth)
+{
+    (void)self;
+    digger_actor other = {*whom};
+    TROUPE_TRY(troupe_get(int, troupe_call(other, digger_depth), depth));
+    return troupe_get(int, troupe_call(troupe_with(other, .retries = 2), digger_depth), depth);
 }
 
 static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
@@ -190,6 +210,17 @@ static void an_idle_actor_too(void **state)
         assert_int_equal(troupe_tell(actor, digger_stop), TROUPE_OK);
         assert_int_equal(get(troupe_call(actor, digger_dig)) >= 100, 1); // It is told already.
         troupe_kill(actor);
+    }
+}
+
+static void who_waits_can_be_asked(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PLACES; i++) {
+        digger_actor asker = make(places[i]), other = make(places[i]);
+        assert_int_equal(get(troupe_call_from(asker, digger_lean, &other.address)), 100);
+        troupe_kill(asker);
+        troupe_kill(other);
     }
 }
 
@@ -289,6 +320,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_busy_actor_can_be_asked),
         cmocka_unit_test(an_idle_actor_too),
+        cmocka_unit_test(who_waits_can_be_asked),
         cmocka_unit_test(urgent_calls_can_be_cancelled),
         cmocka_unit_test(the_end_waits_for_what_runs_beside),
         cmocka_unit_test(many_at_once),
