@@ -1,5 +1,6 @@
-// frame.h: what travels between processes: over sockets a MessagePack array of the header's fields,
-// then the body; over rings a record of runtime/ring.c, where a new field has to be added too.
+// frame.h: what travels between processes. Between machines it is a MessagePack array of the
+// header's fields, then the body; between processes of one machine a record of a fixed header,
+// where a new field has to be added too (batch.h).
 //
 // The header has its sender's incarnation, a sequence number of the link, the target's incarnation,
 // the deadline left and the protocol version from the start: see docs/design.md, "Frames".

@@ -1,4 +1,5 @@
 // ring.c: see ring.h.
+#include <runtime/batch.h>
 #include <runtime/ring.h>
 
 #include <string.h>
@@ -6,20 +7,10 @@
 // Kinds that are the ring's own; no frame has them.
 enum { KIND_PAD = 0xfffe, KIND_MOVED = 0xffff };
 
-typedef struct record {
-    uint32_t size; // With this header, before rounding up.
-    uint16_t kind;
-    uint8_t outcome, executed;
-    uint32_t flags, method;
-    uint64_t target, schema, call;
-    uint32_t deadline_ms, status;
-} record;
-_Static_assert(sizeof(record) == 48, "what a reader of another build expects");
-
 enum {
     UNIT = 8,
     // Kept free for MOVED: its record, and what may have to be skipped before it.
-    RESERVE = 2 * (sizeof(record) + sizeof(uint64_t)),
+    RESERVE = 2 * (sizeof(trp_frame_record) + sizeof(uint64_t)),
     STEPS = 8, // The head is published in parts of the ring of this number.
 };
 
@@ -50,7 +41,7 @@ bool trp_ring_takes(const trp_ring_writer *writer, size_t body_size)
     // It may have to be preceded by a gap of nearly its own size, and the last step of the head is
     // not published.
     size_t most = writer->capacity - writer->capacity / STEPS - RESERVE;
-    return body_size < most && 2 * (size_t)round_up(sizeof(record) + body_size) <= most;
+    return body_size < most && 2 * (size_t)round_up(sizeof(trp_frame_record) + body_size) <= most;
 }
 
 // Whether a record of that size has room beside `reserve` bytes; else looks how far the reader is.
@@ -76,11 +67,12 @@ static void advance(trp_ring_writer *writer, uint32_t size)
 }
 
 // Puts one record; the caller knows that there is room.
-static void put(trp_ring_writer *writer, const record *head, const void *body, size_t body_size)
+static void put(trp_ring_writer *writer, const trp_frame_record *head, const void *body,
+                size_t body_size)
 {
     uint32_t size = round_up(head->size), left = writer->capacity - writer->at;
     if (size > left) {
-        record gap = {.size = left, .kind = KIND_PAD};
+        trp_frame_record gap = {.size = left, .kind = KIND_PAD};
         memcpy(writer->ring->data + writer->at, &gap, UNIT);
         advance(writer, left);
     }
@@ -95,19 +87,7 @@ static void put(trp_ring_writer *writer, const record *head, const void *body, s
 
 bool trp_ring_write(trp_ring_writer *writer, const trp_frame *frame)
 {
-    record head = {
-        .size = (uint32_t)(sizeof head + frame->body_size),
-        .kind = (uint16_t)frame->kind,
-        .outcome = (uint8_t)frame->outcome,
-        .executed = (uint8_t)frame->executed,
-        .flags = frame->flags,
-        .method = frame->method,
-        .target = frame->target,
-        .schema = frame->schema,
-        .call = frame->call,
-        .deadline_ms = frame->deadline_ms,
-        .status = frame->status,
-    };
+    trp_frame_record head = trp_frame_record_of(frame);
     if (!has_room(writer, round_up(head.size), RESERVE))
         return false;
     put(writer, &head, frame->body, frame->body_size);
@@ -116,7 +96,7 @@ bool trp_ring_write(trp_ring_writer *writer, const trp_frame *frame)
 
 void trp_ring_move(trp_ring_writer *writer, uint64_t object)
 {
-    record head = {.size = sizeof head + sizeof object, .kind = KIND_MOVED};
+    trp_frame_record head = {.size = sizeof head + sizeof object, .kind = KIND_MOVED};
     put(writer, &head, &object, sizeof object);
 }
 
@@ -139,7 +119,7 @@ bool trp_ring_waits(trp_ring_reader *reader)
 }
 
 // The record's header, copied before it is checked: the ring may change while we look.
-static trp_ring_got take_header(trp_ring_reader *reader, record *head)
+static trp_ring_got take_header(trp_ring_reader *reader, trp_frame_record *head)
 {
     for (;;) {
         if (!trp_ring_waits(reader))
@@ -166,7 +146,7 @@ static trp_ring_got take_header(trp_ring_reader *reader, record *head)
 
 trp_ring_got trp_ring_read(trp_ring_reader *reader, trp_frame *frame, uint64_t *object)
 {
-    record head;
+    trp_frame_record head;
     trp_ring_got got = take_header(reader, &head);
     if (got != TRP_RING_FRAME)
         return got;
@@ -178,23 +158,11 @@ trp_ring_got trp_ring_read(trp_ring_reader *reader, trp_frame *frame, uint64_t *
         memcpy(object, body, sizeof *object);
         return TRP_RING_MOVED;
     }
-    *frame = (trp_frame){
-        .kind = (trp_frame_kind)head.kind,
-        .flags = head.flags,
-        .from = reader->ring->from,
-        .target = head.target,
-        .method = head.method,
-        .schema = head.schema,
-        .call = head.call,
-        .deadline_ms = head.deadline_ms,
-        .status = head.status,
-        .outcome = head.outcome,
-        .executed = head.executed,
-        .body = body,
-        .body_size = body_size,
-    };
     reader->record = round_up(head.size);
-    return trp_frame_valid(frame) ? TRP_RING_FRAME : TRP_RING_BROKEN;
+    if (!trp_frame_record_read(&head, body, frame))
+        return TRP_RING_BROKEN;
+    frame->from = reader->ring->from;
+    return TRP_RING_FRAME;
 }
 
 bool trp_ring_done(trp_ring_reader *reader)

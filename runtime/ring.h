@@ -2,10 +2,11 @@
 //
 //     [ who | tail | head, wants_room | records ... ]
 //
-// A record is a fixed header and the body, at a multiple of 8 bytes, and never wraps: what is left
-// of the end is skipped by a record of its own. Head and tail count bytes for ever. Reader and
-// writer keep their place in memory of their own and believe nothing in the ring that they have not
-// checked: a ring that makes no sense is given up, whoever wrote it. See docs/design.md, "Rings".
+// A record is a fixed header and the body (batch.h), at a multiple of 8 bytes, and never wraps:
+// what is left of the end is skipped by a record of its own. Head and tail count bytes for ever.
+// Reader and writer keep their place in memory of their own and believe nothing in the ring that
+// they have not checked: a ring that makes no sense is given up, whoever wrote it. See
+// docs/design.md, "Rings".
 #ifndef TRP_RING_H
 #define TRP_RING_H
 

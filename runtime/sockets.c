@@ -9,6 +9,7 @@
 #include <runtime/error.h>
 #include <runtime/identity.h>
 #include <runtime/log.h>
+#include <runtime/batch.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -100,10 +101,9 @@ troupe_status trp_sockets_send(trp_peer *peer, uint32_t process, trp_frame *fram
     TROUPE_TRY(connect_peer(peer, process));
     size_t before = peer->frame.size;
     frame->sequence = ++peer->sequence_out;
-    trp_frame_write(frame, &peer->frame);
+    trp_batch_add(&peer->frame, frame);
     if (peer->frame.failed) { // It was not sent: it has no number.
         peer->frame.failed = false;
-        peer->frame.size = before;
         peer->sequence_out--;
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
                            frame->body_size);
@@ -128,27 +128,28 @@ void trp_sockets_disconnect(trp_peer *peer, int linger_ms)
 
 // ---- in
 
-// Whether the frame is from a live incarnation and the next of its link; notes its sequence.
-static bool accept_frame(const trp_frame *frame)
+// Whether `count` frames, of which `first` is the number of the first, are from a live incarnation
+// and new on its link; notes their numbers.
+static bool accept_frames(const trp_frame *from, uint64_t first, uint32_t count)
 {
-    if (frame->to_incarnation != trp_self.incarnation || frame->from >= TRP_PROCESSES_MAX)
+    if (from->to_incarnation != trp_self.incarnation || from->from >= TRP_PROCESSES_MAX)
         return false;
-    trp_peer *peer = trp_peer_of(frame->from);
+    trp_peer *peer = trp_peer_of(from->from);
     if (peer == NULL)
         return false;
     pthread_mutex_lock(&peer->lock);
     // What a process sent before it died counts until its death is told.
-    bool known = peer->incarnation == frame->from_incarnation;
-    if (!known && trp_process_alive(frame->from, frame->from_incarnation, NULL)) {
-        trp_peer_renew(peer, frame->from_incarnation);
+    bool known = peer->incarnation == from->from_incarnation;
+    if (!known && trp_process_alive(from->from, from->from_incarnation, NULL)) {
+        trp_peer_renew(peer, from->from_incarnation);
         known = true;
     }
-    bool fresh = known && frame->sequence > peer->sequence_in && !peer->dead;
-    if (fresh && frame->sequence != peer->sequence_in + 1)
+    bool fresh = known && first > peer->sequence_in && !peer->dead;
+    if (fresh && first != peer->sequence_in + 1)
         trp_log(TRP_ERROR, "%llu frames from process %u were lost",
-                (unsigned long long)(frame->sequence - peer->sequence_in - 1), frame->from);
+                (unsigned long long)(first - peer->sequence_in - 1), from->from);
     if (fresh)
-        peer->sequence_in = frame->sequence;
+        peer->sequence_in = first + count - 1;
     pthread_mutex_unlock(&peer->lock);
     return fresh;
 }
@@ -205,11 +206,9 @@ static void take_flush(const trp_frame *frame)
     }
 }
 
-static void take_frame(trp_frame *frame)
+static void take_frame(const trp_frame *frame)
 {
-    if (!accept_frame(frame))
-        trp_process_refused(NULL);
-    else if (frame->kind == TRP_FRAME_FLUSH)
+    if (frame->kind == TRP_FRAME_FLUSH)
         take_flush(frame);
     else if (frame->kind == TRP_FRAME_DEATH && frame->from == TRP_PROCESS_NODE)
         defer_death(frame->method, frame->target);
@@ -217,8 +216,36 @@ static void take_frame(trp_frame *frame)
         trp_process_take(frame);
 }
 
+// A batch that is not to be taken is refused as one.
+static void take_batch(const void *data, size_t size)
+{
+    trp_batch batch;
+    troupe_status status = trp_batch_open(data, size, &batch);
+    if (status == TROUPE_OK) {
+        trp_frame from = {.from = batch.from,
+                          .from_incarnation = batch.from_incarnation,
+                          .to_incarnation = batch.to_incarnation};
+        if (!accept_frames(&from, batch.sequence, batch.count)) {
+            trp_process_refused(NULL);
+            return;
+        }
+    }
+    while (status == TROUPE_OK && batch.count > 0) {
+        trp_frame frame;
+        status = trp_batch_next(&batch, &frame);
+        if (status == TROUPE_OK)
+            take_frame(&frame);
+    }
+    if (status != TROUPE_OK)
+        trp_process_refused(troupe_last_error()->text);
+}
+
 static void take_message(const void *data, size_t size)
 {
+    if (trp_batch_is(data, size)) {
+        take_batch(data, size);
+        return;
+    }
     const unsigned char *at = data;
     for (size_t used = 0; size > 0; at += used, size -= used) {
         trp_frame frame;
@@ -226,7 +253,10 @@ static void take_message(const void *data, size_t size)
             trp_process_refused(troupe_last_error()->text);
             return;
         }
-        take_frame(&frame);
+        if (accept_frames(&frame, frame.sequence, 1))
+            take_frame(&frame);
+        else
+            trp_process_refused(NULL);
     }
 }
 

@@ -2,6 +2,7 @@
 // socket, a ring of garbage; and sentences that were cut within a character still arrive.
 #include <support.h>
 
+#include <runtime/batch.h>
 #include <runtime/door.h>
 #include <runtime/identity.h>
 #include <runtime/ring.h>
@@ -76,9 +77,9 @@ static void send_bytes(trp_outbound *out, const void *data, size_t size)
 }
 
 // A frame that this process would take if it came from a process that lives.
-static void write_frame(trp_buffer *out, uint64_t to, uint64_t from)
+static trp_frame some_frame(uint64_t to, uint64_t from)
 {
-    trp_frame frame = {.kind = TRP_FRAME_KILL,
+    return (trp_frame){.kind = TRP_FRAME_KILL,
                        .from = TRP_PROCESS_NODE,
                        .from_incarnation = from,
                        .to_incarnation = to,
@@ -86,6 +87,11 @@ static void write_frame(trp_buffer *out, uint64_t to, uint64_t from)
                        .target = 999999,
                        .body = "body",
                        .body_size = 4};
+}
+
+static void write_frame(trp_buffer *out, uint64_t to, uint64_t from)
+{
+    trp_frame frame = some_frame(to, from);
     trp_frame_write(&frame, out);
 }
 
@@ -132,6 +138,46 @@ static void test_sockets(void **state)
     trp_buffer_append(&good, large, sizeof large);
     send_bytes(out, good.data, good.size);
     await_refused(count += 2);
+    trp_buffer_free(&good);
+    trp_outbound_close(out, 0);
+    expect_alive(actor);
+    assert_int_equal(troupe_frames_refused(), count);
+    assert_int_equal(troupe_stop(), 0);
+}
+
+// The same for the form within a machine: what is refused counts once for each message.
+static void test_batches(void **state)
+{
+    (void)state;
+    char path[128];
+    assert_int_equal(
+        troupe_start(0, NULL, .workers = 1, .threads = 1, .transport = TROUPE_TRANSPORT_IPC),
+        TROUPE_OK);
+    clerk_actor actor = troupe_spawn(clerk, .place = TROUPE_PLACE_WORKER);
+    expect_alive(actor);
+    trp_socket_path(trp_self.slot, trp_self.incarnation, path);
+    trp_outbound *out = trp_outbound_open(path);
+    assert_non_null(out);
+    uint64_t count = troupe_frames_refused();
+    trp_buffer good = {0};
+    trp_frame frame = some_frame(trp_self.incarnation, 4711), second = frame;
+    second.sequence++;
+    trp_batch_add(&good, &frame);
+    trp_batch_add(&good, &second);
+    for (size_t size = 1; size < good.size; size++) // Cut off anywhere.
+        send_bytes(out, good.data, size);
+    await_refused(count += good.size - 1);
+    send_bytes(out, good.data, good.size); // From a dead process.
+    await_refused(++count);
+    good.data[1] = TRP_BATCH_VERSION + 1;
+    send_bytes(out, good.data, good.size);
+    await_refused(++count);
+    good.size = 0;
+    frame = some_frame(trp_self.incarnation + 1, // For an earlier process than this.
+                       trp_segment_process(TRP_PROCESS_NODE)->incarnation);
+    trp_batch_add(&good, &frame);
+    send_bytes(out, good.data, good.size);
+    await_refused(++count);
     trp_buffer_free(&good);
     trp_outbound_close(out, 0);
     expect_alive(actor);
@@ -218,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sockets),
+        cmocka_unit_test(test_batches),
         cmocka_unit_test(test_ring),
         cmocka_unit_test(test_cut_sentences),
     };
