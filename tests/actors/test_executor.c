@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <troupe.h>
+#include <unistd.h>
 
 static troupe_status square(const int64_t *x, int64_t *result)
 {
@@ -14,14 +15,6 @@ static troupe_status square(const int64_t *x, int64_t *result)
     return TROUPE_OK;
 }
 TROUPE_TASK(square, int64_t, int64_t);
-
-// A light actor's method is let finish.
-static troupe_status end_itself(const int *number, int *out)
-{
-    *out = *number;
-    return troupe_kill_actor(troupe_self());
-}
-TROUPE_TASK(end_itself, int, int);
 
 static troupe_status defers(const troupe_none *nothing, int *status)
 {
@@ -52,21 +45,50 @@ static troupe_status bystander_look(bystander *self, const troupe_none *nothing,
 
 TROUPE_ACTOR(bystander, (bystander_look, troupe_none, int));
 
-static int set_up_with(int workers)
+// Keeps the only thread until all are sent.
+static _Atomic bool held;
+
+static troupe_status hold(const troupe_none *in, troupe_none *out)
 {
-    return troupe_start(0, NULL, .workers = workers, .threads = 2) == TROUPE_OK ? 0 : -1;
+    (void)in, (void)out;
+    while (atomic_load(&held))
+        usleep(500);
+    return TROUPE_OK;
+}
+TROUPE_TASK(hold, troupe_none, troupe_none);
+
+// Every other one kills itself (a light actor's method is let finish), and the next one has another
+// actor made where that was.
+static troupe_status end_or_spawn(const int *number, troupe_actor *made)
+{
+    if (*number % 2 == 0)
+        return troupe_kill_actor(troupe_self());
+    *made = troupe_spawn(bystander, .place = TROUPE_PLACE_HERE).address;
+    return troupe_actor_status(*made);
+}
+TROUPE_TASK(end_or_spawn, int, troupe_actor);
+
+static int set_up_with(int workers, int threads)
+{
+    return troupe_start(0, NULL, .workers = workers, .threads = threads) == TROUPE_OK ? 0 : -1;
 }
 
 static int set_up(void **state)
 {
     (void)state;
-    return set_up_with(2);
+    return set_up_with(2, 2);
 }
 
 static int set_up_alone(void **state)
 {
     (void)state;
-    return set_up_with(TROUPE_WORKERS_NONE);
+    return set_up_with(TROUPE_WORKERS_NONE, 2);
+}
+
+static int set_up_narrow(void **state)
+{
+    (void)state;
+    return set_up_with(TROUPE_WORKERS_NONE, 1);
 }
 
 static int tear_down(void **state)
@@ -75,31 +97,31 @@ static int tear_down(void **state)
     return troupe_stop();
 }
 
-// An executor that is killed leaves the lists that it is in.
+// An executor that is killed leaves the lists that it is in: the others of its task, which go on
+// with them, leave alone whoever lives in its place.
 static void test_tasks_that_kill_themselves(void **state)
 {
     (void)state;
     enum { MANY = 1000 };
-    static troupe_ref killed[MANY], plain[MANY];
-    bystander_actor others[MANY / 10];
-    int out, changed;
-    int64_t value;
+    static troupe_ref refs[MANY];
+    troupe_none none = {0};
+    atomic_store(&held, true);
+    troupe_ref first = troupe_run_with(hold, &none, .place = TROUPE_PLACE_HERE);
+    for (int i = 0; i < MANY; i++)
+        refs[i] = troupe_run_with(end_or_spawn, &i, .place = TROUPE_PLACE_HERE);
+    atomic_store(&held, false);
+    troupe_must(troupe_get(troupe_none, first, &none));
     for (int i = 0; i < MANY; i++) {
-        int64_t x = i;
-        killed[i] = troupe_run(end_itself, i);
-        plain[i] = troupe_run_with(square, &x);
-        if (i % 10 == 0) // Somebody else gets the places that become free.
-            others[i / 10] = troupe_spawn(bystander, .place = TROUPE_PLACE_HERE);
-    }
-    for (int i = 0; i < MANY; i++) {
-        troupe_must(troupe_get(int, killed[i], &out));
-        assert_int_equal(out, i);
-        troupe_must(troupe_get(int64_t, plain[i], &value));
-        assert_int_equal(value, (int64_t)i * i);
-    }
-    for (int i = 0; i < MANY / 10; i++) {
-        troupe_must(troupe_get(int, troupe_call(others[i], bystander_look), &changed));
+        troupe_actor made;
+        int changed;
+        troupe_must(troupe_get(troupe_actor, refs[i], &made));
+        assert_int_equal(made.id != 0, i % 2 != 0);
+        if (made.id == 0)
+            continue;
+        bystander_actor one = {made};
+        troupe_must(troupe_get(int, troupe_call(one, bystander_look), &changed));
         assert_int_equal(changed, 0);
+        troupe_end(one);
     }
 }
 
@@ -178,8 +200,7 @@ static void test_deadline_of_an_isolated_task(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tasks_that_kill_themselves, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tasks_that_kill_themselves, set_up_alone, tear_down),
+        cmocka_unit_test_setup_teardown(test_tasks_that_kill_themselves, set_up_narrow, tear_down),
         cmocka_unit_test_setup_teardown(test_executors_that_others_kill, set_up_alone, tear_down),
         cmocka_unit_test_setup_teardown(test_a_task_cannot_defer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_deadline_of_an_isolated_task, set_up, tear_down),
