@@ -337,7 +337,7 @@ static int take_descriptors(int *taken, int capacity, int free)
         _exit(4);
     while (count < capacity && (taken[count] = dup(STDIN_FILENO)) >= 0)
         count++;
-    for (; free > 0; free--)
+    for (; free > 0 && count > 0; free--)
         close(taken[--count]);
     return count;
 }
