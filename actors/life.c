@@ -241,14 +241,29 @@ void trp_life_watch(uint64_t id, const trp_watcher *watcher)
     trp_watch_tell(watcher, &down);
 }
 
+static bool leave_at(trp_life *life, size_t at, const trp_watcher *watcher)
+{
+    if (at >= life->watcher_count || life->watchers[at].number != watcher->number ||
+        life->watchers[at].incarnation != watcher->incarnation)
+        return false;
+    life->watchers[at] = life->watchers[--life->watcher_count];
+    life->left = at;
+    return true;
+}
+
+// Actors that were linked in a row end in a row, forwards or backwards: the search goes both ways
+// from where the last one was.
 void trp_life_unwatch(uint64_t id, const trp_watcher *watcher)
 {
     trp_actor *actor = trp_actor_find(id);
     trp_life *life = actor != NULL ? trp_life_lock(actor, id, false) : NULL;
-    for (size_t i = 0; life != NULL && i < life->watcher_count; i++)
-        if (life->watchers[i].number == watcher->number &&
-            life->watchers[i].incarnation == watcher->incarnation)
-            life->watchers[i--] = life->watchers[--life->watcher_count];
+    size_t count = life != NULL ? life->watcher_count : 0;
+    if (life != NULL && life->left > count)
+        life->left = count;
+    for (size_t i = 0; i <= count; i++)
+        if (life != NULL && (leave_at(life, life->left + i, watcher) ||
+                             (i <= life->left && leave_at(life, life->left - i, watcher))))
+            break;
     trp_life_unlock(life);
 }
 

@@ -380,6 +380,38 @@ static void test_links_that_hold(void **state)
     }
 }
 
+// Those that leave take their own tie along, in whatever order, and nobody else's.
+static void test_links_of_many(void **state)
+{
+    (void)state;
+    enum { MANY = 64, STEPS = 4 };
+    static const int steps[STEPS] = {1, MANY - 1, 5, 27}; // Odd: each comes to all.
+    for (int s = 0; s < STEPS; s++) {
+        int out;
+        troupe_none none;
+        fragile_actor hub = troupe_spawn(fragile, .place = TROUPE_PLACE_HERE), all[MANY];
+        for (int i = 0; i < MANY; i++) {
+            all[i] = troupe_spawn(fragile, .place = TROUPE_PLACE_HERE);
+            const troupe_actor *address = &all[i].address;
+            troupe_must(
+                troupe_get(troupe_none, troupe_call_from(hub, fragile_link, address), &none));
+        }
+        for (int i = 0; i < MANY / 2; i++) {
+            fragile_actor *one = &all[i * steps[s] % MANY];
+            (void)do_deed(EXIT, *one, TROUPE_PLACE_HERE);
+            assert_int_equal(troupe_await_end(one->address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+        }
+        troupe_must(troupe_get(int, troupe_call(hub, fragile_process), &out));
+        (void)do_deed(FAIL, hub, TROUPE_PLACE_HERE);
+        for (int i = MANY / 2; i < MANY; i++) {
+            troupe_down down;
+            const troupe_actor *address = &all[i * steps[s] % MANY].address;
+            assert_int_equal(troupe_await_end(*address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+            assert_int_equal(down.reason, TROUPE_DOWN_ERROR);
+        }
+    }
+}
+
 static bool has_begun(void *user)
 {
     return shared->begun >= *(int *)user;
@@ -503,10 +535,15 @@ static void test_get_if_exists(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reasons),         cmocka_unit_test(test_no_actor),
-        cmocka_unit_test(test_demonitor),       cmocka_unit_test(test_links),
-        cmocka_unit_test(test_links_that_hold), cmocka_unit_test(test_exit),
-        cmocka_unit_test(test_stop_actor),      cmocka_unit_test(test_get_if_exists),
+        cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_no_actor),
+        cmocka_unit_test(test_demonitor),
+        cmocka_unit_test(test_links),
+        cmocka_unit_test(test_links_that_hold),
+        cmocka_unit_test(test_links_of_many),
+        cmocka_unit_test(test_exit),
+        cmocka_unit_test(test_stop_actor),
+        cmocka_unit_test(test_get_if_exists),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

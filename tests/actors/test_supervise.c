@@ -15,7 +15,7 @@ enum { DIARY = 4096 };
 // What happened, in order: "+a" a child was started, "-a" it ended in order. Shared with workers.
 static struct {
     _Atomic int size;
-    char text[DIARY];
+    _Atomic char text[DIARY];
     _Atomic int refuse;  // The letter of a child whose init fails,
     _Atomic int refused; // and how often it has.
 } * diary;
@@ -107,19 +107,33 @@ static int fresh(void **state)
     diary->size = 0;
     diary->refuse = 0;
     diary->refused = 0;
-    memset(diary->text, 0, sizeof diary->text);
+    for (int i = 0; i < DIARY; i++)
+        diary->text[i] = 0;
     return 0;
+}
+
+// As it is now: others may write.
+static void read_diary(char text[DIARY + 1])
+{
+    for (int i = 0; i < DIARY; i++)
+        text[i] = diary->text[i];
+    text[DIARY] = '\0';
 }
 
 static bool has_written(void *user)
 {
-    return strcmp(diary->text, user) == 0;
+    char text[DIARY + 1];
+    read_diary(text);
+    return strcmp(text, user) == 0;
 }
 
 static void await_diary(const char *wanted)
 {
-    if (!support_wait_until(has_written, (void *)wanted, SUPPORT_SOON_MS))
-        fail_msg("the diary is '%s', expected '%s'", diary->text, wanted);
+    char text[DIARY + 1];
+    if (support_wait_until(has_written, (void *)wanted, SUPPORT_SOON_MS))
+        return;
+    read_diary(text);
+    fail_msg("the diary is '%s', expected '%s'", text, wanted);
 }
 
 static player_actor look(troupe_supervisor_actor top, size_t index, uint32_t *starts)
