@@ -311,23 +311,26 @@ static void serve_name(const trp_frame *frame)
 
 // ---- deaths and the end
 
-static void note_end(trp_process_row *row, const worker *dead, int status)
+static void note_end(trp_process_row *row, const worker *dead, int status, bool memory)
 {
     row->end = dead->kill_cause[0] != '\0' ? TRP_END_KILLED
+               : memory                    ? TRP_END_MEMORY
                : WIFSIGNALED(status)       ? TRP_END_SIGNALLED
                                            : TRP_END_EXITED;
     row->end_number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// Says at the driver what a crash was, as far as it can be known: the cause has little room.
-static void describe_signal(int status, uint32_t slot, char *cause, size_t size)
+// Says at the driver what a crash was, as far as it can be known: the cause has little room. True:
+// it was the memory limit.
+static bool describe_signal(int status, uint32_t slot, char *cause, size_t size)
 {
     char core[512], name[16];
     const trp_process_row *row = trp_segment_process(slot);
     snprintf(name, sizeof name, "troupe-%u", slot);
     trp_postmortem_core("", row->pid, name, status, core, sizeof core);
     uint64_t kills = WTERMSIG(status) == SIGKILL ? trp_postmortem_memory_kills("") : 0;
-    if (kills > node.memory_kills)
+    bool memory = kills > node.memory_kills;
+    if (memory)
         snprintf(cause, size, "was killed by the memory limit of its cgroup");
     else
         snprintf(cause, size, "was killed by signal %d (%s)%s%.*s", WTERMSIG(status),
@@ -336,10 +339,12 @@ static void describe_signal(int status, uint32_t slot, char *cause, size_t size)
     trp_log(TRP_WARN, "process %u (%s, pid %d) was killed by signal %d (%s)%s%s%s", slot,
             row->labelled ? row->label : "worker", row->pid, WTERMSIG(status),
             strsignal(WTERMSIG(status)), core[0] != '\0' ? "; " : "", core,
-            strstr(cause, "memory limit") != NULL ? " by the memory limit of its cgroup" : "");
+            memory ? " by the memory limit of its cgroup" : "");
+    return memory;
 }
 
-static void describe_end(int status, uint32_t slot, char *cause, size_t size)
+// True: the memory limit ended it.
+static bool describe_end(int status, uint32_t slot, char *cause, size_t size)
 {
     const worker *dead = &node.workers[slot];
     const trp_process_row *row = trp_segment_process(slot);
@@ -348,9 +353,10 @@ static void describe_end(int status, uint32_t slot, char *cause, size_t size)
     else if (WIFEXITED(status) && row->last_reason != 0)
         snprintf(cause, size, "ended with its actor: %.80s", row->last_words);
     else if (WIFSIGNALED(status))
-        describe_signal(status, slot, cause, size);
+        return describe_signal(status, slot, cause, size);
     else
         snprintf(cause, size, "exited with status %d", WEXITSTATUS(status));
+    return false;
 }
 
 static void tell_death(uint32_t slot, uint64_t incarnation)
@@ -416,8 +422,9 @@ static void hear_keeper(void)
         bury(message.slot, cause);
     } else if (message.kind == TRP_ORDER_EXITED) {
         char cause[112];
-        describe_end(message.status, message.slot, cause, sizeof cause);
-        note_end(trp_segment_process(message.slot), &node.workers[message.slot], message.status);
+        bool memory = describe_end(message.status, message.slot, cause, sizeof cause);
+        note_end(trp_segment_process(message.slot), &node.workers[message.slot], message.status,
+                 memory);
         bury(message.slot, cause);
     }
 }

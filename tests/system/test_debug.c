@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <troupe/actor.h>
+#include <troupe/life.h>
 #include <unistd.h>
 
 typedef struct patient {
@@ -198,8 +199,14 @@ static int drive_eating(void)
     bool said = strstr(troupe_last_error()->text, "memory limit of its cgroup") != NULL;
     if (!said)
         fprintf(stderr, "%s\n", troupe_last_error()->text);
+    troupe_down down;
+    troupe_must(troupe_await_end(one.address, SUPPORT_SOON_MS, &down));
+    bool told = down.reason == TROUPE_DOWN_NO_MEMORY && down.signal == 0 &&
+                strstr(down.text, "memory limit of its cgroup") != NULL;
+    if (!told)
+        fprintf(stderr, "%s: %s\n", troupe_down_reason_name(down.reason), down.text);
     (void)troupe_stop();
-    return status == TROUPE_MAYBE_EXECUTED && said ? 0 : 2;
+    return status == TROUPE_MAYBE_EXECUTED && said && told ? 0 : 2;
 }
 
 static bool is_removed(void *context) // Its last process may still be leaving it.
