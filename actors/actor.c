@@ -85,6 +85,7 @@ trp_actor *trp_actor_create(const trp_class *class_, const char *name, uint32_t 
     atomic_store_explicit(&actor->restarts, 0, memory_order_relaxed);
     atomic_store_explicit(&actor->cpu_ns, 0, memory_order_relaxed);
     actor->executor = false;
+    actor->saves = false;
     actor->ready = false;
     actor->concurrent = false;
     if (mailbox_max == 0)
@@ -203,6 +204,14 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
     return true;
 }
 
+// Of a killed actor no deinit runs, since its state may be in the middle of anything.
+static void discard(trp_actor *actor)
+{
+    const trp_class *class_ = actor->class_;
+    if (class_->discard != NULL && actor->ready)
+        class_->discard(actor->self);
+}
+
 // The last turn: nothing runs in the actor any more, and nothing will. By who has it.
 static void finish(trp_actor *actor)
 {
@@ -214,6 +223,8 @@ static void finish(trp_actor *actor)
         return; // The last of them has it take this turn again.
     if (state == TRP_ACTOR_ENDED || state == TRP_ACTOR_STOPPED)
         trp_run_deinit(actor);
+    else
+        discard(actor);
     trp_actor_unname(actor);
     trp_need_release(actor);
     trp_async_finish(actor);

@@ -59,6 +59,7 @@ struct trp_actor {
     _Atomic bool ready;              // init has succeeded: deinit is owed.
     _Atomic bool concurrent;         // Has lanes: several of its methods run at a time.
     bool executor;                   // Runs tasks: see executor.h.
+    bool saves;                      // Its class saves its state for a restart: see state.h.
     _Atomic bool pressed;            // Other processes have been told to wait: see pressure.h.
     _Atomic uint16_t restarts;       // So far, 65,535 at most.
 

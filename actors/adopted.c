@@ -6,6 +6,7 @@
 
 #include <actors/need.h>
 #include <actors/spawn.h>
+#include <actors/state.h>
 #include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/identity.h>
@@ -18,12 +19,12 @@
 typedef struct record {
     uint64_t number;
     trp_where where;
-    troupe_actor origin, now;
+    troupe_actor origin, now, owner;
     char *class_name;
     troupe_spawn_options how; // Its texts are the record's.
-    bool isolated, retired;
+    bool isolated, saves, retired;
     trp_budget budget;
-    troupe_bytes args;
+    trp_kept args, image;
     trp_down end;
     trp_watcher *watchers;
     size_t watcher_count;
@@ -42,10 +43,18 @@ typedef struct alias {
     UT_hash_handle hh;
 } alias;
 
+// What an actor's init has saved: that comes before the actor is adopted.
+typedef struct early {
+    struct early *next;
+    troupe_actor address;
+    trp_kept image;
+} early;
+
 static struct {
     pthread_mutex_t lock; // Of all that follows.
     record *records;
     alias *aliases;
+    early *images;
     uint64_t last;
 } adopted = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -87,7 +96,7 @@ static void add_alias(record *of, troupe_actor address, alias *room)
 
 static void free_options(troupe_spawn_options *how)
 {
-    const char *texts[] = {how->name, how->resources, how->env, how->folder};
+    const char *texts[] = {how->name, how->resources, how->env, how->folder, how->groups};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         trp_free((void *)texts[i]);
 }
@@ -96,7 +105,8 @@ static void free_record(record *it)
 {
     trp_free(it->class_name);
     free_options(&it->how);
-    trp_free((void *)it->args.data);
+    trp_kept_drop(&it->args);
+    trp_kept_drop(&it->image);
     trp_free(it->watchers);
     trp_free(it);
 }
@@ -106,8 +116,8 @@ static void end_record(record *it, const trp_down *why)
 {
     it->where = TRP_WHERE_ENDED;
     it->end = *why;
-    trp_free((void *)it->args.data);
-    it->args = (troupe_bytes){0};
+    trp_kept_drop(&it->args);
+    trp_kept_drop(&it->image);
 }
 
 // What the death of its process, or a restart that failed, means for it. True: it has ended.
@@ -187,7 +197,7 @@ static void lost(record *it, bool ended, int64_t delay_ms)
 
 static bool copy_options(troupe_spawn_options *how)
 {
-    const char **texts[] = {&how->name, &how->resources, &how->env, &how->folder};
+    const char **texts[] = {&how->name, &how->resources, &how->env, &how->folder, &how->groups};
     bool copied = true;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (*texts[i] != NULL)
@@ -195,23 +205,54 @@ static bool copy_options(troupe_spawn_options *how)
     return copied;
 }
 
-static bool fill(record *made, const trp_adoption *what)
+// Takes out what an actor's init has saved, if it has.
+static trp_kept take_early(troupe_actor address)
+{
+    for (early **at = &adopted.images; *at != NULL; at = &(*at)->next) {
+        early *it = *at;
+        if (it->address.id != address.id || it->address.incarnation != address.incarnation)
+            continue;
+        trp_kept image = it->image;
+        *at = it->next;
+        trp_free(it);
+        return image;
+    }
+    return (trp_kept){0};
+}
+
+// Of those that were in a process which has died (0: of all).
+static void drop_early(uint64_t incarnation)
+{
+    for (early **at = &adopted.images; *at != NULL;) {
+        early *it = *at;
+        if (incarnation != 0 && it->address.incarnation != incarnation) {
+            at = &it->next;
+            continue;
+        }
+        *at = it->next;
+        trp_kept_drop(&it->image);
+        trp_free(it);
+    }
+}
+
+static bool fill(record *made, trp_adoption *what)
 {
     made->number = ++adopted.last;
     made->where = TRP_WHERE_ALIVE;
     made->origin = made->now = what->address;
+    made->owner = what->owner;
     made->class_name = trp_strdup(what->class_name);
     made->how = what->how;
     bool copied = copy_options(&made->how);
     troupe_place place = what->how.place;
     made->isolated =
         trp_need_place(&what->how, &place) == TROUPE_OK && place == TROUPE_PLACE_ISOLATED;
+    made->saves = trp_state_of(what->class_name) != NULL;
     made->budget = what->budget;
-    void *args = trp_alloc(what->args.size + 1);
-    made->args = (troupe_bytes){args, what->args.size};
-    if (args != NULL && what->args.size > 0)
-        memcpy(args, what->args.data, what->args.size);
-    return made->class_name != NULL && args != NULL && copied;
+    made->args = what->args;
+    what->args = (trp_kept){0};
+    made->image = take_early(what->address);
+    return made->class_name != NULL && copied;
 }
 
 // Whether the process in which a record's actor was just made has died meanwhile: its death may
@@ -233,7 +274,7 @@ static void look_at_process(uint64_t number)
         lost(it, ended, delay_ms);
 }
 
-troupe_status trp_adopted_adopt(const trp_adoption *what)
+bool trp_adopted_adopt(trp_adoption *what)
 {
     record *made = trp_alloc(sizeof *made);
     pthread_mutex_lock(&adopted.lock);
@@ -249,12 +290,56 @@ troupe_status trp_adopted_adopt(const trp_adoption *what)
             free_record(made);
     }
     pthread_mutex_unlock(&adopted.lock);
+    trp_kept_drop(&what->args);
     trp_segment_process(TRP_PROCESS_DRIVER)->registrar = 1;
     if (!added)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory to adopt an actor of class '%s'",
-                           what->class_name);
+        return false;
     look_at_process(number);
-    return TROUPE_OK;
+    return true;
+}
+
+// With the lock held. False: no memory.
+static bool keep_early(troupe_actor origin, trp_kept *image)
+{
+    trp_kept before = take_early(origin);
+    early *made = trp_alloc(sizeof *made);
+    trp_kept_drop(&before);
+    if (made == NULL)
+        return false;
+    *made = (early){.next = adopted.images, .address = origin, .image = *image};
+    adopted.images = made;
+    *image = (trp_kept){0};
+    return true;
+}
+
+bool trp_adopted_save(troupe_actor origin, uint64_t incarnation, trp_kept *image)
+{
+    bool kept = true;
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find(origin);
+    // Late news of a process before the present one, or of an actor that has ended, are nobody's.
+    bool wanted = it != NULL && it->where != TRP_WHERE_ENDED &&
+                  (it->where == TRP_WHERE_RESTARTING || it->now.incarnation == incarnation);
+    if (wanted) {
+        trp_kept before = it->image;
+        it->image = *image;
+        *image = before;
+    } else if (it == NULL && origin.incarnation == incarnation) {
+        kept = keep_early(origin, image);
+    }
+    pthread_mutex_unlock(&adopted.lock);
+    trp_kept_drop(image);
+    return kept;
+}
+
+troupe_actor trp_adopted_origin(troupe_actor address)
+{
+    pthread_mutex_lock(&adopted.lock);
+    const record *it = find(address);
+    if (it != NULL)
+        address = it->origin;
+    pthread_mutex_unlock(&adopted.lock);
+    return address;
 }
 
 static trp_found describe(const record *it)
@@ -262,6 +347,7 @@ static trp_found describe(const record *it)
     return (trp_found){.where = it->where,
                        .now = it->now,
                        .isolated = it->isolated,
+                       .saves = it->saves,
                        .reason = it->end.reason,
                        .signal = it->end.signal,
                        .text = troupe_alloc_text(it->end.text)};
@@ -368,6 +454,7 @@ void trp_registrar_death(uint64_t incarnation)
             it->next_due = due;
             due = it;
         }
+    drop_early(incarnation);
     pthread_mutex_unlock(&adopted.lock);
     for (it = due; it != NULL; it = next) {
         int64_t delay_ms;
@@ -397,6 +484,7 @@ void trp_registrar_clear(void)
         HASH_DEL(adopted.records, it);
         free_record(it);
     }
+    drop_early(0);
     pthread_mutex_unlock(&adopted.lock);
 }
 
@@ -436,33 +524,44 @@ static void moved(uint64_t number, troupe_status status, troupe_actor address, a
     look_at_process(number);
 }
 
+// What an actor that is to be made again is made of: copied, since the record's own may change
+// meanwhile. STOPPED: it is not to be made any more.
+static troupe_status begin_again(uint64_t number, trp_adoption *again, troupe_actor *origin)
+{
+    troupe_status status = TROUPE_STOPPED;
+    pthread_mutex_lock(&adopted.lock);
+    const record *it = find_number(number);
+    if (it != NULL && it->where == TRP_WHERE_RESTARTING && !trp_actors_stopping()) {
+        *origin = it->origin;
+        again->owner = it->owner;
+        again->class_name = troupe_alloc_text(it->class_name);
+        again->how = it->how; // Records stay until all turns have ended.
+        again->budget = it->budget;
+        status = again->class_name == NULL
+                     ? troupe_fail(TROUPE_NO_MEMORY, "no memory to restart an actor")
+                     : trp_kept_take(it->args.data, it->args.size, false, &again->args);
+        if (status == TROUPE_OK && it->image.data != NULL)
+            status = trp_kept_take(it->image.data, it->image.size, false, &again->image);
+    }
+    pthread_mutex_unlock(&adopted.lock);
+    return status;
+}
+
 static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_order *order,
                                        troupe_none *nothing)
 {
     (void)self, (void)nothing;
-    trp_restart_sleep(order->delay_ms, NULL);
-    pthread_mutex_lock(&adopted.lock);
-    record *it = find_number(order->number);
-    bool due = it != NULL && it->where == TRP_WHERE_RESTARTING;
     trp_adoption again = {0};
     troupe_actor origin = {0}, address = {0};
-    if (due)
-        again = (trp_adoption){.class_name = troupe_alloc_text(it->class_name),
-                               .how = it->how, // Records stay until all turns have ended.
-                               .budget = it->budget,
-                               .args = {troupe_alloc(it->args.size + 1), it->args.size}};
-    if (again.args.data != NULL && it->args.size > 0)
-        memcpy((void *)again.args.data, it->args.data, it->args.size);
-    if (it != NULL)
-        origin = it->origin;
-    pthread_mutex_unlock(&adopted.lock);
-    if (due && !trp_actors_stopping()) {
-        alias *room = trp_alloc(sizeof *room);
-        troupe_status status =
-            again.class_name != NULL && again.args.data != NULL && room != NULL
-                ? trp_spawn_again(&again, origin, &address)
-                : troupe_fail(TROUPE_NO_MEMORY, "no memory to start the actor again");
+    trp_restart_sleep(order->delay_ms, NULL);
+    troupe_status status = begin_again(order->number, &again, &origin);
+    alias *room = status != TROUPE_STOPPED ? trp_alloc(sizeof *room) : NULL;
+    if (status == TROUPE_OK)
+        status = room != NULL ? trp_spawn_again(&again, origin, &address)
+                              : troupe_fail(TROUPE_NO_MEMORY, "no memory to restart an actor");
+    if (status != TROUPE_STOPPED || origin.id != 0)
         moved(order->number, status, address, room);
-    }
+    trp_kept_drop(&again.args);
+    trp_kept_drop(&again.image);
     return troupe_exit();
 }

@@ -75,7 +75,7 @@ void trp_async_finish(trp_actor *actor)
     if (async == NULL)
         return;
     trp_alarms_end(async);
-    trp_deferrals_end(actor, async);
+    trp_deferrals_end(async, trp_actor_id(actor));
     pthread_mutex_lock(&async->lock);
     while (async->tombstones != NULL) {
         trp_tombstone *stone = async->tombstones;

@@ -93,6 +93,9 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
 void trp_cancel_waiting(uint64_t call, troupe_actor at);
 // Gives up what a troupe_join's row stands for. False: the row is another's. (group.c)
 bool trp_join_cancel(uint64_t call, const troupe_cancel_options *how, troupe_status *status);
+// Kills an actor of this process. `give_up`: who waits for a method that runs in it, or for an
+// answer that it has deferred, is told at once (MAYBE_EXECUTED), and so is the method.
+void trp_kill_here(uint64_t id, bool give_up);
 // Another process gives a call up.
 void trp_cancel_serve(const trp_frame *frame);
 // Asks for the end of a call whose deadline has passed, whatever runs it.
@@ -109,8 +112,8 @@ void trp_deferral_void(trp_running *here);
 // A copy in the arena of a value that is not a method's own, whose references are given away.
 troupe_status trp_value_give(const trp_shape *shape, const void *value, trp_arena *arena,
                              void **copy);
-// The actor has ended: who waits gets a failure.
-void trp_deferrals_end(trp_actor *actor, trp_async *async);
+// The actor with that id has ended: who waits gets a failure.
+void trp_deferrals_end(trp_async *async, uint64_t id);
 
 // ---- alarm.c
 

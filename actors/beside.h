@@ -48,6 +48,8 @@ troupe_status trp_lanes_text(const troupe_spawn_options *how, char text[TRP_LANE
 void trp_lanes_dispatch(trp_actor *actor, trp_message *message);
 // A guest that came through a lane is done: the next message of the lane, or NULL.
 trp_message *trp_lanes_next(trp_actor *actor, uint32_t lane);
+// In the turn: the actor has been restarted, and takes up what waits in its lanes.
+void trp_lanes_resume(trp_actor *actor);
 // In the turn: the request to end. False: it waits for what came before it.
 bool trp_lanes_finish(trp_actor *actor);
 // Takes a call that waits in a lane out; NULL: there is none. With the lock of the async held.

@@ -336,7 +336,7 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
         return (troupe_ref){TRP_REF_NO_MEMORY, schema};
     mark(what);
     if (what->stream != NULL)
-        trp_stream_begin(what->stream, what->call, &target);
+        trp_stream_begin(what->stream, what->call);
     troupe_status status = trp_call_check_force(what->to, what->deadline_ns);
     if (status == TROUPE_OK)
         status = send(what);
@@ -435,6 +435,10 @@ troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_
                              "%s makes no stream: its row has no "
                              ".options = TROUPE_METHOD_STREAM",
                              what.method->row->name);
+    if (status == TROUPE_OK && trp_repeat_wanted(actor))
+        status = troupe_fail(TROUPE_INVALID,
+                             "a stream of %s cannot have .retries: what was read would come again",
+                             what.method->row->name);
     if (status != TROUPE_OK)
         return trp_call_failed(status);
     return call(&what, trp_type_note(&troupe_type_troupe_none), class_->name);
@@ -498,14 +502,15 @@ static void find_last(troupe_actor *actor)
         (void)trp_registrar_find(actor, 0, true);
 }
 
-static troupe_status send_end(troupe_actor actor, trp_frame_kind kind, uint64_t call)
+static troupe_status send_end(troupe_actor actor, trp_frame_kind kind, uint32_t flags,
+                              uint64_t call)
 {
-    trp_frame frame = {.kind = kind, .target = actor.id, .call = call};
+    trp_frame frame = {.kind = kind, .flags = flags, .target = actor.id, .call = call};
     return trp_process_send(actor.process, actor.incarnation, &frame, 0);
 }
 
 // Kills an actor of another process; where it has that for itself, the process too.
-static troupe_status kill_elsewhere(troupe_actor actor)
+static troupe_status kill_elsewhere(troupe_actor actor, bool give_up)
 {
     trp_target target = {
         .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
@@ -514,7 +519,7 @@ static troupe_status kill_elsewhere(troupe_actor actor)
     bool isolated = false;
     if (call == TRP_REF_NO_MEMORY)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
-    troupe_status status = send_end(actor, TRP_FRAME_KILL, call);
+    troupe_status status = send_end(actor, TRP_FRAME_KILL, give_up ? TRP_FRAME_FORCE : 0, call);
     if (status != TROUPE_OK) {
         troupe_drop(ref);
         return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status; // It is dead.
@@ -528,17 +533,20 @@ static troupe_status kill_elsewhere(troupe_actor actor)
     return TROUPE_OK;
 }
 
-troupe_status troupe_kill_actor(troupe_actor actor)
+troupe_status trp_kill_actor(troupe_actor actor, bool give_up)
 {
     TROUPE_TRY(check_address(actor));
     if (!is_here(actor)) {
         find_last(&actor);
-        return kill_elsewhere(actor);
+        return kill_elsewhere(actor, give_up);
     }
-    trp_actor *found = trp_actor_find(actor.id);
-    if (found != NULL)
-        (void)trp_actor_close(found, actor.id, TRP_ACTOR_KILLED, NULL);
+    trp_kill_here(actor.id, give_up);
     return TROUPE_OK;
+}
+
+troupe_status troupe_kill_actor(troupe_actor actor)
+{
+    return trp_kill_actor(actor, false);
 }
 
 troupe_status troupe_end_actor(troupe_actor actor)
@@ -546,7 +554,7 @@ troupe_status troupe_end_actor(troupe_actor actor)
     TROUPE_TRY(check_address(actor));
     if (!is_here(actor)) {
         find_last(&actor);
-        troupe_status status = send_end(actor, TRP_FRAME_FINISH, 0);
+        troupe_status status = send_end(actor, TRP_FRAME_FINISH, 0, 0);
         return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status;
     }
     trp_actor *found = trp_actor_find(actor.id);

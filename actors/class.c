@@ -267,6 +267,12 @@ troupe_status troupe_class_register(const troupe_class *class_)
     return status;
 }
 
+void trp_class_discards(const troupe_class *row, void (*discard)(void *self))
+{
+    if (trp_class_of(row) != NULL)
+        find_row(row)->discard = discard;
+}
+
 const trp_class *trp_class_of(const troupe_class *row)
 {
     trp_class *found = row == NULL ? NULL : find_row(row);

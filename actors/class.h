@@ -26,12 +26,17 @@ typedef struct trp_class {
     const troupe_class *row;
     uint64_t hash; // Of name, init arguments and all methods.
     trp_shape init;
+    // Frees what a state has besides, when its actor was killed and has no deinit: of the library's
+    // own classes, whose killing must not cost memory. NULL: nothing.
+    void (*discard)(void *self);
     struct trp_class *next_row, *next; // In the registry.
     trp_method methods[];
 } trp_class;
 
 // What is known of a class; registers it if it is not known yet. NULL with the last error set.
 const trp_class *trp_class_of(const troupe_class *row);
+// Gives a class of the library its discard, before main.
+void trp_class_discards(const troupe_class *row, void (*discard)(void *self));
 // The class of that name and, unless 0, that hash. NULL with the last error set: not found (the
 // sentence lists what is known), or known with other methods.
 const trp_class *trp_class_named(const char *name, uint64_t hash);

@@ -1,10 +1,12 @@
 // count.c: actors that end when nobody retains them any more. Each process counts for itself; the
-// actor's own process keeps which processes hold it, and takes back what a dead one held.
+// actor's own process keeps which processes hold it, and takes back what a dead one held. Of one
+// that may be started again in another process, the driver does, under the address that lasts.
 #include <actors/count.h>
 
 #include <actors/failure.h>
 #include <actors/life.h>
 #include <actors/ref_table.h>
+#include <actors/restart.h>
 #include <pthread.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
@@ -19,6 +21,7 @@ typedef struct count_key {
 typedef struct retained {
     count_key key;
     uint64_t count;
+    bool at_driver; // Where it is known that this process holds it.
     UT_hash_handle hh;
 } retained;
 
@@ -28,9 +31,10 @@ typedef struct holder {
     struct holder *next;
 } holder;
 
-// An actor of this process that is counted.
+// An actor of this process, or in the driver one that is restarted, that is counted.
 typedef struct counted {
-    uint64_t id;
+    count_key key;
+    uint32_t process;
     holder *holders;
     UT_hash_handle hh;
 } counted;
@@ -65,28 +69,56 @@ static bool take_out(counted *it, uint64_t incarnation)
     return false;
 }
 
-static void end_actor(uint64_t id)
+static count_key key_of(troupe_actor actor)
+{
+    return (count_key){.incarnation = actor.incarnation, .id = actor.id};
+}
+
+static bool is_here(troupe_actor actor)
+{
+    return actor.incarnation == trp_home_here.incarnation;
+}
+
+static void end_actor(const counted *it)
 {
     troupe_actor address = {
-        .id = id, .incarnation = trp_home_here.incarnation, .process = trp_home_here.process};
+        .id = it->key.id, .incarnation = it->key.incarnation, .process = it->process};
     (void)troupe_end_actor(address);
+}
+
+// Whether there is such an actor, which this process knows the holders of; in the driver, *actor
+// becomes the address that lasts.
+static bool is_known(troupe_actor *actor)
+{
+    if (is_here(*actor))
+        return trp_actor_find(actor->id) != NULL;
+    if (!trp_process_is_driver())
+        return false;
+    trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    trp_where where = (trp_where)trp_adopted_find(*actor, false).where;
+    (void)trp_arena_swap(before);
+    trp_arena_clear(&arena);
+    *actor = trp_adopted_origin(*actor);
+    return where == TRP_WHERE_ALIVE || where == TRP_WHERE_RESTARTING;
 }
 
 // A process holds the actor from now on; `first`: the actor is counted from now on. False: it has
 // ended, or was never counted.
-static bool hold(uint64_t id, uint64_t incarnation, bool first)
+static bool hold(troupe_actor actor, uint64_t incarnation, bool first)
 {
-    if (trp_actor_find(id) == NULL)
+    if (!is_known(&actor))
         return false;
+    count_key key = key_of(actor);
     holder *made = trp_alloc(sizeof *made);
     counted *it, *fresh = first ? trp_alloc(sizeof *fresh) : NULL;
     pthread_mutex_lock(&counts.lock);
-    HASH_FIND(hh, counts.counted, &id, sizeof id, it);
+    HASH_FIND(hh, counts.counted, &key, sizeof key, it);
     if (it == NULL && fresh != NULL) {
         it = fresh;
         fresh = NULL;
-        it->id = id;
-        HASH_ADD(hh, counts.counted, id, sizeof it->id, it);
+        it->key = key;
+        it->process = actor.process;
+        HASH_ADD(hh, counts.counted, key, sizeof it->key, it);
     }
     bool held = it != NULL && made != NULL;
     if (held) {
@@ -101,19 +133,22 @@ static bool hold(uint64_t id, uint64_t incarnation, bool first)
     return held;
 }
 
-static void let_go(uint64_t id, uint64_t incarnation)
+static void let_go(troupe_actor actor, uint64_t incarnation)
 {
     counted *it;
+    if (!is_here(actor) && trp_process_is_driver())
+        actor = trp_adopted_origin(actor);
+    count_key key = key_of(actor);
     pthread_mutex_lock(&counts.lock);
-    HASH_FIND(hh, counts.counted, &id, sizeof id, it);
+    HASH_FIND(hh, counts.counted, &key, sizeof key, it);
     bool last = it != NULL && take_out(it, incarnation) && it->holders == NULL;
     if (last)
         HASH_DEL(counts.counted, it);
     pthread_mutex_unlock(&counts.lock);
     if (!last)
         return;
+    end_actor(it);
     free_counted(it);
-    end_actor(id);
 }
 
 void trp_count_death(uint64_t incarnation)
@@ -127,25 +162,29 @@ void trp_count_death(uint64_t incarnation)
             held = true;
         if (held && it->holders == NULL) {
             HASH_DEL(counts.counted, it);
-            HASH_ADD(hh, due, id, sizeof it->id, it);
+            HASH_ADD(hh, due, key, sizeof it->key, it);
         }
     }
     pthread_mutex_unlock(&counts.lock);
     HASH_ITER(hh, due, it, next)
     {
         HASH_DEL(due, it);
-        end_actor(it->id);
+        end_actor(it);
         free_counted(it);
     }
 }
 
 void trp_count_serve(const trp_frame *frame)
 {
-    if (frame->method == TRP_COUNT_RELEASE) {
-        let_go(frame->target, frame->from_incarnation);
+    troupe_actor actor = {.id = frame->target,
+                          .incarnation = frame->schema,
+                          .process = (frame->method >> TRP_COUNT_BITS) % TRP_PROCESSES_MAX};
+    uint32_t what = frame->method & ((1u << TRP_COUNT_BITS) - 1);
+    if (what == TRP_COUNT_RELEASE) {
+        let_go(actor, frame->from_incarnation);
         return;
     }
-    bool held = hold(frame->target, frame->from_incarnation, frame->method == TRP_COUNT_BEGIN);
+    bool held = hold(actor, frame->from_incarnation, what == TRP_COUNT_BEGIN);
     trp_shape shape = trp_shape_of(&troupe_type_bool);
     trp_message *message;
     if (trp_message_receive(TRP_MESSAGE_FINISH, frame, NULL, &message) != TROUPE_OK)
@@ -156,11 +195,6 @@ void trp_count_serve(const trp_frame *frame)
 
 // ---- the holder's side
 
-static bool is_here(troupe_actor actor)
-{
-    return actor.incarnation == trp_home_here.incarnation;
-}
-
 static troupe_status refused(troupe_actor actor)
 {
     return troupe_fail(TROUPE_NOT_EXECUTED,
@@ -169,31 +203,47 @@ static troupe_status refused(troupe_actor actor)
                        (unsigned long long)actor.id, actor.process);
 }
 
-static void send_release(troupe_actor actor)
+// Who knows the actor's holders: a process.
+static trp_target place_of(troupe_actor actor, bool at_driver)
 {
-    trp_frame frame = {.kind = TRP_FRAME_COUNT, .method = TRP_COUNT_RELEASE, .target = actor.id};
-    if (is_here(actor))
-        let_go(actor.id, trp_home_here.incarnation);
-    else
-        (void)trp_process_send(actor.process, actor.incarnation, &frame, 0);
+    if (!at_driver)
+        return (trp_target){
+            .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
+    return (trp_target){.process = TRP_PROCESS_DRIVER,
+                        .incarnation = trp_segment_process(TRP_PROCESS_DRIVER)->incarnation,
+                        .actor = actor.id};
 }
 
-static troupe_status ask_hold(troupe_actor actor, bool first)
+static troupe_status send(troupe_actor actor, const trp_target *to, uint32_t what, uint64_t call)
+{
+    trp_frame frame = {.kind = TRP_FRAME_COUNT,
+                       .method = what | actor.process << TRP_COUNT_BITS,
+                       .schema = actor.incarnation,
+                       .target = actor.id,
+                       .call = call};
+    return trp_process_send(to->process, to->incarnation, &frame, 0);
+}
+
+static void send_release(troupe_actor actor, bool at_driver)
+{
+    trp_target target = place_of(actor, at_driver);
+    if (target.incarnation == trp_home_here.incarnation)
+        let_go(actor, trp_home_here.incarnation);
+    else
+        (void)send(actor, &target, TRP_COUNT_RELEASE, 0);
+}
+
+static troupe_status ask_place(troupe_actor actor, bool first, bool at_driver)
 {
     bool held = false;
-    if (is_here(actor))
-        return hold(actor.id, trp_home_here.incarnation, first) ? TROUPE_OK : refused(actor);
-    trp_target target = {
-        .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
+    trp_target target = place_of(actor, at_driver);
+    if (target.incarnation == trp_home_here.incarnation)
+        return hold(actor, trp_home_here.incarnation, first) ? TROUPE_OK : refused(actor);
     uint64_t call = trp_entry_call(trp_type_note(&troupe_type_bool), &target, 0);
     if (call == TRP_REF_NO_MEMORY)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
-    trp_frame frame = {.kind = TRP_FRAME_COUNT,
-                       .method = first ? TRP_COUNT_BEGIN : TRP_COUNT_RETAIN,
-                       .target = actor.id,
-                       .call = call};
     troupe_ref ref = {.id = call};
-    troupe_status status = trp_process_send(actor.process, actor.incarnation, &frame, 0);
+    troupe_status status = send(actor, &target, first ? TRP_COUNT_BEGIN : TRP_COUNT_RETAIN, call);
     if (status != TROUPE_OK) {
         troupe_drop(ref);
         return status;
@@ -201,16 +251,26 @@ static troupe_status ask_hold(troupe_actor actor, bool first)
     status = troupe_get(bool, ref, &held);
     if (status != TROUPE_OK) { // The hold may be granted all the same, and nobody would have it.
         troupe_error failure = *troupe_last_error();
-        send_release(actor);
+        send_release(actor, at_driver);
         return trp_error_set(&failure);
     }
     return held ? TROUPE_OK : refused(actor);
 }
 
+// *at_driver: for the first hold, where the actor's holders are known from now on; otherwise it
+// becomes where they are, which is the driver only if there are actors that are restarted.
+static troupe_status ask_hold(troupe_actor actor, bool first, bool *at_driver)
+{
+    bool maybe = actor.process != TRP_PROCESS_DRIVER && trp_registrar_known();
+    if (!first)
+        *at_driver = maybe && ask_place(actor, false, true) == TROUPE_OK;
+    return !first && *at_driver ? TROUPE_OK : ask_place(actor, first, *at_driver);
+}
+
 // Counts one more, or the first, if `may_add`. False: this process does not hold the actor.
 static bool count_up(troupe_actor actor, retained *fresh, bool *added)
 {
-    count_key key = {.incarnation = actor.incarnation, .id = actor.id};
+    count_key key = key_of(actor);
     retained *it;
     *added = false;
     pthread_mutex_lock(&counts.lock);
@@ -227,7 +287,7 @@ static bool count_up(troupe_actor actor, retained *fresh, bool *added)
     return it != NULL;
 }
 
-static troupe_status retain(troupe_actor actor, bool first)
+static troupe_status retain(troupe_actor actor, bool first, bool at_driver)
 {
     bool added;
     TROUPE_TRY(trp_process_check());
@@ -236,32 +296,33 @@ static troupe_status retain(troupe_actor actor, bool first)
     retained *fresh = trp_alloc(sizeof *fresh);
     if (fresh == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to retain an actor");
-    troupe_status status = ask_hold(actor, first);
+    troupe_status status = ask_hold(actor, first, &at_driver);
     if (status != TROUPE_OK) {
         trp_free(fresh);
         return status;
     }
+    fresh->at_driver = at_driver;
     (void)count_up(actor, fresh, &added);
     if (!added) { // Another thread was faster: this process needs one hold only.
         trp_free(fresh);
-        send_release(actor);
+        send_release(actor, at_driver);
     }
     return TROUPE_OK;
 }
 
-troupe_status trp_count_begin(troupe_actor actor)
+troupe_status trp_count_begin(troupe_actor actor, bool restarted)
 {
-    return retain(actor, true);
+    return retain(actor, true, restarted && actor.process != TRP_PROCESS_DRIVER);
 }
 
 troupe_status troupe_actor_retain(troupe_actor actor)
 {
-    return actor.id != 0 ? retain(actor, false) : refused(actor);
+    return actor.id != 0 ? retain(actor, false, false) : refused(actor);
 }
 
 troupe_status troupe_actor_release(troupe_actor actor)
 {
-    count_key key = {.incarnation = actor.incarnation, .id = actor.id};
+    count_key key = key_of(actor);
     retained *it;
     TROUPE_TRY(trp_process_check());
     pthread_mutex_lock(&counts.lock);
@@ -274,8 +335,8 @@ troupe_status troupe_actor_release(troupe_actor actor)
         return troupe_fail(TROUPE_INVALID, "actor #%llu of process %u is not retained here",
                            (unsigned long long)actor.id, actor.process);
     if (last) {
+        send_release(actor, it->at_driver);
         trp_free(it);
-        send_release(actor);
     }
     return TROUPE_OK;
 }

@@ -236,19 +236,18 @@ bool trp_deferral_cancel(trp_async *async, const trp_caller *caller)
     return false;
 }
 
-void trp_deferrals_end(trp_actor *actor, trp_async *async)
+void trp_deferrals_end(trp_async *async, uint64_t id)
 {
     trp_deferral *mine = NULL, *next;
     pthread_mutex_lock(&async->lock);
     for (trp_deferral *it = async->deferrals; it != NULL; it = next) {
         next = it->next;
-        if (trp_registry_take(&owed, it->row.id) == NULL)
+        if (it->owner != id || trp_registry_take(&owed, it->row.id) == NULL)
             continue; // It is being answered.
         it->row.next = (trp_registered *)mine;
         mine = it;
     }
     pthread_mutex_unlock(&async->lock);
-    uint64_t id = trp_actor_id(actor);
     troupe_error failure = trp_actor_obituary(id);
     failure =
         trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,

@@ -218,7 +218,8 @@ trp_message *trp_lanes_next(trp_actor *actor, uint32_t index)
     lane *from = &lanes->lanes[index];
     pthread_mutex_lock(&async->lock);
     bool ends = count_down(lanes);
-    trp_message *message = pop(from);
+    // What waits while the actor is restarted is run by the next start.
+    trp_message *message = atomic_load(&async->shut) ? NULL : pop(from);
     if (message == NULL) {
         from->running--;
     } else {
@@ -229,6 +230,33 @@ trp_message *trp_lanes_next(trp_actor *actor, uint32_t index)
     if (ends)
         (void)trp_actor_close(actor, trp_actor_id(actor), TRP_ACTOR_ENDED, NULL);
     return message;
+}
+
+// The next message of a lane that has room, or NULL.
+static trp_message *take_waiting(trp_actor *actor, trp_async *async, lane *from)
+{
+    pthread_mutex_lock(&async->lock);
+    trp_message *message = from->running < from->limit ? pop(from) : NULL;
+    if (message != NULL) {
+        from->running++;
+        trp_cancel_handed(async);
+        trp_mailbox_return(&actor->mailbox, message->weight);
+    }
+    pthread_mutex_unlock(&async->lock);
+    return message;
+}
+
+void trp_lanes_resume(trp_actor *actor)
+{
+    trp_lanes *lanes = lanes_of(actor);
+    trp_async *async = atomic_load(&actor->async);
+    trp_message *message;
+    for (uint32_t i = 0; lanes != NULL && async != NULL && i < lanes->count; i++)
+        while ((message = take_waiting(actor, async, &lanes->lanes[i])) != NULL) {
+            (void)trp_guest_enter(actor); // Its async is there.
+            if (!trp_helper_push(message, true))
+                trp_beside_run(message); // The runtime stops: it is refused.
+        }
 }
 
 bool trp_lanes_finish(trp_actor *actor)

@@ -112,6 +112,11 @@ troupe_status trp_link_owned(troupe_actor child)
     return trp_process_send(child.process, child.incarnation, &frame, 0);
 }
 
+troupe_status trp_link_owner(uint64_t child, troupe_actor owner)
+{
+    return tie(child, owner, told_owned);
+}
+
 static troupe_status check(const trp_actor *self, troupe_actor other, const char *what)
 {
     TROUPE_TRY(trp_process_check());

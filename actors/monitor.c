@@ -2,6 +2,7 @@
 // stopping with a deadline.
 #include <actors/life.h>
 
+#include <actors/call.h>
 #include <actors/failure.h>
 #include <actors/restart.h>
 #include <actors/run.h>
@@ -220,8 +221,8 @@ troupe_status troupe_stop_actor_with(troupe_actor actor, const troupe_stop_actor
     }
     if (status != TROUPE_PENDING)
         return status;
-    TROUPE_TRY(troupe_kill_actor(actor));
-    // An isolated one's process dies now; a light one's method cannot be stopped from outside.
+    // Who waits for what it runs is told now: a light one's method cannot be stopped from outside.
+    TROUPE_TRY(trp_kill_actor(actor, true));
     status = await_end(actor, trp_clock_deadline(1000), &news);
     if (status != TROUPE_OK && status != TROUPE_PENDING)
         return status;

@@ -400,6 +400,18 @@ static void trp_queue_end(trp_queue *self)
         drop_waiter(&self->putters, self->putters.first);
 }
 
+// Who kills a queue does so between two of its messages, or while one runs, which is let finish:
+// its lists are whole.
+static void discard(void *self)
+{
+    trp_queue_end(self);
+}
+
+__attribute__((constructor)) static void register_discard(void)
+{
+    trp_class_discards(&troupe_class_trp_queue, discard);
+}
+
 // ---- the users' side
 
 troupe_queue troupe_queue_open_as(const troupe_type *type, const troupe_queue_options *how)

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <uthash.h>
 
-enum { OPERATION_BITS = 8, LOOK_MS = 5, FIELDS = 13, TEXT_MAX = 128 };
+enum { OPERATION_BITS = 8, LOOK_MS = 5, FIELDS = 21, TEXT_MAX = 128 };
 
 typedef struct move_key {
     uint64_t incarnation, id;
@@ -84,23 +84,26 @@ void trp_registrar_forget(void)
 
 // ---- frames
 
-static troupe_status send(uint32_t what, troupe_actor about, uint64_t call, const trp_buffer *body)
+// `parcel` (NULL: none) is to the driver, and has only bytes and holds.
+static troupe_status send(uint32_t what, troupe_actor about, uint64_t call, trp_parcel *parcel)
 {
     trp_frame frame = {.kind = TRP_FRAME_REGISTRAR,
                        .method = what | about.process << OPERATION_BITS,
                        .target = about.id,
                        .schema = about.incarnation,
                        .call = call,
-                       .body = body != NULL ? body->data : NULL,
-                       .body_size = body != NULL ? body->size : 0};
-    if (body != NULL && body->failed)
+                       .body = parcel != NULL ? parcel->bytes.data : NULL,
+                       .body_size = parcel != NULL ? parcel->bytes.size : 0};
+    if (parcel != NULL && parcel->bytes.failed)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a question to the registrar");
-    return trp_process_send(TRP_PROCESS_DRIVER,
-                            trp_segment_process(TRP_PROCESS_DRIVER)->incarnation, &frame, 0);
+    troupe_status status = trp_process_send(
+        TRP_PROCESS_DRIVER, trp_segment_process(TRP_PROCESS_DRIVER)->incarnation, &frame, 0);
+    if (status == TROUPE_OK && parcel != NULL)
+        parcel->held_count = 0; // They are the driver's now.
+    return status;
 }
 
-static troupe_status ask(uint32_t what, troupe_actor about, const trp_buffer *body,
-                         trp_found *found)
+static troupe_status ask(uint32_t what, troupe_actor about, trp_parcel *parcel, trp_found *found)
 {
     trp_target target = {.process = TRP_PROCESS_DRIVER,
                          .incarnation = trp_segment_process(TRP_PROCESS_DRIVER)->incarnation,
@@ -109,7 +112,7 @@ static troupe_status ask(uint32_t what, troupe_actor about, const trp_buffer *bo
     troupe_ref ref = {.id = call};
     if (call == TRP_REF_NO_MEMORY)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
-    troupe_status status = send(what, about, call, body);
+    troupe_status status = send(what, about, call, parcel);
     if (status != TROUPE_OK) {
         troupe_drop(ref);
         return status;
@@ -131,6 +134,14 @@ static void write_adoption(const trp_adoption *what, trp_buffer *out)
     trp_write_uint(out, what->how.resources_wait_ms);
     trp_write_text(out, what->how.env);
     trp_write_text(out, what->how.folder);
+    trp_write_uint(out, (uint64_t)what->how.lifetime);
+    trp_write_bool(out, what->how.counted);
+    trp_write_uint(out, what->how.concurrency);
+    trp_write_text(out, what->how.groups);
+    trp_write_uint(out, what->how.save_every);
+    trp_write_uint(out, what->owner.id);
+    trp_write_uint(out, what->owner.incarnation);
+    trp_write_uint(out, what->owner.process);
     trp_budget_write(&what->budget, out);
     trp_write_bytes(out, what->args.data, what->args.size);
 }
@@ -158,7 +169,7 @@ static troupe_status read_number(trp_reader *in, uint64_t limit, uint64_t *numbe
 
 static troupe_status read_options(trp_reader *in, troupe_spawn_options *how)
 {
-    uint64_t mailbox_max, place, memory, wait_ms;
+    uint64_t mailbox_max, place, memory, wait_ms, lifetime, concurrency, every;
     how->size = sizeof *how;
     TROUPE_TRY(read_text(in, &how->name));
     TROUPE_TRY(read_number(in, UINT32_MAX, &mailbox_max));
@@ -170,10 +181,28 @@ static troupe_status read_options(trp_reader *in, troupe_spawn_options *how)
     TROUPE_TRY(read_number(in, UINT32_MAX, &wait_ms));
     TROUPE_TRY(read_text(in, &how->env));
     TROUPE_TRY(read_text(in, &how->folder));
+    TROUPE_TRY(read_number(in, TROUPE_OWNED, &lifetime));
+    TROUPE_TRY(trp_read_bool(in, &how->counted));
+    TROUPE_TRY(read_number(in, UINT32_MAX, &concurrency));
+    TROUPE_TRY(read_text(in, &how->groups));
+    TROUPE_TRY(read_number(in, UINT32_MAX, &every));
+    how->lifetime = (troupe_lifetime)lifetime;
+    how->concurrency = (uint32_t)concurrency;
+    how->save_every = (uint32_t)every;
     how->mailbox_max = (uint32_t)mailbox_max;
     how->place = (troupe_place)place;
     how->memory_bytes = (size_t)memory;
     how->resources_wait_ms = (uint32_t)wait_ms;
+    return TROUPE_OK;
+}
+
+static troupe_status read_owner(trp_reader *in, troupe_actor *owner)
+{
+    uint64_t process;
+    TROUPE_TRY(trp_read_uint(in, &owner->id));
+    TROUPE_TRY(trp_read_uint(in, &owner->incarnation));
+    TROUPE_TRY(read_number(in, TRP_PROCESSES_MAX - 1, &process));
+    owner->process = (uint32_t)process;
     return TROUPE_OK;
 }
 
@@ -182,14 +211,26 @@ static troupe_status take_adoption(const trp_frame *frame, troupe_actor about)
     trp_reader in = trp_reader_of(frame->body, frame->body_size);
     trp_adoption what = {.address = about};
     uint32_t count;
+    troupe_bytes args;
     TROUPE_TRY(trp_read_array(&in, &count));
     TROUPE_TRY(read_text(&in, &what.class_name));
     TROUPE_TRY(read_options(&in, &what.how));
+    TROUPE_TRY(read_owner(&in, &what.owner));
     TROUPE_TRY(trp_budget_read(&in, &what.budget));
-    TROUPE_TRY(trp_read_bytes(&in, &what.args.data, &what.args.size));
+    TROUPE_TRY(trp_read_bytes(&in, &args.data, &args.size));
     if (count != FIELDS || what.class_name == NULL)
         return troupe_fail(TROUPE_MALFORMED, "an adoption is malformed");
-    return trp_adopted_adopt(&what);
+    TROUPE_TRY(trp_kept_take(args.data, args.size, true, &what.args));
+    return trp_adopted_adopt(&what) ? TROUPE_OK : TROUPE_NO_MEMORY;
+}
+
+// ALIVE: it is kept.
+static trp_where take_image(const trp_frame *frame, troupe_actor origin)
+{
+    trp_kept image;
+    bool taken = trp_kept_take(frame->body, frame->body_size, true, &image) == TROUPE_OK;
+    return taken && trp_adopted_save(origin, frame->from_incarnation, &image) ? TRP_WHERE_ALIVE
+                                                                              : TRP_WHERE_UNKNOWN;
 }
 
 static troupe_status take_end(const trp_frame *frame, troupe_actor about)
@@ -270,6 +311,10 @@ void trp_registrar_serve(const trp_frame *frame)
     case TRP_UNWATCHED:
         trp_adopted_unwatch(about, &asker);
         break;
+    case TRP_SAVED:
+        found.where = take_image(frame, about);
+        answer(frame, &found);
+        break;
     default:
         break;
     }
@@ -279,18 +324,44 @@ void trp_registrar_serve(const trp_frame *frame)
 
 // ---- questions
 
-troupe_status trp_registrar_adopt(const trp_adoption *what)
+static troupe_status no_memory(void)
 {
-    if (trp_process_is_driver())
-        return trp_adopted_adopt(what);
-    trp_buffer body = {0};
+    return troupe_fail(TROUPE_NO_MEMORY, "the driver has no memory for an actor that is restarted");
+}
+
+static troupe_status send_adoption(trp_adoption *what)
+{
+    trp_parcel parcel = {.process = TRP_PROCESS_DRIVER};
     trp_found found = {0};
-    write_adoption(what, &body);
-    troupe_status status = ask(TRP_ADOPT, what->address, &body, &found);
-    trp_buffer_free(&body);
-    if (status == TROUPE_OK && found.where != TRP_WHERE_ALIVE)
-        status = troupe_fail(TROUPE_NO_MEMORY, "the driver had no memory to adopt an actor");
-    return status;
+    write_adoption(what, &parcel.bytes);
+    troupe_status status = trp_kept_lend(&what->args, &parcel);
+    if (status == TROUPE_OK)
+        status = ask(TRP_ADOPT, what->address, &parcel, &found);
+    trp_parcel_drop(&parcel);
+    trp_kept_drop(&what->args);
+    return status == TROUPE_OK && found.where != TRP_WHERE_ALIVE ? no_memory() : status;
+}
+
+troupe_status trp_registrar_adopt(trp_adoption *what)
+{
+    if (!trp_process_is_driver())
+        return send_adoption(what);
+    return trp_adopted_adopt(what) ? TROUPE_OK : no_memory();
+}
+
+troupe_status trp_registrar_save(troupe_actor origin, const trp_kept *image)
+{
+    trp_parcel parcel = {.process = TRP_PROCESS_DRIVER};
+    trp_found found = {0};
+    trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    trp_buffer_append(&parcel.bytes, image->data, image->size);
+    troupe_status status = trp_kept_lend(image, &parcel);
+    if (status == TROUPE_OK)
+        status = ask(TRP_SAVED, origin, &parcel, &found);
+    trp_parcel_drop(&parcel);
+    (void)trp_arena_swap(before);
+    trp_arena_clear(&arena);
+    return status == TROUPE_OK && found.where != TRP_WHERE_ALIVE ? no_memory() : status;
 }
 
 void trp_registrar_ended(troupe_actor address, const trp_down *down)
@@ -299,13 +370,13 @@ void trp_registrar_ended(troupe_actor address, const trp_down *down)
         trp_adopted_ended(address, down);
         return;
     }
-    trp_buffer body = {0};
-    trp_write_array(&body, 3);
-    trp_write_int(&body, down->reason);
-    trp_write_int(&body, down->signal);
-    trp_write_line(&body, down->text);
-    (void)send(TRP_ENDED, address, 0, &body);
-    trp_buffer_free(&body);
+    trp_parcel parcel = {.process = TRP_PROCESS_DRIVER};
+    trp_write_array(&parcel.bytes, 3);
+    trp_write_int(&parcel.bytes, down->reason);
+    trp_write_int(&parcel.bytes, down->signal);
+    trp_write_line(&parcel.bytes, down->text);
+    (void)send(TRP_ENDED, address, 0, &parcel);
+    trp_parcel_drop(&parcel);
 }
 
 void trp_registrar_counted(troupe_actor address)
@@ -400,7 +471,8 @@ troupe_status trp_registrar_find(troupe_actor *address, int64_t deadline_ns, boo
     return status;
 }
 
-troupe_status trp_registrar_look(troupe_actor address, troupe_actor *now, bool *isolated)
+troupe_status trp_registrar_look(troupe_actor address, troupe_actor *now, bool *isolated,
+                                 bool *saves)
 {
     trp_found found;
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
@@ -412,6 +484,7 @@ troupe_status trp_registrar_look(troupe_actor address, troupe_actor *now, bool *
     if (status == TROUPE_OK) {
         *now = found.where == TRP_WHERE_ALIVE ? found.now : (troupe_actor){0};
         *isolated = found.isolated;
+        *saves = found.saves;
     }
     (void)trp_arena_swap(before);
     trp_arena_clear(&arena);
@@ -427,10 +500,10 @@ troupe_status trp_registrar_find_name(const char *name, troupe_actor *address,
     if (trp_process_is_driver()) {
         found = trp_adopted_find_name(name);
     } else {
-        trp_buffer body = {0};
-        trp_write_text(&body, name);
-        status = ask(TRP_FIND_NAME, (troupe_actor){0}, &body, &found);
-        trp_buffer_free(&body);
+        trp_parcel parcel = {.process = TRP_PROCESS_DRIVER};
+        trp_write_text(&parcel.bytes, name);
+        status = ask(TRP_FIND_NAME, (troupe_actor){0}, &parcel, &found);
+        trp_parcel_drop(&parcel);
     }
     if (status == TROUPE_OK && found.where == TRP_WHERE_UNKNOWN)
         status = TROUPE_NOT_FOUND;

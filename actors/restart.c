@@ -6,14 +6,18 @@
 #include <actors/beside.h>
 #include <actors/failure.h>
 #include <actors/run.h>
+#include <actors/state.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/node.h>
+#include <runtime/options.h>
 #include <runtime/park.h>
 #include <runtime/process.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // For who looks from outside.
 static void set_restarts(trp_actor *actor, const trp_budget *budget)
@@ -22,41 +26,55 @@ static void set_restarts(trp_actor *actor, const trp_budget *budget)
     atomic_store(&actor->restarts, (uint16_t)(count < UINT16_MAX ? count : UINT16_MAX));
 }
 
-troupe_status trp_policy_set(trp_actor *actor, const trp_budget *budget, troupe_actor origin,
-                             const troupe_bytes *args)
+static trp_policy *make_policy(trp_actor *actor, const trp_policy_order *order)
 {
     trp_policy *made = trp_alloc(sizeof *made);
-    void *copy = trp_alloc(args->size + 1);
-    trp_life *life =
-        made != NULL && copy != NULL ? trp_life_lock(actor, trp_actor_id(actor), true) : NULL;
+    if (made == NULL)
+        return NULL;
+    pthread_mutex_init(&made->saving, NULL);
+    made->budget = order->budget;
+    made->origin = order->origin.id != 0 ? order->origin : trp_actor_address(actor);
+    made->args = order->args;
+    made->image = order->image;
+    made->every = order->every;
+    made->state = trp_state_of(actor->class_->row->name);
+    return made;
+}
+
+troupe_status trp_policy_set(trp_actor *actor, trp_policy_order *order)
+{
+    trp_policy *made = make_policy(actor, order);
+    trp_life *life = made != NULL ? trp_life_lock(actor, trp_actor_id(actor), true) : NULL;
     if (life != NULL) {
-        made->budget = *budget;
-        made->origin = origin.id != 0 ? origin : trp_actor_address(actor);
-        made->args = copy;
-        made->args_size = args->size;
-        if (args->size > 0)
-            memcpy(copy, args->data, args->size);
         life->policy = made;
-        set_restarts(actor, budget);
+        set_restarts(actor, &order->budget);
+        actor->saves = made->state != NULL;
     } else {
         trp_free(made);
-        trp_free(copy);
+        trp_kept_drop(&order->args);
+        trp_kept_drop(&order->image);
     }
     trp_life_unlock(life);
-    return life != NULL ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for a policy");
+    order->args = order->image = (trp_kept){0};
+    if (life == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a policy");
+    return order->owner.id != 0 ? trp_link_owner(trp_actor_id(actor), order->owner) : TROUPE_OK;
 }
 
 void trp_policy_free(trp_life *life)
 {
-    if (life->policy != NULL)
-        trp_free(life->policy->args);
-    trp_free(life->policy);
+    trp_policy *policy = life->policy;
     life->policy = NULL;
+    if (policy == NULL)
+        return;
+    trp_kept_drop(&policy->args);
+    trp_kept_drop(&policy->image);
+    pthread_mutex_destroy(&policy->saving);
+    trp_free(policy);
 }
 
-// The policy stays until the actor has gone, and but for the request is its own: no lock is needed
-// by who runs in it.
-static trp_policy *policy_of(trp_actor *actor)
+// But for what says that it is wanted it is its actor's own: no lock is needed by who runs in that.
+trp_policy *trp_policy_of(trp_actor *actor)
 {
     trp_life *life = trp_life_lock(actor, trp_actor_id(actor), false);
     trp_policy *policy = life != NULL ? life->policy : NULL;
@@ -64,23 +82,51 @@ static trp_policy *policy_of(trp_actor *actor)
     return policy;
 }
 
+bool trp_policy_wanted(trp_actor *actor)
+{
+    trp_life *life = trp_life_lock(actor, trp_actor_id(actor), false);
+    bool wanted = life != NULL && life->policy != NULL && life->policy->request.wanted;
+    trp_life_unlock(life);
+    return wanted;
+}
+
 troupe_actor trp_policy_address(trp_actor *actor)
 {
-    trp_policy *policy = trp_life_has(actor) ? policy_of(actor) : NULL;
+    trp_policy *policy = trp_life_has(actor) ? trp_policy_of(actor) : NULL;
     return policy != NULL ? policy->origin : trp_actor_address(actor);
 }
 
-bool trp_policy_ask(trp_actor *actor, uint64_t id, int reason, const char *text)
+static bool ask(trp_actor *actor, uint64_t id, const trp_request *what)
 {
     trp_life *life = trp_life_lock(actor, id, false);
     trp_policy *policy = life != NULL ? life->policy : NULL;
     if (policy != NULL && !policy->request.wanted) {
+        policy->request = *what;
         policy->request.wanted = true;
-        policy->request.reason = reason;
-        snprintf(policy->request.text, sizeof policy->request.text, "%s", text);
+    } else if (policy != NULL && !what->sound) {
+        policy->request.sound = false; // It has failed meanwhile.
     }
     trp_life_unlock(life);
     return policy != NULL;
+}
+
+// Has the actor look whether it is to be restarted, if it has nothing to do.
+static void nudge(trp_actor *actor, uint64_t id)
+{
+    trp_message *message = trp_message_create(TRP_MESSAGE_NUDGE, 0);
+    if (message != NULL)
+        trp_actor_deliver(actor, id, message);
+}
+
+bool trp_policy_ask(trp_actor *actor, uint64_t id, int reason, const char *text)
+{
+    trp_request what = {.reason = reason};
+    snprintf(what.text, sizeof what.text, "%s", text);
+    bool asked = ask(actor, id, &what);
+    const trp_running *here = trp_run_current();
+    if (asked && here != NULL && here->message != NULL && here->message->beside)
+        nudge(actor, id); // No turn of the actor ends with this method.
+    return asked;
 }
 
 static bool is_open(const trp_actor *actor)
@@ -135,13 +181,13 @@ static void forget_promises(trp_actor *actor)
     if (async == NULL)
         return;
     trp_alarms_end(async);
-    trp_deferrals_end(actor, async);
+    trp_deferrals_end(async, trp_actor_id(actor));
 }
 
 static bool start_again(trp_actor *actor, const trp_policy *policy, troupe_error *failure)
 {
     const trp_shape *shape = &actor->class_->init;
-    troupe_bytes packed = {policy->args, policy->args_size};
+    troupe_bytes packed = trp_kept_value(&policy->args);
     trp_message *message = trp_message_create(TRP_MESSAGE_INIT, 0);
     bool started = message != NULL && trp_message_unpack_args(message, shape, &packed) == TROUPE_OK;
     if (!started)
@@ -152,9 +198,21 @@ static bool start_again(trp_actor *actor, const trp_policy *policy, troupe_error
     return started;
 }
 
+// The process of an isolated actor ends, and the registrar does the rest.
+static void leave_process(void)
+{
+    (void)trp_node_kill(trp_home_here.process, trp_home_here.incarnation,
+                        "was killed to be restarted");
+    (void)kill(getpid(), SIGKILL);
+}
+
 static void restart(trp_actor *actor, trp_policy *policy, trp_request *why)
 {
     int64_t delay_ms;
+    if (why->sound && actor->saves && actor->ready)
+        trp_state_leave(actor);
+    if (why->leaves && is_open(actor))
+        leave_process();
     while (is_open(actor)) {
         if (!trp_budget_take(&policy->budget, trp_clock_ms(), &delay_ms)) {
             size_t size = strlen(why->text);
@@ -188,6 +246,8 @@ void trp_policy_act(trp_actor *actor)
     trp_guests_keep_out(actor);
     restart(actor, policy, &request);
     trp_guests_admit(actor);
+    if (actor->concurrent)
+        trp_lanes_resume(actor);
 }
 
 // ---- for users
@@ -195,25 +255,29 @@ void trp_policy_act(trp_actor *actor)
 uint32_t troupe_was_restarted(void)
 {
     trp_actor *self = trp_run_actor();
-    trp_policy *policy = self != NULL && trp_life_has(self) ? policy_of(self) : NULL;
+    trp_policy *policy = self != NULL && trp_life_has(self) ? trp_policy_of(self) : NULL;
     return policy != NULL ? policy->budget.count + policy->budget.unpaid : 0;
 }
 
-static troupe_status restart_here(uint64_t id)
+static troupe_status restart_here(uint64_t id, bool sound, bool leaves)
 {
     trp_actor *actor = trp_actor_find(id);
     if (actor == NULL || !trp_actor_is_open(actor, id)) {
         troupe_error failure = trp_actor_obituary(id);
         return trp_error_set(&failure);
     }
-    trp_message *nudge = trp_message_create(TRP_MESSAGE_NUDGE, 0);
-    if (nudge == NULL)
+    trp_request what = {.reason = TROUPE_DOWN_KILLED,
+                        .sound = sound,
+                        .leaves = leaves && actor->pinned,
+                        .text = "was killed to be restarted"};
+    trp_message *message = trp_message_create(TRP_MESSAGE_NUDGE, 0);
+    if (message == NULL)
         return TROUPE_NO_MEMORY;
-    if (trp_policy_ask(actor, id, TROUPE_DOWN_KILLED, "was killed to be restarted")) {
-        trp_actor_deliver(actor, id, nudge);
+    if (ask(actor, id, &what)) {
+        trp_actor_deliver(actor, id, message);
         return TROUPE_OK;
     }
-    trp_message_free(nudge);
+    trp_message_free(message);
     return troupe_fail(TROUPE_UNSUPPORTED,
                        "actor %s cannot be restarted: it was spawned without .restarts",
                        trp_actor_label(id).text);
@@ -223,7 +287,7 @@ void trp_restart_serve(const trp_frame *frame)
 {
     trp_shape shape = trp_shape_of(&troupe_type_troupe_none);
     trp_message *message;
-    troupe_status status = restart_here(frame->target);
+    troupe_status status = restart_here(frame->target, (frame->flags & TRP_FRAME_FORCE) == 0, true);
     troupe_error failure =
         trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
     if (trp_message_receive(TRP_MESSAGE_FINISH, frame, NULL, &message) != TROUPE_OK)
@@ -236,13 +300,16 @@ void trp_restart_serve(const trp_frame *frame)
 }
 
 // Its process knows best whether it can be restarted, and answers at once.
-static troupe_status ask_for_restart(troupe_actor actor)
+static troupe_status ask_for_restart(troupe_actor actor, bool sound)
 {
     troupe_none nothing;
     trp_target target = {
         .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
     uint64_t call = trp_entry_call(trp_type_note(&troupe_type_troupe_none), &target, 0);
-    trp_frame frame = {.kind = TRP_FRAME_RESTART, .target = actor.id, .call = call};
+    trp_frame frame = {.kind = TRP_FRAME_RESTART,
+                       .flags = sound ? 0 : TRP_FRAME_FORCE,
+                       .target = actor.id,
+                       .call = call};
     troupe_ref ref = {.id = call};
     if (call == TRP_REF_NO_MEMORY)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
@@ -255,28 +322,33 @@ static troupe_status ask_for_restart(troupe_actor actor)
     return troupe_get(troupe_none, ref, &nothing);
 }
 
-static troupe_status restart_elsewhere(troupe_actor actor)
+static troupe_status restart_elsewhere(troupe_actor actor, bool sound)
 {
     troupe_actor now = actor;
-    bool isolated = false;
-    troupe_status status =
-        trp_registrar_known() ? trp_registrar_look(actor, &now, &isolated) : TROUPE_NOT_FOUND;
+    bool isolated = false, saves = false;
+    troupe_status status = trp_registrar_known()
+                               ? trp_registrar_look(actor, &now, &isolated, &saves)
+                               : TROUPE_NOT_FOUND;
     if ((status != TROUPE_OK && status != TROUPE_NOT_FOUND) || now.id == 0)
         return status;
     bool adopted = status == TROUPE_OK;
-    status = isolated ? trp_node_kill(now.process, now.incarnation, "was killed to be restarted")
-                      : ask_for_restart(now);
+    // One that saves its state does so first, and then ends its process itself.
+    status = isolated && !(sound && saves)
+                 ? trp_node_kill(now.process, now.incarnation, "was killed to be restarted")
+                 : ask_for_restart(now, sound);
     // Where its process has just died, that is the restart.
     bool lost = status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED;
     return adopted && lost && !trp_process_alive(now.process, now.incarnation, NULL) ? TROUPE_OK
                                                                                      : status;
 }
 
-troupe_status troupe_restart_actor(troupe_actor actor)
+troupe_status troupe_restart_actor_with(troupe_actor actor, const troupe_restart_options *how)
 {
+    troupe_restart_options taken;
+    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(troupe_actor_status(actor));
     if (actor.process == trp_home_here.process && actor.incarnation == trp_home_here.incarnation)
-        return restart_here(actor.id);
-    return restart_elsewhere(actor);
+        return restart_here(actor.id, !taken.at_once, false);
+    return restart_elsewhere(actor, !taken.at_once);
 }

@@ -7,7 +7,9 @@
 #ifndef TRP_RESTART_H
 #define TRP_RESTART_H
 
+#include <actors/kept.h>
 #include <actors/life.h>
+#include <pthread.h>
 #include <runtime/wire.h>
 
 enum { TRP_RESTARTS_KEPT = 64 }; // Hours that a budget with a window remembers.
@@ -34,6 +36,8 @@ troupe_status trp_budget_of(const troupe_spawn_options *how, trp_budget *budget)
 
 typedef struct trp_request {
     bool wanted; // A restart has been asked for,
+    bool sound;  // while the state was sound: it is saved before,
+    bool leaves; // and the actor's process is to end with it;
     int reason;  // why,
     char text[256];
 } trp_request;
@@ -41,20 +45,40 @@ typedef struct trp_request {
 typedef struct trp_policy {
     trp_budget budget;
     troupe_actor origin; // The address that it is known by.
-    void *args;          // Init arguments, packed.
-    size_t args_size;
+    trp_kept args;       // Init arguments.
+    // What its class saves (state.c): the hooks, NULL: none; the last image, and whether it was not
+    // published yet; after how many messages it is saved, 0: when it is asked for; and how many
+    // there were since. `saving` is held while an image is made and published.
+    const troupe_state *state;
+    trp_kept image;
+    bool unsent;
+    uint32_t every, since;
+    pthread_mutex_t saving;
     trp_request request; // By any thread, with the actor's life locked.
 } trp_policy;
 
+// What a policy is made of; the kept values become the policy's, or are given up.
+typedef struct trp_policy_order {
+    trp_budget budget;
+    troupe_actor origin; // Of id 0: the actor's own address.
+    troupe_actor owner;  // Of id 0: none. With its end the actor's comes.
+    uint32_t every;
+    trp_kept args, image;
+} trp_policy_order;
+
 // ---- beside the actor (restart.c)
 
-// Gives a new actor its policy; `origin` of id 0: its own address.
-troupe_status trp_policy_set(trp_actor *actor, const trp_budget *budget, troupe_actor origin,
-                             const troupe_bytes *args);
+// Gives a new actor its policy.
+troupe_status trp_policy_set(trp_actor *actor, trp_policy_order *order);
 void trp_policy_free(trp_life *life);
+// The actor's, which has one. It stays until the actor has gone.
+trp_policy *trp_policy_of(trp_actor *actor);
+// Whether a restart has been asked for.
+bool trp_policy_wanted(trp_actor *actor);
 // The address that others know the actor by.
 troupe_actor trp_policy_address(trp_actor *actor);
-// Asks for a restart in place, after the method that runs; false: the actor has no policy.
+// Asks for a restart in place, after the method that runs, since that has failed; false: the actor
+// has no policy.
 bool trp_policy_ask(trp_actor *actor, uint64_t id, int reason, const char *text);
 void trp_restart_serve(const trp_frame *frame); // From another process, which waits for the answer.
 // It has been killed: the registrar must know before its process ends.
@@ -75,22 +99,25 @@ typedef enum trp_where {
     TRP_WHERE_ENDED, // For good.
 } trp_where;
 
-TROUPE_STRUCT(trp_found, (int32_t, where), (troupe_actor, now), (bool, isolated), (int32_t, reason),
-              (int32_t, signal), (troupe_text, text));
+TROUPE_STRUCT(trp_found, (int32_t, where), (troupe_actor, now), (bool, isolated), (bool, saves),
+              (int32_t, reason), (int32_t, signal), (troupe_text, text));
 
 // What it needs to make an actor again.
 typedef struct trp_adoption {
     troupe_actor address;
+    troupe_actor owner; // Of id 0: none.
     const char *class_name;
     troupe_spawn_options how; // Name, place, mailbox and what it asks of the node.
     trp_budget budget;
-    troupe_bytes args;
+    trp_kept args;
+    trp_kept image; // What was saved last. Of an actor that is made again.
 } trp_adoption;
 
 // Whether any actor of this node can have been restarted.
 bool trp_registrar_known(void);
-// A failure: it may have been adopted all the same, and is the caller's to end.
-troupe_status trp_registrar_adopt(const trp_adoption *what);
+// The arguments become the registrar's, or are given up. A failure: it may have been adopted all
+// the same, and is the caller's to end.
+troupe_status trp_registrar_adopt(trp_adoption *what);
 // An actor with a policy has ended for good / was restarted in place.
 void trp_registrar_ended(troupe_actor address, const trp_down *down);
 void trp_registrar_counted(troupe_actor address);
@@ -98,9 +125,13 @@ void trp_registrar_counted(troupe_actor address);
 // trp_actor_send). `retire`: it shall not be restarted any more, and nobody waits. NOT_EXECUTED
 // with its end as the sentence; NOT_FOUND: no such actor was ever restarted.
 troupe_status trp_registrar_find(troupe_actor *address, int64_t deadline_ns, bool retire);
-// Where it is now and whether it has its process for itself; `now` of id 0: it is being restarted.
-// NOT_FOUND, NOT_EXECUTED as above.
-troupe_status trp_registrar_look(troupe_actor address, troupe_actor *now, bool *isolated);
+// Where it is now and whether it has its process for itself and saves its state; `now` of id 0: it
+// is being restarted. NOT_FOUND, NOT_EXECUTED as above.
+troupe_status trp_registrar_look(troupe_actor address, troupe_actor *now, bool *isolated,
+                                 bool *saves);
+// Has the image of an actor's state kept, which stays the caller's. By the actor's process; waits
+// until it is.
+troupe_status trp_registrar_save(troupe_actor origin, const trp_kept *image);
 // The same for an actor's name, without waiting; `class_name` gets at most 128 bytes.
 troupe_status trp_registrar_find_name(const char *name, troupe_actor *address,
                                       char class_name[129]);
@@ -119,8 +150,14 @@ enum {
     TRP_COUNTED,
     TRP_WATCHED,
     TRP_UNWATCHED,
+    TRP_SAVED
 };
-troupe_status trp_adopted_adopt(const trp_adoption *what);
+// The arguments become the table's, or are given up.
+bool trp_adopted_adopt(trp_adoption *what);
+// The same for an image, which came from a process of that incarnation. False: no memory.
+bool trp_adopted_save(troupe_actor origin, uint64_t incarnation, trp_kept *image);
+// The address that an actor is known by, in place of any that it ever had.
+troupe_actor trp_adopted_origin(troupe_actor address);
 trp_found trp_adopted_find(troupe_actor address, bool retire); // The text belongs to the thread.
 trp_found trp_adopted_find_name(const char *name);
 void trp_adopted_ended(troupe_actor address, const trp_down *down);

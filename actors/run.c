@@ -7,8 +7,10 @@
 #include <actors/measure.h>
 #include <actors/ref_table.h>
 #include <actors/restart.h>
+#include <actors/state.h>
 #include <actors/stream.h>
 #include <runtime/clock.h>
+#include <runtime/error.h>
 #include <runtime/process.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +98,32 @@ static troupe_error method_failure(troupe_status status, const char *name)
     return trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
 }
 
+// Runs init, and gives the actor what was saved of its state before.
+static troupe_status initialise(trp_actor *actor, trp_message *message, troupe_error *failure)
+{
+    const troupe_class *row = actor->class_->row;
+    const char *what = "init";
+    trp_running here = {.actor = actor};
+    enter(&here, &message->arena);
+    troupe_status status = row->init != NULL ? row->init(actor->self, message->args) : TROUPE_OK;
+    if (status == TROUPE_OK && actor->saves) {
+        what = "restore";
+        status = trp_state_restore(actor, &message->arena);
+        if (status == TROUPE_OK)
+            status = trp_state_begun(actor);
+        if (status != TROUPE_OK && row->deinit != NULL) {
+            troupe_error kept;
+            trp_error_hold(&kept);
+            row->deinit(actor->self); // What init has made.
+            trp_error_restore(&kept);
+        }
+    }
+    if (status != TROUPE_OK)
+        *failure = method_failure(status, what);
+    leave(&here);
+    return status;
+}
+
 bool trp_run_init(trp_actor *actor, trp_message *message, troupe_error *failure)
 {
     const trp_class *class_ = actor->class_;
@@ -106,14 +134,8 @@ bool trp_run_init(trp_actor *actor, trp_message *message, troupe_error *failure)
         *failure = trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
         return false;
     }
-    if (class_->row->init != NULL) {
-        trp_running here = {.actor = actor};
-        enter(&here, &message->arena);
-        status = class_->row->init(actor->self, message->args);
-        if (status != TROUPE_OK)
-            *failure = method_failure(status, "init");
-        leave(&here);
-    }
+    if (class_->row->init != NULL || actor->saves)
+        status = initialise(actor, message, failure);
     if (status != TROUPE_OK)
         trp_failure_place(failure, trp_actor_id(actor));
     actor->ready = status == TROUPE_OK;
@@ -171,6 +193,8 @@ static void run_method(trp_running *here, void *result)
     bool streams = (method->row->options & TROUPE_METHOD_STREAM) != 0;
     troupe_status status = streams ? trp_maker_run(here, result)
                                    : method->row->run(actor->self, message->args, result);
+    if (actor->saves && !message->beside)
+        trp_state_ran(actor); // Before the answer: what was answered was saved.
     if (here->deferral != 0) {
         if (status == TROUPE_OK)
             return;

@@ -252,8 +252,7 @@ static void serve_kill(const trp_frame *frame)
 {
     trp_actor *actor = trp_actor_find(frame->target);
     bool isolated = actor != NULL && actor->pinned;
-    if (actor != NULL)
-        (void)trp_actor_close(actor, frame->target, TRP_ACTOR_KILLED, NULL);
+    trp_kill_here(frame->target, (frame->flags & TRP_FRAME_FORCE) != 0);
     if (frame->call == 0)
         return;
     trp_shape shape = trp_shape_of(&troupe_type_bool);

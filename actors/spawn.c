@@ -17,6 +17,7 @@
 #include <actors/ref_table.h>
 #include <actors/restart.h>
 #include <actors/run.h>
+#include <actors/state.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/log.h>
@@ -26,19 +27,20 @@
 #include <runtime/process.h>
 #include <string.h>
 
-enum { FIELDS = 8, POLICY_FIELDS = 5 };
-
 // What is to be made.
 typedef struct order {
     const trp_class *class_; // NULL: by name,
     const char *class_name;
     const void *args;           // with typed arguments, NULL: zeros,
-    const troupe_bytes *packed; // or packed ones.
+    const troupe_bytes *packed; // or packed ones,
+    const trp_kept *kept;       // or what is kept of them.
     troupe_spawn_options how;
     char lanes[TRP_LANES_TEXT]; // Its concurrency; "": one at a time.
     trp_need need;              // What the node has given for it.
-    const trp_budget *budget;   // NULL: it is not restarted. Else `packed` is set.
+    const trp_budget *budget;   // NULL: it is not restarted. Else `kept` is set.
     troupe_actor origin;        // The address that it is known by; of id 0: its own.
+    troupe_actor owner;         // Of one that is restarted; of id 0: none.
+    const trp_kept *image;      // Of one that is made again: its saved state; NULL: none.
     troupe_place place;         // Where it lives, once that is settled,
     trp_worker_ask worker;      // the process that was asked for,
     uint32_t process;           // that process,
@@ -50,8 +52,9 @@ typedef struct order {
 static troupe_status fill_args(const order *what, trp_message *message)
 {
     const trp_shape *shape = &what->class_->init;
-    if (what->packed != NULL)
-        return trp_message_unpack_args(message, shape, what->packed);
+    troupe_bytes kept = what->kept != NULL ? trp_kept_value(what->kept) : (troupe_bytes){0};
+    if (what->kept != NULL || what->packed != NULL)
+        return trp_message_unpack_args(message, shape, what->kept != NULL ? &kept : what->packed);
     if (what->args != NULL)
         return trp_message_copy_args(message, shape, what->args);
     message->args = trp_arena_alloc(&message->arena, shape->type->size);
@@ -59,9 +62,8 @@ static troupe_status fill_args(const order *what, trp_message *message)
                                  : troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments");
 }
 
-// A new actor, in a state to be entered. NULL with the last error set.
-static trp_actor *make_actor(const trp_class *class_, const char *name, uint32_t mailbox_max,
-                             bool isolated, const char *lanes_text)
+trp_actor *trp_spawn_make(const trp_class *class_, const char *name, uint32_t mailbox_max,
+                          bool isolated, const char *lanes_text)
 {
     trp_lanes *lanes = NULL;
     if (lanes_text != NULL && (lanes = trp_lanes_make(class_, lanes_text)) == NULL)
@@ -86,10 +88,25 @@ static troupe_status start_here(trp_actor *actor, trp_message *message)
     return trp_error_set(&failure);
 }
 
-static troupe_status set_policy(trp_actor *actor, const trp_budget *budget, troupe_actor origin,
-                                const troupe_bytes *args)
+// Gives a new actor its policy, with what it keeps of its own.
+static troupe_status set_policy(trp_actor *actor, const order *what)
 {
-    return budget != NULL ? trp_policy_set(actor, budget, origin, args) : TROUPE_OK;
+    if (what->budget == NULL)
+        return TROUPE_OK;
+    trp_policy_order policy = {.budget = *what->budget,
+                               .origin = what->origin,
+                               .owner = what->owner,
+                               .every = what->how.save_every};
+    TROUPE_TRY(trp_kept_take(what->kept->data, what->kept->size, false, &policy.args));
+    if (what->image != NULL && what->image->data != NULL) {
+        troupe_status status =
+            trp_kept_take(what->image->data, what->image->size, false, &policy.image);
+        if (status != TROUPE_OK) {
+            trp_kept_drop(&policy.args);
+            return status;
+        }
+    }
+    return trp_policy_set(actor, &policy);
 }
 
 static troupe_status spawn_here(const order *what, troupe_actor *address)
@@ -101,16 +118,16 @@ static troupe_status spawn_here(const order *what, troupe_actor *address)
     trp_actor *actor = NULL;
     if (status == TROUPE_OK) {
         // An isolated one comes here only if there is one process for all (TROUPE_LOCAL).
-        actor = make_actor(what->class_, what->how.name, what->how.mailbox_max,
-                           what->how.place == TROUPE_PLACE_ISOLATED,
-                           what->lanes[0] != '\0' ? what->lanes : NULL);
+        actor = trp_spawn_make(what->class_, what->how.name, what->how.mailbox_max,
+                               what->how.place == TROUPE_PLACE_ISOLATED,
+                               what->lanes[0] != '\0' ? what->lanes : NULL);
         status = actor == NULL ? troupe_failed_(troupe_last_error()->status) : TROUPE_OK;
     }
     if (actor != NULL) {
         trp_need_hold(actor, what->need.claim);
         *address = trp_actor_address(actor);
         trp_actor_enter(actor);
-        status = set_policy(actor, what->budget, what->origin, what->packed);
+        status = set_policy(actor, what);
         if (status == TROUPE_OK)
             status = start_here(actor, message);
         else
@@ -126,20 +143,29 @@ static troupe_status spawn_here(const order *what, troupe_actor *address)
 
 static void write_policy(const order *what, trp_buffer *out)
 {
-    trp_write_array(out, what->budget != NULL ? POLICY_FIELDS : 0);
-    if (what->budget == NULL)
-        return;
-    trp_budget_write(what->budget, out);
-    trp_write_uint(out, what->origin.id);
-    trp_write_uint(out, what->origin.incarnation);
-    trp_write_uint(out, what->origin.process);
-    trp_write_bytes(out, what->packed->data, what->packed->size);
+    trp_spawn_policy policy = {.given = what->budget != NULL,
+                               .origin = what->origin,
+                               .owner = what->owner,
+                               .save_every = what->how.save_every};
+    if (policy.given)
+        policy.budget = *what->budget;
+    if (what->image != NULL)
+        policy.image = (troupe_bytes){what->image->data, what->image->size};
+    trp_spawn_write_policy(&policy, out);
+}
+
+// Arguments that are kept, and the state, with holds of what they refer to for the receiver.
+static troupe_status append_kept(const order *what, trp_parcel *parcel)
+{
+    trp_buffer_append(&parcel->bytes, what->kept->data, what->kept->size);
+    TROUPE_TRY(trp_kept_lend(what->kept, parcel));
+    return what->image != NULL ? trp_kept_lend(what->image, parcel) : TROUPE_OK;
 }
 
 static troupe_status pack_order(const order *what, bool isolated, trp_parcel *parcel)
 {
     trp_buffer *out = &parcel->bytes;
-    trp_write_array(out, FIELDS);
+    trp_write_array(out, TRP_SPAWN_FIELDS);
     trp_write_text(out, what->class_name);
     trp_write_uint(out, what->class_ != NULL ? what->class_->hash : 0);
     trp_write_text(out, what->how.name);
@@ -148,6 +174,8 @@ static troupe_status pack_order(const order *what, bool isolated, trp_parcel *pa
     trp_write_uint(out, what->need.claim);
     trp_write_text(out, what->lanes[0] != '\0' ? what->lanes : NULL);
     write_policy(what, out);
+    if (what->kept != NULL)
+        return append_kept(what, parcel);
     if (what->packed != NULL) {
         trp_parcel_append(parcel, what->packed->data, what->packed->size);
         return TROUPE_OK;
@@ -296,30 +324,39 @@ static troupe_status take_back(troupe_actor address)
     return trp_error_set(&failure);
 }
 
-// What the new actor's life depends on. It ends again if that fails.
+// What the new actor's life depends on. It ends again if that fails. One that is restarted has its
+// owner with its policy.
 static troupe_status bind(const order *what, troupe_actor address)
 {
     troupe_status status = TROUPE_OK;
-    if (what->how.lifetime == TROUPE_OWNED)
+    if (what->how.lifetime == TROUPE_OWNED && what->budget == NULL)
         status = trp_link_owned(address);
     if (status == TROUPE_OK && what->how.counted)
-        status = trp_count_begin(address);
+        status = trp_count_begin(address, what->budget != NULL);
     return status == TROUPE_OK ? TROUPE_OK : take_back(address);
 }
 
-// Spawns, and tells the registrar if a worker has the actor now.
+// Has the registrar know an actor that a worker has now.
+static troupe_status adopt(const order *what, troupe_actor address)
+{
+    if (what->budget == NULL || address.process == TRP_PROCESS_DRIVER)
+        return TROUPE_OK;
+    trp_adoption adoption = {.address = address,
+                             .owner = what->owner,
+                             .class_name = what->class_name,
+                             .how = what->how,
+                             .budget = *what->budget};
+    TROUPE_TRY(trp_kept_take(what->kept->data, what->kept->size, false, &adoption.args));
+    return trp_registrar_adopt(&adoption);
+}
+
+// Spawns, and sees to its life.
 static troupe_status make(order *what, troupe_actor *address)
 {
     TROUPE_TRY(choose(what, address));
-    TROUPE_TRY(bind(what, *address));
-    if (what->budget == NULL || address->process == TRP_PROCESS_DRIVER)
-        return TROUPE_OK;
-    trp_adoption adoption = {.address = *address,
-                             .class_name = what->class_name,
-                             .how = what->how,
-                             .budget = *what->budget,
-                             .args = *what->packed};
-    return trp_registrar_adopt(&adoption) == TROUPE_OK ? TROUPE_OK : take_back(*address);
+    if (adopt(what, *address) != TROUPE_OK)
+        return take_back(*address);
+    return bind(what, *address);
 }
 
 // The directory decides who has a name: whoever comes second there finds the first.
@@ -345,52 +382,67 @@ static troupe_status place(order *what, troupe_actor *address)
     return what->how.get_if_exists ? get_or_choose(what, address) : make(what, address);
 }
 
+static troupe_status keep_args(const order *what, trp_kept *kept)
+{
+    if (what->packed != NULL)
+        return trp_kept_packed(what->packed, kept);
+    trp_arena arena = {0};
+    const trp_shape *shape = &what->class_->init;
+    const void *args = what->args != NULL ? what->args : trp_arena_alloc(&arena, shape->type->size);
+    troupe_status status = args == NULL ? troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments")
+                                        : trp_kept_pack(shape, args, kept);
+    trp_arena_clear(&arena);
+    return status;
+}
+
 // With a restart policy, the init arguments are packed, so that they can be kept.
 static troupe_status place_restarted(order *what, troupe_actor *address)
 {
     trp_budget budget;
-    trp_buffer packed = {0};
-    trp_arena arena = {0};
+    trp_kept kept = {0};
     TROUPE_TRY(trp_budget_of(&what->how, &budget));
-    if (what->how.lifetime != TROUPE_DETACHED || what->how.counted)
-        return troupe_fail(TROUPE_UNSUPPORTED,
-                           "an actor with .restarts can have neither .lifetime nor .counted");
-    troupe_bytes bytes = what->packed != NULL ? *what->packed : (troupe_bytes){0};
-    troupe_status status = TROUPE_OK;
-    if (what->packed == NULL) {
-        const trp_shape *shape = &what->class_->init;
-        const void *args =
-            what->args != NULL ? what->args : trp_arena_alloc(&arena, shape->type->size);
-        status = shape->refs    ? troupe_fail(TROUPE_UNSUPPORTED,
-                                              "an actor with .restarts cannot have init arguments "
-                                                 "that hold references, as those of class '%s' can",
-                                              what->class_name)
-                 : args == NULL ? troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments")
-                                : trp_pack(shape->type, args, &packed);
-        bytes = (troupe_bytes){packed.data, packed.size};
-    }
-    const troupe_bytes *given = what->packed;
-    what->packed = &bytes;
+    TROUPE_TRY(keep_args(what, &kept));
+    const trp_actor *self = trp_run_actor();
+    if (what->how.lifetime == TROUPE_OWNED && self != NULL)
+        what->owner = trp_actor_address(self);
+    what->kept = &kept;
     what->budget = &budget;
-    if (status == TROUPE_OK)
-        status = place(what, address);
-    what->packed = given;
+    troupe_status status = place(what, address);
+    what->kept = NULL;
     what->budget = NULL;
-    trp_buffer_free(&packed);
-    trp_arena_clear(&arena);
+    trp_kept_drop(&kept);
     return status;
 }
 
 troupe_status trp_spawn_again(const trp_adoption *what, troupe_actor origin, troupe_actor *address)
 {
     order again = {.class_name = what->class_name,
-                   .packed = &what->args,
+                   .kept = &what->args,
+                   .image = &what->image,
                    .how = what->how,
                    .budget = &what->budget,
-                   .origin = origin};
+                   .origin = origin,
+                   .owner = what->owner};
     if (again.how.place == TROUPE_PLACE_HERE) // That was in the worker.
         again.how.place = TROUPE_PLACE_WORKER;
+    TROUPE_TRY(trp_lanes_text(&again.how, again.lanes));
     return choose(&again, address);
+}
+
+static troupe_status check_saving(const order *what)
+{
+    if (what->how.restarts == 0 || trp_state_of(what->class_name) == NULL)
+        return troupe_fail(
+            TROUPE_INVALID,
+            ".save_every of an actor of class '%s' needs .restarts, and a class with "
+            "TROUPE_ACTOR_STATE",
+            what->class_name);
+    return what->lanes[0] == '\0'
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_INVALID,
+                             ".save_every of an actor of class '%s' goes with neither .concurrency "
+                             "nor .groups: its methods know when nothing changes the state",
+                             what->class_name);
 }
 
 static troupe_status prepare(order *what, const troupe_spawn_options *how)
@@ -398,11 +450,7 @@ static troupe_status prepare(order *what, const troupe_spawn_options *how)
     trp_options_take(&what->how, sizeof what->how, how, how != NULL ? how->size : 0);
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_lanes_text(&what->how, what->lanes));
-    return what->lanes[0] == '\0' || what->how.restarts == 0
-               ? TROUPE_OK
-               : troupe_fail(TROUPE_UNSUPPORTED,
-                             "an actor with .concurrency or .groups cannot have .restarts: what "
-                             "runs in it would lose its state");
+    return what->how.save_every != 0 ? check_saving(what) : TROUPE_OK;
 }
 
 static troupe_actor spawn(order *what, const troupe_spawn_options *how)
@@ -508,88 +556,4 @@ troupe_status troupe_spawn_many_class(const troupe_class *class_, const void *in
     const trp_class *known = trp_class_of(class_);
     size_t stride = known != NULL ? known->init.type->size : 0;
     return trp_spawn_many(class_, init_args, stride, count, addresses, how);
-}
-
-// ---- for others
-
-static troupe_status read_text(trp_reader *in, char text[TRP_SPAWN_TEXT + 1], bool *present)
-{
-    const char *found;
-    size_t size;
-    TROUPE_TRY(trp_read_text(in, &found, &size));
-    if (size > TRP_SPAWN_TEXT)
-        return troupe_fail(TROUPE_MALFORMED, "a text in a request for an actor is too long");
-    if (found != NULL)
-        memcpy(text, found, size);
-    text[size] = '\0';
-    *present = found != NULL;
-    return TROUPE_OK;
-}
-
-static troupe_status read_policy(trp_reader *in, trp_spawn_policy *policy)
-{
-    uint32_t count;
-    uint64_t process;
-    TROUPE_TRY(trp_read_array(in, &count));
-    policy->given = count != 0;
-    if (count == 0)
-        return TROUPE_OK;
-    policy->origin = (troupe_actor){0};
-    TROUPE_TRY(trp_budget_read(in, &policy->budget));
-    TROUPE_TRY(trp_read_uint(in, &policy->origin.id));
-    TROUPE_TRY(trp_read_uint(in, &policy->origin.incarnation));
-    TROUPE_TRY(trp_read_uint(in, &process));
-    TROUPE_TRY(trp_read_bytes(in, &policy->args.data, &policy->args.size));
-    policy->origin.process = (uint32_t)process;
-    return count == POLICY_FIELDS && process < TRP_PROCESSES_MAX
-               ? TROUPE_OK
-               : troupe_fail(TROUPE_MALFORMED, "a restart policy is malformed");
-}
-
-troupe_status trp_spawn_read(trp_reader *in, trp_spawn_request *wanted)
-{
-    uint32_t count;
-    uint64_t mailbox_max;
-    TROUPE_TRY(trp_read_array(in, &count));
-    TROUPE_TRY(read_text(in, wanted->class_name, &wanted->classed));
-    TROUPE_TRY(trp_read_uint(in, &wanted->hash));
-    TROUPE_TRY(read_text(in, wanted->name, &wanted->named));
-    TROUPE_TRY(trp_read_uint(in, &mailbox_max));
-    TROUPE_TRY(trp_read_bool(in, &wanted->isolated));
-    TROUPE_TRY(trp_read_uint(in, &wanted->claim));
-    TROUPE_TRY(read_text(in, wanted->lanes, &wanted->has_lanes));
-    TROUPE_TRY(read_policy(in, &wanted->policy));
-    if (count != FIELDS || !wanted->classed || mailbox_max > UINT32_MAX)
-        return troupe_fail(TROUPE_MALFORMED, "a request for an actor is malformed");
-    wanted->mailbox_max = (uint32_t)mailbox_max;
-    return TROUPE_OK;
-}
-
-troupe_status trp_spawn_serve(trp_message *message)
-{
-    trp_body *body = &message->remote->body;
-    trp_reader in = trp_reader_of(body->data, body->size);
-    trp_spawn_request wanted;
-    trp_spawn_policy *policy = &wanted.policy;
-    body->holds_at = body->size; // Until it is known where they are.
-    TROUPE_TRY(trp_spawn_read(&in, &wanted));
-    body->holds_at = (size_t)(in.at - body->data);
-    const char *name = wanted.named ? wanted.name : NULL;
-    const trp_class *class_ = trp_class_named(wanted.class_name, wanted.hash);
-    if (class_ == NULL)
-        return troupe_last_error()->status;
-    if (wanted.isolated)
-        trp_process_label(name != NULL ? name : wanted.class_name);
-    trp_actor *actor = make_actor(class_, name, wanted.mailbox_max, wanted.isolated,
-                                  wanted.has_lanes ? wanted.lanes : NULL);
-    if (actor == NULL)
-        return troupe_failed_(troupe_last_error()->status);
-    trp_need_hold(actor, wanted.claim);
-    trp_actor_enter(actor);
-    if (set_policy(actor, policy->given ? &policy->budget : NULL, policy->origin, &policy->args) !=
-        TROUPE_OK)
-        (void)trp_actor_close(actor, trp_actor_id(actor), TRP_ACTOR_FAILED, troupe_last_error());
-    trp_actor_deliver(actor, trp_actor_id(actor), message);
-    trp_actor_wake(actor);
-    return TROUPE_OK;
 }

@@ -6,14 +6,20 @@
 #include <actors/restart.h>
 #include <troupe/actor.h>
 
-enum { TRP_SPAWN_TEXT = 128 }; // Bytes of a text in a request.
+enum {
+    TRP_SPAWN_TEXT = 128, // Bytes of a text in a request.
+    TRP_SPAWN_FIELDS = 8,
+    TRP_SPAWN_POLICY_FIELDS = 5,
+    TRP_SPAWN_ADDRESS_FIELDS = 3
+};
 
 // What a request says about restarts.
 typedef struct trp_spawn_policy {
     bool given;
     trp_budget budget;
-    troupe_actor origin;
-    troupe_bytes args; // In what was read.
+    troupe_actor origin, owner;
+    uint32_t save_every;
+    troupe_bytes image; // In what was read: what is kept of a state; of size 0: nothing.
 } trp_spawn_policy;
 
 // What a SPAWN frame asks for, without the init arguments.
@@ -25,11 +31,16 @@ typedef struct trp_spawn_request {
     trp_spawn_policy policy;
 } trp_spawn_request;
 
-// Reads a request; the arguments' holds begin where it ends. TROUPE_MALFORMED.
+// Appends what a request says about restarts. (spawn_request.c)
+void trp_spawn_write_policy(const trp_spawn_policy *policy, trp_buffer *out);
+// Reads a request; the arguments' holds begin where it ends. TROUPE_MALFORMED. (spawn_request.c)
 troupe_status trp_spawn_read(trp_reader *in, trp_spawn_request *wanted);
+// A new actor, in a state to be entered. NULL with the last error set.
+trp_actor *trp_spawn_make(const trp_class *class_, const char *name, uint32_t mailbox_max,
+                          bool isolated, const char *lanes_text);
 // Makes the actor that a SPAWN frame asks for, and takes the message (its body is the frame's),
 // which the new actor runs first and answers. On failure the message stays the caller's, with the
-// last error set.
+// last error set. (spawn_request.c)
 troupe_status trp_spawn_serve(trp_message *message);
 // Why the address (of id 0) is none, as the last error.
 troupe_status trp_spawn_failure(troupe_actor actor);

@@ -31,7 +31,6 @@ struct trp_stream {
     uint32_t window, unreported; // Values that were read and not counted back.
     bool done;                   // Nothing comes any more: the row has the end.
     troupe_ref call;
-    trp_target maker;
 };
 
 static trp_registry streams;
@@ -80,10 +79,9 @@ static void see_end(void *user, troupe_ref ref)
     release(stream);
 }
 
-void trp_stream_begin(trp_stream *stream, uint64_t call, const trp_target *maker)
+void trp_stream_begin(trp_stream *stream, uint64_t call)
 {
     stream->row.id = call;
-    stream->maker = *maker;
     trp_registry_add(&streams, &stream->row);
 }
 
@@ -120,7 +118,7 @@ troupe_stream troupe_stream_open(troupe_actor actor, const troupe_class *class_,
     }
     stream->call = call;
     if (stream->row.id == 0) // It has failed before it was begun; the row says why.
-        trp_stream_begin(stream, call.id, &(trp_target){0});
+        trp_stream_begin(stream, call.id);
     trp_ref_when(call, see_end, stream);
     release(stream);
     return (troupe_stream){call.id};
@@ -205,14 +203,21 @@ static troupe_status wait_for_change(trp_stream *stream, int64_t deadline_ns)
                  : troupe_fail(TROUPE_PENDING, "no value came in time; the stream stays valid");
 }
 
+// Who makes the values is known by the row: an actor that was started again makes them elsewhere
+// than its address says.
 static void send_taken(const trp_stream *stream, uint32_t count)
 {
-    if (stream->maker.incarnation == trp_home_here.incarnation) {
+    trp_entry *entry = trp_entry_lock(stream->row.id);
+    if (entry == NULL)
+        return;
+    trp_target maker = entry->target;
+    trp_entry_unlock(entry);
+    if (maker.incarnation == trp_home_here.incarnation) {
         trp_maker_credit(&(trp_caller){.call = stream->row.id}, count);
         return;
     }
     trp_frame frame = {.kind = TRP_FRAME_TAKEN, .call = stream->row.id, .method = count};
-    (void)trp_process_send(stream->maker.process, stream->maker.incarnation, &frame, 0);
+    (void)trp_process_send(maker.process, maker.incarnation, &frame, 0);
 }
 
 // The oldest value, or NULL; *over says whether there will be none any more.

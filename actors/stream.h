@@ -12,7 +12,7 @@ enum { TRP_STREAM_WINDOW = 16, TRP_STREAM_WINDOW_MAX = TRP_FRAME_WINDOW_MAX };
 typedef struct trp_stream trp_stream;
 
 // The call that makes the values has a row, and is not sent yet.
-void trp_stream_begin(trp_stream *stream, uint64_t call, const trp_target *maker);
+void trp_stream_begin(trp_stream *stream, uint64_t call);
 // Takes a value over for the reader of a call. False: there is none any more.
 bool trp_stream_push(uint64_t call, trp_result *result);
 // An ITEM frame: the same from another process, which is told to stop if nobody reads.

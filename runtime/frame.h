@@ -49,14 +49,15 @@ typedef enum trp_frame_kind {
 } trp_frame_kind;
 
 enum {
-    TRP_FRAME_BOXED = 1u << 30,  // Of the runtime: it was too large for a ring and is in an object.
-    TRP_FRAME_STORED = 1u << 0,  // The body is the id of an object that has the real body.
-    TRP_FRAME_NAMED = 1u << 1,   // The method is named in the body, not numbered.
-    TRP_FRAME_IMAGE = 1u << 2,   // The body is a flat value's memory. Within a node alone.
-    TRP_FRAME_OBJECT = 1u << 3,  // The body is the id of an object that is the value.
-    TRP_FRAME_UNLINK = 1u << 8,  // Of a LINK,
-    TRP_FRAME_OWNED = 1u << 11,  // which is of an owner.
-    TRP_FRAME_FORCE = 1u << 9,   // Of a CANCEL.
+    TRP_FRAME_BOXED = 1u << 30, // Of the runtime: it was too large for a ring and is in an object.
+    TRP_FRAME_STORED = 1u << 0, // The body is the id of an object that has the real body.
+    TRP_FRAME_NAMED = 1u << 1,  // The method is named in the body, not numbered.
+    TRP_FRAME_IMAGE = 1u << 2,  // The body is a flat value's memory. Within a node alone.
+    TRP_FRAME_OBJECT = 1u << 3, // The body is the id of an object that is the value.
+    TRP_FRAME_UNLINK = 1u << 8, // Of a LINK,
+    TRP_FRAME_OWNED = 1u << 11, // which is of an owner.
+    // Of a CANCEL; of a KILL: calls that run are given up; of a RESTART: nothing is saved before.
+    TRP_FRAME_FORCE = 1u << 9,
     TRP_FRAME_GENTLE = 1u << 10, // Of a CANCEL: only if the call waits still.
     // Of a CALL that opens a stream: 14 bits of its flags are the window.
     TRP_FRAME_WINDOW_SHIFT = 16,

@@ -105,29 +105,34 @@ typedef struct troupe_spawn_options {
     // .worker_env of troupe_start) and working folder of the process.
     const char *env;
     const char *folder;
-    // How often it is started again, with the same init arguments (which must hold no references:
-    // TROUPE_UNSUPPORTED), when its process crashes, a method calls troupe_fail_actor, or
+    // How often it is started again, with the same init arguments (whose references are kept until
+    // it has ended for good), when its process crashes, a method calls troupe_fail_actor, or
     // troupe_restart asks for it; a number, or TROUPE_RESTARTS_FOREVER. Its address stays valid; a
     // sender waits while it is being started, as for a full mailbox. Its first init is not
-    // repeated. A neighbour's crash is not counted.
+    // repeated. A neighbour's crash is not counted. Its state starts anew, unless its class has
+    // TROUPE_ACTOR_STATE (life.h).
     int restarts;
     uint32_t restart_window_ms; // `restarts` within so long (then 64 at most); 0: in all.
     // Before the second restart in a row (one after less than 60 s), doubling to 30 s; default 10.
     // The first is at once.
     uint32_t backoff_ms;
-    troupe_lifetime lifetime; // TROUPE_UNSUPPORTED: not TROUPE_DETACHED, with .restarts.
+    troupe_lifetime lifetime;
     // It ends, after what is in its mailbox, when no process retains it any more. The spawner
-    // retains it once: see troupe_actor_release in life.h. TROUPE_UNSUPPORTED with .restarts.
+    // retains it once: see troupe_actor_release in life.h.
     bool counted;
     int unused_;
     // How many of the actor's methods may run at a time, on threads of their own; default 1, at
     // most 1024. The state must be written for that (locks, atomics), and there is no order any
-    // more, not even among one sender's calls. Such an actor cannot have .restarts.
+    // more, not even among one sender's calls. A restart in place waits for what runs.
     uint32_t concurrency;
     // "io=2,disk=1": methods whose row says .group = "io" have a limit of their own, beside that of
     // all others. A group that no method of the class has is TROUPE_INVALID; a group without a
     // limit here counts with the others.
     const char *groups;
+    // With .restarts, of a class with TROUPE_ACTOR_STATE: its state is saved after each so many
+    // messages that it has run (urgent ones not counted), before the last of them is answered. 0:
+    // only when it is asked for. TROUPE_INVALID without these, or with .concurrency or .groups.
+    uint32_t save_every;
 } troupe_spawn_options;
 
 // Starts an actor of `class_` with typed init arguments (NULL: zeros) and returns its address. If

@@ -106,7 +106,8 @@ typedef struct troupe_stop_actor_options {
 
 // Ends an actor and waits until it is gone: what is in its mailbox is run, then its deinit. At the
 // deadline it is killed: an isolated one's process, while a light one closes at once, its queue is
-// answered, and it is gone after the method that it runs. It is not started again.
+// answered (TROUPE_NOT_EXECUTED), who waits for the method that it runs is told
+// TROUPE_MAYBE_EXECUTED, and it is gone after that method. It is not started again.
 // TROUPE_OK: it has ended (or had); TROUPE_TIMED_OUT: by force; TROUPE_DEADLOCK: from inside the
 // actor itself.
 TROUPE_API troupe_status troupe_stop_actor_with(troupe_actor actor,
@@ -129,16 +130,92 @@ TROUPE_API troupe_status troupe_actor_release(troupe_actor actor);
 
 // ---- being started again
 
+typedef struct troupe_restart_options {
+    size_t size;
+    // Its state is not saved before, even if its class can, and an isolated one's process is killed
+    // whatever it does.
+    bool at_once;
+    int unused_;
+} troupe_restart_options;
+
 // Ends an actor and has its policy (.restarts of its spawn) start it again: a light one after the
-// method that it runs, in place; an isolated one's process is killed, and the call that it ran ends
-// as TROUPE_MAYBE_EXECUTED. Does not wait for it, only for the word of an actor's process that it
-// will be done. TROUPE_NOT_EXECUTED: it has ended; TROUPE_UNSUPPORTED: it has no policy;
-// TROUPE_BUSY: as troupe_get, and it may be restarted all the same.
-TROUPE_API troupe_status troupe_restart_actor(troupe_actor actor);
-#define troupe_restart(actor) troupe_restart_actor((actor).address)
+// method that it runs, in place; an isolated one's process is killed, and the calls that it ran or
+// had in its mailbox end as TROUPE_MAYBE_EXECUTED. If its class has TROUPE_ACTOR_STATE its state is
+// saved before, after the method that it runs, so that the new start has it. Does not wait for any
+// of it, only for the word of an actor's process that it will be done. TROUPE_NOT_EXECUTED: it has
+// ended; TROUPE_UNSUPPORTED: it has no policy; TROUPE_BUSY: as troupe_get, and it may be restarted
+// all the same.
+TROUPE_API troupe_status troupe_restart_actor_with(troupe_actor actor,
+                                                   const troupe_restart_options *how);
+#define troupe_restart(...) TROUPE_RESTART_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_RESTART_(actor, ...)                                                                \
+    troupe_restart_actor_with(                                                                     \
+        (actor).address,                                                                           \
+        &(troupe_restart_options){.size = sizeof(troupe_restart_options), __VA_ARGS__})
 
 // Inside init or a method: how often the actor has been started again; 0: never, or outside.
 TROUPE_API uint32_t troupe_was_restarted(void);
+
+// ---- the state that a restart keeps
+//
+// An actor that is started again begins with its init, which knows nothing of the former life. What
+// is to be carried over is named by its class:
+//
+//     TROUPE_STRUCT(tally_image, (int64_t, total));
+//     static troupe_status tally_save(tally *self, tally_image *image);
+//     static troupe_status tally_restore(tally *self, const tally_image *image);
+//     TROUPE_ACTOR(tally, (tally_add, int64_t, int64_t));
+//     TROUPE_ACTOR_STATE(tally, tally_image, tally_save, tally_restore);
+//
+//     tally_actor one = troupe_spawn(tally, .restarts = 3, .save_every = 1);
+//
+// `save` fills an image, which begins as zeros and may point into the state and the thread's arena:
+// it is packed and kept outside the actor's process at once. It is called when a method asks
+// (troupe_save_state), after each `.save_every` messages, and before troupe_restart restarts the
+// actor; not after troupe_fail_actor or a crash, since that state is what has failed. With the
+// next start, wherever that is, `restore` is given the last image, after init; if nothing was
+// saved, init is all. What the image points to is borrowed until `restore` returns; references in
+// it are held by whoever keeps the image, so a state that shall go on using one keeps it
+// (troupe_keep). A `restore` that fails is a start that failed. Neither is called of an actor that
+// was spawned without .restarts.
+
+// A class's state hooks: static, made by TROUPE_ACTOR_STATE.
+typedef struct troupe_state {
+    uint32_t abi; // TROUPE_ABI
+    const troupe_type *image;
+    troupe_status (*save)(void *self, void *image);
+    troupe_status (*restore)(void *self, const void *image);
+} troupe_state;
+
+// Makes a class's hooks known under its name. TROUPE_ACTOR_STATE does it before main; as
+// troupe_class_register. Both must stay valid for ever. TROUPE_EXISTS: the class has others, with
+// an image of another type; TROUPE_VERSION, TROUPE_INVALID: as there.
+TROUPE_API troupe_status troupe_state_register(const troupe_class *class_,
+                                               const troupe_state *state);
+
+// Saves the state of the actor whose method or init runs on this thread. When it has returned
+// TROUPE_OK the image outlives the actor's process; that takes a question to another process and
+// its answer (what init saves is kept once init has succeeded). On failure the image before it is
+// the last one: the status of `save`; TROUPE_UNSUPPORTED: the actor has no .restarts, or its class
+// no hooks; TROUPE_NO_MEMORY; TROUPE_INVALID: not inside a method.
+TROUPE_API troupe_status troupe_save_state(void);
+
+#define TROUPE_ACTOR_STATE(C, image, save, restore)                                                \
+    static troupe_status troupe_save_##C(void *self, void *out)                                    \
+    {                                                                                              \
+        return save((C *)self, (image *)out);                                                      \
+    }                                                                                              \
+    static troupe_status troupe_restore_##C(void *self, const void *from)                          \
+    {                                                                                              \
+        return restore((C *)self, (const image *)from);                                            \
+    }                                                                                              \
+    static const troupe_state troupe_state_##C = {TROUPE_ABI, &troupe_type_##image,                \
+                                                  troupe_save_##C, troupe_restore_##C};            \
+    __attribute__((constructor)) static void troupe_register_state_##C(void)                       \
+    {                                                                                              \
+        (void)troupe_state_register(&troupe_class_##C, &troupe_state_##C);                         \
+    }                                                                                              \
+    _Static_assert(sizeof(C) > 0, #C)
 
 TROUPE_END_C
 

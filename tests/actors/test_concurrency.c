@@ -315,8 +315,6 @@ static void what_is_refused(void **state)
         troupe_kill(actor);
         actor = troupe_spawn(desk, .place = places[i], .concurrency = 100000);
         assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
-        actor = troupe_spawn(desk, .place = places[i], .concurrency = 2, .restarts = 1);
-        assert_int_equal(troupe_actor_status(actor.address), TROUPE_UNSUPPORTED);
     }
 }
 

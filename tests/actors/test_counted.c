@@ -206,10 +206,6 @@ static void test_owned(void **state)
     node_actor mine = troupe_spawn(node, .lifetime = TROUPE_OWNED);
     troupe_must(troupe_get(troupe_none, troupe_call(mine, node_ping), &none));
     troupe_kill(mine);
-    mine = troupe_spawn(node, .lifetime = TROUPE_OWNED, .restarts = 1);
-    assert_int_equal(troupe_actor_status(mine.address), TROUPE_UNSUPPORTED);
-    mine = troupe_spawn(node, .counted = true, .restarts = 1);
-    assert_int_equal(troupe_actor_status(mine.address), TROUPE_UNSUPPORTED);
 }
 
 static void prepare(int failures)

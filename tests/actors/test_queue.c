@@ -395,6 +395,43 @@ static void test_more_than_a_message(void **state)
     }
 }
 
+static void *put_one(void *user)
+{
+    int64_t value = 9;
+    assert_int_equal(troupe_queue_put(int64_t, *(troupe_queue *)user, &value),
+                     TROUPE_MAYBE_EXECUTED);
+    return NULL;
+}
+
+static void *get_one(void *user)
+{
+    int64_t value;
+    assert_int_equal(troupe_queue_get(int64_t, *(troupe_queue *)user, &value),
+                     TROUPE_MAYBE_EXECUTED);
+    return NULL;
+}
+
+// What was in it, or waited for it, is told or freed: LeakSanitizer looks at the latter.
+static void test_killing(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        pthread_t thread;
+        troupe_queue queue = troupe_queue_open(int64_t, .capacity = 3, .place = places[p]);
+        for (int64_t value = 0; value < 3; value++)
+            troupe_must(troupe_queue_put(int64_t, queue, &value));
+        assert_int_equal(pthread_create(&thread, NULL, put_one, &queue), 0);
+        wait_for_waiters(queue, 0, 1);
+        assert_int_equal(troupe_kill_actor(queue.address), TROUPE_OK);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        queue = troupe_queue_open(int64_t, .place = places[p]);
+        assert_int_equal(pthread_create(&thread, NULL, get_one, &queue), 0);
+        wait_for_waiters(queue, 1, 0);
+        assert_int_equal(troupe_kill_actor(queue.address), TROUPE_OK);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+}
+
 static void test_failing_to_open(void **state)
 {
     (void)state;
@@ -420,6 +457,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_between_processes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_death_of_who_waits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_more_than_a_message, set_up_small, tear_down),
+        cmocka_unit_test_setup_teardown(test_killing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failing_to_open, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

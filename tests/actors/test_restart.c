@@ -481,38 +481,11 @@ static void test_others(void **state)
         }
 }
 
-// References cannot be kept for a later init.
-typedef struct keeper {
-    troupe_ref kept;
-} keeper;
-
-static troupe_status keeper_init(keeper *self, const troupe_ref *ref)
-{
-    self->kept = *ref;
-    return TROUPE_OK;
-}
-
-static void keeper_deinit(keeper *self)
-{
-    (void)self;
-}
-
-static troupe_status keeper_nothing(keeper *self, const troupe_none *in, troupe_none *out)
-{
-    (void)self, (void)in, (void)out;
-    return TROUPE_OK;
-}
-
-TROUPE_ACTOR_WITH(keeper, (keeper_init, troupe_ref), keeper_deinit,
-                  (keeper_nothing, troupe_none, troupe_none));
-
 static void test_refused(void **state)
 {
     (void)state;
-    troupe_ref none = {0};
-    keeper_actor actor = troupe_spawn_with(keeper, &none, .restarts = 1);
-    assert_int_equal(troupe_actor_status(actor.address), TROUPE_UNSUPPORTED);
-    actor = troupe_spawn_with(keeper, &none, .restarts = -7);
+    start from = {.value = 5, .name = "refused"};
+    phoenix_actor actor = troupe_spawn_with(phoenix, &from, .restarts = -7);
     assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
 }
 

@@ -79,7 +79,7 @@ static troupe_status ember_link(ember *self, const troupe_actor *other, troupe_n
 static troupe_status ember_restart(ember *self, const troupe_actor *other, int *status)
 {
     (void)self;
-    *status = troupe_restart_actor(*other);
+    *status = troupe_restart_actor_with(*other, NULL);
     return TROUPE_OK;
 }
 

@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(strlen(wanted.class_name) <= TRP_SPAWN_TEXT && strlen(wanted.name) <= TRP_SPAWN_TEXT);
     require(!wanted.policy.given || wanted.policy.origin.process < TRP_PROCESSES_MAX);
     if (wanted.policy.given)
-        require(wanted.policy.args.size <= size);
+        require(wanted.policy.image.size <= size);
     if (wanted.has_lanes)
         trp_lanes_free(trp_lanes_make(trp_class_of(&troupe_class_guest), wanted.lanes));
     return 0;

@@ -1,0 +1,185 @@
+// state.c: see state.h. What is saved lies packed beside the actor's policy, for a restart in
+// place, and with the registrar, which answers before the save is done: so what was saved outlives
+// the process from then on.
+#include <actors/state.h>
+
+#include <actors/kept.h>
+#include <actors/restart.h>
+#include <actors/run.h>
+#include <pthread.h>
+#include <runtime/error.h>
+#include <runtime/log.h>
+#include <runtime/memory.h>
+#include <runtime/process.h>
+#include <string.h>
+
+// ---- the hooks, by the names of their classes
+
+typedef struct row {
+    const troupe_class *class_;
+    const troupe_state *state;
+    struct row *next;
+} row;
+
+// Rows are pushed on it and stay: a store releases one that is complete, for the readers' acquire.
+static row *_Atomic rows;
+
+const troupe_state *trp_state_of(const char *class_name)
+{
+    row *it = atomic_load_explicit(&rows, memory_order_acquire);
+    while (it != NULL && strcmp(it->class_->name, class_name) != 0)
+        it = it->next;
+    return it != NULL ? it->state : NULL;
+}
+
+troupe_status troupe_state_register(const troupe_class *class_, const troupe_state *state)
+{
+    if (class_ == NULL || state == NULL || state->save == NULL || state->restore == NULL)
+        return troupe_fail(TROUPE_INVALID, "a class, or a hook of its state, is NULL");
+    if (state->abi != TROUPE_ABI)
+        return troupe_fail(TROUPE_VERSION,
+                           "state hooks of class '%s' were compiled for generation %u of Troupe, "
+                           "this library is %u",
+                           class_->name, state->abi, TROUPE_ABI);
+    TROUPE_TRY(trp_type_check(state->image));
+    if (trp_class_of(class_) == NULL)
+        return troupe_failed_(troupe_last_error()->status);
+    const troupe_state *known = trp_state_of(class_->name);
+    if (known != NULL) // By another file of the program that includes the class's header.
+        return troupe_type_hash(known->image) == troupe_type_hash(state->image)
+                   ? TROUPE_OK
+                   : troupe_fail(TROUPE_EXISTS, "class '%s' has other state hooks already",
+                                 class_->name);
+    row *fresh = trp_alloc(sizeof *fresh);
+    if (fresh == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the state hooks of class '%s'",
+                           class_->name);
+    *fresh = (row){.class_ = class_, .state = state, .next = atomic_load(&rows)};
+    while (!atomic_compare_exchange_weak(&rows, &fresh->next, fresh))
+        continue;
+    return TROUPE_OK;
+}
+
+// ---- saving
+
+// Has the registrar keep what the policy has, if the actor's own process can be lost.
+static troupe_status publish(trp_policy *policy)
+{
+    if (trp_process_is_driver())
+        return TROUPE_OK;
+    TROUPE_TRY(trp_registrar_save(policy->origin, &policy->image));
+    policy->unsent = false;
+    return TROUPE_OK;
+}
+
+// Has the class write an image of the state. The image's memory is the arena's.
+static troupe_status write_image(trp_actor *actor, const troupe_state *state, trp_kept *kept)
+{
+    trp_shape shape = trp_shape_of(state->image);
+    void *image = troupe_alloc(shape.type->size);
+    if (image == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for an image of the state");
+    troupe_status status = state->save(actor->self, image);
+    if (status == TROUPE_OK)
+        return trp_kept_pack(&shape, image, kept);
+    return troupe_last_error()->status == status
+               ? status
+               : troupe_fail(status, "save of class '%s' failed", actor->class_->row->name);
+}
+
+// With the policy's lock of saving held.
+static troupe_status save(trp_actor *actor, trp_policy *policy)
+{
+    trp_kept fresh, old = policy->image;
+    TROUPE_TRY(write_image(actor, policy->state, &fresh));
+    policy->image = fresh;
+    policy->since = 0;
+    policy->unsent = true;
+    // What init saves is kept elsewhere once it has succeeded: nobody knows the actor before.
+    troupe_status status = actor->ready ? publish(policy) : TROUPE_OK;
+    if (status == TROUPE_OK) {
+        trp_kept_drop(&old);
+    } else { // Then both sides have the one before.
+        policy->image = old;
+        trp_kept_drop(&fresh);
+    }
+    return status;
+}
+
+// By a thread that waits for an answer meanwhile, and for others who save the same actor.
+static troupe_status save_alone(trp_actor *actor, trp_policy *policy)
+{
+    pthread_mutex_lock(&policy->saving);
+    troupe_status status = save(actor, policy);
+    pthread_mutex_unlock(&policy->saving);
+    return status;
+}
+
+// The same where nobody is told of a failure: then the image before it is the last one.
+static void save_quietly(trp_actor *actor, trp_policy *policy)
+{
+    troupe_error before;
+    trp_error_hold(&before);
+    if (save_alone(actor, policy) != TROUPE_OK)
+        trp_log(TRP_WARN, "the state of actor %s could not be saved: %s",
+                trp_actor_label(trp_actor_id(actor)).text, troupe_last_error()->text);
+    trp_error_restore(&before);
+}
+
+void trp_state_ran(trp_actor *actor)
+{
+    trp_policy *policy = trp_policy_of(actor);
+    // One that is to be restarted may have a state that nobody wants back.
+    if (policy->every == 0 || ++policy->since < policy->every || trp_policy_wanted(actor))
+        return;
+    save_quietly(actor, policy);
+}
+
+void trp_state_leave(trp_actor *actor)
+{
+    trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    save_quietly(actor, trp_policy_of(actor));
+    (void)trp_arena_swap(before);
+    trp_arena_clear(&arena);
+}
+
+troupe_status troupe_save_state(void)
+{
+    trp_actor *self = trp_run_actor();
+    if (self == NULL)
+        return troupe_fail(TROUPE_INVALID, "troupe_save_state was called outside methods");
+    if (!self->saves)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "actor %s cannot save its state: it was spawned without .restarts, or "
+                           "its class has no TROUPE_ACTOR_STATE",
+                           trp_actor_label(trp_actor_id(self)).text);
+    return save_alone(self, trp_policy_of(self));
+}
+
+// ---- restoring
+
+troupe_status trp_state_restore(trp_actor *actor, trp_arena *arena)
+{
+    trp_policy *policy = trp_policy_of(actor);
+    trp_shape shape = trp_shape_of(policy->state->image);
+    if (policy->image.data == NULL)
+        return TROUPE_OK; // Init alone.
+    void *image = trp_arena_alloc(arena, shape.type->size);
+    if (image == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for an image of the state");
+    troupe_bytes packed = trp_kept_value(&policy->image);
+    uint64_t borrowed = 0;
+    TROUPE_TRY(trp_unpack_whole(shape.type, packed.data, packed.size, arena, image));
+    troupe_status status = shape.refs ? trp_refs_borrow(&shape, image, &borrowed) : TROUPE_OK;
+    if (status == TROUPE_OK)
+        status = policy->state->restore(actor->self, image);
+    if (borrowed != 0)
+        trp_refs_return(borrowed);
+    return status;
+}
+
+troupe_status trp_state_begun(trp_actor *actor)
+{
+    trp_policy *policy = trp_policy_of(actor);
+    return policy->unsent ? publish(policy) : TROUPE_OK;
+}

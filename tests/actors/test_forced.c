@@ -1,0 +1,200 @@
+// test_forced.c: light actors that are stopped with a deadline while a method runs: who waits for
+// that is told at the deadline, and the method, which goes on, is told that nobody waits any more.
+// label: local
+#include <support.h>
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <troupe.h>
+#include <unistd.h>
+
+static struct {
+    _Atomic int running, open, cancelled, answered;
+} * shared; // With the workers.
+
+typedef struct stone {
+    troupe_deferred owed;
+} stone;
+
+static troupe_status pass(void)
+{
+    shared->running++;
+    while (!shared->open)
+        usleep(200);
+    shared->cancelled += troupe_cancelled();
+    shared->running--;
+    return TROUPE_OK;
+}
+
+static troupe_status stone_hold(stone *self, const int *number, int *out)
+{
+    (void)self;
+    *out = *number;
+    return pass();
+}
+
+static troupe_status stone_drip(stone *self, const troupe_none *nothing, int *unused)
+{
+    (void)self, (void)nothing, (void)unused;
+    int first = 1;
+    TROUPE_TRY(troupe_yield(int, &first));
+    return pass();
+}
+
+// Answers later, which never comes.
+static troupe_status stone_owe(stone *self, const troupe_none *nothing, int *unused)
+{
+    (void)nothing, (void)unused;
+    self->owed = troupe_defer();
+    return self->owed.id_ != 0 ? TROUPE_OK : TROUPE_FAILED;
+}
+
+TROUPE_ACTOR(stone, (stone_hold, int, int),
+             (stone_drip, troupe_none, int, .options = TROUPE_METHOD_STREAM),
+             (stone_owe, troupe_none, int));
+
+static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER};
+enum { PLACES = 2 };
+
+static int set_up(void **state)
+{
+    (void)state;
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+static bool so_many_run(void *user)
+{
+    return shared->running == *(int *)user;
+}
+
+static void await_running(int count)
+{
+    assert_true(support_wait_until(so_many_run, &count, SUPPORT_SOON_MS));
+}
+
+static stone_actor make(troupe_place place, uint32_t concurrency)
+{
+    memset((void *)shared, 0, sizeof *shared);
+    stone_actor actor = troupe_spawn(stone, .place = place, .concurrency = concurrency);
+    troupe_must(troupe_actor_status(actor.address));
+    return actor;
+}
+
+static void expect_given_up(troupe_ref ref)
+{
+    int out;
+    assert_int_equal(troupe_get(int, ref, &out, .timeout_ms = SUPPORT_SOON_MS),
+                     TROUPE_MAYBE_EXECUTED);
+    assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
+}
+
+static void await_gone(stone_actor actor)
+{
+    shared->open = 1;
+    troupe_down down;
+    assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(down.reason, TROUPE_DOWN_KILLED);
+    await_running(0);
+}
+
+static void a_running_call_ends_at_the_deadline(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++)
+        for (int negative = 0; negative < 2; negative++) {
+            stone_actor actor = make(places[p], 1);
+            int out;
+            troupe_ref owed = troupe_call(actor, stone_owe);
+            troupe_ref runs = troupe_call(actor, stone_hold, 1);
+            troupe_ref waits = troupe_call(actor, stone_hold, 2);
+            await_running(1);
+            assert_int_equal(troupe_stop_actor(actor, .deadline_ms = negative != 0 ? -1 : 20),
+                             TROUPE_TIMED_OUT);
+            expect_given_up(runs);
+            assert_non_null(strstr(troupe_last_error()->text, "ended by force"));
+            expect_given_up(owed);
+            assert_int_equal(troupe_get(int, waits, &out), TROUPE_NOT_EXECUTED);
+            assert_int_equal(shared->running, 1); // All that while it goes on.
+            await_gone(actor);
+            assert_int_equal(shared->cancelled, 1);
+        }
+}
+
+static void so_do_those_that_run_beside_each_other(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        stone_actor actor = make(places[p], 2);
+        int out;
+        troupe_ref calls[3];
+        for (int i = 0; i < 3; i++)
+            calls[i] = troupe_call(actor, stone_hold, i);
+        await_running(2);
+        assert_int_equal(troupe_stop_actor(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
+        int given_up = 0;
+        for (int i = 0; i < 3; i++) { // One of them waits in the lane.
+            troupe_status status = troupe_get(int, calls[i], &out, .timeout_ms = SUPPORT_SOON_MS);
+            assert_true(status == TROUPE_MAYBE_EXECUTED || status == TROUPE_NOT_EXECUTED);
+            given_up += status == TROUPE_MAYBE_EXECUTED;
+        }
+        assert_int_equal(given_up, 2);
+        assert_int_equal(shared->running, 2);
+        await_gone(actor);
+        assert_int_equal(shared->cancelled, 2);
+    }
+}
+
+static void a_stream_ends_at_the_deadline(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        stone_actor actor = make(places[p], 1);
+        int out;
+        troupe_stream stream = troupe_stream(actor, stone_drip, 0);
+        troupe_must(troupe_next(int, stream, &out));
+        await_running(1);
+        assert_int_equal(troupe_stop_actor(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_next(int, stream, &out, .timeout_ms = SUPPORT_SOON_MS),
+                         TROUPE_MAYBE_EXECUTED);
+        assert_int_equal(troupe_next(int, stream, &out), TROUPE_INVALID);
+        assert_int_equal(shared->running, 1);
+        await_gone(actor);
+    }
+}
+
+// troupe_kill alone lets the method answer.
+static void killing_lets_it_answer(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        stone_actor actor = make(places[p], 1);
+        int out;
+        troupe_ref runs = troupe_call(actor, stone_hold, 7);
+        await_running(1);
+        assert_int_equal(troupe_kill(actor), TROUPE_OK);
+        assert_int_equal(troupe_get(int, runs, &out, .timeout_ms = -1), TROUPE_PENDING);
+        await_gone(actor);
+        troupe_must(troupe_get(int, runs, &out));
+        assert_int_equal(out, 7);
+        assert_int_equal(shared->cancelled, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_running_call_ends_at_the_deadline),
+        cmocka_unit_test(so_do_those_that_run_beside_each_other),
+        cmocka_unit_test(a_stream_ends_at_the_deadline),
+        cmocka_unit_test(killing_lets_it_answer),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

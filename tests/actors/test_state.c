@@ -1,0 +1,471 @@
+// test_state.c: what a restart keeps of an actor's state: saved on request, after messages and
+// before a restart by request, and given back to the next start, in place and in another process.
+// label: local
+#include <support.h>
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <troupe.h>
+#include <unistd.h>
+
+TROUPE_STRUCT(opening, (int, value), (bool, saves), (bool, holds_picture), (troupe_ref, picture));
+TROUPE_STRUCT(page, (int, value), (troupe_text, owner), (troupe_bytes, ballast),
+              (troupe_ref, picture));
+TROUPE_STRUCT(reading, (int, value), (int, restarts), (int, process), (int, restored));
+
+typedef struct ledger {
+    int value, restored;
+    troupe_ref picture; // Kept; id 0: none.
+    size_t ballast;
+} ledger;
+
+static struct {
+    _Atomic int saves, restores, deinits, inits;
+    _Atomic bool save_fails, restore_fails;
+} * shared; // With the workers.
+
+static troupe_status ledger_init(ledger *self, const opening *how)
+{
+    shared->inits++;
+    self->value = how->value;
+    if (how->holds_picture)
+        self->picture = troupe_keep(how->picture);
+    return how->saves ? troupe_save_state() : TROUPE_OK;
+}
+
+static void ledger_deinit(ledger *self)
+{
+    shared->deinits++;
+    troupe_drop(self->picture);
+}
+
+static troupe_status ledger_store(ledger *self, page *image)
+{
+    shared->saves++;
+    if (shared->save_fails)
+        return troupe_fail(TROUPE_IO, "the ink is dry");
+    char *ballast = troupe_alloc(self->ballast + 1);
+    memset(ballast, 'x', self->ballast);
+    *image = (page){.value = self->value,
+                    .owner = "me",
+                    .ballast = {ballast, self->ballast},
+                    .picture = self->picture};
+    return TROUPE_OK;
+}
+
+static troupe_status ledger_recall(ledger *self, const page *image)
+{
+    shared->restores++;
+    if (shared->restore_fails)
+        return troupe_fail(TROUPE_CORRUPT, "the page is torn");
+    if (strcmp(image->owner, "me") != 0)
+        return troupe_fail(TROUPE_CORRUPT, "the page is another's");
+    for (size_t i = 0; i < image->ballast.size; i++)
+        if (((const char *)image->ballast.data)[i] != 'x')
+            return troupe_fail(TROUPE_CORRUPT, "the page is smudged");
+    self->value = image->value;
+    self->ballast = image->ballast.size;
+    troupe_drop(self->picture); // What init has kept.
+    self->picture = image->picture.id != 0 ? troupe_keep(image->picture) : (troupe_ref){0};
+    self->restored = (int)troupe_was_restarted();
+    return TROUPE_OK;
+}
+
+static troupe_status ledger_add(ledger *self, const int *amount, int *value)
+{
+    *value = self->value += *amount;
+    return TROUPE_OK;
+}
+
+static troupe_status ledger_save(ledger *self, const int *ballast, troupe_none *out)
+{
+    (void)out;
+    self->ballast = (size_t)*ballast;
+    return troupe_save_state();
+}
+
+static troupe_status ledger_look(ledger *self, const troupe_none *nothing, reading *out)
+{
+    (void)nothing;
+    *out = (reading){self->value, (int)troupe_was_restarted(), getpid(), self->restored};
+    return TROUPE_OK;
+}
+
+// Adds, and then fails or crashes.
+static troupe_status ledger_fall(ledger *self, const bool *crash, int *out)
+{
+    *out = self->value += 1000;
+    if (!*crash)
+        return troupe_fail_actor(TROUPE_IO, "the books do not balance");
+    (void)kill(getpid(), SIGKILL);
+    (void)pause();
+    return TROUPE_OK;
+}
+
+static troupe_status ledger_picture(ledger *self, const troupe_none *nothing, int *out)
+{
+    (void)nothing;
+    if (self->picture.id == 0)
+        return troupe_fail(TROUPE_NOT_FOUND, "there is no picture");
+    return troupe_get(int, troupe_keep(self->picture), out);
+}
+
+TROUPE_ACTOR_WITH(ledger, (ledger_init, opening), ledger_deinit, (ledger_add, int, int),
+                  (ledger_save, int, troupe_none), (ledger_look, troupe_none, reading),
+                  (ledger_fall, bool, int), (ledger_picture, troupe_none, int));
+TROUPE_ACTOR_STATE(ledger, page, ledger_store, ledger_recall);
+
+static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
+                                      TROUPE_PLACE_ISOLATED};
+enum { PLACES = 3 };
+
+static bool is_local(void)
+{
+    return getenv("TROUPE_LOCAL") != NULL;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (shared == NULL)
+        shared =
+            mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    memset((void *)shared, 0, sizeof *shared);
+    return troupe_start(0, NULL, .workers = 1, .threads = 2) == TROUPE_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+static reading look_at(ledger_actor actor)
+{
+    reading out = {0};
+    troupe_must(troupe_get(reading, troupe_call(actor, ledger_look), &out));
+    return out;
+}
+
+static int add(ledger_actor actor, int amount)
+{
+    int value = 0;
+    troupe_must(troupe_get(int, troupe_call(actor, ledger_add, amount), &value));
+    return value;
+}
+
+static void save(ledger_actor actor, int ballast)
+{
+    troupe_none none;
+    troupe_must(troupe_get(troupe_none, troupe_call(actor, ledger_save, ballast), &none));
+}
+
+// By a crash where its process may go, else as an actor fails.
+static void fall(ledger_actor actor, troupe_place place)
+{
+    int out;
+    bool crash = place != TROUPE_PLACE_HERE && !is_local();
+    assert_int_equal(troupe_get(int, troupe_call(actor, ledger_fall, crash), &out),
+                     crash ? TROUPE_MAYBE_EXECUTED : TROUPE_IO);
+}
+
+// As an actor fails, wherever it lives.
+static void fall_in_place(ledger_actor actor)
+{
+    int out;
+    assert_int_equal(troupe_get(int, troupe_call(actor, ledger_fall, false), &out), TROUPE_IO);
+}
+
+// ---- when it is saved
+
+static void test_saved_by_request(void **state)
+{
+    (void)state;
+    opening from = {.value = 5};
+    for (int p = 0; p < PLACES; p++)
+        for (int large = 0; large < 2; large++) {
+            ledger_actor actor =
+                troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                                  .restarts = TROUPE_RESTARTS_FOREVER);
+            troupe_must(troupe_actor_status(actor.address));
+            // Nothing was saved yet: init alone.
+            assert_int_equal(add(actor, 1), 6);
+            fall(actor, places[p]);
+            assert_int_equal(look_at(actor).value, 5);
+            assert_int_equal(look_at(actor).restored, 0);
+            assert_int_equal(add(actor, 2), 7);
+            save(actor, large != 0 ? 300000 : 0);
+            assert_int_equal(add(actor, 100), 107); // Not in the image.
+            for (int i = 0; i < 3; i++) {
+                if (i == 1)
+                    fall_in_place(actor); // In place, after it was made elsewhere.
+                else
+                    fall(actor, places[p]);
+                reading now = look_at(actor);
+                assert_int_equal(now.value, 7);
+                assert_int_equal(now.restarts, 2 + i);
+                assert_int_equal(now.restored, 2 + i);
+            }
+            assert_int_equal(add(actor, 1), 8);
+            save(actor, 0); // By a later incarnation.
+            fall(actor, places[p]);
+            assert_int_equal(look_at(actor).value, 8);
+            troupe_kill(actor);
+        }
+}
+
+static void test_saved_after_messages(void **state)
+{
+    (void)state;
+    opening from = {.value = 0};
+    for (int p = 0; p < PLACES; p++) {
+        ledger_actor actor =
+            troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                              .restarts = TROUPE_RESTARTS_FOREVER, .save_every = 1);
+        troupe_must(troupe_actor_status(actor.address));
+        int sum = 0;
+        for (int i = 1; i <= 5; i++) {
+            assert_int_equal(add(actor, i), sum += i);
+            fall(actor, places[p]); // What was answered was saved; what fell was not.
+            assert_int_equal(look_at(actor).value, sum);
+        }
+        troupe_kill(actor);
+        actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                                  .restarts = TROUPE_RESTARTS_FOREVER, .save_every = 3);
+        int saves = shared->saves;
+        for (int i = 1; i <= 5; i++)
+            assert_int_equal(add(actor, 1), i);
+        assert_int_equal(shared->saves - saves, 1);
+        fall(actor, places[p]);
+        assert_int_equal(look_at(actor).value, 3);
+        troupe_kill(actor);
+    }
+}
+
+// What fails an actor is not what the next start shall have.
+static void test_failed_state(void **state)
+{
+    (void)state;
+    opening from = {.value = 5};
+    for (int p = 0; p < PLACES; p++) {
+        ledger_actor actor =
+            troupe_spawn_with(ledger, &from, .place = places[p],
+                              .restarts = TROUPE_RESTARTS_FOREVER, .save_every = 1);
+        assert_int_equal(add(actor, 1), 6);
+        fall_in_place(actor);
+        assert_int_equal(look_at(actor).value, 6);
+        troupe_kill(actor);
+    }
+}
+
+static bool is_restarted(void *user)
+{
+    ledger_actor *actor = user;
+    reading out;
+    troupe_status status = troupe_get(reading, troupe_call(*actor, ledger_look), &out);
+    assert_true(status == TROUPE_OK || status == TROUPE_MAYBE_EXECUTED);
+    return status == TROUPE_OK && out.restarts > 0;
+}
+
+static void test_restart_by_request(void **state)
+{
+    (void)state;
+    opening from = {.value = 5};
+    for (int p = 0; p < PLACES; p++)
+        for (int at_once = 0; at_once < 2; at_once++) {
+            ledger_actor actor =
+                troupe_spawn_with(ledger, &from, .place = places[p], .restarts = 1);
+            assert_int_equal(add(actor, 1), 6);
+            reading before = look_at(actor);
+            assert_int_equal(troupe_restart(actor, .at_once = at_once != 0), TROUPE_OK);
+            assert_true(support_wait_until(is_restarted, &actor, SUPPORT_SOON_MS));
+            reading now = look_at(actor);
+            assert_int_equal(now.value, at_once != 0 ? 5 : 6);
+            assert_int_equal(now.restarts, 1);
+            bool moves = places[p] == TROUPE_PLACE_ISOLATED && !is_local();
+            assert_int_equal(now.process == before.process, !moves);
+            troupe_kill(actor);
+        }
+}
+
+// Init's own save is there from the first message on, and after a start that has used it.
+static void test_saved_by_init(void **state)
+{
+    (void)state;
+    opening from = {.value = 5, .saves = true};
+    for (int p = 0; p < PLACES; p++) {
+        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                                               .restarts = TROUPE_RESTARTS_FOREVER);
+        troupe_must(troupe_actor_status(actor.address));
+        for (int i = 1; i <= 2; i++) {
+            assert_int_equal(add(actor, 1), 6);
+            fall(actor, places[p]);
+            reading now = look_at(actor);
+            assert_int_equal(now.value, 5);
+            assert_int_equal(now.restored, i);
+        }
+        troupe_kill(actor);
+    }
+}
+
+// ---- what goes wrong
+
+static void test_failures(void **state)
+{
+    (void)state;
+    opening from = {.value = 5};
+    troupe_none none;
+    for (int p = 0; p < PLACES; p++) {
+        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                                               .restarts = 3, .save_every = 1);
+        assert_int_equal(add(actor, 1), 6);
+        shared->save_fails = true; // Then the image before is the last one.
+        assert_int_equal(troupe_get(troupe_none, troupe_call(actor, ledger_save, 0), &none),
+                         TROUPE_IO);
+        assert_string_equal(troupe_last_error()->text, "the ink is dry");
+        assert_int_equal(add(actor, 1), 7);
+        fall(actor, places[p]);
+        assert_int_equal(look_at(actor).value, 6);
+        shared->save_fails = false;
+        int inits = shared->inits, deinits = shared->deinits;
+        shared->restore_fails = true; // A start that fails, until the budget is spent.
+        fall(actor, places[p]);
+        troupe_down down;
+        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+        assert_int_equal(down.reason, TROUPE_DOWN_ERROR);
+        assert_non_null(strstr(down.text, "could not be restarted: the page is torn"));
+        shared->restore_fails = false;
+        assert_int_equal(shared->inits - inits, 2);
+        // What init had made was undone, and in place the life before, too.
+        bool in_place = places[p] == TROUPE_PLACE_HERE || is_local();
+        assert_int_equal(shared->deinits - deinits, in_place ? 3 : 2);
+    }
+}
+
+typedef struct plain {
+    int unused;
+} plain;
+
+static troupe_status plain_save(plain *self, const troupe_none *nothing, troupe_none *out)
+{
+    (void)self, (void)nothing, (void)out;
+    return troupe_save_state();
+}
+
+TROUPE_ACTOR(plain, (plain_save, troupe_none, troupe_none));
+
+static void test_refused(void **state)
+{
+    (void)state;
+    opening from = {.value = 5};
+    troupe_none none;
+    ledger_actor actor = troupe_spawn_with(ledger, &from, .save_every = 1);
+    assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
+    actor = troupe_spawn_with(ledger, &from, .save_every = 1, .restarts = 1, .concurrency = 2);
+    assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
+    plain_actor other = troupe_spawn(plain, .save_every = 1, .restarts = 1);
+    assert_int_equal(troupe_actor_status(other.address), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "TROUPE_ACTOR_STATE"));
+    other = troupe_spawn(plain, .restarts = 1);
+    assert_int_equal(troupe_get(troupe_none, troupe_call(other, plain_save), &none),
+                     TROUPE_UNSUPPORTED);
+    troupe_kill(other);
+    actor = troupe_spawn_with(ledger, &from);
+    assert_int_equal(troupe_get(troupe_none, troupe_call(actor, ledger_save, 0), &none),
+                     TROUPE_UNSUPPORTED);
+    troupe_kill(actor);
+    assert_int_equal(troupe_save_state(), TROUPE_INVALID);
+    troupe_state broken = troupe_state_ledger;
+    assert_int_equal(troupe_state_register(&troupe_class_ledger, &broken), TROUPE_OK);
+    broken.image = &troupe_type_int;
+    assert_int_equal(troupe_state_register(&troupe_class_ledger, &broken), TROUPE_EXISTS);
+    broken.save = NULL;
+    assert_int_equal(troupe_state_register(&troupe_class_ledger, &broken), TROUPE_INVALID);
+    broken = troupe_state_ledger;
+    broken.abi++;
+    assert_int_equal(troupe_state_register(&troupe_class_plain, &broken), TROUPE_VERSION);
+}
+
+// ---- references
+
+static uint64_t count_objects(void)
+{
+    troupe_store_usage usage;
+    troupe_must(troupe_store_usage_get(&usage));
+    return usage.objects;
+}
+
+static bool has_no_objects(void *user)
+{
+    (void)user;
+    return count_objects() == 0;
+}
+
+// Objects that init arguments and images refer to are held as long as the actor may need them.
+static void test_references(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++)
+        for (int saved = 0; saved < 2; saved++) {
+            int number = 42, out = 0;
+            opening from = {.value = 5, .holds_picture = true, .picture = troupe_put(int, &number)};
+            ledger_actor actor =
+                troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                                  .restarts = TROUPE_RESTARTS_FOREVER);
+            troupe_must(troupe_actor_status(actor.address));
+            troupe_drop(from.picture);
+            if (saved != 0)
+                save(actor, 0);
+            for (int i = 0; i < 4; i++) {
+                troupe_must(troupe_get(int, troupe_call(actor, ledger_picture), &out));
+                assert_int_equal(out, 42);
+                if (i == 1)
+                    fall_in_place(actor);
+                else
+                    fall(actor, places[p]);
+            }
+            assert_int_equal(look_at(actor).restarts, 4);
+            assert_int_equal(troupe_stop_actor(actor), TROUPE_OK); // With its deinit.
+            assert_true(support_wait_until(has_no_objects, NULL, SUPPORT_SOON_MS));
+        }
+}
+
+// A call's reference is kept as its value.
+static void test_reference_of_a_call(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        int out = 0;
+        opening nothing = {0};
+        ledger_actor source = troupe_spawn_with(ledger, &nothing);
+        opening from = {.holds_picture = true, .picture = troupe_call(source, ledger_add, 7)};
+        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .restarts = 1);
+        troupe_must(troupe_actor_status(actor.address));
+        troupe_drop(from.picture);
+        assert_int_equal(troupe_stop_actor(source), TROUPE_OK); // After the call.
+        fall(actor, places[p]);
+        troupe_must(troupe_get(int, troupe_call(actor, ledger_picture), &out));
+        assert_int_equal(out, 7);
+        assert_int_equal(troupe_stop_actor(actor), TROUPE_OK);
+        assert_true(support_wait_until(has_no_objects, NULL, SUPPORT_SOON_MS));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_saved_by_request),
+        cmocka_unit_test(test_saved_after_messages),
+        cmocka_unit_test(test_failed_state),
+        cmocka_unit_test(test_restart_by_request),
+        cmocka_unit_test(test_saved_by_init),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_references),
+        cmocka_unit_test(test_reference_of_a_call),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
