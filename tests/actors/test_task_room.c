@@ -64,16 +64,20 @@ static troupe_status end_itself(const int *number, int *out)
 }
 TROUPE_TASK(end_itself, int, int);
 
-// Until its deadline, or much longer.
-static troupe_status dawdle(const troupe_none *nothing, troupe_none *out)
+// Until its deadline, or much longer, and then so long: it may see the deadline before the timer,
+// and end before that has told.
+static troupe_status dawdle(const int *linger_ms, troupe_none *out)
 {
-    (void)nothing, (void)out;
+    (void)out;
     for (int64_t begun_ms = support_now_ms();
          !troupe_cancelled() && support_now_ms() - begun_ms < SUPPORT_SOON_MS;)
         usleep(500);
-    return TROUPE_OK;
+    if (!troupe_cancelled())
+        return TROUPE_OK;
+    usleep((useconds_t)*linger_ms * 1000);
+    return troupe_fail(TROUPE_CANCELLED, "it was late");
 }
-TROUPE_TASK(dawdle, troupe_none, troupe_none);
+TROUPE_TASK(dawdle, int, troupe_none);
 
 TROUPE_STRUCT(nested_result, (int, late), (int, failing), (int, runs), (int, hopeless),
               (int, hopeless_runs), (int, killed));
@@ -86,7 +90,9 @@ static troupe_status crowd(const int *count, nested_result *got)
     troupe_ref *refs = troupe_alloc((size_t)*count * sizeof *refs);
     for (int i = 0; i < *count; i++)
         refs[i] = troupe_run(wait_gate, i);
-    got->late = troupe_get(troupe_none, troupe_run_with(dawdle, &none, .deadline_ms = 50), &none);
+    got->late = TROUPE_CANCELLED;
+    for (int ms = 1; got->late == TROUPE_CANCELLED && ms < SUPPORT_SOON_MS / 2; ms *= 2)
+        got->late = troupe_get(troupe_none, troupe_run_with(dawdle, &ms, .deadline_ms = 20), &none);
     got->failing =
         troupe_get(int, troupe_run_with(fail_first, &twice, .retry_errors = true), &got->runs);
     shared->runs = 0;
