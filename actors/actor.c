@@ -101,8 +101,43 @@ no_memory:
     return NULL;
 }
 
+void trp_actor_refuse(trp_actor *actor, trp_message *message, const troupe_error *failure)
+{
+    trp_message_left(message);
+    if (message->kind == TRP_MESSAGE_MARKER)
+        trp_cancel_passed(actor, message->extra->serial);
+    trp_message_fail(message, failure, 0);
+    trp_message_free(message);
+}
+
+// Answers what was in the mailbox of the actor with that id. Who sent late meant its predecessor.
+static void refuse_all(trp_actor *actor, uint64_t id, trp_link *first)
+{
+    if (first == NULL)
+        return;
+    troupe_error failure = trp_actor_obituary(id);
+    for (trp_link *link = first, *next; link != NULL; link = next) {
+        trp_message *message = (trp_message *)link;
+        next = trp_link_next(link);
+        trp_mailbox_return(&actor->mailbox, message->weight);
+        if (message->target == id) {
+            trp_actor_refuse(actor, message, &failure);
+        } else {
+            troupe_error other = trp_actor_obituary(message->target);
+            trp_actor_refuse(actor, message, &other);
+        }
+    }
+}
+
 void trp_actor_discard(trp_actor *actor)
 {
+    bool idle;
+    uint64_t id = trp_actor_id(actor);
+    pthread_mutex_lock(trp_slot_lock(id));
+    trp_link *left = trp_mailbox_close(&actor->mailbox, true, &idle);
+    pthread_mutex_unlock(trp_slot_lock(id));
+    refuse_all(actor, id, left);
+    trp_mailbox_wake(&actor->mailbox);
     free_parts(actor);
     trp_slot_give(actor);
 }
@@ -149,28 +184,6 @@ void trp_actor_schedule(trp_actor *actor)
         trp_actor_abandon(actor);
     else
         trp_stage_push(actor);
-}
-
-void trp_actor_refuse(trp_actor *actor, trp_message *message, const troupe_error *failure)
-{
-    trp_message_left(message);
-    if (message->kind == TRP_MESSAGE_MARKER)
-        trp_cancel_passed(actor, message->extra->serial);
-    trp_message_fail(message, failure, 0);
-    trp_message_free(message);
-}
-
-static void refuse_all(trp_actor *actor, uint64_t id, trp_link *first)
-{
-    if (first == NULL)
-        return;
-    troupe_error failure = trp_actor_obituary(id);
-    for (trp_link *link = first, *next; link != NULL; link = next) {
-        trp_message *message = (trp_message *)link;
-        next = trp_link_next(link);
-        trp_mailbox_return(&actor->mailbox, message->weight);
-        trp_actor_refuse(actor, message, &failure);
-    }
 }
 
 bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
@@ -399,12 +412,6 @@ static void count_calls(trp_actor *actor, uint32_t count)
     atomic_store_explicit(&actor->calls, calls + count, memory_order_relaxed);
 }
 
-// Who waits for `until` goes on; the actor's next message is another turn's.
-static bool is_over(trp_actor *actor, uint64_t until)
-{
-    return until != 0 && trp_mailbox_more(&actor->mailbox) && trp_entry_ready(until);
-}
-
 static void ease(trp_actor *actor, uint64_t id)
 {
     if (atomic_load_explicit(&actor->pressed, memory_order_relaxed))
@@ -415,6 +422,9 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
 {
     uint64_t id = trp_actor_id(actor), open = trp_phase_of(id, TRP_ACTOR_OPEN);
     uint32_t done = 0, counted = 0;
+    // Who waits for `until` can go on, or what ran has put its answer off: a further message is
+    // another turn's. Run on top of who waits, it could not wait for that actor itself.
+    bool over = until != 0 && trp_entry_ready(until);
     *again = false;
     while (done < TURN) {
         if (atomic_load_explicit(&actor->phase, memory_order_acquire) != open) {
@@ -423,14 +433,16 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
         }
         if (atomic_load_explicit(&stopping, memory_order_relaxed))
             break; // It stays runnable: trp_actors_finish takes it.
-        trp_message *message = (trp_message *)trp_mailbox_take(&actor->mailbox);
+        if (over && trp_mailbox_more(&actor->mailbox))
+            break;
+        trp_message *message = over ? NULL : (trp_message *)trp_mailbox_take(&actor->mailbox);
         if (message != NULL) {
+            uint64_t call = message->call;
             trp_mailbox_left(&actor->mailbox, message->weight);
             ease(actor, id);
             run_message(actor, id, message);
             done++;
-            if (is_over(actor, until))
-                break;
+            over = until != 0 && (call == until || trp_entry_ready(until));
             continue;
         }
         count_calls(actor, done - counted);
@@ -440,6 +452,8 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
                  id); // Now it sees that it is pressed, or who says so sees that it is empty.
             return done;
         }
+        if (over)
+            break;
     }
     count_calls(actor, done - counted);
     *again = true;
@@ -503,6 +517,18 @@ bool trp_actors_stopping(void)
     return atomic_load(&stopping);
 }
 
+void trp_actors_close(void)
+{
+    uint32_t count = trp_slot_count();
+    for (uint32_t i = 1; i <= count; i++) {
+        trp_actor *actor = trp_slot_of(i);
+        uint64_t phase = atomic_load(&actor->phase);
+        if (trp_phase_state(phase) == TRP_ACTOR_OPEN)
+            (void)trp_actor_close(actor, phase >> TRP_PHASE_BITS << TRP_SLOT_INDEX_BITS | i,
+                                  TRP_ACTOR_STOPPED, NULL);
+    }
+}
+
 // Those that wait for a turn are ended here, and those that rest. One whose method still runs, or
 // that is being made, is ended by that thread as soon as it looks.
 void trp_actors_finish(void)
@@ -514,14 +540,7 @@ void trp_actors_finish(void)
     }
     while ((actor = trp_stage_clear()) != NULL)
         trp_actor_abandon(actor);
-    uint32_t count = trp_slot_count();
-    for (uint32_t i = 1; i <= count; i++) {
-        actor = trp_slot_of(i);
-        uint64_t phase = atomic_load(&actor->phase);
-        if (trp_phase_state(phase) == TRP_ACTOR_OPEN)
-            (void)trp_actor_close(actor, phase >> TRP_PHASE_BITS << TRP_SLOT_INDEX_BITS | i,
-                                  TRP_ACTOR_STOPPED, NULL);
-    }
+    trp_actors_close();
 }
 
 // ---- who waits for whom

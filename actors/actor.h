@@ -33,7 +33,8 @@ typedef enum trp_actor_state {
 
 enum { TRP_PHASE_BITS = 3, TRP_ACTOR_SMALL = 64, TRP_LINE = 64 };
 
-// What few actors have. Made by trp_actor_extend; written under the slot's lock.
+// What few actors have. Made by trp_actor_extend. Written before the actor is entered, or by who
+// runs it; the pointer to it changes under the slot's lock, under which others look.
 typedef struct trp_actor_extra {
     char *name;              // NULL: none.
     bool named;              // The node's directory has the name,
@@ -41,7 +42,7 @@ typedef struct trp_actor_extra {
     struct trp_lanes *lanes; // NULL: its methods run one at a time. See beside.h.
     uint64_t claim;          // What it holds of the node's resources (need.h); 0: nothing.
     bool failed;
-    troupe_error failure; // Of FAILED: set before the state.
+    troupe_error failure; // Of FAILED: set, as `failed`, before the state that tells of it.
 } trp_actor_extra;
 
 // Four cache lines: what senders read and the thread that runs it seldom writes; what few actors
@@ -141,9 +142,10 @@ void trp_actor_schedule(trp_actor *actor);
 // Answers a message that will not run, and frees it.
 void trp_actor_refuse(trp_actor *actor, trp_message *message, const troupe_error *failure);
 
-// Runs up to a turn's worth of messages, and returns how many; only until that call has ended,
-// unless `until` is 0. *again: there are more; otherwise
-// the actor must not be touched any more. By the scheduler and the main thread's loop alone.
+// Runs up to a turn's worth of messages, and returns how many; only until that call has ended or
+// been run, unless `until` is 0. *again: there are more. Otherwise the actor may be another
+// thread's by now, or another actor: nothing of it may be touched but what is atomic. By the
+// scheduler and the main thread's loop alone.
 uint32_t trp_actor_turn(trp_actor *actor, uint64_t until, bool *again);
 // Ends an actor that was runnable when the runtime stopped.
 void trp_actor_abandon(trp_actor *actor);
@@ -175,9 +177,12 @@ trp_actor *trp_stage_clear(void);
 void trp_actor_work(bool isolated);
 void trp_actor_work_wake(void);
 
-// Ends what is left when the runtime stops.
+// Ends what is left when the runtime stops: from the first on no message is begun; the second ends
+// all actors, so that what waits in mailboxes is answered as not executed, and leaves their last
+// turns to the third.
 void trp_actors_stop_turns(void);
 bool trp_actors_stopping(void);
+void trp_actors_close(void);
 void trp_actors_finish(void);
 void trp_actors_start(void);
 

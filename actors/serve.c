@@ -372,16 +372,13 @@ static void take_death(uint32_t process, uint64_t incarnation, const char *cause
     trp_run_callback_end();
 }
 
+// What waited in a mailbox has been refused before: the calls that are left have been sent, or run.
 static void describe_stop(const trp_entry *entry, const void *user, troupe_error *failure)
 {
     (void)user;
-    bool sent = entry->started || entry->target.incarnation != trp_home_here.incarnation;
     *failure =
-        sent ? trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED,
-                           TROUPE_EXECUTED_MAYBE,
-                           "the runtime was stopped before the call was answered")
-             : trp_failure(TROUPE_NOT_EXECUTED, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
-                           "the runtime was stopped before the call could be run");
+        trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
+                    "the runtime was stopped before the call was answered");
     trp_failure_target(failure, &entry->target);
 }
 
@@ -390,6 +387,13 @@ static void end_all_calls(void)
     trp_entries_fail(NULL, describe_stop, NULL);
     trp_makers_lost(NULL);
     trp_watch_death(NULL);
+}
+
+// Ends what running methods may wait for.
+static void hurry(void)
+{
+    trp_actors_close();
+    end_all_calls();
 }
 
 static void start(void)
@@ -407,13 +411,14 @@ static void stop(void)
     trp_actors_stop_turns();
     if (trp_process_is_local())
         (void)trp_solo_stop(trp_process_options()->stop_timeout_ms);
-    (void)trp_scheduler_stop(trp_process_options()->stop_timeout_ms, end_all_calls);
+    (void)trp_scheduler_stop(trp_process_options()->stop_timeout_ms, hurry);
     if (trp_process_is_local()) // What they waited for has been ended.
         (void)trp_solo_stop(SOLO_LAST_MS);
     trp_helpers_stop(trp_process_options()->stop_timeout_ms);
     trp_process_mute();
     trp_timer_stop();
     trp_actors_finish();
+    trp_timer_stop(); // A deinit may have made calls with deadlines.
     trp_executors_forget();
     end_all_calls();
     if (!trp_process_is_driver()) // What a worker has in its memory ends with it.

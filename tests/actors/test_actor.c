@@ -2,6 +2,7 @@
 // are told.
 #include <support.h>
 
+#include <actors/actor.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -352,6 +353,51 @@ static void test_many_actors(void **state)
     free(refs);
 }
 
+// A call of somebody who found an actor and sends when another one is in its slot.
+static troupe_ref send_late(trp_actor *actor, uint64_t former)
+{
+    trp_target target = {.process = trp_home_here.process,
+                         .incarnation = trp_home_here.incarnation,
+                         .actor = former};
+    trp_message *message = trp_message_create(TRP_MESSAGE_CALL, 0);
+    assert_non_null(message);
+    message->call = trp_entry_call(0, &target, 0);
+    troupe_ref ref = {.id = message->call};
+    trp_actor_deliver(actor, former, message);
+    return ref;
+}
+
+static void assert_tells_of_former(troupe_ref ref)
+{
+    int64_t value;
+    assert_int_equal(troupe_get(int64_t, ref, &value, .timeout_ms = SUPPORT_SOON_MS),
+                     TROUPE_NOT_EXECUTED);
+    assert_non_null(strstr(troupe_last_error()->text, "shop 'former' was killed"));
+}
+
+static void test_late_messages(void **state)
+{
+    (void)state;
+    shop_actor former = troupe_spawn(shop, .place = TROUPE_PLACE_HERE, .name = "former");
+    uint64_t id = former.address.id;
+    troupe_must(troupe_actor_status(former.address));
+    assert_int_equal(troupe_kill(former), TROUPE_OK);
+    // Its successor ends with the message in the mailbox.
+    trp_actor *actor = trp_actor_create(trp_class_of(&troupe_class_shop), NULL, 0, false);
+    assert_non_null(actor);
+    trp_actor_enter(actor);
+    troupe_ref ref = send_late(actor, id);
+    assert_true(trp_actor_close(actor, trp_actor_id(actor), TRP_ACTOR_ENDED, NULL));
+    trp_actor_wake(actor);
+    assert_tells_of_former(ref);
+    // It is given back before anybody knew of it.
+    actor = trp_actor_create(trp_class_of(&troupe_class_shop), NULL, 0, false);
+    assert_non_null(actor);
+    ref = send_late(actor, id);
+    trp_actor_discard(actor);
+    assert_tells_of_former(ref);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_stop_runs_deinit),
         cmocka_unit_test(test_self),
         cmocka_unit_test(test_many_actors),
+        cmocka_unit_test(test_late_messages),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <troupe/actor.h>
+#include <troupe/async.h>
 #include <unistd.h>
 
 enum { THREADS = 2, LONG_MS = 20000 };
@@ -47,11 +48,28 @@ static troupe_status node_flood(node *self, const troupe_actor *in, int64_t *out
 static troupe_status node_wait_all(node *self, const troupe_array_troupe_ref *in, int64_t *out);
 
 static troupe_status node_ask(node *self, const troupe_actor *in, int64_t *out);
+static troupe_status node_lean(node *self, const troupe_actor *in, int *out);
+static troupe_status node_add_at(node *self, const troupe_actor *in, int64_t *out);
 
 TROUPE_ACTOR(node, (node_ask, troupe_actor, int64_t), (node_pass, int, int),
              (node_add, int64_t, int64_t), (node_follow, chain, int64_t),
-             (node_flood, troupe_actor, int64_t),
-             (node_wait_all, troupe_array_troupe_ref, int64_t));
+             (node_flood, troupe_actor, int64_t), (node_wait_all, troupe_array_troupe_ref, int64_t),
+             (node_lean, troupe_actor, int), (node_add_at, troupe_actor, int64_t));
+
+// Waits for an actor that passes the gate.
+static troupe_status node_lean(node *self, const troupe_actor *in, int *out)
+{
+    (void)self;
+    node_actor other = {*in};
+    return troupe_get(int, troupe_call(other, node_pass, 5), out);
+}
+
+static troupe_status node_add_at(node *self, const troupe_actor *in, int64_t *out)
+{
+    (void)self;
+    node_actor other = {*in};
+    return troupe_get(int64_t, troupe_call(other, node_add, 1), out);
+}
 
 // Waits for a call to another actor that has more to do behind it, which only this method lets it
 // do.
@@ -144,6 +162,11 @@ static troupe_status child_spawn(child *self, const troupe_none *nothing, int *o
     return troupe_actor_status(young.address);
 }
 
+static bool somebody_waits(void *user)
+{
+    return gate->waiting >= *(int *)user;
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -215,6 +238,96 @@ static void test_help(void **state)
     troupe_kill(other);
 }
 
+// What has come for that actor meanwhile and needs who waits is not run on top of him.
+static void test_help_ends_with_the_answer(void **state)
+{
+    (void)state;
+    node_actor leaner = troupe_spawn(node, .place = TROUPE_PLACE_HERE);
+    node_actor other = troupe_spawn(node, .place = TROUPE_PLACE_HERE);
+    for (int64_t i = 1; i <= 20; i++) {
+        int wanted = gate->waiting + 1, passed;
+        int64_t sum;
+        troupe_ref leans = troupe_call_from(leaner, node_lean, &other.address);
+        assert_true(support_wait_until(somebody_waits, &wanted, SUPPORT_SOON_MS));
+        troupe_ref late = troupe_call_from(other, node_add_at, &leaner.address);
+        sem_post(&gate->open);
+        troupe_must(troupe_get(int64_t, late, &sum));
+        assert_int_equal(sum, i);
+        troupe_must(troupe_get(int, leans, &passed));
+    }
+    troupe_kill(leaner);
+    troupe_kill(other);
+}
+
+static sem_t put_off, may_defer, deferred;
+static troupe_deferred owed;
+
+typedef struct porter {
+    int count;
+} porter;
+
+// Defers its answer when it may.
+static troupe_status porter_put_off(porter *self, const troupe_none *nothing, int *out)
+{
+    (void)self, (void)nothing, (void)out;
+    sem_post(&put_off);
+    sem_wait(&may_defer);
+    owed = troupe_defer();
+    sem_post(&deferred);
+    return owed.id_ != 0 ? TROUPE_OK : troupe_last_error()->status;
+}
+
+static troupe_status porter_count(porter *self, const troupe_none *nothing, int *out)
+{
+    (void)nothing;
+    *out = ++self->count;
+    return TROUPE_OK;
+}
+
+static troupe_status porter_lean(porter *self, const troupe_actor *on, int *out);
+static troupe_status porter_count_at(porter *self, const troupe_actor *at, int *out);
+
+TROUPE_ACTOR(porter, (porter_put_off, troupe_none, int), (porter_count, troupe_none, int),
+             (porter_lean, troupe_actor, int), (porter_count_at, troupe_actor, int));
+
+static troupe_status porter_lean(porter *self, const troupe_actor *on, int *out)
+{
+    (void)self;
+    return troupe_get(int, troupe_call((porter_actor){*on}, porter_put_off), out);
+}
+
+static troupe_status porter_count_at(porter *self, const troupe_actor *at, int *out)
+{
+    (void)self;
+    return troupe_get(int, troupe_call((porter_actor){*at}, porter_count), out);
+}
+
+// Who has put an answer off can wait for who waits for it: that wait needs no turn of his.
+static void test_who_defers_may_wait_for_who_waits(void **state)
+{
+    (void)state;
+    sem_init(&put_off, 0, 0);
+    sem_init(&may_defer, 0, 0);
+    sem_init(&deferred, 0, 0);
+    porter_actor leaner = troupe_spawn(porter, .place = TROUPE_PLACE_HERE);
+    porter_actor other = troupe_spawn(porter, .place = TROUPE_PLACE_HERE);
+    for (int i = 1; i <= 20; i++) {
+        int value, given = 10 + i;
+        troupe_ref leans = troupe_call_from(leaner, porter_lean, &other.address);
+        sem_wait(&put_off);
+        troupe_ref late = troupe_call_from(other, porter_count_at, &leaner.address);
+        sem_post(&may_defer);
+        sem_wait(&deferred);
+        troupe_must(troupe_fulfil(int, &owed, &given));
+        troupe_must(troupe_get(int, leans, &value));
+        assert_int_equal(value, given);
+        troupe_must(troupe_get(int, late, &value));
+        assert_int_equal(value, i);
+    }
+    troupe_kill(leaner);
+    troupe_kill(other);
+}
+
 static void test_deadlocks(void **state)
 {
     (void)state;
@@ -275,11 +388,6 @@ static void test_waiting_for_many_inside(void **state)
     assert_int_equal(ready, COUNT);
     for (int i = 0; i < COUNT; i++)
         troupe_drop(refs[i]);
-}
-
-static bool somebody_waits(void *user)
-{
-    return gate->waiting >= *(int *)user;
 }
 
 // An actor that stands at the gate, with `mailbox_max` messages behind it.
@@ -414,6 +522,8 @@ int main(void)
         cmocka_unit_test(test_deep_nesting),
         cmocka_unit_test(test_too_many_wait),
         cmocka_unit_test(test_help),
+        cmocka_unit_test(test_help_ends_with_the_answer),
+        cmocka_unit_test(test_who_defers_may_wait_for_who_waits),
         cmocka_unit_test(test_deadlocks),
         cmocka_unit_test(test_init_that_waits_for_its_spawner),
         cmocka_unit_test(test_waiting_for_many_inside),

@@ -14,6 +14,7 @@ typedef struct idler {
 } idler;
 
 static _Atomic int finished, begun;
+static _Atomic int awaited; // How idler_await's wait ended.
 
 static troupe_status idler_init(idler *self, const troupe_none *nothing)
 {
@@ -43,9 +44,9 @@ static troupe_status idler_await(idler *self, const troupe_ref *in, int *out)
 {
     (void)self;
     begun++;
-    troupe_status status = troupe_get(int, *in, out);
+    awaited = troupe_get(int, *in, out);
     finished++;
-    return status;
+    return awaited == TROUPE_OK ? TROUPE_OK : TROUPE_FAILED;
 }
 TROUPE_ACTOR_WITH(idler, (idler_init, troupe_none), idler_deinit, (idler_add, int64_t, int64_t),
                   (idler_rest, int, int), (idler_await, troupe_ref, int));
@@ -144,7 +145,70 @@ static void test_threads_that_wait_are_freed(void **state)
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], &status[i]);
     assert_int_equal((intptr_t)status[0], TROUPE_MAYBE_EXECUTED);
+    assert_int_equal((intptr_t)status[1], TROUPE_MAYBE_EXECUTED); // It had begun.
     assert_int_equal((intptr_t)status[2], TROUPE_NOT_EXECUTED);
+}
+
+// A method that waits when the runtime stops has run, and what it waits for has not.
+static void test_what_waits_has_begun(void **state)
+{
+    (void)state;
+    begun = finished = 0;
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 2));
+    idler_actor runs = troupe_spawn(idler), waits = troupe_spawn(idler);
+    troupe_drop(troupe_call(runs, idler_rest, 300));
+    await_begun(1);
+    troupe_ref queued = troupe_call(runs, idler_rest, 1);
+    troupe_ref call = troupe_call_from(waits, idler_await, &queued);
+    await_begun(2);
+    pthread_t thread;
+    void *status;
+    assert_int_equal(pthread_create(&thread, NULL, wait_in_thread, &call), 0);
+    assert_int_equal(troupe_get(int, queued, &(int){0}, .timeout_ms = 20), TROUPE_PENDING);
+    assert_int_equal(troupe_stop(), 0);
+    pthread_join(thread, &status);
+    // Ended by the stop, or by the method, whose own wait had ended just before.
+    assert_true((intptr_t)status == TROUPE_MAYBE_EXECUTED || (intptr_t)status == TROUPE_FAILED);
+    assert_int_equal(awaited, TROUPE_NOT_EXECUTED);
+}
+
+// An actor that sends calls with deadlines when it ends.
+typedef struct leaver {
+    troupe_actor idle;
+} leaver;
+static _Atomic int last_words;
+static troupe_status leaver_init(leaver *self, const troupe_actor *idle)
+{
+    self->idle = *idle;
+    return TROUPE_OK;
+}
+static troupe_status leaver_stay(leaver *self, const troupe_none *nothing, troupe_none *out)
+{
+    (void)self, (void)nothing, (void)out;
+    return TROUPE_OK;
+}
+static void leaver_deinit(leaver *self)
+{
+    idler_actor timed = troupe_with((idler_actor){self->idle}, .deadline_ms = 60000);
+    troupe_drop(troupe_call(timed, idler_add, 1));
+    last_words++;
+}
+TROUPE_ACTOR_WITH(leaver, (leaver_init, troupe_actor), leaver_deinit,
+                  (leaver_stay, troupe_none, troupe_none));
+
+static void test_deadlines_in_deinit(void **state)
+{
+    (void)state;
+    int threads = support_count_threads();
+    for (int round = 0; round < 3; round++) {
+        troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1));
+        idler_actor idle = troupe_spawn(idler);
+        leaver_actor leaves = troupe_spawn_with(leaver, &idle.address);
+        troupe_must(troupe_actor_status(leaves.address));
+        assert_int_equal(troupe_stop(), 0);
+        assert_int_equal(last_words, round + 1);
+        assert_int_equal(support_count_threads(), threads);
+    }
 }
 
 int main(void)
@@ -153,6 +217,8 @@ int main(void)
         cmocka_unit_test(test_again_and_again),
         cmocka_unit_test(test_running_methods_finish),
         cmocka_unit_test(test_threads_that_wait_are_freed),
+        cmocka_unit_test(test_what_waits_has_begun),
+        cmocka_unit_test(test_deadlines_in_deinit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
