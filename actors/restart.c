@@ -69,6 +69,7 @@ void trp_policy_free(trp_life *life)
         return;
     trp_kept_drop(&policy->args);
     trp_kept_drop(&policy->image);
+    trp_kept_drop(&policy->first);
     pthread_mutex_destroy(&policy->saving);
     trp_free(policy);
 }

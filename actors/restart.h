@@ -46,12 +46,12 @@ typedef struct trp_policy {
     trp_budget budget;
     troupe_actor origin; // The address that it is known by.
     trp_kept args;       // Init arguments.
-    // What its class saves (state.c): the hooks, NULL: none; the last image, and whether it was not
-    // published yet; after how many messages it is saved, 0: when it is asked for; and how many
-    // there were since. `saving` is held while an image is made and published.
+    // What its class saves (state.c): the hooks, NULL: none; the last image; one that init has
+    // made, which counts if there is no other once init has succeeded; after how many messages it
+    // is saved, 0: when it is asked for; and how many there were since. `saving` is held while an
+    // image is made and published.
     const troupe_state *state;
-    trp_kept image;
-    bool unsent;
+    trp_kept image, first;
     uint32_t every, since;
     pthread_mutex_t saving;
     trp_request request; // By any thread, with the actor's life locked.

@@ -105,12 +105,12 @@ static troupe_status initialise(trp_actor *actor, trp_message *message, troupe_e
     const char *what = "init";
     trp_running here = {.actor = actor};
     enter(&here, &message->arena);
+    if (actor->saves)
+        trp_state_begin(actor);
     troupe_status status = row->init != NULL ? row->init(actor->self, message->args) : TROUPE_OK;
     if (status == TROUPE_OK && actor->saves) {
         what = "restore";
-        status = trp_state_restore(actor, &message->arena);
-        if (status == TROUPE_OK)
-            status = trp_state_begun(actor);
+        status = trp_state_begun(actor, &message->arena);
         if (status != TROUPE_OK && row->deinit != NULL) {
             troupe_error kept;
             trp_error_hold(&kept);

@@ -62,14 +62,10 @@ troupe_status troupe_state_register(const troupe_class *class_, const troupe_sta
 
 // ---- saving
 
-// Has the registrar keep what the policy has, if the actor's own process can be lost.
-static troupe_status publish(trp_policy *policy)
+// Has the registrar keep an image, if the actor's own process can be lost.
+static troupe_status publish(const trp_policy *policy, const trp_kept *image)
 {
-    if (trp_process_is_driver())
-        return TROUPE_OK;
-    TROUPE_TRY(trp_registrar_save(policy->origin, &policy->image));
-    policy->unsent = false;
-    return TROUPE_OK;
+    return trp_process_is_driver() ? TROUPE_OK : trp_registrar_save(policy->origin, image);
 }
 
 // Has the class write an image of the state. The image's memory is the arena's.
@@ -90,19 +86,15 @@ static troupe_status write_image(trp_actor *actor, const troupe_state *state, tr
 // With the policy's lock of saving held.
 static troupe_status save(trp_actor *actor, trp_policy *policy)
 {
-    trp_kept fresh, old = policy->image;
+    trp_kept fresh;
     TROUPE_TRY(write_image(actor, policy->state, &fresh));
-    policy->image = fresh;
+    troupe_status status = actor->ready ? publish(policy, &fresh) : TROUPE_OK;
+    trp_kept *place = actor->ready ? &policy->image : &policy->first;
+    trp_kept *useless = status == TROUPE_OK ? place : &fresh, old = *useless;
+    if (status == TROUPE_OK)
+        *place = fresh;
     policy->since = 0;
-    policy->unsent = true;
-    // What init saves is kept elsewhere once it has succeeded: nobody knows the actor before.
-    troupe_status status = actor->ready ? publish(policy) : TROUPE_OK;
-    if (status == TROUPE_OK) {
-        trp_kept_drop(&old);
-    } else { // Then both sides have the one before.
-        policy->image = old;
-        trp_kept_drop(&fresh);
-    }
+    trp_kept_drop(&old);
     return status;
 }
 
@@ -158,12 +150,9 @@ troupe_status troupe_save_state(void)
 
 // ---- restoring
 
-troupe_status trp_state_restore(trp_actor *actor, trp_arena *arena)
+static troupe_status restore(trp_actor *actor, const trp_policy *policy, trp_arena *arena)
 {
-    trp_policy *policy = trp_policy_of(actor);
     trp_shape shape = trp_shape_of(policy->state->image);
-    if (policy->image.data == NULL)
-        return TROUPE_OK; // Init alone.
     void *image = trp_arena_alloc(arena, shape.type->size);
     if (image == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for an image of the state");
@@ -178,8 +167,22 @@ troupe_status trp_state_restore(trp_actor *actor, trp_arena *arena)
     return status;
 }
 
-troupe_status trp_state_begun(trp_actor *actor)
+void trp_state_begin(trp_actor *actor)
+{
+    trp_kept_drop(&trp_policy_of(actor)->first); // Of an init that failed.
+}
+
+troupe_status trp_state_begun(trp_actor *actor, trp_arena *arena)
 {
     trp_policy *policy = trp_policy_of(actor);
-    return policy->unsent ? publish(policy) : TROUPE_OK;
+    if (policy->image.data != NULL) {
+        trp_kept_drop(&policy->first);
+        return restore(actor, policy, arena);
+    }
+    if (policy->first.data == NULL)
+        return TROUPE_OK; // Init alone.
+    TROUPE_TRY(publish(policy, &policy->first));
+    policy->image = policy->first;
+    policy->first = (trp_kept){0};
+    return TROUPE_OK;
 }

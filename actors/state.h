@@ -11,10 +11,11 @@ const troupe_state *trp_state_of(const char *class_name);
 
 // All of these for actors that have hooks and are restarted (`saves`), by the thread that has them.
 
-// Gives an actor that has just been initialised its saved state, if there is one.
-troupe_status trp_state_restore(trp_actor *actor, trp_arena *arena);
-// It has been started: what its init has saved is kept elsewhere from now on.
-troupe_status trp_state_begun(trp_actor *actor);
+// Its init is about to run.
+void trp_state_begin(trp_actor *actor);
+// Its init has succeeded: it is given what was saved of its state before; if nothing was, what init
+// has saved is kept elsewhere from now on. A failure is one of the start.
+troupe_status trp_state_begun(trp_actor *actor, trp_arena *arena);
 // A message has been run, and will be answered next: saves if it is time for that.
 void trp_state_ran(trp_actor *actor);
 // It is about to be restarted, and its state is sound: saves.

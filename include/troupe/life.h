@@ -195,9 +195,11 @@ TROUPE_API troupe_status troupe_state_register(const troupe_class *class_,
 
 // Saves the state of the actor whose method or init runs on this thread. When it has returned
 // TROUPE_OK the image outlives the actor's process; that takes a question to another process and
-// its answer (what init saves is kept once init has succeeded). On failure the image before it is
-// the last one: the status of `save`; TROUPE_UNSUPPORTED: the actor has no .restarts, or its class
-// no hooks; TROUPE_NO_MEMORY; TROUPE_INVALID: not inside a method.
+// its answer. What init saves counts once init has succeeded, and where there is no image of a
+// former life, which is restored instead. On failure the image before it is the last one: the
+// status of `save`; TROUPE_UNSUPPORTED: the actor has no .restarts, or its class no hooks;
+// TROUPE_NO_MEMORY; TROUPE_INVALID: not inside a method; TROUPE_BUSY: as troupe_get, and the image
+// may be kept all the same.
 TROUPE_API troupe_status troupe_save_state(void);
 
 #define TROUPE_ACTOR_STATE(C, image, save, restore)                                                \

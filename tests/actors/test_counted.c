@@ -160,7 +160,9 @@ static void test_dead_holder_of_two(void **state)
     enum { DEAD = 1, OTHER };
     node_actor actor = troupe_spawn(node, .place = TROUPE_PLACE_HERE, .counted = true);
     static const uint64_t holders[] = {DEAD, DEAD, OTHER};
-    trp_frame frame = {.kind = TRP_FRAME_COUNT, .target = actor.address.id};
+    trp_frame frame = {.kind = TRP_FRAME_COUNT,
+                       .target = actor.address.id,
+                       .schema = actor.address.incarnation};
     for (size_t i = 0; i < sizeof holders / sizeof holders[0]; i++) {
         frame.method = TRP_COUNT_RETAIN;
         frame.from_incarnation = holders[i];

@@ -11,7 +11,8 @@
 #include <troupe.h>
 #include <unistd.h>
 
-TROUPE_STRUCT(opening, (int, value), (bool, saves), (bool, holds_picture), (troupe_ref, picture));
+TROUPE_STRUCT(opening, (int, value), (bool, saves), (int, fails_at), (bool, holds_picture),
+              (troupe_ref, picture));
 TROUPE_STRUCT(page, (int, value), (troupe_text, owner), (troupe_bytes, ballast),
               (troupe_ref, picture));
 TROUPE_STRUCT(reading, (int, value), (int, restarts), (int, process), (int, restored));
@@ -33,7 +34,12 @@ static troupe_status ledger_init(ledger *self, const opening *how)
     self->value = how->value;
     if (how->holds_picture)
         self->picture = troupe_keep(how->picture);
-    return how->saves ? troupe_save_state() : TROUPE_OK;
+    if (how->saves)
+        TROUPE_TRY(troupe_save_state());
+    int restarts = (int)troupe_was_restarted();
+    return how->fails_at == 0 || restarts != how->fails_at
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_IO, "start %d fails", restarts);
 }
 
 static void ledger_deinit(ledger *self)
@@ -307,6 +313,38 @@ static void test_saved_by_init(void **state)
             assert_int_equal(now.value, 5);
             assert_int_equal(now.restored, i);
         }
+        // It does not take the place of what a life before has saved.
+        assert_int_equal(add(actor, 2), 7);
+        save(actor, 0);
+        for (int i = 3; i <= 4; i++) {
+            fall(actor, places[p]);
+            assert_int_equal(look_at(actor).value, 7);
+        }
+        troupe_kill(actor);
+    }
+}
+
+// What an init saved that failed after it is nobody's: the next start begins without.
+static void test_saved_by_an_init_that_fails(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        opening from = {.value = 5, .fails_at = 1};
+        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                                               .restarts = TROUPE_RESTARTS_FOREVER);
+        fall(actor, places[p]);
+        assert_int_equal(look_at(actor).restarts, 2);
+        assert_int_equal(look_at(actor).restored, 0);
+        troupe_kill(actor);
+        from.saves = true;
+        from.value = 6;
+        actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                                  .restarts = TROUPE_RESTARTS_FOREVER);
+        assert_int_equal(add(actor, 1), 7);
+        fall(actor, places[p]);
+        assert_int_equal(look_at(actor).restarts, 2);
+        assert_int_equal(look_at(actor).value, 6);
+        assert_int_equal(look_at(actor).restored, 2); // Of the first start.
         troupe_kill(actor);
     }
 }
@@ -457,15 +495,11 @@ static void test_reference_of_a_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_saved_by_request),
-        cmocka_unit_test(test_saved_after_messages),
-        cmocka_unit_test(test_failed_state),
-        cmocka_unit_test(test_restart_by_request),
-        cmocka_unit_test(test_saved_by_init),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_references),
-        cmocka_unit_test(test_reference_of_a_call),
+        cmocka_unit_test(test_saved_by_request), cmocka_unit_test(test_saved_after_messages),
+        cmocka_unit_test(test_failed_state),     cmocka_unit_test(test_restart_by_request),
+        cmocka_unit_test(test_saved_by_init),    cmocka_unit_test(test_saved_by_an_init_that_fails),
+        cmocka_unit_test(test_failures),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_references),       cmocka_unit_test(test_reference_of_a_call),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
