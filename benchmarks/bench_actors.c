@@ -251,18 +251,25 @@ static const row actor_rows[] = {
 // ---- Calls
 
 typedef struct way {
-    const char *name;      // Of a figure: "ring", "ipc".
+    const char *name;      // Of a figure: "ring", "ipc", "tcp".
     const char *transport; // NULL: calls inside the process.
 } way;
 
-static const way ways[] = {{"inproc", NULL}, {"ring", "ring"}, {"ipc", "ipc"}};
+static const way ways[] = {{"inproc", NULL}, {"ring", "ring"}, {"ipc", "ipc"}, {"tcp", "tcp"}};
+
+static bool is_tcp(const way *by)
+{
+    return by->transport && strcmp(by->transport, "tcp") == 0;
+}
 
 static void measure_round_trips(const way *by)
 {
     const char *count = run.quick ? "300" : "5000", *few = run.quick ? "100" : "1500";
     const char *place = by->transport ? "isolated" : "here";
     bool ring = !by->transport || strcmp(by->transport, "ring") == 0;
-    const char *peer = ring ? "shared memory, futex" : "zmq dealer/router ipc";
+    const char *zmq = is_tcp(by) ? "zmq dealer/router tcp, CURVE" : "zmq dealer/router ipc";
+    const char *peer = ring ? "shared memory, futex" : zmq;
+    const char *trip = is_tcp(by) ? "rtt.tcp" : "rtt";
     const char *peer_program = ring ? "compare/peer_shm" : "compare/peer_zmq";
     const struct {
         const char *suffix, *placement;
@@ -288,7 +295,7 @@ static void measure_round_trips(const way *by)
                     .cpus = cases[i].cpus,
                     .ours = {"measure/call", "rtt", place, one, two, trips, pause},
                     .peer = spins ? "shared memory, spinning" : peer,
-                    .theirs = {peer_program, spins ? "spin" : "rtt", one, two},
+                    .theirs = {peer_program, spins ? "spin" : trip, one, two},
                     .transport = by->transport,
                     .note = "64-byte payload there and back"};
         const char *const rest[] = {"64", trips, pause};
@@ -360,9 +367,10 @@ static void measure_rates(const way *by)
                     .better = BENCH_HIGHER,
                     .cpus = 2,
                     .ours = {"measure/call", shapes[i].shape, "isolated", "0", "1", count},
-                    .peer = "zmq dealer/router ipc, 1000 in flight a caller",
-                    .theirs = {"compare/peer_zmq", "rate", one, two, shapes[i].bytes, count, "1000",
-                               callers, actors},
+                    .peer = is_tcp(by) ? "zmq dealer/router tcp, CURVE, 1000 in flight a caller"
+                                       : "zmq dealer/router ipc, 1000 in flight a caller",
+                    .theirs = {"compare/peer_zmq", is_tcp(by) ? "rate.tcp" : "rate", one, two,
+                               shapes[i].bytes, count, "1000", callers, actors},
                     .transport = by->transport,
                     .note = shapes[i].note};
         measure(&what);

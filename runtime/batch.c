@@ -40,11 +40,16 @@ void trp_batch_add(trp_buffer *buffer, const trp_frame *frame)
         buffer->size = before;
         return;
     }
-    uint32_t count;
-    unsigned char *at = buffer->data + offsetof(batch_head, count);
-    memcpy(&count, at, sizeof count);
-    count++;
-    memcpy(at, &count, sizeof count);
+    uint32_t count = trp_batch_count(buffer) + 1;
+    memcpy(buffer->data + offsetof(batch_head, count), &count, sizeof count);
+}
+
+uint32_t trp_batch_count(const trp_buffer *buffer)
+{
+    uint32_t count = 0;
+    if (buffer->size >= sizeof(batch_head))
+        memcpy(&count, buffer->data + offsetof(batch_head, count), sizeof count);
+    return count;
 }
 
 bool trp_batch_is(const void *data, size_t size)

@@ -79,6 +79,8 @@ typedef struct trp_batch {
 // Without memory, or with a body that no record can have, the buffer has `failed`, and what it held
 // before is a batch still.
 void trp_batch_add(trp_buffer *buffer, const trp_frame *frame);
+// How many frames a batch has that trp_batch_add has made.
+uint32_t trp_batch_count(const trp_buffer *buffer);
 // Whether it is a batch, good or not.
 bool trp_batch_is(const void *data, size_t size);
 // Reads the head. TROUPE_MALFORMED, or TROUPE_VERSION naming both versions.

@@ -538,7 +538,7 @@ static void run_over_sockets(void)
     int64_t left_ms;
     while (goes_on(&left_ms)) {
         bool from_keeper = false;
-        trp_transport_wait(true, node.keeper, (int)left_ms, &from_keeper);
+        trp_transport_wait(true, node.keeper, left_ms < 0 ? -1 : left_ms * 1000000, &from_keeper);
         trp_sockets_drain();
         if (from_keeper)
             hear_keeper();

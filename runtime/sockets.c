@@ -5,11 +5,11 @@
 // of who died and may be faster, so a death is told a little after it.
 #include <runtime/sockets.h>
 
+#include <runtime/batch.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/identity.h>
 #include <runtime/log.h>
-#include <runtime/batch.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -19,9 +19,11 @@ enum {
     FLUSH_LOOK_NS = 5000000,
     DEATH_DELAY_MS = 2,
     HEADER_MAX = 4096,
-    LONE_NS = 20000,   // A frame that comes so long after the last ones is sent at once.
-    BATCH = 8192,      // Bytes of frames that leave together; the last one may exceed it.
-    STAND_BACK_MS = 1, // Of the I/O thread, where others have read just now.
+    LONE_NS = 20000,         // A frame that comes so long after the last ones is sent at once.
+    BATCH = 16384,           // Bytes of frames that leave together; the last one may exceed it.
+    STAND_BACK_NS = 1000000, // Of the I/O thread, where others have read just now.
+    BURST_NS = 1000000,      // So long after the last frames those that follow begin anew.
+    WATCH_NS = 200000, // Of the I/O thread, between looks for frames that their sender has left.
     WORDS = TRP_PROCESSES_MAX / 64,
 };
 
@@ -35,6 +37,8 @@ static struct {
     _Atomic uintptr_t waits_for;      // The word of the thread that reads; 0: none does.
     _Atomic uint32_t taken;           // How often one began to.
     _Atomic bool back;                // The I/O thread stands back until it is woken.
+    _Atomic bool watched;             // It looks for gathered frames, soon, without being woken.
+    _Atomic uint32_t begun;           // How often there were some.
     _Atomic uint32_t flushed;         // Rises when a peer says that everything has arrived.
 } sockets = {.keeper_fd = -1};
 
@@ -58,6 +62,7 @@ static troupe_status send_gathered(trp_peer *peer)
 {
     if (peer->frame.size == 0)
         return TROUPE_OK;
+    peer->bursts = trp_batch_count(&peer->frame) > 1;
     troupe_status status = trp_outbound_send(peer->outbound, &peer->frame);
     peer->sent_ns = trp_clock_ns();
     if (status != TROUPE_OK) {
@@ -68,11 +73,14 @@ static troupe_status send_gathered(trp_peer *peer)
 }
 
 // Has somebody send what waits, soon. The bit comes before the word; who takes it reads the other
-// way round.
+// way round. The I/O thread takes `watched` back and then looks at the word.
 static void leave_gathered(uint32_t process)
 {
     (void)atomic_fetch_or(&sockets.gathered[process / 64], UINT64_C(1) << process % 64);
-    if (atomic_exchange(&sockets.some, 1) == 0)
+    if (atomic_exchange(&sockets.some, 1) != 0)
+        return;
+    (void)atomic_fetch_add_explicit(&sockets.begun, 1, memory_order_relaxed); // Only a hint.
+    if (!atomic_load(&sockets.watched))
         trp_transport_wake();
 }
 
@@ -96,6 +104,16 @@ static void send_all_gathered(void)
     }
 }
 
+// Whether the first frame after others have left goes at once: they left a while ago, and were not
+// several. If a burst is over, this one finds out: it leaves alone, and the next one at once.
+static bool is_lone(trp_peer *peer)
+{
+    int64_t passed = trp_clock_ns() - peer->sent_ns;
+    if (passed >= BURST_NS)
+        peer->bursts = false;
+    return !peer->bursts && passed >= LONE_NS;
+}
+
 troupe_status trp_sockets_send(trp_peer *peer, uint32_t process, trp_frame *frame)
 {
     TROUPE_TRY(connect_peer(peer, process));
@@ -108,7 +126,7 @@ troupe_status trp_sockets_send(trp_peer *peer, uint32_t process, trp_frame *fram
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
                            frame->body_size);
     }
-    if (peer->frame.size >= BATCH || (before == 0 && trp_clock_ns() - peer->sent_ns >= LONE_NS))
+    if (peer->frame.size >= BATCH || (before == 0 && is_lone(peer)))
         return send_gathered(peer);
     if (before == 0)
         leave_gathered(process);
@@ -316,35 +334,68 @@ bool trp_sockets_wake(_Atomic uint32_t *word)
     return true;
 }
 
-// The I/O thread waits: for messages too, unless somebody reads them, or did a moment ago and is
-// about to do so again.
-static bool wait_for_work(uint32_t *taken)
+// The I/O thread's own.
+typedef struct watcher {
+    uint32_t taken;    // `sockets.taken` when it looked last.
+    uint32_t begun;    // `sockets.begun`, likewise.
+    int64_t stand_ns;  // It leaves reading to others until then.
+    bool reads;        // It is to read what has come.
+    bool keeper_ended; // It has seen that.
+} watcher;
+
+// For how many nanoseconds the I/O thread may sleep; -1: until it is woken.
+static int64_t patience(const watcher *me, int64_t now)
 {
-    bool keeper_ended = false;
-    int patience_ms = deaths.count > 0 ? DEATH_DELAY_MS : -1;
-    uint32_t now = atomic_load(&sockets.taken);
-    bool read = true;
-    if (now != *taken) {
-        patience_ms = STAND_BACK_MS;
-    } else {
+    int64_t left = INT64_MAX, death = (int64_t)DEATH_DELAY_MS * 1000000;
+    if (now < me->stand_ns)
+        left = me->stand_ns - now;
+    if (atomic_load(&sockets.watched) && left > WATCH_NS)
+        left = WATCH_NS;
+    if (deaths.count > 0 && left > death)
+        left = death;
+    return left == INT64_MAX ? -1 : left;
+}
+
+// The I/O thread waits: for messages too, unless somebody reads them, or did a moment ago and is
+// about to do so again. While frames are gathered it looks after them by itself, so that their
+// sender need not wake it.
+static void wait_for_work(watcher *me)
+{
+    uint32_t taken = atomic_load(&sockets.taken);
+    int64_t now = trp_clock_ns();
+    if (taken != me->taken)
+        me->stand_ns = now + STAND_BACK_NS;
+    me->taken = taken;
+    bool others = now < me->stand_ns;
+    if (!others) {
         atomic_store(&sockets.back, true); // Before the look at who reads; it does the reverse.
-        read = atomic_load(&sockets.waits_for) != 0;
+        others = atomic_load(&sockets.waits_for) != 0;
     }
-    trp_transport_wait(!read, sockets.keeper_fd, patience_ms, &keeper_ended);
+    me->reads = !others;
+    trp_transport_wait(me->reads, sockets.keeper_fd, patience(me, now), &me->keeper_ended);
     atomic_store(&sockets.back, false);
-    *taken = now;
-    return keeper_ended;
+}
+
+// Sends what was gathered. Once none were for a while, senders wake this thread again.
+static void look_after_gathered(watcher *me)
+{
+    uint32_t begun = atomic_load_explicit(&sockets.begun, memory_order_relaxed);
+    atomic_store(&sockets.watched, begun != me->begun);
+    me->begun = begun;
+    send_all_gathered(); // Looks whether there are any; pairs with leave_gathered.
 }
 
 static void *io_main(void *unused)
 {
     (void)unused;
-    uint32_t taken = 0;
+    watcher me = {0};
     (void)prctl(PR_SET_NAME, "troupe-io");
     while (!sockets.stop) {
-        bool keeper_ended = wait_for_work(&taken);
-        trp_sockets_drain();
-        if (keeper_ended) {
+        wait_for_work(&me);
+        look_after_gathered(&me);
+        if (me.reads || me.keeper_ended || deaths.count > 0)
+            trp_sockets_drain();
+        if (me.keeper_ended) {
             sockets.keeper_fd = -1;
             trp_process_deliver_begin();
             trp_process_lost();
@@ -408,6 +459,7 @@ troupe_status trp_sockets_start(int keeper_fd)
     deaths.count = 0;
     atomic_store(&sockets.some, 0);
     atomic_store(&sockets.waits_for, 0);
+    atomic_store(&sockets.watched, false);
     for (int word = 0; word < WORDS; word++)
         atomic_store(&sockets.gathered[word], 0);
     sigfillset(&all);

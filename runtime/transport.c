@@ -332,12 +332,13 @@ static void write_wake(int fd)
 
 // The ROUTER's descriptor is readable while commands wait for the socket, and receiving until
 // nothing is left takes all of them; so it may be polled by a thread that does not own the socket.
-void trp_transport_wait(bool reading, int fd, int timeout_ms, bool *fd_ready)
+void trp_transport_wait(bool reading, int fd, int64_t timeout_ns, bool *fd_ready)
 {
     struct pollfd items[3] = {{.fd = reading ? transport.inbound_fd : -1, .events = POLLIN},
                               {.fd = transport.wake_fd, .events = POLLIN},
                               {.fd = fd, .events = POLLIN}};
-    bool some = poll(items, 3, timeout_ms) > 0;
+    struct timespec wait = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    bool some = ppoll(items, 3, timeout_ns < 0 ? NULL : &wait, NULL) > 0;
     if (some && items[1].revents != 0)
         take_wake(transport.wake_fd);
     *fd_ready = some && items[2].revents != 0;
@@ -438,7 +439,7 @@ static void free_bytes(void *data, void *hint)
 
 troupe_status trp_outbound_send(trp_outbound *outbound, trp_buffer *buffer)
 {
-    enum { COPIED_MAX = 16384 }; // Below, a copy is cheaper than giving the memory away.
+    enum { COPIED_MAX = 65536 }; // Below, a copy is cheaper than memory that has to grow again.
     zmq_msg_t message;
     int made;
     if (buffer->size <= COPIED_MAX) {

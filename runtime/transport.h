@@ -9,6 +9,7 @@
 #include <runtime/buffer.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <troupe/status.h>
 
 // Loads libzmq, unless it is there. UNSUPPORTED: it cannot be.
@@ -36,9 +37,9 @@ void trp_transport_close(void);
 
 // Waits until there may be a message to be read (only if `reading`, and only after everything that
 // was there has been received), `fd` (-1: none) can be read or has hung up, trp_transport_wake was
-// called, or `timeout_ms` (negative: for ever) have passed. *fd_ready says whether `fd` was. By one
+// called, or `timeout_ns` (negative: for ever) have passed. *fd_ready says whether `fd` was. By one
 // thread.
-void trp_transport_wait(bool reading, int fd, int timeout_ms, bool *fd_ready);
+void trp_transport_wait(bool reading, int fd, int64_t timeout_ns, bool *fd_ready);
 // The same for one other thread, woken by trp_transport_wake_reader, until the monotonic time
 // `deadline_ns` (negative: none).
 void trp_transport_wait_reader(int64_t deadline_ns);

@@ -1,8 +1,9 @@
 // peer_zmq.c: raw ZeroMQ as a peer of calls: a DEALER in one process and a ROUTER that echoes in
-// another, over ipc, with zmq_msg and no copies beyond it.
+// another, over ipc, with zmq_msg and no copies beyond it; or over tcp on the loopback interface,
+// encrypted with CURVE.
 //
-//     peer_zmq rtt <client cpu> <server cpu> <payload bytes> <round trips> [pause us]
-//     peer_zmq rate <client cpu> <server cpu> <payload bytes> <round trips> <in flight>
+//     peer_zmq rtt[.tcp] <client cpu> <server cpu> <payload bytes> <round trips> [pause us]
+//     peer_zmq rate[.tcp] <client cpu> <server cpu> <payload bytes> <round trips> <in flight>
 //              [clients] [servers]
 //
 // Each end is pinned before its context exists, so that its I/O thread is on the same CPU; -1: it
@@ -22,10 +23,13 @@
 #include <unistd.h>
 #include <zmq.h>
 
-enum { ENDS_MAX = 16 };
+enum { ENDS_MAX = 16, ADDRESS_MAX = 80, KEY_TEXT = 41 };
+
+// Made before the first fork, so that all ends have them. Empty: over ipc.
+static char public_key[KEY_TEXT], secret_key[KEY_TEXT];
 
 typedef struct ends {
-    char addresses[ENDS_MAX][80];
+    char addresses[ENDS_MAX][ADDRESS_MAX];
     int clients, servers;
 } ends;
 
@@ -40,6 +44,21 @@ static void check(bool good, const char *what)
         bench_die("peer_zmq: %s: %s", what, zmq_strerror(zmq_errno()));
 }
 
+static void set_key(void *socket, int option, const char key[KEY_TEXT])
+{
+    check(zmq_setsockopt(socket, option, key, KEY_TEXT) == 0, "a key");
+}
+
+static void encrypt(void *socket, int serves)
+{
+    check(zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &serves, sizeof serves) == 0, "CURVE_SERVER");
+    set_key(socket, ZMQ_CURVE_SECRETKEY, secret_key);
+    if (serves)
+        return;
+    set_key(socket, ZMQ_CURVE_PUBLICKEY, public_key);
+    set_key(socket, ZMQ_CURVE_SERVERKEY, public_key);
+}
+
 static void *open_socket(void *context, int type)
 {
     void *socket = zmq_socket(context, type);
@@ -48,6 +67,8 @@ static void *open_socket(void *context, int type)
     check(zmq_setsockopt(socket, ZMQ_SNDHWM, &unlimited, sizeof unlimited) == 0, "SNDHWM");
     check(zmq_setsockopt(socket, ZMQ_RCVHWM, &unlimited, sizeof unlimited) == 0, "RCVHWM");
     check(zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger) == 0, "LINGER");
+    if (public_key[0] != '\0')
+        encrypt(socket, type == ZMQ_ROUTER);
     return socket;
 }
 
@@ -57,13 +78,18 @@ static void place(int cpu)
         bench_pin(0, cpu);
 }
 
-// Echoes until it is killed: the identity frame goes back first, then the payload.
-static _Noreturn void serve(const char *address, int cpu)
+// Says where it is bound, and echoes until it is killed: the identity frame goes back first, then
+// the payload.
+static _Noreturn void serve(const char *address, int cpu, int told_fd)
 {
+    char bound[ADDRESS_MAX] = "";
+    size_t size = sizeof bound;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     place(cpu);
     void *socket = open_socket(zmq_ctx_new(), ZMQ_ROUTER);
     check(zmq_bind(socket, address) == 0, "bind");
+    check(zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, bound, &size) == 0, "LAST_ENDPOINT");
+    check(write(told_fd, bound, sizeof bound) == (ssize_t)sizeof bound, "tell");
     for (;;) {
         zmq_msg_t identity, payload;
         zmq_msg_init(&identity);
@@ -190,14 +216,37 @@ static void measure(const ends *all, bool rate, const work *what)
     free(payload);
 }
 
+// Starts a server; *address is where it then is.
+static pid_t start_server(int number, int cpu, char address[ADDRESS_MAX])
+{
+    int told[2];
+    char wanted[ADDRESS_MAX] = "tcp://127.0.0.1:*";
+    if (public_key[0] == '\0')
+        snprintf(wanted, sizeof wanted, "ipc:///tmp/bench-peer-%d-%d.ipc", (int)getpid(), number);
+    check(pipe(told) == 0, "pipe");
+    pid_t server = fork();
+    if (server == 0)
+        serve(wanted, cpu, told[1]);
+    check(server > 0, "fork");
+    close(told[1]);
+    if (read(told[0], address, ADDRESS_MAX) != ADDRESS_MAX)
+        bench_die("peer_zmq: a server did not start");
+    close(told[0]);
+    return server;
+}
+
 int main(int argc, char **argv)
 {
-    bool rate = argc >= 7 && argc <= 9 && strcmp(argv[1], "rate") == 0;
-    if (!rate && !((argc == 6 || argc == 7) && strcmp(argv[1], "rtt") == 0))
-        bench_die("usage: peer_zmq rtt <client cpu> <server cpu> <bytes> <count> [pause us], or\n"
-                  "       peer_zmq rate <client cpu> <server cpu> <bytes> <count> <in flight>"
+    bool tcp = argc > 1 && strstr(argv[1], ".tcp") != NULL;
+    bool rate = argc >= 7 && argc <= 9 && strcmp(argv[1], tcp ? "rate.tcp" : "rate") == 0;
+    if (!rate && !((argc == 6 || argc == 7) && strcmp(argv[1], tcp ? "rtt.tcp" : "rtt") == 0))
+        bench_die("usage: peer_zmq rtt[.tcp] <client cpu> <server cpu> <bytes> <count> [pause us], "
+                  "or\n"
+                  "       peer_zmq rate[.tcp] <client cpu> <server cpu> <bytes> <count> <in flight>"
                   " [clients] [servers]");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (tcp)
+        check(zmq_curve_keypair(public_key, secret_key) == 0, "keys");
     ends all = {.clients = argc > 7 ? atoi(argv[7]) : 1, .servers = argc > 8 ? atoi(argv[8]) : 1};
     if (all.clients < 1 || all.clients > ENDS_MAX || all.servers < 1 || all.servers > ENDS_MAX)
         bench_die("peer_zmq: there may be 1 to %d clients, and as many servers", ENDS_MAX);
@@ -206,20 +255,15 @@ int main(int argc, char **argv)
                  .in_flight = rate ? strtoul(argv[6], NULL, 10) : 1,
                  .pause_us = !rate && argc > 6 ? atoi(argv[6]) : 0};
     pid_t servers[ENDS_MAX] = {0};
-    for (int i = 0; i < all.servers; i++) {
-        snprintf(all.addresses[i], sizeof all.addresses[i], "ipc:///tmp/bench-peer-%d-%d.ipc",
-                 (int)getpid(), i);
-        servers[i] = fork();
-        if (servers[i] == 0)
-            serve(all.addresses[i], atoi(argv[3]));
-        check(servers[i] > 0, "fork");
-    }
+    for (int i = 0; i < all.servers; i++)
+        servers[i] = start_server(i, atoi(argv[3]), all.addresses[i]);
     place(atoi(argv[2]));
     measure(&all, rate, &what);
     for (int i = 0; i < all.servers; i++) {
         kill(servers[i], SIGKILL);
         waitpid(servers[i], NULL, 0);
-        unlink(all.addresses[i] + strlen("ipc://"));
+        if (!tcp)
+            unlink(all.addresses[i] + strlen("ipc://"));
     }
     return 0;
 }

@@ -30,7 +30,7 @@ static int receive(int count, int timeout_ms)
     int64_t until = support_now_ms() + timeout_ms;
     while (taken.count < count && support_now_ms() < until) {
         bool ready;
-        trp_transport_wait(true, -1, 20, &ready);
+        trp_transport_wait(true, -1, 20000000, &ready);
         while (trp_transport_receive(take))
             continue;
     }
