@@ -7,6 +7,7 @@
 #include <actors/call.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
+#include <actors/near.h>
 #include <actors/ref_table.h>
 #include <actors/repeat.h>
 #include <actors/restart.h>
@@ -37,17 +38,23 @@ typedef struct sending {
     trp_stream *stream; // the reader's end; else NULL.
 } sending;
 
-static troupe_status check_address(troupe_actor to)
+static troupe_status check_address(troupe_actor *to)
 {
     TROUPE_TRY(trp_process_check());
-    if (to.id == 0)
-        return trp_spawn_failure(to);
-    if (to.node != 0 || to.process >= TRP_PROCESSES_MAX)
-        return troupe_fail(TROUPE_INVALID,
-                           "the address names process %u of node %u, which cannot "
-                           "exist here",
-                           to.process, to.node);
+    if (to->id == 0)
+        return trp_spawn_failure(*to);
+    if (to->node != 0)
+        return trp_actor_near(to);
+    if (to->process >= TRP_PEERS_MAX)
+        return troupe_fail(TROUPE_INVALID, "the address names process %u, which cannot exist",
+                           to->process);
     return TROUPE_OK;
+}
+
+// Whether the actor may have been started again somewhere else: the driver knows where.
+static bool may_have_moved(troupe_actor actor)
+{
+    return trp_registrar_known() && !trp_process_is_far(actor.process);
 }
 
 static bool is_here(troupe_actor to)
@@ -270,11 +277,11 @@ static troupe_status send_to_moved(sending *what)
 
 static troupe_status send(sending *what)
 {
-    TROUPE_TRY(check_address(what->to));
+    TROUPE_TRY(check_address(&what->to));
     if (what->call != 0 && what->deadline_ns != 0 && !trp_timer_call(what->deadline_ns, what->call))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a deadline");
     troupe_status status = is_here(what->to) ? send_here(what) : send_elsewhere(what);
-    if (status == TROUPE_NOT_EXECUTED && trp_registrar_known())
+    if (status == TROUPE_NOT_EXECUTED && may_have_moved(what->to))
         status = send_to_moved(what);
     return status == TROUPE_OK ? status : late(what, status);
 }
@@ -323,13 +330,15 @@ static void mark(const sending *what)
 
 static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
 {
+    troupe_status status = what->to.node != 0 ? check_address(&what->to) : TROUPE_OK;
+    troupe_error unreachable = *troupe_last_error();
     trp_target target = {.process = what->to.process,
                          .incarnation = what->to.incarnation,
                          .actor = what->to.id,
                          .class_name = class_name};
     set_deadline(what);
     // Where the call may go elsewhere, the news of a death that was must not end it.
-    if (trp_registrar_known() && !trp_process_alive(target.process, target.incarnation, NULL))
+    if (may_have_moved(what->to) && !trp_process_alive(target.process, target.incarnation, NULL))
         target.incarnation = 0;
     what->call = trp_entry_call(schema, &target, what->deadline_ns);
     if (what->call == TRP_REF_NO_MEMORY)
@@ -337,7 +346,10 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
     mark(what);
     if (what->stream != NULL)
         trp_stream_begin(what->stream, what->call);
-    troupe_status status = trp_call_check_force(what->to, what->deadline_ns);
+    if (status != TROUPE_OK)
+        (void)trp_error_set(&unreachable);
+    if (status == TROUPE_OK)
+        status = trp_call_check_force(what->to, what->deadline_ns);
     if (status == TROUPE_OK)
         status = send(what);
     if (status != TROUPE_OK) {
@@ -379,7 +391,9 @@ void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_
                     .args = args,
                     .call = row,
                     .deadline_ns = deadline_ns};
-    trp_target target = {.process = to.process,
+    troupe_status status = what.to.node != 0 ? check_address(&what.to) : TROUPE_OK;
+    troupe_error unreachable = *troupe_last_error();
+    trp_target target = {.process = what.to.process,
                          .incarnation = to.incarnation,
                          .actor = to.id,
                          .class_name = class_->row->name};
@@ -391,7 +405,10 @@ void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_
         return;
     }
     mark(&what);
-    troupe_status status = send(&what);
+    if (status == TROUPE_OK)
+        status = send(&what);
+    else
+        (void)trp_error_set(&unreachable);
     if (status != TROUPE_OK) {
         troupe_error failure = unsent(&what, status, &target);
         (void)trp_entry_fail(row, &failure);
@@ -498,7 +515,7 @@ troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *
 // An actor that may have been started again is found, and will not be once more.
 static void find_last(troupe_actor *actor)
 {
-    if (trp_registrar_known())
+    if (may_have_moved(*actor))
         (void)trp_registrar_find(actor, 0, true);
 }
 
@@ -535,7 +552,7 @@ static troupe_status kill_elsewhere(troupe_actor actor, bool give_up)
 
 troupe_status trp_kill_actor(troupe_actor actor, bool give_up)
 {
-    TROUPE_TRY(check_address(actor));
+    TROUPE_TRY(check_address(&actor));
     if (!is_here(actor)) {
         find_last(&actor);
         return kill_elsewhere(actor, give_up);
@@ -551,7 +568,7 @@ troupe_status troupe_kill_actor(troupe_actor actor)
 
 troupe_status troupe_end_actor(troupe_actor actor)
 {
-    TROUPE_TRY(check_address(actor));
+    TROUPE_TRY(check_address(&actor));
     if (!is_here(actor)) {
         find_last(&actor);
         troupe_status status = send_end(actor, TRP_FRAME_FINISH, 0, 0);

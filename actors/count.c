@@ -5,6 +5,7 @@
 
 #include <actors/failure.h>
 #include <actors/life.h>
+#include <actors/near.h>
 #include <actors/ref_table.h>
 #include <actors/restart.h>
 #include <pthread.h>
@@ -317,6 +318,7 @@ troupe_status trp_count_begin(troupe_actor actor, bool restarted)
 
 troupe_status troupe_actor_retain(troupe_actor actor)
 {
+    TROUPE_TRY(trp_actor_at_home(actor, "retained"));
     return actor.id != 0 ? retain(actor, false, false) : refused(actor);
 }
 

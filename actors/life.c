@@ -45,6 +45,7 @@ const char *troupe_down_reason_name(int reason)
         [TROUPE_DOWN_NEIGHBOUR] = "TROUPE_DOWN_NEIGHBOUR",
         [TROUPE_DOWN_NO_ACTOR] = "TROUPE_DOWN_NO_ACTOR",
         [TROUPE_DOWN_RUNTIME] = "TROUPE_DOWN_RUNTIME",
+        [TROUPE_DOWN_NODE] = "TROUPE_DOWN_NODE",
     };
     const char *name =
         reason > 0 && reason < (int)(sizeof names / sizeof names[0]) ? names[reason] : NULL;
@@ -71,6 +72,10 @@ trp_down trp_down_of_process(troupe_actor actor)
     if (last != 0)
         return trp_down_of(actor, (int)last, "%s", words);
     (void)trp_process_alive(actor.process, actor.incarnation, cause);
+    if (trp_process_is_far(actor.process))
+        return trp_down_of(
+            actor, strstr(cause, "its node") != NULL ? TROUPE_DOWN_NODE : TROUPE_DOWN_CRASHED,
+            "%s %s", trp_process_text(actor.process).text, cause);
     trp_process_end_kind kind =
         trp_process_end(actor.process, actor.incarnation, &number, &culprit);
     bool other = culprit != 0 && culprit != actor.id;

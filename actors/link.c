@@ -2,6 +2,7 @@
 // decided where the watcher lives.
 #include <actors/life.h>
 
+#include <actors/near.h>
 #include <actors/run.h>
 #include <runtime/process.h>
 #include <stdio.h>
@@ -122,6 +123,7 @@ static troupe_status check(const trp_actor *self, troupe_actor other, const char
     TROUPE_TRY(trp_process_check());
     if (self == NULL)
         return troupe_fail(TROUPE_INVALID, "%s was called outside methods", what);
+    TROUPE_TRY(trp_actor_at_home(other, "linked"));
     if (trp_life_is_self(other))
         return troupe_fail(TROUPE_INVALID, "an actor cannot be linked with itself");
     return TROUPE_OK;

@@ -2,10 +2,14 @@
 // process that has the actor owns the name, so the name ends with it.
 #include <actors/actor.h>
 #include <actors/failure.h>
+#include <actors/near.h>
 #include <actors/restart.h>
+#include <actors/scheduler.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
+#include <stdio.h>
 #include <string.h>
+#include <troupe/node.h>
 
 enum { CLASS_MAX = 128 }; // Of a class's name in the directory; longer ones are cut.
 
@@ -82,6 +86,50 @@ static troupe_status find_restarting(const troupe_class *class_, const char *nam
     return TROUPE_OK;
 }
 
+// Asks the nodes that are joined, or the one of them that listens at `address` (NULL: all).
+static troupe_status ask_others(const char *name, const char *address, unsigned char *value,
+                                size_t *size, uint32_t *node)
+{
+    uint32_t nodes[TRP_NODES_MAX];
+    size_t count = trp_node_joined(address, nodes, TRP_NODES_MAX);
+    if (address != NULL && count == 0)
+        return troupe_fail(TROUPE_NOT_FOUND, "there is no session with a node at '%.64s'", address);
+    for (size_t i = 0; i < count; i++) {
+        TROUPE_TRY(trp_scheduler_block());
+        troupe_status status = trp_node_name_get_far(nodes[i], name, value, size);
+        trp_scheduler_unblock();
+        *node = nodes[i];
+        if (status != TROUPE_NOT_FOUND && status != TROUPE_NOT_EXECUTED)
+            return status;
+    }
+    return troupe_fail(TROUPE_NOT_FOUND, "no actor has the name '%s' here or at %zu joined nodes",
+                       name, count);
+}
+
+// "name", or "name@host:port".
+static troupe_status find_entry(const char *name, unsigned char *value, size_t *size,
+                                uint32_t *node)
+{
+    char bare[TRP_NAME_MAX + 1];
+    const char *at = name != NULL ? strchr(name, '@') : NULL;
+    *node = 0;
+    if (at != NULL && strcmp(at + 1, troupe_node_address()) != 0) {
+        snprintf(bare, sizeof bare, "%.*s",
+                 at - name < TRP_NAME_MAX ? (int)(at - name) : TRP_NAME_MAX, name);
+        return ask_others(bare, at + 1, value, size, node);
+    }
+    if (at != NULL) {
+        snprintf(bare, sizeof bare, "%.*s",
+                 at - name < TRP_NAME_MAX ? (int)(at - name) : TRP_NAME_MAX, name);
+        name = bare;
+    }
+    troupe_status status = trp_node_name_get(name, value, size);
+    uint32_t any;
+    if (status != TROUPE_NOT_FOUND || at != NULL || trp_node_joined(NULL, &any, 1) == 0)
+        return status;
+    return ask_others(name, NULL, value, size, node);
+}
+
 troupe_status troupe_lookup_class(const troupe_class *class_, const char *name, troupe_actor *actor)
 {
     unsigned char value[TRP_NAMED_VALUE_MAX];
@@ -90,7 +138,7 @@ troupe_status troupe_lookup_class(const troupe_class *class_, const char *name, 
     uint64_t hash;
     troupe_actor found = {0};
     TROUPE_TRY(trp_process_check());
-    troupe_status status = trp_node_name_get(name, value, &size);
+    troupe_status status = find_entry(name, value, &size, &found.node);
     if (status == TROUPE_NOT_FOUND && trp_registrar_known())
         return find_restarting(class_, name, actor);
     TROUPE_TRY(status);
@@ -104,6 +152,8 @@ troupe_status troupe_lookup_class(const troupe_class *class_, const char *name, 
                 TROUPE_WRONG_TYPE, "actor '%s' is of class '%s'%s, not '%s'", name, class_name,
                 strcmp(class_name, class_->name) == 0 ? " with other methods" : "", class_->name);
     }
+    troupe_actor near = found;
+    TROUPE_TRY(trp_actor_near(&near)); // So that the first message need not ask for the way.
     *actor = found;
     return TROUPE_OK;
 }

@@ -28,6 +28,10 @@ static void export_ref(troupe_ref *ref, void *user)
 {
     exporting *work = user;
     trp_parcel *parcel = work->parcel;
+    if (work->status == TROUPE_OK && trp_process_is_far(parcel->process))
+        work->status = troupe_fail(TROUPE_UNSUPPORTED,
+                                   "references cannot be sent to another node: get the value and "
+                                   "send that");
     if (work->status != TROUPE_OK)
         return;
     trp_object *held = trp_realloc(parcel->held, (parcel->held_count + 1) * sizeof parcel->held[0]);
@@ -41,7 +45,19 @@ static void export_ref(troupe_ref *ref, void *user)
         parcel->held[parcel->held_count++] = ref->id;
 }
 
-// A copy of a value whose references mean something to the receiver.
+static void name_node(troupe_actor *actor, void *user)
+{
+    if (actor->node == 0 && actor->id != 0)
+        actor->node = *(const uint32_t *)user;
+}
+
+static void unname_node(troupe_actor *actor, void *user)
+{
+    if (actor->node == *(const uint32_t *)user)
+        actor->node = 0;
+}
+
+// A copy of a value whose references and addresses mean something to the receiver.
 static troupe_status export_value(trp_parcel *parcel, const trp_shape *shape, const void *value,
                                   trp_arena *arena, const void **exported)
 {
@@ -51,6 +67,9 @@ static troupe_status export_value(trp_parcel *parcel, const trp_shape *shape, co
     TROUPE_TRY(trp_value_copy(shape->type, value, arena, copy));
     exporting work = {.parcel = parcel};
     trp_value_refs(shape->type, copy, export_ref, &work);
+    uint32_t own = trp_process_node_id();
+    if (trp_process_is_far(parcel->process))
+        trp_value_actors(shape->type, copy, name_node, &own);
     *exported = copy;
     return work.status;
 }
@@ -69,7 +88,8 @@ static troupe_status make_object(trp_parcel *parcel, const trp_shape *shape, con
 
 troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const void *value)
 {
-    bool alone = parcel->bytes.size == 0 && !parcel->plain && !shape->refs;
+    bool far = trp_process_is_far(parcel->process);
+    bool alone = parcel->bytes.size == 0 && !parcel->plain && !shape->refs && !far;
     if (alone && shape->image && shape->type->size <= TRP_FRAME_INLINE_MAX) {
         parcel->image = value;
         parcel->image_size = shape->type->size;
@@ -80,8 +100,9 @@ troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const 
         return make_object(parcel, shape, value, weight);
     trp_arena arena = {0};
     const void *packed = value;
-    troupe_status status =
-        shape->refs ? export_value(parcel, shape, value, &arena, &packed) : TROUPE_OK;
+    troupe_status status = shape->refs || (far && !shape->image)
+                               ? export_value(parcel, shape, value, &arena, &packed)
+                               : TROUPE_OK;
     trp_write_uint(&parcel->bytes, parcel->held_count);
     for (uint32_t i = 0; i < parcel->held_count; i++)
         trp_write_uint(&parcel->bytes, parcel->held[i]);
@@ -168,7 +189,7 @@ troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_fram
         status = troupe_fail(TROUPE_TOO_LARGE,
                              "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
                              parcel->bytes.size, limit);
-    else if (parcel->bytes.size > TRP_FRAME_INLINE_MAX)
+    else if (parcel->bytes.size > TRP_FRAME_INLINE_MAX && !trp_process_is_far(parcel->process))
         status = send_stored(parcel, incarnation, frame, timeout_ms);
     else {
         frame->body = parcel->bytes.data;
@@ -214,7 +235,7 @@ static troupe_status find_object(const trp_frame *frame, trp_body *body)
 
 troupe_status trp_body_take(trp_body *body, const trp_frame *frame, void *memory)
 {
-    *body = (trp_body){0};
+    *body = (trp_body){.far = trp_process_is_far(frame->from)};
     if ((frame->flags & TRP_FRAME_STORED) != 0)
         return find_object(frame, body);
     if (memory == NULL)
@@ -283,6 +304,10 @@ troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_
     TROUPE_TRY(trp_body_open(body, &in));
     TROUPE_TRY(trp_unpack(shape->type, &in, arena, value));
     TROUPE_TRY(trp_read_end(&in));
+    if (body->far && !shape->image) { // An address that has come home is as it was here.
+        uint32_t own = trp_process_node_id();
+        trp_value_actors(shape->type, value, unname_node, &own);
+    }
     if (!shape->refs)
         return TROUPE_OK;
     covering work = {.holds = reader_at(body), .all = true};
@@ -311,6 +336,17 @@ void trp_body_drop(trp_body *body)
     if (body->bytes != NULL)
         trp_pool_give(body->bytes, body->size + 1);
     *body = (trp_body){0};
+}
+
+bool trp_body_far_good(const trp_frame *frame)
+{
+    trp_reader in = trp_reader_of(frame->body, frame->body_size);
+    const char *name;
+    size_t size;
+    uint64_t holds = 1;
+    if ((frame->flags & TRP_FRAME_NAMED) != 0 && trp_read_text(&in, &name, &size) != TROUPE_OK)
+        return false;
+    return trp_read_uint(&in, &holds) == TROUPE_OK && holds == 0;
 }
 
 void trp_body_refuse(const trp_frame *frame, size_t holds_at)

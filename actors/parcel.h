@@ -5,7 +5,8 @@
 // type. A body above TRP_FRAME_INLINE_MAX travels as an object of the store that the receiver
 // holds (TRP_FRAME_STORED). Without references in it a value needs no such body: a flat one travels
 // as its memory (TRP_FRAME_IMAGE), a large one is an object of its own (TRP_FRAME_OBJECT), written
-// once and read where it is.
+// once and read where it is. To another node everything is packed, whatever its size, without
+// references: what is in this node's memory means nothing there.
 #ifndef TRP_PARCEL_H
 #define TRP_PARCEL_H
 
@@ -49,6 +50,7 @@ typedef struct trp_body {
     size_t size;
     size_t holds_at; // Where the count and the ids begin.
     bool kept;       // The holds have gone to the value's reader.
+    bool far;        // It came from another node.
 } trp_body;
 
 // Takes over a frame's body (no image); the holds begin at 0 until `holds_at` is set. The bytes are
@@ -63,6 +65,8 @@ troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_
                               void *value);
 // Gives back what is held (not the value's holds, if they are `kept`). Harmless on a zeroed one.
 void trp_body_drop(trp_body *body);
+// Whether what a frame of another node has for a body can be one from there: without holds.
+bool trp_body_far_good(const trp_frame *frame);
 // Gives back all that came with a frame that nobody wants.
 void trp_body_refuse(const trp_frame *frame, size_t holds_at);
 

@@ -1,5 +1,6 @@
 // restart.c: restarts in place: between two messages, deinit, the back-off, zeros and init again,
 // while the mailbox keeps what arrives.
+#include <actors/near.h>
 #include <actors/restart.h>
 
 #include <actors/async.h>
@@ -349,6 +350,7 @@ troupe_status troupe_restart_actor_with(troupe_actor actor, const troupe_restart
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(troupe_actor_status(actor));
+    TROUPE_TRY(trp_actor_at_home(actor, "restarted"));
     if (actor.process == trp_home_here.process && actor.incarnation == trp_home_here.incarnation)
         return restart_here(actor.id, !taken.at_once, false);
     return restart_elsewhere(actor, !taken.at_once);

@@ -278,9 +278,27 @@ static void serve_finish(const trp_frame *frame)
 
 // ---- the handlers
 
-static void take_frame(const trp_frame *frame)
+// Whether the frame has a value that cannot be one from another node; answers it then.
+static bool is_odd(const trp_frame *frame)
 {
-    trp_run_callback_begin();
+    bool reply = frame->kind == TRP_FRAME_REPLY && frame->status == TROUPE_OK;
+    bool call = frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL;
+    if (!trp_process_is_far(frame->from) || !(reply || call || frame->kind == TRP_FRAME_ITEM) ||
+        trp_body_far_good(frame))
+        return false;
+    troupe_error failure =
+        trp_failure(TROUPE_MALFORMED, reply ? TROUPE_OUTCOME_FAILED : TROUPE_OUTCOME_NOT_EXECUTED,
+                    reply ? TROUPE_EXECUTED_YES : TROUPE_EXECUTED_NO,
+                    "a value came from %s that cannot be read", trp_process_text(frame->from).text);
+    if (call)
+        refuse_frame(frame, &failure, 0);
+    else if (reply)
+        (void)trp_entry_fail(frame->call, &failure);
+    return true;
+}
+
+static void serve_frame(const trp_frame *frame)
+{
     switch (frame->kind) {
     case TRP_FRAME_CALL:
     case TRP_FRAME_TELL:
@@ -329,6 +347,13 @@ static void take_frame(const trp_frame *frame)
                 frame->from);
         break;
     }
+}
+
+static void take_frame(const trp_frame *frame)
+{
+    trp_run_callback_begin();
+    if (!is_odd(frame))
+        serve_frame(frame);
     trp_run_callback_end();
 }
 
@@ -337,7 +362,9 @@ void trp_failure_target(troupe_error *failure, const trp_target *target)
     snprintf(failure->actor, sizeof failure->actor, "%.40s#%llu",
              target->class_name != NULL ? target->class_name : "actor",
              (unsigned long long)target->actor);
-    snprintf(failure->node, sizeof failure->node, "%s", trp_home_here.host);
+    bool far = trp_process_is_far(target->process);
+    snprintf(failure->node, sizeof failure->node, "%.63s",
+             far ? trp_process_text(target->process).text : trp_home_here.host);
     failure->process = trp_process_pid(target->process);
 }
 
@@ -346,16 +373,15 @@ static void describe_death(const trp_entry *entry, const void *user, troupe_erro
     const trp_target *target = &entry->target;
     if (entry->cancelled) {
         *failure = trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_MAYBE,
-                               "the call was cancelled; process %u (pid %d) %s", target->process,
-                               trp_process_pid(target->process), (const char *)user);
+                               "the call was cancelled; %s %s",
+                               trp_process_text(target->process).text, (const char *)user);
         trp_failure_target(failure, target);
         return;
     }
     *failure =
         trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
-                    "process %u (pid %d) %s before it answered; the call may have been "
-                    "executed",
-                    target->process, trp_process_pid(target->process), (const char *)user);
+                    "%s %s before it answered; the call may have been executed",
+                    trp_process_text(target->process).text, (const char *)user);
     trp_failure_target(failure, target);
 }
 

@@ -2,6 +2,7 @@
 // lives. A watch leaves the table once, and whoever took it out tells it: so the news come once,
 // whether by the actor's process, by that one's death, or because the watch could not be sent.
 #include <actors/life.h>
+#include <actors/near.h>
 #include <actors/restart.h>
 
 #include <pthread.h>
@@ -20,6 +21,7 @@ typedef struct pair_key {
 typedef struct watch {
     uint64_t number;
     troupe_actor target;
+    troupe_actor near; // The same, as it is reached from here.
     uint64_t owner;
     trp_watch_told *told;
     void *user;
@@ -119,9 +121,14 @@ static void tell_number(uint64_t number, const trp_down *down)
         tell(found, down);
 }
 
-// Asks the actor's process to tell us.
+// Asks the actor's process to tell us. An actor that cannot be reached has ended for us.
 static void begin(uint64_t number, troupe_actor target)
 {
+    if (target.node != 0) { // The thread's last error says why.
+        trp_down down = trp_down_of(target, TROUPE_DOWN_NODE, "%.255s", troupe_last_error()->text);
+        tell_number(number, &down);
+        return;
+    }
     trp_watcher here = {trp_home_here.process, trp_home_here.incarnation, number};
     if (target.id == 0) {
         (void)troupe_actor_status(target);
@@ -136,7 +143,8 @@ static void begin(uint64_t number, troupe_actor target)
     }
     trp_frame frame = {.kind = TRP_FRAME_WATCH, .target = target.id, .call = number};
     if (trp_process_send(target.process, target.incarnation, &frame, 0) != TROUPE_OK &&
-        !trp_registrar_watch(target, number)) { // It may live on elsewhere.
+        (trp_process_is_far(target.process) ||
+         !trp_registrar_watch(target, number))) { // It may live on elsewhere.
         trp_down down = trp_down_of_process(target);
         tell_number(number, &down);
     }
@@ -150,7 +158,8 @@ static watch *make(troupe_actor actor, uint64_t owner, trp_watch_told *told, voi
         return NULL;
     }
     made->number = atomic_fetch_add(&watches.last, 1) + 1;
-    made->target = actor;
+    made->target = made->near = actor;
+    (void)trp_actor_near(&made->near); // If it fails, `node` says so: see begin.
     made->owner = owner;
     made->told = told;
     made->user = user;
@@ -163,8 +172,9 @@ uint64_t trp_watch(troupe_actor actor, uint64_t owner, trp_watch_told *told, voi
     if (made == NULL)
         return 0;
     uint64_t number = made->number;
+    troupe_actor near = made->near;
     put_in(made);
-    begin(number, actor);
+    begin(number, near);
     return number;
 }
 
@@ -187,6 +197,7 @@ troupe_status trp_watch_once(troupe_actor actor, uint64_t owner, trp_watch_told 
     if (made == NULL)
         return TROUPE_NO_MEMORY;
     uint64_t number = made->number;
+    troupe_actor near = made->near;
     made->once = true;
     made->pair = pair_of(owner, actor, told);
     pthread_mutex_lock(&watches.lock);
@@ -197,7 +208,7 @@ troupe_status trp_watch_once(troupe_actor actor, uint64_t owner, trp_watch_told 
     if (known)
         trp_free(made);
     else
-        begin(number, actor);
+        begin(number, near);
     return TROUPE_OK;
 }
 
@@ -227,7 +238,7 @@ bool trp_watch_drop(uint64_t number, uint64_t owner, void **user)
         return false;
     if (user != NULL)
         *user = found->user;
-    send_unwatch(number, found->target);
+    send_unwatch(number, found->near);
     trp_free(found);
     return true;
 }
@@ -281,7 +292,7 @@ void trp_watch_drop_all(uint64_t owner)
     watch *next;
     for (watch *it = take_owned(owner); it != NULL; it = next) {
         next = it->next;
-        send_unwatch(it->number, it->target);
+        send_unwatch(it->number, it->near);
         trp_free(it->user);
         trp_free(it);
     }
@@ -293,7 +304,8 @@ void trp_watch_death(const uint64_t *incarnation)
     bool known = incarnation != NULL && trp_registrar_known();
     for (watch *it = take_lost(incarnation); it != NULL; it = next) {
         next = it->next;
-        if (known) { // It may be started again: the registrar tells when it has ended.
+        if (known && !trp_process_is_far(it->near.process)) { // It may be started again: the
+                                                              // registrar tells when it has ended.
             uint64_t number = it->number;
             troupe_actor target = it->target;
             put_in(it);
@@ -303,7 +315,7 @@ void trp_watch_death(const uint64_t *incarnation)
                 continue;
         }
         trp_down down = incarnation != NULL
-                            ? trp_down_of_process(it->target)
+                            ? trp_down_of_process(it->near)
                             : trp_down_of(it->target, TROUPE_DOWN_RUNTIME,
                                           "the runtime was stopped before the actor ended");
         tell(it, &down);
@@ -337,7 +349,7 @@ void trp_watch_serve(const trp_frame *frame)
                                     frame->body_size < 256 ? (int)frame->body_size : 255,
                                     frame->body_size > 0 ? (const char *)frame->body : "");
         down.signal = (int)frame->schema;
-        if (down.reason < TROUPE_DOWN_NORMAL || down.reason > TROUPE_DOWN_RUNTIME)
+        if (down.reason < TROUPE_DOWN_NORMAL || down.reason > TROUPE_DOWN_NODE)
             down.reason = TROUPE_DOWN_NO_ACTOR;
         tell_number(frame->call, &down);
     }

@@ -9,6 +9,7 @@
 #include <troupe/runtime.h>
 #include <troupe/object.h>
 #include <troupe/actor.h>
+#include <troupe/node.h>
 #include <troupe/observe.h>
 #include <troupe/resources.h>
 #include <troupe/task.h>

@@ -84,6 +84,10 @@ static bool is_known(uint32_t kind)
     case TRP_FRAME_END:
     case TRP_FRAME_CREDIT:
     case TRP_FRAME_PAUSE:
+    case TRP_FRAME_REACH:
+    case TRP_FRAME_BEAT:
+    case TRP_FRAME_NODE:
+    case TRP_FRAME_GONE:
     case TRP_FRAME_CALL:
     case TRP_FRAME_TELL:
     case TRP_FRAME_REPLY:

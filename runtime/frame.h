@@ -27,6 +27,10 @@ typedef enum trp_frame_kind {
     TRP_FRAME_END,    // the node process: end in order
     TRP_FRAME_CREDIT, // `call` messages and `schema` bytes of the window are free again
     TRP_FRAME_PAUSE,  // send actor `target` no CALL and TELL until (`method` 1) this is taken back
+    TRP_FRAME_REACH,  // between nodes: where the sender listens; the first frame of a link
+    TRP_FRAME_BEAT,   // between nodes: nothing before it is missing
+    TRP_FRAME_NODE,   // from or to a node process, about other nodes; `method` is a trp_node_word
+    TRP_FRAME_GONE,   // the node process: process `target` (0: all) of session `schema` is lost
     // Of the layer above; this one only carries them.
     TRP_FRAME_CALL = 16, // wants a REPLY to `call`
     TRP_FRAME_TELL,

@@ -4,6 +4,7 @@
 
 #include <linux/futex.h>
 #include <runtime/clock.h>
+#include <runtime/far.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -69,11 +70,8 @@ bool trp_process_ending(void)
 
 bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
 {
-    if (process >= TRP_PROCESSES_MAX) {
-        if (cause != NULL)
-            snprintf(cause, 112, "never existed");
-        return false;
-    }
+    if (trp_process_is_far(process))
+        return trp_far_alive(process, incarnation, cause);
     trp_process_row *row = trp_segment_process(process);
     uint32_t state = row->state; // Pairs with the release in trp_process_row_set.
     if (row->incarnation == incarnation && state != TRP_PROCESS_DEAD && state != TRP_PROCESS_FREE)
@@ -133,6 +131,17 @@ int trp_process_pid(uint32_t process)
         pid = trp_segment_process(process)->pid;
     trp_process_leave();
     return pid;
+}
+
+trp_process_label_text trp_process_text(uint32_t process)
+{
+    trp_process_label_text label;
+    if (trp_process_is_far(process))
+        trp_far_describe(process, label.text, sizeof label.text);
+    else
+        snprintf(label.text, sizeof label.text, "process %u (pid %d)", process,
+                 trp_process_pid(process));
+    return label;
 }
 
 void trp_process_label(const char *text)

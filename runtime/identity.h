@@ -38,6 +38,12 @@ void trp_process_gate_open(void);
 void trp_process_gate_close(void);           // From now on nobody enters;
 void trp_process_gate_await(int timeout_ms); // waits for those inside, who have been woken.
 
+// Whether this node has, or may have, to do with others.
+static inline bool trp_listens(void)
+{
+    return trp_self.options.listen != NULL;
+}
+
 // Whether frames go through rings, or else over sockets.
 static inline bool trp_over_rings(void)
 {
@@ -86,7 +92,8 @@ const trp_handlers *trp_process_handlers(void);
 
 // Requests to the node process (node.c): called by process.c.
 void trp_node_answered(const trp_frame *frame);
-void trp_node_lost(void); // No answer will come any more.
+void trp_node_lost(void);                 // No answer will come any more.
+void trp_node_far_lost(uint32_t process); // No answer of that far node process will come.
 // Tells the node process that the driver wants everything to end.
 troupe_status trp_node_stop(void);
 
@@ -104,6 +111,9 @@ typedef enum trp_ask {
     TRP_ASK_CLAIM_GIVE, // target: the claim, schema: incarnation, body: slot
     TRP_ASK_CLAIM_DROP, // target: the claim, or 0 and schema: the `call` that waits; no answer
     TRP_ASK_CLAIM_LIST, // -> body: see admission.c
+    TRP_ASK_JOIN,       // body: the address of another node
+    TRP_ASK_LEAVE,      // likewise
+    TRP_ASK_WHERE,      // of a far process: target: slot, schema: incarnation -> body: its address
 } trp_ask;
 
 // In the node process: answers a request; a failure with the last error as the reason.

@@ -66,6 +66,7 @@ typedef struct trp_header {
         _Atomic uint64_t incarnation;
         _Atomic uint64_t process;
     } died[TRP_DEATHS];
+    trp_node_table nodes;
 } trp_header;
 
 _Static_assert(TRP_OBJECTS_MAX / TRP_LEDGER_CHUNK <= 64, "a bit for each chunk of a ledger");

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <runtime/clock.h>
+#include <runtime/far.h>
 #include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
@@ -18,6 +19,7 @@ enum {
 
 typedef struct request {
     struct request *next;
+    uint32_t process; // Who is asked: a node process.
     uint64_t number;
     _Atomic uint32_t done; // Changes once.
     troupe_status status;
@@ -65,7 +67,7 @@ void trp_node_answered(const trp_frame *frame)
 {
     pthread_mutex_lock(&requests.lock);
     for (request *it = requests.waiting; it != NULL; it = it->next) {
-        if (it->number != frame->call || it->done)
+        if (it->number != frame->call || it->process != frame->from || it->done)
             continue;
         it->status = (troupe_status)frame->status;
         it->target = frame->target;
@@ -99,6 +101,19 @@ void trp_node_lost(void)
         finish(it);
     }
     tell_claimed();
+    pthread_mutex_unlock(&requests.lock);
+}
+
+void trp_node_far_lost(uint32_t process)
+{
+    pthread_mutex_lock(&requests.lock);
+    for (request *it = requests.waiting; it != NULL; it = it->next) {
+        if (it->process != process || it->done)
+            continue;
+        it->status = TROUPE_NOT_EXECUTED;
+        strcpy(it->text, "the session with the other node ended before it answered");
+        finish(it);
+    }
     pthread_mutex_unlock(&requests.lock);
 }
 
@@ -217,6 +232,39 @@ troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarn
     return status;
 }
 
+// Sends a request to another node and waits for its answer.
+static troupe_status ask_far(uint32_t node, trp_frame *frame, request *mine)
+{
+    uint64_t incarnation;
+    TROUPE_TRY(trp_process_check());
+    TROUPE_TRY(trp_process_enter());
+    troupe_status status = trp_node_process(node, &mine->process, &incarnation);
+    if (status == TROUPE_OK) {
+        frame->kind = TRP_FRAME_ASK;
+        frame->call = enlist(mine);
+        status = trp_process_send(mine->process, incarnation, frame, 0);
+        if (status == TROUPE_OK)
+            status = await_answer(mine, TROUPE_OK);
+        else
+            unlist(mine);
+    }
+    trp_process_leave();
+    return status;
+}
+
+static troupe_status kill_far(uint32_t process, trp_frame *frame, request *mine)
+{
+    char address[TRP_NODE_ADDRESS_MAX];
+    uint32_t slot;
+    uint64_t session;
+    trp_node_row row;
+    if (!trp_far_place(process, &slot, &session, address) ||
+        !trp_node_row_of_session(session, &row))
+        return TROUPE_OK; // It is lost, with its node.
+    frame->target = slot;
+    return ask_far(row.id, frame, mine);
+}
+
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause)
 {
     request mine = {0};
@@ -225,7 +273,7 @@ troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *
                        .schema = incarnation,
                        .body = cause,
                        .body_size = strlen(cause)};
-    return ask(&frame, &mine);
+    return trp_process_is_far(process) ? kill_far(process, &frame, &mine) : ask(&frame, &mine);
 }
 
 static troupe_status check_name(const char *name)
@@ -240,14 +288,19 @@ static troupe_status check_name(const char *name)
     return TROUPE_OK;
 }
 
+static void write_name(trp_buffer *body, const char *name, const void *value, size_t size)
+{
+    trp_write_array(body, 2);
+    trp_write_text(body, name);
+    trp_write_bytes(body, value, size);
+}
+
 // Sends a request about a name, with a value (NULL: none) behind it.
 static troupe_status ask_name(trp_ask what, const char *name, const void *value, size_t size,
                               request *mine)
 {
     trp_buffer body = {0};
-    trp_write_array(&body, 2);
-    trp_write_text(&body, name);
-    trp_write_bytes(&body, value, size);
+    write_name(&body, name, value, size);
     trp_frame frame = {.method = what, .body = body.data, .body_size = body.size};
     troupe_status status =
         body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a name") : ask(&frame, mine);
@@ -276,6 +329,51 @@ troupe_status trp_node_name_get(const char *name, void *value, size_t *size)
     memcpy(value, mine.value, mine.value_size);
     *size = mine.value_size;
     return TROUPE_OK;
+}
+
+troupe_status trp_node_name_get_far(uint32_t node, const char *name, void *value, size_t *size)
+{
+    trp_buffer body = {0};
+    request mine = {0};
+    TROUPE_TRY(check_name(name));
+    write_name(&body, name, "", 0);
+    trp_frame frame = {.method = TRP_ASK_NAME_GET, .body = body.data, .body_size = body.size};
+    troupe_status status = body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a name")
+                                       : ask_far(node, &frame, &mine);
+    trp_buffer_free(&body);
+    TROUPE_TRY(status);
+    memcpy(value, mine.value, mine.value_size);
+    *size = mine.value_size;
+    return TROUPE_OK;
+}
+
+troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation, char *address)
+{
+    request mine = {0};
+    trp_frame frame = {.method = TRP_ASK_WHERE, .target = slot, .schema = incarnation};
+    TROUPE_TRY(ask_far(node, &frame, &mine));
+    if (mine.value_size == 0 || mine.value_size >= TRP_NODE_ADDRESS_MAX)
+        return troupe_fail(TROUPE_MALFORMED, "another node's answer is no address");
+    memcpy(address, mine.value, mine.value_size);
+    address[mine.value_size] = '\0';
+    return TROUPE_OK;
+}
+
+static troupe_status ask_address(trp_ask what, const char *address)
+{
+    request mine = {0};
+    trp_frame frame = {.method = what, .body = address, .body_size = strlen(address)};
+    return ask(&frame, &mine);
+}
+
+troupe_status trp_node_join(const char *address)
+{
+    return ask_address(TRP_ASK_JOIN, address);
+}
+
+troupe_status trp_node_leave(const char *address)
+{
+    return ask_address(TRP_ASK_LEAVE, address);
 }
 
 void trp_node_name_drop(const char *name)

@@ -34,6 +34,20 @@ troupe_status trp_node_name_put(const char *name, const void *value, size_t size
 troupe_status trp_node_name_get(const char *name, void *value, size_t *size);
 void trp_node_name_drop(const char *name);
 
+// ---- other nodes (troupe/node.h)
+
+troupe_status trp_node_join(const char *address);
+troupe_status trp_node_leave(const char *address);
+// The node process of another node, as a process here. NOT_EXECUTED: there is no session.
+troupe_status trp_node_process(uint32_t node, uint32_t *process, uint64_t *incarnation);
+// Asks another node where a process of it can be reached; `address` has 64 bytes.
+troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation, char *address);
+// As trp_node_name_get, of another node.
+troupe_status trp_node_name_get_far(uint32_t node, const char *name, void *value, size_t *size);
+// The nodes that are joined, in the order of joining, at most `most`; `address` (NULL: all): the
+// one that listens there.
+size_t trp_node_joined(const char *address, uint32_t *nodes, size_t most);
+
 // What an actor needs of the node (admission.h).
 typedef struct trp_want {
     int64_t cpus, gpus, memory_bytes; // Ten-thousandths; bytes.

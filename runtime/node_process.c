@@ -13,9 +13,12 @@
 #include <runtime/admission.h>
 #include <runtime/clock.h>
 #include <runtime/door.h>
+#include <runtime/far.h>
 #include <runtime/keeper.h>
+#include <runtime/keys.h>
 #include <runtime/log.h>
-#include <runtime/memory.h>
+#include <runtime/names.h>
+#include <runtime/nodes.h>
 #include <runtime/park.h>
 #include <runtime/postmortem.h>
 #include <runtime/sockets.h>
@@ -27,18 +30,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <uthash.h>
 
 enum { RETRY_MS = 10 };
-
-typedef struct name_entry {
-    char name[TRP_NAME_MAX + 1];
-    uint32_t owner;
-    uint64_t owner_incarnation;
-    size_t size;
-    unsigned char value[TRP_NAMED_VALUE_MAX];
-    UT_hash_handle hh;
-} name_entry;
 
 typedef struct worker {
     uint64_t asked;      // How often it was given out.
@@ -55,7 +48,6 @@ static struct {
     uint32_t next_slot; // Where the search for a free slot begins.
     uint32_t slots;     // Those below have been used.
     uint32_t living;    // Workers that have not exited.
-    name_entry *names;
     bool stopping;
     int64_t stop_at_ms;
     uint64_t memory_kills; // Of the cgroup, as last seen.
@@ -233,82 +225,6 @@ static void serve_kill(const trp_frame *frame)
     answer_ok(frame);
 }
 
-// ---- names
-
-static void name_remove(name_entry *entry)
-{
-    HASH_DEL(node.names, entry);
-    trp_free(entry);
-}
-
-static troupe_status name_put(const trp_frame *frame, const char *name, const void *value,
-                              size_t size)
-{
-    name_entry *entry;
-    HASH_FIND_STR(node.names, name, entry);
-    if (entry != NULL)
-        return troupe_fail(TROUPE_EXISTS,
-                           "the name '%s' is taken by an actor of process %u (pid %d)", name,
-                           entry->owner, trp_process_pid(entry->owner));
-    entry = trp_alloc(sizeof *entry);
-    if (entry == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the name '%s'", name);
-    strcpy(entry->name, name);
-    entry->owner = frame->from;
-    entry->owner_incarnation = frame->from_incarnation;
-    entry->size = size;
-    memcpy(entry->value, value, size);
-    HASH_ADD_STR(node.names, name, entry);
-    return TROUPE_OK;
-}
-
-static troupe_status read_name(const trp_frame *frame, char name[TRP_NAME_MAX + 1],
-                               const void **value, size_t *size)
-{
-    trp_reader in = trp_reader_of(frame->body, frame->body_size);
-    uint32_t count;
-    const char *text;
-    size_t text_size;
-    TROUPE_TRY(trp_read_array(&in, &count));
-    TROUPE_TRY(trp_read_text(&in, &text, &text_size));
-    TROUPE_TRY(trp_read_bytes(&in, value, size));
-    if (count != 2 || text == NULL || text_size > TRP_NAME_MAX || *size > TRP_NAMED_VALUE_MAX)
-        return troupe_fail(TROUPE_MALFORMED, "a request about a name is malformed");
-    memcpy(name, text, text_size);
-    name[text_size] = '\0';
-    return TROUPE_OK;
-}
-
-static void serve_name(const trp_frame *frame)
-{
-    char name[TRP_NAME_MAX + 1];
-    const void *value;
-    size_t size;
-    name_entry *entry = NULL;
-    troupe_status status = read_name(frame, name, &value, &size);
-    if (status == TROUPE_OK && frame->method == TRP_ASK_NAME_PUT)
-        status = name_put(frame, name, value, size);
-    else if (status == TROUPE_OK)
-        HASH_FIND_STR(node.names, name, entry);
-    if (status != TROUPE_OK) {
-        trp_node_answer_failure(frame, status);
-    } else if (frame->method == TRP_ASK_NAME_PUT) {
-        answer_ok(frame);
-    } else if (frame->method == TRP_ASK_NAME_DROP) {
-        if (entry != NULL && entry->owner == frame->from &&
-            entry->owner_incarnation == frame->from_incarnation)
-            name_remove(entry);
-        answer_ok(frame);
-    } else if (entry == NULL) {
-        trp_node_answer_failure(frame,
-                                troupe_fail(TROUPE_NOT_FOUND, "no actor has the name '%s'", name));
-    } else {
-        trp_node_answer(
-            frame,
-            &(trp_frame){.status = TROUPE_OK, .body = entry->value, .body_size = entry->size});
-    }
-}
-
 // ---- deaths and the end
 
 static void note_end(trp_process_row *row, const worker *dead, int status, bool memory)
@@ -386,6 +302,10 @@ static void bury(uint32_t slot, const char *cause)
     char path[128];
     trp_socket_path(slot, incarnation, path);
     (void)unlink(path);
+    if (trp_listens()) {
+        trp_far_path(slot, incarnation, path);
+        (void)unlink(path);
+    }
     trp_process_forget(slot, incarnation);
     if (node.stopping)
         trp_store_sweep_last(slot);
@@ -395,15 +315,13 @@ static void bury(uint32_t slot, const char *cause)
     for (uint32_t i = 0; i < node.pool_size; i++)
         if (node.pool[i] == slot)
             node.pool[i--] = node.pool[--node.pool_size];
-    name_entry *entry, *after;
-    HASH_ITER(hh, node.names, entry, after)
-    if (entry->owner == slot && entry->owner_incarnation == incarnation)
-        name_remove(entry);
+    trp_names_bury(slot, incarnation);
     node.living--;
     trp_admission_bury(slot, incarnation);
 
     if (!node.stopping)
         tell_death(slot, incarnation);
+    trp_nodes_tell_death(incarnation, cause);
 }
 
 static void hear_keeper(void)
@@ -449,8 +367,41 @@ static void begin_stop(void)
     }
 }
 
+// Says where a process of this node listens for others.
+static void serve_where(const trp_frame *frame)
+{
+    char path[128], address[TRP_NODE_ADDRESS_MAX], cause[112];
+    uint32_t slot = frame->target < TRP_PROCESSES_MAX ? (uint32_t)frame->target : TRP_PROCESSES_MAX;
+    troupe_status status;
+    if (slot == TRP_PROCESSES_MAX || !trp_process_alive(slot, frame->schema, cause)) {
+        status = troupe_fail(TROUPE_NOT_EXECUTED, "process %u of node %s %s", slot,
+                             trp_segment_nodes()->address,
+                             slot == TRP_PROCESSES_MAX ? "never existed" : cause);
+    } else {
+        trp_far_path(slot, frame->schema, path);
+        status = trp_text_read(path, address, sizeof address);
+    }
+    if (status != TROUPE_OK)
+        trp_node_answer_failure(frame, status);
+    else
+        trp_node_answer(frame, &(trp_frame){.body = address, .body_size = strlen(address)});
+}
+
+// What another node may ask.
+static bool may_ask(const trp_frame *frame)
+{
+    return !trp_process_is_far(frame->from) || frame->method == TRP_ASK_NAME_GET ||
+           frame->method == TRP_ASK_WHERE || frame->method == TRP_ASK_KILL;
+}
+
 static void serve_ask(const trp_frame *frame)
 {
+    if (!may_ask(frame)) {
+        trp_node_answer_failure(frame, troupe_fail(TROUPE_UNSUPPORTED,
+                                                   "request %u is not for other nodes to make",
+                                                   frame->method));
+        return;
+    }
     switch (frame->method) {
     case TRP_ASK_WORKER:
         serve_worker(frame);
@@ -461,7 +412,14 @@ static void serve_ask(const trp_frame *frame)
     case TRP_ASK_NAME_PUT:
     case TRP_ASK_NAME_GET:
     case TRP_ASK_NAME_DROP:
-        serve_name(frame);
+        trp_names_serve(frame);
+        break;
+    case TRP_ASK_JOIN:
+    case TRP_ASK_LEAVE:
+        trp_nodes_ask(frame);
+        break;
+    case TRP_ASK_WHERE:
+        serve_where(frame);
         break;
     case TRP_ASK_STOP:
         if (frame->from == TRP_PROCESS_DRIVER)
@@ -480,6 +438,8 @@ static void serve_ask(const trp_frame *frame)
 static void serve(const trp_frame *frame)
 {
     pthread_mutex_lock(&node.lock);
+    if (frame->kind == TRP_FRAME_NODE && !trp_process_is_far(frame->from))
+        trp_nodes_take(frame);
     // What a dead process had asked for is too late: its names and workers would be nobody's.
     if (frame->kind == TRP_FRAME_ASK &&
         trp_process_alive(frame->from, frame->from_incarnation, NULL))
@@ -540,8 +500,11 @@ static void run_over_sockets(void)
         bool from_keeper = false;
         trp_transport_wait(true, node.keeper, left_ms < 0 ? -1 : left_ms * 1000000, &from_keeper);
         trp_sockets_drain();
-        if (from_keeper)
+        if (from_keeper) { // Another thread serves other nodes.
+            pthread_mutex_lock(&node.lock);
             hear_keeper();
+            pthread_mutex_unlock(&node.lock);
+        }
     }
 }
 
@@ -564,9 +527,7 @@ void trp_node_tick_here(void)
 void trp_node_reset_here(void)
 {
     pthread_mutex_lock(&node.lock);
-    name_entry *entry, *after;
-    HASH_ITER(hh, node.names, entry, after)
-    name_remove(entry);
+    trp_names_clear();
     node.stopping = false;
     trp_admission_reset();
     pthread_mutex_unlock(&node.lock);
@@ -581,14 +542,21 @@ _Noreturn void trp_node_run(int keeper_socket)
     trp_self.slot = TRP_PROCESS_NODE;
     trp_self.incarnation = trp_segment_process(TRP_PROCESS_NODE)->incarnation;
     trp_store_open(TRP_PROCESS_NODE);
-    if (trp_process_open() != TROUPE_OK) {
-        trp_log(TRP_ERROR, "the node process could not start: %s", troupe_last_error()->text);
+    if (trp_process_open() != TROUPE_OK || (trp_listens() && trp_far_start() != TROUPE_OK)) {
+        trp_process_row *row = trp_segment_process(TRP_PROCESS_NODE);
+        snprintf(row->cause, sizeof row->cause, "%.111s", troupe_last_error()->text);
+        trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_DEAD);
         _exit(1);
     }
     if (trp_over_rings())
         run_over_rings();
     else
         run_over_sockets();
+    if (trp_listens()) {
+        trp_nodes_leave_all();
+        trp_far_stop();
+        trp_far_close(); // Returns when what was said has left.
+    }
     order(TRP_ORDER_QUIT, 0, 0);
     for (;;) // The keeper ends us with the rest.
         pause();

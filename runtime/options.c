@@ -4,6 +4,7 @@
 #include <math.h>
 #include <runtime/admission.h>
 #include <runtime/limits.h>
+#include <runtime/segment.h>
 #include <runtime/worker_env.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,43 @@ enum {
     WORKERS_MAX = 1024,
     THREADS_MAX = 256,
     STOP_TIMEOUT_DEFAULT_MS = 1000,
+    NODE_TIMEOUT_DEFAULT_MS = 10000,
+    NODE_TIMEOUT_MIN_MS = 200,
+    NODE_TIMEOUT_MAX_MS = 3600000,
 };
 
 #define STORE_BYTES_MAX ((size_t)1 << 44)
+
+static troupe_status check_listen(const troupe_options *how)
+{
+    static const char *const wild[] = {"*:", "0.0.0.0:", "[::]:", ":"};
+    const char *port = how->listen != NULL ? strrchr(how->listen, ':') : "";
+    if (how->node_timeout_ms != 0 &&
+        (how->node_timeout_ms < NODE_TIMEOUT_MIN_MS || how->node_timeout_ms > NODE_TIMEOUT_MAX_MS))
+        return troupe_fail(TROUPE_INVALID,
+                           ".node_timeout_ms of troupe_start is %d: expected %d to %d, or 0 "
+                           "(default)",
+                           how->node_timeout_ms, NODE_TIMEOUT_MIN_MS, NODE_TIMEOUT_MAX_MS);
+    if (how->listen == NULL)
+        return TROUPE_OK;
+    if (port == NULL || port[1] == '\0' || strlen(how->listen) >= TRP_NODE_ADDRESS_MAX)
+        return troupe_fail(
+            TROUPE_INVALID,
+            ".listen of troupe_start is '%.64s': expected \"host:port\" of at most %d "
+            "characters",
+            how->listen, TRP_NODE_ADDRESS_MAX - 1);
+    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++)
+        if (strncmp(how->listen, wild[i], strlen(wild[i])) == 0)
+            return troupe_fail(TROUPE_INVALID,
+                               ".listen of troupe_start is '%s': expected the address under which "
+                               "other nodes reach this one",
+                               how->listen);
+    if (how->keys == NULL && getenv("TROUPE_KEYS") == NULL)
+        return troupe_fail(TROUPE_INVALID,
+                           ".listen of troupe_start needs .keys, or the variable TROUPE_KEYS: a "
+                           "file made by troupe_keys_make, without which anybody could come in");
+    return TROUPE_OK;
+}
 
 static troupe_status check(const troupe_options *how)
 {
@@ -70,6 +105,7 @@ static troupe_status check(const troupe_options *how)
         return troupe_fail(TROUPE_INVALID,
                            ".transport of troupe_start is %d: expected a TROUPE_TRANSPORT_ value",
                            (int)how->transport);
+    TROUPE_TRY(check_listen(how));
     if (how->stop_timeout_ms < 0)
         return troupe_fail(TROUPE_INVALID, ".stop_timeout_ms of troupe_start is %d: it is negative",
                            how->stop_timeout_ms);
@@ -131,6 +167,10 @@ troupe_status trp_options_complete(const troupe_options *given, troupe_options *
                             : "/tmp";
     const char *measure = getenv("TROUPE_MEASURE");
     how.measure = how.measure || (measure != NULL && strcmp(measure, "1") == 0);
+    if (how.keys == NULL)
+        how.keys = getenv("TROUPE_KEYS");
+    if (how.node_timeout_ms == 0)
+        how.node_timeout_ms = NODE_TIMEOUT_DEFAULT_MS;
     if (how.trace == NULL)
         how.trace = getenv("TROUPE_TRACE");
     *full = how;

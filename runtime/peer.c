@@ -9,6 +9,7 @@
 #include <runtime/clock.h>
 #include <runtime/door.h>
 #include <runtime/error.h>
+#include <runtime/far.h>
 #include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
@@ -21,12 +22,12 @@ enum {
 
 static struct {
     pthread_mutex_t lock; // Guards the making of peers.
-    trp_peer *_Atomic all[TRP_PROCESSES_MAX];
+    trp_peer *_Atomic all[TRP_PEERS_MAX];
 } peers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 trp_peer *trp_peer_find(uint32_t process)
 {
-    return process < TRP_PROCESSES_MAX ? atomic_load(&peers.all[process]) : NULL;
+    return process < TRP_PEERS_MAX ? atomic_load(&peers.all[process]) : NULL;
 }
 
 trp_peer *trp_peer_of(uint32_t process)
@@ -72,8 +73,7 @@ void trp_peer_renew(trp_peer *peer, uint64_t incarnation)
 
 static troupe_status dead(uint32_t process, const char *cause)
 {
-    return troupe_fail(TROUPE_NOT_EXECUTED, "process %u (pid %d) %s", process,
-                       trp_process_pid(process), cause);
+    return troupe_fail(TROUPE_NOT_EXECUTED, "%s %s", trp_process_text(process).text, cause);
 }
 
 static bool takes_room(const trp_frame *frame)
@@ -97,13 +97,13 @@ static bool is_paused(const trp_peer *peer, uint64_t target)
 static troupe_status no_room(const trp_peer *peer, uint32_t process, uint64_t target)
 {
     if (is_full(peer))
-        return troupe_fail(TROUPE_BUSY,
-                           "the window to process %u is full: %d messages or %d MiB wait there",
-                           process, TRP_WINDOW_MESSAGES, TRP_WINDOW_BYTES >> 20);
+        return troupe_fail(
+            TROUPE_BUSY, "the window to %s is full: %d messages or %d MiB wait there",
+            trp_process_text(process).text, TRP_WINDOW_MESSAGES, TRP_WINDOW_BYTES >> 20);
     return troupe_fail(TROUPE_BUSY,
-                       "actor #%llu of process %u takes no more messages for now: its mailbox is "
-                       "more than half full",
-                       (unsigned long long)target, process);
+                       "actor #%llu of %s takes no more messages for now: its mailbox is more than "
+                       "half full",
+                       (unsigned long long)target, trp_process_text(process).text);
 }
 
 // Waits for room in the window and in the target's mailbox. With the lock held, which it gives up
@@ -141,6 +141,8 @@ troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame)
     frame->from = trp_self.slot;
     frame->from_incarnation = trp_self.incarnation;
     frame->to_incarnation = peer->incarnation;
+    if (trp_process_is_far(process))
+        return trp_far_send(peer, process, frame);
     return trp_over_rings() ? trp_peer_put(peer, process, frame)
                             : trp_sockets_send(peer, process, frame);
 }
@@ -172,9 +174,10 @@ static troupe_status send_frame(uint32_t process, uint64_t incarnation, trp_fram
         return dead(process, cause);
     pthread_mutex_lock(&peer->lock);
     // Of another incarnation than the last: its ring is yet to be made.
-    bool first = trp_over_rings() && (!peer->announced || peer->incarnation != incarnation);
+    bool rings = trp_over_rings() && !trp_process_is_far(process);
+    bool first = rings && (!peer->announced || peer->incarnation != incarnation);
     troupe_status status = send_locked(peer, process, incarnation, frame, timeout_ms);
-    bool ring = trp_over_rings() && peer->announced;
+    bool ring = rings && peer->announced;
     pthread_mutex_unlock(&peer->lock);
     if (ring) // Outside the lock: it may be a system call.
         trp_door_ring(process, trp_self.slot, first);
@@ -184,7 +187,7 @@ static troupe_status send_frame(uint32_t process, uint64_t incarnation, trp_fram
 troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
                                int timeout_ms)
 {
-    if (process >= TRP_PROCESSES_MAX)
+    if (process >= TRP_PEERS_MAX)
         return troupe_fail(TROUPE_NOT_EXECUTED, "process %u never existed", process);
     if (frame->body_size > trp_self.options.message_bytes_max)
         return troupe_fail(TROUPE_TOO_LARGE,
@@ -324,7 +327,7 @@ bool trp_peers_queued(void)
 
 void trp_peers_empty(void)
 {
-    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
+    for (uint32_t slot = 0; slot < TRP_PEERS_MAX; slot++) {
         trp_peer *peer = trp_peer_find(slot);
         if (peer == NULL)
             continue;
@@ -337,7 +340,7 @@ void trp_peers_empty(void)
 
 void trp_peers_free(int linger_ms)
 {
-    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
+    for (uint32_t slot = 0; slot < TRP_PEERS_MAX; slot++) {
         trp_peer *peer = atomic_exchange(&peers.all[slot], NULL);
         if (peer == NULL)
             continue;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/far.h>
 #include <runtime/log.h>
 #include <runtime/peer.h>
 #include <runtime/reader.h>
@@ -79,9 +80,11 @@ void trp_process_deliver_end(void)
 void trp_process_died(uint32_t process, uint64_t incarnation)
 {
     char cause[112];
-    if (process >= TRP_PROCESSES_MAX)
+    if (process >= TRP_PEERS_MAX)
         return;
     trp_process_forget(process, incarnation);
+    if (trp_process_is_far(process))
+        trp_node_far_lost(process);
     if (trp_process_serve == NULL && !trp_process_alive(process, incarnation, cause) &&
         !delivery.muted && handlers.death != NULL)
         handlers.death(process, incarnation, cause);
@@ -103,6 +106,10 @@ void trp_process_take(const trp_frame *frame)
     }
     if (frame->kind == TRP_FRAME_PAUSE) {
         trp_peer_pause(frame);
+        return;
+    }
+    if (frame->kind == TRP_FRAME_GONE) {
+        trp_far_take_gone(frame);
         return;
     }
     if (trp_process_serve != NULL) {
@@ -196,6 +203,8 @@ troupe_status trp_process_open(void)
         trp_reader_open();
     else
         TROUPE_TRY(trp_sockets_open());
+    if (trp_listens())
+        TROUPE_TRY(trp_far_open());
     trp_process_gate_open();
     trp_segment_process(trp_self.slot)->pid = getpid();
     trp_process_row_set(trp_self.slot, TRP_PROCESS_READY);
@@ -205,6 +214,8 @@ troupe_status trp_process_open(void)
 troupe_status trp_process_io_start(int keeper_fd)
 {
     delivery.muted = false;
+    if (trp_listens())
+        TROUPE_TRY(trp_far_start());
     if (!trp_over_rings())
         return trp_sockets_start(keeper_fd);
     TROUPE_TRY(trp_reader_start());
@@ -214,6 +225,7 @@ troupe_status trp_process_io_start(int keeper_fd)
 void trp_process_io_stop(void)
 {
     watch_stop();
+    trp_far_stop();
     trp_reader_stop();
     trp_sockets_stop();
 }
@@ -222,9 +234,11 @@ void trp_process_flush(int timeout_ms)
 {
     enum { LOOK_NS = 1000000 };
     if (!trp_over_rings()) {
-        trp_sockets_flush(timeout_ms);
+        trp_sockets_flush(timeout_ms); // To other nodes too.
         return;
     }
+    if (trp_listens())
+        trp_sockets_flush(timeout_ms);
     // What is in a ring will be read; what waits for room there is in this process's memory.
     _Atomic uint32_t never = 0;
     int64_t give_up = trp_clock_ms() + timeout_ms;
@@ -240,5 +254,6 @@ void trp_process_close(int linger_ms)
     trp_reader_close();
     trp_process_gate_await(1000); // After the reader: what waits inside as that sleeps on the bell.
     trp_peers_free(linger_ms);
+    trp_far_close();
     trp_sockets_close();
 }

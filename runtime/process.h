@@ -47,6 +47,26 @@ bool trp_process_ending(void);                   // Told to end; blocking work s
 // Whether that incarnation lives, as far as the table says; `cause` (may be NULL, 112 bytes) gets
 // why not.
 bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause);
+// "process 3 (pid 77)", "process 3 of node 10.0.0.8:4500".
+typedef struct trp_process_label_text {
+    char text[112];
+} trp_process_label_text;
+trp_process_label_text trp_process_text(uint32_t process);
+
+// ---- processes of other nodes (far.h), which have numbers of this process's own
+
+static inline bool trp_process_is_far(uint32_t process)
+{
+    return process >= TRP_PROCESSES_MAX;
+}
+// This node's number among others; 0: it has none.
+uint32_t trp_process_node_id(void);
+// The number here of a process of another node (of this one: as it is). If need be that node is
+// asked, which waits for its answer. NOT_EXECUTED: it cannot be reached, or has ended.
+troupe_status trp_process_find(uint32_t node, uint32_t slot, uint64_t incarnation,
+                               uint32_t *process);
+// Whether trp_process_find would have to wait for an answer.
+bool trp_process_find_waits(uint32_t node, uint32_t slot, uint64_t incarnation);
 int trp_process_pid(uint32_t process); // Operating-system id; 0: none.
 // Says what this worker process is for, once: the name of its isolated actor. Its lines of output
 // carry it.

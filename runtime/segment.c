@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    LAYOUT_VERSION = 2,
+    LAYOUT_VERSION = 3,
     SYSTEM_PAGE = 4096,
     DATA_ALIGNMENT = 2 << 20,
     BACK_STEP = 64 << 20, // A signal undoes and repeats no more than this.
@@ -197,6 +197,11 @@ void trp_segment_close(void)
 int trp_segment_fd(void)
 {
     return trp_segment.fd;
+}
+
+trp_node_table *trp_segment_nodes(void)
+{
+    return &trp_segment.header->nodes;
 }
 
 trp_process_row *trp_segment_process(uint32_t slot)

@@ -11,6 +11,9 @@
 
 enum {
     TRP_PROCESSES_MAX = 2048, // Slots of the process table: 0 is the node process, 1 the driver.
+    // Numbers from here up name processes of other nodes, in the process that talks to them alone.
+    TRP_FAR_MAX = 2048,
+    TRP_PEERS_MAX = TRP_PROCESSES_MAX + TRP_FAR_MAX,
     TRP_PROCESS_NODE = 0,
     TRP_PROCESS_DRIVER = 1,
 };
@@ -55,6 +58,38 @@ typedef struct trp_process_row {
 } trp_process_row;
 
 enum { TRP_LABEL_MAX = 64 };
+
+// ---- other nodes (docs/design.md, "Two nodes")
+
+enum { TRP_NODES_MAX = 64, TRP_NODE_ADDRESS_MAX = 64 };
+
+typedef enum trp_node_state {
+    TRP_NODE_FREE,
+    TRP_NODE_OPEN, // Its frames are taken: it may begin before we know that it has heard us.
+    TRP_NODE_LIVE, // And it may be sent to.
+    TRP_NODE_GONE, // `cause` is set.
+} trp_node_state;
+
+// A node that this one has, or had, a session with. The node process writes it; the texts before
+// the state that lets others read them. A row is kept for its node until there is no other left.
+typedef struct trp_node_row {
+    _Atomic uint32_t state;       // trp_node_state
+    _Atomic uint32_t id;          // The node's.
+    _Atomic uint64_t session;     // 0: none.
+    _Atomic uint64_t incarnation; // Of its node process.
+    _Atomic uint64_t joined;      // Rises with each session here: the order of joining.
+    char address[TRP_NODE_ADDRESS_MAX];
+    char cause[112];
+} trp_node_row;
+
+typedef struct trp_node_table {
+    _Atomic uint32_t id;                // This node's, not 0.
+    _Atomic uint64_t strangers;         // Connections refused for their key.
+    char address[TRP_NODE_ADDRESS_MAX]; // Of this node: set before its node process is READY.
+    trp_node_row rows[TRP_NODES_MAX];
+} trp_node_table;
+
+trp_node_table *trp_segment_nodes(void);
 
 // Makes the segment: the file is created, tables reserved, and everything mapped. Driver only,
 // before fork.

@@ -208,7 +208,7 @@ static void tell_deaths(void)
 }
 
 // The peer asks whether everything has arrived here, or says that everything has there.
-static void take_flush(const trp_frame *frame)
+void trp_sockets_take_flush(const trp_frame *frame)
 {
     trp_peer *peer = trp_peer_of(frame->from);
     trp_frame answer = {.kind = TRP_FRAME_FLUSH, .call = 1};
@@ -227,7 +227,7 @@ static void take_flush(const trp_frame *frame)
 static void take_frame(const trp_frame *frame)
 {
     if (frame->kind == TRP_FRAME_FLUSH)
-        take_flush(frame);
+        trp_sockets_take_flush(frame);
     else if (frame->kind == TRP_FRAME_DEATH && frame->from == TRP_PROCESS_NODE)
         defer_death(frame->method, frame->target);
     else
@@ -411,7 +411,7 @@ static void *io_main(void *unused)
 static bool flush_peers(bool ask)
 {
     bool awaited = false;
-    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
+    for (uint32_t slot = 0; slot < TRP_PEERS_MAX; slot++) {
         trp_peer *peer = trp_peer_find(slot);
         if (peer == NULL)
             continue;

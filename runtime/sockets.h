@@ -25,6 +25,8 @@ bool trp_sockets_wake(_Atomic uint32_t *word);
 bool trp_sockets_unread(void); // Sockets are open, and nobody but the I/O thread reads them.
 // Asks all peers whether everything has arrived, and waits for that.
 void trp_sockets_flush(int timeout_ms);
+// Takes a FLUSH.
+void trp_sockets_take_flush(const trp_frame *frame);
 // Reads and hands out every frame that is there. The I/O thread's and the node process's loop.
 void trp_sockets_drain(void);
 

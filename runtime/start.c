@@ -371,8 +371,12 @@ static troupe_status await_node(void)
     enum { LOOK_MS = 20 };
     uint64_t node = trp_segment_process(TRP_PROCESS_NODE)->incarnation;
     for (int waited = 0; waited < NODE_TIMEOUT_MS; waited += LOOK_MS) {
-        if (trp_process_await(TRP_PROCESS_NODE, node, LOOK_MS) == TRP_PROCESS_READY)
+        trp_process_state state = trp_process_await(TRP_PROCESS_NODE, node, LOOK_MS);
+        if (state == TRP_PROCESS_READY)
             return TROUPE_OK;
+        if (state == TRP_PROCESS_DEAD)
+            return troupe_fail(TROUPE_IO, "the node process could not start: %s",
+                               trp_segment_process(TRP_PROCESS_NODE)->cause);
         if (await_keeper_end(0))
             return troupe_fail(TROUPE_IO, "the keeper or the node process could not be made, or "
                                           "ended before it was ready");
@@ -402,6 +406,7 @@ static void take_places(void)
     trp_process_row_set(TRP_PROCESS_DRIVER, TRP_PROCESS_STARTING);
     trp_segment_process(TRP_PROCESS_NODE)->incarnation = trp_random_incarnation();
     trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_STARTING);
+    trp_segment_nodes()->id = (uint32_t)(trp_random_incarnation() >> 32) | 1;
 }
 
 // Everything in this process, for a debugger: no keeper, no node process, no workers.
@@ -463,7 +468,10 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
     if (trp_self.options.launch == TROUPE_LAUNCH_AUTO)
         trp_self.options.launch = count_threads() > 1 ? TROUPE_LAUNCH_EXEC : TROUPE_LAUNCH_FORK;
     TROUPE_TRY(plan_descriptors());
-    if (!trp_over_rings())
+    if (trp_self.local && trp_listens())
+        return troupe_fail(TROUPE_UNSUPPORTED, "TROUPE_LOCAL has no processes that could listen "
+                                               "for other nodes (.listen of troupe_start)");
+    if (!trp_over_rings() || trp_listens())
         TROUPE_TRY(trp_transport_load()); // Once, for all who are forked from here.
     watch_forks();
     hold_standard_descriptors();

@@ -14,13 +14,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/keys.h>
 #include <runtime/memory.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -33,7 +34,7 @@ enum {
     SOCKETS_MAX = 8192, // A process may talk with every other of its node.
     BACKLOG = 1024,
     RECONNECT_MS = 20,
-    KEY_TEXT = 41, // A CURVE key in Z85, with its end.
+    RECONNECT_MAX_MS = 500, // To another node, which may be away for long.
     KEY_SIZE = 32,
     ENDPOINT_MAX = 160,
 };
@@ -88,16 +89,33 @@ struct trp_outbound {
     void *socket;
 };
 
+// Who says which key may come in.
+typedef struct doorman {
+    pthread_t thread;
+    bool runs;
+    void *socket;
+    uint8_t key[KEY_SIZE];
+    _Atomic uint64_t *strangers; // How many others were refused; NULL: nobody wants to know.
+} doorman;
+
 static struct {
     void *context;
     void *inbound;
     int inbound_fd;              // Readable when the ROUTER wants to be looked at.
     int wake_fd, reader_wake_fd; // eventfds
     bool tcp;
-    char public_key[KEY_TEXT], secret_key[KEY_TEXT]; // The run's, over tcp.
-    pthread_t doorman;
-    bool has_doorman;
+    trp_key_pair keys; // The run's, over tcp.
+    doorman doorman;
 } transport = {.inbound_fd = -1, .wake_fd = -1, .reader_wake_fd = -1};
+
+// The way to other nodes: a context of its own, since its doorman knows another key.
+static struct {
+    void *context;
+    void *inbound;
+    int inbound_fd, wake_fd;
+    trp_key_pair keys; // The cluster's.
+    doorman doorman;
+} far = {.inbound_fd = -1, .wake_fd = -1};
 
 static troupe_status failed(const char *what, const char *path)
 {
@@ -111,51 +129,13 @@ static void set_int(void *socket, int option, int value)
 
 // ---- tcp: keys, endpoints, and who is let in
 
-// Writes a new file whole: it has its name only when everything is in it.
-static troupe_status write_file(const char *path, const char *text)
-{
-    char draft[ENDPOINT_MAX + 8];
-    snprintf(draft, sizeof draft, "%s.new", path);
-    int fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    if (fd >= 0)
-        close(fd);
-    return written && rename(draft, path) == 0
-               ? TROUPE_OK
-               : trp_fail_errno(TROUPE_IO, "%s could not be written", path);
-}
-
-static troupe_status read_file(const char *path, char *text, size_t capacity)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t size = fd >= 0 ? read(fd, text, capacity - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    if (size < 0)
-        return trp_fail_errno(TROUPE_IO, "%s could not be read", path);
-    text[size] = '\0';
-    return TROUPE_OK;
-}
-
 troupe_status trp_transport_keys_make(const char *keys_path)
 {
-    char public_key[KEY_TEXT], secret_key[KEY_TEXT], text[2 * KEY_TEXT + 2];
+    trp_key_pair keys;
     TROUPE_TRY(trp_transport_load());
-    if (zmq.curve_keypair(public_key, secret_key) != 0)
+    if (zmq.curve_keypair(keys.public_key, keys.secret_key) != 0)
         return failed("no keys can be made for", keys_path);
-    snprintf(text, sizeof text, "%s\n%s\n", public_key, secret_key);
-    return write_file(keys_path, text);
-}
-
-static troupe_status read_keys(const char *keys_path)
-{
-    char text[2 * KEY_TEXT + 2];
-    TROUPE_TRY(read_file(keys_path, text, sizeof text));
-    if (sscanf(text, "%40s %40s", transport.public_key, transport.secret_key) != 2 ||
-        strlen(transport.public_key) != KEY_TEXT - 1 ||
-        strlen(transport.secret_key) != KEY_TEXT - 1)
-        return troupe_fail(TROUPE_CORRUPT, "%s does not hold two keys of 40 characters", keys_path);
-    return TROUPE_OK;
+    return trp_keys_write(keys_path, &keys);
 }
 
 // Reads one part of an authentication request; *more says whether another follows.
@@ -174,7 +154,7 @@ static int read_part(void *socket, void *part, size_t capacity, bool *more)
 }
 
 // One request: [version, id, domain, address, identity, mechanism, key]. False: the context ends.
-static bool answer_request(void *socket, const uint8_t key[KEY_SIZE])
+static bool answer_request(void *socket, const doorman *man)
 {
     enum { ID = 1, MECHANISM = 5, KEY = 6, PARTS = 7 };
     char id[256], mechanism[16] = "";
@@ -198,7 +178,9 @@ static bool answer_request(void *socket, const uint8_t key[KEY_SIZE])
             return false;
     }
     bool known = parts == PARTS && strcmp(mechanism, "CURVE") == 0 && key_size == KEY_SIZE &&
-                 memcmp(offered, key, KEY_SIZE) == 0;
+                 memcmp(offered, man->key, KEY_SIZE) == 0;
+    if (!known && man->strangers != NULL)
+        atomic_fetch_add(man->strangers, 1);
     return zmq.send(socket, "1.0", 3, ZMQ_SNDMORE) >= 0 &&
            zmq.send(socket, id, id_size, ZMQ_SNDMORE) >= 0 &&
            zmq.send(socket, known ? "200" : "400", 3, ZMQ_SNDMORE) >= 0 &&
@@ -206,49 +188,60 @@ static bool answer_request(void *socket, const uint8_t key[KEY_SIZE])
            zmq.send(socket, "", 0, ZMQ_SNDMORE) >= 0 && zmq.send(socket, "", 0, 0) >= 0;
 }
 
-static void *doorman_main(void *socket)
+static void *doorman_main(void *user)
 {
-    uint8_t key[KEY_SIZE];
+    const doorman *man = user;
     (void)prctl(PR_SET_NAME, "troupe-zap");
-    (void)zmq.z85_decode(key, transport.public_key);
-    while (answer_request(socket, key))
+    while (answer_request(man->socket, man))
         continue;
-    (void)zmq.close(socket);
+    (void)zmq.close(man->socket);
     return NULL;
 }
 
 // Must come before the bind: a server without it lets everybody in.
-static troupe_status start_doorman(void)
+static troupe_status start_doorman(void *context, const trp_key_pair *keys, doorman *man)
 {
-    void *socket = zmq.socket(transport.context, ZMQ_REP);
-    if (socket == NULL)
+    man->socket = zmq.socket(context, ZMQ_REP);
+    if (man->socket == NULL)
         return failed("cannot open a socket for", "authentication");
-    set_int(socket, ZMQ_LINGER, 0);
+    set_int(man->socket, ZMQ_LINGER, 0);
+    (void)zmq.z85_decode(man->key, keys->public_key);
     sigset_t all, before; // The user's signal handlers run on the user's threads.
     sigfillset(&all);
-    bool bound = zmq.bind(socket, "inproc://zeromq.zap.01") == 0;
+    bool bound = zmq.bind(man->socket, "inproc://zeromq.zap.01") == 0;
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    transport.has_doorman =
-        bound && pthread_create(&transport.doorman, NULL, doorman_main, socket) == 0;
+    man->runs = bound && pthread_create(&man->thread, NULL, doorman_main, man) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (transport.has_doorman)
+    if (man->runs)
         return TROUPE_OK;
-    (void)zmq.close(socket);
+    (void)zmq.close(man->socket);
     return failed("cannot bind", "inproc://zeromq.zap.01");
+}
+
+static void make_server(void *socket, const trp_key_pair *keys)
+{
+    set_int(socket, ZMQ_CURVE_SERVER, 1);
+    (void)zmq.setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->secret_key, TRP_KEY_TEXT);
+}
+
+static void make_client(void *socket, const trp_key_pair *keys)
+{
+    (void)zmq.setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys->public_key, TRP_KEY_TEXT);
+    (void)zmq.setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->public_key, TRP_KEY_TEXT);
+    (void)zmq.setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->secret_key, TRP_KEY_TEXT);
 }
 
 static troupe_status bind_tcp(const trp_transport_how *how)
 {
     char endpoint[ENDPOINT_MAX];
     size_t size = sizeof endpoint;
-    TROUPE_TRY(read_keys(how->keys_path));
-    TROUPE_TRY(start_doorman());
-    set_int(transport.inbound, ZMQ_CURVE_SERVER, 1);
-    (void)zmq.setsockopt(transport.inbound, ZMQ_CURVE_SECRETKEY, transport.secret_key, KEY_TEXT);
+    TROUPE_TRY(trp_keys_read(how->keys_path, false, &transport.keys));
+    TROUPE_TRY(start_doorman(transport.context, &transport.keys, &transport.doorman));
+    make_server(transport.inbound, &transport.keys);
     if (zmq.bind(transport.inbound, "tcp://127.0.0.1:*") != 0 ||
         zmq.getsockopt(transport.inbound, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
         return failed("cannot bind to the loopback interface for", how->path);
-    return write_file(how->path, endpoint);
+    return trp_text_write(how->path, endpoint);
 }
 
 static troupe_status bind_unix(const trp_transport_how *how)
@@ -299,16 +292,21 @@ troupe_status trp_transport_open(const trp_transport_how *how)
     return status;
 }
 
+static void end_context(void *context, void *inbound, doorman *man)
+{
+    if (inbound != NULL)
+        (void)zmq.close(inbound);
+    if (context != NULL) // Returns once every outbound socket is closed and has lingered.
+        while (zmq.ctx_term(context) != 0 && zmq.error() == EINTR)
+            continue;
+    if (man->runs) // The end of the context has ended it.
+        pthread_join(man->thread, NULL);
+    man->runs = false;
+}
+
 void trp_transport_close(void)
 {
-    if (transport.inbound != NULL)
-        (void)zmq.close(transport.inbound);
-    if (transport.context != NULL) // Returns once every outbound socket is closed and has lingered.
-        while (zmq.ctx_term(transport.context) != 0 && zmq.error() == EINTR)
-            continue;
-    if (transport.has_doorman) // The end of the context ended it: see doorman_main.
-        pthread_join(transport.doorman, NULL);
-    transport.has_doorman = false;
+    end_context(transport.context, transport.inbound, &transport.doorman);
     if (transport.wake_fd >= 0)
         close(transport.wake_fd);
     if (transport.reader_wake_fd >= 0)
@@ -366,28 +364,28 @@ void trp_transport_wake_reader(void)
 }
 
 // Reads one part; -1 if there is none now.
-static int receive_part(zmq_msg_t *part)
+static int receive_part(void *socket, zmq_msg_t *part)
 {
     int size;
     zmq.msg_init(part);
     do
-        size = zmq.msg_recv(part, transport.inbound, ZMQ_DONTWAIT);
+        size = zmq.msg_recv(part, socket, ZMQ_DONTWAIT);
     while (size < 0 && zmq.error() == EINTR);
     return size;
 }
 
-bool trp_transport_receive(void (*take)(const void *data, size_t size))
+static bool receive(void *socket, void (*take)(const void *data, size_t size))
 {
     zmq_msg_t part;
-    if (receive_part(&part) <
-        0) { // First comes the routing id that the ROUTER gave the connection.
+    // First comes the routing id that the ROUTER gave the connection.
+    if (receive_part(socket, &part) < 0) {
         zmq.msg_close(&part);
         return false;
     }
     int parts = 1;
     while (zmq.msg_more(&part)) {
         zmq.msg_close(&part);
-        if (receive_part(&part) < 0)
+        if (receive_part(socket, &part) < 0)
             break;
         // A frame is the second part and the last; more parts are not ours and are skipped.
         if (++parts == 2 && !zmq.msg_more(&part))
@@ -397,14 +395,20 @@ bool trp_transport_receive(void (*take)(const void *data, size_t size))
     return true;
 }
 
-trp_outbound *trp_outbound_open(const char *path)
+bool trp_transport_receive(void (*take)(const void *data, size_t size))
+{
+    return receive(transport.inbound, take);
+}
+
+// A DEALER that is not connected yet. NULL with the last error set.
+static trp_outbound *make_outbound(void *context, const char *path)
 {
     trp_outbound *outbound = trp_alloc(sizeof *outbound);
     if (outbound == NULL) {
         (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a connection to %s", path);
         return NULL;
     }
-    outbound->socket = zmq.socket(transport.context, ZMQ_DEALER);
+    outbound->socket = zmq.socket(context, ZMQ_DEALER);
     if (outbound->socket == NULL) {
         (void)failed("cannot open a socket to", path);
         trp_free(outbound);
@@ -413,13 +417,19 @@ trp_outbound *trp_outbound_open(const char *path)
     set_int(outbound->socket, ZMQ_SNDHWM, 0);
     set_int(outbound->socket, ZMQ_LINGER, 0);
     set_int(outbound->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS);
+    return outbound;
+}
+
+trp_outbound *trp_outbound_open(const char *path)
+{
+    trp_outbound *outbound = make_outbound(transport.context, path);
+    if (outbound == NULL)
+        return NULL;
     char endpoint[ENDPOINT_MAX];
     troupe_status status = TROUPE_OK;
     if (transport.tcp) {
-        (void)zmq.setsockopt(outbound->socket, ZMQ_CURVE_SERVERKEY, transport.public_key, KEY_TEXT);
-        (void)zmq.setsockopt(outbound->socket, ZMQ_CURVE_PUBLICKEY, transport.public_key, KEY_TEXT);
-        (void)zmq.setsockopt(outbound->socket, ZMQ_CURVE_SECRETKEY, transport.secret_key, KEY_TEXT);
-        status = read_file(path, endpoint, sizeof endpoint);
+        make_client(outbound->socket, &transport.keys);
+        status = trp_text_read(path, endpoint, sizeof endpoint);
     } else {
         snprintf(endpoint, sizeof endpoint, "ipc://%s", path);
     }
@@ -469,4 +479,89 @@ void trp_outbound_close(trp_outbound *outbound, int linger_ms)
     set_int(outbound->socket, ZMQ_LINGER, linger_ms);
     (void)zmq.close(outbound->socket);
     trp_free(outbound);
+}
+
+// ---- other nodes
+
+static troupe_status bind_far(const trp_far_how *how, char endpoint[TRP_ENDPOINT_MAX])
+{
+    char wanted[TRP_ENDPOINT_MAX + 8], bound[ENDPOINT_MAX];
+    size_t size = sizeof bound;
+    TROUPE_TRY(trp_keys_read(how->keys_path, true, &far.keys));
+    far.doorman.strangers = how->strangers;
+    TROUPE_TRY(start_doorman(far.context, &far.keys, &far.doorman));
+    make_server(far.inbound, &far.keys);
+    set_int(far.inbound, ZMQ_RCVHWM, 0);
+    set_int(far.inbound, ZMQ_LINGER, 0);
+    set_int(far.inbound, ZMQ_BACKLOG, BACKLOG);
+    int64_t largest = (int64_t)how->message_bytes_max;
+    (void)zmq.setsockopt(far.inbound, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
+    snprintf(wanted, sizeof wanted, "tcp://%s", how->address);
+    if (zmq.bind(far.inbound, wanted) != 0 ||
+        zmq.getsockopt(far.inbound, ZMQ_LAST_ENDPOINT, bound, &size) != 0)
+        return failed("cannot listen at", how->address);
+    snprintf(endpoint, TRP_ENDPOINT_MAX, "%.*s", TRP_ENDPOINT_MAX - 1, bound + strlen("tcp://"));
+    size = sizeof far.inbound_fd;
+    (void)zmq.getsockopt(far.inbound, ZMQ_FD, &far.inbound_fd, &size);
+    return TROUPE_OK;
+}
+
+troupe_status trp_far_transport_open(const trp_far_how *how, char endpoint[TRP_ENDPOINT_MAX])
+{
+    TROUPE_TRY(trp_transport_load());
+    far.context = zmq.ctx_new();
+    if (far.context == NULL)
+        return failed("cannot open a ZeroMQ context for", how->address);
+    (void)zmq.ctx_set(far.context, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
+    far.inbound = zmq.socket(far.context, ZMQ_ROUTER);
+    far.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    troupe_status status = far.inbound == NULL || far.wake_fd < 0
+                               ? failed("cannot open a socket for", how->address)
+                               : bind_far(how, endpoint);
+    if (status != TROUPE_OK)
+        trp_far_transport_close();
+    return status;
+}
+
+void trp_far_transport_close(void)
+{
+    end_context(far.context, far.inbound, &far.doorman);
+    if (far.wake_fd >= 0)
+        close(far.wake_fd);
+    far.inbound = far.context = NULL;
+    far.inbound_fd = far.wake_fd = -1;
+}
+
+void trp_far_transport_wait(int timeout_ms)
+{
+    struct pollfd items[2] = {{.fd = far.inbound_fd, .events = POLLIN},
+                              {.fd = far.wake_fd, .events = POLLIN}};
+    if (poll(items, 2, timeout_ms) > 0 && items[1].revents != 0)
+        take_wake(far.wake_fd);
+}
+
+void trp_far_transport_wake(void)
+{
+    write_wake(far.wake_fd);
+}
+
+bool trp_far_transport_receive(void (*take)(const void *data, size_t size))
+{
+    return receive(far.inbound, take);
+}
+
+trp_outbound *trp_far_outbound_open(const char *address)
+{
+    char endpoint[TRP_ENDPOINT_MAX + 8];
+    trp_outbound *outbound = make_outbound(far.context, address);
+    if (outbound == NULL)
+        return NULL;
+    make_client(outbound->socket, &far.keys);
+    set_int(outbound->socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
+    snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
+    if (zmq.connect(outbound->socket, endpoint) == 0)
+        return outbound;
+    (void)failed("cannot connect to", address);
+    trp_outbound_close(outbound, 0);
+    return NULL;
 }

@@ -7,6 +7,7 @@
 #define TRP_TRANSPORT_H
 
 #include <runtime/buffer.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,5 +62,27 @@ trp_outbound *trp_outbound_open(const char *path);
 troupe_status trp_outbound_send(trp_outbound *outbound, trp_buffer *buffer);
 // Closes it; what was sent is given up to `linger_ms` to leave once the context closes.
 void trp_outbound_close(trp_outbound *outbound, int linger_ms);
+
+// ---- other nodes: a ROUTER and DEALERs of their own, over tcp, encrypted with the cluster's keys
+
+enum { TRP_ENDPOINT_MAX = 64 }; // "host:port", with its end.
+
+typedef struct trp_far_how {
+    const char *address;         // Where to listen: "host:port"; port 0: any.
+    const char *keys_path;       // The cluster's keys.
+    size_t message_bytes_max;    // Larger ones are refused.
+    _Atomic uint64_t *strangers; // Counts who came with another key.
+} trp_far_how;
+
+// Writes down where the ROUTER listens. IO, CORRUPT and INVALID as the sentence says.
+troupe_status trp_far_transport_open(const trp_far_how *how, char endpoint[TRP_ENDPOINT_MAX]);
+// As trp_transport_close.
+void trp_far_transport_close(void);
+// Waits for a message (after everything that was there has been received), for
+// trp_far_transport_wake, or `timeout_ms`. By one thread.
+void trp_far_transport_wait(int timeout_ms);
+void trp_far_transport_wake(void);
+bool trp_far_transport_receive(void (*take)(const void *data, size_t size));
+trp_outbound *trp_far_outbound_open(const char *address);
 
 #endif

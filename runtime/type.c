@@ -230,26 +230,33 @@ troupe_status trp_value_copy(const troupe_type *type, const void *value, trp_are
     return status;
 }
 
-static void refs_of(const troupe_type *type, void *value,
-                    void (*visit)(troupe_ref *ref, void *user), void *user, int depth)
+typedef struct visitor {
+    void (*ref)(troupe_ref *ref, void *user);
+    void (*actor)(troupe_actor *actor, void *user);
+    void *user;
+} visitor;
+
+static void visit_all(const troupe_type *type, void *value, const visitor *all, int depth)
 {
     if (depth > TRP_DEPTH_MAX)
         return;
-    if (type->kind == TROUPE_KIND_REF) {
+    if (type->kind == TROUPE_KIND_REF && all->ref != NULL) {
         troupe_ref *ref = (troupe_ref *)value;
         if (ref->id != 0)
-            visit(ref, user);
+            all->ref(ref, all->user);
+    } else if (type->kind == TROUPE_KIND_ACTOR && all->actor != NULL) {
+        all->actor((troupe_actor *)value, all->user);
     } else if (type->kind == TROUPE_KIND_ARRAY) {
         trp_counted array = trp_counted_of(value);
         for (size_t i = 0; array.items && i < array.count; i++)
-            refs_of(type->item, (unsigned char *)array.items + i * type->item->size, visit, user,
-                    depth + 1);
+            visit_all(type->item, (unsigned char *)array.items + i * type->item->size, all,
+                      depth + 1);
     } else if (type->kind == TROUPE_KIND_RECORD) {
         for (size_t i = 0; i < type->field_count; i++) {
             const troupe_field *field = &type->fields[i];
             unsigned char *at = (unsigned char *)value + field->offset;
             for (size_t k = 0; k < at_least_one(field->count); k++)
-                refs_of(field->type, at + k * field->type->size, visit, user, depth + 1);
+                visit_all(field->type, at + k * field->type->size, all, depth + 1);
         }
     }
 }
@@ -257,5 +264,11 @@ static void refs_of(const troupe_type *type, void *value,
 void trp_value_refs(const troupe_type *type, void *value,
                     void (*visit)(troupe_ref *ref, void *user), void *user)
 {
-    refs_of(type, value, visit, user, 0);
+    visit_all(type, value, &(visitor){.ref = visit, .user = user}, 0);
+}
+
+void trp_value_actors(const troupe_type *type, void *value,
+                      void (*visit)(troupe_actor *actor, void *user), void *user)
+{
+    visit_all(type, value, &(visitor){.actor = visit, .user = user}, 0);
 }

@@ -89,5 +89,8 @@ troupe_status trp_value_copy(const troupe_type *type, const void *value, trp_are
 // Calls `visit` for each non-empty troupe_ref inside the value (counted arrays included).
 void trp_value_refs(const troupe_type *type, void *value,
                     void (*visit)(troupe_ref *ref, void *user), void *user);
+// Calls `visit` for the address of each actor inside the value.
+void trp_value_actors(const troupe_type *type, void *value,
+                      void (*visit)(troupe_actor *actor, void *user), void *user);
 
 #endif

@@ -25,6 +25,7 @@ typedef enum troupe_down_reason {
     TROUPE_DOWN_NEIGHBOUR,  // Another actor of its process crashed the process.
     TROUPE_DOWN_NO_ACTOR,   // It never existed, or ended too long ago to be remembered.
     TROUPE_DOWN_RUNTIME,    // The runtime was stopped or lost.
+    TROUPE_DOWN_NODE,       // The session with its node has ended (node.h): it may live on there.
 } troupe_down_reason;
 
 // The news of an actor's end.

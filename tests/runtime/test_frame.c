@@ -198,7 +198,7 @@ static void expect_refused(void (*spoil)(trp_frame *frame), const char *sentence
 
 static void spoil_kind(trp_frame *frame)
 {
-    frame->kind = (trp_frame_kind)9;
+    frame->kind = (trp_frame_kind)15;
 }
 static void spoil_status(trp_frame *frame)
 {
@@ -216,7 +216,7 @@ static void spoil_executed(trp_frame *frame)
 static void numbers_out_of_range_are_refused(void **state)
 {
     (void)state;
-    expect_refused(spoil_kind, "frame.kind: there is no kind 9");
+    expect_refused(spoil_kind, "frame.kind: there is no kind 15");
     expect_refused(spoil_status,
                    "frame.status: expected a number below 26, found 26 before byte 16");
     expect_refused(spoil_outcome,

@@ -1,0 +1,63 @@
+// node.h: several nodes: drivers on one machine or on several, each with its workers, whose actors
+// call each other.
+//
+// A node takes part if it was started with .listen and .keys:
+//
+//     troupe_must(troupe_start(argc, argv, .listen = "10.0.0.7:4500", .keys = "cluster.keys"));
+//     troupe_must(troupe_node_join("10.0.0.8:4500")); // The other one has been started likewise.
+//     counter_actor tally;
+//     troupe_must(troupe_lookup(counter, "tally", &tally)); // Here, or else there.
+//
+// From then on an actor of the other node is called like any other: calls, tells, streams,
+// deadlines, cancelling, troupe_monitor, troupe_await_end, troupe_end and troupe_kill. Not between
+// nodes, and refused with TROUPE_UNSUPPORTED: references in arguments and results, links,
+// troupe_actor_retain, troupe_restart; and actors are spawned on the own node only. The address of
+// an actor that was started again elsewhere on its node is not followed from another one: look its
+// name up again.
+//
+// A session between two nodes ends as a whole: when one of them says goodbye (troupe_stop,
+// troupe_node_leave), is silent for .node_timeout_ms, or a message between them was lost. Every
+// pending call between the two then ends as TROUPE_MAYBE_EXECUTED. troupe_node_join makes a new
+// one.
+#ifndef TROUPE_NODE_H
+#define TROUPE_NODE_H
+
+#include <troupe/runtime.h>
+
+TROUPE_BEGIN_C
+
+// Makes a pair of keys in a new file that only this user may read. All nodes of a cluster have a
+// copy of that one file; who has it may do anything in the cluster. TROUPE_EXISTS, TROUPE_IO,
+// TROUPE_UNSUPPORTED: libzmq is missing.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_keys_make(const char *path);
+
+// Where this node listens, "127.0.0.1:40123": what other nodes join. Valid until troupe_stop; "" if
+// it does not listen.
+TROUPE_API const char *troupe_node_address(void);
+
+// Makes a session with the node that listens at `address` ("host:port"), for all processes of both
+// nodes; where there is one, it stays. Waits for the answer, at most .node_timeout_ms. Joining is
+// not handed on: each pair of nodes joins. TROUPE_INVALID: no such address, this node's own, or
+// this node was started without .listen; TROUPE_TIMED_OUT: nobody answers there, or has other keys;
+// TROUPE_VERSION: it speaks another version of the protocol; TROUPE_BUSY: 64 nodes are joined.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_node_join(const char *address);
+
+// Says goodbye to that node: what is pending between the two ends. TROUPE_NOT_FOUND: not joined.
+TROUPE_API troupe_status troupe_node_leave(const char *address);
+
+typedef struct troupe_node_info {
+    char address[64];
+    bool joined;     // There is a session,
+    char cause[112]; // or why there is none any more: "was silent for 10000 ms".
+} troupe_node_info;
+
+// Writes at most `most` nodes that this one has, or had, a session with, and returns how many there
+// are.
+TROUPE_API size_t troupe_nodes_list(troupe_node_info *nodes, size_t most);
+
+// How many connections to this node were refused because they came with other keys than its own.
+TROUPE_API uint64_t troupe_strangers_refused(void);
+
+TROUPE_END_C
+
+#endif

@@ -1,0 +1,416 @@
+// far.c: sending to and hearing from processes of other nodes (see far.h): envelopes, links, and
+// the thread that reads, says "still here", and finds gaps.
+#include <runtime/far.h>
+
+#include <runtime/clock.h>
+#include <runtime/error.h>
+#include <runtime/identity.h>
+#include <runtime/keys.h>
+#include <runtime/log.h>
+#include <runtime/nodes.h>
+#include <runtime/sockets.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+static struct {
+    pthread_t thread;
+    bool open, started;
+    _Atomic bool stop;
+    char address[TRP_ENDPOINT_MAX]; // Where this process listens.
+    trp_envelope current;           // Of the message that is being taken. Of the thread that reads.
+} far;
+
+// ---- envelopes
+
+void trp_envelope_write(const trp_envelope *envelope, trp_buffer *out)
+{
+    trp_write_array(out, 3);
+    trp_write_uint(out, TRP_FAR_VERSION);
+    trp_write_uint(out, envelope->node);
+    trp_write_uint(out, envelope->session);
+}
+
+troupe_status trp_envelope_read(trp_reader *in, trp_envelope *envelope)
+{
+    uint32_t count;
+    uint64_t version, node, session;
+    TROUPE_TRY(trp_read_array(in, &count));
+    if (count == 0)
+        return troupe_fail(TROUPE_MALFORMED, "an envelope without a protocol version");
+    TROUPE_TRY(trp_read_uint(in, &version));
+    if (version != TRP_FAR_VERSION)
+        return troupe_fail(TROUPE_VERSION,
+                           "a node speaks version %llu of the protocol between nodes, this library "
+                           "version %d",
+                           (unsigned long long)version, TRP_FAR_VERSION);
+    TROUPE_TRY(trp_read_uint(in, &node));
+    TROUPE_TRY(trp_read_uint(in, &session));
+    if (count != 3 || node == 0 || node > UINT32_MAX)
+        return troupe_fail(TROUPE_MALFORMED, "an envelope of %u fields from node %llu", count,
+                           (unsigned long long)node);
+    *envelope = (trp_envelope){.node = (uint32_t)node, .session = session};
+    return TROUPE_OK;
+}
+
+static troupe_status put(trp_outbound *outbound, uint64_t session, const trp_frame *frame,
+                         trp_buffer *buffer)
+{
+    trp_envelope envelope = {.node = trp_process_node_id(), .session = session};
+    buffer->size = 0;
+    trp_envelope_write(&envelope, buffer);
+    trp_frame_write(frame, buffer);
+    if (!buffer->failed)
+        return trp_outbound_send(outbound, buffer);
+    trp_buffer_free(buffer);
+    return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes", frame->body_size);
+}
+
+// ---- out
+
+static troupe_status put_next(trp_peer *peer, uint64_t session, trp_frame *frame)
+{
+    frame->sequence = ++peer->sequence_out;
+    troupe_status status = put(peer->outbound, session, frame, &peer->frame);
+    if (status == TROUPE_NO_MEMORY) // It was not sent: it has no number.
+        peer->sequence_out--;
+    return status;
+}
+
+static troupe_status connect_far(trp_peer *peer, const trp_frame *first, uint64_t session,
+                                 const char *address)
+{
+    peer->outbound = trp_far_outbound_open(address);
+    if (peer->outbound == NULL)
+        return TROUPE_IO;
+    trp_frame reach = {.kind = TRP_FRAME_REACH,
+                       .from = first->from,
+                       .from_incarnation = first->from_incarnation,
+                       .to_incarnation = first->to_incarnation,
+                       .body = far.address,
+                       .body_size = strlen(far.address)};
+    troupe_status status = put_next(peer, session, &reach);
+    if (status != TROUPE_OK)
+        trp_sockets_disconnect(peer, 0);
+    else
+        trp_far_wake(); // It beats from now on.
+    return status;
+}
+
+troupe_status trp_far_send(trp_peer *peer, uint32_t process, trp_frame *frame)
+{
+    char address[TRP_NODE_ADDRESS_MAX];
+    uint32_t slot;
+    uint64_t session;
+    if (!trp_far_place(process, &slot, &session, address))
+        return troupe_fail(TROUPE_NOT_EXECUTED, "%s has ended", trp_process_text(process).text);
+    if (peer->outbound == NULL)
+        TROUPE_TRY(connect_far(peer, frame, session, address));
+    return put_next(peer, session, frame);
+}
+
+void trp_far_send_loose(const char *address, trp_frame *frame)
+{
+    enum { LINGER_MS = 1000 };
+    trp_buffer buffer = {0};
+    trp_outbound *outbound = trp_far_outbound_open(address);
+    frame->from = trp_self.slot;
+    frame->from_incarnation = trp_self.incarnation;
+    if (outbound == NULL || put(outbound, 0, frame, &buffer) != TROUPE_OK)
+        trp_log(TRP_WARN, "nothing can be said to node %s: %s", address, troupe_last_error()->text);
+    if (outbound != NULL)
+        trp_outbound_close(outbound, LINGER_MS);
+    trp_buffer_free(&buffer);
+}
+
+void trp_far_wake(void)
+{
+    if (far.open)
+        trp_far_transport_wake();
+}
+
+// Each link says that it is there, so that what was lost before is missed.
+static void beat_all(void)
+{
+    uint32_t end = TRP_PROCESSES_MAX + trp_far_count();
+    for (uint32_t process = TRP_PROCESSES_MAX; process < end; process++) {
+        trp_peer *peer = trp_peer_find(process);
+        if (peer == NULL)
+            continue;
+        trp_frame beat = {.kind = TRP_FRAME_BEAT};
+        pthread_mutex_lock(&peer->lock);
+        if (peer->outbound != NULL && !peer->dead)
+            (void)trp_peer_post(peer, process, &beat);
+        pthread_mutex_unlock(&peer->lock);
+    }
+}
+
+// ---- in
+
+bool trp_far_frame_valid(const trp_frame *frame, bool node_process)
+{
+    enum { INNER = TRP_FRAME_BOXED | TRP_FRAME_STORED | TRP_FRAME_IMAGE | TRP_FRAME_OBJECT };
+    if ((frame->flags & INNER) != 0)
+        return false;
+    switch (frame->kind) {
+    case TRP_FRAME_ASK:
+    case TRP_FRAME_NODE:
+        return node_process;
+    case TRP_FRAME_FLUSH:
+    case TRP_FRAME_ANSWER:
+    case TRP_FRAME_CREDIT:
+    case TRP_FRAME_PAUSE:
+    case TRP_FRAME_REACH:
+    case TRP_FRAME_BEAT:
+        return true;
+    case TRP_FRAME_CALL:
+    case TRP_FRAME_TELL:
+    case TRP_FRAME_REPLY:
+    case TRP_FRAME_KILL:
+    case TRP_FRAME_FINISH:
+    case TRP_FRAME_WATCH:
+    case TRP_FRAME_UNWATCH:
+    case TRP_FRAME_DOWN:
+    case TRP_FRAME_CANCEL:
+    case TRP_FRAME_ITEM:
+    case TRP_FRAME_TAKEN:
+        return !node_process;
+    default:
+        return false;
+    }
+}
+
+// A process says where it is; the first that is heard of it.
+static bool take_reach(const trp_frame *frame)
+{
+    char address[TRP_NODE_ADDRESS_MAX];
+    uint32_t number;
+    if (frame->sequence != 1 || frame->body_size == 0 || frame->body_size >= sizeof address)
+        return false;
+    memcpy(address, frame->body, frame->body_size);
+    address[frame->body_size] = '\0';
+    return trp_far_note(far.current.node, far.current.session, frame->from, frame->from_incarnation,
+                        address, &number) == TROUPE_OK;
+}
+
+// Something is missing, so nothing of the session can be believed any more.
+static void break_session(uint64_t missing, uint32_t process)
+{
+    trp_log(TRP_ERROR, "%llu frames from %s were lost", (unsigned long long)missing,
+            trp_process_text(process).text);
+    trp_frame frame = {
+        .kind = TRP_FRAME_NODE, .method = TRP_NODE_BREAK, .schema = far.current.session};
+    if (trp_process_serve != NULL)
+        trp_nodes_take(&frame);
+    else
+        (void)trp_process_send(TRP_PROCESS_NODE, trp_segment_process(TRP_PROCESS_NODE)->incarnation,
+                               &frame, 0);
+}
+
+// Whether the frame is the next of its link; `from` becomes the sender's number here.
+static bool accept_frame(trp_frame *frame)
+{
+    uint64_t incarnation = 0, missing = 0;
+    if (frame->to_incarnation != trp_self.incarnation || frame->from >= TRP_PROCESSES_MAX ||
+        !trp_far_frame_valid(frame, trp_process_serve != NULL) ||
+        (frame->kind == TRP_FRAME_REACH && !take_reach(frame)))
+        return false;
+    uint32_t number =
+        trp_far_number(far.current.node, frame->from, far.current.session, &incarnation);
+    trp_peer *peer = number != 0 ? trp_peer_of(number) : NULL;
+    if (peer == NULL || incarnation != frame->from_incarnation)
+        return false;
+    frame->from = number;
+    pthread_mutex_lock(&peer->lock);
+    trp_peer_renew(peer, incarnation);
+    bool fresh = frame->sequence > peer->sequence_in && !peer->dead;
+    if (fresh)
+        missing = frame->sequence - peer->sequence_in - 1;
+    if (fresh && missing == 0)
+        peer->sequence_in = frame->sequence;
+    else if (fresh)
+        peer->sequence_in = UINT64_MAX; // Nothing that comes after a gap is taken.
+    pthread_mutex_unlock(&peer->lock);
+    if (missing > 0)
+        break_session(missing, number);
+    return fresh && missing == 0;
+}
+
+static void take_frame(trp_frame *frame)
+{
+    uint32_t slot = frame->from;
+    if (!accept_frame(frame)) {
+        trp_process_refused(NULL);
+        return;
+    }
+    if (trp_process_serve != NULL && slot == TRP_PROCESS_NODE)
+        trp_nodes_heard(far.current.session);
+    switch (frame->kind) {
+    case TRP_FRAME_REACH:
+    case TRP_FRAME_BEAT:
+        break;
+    case TRP_FRAME_FLUSH:
+        trp_sockets_take_flush(frame);
+        break;
+    case TRP_FRAME_NODE:
+        if (slot == TRP_PROCESS_NODE) {
+            frame->schema = far.current.session;
+            trp_nodes_take(frame);
+        }
+        break;
+    default:
+        trp_process_take(frame);
+        break;
+    }
+}
+
+static void take_message(const void *data, size_t size)
+{
+    trp_reader in = trp_reader_of(data, size);
+    trp_frame frame;
+    trp_node_row node;
+    bool node_process = trp_process_serve != NULL;
+    troupe_status status = trp_envelope_read(&in, &far.current);
+    if (status == TROUPE_OK)
+        status = trp_frame_read(in.at, (size_t)(in.end - in.at), &frame);
+    if (status != TROUPE_OK) {
+        trp_process_refused(troupe_last_error()->text);
+        if (node_process && status == TROUPE_VERSION)
+            trp_nodes_misunderstood(troupe_last_error()->text);
+        return;
+    }
+    if (far.current.session == 0) {
+        if (node_process && frame.kind == TRP_FRAME_NODE)
+            trp_nodes_take_loose(far.current.node, &frame);
+        else
+            trp_process_refused("it is of no session");
+    } else if (trp_node_row_of(far.current.node, TRP_NODE_OPEN, &node) &&
+               node.session == far.current.session) {
+        take_frame(&frame);
+    } else {
+        trp_process_refused(NULL);
+        if (node_process && frame.kind == TRP_FRAME_BEAT)
+            trp_nodes_stale(far.current.node, far.current.session);
+    }
+}
+
+void trp_far_take_gone(const trp_frame *frame)
+{
+    char cause[112];
+    if (frame->from != TRP_PROCESS_NODE)
+        return;
+    snprintf(cause, sizeof cause, "%.*s", (int)frame->body_size,
+             frame->body_size > 0 ? (const char *)frame->body : "");
+    if (frame->target == 0) {
+        trp_far_end(frame->schema, cause);
+    } else {
+        trp_far_doom(frame->schema, frame->target, cause);
+        trp_far_wake();
+    }
+}
+
+static void drain(void)
+{
+    troupe_error kept;
+    trp_error_hold(&kept);
+    trp_process_deliver_begin();
+    while (trp_far_transport_receive(take_message))
+        continue;
+    trp_process_deliver_end();
+    trp_error_restore(&kept);
+}
+
+// ---- the thread
+
+// The smaller of two times, negative ones standing for ever.
+static int sooner(int one, int other)
+{
+    return one < 0 ? other : other < 0 || one < other ? one : other;
+}
+
+static void *far_main(void *unused)
+{
+    (void)unused;
+    (void)prctl(PR_SET_NAME, "troupe-far");
+    int period_ms = trp_self.options.node_timeout_ms / TRP_FAR_BEATS;
+    int64_t next_beat = trp_clock_ms() + period_ms;
+    while (!atomic_load(&far.stop)) {
+        int64_t now = trp_clock_ms();
+        if (now >= next_beat) {
+            beat_all();
+            next_beat = now + period_ms;
+        }
+        int wait_ms = trp_far_count() > 0 ? (int)(next_beat - now) : -1;
+        if (trp_process_serve != NULL)
+            wait_ms = sooner(wait_ms, trp_nodes_tick());
+        trp_process_deliver_begin();
+        wait_ms = sooner(wait_ms, trp_far_tell_doomed());
+        trp_process_deliver_end();
+        trp_far_transport_wait(wait_ms);
+        drain();
+    }
+    return NULL;
+}
+
+void trp_far_path(uint32_t slot, uint64_t incarnation, char path[128])
+{
+    trp_socket_path(slot, incarnation, path);
+    strcat(path, ".far");
+}
+
+troupe_status trp_far_open(void)
+{
+    char any_port[TRP_ENDPOINT_MAX], path[128];
+    const char *listen = trp_self.options.listen;
+    trp_node_table *nodes = trp_segment_nodes();
+    bool node_process = trp_self.slot == TRP_PROCESS_NODE;
+    snprintf(any_port, sizeof any_port, "%.*s:0", (int)(strrchr(listen, ':') - listen), listen);
+    TROUPE_TRY(trp_far_transport_open(
+        &(trp_far_how){.address = node_process ? listen : any_port,
+                       .keys_path = trp_self.options.keys,
+                       .message_bytes_max = TRP_FAR_FRAME_MAX + trp_self.options.message_bytes_max,
+                       .strangers = &nodes->strangers},
+        far.address));
+    far.open = true;
+    if (node_process) {
+        snprintf(nodes->address, sizeof nodes->address, "%s", far.address);
+        return TROUPE_OK;
+    }
+    trp_far_path(trp_self.slot, trp_self.incarnation, path);
+    return trp_text_write(path, far.address);
+}
+
+troupe_status trp_far_start(void)
+{
+    sigset_t all, before; // The user's signal handlers run on the user's threads.
+    sigfillset(&all);
+    atomic_store(&far.stop, false);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&far.thread, NULL, far_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    far.started = failed == 0;
+    return failed == 0 ? TROUPE_OK
+                       : troupe_fail(TROUPE_NO_MEMORY,
+                                     "the thread for other nodes could not be started: %s",
+                                     strerror(failed));
+}
+
+void trp_far_stop(void)
+{
+    if (!far.started)
+        return;
+    atomic_store(&far.stop, true);
+    trp_far_transport_wake();
+    pthread_join(far.thread, NULL);
+    far.started = false;
+}
+
+void trp_far_close(void)
+{
+    if (!far.open)
+        return;
+    far.open = false;
+    trp_far_transport_close();
+    trp_far_forget_all();
+}

@@ -1,0 +1,290 @@
+// far_table.c: which process of which other node has which number here (see far.h), and what the
+// segment says of other nodes.
+//
+// A place (node, slot) keeps its number; who is there changes as in the process table. A number
+// whose node's session is over may be given to another place: whoever still knows the old one also
+// knows the old incarnation, which is not found any more.
+#include <runtime/far.h>
+
+#include <pthread.h>
+#include <runtime/clock.h>
+#include <runtime/identity.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DOOM_MS = 50 }; // The last frames of who died may come so much later than the news.
+
+typedef struct far_row {
+    uint32_t node, slot;
+    uint64_t incarnation, session;
+    bool dead;
+    int64_t doomed_ns; // When the death is to be told; 0: it lives.
+    char address[TRP_NODE_ADDRESS_MAX];
+    char cause[112];
+} far_row;
+
+static struct {
+    pthread_mutex_t lock; // Taken last: nothing is called with it held.
+    uint32_t count;
+    far_row rows[TRP_FAR_MAX];
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+// ---- what the segment says
+
+// False: it is being changed, or has been.
+static bool copy_row(const trp_node_row *from, trp_node_row *row)
+{
+    uint64_t session = from->session;
+    row->state = from->state; // Pairs with the node process's store of it, after the texts.
+    row->id = from->id;
+    row->incarnation = from->incarnation;
+    row->joined = from->joined;
+    row->session = session;
+    memcpy(row->address, from->address, sizeof row->address);
+    memcpy(row->cause, from->cause, sizeof row->cause);
+    row->address[sizeof row->address - 1] = row->cause[sizeof row->cause - 1] = '\0';
+    return from->session == session && from->state == row->state;
+}
+
+bool trp_node_row_of(uint32_t id, trp_node_state least, trp_node_row *row)
+{
+    for (int i = 0; i < TRP_NODES_MAX; i++) {
+        const trp_node_row *it = &trp_segment_nodes()->rows[i];
+        if (it->id == id && it->state >= least && it->state != TRP_NODE_GONE && copy_row(it, row))
+            return true;
+    }
+    return false;
+}
+
+bool trp_node_row_of_session(uint64_t session, trp_node_row *row)
+{
+    for (int i = 0; i < TRP_NODES_MAX; i++) {
+        const trp_node_row *it = &trp_segment_nodes()->rows[i];
+        if (it->session == session && it->state != TRP_NODE_FREE && copy_row(it, row))
+            return true;
+    }
+    return false;
+}
+
+static bool session_goes_on(uint64_t session)
+{
+    trp_node_row row;
+    return trp_node_row_of_session(session, &row) && row.state != TRP_NODE_GONE;
+}
+
+// ---- numbers
+
+static far_row *row_of(uint32_t process)
+{
+    uint32_t place = process - TRP_PROCESSES_MAX;
+    return trp_process_is_far(process) && place < table.count ? &table.rows[place] : NULL;
+}
+
+// With the lock held; NULL: it has no number.
+static far_row *find(uint32_t node, uint32_t slot)
+{
+    for (uint32_t i = 0; i < table.count; i++)
+        if (table.rows[i].node == node && table.rows[i].slot == slot)
+            return &table.rows[i];
+    return NULL;
+}
+
+static uint32_t number_of(const far_row *row)
+{
+    return TRP_PROCESSES_MAX + (uint32_t)(row - table.rows);
+}
+
+uint32_t trp_far_number(uint32_t node, uint32_t slot, uint64_t session, uint64_t *incarnation)
+{
+    uint32_t number = 0;
+    pthread_mutex_lock(&table.lock);
+    far_row *row = find(node, slot);
+    if (row != NULL && row->session == session && !row->dead) {
+        number = number_of(row);
+        *incarnation = row->incarnation;
+    }
+    pthread_mutex_unlock(&table.lock);
+    return number;
+}
+
+// A row for a place that has none: a fresh one, or one of a session that is over.
+static far_row *take_row(void)
+{
+    if (table.count < TRP_FAR_MAX)
+        return &table.rows[table.count++];
+    for (uint32_t i = 0; i < TRP_FAR_MAX; i++)
+        if (table.rows[i].dead)
+            return &table.rows[i];
+    return NULL;
+}
+
+// The peer forgets whoever it was before.
+static void renew_peer(uint32_t process)
+{
+    trp_peer *peer = trp_peer_find(process);
+    if (peer == NULL)
+        return;
+    pthread_mutex_lock(&peer->lock);
+    trp_peer_renew(peer, 0);
+    pthread_mutex_unlock(&peer->lock);
+}
+
+troupe_status trp_far_note(uint32_t node, uint64_t session, uint32_t slot, uint64_t incarnation,
+                           const char *address, uint32_t *process)
+{
+    pthread_mutex_lock(&table.lock);
+    far_row *row = find(node, slot);
+    bool known = row != NULL && row->session == session && row->incarnation == incarnation;
+    bool ended = known && (row->dead || row->doomed_ns != 0);
+    if (row == NULL && (row = take_row()) != NULL)
+        *row = (far_row){.node = node, .slot = slot, .dead = true};
+    uint32_t number = row != NULL ? number_of(row) : 0;
+    pthread_mutex_unlock(&table.lock);
+    if (number == 0)
+        return troupe_fail(TROUPE_BUSY, "this process talks with %d processes of other nodes",
+                           TRP_FAR_MAX);
+    if (ended)
+        return troupe_fail(TROUPE_NOT_EXECUTED, "process %u of another node has ended", slot);
+    *process = number;
+    if (known)
+        return TROUPE_OK;
+    renew_peer(number); // Before anybody can find it.
+    pthread_mutex_lock(&table.lock);
+    row->incarnation = incarnation;
+    row->session = session;
+    row->doomed_ns = 0;
+    row->cause[0] = '\0';
+    snprintf(row->address, sizeof row->address, "%s", address);
+    row->dead = false;
+    pthread_mutex_unlock(&table.lock);
+    return TROUPE_OK;
+}
+
+bool trp_far_alive(uint32_t process, uint64_t incarnation, char *cause)
+{
+    uint64_t session = 0;
+    pthread_mutex_lock(&table.lock);
+    const far_row *row = row_of(process);
+    bool same = row != NULL && row->incarnation == incarnation;
+    if (same && !row->dead)
+        session = row->session;
+    if (cause != NULL)
+        snprintf(cause, 112, "%s",
+                 !same                   ? "has ended"
+                 : row->cause[0] != '\0' ? row->cause
+                                         : "cannot be reached");
+    pthread_mutex_unlock(&table.lock);
+    return session != 0 && session_goes_on(session);
+}
+
+void trp_far_describe(uint32_t process, char *text, size_t size)
+{
+    char address[TRP_NODE_ADDRESS_MAX] = "";
+    uint32_t slot = 0;
+    uint64_t session = 0;
+    trp_node_row node;
+    pthread_mutex_lock(&table.lock);
+    const far_row *row = row_of(process);
+    if (row != NULL) {
+        slot = row->slot;
+        session = row->session;
+    }
+    pthread_mutex_unlock(&table.lock);
+    if (session != 0 && trp_segment_fd() >= 0 && trp_node_row_of_session(session, &node))
+        snprintf(address, sizeof address, "%s", node.address);
+    snprintf(text, size, "process %u of node %s", slot, address[0] != '\0' ? address : "(gone)");
+}
+
+bool trp_far_place(uint32_t process, uint32_t *slot, uint64_t *session,
+                   char address[TRP_NODE_ADDRESS_MAX])
+{
+    pthread_mutex_lock(&table.lock);
+    const far_row *row = row_of(process);
+    bool there = row != NULL && !row->dead;
+    if (there) {
+        *slot = row->slot;
+        *session = row->session;
+        memcpy(address, row->address, TRP_NODE_ADDRESS_MAX);
+    }
+    pthread_mutex_unlock(&table.lock);
+    return there;
+}
+
+uint32_t trp_far_count(void)
+{
+    pthread_mutex_lock(&table.lock);
+    uint32_t count = table.count;
+    pthread_mutex_unlock(&table.lock);
+    return count;
+}
+
+void trp_far_forget_all(void)
+{
+    pthread_mutex_lock(&table.lock);
+    memset(table.rows, 0, table.count * sizeof table.rows[0]);
+    table.count = 0;
+    pthread_mutex_unlock(&table.lock);
+}
+
+// ---- ends
+
+// The next that `due` says is to be told, from *place on; false: there is none.
+static bool next_dead(uint32_t *place, uint64_t session, int64_t now_ns, const char *cause,
+                      uint64_t *incarnation)
+{
+    bool found = false;
+    pthread_mutex_lock(&table.lock);
+    for (; *place < table.count && !found; ++*place) {
+        far_row *row = &table.rows[*place];
+        bool over = session != 0 ? row->session == session
+                                 : row->doomed_ns != 0 && row->doomed_ns <= now_ns;
+        if (row->dead || !over)
+            continue;
+        found = row->dead = true;
+        *incarnation = row->incarnation;
+        if (cause != NULL)
+            snprintf(row->cause, sizeof row->cause, "%s", cause);
+    }
+    pthread_mutex_unlock(&table.lock);
+    return found;
+}
+
+static void tell(uint64_t session, int64_t now_ns, const char *cause)
+{
+    uint32_t place = 0;
+    uint64_t incarnation;
+    while (next_dead(&place, session, now_ns, cause, &incarnation))
+        trp_process_died(TRP_PROCESSES_MAX + place - 1, incarnation);
+}
+
+void trp_far_end(uint64_t session, const char *cause)
+{
+    tell(session, 0, cause);
+}
+
+void trp_far_doom(uint64_t session, uint64_t incarnation, const char *cause)
+{
+    pthread_mutex_lock(&table.lock);
+    for (uint32_t i = 0; i < table.count; i++) {
+        far_row *row = &table.rows[i];
+        if (row->session != session || row->incarnation != incarnation || row->doomed_ns != 0)
+            continue;
+        row->doomed_ns = trp_clock_ns() + (int64_t)DOOM_MS * 1000000;
+        snprintf(row->cause, sizeof row->cause, "%s", cause);
+    }
+    pthread_mutex_unlock(&table.lock);
+}
+
+int trp_far_tell_doomed(void)
+{
+    int64_t now = trp_clock_ns(), next = -1;
+    tell(0, now, NULL);
+    pthread_mutex_lock(&table.lock);
+    for (uint32_t i = 0; i < table.count; i++) {
+        const far_row *row = &table.rows[i];
+        if (!row->dead && row->doomed_ns != 0 && (next < 0 || row->doomed_ns < next))
+            next = row->doomed_ns;
+    }
+    pthread_mutex_unlock(&table.lock);
+    return next < 0 ? -1 : next <= now ? 0 : (int)((next - now) / 1000000 + 1);
+}

@@ -1,0 +1,24 @@
+// keys.h: the small files of a run or a cluster: pairs of keys, and where a process can be reached.
+#ifndef TRP_KEYS_H
+#define TRP_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <troupe/status.h>
+
+enum { TRP_KEY_TEXT = 41 }; // A CURVE key in Z85, with its end.
+
+typedef struct trp_key_pair {
+    char public_key[TRP_KEY_TEXT], secret_key[TRP_KEY_TEXT];
+} trp_key_pair;
+
+// Writes a new file, 0600, whole: it has its name only when everything is in it. IO.
+troupe_status trp_text_write(const char *path, const char *text);
+// Reads a file of less than `capacity` bytes. IO.
+troupe_status trp_text_read(const char *path, char *text, size_t capacity);
+
+troupe_status trp_keys_write(const char *path, const trp_key_pair *keys);
+// CORRUPT: it holds no keys. `secret`: INVALID if others may read the file.
+troupe_status trp_keys_read(const char *path, bool secret, trp_key_pair *keys);
+
+#endif

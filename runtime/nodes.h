@@ -1,0 +1,38 @@
+// nodes.h: in the node process: the sessions with other nodes: how they begin and end (see
+// docs/design.md, "Two nodes").
+#ifndef TRP_NODES_H
+#define TRP_NODES_H
+
+#include <runtime/frame.h>
+
+// What a NODE frame says. The first four travel outside of sessions.
+typedef enum trp_node_word {
+    // Wants a session. call: a number of the sender's, target: the one that is answered, or 0;
+    // body: where the sender listens
+    TRP_NODE_HELLO = 1,
+    TRP_NODE_WELCOME, // schema: the session, target: of the HELLO; body: as above
+    TRP_NODE_REFUSE,  // target: of the HELLO, status; body: the sentence
+    TRP_NODE_BYE,     // schema: the session; body: why
+    TRP_NODE_DEATH,   // target: incarnation of a process that has died; body: how
+    TRP_NODE_BREAK,   // from a process of this node: session `schema` has lost something
+} trp_node_word;
+
+// A request to join or leave, of a process of this node. With an answer, now or later.
+void trp_nodes_ask(const trp_frame *frame);
+// A NODE frame in a session (its number is in `schema`), or from a process of this node.
+void trp_nodes_take(const trp_frame *frame);
+void trp_nodes_take_loose(uint32_t node, const trp_frame *frame);
+// The node process of a session has been heard.
+void trp_nodes_heard(uint64_t session);
+// Somebody beats in a session that is none here.
+void trp_nodes_stale(uint32_t node, uint64_t session);
+// Somebody speaks another version.
+void trp_nodes_misunderstood(const char *text);
+// Tells the other nodes of the death of a process here.
+void trp_nodes_tell_death(uint64_t incarnation, const char *cause);
+// Does what is due; ms until the next, -1: nothing is.
+int trp_nodes_tick(void);
+// Says goodbye to all.
+void trp_nodes_leave_all(void);
+
+#endif

@@ -1,0 +1,161 @@
+// test_two_nodes.far.c: the class that lives on both nodes, and the process that starts other
+// nodes: drivers of their own, forked by one that never starts Troupe.
+#include "two_nodes.h"
+#include <support.h>
+
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+char *two_nodes_keys, *two_nodes_strange_keys;
+
+troupe_status clerk_add(clerk *self, const int64_t *amount, int64_t *total)
+{
+    *total = self->total += *amount;
+    return TROUPE_OK;
+}
+
+troupe_status clerk_reply(clerk *self, const letter *question, letter *answer)
+{
+    (void)self;
+    char *text = troupe_alloc(strlen(question->text) + 8);
+    if (text == NULL)
+        return TROUPE_NO_MEMORY;
+    sprintf(text, "re: %s", question->text);
+    *answer = (letter){.from = "clerk", .number = question->number + 1, .text = text};
+    return TROUPE_OK;
+}
+
+troupe_status clerk_mirror(clerk *self, const troupe_bytes *data, troupe_bytes *back)
+{
+    (void)self;
+    const unsigned char *from = data->data;
+    unsigned char *to = troupe_alloc(data->size);
+    if (to == NULL)
+        return TROUPE_NO_MEMORY;
+    for (size_t i = 0; i < data->size; i++)
+        to[i] = from[data->size - 1 - i];
+    *back = (troupe_bytes){to, data->size};
+    return TROUPE_OK;
+}
+
+troupe_status clerk_note(clerk *self, const int64_t *number, troupe_none *none)
+{
+    (void)none;
+    self->wrong += *number != self->next++;
+    return TROUPE_OK;
+}
+
+// How many notes were out of order, or -1 if some are missing.
+troupe_status clerk_wrong(clerk *self, const troupe_none *none, int64_t *wrong)
+{
+    (void)none;
+    *wrong = self->next == 1000 ? self->wrong : -1;
+    self->next = self->wrong = 0;
+    return TROUPE_OK;
+}
+
+troupe_status clerk_nap(clerk *self, const int *ms, int *slept)
+{
+    (void)self;
+    int64_t end = support_now_ms() + *ms;
+    while (support_now_ms() < end && !troupe_cancelled())
+        usleep(1000);
+    *slept = *ms;
+    return TROUPE_OK;
+}
+
+troupe_status clerk_run(clerk *self, const errand *what, int64_t *total)
+{
+    (void)self;
+    clerk_actor to = {what->to};
+    return troupe_get(int64_t, troupe_call(to, clerk_add, what->amount), total);
+}
+
+troupe_status clerk_where(clerk *self, const troupe_none *none, troupe_actor *address)
+{
+    (void)self, (void)none;
+    clerk_actor me;
+    TROUPE_TRY(troupe_lookup(clerk, "pool", &me)); // Its own node's is the nearest.
+    *address = me.address;
+    return TROUPE_OK;
+}
+
+troupe_status clerk_keeper(clerk *self, const troupe_none *none, int *pid)
+{
+    (void)self, (void)none;
+    *pid = getppid();
+    return TROUPE_OK;
+}
+
+troupe_status clerk_fail(clerk *self, const troupe_text *text, int *none)
+{
+    (void)self, (void)none;
+    return troupe_fail(TROUPE_NO_SPACE, "%s", *text);
+}
+
+troupe_status clerk_hold(clerk *self, const troupe_ref *ref, int *none)
+{
+    (void)self, (void)ref;
+    *none = 0;
+    return TROUPE_OK;
+}
+
+troupe_status clerk_count(clerk *self, const int *last, int *none)
+{
+    (void)self;
+    *none = 0;
+    for (int i = 0; i < *last; i++)
+        TROUPE_TRY(troupe_yield(int, &i));
+    return TROUPE_OK;
+}
+
+static _Noreturn void run_other(const order *what, int fd)
+{
+    (void)signal(SIGCHLD, SIG_DFL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); // A test that fails leaves none behind.
+    troupe_must(troupe_start(0, NULL, .listen = "127.0.0.1:0",
+                             .keys = what->stranger ? two_nodes_strange_keys : two_nodes_keys,
+                             .workers = 1, .threads = 2, .handle_signals = true,
+                             .node_timeout_ms = TIMEOUT_MS, .store_bytes_max = 32 << 20));
+    troupe_must(troupe_actor_status(
+        troupe_spawn(clerk, .name = "desk", .place = TROUPE_PLACE_HERE).address));
+    troupe_must(troupe_actor_status(
+        troupe_spawn(clerk, .name = "pool", .place = TROUPE_PLACE_WORKER).address));
+    troupe_must(troupe_actor_status(
+        troupe_spawn(clerk, .name = "alone", .place = TROUPE_PLACE_ISOLATED).address));
+    other made = {.pid = getpid()};
+    if (what->join[0] != '\0')
+        made.joined = troupe_node_join(what->join);
+    snprintf(made.address, sizeof made.address, "%s", troupe_node_address());
+    if (send(fd, &made, sizeof made, 0) != (ssize_t)sizeof made)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static _Noreturn void run_launcher(int fd)
+{
+    order what;
+    (void)signal(SIGCHLD, SIG_IGN);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (recv(fd, &what, sizeof what, 0) == (ssize_t)sizeof what)
+        if (fork() == 0)
+            run_other(&what, fd);
+    _exit(0);
+}
+
+int two_nodes_launch(void)
+{
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    pid_t launcher = fork();
+    if (launcher == 0) {
+        close(pair[0]);
+        run_launcher(pair[1]);
+    }
+    close(pair[1]);
+    return pair[0];
+}

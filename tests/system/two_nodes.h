@@ -1,0 +1,55 @@
+// two_nodes.h: what the two parts of test_two_nodes share: the class that lives on both nodes, and
+// how other nodes are started.
+#ifndef TROUPE_TEST_TWO_NODES_H
+#define TROUPE_TEST_TWO_NODES_H
+
+#include <sys/types.h>
+#include <troupe.h>
+
+enum { TIMEOUT_MS = 2000, SLACK_MS = 5000 };
+
+TROUPE_STRUCT(letter, (troupe_text, from), (int32_t, number), (troupe_text, text));
+TROUPE_STRUCT(errand, (troupe_actor, to), (int64_t, amount));
+
+typedef struct clerk {
+    int64_t total, next, wrong;
+} clerk;
+
+troupe_status clerk_add(clerk *self, const int64_t *amount, int64_t *total);
+troupe_status clerk_reply(clerk *self, const letter *question, letter *answer);
+troupe_status clerk_mirror(clerk *self, const troupe_bytes *data, troupe_bytes *back);
+troupe_status clerk_note(clerk *self, const int64_t *number, troupe_none *none);
+troupe_status clerk_wrong(clerk *self, const troupe_none *none, int64_t *wrong);
+troupe_status clerk_nap(clerk *self, const int *ms, int *slept);
+troupe_status clerk_run(clerk *self, const errand *what, int64_t *total);
+troupe_status clerk_where(clerk *self, const troupe_none *none, troupe_actor *address);
+troupe_status clerk_keeper(clerk *self, const troupe_none *none, int *pid);
+troupe_status clerk_fail(clerk *self, const troupe_text *text, int *none);
+troupe_status clerk_hold(clerk *self, const troupe_ref *ref, int *none);
+troupe_status clerk_count(clerk *self, const int *last, int *none);
+
+TROUPE_ACTOR(clerk, (clerk_add, int64_t, int64_t), (clerk_reply, letter, letter),
+             (clerk_mirror, troupe_bytes, troupe_bytes), (clerk_note, int64_t, troupe_none),
+             (clerk_wrong, troupe_none, int64_t), (clerk_nap, int, int),
+             (clerk_run, errand, int64_t), (clerk_where, troupe_none, troupe_actor),
+             (clerk_keeper, troupe_none, int), (clerk_fail, troupe_text, int),
+             (clerk_hold, troupe_ref, int),
+             (clerk_count, int, int, .options = TROUPE_METHOD_STREAM));
+
+typedef struct order {
+    bool stranger; // With other keys.
+    char join[64]; // It joins this one itself; "": none.
+} order;
+
+typedef struct other {
+    pid_t pid;
+    char address[64];
+    troupe_status joined; // How its own joining went.
+} other;
+
+extern char *two_nodes_keys, *two_nodes_strange_keys;
+// Forks the process that starts other nodes; before this one starts Troupe. Returns the socket by
+// which it is asked: an `order`, answered by an `other`.
+int two_nodes_launch(void);
+
+#endif
