@@ -551,6 +551,11 @@ static uint64_t target_of(uint64_t call)
     trp_entry *entry = trp_entry_lock(call);
     if (entry == NULL)
         return 0;
+    uint64_t whole = entry->kind == TRP_ENTRY_CALL && !entry->done ? entry->part_of : 0;
+    if (whole != 0) { // Then its own target is nobody.
+        trp_entry_unlock(entry);
+        return target_of(trp_entry_behind((troupe_ref){.id = whole}));
+    }
     bool waits = entry->kind == TRP_ENTRY_CALL && !entry->done && entry->deadline_ns == 0 &&
                  !entry->apart && entry->target.incarnation == trp_home_here.incarnation;
     uint64_t actor = waits ? entry->target.actor : 0;

@@ -425,15 +425,18 @@ troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *ho
     if (entry == NULL) // 0 among them.
         return troupe_fail(TROUPE_INVALID, "the reference is empty or stale");
     bool done = entry->done;
+    uint64_t whole = done ? 0 : entry->part_of;
     trp_target target = entry->target;
     bool here = target.incarnation == trp_home_here.incarnation;
-    bool refused =
-        !done && taken.force && !trp_cancel_may_force(target.process, target.incarnation);
-    if (!done && !refused)
+    bool refused = !done && whole == 0 && taken.force &&
+                   !trp_cancel_may_force(target.process, target.incarnation);
+    if (!done && !refused && whole == 0)
         entry->cancelled = true;
     trp_entry_unlock(entry);
-    if (done)
+    if (done || (whole != 0 && trp_entry_behind((troupe_ref){.id = whole}) == 0))
         return ended();
+    if (whole != 0)
+        return troupe_cancel_with((troupe_ref){.id = whole}, how);
     if (refused)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "only an actor with a process of its own can be cancelled by force; "

@@ -203,6 +203,7 @@ uint64_t trp_entry_call(uint64_t schema, const trp_target *target, int64_t deadl
     entry->target = *target;
     entry->deadline_ns = deadline_ns;
     entry->retry = NULL;
+    entry->part_of = 0;
     return publish(entry);
 }
 
@@ -341,6 +342,13 @@ void trp_entry_retry(uint64_t id, trp_retry *retry)
         return;
     if (!entry->done)
         entry->retry = retry;
+    unlock_row(entry);
+}
+
+void trp_entry_part(uint64_t id, uint64_t of)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    entry->part_of = of; // Nobody else knows the row yet.
     unlock_row(entry);
 }
 

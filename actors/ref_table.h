@@ -131,9 +131,12 @@ typedef struct trp_entry {
     trp_when *whens;
     trp_object promise; // The object that carries the value to other processes; 0: none.
     union {
-        trp_result result; // CALL, if done.
-        trp_retry *retry;  // CALL, if pending: who may send it again when it fails; NULL: nobody.
-        trp_cell cell;     // Free.
+        trp_result result;    // CALL, if done.
+        struct {              // CALL, if pending:
+            trp_retry *retry; // who may send it again when it fails; NULL: nobody,
+            uint64_t part_of; // and the reference that it is a part of (split.c); 0: it is none.
+        };
+        trp_cell cell; // Free.
         struct {
             uint64_t of; // ALIAS: the object or the CALL.
             uint64_t next_borrowed;
@@ -170,6 +173,8 @@ bool trp_entry_resolve(uint64_t id, trp_result *result);
 bool trp_entry_fail(uint64_t id, const troupe_error *failure);
 // From now on the call's failures are shown to `retry` first, which stays until the call has ended.
 void trp_entry_retry(uint64_t id, trp_retry *retry);
+// Says that a row will be ended by what becomes of the reference with that id.
+void trp_entry_part(uint64_t id, uint64_t of);
 // Gives a pending call a new target. False: it has ended, or was cancelled.
 bool trp_entry_aim(uint64_t id, const trp_target *target);
 // Says that a call with a deadline begins to run. False: it has timed out.

@@ -126,6 +126,29 @@ TROUPE_API void troupe_drop(troupe_ref ref);
 // owns; it must be consumed or dropped in its turn. An empty reference if `ref` is stale.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_keep(troupe_ref ref);
 
+// Several results of one call: the references to the fields of the record (a TROUPE_STRUCT) that
+// `ref` stands for, ready or not. Each is a reference like any other, to a value of its field's
+// type: it can be passed on, waited for and dropped without the others, and keeps nothing of them
+// alive. `parts` says where the references go, one for each field in order; NULL: that field is
+// thrown away. Consumes `ref`, and never waits. The failure of the call is the failure of each
+// part; to cancel one is to cancel the call, and so all of them. A field that is a fixed array, or
+// a `count` that is not that of the fields, comes out of troupe_get (TROUPE_UNSUPPORTED,
+// TROUPE_INVALID), as does a call whose result is of another type.
+TROUPE_API void troupe_split_as(const troupe_type *type, troupe_ref ref, troupe_ref *const *parts,
+                                size_t count);
+// TROUPE_STRUCT(halves, (troupe_array_double, low), (troupe_array_double, high));
+// troupe_split(halves, troupe_call(sorter, sorter_halve, ...), &low, &high);
+#define troupe_split(S, ref, ...)                                                                  \
+    troupe_split_as(&troupe_type_##S, (ref), (troupe_ref *const[]){__VA_ARGS__},                   \
+                    TROUPE_SPLIT_COUNT_(S, TROUPE_COUNT(__VA_ARGS__)))
+// A constant; does not compile unless it is the number of fields.
+#define TROUPE_SPLIT_COUNT_(S, count)                                                              \
+    (sizeof(struct {                                                                               \
+        _Static_assert((count) == sizeof troupe_fields_##S / sizeof troupe_fields_##S[0],          \
+                       "troupe_split takes a pointer for each field of " #S);                      \
+        char unused[count];                                                                        \
+    }))
+
 // What the node's store holds now.
 typedef struct troupe_store_usage {
     uint64_t objects;      // sealed, or being filled

@@ -97,6 +97,16 @@ static int use(int argc, char **argv)
 #endif
     troupe_must(troupe_get(int64_t, sum, &total));
 
+    troupe_ref rate, epochs;
+#if MISUSE == 14
+    troupe_split(settings, troupe_put(settings, &how), &rate); // one field has no reference
+    epochs = rate;
+#else
+    troupe_split(settings, troupe_put(settings, &how), &rate, &epochs);
+#endif
+    troupe_drop(rate);
+    troupe_drop(epochs);
+
     troupe_result *result = NULL;
 #if MISUSE == 11
     troupe_must(troupe_train(fit, &total, &result, .workers = 2)); // wrong config type

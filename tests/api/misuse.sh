@@ -45,5 +45,6 @@ refused 10 'pointer type mismatch'
 refused 11 'pointer type mismatch'
 refused 12 'has no member named .worker.|field designator'
 refused 13 'no member named .rat.'
-[ $status -eq 0 ] && echo "13 mistakes were refused"
+refused 14 'a pointer for each field of settings'
+[ $status -eq 0 ] && echo "14 mistakes were refused"
 exit $status
