@@ -256,9 +256,7 @@ static troupe_status end_stream(trp_stream *stream)
 // As of troupe_get_options: for ever (negative), only a look (0), or a time.
 static int64_t deadline_of(int timeout_ms)
 {
-    if (timeout_ms <= 0)
-        return timeout_ms == 0 ? -1 : 0;
-    return trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+    return timeout_ms < 0 ? 0 : trp_clock_deadline(timeout_ms == 0 ? -1 : timeout_ms);
 }
 
 troupe_status troupe_next_as(const troupe_type *type, troupe_stream stream, void *value,

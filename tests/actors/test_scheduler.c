@@ -272,9 +272,11 @@ static troupe_status porter_put_off(porter *self, const troupe_none *nothing, in
     (void)self, (void)nothing, (void)out;
     sem_post(&put_off);
     sem_wait(&may_defer);
-    owed = troupe_defer();
-    sem_post(&deferred);
-    return owed.id_ != 0 ? TROUPE_OK : troupe_last_error()->status;
+    troupe_deferred later = troupe_defer();
+    troupe_status status = later.id_ != 0 ? TROUPE_OK : troupe_last_error()->status;
+    owed = later;
+    sem_post(&deferred); // From now on it is the test's.
+    return status;
 }
 
 static troupe_status porter_count(porter *self, const troupe_none *nothing, int *out)
