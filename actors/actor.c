@@ -12,6 +12,7 @@
 #include <actors/pressure.h>
 #include <actors/restart.h>
 #include <actors/run.h>
+#include <actors/solo.h>
 #include <runtime/debug.h>
 #include <runtime/error.h>
 #include <runtime/fence.h>
@@ -21,8 +22,7 @@
 #include <unistd.h>
 
 enum {
-    TURN = 100,       // Messages.
-    KINSHIP_MAX = 64, // Actors that may wait for each other in a row.
+    TURN = 100, // Messages.
 };
 
 trp_home trp_home_here;
@@ -195,11 +195,17 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
         extra->failure = *failure;
         extra->failed = true;
     }
+    // If its own method did, that ends, and the process in order.
+    bool by_force = state == TRP_ACTOR_KILLED && pinned && trp_run_actor() != actor;
+    bool guest = by_force && trp_process_is_local() && trp_guest_enter(actor);
     uint64_t open = trp_phase_of(id, TRP_ACTOR_OPEN);
-    if (!atomic_compare_exchange_strong(&actor->phase, &open, trp_phase_of(id, state)))
+    if (!atomic_compare_exchange_strong(&actor->phase, &open, trp_phase_of(id, state))) {
+        if (guest)
+            trp_guest_leave(actor);
         return false;
-    if (state == TRP_ACTOR_KILLED && pinned && trp_run_actor() != actor)
-        trp_stage_killed(); // If its own method did, that ends, and the process in order.
+    }
+    if (by_force)
+        trp_stage_killed();
     if (state == TRP_ACTOR_KILLED && trp_life_has(actor))
         trp_policy_end(actor, id);
     trp_link *left = NULL, *in_lanes = NULL;
@@ -212,6 +218,10 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
     refuse_all(actor, id, in_lanes);
     refuse_all(actor, id, left);
     trp_mailbox_wake(&actor->mailbox);
+    if (guest) {
+        trp_solo_killed(actor, id);
+        trp_guest_leave(actor);
+    }
     if (idle)
         trp_actor_schedule(actor); // For its last turn.
     return true;
@@ -541,53 +551,4 @@ void trp_actors_finish(void)
     while ((actor = trp_stage_clear()) != NULL)
         trp_actor_abandon(actor);
     trp_actors_close();
-}
-
-// ---- who waits for whom
-
-// The actor of this process that a pending call without a deadline is to; 0: there is none.
-static uint64_t target_of(uint64_t call)
-{
-    trp_entry *entry = trp_entry_lock(call);
-    if (entry == NULL)
-        return 0;
-    uint64_t whole = entry->kind == TRP_ENTRY_CALL && !entry->done ? entry->part_of : 0;
-    if (whole != 0) { // Then its own target is nobody.
-        trp_entry_unlock(entry);
-        return target_of(trp_entry_behind((troupe_ref){.id = whole}));
-    }
-    bool waits = entry->kind == TRP_ENTRY_CALL && !entry->done && entry->deadline_ns == 0 &&
-                 !entry->apart && entry->target.incarnation == trp_home_here.incarnation;
-    uint64_t actor = waits ? entry->target.actor : 0;
-    trp_entry_unlock(entry);
-    return actor;
-}
-
-troupe_status trp_actor_waits(trp_actor *actor, uint64_t call)
-{
-    static pthread_mutex_t graph = PTHREAD_MUTEX_INITIALIZER;
-    bool deadlock = false;
-    uint64_t own = trp_actor_id(actor);
-    if (call == 0) { // Who finds the old one finds that it is done.
-        atomic_store(&actor->waits_for, 0);
-        return TROUPE_OK;
-    }
-    pthread_mutex_lock(&graph);
-    atomic_store(&actor->waits_for, call);
-    for (int i = 0; call != 0 && i < KINSHIP_MAX; i++) {
-        uint64_t id = target_of(call);
-        deadlock = id == own;
-        trp_actor *next = id == 0 || deadlock ? NULL : trp_actor_find(id);
-        if (next == NULL || next->concurrent) // Others may end its wait.
-            break;
-        call = atomic_load(&next->waits_for);
-    }
-    if (deadlock)
-        atomic_store(&actor->waits_for, 0);
-    pthread_mutex_unlock(&graph);
-    return deadlock ? troupe_fail(TROUPE_DEADLOCK,
-                                  "actor %s waits for a call that can only be run after the method "
-                                  "that waits",
-                                  trp_actor_label(own).text)
-                    : TROUPE_OK;
 }

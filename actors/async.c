@@ -83,6 +83,9 @@ void trp_async_finish(trp_actor *actor)
         atomic_fetch_sub(&actor->cancels, 1);
         trp_free(stone);
     }
+    if (async->killed)
+        atomic_fetch_sub(&actor->cancels, 1);
+    async->killed = false;
     pthread_mutex_unlock(&async->lock);
 }
 

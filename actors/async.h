@@ -44,6 +44,7 @@ struct trp_async {
     trp_alarm *alarms;
     trp_running *runs;       // Methods that run beside the turn,
     uint32_t handed;         // and those that are about to.
+    bool killed; // Its methods' calls have been answered (solo.c); `cancels` is raised for that.
     _Atomic uint32_t guests; // See beside.h.
     _Atomic bool shut;      // They are kept out; who waits until they are gone parks on the number.
     _Atomic bool finishing; // The last turn waits until there is none.

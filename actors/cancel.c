@@ -68,14 +68,21 @@ void trp_cancel_dropped(trp_actor *actor)
     pthread_mutex_unlock(&async->lock);
 }
 
+// Of one that was taken before its actor was killed (solo.c), and would begin after that.
+static void refuse(const trp_running *here)
+{
+    troupe_error failure = trp_actor_obituary(trp_actor_id(here->actor));
+    trp_message_fail(here->message, &failure, 0);
+}
+
 // Of a method that runs beside the turn, at an actor that has its async.
 static bool enter_beside(trp_running *here)
 {
     trp_async *async = atomic_load(&here->actor->async);
     pthread_mutex_lock(&async->lock);
-    bool buried = trp_cancel_buried(async, here->message);
+    bool buried = trp_cancel_buried(async, here->message), killed = async->killed;
     unhand(here->actor, async);
-    if (!buried) {
+    if (!buried && !killed) {
         here->next = async->runs;
         here->link = &async->runs;
         if (here->next != NULL)
@@ -83,7 +90,9 @@ static bool enter_beside(trp_running *here)
         async->runs = here;
     }
     pthread_mutex_unlock(&async->lock);
-    return !buried;
+    if (killed && !buried)
+        refuse(here);
+    return !buried && !killed;
 }
 
 static void leave_beside(trp_running *here)
@@ -106,11 +115,13 @@ bool trp_cancel_enter(trp_running *here)
         return true;
     trp_async *async = atomic_load(&actor->async); // Made before `cancels` was raised.
     pthread_mutex_lock(&async->lock);
-    bool buried = trp_cancel_buried(async, here->message);
+    bool buried = trp_cancel_buried(async, here->message), killed = async->killed;
     pthread_mutex_unlock(&async->lock);
-    if (buried)
+    if (killed && !buried)
+        refuse(here);
+    if (buried || killed)
         trp_cancel_leave(here);
-    return !buried;
+    return !buried && !killed;
 }
 
 void trp_cancel_leave(trp_running *here)

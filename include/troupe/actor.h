@@ -161,10 +161,11 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_lookup_class(const troupe_class 
                                                              const char *name, troupe_actor *actor);
 
 // Ends an actor at once. Calls that wait in its mailbox end as TROUPE_NOT_EXECUTED; an isolated
-// actor's process is killed, and the call that it was running ends as TROUPE_MAYBE_EXECUTED; a
-// light actor's running method is let finish. Killing a dead actor is harmless. Messages sent
-// afterwards by the same thread find the actor dead. Waits for an answer of the actor's process, 1
-// s at most; one that cannot answer (stopped by SIGSTOP) acts on the request when it goes on.
+// actor's process is killed, and the call that it was running ends as TROUPE_MAYBE_EXECUTED (with
+// TROUPE_LOCAL the call ends so too, and its method runs on); a light actor's running method is let
+// finish, and answers. Killing a dead actor is harmless. Messages sent afterwards by the same
+// thread find the actor dead. Waits for an answer of the actor's process, 1 s at most; one that
+// cannot answer (stopped by SIGSTOP) acts on the request when it goes on.
 TROUPE_API troupe_status troupe_kill_actor(troupe_actor actor);
 
 // Ends an actor after the messages that are in its mailbox now; its deinit runs.

@@ -24,9 +24,11 @@ static troupe_status where(guest *self, const troupe_none *none, int *pid)
 
 // Waits without the runtime's knowing, until another one has been run.
 static _Atomic int released;
+static _Atomic uint64_t at_work; // Who is in there.
 static troupe_status block(guest *self, const troupe_none *none, int *calls)
 {
     (void)none;
+    at_work = troupe_self().id;
     while (released == 0)
         usleep(1000);
     *calls = ++self->calls;
@@ -106,6 +108,11 @@ static void test_names(void **state)
                      TROUPE_NOT_FOUND);
 }
 
+static bool is_at_work(void *actor)
+{
+    return at_work == ((const guest_actor *)actor)->address.id;
+}
+
 // An isolated actor that blocks its thread holds nobody else up, though there is one scheduler
 // thread.
 static void test_threads_of_their_own(void **state)
@@ -119,6 +126,35 @@ static void test_threads_of_their_own(void **state)
     assert_int_equal(troupe_get(int, troupe_call(other, release), &calls), TROUPE_OK);
     assert_int_equal(troupe_get(int, answer, &calls), TROUPE_OK);
     assert_int_equal(calls, 1);
+}
+
+// A kill decides the call that runs at once, and what its method answers afterwards is nobody's.
+static void test_killing_at_work(void **state)
+{
+    (void)state;
+    int calls;
+    released = 0;
+    guest_actor blocked = troupe_spawn(guest, .place = TROUPE_PLACE_ISOLATED, .name = "at-work");
+    troupe_ref running = troupe_call(blocked, block), waiting = troupe_call(blocked, where);
+    assert_true(support_wait_until(is_at_work, &blocked, SUPPORT_SOON_MS));
+    assert_int_equal(troupe_kill(blocked), TROUPE_OK);
+    assert_int_equal(troupe_get(int, running, &calls, .timeout_ms = -1), TROUPE_MAYBE_EXECUTED);
+    assert_non_null(strstr(troupe_last_error()->text, "killed"));
+    assert_int_equal(troupe_get(int, waiting, &calls, .timeout_ms = -1), TROUPE_NOT_EXECUTED);
+    assert_int_equal(troupe_get(int, troupe_call(blocked, where), &calls), TROUPE_NOT_EXECUTED);
+    // A light one's method is let finish, as where it has a process of its own.
+    guest_actor light = troupe_spawn(guest);
+    running = troupe_call(light, block);
+    assert_true(support_wait_until(is_at_work, &light, SUPPORT_SOON_MS));
+    assert_int_equal(troupe_kill(light), TROUPE_OK);
+    released = 1;
+    assert_int_equal(troupe_get(int, running, &calls), TROUPE_OK);
+    // The name of the first is free when its method has returned, and its place serves another.
+    assert_true(support_wait_until(is_free, (void *)(uintptr_t) "at-work", SUPPORT_SOON_MS));
+    guest_actor other = troupe_spawn(guest, .place = TROUPE_PLACE_ISOLATED, .name = "at-work");
+    assert_int_equal(troupe_get(int, troupe_call(other, block), &calls), TROUPE_OK);
+    assert_int_equal(calls, 1);
+    assert_int_equal(troupe_end(other), TROUPE_OK);
 }
 
 static void test_many_lives(void **state)
@@ -207,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_one_process),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_threads_of_their_own),
+        cmocka_unit_test(test_killing_at_work),
         cmocka_unit_test(test_many_lives),
         cmocka_unit_test(test_objects),
         cmocka_unit_test(test_resources),
