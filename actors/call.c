@@ -331,7 +331,6 @@ static void mark(const sending *what)
 static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
 {
     troupe_status status = what->to.node != 0 ? check_address(&what->to) : TROUPE_OK;
-    troupe_error unreachable = *troupe_last_error();
     trp_target target = {.process = what->to.process,
                          .incarnation = what->to.incarnation,
                          .actor = what->to.id,
@@ -346,8 +345,6 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
     mark(what);
     if (what->stream != NULL)
         trp_stream_begin(what->stream, what->call);
-    if (status != TROUPE_OK)
-        (void)trp_error_set(&unreachable);
     if (status == TROUPE_OK)
         status = trp_call_check_force(what->to, what->deadline_ns);
     if (status == TROUPE_OK)
@@ -392,7 +389,6 @@ void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_
                     .call = row,
                     .deadline_ns = deadline_ns};
     troupe_status status = what.to.node != 0 ? check_address(&what.to) : TROUPE_OK;
-    troupe_error unreachable = *troupe_last_error();
     trp_target target = {.process = what.to.process,
                          .incarnation = to.incarnation,
                          .actor = to.id,
@@ -405,10 +401,8 @@ void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_
         return;
     }
     mark(&what);
-    if (status == TROUPE_OK)
+    if (status == TROUPE_OK) // Else the thread's last error says why it cannot be reached.
         status = send(&what);
-    else
-        (void)trp_error_set(&unreachable);
     if (status != TROUPE_OK) {
         troupe_error failure = unsent(&what, status, &target);
         (void)trp_entry_fail(row, &failure);

@@ -31,6 +31,8 @@ bool trp_far_place(uint32_t process, uint32_t *slot, uint64_t *session,
                    char address[TRP_NODE_ADDRESS_MAX]);
 // Ends all of a session: tells the deaths. While frames are handed out, or in the node process.
 void trp_far_end(uint64_t session, const char *cause);
+// In the driver, whose node process has died: the same for all sessions.
+void trp_far_lose_all(void);
 // Notes that one process has died, to be told in a while: its last frames come by another way.
 void trp_far_doom(uint64_t session, uint64_t incarnation, const char *cause);
 // Tells the deaths whose time has come; ms until the next, -1: there is none.

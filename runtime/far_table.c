@@ -262,6 +262,19 @@ void trp_far_end(uint64_t session, const char *cause)
     tell(session, 0, cause);
 }
 
+void trp_far_lose_all(void)
+{
+    for (int i = 0; i < TRP_NODES_MAX; i++) {
+        trp_node_row *row = &trp_segment_nodes()->rows[i];
+        if (row->state != TRP_NODE_OPEN && row->state != TRP_NODE_LIVE)
+            continue;
+        snprintf(row->cause, sizeof row->cause, "was lost with this node's own process");
+        row->state = TRP_NODE_GONE; // After the cause.
+        trp_far_end(row->session, "cannot be reached any more: its node was lost with this one's "
+                                  "node process");
+    }
+}
+
 void trp_far_doom(uint64_t session, uint64_t incarnation, const char *cause)
 {
     pthread_mutex_lock(&table.lock);

@@ -145,6 +145,8 @@ void trp_process_lost(void)
         }
         trp_process_died(slot, row->incarnation);
     }
+    if (trp_listens())
+        trp_far_lose_all(); // Nobody is left who would hear of their ends.
 }
 
 // ---- the keeper's end

@@ -2,14 +2,14 @@
 //
 // ZeroMQ loses messages silently in several ways (docs/design.md, "Over ZeroMQ"). What this file
 // does about it: no high-water marks, since the windows of peer.c bound every queue; no routing
-// ids of our own; one context a process, opened after the fork; the unix sockets are ours alone
+// ids of our own; contexts are opened after the fork; the unix sockets are ours alone
 // (a 0700 folder, the peer's user id checked); sizes are checked before a socket sees them.
 //
 // Over tcp each process is a CURVE server and client with the one key pair of its run. A CURVE
 // server lets in whoever knows its public key unless somebody says otherwise: here that is a thread
 // that answers ZeroMQ's authentication requests (ZAP, RFC 27) and lets in the run's own key alone.
-// There are no heartbeats: within a machine deaths are told by the keeper, and a process that is
-// stopped for a while, by a debugger say, must not lose what was sent to it.
+// There are no heartbeats of ZeroMQ's: deaths are told otherwise, and a process that is stopped for
+// a while, by a debugger say, must not lose what was sent to it.
 #include <runtime/transport.h>
 
 #include <dlfcn.h>
@@ -50,7 +50,7 @@ enum {
     X(msg_more, zmq_msg_more) X(msg_recv, zmq_msg_recv) X(msg_send, zmq_msg_send) \
     X(msg_size, zmq_msg_size) X(getsockopt, zmq_getsockopt) X(recv, zmq_recv) X(send, zmq_send) \
     X(setsockopt, zmq_setsockopt) X(curve_keypair, zmq_curve_keypair) X(z85_decode, zmq_z85_decode) \
-    X(socket, zmq_socket) X(strerror, zmq_strerror)
+    X(socket, zmq_socket) X(socket_monitor, zmq_socket_monitor) X(strerror, zmq_strerror)
 // clang-format on
 
 #define X(field, symbol) __typeof__(&symbol) field;
@@ -99,8 +99,7 @@ typedef struct doorman {
 } doorman;
 
 static struct {
-    void *context;
-    void *inbound;
+    void *context, *inbound;
     int inbound_fd;              // Readable when the ROUTER wants to be looked at.
     int wake_fd, reader_wake_fd; // eventfds
     bool tcp;
@@ -110,12 +109,11 @@ static struct {
 
 // The way to other nodes: a context of its own, since its doorman knows another key.
 static struct {
-    void *context;
-    void *inbound;
-    int inbound_fd, wake_fd;
+    void *context, *inbound, *monitor;
+    int inbound_fd, monitor_fd, wake_fd;
     trp_key_pair keys; // The cluster's.
     doorman doorman;
-} far = {.inbound_fd = -1, .wake_fd = -1};
+} far = {.inbound_fd = -1, .monitor_fd = -1, .wake_fd = -1};
 
 static troupe_status failed(const char *what, const char *path)
 {
@@ -258,6 +256,15 @@ static troupe_status bind_unix(const trp_transport_how *how)
 
 // ---- opening and closing
 
+static void set_up_inbound(void *socket, size_t message_bytes_max)
+{
+    int64_t largest = (int64_t)message_bytes_max;
+    set_int(socket, ZMQ_RCVHWM, 0);
+    set_int(socket, ZMQ_LINGER, 0);
+    set_int(socket, ZMQ_BACKLOG, BACKLOG);
+    (void)zmq.setsockopt(socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
+}
+
 troupe_status trp_transport_open(const trp_transport_how *how)
 {
     struct stat there;
@@ -278,11 +285,7 @@ troupe_status trp_transport_open(const trp_transport_how *how)
     if (transport.inbound == NULL || transport.wake_fd < 0 || transport.reader_wake_fd < 0) {
         status = failed("cannot open a socket for", how->path);
     } else {
-        set_int(transport.inbound, ZMQ_RCVHWM, 0);
-        set_int(transport.inbound, ZMQ_LINGER, 0);
-        set_int(transport.inbound, ZMQ_BACKLOG, BACKLOG);
-        int64_t largest = (int64_t)how->message_bytes_max;
-        (void)zmq.setsockopt(transport.inbound, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
+        set_up_inbound(transport.inbound, how->message_bytes_max);
         status = transport.tcp ? bind_tcp(how) : bind_unix(how);
         size_t size = sizeof transport.inbound_fd;
         (void)zmq.getsockopt(transport.inbound, ZMQ_FD, &transport.inbound_fd, &size);
@@ -324,8 +327,7 @@ static void take_wake(int fd)
 
 static void write_wake(int fd)
 {
-    uint64_t one = 1;
-    (void)!write(fd, &one, sizeof one);
+    (void)!write(fd, &(uint64_t){1}, sizeof(uint64_t));
 }
 
 // The ROUTER's descriptor is readable while commands wait for the socket, and receiving until
@@ -374,7 +376,7 @@ static int receive_part(void *socket, zmq_msg_t *part)
     return size;
 }
 
-static bool receive(void *socket, void (*take)(const void *data, size_t size))
+static bool receive(void *socket, trp_take *take)
 {
     zmq_msg_t part;
     // First comes the routing id that the ROUTER gave the connection.
@@ -395,7 +397,7 @@ static bool receive(void *socket, void (*take)(const void *data, size_t size))
     return true;
 }
 
-bool trp_transport_receive(void (*take)(const void *data, size_t size))
+bool trp_transport_receive(trp_take *take)
 {
     return receive(transport.inbound, take);
 }
@@ -483,6 +485,35 @@ void trp_outbound_close(trp_outbound *outbound, int linger_ms)
 
 // ---- other nodes
 
+// Who has another server's key fails before the doorman is asked. What says so waits until it is
+// read, so there has to be a reader before there is anything to say.
+static troupe_status watch_strangers(void)
+{
+    static const char where[] = "inproc://strangers";
+    size_t size = sizeof far.monitor_fd;
+    far.monitor = zmq.socket(far.context, ZMQ_PAIR);
+    if (far.monitor != NULL)
+        set_int(far.monitor, ZMQ_RCVHWM, 0);
+    if (far.monitor == NULL ||
+        zmq.socket_monitor(far.inbound, where, ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) != 0 ||
+        zmq.connect(far.monitor, where) != 0)
+        return failed("cannot watch", "who comes in");
+    (void)zmq.getsockopt(far.monitor, ZMQ_FD, &far.monitor_fd, &size);
+    return TROUPE_OK;
+}
+
+// The second part of an event is an address.
+static void count_strangers(void)
+{
+    zmq_msg_t part;
+    while (receive_part(far.monitor, &part) >= 0) {
+        if (zmq.msg_more(&part))
+            atomic_fetch_add(far.doorman.strangers, 1);
+        zmq.msg_close(&part);
+    }
+    zmq.msg_close(&part);
+}
+
 static troupe_status bind_far(const trp_far_how *how, char endpoint[TRP_ENDPOINT_MAX])
 {
     char wanted[TRP_ENDPOINT_MAX + 8], bound[ENDPOINT_MAX];
@@ -490,12 +521,9 @@ static troupe_status bind_far(const trp_far_how *how, char endpoint[TRP_ENDPOINT
     TROUPE_TRY(trp_keys_read(how->keys_path, true, &far.keys));
     far.doorman.strangers = how->strangers;
     TROUPE_TRY(start_doorman(far.context, &far.keys, &far.doorman));
+    TROUPE_TRY(watch_strangers());
     make_server(far.inbound, &far.keys);
-    set_int(far.inbound, ZMQ_RCVHWM, 0);
-    set_int(far.inbound, ZMQ_LINGER, 0);
-    set_int(far.inbound, ZMQ_BACKLOG, BACKLOG);
-    int64_t largest = (int64_t)how->message_bytes_max;
-    (void)zmq.setsockopt(far.inbound, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
+    set_up_inbound(far.inbound, how->message_bytes_max);
     snprintf(wanted, sizeof wanted, "tcp://%s", how->address);
     if (zmq.bind(far.inbound, wanted) != 0 ||
         zmq.getsockopt(far.inbound, ZMQ_LAST_ENDPOINT, bound, &size) != 0)
@@ -525,19 +553,24 @@ troupe_status trp_far_transport_open(const trp_far_how *how, char endpoint[TRP_E
 
 void trp_far_transport_close(void)
 {
-    end_context(far.context, far.inbound, &far.doorman);
+    if (far.inbound != NULL)
+        (void)zmq.close(far.inbound);
+    // After the socket, whose last event it takes.
+    end_context(far.context, far.monitor, &far.doorman);
     if (far.wake_fd >= 0)
         close(far.wake_fd);
-    far.inbound = far.context = NULL;
-    far.inbound_fd = far.wake_fd = -1;
+    far.inbound = far.monitor = far.context = NULL;
+    far.inbound_fd = far.monitor_fd = far.wake_fd = -1;
 }
 
 void trp_far_transport_wait(int timeout_ms)
 {
-    struct pollfd items[2] = {{.fd = far.inbound_fd, .events = POLLIN},
-                              {.fd = far.wake_fd, .events = POLLIN}};
-    if (poll(items, 2, timeout_ms) > 0 && items[1].revents != 0)
+    struct pollfd items[3] = {{.fd = far.inbound_fd, .events = POLLIN},
+                              {.fd = far.wake_fd, .events = POLLIN},
+                              {.fd = far.monitor_fd, .events = POLLIN}};
+    if (poll(items, 3, timeout_ms) > 0 && items[1].revents != 0)
         take_wake(far.wake_fd);
+    count_strangers();
 }
 
 void trp_far_transport_wake(void)
@@ -545,7 +578,7 @@ void trp_far_transport_wake(void)
     write_wake(far.wake_fd);
 }
 
-bool trp_far_transport_receive(void (*take)(const void *data, size_t size))
+bool trp_far_transport_receive(trp_take *take)
 {
     return receive(far.inbound, take);
 }

@@ -51,7 +51,8 @@ void trp_transport_wake(void);
 
 // Calls `take` with the next message, if there is one; its bytes are lent until `take` returns. By
 // one thread at a time.
-bool trp_transport_receive(void (*take)(const void *data, size_t size));
+typedef void trp_take(const void *data, size_t size);
+bool trp_transport_receive(trp_take *take);
 
 typedef struct trp_outbound trp_outbound;
 
@@ -82,7 +83,7 @@ void trp_far_transport_close(void);
 // trp_far_transport_wake, or `timeout_ms`. By one thread.
 void trp_far_transport_wait(int timeout_ms);
 void trp_far_transport_wake(void);
-bool trp_far_transport_receive(void (*take)(const void *data, size_t size));
+bool trp_far_transport_receive(trp_take *take);
 trp_outbound *trp_far_outbound_open(const char *address);
 
 #endif

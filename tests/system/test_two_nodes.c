@@ -4,6 +4,7 @@
 #include "two_nodes.h"
 #include <support.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static other order_other(const order *what)
     return made;
 }
 
-static other start_other(void)
+other two_nodes_start(void)
 {
     return order_other(&(order){.stranger = false});
 }
@@ -32,7 +33,7 @@ static bool has_ended(void *pid)
     return kill(*(pid_t *)pid, 0) != 0 && errno == ESRCH;
 }
 
-static void end_other(other *it)
+void two_nodes_end(other *it)
 {
     assert_true(it->pid > 0); // 0 would be this process and all around it.
     (void)kill(it->pid, SIGTERM);
@@ -41,7 +42,7 @@ static void end_other(other *it)
 
 static other first; // The node that most tests talk to.
 
-static clerk_actor find(const char *name, const char *address)
+clerk_actor two_nodes_find(const char *name, const char *address)
 {
     char full[128];
     clerk_actor found;
@@ -56,7 +57,7 @@ static int setup(void **state)
     assert_int_equal(troupe_start(0, NULL, .listen = "127.0.0.1:0", .keys = two_nodes_keys,
                                   .workers = 1, .threads = 2, .node_timeout_ms = TIMEOUT_MS),
                      TROUPE_OK);
-    first = start_other();
+    first = two_nodes_start();
     troupe_must(troupe_node_join(first.address));
     return 0;
 }
@@ -64,11 +65,11 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    end_other(&first);
+    two_nodes_end(&first);
     return troupe_stop();
 }
 
-static bool joined(const char *address)
+bool two_nodes_joined(const char *address)
 {
     troupe_node_info nodes[64];
     size_t count = troupe_nodes_list(nodes, 64);
@@ -80,7 +81,7 @@ static bool joined(const char *address)
 
 static bool is_gone(void *address)
 {
-    return !joined(address);
+    return !two_nodes_joined(address);
 }
 
 // ---- calls
@@ -90,7 +91,7 @@ static void calls_to_every_kind_of_process(void **state)
     (void)state;
     static const char *const names[] = {"desk", "pool", "alone"};
     for (int i = 0; i < 3; i++) {
-        clerk_actor there = find(names[i], first.address);
+        clerk_actor there = two_nodes_find(names[i], first.address);
         int64_t total = 0;
         letter answer;
         assert_int_not_equal(there.address.node, 0);
@@ -115,7 +116,7 @@ static void calls_back(void **state)
     (void)state;
     static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
                                           TROUPE_PLACE_ISOLATED};
-    clerk_actor there = find("alone", first.address);
+    clerk_actor there = two_nodes_find("alone", first.address);
     for (int i = 0; i < 3; i++) {
         clerk_actor here = troupe_spawn(clerk, .place = places[i]);
         int64_t total = 0;
@@ -141,7 +142,7 @@ static void a_thousand_in_flight(void **state)
 {
     (void)state;
     enum { MANY = 1000 };
-    clerk_actor there = find("pool", first.address);
+    clerk_actor there = two_nodes_find("pool", first.address);
     static troupe_ref refs[MANY];
     int64_t before = 0, total = 0;
     troupe_must(troupe_get(int64_t, troupe_call(there, clerk_add, 0), &before));
@@ -156,7 +157,7 @@ static void a_thousand_in_flight(void **state)
 static void tells_arrive_in_order(void **state)
 {
     (void)state;
-    clerk_actor there = find("desk", first.address);
+    clerk_actor there = two_nodes_find("desk", first.address);
     int64_t wrong;
     for (int64_t i = 0; i < 1000; i++)
         troupe_must(troupe_tell(there, clerk_note, i));
@@ -167,7 +168,7 @@ static void tells_arrive_in_order(void **state)
 static void large_values(void **state)
 {
     (void)state;
-    clerk_actor there = find("pool", first.address);
+    clerk_actor there = two_nodes_find("pool", first.address);
     static const size_t sizes[] = {0, 1, 65535, 65536, 65537, 1 << 20, (5 << 20) + 3};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         size_t size = sizes[s];
@@ -215,7 +216,7 @@ static void names(void **state)
 static void deadlines_and_cancelling(void **state)
 {
     (void)state;
-    clerk_actor there = find("alone", first.address);
+    clerk_actor there = two_nodes_find("alone", first.address);
     int slept;
     int64_t total;
     troupe_ref late = troupe_call(troupe_with(there, .deadline_ms = 50), clerk_nap, 300);
@@ -233,7 +234,7 @@ static void deadlines_and_cancelling(void **state)
 static void streams(void **state)
 {
     (void)state;
-    clerk_actor there = find("pool", first.address);
+    clerk_actor there = two_nodes_find("pool", first.address);
     troupe_stream numbers = troupe_stream(there, clerk_count, 500);
     for (int i = 0; i < 500; i++) {
         int number = -1;
@@ -247,7 +248,7 @@ static void streams(void **state)
 static void what_does_not_reach_so_far(void **state)
 {
     (void)state;
-    clerk_actor there = find("desk", first.address);
+    clerk_actor there = two_nodes_find("desk", first.address);
     int number = 7, none;
     troupe_ref object = troupe_put(int, &number);
     troupe_ref refused = troupe_call_from(there, clerk_hold, &object);
@@ -262,9 +263,10 @@ static void what_does_not_reach_so_far(void **state)
 static void ends_of_actors(void **state)
 {
     (void)state;
-    other second = start_other();
+    other second = two_nodes_start();
     troupe_must(troupe_node_join(second.address));
-    clerk_actor alone = find("alone", second.address), pool = find("pool", second.address);
+    clerk_actor alone = two_nodes_find("alone", second.address),
+                pool = two_nodes_find("pool", second.address);
     troupe_down down;
     int slept;
     int64_t total;
@@ -281,8 +283,8 @@ static void ends_of_actors(void **state)
     troupe_must(troupe_await_end(alone.address, SLACK_MS, &down));
     assert_int_equal(troupe_get(int64_t, troupe_call(alone, clerk_add, 1), &total),
                      TROUPE_NOT_EXECUTED);
-    assert_true(joined(second.address)); // Their node is well.
-    end_other(&second);
+    assert_true(two_nodes_joined(second.address)); // Their node is well.
+    two_nodes_end(&second);
 }
 
 // ---- ends of nodes
@@ -290,10 +292,11 @@ static void ends_of_actors(void **state)
 static void goodbye(void **state)
 {
     (void)state;
-    other second = start_other();
+    other second = two_nodes_start();
     troupe_must(troupe_node_join(second.address));
     troupe_must(troupe_node_join(second.address)); // Once more does no harm.
-    clerk_actor alone = find("alone", second.address), desk = find("desk", second.address);
+    clerk_actor alone = two_nodes_find("alone", second.address),
+                desk = two_nodes_find("desk", second.address);
     troupe_down down;
     int slept;
     int64_t total, began = support_now_ms();
@@ -307,21 +310,21 @@ static void goodbye(void **state)
     assert_int_equal(troupe_get(int64_t, troupe_call(desk, clerk_add, 1), &total),
                      TROUPE_NOT_EXECUTED);
     troupe_must(troupe_await_end(desk.address, SLACK_MS, &down));
-    end_other(&second);
+    two_nodes_end(&second);
 }
 
 static void leaving_and_joining_again(void **state)
 {
     (void)state;
-    other second = start_other();
+    other second = two_nodes_start();
     int slept;
     int64_t total;
     for (int i = 0; i < 3; i++) {
         troupe_must(troupe_node_join(second.address));
-        clerk_actor desk = find("desk", second.address);
+        clerk_actor desk = two_nodes_find("desk", second.address);
         troupe_must(troupe_get(int64_t, troupe_call(desk, clerk_add, 1), &total));
         assert_int_equal(total, i + 1);
-        troupe_ref nap = troupe_call(find("pool", second.address), clerk_nap, 100);
+        troupe_ref nap = troupe_call(two_nodes_find("pool", second.address), clerk_nap, 100);
         troupe_must(troupe_node_leave(second.address));
         assert_int_equal(troupe_get(int, nap, &slept), TROUPE_MAYBE_EXECUTED);
         assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
@@ -329,15 +332,15 @@ static void leaving_and_joining_again(void **state)
         assert_int_equal(troupe_get(int64_t, troupe_call(desk, clerk_add, 1), &total),
                          TROUPE_NOT_EXECUTED);
     }
-    end_other(&second);
+    two_nodes_end(&second);
 }
 
 static void a_killed_node(void **state)
 {
     (void)state;
-    other second = start_other();
+    other second = two_nodes_start();
     troupe_must(troupe_node_join(second.address));
-    clerk_actor pool = find("pool", second.address);
+    clerk_actor pool = two_nodes_find("pool", second.address);
     enum { SOME = 20 };
     troupe_ref naps[SOME];
     troupe_down down;
@@ -352,46 +355,76 @@ static void a_killed_node(void **state)
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_MAYBE_EXECUTED);
     }
     assert_true(support_now_ms() - began < TIMEOUT_MS + SLACK_MS);
-    assert_false(joined(second.address));
+    assert_false(two_nodes_joined(second.address));
     troupe_must(troupe_await_end(pool.address, SLACK_MS, &down));
     assert_int_equal(down.reason, TROUPE_DOWN_NODE);
     assert_int_equal(troupe_node_join(second.address), TROUPE_TIMED_OUT);
 }
 
-static void stop_node(const other *it, int keeper, int number)
+// Every thread of it.
+static bool is_stopped(void *pid)
 {
-    assert_int_equal(kill(it->pid, number), 0);
-    assert_int_equal(kill(-keeper, number), 0);
+    char path[300];
+    bool stopped = true;
+    snprintf(path, sizeof path, "/proc/%d/task", *(int *)pid);
+    DIR *tasks = opendir(path);
+    assert_non_null(tasks);
+    for (struct dirent *task; (task = readdir(tasks)) != NULL && stopped;) {
+        if (task->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%s/stat", *(int *)pid, task->d_name);
+        char *stat = support_read_file(path);
+        const char *state = stat != NULL ? strrchr(stat, ')') : NULL;
+        stopped = state == NULL || state[2] == 'T';
+        free(stat);
+    }
+    closedir(tasks);
+    return stopped;
+}
+
+static void stop_node(const other *it, pids *all)
+{
+    int driver = it->pid;
+    assert_int_equal(kill(driver, SIGSTOP), 0);
+    assert_int_equal(kill(-all->keeper, SIGSTOP), 0);
+    assert_true(support_wait_until(is_stopped, &driver, SLACK_MS));
+    assert_true(support_wait_until(is_stopped, &all->own, SLACK_MS));
+}
+
+static void continue_node(const other *it, const pids *all)
+{
+    assert_int_equal(kill(it->pid, SIGCONT), 0);
+    assert_int_equal(kill(-all->keeper, SIGCONT), 0);
 }
 
 static void a_stopped_node(void **state)
 {
     (void)state;
-    other second = start_other();
+    other second = two_nodes_start();
     troupe_must(troupe_node_join(second.address));
-    clerk_actor pool = find("pool", second.address);
-    int keeper;
+    clerk_actor pool = two_nodes_find("pool", second.address);
+    pids all;
     int64_t total;
-    troupe_must(troupe_get(int, troupe_call(pool, clerk_keeper), &keeper));
+    troupe_must(troupe_get(pids, troupe_call(pool, clerk_pids), &all));
     // For a moment: nothing is lost.
-    stop_node(&second, keeper, SIGSTOP);
+    stop_node(&second, &all);
     troupe_ref sum = troupe_call(pool, clerk_add, 1);
     assert_int_equal(troupe_get(int64_t, sum, &total, .timeout_ms = TIMEOUT_MS / 3),
                      TROUPE_PENDING);
-    stop_node(&second, keeper, SIGCONT);
+    continue_node(&second, &all);
     troupe_must(troupe_get(int64_t, sum, &total));
     assert_int_equal(total, 1);
     // For too long: it is given up, and so are we when it goes on.
-    stop_node(&second, keeper, SIGSTOP);
+    stop_node(&second, &all);
     sum = troupe_call(pool, clerk_add, 1);
     assert_int_equal(troupe_get(int64_t, sum, &total), TROUPE_MAYBE_EXECUTED);
-    assert_false(joined(second.address));
-    stop_node(&second, keeper, SIGCONT);
+    assert_false(two_nodes_joined(second.address));
+    continue_node(&second, &all);
     troupe_must(troupe_node_join(second.address)); // It is another session, also over there.
-    pool = find("pool", second.address);
+    pool = two_nodes_find("pool", second.address);
     troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 0), &total));
     assert_true(total == 1 || total == 2); // The call that was given up may have run.
-    end_other(&second);
+    two_nodes_end(&second);
 }
 
 // ---- who is let in
@@ -399,16 +432,17 @@ static void a_stopped_node(void **state)
 static void strangers(void **state)
 {
     (void)state;
-    uint64_t refused = troupe_frames_refused();
+    uint64_t before = troupe_strangers_refused(), refused = troupe_frames_refused();
     order what = {.stranger = true};
     snprintf(what.join, sizeof what.join, "%s", troupe_node_address());
     other second = order_other(&what);
     assert_int_equal(second.joined, TROUPE_TIMED_OUT);
+    assert_true(troupe_strangers_refused() > before);
     assert_int_equal(troupe_node_join(second.address), TROUPE_TIMED_OUT);
     assert_non_null(strstr(troupe_last_error()->text, "other keys"));
-    assert_false(joined(second.address));
+    assert_false(two_nodes_joined(second.address));
     assert_int_equal(troupe_frames_refused(), refused); // Nothing of theirs was even read.
-    end_other(&second);
+    two_nodes_end(&second);
     assert_int_equal(troupe_node_join(troupe_node_address()), TROUPE_INVALID);
     assert_int_equal(troupe_node_join("nowhere"), TROUPE_INVALID);
 }
@@ -424,10 +458,10 @@ static void joined_from_there(void **state)
         int64_t total = 0;
         assert_int_equal(second.joined, TROUPE_OK);
         troupe_must(troupe_node_join(second.address));
-        clerk_actor desk = find("desk", second.address);
+        clerk_actor desk = two_nodes_find("desk", second.address);
         troupe_must(troupe_get(int64_t, troupe_call(desk, clerk_add, 3), &total));
         assert_int_equal(total, 3);
-        end_other(&second);
+        two_nodes_end(&second);
     }
 }
 
@@ -463,7 +497,9 @@ int main(void)
     troupe_must(troupe_keys_make(two_nodes_keys));
     troupe_must(troupe_keys_make(two_nodes_strange_keys));
     launcher_fd = two_nodes_launch();
-    const struct CMUnitTest options[] = {cmocka_unit_test(wrong_options)};
+    const struct CMUnitTest options[] = {cmocka_unit_test(two_nodes_envelopes),
+                                         cmocka_unit_test(two_nodes_kinds_from_there),
+                                         cmocka_unit_test(wrong_options)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_to_every_kind_of_process),
         cmocka_unit_test(calls_back),
@@ -481,6 +517,10 @@ int main(void)
         cmocka_unit_test(a_stopped_node),
         cmocka_unit_test(joined_from_there),
         cmocka_unit_test(strangers),
+        cmocka_unit_test(two_nodes_odd_messages),
+        cmocka_unit_test(two_nodes_a_repeated_frame),
+        cmocka_unit_test(two_nodes_a_gap),
+        cmocka_unit_test(two_nodes_a_cut_connection),
     };
     int failed = cmocka_run_group_tests(options, NULL, NULL) +
                  cmocka_run_group_tests(tests, setup, teardown);

@@ -83,10 +83,10 @@ troupe_status clerk_where(clerk *self, const troupe_none *none, troupe_actor *ad
     return TROUPE_OK;
 }
 
-troupe_status clerk_keeper(clerk *self, const troupe_none *none, int *pid)
+troupe_status clerk_pids(clerk *self, const troupe_none *none, pids *all)
 {
     (void)self, (void)none;
-    *pid = getppid();
+    *all = (pids){.own = getpid(), .keeper = getppid()};
     return TROUPE_OK;
 }
 
@@ -94,6 +94,13 @@ troupe_status clerk_fail(clerk *self, const troupe_text *text, int *none)
 {
     (void)self, (void)none;
     return troupe_fail(TROUPE_NO_SPACE, "%s", *text);
+}
+
+troupe_status clerk_refused(clerk *self, const troupe_none *none, uint64_t *count)
+{
+    (void)self, (void)none;
+    *count = troupe_frames_refused();
+    return TROUPE_OK;
 }
 
 troupe_status clerk_hold(clerk *self, const troupe_ref *ref, int *none)

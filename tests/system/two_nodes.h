@@ -9,6 +9,7 @@
 enum { TIMEOUT_MS = 2000, SLACK_MS = 5000 };
 
 TROUPE_STRUCT(letter, (troupe_text, from), (int32_t, number), (troupe_text, text));
+TROUPE_STRUCT(pids, (int, own), (int, keeper));
 TROUPE_STRUCT(errand, (troupe_actor, to), (int64_t, amount));
 
 typedef struct clerk {
@@ -23,8 +24,9 @@ troupe_status clerk_wrong(clerk *self, const troupe_none *none, int64_t *wrong);
 troupe_status clerk_nap(clerk *self, const int *ms, int *slept);
 troupe_status clerk_run(clerk *self, const errand *what, int64_t *total);
 troupe_status clerk_where(clerk *self, const troupe_none *none, troupe_actor *address);
-troupe_status clerk_keeper(clerk *self, const troupe_none *none, int *pid);
+troupe_status clerk_pids(clerk *self, const troupe_none *none, pids *all);
 troupe_status clerk_fail(clerk *self, const troupe_text *text, int *none);
+troupe_status clerk_refused(clerk *self, const troupe_none *none, uint64_t *count);
 troupe_status clerk_hold(clerk *self, const troupe_ref *ref, int *none);
 troupe_status clerk_count(clerk *self, const int *last, int *none);
 
@@ -32,8 +34,8 @@ TROUPE_ACTOR(clerk, (clerk_add, int64_t, int64_t), (clerk_reply, letter, letter)
              (clerk_mirror, troupe_bytes, troupe_bytes), (clerk_note, int64_t, troupe_none),
              (clerk_wrong, troupe_none, int64_t), (clerk_nap, int, int),
              (clerk_run, errand, int64_t), (clerk_where, troupe_none, troupe_actor),
-             (clerk_keeper, troupe_none, int), (clerk_fail, troupe_text, int),
-             (clerk_hold, troupe_ref, int),
+             (clerk_pids, troupe_none, pids), (clerk_fail, troupe_text, int),
+             (clerk_hold, troupe_ref, int), (clerk_refused, troupe_none, uint64_t),
              (clerk_count, int, int, .options = TROUPE_METHOD_STREAM));
 
 typedef struct order {
@@ -51,5 +53,19 @@ extern char *two_nodes_keys, *two_nodes_strange_keys;
 // Forks the process that starts other nodes; before this one starts Troupe. Returns the socket by
 // which it is asked: an `order`, answered by an `other`.
 int two_nodes_launch(void);
+
+// What test_two_nodes.c has for the other parts.
+other two_nodes_start(void); // Another node.
+void two_nodes_end(other *it);
+clerk_actor two_nodes_find(const char *name, const char *address);
+bool two_nodes_joined(const char *address);
+
+// test_two_nodes.odd.c
+void two_nodes_envelopes(void **state);
+void two_nodes_kinds_from_there(void **state);
+void two_nodes_odd_messages(void **state);
+void two_nodes_a_gap(void **state);
+void two_nodes_a_repeated_frame(void **state);
+void two_nodes_a_cut_connection(void **state);
 
 #endif

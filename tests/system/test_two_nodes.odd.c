@@ -1,0 +1,274 @@
+// test_two_nodes.odd.c: what goes wrong on the way between two nodes: connections that are cut,
+// frames that are lost or come twice, and messages that make no sense.
+#include "two_nodes.h"
+#include <support.h>
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <runtime/far.h>
+#include <runtime/identity.h>
+#include <runtime/peer.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { SOON_MS = 5000 };
+
+// ---- envelopes
+
+void two_nodes_envelopes(void **state)
+{
+    (void)state;
+    trp_envelope envelope = {.node = 4711, .session = UINT64_MAX}, read;
+    trp_buffer bytes = {0};
+    trp_envelope_write(&envelope, &bytes);
+    assert_false(bytes.failed);
+    trp_reader in = trp_reader_of(bytes.data, bytes.size);
+    assert_int_equal(trp_envelope_read(&in, &read), TROUPE_OK);
+    assert_true(read.node == envelope.node && read.session == envelope.session);
+    assert_int_equal(trp_read_end(&in), TROUPE_OK);
+    for (size_t size = 0; size < bytes.size; size++) {
+        in = trp_reader_of(bytes.data, size);
+        assert_int_equal(trp_envelope_read(&in, &read), TROUPE_MALFORMED);
+    }
+    // The version follows the array's head.
+    assert_int_equal(bytes.data[1], TRP_FAR_VERSION);
+    bytes.data[1]++;
+    in = trp_reader_of(bytes.data, bytes.size);
+    assert_int_equal(trp_envelope_read(&in, &read), TROUPE_VERSION);
+    assert_non_null(strstr(troupe_last_error()->text, "version 2"));
+    bytes.data[1]--;
+    for (int bit = 0; bit < 8; bit++) { // Whatever its count says.
+        bytes.data[0] ^= (unsigned char)(1 << bit);
+        in = trp_reader_of(bytes.data, bytes.size);
+        assert_int_not_equal(trp_envelope_read(&in, &read), TROUPE_OK);
+        bytes.data[0] ^= (unsigned char)(1 << bit);
+    }
+    trp_buffer_free(&bytes);
+}
+
+void two_nodes_kinds_from_there(void **state)
+{
+    (void)state;
+    static const uint32_t inner[] = {TRP_FRAME_BOXED, TRP_FRAME_STORED, TRP_FRAME_IMAGE,
+                                     TRP_FRAME_OBJECT};
+    static const trp_frame_kind never[] = {TRP_FRAME_DEATH,     TRP_FRAME_END,   TRP_FRAME_GONE,
+                                           TRP_FRAME_SPAWN,     TRP_FRAME_COUNT, TRP_FRAME_RESTART,
+                                           TRP_FRAME_REGISTRAR, TRP_FRAME_LINK};
+    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++) {
+        trp_frame frame = {.kind = TRP_FRAME_CALL, .flags = inner[i]};
+        assert_false(trp_far_frame_valid(&frame, false));
+    }
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        trp_frame frame = {.kind = never[i]};
+        assert_false(trp_far_frame_valid(&frame, false));
+        assert_false(trp_far_frame_valid(&frame, true));
+    }
+    trp_frame call = {.kind = TRP_FRAME_CALL}, ask = {.kind = TRP_FRAME_ASK};
+    assert_true(trp_far_frame_valid(&call, false) && !trp_far_frame_valid(&call, true));
+    assert_true(trp_far_frame_valid(&ask, true) && !trp_far_frame_valid(&ask, false));
+}
+
+// ---- messages
+
+typedef struct counting {
+    clerk_actor actor;
+    uint64_t wanted;
+} counting;
+
+static bool has_refused(void *context)
+{
+    const counting *it = context;
+    uint64_t refused = 0;
+    return troupe_get(uint64_t, troupe_call(it->actor, clerk_refused), &refused) == TROUPE_OK &&
+           refused >= it->wanted;
+}
+
+static void send_raw(trp_outbound *out, const trp_envelope *envelope, const trp_frame *frame,
+                     size_t cut)
+{
+    trp_buffer bytes = {0};
+    trp_envelope_write(envelope, &bytes);
+    trp_frame_write(frame, &bytes);
+    assert_false(bytes.failed);
+    bytes.size -= cut;
+    assert_int_equal(trp_outbound_send(out, &bytes), TROUPE_OK);
+    trp_buffer_free(&bytes);
+}
+
+// Somebody with the right key who says nothing that makes sense: each of it is refused and counted,
+// and the calls of others go on.
+void two_nodes_odd_messages(void **state)
+{
+    (void)state;
+    other second = two_nodes_start();
+    troupe_must(troupe_node_join(second.address));
+    clerk_actor pool = two_nodes_find("pool", second.address);
+    uint32_t slot, number;
+    uint64_t session, before = 0;
+    char address[TRP_NODE_ADDRESS_MAX];
+    troupe_must(trp_process_find(pool.address.node, pool.address.process, pool.address.incarnation,
+                                 &number));
+    troupe_must(troupe_get(uint64_t, troupe_call(pool, clerk_refused), &before));
+    assert_true(trp_far_place(number, &slot, &session, address));
+    trp_outbound *out = trp_far_outbound_open(address);
+    assert_non_null(out);
+    trp_envelope good = {.node = trp_process_node_id(), .session = session}, bad = good;
+    trp_frame frame = {.kind = TRP_FRAME_CALL,
+                       .from = trp_self.slot,
+                       .from_incarnation = trp_self.incarnation,
+                       .to_incarnation = pool.address.incarnation,
+                       .sequence = 1, // Long past.
+                       .target = pool.address.id,
+                       .body = "\0",
+                       .body_size = 1};
+    send_raw(out, &good, &frame, 0); // Repeated: refused by its number.
+    send_raw(out, &good, &frame, 1); // Cut off.
+    bad.session++;
+    send_raw(out, &bad, &frame, 0); // Of no session.
+    bad.session = 0;
+    send_raw(out, &bad, &frame, 0); // Of none, to one that is no node process.
+    frame.from = 77;
+    send_raw(out, &good, &frame, 0); // Of a process that has not said where it is.
+    frame.from = trp_self.slot;
+    frame.to_incarnation++;
+    send_raw(out, &good, &frame, 0); // For an earlier process.
+    frame.to_incarnation--;
+    frame.kind = TRP_FRAME_END;
+    send_raw(out, &good, &frame, 0); // Not for others to say.
+    counting seven = {.actor = pool, .wanted = before + 7};
+    assert_true(support_wait_until(has_refused, &seven, SOON_MS));
+    trp_outbound_close(out, 0);
+    assert_true(two_nodes_joined(second.address));
+    two_nodes_end(&second);
+}
+
+// ---- losses
+
+static trp_peer *peer_to(clerk_actor actor)
+{
+    uint32_t number;
+    troupe_must(trp_process_find(actor.address.node, actor.address.process,
+                                 actor.address.incarnation, &number));
+    return trp_peer_find(number);
+}
+
+static bool is_gone(void *address)
+{
+    return !two_nodes_joined(address);
+}
+
+// A frame that never arrives is missed by the next, or by the next sign of life: nobody waits for
+// ever, and a new session is as good as the first.
+void two_nodes_a_gap(void **state)
+{
+    (void)state;
+    other second = two_nodes_start();
+    troupe_must(troupe_node_join(second.address));
+    clerk_actor pool = two_nodes_find("pool", second.address);
+    int64_t total = 0;
+    int slept;
+    troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 1), &total));
+    troupe_ref nap = troupe_call(pool, clerk_nap, 60000);
+    trp_peer *peer = peer_to(pool);
+    pthread_mutex_lock(&peer->lock);
+    peer->sequence_out++; // As if one had been lost, after which nothing is sent.
+    pthread_mutex_unlock(&peer->lock);
+    assert_int_equal(troupe_get(int, nap, &slept), TROUPE_MAYBE_EXECUTED);
+    assert_true(support_wait_until(is_gone, second.address, SOON_MS));
+    troupe_must(troupe_node_join(second.address));
+    pool = two_nodes_find("desk", second.address);
+    troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 5), &total));
+    assert_int_equal(total, 5);
+    two_nodes_end(&second);
+}
+
+// Frames that come twice are refused: the method runs once.
+void two_nodes_a_repeated_frame(void **state)
+{
+    (void)state;
+    other second = two_nodes_start();
+    troupe_must(troupe_node_join(second.address));
+    clerk_actor pool = two_nodes_find("pool", second.address);
+    int64_t total = 0;
+    uint64_t before = 0;
+    troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 1), &total));
+    troupe_must(troupe_get(uint64_t, troupe_call(pool, clerk_refused), &before));
+    trp_peer *peer = peer_to(pool);
+    pthread_mutex_lock(&peer->lock);
+    peer->sequence_out--;
+    pthread_mutex_unlock(&peer->lock);
+    troupe_must(troupe_tell(pool, clerk_add, 100)); // With the number of the one before.
+    counting one = {.actor = pool, .wanted = before + 1};
+    assert_true(support_wait_until(has_refused, &one, SOON_MS));
+    troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 1), &total));
+    assert_int_equal(total, 2);
+    two_nodes_end(&second);
+}
+
+// ---- a connection that is cut
+
+// Shuts all tcp connections of this process to that port; how many there were.
+static int cut_connections(uint16_t port)
+{
+    int cut = 0;
+    DIR *open_ones = opendir("/proc/self/fd");
+    assert_non_null(open_ones);
+    for (struct dirent *it; (it = readdir(open_ones)) != NULL;) {
+        struct sockaddr_in peer;
+        socklen_t size = sizeof peer;
+        int fd = (int)strtol(it->d_name, NULL, 10);
+        if (it->d_name[0] != '.' && getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+            peer.sin_family == AF_INET && ntohs(peer.sin_port) == port)
+            cut += shutdown(fd, SHUT_RDWR) == 0;
+    }
+    closedir(open_ones);
+    return cut;
+}
+
+// Every call ends, with its value or as one that may have been executed, and none is run twice.
+void two_nodes_a_cut_connection(void **state)
+{
+    (void)state;
+    enum { MANY = 2000, FIRST = 100, TEXT = 2000 };
+    static troupe_ref refs[MANY];
+    static char text[TEXT + 1];
+    other second = two_nodes_start();
+    troupe_must(troupe_node_join(second.address));
+    clerk_actor pool = two_nodes_find("pool", second.address);
+    uint32_t slot, number;
+    uint64_t session;
+    char address[TRP_NODE_ADDRESS_MAX];
+    letter answer;
+    troupe_must(trp_process_find(pool.address.node, pool.address.process, pool.address.incarnation,
+                                 &number));
+    assert_true(trp_far_place(number, &slot, &session, address));
+    uint16_t port = (uint16_t)strtol(strrchr(address, ':') + 1, NULL, 10);
+    memset(text, 'x', TEXT);
+    letter question = {.from = "test", .text = text};
+    troupe_must(troupe_get(letter, troupe_call_from(pool, clerk_reply, &question), &answer));
+    int cut = 0;
+    for (int i = 0; i < MANY; i++) {
+        question.number = i;
+        refs[i] = troupe_call_from(pool, clerk_reply, &question);
+        for (int k = 0; i == MANY / 2 && k < FIRST; k++)
+            troupe_must(troupe_get(letter, refs[k], &answer));
+        if (i == MANY / 2)
+            cut = cut_connections(port);
+    }
+    assert_true(cut > 0);
+    for (int i = FIRST; i < MANY; i++) {
+        troupe_status status = troupe_get(letter, refs[i], &answer);
+        assert_true(status == TROUPE_OK || status == TROUPE_MAYBE_EXECUTED ||
+                    status == TROUPE_NOT_EXECUTED);
+        assert_true(status != TROUPE_OK || answer.number == i + 1);
+        troupe_reset();
+    }
+    if (!two_nodes_joined(second.address)) // Something was lost with the connection.
+        troupe_must(troupe_node_join(second.address));
+    pool = two_nodes_find("pool", second.address);
+    int64_t total;
+    troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 0), &total));
+    two_nodes_end(&second);
+}
