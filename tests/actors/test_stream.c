@@ -260,7 +260,7 @@ static void a_deadline_ends_both(void **state)
     for (int i = 0; i < PLACES; i++) {
         source_actor actor = make(places[i]);
         troupe_stream stream =
-            troupe_stream(troupe_with(actor, .deadline_ms = 60), source_count, 0, INT64_MAX, 0);
+            troupe_stream(troupe_with(actor, .deadline_ms = 400), source_count, 0, INT64_MAX, 0);
         assert_next(stream, 0);
         assert_made_to_end(TROUPE_CANCELLED); // It waited for room meanwhile.
         troupe_status status;
