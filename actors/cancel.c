@@ -439,7 +439,9 @@ troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *ho
     uint64_t whole = done ? 0 : entry->part_of;
     trp_target target = entry->target;
     bool here = target.incarnation == trp_home_here.incarnation;
-    bool refused = !done && whole == 0 && taken.force &&
+    trp_retry *retry = done ? NULL : entry->retry;
+    bool kept = retry != NULL && retry->give_up != NULL && retry->give_up(retry);
+    bool refused = !done && whole == 0 && !kept && taken.force &&
                    !trp_cancel_may_force(target.process, target.incarnation);
     if (!done && !refused && whole == 0)
         entry->cancelled = true;
@@ -454,6 +456,13 @@ troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *ho
                            "actor %.40s#%llu shares the process %d with others",
                            target.class_name != NULL ? target.class_name : "",
                            (unsigned long long)target.actor, trp_process_pid(target.process));
+    if (kept) {
+        troupe_error failure =
+            trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_NO,
+                        "the task was cancelled while it waited for resources");
+        (void)trp_entry_fail(call, &failure);
+        return TROUPE_OK;
+    }
     if (!here)
         return send_cancel(call, &target, taken.force);
     cancel_here(call, &target);

@@ -64,13 +64,38 @@ static troupe_status write_env(const troupe_spawn_options *how, const char *gpus
     return trp_worker_env_check(".env of an actor", need->env, NULL);
 }
 
+static _Thread_local struct {
+    uint64_t claim;
+    char *gpus;
+} brought;
+
+void trp_need_bring(uint64_t claim, char *gpus)
+{
+    if (brought.claim != 0) {
+        troupe_error last; // Of the spawn that did not take it.
+        trp_error_hold(&last);
+        trp_node_claim_drop(brought.claim);
+        trp_error_restore(&last);
+    }
+    trp_free(brought.gpus);
+    brought.claim = claim;
+    brought.gpus = gpus;
+}
+
 troupe_status trp_need_get(const troupe_spawn_options *how, const char *class_name, trp_need *need)
 {
     trp_want want = {0};
     char who[WHO_MAX], gpus[TRP_CLAIM_GPUS_MAX] = "";
     TROUPE_TRY(trp_worker_env_check(".env of an actor", how->env, how->folder));
     TROUPE_TRY(wanted(how, &want));
-    if (want.cpus != 0 || want.gpus != 0 || want.memory_bytes != 0 || has_text(want.resources)) {
+    if (brought.claim != 0) {
+        need->claim = brought.claim;
+        brought.claim = 0;
+        snprintf(gpus, sizeof gpus, "%s", brought.gpus != NULL ? brought.gpus : "");
+        trp_free(brought.gpus);
+        brought.gpus = NULL;
+    } else if (want.cpus != 0 || want.gpus != 0 || want.memory_bytes != 0 ||
+               has_text(want.resources)) {
         snprintf(who, sizeof who, has_text(how->name) ? "%.40s '%.40s'" : "%.40s%.0s", class_name,
                  has_text(how->name) ? how->name : "");
         want.who = who;

@@ -16,6 +16,9 @@ typedef struct trp_need {
 troupe_status trp_need_place(const troupe_spawn_options *how, troupe_place *place);
 // Waits until the node gives what is asked for. What is returned goes to trp_need_done.
 troupe_status trp_need_get(const troupe_spawn_options *how, const char *class_name, trp_need *need);
+// The next spawn on this thread has this claim, with the ids of its GPUs (taken over; NULL: none),
+// instead of asking for one. What was brought and not taken before is given back; 0: nothing more.
+void trp_need_bring(uint64_t claim, char *gpus);
 // The spawn has ended: what it held is given back if it failed, and else the actor's.
 void trp_need_done(trp_need *need, troupe_status status);
 

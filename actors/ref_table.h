@@ -99,6 +99,9 @@ typedef struct trp_retry {
     bool (*again)(struct trp_retry *retry, const troupe_error *failure);
     // Called after `again` said yes. Must not wait.
     void (*send)(struct trp_retry *retry);
+    // Whether a call that its owner gives up is on its way to nobody, and so ends at once. Under
+    // the row's lock. NULL: never.
+    bool (*give_up)(struct trp_retry *retry);
 } trp_retry;
 
 // ---- rows

@@ -8,13 +8,18 @@
 //
 // All tasks are sent at once, so one worker can run dry while tasks wait in another. Whoever sees
 // that asks for one of those back: that is a cancellation which leaves it alone if it runs already.
+//
+// A task that holds something of its node's is sent when the node has given that, and to an actor
+// of its own, which has it: so it is held exactly as long as the function may run, however that
+// ends.
+#include <actors/task.h>
+
 #include <actors/actor.h>
 #include <actors/async.h>
-#include <actors/beside.h>
-#include <actors/call.h>
 #include <actors/crew.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
+#include <actors/need.h>
 #include <actors/ref.h>
 #include <actors/run.h>
 #include <actors/timer.h>
@@ -24,7 +29,6 @@
 #include <runtime/options.h>
 #include <runtime/park.h>
 #include <runtime/process.h>
-#include <troupe/task.h>
 
 enum {
     UNFINISHED_MAX = 4096,
@@ -32,31 +36,6 @@ enum {
     SLICE_MS = 100,    // Of a wait for room, between looks at whether the runtime stops.
     SETTLED_US = 1000, // A task that was sent later than this ago is not asked back.
 };
-
-typedef struct task {
-    trp_retry retry; // First: the row's view of it.
-    const trp_class *class_;
-    uint64_t row;
-    _Atomic uint32_t holds; // Of the row until it ends, of an attempt, of the list.
-    int retries;            // Left; negative: without end. Of who has the row's lock.
-    bool retry_errors;
-    _Atomic bool ended; // The row has; stored before `worker` is looked at, and the
-    _Atomic uint64_t
-        worker;           // other way about by an attempt. Whose load it is part of; 0: nobody's.
-    uint64_t avoid;       // Of who sends: the worker of the attempt before.
-    troupe_actor own;     // The isolated actor that runs it; id 0: none. With the next four, under
-    troupe_actor sent_to; // the lock of those that are away.
-    int64_t sent_ns;      // 0: not in that list.
-    bool asked_back;      // It may come back without having run.
-    struct task *newer, *older;
-    bool listed; // Waits to be sent again: with `next`, under the list's lock.
-    struct task *next;
-    troupe_place place;
-    uint32_t flags; // Of the first attempt.
-    int64_t deadline_ns;
-    void *args;
-    trp_arena arena;
-} task;
 
 static struct {
     _Atomic uint32_t unfinished;
@@ -67,7 +46,7 @@ static struct {
 // The tasks that have been sent to workers and have not ended.
 static struct {
     pthread_mutex_t lock; // Of all that follows.
-    task *newest;
+    trp_task *newest;
 } away = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- how many
@@ -125,7 +104,7 @@ static troupe_status wait_for_room(uint32_t flags)
 
 // ---- one task
 
-static void release(task *it)
+void trp_task_release(trp_task *it)
 {
     if (atomic_fetch_sub(&it->holds, 1) > 1)
         return;
@@ -133,13 +112,14 @@ static void release(task *it)
     if (it->args != NULL)
         trp_refs_drop(shape, it->args);
     trp_arena_clear(&it->arena);
+    trp_allot_free(&it->allot);
     trp_free(it);
 }
 
 // ---- where it is
 
 // With the lock held.
-static void unlink_away(task *it)
+static void unlink_away(trp_task *it)
 {
     if (it->sent_ns == 0)
         return;
@@ -152,7 +132,7 @@ static void unlink_away(task *it)
     it->sent_ns = 0;
 }
 
-static void note_sent(task *it, troupe_actor to)
+static void note_sent(trp_task *it, troupe_actor to)
 {
     pthread_mutex_lock(&away.lock);
     unlink_away(it);
@@ -171,11 +151,11 @@ static void note_sent(task *it, troupe_actor to)
 }
 
 // The youngest task of a worker, which has most before it, held; NULL: none is worth it.
-static task *find_waiting(uint64_t worker, troupe_actor *at)
+static trp_task *find_waiting(uint64_t worker, troupe_actor *at)
 {
     int64_t settled_ns = trp_clock_ns() - SETTLED_US * INT64_C(1000);
     pthread_mutex_lock(&away.lock);
-    task *it = away.newest;
+    trp_task *it = away.newest;
     while (it != NULL &&
            (it->sent_to.incarnation != worker || it->sent_ns > settled_ns || it->asked_back))
         it = it->older;
@@ -188,24 +168,26 @@ static task *find_waiting(uint64_t worker, troupe_actor *at)
     return it;
 }
 
+static void send_again(trp_retry *retry);
+
 // The task's worker has one less to do. If it is idle now and another one is not, the latest of
 // that one's tasks is asked back.
-static void leave_worker(task *it)
+static void leave_worker(trp_task *it)
 {
     troupe_actor at;
     uint64_t worker = atomic_exchange(&it->worker, 0);
     uint64_t busy = worker != 0 ? trp_crew_give(worker) : 0;
-    task *other = busy != 0 && !trp_actors_stopping() ? find_waiting(busy, &at) : NULL;
+    trp_task *other = busy != 0 && !trp_actors_stopping() ? find_waiting(busy, &at) : NULL;
     if (other == NULL)
         return;
     trp_cancel_waiting(other->row, at);
-    release(other);
+    trp_task_release(other);
 }
 
 // The row has ended. Runs where that was found out, and must not wait.
 static void finish(void *user, troupe_ref ref)
 {
-    task *it = user;
+    trp_task *it = user;
     (void)ref;
     pthread_mutex_lock(&away.lock);
     atomic_store(&it->ended, true); // Under the lock: note_sent and own come before, or see it.
@@ -215,11 +197,13 @@ static void finish(void *user, troupe_ref ref)
     leave_worker(it);
     if (last.id != 0)
         (void)troupe_end_actor(last);
+    if (it->needy && trp_allot_give_up(&it->allot))
+        trp_task_release(it); // What the answer would have had.
     give_room();
-    release(it);
+    trp_task_release(it);
 }
 
-static troupe_status copy_args(task *it, const void *args)
+static troupe_status copy_args(trp_task *it, const void *args)
 {
     const trp_shape *shape = &it->class_->methods[0].args;
     void *copy = trp_arena_alloc(&it->arena, shape->type->size);
@@ -239,7 +223,7 @@ static troupe_status copy_args(task *it, const void *args)
 
 // Gives the task another actor of its own, and ends the one before, if there was one, or the new
 // one, if the task has ended while that was made.
-static void own(task *it, troupe_actor fresh)
+static void own(trp_task *it, troupe_actor fresh)
 {
     pthread_mutex_lock(&away.lock);
     troupe_actor needless = it->own;
@@ -252,26 +236,37 @@ static void own(task *it, troupe_actor fresh)
         (void)troupe_end_actor(needless);
 }
 
-static troupe_status choose_worker(task *it, bool may_wait, troupe_actor *to)
+// Makes the actor that runs this one task, with what has been given for it.
+static troupe_status spawn_own(trp_task *it, troupe_place place, troupe_actor *to)
+{
+    troupe_spawn_options how = {.size = sizeof how, .place = place};
+    own(it, (troupe_actor){0}); // That of the attempt that failed is ended first.
+    if (it->needy) {
+        TROUPE_TRY(trp_allot_take(&it->allot));
+        how.gpus = it->gpus;
+        how.lifetime = TROUPE_OWNED; // With this process it gives back what it has.
+    }
+    *to = troupe_spawn_class(it->class_->row, NULL, &how);
+    if (it->needy)
+        trp_need_bring(0, NULL); // In case the spawn has failed before it looked.
+    TROUPE_TRY(troupe_actor_status(*to));
+    own(it, *to);
+    return TROUPE_OK;
+}
+
+static troupe_status choose_worker(trp_task *it, bool may_wait, troupe_actor *to)
 {
     troupe_place place = it->place;
     trp_crew_member member;
     if (place == TROUPE_PLACE_ANY)
         place = trp_process_options()->workers < 0 ? TROUPE_PLACE_HERE : TROUPE_PLACE_WORKER;
+    if (place == TROUPE_PLACE_ISOLATED || it->needy)
+        return spawn_own(it, place, to);
     *to = (troupe_actor){.id = trp_task_target(it->class_),
                          .incarnation = trp_home_here.incarnation,
                          .process = trp_home_here.process};
     if (place == TROUPE_PLACE_HERE)
         return TROUPE_OK;
-    if (place == TROUPE_PLACE_ISOLATED) {
-        own(it, (troupe_actor){0}); // That of the attempt that failed is ended first.
-        *to = troupe_spawn_class(
-            it->class_->row, NULL,
-            &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), .place = place});
-        TROUPE_TRY(troupe_actor_status(*to));
-        own(it, *to);
-        return TROUPE_OK;
-    }
     TROUPE_TRY(trp_crew_take(may_wait, it->avoid, &member));
     it->avoid = member.incarnation;
     atomic_store(&it->worker, member.incarnation);
@@ -284,22 +279,48 @@ static troupe_status choose_worker(task *it, bool may_wait, troupe_actor *to)
     return TROUPE_OK;
 }
 
+// Ends a task that was not sent, with the thread's last error.
+static void fail(const trp_task *it, troupe_status status)
+{
+    troupe_error failure =
+        trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+    (void)trp_entry_fail(it->row, &failure);
+}
+
+// The node has answered: the task is sent, or fails, where that may wait. The ask's hold goes
+// along.
+static void note_decided(trp_allot *allot)
+{
+    trp_task *it = (trp_task *)(void *)((char *)allot - offsetof(trp_task, allot));
+    send_again(&it->retry);
+}
+
+// Asks the node for what the task holds, after the attempt before has given back what it had.
+static void ask_node(trp_task *it)
+{
+    own(it, (troupe_actor){0});
+    atomic_fetch_add(&it->holds, 1); // The answer's.
+    trp_allot_ask(&it->allot);
+}
+
 // Sends the task. The caller has a hold.
-static void attempt(task *it, bool may_wait)
+static void attempt(trp_task *it, bool may_wait)
 {
     troupe_actor to;
+    if (it->needy && !trp_allot_decided(&it->allot)) {
+        ask_node(it);
+        return;
+    }
     troupe_status status = choose_worker(it, may_wait, &to);
     to.flags = it->flags;
     if (status == TROUPE_OK) {
         trp_call_send(it->row, to, it->class_, it->args, it->deadline_ns);
         return;
     }
-    troupe_error failure =
-        trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
-    (void)trp_entry_fail(it->row, &failure);
+    fail(it, status);
 }
 
-static bool is_worth_another(const task *it, const troupe_error *failure)
+bool trp_task_worth_another(const trp_task *it, const troupe_error *failure)
 {
     if (it->retries == 0 || trp_actors_stopping() || trp_process_ending())
         return false;
@@ -308,88 +329,6 @@ static bool is_worth_another(const task *it, const troupe_error *failure)
         return it->retry_errors;
     return lost && (failure->outcome == TROUPE_OUTCOME_NOT_EXECUTED ||
                     failure->outcome == TROUPE_OUTCOME_MAYBE_EXECUTED);
-}
-
-// ---- here and now
-//
-// A task in a task that finds no room is run at once, on this thread: to wait for room could be to
-// wait for itself. So is one where too many tasks wait for others already.
-
-static trp_message *make_message(const task *it, uint64_t id)
-{
-    const trp_method *method = &it->class_->methods[0];
-    trp_message *message = trp_message_create(TRP_MESSAGE_CALL, method->args.type->size);
-    if (message == NULL)
-        return NULL;
-    message->target = id;
-    message->method = method;
-    message->call = it->row;
-    message->deadline_ns = it->deadline_ns;
-    if (trp_message_copy_args(message, &method->args, it->args) == TROUPE_OK)
-        return message;
-    trp_message_free(message);
-    return NULL;
-}
-
-// Runs it beside the turns of an executor, as a guest: should somebody kill the executor, its last
-// turn waits until the function has returned.
-static void run_once(task *it)
-{
-    troupe_error failure = trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED,
-                                       TROUPE_EXECUTED_NO, "no memory to run a task");
-    uint64_t target = trp_task_target(it->class_), id;
-    trp_message *message = NULL;
-    trp_actor *executor =
-        trp_target_find(target, it->row, trp_home_here.incarnation, &id, &failure);
-    bool guest = executor != NULL && trp_guest_enter(executor);
-    if (guest && !trp_actor_is_open(executor, id))
-        failure = trp_actor_obituary(id);
-    else if (guest)
-        message = make_message(it, id);
-    if (message != NULL)
-        trp_run_call(executor, message);
-    else
-        (void)trp_entry_fail(it->row, &failure);
-    if (executor != NULL)
-        trp_target_spare(target, executor, id);
-    if (guest)
-        trp_guest_leave(executor);
-}
-
-// What `again` and `send_again` are to a task that was sent: it->listed says that it is to be run
-// once more. Yes is only said to the thread that runs it: others end the row for good.
-static bool again_here(trp_retry *retry, const troupe_error *failure)
-{
-    task *it = (task *)retry;
-    if (!is_worth_another(it, failure))
-        return false;
-    it->retries -= it->retries > 0;
-    return true;
-}
-
-static void note_again(trp_retry *retry)
-{
-    ((task *)retry)->listed = true;
-}
-
-static void run_at_once(task *it)
-{
-    if (it->deadline_ns != 0 && !trp_timer_call(it->deadline_ns, it->row)) {
-        troupe_error failure = trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED,
-                                           TROUPE_EXECUTED_NO, "no memory for a deadline");
-        (void)trp_entry_fail(it->row, &failure);
-        return;
-    }
-    do {
-        it->listed = false;
-        run_once(it);
-    } while (it->listed);
-}
-
-static void finish_here(void *user, troupe_ref ref)
-{
-    (void)ref;
-    release(user);
 }
 
 // ---- attempts after the first
@@ -412,15 +351,15 @@ TROUPE_ACTOR(trp_resender, (trp_resender_send, troupe_none, troupe_none));
 
 static struct {
     pthread_mutex_t lock; // Of all that follows.
-    task *first, **last;
+    trp_task *first, **last;
     bool told; // The actor will look at the list.
     trp_resender_actor actor;
 } resends = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &resends.first};
 
-static task *take_listed(void)
+static trp_task *take_listed(void)
 {
     pthread_mutex_lock(&resends.lock);
-    task *it = resends.first;
+    trp_task *it = resends.first;
     if (it != NULL) {
         resends.first = it->next;
         if (resends.first == NULL)
@@ -435,15 +374,15 @@ static task *take_listed(void)
 
 static void resend_all(void)
 {
-    for (task *it; (it = take_listed()) != NULL;) {
+    for (trp_task *it; (it = take_listed()) != NULL;) {
         if (trp_actors_stopping()) {
-            release(it); // Its row ends with the runtime.
+            trp_task_release(it); // Its row ends with the runtime.
             continue;
         }
         leave_worker(it);
         it->flags = 0;
         attempt(it, true);
-        release(it);
+        trp_task_release(it);
     }
 }
 
@@ -469,10 +408,10 @@ static void find_resender(void)
 
 static bool again(trp_retry *retry, const troupe_error *failure)
 {
-    task *it = (task *)retry;
+    trp_task *it = (trp_task *)retry;
     bool back = failure->outcome == TROUPE_OUTCOME_CANCELLED &&
                 failure->executed == TROUPE_EXECUTED_NO && !trp_actors_stopping();
-    if (!back && !is_worth_another(it, failure))
+    if (!back && !trp_task_worth_another(it, failure))
         return false;
     if (!back && it->retries > 0)
         it->retries--;
@@ -484,9 +423,16 @@ static bool again(trp_retry *retry, const troupe_error *failure)
     return true;
 }
 
+// Of one that still waits for what it is to hold.
+static bool give_up(trp_retry *retry)
+{
+    trp_task *it = (trp_task *)retry;
+    return it->needy && trp_allot_waits(&it->allot);
+}
+
 static void send_again(trp_retry *retry)
 {
-    task *it = (task *)retry;
+    trp_task *it = (trp_task *)retry;
     pthread_mutex_lock(&resends.lock);
     bool twice = it->listed, tell = !resends.told;
     if (!twice) {
@@ -499,7 +445,7 @@ static void send_again(trp_retry *retry)
     trp_resender_actor to = resends.actor;
     pthread_mutex_unlock(&resends.lock);
     if (twice)
-        release(it);
+        trp_task_release(it);
     else if (tell)
         (void)troupe_tell_method(troupe_with(to, .flags = TROUPE_CALL_NO_WAIT).address,
                                  &troupe_class_trp_resender, 0, &(troupe_none){0});
@@ -515,6 +461,10 @@ static troupe_status check(const trp_class *class_, const void *args, const trou
                            class_->row->name);
     if ((unsigned)how->place > TROUPE_PLACE_ISOLATED)
         return troupe_fail(TROUPE_INVALID, "%d is no place for a task", (int)how->place);
+    if (how->gpus != 0 && how->place != TROUPE_PLACE_ANY && how->place != TROUPE_PLACE_ISOLATED)
+        return troupe_fail(TROUPE_INVALID,
+                           "a task with .gpus needs a process of its own, since which it sees is "
+                           "the process's: expected .place = TROUPE_PLACE_ISOLATED or none");
     return how->retries >= TROUPE_RETRIES_FOREVER
                ? TROUPE_OK
                : troupe_fail(TROUPE_INVALID,
@@ -523,14 +473,14 @@ static troupe_status check(const trp_class *class_, const void *args, const trou
                              how->retries);
 }
 
-static task *make_task(const trp_class *class_, const void *args, const troupe_run_options *how)
+static trp_task *make_task(const trp_class *class_, const void *args, const troupe_run_options *how)
 {
-    task *it = trp_alloc(sizeof *it);
+    trp_task *it = trp_alloc(sizeof *it);
     if (it == NULL) {
         (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a task");
         return NULL;
     }
-    it->retry = (trp_retry){.again = again, .send = send_again};
+    it->retry = (trp_retry){.again = again, .send = send_again, .give_up = give_up};
     it->class_ = class_;
     it->holds = 1;
     it->retries = how->retries == 0                        ? RETRIES_DEFAULT
@@ -538,18 +488,28 @@ static task *make_task(const trp_class *class_, const void *args, const troupe_r
                   : how->retries == TROUPE_RETRIES_FOREVER ? -1
                                                            : how->retries;
     it->retry_errors = how->retry_errors;
-    it->place = how->place;
+    it->place = how->gpus != 0 ? TROUPE_PLACE_ISOLATED : how->place;
+    it->gpus = how->gpus;
+    it->needy = trp_allot_wanted(how);
     it->flags = how->flags;
     if (how->deadline_ms != 0)
         it->deadline_ns = trp_clock_ns() + (int64_t)how->deadline_ms * 1000000;
-    if (copy_args(it, args) == TROUPE_OK)
+    if (copy_args(it, args) == TROUPE_OK &&
+        (!it->needy ||
+         trp_allot_make(how, class_->row->name, note_decided, &it->allot) == TROUPE_OK))
         return it;
-    release(it);
+    trp_task_release(it);
     return NULL;
 }
 
+static void finish_here(void *user, troupe_ref ref)
+{
+    (void)ref;
+    trp_task_release(user);
+}
+
 // Makes the row of a task, which has room, and sends it.
-static troupe_ref start(task *it, bool at_once, bool may_wait)
+static troupe_ref start(trp_task *it, bool at_once, bool may_wait)
 {
     uint64_t schema = troupe_type_hash(it->class_->row->methods[0].result);
     trp_target nowhere = {.class_name = it->class_->row->name};
@@ -558,19 +518,20 @@ static troupe_ref start(task *it, bool at_once, bool may_wait)
     if (ref.id == TRP_REF_NO_MEMORY) {
         if (!at_once)
             give_room();
-        release(it);
+        trp_task_release(it);
         return ref;
     }
-    if (at_once)
-        it->retry = (trp_retry){.again = again_here, .send = note_again};
-    trp_entry_retry(it->row, &it->retry);
+    if (!at_once)
+        trp_entry_retry(it->row, &it->retry);
     atomic_fetch_add(&it->holds, 1); // This attempt's.
     trp_ref_when(ref, at_once ? finish_here : finish, it);
     if (at_once)
-        run_at_once(it);
+        trp_task_run_here(it);
+    else if (it->needy && it->deadline_ns != 0 && !trp_timer_call(it->deadline_ns, it->row))
+        fail(it, troupe_fail(TROUPE_NO_MEMORY, "no memory for a deadline"));
     else
         attempt(it, may_wait);
-    release(it);
+    trp_task_release(it);
     return ref;
 }
 
@@ -582,7 +543,8 @@ troupe_ref troupe_run_task(const troupe_class *row, const void *args, const trou
     if (class_ == NULL)
         return trp_call_failed(troupe_last_error()->status);
     troupe_status status = check(class_, args, &taken);
-    bool may = status == TROUPE_OK && taken.place != TROUPE_PLACE_ISOLATED && trp_executor_runs();
+    bool may = status == TROUPE_OK && taken.place != TROUPE_PLACE_ISOLATED &&
+               !trp_allot_wanted(&taken) && trp_executor_runs();
     bool at_once = may && trp_scheduler_crowded();
     bool room = status == TROUPE_OK && !at_once && take_room();
     at_once = at_once || (may && !room);
@@ -591,10 +553,10 @@ troupe_ref troupe_run_task(const troupe_class *row, const void *args, const trou
     if (status != TROUPE_OK)
         return trp_call_failed(status);
     find_resender();
-    task *it = make_task(class_, args, &taken);
+    trp_task *it = make_task(class_, args, &taken);
     if (it != NULL)
         return start(it, at_once, trp_run_patience(taken.flags) != 0);
     if (!at_once)
         give_room();
-    return trp_call_failed(TROUPE_NO_MEMORY);
+    return trp_call_failed(troupe_last_error()->status);
 }

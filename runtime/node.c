@@ -58,7 +58,9 @@ static void tell_claimed(void)
             continue;
         }
         *at = it->next;
-        it->claimed(it->user, it->status, it->target);
+        it->value[it->value_size < sizeof it->value ? it->value_size : sizeof it->value - 1] = '\0';
+        it->claimed(it->user, it->status, it->target,
+                    it->status == TROUPE_OK ? (const char *)it->value : it->text);
         trp_free(it);
     }
 }

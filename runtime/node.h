@@ -63,9 +63,10 @@ enum { TRP_CLAIM_GPUS_MAX = 4096 };
 // The claim is this process's. TROUPE_TOO_LARGE: it never can be given; TROUPE_TIMED_OUT.
 troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TRP_CLAIM_GPUS_MAX]);
 // The same without waiting: `claimed` is called once, with the claim or with the status of a
-// failure, by a thread of the library that must not be held up and holds a lock: it may not call
-// anything of this header. *request is for trp_node_claim_abandon.
-typedef void (*trp_claimed)(void *user, troupe_status status, uint64_t claim);
+// failure, and the ids of its GPUs or the sentence of the failure, by a thread of the library that
+// must not be held up and holds a lock: it may not call anything of this header. *request is for
+// trp_node_claim_abandon.
+typedef void (*trp_claimed)(void *user, troupe_status status, uint64_t claim, const char *text);
 troupe_status trp_node_claim_begin(const trp_want *want, trp_claimed claimed, void *user,
                                    uint64_t *request);
 // `claimed` is not called any more once this returns. What it was told of is not given back. Does

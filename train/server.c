@@ -110,8 +110,9 @@ static void admit(trp_server *self)
 }
 
 // The node has answered: the server is told, and finds it out at its next look if that is lost.
-static void claimed(void *user, troupe_status status, uint64_t claim)
+static void claimed(void *user, troupe_status status, uint64_t claim, const char *text)
 {
+    (void)text;
     troupe_job *job = user;
     trp_server_actor server;
     if (status == TROUPE_OK)

@@ -1,7 +1,8 @@
 // resources.h: what this machine has for actors and jobs to hold, and who waits for what.
 //
 // troupe_start says how many CPUs, GPUs, how much memory and what else there is (`.cpus`, `.gpus`,
-// `.memory_bytes`, `.resources`); troupe_spawn says what an actor holds of it as long as it lives.
+// `.memory_bytes`, `.resources`); troupe_spawn says what an actor holds of it as long as it lives,
+// troupe_run_with what a task holds while it runs.
 // Holding is admission, not enforcement: an actor that holds one CPU may use more.
 #ifndef TROUPE_RESOURCES_H
 #define TROUPE_RESOURCES_H
@@ -17,9 +18,9 @@ typedef struct troupe_resource {
     double total, free;
 } troupe_resource;
 
-// A spawn or a job that waits.
+// A spawn, a task or a job that waits.
 typedef struct troupe_resource_wait {
-    char actor[96]; // Its class and name.
+    char actor[96]; // Its class and name; of a task, the function's name.
     char why[160];  // "2 CPUs (0.5 of 4 are free)"
     int pid;        // Of the process that asked.
     double waited_s;

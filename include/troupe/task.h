@@ -41,6 +41,19 @@ typedef struct troupe_run_options {
     troupe_place place;
     uint32_t flags; // TROUPE_CALL_NO_WAIT: TROUPE_BUSY at once where the caller would wait.
     int unused_;
+    // What the task holds of its node's resources (troupe_start, resources.h) while its function
+    // runs, in each attempt; default: nothing. troupe_run does not wait for it, the task does,
+    // within its deadline, and troupe_resources_get says for what. It is given back when the
+    // function has returned (also if nobody waits for its result any more) or its process has
+    // died. More than there is ends the task as TROUPE_TOO_LARGE. What a function holds it keeps
+    // while it waits for others: tasks that wait for tasks must leave them something. Amounts are
+    // exact to 0.0001.
+    double cpus;
+    // Such a task is ISOLATED, and its process has CUDA_VISIBLE_DEVICES set to those that it was
+    // given before any code runs there. Above 1 a whole number.
+    double gpus;
+    size_t memory_bytes;
+    const char *resources; // "license=1,accelerator=0.5". Copied.
 } troupe_run_options;
 
 // Starts a task; `args` is copied before it returns. At most 4096 tasks of a process are unfinished
