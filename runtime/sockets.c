@@ -20,7 +20,8 @@ enum {
     DEATH_DELAY_MS = 2,
     HEADER_MAX = 4096,
     LONE_NS = 20000,         // A frame that comes so long after the last ones is sent at once.
-    BATCH = 16384,           // Bytes of frames that leave together; the last one may exceed it.
+    BATCH = 30720,           // Bytes of frames that leave together; the last one may exceed it.
+    KEPT_MAX = 4096,         // Of a link's buffer, once a burst is over.
     STAND_BACK_NS = 1000000, // Of the I/O thread, where others have read just now.
     BURST_NS = 1000000,      // So long after the last frames those that follow begin anew.
     WATCH_NS = 200000, // Of the I/O thread, between looks for frames that their sender has left.
@@ -68,6 +69,8 @@ static troupe_status send_gathered(trp_peer *peer)
     if (status != TROUPE_OK) {
         trp_log(TRP_ERROR, "frames to another process were lost: %s", troupe_last_error()->text);
         trp_buffer_free(&peer->frame);
+    } else if (!peer->bursts && peer->frame.capacity > KEPT_MAX) {
+        trp_buffer_free(&peer->frame); // What a burst has needed.
     }
     return status;
 }

@@ -1,7 +1,7 @@
 // sockets.h: the other way between processes, over ZeroMQ.
 //
 // A thread reads and writes what nobody else does. A lone frame is sent by its sender; frames that
-// follow each other closely are gathered and leave together: when there are 16 KiB of them, when
+// follow each other closely are gathered and leave together: when there are 30 KiB of them, when
 // their sender waits, or at the latest when the thread comes round, which is woken for the first of
 // them and then looks every 200 us for as long as there are more. A thread that waits reads for
 // itself, and the I/O thread stands back.
