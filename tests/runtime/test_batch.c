@@ -200,8 +200,8 @@ static void what_makes_no_sense_is_refused_in_a_sentence(void **state)
     expect_refused(HEAD, 48, "a frame of 48 bytes begins at byte 32 of a batch, expected 49");
     expect_refused(HEAD + 3, 0xff,
                    "a frame of 4278190129 bytes begins at byte 32 of a batch, expected 49");
-    expect_refused(HEAD + 4, 9,
-                   "no frame has the kind 9, status 5, outcome 5 and executed 2, at byte 32 of a "
+    expect_refused(HEAD + 4, 0,
+                   "no frame has the kind 0, status 5, outcome 5 and executed 2, at byte 32 of a "
                    "batch");
     expect_refused(HEAD + 6, 7,
                    "no frame has the kind 16, status 5, outcome 7 and executed 2, at byte 32 of a "
