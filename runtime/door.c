@@ -18,8 +18,10 @@ troupe_status trp_door_reset(uint32_t process)
     atomic_store(&door->told_end, 0);
     atomic_store(&door->announced, 0);
     atomic_store(&door->born, trp_deaths_count());
-    for (int i = 0; i < TRP_DOOR_WORDS; i++)
+    for (int i = 0; i < TRP_DOOR_WORDS; i++) {
         atomic_store(&door->pending[i], 0);
+        atomic_store(&door->met[i], 0);
+    }
     atomic_store(&door->summary, 0);
     return TROUPE_OK;
 }
@@ -53,6 +55,16 @@ void trp_door_ring(uint32_t process, uint32_t from, bool always)
     (void)atomic_fetch_or(&door->summary, 1u << word);
     TRP_FAULT("ring");
     trp_door_call(door);
+}
+
+void trp_door_meet(uint32_t process)
+{
+    // Pairs with the node process, which says DEAD in the process's row and then reads the bits:
+    // either it sees this bit, or who looks at the row after this sees the death.
+    (void)atomic_fetch_or(&trp_door_of(process)->met[trp_self.slot / 64],
+                          UINT64_C(1) << trp_self.slot % 64);
+    (void)atomic_fetch_or(&trp_door_of(trp_self.slot)->met[process / 64], UINT64_C(1)
+                                                                              << process % 64);
 }
 
 void trp_door_alarm(uint32_t process)

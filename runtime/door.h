@@ -29,6 +29,9 @@ typedef struct trp_door {
     _Atomic uint64_t announced;               // The newest ring that the process has not taken yet.
     _Atomic uint64_t pending[TRP_DOOR_WORDS]; // A bit a peer.
     _Atomic uint64_t born;                    // How many had died when the process was made.
+    // A bit a process that has sent something here, or was sent something from here: who is to be
+    // told of this one's death. It may be of an earlier process of the same place.
+    _Atomic uint64_t met[TRP_DOOR_WORDS];
 } trp_door;
 
 trp_door *trp_door_of(uint32_t process);
@@ -41,11 +44,15 @@ void trp_door_ring(uint32_t process, uint32_t from, bool always);
 // Wakes whoever reads for the process, if nobody is awake.
 void trp_door_call(trp_door *door);
 
-// The same, and wakes whoever sleeps there, whatever the bell says: who died may have taken it upon
-// itself to wake them. Node process.
+// This process is about to send the other one something, and has not yet: each will be told of the
+// other's death. Who finds the other one alive after this call is told.
+void trp_door_meet(uint32_t process);
+
+// As trp_door_ring, and wakes whoever sleeps there, whatever the bell says: who died may have taken
+// it upon itself to wake them. Node process.
 void trp_door_alarm(uint32_t process);
 
-// Writes a death down. Each process is to be alarmed then. Node process.
+// Writes a death down. Those who have met the dead one are to be alarmed then. Node process.
 void trp_deaths_add(uint32_t process, uint64_t incarnation);
 uint64_t trp_deaths_count(void);
 // The death of that number; false: it has been overwritten.

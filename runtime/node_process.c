@@ -1,4 +1,4 @@
-// node_process.c: the node process: the table of processes, the pool of workers, and the names.
+// node_process.c: the node process: the table of processes, the pool of workers, and deaths.
 //
 // It gives out the process table's rows (a starting process adds its pid, READY, its label and its
 // last words), takes back what a dead process held in the store, and tells everyone of the death.
@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <runtime/admission.h>
+#include <runtime/cause.h>
 #include <runtime/clock.h>
 #include <runtime/door.h>
 #include <runtime/far.h>
@@ -20,7 +21,6 @@
 #include <runtime/names.h>
 #include <runtime/nodes.h>
 #include <runtime/park.h>
-#include <runtime/postmortem.h>
 #include <runtime/sockets.h>
 #include <runtime/store.h>
 #include <runtime/wire.h>
@@ -28,14 +28,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { RETRY_MS = 10 };
+enum {
+    RETRY_MS = 10,
+    QUIET_MS = 2, // Without a death, before a whole sweep.
+};
 
 typedef struct worker {
     uint64_t asked;      // How often it was given out.
     char kill_cause[64]; // Why it is being killed; empty: it is not.
+    bool burying;        // It is dead, and what it held is not taken back yet.
 } worker;
 
 static struct {
@@ -50,7 +53,7 @@ static struct {
     uint32_t living;    // Workers that have not exited.
     bool stopping;
     int64_t stop_at_ms;
-    uint64_t memory_kills; // Of the cgroup, as last seen.
+    uint32_t unswept; // Deaths since the last whole sweep. Of the thread that hears the keeper.
 } node = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void send_order(const void *message, size_t size)
@@ -114,7 +117,8 @@ static troupe_status free_slot(uint32_t *slot)
         uint32_t candidate = node.next_slot;
         node.next_slot = candidate + 1 < TRP_PROCESSES_MAX ? candidate + 1 : FIRST;
         uint32_t state = trp_segment_process(candidate)->state;
-        if (state == TRP_PROCESS_FREE || state == TRP_PROCESS_DEAD) {
+        if ((state == TRP_PROCESS_FREE || state == TRP_PROCESS_DEAD) &&
+            !node.workers[candidate].burying) {
             *slot = candidate;
             return TROUPE_OK;
         }
@@ -227,52 +231,12 @@ static void serve_kill(const trp_frame *frame)
 
 // ---- deaths and the end
 
-static void note_end(trp_process_row *row, const worker *dead, int status, bool memory)
+// Whether a death is told to that process: it has met the dead one, or it is the driver, which may
+// have to start its actors again.
+static bool concerns(uint32_t slot, uint32_t peer)
 {
-    row->end = dead->kill_cause[0] != '\0' ? TRP_END_KILLED
-               : memory                    ? TRP_END_MEMORY
-               : WIFSIGNALED(status)       ? TRP_END_SIGNALLED
-                                           : TRP_END_EXITED;
-    row->end_number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-// Says at the driver what a crash was, as far as it can be known: the cause has little room. True:
-// it was the memory limit.
-static bool describe_signal(int status, uint32_t slot, char *cause, size_t size)
-{
-    char core[512], name[16];
-    const trp_process_row *row = trp_segment_process(slot);
-    snprintf(name, sizeof name, "troupe-%u", slot);
-    trp_postmortem_core("", row->pid, name, status, core, sizeof core);
-    uint64_t kills = WTERMSIG(status) == SIGKILL ? trp_postmortem_memory_kills("") : 0;
-    bool memory = kills > node.memory_kills;
-    if (memory)
-        snprintf(cause, size, "was killed by the memory limit of its cgroup");
-    else
-        snprintf(cause, size, "was killed by signal %d (%s)%s%.*s", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)), core[0] != '\0' ? "; " : "", (int)size / 2, core);
-    node.memory_kills = kills > node.memory_kills ? kills : node.memory_kills;
-    trp_log(TRP_WARN, "process %u (%s, pid %d) was killed by signal %d (%s)%s%s%s", slot,
-            row->labelled ? row->label : "worker", row->pid, WTERMSIG(status),
-            strsignal(WTERMSIG(status)), core[0] != '\0' ? "; " : "", core,
-            memory ? " by the memory limit of its cgroup" : "");
-    return memory;
-}
-
-// True: the memory limit ended it.
-static bool describe_end(int status, uint32_t slot, char *cause, size_t size)
-{
-    const worker *dead = &node.workers[slot];
-    const trp_process_row *row = trp_segment_process(slot);
-    if (dead->kill_cause[0] != '\0')
-        snprintf(cause, size, "%s", dead->kill_cause);
-    else if (WIFEXITED(status) && row->last_reason != 0)
-        snprintf(cause, size, "ended with its actor: %.80s", row->last_words);
-    else if (WIFSIGNALED(status))
-        return describe_signal(status, slot, cause, size);
-    else
-        snprintf(cause, size, "exited with status %d", WEXITSTATUS(status));
-    return false;
+    return peer == TRP_PROCESS_DRIVER ||
+           (atomic_load(&trp_door_of(slot)->met[peer / 64]) >> peer % 64 & 1) != 0;
 }
 
 static void tell_death(uint32_t slot, uint64_t incarnation)
@@ -284,7 +248,9 @@ static void tell_death(uint32_t slot, uint64_t incarnation)
     for (uint32_t peer = TRP_PROCESS_DRIVER; peer < node.slots; peer++) {
         trp_process_row *row = trp_segment_process(peer);
         uint32_t state = row->state;
-        if (trp_over_rings() && (state == TRP_PROCESS_READY || state == TRP_PROCESS_STARTING))
+        if ((state != TRP_PROCESS_READY && state != TRP_PROCESS_STARTING) || !concerns(slot, peer))
+            continue;
+        if (trp_over_rings())
             trp_door_alarm(peer);
         else if (state == TRP_PROCESS_READY)
             (void)trp_process_send(
@@ -293,58 +259,101 @@ static void tell_death(uint32_t slot, uint64_t incarnation)
     }
 }
 
-static void bury(uint32_t slot, const char *cause)
+// The first half of what follows a death: from now on the process is dead for all.
+static void lay_out(uint32_t slot, const char *cause)
 {
     trp_process_row *row = trp_segment_process(slot);
-    uint64_t incarnation = row->incarnation;
     snprintf(row->cause, sizeof row->cause, "%s", cause);
+    node.workers[slot].burying = true;
     trp_process_row_set(slot, TRP_PROCESS_DEAD);
     char path[128];
-    trp_socket_path(slot, incarnation, path);
-    (void)unlink(path);
-    if (trp_listens()) {
-        trp_far_path(slot, incarnation, path);
+    if (!trp_over_rings()) {
+        trp_socket_path(slot, row->incarnation, path);
         (void)unlink(path);
     }
-    trp_process_forget(slot, incarnation);
-    if (node.stopping)
-        trp_store_sweep_last(slot);
-    else
-        trp_store_sweep(slot);
-
+    if (trp_listens()) {
+        trp_far_path(slot, row->incarnation, path);
+        (void)unlink(path);
+    }
+    trp_process_forget(slot, row->incarnation);
     for (uint32_t i = 0; i < node.pool_size; i++)
         if (node.pool[i] == slot)
             node.pool[i--] = node.pool[--node.pool_size];
+}
+
+// The second half, when what it held has been taken back.
+static void bury(uint32_t slot)
+{
+    const trp_process_row *row = trp_segment_process(slot);
+    uint64_t incarnation = row->incarnation;
     trp_names_bury(slot, incarnation);
     node.living--;
     trp_admission_bury(slot, incarnation);
-
     if (!node.stopping)
         tell_death(slot, incarnation);
-    trp_nodes_tell_death(incarnation, cause);
+    trp_nodes_tell_death(incarnation, row->cause);
+    node.workers[slot].burying = false;
 }
 
-static void hear_keeper(void)
+// The next message of the keeper's: true, and *dead is the slot that it ends, or 0.
+static bool hear(uint32_t *dead)
 {
     trp_order message;
+    char cause[112];
     ssize_t got = recv(node.keeper, &message, sizeof message, MSG_DONTWAIT);
+    *dead = 0;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+        return false;
     if (got != (ssize_t)sizeof message) // The keeper has gone; the node ends with it.
         _exit(1);
     if (message.kind == TRP_ORDER_STARTED && message.pid > 0) {
         trp_segment_process(message.slot)->pid = message.pid;
-    } else if (message.kind == TRP_ORDER_STARTED) {
-        char cause[112];
-        snprintf(cause, sizeof cause, "could not be made: %s", strerror(message.status));
-        bury(message.slot, cause);
-    } else if (message.kind == TRP_ORDER_EXITED) {
-        char cause[112];
-        bool memory = describe_end(message.status, message.slot, cause, sizeof cause);
-        note_end(trp_segment_process(message.slot), &node.workers[message.slot], message.status,
-                 memory);
-        bury(message.slot, cause);
+        return true;
     }
+    *dead = message.slot;
+    if (message.kind == TRP_ORDER_STARTED) {
+        snprintf(cause, sizeof cause, "could not be made: %s", strerror(message.status));
+    } else {
+        trp_cause_note(message.slot, message.status, node.workers[message.slot].kill_cause, cause,
+                       sizeof cause);
+    }
+    lay_out(message.slot, cause);
+    return true;
+}
+
+// Takes what the keeper has said. Nobody waits for the lock while is taken back what the dead held.
+static void hear_keeper(void)
+{
+    static uint32_t dead[TRP_PROCESSES_MAX];
+    uint32_t count = 0;
+    pthread_mutex_lock(&node.lock);
+    while (count < TRP_PROCESSES_MAX && hear(&dead[count]))
+        count += dead[count] != 0;
+    bool stopping = node.stopping;
+    pthread_mutex_unlock(&node.lock);
+    if (count == 0)
+        return;
+    if (stopping)
+        trp_store_sweep_last(dead, count);
+    else
+        trp_store_sweep_soon(dead, count);
+    pthread_mutex_lock(&node.lock);
+    for (uint32_t i = 0; i < count; i++)
+        bury(dead[i]);
+    pthread_mutex_unlock(&node.lock);
+    node.unswept += count;
+}
+
+// After deaths, when none was heard of for a moment or there were many: it takes long where many
+// live. True: not yet.
+static bool sweep_rest(bool quiet)
+{
+    enum { MANY = 64 };
+    if (node.unswept >= MANY || (quiet && node.unswept > 0)) {
+        node.unswept = 0;
+        trp_store_sweep_rest();
+    }
+    return node.unswept > 0;
 }
 
 static void begin_stop(void)
@@ -463,12 +472,13 @@ static void *hear_main(void *unused)
 {
     (void)unused;
     struct pollfd keeper = {.fd = node.keeper, .events = POLLIN};
-    for (;;) {
-        if (poll(&keeper, 1, -1) <= 0)
+    for (bool more = false;;) {
+        int heard = poll(&keeper, 1, more ? QUIET_MS : -1);
+        if (heard > 0)
+            hear_keeper();
+        more = sweep_rest(heard == 0);
+        if (heard <= 0)
             continue;
-        pthread_mutex_lock(&node.lock);
-        hear_keeper();
-        pthread_mutex_unlock(&node.lock);
         atomic_fetch_add(&node.progress, 1);
         trp_unpark(&node.progress, 1);
     }
@@ -500,11 +510,9 @@ static void run_over_sockets(void)
         bool from_keeper = false;
         trp_transport_wait(true, node.keeper, left_ms < 0 ? -1 : left_ms * 1000000, &from_keeper);
         trp_sockets_drain();
-        if (from_keeper) { // Another thread serves other nodes.
-            pthread_mutex_lock(&node.lock);
+        if (from_keeper)
             hear_keeper();
-            pthread_mutex_unlock(&node.lock);
-        }
+        (void)sweep_rest(true);
     }
 }
 
@@ -537,7 +545,7 @@ _Noreturn void trp_node_run(int keeper_socket)
 {
     node.keeper = keeper_socket;
     node.next_slot = node.slots = TRP_PROCESS_DRIVER + 1;
-    node.memory_kills = trp_postmortem_memory_kills("");
+    trp_cause_start();
     trp_process_serve = serve;
     trp_self.slot = TRP_PROCESS_NODE;
     trp_self.incarnation = trp_segment_process(TRP_PROCESS_NODE)->incarnation;

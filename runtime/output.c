@@ -42,7 +42,7 @@ typedef struct source {
 } source;
 
 struct stream {
-    stream *next;
+    stream *next, **at; // What points to it.
     source *of;
     int fd;
     bool to_stderr;
@@ -153,10 +153,9 @@ static void end_stream(stream *ended)
 {
     if (ended->used > 0)
         take_line(ended, ended->line, ended->used);
-    stream **at = &output.streams;
-    while (*at != ended)
-        at = &(*at)->next;
-    *at = ended->next;
+    *ended->at = ended->next;
+    if (ended->next != NULL)
+        ended->next->at = ended->at;
     // Closing would not take it out of the set while a fork() of user code has the descriptor too.
     (void)epoll_ctl(output.events, EPOLL_CTL_DEL, ended->fd, NULL);
     close(ended->fd);
@@ -195,7 +194,10 @@ static stream *add_stream(source *of, int fd, bool to_stderr)
     stream *made = trp_alloc(sizeof *made);
     if (made == NULL)
         return NULL;
-    *made = (stream){.next = output.streams, .of = of, .fd = fd, .to_stderr = to_stderr};
+    *made = (stream){
+        .next = output.streams, .at = &output.streams, .of = of, .fd = fd, .to_stderr = to_stderr};
+    if (made->next != NULL)
+        made->next->at = &made->next;
     output.streams = made;
     of->open++;
     (void)fcntl(fd, F_SETFL, O_NONBLOCK); // Of this end alone.

@@ -62,7 +62,7 @@ void trp_peer_renew(trp_peer *peer, uint64_t incarnation)
     trp_sockets_disconnect(peer, 0);
     trp_peer_ring_close(peer);
     peer->incarnation = incarnation;
-    peer->dead = peer->flushing = false;
+    peer->dead = peer->flushing = peer->met = false;
     peer->sequence_out = peer->sequence_in = 0;
     peer->owed_messages = peer->owed_bytes = 0;
     peer->window_messages = TRP_WINDOW_MESSAGES;
@@ -136,6 +136,9 @@ static troupe_status wait_room(trp_peer *peer, uint32_t process, uint64_t incarn
 troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame)
 {
     char cause[112] = "has ended";
+    if (!peer->met && !trp_process_is_far(process))
+        trp_door_meet(process); // Before it is looked at.
+    peer->met = true;
     if (!trp_process_alive(process, peer->incarnation, cause) || peer->dead)
         return dead(process, cause);
     frame->from = trp_self.slot;

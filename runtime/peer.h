@@ -28,6 +28,7 @@ typedef struct trp_peer {
     pthread_mutex_t lock;
     uint64_t incarnation; // 0: nothing was sent or received yet.
     bool dead, closing;
+    bool met;                              // Each will be told of the other's death.
     int64_t window_messages, window_bytes; // Room left for CALL and TELL.
     uint64_t owed_messages, owed_bytes;    // Room that the peer has not been given back yet.
     _Atomic uint32_t room;                 // Changes when who waits for room should look.

@@ -495,43 +495,75 @@ trp_object_info trp_store_wait(trp_object id, int timeout_ms)
 
 // ---- after a death
 
-// What a dead process was doing with this row, and what it was the last to hold.
-static void sweep_row(uint32_t slot, uint32_t process)
+// Some processes: a bit each.
+typedef struct process_set {
+    uint64_t bits[TRP_PROCESSES_MAX / 64];
+} process_set;
+
+static process_set set_of(const uint32_t *processes, uint32_t count)
 {
-    trp_object_row *row = trp_object_row_at(slot);
-    uint64_t word = atomic_load(&row->word);
-    row_state state = state_of(word);
-    if (state == FREEING && tag_of(word) == process) {
-        free_row(slot);
-    } else if (is_unsettled(state) && tag_of(word) == process) {
-        // Nobody else works on it. Who waits for what was promised sees a failure, without bytes.
-        atomic_store_explicit(&row->size, 0, memory_order_relaxed);
-        (void)settle(slot, word, FAILED);
-    } else if (is_settled(state)) {
-        wake(row); // It may have settled it, and died before it woke anyone.
-        free_if_unheld(slot);
+    process_set set = {{0}};
+    for (uint32_t i = 0; i < count; i++)
+        set.bits[processes[i] / 64] |= UINT64_C(1) << processes[i] % 64;
+    return set;
+}
+
+static bool is_in(const process_set *set, uint32_t process)
+{
+    return process < TRP_PROCESSES_MAX && (set->bits[process / 64] >> process % 64 & 1) != 0;
+}
+
+// What dead processes were doing with the rows.
+static void sweep_rows(const uint32_t *processes, uint32_t count, bool all)
+{
+    process_set dead = set_of(processes, count);
+    uint32_t objects = atomic_load(&trp_segment.header->objects_backed);
+    for (uint32_t slot = 0; slot < objects; slot++) {
+        trp_object_row *row = trp_object_row_at(slot);
+        uint64_t word = atomic_load(&row->word);
+        row_state state = state_of(word);
+        if (state == FREEING && all && is_in(&dead, tag_of(word))) {
+            free_row(slot);
+        } else if (is_unsettled(state) && is_in(&dead, tag_of(word))) {
+            // Nobody else works on it. Who waits for what was promised sees a failure, without
+            // bytes.
+            atomic_store_explicit(&row->size, 0, memory_order_relaxed);
+            (void)settle(slot, word, FAILED);
+        } else if (is_settled(state)) {
+            wake(row); // One of them may have settled it, and died before it woke anyone.
+        }
     }
+}
+
+void trp_store_sweep_soon(const uint32_t *processes, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        trp_ledger_sweep(processes[i], free_if_unheld);
+        trp_pages_sweep(processes[i]);
+    }
+    sweep_rows(processes, count, true);
+}
+
+void trp_store_sweep_rest(void)
+{
+    static uint64_t held[TRP_OBJECTS_MAX / 64];
+    uint32_t objects = atomic_load(&trp_segment.header->objects_backed);
+    // Whoever holds an object now looks after it when it lets go, or is swept when it dies.
+    trp_ledger_note_held(held, objects);
+    for (uint32_t slot = 0; slot < objects; slot++)
+        if ((held[slot / 64] >> slot % 64 & 1) == 0)
+            free_if_unheld(slot);
 }
 
 void trp_store_sweep(uint32_t process)
 {
-    trp_ledger_sweep(process);
-    uint32_t objects = atomic_load(&trp_segment.header->objects_backed);
-    for (uint32_t slot = 0; slot < objects; slot++)
-        sweep_row(slot, process);
-    trp_pages_sweep(process);
+    trp_store_sweep_soon(&process, 1);
+    trp_store_sweep_rest();
 }
 
-void trp_store_sweep_last(uint32_t process)
+void trp_store_sweep_last(const uint32_t *processes, uint32_t count)
 {
-    uint32_t objects = atomic_load(&trp_segment.header->objects_backed);
-    for (uint32_t slot = 0; slot < objects; slot++) {
-        uint64_t word = atomic_load(&trp_object_row_at(slot)->word);
-        if (is_unsettled(state_of(word)) && tag_of(word) == process)
-            sweep_row(slot, process);
-        else if (is_settled(state_of(word)))
-            wake(trp_object_row_at(slot));
-    }
+    sweep_rows(processes, count, false);
 }
 
 troupe_status trp_store_usage(troupe_store_usage *usage)

@@ -80,11 +80,16 @@ trp_object_info trp_store_look(trp_object id);
 // Waits until it is neither FILLING nor PENDING, `timeout_ms` at most (negative: for ever).
 trp_object_info trp_store_wait(trp_object id, int timeout_ms);
 
-// Takes back exactly what a dead process held, and what it was creating. The node process only.
+// Takes back exactly what a dead process held, and what it was creating. The node process only,
+// one thread at a time.
 void trp_store_sweep(uint32_t process);
-// The same where the store ends soon: nothing is freed, but who waits for what it was creating is
-// told.
-void trp_store_sweep_last(uint32_t process);
+// The same in two parts: for several dead processes at once all but what one of them had just let
+// go of when it died; and that, which looks at the holds of all that live.
+void trp_store_sweep_soon(const uint32_t *processes, uint32_t count);
+void trp_store_sweep_rest(void);
+// The same where the store ends soon: nothing is freed, but who waits for what they were creating
+// is told.
+void trp_store_sweep_last(const uint32_t *processes, uint32_t count);
 
 troupe_status trp_store_usage(troupe_store_usage *usage);
 

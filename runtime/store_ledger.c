@@ -9,6 +9,7 @@
 
 #include <runtime/fault.h>
 #include <runtime/layout.h>
+#include <string.h>
 
 static _Atomic uint16_t *count_of(uint32_t process, uint32_t object)
 {
@@ -108,11 +109,52 @@ void trp_ledger_clear(uint32_t object)
         zero((uint32_t)i, object);
 }
 
-void trp_ledger_sweep(uint32_t process)
+// Calls `held` for each object below `objects` of which the process holds any. Four counts are
+// looked at at a time: most are 0.
+static void walk(uint32_t process, uint32_t objects, void (*held)(uint32_t, uint32_t, void *),
+                 void *context)
 {
-    uint32_t objects = atomic_load(&trp_segment.header->objects_backed);
-    for (uint32_t object = 0; object < objects; object++)
-        zero(process, object);
+    for (uint32_t object = 0; object < objects; object += 4) {
+        if (object % TRP_LEDGER_CHUNK == 0 && !is_backed(process, object)) {
+            object += TRP_LEDGER_CHUNK - 4;
+            continue;
+        }
+        const _Atomic uint16_t *counts = count_of(process, object);
+        if (atomic_load((const _Atomic uint64_t *)(const void *)counts) == 0)
+            continue;
+        for (uint32_t i = 0; i < 4; i++)
+            if (atomic_load(counts + i) != 0)
+                held(process, object + i, context);
+    }
+}
+
+static void note(uint32_t process, uint32_t object, void *bits)
+{
+    (void)process;
+    ((uint64_t *)bits)[object / 64] |= UINT64_C(1) << object % 64;
+}
+
+void trp_ledger_note_held(uint64_t *bits, uint32_t objects)
+{
+    memset(bits, 0, (objects + 63) / 64 * sizeof *bits);
+    for (int i = next_present(-1); i >= 0; i = next_present(i))
+        if (atomic_load(&trp_segment_process((uint32_t)i)->state) != TRP_PROCESS_DEAD)
+            walk((uint32_t)i, objects, note, bits);
+}
+
+typedef struct sweeping {
+    void (*had)(uint32_t object);
+} sweeping;
+
+static void take_all(uint32_t process, uint32_t object, void *context)
+{
+    atomic_store(count_of(process, object), 0);
+    ((sweeping *)context)->had(object);
+}
+
+void trp_ledger_sweep(uint32_t process, void (*had)(uint32_t object))
+{
+    walk(process, atomic_load(&trp_segment.header->objects_backed), take_all, &(sweeping){had});
     // A hold written from now on, for a process that is dead, marks it again or goes unseen.
     (void)atomic_fetch_and(&trp_segment.header->present[process / 64],
                            ~(UINT64_C(1) << process % 64));

@@ -18,9 +18,12 @@ bool trp_ledger_take(uint32_t process, uint32_t object);
 // Whether a process that is not dead holds the object. The counts are not read at one instant: see
 // free_if_unheld in store.c.
 bool trp_ledger_held(uint32_t object);
+// Sets the bit of each object below `objects` that a process that is not dead holds, and clears the
+// others'. The counts are read one after the other.
+void trp_ledger_note_held(uint64_t *bits, uint32_t objects);
 // Sets all counts of an object that is being freed to 0: those of dead processes may not be.
 void trp_ledger_clear(uint32_t object);
-// Sets the counts of a dead process to 0.
-void trp_ledger_sweep(uint32_t process);
+// Sets the counts of a dead process to 0, and then tells which objects it had held.
+void trp_ledger_sweep(uint32_t process, void (*had)(uint32_t object));
 
 #endif

@@ -230,7 +230,7 @@ static void test_a_maker_dies(void **state)
         assert_int_equal(trp_store_hold(id, ME), TROUPE_OK);
         trp_segment_process(OTHER)->state = TRP_PROCESS_DEAD;
         if (last != 0)
-            trp_store_sweep_last(OTHER);
+            trp_store_sweep_last((uint32_t[]){OTHER}, 1);
         else
             trp_store_sweep(OTHER);
         trp_object_info info = trp_store_wait(id, 0);
