@@ -140,7 +140,7 @@ static void free_if_unheld(uint32_t slot)
 {
     trp_object_row *row = trp_object_row_at(slot);
     uint64_t word = atomic_load(&row->word);
-    while (is_settled(state_of(word)) && !trp_ledger_held(slot)) {
+    while (is_settled(state_of(word)) && !trp_ledger_held(slot, self)) {
         TRP_FAULT("store");
         if (atomic_compare_exchange_strong(&row->word, &word,
                                            make_word(FREEING, self, generation_of(word)))) {

@@ -84,12 +84,19 @@ static int next_present(int process)
     return -1;
 }
 
-bool trp_ledger_held(uint32_t object)
+static bool holds(uint32_t process, uint32_t object)
 {
+    return is_backed(process, object) && atomic_load(count_of(process, object)) != 0 &&
+           atomic_load(&trp_segment_process(process)->state) != TRP_PROCESS_DEAD;
+}
+
+bool trp_ledger_held(uint32_t object, uint32_t self)
+{
+    // Most who look have just made it. Each other ledger is a page that may not be mapped yet.
+    if (holds(self, object))
+        return true;
     for (int i = next_present(-1); i >= 0; i = next_present(i)) {
-        uint32_t process = (uint32_t)i;
-        if (is_backed(process, object) && atomic_load(count_of(process, object)) != 0 &&
-            atomic_load(&trp_segment_process(process)->state) != TRP_PROCESS_DEAD)
+        if (holds((uint32_t)i, object))
             return true;
         TRP_FAULT("store");
         TRP_FAULT("store column");

@@ -15,9 +15,9 @@ troupe_status trp_ledger_reserve(uint32_t process, uint32_t object);
 troupe_status trp_ledger_add(uint32_t process, uint32_t object);
 // Takes one away; false if there was none: a sweep may have been here before.
 bool trp_ledger_take(uint32_t process, uint32_t object);
-// Whether a process that is not dead holds the object. The counts are not read at one instant: see
-// free_if_unheld in store.c.
-bool trp_ledger_held(uint32_t object);
+// Whether a process that is not dead holds the object; `self` is looked at first. The counts are
+// not read at one instant: see free_if_unheld in store.c.
+bool trp_ledger_held(uint32_t object, uint32_t self);
 // Sets the bit of each object below `objects` that a process that is not dead holds, and clears the
 // others'. The counts are read one after the other.
 void trp_ledger_note_held(uint64_t *bits, uint32_t objects);
