@@ -12,7 +12,6 @@
 #include <actors/pressure.h>
 #include <actors/restart.h>
 #include <actors/run.h>
-#include <actors/solo.h>
 #include <runtime/debug.h>
 #include <runtime/error.h>
 #include <runtime/fence.h>
@@ -219,7 +218,7 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
     refuse_all(actor, id, left);
     trp_mailbox_wake(&actor->mailbox);
     if (guest) {
-        trp_solo_killed(actor, id);
+        trp_give_up_running(actor, id, true);
         trp_guest_leave(actor);
     }
     if (idle)

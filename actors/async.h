@@ -42,9 +42,9 @@ struct trp_async {
     trp_tombstone *tombstones;
     trp_deferral *deferrals;
     trp_alarm *alarms;
-    trp_running *runs;       // Methods that run beside the turn,
-    uint32_t handed;         // and those that are about to.
-    bool killed; // Its methods' calls have been answered (solo.c); `cancels` is raised for that.
+    trp_running *runs; // Methods that run beside the turn,
+    uint32_t handed;   // and those that are about to.
+    bool killed; // Its methods' calls have been answered (forced.c); `cancels` is raised for that.
     _Atomic uint32_t guests; // See beside.h.
     _Atomic bool shut;      // They are kept out; who waits until they are gone parks on the number.
     _Atomic bool finishing; // The last turn waits until there is none.
@@ -94,15 +94,22 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
 void trp_cancel_waiting(uint64_t call, troupe_actor at);
 // Gives up what a troupe_join's row stands for. False: the row is another's. (group.c)
 bool trp_join_cancel(uint64_t call, const troupe_cancel_options *how, troupe_status *status);
-// Kills an actor of this process. `give_up`: who waits for a method that runs in it, or for an
-// answer that it has deferred, is told at once (MAYBE_EXECUTED), and so is the method.
-void trp_kill_here(uint64_t id, bool give_up);
 // Another process gives a call up.
 void trp_cancel_serve(const trp_frame *frame);
 // Asks for the end of a call whose deadline has passed, whatever runs it.
 void trp_cancel_overdue(uint64_t call, const trp_target *target);
 // Whether the process has been made for one actor alone.
 bool trp_cancel_may_force(uint32_t process, uint64_t incarnation);
+
+// ---- forced.c
+
+// Answers the calls whose methods run in an actor that was killed, and those that it has deferred,
+// as the death of a process would (MAYBE_EXECUTED), and tells the methods; what they answer is
+// thrown away. By a guest of the actor. `closed`: since before the kill; otherwise the actor may
+// have gone, and then nothing happens.
+void trp_give_up_running(trp_actor *actor, uint64_t id, bool closed);
+// Kills an actor of this process; `give_up`: with what runs in it.
+void trp_kill_here(uint64_t id, bool give_up);
 
 // ---- defer.c
 

@@ -68,7 +68,7 @@ void trp_cancel_dropped(trp_actor *actor)
     pthread_mutex_unlock(&async->lock);
 }
 
-// Of one that was taken before its actor was killed (solo.c), and would begin after that.
+// Of one that was taken before its actor was killed (forced.c), and would begin after that.
 static void refuse(const trp_running *here)
 {
     troupe_error failure = trp_actor_obituary(trp_actor_id(here->actor));
@@ -259,64 +259,6 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
     if (running && force && actor->pinned &&
         trp_thread_create(&thread, "troupe-end", end_process, NULL))
         pthread_detach(thread);
-}
-
-// A method of the actor with that id whose caller has not been told that it is given up, or NULL.
-// It is told with `caller`. With the lock held, and `cancels` raised.
-static trp_running *next_given_up(trp_actor *actor, trp_async *async, uint64_t id)
-{
-    trp_running *turn = atomic_load(&actor->running); // Pairs with trp_fence_store.
-    if (turn != NULL && !turn->given_up && turn->message->target == id)
-        return turn;
-    for (trp_running *it = async->runs; it != NULL; it = it->next)
-        if (!it->given_up && it->message->target == id)
-            return it;
-    return NULL;
-}
-
-// Tells the callers of what runs in an actor that was killed.
-static void give_up_running(trp_actor *actor, trp_async *async, uint64_t id)
-{
-    troupe_error failure =
-        trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
-                    "actor %s was ended by force while it ran the call", trp_actor_label(id).text);
-    trp_running *running;
-    atomic_fetch_add(&actor->cancels, 1); // From now on nothing that runs ends unseen.
-    trp_fence_heavy();
-    do {
-        trp_caller caller = {0};
-        pthread_mutex_lock(&async->lock);
-        if ((running = next_given_up(actor, async, id)) != NULL) {
-            running->given_up = true;
-            caller = trp_caller_of(running->message);
-        }
-        pthread_mutex_unlock(&async->lock);
-        if (running == NULL)
-            break;
-        trp_caller_fail(&caller, &failure, id);
-        if (caller.call == 0)
-            continue;
-        atomic_fetch_add(&actor->cancels, 1); // Which tell_running takes back.
-        tell_running(actor, async, &caller);
-    } while (running != NULL);
-    atomic_fetch_sub(&actor->cancels, 1);
-}
-
-void trp_kill_here(uint64_t id, bool give_up)
-{
-    trp_actor *actor = trp_actor_find(id);
-    if (actor == NULL)
-        return;
-    bool guest = give_up && trp_guest_enter(actor); // What it has is not freed meanwhile.
-    (void)trp_actor_close(actor, id, TRP_ACTOR_KILLED, NULL);
-    if (!guest)
-        return;
-    trp_async *async = atomic_load(&actor->async);
-    if (trp_actor_find(id) == actor) {
-        give_up_running(actor, async, id);
-        trp_deferrals_end(async, id);
-    }
-    trp_guest_leave(actor);
 }
 
 // As trp_cancel_call, of a task that is left alone if it runs: it has deferred no answer.

@@ -12,7 +12,6 @@ typedef struct trp_running {
     struct trp_running *outer;
     struct trp_running *next, **link; // Of its actor's that run beside the turn; see async.h.
     _Atomic bool cancelled;           // The caller has given the call up.
-    bool given_up;                    // The caller has been told that its actor was killed.
     struct trp_maker *maker;          // Of a streaming method; see yield.c.
     uint64_t deferral;                // The answer that is owed later; 0: none. See defer.c.
 } trp_running;

@@ -1,11 +1,7 @@
 // solo.c: isolated actors on threads of this process (see solo.h).
 #include <actors/solo.h>
 
-#include <actors/async.h>
-#include <actors/failure.h>
-#include <actors/stream.h>
 #include <runtime/clock.h>
-#include <runtime/fence.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
@@ -118,51 +114,6 @@ void trp_solo_gone(void)
     pthread_mutex_lock(&solos.lock);
     mine->gone = true;
     pthread_mutex_unlock(&solos.lock);
-}
-
-// ---- the kill of one whose method runs
-
-// The callers of methods that run, at most `room`, and how many there are. Tells the methods that
-// nobody waits, if `tell`. With the lock held, and `cancels` raised.
-static size_t list_callers(trp_actor *actor, trp_async *async, bool tell, trp_caller *callers,
-                           size_t room)
-{
-    size_t count = 0;
-    trp_running *first = atomic_load(&actor->running); // Pairs with trp_fence_store.
-    for (trp_running *it = first != NULL ? first : async->runs; it != NULL;
-         it = it == first ? async->runs : it->next) {
-        if (tell) {
-            atomic_store_explicit(&it->cancelled, true, memory_order_relaxed); // A hint.
-            trp_maker_wake(it);
-        }
-        if (count < room)
-            callers[count] = trp_caller_of(it->message);
-        count++;
-    }
-    return count;
-}
-
-void trp_solo_killed(trp_actor *actor, uint64_t id)
-{
-    trp_async *async = atomic_load(&actor->async); // Of its guest.
-    pthread_mutex_lock(&async->lock);
-    async->killed = true; // From now on none begins.
-    atomic_fetch_add(&actor->cancels, 1);
-    trp_fence_heavy();
-    size_t count = list_callers(actor, async, false, NULL, 0);
-    trp_caller *callers = trp_alloc(count * sizeof *callers + 1);
-    count = callers != NULL ? list_callers(actor, async, false, callers, count) : 0;
-    pthread_mutex_unlock(&async->lock);
-    troupe_error failure =
-        trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
-                    "the actor was killed before it answered; the call may have been executed");
-    for (size_t i = 0; i < count; i++)
-        trp_caller_fail(&callers[i], &failure, id);
-    trp_free(callers);
-    trp_deferrals_end(async, id);
-    pthread_mutex_lock(&async->lock); // Who hears of it could answer first.
-    (void)list_callers(actor, async, true, NULL, 0);
-    pthread_mutex_unlock(&async->lock);
 }
 
 // ---- the stop

@@ -9,9 +9,6 @@
 void trp_solo_push(trp_actor *actor);
 // The actor that this thread runs has had its last turn.
 void trp_solo_gone(void);
-// The actor was killed, and the caller is its guest: the calls whose methods run are answered now,
-// as by the death of a process; what the methods answer is thrown away.
-void trp_solo_killed(trp_actor *actor, uint64_t id);
 // Ends the threads, as soon as their methods let them; false: one did not within the time, and is
 // left alone.
 bool trp_solo_stop(int timeout_ms);

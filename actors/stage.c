@@ -63,7 +63,7 @@ static void *end_process(void *unused)
 void trp_stage_killed(void)
 {
     if (trp_process_is_local())
-        return; // Its method runs on, but nobody waits for it: see trp_solo_killed.
+        return; // Its method runs on, but nobody waits for it: see trp_give_up_running.
     pthread_t thread;
     atomic_store(&stage.killed, true);
     if (trp_thread_create(&thread, "troupe-end", end_process, NULL))

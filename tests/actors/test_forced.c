@@ -119,7 +119,7 @@ static void a_running_call_ends_at_the_deadline(void **state)
             assert_int_equal(troupe_stop_actor(actor, .deadline_ms = negative != 0 ? -1 : 20),
                              TROUPE_TIMED_OUT);
             expect_given_up(runs);
-            assert_non_null(strstr(troupe_last_error()->text, "ended by force"));
+            assert_non_null(strstr(troupe_last_error()->text, "killed before it answered"));
             expect_given_up(owed);
             assert_int_equal(troupe_get(int, waits, &out), TROUPE_NOT_EXECUTED);
             assert_int_equal(shared->running, 1); // All that while it goes on.
