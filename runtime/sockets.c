@@ -166,9 +166,11 @@ static bool accept_frames(const trp_frame *from, uint64_t first, uint32_t count)
         known = true;
     }
     bool fresh = known && first > peer->sequence_in && !peer->dead;
-    if (fresh && first != peer->sequence_in + 1)
+    if (fresh && first != peer->sequence_in + 1) { // ZeroMQ itself has refused a message.
         trp_log(TRP_ERROR, "%llu frames from process %u were lost",
                 (unsigned long long)(first - peer->sequence_in - 1), from->from);
+        trp_process_refused(NULL);
+    }
     if (fresh)
         peer->sequence_in = first + count - 1;
     pthread_mutex_unlock(&peer->lock);

@@ -185,6 +185,48 @@ static void test_batches(void **state)
     assert_int_equal(troupe_stop(), 0);
 }
 
+// ZeroMQ refuses by itself what is above the limit, and closes the connection, with what followed.
+// The next frame on the link shows the gap.
+static void test_too_large(void **state)
+{
+    (void)state;
+    enum { LIMIT = 1 << 20 };
+    static char large[3 * LIMIT];
+    char path[128];
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .threads = 1, .message_bytes_max = LIMIT,
+                                  .transport = TROUPE_TRANSPORT_IPC),
+                     TROUPE_OK);
+    clerk_actor actor = troupe_spawn(clerk, .place = TROUPE_PLACE_ISOLATED);
+    clerk_actor other = troupe_spawn(clerk, .place = TROUPE_PLACE_WORKER);
+    expect_alive(actor);
+    expect_alive(other);
+    trp_socket_path(trp_self.slot, trp_self.incarnation, path);
+    trp_outbound *out = trp_outbound_open(path);
+    assert_non_null(out);
+    uint64_t count = troupe_frames_refused();
+    send_bytes(out, large, sizeof large);
+    // As if the isolated actor's process went on. What comes before the connection is there again
+    // may be lost with it.
+    trp_frame frame = some_frame(trp_self.incarnation, actor.address.incarnation);
+    frame.from = actor.address.process;
+    frame.sequence = 1000;
+    int64_t give_up = support_now_ms() + SUPPORT_SOON_MS;
+    while (troupe_frames_refused() == count && support_now_ms() < give_up) {
+        trp_buffer bytes = {0};
+        frame.sequence++;
+        trp_batch_add(&bytes, &frame);
+        send_bytes(out, bytes.data, bytes.size);
+        trp_buffer_free(&bytes);
+        uint64_t more = count + 1;
+        (void)support_wait_until(refused_at_least, &more, 20);
+    }
+    assert_int_equal(troupe_frames_refused(), count + 1); // It was no frame, and is not there.
+    trp_outbound_close(out, 0);
+    assert_int_equal(troupe_kill(actor), TROUPE_OK); // Nobody listens to it any more.
+    expect_alive(other);
+    assert_int_equal(troupe_stop(), 0);
+}
+
 // ---- rings
 
 // A second ring to the worker, as if the driver had damaged it.
@@ -263,9 +305,8 @@ static void test_cut_sentences(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sockets),
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_sockets),       cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_too_large),     cmocka_unit_test(test_ring),
         cmocka_unit_test(test_cut_sentences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,222 @@
+// fuzz_handlers.c: any bytes as frames that another process sent, given to the handlers of the
+// actors' layer, beside actors that live: calls, answers, requests for actors, ends, links, news of
+// ends, values of streams, counts, restarts, and all that the registrar is asked.
+//
+// Whatever came, the actors can be asked and ended afterwards, and no object is left.
+#include "house.h"
+
+#include <actors/ref_table.h>
+#include <runtime/identity.h>
+#include <unistd.h>
+
+enum { STRANGER = 5, THERE = 1234567, PATIENCE_MS = 20000, NUMBER_UNKNOWN = 999999 };
+
+static uint64_t objects(void)
+{
+    troupe_store_usage now;
+    require(troupe_store_usage_get(&now) == TROUPE_OK);
+    return now.objects;
+}
+
+static void begin(void)
+{
+    static bool begun;
+    if (begun)
+        return;
+    begun = true;
+    (void)setenv("TROUPE_LOCAL", "1", 1);
+    (void)setenv("TROUPE_LOG", "off", 1);
+    require(troupe_start(0, NULL, .threads = 1, .store_bytes_max = 64 << 20) == TROUPE_OK);
+}
+
+// ---- what the frames may be about
+
+typedef struct scene {
+    guest_actor guest, lister;
+    troupe_stream stream;
+    troupe_ref pending;
+    uint64_t watch, objects;
+} scene;
+
+static void told(void *user, uint64_t owner, uint64_t number, const trp_down *down)
+{
+    (void)user, (void)owner, (void)number;
+    require(down->reason >= TROUPE_DOWN_NORMAL && down->reason <= TROUPE_DOWN_RUNTIME);
+    require(memchr(down->text, 0, sizeof down->text) != NULL);
+}
+
+static void set_scene(scene *here)
+{
+    trp_target stranger = {.process = STRANGER, .incarnation = THERE, .actor = 1};
+    here->objects = objects();
+    note first = {.number = 1, .text = "the first"};
+    here->guest = troupe_spawn_with(guest, &first, .restarts = 3, .counted = true);
+    here->lister = troupe_spawn_with(guest, &first);
+    require(troupe_actor_status(here->guest.address) == TROUPE_OK);
+    require(troupe_actor_status(here->lister.address) == TROUPE_OK);
+    here->stream = troupe_stream(troupe_with(here->lister, .window = 1), guest_list, 100);
+    here->pending.id = trp_entry_call(trp_type_note(&troupe_type_note), &stranger, 0);
+    here->watch = trp_watch(here->lister.address, 0, told, NULL);
+    require(here->stream.id_ != 0 && here->pending.id > TRP_REF_NO_MEMORY && here->watch != 0);
+}
+
+// ---- the frames
+
+// The body as an object that the process holds, since the frame says that it is one; `named` is
+// then what the frame's body says.
+static void make_object(const house_frame *read, trp_frame *frame, trp_buffer *named)
+{
+    static const trp_encoding encodings[] = {TRP_ENCODING_BYTES, TRP_ENCODING_PACKED,
+                                             TRP_ENCODING_IMAGE};
+    trp_object object;
+    void *bytes;
+    bool plain = (frame->flags & TRP_FRAME_STORED) != 0;
+    trp_encoding encoding = plain ? TRP_ENCODING_BYTES : encodings[read->encoding % 3];
+    uint64_t schema = plain ? 0 : trp_type_note(&troupe_type_note);
+    require(trp_store_create(read->size, schema, encoding, &object, &bytes) == TROUPE_OK);
+    if (read->size > 0)
+        memcpy(bytes, read->body, read->size);
+    require(trp_store_seal(object) == TROUPE_OK);
+    trp_write_uint(named, object);
+    frame->body = named->data;
+    frame->body_size = named->size;
+}
+
+// Whose bodies may be in the store; of other kinds nobody looks there.
+static bool may_be_stored(const trp_frame *frame)
+{
+    return frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL ||
+           frame->kind == TRP_FRAME_SPAWN || frame->kind == TRP_FRAME_ITEM ||
+           (frame->kind == TRP_FRAME_REPLY && frame->status == TROUPE_OK);
+}
+
+static void give(const scene *here, const house_frame *read)
+{
+    const uint64_t targets[TARGETS] = {here->guest.address.id, here->lister.address.id, 0,
+                                       NUMBER_UNKNOWN};
+    const uint64_t calls[CALLS] = {0, here->pending.id, here->stream.id_, here->watch, 77};
+    const uint64_t schemas[SCHEMAS] = {read->schema, trp_home_here.incarnation, THERE};
+    trp_frame frame = {.kind = (trp_frame_kind)read->kind,
+                       .flags = read->flags,
+                       .from = STRANGER,
+                       .from_incarnation = THERE,
+                       .to_incarnation = trp_home_here.incarnation,
+                       .target = targets[read->target],
+                       .method = read->method,
+                       .schema = schemas[read->schema_is],
+                       .call = calls[read->call],
+                       .status = read->status,
+                       .outcome = read->outcome,
+                       .executed = read->executed,
+                       .body = read->body,
+                       .body_size = read->size};
+    trp_buffer named = {0};
+    if (frame.kind < TRP_FRAME_CALL || !trp_frame_valid(&frame))
+        return; // The layer below refuses it.
+    // An adopted actor whose process is dead would be started again, beside all that is done here.
+    if (frame.kind == TRP_FRAME_REGISTRAR && frame.method % 256 == TRP_ADOPT) {
+        frame.method = TRP_ADOPT | TRP_PROCESS_DRIVER << 8;
+        frame.schema = trp_home_here.incarnation;
+    }
+    if (!may_be_stored(&frame))
+        frame.flags &= ~(uint32_t)(TRP_FRAME_STORED | TRP_FRAME_OBJECT);
+    if ((frame.flags & (TRP_FRAME_STORED | TRP_FRAME_OBJECT)) != 0)
+        make_object(read, &frame, &named);
+    trp_process_deliver_begin();
+    trp_process_take(&frame);
+    trp_process_deliver_end();
+    trp_buffer_free(&named);
+}
+
+// ---- afterwards
+
+// Each call to it ends; how depends on what came.
+static void ask(guest_actor actor)
+{
+    plot at;
+    int out;
+    troupe_ref slow = troupe_call(actor, guest_walk, 1, 1), urgent = troupe_call(actor, guest_peek);
+    require(troupe_get(plot, slow, &at, .timeout_ms = PATIENCE_MS) != TROUPE_PENDING);
+    require(troupe_get(int, urgent, &out, .timeout_ms = PATIENCE_MS) != TROUPE_PENDING);
+}
+
+static void read_all(const scene *here)
+{
+    note value;
+    troupe_status status;
+    do {
+        status = troupe_next(note, here->stream, &value, .timeout_ms = -1);
+        if (status == TROUPE_OK && value.ref.id != 0)
+            troupe_drop(value.ref);
+    } while (status == TROUPE_OK || status == TROUPE_WRONG_TYPE || status == TROUPE_MALFORMED);
+    troupe_stream_drop(here->stream);
+    status = troupe_get(note, here->pending, &value, .timeout_ms = -1);
+    if (status == TROUPE_OK && value.ref.id != 0)
+        troupe_drop(value.ref);
+    if (status == TROUPE_PENDING || status == TROUPE_WRONG_TYPE)
+        troupe_drop(here->pending);
+}
+
+static bool is_gone(troupe_actor actor)
+{
+    return troupe_await_end(actor, PATIENCE_MS, NULL) == TROUPE_OK;
+}
+
+// Init adds its actor before anybody can kill it: after a pass that finds none there is none.
+static void empty_house(void)
+{
+    troupe_actor one;
+    for (;;) {
+        pthread_mutex_lock(&house.lock);
+        bool left = house.count > 0;
+        if (left)
+            one = house.made[--house.count];
+        pthread_mutex_unlock(&house.lock);
+        if (!left)
+            return;
+        (void)troupe_kill_actor(one);
+        require(is_gone(one));
+    }
+}
+
+static void clear_scene(const scene *here)
+{
+    (void)trp_watch_drop(here->watch, 0, NULL);
+    (void)troupe_kill_actor(here->lister.address);
+    (void)troupe_kill_actor(here->guest.address);
+    (void)troupe_actor_release(here->guest.address);
+    require(is_gone(here->lister.address) && is_gone(here->guest.address));
+    empty_house();
+    trp_process_deliver_begin();
+    trp_registrar_clear();
+    trp_process_handlers()->death(STRANGER, THERE, "was never there");
+    trp_process_deliver_end();
+    // An actor's messages are freed by its last turn, which tells its end before.
+    for (int i = 0; objects() != here->objects; i++) {
+        require(i < PATIENCE_MS);
+        (void)usleep(1000);
+    }
+    troupe_reset();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    enum { FRAMES_MAX = 16 };
+    scene here;
+    begin();
+    set_scene(&here);
+    for (int i = 0; i < FRAMES_MAX && size >= HOUSE_HEADER; i++) {
+        house_frame read;
+        size_t used = house_read(data, size, &read);
+        give(&here, &read);
+        data += used;
+        size -= used;
+    }
+    ask(here.guest);
+    read_all(&here);
+    ask(here.lister);
+    clear_scene(&here);
+    return 0;
+}
