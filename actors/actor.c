@@ -12,6 +12,7 @@
 #include <actors/pressure.h>
 #include <actors/restart.h>
 #include <actors/run.h>
+#include <actors/waits.h>
 #include <runtime/debug.h>
 #include <runtime/error.h>
 #include <runtime/fence.h>
@@ -307,6 +308,7 @@ static troupe_status wait_for_room(trp_actor *actor, uint64_t id, size_t weight,
     if (deadline_ns == 0)
         return full(actor, id, "");
     deadline_ns = trp_run_until(deadline_ns);
+    trp_wait_for(TRP_WAIT_MAILBOX, id, trp_home_here.process);
     TROUPE_TRY(trp_scheduler_block());
     bool room = false, in_time = true;
     while (!room && in_time && trp_actor_is_open(actor, id) &&

@@ -15,6 +15,7 @@
 #include <actors/spawn.h>
 #include <actors/stream.h>
 #include <actors/timer.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/fault.h>
@@ -196,6 +197,7 @@ static troupe_status post(const sending *what, trp_parcel *parcel, trp_frame *fr
     int64_t patience = status == TROUPE_BUSY ? trp_run_until(room_deadline(what)) : 0;
     if (patience == 0)
         return status;
+    trp_wait_for(TRP_WAIT_WINDOW, what->to.id, what->to.process);
     TROUPE_TRY(trp_scheduler_block());
     status = trp_parcel_send(parcel, what->to.incarnation, frame,
                              patience < 0 ? -1 : milliseconds_left(patience));
@@ -267,7 +269,8 @@ static troupe_status send_to_moved(sending *what)
         trp_target target = {.process = what->to.process,
                              .incarnation = what->to.incarnation,
                              .actor = what->to.id,
-                             .class_name = what->class_ != NULL ? what->class_->row->name : NULL};
+                             .class_name = what->class_ != NULL ? what->class_->row->name : NULL,
+                             .method = what->method != NULL ? what->method->row->name : NULL};
         if (what->call != 0 && !trp_entry_aim(what->call, &target))
             return TROUPE_OK; // It has timed out meanwhile.
         status = is_here(what->to) ? send_here(what) : send_elsewhere(what);
@@ -334,7 +337,8 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
     trp_target target = {.process = what->to.process,
                          .incarnation = what->to.incarnation,
                          .actor = what->to.id,
-                         .class_name = class_name};
+                         .class_name = class_name,
+                         .method = what->method != NULL ? what->method->row->name : NULL};
     set_deadline(what);
     // Where the call may go elsewhere, the news of a death that was must not end it.
     if (may_have_moved(what->to) && !trp_process_alive(target.process, target.incarnation, NULL))
@@ -392,7 +396,8 @@ void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_
     trp_target target = {.process = what.to.process,
                          .incarnation = to.incarnation,
                          .actor = to.id,
-                         .class_name = class_->row->name};
+                         .class_name = class_->row->name,
+                         .method = class_->row->methods[method].name};
     if (!trp_entry_aim(row, &target)) {
         troupe_error failure =
             trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_MAYBE,

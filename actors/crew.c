@@ -3,6 +3,7 @@
 #include <actors/crew.h>
 
 #include <actors/scheduler.h>
+#include <actors/waits.h>
 #include <pthread.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
@@ -64,6 +65,7 @@ static bool take_known(uint64_t not_this, trp_crew_member *member)
 static troupe_status ask_node(void)
 {
     trp_crew_member fresh = {0};
+    trp_wait_for(TRP_WAIT_NODE, 0, 0);
     TROUPE_TRY(trp_scheduler_block());
     troupe_status status = trp_node_worker(false, &fresh.process, &fresh.incarnation);
     trp_scheduler_unblock();

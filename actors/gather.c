@@ -7,6 +7,7 @@
 #include <actors/actor.h>
 #include <actors/class.h>
 #include <actors/timer.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
@@ -87,6 +88,7 @@ static troupe_status wait_linked(const troupe_ref *refs, size_t count, size_t ne
     for (size_t i = 0; i < count; i++)
         watch(&all[i], refs[i], &waiter);
     *found = count_ready(all, count, &objects);
+    trp_wait_for(TRP_WAIT_MANY, count, 0);
     troupe_status status = *found < needed ? trp_scheduler_block() : TROUPE_OK;
     if (*found < needed && status == TROUPE_OK) {
         *found = sleep_for_many(all, count, needed, trp_clock_deadline(timeout_ms), &waiter);

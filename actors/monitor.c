@@ -6,6 +6,7 @@
 #include <actors/failure.h>
 #include <actors/restart.h>
 #include <actors/run.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
@@ -139,6 +140,7 @@ static troupe_status await_end(troupe_actor actor, int64_t deadline_ns, trp_down
     uint64_t number = trp_watch(actor, 0, tell_waiter, shared);
     troupe_status status = number == 0 ? TROUPE_NO_MEMORY : TROUPE_OK;
     bool over = status == TROUPE_OK && atomic_load(&shared->over) != 0;
+    trp_wait_for(TRP_WAIT_END, actor.id, actor.process);
     if (status == TROUPE_OK && !over && (status = trp_scheduler_block()) == TROUPE_OK) {
         over = sleep_until(shared, deadline_ns);
         trp_scheduler_unblock();

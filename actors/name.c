@@ -5,6 +5,7 @@
 #include <actors/near.h>
 #include <actors/restart.h>
 #include <actors/scheduler.h>
+#include <actors/waits.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
 #include <stdio.h>
@@ -95,6 +96,7 @@ static troupe_status ask_others(const char *name, const char *address, unsigned 
     if (address != NULL && count == 0)
         return troupe_fail(TROUPE_NOT_FOUND, "there is no session with a node at '%.64s'", address);
     for (size_t i = 0; i < count; i++) {
+        trp_wait_for(TRP_WAIT_NODE, 0, 0);
         TROUPE_TRY(trp_scheduler_block());
         troupe_status status = trp_node_name_get_far(nodes[i], name, value, size);
         trp_scheduler_unblock();

@@ -3,6 +3,7 @@
 
 #include <actors/run.h>
 #include <actors/scheduler.h>
+#include <actors/waits.h>
 #include <runtime/process.h>
 
 troupe_status trp_actor_near(troupe_actor *actor)
@@ -19,6 +20,7 @@ troupe_status trp_actor_near(troupe_actor *actor)
         if (trp_run_patience(0) == 0)
             return troupe_fail(TROUPE_BUSY, "the first message to a process of another node asks "
                                             "for the way there, and this thread must not wait");
+        trp_wait_for(TRP_WAIT_NODE, 0, 0);
         TROUPE_TRY(trp_scheduler_block());
         troupe_status status =
             trp_process_find(actor->node, actor->process, actor->incarnation, &process);

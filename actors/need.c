@@ -3,6 +3,7 @@
 
 #include <actors/failure.h>
 #include <actors/scheduler.h>
+#include <actors/waits.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/node.h>
@@ -99,6 +100,7 @@ troupe_status trp_need_get(const troupe_spawn_options *how, const char *class_na
         snprintf(who, sizeof who, has_text(how->name) ? "%.40s '%.40s'" : "%.40s%.0s", class_name,
                  has_text(how->name) ? how->name : "");
         want.who = who;
+        trp_wait_for(TRP_WAIT_NODE, 0, 0);
         TROUPE_TRY(trp_scheduler_block());
         troupe_status status = trp_node_claim(&want, &need->claim, gpus);
         trp_scheduler_unblock();
@@ -204,6 +206,7 @@ troupe_status troupe_resources_get(troupe_resources *all)
     trp_buffer list = {0};
     uint32_t fields;
     memset(all, 0, sizeof *all);
+    trp_wait_for(TRP_WAIT_NODE, 0, 0);
     TROUPE_TRY(trp_scheduler_block());
     troupe_status status = trp_node_claims(&list);
     trp_scheduler_unblock();

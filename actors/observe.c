@@ -5,6 +5,7 @@
 #include <actors/actor.h>
 #include <actors/executor.h>
 #include <actors/observe.h>
+#include <actors/waits.h>
 #include <runtime/process.h>
 #include <runtime/segment.h>
 #include <string.h>
@@ -64,6 +65,26 @@ static void see(const trp_actor_look *look, void *user)
     all->count++;
 }
 
+// Says of those that wait for what. A list that went without this is a list all the same.
+static void add_waits(troupe_actor_info *items, size_t count)
+{
+    enum { WAITS_MAX = 2048 };
+    trp_wait *waits = troupe_alloc(WAITS_MAX * sizeof *waits);
+    size_t waiting = waits != NULL ? trp_waits_copy(waits, WAITS_MAX) : 0;
+    for (size_t w = 0; w < waiting && w < WAITS_MAX; w++) {
+        char text[TRP_WAIT_TEXT];
+        size_t i = 0;
+        while (i < count && items[i].address.id != waits[w].actor)
+            i++;
+        if (i == count || items[i].waits_for != NULL)
+            continue;
+        trp_wait_describe(&waits[w], text);
+        items[i].waits_for = troupe_alloc_text(text);
+        if (items[i].state != TROUPE_ACTOR_ENDING)
+            items[i].state = TROUPE_ACTOR_WAITING;
+    }
+}
+
 static troupe_status trp_observe(const uint64_t *most, trp_observed *seen)
 {
     sight counted = {0}, all = {.most = (size_t)*most};
@@ -77,6 +98,7 @@ static troupe_status trp_observe(const uint64_t *most, trp_observed *seen)
     seen->total = all.count;
     seen->actors.items = all.items;
     seen->actors.count = all.count < all.most ? all.count : all.most;
+    add_waits(all.items, seen->actors.count);
     return TROUPE_OK;
 }
 

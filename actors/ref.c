@@ -6,6 +6,7 @@
 #include <actors/object.h>
 #include <actors/run.h>
 #include <actors/timer.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
@@ -86,6 +87,7 @@ static troupe_status sleep_for_call(uint64_t call, trp_waiter *waiter, int64_t d
 {
     if (deadline_ns < 0)
         TROUPE_TRY(trp_run_waits(call));
+    trp_wait_for(TRP_WAIT_CALL, call, 0);
     troupe_status status = trp_scheduler_block();
     if (status == TROUPE_OK) {
         bool woken = trp_waiter_sleep(waiter, deadline_ns);
@@ -132,6 +134,7 @@ static troupe_status await_object(trp_object object, int timeout_ms)
     if (timeout_ms == 0)
         return pending();
     int64_t deadline_ns = trp_clock_deadline(timeout_ms);
+    trp_wait_for(TRP_WAIT_OBJECT, object, 0);
     TROUPE_TRY(trp_scheduler_block());
     bool ready = false, stopped = false;
     int64_t left_ms = SLICE_MS;

@@ -6,6 +6,7 @@
 #include <actors/ref.h>
 
 #include <actors/scheduler.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
@@ -86,6 +87,7 @@ static troupe_status sleep_for_any(troupe_ref_set *set, int64_t deadline_ns)
     uint32_t seen = atomic_load(&set->changes);
     set->sleepers++;
     pthread_mutex_unlock(&set->lock);
+    trp_wait_for(TRP_WAIT_MANY, 0, 0);
     troupe_status status = trp_scheduler_block();
     if (status == TROUPE_OK) {
         trp_spin(&set->changes, seen);

@@ -109,6 +109,7 @@ typedef struct trp_target {
     uint32_t process;
     uint64_t incarnation, actor;
     const char *class_name; // NULL: not known here.
+    const char *method;     // Likewise.
 } trp_target;
 
 typedef enum trp_entry_kind { TRP_ENTRY_CALL, TRP_ENTRY_ALIAS } trp_entry_kind;

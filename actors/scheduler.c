@@ -13,6 +13,7 @@
 
 #include <actors/actor.h>
 #include <actors/runqueue.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/log.h>
@@ -455,6 +456,7 @@ void trp_scheduler_help(const trp_actor *actor, uint64_t call)
 
 troupe_status trp_scheduler_block(void)
 {
+    trp_wait_begun();
     if (me == NULL)
         return TROUPE_OK;
     pthread_mutex_lock(&scheduler.lock);
@@ -468,11 +470,10 @@ troupe_status trp_scheduler_block(void)
         pthread_cond_broadcast(&scheduler.changed);
     }
     pthread_mutex_unlock(&scheduler.lock);
-    return allowed ? TROUPE_OK
-                   : troupe_fail(TROUPE_BUSY,
-                                 "%d methods of this process wait for something "
-                                 "already, which is the limit",
-                                 TRP_BLOCKED_MAX);
+    if (allowed)
+        return TROUPE_OK;
+    trp_wait_over();
+    return trp_waits_full(TRP_BLOCKED_MAX);
 }
 
 bool trp_scheduler_crowded(void)
@@ -487,6 +488,7 @@ bool trp_scheduler_crowded(void)
 
 void trp_scheduler_unblock(void)
 {
+    trp_wait_over();
     if (me == NULL)
         return;
     pthread_mutex_lock(&scheduler.lock);

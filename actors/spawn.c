@@ -18,6 +18,7 @@
 #include <actors/restart.h>
 #include <actors/run.h>
 #include <actors/state.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/log.h>
@@ -250,6 +251,7 @@ static troupe_status take(order *what)
     if (what->place == TROUPE_PLACE_HERE)
         return TROUPE_OK;
     // If too many methods wait already, this one keeps its thread, for as long as a process starts.
+    trp_wait_for(TRP_WAIT_NODE, 0, 0);
     bool blocked = trp_scheduler_block() == TROUPE_OK;
     troupe_status status =
         what->place == TROUPE_PLACE_ISOLATED

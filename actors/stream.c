@@ -9,6 +9,7 @@
 #include <actors/call.h>
 #include <actors/ref.h>
 #include <actors/registry.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/log.h>
@@ -188,6 +189,7 @@ static troupe_status wait_for_change(trp_stream *stream, int64_t deadline_ns)
     if (deadline_ns != 0) {
         if (deadline_ns < 0)
             TROUPE_TRY(trp_run_waits(stream->row.id));
+        trp_wait_for(TRP_WAIT_STREAM, stream->row.id, 0);
         troupe_status status = trp_scheduler_block();
         if (status == TROUPE_OK) {
             pthread_mutex_lock(&stream->lock);

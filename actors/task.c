@@ -23,6 +23,7 @@
 #include <actors/ref.h>
 #include <actors/run.h>
 #include <actors/timer.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
@@ -92,6 +93,7 @@ static troupe_status wait_for_room(uint32_t flags)
     bool taken = false;
     if (deadline_ns != 0) {
         deadline_ns = trp_run_until(deadline_ns);
+        trp_wait_for(TRP_WAIT_TASKS, 0, 0);
         TROUPE_TRY(trp_scheduler_block());
         taken = sleep_for_room(deadline_ns);
         trp_scheduler_unblock();

@@ -6,6 +6,7 @@
 
 #include <actors/actor.h>
 #include <actors/failure.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/process.h>
 #include <troupe/async.h>
@@ -173,6 +174,7 @@ static troupe_status take_room(trp_maker *maker)
         maker->room--;
     pthread_mutex_unlock(lock);
     if (waits) {
+        trp_wait_for(TRP_WAIT_READER, 0, 0);
         TROUPE_TRY(trp_scheduler_block());
         pthread_mutex_lock(lock);
         reads = await_room(maker, maker->here->message->deadline_ns);

@@ -9,7 +9,7 @@ TROUPE_BEGIN_C
 typedef enum troupe_actor_state {
     TROUPE_ACTOR_RESTING, // Nothing is there to be done.
     TROUPE_ACTOR_BUSY,    // A method runs, or is about to.
-    TROUPE_ACTOR_WAITING, // Its method waits for the answer of a call.
+    TROUPE_ACTOR_WAITING, // Its method waits: `waits_for` says for what.
     TROUPE_ACTOR_ENDING,  // It has been killed or ended, and what still runs is its last.
 } troupe_actor_state;
 
@@ -22,7 +22,10 @@ TROUPE_STRUCT(troupe_actor_info, (troupe_actor, address), // To call, kill or en
               (double, cpu_s),   // and about how much CPU time they took, from samples.
               (int32_t, state),  // A troupe_actor_state.
               (uint32_t,
-               restarts)); // So far, in this process and in others; 65,535 stands for more.
+               restarts), // So far, in this process and in others; 65,535 stands for more.
+              // What its method waits for, in words for people: "counter_add of counter#3", "room
+              // in the mailbox of clock#5". NULL: nothing, or it has just begun or ended to.
+              (troupe_text, waits_for));
 
 typedef struct troupe_actor_list {
     troupe_array_troupe_actor_info actors; // In the calling thread's arena.

@@ -4,6 +4,7 @@
 
 #include <actors/scheduler.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <troupe.h>
@@ -59,6 +60,16 @@ static troupe_status guest_try(guest *self, const troupe_actor *where, int *stat
     return TROUPE_OK;
 }
 
+// What it is told where a wait is refused.
+static troupe_status guest_complain(guest *self, const troupe_actor *where, troupe_text *text)
+{
+    (void)self;
+    *text = "";
+    if (troupe_await_end(*where, 1, NULL) == TROUPE_BUSY)
+        *text = troupe_alloc_text(troupe_last_error()->text);
+    return TROUPE_OK;
+}
+
 static troupe_status guest_retain(guest *self, const troupe_actor *other, int *status)
 {
     (void)self;
@@ -75,7 +86,8 @@ static troupe_status guest_release(guest *self, const troupe_actor *other, troup
 TROUPE_ACTOR(guest, (guest_wait, troupe_actor, troupe_none), (guest_ping, troupe_none, troupe_none),
              (guest_spawn, int, made), (guest_spawn_restarted, troupe_none, made),
              (guest_try, troupe_actor, int), (guest_retain, troupe_actor, int),
-             (guest_release, troupe_actor, troupe_none));
+             (guest_release, troupe_actor, troupe_none),
+             (guest_complain, troupe_actor, troupe_text));
 
 static troupe_status guest_spawn(guest *self, const int *place, made *out)
 {
@@ -144,6 +156,37 @@ static int tear_down(void **state)
     (void)state;
     shared->open = 1;
     return troupe_stop();
+}
+
+// Who is refused learns who waits for what; so does who looks from outside.
+static void test_who_waits_for_what(void **state)
+{
+    (void)state;
+    troupe_text text;
+    char what[64], more[32];
+    troupe_must(
+        troupe_get(troupe_text, troupe_call_from(spare, guest_complain, &door.address), &text));
+    snprintf(what, sizeof what, " in guest_wait for gate_pass of gate#%llu in process %u",
+             (unsigned long long)door.address.id, door.address.process);
+    const char *at = strstr(text, "guest#");
+    assert_non_null(at);
+    int listed = 0;
+    for (at = text; (at = strstr(at, what)) != NULL; at += strlen(what))
+        listed++;
+    assert_in_range(listed, 3, 8);
+    snprintf(more, sizeof more, "; and %d more", TRP_BLOCKED_MAX - listed);
+    assert_non_null(strstr(text, more));
+    troupe_actor_list list;
+    int waiting = 0;
+    troupe_must(troupe_actors_list(0, &list));
+    for (size_t i = 0; i < list.actors.count; i++) {
+        const troupe_actor_info *one = &list.actors.items[i];
+        bool waits = one->waits_for != NULL && strstr(what, one->waits_for) != NULL;
+        waiting += waits;
+        assert_true(!waits || one->state == TROUPE_ACTOR_WAITING);
+    }
+    assert_int_equal(waiting, TRP_BLOCKED_MAX);
+    troupe_reset();
 }
 
 static bool name_is_free(void *user)
@@ -220,6 +263,7 @@ static void test_retain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_waits_for_what),
         cmocka_unit_test(test_spawn),
         cmocka_unit_test(test_spawn_restarted),
         cmocka_unit_test(test_retain),

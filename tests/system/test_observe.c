@@ -1,6 +1,7 @@
 // test_observe.c: the list of all actors of all processes.
 #include <support.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <troupe/life.h>
@@ -146,6 +147,27 @@ static void expect(worker_actor actor, troupe_actor_state state, uint32_t restar
     assert_true(support_wait_until(is_seen, &it, SUPPORT_SOON_MS));
 }
 
+typedef struct pair {
+    worker_actor one, other;
+} pair;
+
+// The list says in words what the other one's method waits for, and nothing of the first.
+static bool waits_for_one(void *user)
+{
+    const pair *both = user;
+    troupe_actor_list list;
+    char expected[64];
+    snprintf(expected, sizeof expected, "pid_of of worker#%llu in process %u",
+             (unsigned long long)both->one.address.id, both->one.address.process);
+    assert_int_equal(troupe_actors_list(0, &list), TROUPE_OK);
+    const troupe_actor_info *waits = find(&list, both->other.address),
+                            *works = find(&list, both->one.address);
+    bool so = waits != NULL && waits->waits_for != NULL &&
+              strcmp(waits->waits_for, expected) == 0 && works != NULL && works->waits_for == NULL;
+    troupe_reset();
+    return so;
+}
+
 static void test_states(void **state)
 {
     (void)state;
@@ -160,6 +182,7 @@ static void test_states(void **state)
         troupe_call(other, ask, .id = one.address.id, .incarnation = one.address.incarnation,
                     .process = one.address.process);
     expect(other, TROUPE_ACTOR_WAITING, 0);
+    assert_true(support_wait_until(waits_for_one, &(pair){one, other}, SUPPORT_SOON_MS));
     assert_int_equal(troupe_kill(one), TROUPE_OK);
     expect(one, TROUPE_ACTOR_ENDING, 0); // Its method still runs.
     support_write_file(path, "", 0);
