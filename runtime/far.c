@@ -211,19 +211,19 @@ static void break_session(uint64_t missing, uint32_t process)
 // Whether the frame is the next of its link; `from` becomes the sender's number here.
 static bool accept_frame(trp_frame *frame)
 {
-    uint64_t incarnation = 0, missing = 0;
+    uint64_t missing = 0;
     if (frame->to_incarnation != trp_self.incarnation || frame->from >= TRP_PROCESSES_MAX ||
         !trp_far_frame_valid(frame, trp_process_serve != NULL) ||
         (frame->kind == TRP_FRAME_REACH && !take_reach(frame)))
         return false;
     uint32_t number =
-        trp_far_number(far.current.node, frame->from, far.current.session, &incarnation);
+        trp_far_number(far.current.node, frame->from, far.current.session, frame->from_incarnation);
     trp_peer *peer = number != 0 ? trp_peer_of(number) : NULL;
-    if (peer == NULL || incarnation != frame->from_incarnation)
+    if (peer == NULL)
         return false;
     frame->from = number;
     pthread_mutex_lock(&peer->lock);
-    trp_peer_renew(peer, incarnation);
+    trp_peer_renew(peer, frame->from_incarnation);
     bool fresh = frame->sequence > peer->sequence_in && !peer->dead;
     if (fresh)
         missing = frame->sequence - peer->sequence_in - 1;

@@ -18,9 +18,9 @@ enum {
 
 // ---- far_table.c: who has which number
 
-// The number of that place of a node; 0: it has none. *incarnation is whose it is.
-uint32_t trp_far_number(uint32_t node, uint32_t slot, uint64_t session, uint64_t *incarnation);
-// Gives a process a number, or its place's number to a new process, and renews the peer.
+// The number of a process in a session; 0: it has none.
+uint32_t trp_far_number(uint32_t node, uint32_t slot, uint64_t session, uint64_t incarnation);
+// Gives it one, and renews the peer.
 // NOT_EXECUTED: it is known to have ended. BUSY: there are too many.
 troupe_status trp_far_note(uint32_t node, uint64_t session, uint32_t slot, uint64_t incarnation,
                            const char *address, uint32_t *process);

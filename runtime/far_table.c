@@ -1,9 +1,9 @@
 // far_table.c: which process of which other node has which number here (see far.h), and what the
 // segment says of other nodes.
 //
-// A place (node, slot) keeps its number; who is there changes as in the process table. A number
-// whose node's session is over may be given to another place: whoever still knows the old one also
-// knows the old incarnation, which is not found any more.
+// A process has a number for each session with its node: so what the end of the last one takes
+// along is known even where the next has begun already. The number of who is dead is given away
+// again: whoever still knows it also knows the old incarnation, or waits for nothing any more.
 #include <runtime/far.h>
 
 #include <pthread.h>
@@ -12,7 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DOOM_MS = 50 }; // The last frames of who died may come so much later than the news.
+enum {
+    DOOM_MS = 50, // The last frames of who died may come so much later than the news.
+    REMEMBERED = 256,
+};
 
 typedef struct far_row {
     uint32_t node, slot;
@@ -74,6 +77,8 @@ static bool session_goes_on(uint64_t session)
 
 // ---- numbers
 
+static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER; // Taken first: one number at a time.
+
 static far_row *row_of(uint32_t process)
 {
     uint32_t place = process - TRP_PROCESSES_MAX;
@@ -81,11 +86,14 @@ static far_row *row_of(uint32_t process)
 }
 
 // With the lock held; NULL: it has no number.
-static far_row *find(uint32_t node, uint32_t slot)
+static far_row *find(uint32_t node, uint32_t slot, uint64_t session, uint64_t incarnation)
 {
-    for (uint32_t i = 0; i < table.count; i++)
-        if (table.rows[i].node == node && table.rows[i].slot == slot)
-            return &table.rows[i];
+    for (uint32_t i = 0; i < table.count; i++) {
+        far_row *row = &table.rows[i];
+        if (row->incarnation == incarnation && row->session == session && row->node == node &&
+            row->slot == slot)
+            return row;
+    }
     return NULL;
 }
 
@@ -94,28 +102,26 @@ static uint32_t number_of(const far_row *row)
     return TRP_PROCESSES_MAX + (uint32_t)(row - table.rows);
 }
 
-uint32_t trp_far_number(uint32_t node, uint32_t slot, uint64_t session, uint64_t *incarnation)
+uint32_t trp_far_number(uint32_t node, uint32_t slot, uint64_t session, uint64_t incarnation)
 {
-    uint32_t number = 0;
     pthread_mutex_lock(&table.lock);
-    far_row *row = find(node, slot);
-    if (row != NULL && row->session == session && !row->dead) {
-        number = number_of(row);
-        *incarnation = row->incarnation;
-    }
+    const far_row *row = find(node, slot, session, incarnation);
+    uint32_t number = row != NULL && !row->dead ? number_of(row) : 0;
     pthread_mutex_unlock(&table.lock);
     return number;
 }
 
-// A row for a place that has none: a fresh one, or one of a session that is over.
+// A row for one that has none: of a dead one, or a fresh one. The dead are remembered for a while,
+// so that what they said last does not bring them back.
 static far_row *take_row(void)
 {
-    if (table.count < TRP_FAR_MAX)
-        return &table.rows[table.count++];
-    for (uint32_t i = 0; i < TRP_FAR_MAX; i++)
+    for (uint32_t i = 0; i < table.count && table.count >= REMEMBERED; i++)
         if (table.rows[i].dead)
             return &table.rows[i];
-    return NULL;
+    if (table.count == TRP_FAR_MAX)
+        return NULL;
+    table.rows[table.count].dead = true; // Until all is in it.
+    return &table.rows[table.count++];
 }
 
 // The peer forgets whoever it was before.
@@ -129,15 +135,15 @@ static void renew_peer(uint32_t process)
     pthread_mutex_unlock(&peer->lock);
 }
 
-troupe_status trp_far_note(uint32_t node, uint64_t session, uint32_t slot, uint64_t incarnation,
-                           const char *address, uint32_t *process)
+// With `noting` held.
+static troupe_status note(uint32_t node, uint64_t session, uint32_t slot, uint64_t incarnation,
+                          const char *address, uint32_t *process)
 {
     pthread_mutex_lock(&table.lock);
-    far_row *row = find(node, slot);
-    bool known = row != NULL && row->session == session && row->incarnation == incarnation;
-    bool ended = known && (row->dead || row->doomed_ns != 0);
-    if (row == NULL && (row = take_row()) != NULL)
-        *row = (far_row){.node = node, .slot = slot, .dead = true};
+    far_row *row = find(node, slot, session, incarnation);
+    bool known = row != NULL, ended = known && (row->dead || row->doomed_ns != 0);
+    if (row == NULL)
+        row = take_row();
     uint32_t number = row != NULL ? number_of(row) : 0;
     pthread_mutex_unlock(&table.lock);
     if (number == 0)
@@ -150,14 +156,19 @@ troupe_status trp_far_note(uint32_t node, uint64_t session, uint32_t slot, uint6
         return TROUPE_OK;
     renew_peer(number); // Before anybody can find it.
     pthread_mutex_lock(&table.lock);
-    row->incarnation = incarnation;
-    row->session = session;
-    row->doomed_ns = 0;
-    row->cause[0] = '\0';
+    *row = (far_row){.node = node, .slot = slot, .incarnation = incarnation, .session = session};
     snprintf(row->address, sizeof row->address, "%s", address);
-    row->dead = false;
     pthread_mutex_unlock(&table.lock);
     return TROUPE_OK;
+}
+
+troupe_status trp_far_note(uint32_t node, uint64_t session, uint32_t slot, uint64_t incarnation,
+                           const char *address, uint32_t *process)
+{
+    pthread_mutex_lock(&noting);
+    troupe_status status = note(node, session, slot, incarnation, address, process);
+    pthread_mutex_unlock(&noting);
+    return status;
 }
 
 bool trp_far_alive(uint32_t process, uint64_t incarnation, char *cause)

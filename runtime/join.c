@@ -120,9 +120,8 @@ troupe_status trp_node_process(uint32_t node, uint32_t *process, uint64_t *incar
 bool trp_process_find_waits(uint32_t node, uint32_t slot, uint64_t incarnation)
 {
     trp_node_row row;
-    uint64_t known;
     return !is_here(node) && trp_node_row_of(node, TRP_NODE_OPEN, &row) &&
-           (trp_far_number(node, slot, row.session, &known) == 0 || known != incarnation);
+           trp_far_number(node, slot, row.session, incarnation) == 0;
 }
 
 troupe_status trp_process_find(uint32_t node, uint32_t slot, uint64_t incarnation,
@@ -130,15 +129,14 @@ troupe_status trp_process_find(uint32_t node, uint32_t slot, uint64_t incarnatio
 {
     char address[TRP_NODE_ADDRESS_MAX];
     trp_node_row row;
-    uint64_t known;
     if (is_here(node)) {
         *process = slot;
         return TROUPE_OK;
     }
     if (!trp_node_row_of(node, TRP_NODE_OPEN, &row))
         return unreachable(node);
-    *process = trp_far_number(node, slot, row.session, &known);
-    if (*process != 0 && known == incarnation)
+    *process = trp_far_number(node, slot, row.session, incarnation);
+    if (*process != 0)
         return TROUPE_OK;
     TROUPE_TRY(trp_node_where(node, slot, incarnation, address));
     return trp_far_note(node, row.session, slot, incarnation, address, process);

@@ -355,9 +355,9 @@ void trp_nodes_tell_death(uint64_t incarnation, const char *cause)
     pthread_mutex_lock(&nodes.lock);
     for (int i = 0; i < TRP_NODES_MAX; i++) {
         const trp_node_row *row = row_at(i);
-        uint64_t there;
+        uint64_t there = row->incarnation;
         uint32_t process = row->state == TRP_NODE_LIVE
-                               ? trp_far_number(row->id, TRP_PROCESS_NODE, row->session, &there)
+                               ? trp_far_number(row->id, TRP_PROCESS_NODE, row->session, there)
                                : 0;
         trp_frame frame = {.kind = TRP_FRAME_NODE,
                            .method = TRP_NODE_DEATH,

@@ -81,9 +81,10 @@ typedef struct troupe_options {
     // written yet; what comes beyond is counted in the file. A process that is killed loses those
     // of its last 0.1 s.
     const char *trace;
-    // Takes part in a cluster: where other nodes can reach this one, "host:port" (port 0: any that
-    // is free), and the file with the cluster's keys (default: the variable TROUPE_KEYS). See
-    // node.h. Default: nothing listens.
+    // Takes part in a cluster: where other nodes can reach this one, "10.0.0.7:4500": an IPv4
+    // address (or the name of a network interface) and a port (0: any that is free); and the file
+    // with the cluster's keys (default: the variable TROUPE_KEYS). See node.h. Default: nothing
+    // listens.
     const char *listen;
     const char *keys;
     // Another node that is silent for so long is given up; default 10,000. A node's processes that
