@@ -46,8 +46,8 @@ typedef struct trp_peer {
     trp_outbound *outbound;
     trp_buffer frame; // Frames that have not been sent yet.
     int64_t sent_ns;  // When some were sent last.
-    bool bursts;      // Then there were several.
     uint64_t sequence_out, sequence_in;
+    bool bursts;   // Those were several.
     bool flushing; // It has not said yet that everything sent has arrived.
 } trp_peer;
 
