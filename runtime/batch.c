@@ -52,17 +52,14 @@ uint32_t trp_batch_count(const trp_buffer *buffer)
     return count;
 }
 
-bool trp_batch_is(const void *data, size_t size)
-{
-    return size > 0 && *(const unsigned char *)data == TRP_BATCH_MARK;
-}
-
 troupe_status trp_batch_open(const void *data, size_t size, trp_batch *batch)
 {
     batch_head head;
-    if (size < 2 || !trp_batch_is(data, size))
+    if (size < 2)
         return troupe_fail(TROUPE_MALFORMED, "%zu bytes are no batch of frames", size);
     memcpy(&head, data, 2);
+    if (head.mark != TRP_BATCH_MARK)
+        return troupe_fail(TROUPE_MALFORMED, "%zu bytes are no batch of frames", size);
     if (head.version != TRP_BATCH_VERSION)
         return troupe_fail(TROUPE_VERSION,
                            "the sender speaks version %u of the form within a machine, this "

@@ -81,8 +81,6 @@ typedef struct trp_batch {
 void trp_batch_add(trp_buffer *buffer, const trp_frame *frame);
 // How many frames a batch has that trp_batch_add has made.
 uint32_t trp_batch_count(const trp_buffer *buffer);
-// Whether it is a batch, good or not.
-bool trp_batch_is(const void *data, size_t size);
 // Reads the head. TROUPE_MALFORMED, or TROUPE_VERSION naming both versions.
 troupe_status trp_batch_open(const void *data, size_t size, trp_batch *batch);
 // Reads the next record while `count` is above 0; the body points into the data. TROUPE_MALFORMED.

@@ -137,7 +137,8 @@ static troupe_status read_header(trp_reader *in, trp_frame *frame)
     return read_below(in, "executed", TROUPE_EXECUTED_YES + 1, &frame->executed);
 }
 
-troupe_status trp_frame_read_first(const void *data, size_t size, trp_frame *frame, size_t *used)
+// Reads the frame that `data` begins with; *used is its size.
+static troupe_status read_first(const void *data, size_t size, trp_frame *frame, size_t *used)
 {
     trp_reader in = trp_reader_of(data, size);
     trp_frame draft = {0};
@@ -166,7 +167,7 @@ troupe_status trp_frame_read(const void *data, size_t size, trp_frame *frame)
 {
     trp_frame draft;
     size_t used;
-    TROUPE_TRY(trp_frame_read_first(data, size, &draft, &used));
+    TROUPE_TRY(read_first(data, size, &draft, &used));
     trp_reader rest = trp_reader_of(data, size);
     rest.at += used;
     if (trp_read_end(&rest) != TROUPE_OK)

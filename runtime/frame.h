@@ -91,9 +91,6 @@ typedef struct trp_frame {
 bool trp_frame_valid(const trp_frame *frame);
 // Appends the frame.
 void trp_frame_write(const trp_frame *frame, trp_buffer *out);
-// Reads the first of the frames that `data` consists of; `body` points into it, *used is its size.
-// Errors as trp_frame_read.
-troupe_status trp_frame_read_first(const void *data, size_t size, trp_frame *frame, size_t *used);
 // Reads one frame that fills `data` exactly; `body` points into it. TROUPE_MALFORMED, or
 // TROUPE_VERSION naming both versions.
 troupe_status trp_frame_read(const void *data, size_t size, trp_frame *frame);

@@ -149,30 +149,29 @@ void trp_sockets_disconnect(trp_peer *peer, int linger_ms)
 
 // ---- in
 
-// Whether `count` frames, of which `first` is the number of the first, are from a live incarnation
-// and new on its link; notes their numbers.
-static bool accept_frames(const trp_frame *from, uint64_t first, uint32_t count)
+// Whether the batch is from a live incarnation and new on its link; notes its frames' numbers.
+static bool accept_batch(const trp_batch *batch)
 {
-    if (from->to_incarnation != trp_self.incarnation || from->from >= TRP_PROCESSES_MAX)
+    if (batch->to_incarnation != trp_self.incarnation || batch->from >= TRP_PROCESSES_MAX)
         return false;
-    trp_peer *peer = trp_peer_of(from->from);
+    trp_peer *peer = trp_peer_of(batch->from);
     if (peer == NULL)
         return false;
     pthread_mutex_lock(&peer->lock);
     // What a process sent before it died counts until its death is told.
-    bool known = peer->incarnation == from->from_incarnation;
-    if (!known && trp_process_alive(from->from, from->from_incarnation, NULL)) {
-        trp_peer_renew(peer, from->from_incarnation);
+    bool known = peer->incarnation == batch->from_incarnation;
+    if (!known && trp_process_alive(batch->from, batch->from_incarnation, NULL)) {
+        trp_peer_renew(peer, batch->from_incarnation);
         known = true;
     }
-    bool fresh = known && first > peer->sequence_in && !peer->dead;
-    if (fresh && first != peer->sequence_in + 1) { // ZeroMQ itself has refused a message.
+    bool fresh = known && batch->sequence > peer->sequence_in && !peer->dead;
+    if (fresh && batch->sequence != peer->sequence_in + 1) { // ZeroMQ itself refused a message.
         trp_log(TRP_ERROR, "%llu frames from process %u were lost",
-                (unsigned long long)(first - peer->sequence_in - 1), from->from);
+                (unsigned long long)(batch->sequence - peer->sequence_in - 1), batch->from);
         trp_process_refused(NULL);
     }
     if (fresh)
-        peer->sequence_in = first + count - 1;
+        peer->sequence_in = batch->sequence + batch->count - 1;
     pthread_mutex_unlock(&peer->lock);
     return fresh;
 }
@@ -239,19 +238,14 @@ static void take_frame(const trp_frame *frame)
         trp_process_take(frame);
 }
 
-// A batch that is not to be taken is refused as one.
-static void take_batch(const void *data, size_t size)
+// A message is a batch; one that is not to be taken is refused as one.
+static void take_message(const void *data, size_t size)
 {
     trp_batch batch;
     troupe_status status = trp_batch_open(data, size, &batch);
-    if (status == TROUPE_OK) {
-        trp_frame from = {.from = batch.from,
-                          .from_incarnation = batch.from_incarnation,
-                          .to_incarnation = batch.to_incarnation};
-        if (!accept_frames(&from, batch.sequence, batch.count)) {
-            trp_process_refused(NULL);
-            return;
-        }
+    if (status == TROUPE_OK && !accept_batch(&batch)) {
+        trp_process_refused(NULL);
+        return;
     }
     while (status == TROUPE_OK && batch.count > 0) {
         trp_frame frame;
@@ -261,26 +255,6 @@ static void take_batch(const void *data, size_t size)
     }
     if (status != TROUPE_OK)
         trp_process_refused(troupe_last_error()->text);
-}
-
-static void take_message(const void *data, size_t size)
-{
-    if (trp_batch_is(data, size)) {
-        take_batch(data, size);
-        return;
-    }
-    const unsigned char *at = data;
-    for (size_t used = 0; size > 0; at += used, size -= used) {
-        trp_frame frame;
-        if (trp_frame_read_first(at, size, &frame, &used) != TROUPE_OK) {
-            trp_process_refused(troupe_last_error()->text);
-            return;
-        }
-        if (accept_frames(&frame, frame.sequence, 1))
-            take_frame(&frame);
-        else
-            trp_process_refused(NULL);
-    }
 }
 
 void trp_sockets_drain(void)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <runtime/batch.h>
 #include <runtime/identity.h>
 #include <runtime/keeper.h>
 #include <runtime/node.h>
@@ -221,7 +222,7 @@ static void test_malformed_and_foreign_frames_are_refused(void **state)
                            .from_incarnation = 12345,
                            .to_incarnation = trp_process_incarnation() + (uint64_t)i,
                            .sequence = 1};
-        trp_frame_write(&frame, &buffer);
+        trp_batch_add(&buffer, &frame);
         assert_int_equal(trp_outbound_send(intruder, &buffer), TROUPE_OK);
     }
     uint32_t process;
