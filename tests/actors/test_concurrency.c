@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <troupe/actor.h>
 #include <troupe/async.h>
+#include <troupe/life.h>
 #include <unistd.h>
 
 // Seen by all processes.
@@ -251,6 +252,8 @@ static void killing_ends_what_waits(void **state)
             ran += status == TROUPE_OK;
         }
         assert_in_range(ran, 0, 2);
+        // With one process for all its methods go on: they are over when the actor is gone.
+        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
     }
 }
 
