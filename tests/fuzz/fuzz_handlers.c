@@ -82,9 +82,13 @@ static void make_object(const house_frame *read, trp_frame *frame, trp_buffer *n
     frame->body_size = named->size;
 }
 
-// Whose bodies may be in the store; of other kinds nobody looks there.
-static bool may_be_stored(const trp_frame *frame)
+// Whether the body is made an object: where the kind and the flags say so in one way. Elsewhere the
+// body's bytes stand where an object's id might be looked for.
+static bool is_stored(const trp_frame *frame)
 {
+    uint32_t how = frame->flags & (TRP_FRAME_STORED | TRP_FRAME_OBJECT | TRP_FRAME_IMAGE);
+    if (how != TRP_FRAME_STORED && how != TRP_FRAME_OBJECT)
+        return false;
     return frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL ||
            frame->kind == TRP_FRAME_SPAWN || frame->kind == TRP_FRAME_ITEM ||
            (frame->kind == TRP_FRAME_REPLY && frame->status == TROUPE_OK);
@@ -118,9 +122,7 @@ static void give(const scene *here, const house_frame *read)
         frame.method = TRP_ADOPT | TRP_PROCESS_DRIVER << 8;
         frame.schema = trp_home_here.incarnation;
     }
-    if (!may_be_stored(&frame))
-        frame.flags &= ~(uint32_t)(TRP_FRAME_STORED | TRP_FRAME_OBJECT);
-    if ((frame.flags & (TRP_FRAME_STORED | TRP_FRAME_OBJECT)) != 0)
+    if (is_stored(&frame))
         make_object(read, &frame, &named);
     trp_process_deliver_begin();
     trp_process_take(&frame);
