@@ -1,12 +1,12 @@
 // test_actor.c: the life of actors: spawning, failing to start, names, ends, and what their callers
 // are told.
+#include <places.h>
 #include <support.h>
 
 #include <actors/actor.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <unistd.h>
 
@@ -83,23 +83,12 @@ static troupe_status other_do(other *self, const int *in, int *out)
 }
 TROUPE_ACTOR(other, (other_do, int, int));
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
-
 static int set_up(void **state)
 {
     (void)state;
     if (rests == NULL)
-        rests =
-            mmap(NULL, sizeof *rests, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        rests = support_share(sizeof *rests);
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void test_init_arguments(void **state)
@@ -411,5 +400,5 @@ int main(void)
         cmocka_unit_test(test_many_actors),
         cmocka_unit_test(test_late_messages),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,11 +1,11 @@
 // test_again.c: what goes together with restarts: actors that are counted, owned or run several
 // methods at a time, urgent methods, streams, calls that are sent again.
+#include <places.h>
 #include <support.h>
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -114,21 +114,11 @@ static troupe_status hydra_spawn(hydra *self, const int *place, troupe_actor *ch
     return troupe_actor_status(made.address);
 }
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
-
 static int set_up(void **state)
 {
     (void)state;
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void clear(void)
@@ -466,5 +456,5 @@ int main(void)
         cmocka_unit_test(test_urgent_failure), cmocka_unit_test(test_restart_beside_urgent),
         cmocka_unit_test(test_streams),        cmocka_unit_test(test_streams_are_not_repeated),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

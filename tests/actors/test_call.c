@@ -1,4 +1,5 @@
 // test_call.c: calls and tells to actors here, in a pool worker, and in a process of their own.
+#include <places.h>
 #include <support.h>
 
 #include <pthread.h>
@@ -115,10 +116,6 @@ static troupe_status stranger_meet(stranger *self, const int *in, int *out)
 }
 TROUPE_ACTOR(stranger, (stranger_meet, int, int));
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
-
 static int set_up(void **state)
 {
     (void)state;
@@ -126,12 +123,6 @@ static int set_up(void **state)
                    TROUPE_OK
                ? 0
                : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void test_calls_and_tells(void **state)
@@ -404,5 +395,5 @@ int main(void)
         cmocka_unit_test(test_wrong_addresses),
         cmocka_unit_test(test_many_senders),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,10 +1,10 @@
 // test_cancel.c: calls that are given up: in the mailbox, running, done; by force; at a deadline.
+#include <places.h>
 #include <support.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <troupe/async.h>
 #include <unistd.h>
@@ -50,10 +50,6 @@ static troupe_status patient_pid(patient *self, const troupe_none *nothing, int 
 TROUPE_ACTOR(patient, (patient_wait, int, int, .options = TROUPE_METHOD_REPEATABLE),
              (patient_add, int, int, .options = TROUPE_METHOD_REPEATABLE),
              (patient_pid, troupe_none, int));
-
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
 
 static bool reaches(void *counter)
 {
@@ -300,15 +296,9 @@ static void the_dead_and_the_waiting(void **state)
     }
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 int main(int argc, char **argv)
 {
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 2));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_in_the_mailbox_is_not_run),
@@ -322,5 +312,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(cancelling_races_with_running),
         cmocka_unit_test(the_dead_and_the_waiting),
     };
-    return cmocka_run_group_tests(tests, NULL, stop);
+    return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

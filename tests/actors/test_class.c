@@ -1,4 +1,5 @@
 // test_class.c: which classes are taken, and the layer that names classes and methods by text.
+#include <places.h>
 #include <support.h>
 
 #include <runtime/wire.h>
@@ -42,20 +43,10 @@ static troupe_status desk_point(desk *self, const troupe_ref *in, troupe_none *o
 TROUPE_ACTOR_WITH(desk, (desk_open, int64_t), desk_close, (desk_take, order, int64_t),
                   (desk_name, troupe_none, troupe_text), (desk_point, troupe_ref, troupe_none));
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
-
 static int set_up(void **state)
 {
     (void)state;
     return troupe_start(0, NULL, .workers = 1, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static troupe_bytes packed(const troupe_type *type, const void *value)
@@ -214,5 +205,5 @@ int main(void)
         cmocka_unit_test(test_by_name),
         cmocka_unit_test(test_wrong_names),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,11 +1,11 @@
 // test_concurrency.c: actors that run several of their methods at a time, in groups.
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <troupe/async.h>
 #include <troupe/life.h>
@@ -87,9 +87,7 @@ static troupe_status desk_call_self(desk *self, const int64_t *amount, int64_t *
     return troupe_get(int64_t, troupe_call(me, desk_add, *amount), total);
 }
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3, CALLS = 12 };
+enum { CALLS = 12 };
 
 static void clear(void)
 {
@@ -321,15 +319,9 @@ static void what_is_refused(void **state)
     }
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 int main(int argc, char **argv)
 {
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 1));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(so_many_at_a_time_and_no_more),
@@ -341,5 +333,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_mailbox_is_bounded_still),
         cmocka_unit_test(what_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, stop);
+    return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

@@ -1,12 +1,12 @@
 // test_counted.c: how long actors live: counted ones until the last retain, owned ones until their
 // owner ends; and calls that are sent again to one that was restarted.
+#include <places.h>
 #include <support.h>
 
 #include <actors/count.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -82,21 +82,11 @@ static troupe_status node_spawn(node *self, const wish *how, troupe_actor *child
     return troupe_actor_status(made.address);
 }
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
-
 static int set_up(void **state)
 {
     (void)state;
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void await_reason(troupe_actor actor, int reason)
@@ -160,9 +150,8 @@ static void test_dead_holder_of_two(void **state)
     enum { DEAD = 1, OTHER };
     node_actor actor = troupe_spawn(node, .place = TROUPE_PLACE_HERE, .counted = true);
     static const uint64_t holders[] = {DEAD, DEAD, OTHER};
-    trp_frame frame = {.kind = TRP_FRAME_COUNT,
-                       .target = actor.address.id,
-                       .schema = actor.address.incarnation};
+    trp_frame frame = {
+        .kind = TRP_FRAME_COUNT, .target = actor.address.id, .schema = actor.address.incarnation};
     for (size_t i = 0; i < sizeof holders / sizeof holders[0]; i++) {
         frame.method = TRP_COUNT_RETAIN;
         frame.from_incarnation = holders[i];
@@ -284,7 +273,7 @@ static void test_stop_meanwhile(void **state)
     troupe_ref ref =
         troupe_call(troupe_with(actor, .retries = 255, .retry_errors = true), node_try, 0);
     assert_int_equal(troupe_get(int, ref, &runs, .timeout_ms = 30), TROUPE_PENDING);
-    assert_int_equal(tear_down(state), 0);
+    assert_int_equal(stop_runtime(state), 0);
     assert_int_equal(troupe_get(int, ref, &runs), TROUPE_INVALID); // It went with the runtime.
     assert_int_equal(set_up(state), 0);
 }
@@ -300,5 +289,5 @@ int main(void)
         cmocka_unit_test(test_retries_refused),
         cmocka_unit_test(test_stop_meanwhile),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,12 +1,12 @@
 // test_crowd.c: what is begun while as many methods of a process wait as may: it fails as a whole,
 // or is done as a whole. Nothing is left that nobody has the address of.
+#include <places.h>
 #include <support.h>
 
 #include <actors/scheduler.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -141,7 +141,7 @@ static bool is_full(void *user)
 static int set_up(void **state)
 {
     (void)state;
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     if (troupe_start(0, NULL, .workers = 1, .threads = 2) != TROUPE_OK)
         return -1;
     door = troupe_spawn(gate, .place = TROUPE_PLACE_ISOLATED);
@@ -200,8 +200,6 @@ static bool name_is_free(void *user)
 static void test_spawn(void **state)
 {
     (void)state;
-    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                          TROUPE_PLACE_ISOLATED};
     for (int p = 0; p < 3; p++) {
         made out;
         troupe_none none;

@@ -1,5 +1,6 @@
 // test_defer.c: answers that are given after the method has returned, and continuations.
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <pthread.h>
@@ -232,10 +233,6 @@ static troupe_status clerk_last(scribe *self, const troupe_none *nothing, reply 
 }
 
 // ---- the tests
-
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
 
 static bureau_actor make_desk(troupe_place place)
 {
@@ -527,12 +524,6 @@ static void an_actor_may_end_before_its_continuation(void **state)
     }
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 2));
@@ -549,5 +540,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_chain_of_deferred_answers),
         cmocka_unit_test(an_actor_may_end_before_its_continuation),
     };
-    return cmocka_run_group_tests(tests, NULL, stop);
+    return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

@@ -1,5 +1,6 @@
 // test_executor.c: what tasks run in: executors that are killed, by their own task or by others,
 // answers that a task cannot defer, and the process of an isolated task. timeout: 60
+#include <places.h>
 #include <support.h>
 
 #include <pthread.h>
@@ -89,12 +90,6 @@ static int set_up_narrow(void **state)
 {
     (void)state;
     return set_up_with(TROUPE_WORKERS_NONE, 1);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 // An executor that is killed leaves the lists that it is in: the others of its task, which go on
@@ -200,10 +195,12 @@ static void test_deadline_of_an_isolated_task(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tasks_that_kill_themselves, set_up_narrow, tear_down),
-        cmocka_unit_test_setup_teardown(test_executors_that_others_kill, set_up_alone, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_task_cannot_defer, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_deadline_of_an_isolated_task, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tasks_that_kill_themselves, set_up_narrow,
+                                        stop_runtime),
+        cmocka_unit_test_setup_teardown(test_executors_that_others_kill, set_up_alone,
+                                        stop_runtime),
+        cmocka_unit_test_setup_teardown(test_a_task_cannot_defer, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_deadline_of_an_isolated_task, set_up, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

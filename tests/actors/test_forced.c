@@ -1,11 +1,11 @@
 // test_forced.c: light actors that are stopped with a deadline while a method runs: who waits for
 // that is told at the deadline, and the method, which goes on, is told that nobody waits any more.
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -54,20 +54,11 @@ TROUPE_ACTOR(stone, (stone_hold, int, int),
              (stone_drip, troupe_none, int, .options = TROUPE_METHOD_STREAM),
              (stone_owe, troupe_none, int));
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER};
-enum { PLACES = 2 };
-
 static int set_up(void **state)
 {
     (void)state;
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static bool so_many_run(void *user)
@@ -108,7 +99,7 @@ static void await_gone(stone_actor actor)
 static void a_running_call_ends_at_the_deadline(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++)
+    for (int p = 0; p < LIGHT_PLACES; p++)
         for (int negative = 0; negative < 2; negative++) {
             stone_actor actor = make(places[p], 1);
             int out;
@@ -131,7 +122,7 @@ static void a_running_call_ends_at_the_deadline(void **state)
 static void so_do_those_that_run_beside_each_other(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         stone_actor actor = make(places[p], 2);
         int out;
         troupe_ref calls[3];
@@ -155,7 +146,7 @@ static void so_do_those_that_run_beside_each_other(void **state)
 static void a_stream_ends_at_the_deadline(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         stone_actor actor = make(places[p], 1);
         int out;
         troupe_stream stream = troupe_stream(actor, stone_drip, 0);
@@ -174,7 +165,7 @@ static void a_stream_ends_at_the_deadline(void **state)
 static void killing_lets_it_answer(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         stone_actor actor = make(places[p], 1);
         int out;
         troupe_ref runs = troupe_call(actor, stone_hold, 7);
@@ -196,5 +187,5 @@ int main(void)
         cmocka_unit_test(a_stream_ends_at_the_deadline),
         cmocka_unit_test(killing_lets_it_answer),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

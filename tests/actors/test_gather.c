@@ -1,5 +1,6 @@
 // test_gather.c: waiting for many references, reading many, and taking them as they become ready.
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <pthread.h>
@@ -39,19 +40,10 @@ TROUPE_ACTOR(gate, (gate_pass, int64_t, int64_t), (gate_hold, troupe_ref, troupe
              (gate_ask_itself, troupe_none, int64_t));
 
 enum { MANY = 300 };
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER};
-enum { PLACES = 2 };
-
 static int set_up(void **state)
 {
     (void)state;
     return troupe_start(0, NULL, .workers = 1, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 // A call that keeps an actor busy until the buffer is sealed.
@@ -65,7 +57,7 @@ static troupe_ref shut(gate_actor actor, troupe_buffer *buffer, troupe_ref *open
 static void test_get_all(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         gate_actor actor = troupe_spawn(gate, .place = places[p]);
         troupe_ref refs[MANY];
         int64_t values[MANY];
@@ -84,7 +76,7 @@ static void test_get_all(void **state)
 static void test_get_all_with_failures(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         gate_actor actor = troupe_spawn(gate, .place = places[p]);
         int64_t numbers[] = {1, -2, 3, -4, 5}, values[5] = {9, 9, 9, 9, 9};
         troupe_ref refs[5];
@@ -102,7 +94,7 @@ static void test_get_all_with_failures(void **state)
 static void test_get_all_in_time_or_not_at_all(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         gate_actor actor = troupe_spawn(gate, .place = places[p]);
         troupe_buffer buffer;
         troupe_ref opened, refs[3];
@@ -139,7 +131,7 @@ static void test_get_all_of_oneself(void **state)
 static void test_wait_counts(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         gate_actor early = troupe_spawn(gate, .place = places[p]);
         gate_actor late = troupe_spawn(gate, .place = places[p]);
         troupe_buffer buffer;
@@ -174,7 +166,7 @@ static void test_wait_counts(void **state)
 static void test_set_in_the_order_of_readiness(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         gate_actor early = troupe_spawn(gate, .place = places[p]);
         gate_actor late = troupe_spawn(gate, .place = places[p]);
         troupe_buffer buffer;
@@ -297,5 +289,5 @@ int main(void)
         cmocka_unit_test(test_set_closed_early),
         cmocka_unit_test(test_set_with_several_takers),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,11 +1,11 @@
 // test_group.c: one message to many actors, one to each, and all their answers, as an array and as
 // one reference. timeout: 60
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -60,20 +60,14 @@ static int set_up(void **state)
 {
     (void)state;
     if (gate == NULL)
-        gate = mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        gate = support_share(sizeof *gate);
     *gate = 0;
     if (troupe_start(0, NULL, .workers = 2, .threads = 2) != TROUPE_OK)
         return -1;
-    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER};
+    static const troupe_place wanted_places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER};
     for (int i = 0; i < SINGERS; i++)
-        choir[i] = troupe_spawn(singer, .place = places[i % 2]);
+        choir[i] = troupe_spawn(singer, .place = wanted_places[i % 2]);
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void test_tell_and_get_all(void **state)
@@ -229,12 +223,12 @@ static void test_join_of_references(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tell_and_get_all, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_failures, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_get_all_in_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_join, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cancelling_a_join, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_join_of_references, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tell_and_get_all, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_failures, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_get_all_in_time, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_join, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_cancelling_a_join, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_join_of_references, set_up, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // test_message.c: the forms in which values travel: as their memory, packed, or as an object of the
 // store.
+#include <places.h>
 #include <support.h>
 
 #include <actors/ref.h>
@@ -90,20 +91,12 @@ TROUPE_ACTOR(mirror, (mirror_small, int64_t, int64_t), (mirror_wide, wide, wide)
              (mirror_card, card, int), (mirror_sum, troupe_ref, double),
              (mirror_double, troupe_ref, int64_t));
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3, LARGE = 300000 };
+enum { LARGE = 300000 };
 
 static int set_up(void **state)
 {
     (void)state;
     return troupe_start(0, NULL, .workers = 1, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static bool store_is_empty(void *user)
@@ -290,5 +283,5 @@ int main(void)
         cmocka_unit_test(test_promised_results),
         cmocka_unit_test(test_nothing_stays_in_the_store),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,5 +1,6 @@
 // test_monitor.c: who is told of an actor's end, and why it ended: monitors, waits and links, over
 // all distances.
+#include <places.h>
 #include <support.h>
 
 #include <pthread.h>
@@ -7,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -149,21 +149,11 @@ static troupe_status boss_follow(boss *self, const troupe_actor *other, troupe_n
     return troupe_link_actor(*other);
 }
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
-
 static int set_up(void **state)
 {
     (void)state;
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 typedef struct expected {
@@ -546,5 +536,5 @@ int main(void)
         cmocka_unit_test(test_stop_actor),
         cmocka_unit_test(test_get_if_exists),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

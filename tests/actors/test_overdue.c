@@ -1,10 +1,10 @@
 // test_overdue.c: a deadline that passes while its call is being sent.
 // label: faults
+#include <places.h>
 #include <support.h>
 
 #include <runtime/fault.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <unistd.h>
 
@@ -65,18 +65,12 @@ static void the_deadline_kills_all_the_same(void **state)
     troupe_must(troupe_get(int, sits, &value));
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 int main(int argc, char **argv)
 {
-    open_ = mmap(NULL, sizeof *open_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    open_ = support_share(sizeof *open_);
     troupe_must(troupe_start(argc, argv, .workers = TROUPE_WORKERS_NONE, .threads = 2));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_deadline_kills_all_the_same),
     };
-    return cmocka_run_group_tests(tests, NULL, stop);
+    return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

@@ -1,11 +1,11 @@
 // test_pool.c: pools of actors: who gets the next call, dead members and their successors, and maps
 // in order and as results come. timeout: 60
+#include <places.h>
 #include <support.h>
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -82,8 +82,7 @@ TROUPE_TASK(square, int64_t, int64_t);
 static int set_up_with(int workers)
 {
     if (shared == NULL)
-        shared =
-            mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        shared = support_share(sizeof *shared);
     memset((void *)shared, 0, sizeof *shared);
     return troupe_start(0, NULL, .workers = workers, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
@@ -98,12 +97,6 @@ static int set_up_alone(void **state)
 {
     (void)state;
     return set_up_with(TROUPE_WORKERS_NONE);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void wait_for(_Atomic int *number, int least)
@@ -343,18 +336,18 @@ static void test_map_of_tasks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_calls, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_idle_one_gets_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_wrong_options, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_dead_members_are_replaced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_given_actors, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_map_in_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_map_into_a_foreign_type, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_map_as_they_come, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_map_of_tasks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_calls, set_up_alone, tear_down),
-        cmocka_unit_test_setup_teardown(test_map_in_order, set_up_alone, tear_down),
-        cmocka_unit_test_setup_teardown(test_map_of_tasks, set_up_alone, tear_down),
+        cmocka_unit_test_setup_teardown(test_calls, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_the_idle_one_gets_it, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_wrong_options, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_dead_members_are_replaced, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_given_actors, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_map_in_order, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_map_into_a_foreign_type, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_map_as_they_come, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_map_of_tasks, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_calls, set_up_alone, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_map_in_order, set_up_alone, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_map_of_tasks, set_up_alone, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

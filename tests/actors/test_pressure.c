@@ -104,7 +104,7 @@ static void test_the_end_of_a_full_actor(void **state)
 int main(void)
 {
     (void)alarm(50);
-    gate = mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    gate = support_share(sizeof *gate);
     if (gate == MAP_FAILED)
         return 1;
     troupe_must(troupe_start(0, NULL, .workers = 1));

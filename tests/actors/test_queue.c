@@ -1,5 +1,6 @@
 // test_queue.c: the bounded queue: order, bounds, waiting on both sides, closing, other processes,
 // and callers that go away while they wait. timeout: 60
+#include <places.h>
 #include <support.h>
 
 #include <pthread.h>
@@ -29,9 +30,6 @@ static troupe_status carry(const link_job *work, int *carried)
 }
 TROUPE_TASK(carry, link_job, int);
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER};
-enum { PLACES = 2 };
-
 static int set_up(void **state)
 {
     (void)state;
@@ -49,12 +47,6 @@ static int set_up_small(void **state)
                    TROUPE_OK
                ? 0
                : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static troupe_queue_state look(troupe_queue queue)
@@ -80,7 +72,7 @@ static void wait_for_waiters(troupe_queue queue, uint64_t getters, uint64_t putt
 static void test_order_and_bounds(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         troupe_queue queue = troupe_queue_open(int64_t, .capacity = 3, .place = places[p]);
         int64_t value;
         assert_int_equal(troupe_queue_try_get(int64_t, queue, &value), TROUPE_PENDING);
@@ -212,7 +204,7 @@ static void begin(side *mine, void *(*run)(void *), troupe_queue queue)
 static void test_waiting_to_put(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         troupe_queue queue = troupe_queue_open(int64_t, .capacity = 4, .place = places[p]);
         side a = {.first = 0, .count = 20}, b = {.first = 20, .count = 20};
         int64_t value;
@@ -238,7 +230,7 @@ static void test_waiting_to_put(void **state)
 static void test_waiting_to_get(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         troupe_queue queue = troupe_queue_open(int64_t, .place = places[p]);
         side sides[3] = {{.count = 0}};
         for (int i = 0; i < 3; i++) {
@@ -368,7 +360,7 @@ static void *get_all_bulky(void *user)
 static void test_more_than_a_message(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         for (int waits = 0; waits < 2; waits++) {
             bulk all = {.queue = troupe_queue_open(troupe_bytes, .place = places[p])};
             static unsigned char data[BULKY][BULKY_SIZE];
@@ -415,7 +407,7 @@ static void *get_one(void *user)
 static void test_killing(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < LIGHT_PLACES; p++) {
         pthread_t thread;
         troupe_queue queue = troupe_queue_open(int64_t, .capacity = 3, .place = places[p]);
         for (int64_t value = 0; value < 3; value++)
@@ -447,18 +439,18 @@ static void test_failing_to_open(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_order_and_bounds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_bytes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_rich_values, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_waiting_to_put, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_waiting_to_get, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_closing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_between_processes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_death_of_who_waits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_more_than_a_message, set_up_small, tear_down),
-        cmocka_unit_test_setup_teardown(test_killing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_failing_to_open, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_order_and_bounds, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_bytes, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_rich_values, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_many, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_waiting_to_put, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_waiting_to_get, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_closing, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_between_processes, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_death_of_who_waits, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_more_than_a_message, set_up_small, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_killing, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_failing_to_open, set_up, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // test_ref.c: references: getting, waiting, dropping, keeping, and passing them on.
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <actors/ref.h>
@@ -115,20 +116,10 @@ static troupe_status clerk_call(clerk *self, const troupe_actor *whom, double *o
     return troupe_get(double, troupe_call(other, clerk_half, 42), out);
 }
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
-
 static int set_up(void **state)
 {
     (void)state;
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static bool store_is_empty(void *user)
@@ -477,5 +468,5 @@ int main(void)
         cmocka_unit_test(test_handles_in_arguments),
         cmocka_unit_test(test_callbacks),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

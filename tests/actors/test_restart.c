@@ -1,5 +1,6 @@
 // test_restart.c: actors that are started again under the same address: in place and in another
 // process, within their budget, and not when they were to end.
+#include <places.h>
 #include <support.h>
 
 #include <actors/restart.h>
@@ -7,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -83,23 +83,12 @@ TROUPE_ACTOR_WITH(phoenix, (phoenix_init, start), phoenix_deinit, (phoenix_look,
                   (phoenix_add, int, int), (phoenix_fail, troupe_none, int),
                   (phoenix_crash, int, int), (phoenix_self, troupe_none, troupe_actor));
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
-
 static int set_up(void **state)
 {
     (void)state;
     if (shared == NULL)
-        shared =
-            mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        shared = support_share(sizeof *shared);
     return troupe_start(0, NULL, .workers = 1, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static look look_at(phoenix_actor actor)
@@ -503,5 +492,5 @@ int main(void)
         cmocka_unit_test(test_others),
         cmocka_unit_test(test_refused),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,6 +1,7 @@
 // test_restart_edges.c: restarts at their edges: what is asked of actors that cannot be restarted,
 // what happens to one between deinit and init, what it knows of itself after a move, and what is
 // left in the driver's table.
+#include <places.h>
 #include <support.h>
 
 #include <actors/restart.h>
@@ -8,7 +9,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -95,21 +95,11 @@ TROUPE_ACTOR_WITH(ember, (ember_init, kindling), ember_deinit, (ember_restarts, 
                   (ember_own_end, troupe_none, selfish), (ember_link, troupe_actor, troupe_none),
                   (ember_restart, troupe_actor, int), (ember_await, troupe_actor, int));
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
-
 static int set_up(void **state)
 {
     (void)state;
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     return troupe_start(0, NULL, .workers = 1, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static int restarts_of(ember_actor actor)
@@ -298,5 +288,5 @@ int main(void)
         cmocka_unit_test(test_asked_meanwhile),    cmocka_unit_test(test_self_after_a_move),
         cmocka_unit_test(test_waits_after_a_move), cmocka_unit_test(test_shortage),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,6 +1,7 @@
 // test_scheduler.c: methods that wait: they are replaced by other threads, up to a limit, waits
 // that cannot end are refused, and full mailboxes push back.
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <pthread.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <troupe/async.h>
 #include <unistd.h>
@@ -170,15 +170,9 @@ static bool somebody_waits(void *user)
 static int set_up(void **state)
 {
     (void)state;
-    gate = mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    gate = support_share(sizeof *gate);
     sem_init(&gate->open, 1, 0);
     return troupe_start(0, NULL, .workers = 1, .threads = THREADS) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void test_deep_nesting(void **state)
@@ -334,8 +328,6 @@ static void test_deadlocks(void **state)
 {
     (void)state;
     for (int p = 0; p < 3; p++) {
-        static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                              TROUPE_PLACE_ISOLATED};
         enum { RING = 5 };
         troupe_actor actors[RING + 1];
         int64_t depth;
@@ -502,8 +494,6 @@ static void test_killing_a_full_actor_frees_its_senders(void **state)
 static void test_own_full_mailbox(void **state)
 {
     (void)state;
-    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                          TROUPE_PLACE_ISOLATED};
     for (int p = 0; p < 3; p++) {
         node_actor actor = troupe_spawn(node, .place = places[p], .mailbox_max = 100);
         int64_t sent;
@@ -534,5 +524,5 @@ int main(void)
         cmocka_unit_test(test_killing_a_full_actor_frees_its_senders),
         cmocka_unit_test(test_own_full_mailbox),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,5 +1,6 @@
 // test_serve.c: what becomes of calls when processes die, and of frames that are not as they should
 // be.
+#include <places.h>
 #include <support.h>
 
 #include <runtime/process.h>
@@ -8,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <unistd.h>
 
@@ -86,22 +86,15 @@ static troupe_status guard_ask(guard *self, const troupe_actor *other, int *out)
     return troupe_get(int, troupe_call(target, guard_hang), out);
 }
 
-static const troupe_place places[] = {TROUPE_PLACE_WORKER, TROUPE_PLACE_ISOLATED};
-enum { PLACES = 2 };
+static const troupe_place elsewhere[] = {TROUPE_PLACE_WORKER, TROUPE_PLACE_ISOLATED};
+enum { ELSEWHERE = 2 };
 
 static int set_up(void **state)
 {
     (void)state;
     if (begun == NULL)
-        begun =
-            mmap(NULL, sizeof *begun, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        begun = support_share(sizeof *begun);
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static bool has_begun(void *user)
@@ -118,8 +111,8 @@ static void test_killed_process(void **state)
 {
     (void)state;
     enum { PENDING = 20 };
-    for (int p = 0; p < PLACES; p++) {
-        guard_actor actor = troupe_spawn(guard, .place = places[p]);
+    for (int p = 0; p < ELSEWHERE; p++) {
+        guard_actor actor = troupe_spawn(guard, .place = elsewhere[p]);
         troupe_ref refs[PENDING];
         int process, out;
         char pid[32];
@@ -155,18 +148,18 @@ static void test_killed_process(void **state)
 static void test_other_deaths(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < ELSEWHERE; p++) {
         int out;
-        guard_actor actor = troupe_spawn(guard, .place = places[p]);
+        guard_actor actor = troupe_spawn(guard, .place = elsewhere[p]);
         assert_int_equal(troupe_get(int, troupe_call(actor, guard_crash, SIGABRT), &out),
                          TROUPE_MAYBE_EXECUTED);
         assert_non_null(strstr(troupe_last_error()->text, "signal 6"));
-        actor = troupe_spawn(guard, .place = places[p]);
+        actor = troupe_spawn(guard, .place = elsewhere[p]);
         assert_int_equal(troupe_get(int, troupe_call(actor, guard_crash, -3), &out),
                          TROUPE_MAYBE_EXECUTED);
         assert_non_null(strstr(troupe_last_error()->text, "exited with status 3"));
         // The pool makes a new worker.
-        actor = troupe_spawn(guard, .place = places[p]);
+        actor = troupe_spawn(guard, .place = elsewhere[p]);
         troupe_must(troupe_get(int, troupe_call(actor, guard_double, 4), &out));
         assert_int_equal(out, 8);
     }
@@ -215,8 +208,8 @@ static void test_objects_of_the_dead(void **state)
 static void test_an_object_outlives_its_maker(void **state)
 {
     (void)state;
-    for (int p = 0; p < PLACES; p++) {
-        guard_actor actor = troupe_spawn(guard, .place = places[p]);
+    for (int p = 0; p < ELSEWHERE; p++) {
+        guard_actor actor = troupe_spawn(guard, .place = elsewhere[p]);
         troupe_ref ref;
         troupe_view before, after;
         int out;
@@ -271,8 +264,8 @@ static void test_odd_frames(void **state)
 {
     (void)state;
     static const char junk[] = "\xc1\xff\x93\x01\xcf\xff\xff\xff\xff\xff\xff\xff\xff";
-    for (int p = 0; p < PLACES; p++) {
-        guard_actor actor = troupe_spawn(guard, .place = places[p]);
+    for (int p = 0; p < ELSEWHERE; p++) {
+        guard_actor actor = troupe_spawn(guard, .place = elsewhere[p]);
         static const trp_frame_kind kinds[] = {TRP_FRAME_CALL,  TRP_FRAME_TELL, TRP_FRAME_REPLY,
                                                TRP_FRAME_SPAWN, TRP_FRAME_KILL, TRP_FRAME_FINISH};
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
@@ -325,5 +318,5 @@ int main(void)
         cmocka_unit_test(test_odd_frames),
         cmocka_unit_test(test_half_a_kill),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,5 +1,6 @@
 // test_shortage.c: every allocation fails once, in a process that holds its actors itself: each
 // operation says so or works, nothing hangs, leaks or stays behind, and afterwards all is well.
+#include <places.h>
 #include <support.h>
 
 #include <runtime/memory.h>
@@ -55,12 +56,6 @@ static int set_up(void **state)
     (void)state;
     return troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1) == TROUPE_OK ? 0
                                                                                             : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void allow(troupe_status status)
@@ -147,5 +142,5 @@ static void test_each_allocation_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_allocation_fails)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -1,5 +1,6 @@
 // test_spawn_many.c: many actors started at once: each is its own, and one that fails, or whose
 // process is killed while they start, fails alone.
+#include <places.h>
 #include <support.h>
 
 #include <signal.h>
@@ -101,12 +102,6 @@ static int set_up_executed(void **state)
     return set_up_with(TROUPE_TRANSPORT_DEFAULT, TROUPE_LAUNCH_EXEC);
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 // Calls those that should live, and has the others say why they do not.
 static void call_all(int count)
 {
@@ -206,14 +201,15 @@ static void test_one_name(void **state)
 
 static void test_other_places(void **state)
 {
-    static const troupe_place places[] = {TROUPE_PLACE_ANY, TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER};
+    static const troupe_place wanted_places[] = {TROUPE_PLACE_ANY, TROUPE_PLACE_HERE,
+                                                 TROUPE_PLACE_WORKER};
     (void)state;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    for (size_t i = 0; i < sizeof wanted_places / sizeof wanted_places[0]; i++) {
         in[4].fail = 1;
-        assert_int_equal(troupe_spawn_many_with(soldier, in, 10, all, .place = places[i]),
+        assert_int_equal(troupe_spawn_many_with(soldier, in, 10, all, .place = wanted_places[i]),
                          TROUPE_INVALID);
         call_all(10);
-        assert_true(places[i] != TROUPE_PLACE_HERE || pids[0] == (int)getpid());
+        assert_true(wanted_places[i] != TROUPE_PLACE_HERE || pids[0] == (int)getpid());
     }
     troupe_must(troupe_spawn_many(soldier, 0, all, .place = TROUPE_PLACE_ISOLATED));
     in[4].fail = 0;
@@ -253,13 +249,13 @@ int main(int argc, char **argv)
         return troupe_start(argc, argv) == TROUPE_OK ? 0 : 1; // Does not return.
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_the_start),
-        cmocka_unit_test_setup_teardown(test_each_has_a_process, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_failures_are_each_one_s_own, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_one_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_other_places, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_from_a_method, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_few, set_up_ipc, tear_down),
-        cmocka_unit_test_setup_teardown(test_few, set_up_executed, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_has_a_process, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_failures_are_each_one_s_own, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_one_name, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_other_places, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_from_a_method, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_few, set_up_ipc, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_few, set_up_executed, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 // test_split.c: several results of one call, each behind a reference of its own. timeout: 60
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -117,15 +117,9 @@ static int set_up(void **state)
 {
     (void)state;
     if (gate == NULL)
-        gate = mmap(NULL, sizeof *gate, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        gate = support_share(sizeof *gate);
     *gate = 0;
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void expect_no_objects(void)
@@ -142,8 +136,6 @@ static void expect_no_objects(void)
 static void test_three_readers(void **state)
 {
     (void)state;
-    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                          TROUPE_PLACE_ISOLATED};
     for (int p = 0; p < 3; p++) {
         *gate = 0;
         maker_actor source = troupe_spawn(maker, .place = places[p]);
@@ -307,11 +299,11 @@ static void test_cancelling_and_deadlock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_three_readers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_by_itself, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_references_and_large_fields, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_failures, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cancelling_and_deadlock, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_three_readers, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_each_by_itself, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_references_and_large_fields, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_failures, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_cancelling_and_deadlock, set_up, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
 // test_state.c: what a restart keeps of an actor's state: saved on request, after messages and
 // before a restart by request, and given back to the next start, in place and in another process.
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -124,10 +124,6 @@ TROUPE_ACTOR_WITH(ledger, (ledger_init, opening), ledger_deinit, (ledger_add, in
                   (ledger_fall, bool, int), (ledger_picture, troupe_none, int));
 TROUPE_ACTOR_STATE(ledger, page, ledger_store, ledger_recall);
 
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
-
 static bool is_local(void)
 {
     return getenv("TROUPE_LOCAL") != NULL;
@@ -137,16 +133,9 @@ static int set_up(void **state)
 {
     (void)state;
     if (shared == NULL)
-        shared =
-            mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        shared = support_share(sizeof *shared);
     memset((void *)shared, 0, sizeof *shared);
     return troupe_start(0, NULL, .workers = 1, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static reading look_at(ledger_actor actor)
@@ -501,5 +490,5 @@ int main(void)
         cmocka_unit_test(test_failures),         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_references),       cmocka_unit_test(test_reference_of_a_call),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

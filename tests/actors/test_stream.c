@@ -1,11 +1,11 @@
 // test_stream.c: methods that answer in many values.
+#include <places.h>
 #include <support.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <troupe/async.h>
 #include <unistd.h>
@@ -106,10 +106,6 @@ static troupe_status source_sum(source *self, const order *in, int64_t *sum)
     troupe_kill(other);
     return status == TROUPE_END ? TROUPE_OK : status;
 }
-
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
 
 static source_actor make(troupe_place place)
 {
@@ -419,15 +415,9 @@ static void what_is_no_stream(void **state)
     troupe_stream_drop((troupe_stream){0});
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 int main(int argc, char **argv)
 {
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 2));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_come_in_order),
@@ -442,5 +432,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(several_threads_read_one_stream),
         cmocka_unit_test(what_is_no_stream),
     };
-    return cmocka_run_group_tests(tests, NULL, stop);
+    return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

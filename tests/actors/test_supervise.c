@@ -1,12 +1,12 @@
 // test_supervise.c: supervision trees: order of start and stop, strategies, budgets, escalation,
 // and what becomes of children whose supervisor cannot stop them.
+#include <places.h>
 #include <support.h>
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -91,14 +91,8 @@ static troupe_child child_of(int which, troupe_child_restart restart, troupe_pla
 static int set_up(void **state)
 {
     (void)state;
-    diary = mmap(NULL, sizeof *diary, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    diary = support_share(sizeof *diary);
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static int fresh(void **state)
@@ -163,10 +157,6 @@ static void await_starts(troupe_supervisor_actor top, size_t index, uint32_t sta
     fall wanted = {top, index, starts};
     assert_true(support_wait_until(is_up, &wanted, SUPPORT_SOON_MS));
 }
-
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
 
 static void test_order(void **state)
 {
@@ -439,5 +429,5 @@ int main(void)
         cmocka_unit_test(test_temporary_among_others),
         cmocka_unit_test(test_restart_for_ever),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

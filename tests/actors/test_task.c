@@ -1,12 +1,12 @@
 // test_task.c: tasks: where they run, what they carry, how they fail, that they are run again when
 // their worker dies, and that waiting ones starve nobody. timeout: 60
+#include <places.h>
 #include <support.h>
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -149,8 +149,7 @@ TROUPE_TASK(last, int, int);
 static int set_up_with(int workers)
 {
     if (shared == NULL)
-        shared =
-            mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        shared = support_share(sizeof *shared);
     memset((void *)shared, 0, sizeof *shared);
     return troupe_start(0, NULL, .workers = workers, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
@@ -165,12 +164,6 @@ static int set_up_alone(void **state)
 {
     (void)state;
     return set_up_with(TROUPE_WORKERS_NONE);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void wait_for_inside(int count)
@@ -450,20 +443,20 @@ static void test_without_workers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_values, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_where_they_run, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_errors, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_deadline, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_death_of_the_worker, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_kill_amid_many, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tasks_that_wait_for_tasks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_values, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_where_they_run, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_errors, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_deadline, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_death_of_the_worker, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_kill_amid_many, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_many, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_tasks_that_wait_for_tasks, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_an_idle_worker_takes_from_a_busy_one, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(test_cancelling, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cancelling, set_up_alone, tear_down),
-        cmocka_unit_test_setup_teardown(test_stop_amid, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_without_workers, set_up_alone, tear_down),
+                                        stop_runtime),
+        cmocka_unit_test_setup_teardown(test_cancelling, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_cancelling, set_up_alone, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_stop_amid, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_without_workers, set_up_alone, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

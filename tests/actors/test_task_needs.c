@@ -1,12 +1,12 @@
 // test_task_needs.c: tasks that hold CPUs, GPUs and named resources: how many run at a time, what
 // never fits, what waits, and what comes back however a task ends. timeout: 90
+#include <places.h>
 #include <support.h>
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -98,20 +98,13 @@ static int set_up(void **state)
 {
     (void)state;
     if (shared == NULL)
-        shared =
-            mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        shared = support_share(sizeof *shared);
     memset(shared, 0, sizeof *shared);
     setenv("CUDA_VISIBLE_DEVICES", "4,7", 1);
     return troupe_start(0, NULL, .workers = 2, .threads = 2, .cpus = 2, .gpus = 2,
                         .memory_bytes = 1000, .resources = "license=1") == TROUPE_OK
                ? 0
                : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static bool all_is_free(void *unused)
@@ -144,19 +137,20 @@ static void test_so_many_at_a_time(void **state)
     enum { TASKS = 40 };
     static const char *const resources[] = {"license=1", "", NULL};
     for (int p = 0; p < 3; p++) {
-        static const troupe_place places[] = {TROUPE_PLACE_ANY, TROUPE_PLACE_HERE,
-                                              TROUPE_PLACE_ISOLATED};
+        static const troupe_place wanted_places[] = {TROUPE_PLACE_ANY, TROUPE_PLACE_HERE,
+                                                     TROUPE_PLACE_ISOLATED};
         troupe_ref refs[TASKS];
-        int pids[TASKS], ms = 1, count = places[p] == TROUPE_PLACE_ISOLATED ? TASKS / 4 : TASKS;
+        int pids[TASKS], ms = 1,
+                         count = wanted_places[p] == TROUPE_PLACE_ISOLATED ? TASKS / 4 : TASKS;
         shared->most = 0;
         for (int i = 0; i < count; i++)
             refs[i] = troupe_run_with(work, &ms, .cpus = p == 0 ? 0 : 1, .resources = resources[p],
-                                      .place = places[p]);
+                                      .place = wanted_places[p]);
         troupe_must(troupe_get_all(int, refs, (size_t)count, pids));
         assert_int_equal(shared->running, 0);
         assert_in_range(shared->most, 1, p == 0 ? 1 : 2);
         for (int i = 0; i < count; i++)
-            assert_int_equal(pids[i] == getpid(), places[p] == TROUPE_PLACE_HERE);
+            assert_int_equal(pids[i] == getpid(), wanted_places[p] == TROUPE_PLACE_HERE);
     }
     expect_all_free();
 }
@@ -256,27 +250,28 @@ static void test_held_until_the_function_returns(void **state)
 static void test_run_again(void **state)
 {
     (void)state;
-    static const troupe_place places[] = {TROUPE_PLACE_WORKER, TROUPE_PLACE_ISOLATED};
+    static const troupe_place wanted_places[] = {TROUPE_PLACE_WORKER, TROUPE_PLACE_ISOLATED};
     for (int p = 0; p < 2; p++) {
         int times = 2, runs;
         shared->runs = shared->deaths = 0;
         // All that there is: what the attempt before had must be back for the next one.
-        troupe_must(troupe_get(
-            int,
-            troupe_run_with(die, &times, .cpus = 2, .resources = "license=1", .place = places[p]),
-            &runs));
+        troupe_must(troupe_get(int,
+                               troupe_run_with(die, &times, .cpus = 2, .resources = "license=1",
+                                               .place = wanted_places[p]),
+                               &runs));
         assert_int_equal(runs, 3);
         shared->runs = shared->deaths = 0;
-        assert_int_equal(troupe_get(int,
-                                    troupe_run_with(die, &times, .cpus = 2, .place = places[p],
-                                                    .retries = TROUPE_RETRIES_NONE),
-                                    &runs),
-                         TROUPE_MAYBE_EXECUTED);
+        assert_int_equal(
+            troupe_get(int,
+                       troupe_run_with(die, &times, .cpus = 2, .place = wanted_places[p],
+                                       .retries = TROUPE_RETRIES_NONE),
+                       &runs),
+            TROUPE_MAYBE_EXECUTED);
         expect_all_free();
         shared->runs = 0;
         troupe_must(troupe_get(int,
                                troupe_run_with(fail_first, &times, .cpus = 2, .retry_errors = true,
-                                               .place = places[p]),
+                                               .place = wanted_places[p]),
                                &runs));
         assert_int_equal(runs, 3);
         expect_all_free();
@@ -356,16 +351,16 @@ static void test_the_end_of_the_runtime(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_so_many_at_a_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_never_fits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_so_many_at_a_time, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_what_never_fits, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_what_waits_is_seen_and_can_be_given_up, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(test_held_until_the_function_returns, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_run_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_gpus, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tasks_in_tasks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_death_of_who_asked, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_end_of_the_runtime, set_up, tear_down),
+                                        stop_runtime),
+        cmocka_unit_test_setup_teardown(test_held_until_the_function_returns, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_run_again, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_gpus, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_tasks_in_tasks, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_the_death_of_who_asked, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_the_end_of_the_runtime, set_up, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

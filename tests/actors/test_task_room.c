@@ -1,10 +1,10 @@
 // test_task_room.c: how many tasks may be unfinished, who waits for room, and tasks that are run at
 // once within another because there is none. timeout: 60
+#include <places.h>
 #include <support.h>
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -110,8 +110,7 @@ TROUPE_TASK(crowd, int, nested_result);
 static int set_up_with(int workers)
 {
     if (shared == NULL)
-        shared =
-            mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        shared = support_share(sizeof *shared);
     memset((void *)shared, 0, sizeof *shared);
     return troupe_start(0, NULL, .workers = workers, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
@@ -126,12 +125,6 @@ static int set_up_alone(void **state)
 {
     (void)state;
     return set_up_with(TROUPE_WORKERS_NONE);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 // As many as a process may have unfinished, behind a closed gate.
@@ -198,9 +191,9 @@ static void test_tasks_that_run_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_too_many_for_who_does_not_wait, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_too_many_for_a_method, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tasks_that_run_at_once, set_up_alone, tear_down),
+        cmocka_unit_test_setup_teardown(test_too_many_for_who_does_not_wait, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_too_many_for_a_method, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_tasks_that_run_at_once, set_up_alone, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 // test_timers.c: messages that an actor sends itself after a time, once and again.
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <troupe/async.h>
 #include <unistd.h>
@@ -100,10 +100,6 @@ static troupe_status clock_wrong(clock_ *self, const troupe_none *nothing, int *
     *status = troupe_after(stranger_meet, 1, 1).id_ == 0 ? troupe_last_error()->status : TROUPE_OK;
     return TROUPE_OK;
 }
-
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
 
 static bool has_beaten(void *user)
 {
@@ -254,15 +250,9 @@ static void what_is_no_timer(void **state)
     troupe_kill(actor);
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 int main(int argc, char **argv)
 {
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 2));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(once_after_its_time),
@@ -272,5 +262,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(timers_end_with_their_actor),
         cmocka_unit_test(what_is_no_timer),
     };
-    return cmocka_run_group_tests(tests, NULL, stop);
+    return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

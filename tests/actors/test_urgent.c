@@ -1,12 +1,12 @@
 // test_urgent.c: methods that are served while their actor is busy.
 // label: local
+#include <places.h>
 #include <support.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <troupe/actor.h>
 #include <troupe/async.h>
 #include <unistd.h>
@@ -130,10 +130,6 @@ static troupe_status digger_consult(digger *self, const troupe_actor *whom, int 
     TROUPE_TRY(troupe_get(int, troupe_call(other, digger_depth), depth));
     return troupe_get(int, troupe_call(troupe_with(other, .retries = 2), digger_depth), depth);
 }
-
-static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                      TROUPE_PLACE_ISOLATED};
-enum { PLACES = 3 };
 
 static digger_actor make(troupe_place place)
 {
@@ -307,15 +303,9 @@ static void killed_while_they_run(void **state)
     }
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 int main(int argc, char **argv)
 {
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = support_share(sizeof *shared);
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 1));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_busy_actor_can_be_asked),
@@ -326,5 +316,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(many_at_once),
         cmocka_unit_test(killed_while_they_run),
     };
-    return cmocka_run_group_tests(tests, NULL, stop);
+    return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

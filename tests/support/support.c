@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,6 +31,32 @@ bool support_wait_until(bool (*condition)(void *context), void *context, int tim
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return true;
+}
+
+typedef struct counting {
+    const _Atomic int *counter;
+    int least;
+} counting;
+
+static bool is_reached(void *context)
+{
+    const counting *it = context;
+    return *it->counter >= it->least;
+}
+
+void support_await_counter(const _Atomic int *counter, int least)
+{
+    counting it = {counter, least};
+    if (!support_wait_until(is_reached, &it, SUPPORT_SOON_MS))
+        fail_msg("a counter is %d, and should have come to %d", *counter, least);
+}
+
+void *support_share(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        fail_msg("cannot share %zu bytes: %s", size, strerror(errno));
+    return memory;
 }
 
 char *support_directory_make(void)

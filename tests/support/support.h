@@ -22,6 +22,13 @@ int64_t support_now_ms(void);
 // `timeout_ms`.
 bool support_wait_until(bool (*condition)(void *context), void *context, int timeout_ms);
 
+// Waits until the counter, which other processes may write, is at least so high; fails the test
+// where it does not come soon.
+void support_await_counter(const _Atomic int *counter, int least);
+
+// Zeros that the processes which are forked from now on share with this one.
+void *support_share(size_t size);
+
 // Makes an empty directory below TMPDIR (default /tmp), and returns its path: to be given to
 // support_directory_remove, which removes it with everything in it and frees the path.
 char *support_directory_make(void);

@@ -207,8 +207,7 @@ static bool is_napping(void *unused)
 static void test_the_longest_stop_timeout(void **state)
 {
     (void)state;
-    napping =
-        mmap(NULL, sizeof *napping, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    napping = support_share(sizeof *napping);
     assert_true(napping != MAP_FAILED);
     troupe_must(troupe_start(0, NULL, .workers = 1, .stop_timeout_ms = INT_MAX));
     adder_actor actor = troupe_spawn(adder);

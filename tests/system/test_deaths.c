@@ -1,5 +1,6 @@
 // test_deaths.c: what a death costs those whom it does not concern: they are not woken, whoever
 // else dies; who has sent the dead one something, or was sent something by it, is told.
+#include <places.h>
 #include <support.h>
 
 #include <runtime/identity.h>
@@ -55,12 +56,6 @@ static int set_up(void **state)
     memset((void *)&seen, 0, sizeof seen);
     trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
     return troupe_start(0, NULL, .workers = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static bool deaths_reached(void *context)
@@ -132,7 +127,7 @@ static void test_deaths_of_strangers_wake_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_deaths_of_strangers_wake_nobody, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_deaths_of_strangers_wake_nobody, set_up, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

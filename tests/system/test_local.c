@@ -1,5 +1,6 @@
 // test_local.c: TROUPE_LOCAL=1: actors, names, objects, resources, jobs and sweeps with one process
 // for all, as a debugger wants it. timeout: 120
+#include <places.h>
 #include <support.h>
 
 #include <stdio.h>
@@ -62,20 +63,14 @@ static int set_up(void **state)
     return troupe_start(0, NULL, .workers = 2, .threads = 1, .cpus = 2) == TROUPE_OK ? 0 : -1;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 static void test_one_process(void **state)
 {
     (void)state;
-    static const troupe_place places[] = {TROUPE_PLACE_ANY, TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                          TROUPE_PLACE_ISOLATED};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    static const troupe_place wanted_places[] = {TROUPE_PLACE_ANY, TROUPE_PLACE_HERE,
+                                                 TROUPE_PLACE_WORKER, TROUPE_PLACE_ISOLATED};
+    for (size_t i = 0; i < sizeof wanted_places / sizeof *wanted_places; i++) {
         int pid = 0;
-        guest_actor actor = troupe_spawn(guest, .place = places[i]);
+        guest_actor actor = troupe_spawn(guest, .place = wanted_places[i]);
         assert_int_equal(troupe_get(int, troupe_call(actor, where), &pid), TROUPE_OK);
         assert_int_equal(pid, getpid());
         if (i % 2 == 0)
@@ -252,6 +247,6 @@ int main(void)
         cmocka_unit_test(test_again),
         cmocka_unit_test(test_examples),
     };
-    int failed = cmocka_run_group_tests(started, set_up, tear_down);
+    int failed = cmocka_run_group_tests(started, set_up, stop_runtime);
     return failed + cmocka_run_group_tests(others, NULL, NULL);
 }

@@ -1,4 +1,7 @@
 // test_measure.c: how long messages wait and methods run, over several processes.
+#include "sleeper.h"
+
+#include <places.h>
 #include <support.h>
 
 #include <stdlib.h>
@@ -6,28 +9,6 @@
 #include <troupe/observe.h>
 #include <troupe/task.h>
 #include <unistd.h>
-
-typedef struct sleeper {
-    int unused;
-} sleeper;
-
-static troupe_status nap(sleeper *self, const int *ms, int *pid)
-{
-    (void)self;
-    usleep((useconds_t)*ms * 1000);
-    *pid = getpid();
-    return TROUPE_OK;
-}
-
-TROUPE_ACTOR(sleeper, (nap, int, int));
-
-static troupe_status doze(const int *ms, int *pid)
-{
-    usleep((useconds_t)*ms * 1000);
-    *pid = getpid();
-    return TROUPE_OK;
-}
-TROUPE_TASK(doze, int, int);
 
 static const troupe_method_info *find(const troupe_method_list *list, const char *class_name,
                                       const char *method)
@@ -64,8 +45,6 @@ enum { NAP_MS = 20 };
 // as long as the other sleeps.
 static void call_all(int pids[3])
 {
-    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                          TROUPE_PLACE_ISOLATED};
     sleeper_actor actors[3];
     for (int i = 0; i < 3; i++)
         actors[i] = troupe_spawn(sleeper, .place = places[i]);

@@ -1,4 +1,5 @@
 // test_observe.c: the list of all actors of all processes.
+#include <places.h>
 #include <support.h>
 
 #include <stdio.h>
@@ -48,12 +49,6 @@ static int set_up(void **state)
     return troupe_start(0, NULL, .workers = 2) == TROUPE_OK ? 0 : -1;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 static const troupe_actor_info *find(const troupe_actor_list *list, troupe_actor address)
 {
     for (size_t i = 0; i < list->actors.count; i++) {
@@ -67,14 +62,15 @@ static const troupe_actor_info *find(const troupe_actor_list *list, troupe_actor
 static void test_actors_of_all_processes(void **state)
 {
     (void)state;
-    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                          TROUPE_PLACE_WORKER, TROUPE_PLACE_ISOLATED};
-    enum { COUNT = sizeof places / sizeof places[0], CALLS = 3 };
+    static const troupe_place wanted_places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
+                                                 TROUPE_PLACE_WORKER, TROUPE_PLACE_ISOLATED};
+    enum { COUNT = sizeof wanted_places / sizeof wanted_places[0], CALLS = 3 };
     worker_actor actors[COUNT];
     int pids[COUNT];
     troupe_actor_list list;
     for (int i = 0; i < COUNT; i++) {
-        actors[i] = troupe_spawn(worker, .place = places[i], .name = i == 3 ? "alone" : NULL);
+        actors[i] =
+            troupe_spawn(worker, .place = wanted_places[i], .name = i == 3 ? "alone" : NULL);
         for (int k = 0; k < CALLS; k++)
             assert_int_equal(troupe_get(int, troupe_call(actors[i], pid_of), &pids[i]), TROUPE_OK);
     }
@@ -217,10 +213,10 @@ static void test_without_a_runtime(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_actors_of_all_processes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_many_are_cut_and_counted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_states, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_restarts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_actors_of_all_processes, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_many_are_cut_and_counted, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_states, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_restarts, set_up, stop_runtime),
         cmocka_unit_test(test_without_a_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

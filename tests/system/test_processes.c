@@ -1,6 +1,7 @@
 // test_processes.c: the node's processes as the runtime layer sees them, with handlers of the
 // test's own instead of the actors': workers, names, deaths, frames, windows, and the loss of the
 // node itself. timeout: 120
+#include <places.h>
 #include <support.h>
 
 #include <errno.h>
@@ -84,12 +85,6 @@ static int set_up(void **state)
     memset((void *)&seen, 0, sizeof seen);
     trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
     return troupe_start(0, NULL, .workers = 2) == TROUPE_OK ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
 }
 
 static void test_pool_and_isolated_workers(void **state)
@@ -475,7 +470,7 @@ int main(int argc, char **argv)
         trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
         troupe_must(troupe_start(argc, argv, .workers = 2));
     }
-#define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, stop_runtime)
     const struct CMUnitTest tests[] = {
         ROW(test_pool_and_isolated_workers),
         ROW(test_names),

@@ -1,6 +1,7 @@
 // test_resources.c: what actors hold of their node: admission, waiting, what never fits, what comes
 // back when an actor ends or its process dies, which GPUs a process sees, and its environment.
 // timeout: 120
+#include <places.h>
 #include <support.h>
 
 #include <errno.h>
@@ -123,12 +124,6 @@ static int set_up(void **state)
                : -1;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    return troupe_stop();
-}
-
 static troupe_resources now(void)
 {
     troupe_resources all;
@@ -187,8 +182,6 @@ static void test_totals(void **state)
 static void test_held_for_a_life(void **state)
 {
     (void)state;
-    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                          TROUPE_PLACE_ISOLATED};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         holder_actor one = troupe_spawn(holder, .place = places[i], .cpus = 0.5, .memory_bytes = 10,
                                         .resources = "license=0.25");
@@ -217,8 +210,6 @@ static void test_given_back_by_a_crash(void **state)
 static void test_given_back_by_a_failed_start(void **state)
 {
     (void)state;
-    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                          TROUPE_PLACE_ISOLATED};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         refuser_actor made = troupe_spawn(refuser, .place = places[i], .cpus = 1);
         assert_int_equal(troupe_actor_status(made.address), TROUPE_FAILED);
@@ -406,7 +397,7 @@ static void test_claims_at_the_stop(void **state)
 {
     (void)state;
     enum { LONG_MS = 40000 };
-    found = mmap(NULL, sizeof *found, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    found = support_share(sizeof *found);
     assert_true(found != MAP_FAILED);
     for (int i = 0; i < 2; i++) { // The second start takes claims again.
         found->begun = false;
@@ -471,6 +462,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_claims_at_the_stop),
         cmocka_unit_test(test_many_gpus),
     };
-    int failed = cmocka_run_group_tests(started, set_up, tear_down);
+    int failed = cmocka_run_group_tests(started, set_up, stop_runtime);
     return failed + cmocka_run_group_tests(others, NULL, NULL);
 }

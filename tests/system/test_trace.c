@@ -1,5 +1,8 @@
 // test_trace.c: the file that says when which method ran: read as JSON, with events of several
 // processes.
+#include "sleeper.h"
+
+#include <places.h>
 #include <support.h>
 
 #include <runtime/clock.h>
@@ -11,36 +14,12 @@
 #include <troupe/task.h>
 #include <unistd.h>
 
-typedef struct sleeper {
-    int unused;
-} sleeper;
-
-static troupe_status nap(sleeper *self, const int *ms, int *pid)
-{
-    (void)self;
-    usleep((useconds_t)*ms * 1000);
-    *pid = getpid();
-    return TROUPE_OK;
-}
-
-TROUPE_ACTOR(sleeper, (nap, int, int));
-
-static troupe_status doze(const int *ms, int *pid)
-{
-    usleep((useconds_t)*ms * 1000);
-    *pid = getpid();
-    return TROUPE_OK;
-}
-TROUPE_TASK(doze, int, int);
-
 enum { NAP_MS = 20 };
 
 // Two calls at once for each of three actors, in the driver and in workers: one of the two waits
 // as long as the other sleeps.
 static void call_all(int pids[3])
 {
-    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                          TROUPE_PLACE_ISOLATED};
     sleeper_actor actors[3];
     for (int i = 0; i < 3; i++)
         actors[i] = troupe_spawn(sleeper, .place = places[i]);

@@ -2,6 +2,7 @@
 // calls and of nodes, and who is let in.
 // timeout: 120
 #include "two_nodes.h"
+#include <places.h>
 #include <support.h>
 
 #include <dirent.h>
@@ -114,8 +115,6 @@ static void calls_to_every_kind_of_process(void **state)
 static void calls_back(void **state)
 {
     (void)state;
-    static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
-                                          TROUPE_PLACE_ISOLATED};
     clerk_actor there = two_nodes_find("alone", first.address);
     for (int i = 0; i < 3; i++) {
         clerk_actor here = troupe_spawn(clerk, .place = places[i]);
