@@ -115,6 +115,8 @@ void trp_kill_here(uint64_t id, bool give_up);
 
 // Whether the actor owes that caller an answer: then it is void from now on. With the lock held.
 bool trp_deferral_cancel(trp_async *async, const trp_caller *caller);
+// Whether the actor owes that caller an answer.
+bool trp_deferral_is(trp_actor *actor, const trp_caller *caller);
 // The method that deferred its answer has failed, and says so itself.
 void trp_deferral_void(trp_running *here);
 // A copy in the arena of a value that is not a method's own, whose references are given away.

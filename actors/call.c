@@ -347,8 +347,10 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
     if (what->call == TRP_REF_NO_MEMORY)
         return (troupe_ref){TRP_REF_NO_MEMORY, schema};
     mark(what);
-    if (what->stream != NULL)
+    if (what->stream != NULL) {
+        trp_entry_streams(what->call);
         trp_stream_begin(what->stream, what->call);
+    }
     if (status == TROUPE_OK)
         status = trp_call_check_force(what->to, what->deadline_ns);
     if (status == TROUPE_OK)

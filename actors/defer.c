@@ -224,16 +224,33 @@ void trp_deferral_void(trp_running *here)
     end_deferral(it);
 }
 
+// With the lock held. NULL: none.
+static trp_deferral *find_deferral(const trp_async *async, const trp_caller *caller)
+{
+    trp_deferral *it = async->deferrals;
+    while (it != NULL && (it->caller.call != caller->call || it->caller.remote != caller->remote ||
+                          it->caller.incarnation != caller->incarnation))
+        it = it->next;
+    return it;
+}
+
 bool trp_deferral_cancel(trp_async *async, const trp_caller *caller)
 {
-    for (trp_deferral *it = async->deferrals; it != NULL; it = it->next) {
-        if (it->caller.call == caller->call && it->caller.remote == caller->remote &&
-            it->caller.incarnation == caller->incarnation) {
-            it->cancelled = true;
-            return true;
-        }
-    }
-    return false;
+    trp_deferral *it = find_deferral(async, caller);
+    if (it != NULL)
+        it->cancelled = true;
+    return it != NULL;
+}
+
+bool trp_deferral_is(trp_actor *actor, const trp_caller *caller)
+{
+    trp_async *async = atomic_load(&actor->async);
+    if (async == NULL)
+        return false;
+    pthread_mutex_lock(&async->lock);
+    bool is = find_deferral(async, caller) != NULL;
+    pthread_mutex_unlock(&async->lock);
+    return is;
 }
 
 void trp_deferrals_end(trp_async *async, uint64_t id)

@@ -69,7 +69,7 @@ static void see(const trp_actor_look *look, void *user)
 static void add_waits(troupe_actor_info *items, size_t count)
 {
     enum { WAITS_MAX = 2048 };
-    trp_wait *waits = troupe_alloc(WAITS_MAX * sizeof *waits);
+    trp_wait_look *waits = troupe_alloc(WAITS_MAX * sizeof *waits);
     size_t waiting = waits != NULL ? trp_waits_copy(waits, WAITS_MAX) : 0;
     for (size_t w = 0; w < waiting && w < WAITS_MAX; w++) {
         char text[TRP_WAIT_TEXT];

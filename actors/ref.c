@@ -4,6 +4,7 @@
 #include <actors/actor.h>
 #include <actors/failure.h>
 #include <actors/object.h>
+#include <actors/probe.h>
 #include <actors/run.h>
 #include <actors/timer.h>
 #include <actors/waits.h>
@@ -83,6 +84,13 @@ static troupe_status help(uint64_t call, uint64_t target)
     return trp_run_waits(0);
 }
 
+// Whether others may be kept from going on by what this thread waits for.
+static bool waits_in_turn(void)
+{
+    const trp_running *here = trp_run_current();
+    return here != NULL && (here->message == NULL || !here->message->beside);
+}
+
 static troupe_status sleep_for_call(uint64_t call, trp_waiter *waiter, int64_t deadline_ns)
 {
     if (deadline_ns < 0)
@@ -90,9 +98,11 @@ static troupe_status sleep_for_call(uint64_t call, trp_waiter *waiter, int64_t d
     trp_wait_for(TRP_WAIT_CALL, call, 0);
     troupe_status status = trp_scheduler_block();
     if (status == TROUPE_OK) {
-        bool woken = trp_waiter_sleep(waiter, deadline_ns);
+        if (deadline_ns < 0 && waits_in_turn())
+            status = trp_probe_sleep(call, waiter);
+        else
+            status = trp_waiter_sleep(waiter, deadline_ns) ? TROUPE_OK : pending();
         trp_scheduler_unblock();
-        status = woken ? TROUPE_OK : pending();
     }
     if (deadline_ns < 0)
         (void)trp_run_waits(0);

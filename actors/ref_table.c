@@ -30,9 +30,9 @@ static _Thread_local trp_magazine magazine;                   // and this thread
 
 typedef enum trp_waiter_word { IDLE, NOTIFIED, ASLEEP } trp_waiter_word;
 
-bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns)
+// What trp_waiter_sleep does after its spin.
+static bool sleep_notified(trp_waiter *waiter, int64_t deadline_ns)
 {
-    trp_spin(&waiter->word, IDLE);
     for (;;) {
         uint32_t seen = IDLE;
         if (!atomic_compare_exchange_strong(&waiter->word, &seen, ASLEEP) && seen == NOTIFIED) {
@@ -44,6 +44,19 @@ bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns)
             trp_clock_ns() >= deadline_ns)
             return atomic_exchange(&waiter->word, IDLE) == NOTIFIED;
     }
+}
+
+bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns)
+{
+    trp_spin(&waiter->word, IDLE);
+    return sleep_notified(waiter, deadline_ns);
+}
+
+bool trp_waiter_doze(trp_waiter *waiter, int64_t ns)
+{
+    trp_spin(&waiter->word, IDLE);
+    bool idle = atomic_load(&waiter->word) == IDLE;
+    return sleep_notified(waiter, idle ? trp_clock_ns() + ns : -1);
 }
 
 // ---- places
@@ -87,7 +100,7 @@ static trp_entry *take_row(trp_entry_kind kind)
     entry->watched = 0;
     entry->waiters = NULL;
     entry->whens = NULL;
-    entry->cancelled = entry->force = entry->apart = false;
+    entry->cancelled = entry->force = entry->apart = entry->streams = false;
     entry->promise = 0;
     return entry;
 }
@@ -392,6 +405,15 @@ void trp_entry_force(uint64_t id)
     if (entry == NULL)
         return;
     entry->force = true;
+    unlock_row(entry);
+}
+
+void trp_entry_streams(uint64_t id)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return;
+    entry->streams = true;
     unlock_row(entry);
 }
 

@@ -82,6 +82,8 @@ typedef struct trp_wait_node {
 
 // Sleeps until notified or `deadline_ns` (negative: none); false: the deadline passed.
 bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns);
+// The same for so long from now on; whoever need not sleep looks at no clock.
+bool trp_waiter_doze(trp_waiter *waiter, int64_t ns);
 
 typedef struct trp_when {
     struct trp_when *next;
@@ -127,6 +129,7 @@ typedef struct trp_entry {
     bool sending;   // CALL: its sender waits for room, and ends it if that takes too long.
     bool cancelled; // CALL: its owner has given it up.
     bool force;     // CALL: at its deadline, whatever runs it is killed.
+    bool streams;   // CALL: of a streaming method: its wait may end and begin again.
     bool apart; // CALL: its end needs no turn of its actor: who waits for it is no part of a ring.
     _Atomic bool
         done;         // CALL: `result` is set and will not change. Release, for looks without lock.
@@ -186,6 +189,8 @@ bool trp_entry_start(uint64_t id);
 // Says that a call will be answered apart from its actor's turns / that its deadline kills.
 void trp_entry_apart(uint64_t id);
 void trp_entry_force(uint64_t id);
+// Says that it is a stream's.
+void trp_entry_streams(uint64_t id);
 // Brackets the sending of a call to another process: meanwhile its timer leaves it to the sender.
 // False: it has ended already, and must not be sent. Then, true: the deadline has passed; the
 // sender ends the call.

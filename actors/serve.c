@@ -11,6 +11,7 @@
 #include <actors/life.h>
 #include <actors/measure.h>
 #include <actors/pressure.h>
+#include <actors/probe.h>
 #include <actors/ref_table.h>
 #include <actors/restart.h>
 #include <actors/run.h>
@@ -341,6 +342,9 @@ static void serve_frame(const trp_frame *frame)
         break;
     case TRP_FRAME_REGISTRAR:
         trp_registrar_serve(frame);
+        break;
+    case TRP_FRAME_PROBE:
+        trp_probe_serve(frame);
         break;
     default:
         trp_log(TRP_WARN, "a frame of the unknown kind %d came from process %u", (int)frame->kind,

@@ -25,7 +25,7 @@ typedef struct note {
     _Atomic uint32_t process;
     _Atomic uint64_t actor, subject;
     const char *_Atomic method;
-    trp_wait planned; // By the thread alone.
+    trp_wait_look planned; // By the thread alone.
 } note;
 
 static struct {
@@ -70,10 +70,10 @@ static bool list_note(void)
 
 void trp_wait_for(trp_wait_kind kind, uint64_t subject, uint32_t process)
 {
-    mine.planned = (trp_wait){.kind = kind, .subject = subject, .process = process};
+    mine.planned = (trp_wait_look){.kind = kind, .subject = subject, .process = process};
 }
 
-static void show(const trp_wait *wait)
+static void show(const trp_wait_look *wait)
 {
     atomic_store_explicit(&mine.actor, wait->actor, memory_order_relaxed);
     atomic_store_explicit(&mine.method, wait->method, memory_order_relaxed);
@@ -87,7 +87,7 @@ void trp_wait_begun(void)
     const trp_running *here = trp_run_current();
     if (here == NULL || !list_note())
         return;
-    trp_wait wait = mine.planned;
+    trp_wait_look wait = mine.planned;
     if (wait.kind == TRP_WAIT_NONE)
         wait.kind = TRP_WAIT_OTHER;
     wait.actor = trp_actor_id(here->actor);
@@ -102,17 +102,17 @@ void trp_wait_over(void)
     atomic_store_explicit(&mine.kind, TRP_WAIT_NONE, memory_order_relaxed);
 }
 
-size_t trp_waits_copy(trp_wait *waits, size_t room)
+size_t trp_waits_copy(trp_wait_look *waits, size_t room)
 {
     size_t count = 0;
     pthread_mutex_lock(&notes.lock);
     for (note *it = notes.first; it != NULL; it = it->next) {
-        trp_wait wait = {.kind =
-                             (trp_wait_kind)atomic_load_explicit(&it->kind, memory_order_relaxed),
-                         .actor = atomic_load_explicit(&it->actor, memory_order_relaxed),
-                         .subject = atomic_load_explicit(&it->subject, memory_order_relaxed),
-                         .process = atomic_load_explicit(&it->process, memory_order_relaxed),
-                         .method = atomic_load_explicit(&it->method, memory_order_relaxed)};
+        trp_wait_look wait = {
+            .kind = (trp_wait_kind)atomic_load_explicit(&it->kind, memory_order_relaxed),
+            .actor = atomic_load_explicit(&it->actor, memory_order_relaxed),
+            .subject = atomic_load_explicit(&it->subject, memory_order_relaxed),
+            .process = atomic_load_explicit(&it->process, memory_order_relaxed),
+            .method = atomic_load_explicit(&it->method, memory_order_relaxed)};
         if (wait.kind == TRP_WAIT_NONE)
             continue;
         if (count < room)
@@ -162,7 +162,7 @@ static void describe_call(uint64_t call, char text[TRP_WAIT_TEXT])
         snprintf(text, TRP_WAIT_TEXT, "an answer of %.95s", whom);
 }
 
-void trp_wait_describe(const trp_wait *wait, char text[TRP_WAIT_TEXT])
+void trp_wait_describe(const trp_wait_look *wait, char text[TRP_WAIT_TEXT])
 {
     static const char *const words[] = {
         [TRP_WAIT_OTHER] = "something",
@@ -203,7 +203,7 @@ void trp_wait_describe(const trp_wait *wait, char text[TRP_WAIT_TEXT])
 
 troupe_status trp_waits_full(int most)
 {
-    trp_wait waits[LISTED_MAX];
+    trp_wait_look waits[LISTED_MAX];
     char text[400], one[TRP_WAIT_TEXT + 128], what[TRP_WAIT_TEXT];
     size_t count = trp_waits_copy(waits, LISTED_MAX), used = 0, listed = 0;
     text[0] = '\0';

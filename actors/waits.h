@@ -30,17 +30,17 @@ void trp_wait_over(void);
 troupe_status trp_waits_full(int most);
 
 // One that waits.
-typedef struct trp_wait {
+typedef struct trp_wait_look {
     uint64_t actor;
     const char *method; // "init" where it is none. Static.
     trp_wait_kind kind;
     uint64_t subject;
     uint32_t process;
-} trp_wait;
+} trp_wait_look;
 enum { TRP_WAIT_TEXT = 160 };
 // Copies those that wait now, at most `room`; returns how many there are.
-size_t trp_waits_copy(trp_wait *waits, size_t room);
+size_t trp_waits_copy(trp_wait_look *waits, size_t room);
 // "counter_add of counter#3". Takes locks of rows and actors.
-void trp_wait_describe(const trp_wait *wait, char text[TRP_WAIT_TEXT]);
+void trp_wait_describe(const trp_wait_look *wait, char text[TRP_WAIT_TEXT]);
 
 #endif

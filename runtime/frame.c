@@ -104,6 +104,7 @@ static bool is_known(uint32_t kind)
     case TRP_FRAME_COUNT:
     case TRP_FRAME_RESTART:
     case TRP_FRAME_REGISTRAR:
+    case TRP_FRAME_PROBE:
         return true;
     }
     return false;

@@ -50,6 +50,8 @@ typedef enum trp_frame_kind {
                       // killed
     TRP_FRAME_ITEM,   // a value of the stream of `call`, from actor `target`
     TRP_FRAME_TAKEN,  // `method` values of the stream of `call` have been read
+    TRP_FRAME_PROBE,  // what actor `target` waits for is asked by who waits for `call`; or
+                      // (`method` 0) that has been looked at: see probe.h
 } trp_frame_kind;
 
 enum {

@@ -66,7 +66,9 @@ typedef struct troupe_get_options {
 // Waits for the value, copies it to *value and consumes the reference: on every status but
 // TROUPE_PENDING (the wait was given up) the reference is gone. A call's failure is returned as
 // its status, with the sentence in troupe_last_error(). TROUPE_WRONG_TYPE names both types.
-// TROUPE_DEADLOCK: asked from inside a method for a call that waits behind that very method.
+// TROUPE_DEADLOCK: asked from inside a method, without a timeout, for a call that waits behind that
+// very method, or for one whose actor waits for it, through whichever processes (docs/threads.md).
+// TROUPE_BUSY: in a method, where 256 methods of the process wait already.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref,
                                                          void *value,
                                                          const troupe_get_options *how);
