@@ -530,7 +530,7 @@ bool trp_actors_stopping(void)
 
 void trp_actors_close(void)
 {
-    uint32_t count = trp_slot_count();
+    uint32_t count = trp_slot_used(); // The others' pages have not been touched.
     for (uint32_t i = 1; i <= count; i++) {
         trp_actor *actor = trp_slot_of(i);
         uint64_t phase = atomic_load(&actor->phase);

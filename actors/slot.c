@@ -96,6 +96,14 @@ uint32_t trp_slot_count(void)
     return atomic_load_explicit(&slots.count, memory_order_acquire);
 }
 
+uint32_t trp_slot_used(void)
+{
+    pthread_mutex_lock(&slots.lock);
+    uint32_t used = slots.next > 0 ? slots.next - 1 : 0;
+    pthread_mutex_unlock(&slots.lock);
+    return used;
+}
+
 // Makes a chunk, whose slots (but number 0 of all) follow the last ones. With the lock held.
 static bool grow(void)
 {

@@ -24,6 +24,8 @@ trp_actor *trp_slot_of(uint64_t id);
 bool trp_slot_existed(uint64_t id);
 // The slots that there are: 1 to this number.
 uint32_t trp_slot_count(void);
+// The highest that anybody has had.
+uint32_t trp_slot_used(void);
 
 // A lock for what happens to an actor once or seldom: its beginning, its end, a look from outside.
 pthread_mutex_t *trp_slot_lock(uint64_t id);

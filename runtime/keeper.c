@@ -10,6 +10,7 @@
 #include <runtime/clock.h>
 #include <runtime/output.h>
 #include <runtime/segment.h>
+#include <runtime/spare.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,43 +138,69 @@ static void furnish(const trp_start_order *message)
     _exit(126);
 }
 
-static void start_worker(const trp_start_order *message)
+// The rest of a worker's life, in its process. `message` is its order; a spare's comes later, from
+// the socket (else -1).
+static _Noreturn void be_worker(trp_start_order *message, const int ends[2], int socket)
 {
+    if (ends != NULL)
+        trp_output_redirect(ends);
+    close_all_but((int[]){trp_segment_fd(), socket}, 2);
+    if (socket >= 0) {
+        (void)prctl(PR_SET_NAME, "troupe-spare");
+        if (!trp_spare_await(socket, message))
+            _exit(0);
+    }
     const trp_order *order = &message->order;
-    int ends[2];
-    bool piped =
-        trp_output_pipes(keeper.setup->output_socket, order->slot, order->incarnation, ends);
+    trp_segment_process(order->slot)->pid = getpid(); // Its first line may need it.
+    furnish(message);
+    if (keeper.setup->execute)
+        execute_worker(order);
+    keeper.setup->run_worker(order->slot, order->incarnation, order->isolated != 0);
+    _exit(0);
+}
+
+static trp_start_order message; // The one that is obeyed.
+
+static pid_t fork_worker(const int ends[2], int socket)
+{
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         become_child(parent);
-        trp_segment_process(order->slot)->pid = getpid(); // Its first line may need it.
-        if (piped)
-            trp_output_redirect(ends);
-        furnish(message);
-        close_all_but((int[]){trp_segment_fd()}, 1);
-        if (keeper.setup->execute)
-            execute_worker(order);
-        keeper.setup->run_worker(order->slot, order->incarnation, order->isolated != 0);
-        _exit(0);
+        be_worker(&message, ends, socket);
     }
-    if (piped) {
-        close(ends[0]);
-        close(ends[1]);
+    return pid;
+}
+
+static void start_worker(size_t size)
+{
+    trp_order answer = message.order;
+    int ends[2], output = keeper.setup->output_socket;
+    pid_t pid = 0;
+    if (answer.isolated && !keeper.setup->execute) {
+        trp_spare_asked();
+        pid = trp_spare_take(output, &message, size);
     }
-    trp_order answer = *order;
+    if (pid == 0) {
+        bool piped = trp_output_pipes(output, answer.slot, answer.incarnation, ends);
+        pid = fork_worker(piped ? ends : NULL, -1);
+        answer.status = pid > 0 ? 0 : errno;
+        if (piped) {
+            close(ends[0]);
+            close(ends[1]);
+        }
+    }
     answer.kind = TRP_ORDER_STARTED;
     answer.pid = pid > 0 ? pid : 0;
-    answer.status = pid > 0 ? 0 : errno;
     if (pid > 0) {
-        keeper.pids[order->slot] = pid;
-        keeper.incarnations[order->slot] = order->incarnation;
+        keeper.pids[answer.slot] = pid;
+        keeper.incarnations[answer.slot] = answer.incarnation;
     }
     tell_node(&answer);
 }
 
 static void obey(void)
 {
-    static trp_start_order message; // Two texts at least follow a START; zeros end them.
+    // Two texts at least follow a START; zeros end them.
     ssize_t got = recv(keeper.node_socket, &message, sizeof message - 2, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -186,7 +213,7 @@ static void obey(void)
     }
     switch (order.kind) {
     case TRP_ORDER_START:
-        start_worker(&message);
+        start_worker((size_t)got);
         break;
     case TRP_ORDER_KILL:
         if (keeper.pids[order.slot] > 0 && keeper.incarnations[order.slot] == order.incarnation)
@@ -213,6 +240,8 @@ static void reap(void)
             keeper.quit = true;
             continue;
         }
+        if (trp_spare_ended(pid))
+            continue;
         for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
             if (keeper.pids[slot] != pid)
                 continue;
@@ -314,6 +343,7 @@ void trp_keeper_run(const trp_keeper_setup *setup)
     keeper.signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
     start_node();
 
+    int wait_ms = -1; // 0: a spare is to be made once there is nothing else to do.
     while (!keeper.quit) {
         struct pollfd events[] = {
             {.fd = setup->driver_pidfd, .events = POLLIN},
@@ -321,7 +351,10 @@ void trp_keeper_run(const trp_keeper_setup *setup)
             {.fd = keeper.signal_fd, .events = POLLIN},
             {.fd = setup->driver_socket, .events = POLLIN},
         };
-        if (poll(events, sizeof events / sizeof *events, -1) < 0)
+        int happened = poll(events, sizeof events / sizeof *events, wait_ms);
+        if (happened == 0)
+            wait_ms = trp_spare_tend(setup->output_socket, fork_worker);
+        if (happened <= 0)
             continue;
         if (events[0].revents != 0 || events[3].revents != 0)
             break;
@@ -331,6 +364,7 @@ void trp_keeper_run(const trp_keeper_setup *setup)
             send_news();
         if ((events[1].revents & ~POLLOUT) != 0)
             obey();
+        wait_ms = 0;
     }
     end();
 }

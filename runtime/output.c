@@ -430,16 +430,25 @@ void trp_output_stop(void)
 
 // ---- in the keeper and in workers
 
-bool trp_output_pipes(int keeper_end, uint32_t slot, uint64_t incarnation, int ends[2])
+bool trp_output_pipes_make(int reads[2], int ends[2])
 {
     int out[2], errors[2];
-    if (keeper_end < 0 || pipe2(out, O_CLOEXEC) != 0)
+    if (pipe2(out, O_CLOEXEC) != 0)
         return false;
     if (pipe2(errors, O_CLOEXEC) != 0) {
         close(out[0]);
         close(out[1]);
         return false;
     }
+    reads[0] = out[0];
+    reads[1] = errors[0];
+    ends[0] = out[1];
+    ends[1] = errors[1];
+    return true;
+}
+
+bool trp_output_pipes_send(int keeper_end, uint32_t slot, uint64_t incarnation, const int reads[2])
+{
     trp_output_notice notice = {.slot = slot, .incarnation = incarnation};
     union {
         struct cmsghdr header;
@@ -455,19 +464,23 @@ bool trp_output_pipes(int keeper_end, uint32_t slot, uint64_t incarnation, int e
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(2 * sizeof(int));
-    memcpy(CMSG_DATA(header), (int[]){out[0], errors[0]}, 2 * sizeof(int));
+    memcpy(CMSG_DATA(header), reads, 2 * sizeof(int));
     // The keeper must not wait: a driver that does not listen gets no more than its socket holds.
-    bool sent = sendmsg(keeper_end, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
-    close(out[0]);
-    close(errors[0]);
-    if (!sent) {
-        close(out[1]);
-        close(errors[1]);
+    return sendmsg(keeper_end, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+}
+
+bool trp_output_pipes(int keeper_end, uint32_t slot, uint64_t incarnation, int ends[2])
+{
+    int reads[2];
+    if (keeper_end < 0 || !trp_output_pipes_make(reads, ends))
         return false;
+    bool sent = trp_output_pipes_send(keeper_end, slot, incarnation, reads);
+    for (int i = 0; i < 2; i++) {
+        close(reads[i]);
+        if (!sent)
+            close(ends[i]);
     }
-    ends[0] = out[1];
-    ends[1] = errors[1];
-    return true;
+    return sent;
 }
 
 void trp_output_redirect(const int ends[2])

@@ -31,6 +31,9 @@ void trp_output_stop(void);
 // puts the ends to write in ends[0] (output) and ends[1] (errors). False: the worker writes where
 // the keeper does, since the driver could not be given them.
 bool trp_output_pipes(int keeper_end, uint32_t slot, uint64_t incarnation, int ends[2]);
+// The two halves of that: makes them; sends the ends to read, which stay the caller's.
+bool trp_output_pipes_make(int reads[2], int ends[2]);
+bool trp_output_pipes_send(int keeper_end, uint32_t slot, uint64_t incarnation, const int reads[2]);
 // In the new worker: its output goes there from now on, line by line.
 void trp_output_redirect(const int ends[2]);
 

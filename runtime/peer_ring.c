@@ -16,7 +16,7 @@ static bool make_ring(const trp_peer *peer, uint32_t process, size_t size, trp_o
                       trp_ring **ring)
 {
     void *memory;
-    if (trp_store_share_inner(size, object, &memory) != TROUPE_OK)
+    if (trp_store_share_inner(size, sizeof(trp_ring), object, &memory) != TROUPE_OK)
         return false;
     TRP_FAULT("ring");
     *ring = memory;

@@ -52,7 +52,7 @@ typedef enum trp_ring_got {
     TRP_RING_BROKEN,
 } trp_ring_got;
 
-// Both begin at the start of a ring of `size` bytes in all whose memory was zero.
+// Both begin at the start of a ring of `size` bytes in all whose head, the trp_ring, was zero.
 trp_ring_writer trp_ring_writer_of(trp_ring *ring, size_t size);
 trp_ring_reader trp_ring_reader_of(trp_ring *ring, size_t size);
 

@@ -375,11 +375,12 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
     return status;
 }
 
-static troupe_status share(size_t size, trp_encoding encoding, trp_object *id, void **data)
+static troupe_status share(size_t size, size_t zeroed, trp_encoding encoding, trp_object *id,
+                           void **data)
 {
     trp_object made;
     TROUPE_TRY(trp_store_create(size, 0, encoding, &made, data));
-    memset(*data, 0, size);
+    memset(*data, 0, zeroed);
     TRP_FAULT("store");
     TROUPE_TRY(finish(made, SHARED));
     *id = made;
@@ -388,12 +389,12 @@ static troupe_status share(size_t size, trp_encoding encoding, trp_object *id, v
 
 troupe_status trp_store_share(size_t size, trp_object *id, void **data)
 {
-    return share(size, TRP_ENCODING_BYTES, id, data);
+    return share(size, size, TRP_ENCODING_BYTES, id, data);
 }
 
-troupe_status trp_store_share_inner(size_t size, trp_object *id, void **data)
+troupe_status trp_store_share_inner(size_t size, size_t zeroed, trp_object *id, void **data)
 {
-    return share(size, TRP_ENCODING_INNER, id, data);
+    return share(size, zeroed, TRP_ENCODING_INNER, id, data);
 }
 
 // ---- holding

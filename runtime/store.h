@@ -67,8 +67,9 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
 
 // Writable, zeroed memory shared by all holders until the last one releases it.
 troupe_status trp_store_share(size_t size, trp_object *id, void **data);
-// The same for what the runtime itself needs: trp_store_usage does not count it.
-troupe_status trp_store_share_inner(size_t size, trp_object *id, void **data);
+// The same for what the runtime itself needs: trp_store_usage does not count it, and only the first
+// `zeroed` bytes are zero.
+troupe_status trp_store_share_inner(size_t size, size_t zeroed, trp_object *id, void **data);
 
 // Adds a hold to the ledger of `process`; the caller must hold the object itself while it asks.
 troupe_status trp_store_hold(trp_object id, uint32_t process);

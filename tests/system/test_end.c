@@ -11,6 +11,7 @@
 #include <runtime/keeper.h>
 #include <runtime/node.h>
 #include <runtime/segment.h>
+#include <runtime/spare.h>
 #include <runtime/store.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ typedef enum ending { BY_STOP, BY_RETURN, BY_EXIT, BY_SIGINT, BY_SIGKILL, BY_ABO
 typedef struct facts {
     unsigned long long inode; // Of the segment: who maps it belongs to the node.
     char folder[TRP_FOLDER_MAX];
+    int processes; // That the node has in the end.
 } facts;
 
 // Runs in each worker: user code that leaves a child of its own behind.
@@ -67,6 +69,8 @@ static int drive(int ready, ending how, troupe_launch launch)
         return 1;
     mine.inode = segment.st_ino;
     strcpy(mine.folder, trp_self.folder);
+    // Driver, keeper, node, three workers, three orphans; and those forked ahead.
+    mine.processes = 9 + (launch == TROUPE_LAUNCH_FORK ? TRP_SPARES_MIN : 0);
     if (write(ready, &mine, sizeof mine) != (ssize_t)sizeof mine)
         return 1;
     switch (how) {
@@ -117,7 +121,7 @@ static bool is_gone(void *context)
 static bool is_complete(void *context)
 {
     const facts *driver = context;
-    return count_holders(driver->inode) == 9; // Driver, keeper, node, three workers, three orphans.
+    return count_holders(driver->inode) == driver->processes;
 }
 
 static void check_end(ending how, troupe_launch launch)

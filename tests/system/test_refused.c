@@ -183,7 +183,8 @@ static void announce_garbage(troupe_actor to)
 {
     trp_object object;
     void *data;
-    assert_int_equal(trp_store_share_inner(TRP_RING_SMALL, &object, &data), TROUPE_OK);
+    assert_int_equal(trp_store_share_inner(TRP_RING_SMALL, TRP_RING_SMALL, &object, &data),
+                     TROUPE_OK);
     trp_ring *ring = data;
     ring->from = trp_self.slot;
     ring->to = to.process;

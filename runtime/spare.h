@@ -1,0 +1,27 @@
+// spare.h: in the keeper: worker processes that were forked ahead and wait for what they are to be.
+//
+// None is made before the first worker of its own was asked for. From then on two wait, more while
+// more are asked for, and what is too many goes once it is quiet. A spare has its pipes already and
+// nothing else: environment, folder, identity and all user code come with its order.
+#ifndef TRP_SPARE_H
+#define TRP_SPARE_H
+
+#include <runtime/keeper.h>
+#include <sys/types.h>
+
+enum { TRP_SPARES_MIN = 2, TRP_SPARES_MAX = 16 };
+
+// A worker of its own was asked for.
+void trp_spare_asked(void);
+// Gives the order, of `size` bytes, to a spare, whose process id it returns; 0: there is none.
+pid_t trp_spare_take(int output_socket, const trp_start_order *message, size_t size);
+// Makes one more if one is wanted, or ends one that is too many. `make` forks a process that writes
+// to ends[0] and ends[1] (NULL: where the keeper does) and waits for its order at the socket; it
+// returns its id, or -1. Returns in how many ms this is to be called again; -1: not by itself.
+int trp_spare_tend(int output_socket, pid_t (*make)(const int ends[2], int socket));
+// A child has ended; true: it was a spare.
+bool trp_spare_ended(pid_t pid);
+// In a spare: waits for its order; false: the keeper has gone.
+bool trp_spare_await(int socket, trp_start_order *message);
+
+#endif

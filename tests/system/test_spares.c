@@ -1,0 +1,232 @@
+// test_spares.c: worker processes that are forked ahead: when there are any, that a spawn takes
+// one, that it is then like any other worker, and what happens if one dies or none can be forked.
+#include <support.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <runtime/identity.h>
+#include <runtime/node.h>
+#include <runtime/spare.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct {
+    _Atomic int deaths;
+    _Atomic uint64_t replies;
+    _Atomic uint64_t answer;
+} seen;
+
+// A worker answers with whether its variable and its folder are what the test asked for.
+static void on_frame(const trp_frame *frame)
+{
+    if (frame->kind == TRP_FRAME_REPLY) {
+        seen.answer = frame->target;
+        seen.replies++;
+        return;
+    }
+    char folder[64] = "";
+    const char *value = getenv("SPARE_TEST");
+    bool right = value != NULL && strcmp(value, "its own") == 0 &&
+                 getcwd(folder, sizeof folder) != NULL && strcmp(folder, "/proc") == 0;
+    trp_frame reply = {.kind = TRP_FRAME_REPLY, .call = frame->call, .target = right};
+    (void)trp_process_send(frame->from, frame->from_incarnation, &reply, 0);
+    trp_process_credit(frame->from, frame->from_incarnation, frame->body_size);
+}
+
+static void on_death(uint32_t process, uint64_t incarnation, const char *cause)
+{
+    (void)process, (void)incarnation, (void)cause;
+    seen.deaths++;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset((void *)&seen, 0, sizeof seen);
+    trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
+    return troupe_start(0, NULL, .workers = 2, .launch = TROUPE_LAUNCH_FORK) == TROUPE_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+static int parent_of(int pid, char *name)
+{
+    char path[64], text[512] = {0};
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    const char *begin = strchr(text, '('), *end = strrchr(text, ')');
+    if (size <= 0 || begin == NULL || end == NULL || end - begin > 32)
+        return 0;
+    memcpy(name, begin + 1, (size_t)(end - begin - 1));
+    name[end - begin - 1] = '\0';
+    char kind;
+    return sscanf(end, ") %c %d", &kind, &parent) == 2 && kind != 'Z' ? parent : 0;
+}
+
+static int keeper_pid(void)
+{
+    char name[33];
+    return parent_of(trp_process_pid(TRP_PROCESS_NODE), name);
+}
+
+// Those of this test's node that wait.
+static int list_spares(int pids[TRP_SPARES_MAX])
+{
+    int count = 0, keeper = keeper_pid();
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    for (struct dirent *entry; (entry = readdir(processes)) != NULL;) {
+        char name[33] = "";
+        int pid = atoi(entry->d_name);
+        if (pid > 0 && parent_of(pid, name) == keeper && strcmp(name, "troupe-spare") == 0 &&
+            count < TRP_SPARES_MAX)
+            pids[count++] = pid;
+    }
+    closedir(processes);
+    return count;
+}
+
+static bool there_are(void *context)
+{
+    int pids[TRP_SPARES_MAX];
+    return list_spares(pids) == *(int *)context;
+}
+
+static void await_spares(int wanted, int pids[TRP_SPARES_MAX])
+{
+    assert_true(support_wait_until(there_are, &wanted, SUPPORT_SOON_MS));
+    assert_int_equal(list_spares(pids), wanted);
+}
+
+static void start_one(bool isolated, uint32_t *process, uint64_t *incarnation)
+{
+    assert_int_equal(trp_node_worker(isolated, process, incarnation), TROUPE_OK);
+}
+
+static bool is_one_of(int pid, const int *pids, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (pids[i] == pid)
+            return true;
+    return false;
+}
+
+static bool replied(void *context)
+{
+    (void)context;
+    return seen.replies > 0;
+}
+
+static void test_none_before_they_are_wanted(void **state)
+{
+    (void)state;
+    uint32_t process;
+    uint64_t incarnation;
+    int pids[TRP_SPARES_MAX];
+    start_one(false, &process, &incarnation); // Of the pool.
+    assert_int_equal(list_spares(pids), 0);
+    start_one(true, &process, &incarnation);
+    await_spares(TRP_SPARES_MIN, pids);
+}
+
+static void test_a_spawn_takes_one(void **state)
+{
+    (void)state;
+    uint32_t process;
+    uint64_t incarnation;
+    int pids[TRP_SPARES_MAX];
+    start_one(true, &process, &incarnation);
+    await_spares(TRP_SPARES_MIN, pids);
+    trp_worker_ask asked;
+    assert_int_equal(trp_node_worker_begin("SPARE_TEST=its own\n", "/proc", &asked), TROUPE_OK);
+    assert_int_equal(trp_node_worker_end(&asked, &process, &incarnation), TROUPE_OK);
+    assert_true(is_one_of(trp_process_pid(process), pids, TRP_SPARES_MIN));
+    trp_frame frame = {.kind = TRP_FRAME_CALL, .call = 1};
+    assert_int_equal(trp_process_send(process, incarnation, &frame, 0), TROUPE_OK);
+    assert_true(support_wait_until(replied, NULL, SUPPORT_SOON_MS));
+    assert_int_equal(seen.answer, 1);
+    assert_null(getenv("SPARE_TEST"));
+}
+
+static void test_one_that_dies_is_replaced(void **state)
+{
+    (void)state;
+    uint32_t process;
+    uint64_t incarnation;
+    int before[TRP_SPARES_MAX], after[TRP_SPARES_MAX];
+    start_one(true, &process, &incarnation);
+    await_spares(TRP_SPARES_MIN, before);
+    for (int i = 0; i < TRP_SPARES_MIN; i++)
+        assert_int_equal(kill(before[i], SIGKILL), 0);
+    assert_true(support_processes_end(before, TRP_SPARES_MIN, SUPPORT_SOON_MS));
+    await_spares(TRP_SPARES_MIN, after);
+    start_one(true, &process, &incarnation);
+    assert_true(is_one_of(trp_process_pid(process), after, TRP_SPARES_MIN));
+    assert_int_equal(seen.deaths, 0); // They were nobody yet.
+}
+
+static void test_they_end_with_the_keeper(void **state)
+{
+    (void)state;
+    uint32_t process;
+    uint64_t incarnation;
+    int pids[TRP_SPARES_MAX];
+    start_one(true, &process, &incarnation);
+    await_spares(TRP_SPARES_MIN, pids);
+    assert_int_equal(kill(keeper_pid(), SIGKILL), 0);
+    assert_true(support_processes_end(pids, TRP_SPARES_MIN, 2000));
+}
+
+// As a user whose processes are counted: root's are not.
+static int refused_by_the_limit(void)
+{
+    struct rlimit one = {1, 1};
+    uint32_t process;
+    uint64_t incarnation;
+    if (getuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+        return 1;
+    if (troupe_start(0, NULL, .workers = 2, .launch = TROUPE_LAUNCH_FORK) != TROUPE_OK ||
+        prlimit(keeper_pid(), RLIMIT_NPROC, &one, NULL) != 0)
+        return 2;
+    if (trp_node_worker(true, &process, &incarnation) != TROUPE_IO ||
+        strstr(troupe_last_error()->text, "could not be made") == NULL)
+        return 3;
+    return troupe_stop();
+}
+
+static void test_no_process_can_be_made(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(refused_by_the_limit());
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+#define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_process_can_be_made), // Before anything runs in this process.
+        ROW(test_none_before_they_are_wanted),         ROW(test_a_spawn_takes_one),
+        ROW(test_one_that_dies_is_replaced),           ROW(test_they_end_with_the_keeper),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
