@@ -138,8 +138,7 @@ static troupe_status read_header(trp_reader *in, trp_frame *frame)
     return read_below(in, "executed", TROUPE_EXECUTED_YES + 1, &frame->executed);
 }
 
-// Reads the frame that `data` begins with; *used is its size.
-static troupe_status read_first(const void *data, size_t size, trp_frame *frame, size_t *used)
+troupe_status trp_frame_read(const void *data, size_t size, trp_frame *frame)
 {
     trp_reader in = trp_reader_of(data, size);
     trp_frame draft = {0};
@@ -159,19 +158,7 @@ static troupe_status read_first(const void *data, size_t size, trp_frame *frame,
     }
     if (trp_read_bytes(&in, &draft.body, &draft.body_size) != TROUPE_OK)
         return trp_error_prefix("frame.body");
-    *used = (size_t)(in.at - (const unsigned char *)data);
-    *frame = draft;
-    return TROUPE_OK;
-}
-
-troupe_status trp_frame_read(const void *data, size_t size, trp_frame *frame)
-{
-    trp_frame draft;
-    size_t used;
-    TROUPE_TRY(read_first(data, size, &draft, &used));
-    trp_reader rest = trp_reader_of(data, size);
-    rest.at += used;
-    if (trp_read_end(&rest) != TROUPE_OK)
+    if (trp_read_end(&in) != TROUPE_OK)
         return trp_error_prefix("frame");
     *frame = draft;
     return TROUPE_OK;
