@@ -78,13 +78,7 @@ static troupe_status copy_init(troupe_pool *pool, const void *args)
     const trp_shape *shape = &pool->class_->init;
     if (args == NULL)
         return TROUPE_OK;
-    void *copy = trp_arena_alloc(&pool->arena, shape->type->size);
-    if (copy == NULL || trp_value_copy(shape->type, args, &pool->arena, copy) != TROUPE_OK)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the init arguments of a pool");
-    if (shape->refs)
-        trp_refs_share(shape, copy);
-    pool->init_args = copy;
-    return TROUPE_OK;
+    return trp_args_copy(shape, args, &pool->arena, &pool->init_args);
 }
 
 static troupe_pool *make_pool(const trp_class *class_, const troupe_pool_options *how)

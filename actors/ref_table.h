@@ -225,6 +225,9 @@ troupe_status trp_ref_export(troupe_ref *ref, uint32_t process);
 void trp_refs_drop(const trp_shape *shape, void *value);
 void trp_refs_keep_borrowed(const trp_shape *shape, void *value);
 void trp_refs_share(const trp_shape *shape, void *value);
+// Copies arguments that are kept beside the call which has them: each reference has one owner more.
+troupe_status trp_args_copy(const trp_shape *shape, const void *args, trp_arena *arena,
+                            void **copy);
 // Replaces each reference in a value by a borrowed alias, and chains them: *chain is the first.
 // TROUPE_INVALID: one is stale.
 troupe_status trp_refs_borrow(const trp_shape *shape, void *value, uint64_t *chain);

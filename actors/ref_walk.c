@@ -2,6 +2,7 @@
 #include <actors/ref_table.h>
 
 #include <runtime/process.h>
+#include <string.h>
 
 static void drop(troupe_ref *ref, void *user)
 {
@@ -45,6 +46,21 @@ static void share(troupe_ref *ref, void *user)
 void trp_refs_share(const trp_shape *shape, void *value)
 {
     trp_value_refs(shape->type, value, share, NULL);
+}
+
+troupe_status trp_args_copy(const trp_shape *shape, const void *args, trp_arena *arena, void **copy)
+{
+    void *made = trp_arena_alloc(arena, shape->type->size);
+    if (made == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments");
+    if (shape->flat)
+        memcpy(made, args, shape->type->size);
+    else
+        TROUPE_TRY(trp_value_copy(shape->type, args, arena, made));
+    if (shape->refs)
+        trp_refs_share(shape, made);
+    *copy = made;
+    return TROUPE_OK;
 }
 
 typedef struct borrowing {

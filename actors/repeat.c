@@ -98,22 +98,6 @@ static troupe_status trp_repeater_run(trp_repeater *self, const trp_repeat_order
     return troupe_exit();
 }
 
-static troupe_status copy_args(repeat *it, const void *args)
-{
-    const trp_shape *shape = &it->class_->methods[it->method].args;
-    void *copy = trp_arena_alloc(&it->arena, shape->type->size);
-    if (copy == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the arguments of a call");
-    if (shape->flat)
-        memcpy(copy, args, shape->type->size);
-    else
-        TROUPE_TRY(trp_value_copy(shape->type, args, &it->arena, copy));
-    if (shape->refs)
-        trp_refs_share(shape, copy);
-    it->args = copy;
-    return TROUPE_OK;
-}
-
 static troupe_status make(troupe_actor actor, const trp_class *class_, size_t method,
                           const void *args, repeat **made)
 {
@@ -141,7 +125,7 @@ static troupe_status make(troupe_actor actor, const trp_class *class_, size_t me
     *made = it;
     troupe_status status = trp_call_check_force(actor, it->deadline_ns);
     if (status == TROUPE_OK)
-        status = copy_args(it, args);
+        status = trp_args_copy(&class_->methods[method].args, args, &it->arena, &it->args);
     if (status != TROUPE_OK)
         release(it);
     return status;

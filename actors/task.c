@@ -205,22 +205,6 @@ static void finish(void *user, troupe_ref ref)
     trp_task_release(it);
 }
 
-static troupe_status copy_args(trp_task *it, const void *args)
-{
-    const trp_shape *shape = &it->class_->methods[0].args;
-    void *copy = trp_arena_alloc(&it->arena, shape->type->size);
-    if (copy == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the arguments of a task");
-    if (shape->flat)
-        memcpy(copy, args, shape->type->size);
-    else
-        TROUPE_TRY(trp_value_copy(shape->type, args, &it->arena, copy));
-    if (shape->refs)
-        trp_refs_share(shape, copy);
-    it->args = copy;
-    return TROUPE_OK;
-}
-
 // ---- attempts
 
 // Gives the task another actor of its own, and ends the one before, if there was one, or the new
@@ -242,7 +226,13 @@ static void own(trp_task *it, troupe_actor fresh)
 static troupe_status spawn_own(trp_task *it, troupe_place place, troupe_actor *to)
 {
     troupe_spawn_options how = {.size = sizeof how, .place = place};
-    own(it, (troupe_actor){0}); // That of the attempt that failed is ended first.
+    trp_target nobody = {.process = trp_home_here.process,
+                         .incarnation = trp_home_here.incarnation,
+                         .class_name = it->class_->row->name};
+    // That of the attempt that failed is ended first. The call is not in its process any more,
+    // whose end would be taken for the death of another attempt.
+    (void)trp_entry_aim(it->row, &nobody);
+    own(it, (troupe_actor){0});
     if (it->needy) {
         TROUPE_TRY(trp_allot_take(&it->allot));
         how.gpus = it->gpus;
@@ -496,7 +486,7 @@ static trp_task *make_task(const trp_class *class_, const void *args, const trou
     it->flags = how->flags;
     if (how->deadline_ms != 0)
         it->deadline_ns = trp_clock_ns() + (int64_t)how->deadline_ms * 1000000;
-    if (copy_args(it, args) == TROUPE_OK &&
+    if (trp_args_copy(&class_->methods[0].args, args, &it->arena, &it->args) == TROUPE_OK &&
         (!it->needy ||
          trp_allot_make(how, class_->row->name, note_decided, &it->allot) == TROUPE_OK))
         return it;

@@ -51,16 +51,6 @@ TROUPE_ACTOR(patient, (patient_wait, int, int, .options = TROUPE_METHOD_REPEATAB
              (patient_add, int, int, .options = TROUPE_METHOD_REPEATABLE),
              (patient_pid, troupe_none, int));
 
-static bool reaches(void *counter)
-{
-    return atomic_load((_Atomic int *)counter) > 0;
-}
-
-static void await(_Atomic int *counter)
-{
-    assert_true(support_wait_until(reaches, counter, SUPPORT_SOON_MS));
-}
-
 static patient_actor make(troupe_place place)
 {
     memset(shared, 0, sizeof *shared);
@@ -93,7 +83,7 @@ static void a_call_in_the_mailbox_is_not_run(void **state)
     for (int i = 0; i < PLACES; i++) {
         patient_actor actor = make(places[i]);
         troupe_ref first = troupe_call(actor, patient_wait, 0);
-        await(&shared->running);
+        support_await_counter(&shared->running, 1);
         troupe_ref second = troupe_call(actor, patient_add, 1);
         troupe_ref third = troupe_call(actor, patient_add, 10);
         assert_int_equal(troupe_cancel(second), TROUPE_OK);
@@ -112,10 +102,10 @@ static void a_running_method_is_told(void **state)
     for (int i = 0; i < PLACES; i++) {
         patient_actor actor = make(places[i]);
         troupe_ref call = troupe_call(actor, patient_wait, 1);
-        await(&shared->running);
+        support_await_counter(&shared->running, 1);
         assert_int_equal(troupe_cancel(call), TROUPE_OK);
         assert_cancelled(call, TROUPE_EXECUTED_MAYBE);
-        await(&shared->saw);
+        support_await_counter(&shared->saw, 1);
         assert_value(troupe_call(actor, patient_add, 1), 1); // The next is not told.
         assert_false(troupe_cancelled());
         troupe_kill(actor);
@@ -128,7 +118,7 @@ static void a_cancelled_call_ends_once(void **state)
     for (int i = 0; i < PLACES; i++) {
         patient_actor actor = make(places[i]);
         troupe_ref call = troupe_call(actor, patient_wait, 0);
-        await(&shared->running);
+        support_await_counter(&shared->running, 1);
         assert_int_equal(troupe_cancel(call), TROUPE_OK);
         troupe_status again = troupe_cancel(call);
         assert_true(again == TROUPE_OK || again == TROUPE_NOT_FOUND);
@@ -165,7 +155,7 @@ static void force_needs_a_process_of_its_own(void **state)
     for (int i = 0; i < 2; i++) {
         patient_actor actor = make(places[i]);
         troupe_ref call = troupe_call(actor, patient_wait, 1);
-        await(&shared->running);
+        support_await_counter(&shared->running, 1);
         assert_int_equal(troupe_cancel(call, .force = true), TROUPE_UNSUPPORTED);
         assert_non_null(strstr(troupe_last_error()->text, "patient"));
         atomic_store(&shared->open, 1);
@@ -190,7 +180,7 @@ static void force_ends_the_process(void **state)
     int pid;
     troupe_must(troupe_get(int, troupe_call(actor, patient_pid), &pid));
     troupe_ref call = troupe_call(actor, patient_wait, 0); // It does not listen.
-    await(&shared->running);
+    support_await_counter(&shared->running, 1);
     troupe_ref queued = troupe_call(actor, patient_add, 1), other = troupe_call(actor, patient_pid);
     assert_int_equal(troupe_cancel(queued, .force = true), TROUPE_OK);
     assert_cancelled(queued, TROUPE_EXECUTED_NO);
@@ -232,7 +222,7 @@ static void a_method_sees_that_its_deadline_has_passed(void **state)
         troupe_status status = troupe_get(int, call, &value);
         assert_true(status == TROUPE_TIMED_OUT || status == TROUPE_OK); // It answers just then.
         if (atomic_load(&shared->running) > 0) // Else it was late to begin with.
-            await(&shared->saw);
+            support_await_counter(&shared->saw, 1);
         troupe_kill(actor);
     }
 }
@@ -285,7 +275,7 @@ static void the_dead_and_the_waiting(void **state)
         patient_actor actor = make(places[i]);
         int value;
         troupe_ref first = troupe_call(actor, patient_wait, 1);
-        await(&shared->running);
+        support_await_counter(&shared->running, 1);
         troupe_ref second = troupe_call(actor, patient_add, 1);
         assert_int_equal(troupe_cancel(second), TROUPE_OK);
         assert_int_equal(troupe_kill(actor), TROUPE_OK); // With a tombstone and its marker.

@@ -99,23 +99,6 @@ static void check(desk_actor actor)
     assert_int_equal(troupe_actor_status(actor.address), TROUPE_OK);
 }
 
-typedef struct level {
-    _Atomic int *counter;
-    int value;
-} level;
-
-static bool reaches(void *user)
-{
-    level *it = user;
-    return atomic_load(it->counter) >= it->value;
-}
-
-static void await(_Atomic int *counter, int value)
-{
-    level it = {counter, value};
-    assert_true(support_wait_until(reaches, &it, SUPPORT_SOON_MS));
-}
-
 static int get(troupe_ref ref)
 {
     int value = -1;
@@ -133,7 +116,7 @@ static void so_many_at_a_time_and_no_more(void **state)
         troupe_ref calls[CALLS];
         for (int k = 0; k < CALLS; k++)
             calls[k] = troupe_call(actor, desk_wait, k);
-        await(&shared->running, 3);
+        support_await_counter(&shared->running, 3);
         atomic_store(&shared->open, 1);
         for (int k = 0; k < CALLS; k++)
             assert_int_equal(get(calls[k]), k);
@@ -155,8 +138,8 @@ static void groups_have_limits_of_their_own(void **state)
             waits[k] = troupe_call(actor, desk_wait, k);
             reads[k] = troupe_call(actor, desk_read, k);
         }
-        await(&shared->running, 1);
-        await(&shared->disk_running, 2);
+        support_await_counter(&shared->running, 1);
+        support_await_counter(&shared->disk_running, 2);
         int64_t total = 0; // A third group is not kept by the two that are full.
         assert_int_equal(troupe_get(int64_t, troupe_call(actor, desk_add, 7), &total,
                                     .timeout_ms = SUPPORT_SOON_MS),
@@ -184,7 +167,7 @@ static void cancelling_in_every_place(void **state)
         int value;
         for (int k = 0; k < CALLS; k++)
             calls[k] = troupe_call(actor, desk_wait, k);
-        await(&shared->running, 2);
+        support_await_counter(&shared->running, 2);
         for (int k = CALLS - 1; k >= 0; k -= 2) // Waiting ones, and the second of those that run.
             assert_int_equal(troupe_cancel(calls[k]), TROUPE_OK);
         int never = 0;
@@ -196,7 +179,7 @@ static void cancelling_in_every_place(void **state)
         atomic_store(&shared->open, 1);
         for (int k = 0; k < CALLS; k += 2)
             assert_int_equal(get(calls[k]), k);
-        await(&shared->done, CALLS - never);
+        support_await_counter(&shared->done, CALLS - never);
         assert_true(never >= CALLS / 2 - 2);
         assert_int_equal(get(troupe_call(actor, desk_wait, 5)), 5);
         assert_int_equal(atomic_load(&shared->done), CALLS - never + 1);
@@ -215,11 +198,11 @@ static void the_end_comes_after_what_was_sent(void **state)
         for (int k = 0; k < CALLS; k++)
             calls[k] = troupe_call(actor, desk_wait, k);
         assert_int_equal(troupe_end(actor), TROUPE_OK);
-        await(&shared->running, 2);
+        support_await_counter(&shared->running, 2);
         atomic_store(&shared->open, 1);
         for (int k = 0; k < CALLS; k++)
             assert_int_equal(get(calls[k]), k);
-        await(&shared->ended, 1);
+        support_await_counter(&shared->ended, 1);
         assert_int_equal(atomic_load(&shared->running_at_end), 0);
         int value;
         troupe_status status = troupe_get(int, troupe_call(actor, desk_wait, 1), &value);
@@ -240,7 +223,7 @@ static void killing_ends_what_waits(void **state)
         int value, ran = 0;
         for (int k = 0; k < CALLS; k++)
             calls[k] = troupe_call(actor, desk_wait, k);
-        await(&shared->running, 2);
+        support_await_counter(&shared->running, 2);
         assert_int_equal(troupe_kill(actor), TROUPE_OK);
         atomic_store(&shared->open, 1);
         for (int k = 0; k < CALLS; k++) {
@@ -286,9 +269,9 @@ static void the_mailbox_is_bounded_still(void **state)
         sent++;
     assert_int_equal(troupe_last_error()->status, TROUPE_BUSY);
     assert_in_range(sent, 4, 2 + 4 + 2); // Two run; what waits in a lane keeps its room.
-    await(&shared->running, 2);
+    support_await_counter(&shared->running, 2);
     atomic_store(&shared->open, 1);
-    await(&shared->done, sent);
+    support_await_counter(&shared->done, sent);
     troupe_kill(actor);
 }
 

@@ -81,9 +81,7 @@ TROUPE_TASK(square, int64_t, int64_t);
 
 static int set_up_with(int workers)
 {
-    if (shared == NULL)
-        shared = support_share(sizeof *shared);
-    memset((void *)shared, 0, sizeof *shared);
+    shared = support_zeros(shared, sizeof *shared);
     return troupe_start(0, NULL, .workers = workers, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
 
@@ -97,13 +95,6 @@ static int set_up_alone(void **state)
 {
     (void)state;
     return set_up_with(TROUPE_WORKERS_NONE);
-}
-
-static void wait_for(_Atomic int *number, int least)
-{
-    for (int i = 0; i < 20000 && *number < least; i++)
-        usleep(500);
-    assert_true(*number >= least);
 }
 
 static void test_calls(void **state)
@@ -141,7 +132,7 @@ static void test_the_idle_one_gets_it(void **state)
     troupe_ref busy[4];
     for (int i = 0; i < 4; i++) {
         busy[i] = troupe_pool_call(pool, clerk_wait, 1);
-        wait_for(&shared->inside, i + 1); // Each got one: none waits behind another.
+        support_await_counter(&shared->inside, i + 1); // Each got one: none waits behind another.
     }
     shared->gate = 1;
     for (int i = 0; i < 4; i++)
@@ -180,7 +171,7 @@ static void test_dead_members_are_replaced(void **state)
     troupe_must(troupe_pool_open_with(clerk, &base, &pool, .count = 2, .spawn = &how));
     troupe_ref first = troupe_pool_call(pool, clerk_wait, 1);
     troupe_ref second = troupe_pool_call(pool, clerk_wait, 2);
-    wait_for(&shared->inside, 2);
+    support_await_counter(&shared->inside, 2);
     shared->gate = 1;
     troupe_must(troupe_get(int, first, &pid));
     kill(pid, SIGKILL); // It is idle.
@@ -299,7 +290,7 @@ static void test_map_as_they_come(void **state)
     troupe_map_close(map);
     shared->gate = 0;
     map = troupe_pool_map(pool, clerk_wait, gates, 3, .unordered = true);
-    wait_for(&shared->inside, 6);
+    support_await_counter(&shared->inside, 6);
     troupe_map_close(map); // While calls are on their way.
     shared->gate = 3;
     troupe_pool_close(pool);

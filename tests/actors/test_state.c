@@ -132,9 +132,7 @@ static bool is_local(void)
 static int set_up(void **state)
 {
     (void)state;
-    if (shared == NULL)
-        shared = support_share(sizeof *shared);
-    memset((void *)shared, 0, sizeof *shared);
+    shared = support_zeros(shared, sizeof *shared);
     return troupe_start(0, NULL, .workers = 1, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
 

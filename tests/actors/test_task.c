@@ -148,9 +148,7 @@ TROUPE_TASK(last, int, int);
 
 static int set_up_with(int workers)
 {
-    if (shared == NULL)
-        shared = support_share(sizeof *shared);
-    memset((void *)shared, 0, sizeof *shared);
+    shared = support_zeros(shared, sizeof *shared);
     return troupe_start(0, NULL, .workers = workers, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
 
@@ -164,13 +162,6 @@ static int set_up_alone(void **state)
 {
     (void)state;
     return set_up_with(TROUPE_WORKERS_NONE);
-}
-
-static void wait_for_inside(int count)
-{
-    for (int i = 0; i < 20000 && shared->inside < count; i++)
-        usleep(500);
-    assert_true(shared->inside >= count);
 }
 
 static void test_values(void **state)
@@ -204,7 +195,7 @@ static void test_where_they_run(void **state)
     for (int i = 0; i < 8; i++)
         troupe_must(troupe_get(int, troupe_run(where), &pids[i]));
     troupe_ref both[2] = {troupe_run(wait_gate, 0), troupe_run(wait_gate, 1)};
-    wait_for_inside(2);
+    support_await_counter(&shared->inside, 2);
     spread = shared->pids[0] != shared->pids[1]; // The second went to the other worker.
     shared->gate = 1;
     for (int i = 0; i < 2; i++)
@@ -300,7 +291,7 @@ static void test_kill_amid_many(void **state)
     static troupe_ref refs[MANY];
     for (int i = 0; i < MANY; i++)
         refs[i] = troupe_run(wait_gate, i);
-    wait_for_inside(2);
+    support_await_counter(&shared->inside, 2);
     kill(shared->pids[0], SIGKILL);
     shared->gate = 1;
     for (int i = 0; i < MANY; i++) {
@@ -354,7 +345,7 @@ static void test_an_idle_worker_takes_from_a_busy_one(void **state)
     size_t done = 0;
     for (int i = 0; i < MANY; i++)
         refs[i] = troupe_run(wait_gate, i);
-    wait_for_inside(2 * THREADS);
+    support_await_counter(&shared->inside, 2 * THREADS);
     shared->free_pid = shared->pids[0];
     // One that was sent just now is left where it is until another task ends: so some do.
     int64_t give_up = support_now_ms() + 2 * SUPPORT_SOON_MS;
@@ -377,7 +368,7 @@ static void test_cancelling(void **state)
     (void)state;
     int out;
     troupe_ref running = troupe_run(last, 1);
-    wait_for_inside(1);
+    support_await_counter(&shared->inside, 1);
     troupe_must(troupe_cancel(running));
     assert_int_equal(troupe_get(int, running, &out), TROUPE_CANCELLED);
     assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
@@ -408,7 +399,7 @@ static void test_stop_amid(void **state)
     (void)state;
     for (int i = 0; i < 50; i++)
         troupe_drop(troupe_run(wait_gate, i));
-    wait_for_inside(1);
+    support_await_counter(&shared->inside, 1);
     troupe_ref left = troupe_run(wait_gate, 1);
     shared->gate = 0;
     troupe_stop();

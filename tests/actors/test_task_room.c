@@ -109,9 +109,7 @@ TROUPE_TASK(crowd, int, nested_result);
 
 static int set_up_with(int workers)
 {
-    if (shared == NULL)
-        shared = support_share(sizeof *shared);
-    memset((void *)shared, 0, sizeof *shared);
+    shared = support_zeros(shared, sizeof *shared);
     return troupe_start(0, NULL, .workers = workers, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
 

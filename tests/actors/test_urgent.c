@@ -140,16 +140,6 @@ static digger_actor make(troupe_place place)
     return actor;
 }
 
-static bool reaches(void *counter)
-{
-    return atomic_load((_Atomic int *)counter) > 0;
-}
-
-static void await(_Atomic int *counter)
-{
-    assert_true(support_wait_until(reaches, counter, SUPPORT_SOON_MS));
-}
-
 static bool ends(void *counter)
 {
     return atomic_load((_Atomic int *)counter) == 0;
@@ -170,7 +160,7 @@ static void a_busy_actor_can_be_asked(void **state)
         troupe_none nothing;
         int value;
         troupe_ref dig = troupe_call(actor, digger_dig);
-        await(&shared->running);
+        support_await_counter(&shared->running, 1);
         troupe_ref queued = troupe_call(actor, digger_ask);
         int first = get(troupe_call(actor, digger_depth)), second;
         assert_true(first >= 100);
@@ -227,7 +217,7 @@ static void urgent_calls_can_be_cancelled(void **state)
         digger_actor actor = make(places[i]);
         int value;
         troupe_ref call = troupe_call(actor, digger_pause, 1);
-        await(&shared->beside);
+        support_await_counter(&shared->beside, 1);
         assert_int_equal(troupe_cancel(call), TROUPE_OK);
         assert_int_equal(troupe_get(int, call, &value, .timeout_ms = SUPPORT_SOON_MS),
                          TROUPE_CANCELLED);
@@ -247,7 +237,7 @@ static void the_end_waits_for_what_runs_beside(void **state)
         digger_actor actor = make(places[i]);
         int value;
         troupe_ref call = troupe_call(actor, digger_pause, 0);
-        await(&shared->beside);
+        support_await_counter(&shared->beside, 1);
         assert_int_equal(troupe_end(actor), TROUPE_OK);
         // Once it is closed, urgent calls are refused like others.
         troupe_status status = TROUPE_OK;
@@ -258,7 +248,7 @@ static void the_end_waits_for_what_runs_beside(void **state)
         atomic_store(&shared->open, 1);
         status = troupe_get(int, call, &value, .timeout_ms = SUPPORT_SOON_MS);
         assert_int_equal(status, TROUPE_OK);
-        await(&shared->ended);
+        support_await_counter(&shared->ended, 1);
         assert_int_equal(atomic_load(&shared->deinit_beside), 0);
     }
 }

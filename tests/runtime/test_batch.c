@@ -1,5 +1,7 @@
 // test_batch.c: batches of frames in the form within a machine: what comes back, and what is
 // refused.
+#include "frames.h"
+
 #include <runtime/batch.h>
 #include <runtime/memory.h>
 #include <shapes.h>
@@ -28,19 +30,6 @@ static trp_frame some_frame(uint64_t sequence, const void *body, size_t body_siz
                        .executed = (uint32_t)(sequence % (TROUPE_EXECUTED_YES + 1)),
                        .body = body,
                        .body_size = body_size};
-}
-
-static void assert_same(const trp_frame *a, const trp_frame *b)
-{
-    assert_true(a->kind == b->kind && a->flags == b->flags && a->from == b->from);
-    assert_true(a->from_incarnation == b->from_incarnation);
-    assert_true(a->to_incarnation == b->to_incarnation);
-    assert_true(a->sequence == b->sequence && a->target == b->target && a->method == b->method);
-    assert_true(a->schema == b->schema && a->call == b->call && a->deadline_ms == b->deadline_ms);
-    assert_true(a->status == b->status && a->outcome == b->outcome && a->executed == b->executed);
-    assert_int_equal(a->body_size, b->body_size);
-    if (a->body_size > 0)
-        assert_memory_equal(a->body, b->body, a->body_size);
 }
 
 static const char body[100000] = "a body";
@@ -93,7 +82,7 @@ static void batches_come_back(void **state)
         for (uint32_t i = 0; i < count; i++) {
             assert_int_equal(trp_batch_next(&batch, &frame), TROUPE_OK);
             trp_frame expected = some_frame(1000 + i, body, frame.body_size);
-            assert_same(&expected, &frame);
+            assert_same_frame(&expected, &frame);
         }
         assert_int_equal(batch.count, 0);
         assert_ptr_equal(batch.at, out.data + out.size);

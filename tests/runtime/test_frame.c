@@ -1,4 +1,6 @@
 // test_frame.c: frames written and read, versions, and what a reader of frames must survive.
+#include "frames.h"
+
 #include <runtime/frame.h>
 #include <runtime/memory.h>
 #include <runtime/wire.h>
@@ -32,19 +34,6 @@ static trp_frame some_frame(uint64_t seed, const void *body, size_t body_size)
                        .body_size = body_size};
 }
 
-static void assert_same(const trp_frame *a, const trp_frame *b)
-{
-    assert_true(a->kind == b->kind && a->flags == b->flags && a->from == b->from);
-    assert_true(a->from_incarnation == b->from_incarnation);
-    assert_true(a->to_incarnation == b->to_incarnation);
-    assert_true(a->sequence == b->sequence && a->target == b->target && a->method == b->method);
-    assert_true(a->schema == b->schema && a->call == b->call && a->deadline_ms == b->deadline_ms);
-    assert_true(a->status == b->status && a->outcome == b->outcome && a->executed == b->executed);
-    assert_int_equal(a->body_size, b->body_size);
-    if (a->body_size)
-        assert_memory_equal(a->body, b->body, a->body_size);
-}
-
 static void frames_come_back(void **state)
 {
     (void)state;
@@ -59,7 +48,7 @@ static void frames_come_back(void **state)
         trp_frame_write(&frame, &out);
         assert_false(out.failed);
         assert_int_equal(trp_frame_read(out.data, out.size, &back), TROUPE_OK);
-        assert_same(&frame, &back);
+        assert_same_frame(&frame, &back);
         // The body is lent, not copied.
         assert_true((const unsigned char *)back.body >= out.data);
         assert_true((const unsigned char *)back.body + size == out.data + out.size);
@@ -76,9 +65,9 @@ static void frames_are_appended(void **state)
     size_t first = out.size;
     trp_frame_write(&two, &out);
     assert_int_equal(trp_frame_read(out.data, first, &back), TROUPE_OK);
-    assert_same(&one, &back);
+    assert_same_frame(&one, &back);
     assert_int_equal(trp_frame_read(out.data + first, out.size - first, &back), TROUPE_OK);
-    assert_same(&two, &back);
+    assert_same_frame(&two, &back);
     assert_int_equal(trp_frame_read(out.data, out.size, &back), TROUPE_MALFORMED);
     trp_buffer_free(&out);
 }

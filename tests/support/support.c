@@ -59,6 +59,11 @@ void *support_share(size_t size)
     return memory;
 }
 
+void *support_zeros(void *memory, size_t size)
+{
+    return memory != NULL ? memset(memory, 0, size) : support_share(size);
+}
+
 char *support_directory_make(void)
 {
     const char *base = getenv("TMPDIR");

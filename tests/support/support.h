@@ -28,6 +28,8 @@ void support_await_counter(const _Atomic int *counter, int least);
 
 // Zeros that the processes which are forked from now on share with this one.
 void *support_share(size_t size);
+// The same memory (NULL: new) with zeros in it again.
+void *support_zeros(void *memory, size_t size);
 
 // Makes an empty directory below TMPDIR (default /tmp), and returns its path: to be given to
 // support_directory_remove, which removes it with everything in it and frees the path.
