@@ -9,6 +9,7 @@
 #include <actors/life.h>
 #include <actors/measure.h>
 #include <actors/need.h>
+#include <actors/pause.h>
 #include <actors/pressure.h>
 #include <actors/restart.h>
 #include <actors/run.h>
@@ -323,6 +324,16 @@ static troupe_status wait_for_room(trp_actor *actor, uint64_t id, size_t weight,
                                         : closed(id);
 }
 
+// The sender of many messages to one actor lets it run when its mailbox is deep. Who sends to
+// several in turn does not: what waits there is more than a cache holds anyway.
+static void let_it_run(trp_actor *actor)
+{
+    static _Thread_local trp_actor *last;
+    if (last == actor && trp_run_actor() != actor)
+        trp_pause(&actor->mailbox);
+    last = actor;
+}
+
 // False: the actor has ended, and the message is the caller's.
 static bool push(trp_actor *actor, uint64_t id, trp_message *message)
 {
@@ -350,8 +361,11 @@ troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message
         status = wait_for_room(actor, id, message->weight, deadline_ns);
     if (status == TROUPE_OK && !push(actor, id, message))
         status = closed(id);
-    else if (status == TROUPE_OK)
+    else if (status == TROUPE_OK) {
+        if (deadline_ns != 0 && trp_mailbox_deep(&actor->mailbox))
+            let_it_run(actor);
         return TROUPE_OK;
+    }
     trp_message_free(message);
     return status;
 }
@@ -459,6 +473,9 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
         count_calls(actor, done - counted);
         counted = done;
         if (trp_mailbox_rest(&actor->mailbox) == TRP_RESTS) {
+            // After the mark of rest, before which who pauses has been counted, or sees it.
+            if (atomic_load(&actor->mailbox.pausing) > 0)
+                trp_pause_end(&actor->mailbox);
             ease(actor,
                  id); // Now it sees that it is pressed, or who says so sees that it is empty.
             return done;

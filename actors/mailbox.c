@@ -13,6 +13,7 @@ enum {
     CLOSED = 4,
     BATCH = 32,   // Messages that the taker gives back at once,
     EXACT = 1024, // unless the mailbox has less room than this.
+    DEEP = 4096,  // So many messages fill half of a CPU's own cache.
     SLACK = 65536,
     LINE = 64,
 };
@@ -41,6 +42,7 @@ void trp_mailbox_open(trp_mailbox *mailbox, uint32_t max)
     mailbox->lane = mailbox->urgent = (trp_lane){0};
     atomic_store_explicit(&mailbox->max, max, memory_order_relaxed);
     atomic_store_explicit(&mailbox->hurry, false, memory_order_relaxed);
+    atomic_store_explicit(&mailbox->slow, false, memory_order_relaxed);
     atomic_store_explicit(&mailbox->closed, false, memory_order_relaxed);
     atomic_store_explicit(&mailbox->head, EMPTY, memory_order_release); // With a push's look.
 }
@@ -57,9 +59,12 @@ static bool fits(trp_mailbox *mailbox, uint64_t load, size_t weight)
 static void give_back(trp_mailbox *mailbox, uint64_t amount)
 {
     uint64_t load = atomic_fetch_sub(&mailbox->load, amount) - amount;
+    uint64_t count = load >> BYTES_BITS;
+    if (count <= DEEP / 2 && atomic_load_explicit(&mailbox->slow, memory_order_relaxed))
+        atomic_store_explicit(&mailbox->slow, false, memory_order_relaxed);
     // Senders sleep only at the limit, so each passes through half of it on its way to empty.
     if (atomic_load(&mailbox->senders) > 0 &&
-        load >> BYTES_BITS <= atomic_load_explicit(&mailbox->max, memory_order_relaxed) / 2 &&
+        count <= atomic_load_explicit(&mailbox->max, memory_order_relaxed) / 2 &&
         (load & bytes_mask) <= TRP_MAILBOX_BYTES_MAX / 2)
         trp_mailbox_wake(mailbox);
 }
@@ -97,6 +102,12 @@ bool trp_mailbox_wait(trp_mailbox *mailbox, size_t weight, int64_t deadline_ns)
         trp_park(&mailbox->room, seen, deadline_ns);
     atomic_fetch_sub(&mailbox->senders, 1);
     return deadline_ns < 0 || trp_clock_ns() < deadline_ns;
+}
+
+bool trp_mailbox_deep(trp_mailbox *mailbox)
+{
+    return atomic_load_explicit(&mailbox->load, memory_order_relaxed) >> BYTES_BITS >= DEEP &&
+           !atomic_load_explicit(&mailbox->slow, memory_order_relaxed);
 }
 
 void trp_mailbox_wake(trp_mailbox *mailbox)

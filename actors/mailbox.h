@@ -44,6 +44,8 @@ typedef struct trp_mailbox {
     _Atomic uint32_t max;
     _Atomic uint32_t senders; // Who sleeps until there is room; with `load` as in Dekker's lock.
     _Atomic uint32_t room;    // Changes when they should look again.
+    _Atomic uint16_t pausing; // Senders that let the actor run first: see pause.h.
+    _Atomic bool slow;        // It took too long for that: not until it is no longer deep.
     // What the taker writes, on another cache line: see trp_actor. The taker sets `busy` and then
     // looks at `closed`; who closes does the reverse, with a fence for both (fence.h).
     _Alignas(16) _Atomic uint32_t left; // Taken and not given back yet: messages
@@ -82,6 +84,8 @@ void trp_mailbox_reserve_always(trp_mailbox *mailbox, size_t weight);
 void trp_mailbox_return(trp_mailbox *mailbox, size_t weight);
 // Sleeps until there may be room, or the deadline. False: the deadline passed.
 bool trp_mailbox_wait(trp_mailbox *mailbox, size_t weight, int64_t deadline_ns);
+// Whether so many messages lie in it that who sends more should let them be run first.
+bool trp_mailbox_deep(trp_mailbox *mailbox);
 // Makes everyone who waits for room look again.
 void trp_mailbox_wake(trp_mailbox *mailbox);
 

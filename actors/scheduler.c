@@ -12,6 +12,7 @@
 #include <actors/scheduler.h>
 
 #include <actors/actor.h>
+#include <actors/pause.h>
 #include <actors/runqueue.h>
 #include <actors/waits.h>
 #include <runtime/clock.h>
@@ -41,6 +42,8 @@ typedef struct runner {
     _Atomic bool parked;         // A change of `word` must be told to the kernel.
     bool left;                   // Its thread is about to end, and to be joined.
     bool abandoned;              // It outlived the stop: it counts no more, and frees itself.
+    bool woke_near;              // See trp_scheduler_woke_near.
+    trp_binding binding;         // For its first turn; see pause.h.
 } runner;
 
 static struct {
@@ -129,8 +132,8 @@ static void want_watcher(void)
     poke(scheduler.watcher);
 }
 
-// Gets one more runner to look for work, if one may run.
-static void wake_one(void)
+// Gets one more runner to look for work, if one may run. `near`: on this CPU.
+static void wake_one(bool near)
 {
     if (scheduler.stopping || scheduler.active >= scheduler.limit)
         return;
@@ -144,6 +147,8 @@ static void wake_one(void)
         if (scheduler.watcher == one)
             scheduler.watcher = NULL;
         scheduler.active++;
+        if (near)
+            trp_bind_here(&one->binding, one->thread);
         poke(one);
     }
     want_watcher();
@@ -232,6 +237,8 @@ static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
     uint32_t turns = atomic_load_explicit(&queue->turns, memory_order_relaxed);
     atomic_store_explicit(&queue->turns, turns + 1, memory_order_relaxed);
     uint32_t messages = trp_actor_turn(actor, until, &again);
+    if (me->binding.bound)
+        trp_unbind(&me->binding);
     queue = atomic_load_explicit(&me->queue, memory_order_relaxed); // It may have waited.
     if (queue == NULL) {
         if (again)
@@ -246,7 +253,7 @@ static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
     if (passed > 0 && trp_runqueue_worth(queue) &&
         atomic_load_explicit(&scheduler.active, memory_order_relaxed) < scheduler.limit) {
         pthread_mutex_lock(&scheduler.lock);
-        wake_one();
+        wake_one(false);
         pthread_mutex_unlock(&scheduler.lock);
     }
 }
@@ -308,7 +315,8 @@ static void doze(uint32_t seen, bool watch)
 static void sleep_idle(void)
 {
     int quiet = 0; // Looks at a process that did nothing.
-    bool spin = !scheduler.spinning;
+    bool spin = !scheduler.spinning && !me->woke_near;
+    me->woke_near = false;
     while (me->idle && !scheduler.stopping) {
         uint32_t seen = me->word;
         bool watch = scheduler.watcher == me;
@@ -415,7 +423,7 @@ static void tell_of_push(void)
         return;
     pthread_mutex_lock(&scheduler.lock);
     if (!trp_runqueue_empty(&scheduler.inject))
-        wake_one();
+        wake_one(false);
     pthread_mutex_unlock(&scheduler.lock);
 }
 
@@ -454,7 +462,7 @@ void trp_scheduler_help(const trp_actor *actor, uint64_t call)
     depth--;
 }
 
-troupe_status trp_scheduler_block(void)
+static troupe_status block(bool near)
 {
     trp_wait_begun();
     if (me == NULL)
@@ -466,7 +474,7 @@ troupe_status trp_scheduler_block(void)
         scheduler.blocked++;
         scheduler.active--;
         if (work_waits())
-            wake_one();
+            wake_one(near);
         pthread_cond_broadcast(&scheduler.changed);
     }
     pthread_mutex_unlock(&scheduler.lock);
@@ -474,6 +482,27 @@ troupe_status trp_scheduler_block(void)
         return TROUPE_OK;
     trp_wait_over();
     return trp_waits_full(TRP_BLOCKED_MAX);
+}
+
+troupe_status trp_scheduler_block(void)
+{
+    return block(false);
+}
+
+troupe_status trp_scheduler_block_near(void)
+{
+    return block(true);
+}
+
+void trp_scheduler_woke_near(void)
+{
+    if (me != NULL)
+        me->woke_near = true;
+}
+
+bool trp_scheduler_runs_here(void)
+{
+    return me != NULL && me->queue != NULL;
 }
 
 bool trp_scheduler_crowded(void)
