@@ -16,6 +16,7 @@
 #include <actors/failure.h>
 #include <actors/ref_table.h>
 #include <actors/stream.h>
+#include <actors/thread.h>
 #include <runtime/clock.h>
 #include <runtime/fence.h>
 #include <runtime/log.h>

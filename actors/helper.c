@@ -3,6 +3,7 @@
 #include <actors/beside.h>
 
 #include <actors/scheduler.h>
+#include <actors/thread.h>
 #include <runtime/clock.h>
 #include <runtime/log.h>
 

@@ -50,7 +50,4 @@ bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void));
 trp_actor *trp_scheduler_clear(void);
 bool trp_scheduler_over(void);
 
-// A thread of the library: it gets no signals.
-bool trp_thread_create(pthread_t *thread, const char *name, void *(*main)(void *), void *user);
-
 #endif

@@ -1,6 +1,7 @@
 // solo.c: isolated actors on threads of this process (see solo.h).
 #include <actors/solo.h>
 
+#include <actors/thread.h>
 #include <runtime/clock.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>

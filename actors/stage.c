@@ -1,6 +1,7 @@
 // stage.c: the main thread's loop in a worker process, where an isolated actor runs.
 #include <actors/actor.h>
 #include <actors/solo.h>
+#include <actors/thread.h>
 
 #include <runtime/park.h>
 #include <runtime/process.h>

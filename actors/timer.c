@@ -5,6 +5,7 @@
 #include <actors/actor.h>
 #include <actors/async.h>
 #include <actors/failure.h>
+#include <actors/thread.h>
 #include <runtime/clock.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
