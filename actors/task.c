@@ -222,17 +222,22 @@ static void own(trp_task *it, troupe_actor fresh)
         (void)troupe_end_actor(needless);
 }
 
+// Ends the actor of the attempt that failed. The call is not in its process any more, whose end
+// would be taken for the death of another attempt.
+static void leave_own(trp_task *it)
+{
+    trp_target nobody = {.process = trp_home_here.process,
+                         .incarnation = trp_home_here.incarnation,
+                         .class_name = it->class_->row->name};
+    (void)trp_entry_aim(it->row, &nobody); // Else it has ended, or ends as cancelled.
+    own(it, (troupe_actor){0});
+}
+
 // Makes the actor that runs this one task, with what has been given for it.
 static troupe_status spawn_own(trp_task *it, troupe_place place, troupe_actor *to)
 {
     troupe_spawn_options how = {.size = sizeof how, .place = place};
-    trp_target nobody = {.process = trp_home_here.process,
-                         .incarnation = trp_home_here.incarnation,
-                         .class_name = it->class_->row->name};
-    // That of the attempt that failed is ended first. The call is not in its process any more,
-    // whose end would be taken for the death of another attempt.
-    (void)trp_entry_aim(it->row, &nobody);
-    own(it, (troupe_actor){0});
+    leave_own(it);
     if (it->needy) {
         TROUPE_TRY(trp_allot_take(&it->allot));
         how.gpus = it->gpus;
@@ -290,7 +295,7 @@ static void note_decided(trp_allot *allot)
 // Asks the node for what the task holds, after the attempt before has given back what it had.
 static void ask_node(trp_task *it)
 {
-    own(it, (troupe_actor){0});
+    leave_own(it);
     atomic_fetch_add(&it->holds, 1); // The answer's.
     trp_allot_ask(&it->allot);
 }
