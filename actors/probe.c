@@ -201,7 +201,7 @@ static void step(probe *it, uint64_t call)
 static void walk(probe *it, uint64_t call)
 {
     while (it->hops++ < HOPS_MAX) {
-        trp_target target, same;
+        trp_target target = {0}, same;
         uint64_t edge = edge_of(call, &target);
         if (edge == 0 || is_others(it, call))
             return;
@@ -297,7 +297,7 @@ static troupe_status read_probe(const trp_frame *frame, probe *it)
 
 static void note_seen(const probe *it, uint64_t call)
 {
-    trp_target target;
+    trp_target target = {0};
     if (edge_of(call, &target) != call) // Its answer was ahead of this.
         return;
     pthread_mutex_lock(&probes.lock);

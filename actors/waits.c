@@ -25,7 +25,8 @@ typedef struct note {
     _Atomic uint32_t process;
     _Atomic uint64_t actor, subject;
     const char *_Atomic method;
-    trp_wait_look planned; // By the thread alone.
+    trp_wait_look planned; // By the thread alone,
+    bool listed;           // as this.
 } note;
 
 static struct {
@@ -43,7 +44,6 @@ static void forget_note(void *user)
     *it->link = it->next;
     if (it->next != NULL)
         it->next->link = it->link;
-    it->link = NULL;
     pthread_mutex_unlock(&notes.lock);
 }
 
@@ -54,7 +54,7 @@ __attribute__((constructor)) static void make_key(void)
 
 static bool list_note(void)
 {
-    if (mine.link != NULL)
+    if (mine.listed)
         return true;
     if (pthread_setspecific(notes.key, &mine) != 0)
         return false; // Its waits are not seen.
@@ -65,6 +65,7 @@ static bool list_note(void)
         mine.next->link = &mine.next;
     notes.first = &mine;
     pthread_mutex_unlock(&notes.lock);
+    mine.listed = true;
     return true;
 }
 

@@ -31,10 +31,9 @@ troupe_status trp_waits_full(int most);
 
 // One that waits.
 typedef struct trp_wait_look {
-    uint64_t actor;
+    uint64_t actor, subject;
     const char *method; // "init" where it is none. Static.
     trp_wait_kind kind;
-    uint64_t subject;
     uint32_t process;
 } trp_wait_look;
 enum { TRP_WAIT_TEXT = 160 };
