@@ -22,7 +22,8 @@ static _Atomic bool is_full;
 
 void trp_measure_start(void)
 {
-    for (size_t i = 0; i < GAUGES_MAX; i++) {
+    // There are rows only after a start that measured; else the table is not touched.
+    for (size_t i = 0; gauging && i < GAUGES_MAX; i++) {
         trp_gauge *gauge = atomic_load(&gauges[i]);
         if (gauge != NULL) {
             trp_histogram_clear(&gauge->waits);

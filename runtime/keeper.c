@@ -130,6 +130,9 @@ static void tell_node(const trp_order *order)
 // The environment and the folder of a new worker. Its standard error is already its own.
 static void furnish(const trp_start_order *message)
 {
+    // Most have neither; the code that deals with them is pages that each process has to map anew.
+    if (message->text[0] == '\n' && message->text[1] == '\0' && message->text[2] == '\0')
+        return;
     const char *folder = message->text + strlen(message->text) + 1;
     if (trp_worker_env_apply(message->text, folder))
         return;
