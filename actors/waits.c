@@ -152,7 +152,7 @@ static void describe_call(uint64_t call, char text[TRP_WAIT_TEXT])
         describe_call(trp_entry_behind((troupe_ref){.id = whole}), text);
         return;
     }
-    if (!pending || target.incarnation == 0) { // It is to nobody yet, or has just ended.
+    if (!pending || target.actor == 0) { // It is to nobody yet, or has just ended.
         snprintf(text, TRP_WAIT_TEXT, "an answer");
         return;
     }
