@@ -44,7 +44,7 @@ typedef struct runner {
     bool left;                   // Its thread is about to end, and to be joined.
     bool abandoned;              // It outlived the stop: it counts no more, and frees itself.
     bool woke_near;              // See trp_scheduler_woke_near.
-    trp_binding binding;         // For its first turn; see pause.h.
+    trp_binding binding;         // Until it runs; see pause.h.
 } runner;
 
 static struct {
@@ -223,8 +223,6 @@ static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
     uint32_t turns = atomic_load_explicit(&queue->turns, memory_order_relaxed);
     atomic_store_explicit(&queue->turns, turns + 1, memory_order_relaxed);
     uint32_t messages = trp_actor_turn(actor, until, &again);
-    if (me->binding.bound)
-        trp_unbind(&me->binding);
     queue = atomic_load_explicit(&me->queue, memory_order_relaxed); // It may have waited.
     if (queue == NULL) {
         if (again)
@@ -350,6 +348,7 @@ static void *runner_main(void *user)
     while (!scheduler.stopping && !me->abandoned) {
         if (me->queue != NULL || attach(me)) {
             pthread_mutex_unlock(&scheduler.lock);
+            trp_unbind(&me->binding); // It is here now; what methods make would inherit it.
             run_turns();
             pthread_mutex_lock(&scheduler.lock);
             if (scheduler.stopping || me->abandoned)

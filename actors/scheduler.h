@@ -31,8 +31,8 @@ void trp_scheduler_help(const trp_actor *actor, uint64_t call);
 // that are no scheduler's. TROUPE_BUSY: too many threads wait; then it must not.
 troupe_status trp_scheduler_block(void);
 void trp_scheduler_unblock(void);
-// As trp_scheduler_block, by a thread that waits for what lies in its queue: who takes that over is
-// kept on this CPU for the first turn.
+// As trp_scheduler_block, by a thread that waits for what lies in its queue: who takes that over
+// begins on this CPU.
 troupe_status trp_scheduler_block_near(void);
 // This thread has woken one that is kept on its CPU: it does not keep that busy if it gets idle.
 void trp_scheduler_woke_near(void);

@@ -41,7 +41,8 @@ static bool describe_signal(int status, uint32_t slot, char *cause, size_t size)
     else
         snprintf(cause, size, "was killed by signal %d (%s)%s%.*s", WTERMSIG(status),
                  strsignal(WTERMSIG(status)), core[0] != '\0' ? "; " : "", (int)size / 2, core);
-    memory_kills = kills > memory_kills ? kills : memory_kills;
+    if (memory)
+        memory_kills++; // One kill each: others may be dead already and not told of yet.
     trp_log(TRP_WARN, "process %u (%s, pid %d) was killed by signal %d (%s)%s%s%s", slot,
             row->labelled ? row->label : "worker", row->pid, WTERMSIG(status),
             strsignal(WTERMSIG(status)), core[0] != '\0' ? "; " : "", core,

@@ -295,6 +295,7 @@ static bool kill_children(void)
 static _Noreturn void end(void)
 {
     int64_t give_up = trp_clock_ms() + END_TIMEOUT_MS;
+    trp_spare_end_all();
     while (!kill_children() && trp_clock_ms() < give_up) {
         struct pollfd child = {.fd = keeper.signal_fd, .events = POLLIN};
         (void)poll(&child, 1, 10);

@@ -129,6 +129,16 @@ int trp_spare_tend(int output_socket, pid_t (*make)(const int ends[2], int socke
     return want > TRP_SPARES_MIN ? (int)(spares.last_ms + QUIET_MS - now_ms) : -1;
 }
 
+void trp_spare_end_all(void)
+{
+    while (spares.count > 0) {
+        spare last = take_out(spares.count - 1);
+        (void)kill(last.pid, SIGKILL); // Not reaped yet: the number is its own.
+        close(last.socket);
+        close_pair(last.reads);
+    }
+}
+
 bool trp_spare_ended(pid_t pid)
 {
     for (int i = 0; i < spares.count; i++) {

@@ -21,6 +21,8 @@ pid_t trp_spare_take(int output_socket, const trp_start_order *message, size_t s
 int trp_spare_tend(int output_socket, pid_t (*make)(const int ends[2], int socket));
 // A child has ended; true: it was a spare.
 bool trp_spare_ended(pid_t pid);
+// The keeper ends: so do they.
+void trp_spare_end_all(void);
 // In a spare: waits for its order; false: the keeper has gone.
 bool trp_spare_await(int socket, trp_start_order *message);
 
