@@ -71,7 +71,7 @@ static uint64_t take_unwanted(trp_allot *allot)
     return claim;
 }
 
-void trp_allot_ask(trp_allot *allot)
+bool trp_allot_ask(trp_allot *allot)
 {
     uint64_t request = 0;
     pthread_mutex_lock(&lock);
@@ -81,8 +81,9 @@ void trp_allot_ask(trp_allot *allot)
     allot->told = false;
     allot->request = allot->claim = 0;
     pthread_mutex_unlock(&lock);
-    troupe_status status =
-        wanted ? trp_node_claim_begin(&allot->want, claimed, allot, &request) : TROUPE_CANCELLED;
+    if (!wanted)
+        return false;
+    troupe_status status = trp_node_claim_begin(&allot->want, claimed, allot, &request);
     pthread_mutex_lock(&lock);
     bool begun = status == TROUPE_OK, late = begun && allot->state == TRP_ALLOT_GIVEN_UP;
     bool refused = !begun && !allot->told && allot->state == TRP_ALLOT_ASKED;
@@ -94,13 +95,14 @@ void trp_allot_ask(trp_allot *allot)
     if (refused)
         allot->ready(allot);
     if (!late) // Else it was given up before anybody knew the request's number.
-        return;
+        return true;
     trp_node_claim_abandon(request); // From now on nobody tells.
     pthread_mutex_lock(&lock);
     uint64_t claim = take_unwanted(allot);
     pthread_mutex_unlock(&lock);
     if (claim != 0)
         trp_node_claim_drop(claim);
+    return true;
 }
 
 // ---- what has been decided

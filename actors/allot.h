@@ -33,8 +33,9 @@ bool trp_allot_wanted(const troupe_run_options *how);
 // given up, on a thread that must not wait.
 troupe_status trp_allot_make(const troupe_run_options *how, const char *who,
                              void (*ready)(trp_allot *allot), trp_allot *allot);
-// Asks the node. If that is not possible, `ready` is called with the refusal.
-void trp_allot_ask(trp_allot *allot);
+// Asks the node. If that is not possible, `ready` is called with the refusal. False: it was given
+// up before, and nobody will tell.
+bool trp_allot_ask(trp_allot *allot);
 // Whether the node has answered / has not yet.
 bool trp_allot_decided(trp_allot *allot);
 bool trp_allot_waits(trp_allot *allot);

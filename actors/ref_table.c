@@ -361,7 +361,10 @@ void trp_entry_retry(uint64_t id, trp_retry *retry)
 void trp_entry_part(uint64_t id, uint64_t of)
 {
     trp_entry *entry = trp_entry_lock(id);
-    entry->part_of = of; // Nobody else knows the row yet.
+    if (entry == NULL) // The runtime was stopped meanwhile.
+        return;
+    if (!entry->done)
+        entry->part_of = of;
     unlock_row(entry);
 }
 

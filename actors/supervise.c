@@ -283,13 +283,23 @@ static troupe_status restart(trp_supervisor *self, size_t which, const char *tex
     return TROUPE_OK;
 }
 
+static troupe_status no_child(const trp_supervisor *self, uint64_t index)
+{
+    return troupe_fail(TROUPE_NOT_FOUND, "the supervisor has %zu children, and no number %llu",
+                       self->of->count, (unsigned long long)index);
+}
+
 // The hour of a child's next start. It may have been started with others meanwhile.
 static troupe_status trp_supervisor_retry(trp_supervisor *self, const uint64_t *index,
                                           troupe_none *nothing)
 {
     (void)nothing;
     size_t which = *index;
+    if (which >= self->of->count)
+        return no_child(self, *index);
     trp_child *child = &self->of->children[which];
+    if (!child->waits) // No timer of ours.
+        return TROUPE_OK;
     child->waits = false;
     if (self->ended || child->gone || child->actor.id != 0 ||
         start_again(self, &which) == TROUPE_OK)
@@ -321,8 +331,7 @@ static troupe_status trp_supervisor_look(trp_supervisor *self, const uint64_t *i
                                          trp_child_look *out)
 {
     if (*index >= self->of->count)
-        return troupe_fail(TROUPE_NOT_FOUND, "the supervisor has %zu children, and no number %llu",
-                           self->of->count, (unsigned long long)*index);
+        return no_child(self, *index);
     const trp_child *child = &self->of->children[*index];
     *out = (trp_child_look){.address = child->actor, .starts = child->starts};
     return TROUPE_OK;

@@ -297,7 +297,8 @@ static void ask_node(trp_task *it)
 {
     leave_own(it);
     atomic_fetch_add(&it->holds, 1); // The answer's.
-    trp_allot_ask(&it->allot);
+    if (!trp_allot_ask(&it->allot))
+        trp_task_release(it);
 }
 
 // Sends the task. The caller has a hold.

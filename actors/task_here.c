@@ -54,10 +54,12 @@ static void run_once(trp_task *it)
 
 // What `again` and `send_again` are to a task that was sent: it->listed says that it is to be run
 // once more. Yes is only said to the thread that runs it: others end the row for good.
+static _Thread_local const trp_task *running_here; // The innermost: tasks nest.
+
 static bool again_here(trp_retry *retry, const troupe_error *failure)
 {
     trp_task *it = (trp_task *)retry;
-    if (!trp_task_worth_another(it, failure))
+    if (running_here != it || !trp_task_worth_another(it, failure))
         return false;
     it->retries -= it->retries > 0;
     return true;
@@ -78,8 +80,11 @@ void trp_task_run_here(trp_task *it)
         (void)trp_entry_fail(it->row, &failure);
         return;
     }
+    const trp_task *outer = running_here;
+    running_here = it;
     do {
         it->listed = false;
         run_once(it);
     } while (it->listed);
+    running_here = outer;
 }
