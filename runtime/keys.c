@@ -49,6 +49,9 @@ troupe_status trp_keys_write(const char *path, const trp_key_pair *keys)
 
 troupe_status trp_keys_read(const char *path, bool secret, trp_key_pair *keys)
 {
+    // Of Z85, which ZeroMQ writes keys in.
+    static const char alphabet[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                   ".-:+=^!/*?&<>()[]{}@%$#";
     char text[2 * TRP_KEY_TEXT + 2];
     struct stat about;
     if (secret && stat(path, &about) == 0 && (about.st_mode & 077) != 0)
@@ -58,8 +61,11 @@ troupe_status trp_keys_read(const char *path, bool secret, trp_key_pair *keys)
     TROUPE_TRY(trp_text_read(path, text, sizeof text));
     if (sscanf(text, "%40s %40s", keys->public_key, keys->secret_key) != 2 ||
         strlen(keys->public_key) != TRP_KEY_TEXT - 1 ||
-        strlen(keys->secret_key) != TRP_KEY_TEXT - 1)
-        return troupe_fail(TROUPE_CORRUPT, "%s does not hold two keys of 40 characters", path);
+        strlen(keys->secret_key) != TRP_KEY_TEXT - 1 ||
+        strspn(keys->public_key, alphabet) != TRP_KEY_TEXT - 1 ||
+        strspn(keys->secret_key, alphabet) != TRP_KEY_TEXT - 1)
+        return troupe_fail(TROUPE_CORRUPT, "%s does not hold two keys of 40 characters of Z85",
+                           path);
     return TROUPE_OK;
 }
 

@@ -320,17 +320,24 @@ troupe_status trp_node_name_put(const char *name, const void *value, size_t size
     return ask_name(TRP_ASK_NAME_PUT, name, value, size, &mine);
 }
 
+// A request's answer has room for more than a named value has, and the caller for that alone.
+static troupe_status take_named(const request *mine, void *value, size_t *size)
+{
+    if (mine->value_size > TRP_NAMED_VALUE_MAX)
+        return troupe_fail(TROUPE_CORRUPT,
+                           "a node answered with a named value of %zu bytes, expected at most %d",
+                           mine->value_size, TRP_NAMED_VALUE_MAX);
+    memcpy(value, mine->value, mine->value_size);
+    *size = mine->value_size;
+    return TROUPE_OK;
+}
+
 troupe_status trp_node_name_get(const char *name, void *value, size_t *size)
 {
     TROUPE_TRY(check_name(name));
     request mine = {0};
     TROUPE_TRY(ask_name(TRP_ASK_NAME_GET, name, "", 0, &mine));
-    if (mine.value_size > TRP_NAMED_VALUE_MAX)
-        return troupe_fail(TROUPE_CORRUPT, "the node answered with a named value of %zu bytes",
-                           mine.value_size);
-    memcpy(value, mine.value, mine.value_size);
-    *size = mine.value_size;
-    return TROUPE_OK;
+    return take_named(&mine, value, size);
 }
 
 troupe_status trp_node_name_get_far(uint32_t node, const char *name, void *value, size_t *size)
@@ -344,9 +351,7 @@ troupe_status trp_node_name_get_far(uint32_t node, const char *name, void *value
                                        : ask_far(node, &frame, &mine);
     trp_buffer_free(&body);
     TROUPE_TRY(status);
-    memcpy(value, mine.value, mine.value_size);
-    *size = mine.value_size;
-    return TROUPE_OK;
+    return take_named(&mine, value, size);
 }
 
 troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation, char *address)

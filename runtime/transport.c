@@ -120,9 +120,14 @@ static troupe_status failed(const char *what, const char *path)
     return troupe_fail(TROUPE_IO, "%s %s: %s", what, path, zmq.strerror(zmq.error()));
 }
 
-static void set_int(void *socket, int option, int value)
+static bool set_int(void *socket, int option, int value)
 {
-    (void)zmq.setsockopt(socket, option, &value, sizeof value);
+    return zmq.setsockopt(socket, option, &value, sizeof value) == 0;
+}
+
+static bool set_key(void *socket, int option, const char *key)
+{
+    return zmq.setsockopt(socket, option, key, TRP_KEY_TEXT) == 0;
 }
 
 // ---- tcp: keys, endpoints, and who is let in
@@ -196,14 +201,13 @@ static void *doorman_main(void *user)
     return NULL;
 }
 
-// Must come before the bind: a server without it lets everybody in.
-static troupe_status start_doorman(void *context, const trp_key_pair *keys, doorman *man)
+// Before the bind: a server without it lets everybody in.
+static troupe_status start_doorman(void *context, doorman *man)
 {
     man->socket = zmq.socket(context, ZMQ_REP);
     if (man->socket == NULL)
         return failed("cannot open a socket for", "authentication");
     set_int(man->socket, ZMQ_LINGER, 0);
-    (void)zmq.z85_decode(man->key, keys->public_key);
     sigset_t all, before; // The user's signal handlers run on the user's threads.
     sigfillset(&all);
     bool bound = zmq.bind(man->socket, "inproc://zeromq.zap.01") == 0;
@@ -216,26 +220,34 @@ static troupe_status start_doorman(void *context, const trp_key_pair *keys, door
     return failed("cannot bind", "inproc://zeromq.zap.01");
 }
 
-static void make_server(void *socket, const trp_key_pair *keys)
+// A socket without its keys would speak in the clear, to everybody: so nothing of it may fail.
+static troupe_status make_server(void *context, void *socket, const char *path, bool secret,
+                                 trp_key_pair *keys, doorman *man)
 {
-    set_int(socket, ZMQ_CURVE_SERVER, 1);
-    (void)zmq.setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->secret_key, TRP_KEY_TEXT);
+    uint8_t decoded[KEY_SIZE];
+    TROUPE_TRY(trp_keys_read(path, secret, keys));
+    if (zmq.z85_decode(man->key, keys->public_key) == NULL ||
+        zmq.z85_decode(decoded, keys->secret_key) == NULL)
+        return troupe_fail(TROUPE_CORRUPT, "%s does not hold two keys: they are no Z85", path);
+    if (!set_int(socket, ZMQ_CURVE_SERVER, 1) ||
+        !set_key(socket, ZMQ_CURVE_SECRETKEY, keys->secret_key))
+        return failed("cannot encrypt with the keys in", path);
+    return start_doorman(context, man);
 }
 
-static void make_client(void *socket, const trp_key_pair *keys)
+static bool make_client(void *socket, const trp_key_pair *keys)
 {
-    (void)zmq.setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys->public_key, TRP_KEY_TEXT);
-    (void)zmq.setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->public_key, TRP_KEY_TEXT);
-    (void)zmq.setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->secret_key, TRP_KEY_TEXT);
+    return set_key(socket, ZMQ_CURVE_SERVERKEY, keys->public_key) &&
+           set_key(socket, ZMQ_CURVE_PUBLICKEY, keys->public_key) &&
+           set_key(socket, ZMQ_CURVE_SECRETKEY, keys->secret_key);
 }
 
 static troupe_status bind_tcp(const trp_transport_how *how)
 {
     char endpoint[ENDPOINT_MAX];
     size_t size = sizeof endpoint;
-    TROUPE_TRY(trp_keys_read(how->keys_path, false, &transport.keys));
-    TROUPE_TRY(start_doorman(transport.context, &transport.keys, &transport.doorman));
-    make_server(transport.inbound, &transport.keys);
+    TROUPE_TRY(make_server(transport.context, transport.inbound, how->keys_path, false,
+                           &transport.keys, &transport.doorman));
     if (zmq.bind(transport.inbound, "tcp://127.0.0.1:*") != 0 ||
         zmq.getsockopt(transport.inbound, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
         return failed("cannot bind to the loopback interface for", how->path);
@@ -246,9 +258,9 @@ static troupe_status bind_unix(const trp_transport_how *how)
 {
     char endpoint[ENDPOINT_MAX];
     uid_t user = getuid();
-    (void)zmq.setsockopt(transport.inbound, ZMQ_IPC_FILTER_UID, &user, sizeof user);
     snprintf(endpoint, sizeof endpoint, "ipc://%s", how->path);
-    if (zmq.bind(transport.inbound, endpoint) != 0)
+    if (zmq.setsockopt(transport.inbound, ZMQ_IPC_FILTER_UID, &user, sizeof user) != 0 ||
+        zmq.bind(transport.inbound, endpoint) != 0)
         return failed("cannot bind", how->path);
     (void)chmod(how->path, 0600);
     return TROUPE_OK;
@@ -270,14 +282,12 @@ troupe_status trp_transport_open(const trp_transport_how *how)
     struct stat there;
     if (lstat(how->path, &there) == 0) // libzmq would unlink whatever is there.
         return troupe_fail(TROUPE_EXISTS, "cannot bind %s: a file of that name exists", how->path);
-
     TROUPE_TRY(trp_transport_load());
     transport.tcp = how->keys_path != NULL;
     transport.context = zmq.ctx_new();
     if (transport.context == NULL)
         return failed("cannot open a ZeroMQ context for", how->path);
     (void)zmq.ctx_set(transport.context, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
-
     transport.inbound = zmq.socket(transport.context, ZMQ_ROUTER);
     transport.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     troupe_status status = TROUPE_OK;
@@ -318,18 +328,6 @@ void trp_transport_close(void)
     transport.inbound_fd = transport.wake_fd = transport.reader_wake_fd = -1;
 }
 
-// Whether the eventfd was written to, which it then is no more.
-static void take_wake(int fd)
-{
-    uint64_t count;
-    (void)!read(fd, &count, sizeof count);
-}
-
-static void write_wake(int fd)
-{
-    (void)!write(fd, &(uint64_t){1}, sizeof(uint64_t));
-}
-
 // The ROUTER's descriptor is readable while commands wait for the socket, and receiving until
 // nothing is left takes all of them; so it may be polled by a thread that does not own the socket.
 void trp_transport_wait(bool reading, int fd, int64_t timeout_ns, bool *fd_ready)
@@ -340,13 +338,13 @@ void trp_transport_wait(bool reading, int fd, int64_t timeout_ns, bool *fd_ready
     struct timespec wait = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     bool some = ppoll(items, 3, timeout_ns < 0 ? NULL : &wait, NULL) > 0;
     if (some && items[1].revents != 0)
-        take_wake(transport.wake_fd);
+        (void)eventfd_read(transport.wake_fd, &(eventfd_t){0});
     *fd_ready = some && items[2].revents != 0;
 }
 
 void trp_transport_wake(void)
 {
-    write_wake(transport.wake_fd);
+    (void)eventfd_write(transport.wake_fd, 1);
 }
 
 void trp_transport_wait_reader(int64_t deadline_ns)
@@ -357,12 +355,12 @@ void trp_transport_wait_reader(int64_t deadline_ns)
     struct timespec wait = {left / 1000000000, left % 1000000000};
     if (left >= 0 && ppoll(items, 2, deadline_ns < 0 ? NULL : &wait, NULL) > 0 &&
         items[1].revents != 0)
-        take_wake(transport.reader_wake_fd);
+        (void)eventfd_read(transport.reader_wake_fd, &(eventfd_t){0});
 }
 
 void trp_transport_wake_reader(void)
 {
-    write_wake(transport.reader_wake_fd);
+    (void)eventfd_write(transport.reader_wake_fd, 1);
 }
 
 // Reads one part; -1 if there is none now.
@@ -424,14 +422,15 @@ static trp_outbound *make_outbound(void *context, const char *path)
 
 trp_outbound *trp_outbound_open(const char *path)
 {
+    char endpoint[ENDPOINT_MAX];
+    troupe_status status = TROUPE_OK;
     trp_outbound *outbound = make_outbound(transport.context, path);
     if (outbound == NULL)
         return NULL;
-    char endpoint[ENDPOINT_MAX];
-    troupe_status status = TROUPE_OK;
     if (transport.tcp) {
-        make_client(outbound->socket, &transport.keys);
-        status = trp_text_read(path, endpoint, sizeof endpoint);
+        status = make_client(outbound->socket, &transport.keys)
+                     ? trp_text_read(path, endpoint, sizeof endpoint)
+                     : failed("cannot encrypt messages to", path);
     } else {
         snprintf(endpoint, sizeof endpoint, "ipc://%s", path);
     }
@@ -518,11 +517,10 @@ static troupe_status bind_far(const trp_far_how *how, char endpoint[TRP_ENDPOINT
 {
     char wanted[TRP_ENDPOINT_MAX + 8], bound[ENDPOINT_MAX];
     size_t size = sizeof bound;
-    TROUPE_TRY(trp_keys_read(how->keys_path, true, &far.keys));
     far.doorman.strangers = how->strangers;
-    TROUPE_TRY(start_doorman(far.context, &far.keys, &far.doorman));
+    TROUPE_TRY(
+        make_server(far.context, far.inbound, how->keys_path, true, &far.keys, &far.doorman));
     TROUPE_TRY(watch_strangers());
-    make_server(far.inbound, &far.keys);
     set_up_inbound(far.inbound, how->message_bytes_max);
     snprintf(wanted, sizeof wanted, "tcp://%s", how->address);
     if (zmq.bind(far.inbound, wanted) != 0 ||
@@ -569,13 +567,13 @@ void trp_far_transport_wait(int timeout_ms)
                               {.fd = far.wake_fd, .events = POLLIN},
                               {.fd = far.monitor_fd, .events = POLLIN}};
     if (poll(items, 3, timeout_ms) > 0 && items[1].revents != 0)
-        take_wake(far.wake_fd);
+        (void)eventfd_read(far.wake_fd, &(eventfd_t){0});
     count_strangers();
 }
 
 void trp_far_transport_wake(void)
 {
-    write_wake(far.wake_fd);
+    (void)eventfd_write(far.wake_fd, 1);
 }
 
 bool trp_far_transport_receive(trp_take *take)
@@ -589,12 +587,14 @@ trp_outbound *trp_far_outbound_open(const char *address)
     trp_outbound *outbound = make_outbound(far.context, address);
     if (outbound == NULL)
         return NULL;
-    make_client(outbound->socket, &far.keys);
     set_int(outbound->socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
     snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
-    if (zmq.connect(outbound->socket, endpoint) == 0)
+    if (!make_client(outbound->socket, &far.keys))
+        (void)failed("cannot encrypt messages to", address);
+    else if (zmq.connect(outbound->socket, endpoint) == 0)
         return outbound;
-    (void)failed("cannot connect to", address);
+    else
+        (void)failed("cannot connect to", address);
     trp_outbound_close(outbound, 0);
     return NULL;
 }

@@ -178,6 +178,14 @@ static void damaged_files_are_refused_in_a_sentence(void **state)
     support_write_file(keys, "too short\n", 10);
     assert_int_equal(open_at(mine, keys), TROUPE_CORRUPT);
     assert_non_null(strstr(troupe_last_error()->text, "two keys of 40 characters"));
+    char pair[82]; // Of the right length, but '~' is no digit, and five of '#' are too large.
+    for (int i = 0; i < 2; i++) {
+        memset(pair, i == 0 ? '~' : '#', sizeof pair);
+        pair[40] = pair[81] = '\n';
+        support_write_file(keys, pair, sizeof pair);
+        assert_int_equal(open_at(mine, keys), TROUPE_CORRUPT);
+        assert_non_null(strstr(troupe_last_error()->text, "does not hold two keys"));
+    }
     assert_int_equal(unlink(keys), 0);
     assert_int_equal(trp_transport_keys_make(keys), TROUPE_OK);
     assert_int_equal(open_at(mine, keys), TROUPE_OK);

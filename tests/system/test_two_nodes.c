@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 static int launcher_fd;
+static char *damaged_keys;
 
 static other order_other(const order *what)
 {
@@ -480,6 +481,19 @@ static void wrong_options(void **state)
                      TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "expected 600"));
     assert_int_equal(chmod(two_nodes_keys, 0600), 0);
+    // Of the right length, and still no keys: nothing may listen with them. The first are not in
+    // the alphabet, the second stand for more than five characters can.
+    static const char damaged[] = {'~', '#'};
+    for (size_t i = 0; i < sizeof damaged; i++) {
+        char text[82];
+        memset(text, damaged[i], sizeof text);
+        text[40] = text[81] = '\n';
+        support_write_file(damaged_keys, text, sizeof text);
+        assert_int_equal(chmod(damaged_keys, 0600), 0);
+        assert_int_not_equal(troupe_start(0, NULL, .listen = "127.0.0.1:0", .keys = damaged_keys),
+                             TROUPE_OK);
+        assert_non_null(strstr(troupe_last_error()->text, "does not hold two keys"));
+    }
     assert_int_equal(troupe_keys_make(two_nodes_keys), TROUPE_EXISTS);
     assert_int_equal(troupe_start(0, NULL, .workers = 1), TROUPE_OK);
     assert_int_equal(troupe_node_join("127.0.0.1:4711"), TROUPE_INVALID);
@@ -495,6 +509,7 @@ int main(void)
     char *folder = support_directory_make();
     two_nodes_keys = support_path(folder, "cluster.keys");
     two_nodes_strange_keys = support_path(folder, "strange.keys");
+    damaged_keys = support_path(folder, "damaged.keys");
     troupe_must(troupe_keys_make(two_nodes_keys));
     troupe_must(troupe_keys_make(two_nodes_strange_keys));
     launcher_fd = two_nodes_launch();
