@@ -4,6 +4,7 @@
 // own functions never wait.
 #include <actors/restart.h>
 
+#include <actors/early.h>
 #include <actors/need.h>
 #include <actors/spawn.h>
 #include <actors/state.h>
@@ -43,18 +44,10 @@ typedef struct alias {
     UT_hash_handle hh;
 } alias;
 
-// What an actor's init has saved: that comes before the actor is adopted.
-typedef struct early {
-    struct early *next;
-    troupe_actor address;
-    trp_kept image;
-} early;
-
 static struct {
-    pthread_mutex_t lock; // Of all that follows.
+    pthread_mutex_t lock; // Of all that follows, and of what is early.
     record *records;
     alias *aliases;
-    early *images;
     uint64_t last;
 } adopted = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -205,36 +198,6 @@ static bool copy_options(troupe_spawn_options *how)
     return copied;
 }
 
-// Takes out what an actor's init has saved, if it has.
-static trp_kept take_early(troupe_actor address)
-{
-    for (early **at = &adopted.images; *at != NULL; at = &(*at)->next) {
-        early *it = *at;
-        if (it->address.id != address.id || it->address.incarnation != address.incarnation)
-            continue;
-        trp_kept image = it->image;
-        *at = it->next;
-        trp_free(it);
-        return image;
-    }
-    return (trp_kept){0};
-}
-
-// Of those that were in a process which has died (0: of all).
-static void drop_early(uint64_t incarnation)
-{
-    for (early **at = &adopted.images; *at != NULL;) {
-        early *it = *at;
-        if (incarnation != 0 && it->address.incarnation != incarnation) {
-            at = &it->next;
-            continue;
-        }
-        *at = it->next;
-        trp_kept_drop(&it->image);
-        trp_free(it);
-    }
-}
-
 static bool fill(record *made, trp_adoption *what)
 {
     made->number = ++adopted.last;
@@ -251,7 +214,10 @@ static bool fill(record *made, trp_adoption *what)
     made->budget = what->budget;
     made->args = what->args;
     what->args = (trp_kept){0};
-    made->image = take_early(what->address);
+    trp_early news = trp_early_take(what->address);
+    made->image = news.image;
+    if (news.ended)
+        end_record(made, &news.end);
     return made->class_name != NULL && copied;
 }
 
@@ -298,20 +264,6 @@ bool trp_adopted_adopt(trp_adoption *what)
     return true;
 }
 
-// With the lock held. False: no memory.
-static bool keep_early(troupe_actor origin, trp_kept *image)
-{
-    trp_kept before = take_early(origin);
-    early *made = trp_alloc(sizeof *made);
-    trp_kept_drop(&before);
-    if (made == NULL)
-        return false;
-    *made = (early){.next = adopted.images, .address = origin, .image = *image};
-    adopted.images = made;
-    *image = (trp_kept){0};
-    return true;
-}
-
 bool trp_adopted_save(troupe_actor origin, uint64_t incarnation, trp_kept *image)
 {
     bool kept = true;
@@ -325,7 +277,7 @@ bool trp_adopted_save(troupe_actor origin, uint64_t incarnation, trp_kept *image
         it->image = *image;
         *image = before;
     } else if (it == NULL && origin.incarnation == incarnation) {
-        kept = keep_early(origin, image);
+        kept = trp_early_image(origin, image);
     }
     pthread_mutex_unlock(&adopted.lock);
     trp_kept_drop(image);
@@ -389,6 +341,8 @@ void trp_adopted_ended(troupe_actor address, const trp_down *down)
     bool ended = it != NULL && it->where != TRP_WHERE_ENDED;
     if (ended)
         end_record(it, down);
+    else if (it == NULL && address.process != TRP_PROCESS_DRIVER) // Those are never adopted.
+        trp_early_end(address, down);
     pthread_mutex_unlock(&adopted.lock);
     if (ended)
         tell_end(it);
@@ -454,7 +408,7 @@ void trp_registrar_death(uint64_t incarnation)
             it->next_due = due;
             due = it;
         }
-    drop_early(incarnation);
+    trp_early_death(incarnation);
     pthread_mutex_unlock(&adopted.lock);
     for (it = due; it != NULL; it = next) {
         int64_t delay_ms;
@@ -484,7 +438,7 @@ void trp_registrar_clear(void)
         HASH_DEL(adopted.records, it);
         free_record(it);
     }
-    drop_early(0);
+    trp_early_clear();
     pthread_mutex_unlock(&adopted.lock);
 }
 

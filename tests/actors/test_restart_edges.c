@@ -16,7 +16,7 @@ static struct {
     _Atomic int inits, deinits;
 } * shared; // With the workers.
 
-TROUPE_STRUCT(kindling, (bool, fails_later));
+TROUPE_STRUCT(kindling, (bool, fails_later), (bool, goes_out));
 TROUPE_STRUCT(selfish, (int, waits), (int, links));
 
 typedef struct ember {
@@ -29,7 +29,7 @@ static troupe_status ember_init(ember *self, const kindling *from)
     self->lit = true;
     if (from->fails_later && troupe_was_restarted() > 0)
         return troupe_fail(TROUPE_IO, "the second start fails");
-    return TROUPE_OK;
+    return from->goes_out ? troupe_exit() : TROUPE_OK;
 }
 
 static void ember_deinit(ember *self)
@@ -259,6 +259,35 @@ static void test_waits_after_a_move(void **state)
     }
 }
 
+// One that ends in its init has ended, though its spawn succeeds: nobody starts it again, neither
+// at once nor when a process of its place dies later.
+static void test_ended_at_once(void **state)
+{
+    (void)state;
+    enum { TIMES = 10 };
+    for (int p = 1; p < PLACES; p++) {
+        kindling from = {.goes_out = true};
+        int inits = shared->inits + TIMES;
+        ember_actor one = {0};
+        for (int i = 0; i < TIMES; i++) {
+            one =
+                troupe_spawn_with(ember, &from, .place = places[p], .restarts = 3, .backoff_ms = 1);
+            troupe_down down;
+            assert_int_equal(troupe_await_end(one.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+            // Its end is told after the driver's table knows it.
+            assert_int_equal(trp_adopted_find(one.address, false).where, TRP_WHERE_ENDED);
+            assert_int_equal(troupe_restart(one), TROUPE_NOT_EXECUTED);
+        }
+        ember_actor other = troupe_spawn(ember, .place = places[p], .restarts = 1);
+        crash(other, SIGABRT);
+        assert_int_equal(restarts_of(other), 1);
+        for (int i = 0; i < 2; i++) // With it they would be started again.
+            assert_int_equal(restarts_of(troupe_spawn(ember, .place = places[p])), 0);
+        assert_int_equal(shared->inits, inits + 4);
+        troupe_kill(other);
+    }
+}
+
 // Whatever allocation fails: one that was started is adopted.
 static void test_shortage(void **state)
 {
@@ -286,7 +315,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests_refused),   cmocka_unit_test(test_ended_meanwhile),
         cmocka_unit_test(test_asked_meanwhile),    cmocka_unit_test(test_self_after_a_move),
-        cmocka_unit_test(test_waits_after_a_move), cmocka_unit_test(test_shortage),
+        cmocka_unit_test(test_waits_after_a_move), cmocka_unit_test(test_ended_at_once),
+        cmocka_unit_test(test_shortage),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }
