@@ -360,6 +360,11 @@ void trp_adopted_counted(troupe_actor address)
 void trp_adopted_watch(troupe_actor address, const trp_watcher *watcher)
 {
     pthread_mutex_lock(&adopted.lock);
+    // Seen with the lock: its death either has been, or comes to take this out again.
+    if (!trp_process_alive(watcher->process, watcher->incarnation, NULL)) {
+        pthread_mutex_unlock(&adopted.lock);
+        return;
+    }
     record *it = find(address);
     trp_watcher *grown = NULL;
     if (it != NULL && it->where != TRP_WHERE_ENDED)
@@ -399,15 +404,25 @@ size_t trp_adopted_watchers(troupe_actor address)
     return count;
 }
 
+// A process that has died is told nothing more.
+static void drop_watchers(record *it, uint64_t incarnation)
+{
+    for (size_t i = 0; i < it->watcher_count; i++)
+        if (it->watchers[i].incarnation == incarnation)
+            it->watchers[i--] = it->watchers[--it->watcher_count];
+}
+
 void trp_registrar_death(uint64_t incarnation)
 {
     record *due = NULL, *it, *next;
     pthread_mutex_lock(&adopted.lock);
-    for (it = adopted.records; it != NULL; it = it->hh.next)
+    for (it = adopted.records; it != NULL; it = it->hh.next) {
+        drop_watchers(it, incarnation);
         if (it->where == TRP_WHERE_ALIVE && it->now.incarnation == incarnation) {
             it->next_due = due;
             due = it;
         }
+    }
     trp_early_death(incarnation);
     pthread_mutex_unlock(&adopted.lock);
     for (it = due; it != NULL; it = next) {

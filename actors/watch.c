@@ -105,6 +105,15 @@ static watch *take_out(uint64_t number)
     return found;
 }
 
+static bool is_in(uint64_t number)
+{
+    watch *found;
+    pthread_mutex_lock(&watches.lock);
+    HASH_FIND(hh, watches.table, &number, sizeof number, found);
+    pthread_mutex_unlock(&watches.lock);
+    return found != NULL;
+}
+
 // The news name the actor as it was named when the watch began.
 static void tell(watch *taken, const trp_down *news)
 {
@@ -309,8 +318,11 @@ void trp_watch_death(const uint64_t *incarnation)
             uint64_t number = it->number;
             troupe_actor target = it->target;
             put_in(it);
-            if (trp_registrar_watch(target, number))
+            if (trp_registrar_watch(target, number)) {
+                if (!is_in(number)) // Dropped or told meanwhile, before the registrar had it.
+                    trp_registrar_unwatch(target, number);
                 continue;
+            }
             if ((it = take_out(number)) == NULL)
                 continue;
         }

@@ -76,6 +76,14 @@ static troupe_status ember_link(ember *self, const troupe_actor *other, troupe_n
     return troupe_link_actor(*other);
 }
 
+static troupe_status ember_watch(ember *self, const troupe_actor *other, troupe_none *out);
+
+static troupe_status ember_lost(ember *self, const troupe_down *down, troupe_none *out)
+{
+    (void)self, (void)down, (void)out;
+    return TROUPE_OK;
+}
+
 static troupe_status ember_restart(ember *self, const troupe_actor *other, int *status)
 {
     (void)self;
@@ -93,7 +101,15 @@ static troupe_status ember_await(ember *self, const troupe_actor *other, int *st
 TROUPE_ACTOR_WITH(ember, (ember_init, kindling), ember_deinit, (ember_restarts, troupe_none, int),
                   (ember_fail, troupe_none, troupe_none), (ember_crash, int, troupe_none),
                   (ember_own_end, troupe_none, selfish), (ember_link, troupe_actor, troupe_none),
-                  (ember_restart, troupe_actor, int), (ember_await, troupe_actor, int));
+                  (ember_restart, troupe_actor, int), (ember_await, troupe_actor, int),
+                  (ember_lost, troupe_down, troupe_none), (ember_watch, troupe_actor, troupe_none));
+
+static troupe_status ember_watch(ember *self, const troupe_actor *other, troupe_none *out)
+{
+    (void)self, (void)out;
+    ember_actor target = {.address = *other};
+    return troupe_monitor(target, ember_lost) != 0 ? TROUPE_OK : troupe_last_error()->status;
+}
 
 static int set_up(void **state)
 {
@@ -259,6 +275,29 @@ static void test_waits_after_a_move(void **state)
     }
 }
 
+static bool is_watched(void *user)
+{
+    ember_actor *actor = user;
+    return trp_adopted_watchers(actor->address) == 1;
+}
+
+// A watch that the driver's table has goes with the process that watches.
+static void test_dead_watcher(void **state)
+{
+    (void)state;
+    ember_actor actor = troupe_spawn(ember, .place = TROUPE_PLACE_WORKER, .restarts = 1);
+    ember_actor who = troupe_spawn(ember, .place = TROUPE_PLACE_ISOLATED);
+    const troupe_actor *address = &actor.address;
+    troupe_none none;
+    troupe_must(troupe_get(troupe_none, troupe_call_from(who, ember_watch, address), &none));
+    crash(actor, SIGABRT);
+    assert_int_equal(restarts_of(actor), 1);
+    assert_true(support_wait_until(is_watched, &actor, SUPPORT_SOON_MS));
+    crash(who, SIGABRT);
+    assert_true(support_wait_until(is_unwatched, &actor, SUPPORT_SOON_MS));
+    troupe_kill(actor);
+}
+
 // One that ends in its init has ended, though its spawn succeeds: nobody starts it again, neither
 // at once nor when a process of its place dies later.
 static void test_ended_at_once(void **state)
@@ -316,7 +355,7 @@ int main(void)
         cmocka_unit_test(test_requests_refused),   cmocka_unit_test(test_ended_meanwhile),
         cmocka_unit_test(test_asked_meanwhile),    cmocka_unit_test(test_self_after_a_move),
         cmocka_unit_test(test_waits_after_a_move), cmocka_unit_test(test_ended_at_once),
-        cmocka_unit_test(test_shortage),
+        cmocka_unit_test(test_dead_watcher),       cmocka_unit_test(test_shortage),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }
