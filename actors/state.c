@@ -10,6 +10,7 @@
 #include <runtime/error.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
+#include <runtime/options.h>
 #include <runtime/process.h>
 #include <string.h>
 
@@ -62,10 +63,21 @@ troupe_status troupe_state_register(const troupe_class *class_, const troupe_sta
 
 // ---- saving
 
-// Has the registrar keep an image, if the actor's own process can be lost.
+// Has the registrar keep an image, if the actor's own process can be lost. One that could not be
+// sent to the next process with the init arguments would make every restart fail.
 static troupe_status publish(const trp_policy *policy, const trp_kept *image)
 {
-    return trp_process_is_driver() ? TROUPE_OK : trp_registrar_save(policy->origin, image);
+    enum { REST = 8192 }; // What else says how an actor is made: names, lanes, the budget.
+    size_t limit = trp_process_options()->message_bytes_max;
+    if (trp_process_is_driver())
+        return TROUPE_OK;
+    if (limit < REST || image->size > limit - REST ||
+        policy->args.size > limit - REST - image->size)
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "an image of %zu bytes and init arguments of %zu do not fit in one "
+                           "message of %zu bytes (message_bytes_max, less %d)",
+                           image->size, policy->args.size, limit, REST);
+    return trp_registrar_save(policy->origin, image);
 }
 
 // Has the class write an image of the state. The image's memory is the arena's.

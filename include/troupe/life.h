@@ -199,8 +199,10 @@ TROUPE_API troupe_status troupe_state_register(const troupe_class *class_,
 // its answer. What init saves counts once init has succeeded, and where there is no image of a
 // former life, which is restored instead. On failure the image before it is the last one: the
 // status of `save`; TROUPE_UNSUPPORTED: the actor has no .restarts, or its class no hooks;
-// TROUPE_NO_MEMORY; TROUPE_INVALID: not inside a method; TROUPE_BUSY: as troupe_get, and the image
-// may be kept all the same.
+// TROUPE_TOO_LARGE: outside the driver, image and init arguments, packed, and 8 KiB more are above
+// .message_bytes_max, in which they would travel to the next start; TROUPE_NO_MEMORY;
+// TROUPE_INVALID: not inside a method; TROUPE_BUSY: as troupe_get, and the image may be kept all
+// the same.
 TROUPE_API troupe_status troupe_save_state(void);
 
 #define TROUPE_ACTOR_STATE(C, image, save, restore)                                                \

@@ -479,6 +479,38 @@ static void test_reference_of_a_call(void **state)
     }
 }
 
+// An image is refused that could not travel to the next start with the init arguments: otherwise
+// every restart would fail. By the last test: it starts the runtime anew.
+static void test_too_large(void **state)
+{
+    (void)state;
+    enum { LIMIT = 1 << 16, LARGE = LIMIT - 8192 };
+    assert_int_equal(troupe_stop(), TROUPE_OK);
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .threads = 2, .message_bytes_max = LIMIT),
+                     TROUPE_OK);
+    opening from = {.value = 5};
+    for (int p = 0; p < PLACES; p++) {
+        troupe_none none;
+        bool moves = places[p] != TROUPE_PLACE_HERE && !is_local();
+        ledger_actor actor =
+            troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1, .restarts = 4);
+        troupe_must(troupe_actor_status(actor.address));
+        assert_int_equal(add(actor, 1), 6);
+        save(actor, LARGE - 1000);
+        fall(actor, places[p]);
+        assert_int_equal(add(actor, 1), 7);
+        assert_int_equal(troupe_get(troupe_none, troupe_call(actor, ledger_save, LARGE), &none),
+                         moves ? TROUPE_TOO_LARGE : TROUPE_OK);
+        if (moves)
+            assert_non_null(strstr(troupe_last_error()->text, "message_bytes_max"));
+        for (int i = 0; i < 2; i++) { // The image before it is the last one.
+            fall(actor, places[p]);
+            assert_int_equal(look_at(actor).value, moves ? 6 : 7);
+        }
+        troupe_kill(actor);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_saved_by_init),    cmocka_unit_test(test_saved_by_an_init_that_fails),
         cmocka_unit_test(test_failures),         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_references),       cmocka_unit_test(test_reference_of_a_call),
+        cmocka_unit_test(test_too_large),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }
