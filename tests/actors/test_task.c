@@ -380,6 +380,7 @@ static void test_cancelling(void **state)
     troupe_ref busy[BUSY];
     for (int i = 0; i < BUSY; i++)
         busy[i] = troupe_run(wait_gate, i);
+    support_await_counter(&shared->inside, 1 + 2 * 2); // No worker has a thread to spare.
     troupe_ref waiting[2] = {troupe_run(fail_first, 0), troupe_run(fail_first, 0)};
     for (int i = 0; i < 2; i++) {
         troupe_must(troupe_cancel(waiting[i]));
