@@ -9,8 +9,9 @@ bool trp_fence_asymmetric;
 
 void trp_fence_start(void)
 {
-    trp_fence_asymmetric =
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    bool asymmetric = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    if (trp_fence_asymmetric != asymmetric) // A method that outlived the last stop may look at it.
+        trp_fence_asymmetric = asymmetric;
 }
 
 void trp_fence_heavy(void)

@@ -146,8 +146,11 @@ static troupe_status last(const int *number, int *out)
 }
 TROUPE_TASK(last, int, int);
 
+static int threads; // On which tasks run, in all processes.
+
 static int set_up_with(int workers)
 {
+    threads = workers > 0 ? 2 * workers : 2;
     shared = support_zeros(shared, sizeof *shared);
     return troupe_start(0, NULL, .workers = workers, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
@@ -380,7 +383,7 @@ static void test_cancelling(void **state)
     troupe_ref busy[BUSY];
     for (int i = 0; i < BUSY; i++)
         busy[i] = troupe_run(wait_gate, i);
-    support_await_counter(&shared->inside, 1 + 2 * 2); // No worker has a thread to spare.
+    support_await_counter(&shared->inside, 1 + threads); // Nobody has a thread to spare.
     troupe_ref waiting[2] = {troupe_run(fail_first, 0), troupe_run(fail_first, 0)};
     for (int i = 0; i < 2; i++) {
         troupe_must(troupe_cancel(waiting[i]));
