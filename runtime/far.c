@@ -190,8 +190,8 @@ static bool take_reach(const trp_frame *frame)
         return false;
     memcpy(address, frame->body, frame->body_size);
     address[frame->body_size] = '\0';
-    return trp_far_note(far.current.node, far.current.session, frame->from, frame->from_incarnation,
-                        address, &number) == TROUPE_OK;
+    return trp_far_note_heard(far.current.node, far.current.session, frame->from,
+                              frame->from_incarnation, address, &number) == TROUPE_OK;
 }
 
 // Something is missing, so nothing of the session can be believed any more.
@@ -406,11 +406,25 @@ void trp_far_stop(void)
     far.started = false;
 }
 
+static void disconnect_all(void)
+{
+    uint32_t end = TRP_PROCESSES_MAX + trp_far_count();
+    for (uint32_t process = TRP_PROCESSES_MAX; process < end; process++) {
+        trp_peer *peer = trp_peer_find(process);
+        if (peer == NULL)
+            continue;
+        pthread_mutex_lock(&peer->lock);
+        trp_sockets_disconnect(peer, 0);
+        pthread_mutex_unlock(&peer->lock);
+    }
+}
+
 void trp_far_close(void)
 {
     if (!far.open)
         return;
     far.open = false;
+    disconnect_all(); // What is still open would keep the transport from closing.
     trp_far_transport_close();
     trp_far_forget_all();
 }

@@ -24,6 +24,9 @@ uint32_t trp_far_number(uint32_t node, uint32_t slot, uint64_t session, uint64_t
 // NOT_EXECUTED: it is known to have ended. BUSY: there are too many.
 troupe_status trp_far_note(uint32_t node, uint64_t session, uint32_t slot, uint64_t incarnation,
                            const char *address, uint32_t *process);
+// Likewise for who was heard, who may be known to end soon: what it said before is still taken.
+troupe_status trp_far_note_heard(uint32_t node, uint64_t session, uint32_t slot,
+                                 uint64_t incarnation, const char *address, uint32_t *process);
 bool trp_far_alive(uint32_t process, uint64_t incarnation, char *cause);
 void trp_far_describe(uint32_t process, char *text, size_t size);
 // Where it is; false: nowhere any more.
@@ -43,6 +46,7 @@ void trp_far_forget_all(void);
 // from `least` up but GONE.
 bool trp_node_row_of(uint32_t id, trp_node_state least, trp_node_row *row);
 bool trp_node_row_of_session(uint64_t session, trp_node_row *row);
+bool trp_node_row_is_at(const trp_node_row *row, const char *address);
 
 // ---- far.c
 

@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum {
-    DOOM_MS = 50, // The last frames of who died may come so much later than the news.
-    REMEMBERED = 256,
+    DOOM_MS = 50,     // The last frames of who died may come so much later than the news.
+    REMEMBERED = 256, // Of the dead.
 };
 
 typedef struct far_row {
@@ -30,6 +30,11 @@ static struct {
     pthread_mutex_t lock; // Taken last: nothing is called with it held.
     uint32_t count;
     far_row rows[TRP_FAR_MAX];
+    // Who has died, the last of them: the news may come before who died has a number.
+    struct {
+        uint64_t session, incarnation;
+    } doomed[REMEMBERED];
+    uint64_t doomed_count;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- what the segment says
@@ -44,9 +49,17 @@ static bool copy_row(const trp_node_row *from, trp_node_row *row)
     row->joined = from->joined;
     row->session = session;
     memcpy(row->address, from->address, sizeof row->address);
+    memcpy(row->asked, from->asked, sizeof row->asked);
     memcpy(row->cause, from->cause, sizeof row->cause);
     row->address[sizeof row->address - 1] = row->cause[sizeof row->cause - 1] = '\0';
+    row->asked[sizeof row->asked - 1] = '\0';
     return from->session == session && from->state == row->state;
+}
+
+bool trp_node_row_is_at(const trp_node_row *row, const char *address)
+{
+    return strcmp(row->address, address) == 0 ||
+           (row->asked[0] != '\0' && strcmp(row->asked, address) == 0);
 }
 
 bool trp_node_row_of(uint32_t id, trp_node_state least, trp_node_row *row)
@@ -135,29 +148,53 @@ static void renew_peer(uint32_t process)
     pthread_mutex_unlock(&peer->lock);
 }
 
-// With `noting` held.
+// With the table's lock held.
+static bool is_doomed(uint64_t session, uint64_t incarnation)
+{
+    for (size_t i = 0; i < REMEMBERED; i++)
+        if (table.doomed[i].incarnation == incarnation && table.doomed[i].session == session)
+            return true;
+    return false;
+}
+
+static int64_t doom_time(void)
+{
+    return trp_clock_ns() + (int64_t)DOOM_MS * 1000000;
+}
+
+// With `noting` held. Who is heard of after the news of its death is still taken for a while, since
+// it said so before.
 static troupe_status note(uint32_t node, uint64_t session, uint32_t slot, uint64_t incarnation,
-                          const char *address, uint32_t *process)
+                          const char *address, bool heard, uint32_t *process)
 {
     pthread_mutex_lock(&table.lock);
     far_row *row = find(node, slot, session, incarnation);
-    bool known = row != NULL, ended = known && (row->dead || row->doomed_ns != 0);
-    if (row == NULL)
+    bool known = row != NULL;
+    bool doomed = known ? row->doomed_ns != 0 : is_doomed(session, incarnation);
+    bool ended = (known && row->dead) || (doomed && !heard);
+    if (row == NULL && !ended)
         row = take_row();
     uint32_t number = row != NULL ? number_of(row) : 0;
     pthread_mutex_unlock(&table.lock);
+    if (ended)
+        return troupe_fail(TROUPE_NOT_EXECUTED, "process %u of another node has ended", slot);
     if (number == 0)
         return troupe_fail(TROUPE_BUSY, "this process talks with %d processes of other nodes",
                            TRP_FAR_MAX);
-    if (ended)
-        return troupe_fail(TROUPE_NOT_EXECUTED, "process %u of another node has ended", slot);
     *process = number;
     if (known)
         return TROUPE_OK;
     renew_peer(number); // Before anybody can find it.
     pthread_mutex_lock(&table.lock);
-    *row = (far_row){.node = node, .slot = slot, .incarnation = incarnation, .session = session};
+    // Again, for news that came meanwhile.
+    doomed = is_doomed(session, incarnation);
+    *row = (far_row){.node = node,
+                     .slot = slot,
+                     .incarnation = incarnation,
+                     .session = session,
+                     .doomed_ns = doomed ? doom_time() : 0};
     snprintf(row->address, sizeof row->address, "%s", address);
+    snprintf(row->cause, sizeof row->cause, "%s", doomed ? "has ended" : "");
     pthread_mutex_unlock(&table.lock);
     return TROUPE_OK;
 }
@@ -166,7 +203,16 @@ troupe_status trp_far_note(uint32_t node, uint64_t session, uint32_t slot, uint6
                            const char *address, uint32_t *process)
 {
     pthread_mutex_lock(&noting);
-    troupe_status status = note(node, session, slot, incarnation, address, process);
+    troupe_status status = note(node, session, slot, incarnation, address, false, process);
+    pthread_mutex_unlock(&noting);
+    return status;
+}
+
+troupe_status trp_far_note_heard(uint32_t node, uint64_t session, uint32_t slot,
+                                 uint64_t incarnation, const char *address, uint32_t *process)
+{
+    pthread_mutex_lock(&noting);
+    troupe_status status = note(node, session, slot, incarnation, address, true, process);
     pthread_mutex_unlock(&noting);
     return status;
 }
@@ -233,6 +279,7 @@ void trp_far_forget_all(void)
 {
     pthread_mutex_lock(&table.lock);
     memset(table.rows, 0, table.count * sizeof table.rows[0]);
+    memset(table.doomed, 0, sizeof table.doomed);
     table.count = 0;
     pthread_mutex_unlock(&table.lock);
 }
@@ -289,11 +336,14 @@ void trp_far_lose_all(void)
 void trp_far_doom(uint64_t session, uint64_t incarnation, const char *cause)
 {
     pthread_mutex_lock(&table.lock);
+    uint64_t place = table.doomed_count++ % REMEMBERED;
+    table.doomed[place].session = session;
+    table.doomed[place].incarnation = incarnation;
     for (uint32_t i = 0; i < table.count; i++) {
         far_row *row = &table.rows[i];
         if (row->session != session || row->incarnation != incarnation || row->doomed_ns != 0)
             continue;
-        row->doomed_ns = trp_clock_ns() + (int64_t)DOOM_MS * 1000000;
+        row->doomed_ns = doom_time();
         snprintf(row->cause, sizeof row->cause, "%s", cause);
     }
     pthread_mutex_unlock(&table.lock);

@@ -70,7 +70,7 @@ size_t trp_node_joined(const char *address, uint32_t *list, size_t most)
         trp_node_row row;
         uint64_t session = trp_segment_nodes()->rows[i].session;
         if (session == 0 || !trp_node_row_of_session(session, &row) || row.state != TRP_NODE_LIVE ||
-            (address != NULL && strcmp(address, row.address) != 0))
+            (address != NULL && !trp_node_row_is_at(&row, address)))
             continue;
         size_t at = count++; // Sorted in, by when it was joined.
         for (; at > 0 && joined[at - 1] > row.joined; at--) {

@@ -15,6 +15,8 @@
 enum {
     READY_TIMEOUT_MS = 5000, // For a new process to reach troupe_start.
     LOCAL_LOOK_NS = 20000000,
+    // Times .node_timeout_ms: another node that is silent is found out before, as what it is.
+    FAR_TIMEOUTS = 2,
 };
 
 typedef struct request {
@@ -163,18 +165,25 @@ static void unlist(request *mine)
     pthread_mutex_unlock(&requests.lock);
 }
 
-// Waits for the answer to what was sent, or was not. Inside the gate.
-static troupe_status await_answer(request *mine, troupe_status sent)
+// Waits for the answer to what was sent, or was not, until a monotonic time; -1: as long as it
+// takes. Inside the gate.
+static troupe_status await_answer(request *mine, troupe_status sent, int64_t until_ns)
 {
+    bool late = false;
     // Lost between the check before and the registration: nobody would end this wait.
-    while (sent == TROUPE_OK && !mine->done && !trp_self.runtime_lost) {
-        trp_park(&mine->done, 0, trp_self.local ? trp_clock_ns() + LOCAL_LOOK_NS : -1);
+    while (sent == TROUPE_OK && !mine->done && !trp_self.runtime_lost && !late) {
+        trp_park(&mine->done, 0, trp_self.local ? trp_clock_ns() + LOCAL_LOOK_NS : until_ns);
         if (trp_self.local)
             trp_node_tick_here();
+        late = until_ns >= 0 && trp_clock_ns() >= until_ns;
     }
-    unlist(mine);
+    unlist(mine); // From here on nothing is written into it, however late it comes.
     if (sent != TROUPE_OK)
         return sent;
+    if (!mine->done && late && !trp_self.runtime_lost)
+        return troupe_fail(TROUPE_TIMED_OUT,
+                           "another node is there, but has not answered a request within %d ms",
+                           FAR_TIMEOUTS * trp_self.options.node_timeout_ms);
     if (!mine->done)
         return trp_process_check();
     return mine->status == TROUPE_OK ? TROUPE_OK : troupe_fail(mine->status, "%s", mine->text);
@@ -184,7 +193,7 @@ static troupe_status await_answer(request *mine, troupe_status sent)
 static troupe_status ask_inside(trp_frame *frame, request *mine)
 {
     frame->call = enlist(mine);
-    return await_answer(mine, send_ask(frame));
+    return await_answer(mine, send_ask(frame), -1);
 }
 
 static troupe_status ask(trp_frame *frame, request *mine)
@@ -238,6 +247,7 @@ troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarn
 static troupe_status ask_far(uint32_t node, trp_frame *frame, request *mine)
 {
     uint64_t incarnation;
+    int64_t limit_ms = (int64_t)FAR_TIMEOUTS * trp_self.options.node_timeout_ms;
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_process_enter());
     troupe_status status = trp_node_process(node, &mine->process, &incarnation);
@@ -246,7 +256,7 @@ static troupe_status ask_far(uint32_t node, trp_frame *frame, request *mine)
         frame->call = enlist(mine);
         status = trp_process_send(mine->process, incarnation, frame, 0);
         if (status == TROUPE_OK)
-            status = await_answer(mine, TROUPE_OK);
+            status = await_answer(mine, TROUPE_OK, trp_clock_ns() + limit_ms * 1000000);
         else
             unlist(mine);
     }
@@ -445,7 +455,7 @@ troupe_status trp_node_worker_end(trp_worker_ask *ask, uint32_t *process, uint64
     troupe_status status = trp_process_enter();
     ask->request = NULL;
     if (status == TROUPE_OK) {
-        status = await_answer(mine, TROUPE_OK);
+        status = await_answer(mine, TROUPE_OK, -1);
         if (status == TROUPE_OK)
             status = await_worker(mine, process, incarnation);
         trp_process_leave();

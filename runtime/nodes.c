@@ -24,6 +24,7 @@ typedef struct join {
     char address[TRP_NODE_ADDRESS_MAX];
     trp_frame request;
     int64_t give_up_ms, repeat_ms;
+    char misheard[160]; // What somebody said meanwhile in another version; "": nobody.
 } join;
 
 static struct {
@@ -32,6 +33,7 @@ static struct {
     int64_t heard_ms[TRP_NODES_MAX];
     int64_t last_tick_ms;
     uint64_t last_nonce, last_joined;
+    bool left; // This node stops: no session begins any more, for nobody would end it.
 } nodes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static trp_node_row *row_at(int place)
@@ -63,7 +65,7 @@ static trp_node_row *find_session(uint64_t session)
 static trp_node_row *find_address(const char *address)
 {
     for (int i = 0; i < TRP_NODES_MAX; i++)
-        if (is_active(row_at(i)) && strcmp(row_at(i)->address, address) == 0)
+        if (is_active(row_at(i)) && trp_node_row_is_at(row_at(i), address))
             return row_at(i);
     return NULL;
 }
@@ -139,12 +141,27 @@ static join *find_join(uint64_t nonce)
     return NULL;
 }
 
-// Ends the waits for a session with that node.
-static void joined(uint32_t id)
+// Ends the waits for a session with that node, which is known by the first address that it was
+// asked for by, too.
+static void joined(trp_node_row *row)
 {
-    for (int i = 0; i < JOINS_MAX; i++)
-        if (nodes.joins[i].nonce != 0 && nodes.joins[i].id == id)
-            answer_join(&nodes.joins[i], TROUPE_OK);
+    for (int i = 0; i < JOINS_MAX; i++) {
+        join *it = &nodes.joins[i];
+        if (it->nonce == 0 || it->id != row->id)
+            continue;
+        if (row->asked[0] == '\0' && strcmp(it->address, row->address) != 0)
+            snprintf(row->asked, sizeof row->asked, "%s", it->address);
+        answer_join(it, TROUPE_OK);
+    }
+}
+
+static void no_room_for(join *it)
+{
+    if (it != NULL)
+        answer_join(it, troupe_fail(TROUPE_BUSY,
+                                    "the node at %s cannot be joined: this one is joined with %d "
+                                    "nodes already",
+                                    it->address, TRP_NODES_MAX));
 }
 
 // ---- begin and end of sessions
@@ -196,6 +213,7 @@ static void begin_session(trp_node_row *row, uint32_t id, const trp_frame *frame
     row->joined = ++nodes.last_joined;
     snprintf(row->address, sizeof row->address, "%s", address);
     row->cause[0] = '\0';
+    memset(row->asked, 0, sizeof row->asked);
     row->state = state;
     nodes.heard_ms[row - row_at(0)] = trp_clock_ms();
 }
@@ -242,6 +260,7 @@ static void take_hello(uint32_t id, const trp_frame *frame, const char *address)
     if (row == NULL || !is_active(row)) {
         if ((row = take_row(id)) == NULL) {
             refuse(address, frame, TROUPE_BUSY);
+            no_room_for(mine);
             return;
         }
         begin_session(row, id, frame, trp_random_incarnation(), address, TRP_NODE_OPEN);
@@ -249,7 +268,7 @@ static void take_hello(uint32_t id, const trp_frame *frame, const char *address)
     trp_frame welcome = {.method = TRP_NODE_WELCOME, .schema = row->session, .target = frame->call};
     say(address, &welcome, trp_segment_nodes()->address);
     if (row->state == TRP_NODE_LIVE)
-        joined(id);
+        joined(row);
 }
 
 static void take_welcome(uint32_t id, const trp_frame *frame, const char *address)
@@ -259,6 +278,9 @@ static void take_welcome(uint32_t id, const trp_frame *frame, const char *addres
         trp_process_refused("a node makes a session that is not its to make");
         return;
     }
+    join *mine = find_join(frame->target);
+    if (mine != NULL)
+        mine->id = id;
     if (row != NULL && row->session == frame->schema && row->state == TRP_NODE_GONE) {
         say_bye(address, frame->schema, "had given up this session"); // The next HELLO has a new
         return;                                                       // one.
@@ -267,15 +289,15 @@ static void take_welcome(uint32_t id, const trp_frame *frame, const char *addres
         supersede(id, frame->from_incarnation, address);
         if (row != NULL && is_active(row))
             end_session(row, "has begun a new session");
-        if ((row = take_row(id)) == NULL)
+        if ((row = take_row(id)) == NULL) {
+            say_bye(address, frame->schema, "is joined with too many nodes already");
+            no_room_for(mine);
             return;
+        }
         begin_session(row, id, frame, frame->schema, address, TRP_NODE_LIVE);
         make_link(row);
     }
-    join *mine = find_join(frame->target);
-    if (mine != NULL)
-        answer_join(mine, TROUPE_OK);
-    joined(id);
+    joined(row);
 }
 
 void trp_nodes_take_loose(uint32_t node, const trp_frame *frame)
@@ -286,7 +308,9 @@ void trp_nodes_take_loose(uint32_t node, const trp_frame *frame)
     bool address = text[0] != '\0' && strlen(text) < TRP_NODE_ADDRESS_MAX;
     trp_node_row *row = find_session(frame->schema);
     join *mine = find_join(frame->target);
-    if (frame->method == TRP_NODE_HELLO && address) {
+    if (nodes.left) {
+        // Whatever it says comes too late.
+    } else if (frame->method == TRP_NODE_HELLO && address) {
         take_hello(node, frame, text);
     } else if (frame->method == TRP_NODE_WELCOME && address) {
         take_welcome(node, frame, text);
@@ -304,13 +328,13 @@ void trp_nodes_take_loose(uint32_t node, const trp_frame *frame)
 void trp_nodes_heard(uint64_t session)
 {
     pthread_mutex_lock(&nodes.lock);
-    trp_node_row *row = find_session(session);
+    trp_node_row *row = nodes.left ? NULL : find_session(session);
     if (row != NULL)
         nodes.heard_ms[row - row_at(0)] = trp_clock_ms();
     if (row != NULL && row->state == TRP_NODE_OPEN) {
         row->state = TRP_NODE_LIVE;
         make_link(row);
-        joined(row->id);
+        joined(row);
     }
     pthread_mutex_unlock(&nodes.lock);
 }
@@ -342,9 +366,9 @@ void trp_nodes_stale(uint32_t node, uint64_t session)
 void trp_nodes_misunderstood(const char *text)
 {
     pthread_mutex_lock(&nodes.lock);
+    // It need not be the one that is waited for, who may answer yet.
     for (int i = 0; i < JOINS_MAX; i++)
-        if (nodes.joins[i].nonce != 0)
-            answer_join(&nodes.joins[i], troupe_fail(TROUPE_VERSION, "%s", text));
+        snprintf(nodes.joins[i].misheard, sizeof nodes.joins[i].misheard, "%s", text);
     pthread_mutex_unlock(&nodes.lock);
 }
 
@@ -375,6 +399,11 @@ void trp_nodes_tell_death(uint64_t incarnation, const char *cause)
 static void ask_join(const trp_frame *frame, const char *address)
 {
     join *mine = NULL;
+    if (nodes.left) {
+        trp_node_answer_failure(frame,
+                                troupe_fail(TROUPE_NOT_STARTED, "the runtime is being stopped"));
+        return;
+    }
     if (strcmp(address, trp_segment_nodes()->address) == 0) {
         trp_node_answer_failure(
             frame, troupe_fail(TROUPE_INVALID, "%s is the address of this node itself", address));
@@ -429,6 +458,7 @@ void trp_nodes_ask(const trp_frame *frame)
 void trp_nodes_leave_all(void)
 {
     pthread_mutex_lock(&nodes.lock);
+    nodes.left = true;
     for (int i = 0; i < TRP_NODES_MAX; i++)
         if (is_active(row_at(i)))
             break_off(row_at(i), LEFT, GOODBYE);
@@ -437,6 +467,18 @@ void trp_nodes_leave_all(void)
 
 // ---- what is due
 
+static void give_up(join *it)
+{
+    if (it->misheard[0] != '\0')
+        answer_join(it, troupe_fail(TROUPE_VERSION, "no node has answered at %s, but %s",
+                                    it->address, it->misheard));
+    else
+        answer_join(it, troupe_fail(TROUPE_TIMED_OUT,
+                                    "no node has answered at %s within %d ms: none listens there, "
+                                    "or it has other keys",
+                                    it->address, trp_self.options.node_timeout_ms));
+}
+
 static void tick_joins(int64_t now, int64_t *next)
 {
     for (int i = 0; i < JOINS_MAX; i++) {
@@ -444,10 +486,7 @@ static void tick_joins(int64_t now, int64_t *next)
         if (it->nonce == 0)
             continue;
         if (now >= it->give_up_ms) {
-            answer_join(it, troupe_fail(TROUPE_TIMED_OUT,
-                                        "no node has answered at %s within %d ms: none listens "
-                                        "there, or it has other keys",
-                                        it->address, trp_self.options.node_timeout_ms));
+            give_up(it);
             continue;
         }
         if (now >= it->repeat_ms) {

@@ -79,6 +79,8 @@ typedef struct trp_node_row {
     _Atomic uint64_t incarnation; // Of its node process.
     _Atomic uint64_t joined;      // Rises with each session here: the order of joining.
     char address[TRP_NODE_ADDRESS_MAX];
+    // Another that it was joined by, a host's name say; "": none. Set once, while it may be read.
+    char asked[TRP_NODE_ADDRESS_MAX];
     char cause[112];
 } trp_node_row;
 

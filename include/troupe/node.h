@@ -39,7 +39,9 @@ TROUPE_API const char *troupe_node_address(void);
 // nodes; where there is one, it stays. Waits for the answer, at most .node_timeout_ms. Joining is
 // not handed on: each pair of nodes joins. TROUPE_INVALID: no such address, this node's own, or
 // this node was started without .listen; TROUPE_TIMED_OUT: nobody answers there, or has other keys;
-// TROUPE_VERSION: it speaks another version of the protocol; TROUPE_BUSY: 64 nodes are joined.
+// TROUPE_VERSION: nobody answers there, and somebody spoke another version of the protocol;
+// TROUPE_BUSY: 64 nodes are joined. A node is known by the address that it gives itself
+// (troupe_nodes_list) and by the one that it was first joined by, if that is another.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_node_join(const char *address);
 
 // Says goodbye to that node: what is pending between the two ends. TROUPE_NOT_FOUND: not joined.

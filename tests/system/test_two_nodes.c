@@ -467,6 +467,29 @@ static void joined_from_there(void **state)
     }
 }
 
+// By the name of its host, and known by both.
+static void joined_by_name(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) { // Each with another number: above ours, and below.
+        other second = two_nodes_start();
+        char by_name[80];
+        int64_t total;
+        snprintf(by_name, sizeof by_name, "localhost%s", strrchr(second.address, ':'));
+        troupe_must(troupe_node_join(by_name));
+        troupe_must(troupe_node_join(by_name));
+        assert_true(two_nodes_joined(second.address));
+        clerk_actor desk = two_nodes_find("desk", by_name);
+        troupe_must(troupe_get(int64_t, troupe_call(desk, clerk_add, 3), &total));
+        desk = two_nodes_find("desk", second.address);
+        troupe_must(troupe_get(int64_t, troupe_call(desk, clerk_add, 3), &total));
+        assert_int_equal(total, 6);
+        troupe_must(troupe_node_leave(by_name));
+        assert_false(two_nodes_joined(second.address));
+        two_nodes_end(&second);
+    }
+}
+
 static void wrong_options(void **state)
 {
     (void)state;
@@ -534,6 +557,9 @@ int main(void)
         cmocka_unit_test(joined_from_there),
         cmocka_unit_test(strangers),
         cmocka_unit_test(two_nodes_odd_messages),
+        cmocka_unit_test(two_nodes_other_versions),
+        cmocka_unit_test(two_nodes_deaths_before_numbers),
+        cmocka_unit_test(joined_by_name),
         cmocka_unit_test(two_nodes_a_repeated_frame),
         cmocka_unit_test(two_nodes_a_gap),
         cmocka_unit_test(two_nodes_a_cut_connection),

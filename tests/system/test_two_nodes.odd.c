@@ -6,9 +6,13 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <runtime/far.h>
 #include <runtime/identity.h>
 #include <runtime/peer.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -142,6 +146,78 @@ void two_nodes_odd_messages(void **state)
     trp_outbound_close(out, 0);
     assert_true(two_nodes_joined(second.address));
     two_nodes_end(&second);
+}
+
+typedef struct joining {
+    troupe_status status;
+    char text[512];
+    _Atomic bool over;
+} joining;
+
+static void *join_nobody(void *user)
+{
+    joining *it = user;
+    it->status = troupe_node_join("127.0.0.1:1");
+    snprintf(it->text, sizeof it->text, "%s", troupe_last_error()->text);
+    atomic_store(&it->over, true);
+    return NULL;
+}
+
+// Who speaks another version ends nobody's wait for a third one; but if that does not answer, it is
+// what there is to say.
+void two_nodes_other_versions(void **state)
+{
+    (void)state;
+    enum { PAUSE_MS = 20 };
+    pthread_t thread;
+    joining it = {.status = TROUPE_OK};
+    trp_outbound *out = trp_far_outbound_open(troupe_node_address());
+    assert_non_null(out);
+    int64_t began = support_now_ms();
+    assert_int_equal(pthread_create(&thread, NULL, join_nobody, &it), 0);
+    while (!atomic_load(&it.over)) {
+        trp_buffer bytes = {0};
+        trp_envelope_write(&(trp_envelope){.node = 4711}, &bytes);
+        trp_frame_write(&(trp_frame){.kind = TRP_FRAME_NODE}, &bytes);
+        assert_false(bytes.failed);
+        bytes.data[1]++; // The version.
+        assert_int_equal(trp_outbound_send(out, &bytes), TROUPE_OK);
+        trp_buffer_free(&bytes);
+        (void)poll(NULL, 0, PAUSE_MS);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(support_now_ms() - began >= TIMEOUT_MS);
+    assert_int_equal(it.status, TROUPE_VERSION);
+    assert_non_null(strstr(it.text, "version 2"));
+    assert_non_null(strstr(it.text, "127.0.0.1:1"));
+    trp_outbound_close(out, 0);
+}
+
+static bool has_no_number(void *context)
+{
+    const trp_envelope *it = context;
+    return trp_far_number(it->node, 5, it->session, 4712) == 0;
+}
+
+// The news of a death may come before who died has a number: it gets none then, or, if it was heard
+// itself, one for a moment.
+void two_nodes_deaths_before_numbers(void **state)
+{
+    (void)state;
+    trp_envelope it = {.node = 4711, .session = 4711};
+    uint32_t number;
+    trp_far_doom(it.session, 4712, "was killed");
+    assert_int_equal(trp_far_note(it.node, it.session, 5, 4712, "127.0.0.1:1", &number),
+                     TROUPE_NOT_EXECUTED);
+    assert_non_null(strstr(troupe_last_error()->text, "has ended"));
+    troupe_must(trp_far_note_heard(it.node, it.session, 5, 4712, "127.0.0.1:1", &number));
+    assert_int_equal(trp_far_number(it.node, 5, it.session, 4712), number);
+    assert_int_equal(trp_far_note(it.node, it.session, 5, 4712, "127.0.0.1:1", &number),
+                     TROUPE_NOT_EXECUTED);
+    trp_far_wake();
+    assert_true(support_wait_until(has_no_number, &it, SOON_MS));
+    troupe_must(trp_far_note(it.node, it.session, 5, 4713, "127.0.0.1:1", &number)); // Another.
+    trp_far_doom(it.session, 4713, "was killed");
 }
 
 // ---- losses

@@ -64,6 +64,8 @@ bool two_nodes_joined(const char *address);
 void two_nodes_envelopes(void **state);
 void two_nodes_kinds_from_there(void **state);
 void two_nodes_odd_messages(void **state);
+void two_nodes_other_versions(void **state);
+void two_nodes_deaths_before_numbers(void **state);
 void two_nodes_a_gap(void **state);
 void two_nodes_a_repeated_frame(void **state);
 void two_nodes_a_cut_connection(void **state);
