@@ -27,12 +27,22 @@ static void set_restarts(trp_actor *actor, const trp_budget *budget)
     atomic_store(&actor->restarts, (uint16_t)(count < UINT16_MAX ? count : UINT16_MAX));
 }
 
+// One that says when its own thread has it: a save hook may ask for a save.
+static void make_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(lock, &kind);
+    pthread_mutexattr_destroy(&kind);
+}
+
 static trp_policy *make_policy(trp_actor *actor, const trp_policy_order *order)
 {
     trp_policy *made = trp_alloc(sizeof *made);
     if (made == NULL)
         return NULL;
-    pthread_mutex_init(&made->saving, NULL);
+    make_lock(&made->saving);
     made->budget = order->budget;
     made->origin = order->origin.id != 0 ? order->origin : trp_actor_address(actor);
     made->args = order->args;

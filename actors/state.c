@@ -6,6 +6,7 @@
 #include <actors/kept.h>
 #include <actors/restart.h>
 #include <actors/run.h>
+#include <errno.h>
 #include <pthread.h>
 #include <runtime/error.h>
 #include <runtime/log.h>
@@ -113,7 +114,8 @@ static troupe_status save(trp_actor *actor, trp_policy *policy)
 // By a thread that waits for an answer meanwhile, and for others who save the same actor.
 static troupe_status save_alone(trp_actor *actor, trp_policy *policy)
 {
-    pthread_mutex_lock(&policy->saving);
+    if (pthread_mutex_lock(&policy->saving) == EDEADLK)
+        return troupe_fail(TROUPE_INVALID, "troupe_save_state was called inside save");
     troupe_status status = save(actor, policy);
     pthread_mutex_unlock(&policy->saving);
     return status;

@@ -201,8 +201,8 @@ TROUPE_API troupe_status troupe_state_register(const troupe_class *class_,
 // status of `save`; TROUPE_UNSUPPORTED: the actor has no .restarts, or its class no hooks;
 // TROUPE_TOO_LARGE: outside the driver, image and init arguments, packed, and 8 KiB more are above
 // .message_bytes_max, in which they would travel to the next start; TROUPE_NO_MEMORY;
-// TROUPE_INVALID: not inside a method; TROUPE_BUSY: as troupe_get, and the image may be kept all
-// the same.
+// TROUPE_INVALID: not inside a method, or inside `save`; TROUPE_BUSY: as troupe_get, and the image
+// may be kept all the same.
 TROUPE_API troupe_status troupe_save_state(void);
 
 #define TROUPE_ACTOR_STATE(C, image, save, restore)                                                \

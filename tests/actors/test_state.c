@@ -25,8 +25,9 @@ typedef struct ledger {
 
 static struct {
     _Atomic int saves, restores, deinits, inits;
-    _Atomic bool save_fails, restore_fails;
-} * shared; // With the workers.
+    _Atomic bool save_fails, restore_fails, save_nests;
+    _Atomic int nested; // What a save inside save has returned.
+} * shared;             // With the workers.
 
 static troupe_status ledger_init(ledger *self, const opening *how)
 {
@@ -51,6 +52,8 @@ static void ledger_deinit(ledger *self)
 static troupe_status ledger_store(ledger *self, page *image)
 {
     shared->saves++;
+    if (shared->save_nests)
+        shared->nested = troupe_save_state();
     if (shared->save_fails)
         return troupe_fail(TROUPE_IO, "the ink is dry");
     char *ballast = troupe_alloc(self->ballast + 1);
@@ -479,6 +482,34 @@ static void test_reference_of_a_call(void **state)
     }
 }
 
+// A save asked for inside save is refused, and neither waits for itself nor spoils the one that
+// runs.
+static void test_save_in_save(void **state)
+{
+    (void)state;
+    opening from = {.value = 5};
+    shared->save_nests = true;
+    for (int p = 0; p < PLACES; p++) {
+        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                                               .restarts = 4, .save_every = 2);
+        troupe_must(troupe_actor_status(actor.address));
+        assert_int_equal(add(actor, 1), 6);
+        save(actor, 0);
+        assert_int_equal(shared->nested, TROUPE_INVALID);
+        fall(actor, places[p]);
+        assert_int_equal(look_at(actor).value, 6);
+        shared->nested = TROUPE_OK;
+        assert_int_equal(add(actor, 1), 7);
+        assert_int_equal(add(actor, 1), 8);
+        fall(actor, places[p]); // One of both was the second message.
+        assert_true(look_at(actor).value >= 7);
+        assert_int_equal(shared->nested, TROUPE_INVALID);
+        shared->nested = TROUPE_OK;
+        troupe_kill(actor);
+    }
+    shared->save_nests = false;
+}
+
 // An image is refused that could not travel to the next start with the init arguments: otherwise
 // every restart would fail. By the last test: it starts the runtime anew.
 static void test_too_large(void **state)
@@ -519,7 +550,7 @@ int main(void)
         cmocka_unit_test(test_saved_by_init),    cmocka_unit_test(test_saved_by_an_init_that_fails),
         cmocka_unit_test(test_failures),         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_references),       cmocka_unit_test(test_reference_of_a_call),
-        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_save_in_save),     cmocka_unit_test(test_too_large),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }
