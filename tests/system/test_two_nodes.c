@@ -384,16 +384,16 @@ static bool is_stopped(void *pid)
     return stopped;
 }
 
-static void stop_node(const other *it, pids *all)
+void two_nodes_stop(const other *it, const pids *all)
 {
-    int driver = it->pid;
+    int driver = it->pid, worker = all->own;
     assert_int_equal(kill(driver, SIGSTOP), 0);
     assert_int_equal(kill(-all->keeper, SIGSTOP), 0);
     assert_true(support_wait_until(is_stopped, &driver, SLACK_MS));
-    assert_true(support_wait_until(is_stopped, &all->own, SLACK_MS));
+    assert_true(support_wait_until(is_stopped, &worker, SLACK_MS));
 }
 
-static void continue_node(const other *it, const pids *all)
+void two_nodes_continue(const other *it, const pids *all)
 {
     assert_int_equal(kill(it->pid, SIGCONT), 0);
     assert_int_equal(kill(-all->keeper, SIGCONT), 0);
@@ -409,19 +409,19 @@ static void a_stopped_node(void **state)
     int64_t total;
     troupe_must(troupe_get(pids, troupe_call(pool, clerk_pids), &all));
     // For a moment: nothing is lost.
-    stop_node(&second, &all);
+    two_nodes_stop(&second, &all);
     troupe_ref sum = troupe_call(pool, clerk_add, 1);
     assert_int_equal(troupe_get(int64_t, sum, &total, .timeout_ms = TIMEOUT_MS / 3),
                      TROUPE_PENDING);
-    continue_node(&second, &all);
+    two_nodes_continue(&second, &all);
     troupe_must(troupe_get(int64_t, sum, &total));
     assert_int_equal(total, 1);
     // For too long: it is given up, and so are we when it goes on.
-    stop_node(&second, &all);
+    two_nodes_stop(&second, &all);
     sum = troupe_call(pool, clerk_add, 1);
     assert_int_equal(troupe_get(int64_t, sum, &total), TROUPE_MAYBE_EXECUTED);
     assert_false(two_nodes_joined(second.address));
-    continue_node(&second, &all);
+    two_nodes_continue(&second, &all);
     troupe_must(troupe_node_join(second.address)); // It is another session, also over there.
     pool = two_nodes_find("pool", second.address);
     troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 0), &total));
@@ -558,6 +558,7 @@ int main(void)
         cmocka_unit_test(strangers),
         cmocka_unit_test(two_nodes_odd_messages),
         cmocka_unit_test(two_nodes_other_versions),
+        cmocka_unit_test(two_nodes_long_answers),
         cmocka_unit_test(two_nodes_deaths_before_numbers),
         cmocka_unit_test(joined_by_name),
         cmocka_unit_test(two_nodes_a_repeated_frame),

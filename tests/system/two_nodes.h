@@ -57,6 +57,9 @@ int two_nodes_launch(void);
 // What test_two_nodes.c has for the other parts.
 other two_nodes_start(void); // Another node.
 void two_nodes_end(other *it);
+// All of its processes, and not for long, or it is given up.
+void two_nodes_stop(const other *it, const pids *all);
+void two_nodes_continue(const other *it, const pids *all);
 clerk_actor two_nodes_find(const char *name, const char *address);
 bool two_nodes_joined(const char *address);
 
@@ -65,6 +68,7 @@ void two_nodes_envelopes(void **state);
 void two_nodes_kinds_from_there(void **state);
 void two_nodes_odd_messages(void **state);
 void two_nodes_other_versions(void **state);
+void two_nodes_long_answers(void **state);
 void two_nodes_deaths_before_numbers(void **state);
 void two_nodes_a_gap(void **state);
 void two_nodes_a_repeated_frame(void **state);
