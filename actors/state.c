@@ -99,7 +99,7 @@ static troupe_status write_image(trp_actor *actor, const troupe_state *state, tr
 // With the policy's lock of saving held.
 static troupe_status save(trp_actor *actor, trp_policy *policy)
 {
-    trp_kept fresh;
+    trp_kept fresh = {0};
     TROUPE_TRY(write_image(actor, policy->state, &fresh));
     troupe_status status = actor->ready ? publish(policy, &fresh) : TROUPE_OK;
     trp_kept *place = actor->ready ? &policy->image : &policy->first;
