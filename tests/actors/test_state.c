@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 TROUPE_STRUCT(opening, (int, value), (bool, saves), (int, fails_at), (bool, holds_picture),
-              (troupe_ref, picture));
+              (bool, ends), (troupe_ref, picture));
 TROUPE_STRUCT(page, (int, value), (troupe_text, owner), (troupe_bytes, ballast),
               (troupe_ref, picture));
 TROUPE_STRUCT(reading, (int, value), (int, restarts), (int, process), (int, restored));
@@ -37,6 +37,8 @@ static troupe_status ledger_init(ledger *self, const opening *how)
         self->picture = troupe_keep(how->picture);
     if (how->saves)
         TROUPE_TRY(troupe_save_state());
+    if (how->ends)
+        return troupe_exit();
     int restarts = (int)troupe_was_restarted();
     return how->fails_at == 0 || restarts != how->fails_at
                ? TROUPE_OK
@@ -461,6 +463,21 @@ static void test_references(void **state)
         }
 }
 
+// What init has saved is given up if the actor ends before it is adopted.
+static void test_references_of_one_that_ends(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        int number = 42;
+        opening from = {.saves = true, .ends = true, .holds_picture = true};
+        from.picture = troupe_put(int, &number);
+        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .restarts = 3);
+        troupe_drop(from.picture);
+        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+        assert_true(support_wait_until(has_no_objects, NULL, SUPPORT_SOON_MS));
+    }
+}
+
 // A call's reference is kept as its value.
 static void test_reference_of_a_call(void **state)
 {
@@ -545,12 +562,19 @@ static void test_too_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_saved_by_request), cmocka_unit_test(test_saved_after_messages),
-        cmocka_unit_test(test_failed_state),     cmocka_unit_test(test_restart_by_request),
-        cmocka_unit_test(test_saved_by_init),    cmocka_unit_test(test_saved_by_an_init_that_fails),
-        cmocka_unit_test(test_failures),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_references),       cmocka_unit_test(test_reference_of_a_call),
-        cmocka_unit_test(test_save_in_save),     cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_saved_by_request),
+        cmocka_unit_test(test_saved_after_messages),
+        cmocka_unit_test(test_failed_state),
+        cmocka_unit_test(test_restart_by_request),
+        cmocka_unit_test(test_saved_by_init),
+        cmocka_unit_test(test_saved_by_an_init_that_fails),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_references),
+        cmocka_unit_test(test_reference_of_a_call),
+        cmocka_unit_test(test_references_of_one_that_ends),
+        cmocka_unit_test(test_save_in_save),
+        cmocka_unit_test(test_too_large),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }
