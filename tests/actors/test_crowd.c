@@ -52,14 +52,6 @@ static troupe_status guest_ping(guest *self, const troupe_none *nothing, troupe_
 static troupe_status guest_spawn(guest *self, const int *place, made *out);
 static troupe_status guest_spawn_restarted(guest *self, const troupe_none *nothing, made *out);
 
-// Whether a wait is refused to it.
-static troupe_status guest_try(guest *self, const troupe_actor *where, int *status)
-{
-    (void)self;
-    *status = troupe_await_end(*where, 1, NULL);
-    return TROUPE_OK;
-}
-
 // What it is told where a wait is refused.
 static troupe_status guest_complain(guest *self, const troupe_actor *where, troupe_text *text)
 {
@@ -85,8 +77,7 @@ static troupe_status guest_release(guest *self, const troupe_actor *other, troup
 
 TROUPE_ACTOR(guest, (guest_wait, troupe_actor, troupe_none), (guest_ping, troupe_none, troupe_none),
              (guest_spawn, int, made), (guest_spawn_restarted, troupe_none, made),
-             (guest_try, troupe_actor, int), (guest_retain, troupe_actor, int),
-             (guest_release, troupe_actor, troupe_none),
+             (guest_retain, troupe_actor, int), (guest_release, troupe_actor, troupe_none),
              (guest_complain, troupe_actor, troupe_text));
 
 static troupe_status guest_spawn(guest *self, const int *place, made *out)
@@ -130,12 +121,17 @@ static gate_actor door;
 static host_actor inn;
 static guest_actor spare; // The one in the crowd who does not wait yet.
 
+// Seen from outside: one who tries to wait takes a place that a guest may need just then.
 static bool is_full(void *user)
 {
     (void)user;
-    int status = TROUPE_OK;
-    troupe_must(troupe_get(int, troupe_call_from(spare, guest_try, &door.address), &status));
-    return status == TROUPE_BUSY;
+    troupe_actor_list list;
+    int waiting = 0;
+    troupe_must(troupe_actors_list(0, &list));
+    for (size_t i = 0; i < list.actors.count; i++)
+        waiting += list.actors.items[i].state == TROUPE_ACTOR_WAITING;
+    troupe_reset();
+    return waiting == TRP_BLOCKED_MAX;
 }
 
 static int set_up(void **state)
