@@ -172,7 +172,7 @@ static troupe_status send_here(const sending *what)
 
 static troupe_status pack(const sending *what, trp_parcel *parcel, trp_frame *frame)
 {
-    if (what->name == NULL) {
+    if (what->method != NULL) {
         frame->method = (uint32_t)(what->method - what->class_->methods);
         frame->schema = what->method->hash;
         return trp_parcel_pack(parcel, &what->method->args, what->args);
