@@ -32,7 +32,7 @@ typedef struct trp_life {
     bool told; // Its end has been told: nobody can be added.
     trp_watcher *watchers;
     size_t watcher_count, watcher_capacity;
-    size_t left; // Where the last watcher left from: the next one is often near.
+    size_t left;               // Where the last watcher left from: the next one is often near.
     bool watches;              // It may have watches of its own.
     int reason;                // Why it ends, if that was said; 0: as its state says.
     int signal;                // Of a linked actor's end.
