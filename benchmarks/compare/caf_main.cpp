@@ -54,7 +54,8 @@ static int measure(const game &what, caf::actor_system &system, double wanted)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        std::fprintf(stderr, "usage: peer_caf <benchmark> <threads> [seconds | count] [pause us]\n");
+        std::fprintf(stderr,
+                     "usage: peer_caf <benchmark> <threads> [seconds | count] [pause us]\n");
         return EXIT_FAILURE;
     }
     caf::actor_system_config config;

@@ -388,8 +388,9 @@ void measure_call(actor_system &system, int calls, int pause_us)
         if (pause_us > 0)
             std::this_thread::sleep_for(std::chrono::microseconds(pause_us));
         auto start = std::chrono::steady_clock::now();
-        self->request(server, infinite, ping::value, question)
-            .receive(check, [](const error &) { wrong("call"); });
+        self->request(server, infinite, ping::value, question).receive(check, [](const error &) {
+            wrong("call");
+        });
         auto passed = std::chrono::steady_clock::now() - start;
         if (i >= calls / 5)
             samples.push_back(std::chrono::duration<double, std::micro>(passed).count());
