@@ -17,6 +17,7 @@
 #include <runtime/debug.h>
 #include <runtime/error.h>
 #include <runtime/fence.h>
+#include <runtime/hot.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <string.h>
@@ -288,21 +289,21 @@ void trp_actor_wake(trp_actor *actor)
         trp_actor_schedule(actor);
 }
 
-static troupe_status closed(uint64_t id)
+TRP_COLD troupe_status closed(uint64_t id)
 {
     troupe_error failure = trp_actor_obituary(id);
     return trp_error_set(&failure);
 }
 
-static troupe_status full(trp_actor *actor, uint64_t id, const char *why)
+TRP_COLD troupe_status full(trp_actor *actor, uint64_t id, const char *why)
 {
     return troupe_fail(TROUPE_BUSY, "the mailbox of actor %s is full: %u messages wait there%s",
                        trp_actor_label(id).text, trp_mailbox_count(&actor->mailbox), why);
 }
 
 // Waits for room in a mailbox that is full.
-static troupe_status wait_for_room(trp_actor *actor, uint64_t id, size_t weight,
-                                   int64_t deadline_ns)
+TRP_COLD troupe_status wait_for_room(trp_actor *actor, uint64_t id, size_t weight,
+                                     int64_t deadline_ns)
 {
     if (trp_run_actor() == actor)
         return full(actor, id, ", and only the sender itself could take them out");
@@ -324,18 +325,8 @@ static troupe_status wait_for_room(trp_actor *actor, uint64_t id, size_t weight,
                                         : closed(id);
 }
 
-// The sender of many messages to one actor lets it run when its mailbox is deep. Who sends to
-// several in turn does not: what waits there is more than a cache holds anyway.
-static void let_it_run(trp_actor *actor)
-{
-    static _Thread_local trp_actor *last;
-    if (last == actor && trp_run_actor() != actor)
-        trp_pause(&actor->mailbox);
-    last = actor;
-}
-
 // False: the actor has ended, and the message is the caller's.
-static bool push(trp_actor *actor, uint64_t id, trp_message *message)
+TRP_HOT bool push(trp_actor *actor, uint64_t id, trp_message *message)
 {
     size_t weight = message->weight;
     message->target = id;
@@ -362,8 +353,8 @@ troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message
     if (status == TROUPE_OK && !push(actor, id, message))
         status = closed(id);
     else if (status == TROUPE_OK) {
-        if (deadline_ns != 0 && trp_mailbox_deep(&actor->mailbox))
-            let_it_run(actor);
+        if (deadline_ns != 0)
+            trp_pause_sent(actor);
         return TROUPE_OK;
     }
     trp_message_free(message);
@@ -383,7 +374,7 @@ void trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message)
 
 // ---- turns
 
-static void start_actor(trp_actor *actor, trp_message *message)
+TRP_APART void start_actor(trp_actor *actor, trp_message *message)
 {
     troupe_error failure;
     uint64_t id = trp_actor_id(actor);
@@ -404,7 +395,7 @@ static void start_actor(trp_actor *actor, trp_message *message)
     trp_message_free(message);
 }
 
-static void run_message(trp_actor *actor, uint64_t id, trp_message *message)
+TRP_HOT void run_message(trp_actor *actor, uint64_t id, trp_message *message)
 {
     if (message->target != id) {
         troupe_error failure = trp_actor_obituary(message->target);
@@ -473,9 +464,6 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
         count_calls(actor, done - counted);
         counted = done;
         if (trp_mailbox_rest(&actor->mailbox) == TRP_RESTS) {
-            // After the mark of rest, before which who pauses has been counted, or sees it.
-            if (atomic_load(&actor->mailbox.pausing) > 0)
-                trp_pause_end(&actor->mailbox);
             ease(actor,
                  id); // Now it sees that it is pressed, or who says so sees that it is empty.
             return done;

@@ -87,6 +87,13 @@ typedef struct trp_home {
 } trp_home;
 extern trp_home trp_home_here;
 
+// Whether that is an address in this process.
+static inline bool trp_is_here(const troupe_actor *actor)
+{
+    return actor->process == trp_home_here.process &&
+           actor->incarnation == trp_home_here.incarnation;
+}
+
 // "counter#3" or "counter 'tally'".
 typedef struct trp_label {
     char text[64];

@@ -23,7 +23,7 @@ struct trp_alarm {
     bool queued; // A message is in the mailbox. Under the registry's lock.
 };
 
-static trp_registry alarms;
+static trp_registry alarms TRP_VAST;
 
 __attribute__((constructor)) static void make_registry(void)
 {

@@ -1,4 +1,4 @@
-// call.c: the caller's side: calls, tells, and the end of actors, here and in other processes.
+// call.c: the caller's side: calls and tells, here and in other processes.
 //
 // Whatever goes wrong with a call comes out of troupe_get: a row of the reference table is made
 // first, and a failure to send ends it.
@@ -19,11 +19,10 @@
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/fault.h>
+#include <runtime/hot.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
 #include <string.h>
-
-enum { KILL_ANSWER_MS = 1000 };
 
 // What is to be sent.
 typedef struct sending {
@@ -39,7 +38,7 @@ typedef struct sending {
     trp_stream *stream; // the reader's end; else NULL.
 } sending;
 
-static troupe_status check_address(troupe_actor *to)
+TRP_HOT troupe_status check_address(troupe_actor *to)
 {
     TROUPE_TRY(trp_process_check());
     if (to->id == 0)
@@ -52,20 +51,19 @@ static troupe_status check_address(troupe_actor *to)
     return TROUPE_OK;
 }
 
-// Whether the actor may have been started again somewhere else: the driver knows where.
-static bool may_have_moved(troupe_actor actor)
+troupe_status trp_call_check_address(troupe_actor *to)
+{
+    return check_address(to);
+}
+
+bool trp_call_may_have_moved(troupe_actor actor)
 {
     return trp_registrar_known() && !trp_process_is_far(actor.process);
 }
 
-static bool is_here(troupe_actor to)
-{
-    return to.process == trp_home_here.process && to.incarnation == trp_home_here.incarnation;
-}
-
 // Until when the sender may wait for room: its patience, or the call's deadline. Most find room, so
 // the hour at which a patience ends is looked up by who does not (trp_run_until).
-static int64_t room_deadline(const sending *what)
+TRP_HOT int64_t room_deadline(const sending *what)
 {
     int64_t patience = trp_run_patience(what->to.flags);
     if (patience == 0 || what->deadline_ns == 0)
@@ -75,7 +73,7 @@ static int64_t room_deadline(const sending *what)
 }
 
 // A sender that waited for room until the call's deadline has a call that timed out.
-static troupe_status late(const sending *what, troupe_status status)
+TRP_COLD troupe_status late(const sending *what, troupe_status status)
 {
     if (status != TROUPE_BUSY || what->deadline_ns == 0 || trp_clock_ns() < what->deadline_ns)
         return status;
@@ -87,32 +85,28 @@ static troupe_status late(const sending *what, troupe_status status)
 
 // ---- here
 
-static troupe_status choose_method(const sending *what, const trp_class *class_,
-                                   const trp_method **method)
+// The method of another class than the caller's, or one that is only known by its name. NULL with
+// the last error set: there is none.
+TRP_COLD const trp_method *find_method(const sending *what, const trp_class *class_)
 {
-    if (what->name != NULL) {
-        *method = trp_class_method(class_, what->name);
-        return *method != NULL ? TROUPE_OK : troupe_last_error()->status;
-    }
-    *method = what->method;
-    if (what->class_ == class_ || what->class_->hash == class_->hash)
-        return TROUPE_OK;
-    return troupe_fail(TROUPE_WRONG_TYPE, "actor %s is of class '%s'; %s is a method of class '%s'",
-                       trp_actor_label(what->to.id).text, class_->row->name,
-                       what->method->row->name, what->class_->row->name);
+    if (what->name != NULL)
+        return trp_class_method(class_, what->name);
+    if (what->class_->hash == class_->hash)
+        return what->method;
+    (void)troupe_fail(TROUPE_WRONG_TYPE, "actor %s is of class '%s'; %s is a method of class '%s'",
+                      trp_actor_label(what->to.id).text, class_->row->name, what->method->row->name,
+                      what->class_->row->name);
+    return NULL;
 }
 
-static troupe_status check_weight(size_t weight)
+TRP_COLD troupe_status too_heavy(size_t weight)
 {
-    size_t limit = trp_process_options()->message_bytes_max;
-    return weight <= limit
-               ? TROUPE_OK
-               : troupe_fail(TROUPE_TOO_LARGE,
-                             "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
-                             weight, limit);
+    return troupe_fail(TROUPE_TOO_LARGE,
+                       "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
+                       weight, trp_process_options()->message_bytes_max);
 }
 
-static troupe_status fill(const sending *what, const trp_method *method, trp_message *message)
+TRP_HOT troupe_status fill(const sending *what, const trp_method *method, trp_message *message)
 {
     const trp_shape *shape = &method->args;
     message->method = method;
@@ -123,13 +117,14 @@ static troupe_status fill(const sending *what, const trp_method *method, trp_mes
     message->weight = what->packed != NULL ? what->packed->size
                       : shape->flat        ? shape->type->size
                                            : trp_value_weight(shape->type, what->args);
-    TROUPE_TRY(check_weight(message->weight));
+    if (message->weight > trp_process_options()->message_bytes_max)
+        return too_heavy(message->weight);
     return what->packed != NULL ? trp_message_unpack_args(message, shape, what->packed)
                                 : trp_message_copy_args(message, shape, what->args);
 }
 
 // The actor may have been replaced since it was found: what is wrong with it may be another's.
-static troupe_status refused_by(uint64_t id, troupe_status status)
+TRP_COLD troupe_status refused_by(uint64_t id, troupe_status status)
 {
     if (trp_actor_find(id) != NULL)
         return status;
@@ -137,12 +132,12 @@ static troupe_status refused_by(uint64_t id, troupe_status status)
     return trp_error_set(&failure);
 }
 
-static troupe_status send_to(const sending *what, trp_actor *actor, uint64_t id)
+TRP_HOT troupe_status send_to(const sending *what, trp_actor *actor, uint64_t id)
 {
-    const trp_method *method;
-    troupe_status chosen = choose_method(what, actor->class_, &method);
-    if (chosen != TROUPE_OK)
-        return refused_by(id, chosen);
+    const trp_class *class_ = actor->class_;
+    const trp_method *method = class_ == what->class_ ? what->method : find_method(what, class_);
+    if (method == NULL)
+        return refused_by(id, troupe_last_error()->status);
     trp_message *message = trp_message_create(TRP_MESSAGE_CALL, method->args.type->size);
     if (message == NULL)
         return TROUPE_NO_MEMORY;
@@ -154,7 +149,7 @@ static troupe_status send_to(const sending *what, trp_actor *actor, uint64_t id)
     return trp_actor_send(actor, id, message, room_deadline(what));
 }
 
-static troupe_status send_here(const sending *what)
+TRP_APART troupe_status send_to_task(const sending *what)
 {
     troupe_error failure;
     uint64_t id;
@@ -166,6 +161,12 @@ static troupe_status send_here(const sending *what)
     if (status != TROUPE_OK)
         trp_target_spare(what->to.id, actor, id);
     return status;
+}
+
+TRP_HOT troupe_status send_here(const sending *what)
+{
+    trp_actor *actor = trp_actor_find(what->to.id);
+    return actor != NULL ? send_to(what, actor, what->to.id) : send_to_task(what);
 }
 
 // ---- to another process
@@ -231,7 +232,7 @@ static troupe_status expired(uint64_t call, troupe_status sent)
     return TROUPE_OK;
 }
 
-static troupe_status send_elsewhere(const sending *what)
+TRP_APART troupe_status send_elsewhere(const sending *what)
 {
     trp_parcel parcel = {.process = what->to.process};
     trp_frame frame = {.kind = what->call != 0 ? TRP_FRAME_CALL : TRP_FRAME_TELL,
@@ -255,7 +256,7 @@ static troupe_status send_elsewhere(const sending *what)
 
 // Sends to where an actor has been started again, if it has, waiting for that. The failure to send
 // before is the thread's last error.
-static troupe_status send_to_moved(sending *what)
+TRP_COLD troupe_status send_to_moved(sending *what)
 {
     enum { MOVES = 16 }; // So often may it die between the question and the sending.
     troupe_status status = TROUPE_NOT_EXECUTED;
@@ -273,30 +274,30 @@ static troupe_status send_to_moved(sending *what)
                              .method = what->method != NULL ? what->method->row->name : NULL};
         if (what->call != 0 && !trp_entry_aim(what->call, &target))
             return TROUPE_OK; // It has timed out meanwhile.
-        status = is_here(what->to) ? send_here(what) : send_elsewhere(what);
+        status = trp_is_here(&what->to) ? send_here(what) : send_elsewhere(what);
     }
     return status;
 }
 
-static troupe_status send(sending *what)
+TRP_HOT troupe_status send(sending *what)
 {
     TROUPE_TRY(check_address(&what->to));
     if (what->call != 0 && what->deadline_ns != 0 && !trp_timer_call(what->deadline_ns, what->call))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a deadline");
-    troupe_status status = is_here(what->to) ? send_here(what) : send_elsewhere(what);
-    if (status == TROUPE_NOT_EXECUTED && may_have_moved(what->to))
+    troupe_status status = trp_is_here(&what->to) ? send_here(what) : send_elsewhere(what);
+    if (status == TROUPE_NOT_EXECUTED && trp_call_may_have_moved(what->to))
         status = send_to_moved(what);
     return status == TROUPE_OK ? status : late(what, status);
 }
 
-static void set_deadline(sending *what)
+TRP_HOT void set_deadline(sending *what)
 {
     if (what->to.deadline_ms != 0)
         what->deadline_ns = trp_clock_ns() + (int64_t)what->to.deadline_ms * 1000000;
 }
 
 // The thread's last error, as the end of a call that was not sent.
-static troupe_error unsent(const sending *what, troupe_status status, const trp_target *target)
+TRP_COLD troupe_error unsent(const sending *what, troupe_status status, const trp_target *target)
 {
     troupe_error failure = *troupe_last_error();
     if (failure.status != status)
@@ -331,7 +332,7 @@ static void mark(const sending *what)
         trp_entry_force(what->call);
 }
 
-static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
+TRP_HOT troupe_ref call_plainly(sending *what, uint64_t schema, const char *class_name)
 {
     troupe_status status = what->to.node != 0 ? check_address(&what->to) : TROUPE_OK;
     trp_target target = {.process = what->to.process,
@@ -341,7 +342,8 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
                          .method = what->method != NULL ? what->method->row->name : NULL};
     set_deadline(what);
     // Where the call may go elsewhere, the news of a death that was must not end it.
-    if (may_have_moved(what->to) && !trp_process_alive(target.process, target.incarnation, NULL))
+    if (trp_call_may_have_moved(what->to) &&
+        !trp_process_alive(target.process, target.incarnation, NULL))
         target.incarnation = 0;
     what->call = trp_entry_call(schema, &target, what->deadline_ns);
     if (what->call == TRP_REF_NO_MEMORY)
@@ -362,10 +364,22 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
     return (troupe_ref){what->call, schema};
 }
 
-static troupe_status tell(sending *what)
+// For those whose way need not be short: it is not written out for each of them.
+static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
+{
+    return call_plainly(what, schema, class_name);
+}
+
+TRP_HOT troupe_status tell_plainly(sending *what)
 {
     set_deadline(what);
     return send(what);
+}
+
+// Likewise.
+static troupe_status tell(sending *what)
+{
+    return tell_plainly(what);
 }
 
 // A reference that fails with the thread's last error.
@@ -416,7 +430,7 @@ void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_
     }
 }
 
-static troupe_status describe(sending *what, const troupe_class *class_, size_t method)
+TRP_HOT troupe_status describe(sending *what, const troupe_class *class_, size_t method)
 {
     what->class_ = trp_class_of(class_);
     if (what->class_ == NULL)
@@ -440,7 +454,7 @@ troupe_ref troupe_call_method(troupe_actor actor, const troupe_class *class_, si
         return trp_call_failed(status);
     if (trp_repeat_wanted(actor))
         return trp_repeat_call(actor, what.class_, method, args);
-    return call(&what, troupe_type_hash(what.method->row->result), class_->name);
+    return call_plainly(&what, troupe_type_hash(what.method->row->result), class_->name);
 }
 
 troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_t method,
@@ -467,7 +481,7 @@ troupe_status troupe_tell_method(troupe_actor actor, const troupe_class *class_,
 {
     sending what = {.to = actor, .args = args};
     TROUPE_TRY(describe(&what, class_, method));
-    return tell(&what);
+    return tell_plainly(&what);
 }
 
 static troupe_status check_named(const char *method, troupe_bytes args)
@@ -509,77 +523,4 @@ troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *
     if (taken.force_at_deadline)
         actor.flags |= TROUPE_CALL_FORCE_AT_DEADLINE;
     return actor;
-}
-
-// ---- the end of actors
-
-// An actor that may have been started again is found, and will not be once more.
-static void find_last(troupe_actor *actor)
-{
-    if (may_have_moved(*actor))
-        (void)trp_registrar_find(actor, 0, true);
-}
-
-static troupe_status send_end(troupe_actor actor, trp_frame_kind kind, uint32_t flags,
-                              uint64_t call)
-{
-    trp_frame frame = {.kind = kind, .flags = flags, .target = actor.id, .call = call};
-    return trp_process_send(actor.process, actor.incarnation, &frame, 0);
-}
-
-// Kills an actor of another process; where it has that for itself, the process too.
-static troupe_status kill_elsewhere(troupe_actor actor, bool give_up)
-{
-    trp_target target = {
-        .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
-    uint64_t call = trp_entry_call(trp_type_note(&troupe_type_bool), &target, 0);
-    troupe_ref ref = {.id = call};
-    bool isolated = false;
-    if (call == TRP_REF_NO_MEMORY)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
-    troupe_status status = send_end(actor, TRP_FRAME_KILL, give_up ? TRP_FRAME_FORCE : 0, call);
-    if (status != TROUPE_OK) {
-        troupe_drop(ref);
-        return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status; // It is dead.
-    }
-    // The answer comes behind those of the calls that waited in the mailbox.
-    status = troupe_get(bool, ref, &isolated, .timeout_ms = KILL_ANSWER_MS);
-    if (status == TROUPE_PENDING)
-        troupe_drop(ref);
-    if (status == TROUPE_OK && isolated)
-        (void)trp_node_kill(actor.process, actor.incarnation, "was ended: its actor was killed");
-    return TROUPE_OK;
-}
-
-troupe_status trp_kill_actor(troupe_actor actor, bool give_up)
-{
-    TROUPE_TRY(check_address(&actor));
-    if (!is_here(actor)) {
-        find_last(&actor);
-        return kill_elsewhere(actor, give_up);
-    }
-    trp_kill_here(actor.id, give_up);
-    return TROUPE_OK;
-}
-
-troupe_status troupe_kill_actor(troupe_actor actor)
-{
-    return trp_kill_actor(actor, false);
-}
-
-troupe_status troupe_end_actor(troupe_actor actor)
-{
-    TROUPE_TRY(check_address(&actor));
-    if (!is_here(actor)) {
-        find_last(&actor);
-        troupe_status status = send_end(actor, TRP_FRAME_FINISH, 0, 0);
-        return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status;
-    }
-    trp_actor *found = trp_actor_find(actor.id);
-    if (found == NULL)
-        return TROUPE_OK;
-    trp_message *message = trp_message_create(TRP_MESSAGE_FINISH, 0);
-    if (message != NULL)
-        trp_actor_deliver(found, actor.id, message);
-    return message != NULL ? TROUPE_OK : TROUPE_NO_MEMORY;
 }

@@ -22,7 +22,12 @@ void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_
 // Whether calls to this address may say that their deadline kills: it must be one, and the actor
 // have a process of its own. TROUPE_INVALID, TROUPE_UNSUPPORTED.
 troupe_status trp_call_check_force(troupe_actor to, int64_t deadline_ns);
-// Kills an actor, as troupe_kill_actor; `give_up` as trp_kill_here.
+// Whether something can be sent there: TROUPE_OK, with an address of another node made one of this
+// node's; else why not.
+troupe_status trp_call_check_address(troupe_actor *to);
+// Whether the actor may have been started again somewhere else: the driver knows where.
+bool trp_call_may_have_moved(troupe_actor actor);
+// (kill.c) Kills an actor, as troupe_kill_actor; `give_up` as trp_kill_here.
 troupe_status trp_kill_actor(troupe_actor actor, bool give_up);
 
 // A reference that fails with the thread's last error.

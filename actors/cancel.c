@@ -16,14 +16,15 @@
 #include <actors/failure.h>
 #include <actors/ref_table.h>
 #include <actors/stream.h>
-#include <actors/thread.h>
 #include <runtime/clock.h>
 #include <runtime/fence.h>
+#include <runtime/hot.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/node.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
+#include <runtime/thread.h>
 #include <signal.h>
 #include <troupe/async.h>
 #include <unistd.h>
@@ -106,15 +107,10 @@ static void leave_beside(trp_running *here)
     pthread_mutex_unlock(&async->lock);
 }
 
-bool trp_cancel_enter(trp_running *here)
+// Calls in its mailbox may have been cancelled.
+TRP_COLD bool enter_cancelled(trp_running *here)
 {
-    trp_actor *actor = here->actor;
-    if (here->message->beside)
-        return enter_beside(here);
-    trp_fence_store(&actor->running, here);
-    if (atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0)
-        return true;
-    trp_async *async = atomic_load(&actor->async); // Made before `cancels` was raised.
+    trp_async *async = atomic_load(&here->actor->async); // Made before `cancels` was raised.
     pthread_mutex_lock(&async->lock);
     bool buried = trp_cancel_buried(async, here->message), killed = async->killed;
     pthread_mutex_unlock(&async->lock);
@@ -125,6 +121,24 @@ bool trp_cancel_enter(trp_running *here)
     return !buried && !killed;
 }
 
+bool trp_cancel_enter(trp_running *here)
+{
+    trp_actor *actor = here->actor;
+    if (here->message->beside)
+        return enter_beside(here);
+    trp_fence_store(&actor->running, here);
+    return atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0 ||
+           enter_cancelled(here);
+}
+
+// Somebody may be looking at what ran.
+TRP_COLD void wait_for_lookers(trp_actor *actor)
+{
+    trp_async *async = atomic_load(&actor->async);
+    pthread_mutex_lock(&async->lock);
+    pthread_mutex_unlock(&async->lock);
+}
+
 void trp_cancel_leave(trp_running *here)
 {
     trp_actor *actor = here->actor;
@@ -133,11 +147,8 @@ void trp_cancel_leave(trp_running *here)
         return;
     }
     trp_fence_store(&actor->running, NULL);
-    if (atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0)
-        return;
-    trp_async *async = atomic_load(&actor->async);
-    pthread_mutex_lock(&async->lock); // Somebody may be looking at *here.
-    pthread_mutex_unlock(&async->lock);
+    if (atomic_load_explicit(&actor->cancels, memory_order_acquire) != 0)
+        wait_for_lookers(actor);
 }
 
 void trp_cancel_passed(trp_actor *actor, uint64_t serial)
@@ -258,7 +269,7 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
     if (guest)
         trp_guest_leave(actor);
     if (running && force && actor->pinned &&
-        trp_thread_create(&thread, "troupe-end", end_process, NULL))
+        trp_thread_start(&thread, "troupe-end", end_process, NULL) == TROUPE_OK)
         pthread_detach(thread);
 }
 

@@ -52,13 +52,35 @@ static bool holds(const troupe_type *type, troupe_kind kind)
     return false;
 }
 
-trp_shape trp_shape_of(const troupe_type *type)
+static trp_shape look_at(const troupe_type *type)
 {
     bool flat = trp_type_is_flat(type), refs = holds(type, TROUPE_KIND_REF);
     return (trp_shape){.type = type,
                        .flat = flat,
                        .refs = refs,
                        .image = flat && !refs && !holds(type, TROUPE_KIND_ACTOR)};
+}
+
+// The last shape that this thread has asked for, which but for the type depends on the schema
+// alone: who reads many results asks for the same each time.
+enum { TOO_DEEP = 1 }; // The hash of all types that are too deep for one.
+static _Thread_local struct {
+    uint64_t hash; // 0: none yet.
+    trp_shape shape;
+} last;
+
+trp_shape trp_shape_of(const troupe_type *type)
+{
+    uint64_t hash = troupe_type_hash(type);
+    if (hash == TOO_DEEP)
+        return look_at(type);
+    if (last.hash != hash) {
+        last.shape = look_at(type);
+        last.hash = hash;
+    }
+    trp_shape shape = last.shape;
+    shape.type = type;
+    return shape;
 }
 
 uint64_t trp_type_note(const troupe_type *type)

@@ -5,6 +5,7 @@
 #include <actors/scheduler.h>
 #include <actors/waits.h>
 #include <pthread.h>
+#include <runtime/memory.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
 
@@ -15,7 +16,7 @@ static struct {
     trp_crew_member members[MEMBERS_MAX];
     uint32_t count;
     uint32_t in_vain; // Questions in a row that named a known one: there may be no more.
-} crew = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} crew TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static trp_crew_member *find_member(uint64_t incarnation)
 {

@@ -27,7 +27,7 @@ struct trp_deferral {
     bool cancelled; // Nobody waits any more. Under the actor's lock.
 };
 
-static trp_registry owed;
+static trp_registry owed TRP_VAST;
 
 __attribute__((constructor)) static void make_registry(void)
 {

@@ -119,13 +119,7 @@ troupe_status troupe_wait(const troupe_ref *refs, size_t count, size_t needed, i
     if (needed > count || count > TRP_WAIT_UNCOUNTED)
         return troupe_fail(TROUPE_INVALID, "%zu of %zu references cannot become ready", needed,
                            count);
-    size_t found = 0;
-    for (size_t i = 0; i < count; i++) {
-        bool here = is_ready(refs[i]);
-        found += here;
-        if (ready != NULL)
-            ready[i] = here;
-    }
+    size_t found = trp_entries_ready(refs, count, ready, is_ready);
     troupe_status status = TROUPE_OK;
     if (found < needed && timeout_ms != 0)
         status = wait_linked(refs, count, needed, timeout_ms, ready, &found);

@@ -51,7 +51,7 @@ typedef struct any_array {
     size_t count;
 } any_array;
 
-static trp_registry joints; // Those whose parts have not all ended.
+static trp_registry joints TRP_VAST; // Those whose parts have not all ended.
 
 __attribute__((constructor)) static void make_registry(void)
 {

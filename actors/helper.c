@@ -3,9 +3,9 @@
 #include <actors/beside.h>
 
 #include <actors/scheduler.h>
-#include <actors/thread.h>
 #include <runtime/clock.h>
 #include <runtime/log.h>
+#include <runtime/thread.h>
 
 enum {
     THREADS_MAX = 256,
@@ -84,7 +84,7 @@ static void get_thread(void)
     }
     if (helpers.living >= THREADS_MAX)
         return;
-    if (trp_thread_create(&thread, "troupe-beside", helper_main, NULL)) {
+    if (trp_thread_start(&thread, "troupe-beside", helper_main, NULL) == TROUPE_OK) {
         pthread_detach(thread);
         helpers.living++;
     } else if (helpers.living == 0) {

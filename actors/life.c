@@ -22,7 +22,7 @@ static struct {
         int reason, signal;
         char text[256];
     } ends[REMEMBERED]; // Of those that had something to tell, by id.
-} lives = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} lives TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // In place of the record of an actor that ended without one.
 static trp_life over = {.told = true};

@@ -3,6 +3,7 @@
 
 #include <runtime/clock.h>
 #include <runtime/fence.h>
+#include <runtime/hot.h>
 #include <runtime/park.h>
 #include <sched.h>
 
@@ -13,7 +14,7 @@ enum {
     CLOSED = 4,
     BATCH = 32,   // Messages that the taker gives back at once,
     EXACT = 1024, // unless the mailbox has less room than this.
-    DEEP = 4096,  // So many messages fill half of a CPU's own cache.
+    DEEP = 2048,  // So many messages fill half of a CPU's own cache.
     SLACK = 65536,
     LINE = 64,
 };
@@ -49,7 +50,7 @@ void trp_mailbox_open(trp_mailbox *mailbox, uint32_t max)
 
 // ---- room
 
-static bool fits(trp_mailbox *mailbox, uint64_t load, size_t weight)
+TRP_HOT bool fits(trp_mailbox *mailbox, uint64_t load, size_t weight)
 {
     uint64_t bytes = load & bytes_mask;
     return load >> BYTES_BITS < atomic_load_explicit(&mailbox->max, memory_order_relaxed) &&
@@ -69,19 +70,25 @@ static void give_back(trp_mailbox *mailbox, uint64_t amount)
         trp_mailbox_wake(mailbox);
 }
 
-bool trp_mailbox_reserve(trp_mailbox *mailbox, size_t weight)
+// Without being counted where it does not fit, which others would see.
+TRP_APART bool reserve_exactly(trp_mailbox *mailbox, size_t weight)
 {
-    if (!fits(mailbox, atomic_load_explicit(&mailbox->load, memory_order_relaxed), weight))
-        return false;
-    uint64_t load = atomic_fetch_add(&mailbox->load, one_message + weight);
-    while (!fits(mailbox, load, weight)) { // Others were faster.
-        give_back(mailbox, one_message + weight);
-        load = atomic_load(&mailbox->load);
+    uint64_t load = atomic_load_explicit(&mailbox->load, memory_order_relaxed);
+    do {
         if (!fits(mailbox, load, weight))
             return false;
-        load = atomic_fetch_add(&mailbox->load, one_message + weight);
-    }
+    } while (!atomic_compare_exchange_weak(&mailbox->load, &load, load + one_message + weight));
     return true;
+}
+
+bool trp_mailbox_reserve(trp_mailbox *mailbox, size_t weight)
+{
+    if (weight >= SLACK || atomic_load_explicit(&mailbox->max, memory_order_relaxed) < EXACT)
+        return reserve_exactly(mailbox, weight);
+    if (fits(mailbox, atomic_fetch_add(&mailbox->load, one_message + weight), weight))
+        return true;
+    give_back(mailbox, one_message + weight);
+    return reserve_exactly(mailbox, weight); // Others may have given back meanwhile, too.
 }
 
 void trp_mailbox_reserve_always(trp_mailbox *mailbox, size_t weight)

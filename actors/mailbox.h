@@ -44,8 +44,8 @@ typedef struct trp_mailbox {
     _Atomic uint32_t max;
     _Atomic uint32_t senders; // Who sleeps until there is room; with `load` as in Dekker's lock.
     _Atomic uint32_t room;    // Changes when they should look again.
-    _Atomic uint16_t pausing; // Senders that let the actor run first: see pause.h.
-    _Atomic bool slow;        // It took too long for that: not until it is no longer deep.
+    _Atomic uint16_t home;    // The queue that its actor was in when last seen: pause.h.
+    _Atomic bool slow;        // Its senders do not go there until it is no longer deep.
     // What the taker writes, on another cache line: see trp_actor. The taker sets `busy` and then
     // looks at `closed`; who closes does the reverse, with a fence for both (fence.h).
     _Alignas(16) _Atomic uint32_t left; // Taken and not given back yet: messages
@@ -76,7 +76,8 @@ void trp_mailbox_open(trp_mailbox *mailbox, uint32_t max);
 trp_link *trp_mailbox_close(trp_mailbox *mailbox, bool own, bool *idle);
 trp_link *trp_link_next(const trp_link *link);
 
-// Reserves room for a message, which must be pushed then. False: full.
+// Reserves room for a message, which must be pushed then. False: full. Where it is not exact, who
+// is refused counts for a moment.
 bool trp_mailbox_reserve(trp_mailbox *mailbox, size_t weight);
 // The same without a limit, for messages that are bounded elsewhere.
 void trp_mailbox_reserve_always(trp_mailbox *mailbox, size_t weight);

@@ -16,8 +16,8 @@ enum { GAUGES_MAX = 4096 };
 
 _Atomic bool trp_measures;
 
-static bool gauging;                          // Set by trp_measure_start alone.
-static trp_gauge *_Atomic gauges[GAUGES_MAX]; // By a hash of the method's address.
+static bool gauging;                                   // Set by trp_measure_start alone.
+static trp_gauge *_Atomic gauges[GAUGES_MAX] TRP_VAST; // By a hash of the method's address.
 static _Atomic bool is_full;
 
 void trp_measure_start(void)

@@ -5,34 +5,24 @@
 #include <actors/object.h>
 #include <actors/ref_table.h>
 #include <runtime/clock.h>
+#include <runtime/hot.h>
 #include <runtime/process.h>
 #include <string.h>
 
+TRP_COLD trp_message *no_memory(size_t size)
+{
+    (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes", size);
+    return NULL;
+}
+
 // The content of the bytes behind it is undefined.
-static trp_message *take(trp_message_kind kind, size_t size)
+TRP_HOT trp_message *take(trp_message_kind kind, size_t size)
 {
     size_t cell = sizeof(trp_message) + size;
     trp_message *message = cell <= UINT32_MAX ? trp_pool_take(cell) : NULL;
-    if (message == NULL) {
-        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes", size);
-        return NULL;
-    }
-    message->kind = (uint16_t)kind;
-    message->window = 0;
-    message->urgent = message->beside = false;
-    message->lane = TRP_LANE_NONE;
-    message->target = 0;
-    message->cell = (uint32_t)cell;
-    message->method = NULL;
-    message->call = 0;
-    message->deadline_ns = 0;
-    message->weight = 0;
-    message->remote = NULL;
-    message->args = NULL;
-    message->extra = NULL;
-    message->pushed_ns = 0;
-    message->borrowed = 0;
-    message->arena = (trp_arena){0};
+    if (message == NULL)
+        return no_memory(size);
+    *message = (trp_message){.kind = (uint16_t)kind, .lane = TRP_LANE_NONE, .cell = (uint32_t)cell};
     return message;
 }
 
@@ -148,10 +138,8 @@ void trp_message_left(trp_message *message)
         trp_share_return(&remote->share, remote->process, remote->incarnation);
 }
 
-void trp_message_free(trp_message *message)
+TRP_APART void free_parts(trp_message *message)
 {
-    if (message == NULL)
-        return;
     if (message->extra != NULL)
         trp_extra_free(message);
     if (message->remote != NULL) {
@@ -161,5 +149,14 @@ void trp_message_free(trp_message *message)
     if (message->borrowed != 0)
         trp_refs_return(message->borrowed);
     trp_arena_clear(&message->arena);
+}
+
+void trp_message_free(trp_message *message)
+{
+    if (message == NULL)
+        return;
+    if (message->extra != NULL || message->remote != NULL || message->borrowed != 0 ||
+        message->arena.blocks != NULL)
+        free_parts(message);
     trp_pool_give(message, message->cell);
 }

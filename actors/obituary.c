@@ -4,6 +4,7 @@
 
 #include <actors/failure.h>
 #include <actors/life.h>
+#include <runtime/memory.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ typedef struct grave {
 static struct {
     pthread_mutex_t locks[LOCKS]; // Of the graves, grave % LOCKS.
     grave graves[GRAVES];
-} yard;
+} yard TRP_VAST;
 
 __attribute__((constructor)) static void make_locks(void)
 {

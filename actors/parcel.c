@@ -12,6 +12,8 @@
 
 static void take_back(trp_parcel *parcel)
 {
+    if (parcel->held == NULL)
+        return;
     for (uint32_t i = 0; i < parcel->held_count; i++)
         trp_store_release(parcel->held[i], parcel->process);
     trp_free(parcel->held);
@@ -203,6 +205,8 @@ troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_fram
 
 void trp_parcel_drop(trp_parcel *parcel)
 {
+    if (parcel->held == NULL && parcel->object == 0 && parcel->bytes.data == NULL)
+        return; // An image, as most are.
     take_back(parcel);
     if (parcel->object != 0)
         trp_store_release(parcel->object, trp_process_slot());
@@ -327,6 +331,8 @@ static void release(trp_object object, void *user)
 
 void trp_body_drop(trp_body *body)
 {
+    if (body->data == NULL && body->object == 0 && body->bytes == NULL)
+        return; // It came as an image, as most do.
     if (body->data != NULL && !body->kept) {
         trp_reader in = reader_at(body);
         (void)read_holds(&in, release, NULL);

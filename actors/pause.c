@@ -1,33 +1,38 @@
 // pause.c: see pause.h.
 #include <actors/pause.h>
 
-#include <actors/scheduler.h>
+#include <actors/actor.h>
+#include <actors/run.h>
+#include <actors/runner.h>
 #include <runtime/clock.h>
-#include <runtime/error.h>
 #include <runtime/park.h>
 
-enum { PAUSE_NS = 5000000 }; // A deep mailbox of messages that take a microsecond each.
+enum {
+    SENT_MAX = 2048, // Messages that a method sends before it pauses: half of a CPU's own cache.
+    PAUSE_NS = 5000000,
+    LAST_NS = 2 * PAUSE_NS, // Who has the queue does not look: its turn is long. Then one
+    NEXT_NS = 1000000,      // goes on after the other.
+    PAUSED_MAX = 32,        // Each has a thread, and what it has sent is under way.
+};
 
-// On the stack of who pauses.
-typedef struct pauser {
-    struct pauser *next;
-    trp_mailbox *mailbox;
-    pthread_t thread;
+// On the stack of who pauses. Its fields, but the last, under the scheduler's lock.
+typedef struct trp_pauser {
+    struct trp_pauser *next;
+    trp_runner *runner;
     trp_binding binding;
+    trp_actor *followed; // It went to where this one runs; else NULL.
     _Atomic uint32_t gone_on;
-} pauser;
+} trp_pauser;
 
-static struct {
-    pthread_mutex_t lock;
-    pauser *first; // Those that pause, oldest first.
-} pauses = {.lock = PTHREAD_MUTEX_INITIALIZER};
+// ---- binding
 
 void trp_bind_here(trp_binding *binding, pthread_t thread)
 {
     int cpu = sched_getcpu();
     cpu_set_t here;
     if (binding->bound || cpu < 0 ||
-        pthread_getaffinity_np(thread, sizeof binding->cpus, &binding->cpus) != 0)
+        pthread_getaffinity_np(thread, sizeof binding->cpus, &binding->cpus) != 0 ||
+        CPU_COUNT(&binding->cpus) == 1)
         return;
     CPU_ZERO(&here);
     CPU_SET(cpu, &here);
@@ -41,86 +46,171 @@ void trp_unbind(trp_binding *binding)
     binding->bound = false;
 }
 
-// False: the actor rests already.
-static bool enter(pauser *mine)
+// ---- who pauses in a queue. With the scheduler's lock held, but for looks at the first.
+
+static trp_pauser *first_of(const trp_runqueue *queue)
 {
-    pthread_mutex_lock(&pauses.lock);
-    // Before the look whether it rests; who marks that looks at `pausing` afterwards.
-    atomic_fetch_add(&mine->mailbox->pausing, 1);
-    bool rests = trp_mailbox_idle(mine->mailbox);
-    if (rests) {
-        atomic_fetch_sub(&mine->mailbox->pausing, 1);
-    } else {
-        pauser **at = &pauses.first;
-        while (*at != NULL)
-            at = &(*at)->next;
-        *at = mine;
-    }
-    pthread_mutex_unlock(&pauses.lock);
-    return !rests;
+    return atomic_load_explicit(&queue->pausers, memory_order_relaxed);
 }
 
-// With the lock held.
-static void take_out(pauser *one)
+static int64_t quiet_ns(const trp_runqueue *queue, int64_t now_ns)
 {
-    pauser **at = &pauses.first;
-    while (*at != one)
-        at = &(*at)->next;
-    *at = one->next;
-    atomic_fetch_sub(&one->mailbox->pausing, 1);
+    return now_ns - atomic_load_explicit(&queue->progress_ns, memory_order_relaxed);
 }
 
-// False: nobody has said that the actor rests.
-static bool leave(pauser *mine)
+static void note_progress(trp_runqueue *queue, int64_t now_ns)
 {
-    pthread_mutex_lock(&pauses.lock);
-    bool told = atomic_load(&mine->gone_on) != 0;
-    if (!told)
-        take_out(mine);
-    pthread_mutex_unlock(&pauses.lock);
-    return told;
+    atomic_store_explicit(&queue->progress_ns, now_ns, memory_order_relaxed);
 }
 
-static void wait_until_it_rests(trp_mailbox *mailbox)
+static void add(trp_runqueue *queue, trp_pauser *pauser)
 {
-    pauser mine = {.mailbox = mailbox, .thread = pthread_self()};
-    if (!enter(&mine))
-        return;
-    if (trp_scheduler_block_near() != TROUPE_OK) {
-        (void)leave(&mine);
+    trp_pauser *last = first_of(queue);
+    if (last == NULL) {
+        note_progress(queue, trp_clock_ns());
+        atomic_store_explicit(&queue->pausers, pauser, memory_order_relaxed);
         return;
     }
-    int64_t until_ns = trp_clock_ns() + PAUSE_NS;
-    while (atomic_load(&mine.gone_on) == 0 && trp_clock_ns() < until_ns)
-        trp_park(&mine.gone_on, 0, until_ns);
-    if (!leave(&mine))
-        atomic_store_explicit(&mailbox->slow, true, memory_order_relaxed);
-    trp_scheduler_unblock();
-    trp_unbind(&mine.binding);
+    while (last->next != NULL)
+        last = last->next;
+    last->next = pauser;
 }
 
-void trp_pause(trp_mailbox *mailbox)
+// False: it is not there any more.
+static bool take_out(trp_runqueue *queue, trp_pauser *pauser)
 {
-    if (!trp_scheduler_runs_here() || trp_scheduler_crowded())
-        return;
-    troupe_error kept; // A refusal to wait is nobody's failure.
-    trp_error_hold(&kept);
-    wait_until_it_rests(mailbox);
-    trp_error_restore(&kept);
-}
-
-void trp_pause_end(trp_mailbox *mailbox)
-{
-    pthread_mutex_lock(&pauses.lock);
-    pauser *one = pauses.first;
-    while (one != NULL && one->mailbox != mailbox)
-        one = one->next;
-    if (one != NULL) {
-        take_out(one);
-        trp_bind_here(&one->binding, one->thread);
-        atomic_store(&one->gone_on, 1);
-        trp_unpark(&one->gone_on, 1); // With the lock: it takes that before it leaves.
-        trp_scheduler_woke_near();
+    trp_pauser *at = first_of(queue);
+    if (at == pauser) {
+        atomic_store_explicit(&queue->pausers, pauser->next, memory_order_relaxed);
+        return true;
     }
-    pthread_mutex_unlock(&pauses.lock);
+    while (at != NULL && at->next != pauser)
+        at = at->next;
+    if (at == NULL)
+        return false;
+    at->next = pauser->next;
+    return true;
+}
+
+// It has waited for too long at the receiver's: its senders stay where they are for a while.
+static void note_slow(const trp_pauser *pauser)
+{
+    if (pauser->followed != NULL)
+        atomic_store_explicit(&pauser->followed->mailbox.slow, true, memory_order_relaxed);
+}
+
+// Takes the first out and lets it go on with that right (NULL: none); `near`: on this CPU.
+static void let_go_on(trp_runqueue *from, trp_runqueue *right, bool near)
+{
+    trp_pauser *pauser = first_of(from);
+    (void)take_out(from, pauser);
+    trp_scheduler.paused--;
+    trp_scheduler.active++;
+    if (right != NULL)
+        trp_runqueue_resume(right);
+    atomic_store(&pauser->runner->queue, right);
+    if (near)
+        trp_bind_here(&pauser->binding, pauser->runner->thread);
+    atomic_store(&pauser->gone_on, 1); // It may be gone now.
+    trp_wake_later(&pauser->gone_on);
+}
+
+bool trp_pause_overdue(const trp_runqueue *queue, int64_t now_ns)
+{
+    return first_of(queue) != NULL && quiet_ns(queue, now_ns) > PAUSE_NS;
+}
+
+bool trp_pause_end(trp_runqueue *queue, bool overdue)
+{
+    trp_runner *me = trp_me;
+    bool given = false;
+    trp_scheduler_lock();
+    trp_pauser *first = first_of(queue); // It may have left.
+    if (first != NULL) {
+        trp_runqueue *other = NULL;
+        if (overdue) {
+            note_slow(first);
+            other = trp_queues_take();
+        }
+        given = other == NULL;
+        if (given) {
+            me->queue = NULL;
+            me->woke_near = true;
+        }
+        note_progress(queue, trp_clock_ns());
+        let_go_on(queue, given ? queue : other, given);
+    }
+    trp_scheduler_unlock();
+    return given;
+}
+
+void trp_pause_end_all(void)
+{
+    for (int i = 0; i < trp_queues.limit; i++)
+        while (first_of(&trp_queues.each[i]) != NULL)
+            let_go_on(&trp_queues.each[i], NULL, false);
+}
+
+// ---- pausing
+
+// Sleeps until it may go on, or nobody has done so for long: then it does so by itself.
+static void wait_for_others(trp_runqueue *queue, trp_pauser *mine)
+{
+    bool left = false;
+    while (!left && atomic_load(&mine->gone_on) == 0) {
+        int64_t now_ns = trp_clock_ns(), left_ns = LAST_NS - quiet_ns(queue, now_ns);
+        if (left_ns > 0) {
+            trp_nap(&mine->gone_on, 0, now_ns + left_ns);
+            continue;
+        }
+        trp_scheduler_lock();
+        left = quiet_ns(queue, now_ns) >= LAST_NS && take_out(queue, mine);
+        if (left) {
+            note_slow(mine);
+            note_progress(queue, now_ns - LAST_NS + NEXT_NS);
+            trp_scheduler.paused--;
+            trp_scheduler.active++;
+            (void)trp_runner_attach(mine->runner);
+        }
+        trp_scheduler_unlock();
+    }
+}
+
+// The method that runs here goes on when others have run, if there are any.
+static void pause_for(trp_runner *me, trp_actor *receiver)
+{
+    trp_runqueue *mine = me->queue, *there = trp_queues_home_of(receiver);
+    trp_actor *actor = trp_run_actor();
+    bool follows =
+        receiver != actor && there != NULL && there != mine && trp_mailbox_deep(&receiver->mailbox);
+    if (mine == NULL || (!follows && trp_runqueue_empty(mine)))
+        return;
+    trp_pauser pauser = {.runner = me, .followed = follows ? receiver : NULL};
+    trp_runqueue *where = follows ? there : mine;
+    trp_scheduler_lock();
+    bool may = !trp_scheduler.stopping && !me->abandoned && trp_scheduler.paused < PAUSED_MAX;
+    if (may) {
+        trp_runner_detach(me);
+        trp_scheduler.paused++;
+        trp_scheduler.active--;
+        add(where, &pauser);
+        if (trp_queues_work_waits())
+            trp_wake_one(true);
+    }
+    trp_scheduler_unlock();
+    if (!may)
+        return;
+    wait_for_others(where, &pauser);
+    trp_unbind(&pauser.binding); // It is here now; what its method makes would inherit it.
+    if ((mine = me->queue) != NULL && actor != NULL)
+        trp_queues_home(actor, mine);
+}
+
+void trp_pause_sent(trp_actor *receiver)
+{
+    trp_runner *me = trp_me;
+    if (me == NULL || ++me->sent < SENT_MAX)
+        return;
+    me->sent = 0;
+    pause_for(me, receiver);
 }

@@ -58,7 +58,7 @@ static struct {
         bool come;
         probe *held; // The second one, which was faster: it waits for the word. NULL: none.
     } seen[PLACES];
-} probes = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} probes TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- the waits of this process
 

@@ -254,7 +254,7 @@ static troupe_status read_result(const trp_result *result, const trp_shape *shap
         return trp_body_unpack(&result->body, shape, trp_arena_current(), value);
     // What came as an image can be read as one alone, whatever its sender says that it is.
     if (result->kind == TRP_RESULT_SMALL || result->value->shape.image || shape->flat) {
-        if (trp_result_size(result) != shape->type->size || !trp_type_is_flat(shape->type))
+        if (trp_result_size(result) != shape->type->size || !shape->flat)
             return troupe_fail(TROUPE_MALFORMED, "a result of %zu bytes is no '%s'",
                                trp_result_size(result), shape->type->name);
         memcpy(value, trp_result_value(result), shape->type->size);
@@ -273,9 +273,7 @@ troupe_status trp_result_take(trp_result *result, const trp_shape *shape, void *
 
 static troupe_status read_taken(trp_result *result, const troupe_type *type, void *value)
 {
-    trp_shape shape = {.type = type}; // All that reading a small one looks at.
-    if (result->kind != TRP_RESULT_SMALL)
-        shape = trp_shape_of(type);
+    trp_shape shape = trp_shape_of(type);
     return trp_result_take(result, &shape, value);
 }
 

@@ -18,10 +18,10 @@ enum {
 };
 static const uint64_t place_mask = (1u << PLACE_BITS) - 1;
 
+static trp_entry *_Atomic chunks[CHUNKS] TRP_VAST; // A release store pairs with readers' acquire.
 static struct {
-    pthread_mutex_t lock;              // Of growing.
-    trp_entry *_Atomic chunks[CHUNKS]; // A release store pairs with the readers' acquire.
-    uint32_t made;                     // Places that chunks exist for, from 1.
+    pthread_mutex_t lock; // Of growing.
+    uint32_t made;        // Places that chunks exist for, from 1.
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER, .made = 1};
 static trp_depot depot = {.lock = PTHREAD_MUTEX_INITIALIZER}; // Free rows,
 static _Thread_local trp_magazine magazine;                   // and this thread's.
@@ -63,7 +63,7 @@ bool trp_waiter_doze(trp_waiter *waiter, int64_t ns)
 
 static trp_entry *entry_at(uint32_t place)
 {
-    trp_entry *chunk = atomic_load_explicit(&table.chunks[place / CHUNK], memory_order_acquire);
+    trp_entry *chunk = atomic_load_explicit(&chunks[place / CHUNK], memory_order_acquire);
     return chunk == NULL ? NULL : &chunk[place % CHUNK];
 }
 
@@ -73,7 +73,7 @@ static trp_entry *new_row(void)
     pthread_mutex_lock(&table.lock);
     uint32_t place = table.made;
     if (place < (uint32_t)CHUNK * CHUNKS && entry_at(place) == NULL)
-        atomic_store_explicit(&table.chunks[place / CHUNK], trp_alloc(CHUNK * sizeof *entry),
+        atomic_store_explicit(&chunks[place / CHUNK], trp_alloc(CHUNK * sizeof *entry),
                               memory_order_release);
     if (place < (uint32_t)CHUNK * CHUNKS && (entry = entry_at(place)) != NULL) {
         table.made++;
@@ -220,6 +220,16 @@ uint64_t trp_entry_call(uint64_t schema, const trp_target *target, int64_t deadl
     return publish(entry);
 }
 
+// Of a CALL's id.
+static inline bool call_ready(uint64_t id)
+{
+    trp_entry *entry = entry_of(id);
+    // The second look at the id says that `done` was this call's.
+    return entry == NULL || atomic_load_explicit(&entry->id, memory_order_acquire) != id ||
+           atomic_load_explicit(&entry->done, memory_order_acquire) ||
+           atomic_load_explicit(&entry->id, memory_order_acquire) != id;
+}
+
 bool trp_entry_ready(uint64_t id)
 {
     if ((id & TRP_REF_ALIAS) != 0) {
@@ -228,11 +238,21 @@ bool trp_entry_ready(uint64_t id)
             return trp_store_look(behind).state != TRP_OBJECT_FILLING;
         id = behind;
     }
-    trp_entry *entry = entry_of(id);
-    // The second look at the id says that `done` was this call's.
-    return entry == NULL || atomic_load_explicit(&entry->id, memory_order_acquire) != id ||
-           atomic_load_explicit(&entry->done, memory_order_acquire) ||
-           atomic_load_explicit(&entry->id, memory_order_acquire) != id;
+    return call_ready(id);
+}
+
+size_t trp_entries_ready(const troupe_ref *refs, size_t count, bool *ready,
+                         bool (*other)(troupe_ref ref))
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool plain = (refs[i].id & (TRP_REF_OBJECT | TRP_REF_ALIAS)) == 0;
+        bool here = plain ? call_ready(refs[i].id) : other(refs[i]);
+        found += here;
+        if (ready != NULL)
+            ready[i] = here;
+    }
+    return found;
 }
 
 bool trp_entry_take(uint64_t id, bool pinned, trp_result *result)

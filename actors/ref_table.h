@@ -172,6 +172,10 @@ bool trp_entry_take(uint64_t id, bool pinned, trp_result *result);
 // Whether a row's value can be read without waiting: its call is done, or the id is stale. Takes no
 // lock where the id is a CALL's.
 bool trp_entry_ready(uint64_t id);
+// The same for many, of which those that are no CALLs are shown to `other`. Says which (ready may
+// be NULL), and how many.
+size_t trp_entries_ready(const troupe_ref *refs, size_t count, bool *ready,
+                         bool (*other)(troupe_ref ref));
 // The object that the result of a call that is done is; 0: it is none. The row must be held.
 trp_object trp_entry_object(uint64_t id);
 // Ends a pending call: takes the result over, wakes who waits. False if it had ended, or nobody

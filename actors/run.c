@@ -11,41 +11,38 @@
 #include <actors/stream.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/hot.h>
 #include <runtime/process.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { PATIENCE_MS = 10000, SMALL_RESULT = 256 };
+enum { PATIENCE_MS = 10000, SMALL_RESULT = 2048, ZEROED = 16 };
 
-static _Thread_local trp_running *current;
-static _Thread_local int callbacks;
+_Thread_local trp_running *trp_run_innermost;
+_Thread_local int trp_run_callbacks;
 
 trp_actor *trp_run_actor(void)
 {
-    return current != NULL ? current->actor : NULL;
+    return trp_run_innermost != NULL ? trp_run_innermost->actor : NULL;
 }
 
 troupe_actor troupe_self(void)
 {
-    return current != NULL ? trp_policy_address(current->actor) : (troupe_actor){0};
-}
-
-trp_running *trp_run_current(void)
-{
-    return current;
+    return trp_run_innermost != NULL ? trp_policy_address(trp_run_innermost->actor)
+                                     : (troupe_actor){0};
 }
 
 static void enter(trp_running *here, trp_arena *arena)
 {
     here->arena = trp_arena_swap(arena);
-    here->outer = current;
-    current = here;
+    here->outer = trp_run_innermost;
+    trp_run_innermost = here;
     trp_failure_forget();
 }
 
 static void leave(trp_running *here)
 {
-    current = here->outer;
+    trp_run_innermost = here->outer;
     (void)trp_arena_swap(here->arena);
 }
 
@@ -59,28 +56,21 @@ troupe_status trp_run_waits(uint64_t call)
     troupe_status status = TROUPE_OK;
     // An init may run inside the method that spawned its actor: that one waits as well.
     // What runs beside its actor's turn keeps nobody from it.
-    for (trp_running *it = current; it != NULL && status == TROUPE_OK; it = it->outer)
+    for (trp_running *it = trp_run_innermost; it != NULL && status == TROUPE_OK; it = it->outer)
         status = is_beside(it) ? TROUPE_OK : trp_actor_waits(it->actor, call);
-    for (trp_running *it = current; it != NULL && status != TROUPE_OK; it = it->outer)
+    for (trp_running *it = trp_run_innermost; it != NULL && status != TROUPE_OK; it = it->outer)
         (void)(is_beside(it) ? TROUPE_OK : trp_actor_waits(it->actor, 0));
     return status;
 }
 
 void trp_run_callback_begin(void)
 {
-    callbacks++;
+    trp_run_callbacks++;
 }
 
 void trp_run_callback_end(void)
 {
-    callbacks--;
-}
-
-int64_t trp_run_patience(uint32_t flags)
-{
-    if (callbacks > 0 || (flags & TROUPE_CALL_NO_WAIT) != 0)
-        return 0;
-    return current != NULL ? TRP_RUN_A_WHILE : -1;
+    trp_run_callbacks--;
 }
 
 int64_t trp_run_until(int64_t patience)
@@ -156,11 +146,9 @@ void trp_run_deinit(trp_actor *actor)
     trp_arena_clear(&arena);
 }
 
-// Whether the call may still run; ends it if its deadline has passed.
-static bool begin_call(trp_message *message)
+// Whether a call with a deadline may still run; ends it if that has passed.
+TRP_COLD bool is_in_time(trp_message *message)
 {
-    if (message->deadline_ns == 0)
-        return true;
     if (message->remote == NULL && message->call != 0 && !trp_entry_start(message->call))
         return false; // The caller's timer was faster and has said that it was not run.
     if (trp_clock_ns() < message->deadline_ns)
@@ -172,27 +160,45 @@ static bool begin_call(trp_message *message)
     return false;
 }
 
+static inline bool streams(const trp_message *message)
+{
+    return (message->method->row->options & TROUPE_METHOD_STREAM) != 0;
+}
+
 // A stream must have been opened as one, and nothing else may.
 static troupe_status check_stream(const trp_message *message)
 {
     const troupe_method *row = message->method->row;
-    bool streams = (row->options & TROUPE_METHOD_STREAM) != 0;
-    if (streams == (message->window != 0))
+    if (streams(message) == (message->window != 0))
         return TROUPE_OK;
-    return streams ? troupe_fail(TROUPE_INVALID, "%s makes a stream: open it with troupe_stream",
-                                 row->name)
-                   : troupe_fail(TROUPE_INVALID, "%s makes no stream: call it", row->name);
+    return streams(message)
+               ? troupe_fail(TROUPE_INVALID, "%s makes a stream: open it with troupe_stream",
+                             row->name)
+               : troupe_fail(TROUPE_INVALID, "%s makes no stream: call it", row->name);
+}
+
+TRP_COLD void answer_failed(trp_message *message, troupe_status status)
+{
+    if (message->call == 0)
+        return;
+    troupe_error failure = method_failure(status, message->method->row->name);
+    trp_message_fail(message, &failure, message->target);
+}
+
+TRP_APART void answer_end(trp_message *message)
+{
+    trp_shape end = trp_shape_of(&troupe_type_troupe_none);
+    trp_message_answer(message, &end, &(troupe_none){0}, message->target);
 }
 
 // With the thread's arena being the message's.
-static void run_method(trp_running *here, void *result)
+static inline void run_method(trp_running *here, void *result)
 {
     trp_actor *actor = here->actor;
     trp_message *message = here->message;
     const trp_method *method = message->method;
-    bool streams = (method->row->options & TROUPE_METHOD_STREAM) != 0;
-    troupe_status status = streams ? trp_maker_run(here, result)
-                                   : method->row->run(actor->self, message->args, result);
+    troupe_status status = streams(message) ? trp_maker_run(here, result)
+                                            : method->row->run(actor->self, message->args, result);
     if (actor->saves && !message->beside)
         trp_state_ran(actor); // Before the answer: what was answered was saved.
     if (here->deferral != 0) {
@@ -201,15 +207,11 @@ static void run_method(trp_running *here, void *result)
         trp_deferral_void(here);
     }
     if (status != TROUPE_OK) {
-        if (message->call != 0) {
-            troupe_error failure = method_failure(status, method->row->name);
-            trp_message_fail(message, &failure, message->target);
-        }
+        answer_failed(message, status);
         return;
     }
-    if (streams) {
-        trp_shape end = trp_shape_of(&troupe_type_troupe_none);
-        trp_message_answer(message, &end, &(troupe_none){0}, message->target);
+    if (streams(message)) {
+        answer_end(message);
         return;
     }
     if (method->result.refs)
@@ -220,43 +222,62 @@ static void run_method(trp_running *here, void *result)
         trp_refs_drop(&method->result, result);
 }
 
-void trp_run_call(trp_actor *actor, trp_message *message)
+// What a message needs that came packed, is of a stream, or has a large result.
+TRP_APART troupe_status prepare(trp_message *message, size_t size, void **result)
 {
     const trp_method *method = message->method;
+    if (message->args == NULL)
+        TROUPE_TRY(trp_message_unpack_args(message, &method->args, NULL));
+    TROUPE_TRY(check_stream(message));
+    if (*result == NULL && (*result = trp_arena_alloc(&message->arena, size)) == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a result of %zu bytes", size);
+    return TROUPE_OK;
+}
+
+TRP_COLD void answer_not_run(trp_message *message, troupe_status status)
+{
+    if (message->call == 0)
+        return;
+    troupe_error failure =
+        trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+    trp_message_fail(message, &failure, message->target);
+}
+
+static inline void run_prepared(trp_running *here, void *result, size_t size)
+{
+    trp_message *message = here->message;
+    if (size <= ZEROED) // Of a size that the compiler knows; it has at least SMALL_RESULT.
+        memset(result, 0, ZEROED);
+    else
+        memset(result, 0, size);
+    int64_t begun_ns = trp_measuring() ? trp_clock_ns() : 0;
+    enter(here, &message->arena);
+    run_method(here, result);
+    leave(here);
+    if (begun_ns != 0)
+        trp_measure_ran(here->actor, message, begun_ns);
+}
+
+void trp_run_call(trp_actor *actor, trp_message *message)
+{
     _Alignas(16) unsigned char small[SMALL_RESULT];
-    void *result = small;
-    size_t size = method->result.type->size;
-    troupe_status status = TROUPE_OK;
-    trp_message_left(message);
+    size_t size = message->method->result.type->size;
+    void *result = size <= sizeof small ? small : NULL;
+    if (message->remote != NULL)
+        trp_message_left(message);
     trp_running here = {.actor = actor, .message = message};
     if (!trp_cancel_enter(&here)) {
         trp_message_free(message);
         return;
     }
-    if (!begin_call(message)) {
-        trp_cancel_leave(&here);
-        trp_message_free(message);
-        return;
-    }
-    if (message->args == NULL)
-        status = trp_message_unpack_args(message, &method->args, NULL);
-    if (status == TROUPE_OK)
-        status = check_stream(message);
-    if (status == TROUPE_OK && size > sizeof small &&
-        (result = trp_arena_alloc(&message->arena, size)) == NULL)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a result of %zu bytes", size);
-    if (status == TROUPE_OK) {
-        memset(result, 0, size);
-        int64_t begun_ns = trp_measuring() ? trp_clock_ns() : 0;
-        enter(&here, &message->arena);
-        run_method(&here, result);
-        leave(&here);
-        if (begun_ns != 0)
-            trp_measure_ran(actor, message, begun_ns);
-    } else if (message->call != 0) {
-        troupe_error failure =
-            trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
-        trp_message_fail(message, &failure, message->target);
+    if (message->deadline_ns == 0 || is_in_time(message)) {
+        troupe_status status = TROUPE_OK;
+        if (message->args == NULL || result == NULL || message->window != 0 || streams(message))
+            status = prepare(message, size, &result);
+        if (status == TROUPE_OK)
+            run_prepared(&here, result, size);
+        else
+            answer_not_run(message, status);
     }
     trp_cancel_leave(&here);
     trp_message_free(message);

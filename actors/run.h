@@ -15,8 +15,16 @@ typedef struct trp_running {
     struct trp_maker *maker;          // Of a streaming method; see yield.c.
     uint64_t deferral;                // The answer that is owed later; 0: none. See defer.c.
 } trp_running;
-// The innermost on this thread; NULL: nothing runs.
-trp_running *trp_run_current(void);
+
+// This thread's, by run.c alone: the innermost (NULL: nothing runs), and callbacks that it is in.
+extern _Thread_local trp_running *trp_run_innermost;
+extern _Thread_local int trp_run_callbacks;
+
+static inline trp_running *trp_run_current(void)
+{
+    return trp_run_innermost;
+}
+
 // The actor whose method or init runs on this thread; NULL: none.
 trp_actor *trp_run_actor(void);
 
@@ -34,7 +42,13 @@ troupe_status trp_run_waits(uint64_t call);
 // How long this thread may wait for room in a queue: 0: not at all (a callback, the I/O thread, an
 // address with TROUPE_CALL_NO_WAIT), TRP_RUN_A_WHILE (in a method), or -1: for ever.
 #define TRP_RUN_A_WHILE INT64_MIN
-int64_t trp_run_patience(uint32_t flags);
+static inline int64_t trp_run_patience(uint32_t flags)
+{
+    if (trp_run_callbacks > 0 || (flags & TROUPE_CALL_NO_WAIT) != 0)
+        return 0;
+    return trp_run_innermost != NULL ? TRP_RUN_A_WHILE : -1;
+}
+
 // Until when that is, counted from now; what is no TRP_RUN_A_WHILE stays as it is.
 int64_t trp_run_until(int64_t patience);
 // Marks the thread as one that must not wait, until the matching end.

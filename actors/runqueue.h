@@ -27,6 +27,10 @@ typedef struct trp_runqueue {
     int64_t read_ns;
     uint32_t window, streak;
     uint32_t seen; // The watcher's: `turns` when it looked last.
+    // Those that have sent much and let others run, oldest first: changed under the scheduler's
+    // lock; and since when none of them has gone on.
+    struct trp_pauser *_Atomic pausers;
+    _Atomic int64_t progress_ns;
 } trp_runqueue;
 
 // To the end of the list.

@@ -1,81 +1,83 @@
 // scheduler.c: see scheduler.h.
 //
 // A *queue* is the right to run turns: there are as many as turns may run at once. A *runner* is a
-// thread. One that runs turns has a queue, but for the rest of a turn in which it waited and got
-// none back. One without work sleeps; of those, one is the *watcher*: while others run, it looks
-// every millisecond whether work waits behind a turn that takes long, and takes that over.
+// thread. One that runs turns has a queue, but for the rest of a turn in which it waited, or paused
+// (pause.c), and got none back. One without work sleeps; of those, one is the *watcher*: while
+// others run, it looks every millisecond whether work waits behind a turn that takes long, and
+// takes that over.
 //
-// `active` counts the runners that are awake and do not wait in a method. Who makes an actor
-// runnable on a runner with a queue wakes nobody: that runner looks before it sleeps. Who does so
-// elsewhere looks at `active` after the push; who is about to sleep lowers it and then looks for
-// work: one of the two sees the other.
+// `active` counts the runners that are awake and neither wait nor pause in a method. Who makes an
+// actor runnable on a runner with a queue wakes nobody: that runner looks before it sleeps. Who
+// does so elsewhere looks at `active` after the push; who is about to sleep lowers it and then
+// looks for work: one of the two sees the other.
 #include <actors/scheduler.h>
 
 #include <actors/actor.h>
-#include <actors/pause.h>
-#include <actors/runqueue.h>
-#include <actors/thread.h>
+#include <actors/runner.h>
 #include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
+#include <runtime/thread.h>
 #include <signal.h>
 
 enum {
-    THREADS_MAX = 1024,
-    QUEUES_MAX = THREADS_MAX - TRP_BLOCKED_MAX,
     LAST_WAIT_MS = 1000,
     HELP_MAX = 8,
-    STREAK_MAX = 64, // Turns from `next` in a row before others get one.
     WATCH_NS = 1000000,
+    NAP_NS = 5000000,
     WATCHES_MAX = 8, // Looks at a process that does nothing before the watcher sleeps as well.
 };
 
-typedef struct runner {
-    pthread_t thread;
-    struct runner *older;        // In the list of all.
-    struct runner *next_idle;    // In the stack of those that sleep.
-    trp_runqueue *_Atomic queue; // NULL: none. Changed by itself, and by the stop.
-    _Atomic uint32_t word;       // Changes when it is to look; it parks on it.
-    _Atomic bool idle;           // It sleeps, or is about to. Changed under the lock.
-    _Atomic bool parked;         // A change of `word` must be told to the kernel.
-    bool left;                   // Its thread is about to end, and to be joined.
-    bool abandoned;              // It outlived the stop: it counts no more, and frees itself.
-    bool woke_near;              // See trp_scheduler_woke_near.
-    trp_binding binding;         // Until it runs; see pause.h.
-} runner;
+trp_runners trp_scheduler TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
+_Thread_local trp_runner *trp_me;
 
-static struct {
-    pthread_mutex_t lock; // Of all that follows but the queues and what is atomic.
-    pthread_cond_t changed;
-    runner *all, *idle, *watcher;
-    int limit, living, blocked;
-    bool ready, spinning;
-    _Atomic int active;
-    _Atomic bool stopping, over;
-    trp_runqueue inject; // What threads without a queue made runnable.
-    trp_runqueue queues[QUEUES_MAX];
-} scheduler = {.lock = PTHREAD_MUTEX_INITIALIZER};
+// ---- the lock, and waking
 
-static _Thread_local runner *me; // NULL: no scheduler's thread.
+// Whom this thread wakes when it lets the lock go: else they would wait for that.
+static _Thread_local struct {
+    _Atomic uint32_t *words[4]; // By their addresses alone: they may be gone.
+    int count;
+} wakes;
 
-// ---- waking. All with the lock held.
+void trp_scheduler_lock(void)
+{
+    pthread_mutex_lock(&trp_scheduler.lock);
+}
+
+void trp_scheduler_unlock(void)
+{
+    pthread_mutex_unlock(&trp_scheduler.lock);
+    while (wakes.count > 0)
+        trp_unpark(wakes.words[--wakes.count], 1);
+}
+
+// Its change has been made. With the lock held.
+void trp_wake_later(_Atomic uint32_t *word)
+{
+    if (wakes.count == sizeof wakes.words / sizeof wakes.words[0])
+        trp_unpark(word, 1);
+    else
+        wakes.words[wakes.count++] = word;
+}
+
+// All that follows with the lock held.
 
 static void *runner_main(void *user);
 
 // Tells a runner that sleeps to look, whatever for.
-static void poke(runner *one)
+static void poke(trp_runner *one)
 {
     atomic_fetch_add(&one->word, 1);
     if (atomic_load(&one->parked)) // Set before it looks at `word` for the last time.
-        trp_unpark(&one->word, 1);
+        trp_wake_later(&one->word);
 }
 
-static void remove_idle(runner *one)
+static void remove_idle(trp_runner *one)
 {
-    runner **at = &scheduler.idle;
+    trp_runner **at = &trp_scheduler.idle;
     while (*at != NULL && *at != one)
         at = &(*at)->next_idle;
     if (*at != NULL)
@@ -85,24 +87,28 @@ static void remove_idle(runner *one)
 
 static bool make_runner(bool active)
 {
-    if (scheduler.living >= THREADS_MAX)
+    if (trp_scheduler.living >= TRP_THREADS_MAX)
         return false;
-    runner *one = trp_alloc(sizeof *one);
+    trp_runner *one = trp_alloc(sizeof *one);
     if (one == NULL)
         return false;
     one->idle = !active;
-    if (!trp_thread_create(&one->thread, "troupe-run", runner_main, one)) {
+    troupe_error kept; // It is not the method's failure.
+    trp_error_hold(&kept);
+    bool started = trp_thread_start(&one->thread, "troupe-run", runner_main, one) == TROUPE_OK;
+    trp_error_restore(&kept);
+    if (!started) {
         trp_free(one);
-        if (scheduler.living == 0)
+        if (trp_scheduler.living == 0)
             trp_log(TRP_ERROR, "no thread could be made to run actors; they wait");
         return false;
     }
-    one->older = scheduler.all;
-    scheduler.all = one;
-    scheduler.living++;
+    one->older = trp_scheduler.all;
+    trp_scheduler.all = one;
+    trp_scheduler.living++;
     if (!active) {
-        one->next_idle = scheduler.idle;
-        scheduler.idle = one;
+        one->next_idle = trp_scheduler.idle;
+        trp_scheduler.idle = one;
     }
     return true;
 }
@@ -110,29 +116,30 @@ static bool make_runner(bool active)
 // Sees to it that somebody watches those that run.
 static void want_watcher(void)
 {
-    if (scheduler.watcher != NULL || scheduler.active >= scheduler.limit || scheduler.stopping)
+    if (trp_scheduler.watcher != NULL || trp_scheduler.active >= trp_queues.limit ||
+        trp_scheduler.stopping)
         return;
-    if (scheduler.idle == NULL && !make_runner(false))
+    if (trp_scheduler.idle == NULL && !make_runner(false))
         return;
-    scheduler.watcher = scheduler.idle;
-    poke(scheduler.watcher);
+    trp_scheduler.watcher = trp_scheduler.idle;
+    poke(trp_scheduler.watcher);
 }
 
 // Gets one more runner to look for work, if one may run. `near`: on this CPU.
-static void wake_one(bool near)
+void trp_wake_one(bool near)
 {
-    if (scheduler.stopping || scheduler.active >= scheduler.limit)
+    if (trp_scheduler.stopping || trp_scheduler.active >= trp_queues.limit)
         return;
     // The one that reads messages while it sleeps runs what they woke itself.
-    runner *one = me != NULL && me->idle ? me : scheduler.idle;
+    trp_runner *one = trp_me != NULL && trp_me->idle ? trp_me : trp_scheduler.idle;
     if (one == NULL) {
         if (make_runner(true))
-            scheduler.active++;
+            trp_scheduler.active++;
     } else {
         remove_idle(one);
-        if (scheduler.watcher == one)
-            scheduler.watcher = NULL;
-        scheduler.active++;
+        if (trp_scheduler.watcher == one)
+            trp_scheduler.watcher = NULL;
+        trp_scheduler.active++;
         if (near)
             trp_bind_here(&one->binding, one->thread);
         poke(one);
@@ -142,76 +149,22 @@ static void wake_one(bool near)
 
 // ---- queues
 
-// Gives the runner a queue that is free, one with work if there is one. With the lock held.
-static bool attach(runner *one)
+// Gives the runner a queue that is free. With the lock held.
+bool trp_runner_attach(trp_runner *one)
 {
-    trp_runqueue *found = NULL;
-    for (int i = 0; i < scheduler.limit; i++) {
-        trp_runqueue *queue = &scheduler.queues[i];
-        if (!queue->taken && (found == NULL || !trp_runqueue_empty(queue)))
-            found = queue;
-        if (found != NULL && !trp_runqueue_empty(found))
-            break;
-    }
-    if (found == NULL)
-        return false;
-    atomic_store(&found->taken, true);
-    trp_runqueue_resume(found);
+    trp_runqueue *found = trp_queues_take();
+    if (found != NULL)
+        trp_runqueue_resume(found);
     one->queue = found;
-    return true;
+    return found != NULL;
 }
 
-static void detach(runner *one)
+void trp_runner_detach(trp_runner *one)
 {
     trp_runqueue *queue = one->queue;
     if (queue != NULL)
         atomic_store(&queue->taken, false);
     one->queue = NULL;
-}
-
-// Whether a queue that is not mine has what I should run.
-static bool is_prey(trp_runqueue *queue)
-{
-    if (!atomic_load(&queue->taken))
-        return !trp_runqueue_empty(queue);
-    return trp_runqueue_worth(queue);
-}
-
-static bool work_waits(void)
-{
-    if (!trp_runqueue_empty(&scheduler.inject))
-        return true;
-    for (int i = 0; i < scheduler.limit; i++)
-        if (is_prey(&scheduler.queues[i]))
-            return true;
-    return false;
-}
-
-static trp_actor *steal(trp_runqueue *mine)
-{
-    for (int i = 0; i < scheduler.limit; i++) {
-        trp_runqueue *queue = &scheduler.queues[i];
-        if (queue == mine || !is_prey(queue))
-            continue;
-        trp_actor *next = atomic_load(&queue->taken) ? NULL : trp_runqueue_take_next(queue);
-        trp_runqueue_move(queue, mine, false);
-        if (next != NULL || (next = trp_runqueue_take(mine)) != NULL)
-            return next;
-    }
-    return NULL;
-}
-
-// The actor that gets the next turn; NULL: there is nothing to do.
-static trp_actor *choose(trp_runqueue *mine)
-{
-    trp_actor *actor;
-    if (mine->streak++ < STREAK_MAX && (actor = trp_runqueue_take_next(mine)) != NULL)
-        return actor;
-    mine->streak = 0;
-    trp_runqueue_move(&scheduler.inject, mine, true);
-    if ((actor = trp_runqueue_take(mine)) != NULL || (actor = trp_runqueue_take_next(mine)) != NULL)
-        return actor;
-    return steal(mine);
 }
 
 // ---- runners
@@ -220,10 +173,12 @@ static trp_actor *choose(trp_runqueue *mine)
 static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
 {
     bool again;
+    trp_me->sent = 0;
+    trp_queues_home(actor, queue);
     uint32_t turns = atomic_load_explicit(&queue->turns, memory_order_relaxed);
     atomic_store_explicit(&queue->turns, turns + 1, memory_order_relaxed);
     uint32_t messages = trp_actor_turn(actor, until, &again);
-    queue = atomic_load_explicit(&me->queue, memory_order_relaxed); // It may have waited.
+    queue = atomic_load_explicit(&trp_me->queue, memory_order_relaxed); // It may have waited.
     if (queue == NULL) {
         if (again)
             trp_scheduler_push(actor);
@@ -232,23 +187,32 @@ static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
     int64_t passed = trp_runqueue_measure(queue, messages);
     if (passed > 0) // A sample: the actor stands for those before it.
         atomic_fetch_add_explicit(&actor->cpu_ns, (uint64_t)passed, memory_order_relaxed);
-    if (again)
+    if (again) {
+        trp_queues_home(actor, queue);
         trp_runqueue_append(queue, actor);
+    }
     if (passed > 0 && trp_runqueue_worth(queue) &&
-        atomic_load_explicit(&scheduler.active, memory_order_relaxed) < scheduler.limit) {
-        pthread_mutex_lock(&scheduler.lock);
-        wake_one(false);
-        pthread_mutex_unlock(&scheduler.lock);
+        atomic_load_explicit(&trp_scheduler.active, memory_order_relaxed) < trp_queues.limit) {
+        trp_scheduler_lock();
+        trp_wake_one(false);
+        trp_scheduler_unlock();
     }
 }
 
 static void run_turns(void)
 {
     trp_runqueue *queue;
-    trp_actor *actor;
-    while ((queue = me->queue) != NULL && !atomic_load(&scheduler.stopping) &&
-           (actor = choose(queue)) != NULL)
+    while ((queue = trp_me->queue) != NULL && !atomic_load(&trp_scheduler.stopping)) {
+        bool some = atomic_load_explicit(&queue->pausers, memory_order_relaxed) != NULL;
+        if (some && trp_pause_overdue(queue, queue->read_ns) && trp_pause_end(queue, true))
+            return;
+        trp_actor *actor = trp_queues_choose(queue);
+        if (actor == NULL && some && trp_pause_end(queue, false))
+            return;
+        if (actor == NULL && (actor = trp_queues_steal(queue)) == NULL)
+            return;
         run_turn(queue, actor, 0);
+    }
 }
 
 // The watcher's look: takes work over that waits behind a long turn. True: it did, and the runner
@@ -256,27 +220,27 @@ static void run_turns(void)
 static bool take_over(void)
 {
     trp_runqueue *hog = NULL;
-    if (scheduler.active >= scheduler.limit)
+    if (trp_scheduler.active >= trp_queues.limit)
         return false;
     bool all_long = true;
-    for (int i = 0; i < scheduler.limit; i++) {
-        trp_runqueue *queue = &scheduler.queues[i];
+    for (int i = 0; i < trp_queues.limit; i++) {
+        trp_runqueue *queue = &trp_queues.each[i];
         uint32_t turns = atomic_load(&queue->turns);
         bool taken = atomic_load(&queue->taken);
         bool unserved = !taken || turns == queue->seen; // By nobody, or behind a long turn.
         all_long = all_long && unserved;
         queue->seen = turns;
-        if (unserved && !trp_runqueue_empty(queue))
+        if (unserved && !(taken ? trp_runqueue_empty(queue) : trp_queues_empty(queue)))
             hog = queue;
     }
-    if (hog == NULL && (!all_long || trp_runqueue_empty(&scheduler.inject)))
+    if (hog == NULL && (!all_long || trp_runqueue_empty(&trp_queues.inject)))
         return false;
-    if (!attach(me))
+    if (!trp_runner_attach(trp_me))
         return false;
-    remove_idle(me);
-    scheduler.watcher = NULL;
-    scheduler.active++;
-    trp_runqueue *mine = me->queue;
+    remove_idle(trp_me);
+    trp_scheduler.watcher = NULL;
+    trp_scheduler.active++;
+    trp_runqueue *mine = trp_me->queue;
     if (hog != NULL && hog != mine) {
         trp_actor *next = trp_runqueue_take_next(hog);
         if (next != NULL)
@@ -288,86 +252,92 @@ static bool take_over(void)
 }
 
 // Parks until there may be something to do. Without the lock.
-static void doze(uint32_t seen, bool watch)
+// `shortly`: it has lent its right, and will have it back soon.
+static void doze(uint32_t seen, bool watch, bool shortly)
 {
-    atomic_store(&me->parked, true); // Before the kernel's look at `word`.
-    trp_park(&me->word, seen, watch ? trp_clock_ns() + WATCH_NS : -1);
-    atomic_store(&me->parked, false);
+    atomic_store(&trp_me->parked, true); // Before the kernel's look at `word`.
+    if (shortly)
+        trp_nap(&trp_me->word, seen, trp_clock_ns() + (watch ? WATCH_NS : NAP_NS));
+    else
+        trp_park(&trp_me->word, seen, watch ? trp_clock_ns() + WATCH_NS : -1);
+    atomic_store(&trp_me->parked, false);
 }
 
 // Sleeps until this runner is woken for work or the stop. With the lock held.
 static void sleep_idle(void)
 {
     int quiet = 0; // Looks at a process that did nothing.
-    bool spin = !scheduler.spinning && !me->woke_near;
-    me->woke_near = false;
-    while (me->idle && !scheduler.stopping) {
-        uint32_t seen = me->word;
-        bool watch = scheduler.watcher == me;
-        scheduler.spinning = scheduler.spinning || spin;
-        pthread_mutex_unlock(&scheduler.lock);
+    bool shortly = trp_me->woke_near, spin = !trp_scheduler.spinning && !shortly;
+    trp_me->woke_near = false;
+    while (trp_me->idle && !trp_scheduler.stopping) {
+        uint32_t seen = trp_me->word;
+        bool watch = trp_scheduler.watcher == trp_me;
+        trp_scheduler.spinning = trp_scheduler.spinning || spin;
+        trp_scheduler_unlock();
         if (spin)
-            trp_spin(&me->word, seen);
-        doze(seen, watch);
-        pthread_mutex_lock(&scheduler.lock);
+            trp_spin(&trp_me->word, seen);
+        doze(seen, watch, shortly);
+        trp_scheduler_lock();
         if (spin)
-            scheduler.spinning = false;
-        spin = false;
-        if (!me->idle || scheduler.watcher != me || take_over())
+            trp_scheduler.spinning = false;
+        spin = shortly = false;
+        if (!trp_me->idle || trp_scheduler.watcher != trp_me || take_over())
             continue;
-        quiet = scheduler.active > 0 ? 0 : quiet + 1;
-        if (quiet > WATCHES_MAX || scheduler.active >= scheduler.limit)
-            scheduler.watcher = NULL;
+        quiet = trp_scheduler.active > 0 ? 0 : quiet + 1;
+        if (quiet > WATCHES_MAX || trp_scheduler.active >= trp_queues.limit)
+            trp_scheduler.watcher = NULL;
     }
 }
 
 // Goes to sleep, unless there is work. With the lock held.
 static void go_idle(void)
 {
-    detach(me);
-    scheduler.active--; // Before the look for work; a push does the reverse.
-    if (work_waits() && scheduler.active < scheduler.limit) {
-        scheduler.active++;
+    trp_runner_detach(trp_me);
+    trp_scheduler.active--; // Before the look for work; a push does the reverse.
+    if (trp_queues_work_waits() && trp_scheduler.active < trp_queues.limit) {
+        trp_scheduler.active++;
+        trp_me->woke_near = false;
         return;
     }
-    pthread_cond_broadcast(&scheduler.changed);
-    atomic_store(&me->idle, true);
-    me->next_idle = scheduler.idle;
-    scheduler.idle = me;
-    if (scheduler.watcher == NULL && scheduler.active > 0)
-        scheduler.watcher = me;
+    pthread_cond_broadcast(&trp_scheduler.changed);
+    atomic_store(&trp_me->idle, true);
+    trp_me->next_idle = trp_scheduler.idle;
+    trp_scheduler.idle = trp_me;
+    if (trp_scheduler.watcher == NULL && trp_scheduler.active > 0)
+        trp_scheduler.watcher = trp_me;
     sleep_idle();
 }
 
 static void *runner_main(void *user)
 {
-    me = user;
-    pthread_mutex_lock(&scheduler.lock);
-    if (me->idle)
+    trp_me = user;
+    trp_scheduler_lock();
+    if (trp_me->idle)
         sleep_idle();
-    while (!scheduler.stopping && !me->abandoned) {
-        if (me->queue != NULL || attach(me)) {
-            pthread_mutex_unlock(&scheduler.lock);
-            trp_unbind(&me->binding); // It is here now; what methods make would inherit it.
+    while (!trp_scheduler.stopping && !trp_me->abandoned) {
+        if (trp_me->queue != NULL || trp_runner_attach(trp_me)) {
+            trp_scheduler_unlock();
+            trp_unbind(&trp_me->binding); // It is here now; what methods make would inherit it.
             run_turns();
-            pthread_mutex_lock(&scheduler.lock);
-            if (scheduler.stopping || me->abandoned)
+            trp_scheduler_lock();
+            if (trp_scheduler.stopping || trp_me->abandoned)
                 break;
         }
+        trp_unbind(&trp_me->binding); // Another one was faster.
         go_idle();
     }
-    runner *mine = me;
+    trp_runner *mine = trp_me;
     bool abandoned = mine->abandoned;
     if (!abandoned) {
-        detach(mine);
+        trp_runner_detach(mine);
         if (!mine->idle)
-            scheduler.active--;
-        scheduler.living--;
+            trp_scheduler.active--;
+        trp_scheduler.living--;
         mine->left = true;
-        pthread_cond_broadcast(&scheduler.changed);
+        pthread_cond_broadcast(&trp_scheduler.changed);
     }
-    me = NULL;
-    pthread_mutex_unlock(&scheduler.lock);
+    trp_me = NULL;
+    trp_scheduler_unlock();
     if (abandoned)
         trp_free(mine);
     return NULL;
@@ -377,19 +347,19 @@ static void *runner_main(void *user)
 
 void trp_scheduler_start(int threads)
 {
-    pthread_mutex_lock(&scheduler.lock);
-    if (!scheduler.ready) {
+    trp_scheduler_lock();
+    if (!trp_scheduler.ready) {
         pthread_condattr_t monotonic;
         pthread_condattr_init(&monotonic);
         pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&scheduler.changed, &monotonic);
+        pthread_cond_init(&trp_scheduler.changed, &monotonic);
         pthread_condattr_destroy(&monotonic);
-        scheduler.ready = true;
+        trp_scheduler.ready = true;
     }
-    scheduler.limit = threads < 1 ? 1 : threads > QUEUES_MAX ? QUEUES_MAX : threads;
-    scheduler.stopping = false;
-    scheduler.over = false;
-    pthread_mutex_unlock(&scheduler.lock);
+    trp_queues.limit = threads < 1 ? 1 : threads > TRP_QUEUES_MAX ? TRP_QUEUES_MAX : threads;
+    trp_scheduler.stopping = false;
+    trp_scheduler.over = false;
+    trp_scheduler_unlock();
     trp_park_start();
 }
 
@@ -397,34 +367,35 @@ void trp_scheduler_start(int threads)
 static void tell_of_push(void)
 {
     // Not a mere load: either this comes after go_idle's change, or that sees the push.
-    int active = atomic_fetch_add(&scheduler.active, 0);
+    int active = atomic_fetch_add(&trp_scheduler.active, 0);
     bool worth = active == 0;
     // While those that run have long turns, another one gets it at once.
-    for (int i = 0; !worth && active < scheduler.limit && i < scheduler.limit; i++)
+    for (int i = 0; !worth && active < trp_queues.limit && i < trp_queues.limit; i++)
         worth =
-            atomic_load_explicit(&scheduler.queues[i].taken, memory_order_relaxed) &&
-            atomic_load_explicit(&scheduler.queues[i].cost, memory_order_relaxed) > WATCH_NS / 10;
+            atomic_load_explicit(&trp_queues.each[i].taken, memory_order_relaxed) &&
+            atomic_load_explicit(&trp_queues.each[i].cost, memory_order_relaxed) > WATCH_NS / 10;
     if (!worth)
         return;
-    pthread_mutex_lock(&scheduler.lock);
-    if (!trp_runqueue_empty(&scheduler.inject))
-        wake_one(false);
-    pthread_mutex_unlock(&scheduler.lock);
+    trp_scheduler_lock();
+    if (!trp_runqueue_empty(&trp_queues.inject))
+        trp_wake_one(false);
+    trp_scheduler_unlock();
 }
 
 void trp_scheduler_push(trp_actor *actor)
 {
     trp_runqueue *queue =
-        me != NULL ? atomic_load_explicit(&me->queue, memory_order_relaxed) : NULL;
+        trp_me != NULL ? atomic_load_explicit(&trp_me->queue, memory_order_relaxed) : NULL;
     if (queue != NULL) {
+        trp_queues_home(actor, queue);
         trp_runqueue_add(queue, actor);
         return;
     }
-    if (atomic_load(&scheduler.over)) {
+    if (atomic_load(&trp_scheduler.over)) {
         trp_actor_abandon(actor);
         return;
     }
-    trp_runqueue_append(&scheduler.inject, actor);
+    trp_runqueue_append(&trp_queues.inject, actor);
     tell_of_push();
 }
 
@@ -432,9 +403,9 @@ void trp_scheduler_help(const trp_actor *actor, uint64_t call)
 {
     static _Thread_local int depth; // Of turns on top of methods: each takes room on the stack.
     trp_runqueue *queue =
-        me != NULL ? atomic_load_explicit(&me->queue, memory_order_relaxed) : NULL;
+        trp_me != NULL ? atomic_load_explicit(&trp_me->queue, memory_order_relaxed) : NULL;
     if (queue == NULL || depth == HELP_MAX || atomic_load(&queue->next) != actor ||
-        atomic_load_explicit(&scheduler.stopping, memory_order_relaxed))
+        atomic_load_explicit(&trp_scheduler.stopping, memory_order_relaxed))
         return;
     trp_actor *next = trp_runqueue_take_next(queue);
     if (next != actor) { // Another thread was faster.
@@ -442,76 +413,57 @@ void trp_scheduler_help(const trp_actor *actor, uint64_t call)
             trp_runqueue_add(queue, next);
         return;
     }
+    uint32_t sent = trp_me->sent; // By the method below.
     depth++;
     run_turn(queue, next, call);
     depth--;
+    trp_me->sent = sent;
 }
 
-static troupe_status block(bool near)
+troupe_status trp_scheduler_block(void)
 {
     trp_wait_begun();
-    if (me == NULL)
+    if (trp_me == NULL)
         return TROUPE_OK;
-    pthread_mutex_lock(&scheduler.lock);
-    bool allowed = me->abandoned || scheduler.blocked < TRP_BLOCKED_MAX;
-    if (allowed && !me->abandoned) {
-        detach(me);
-        scheduler.blocked++;
-        scheduler.active--;
-        if (work_waits())
-            wake_one(near);
-        pthread_cond_broadcast(&scheduler.changed);
+    trp_scheduler_lock();
+    bool allowed = trp_me->abandoned || trp_scheduler.blocked < TRP_BLOCKED_MAX;
+    if (allowed && !trp_me->abandoned) {
+        trp_runner_detach(trp_me);
+        trp_scheduler.blocked++;
+        trp_scheduler.active--;
+        if (trp_queues_work_waits())
+            trp_wake_one(false);
+        pthread_cond_broadcast(&trp_scheduler.changed);
     }
-    pthread_mutex_unlock(&scheduler.lock);
+    trp_scheduler_unlock();
     if (allowed)
         return TROUPE_OK;
     trp_wait_over();
     return trp_waits_full(TRP_BLOCKED_MAX);
 }
 
-troupe_status trp_scheduler_block(void)
-{
-    return block(false);
-}
-
-troupe_status trp_scheduler_block_near(void)
-{
-    return block(true);
-}
-
-void trp_scheduler_woke_near(void)
-{
-    if (me != NULL)
-        me->woke_near = true;
-}
-
-bool trp_scheduler_runs_here(void)
-{
-    return me != NULL && me->queue != NULL;
-}
-
 bool trp_scheduler_crowded(void)
 {
-    if (me == NULL)
+    if (trp_me == NULL)
         return false;
-    pthread_mutex_lock(&scheduler.lock);
-    bool crowded = scheduler.blocked >= TRP_BLOCKED_MAX / 2;
-    pthread_mutex_unlock(&scheduler.lock);
+    trp_scheduler_lock();
+    bool crowded = trp_scheduler.blocked >= TRP_BLOCKED_MAX / 2;
+    trp_scheduler_unlock();
     return crowded;
 }
 
 void trp_scheduler_unblock(void)
 {
     trp_wait_over();
-    if (me == NULL)
+    if (trp_me == NULL)
         return;
-    pthread_mutex_lock(&scheduler.lock);
-    if (!me->abandoned) {
-        scheduler.blocked--;
-        scheduler.active++;
-        (void)attach(me);
+    trp_scheduler_lock();
+    if (!trp_me->abandoned) {
+        trp_scheduler.blocked--;
+        trp_scheduler.active++;
+        (void)trp_runner_attach(trp_me);
     }
-    pthread_mutex_unlock(&scheduler.lock);
+    trp_scheduler_unlock();
 }
 
 // ---- the end
@@ -520,17 +472,17 @@ void trp_scheduler_unblock(void)
 static bool wait_quiet(int64_t until_ns, bool all)
 {
     struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
-    while (scheduler.active > 0 || (all && scheduler.living > 0))
-        if (pthread_cond_timedwait(&scheduler.changed, &scheduler.lock, &until) != 0)
+    while (trp_scheduler.active > 0 || (all && trp_scheduler.living > 0))
+        if (pthread_cond_timedwait(&trp_scheduler.changed, &trp_scheduler.lock, &until) != 0)
             return false;
     return true;
 }
 
 // Leaves those alone that still run a method. Returns the others. With the lock held.
-static runner *abandon_some(void)
+static trp_runner *abandon_some(void)
 {
-    runner *others = NULL, *older;
-    for (runner *one = scheduler.all; one != NULL; one = older) {
+    trp_runner *others = NULL, *older;
+    for (trp_runner *one = trp_scheduler.all; one != NULL; one = older) {
         older = one->older;
         if (one->left) {
             one->older = others;
@@ -538,36 +490,39 @@ static runner *abandon_some(void)
             continue;
         }
         one->abandoned = true; // It may be gone with the lock.
-        detach(one);
+        trp_runner_detach(one);
         pthread_detach(one->thread);
     }
-    scheduler.all = scheduler.idle = scheduler.watcher = NULL;
-    scheduler.living = scheduler.blocked = 0;
-    scheduler.active = 0;
-    scheduler.spinning = false;
+    trp_scheduler.all = trp_scheduler.idle = trp_scheduler.watcher = NULL;
+    trp_scheduler.living = trp_scheduler.blocked = trp_scheduler.paused = 0;
+    trp_scheduler.active = 0;
+    trp_scheduler.spinning = false;
     return others;
 }
 
 bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void))
 {
     int64_t until_ns = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
-    pthread_mutex_lock(&scheduler.lock);
-    scheduler.stopping = true;
-    for (runner *one = scheduler.idle; one != NULL; one = one->next_idle)
+    trp_scheduler_lock();
+    trp_scheduler.stopping = true;
+    for (trp_runner *one = trp_scheduler.idle; one != NULL; one = one->next_idle)
         poke(one);
-    if (scheduler.living > 0)
+    trp_pause_end_all();
+    trp_scheduler_unlock(); // Which wakes them.
+    trp_scheduler_lock();
+    if (trp_scheduler.living > 0)
         (void)wait_quiet(until_ns, false);
-    pthread_mutex_unlock(&scheduler.lock);
+    trp_scheduler_unlock();
 
     hurry();
 
     int64_t last_ns = trp_clock_ns() + (int64_t)LAST_WAIT_MS * 1000000;
-    pthread_mutex_lock(&scheduler.lock);
+    trp_scheduler_lock();
     bool all_left =
-        scheduler.living == 0 || wait_quiet(until_ns > last_ns ? until_ns : last_ns, true);
-    runner *left = abandon_some();
-    pthread_mutex_unlock(&scheduler.lock);
-    for (runner *older; left != NULL; left = older) {
+        trp_scheduler.living == 0 || wait_quiet(until_ns > last_ns ? until_ns : last_ns, true);
+    trp_runner *left = abandon_some();
+    trp_scheduler_unlock();
+    for (trp_runner *older; left != NULL; left = older) {
         older = left->older;
         pthread_join(left->thread, NULL);
         trp_free(left);
@@ -577,23 +532,11 @@ bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void))
 
 bool trp_scheduler_over(void)
 {
-    return atomic_load(&scheduler.over);
+    return atomic_load(&trp_scheduler.over);
 }
 
 trp_actor *trp_scheduler_clear(void)
 {
-    static trp_runqueue all;
-    trp_actor *first = NULL, *actor;
-    atomic_store(&scheduler.over, true);
-    trp_runqueue_move(&scheduler.inject, &all, true);
-    for (int i = 0; i < scheduler.limit; i++) {
-        trp_runqueue_move(&scheduler.queues[i], &all, true);
-        if ((actor = trp_runqueue_take_next(&scheduler.queues[i])) != NULL)
-            trp_runqueue_append(&all, actor);
-    }
-    while ((actor = trp_runqueue_take(&all)) != NULL) {
-        actor->next_runnable = first;
-        first = actor;
-    }
-    return first;
+    atomic_store(&trp_scheduler.over, true);
+    return trp_queues_clear();
 }

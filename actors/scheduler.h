@@ -3,7 +3,8 @@
 // Up to `threads` turns run at once, each from a queue of its own. What a method wakes waits in the
 // queue of the thread that runs the method; what other threads wake goes to a common one. A further
 // thread is woken only for work that is worth a wake-up, or that waits behind a long turn. A thread
-// that waits inside a method hands its queue to another. Threads are made when they are needed.
+// that waits inside a method, or has sent much there (pause.h), hands its queue to another. Threads
+// are made when they are needed.
 #ifndef TRP_SCHEDULER_H
 #define TRP_SCHEDULER_H
 
@@ -15,7 +16,7 @@
 typedef struct trp_actor trp_actor;
 typedef struct trp_async trp_async;
 
-enum { TRP_BLOCKED_MAX = 256 };
+enum { TRP_BLOCKED_MAX = 256 }; // Threads that may wait in a method.
 
 void trp_scheduler_start(int threads);
 // Queues an actor for a turn (trp_actor_turn). It must not be queued already. After the scheduler's
@@ -31,13 +32,6 @@ void trp_scheduler_help(const trp_actor *actor, uint64_t call);
 // that are no scheduler's. TROUPE_BUSY: too many threads wait; then it must not.
 troupe_status trp_scheduler_block(void);
 void trp_scheduler_unblock(void);
-// As trp_scheduler_block, by a thread that waits for what lies in its queue: who takes that over
-// begins on this CPU.
-troupe_status trp_scheduler_block_near(void);
-// This thread has woken one that is kept on its CPU: it does not keep that busy if it gets idle.
-void trp_scheduler_woke_near(void);
-// Whether this thread is one of the scheduler's and has a right to run.
-bool trp_scheduler_runs_here(void);
 // Whether, on a thread that runs methods, so many of them wait that those who still can do without
 // waiting had better.
 bool trp_scheduler_crowded(void);

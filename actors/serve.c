@@ -282,10 +282,11 @@ static void serve_finish(const trp_frame *frame)
 // Whether the frame has a value that cannot be one from another node; answers it then.
 static bool is_odd(const trp_frame *frame)
 {
+    if (!trp_process_is_far(frame->from))
+        return false;
     bool reply = frame->kind == TRP_FRAME_REPLY && frame->status == TROUPE_OK;
     bool call = frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL;
-    if (!trp_process_is_far(frame->from) || !(reply || call || frame->kind == TRP_FRAME_ITEM) ||
-        trp_body_far_good(frame))
+    if (!(reply || call || frame->kind == TRP_FRAME_ITEM) || trp_body_far_good(frame))
         return false;
     troupe_error failure =
         trp_failure(TROUPE_MALFORMED, reply ? TROUPE_OUTCOME_FAILED : TROUPE_OUTCOME_NOT_EXECUTED,

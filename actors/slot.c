@@ -19,8 +19,8 @@ typedef struct kept {
     uint32_t count;
 } kept;
 
+static trp_actor *_Atomic chunks[CHUNKS] TRP_VAST; // Set once, with release; see trp_slot_of.
 static struct {
-    trp_actor *_Atomic chunks[CHUNKS]; // Set once, with release: pairs with trp_slot_of.
     pthread_mutex_t locks[LOCKS];
     pthread_mutex_t lock; // Of the rest.
     kept free;
@@ -86,8 +86,7 @@ static uint32_t index_of(uint64_t id)
 trp_actor *trp_slot_of(uint64_t id)
 {
     uint32_t index = index_of(id);
-    trp_actor *chunk =
-        atomic_load_explicit(&slots.chunks[index >> CHUNK_BITS], memory_order_acquire);
+    trp_actor *chunk = atomic_load_explicit(&chunks[index >> CHUNK_BITS], memory_order_acquire);
     return chunk != NULL ? &chunk[index & (CHUNK - 1)] : NULL;
 }
 
@@ -115,7 +114,7 @@ static bool grow(void)
         return false;
     trp_actor *chunk = (trp_actor *)(memory + TRP_LINE - (uintptr_t)memory % TRP_LINE);
     slots.next = count == 0 ? 1 : count;
-    atomic_store_explicit(&slots.chunks[count >> CHUNK_BITS], chunk, memory_order_release);
+    atomic_store_explicit(&chunks[count >> CHUNK_BITS], chunk, memory_order_release);
     atomic_store_explicit(&slots.count, count + CHUNK - 1, memory_order_release);
     return true;
 }

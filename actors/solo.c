@@ -1,11 +1,11 @@
 // solo.c: isolated actors on threads of this process (see solo.h).
 #include <actors/solo.h>
 
-#include <actors/thread.h>
 #include <runtime/clock.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
+#include <runtime/thread.h>
 
 typedef struct solo {
     struct solo *next;
@@ -101,7 +101,7 @@ void trp_solo_push(trp_actor *actor)
         call(one);
     else if (solos.stopping)
         one->gone = true; // As one whose thread has ended.
-    else if (trp_thread_create(&thread, "troupe-solo", solo_main, one))
+    else if (trp_thread_start(&thread, "troupe-solo", solo_main, one) == TROUPE_OK)
         pthread_detach(thread);
     else
         trp_log(TRP_ERROR, "no thread could be made to run an actor; it waits");

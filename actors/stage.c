@@ -1,10 +1,10 @@
 // stage.c: the main thread's loop in a worker process, where an isolated actor runs.
 #include <actors/actor.h>
 #include <actors/solo.h>
-#include <actors/thread.h>
 
 #include <runtime/park.h>
 #include <runtime/process.h>
+#include <runtime/thread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -67,7 +67,7 @@ void trp_stage_killed(void)
         return; // Its method runs on, but nobody waits for it: see trp_give_up_running.
     pthread_t thread;
     atomic_store(&stage.killed, true);
-    if (trp_thread_create(&thread, "troupe-end", end_process, NULL))
+    if (trp_thread_start(&thread, "troupe-end", end_process, NULL) == TROUPE_OK)
         pthread_detach(thread);
 }
 

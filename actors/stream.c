@@ -34,7 +34,7 @@ struct trp_stream {
     troupe_ref call;
 };
 
-static trp_registry streams;
+static trp_registry streams TRP_VAST;
 
 __attribute__((constructor)) static void make_registry(void)
 {

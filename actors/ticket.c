@@ -15,7 +15,7 @@ static struct {
     pthread_mutex_t lock;
     uint64_t last;
     troupe_error *failures[TICKETS]; // The last ones, by number % TICKETS.
-} tickets = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} tickets TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 troupe_actor trp_spawn_failed(troupe_status status)
 {

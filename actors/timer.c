@@ -5,10 +5,10 @@
 #include <actors/actor.h>
 #include <actors/async.h>
 #include <actors/failure.h>
-#include <actors/thread.h>
 #include <runtime/clock.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/thread.h>
 
 enum { SWEEP_MIN = 1024, LOOK_MS = 2 };
 
@@ -198,7 +198,8 @@ static bool run_thread(void)
 {
     if (!timer.running && !timer.stopping) {
         timer.sweep_at = SWEEP_MIN;
-        timer.running = trp_thread_create(&timer.thread, "troupe-timer", timer_main, NULL);
+        timer.running =
+            trp_thread_start(&timer.thread, "troupe-timer", timer_main, NULL) == TROUPE_OK;
     }
     return timer.running && !timer.stopping;
 }

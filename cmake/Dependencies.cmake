@@ -4,7 +4,7 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq>=4.3)
 pkg_check_modules(msgpack REQUIRED IMPORTED_TARGET msgpack)
-pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8) # Its headers alone.
 find_path(uthash_include uthash.h REQUIRED) # Headers alone: nothing of it is linked.
 set(TROUPE_NEEDS PkgConfig::zmq PkgConfig::msgpack PkgConfig::xxhash Threads::Threads m)
 

@@ -32,6 +32,11 @@ set(TROUPE_WHOLE_COMPILE "$<$<CONFIG:Release>:-ftls-model=initial-exec>")
 set(TROUPE_WHOLE_LINK "")
 set(TROUPE_PARTS_LINK "")
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  # What structs are zeroed and copied with: the generic choice is `rep stos`, whose beginning costs
+  # more than a message's whole journey through a mailbox.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND TROUPE_WHOLE_COMPILE "$<$<CONFIG:Release>:-mtune=skylake>")
+  endif()
   list(APPEND TROUPE_WHOLE_COMPILE "$<$<CONFIG:Release>:-flto>"
        "$<$<CONFIG:Release>:-ffat-lto-objects>")
   set(TROUPE_WHOLE_LINK "$<$<CONFIG:Release>:-flto=auto>")

@@ -75,7 +75,9 @@ function(troupe_library)
   endforeach()
   set(script ${PROJECT_SOURCE_DIR}/cmake/troupe.map)
   add_library(troupe SHARED ${objects})
+  # In one mapping with its constants, since each fork of a process copies every mapping.
   target_link_options(troupe PRIVATE -Wl,--no-undefined -Wl,--version-script=${script}
+                                     -Wl,-z,noseparate-code
                                      ${TROUPE_WHOLE_LINK})
   if(TROUPE_WHOLE_LINK)
     # It takes the segment's address, which only mmap knows, for null.

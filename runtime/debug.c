@@ -49,8 +49,10 @@ void trp_debug_wait_worker(uint32_t slot)
 {
     char number[16];
     const char *wanted = getenv("TROUPE_DEBUG_WAIT");
+    if (wanted == NULL)
+        return;
     snprintf(number, sizeof number, "%u", slot);
-    if (wanted != NULL && strcmp(wanted, number) == 0)
+    if (strcmp(wanted, number) == 0)
         wait_for_debugger();
 }
 

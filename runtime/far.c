@@ -9,10 +9,9 @@
 #include <runtime/log.h>
 #include <runtime/nodes.h>
 #include <runtime/sockets.h>
-#include <signal.h>
+#include <runtime/thread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 static struct {
     pthread_t thread;
@@ -332,7 +331,6 @@ static int sooner(int one, int other)
 static void *far_main(void *unused)
 {
     (void)unused;
-    (void)prctl(PR_SET_NAME, "troupe-far");
     int period_ms = trp_self.options.node_timeout_ms / TRP_FAR_BEATS;
     int64_t next_beat = trp_clock_ms() + period_ms;
     while (!atomic_load(&far.stop)) {
@@ -383,17 +381,10 @@ troupe_status trp_far_open(void)
 
 troupe_status trp_far_start(void)
 {
-    sigset_t all, before; // The user's signal handlers run on the user's threads.
-    sigfillset(&all);
     atomic_store(&far.stop, false);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&far.thread, NULL, far_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    far.started = failed == 0;
-    return failed == 0 ? TROUPE_OK
-                       : troupe_fail(TROUPE_NO_MEMORY,
-                                     "the thread for other nodes could not be started: %s",
-                                     strerror(failed));
+    TROUPE_TRY(trp_thread_start(&far.thread, "troupe-far", far_main, NULL));
+    far.started = true;
+    return TROUPE_OK;
 }
 
 void trp_far_stop(void)

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/identity.h>
+#include <runtime/memory.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static struct {
         uint64_t session, incarnation;
     } doomed[REMEMBERED];
     uint64_t doomed_count;
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} table TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- what the segment says
 

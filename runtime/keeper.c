@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <runtime/clock.h>
+#include <runtime/memory.h>
 #include <runtime/output.h>
 #include <runtime/segment.h>
 #include <runtime/spare.h>
@@ -36,7 +37,7 @@ static struct {
     trp_order news[NEWS_MAX]; // A ring: what the node's socket had no room for yet.
     uint32_t news_first, news_count;
     bool quit;
-} keeper;
+} keeper TRP_VAST;
 
 // Closes every descriptor but 0 to 2 and the `count` in `keep` (-1 entries are skipped).
 static void close_all_but(const int *keep, size_t count)
@@ -150,6 +151,7 @@ static _Noreturn void be_worker(trp_start_order *message, const int ends[2], int
     close_all_but((int[]){trp_segment_fd(), socket}, 2);
     if (socket >= 0) {
         (void)prctl(PR_SET_NAME, "troupe-spare");
+        keeper.setup->prepare_worker();
         if (!trp_spare_await(socket, message))
             _exit(0);
     }
@@ -162,7 +164,7 @@ static _Noreturn void be_worker(trp_start_order *message, const int ends[2], int
     _exit(0);
 }
 
-static trp_start_order message; // The one that is obeyed.
+static trp_start_order message TRP_VAST; // The one that is obeyed.
 
 static pid_t fork_worker(const int ends[2], int socket)
 {

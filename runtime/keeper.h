@@ -49,6 +49,7 @@ typedef struct trp_keeper_setup {
     sigset_t mask;                       // The signal mask that workers start with.
     struct sigaction child_action;       // What the program did about SIGCHLD.
     void (*run_node)(int keeper_socket); // Does not return.
+    void (*prepare_worker)(void);        // What a spare does before it has its order.
     void (*run_worker)(uint32_t slot, uint64_t incarnation, bool isolated); // Does not return.
 } trp_keeper_setup;
 

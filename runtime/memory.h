@@ -13,6 +13,11 @@ void *trp_realloc(void *block, size_t size);
 char *trp_strdup(const char *text);
 void trp_free(void *block);
 
+// For static arrays of many pages, and what goes with them: they lie apart from the small
+// variables, which then share a few pages. Each page that a process writes costs it a fault, after
+// a fork too.
+#define TRP_VAST __attribute__((section(".sbss.trp_vast")))
+
 // Whether the hook below makes this allocation fail, for who has memory of his own.
 bool trp_memory_refuses(void);
 // Test hook: from now on `count` allocations succeed, then every one fails; negative: none fails.

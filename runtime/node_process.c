@@ -5,6 +5,7 @@
 // When it dies, the keeper ends the node. Over rings its main thread serves requests and another
 // one hears the keeper, with one lock; over sockets one thread does both.
 #include <runtime/identity.h>
+#include <runtime/memory.h>
 #include <runtime/node.h>
 
 #include <errno.h>
@@ -54,7 +55,7 @@ static struct {
     bool stopping;
     int64_t stop_at_ms;
     uint32_t unswept; // Deaths since the last whole sweep. Of the thread that hears the keeper.
-} node = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} node TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void send_order(const void *message, size_t size)
 {
@@ -72,7 +73,7 @@ static void order(trp_order_kind kind, uint32_t slot, uint64_t incarnation)
 static void order_start(uint32_t slot, uint64_t incarnation, bool isolated, const char *env,
                         const char *folder)
 {
-    static trp_start_order message;
+    static trp_start_order message TRP_VAST;
     const char *common = trp_self.options.worker_env, *home = trp_self.options.worker_folder;
     message.order = (trp_order){
         .kind = TRP_ORDER_START, .slot = slot, .incarnation = incarnation, .isolated = isolated};
@@ -175,7 +176,7 @@ static troupe_status pool_worker(uint32_t *slot)
 
 static troupe_status start_isolated(const trp_frame *frame, uint32_t *slot)
 {
-    static char env[TRP_WORKER_ENV_MAX], folder[TRP_WORKER_FOLDER_MAX];
+    static char env[TRP_WORKER_ENV_MAX] TRP_VAST, folder[TRP_WORKER_FOLDER_MAX] TRP_VAST;
     env[0] = folder[0] = '\0';
     if (frame->body_size > 0) {
         trp_reader in = trp_reader_of(frame->body, frame->body_size);
@@ -324,7 +325,7 @@ static bool hear(uint32_t *dead)
 // Takes what the keeper has said. Nobody waits for the lock while is taken back what the dead held.
 static void hear_keeper(void)
 {
-    static uint32_t dead[TRP_PROCESSES_MAX];
+    static uint32_t dead[TRP_PROCESSES_MAX] TRP_VAST;
     uint32_t count = 0;
     pthread_mutex_lock(&node.lock);
     while (count < TRP_PROCESSES_MAX && hear(&dead[count]))

@@ -9,6 +9,7 @@
 #include <runtime/far.h>
 #include <runtime/identity.h>
 #include <runtime/log.h>
+#include <runtime/memory.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ static struct {
     int64_t last_tick_ms;
     uint64_t last_nonce, last_joined;
     bool left; // This node stops: no session begins any more, for nobody would end it.
-} nodes = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} nodes TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static trp_node_row *row_at(int place)
 {

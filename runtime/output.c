@@ -12,6 +12,7 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/segment.h>
+#include <runtime/thread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,12 +20,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
     LINE_MAX_BYTES = 16384, // A longer line is printed in pieces of this size.
+    FEW_BYTES = 128,        // And of this size where there is no memory.
     BATCH_BYTES = 65536,
     LABEL_MAX = 96,
     EVENTS = 32,
@@ -46,8 +47,9 @@ struct stream {
     source *of;
     int fd;
     bool to_stderr;
-    size_t used; // Of `line`: the beginning of a line whose end has not come.
-    char line[LINE_MAX_BYTES];
+    char *line;        // `few` until that was once too small: most workers print nothing.
+    size_t used, room; // Of it; used by the beginning of a line whose end has not come.
+    char few[FEW_BYTES];
 };
 
 static struct {
@@ -60,10 +62,11 @@ static struct {
     bool hinted;    // The first fold has said how to turn it off.
     size_t batch_used;
     bool batch_to_stderr;
-    char batch[BATCH_BYTES];
     _Atomic bool started; // The thread runs: who sets it to false ends the thread.
     _Atomic bool stop;    // Set before the write to `wake`, read after it.
 } output = {.events = -1, .socket = -1, .wake = -1};
+
+static char batch[BATCH_BYTES] TRP_VAST;
 
 // ---- printing
 
@@ -84,8 +87,7 @@ static void write_whole(int fd, const char *data, size_t size)
 
 static void flush_batch(void)
 {
-    write_whole(output.batch_to_stderr ? STDERR_FILENO : STDOUT_FILENO, output.batch,
-                output.batch_used);
+    write_whole(output.batch_to_stderr ? STDERR_FILENO : STDOUT_FILENO, batch, output.batch_used);
     output.batch_used = 0;
 }
 
@@ -96,7 +98,7 @@ static void print_line(const trp_fold_line *line, uint64_t repeated)
         (output.batch_to_stderr != line->to_stderr || output.batch_used + ROOM > BATCH_BYTES))
         flush_batch();
     output.batch_to_stderr = line->to_stderr;
-    char *at = output.batch + output.batch_used;
+    char *at = batch + output.batch_used;
     int size = 0;
     if (output.prefixed)
         size = snprintf(at, LABEL_MAX + 4, "(%s) ", line->label);
@@ -161,14 +163,27 @@ static void end_stream(stream *ended)
     close(ended->fd);
     if (--ended->of->open == 0)
         trp_free(ended->of);
+    if (ended->line != ended->few)
+        trp_free(ended->line);
     trp_free(ended);
+}
+
+// It stays as it is if there is no memory.
+static void make_room(stream *of)
+{
+    char *line = trp_alloc(LINE_MAX_BYTES);
+    if (line == NULL)
+        return;
+    memcpy(line, of->few, sizeof of->few);
+    of->line = line;
+    of->room = LINE_MAX_BYTES;
 }
 
 // Reads once from a stream and takes the lines that are whole; false: nothing was there. A stream
 // that has ended is freed.
 static bool read_stream(stream *from)
 {
-    ssize_t got = read(from->fd, from->line + from->used, sizeof from->line - from->used);
+    ssize_t got = read(from->fd, from->line + from->used, from->room - from->used);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (got <= 0) {
@@ -180,7 +195,9 @@ static bool read_stream(stream *from)
         take_line(from, from->line + begin, (size_t)(eol - from->line) - begin);
         begin = (size_t)(eol - from->line) + 1;
     }
-    if (begin == 0 && end == sizeof from->line) {
+    if (end == from->room && from->line == from->few)
+        make_room(from);
+    if (begin == 0 && end == from->room) {
         take_line(from, from->line, end);
         begin = end;
     }
@@ -194,8 +211,13 @@ static stream *add_stream(source *of, int fd, bool to_stderr)
     stream *made = trp_alloc(sizeof *made);
     if (made == NULL)
         return NULL;
-    *made = (stream){
-        .next = output.streams, .at = &output.streams, .of = of, .fd = fd, .to_stderr = to_stderr};
+    *made = (stream){.next = output.streams,
+                     .at = &output.streams,
+                     .of = of,
+                     .fd = fd,
+                     .to_stderr = to_stderr,
+                     .line = made->few,
+                     .room = sizeof made->few};
     if (made->next != NULL)
         made->next->at = &made->next;
     output.streams = made;
@@ -311,7 +333,6 @@ static void handle(const struct epoll_event *event)
 static void *output_main(void *unused)
 {
     (void)unused;
-    (void)prctl(PR_SET_NAME, "troupe-output");
     while (!output.stop) {
         int64_t due = -1, now = trp_clock_ms();
         if (output.fold != NULL)
@@ -399,20 +420,11 @@ troupe_status trp_output_start(int keeper_end)
     static bool registered;
     if (!registered)
         registered = atexit(stop_at_exit) == 0;
-    sigset_t all, before; // The user's signal handlers run on the user's threads.
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&output.thread, NULL, output_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    output.started = failed == 0;
-    if (failed != 0) {
+    troupe_status status = trp_thread_start(&output.thread, "troupe-output", output_main, NULL);
+    output.started = status == TROUPE_OK;
+    if (!output.started)
         close_all();
-        return troupe_fail(TROUPE_NO_MEMORY,
-                           "the thread for the output of workers could not be "
-                           "started: %s",
-                           strerror(failed));
-    }
-    return TROUPE_OK;
+    return status;
 }
 
 void trp_output_stop(void)

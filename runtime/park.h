@@ -22,6 +22,9 @@ void trp_spin(_Atomic uint32_t *word, uint32_t seen);
 // other processes send, if no other one does: the layer above's handlers then run on it.
 void trp_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns);
 
+// The same for a short time, after which others go on: does not read meanwhile.
+void trp_nap(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns);
+
 // Wakes up to `count` of those parked on the word, after it was changed (sequentially consistent).
 // Only the address is used, so the word's owner may be gone by now. A thread that is parked on the
 // word and reads meanwhile counts as one, and sees the change before it sleeps.

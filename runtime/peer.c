@@ -18,12 +18,13 @@
 enum {
     CREDIT_MESSAGES = TRP_WINDOW_MESSAGES / 4, // Room is given back in pieces of this size.
     CREDIT_BYTES = TRP_WINDOW_BYTES / 4,
+    RUN_MESSAGES = 64, // That are counted before it is looked whether there is such a piece.
 };
 
 static struct {
     pthread_mutex_t lock; // Guards the making of peers.
     trp_peer *_Atomic all[TRP_PEERS_MAX];
-} peers = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} peers TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 trp_peer *trp_peer_find(uint32_t process)
 {
@@ -153,6 +154,10 @@ troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame)
 static troupe_status send_locked(trp_peer *peer, uint32_t process, uint64_t incarnation,
                                  trp_frame *frame, int timeout_ms)
 {
+    char cause[112];
+    // A peer is one incarnation: an old address must not renew it back.
+    if (peer->incarnation != incarnation && !trp_process_alive(process, incarnation, cause))
+        return dead(process, cause);
     trp_peer_renew(peer, incarnation);
     bool room = takes_room(frame);
     if (room && (is_full(peer) || peer->closing || is_paused(peer, frame->target)))
@@ -171,10 +176,6 @@ static troupe_status send_frame(uint32_t process, uint64_t incarnation, trp_fram
     trp_peer *peer = trp_peer_of(process);
     if (peer == NULL)
         return TROUPE_NO_MEMORY;
-    // A peer is one incarnation: an old address must not renew it back.
-    char cause[112];
-    if (!trp_process_alive(process, incarnation, cause))
-        return dead(process, cause);
     pthread_mutex_lock(&peer->lock);
     // Of another incarnation than the last: its ring is yet to be made.
     bool rings = trp_over_rings() && !trp_process_is_far(process);
@@ -202,7 +203,8 @@ troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame
     return status;
 }
 
-void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size)
+// Gives room for so many messages of so many bytes in all back.
+static void give_back(uint32_t process, uint64_t incarnation, uint64_t messages, uint64_t bytes)
 {
     trp_peer *peer = trp_peer_find(process);
     if (peer == NULL)
@@ -210,8 +212,8 @@ void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size
     trp_frame credit = {.kind = TRP_FRAME_CREDIT};
     pthread_mutex_lock(&peer->lock);
     if (peer->incarnation == incarnation && !peer->dead) {
-        peer->owed_messages++;
-        peer->owed_bytes += body_size;
+        peer->owed_messages += messages;
+        peer->owed_bytes += bytes;
         if (peer->owed_messages >= CREDIT_MESSAGES || peer->owed_bytes >= CREDIT_BYTES) {
             credit.call = peer->owed_messages;
             credit.schema = peer->owed_bytes;
@@ -221,6 +223,48 @@ void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size
     pthread_mutex_unlock(&peer->lock);
     if (credit.call != 0)
         (void)trp_process_send(process, incarnation, &credit, 0);
+}
+
+// What the thread that delivers has been given back in a row for one peer, so that its lock is
+// taken once for many frames.
+static _Thread_local struct {
+    bool delivers;
+    uint32_t process, messages;
+    uint64_t incarnation, bytes;
+} run;
+
+static void end_run(void)
+{
+    if (run.messages > 0)
+        give_back(run.process, run.incarnation, run.messages, run.bytes);
+    run.messages = 0;
+    run.bytes = 0;
+}
+
+void trp_peer_run_begin(void)
+{
+    run.delivers = true;
+}
+
+void trp_peer_run_end(void)
+{
+    end_run();
+    run.delivers = false;
+}
+
+void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size)
+{
+    if (!run.delivers) {
+        give_back(process, incarnation, 1, body_size);
+        return;
+    }
+    if (run.process != process || run.incarnation != incarnation)
+        end_run();
+    run.process = process;
+    run.incarnation = incarnation;
+    run.bytes += body_size;
+    if (++run.messages == RUN_MESSAGES || run.bytes >= CREDIT_BYTES)
+        end_run();
 }
 
 // Never more than `most`, whatever the peer says.

@@ -60,6 +60,9 @@ void trp_peer_renew(trp_peer *peer, uint64_t incarnation);
 troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame);
 // Takes the room that a CREDIT frame gives.
 void trp_peer_credit(const trp_frame *frame);
+// Room that the calling thread gives back between these is gathered.
+void trp_peer_run_begin(void);
+void trp_peer_run_end(void);
 // Notes which target there is paused, or not any more.
 void trp_peer_pause(const trp_frame *frame);
 // Whether something was sent there or received whose process's death was not heard of.

@@ -1,6 +1,7 @@
 // pool.c: see pool.h.
 #include <runtime/pool.h>
 
+#include <runtime/hot.h>
 #include <runtime/memory.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -46,7 +47,7 @@ static void thread_ends(void *unused)
         trp_magazine *mine = asked;
         asked = mine->next;
         if (mine->cells != NULL)
-            put_batch(mine->depot, mine->cells, mine->count);
+            put_batch(mine->depot, mine->cells, TRP_BATCH - mine->room);
         if (mine->spare != NULL)
             put_batch(mine->depot, mine->spare, TRP_BATCH);
         *mine = (trp_magazine){0};
@@ -71,6 +72,7 @@ static void ask(trp_magazine *mine, trp_depot *depot)
 {
     (void)pthread_once(&once, make_key);
     mine->depot = depot;
+    mine->room = TRP_BATCH;
     mine->next = asked;
     asked = mine;
     if (key_made)
@@ -80,13 +82,13 @@ static void ask(trp_magazine *mine, trp_depot *depot)
 // ---- lists of free cells
 
 // The thread has none left.
-static trp_cell *refill(trp_magazine *mine, trp_depot *depot)
+TRP_COLD trp_cell *refill(trp_magazine *mine, trp_depot *depot)
 {
     if (mine->depot == NULL)
         ask(mine, depot);
     trp_cell *batch = mine->spare;
     mine->spare = NULL;
-    mine->count = TRP_BATCH;
+    mine->room = 0;
     if (batch == NULL) {
         pthread_mutex_lock(&depot->lock);
         batch = depot->batches;
@@ -95,42 +97,59 @@ static trp_cell *refill(trp_magazine *mine, trp_depot *depot)
             depot->count--;
         }
         pthread_mutex_unlock(&depot->lock);
-        mine->count = batch != NULL ? batch->count : 0;
+        mine->room = TRP_BATCH - (batch != NULL ? batch->count : 0);
     }
     return batch;
 }
 
-trp_cell *trp_magazine_take(trp_magazine *mine, trp_depot *depot)
+TRP_HOT trp_cell *take_cell(trp_magazine *mine, trp_depot *depot)
 {
     trp_cell *cell = mine->cells;
     if (cell == NULL && (cell = refill(mine, depot)) == NULL)
         return NULL;
     mine->cells = cell->next;
-    mine->count--;
+    mine->room++;
     __builtin_prefetch(cell->next, 1);
     return cell;
+}
+
+trp_cell *trp_magazine_take(trp_magazine *mine, trp_depot *depot)
+{
+    return take_cell(mine, depot);
+}
+
+// Returns what has no place.
+TRP_COLD trp_cell *make_room(trp_magazine *mine, trp_depot *depot, size_t batches_max)
+{
+    trp_cell *spilled = NULL;
+    if (mine->depot == NULL) {
+        ask(mine, depot);
+        return NULL;
+    }
+    // The depot's count is only looked at: a few batches more or less do not matter.
+    if (mine->spare != NULL &&
+        atomic_load_explicit(&depot->count, memory_order_relaxed) >= batches_max)
+        spilled = mine->spare;
+    else if (mine->spare != NULL)
+        put_batch(depot, mine->spare, TRP_BATCH);
+    mine->spare = mine->cells;
+    mine->cells = NULL;
+    mine->room = TRP_BATCH;
+    return spilled;
+}
+
+TRP_HOT void give_cell(trp_magazine *mine, trp_cell *cell)
+{
+    cell->next = mine->cells;
+    mine->cells = cell;
+    mine->room--;
 }
 
 trp_cell *trp_magazine_give(trp_magazine *mine, trp_depot *depot, trp_cell *cell,
                             size_t batches_max)
 {
-    trp_cell *spilled = NULL;
-    if (mine->depot == NULL)
-        ask(mine, depot);
-    if (mine->count == TRP_BATCH) {
-        // The depot's count is only looked at: a few batches more or less do not matter.
-        if (mine->spare != NULL &&
-            atomic_load_explicit(&depot->count, memory_order_relaxed) >= batches_max)
-            spilled = mine->spare;
-        else if (mine->spare != NULL)
-            put_batch(depot, mine->spare, TRP_BATCH);
-        mine->spare = mine->cells;
-        mine->cells = NULL;
-        mine->count = 0;
-    }
-    cell->next = mine->cells;
-    mine->cells = cell;
-    mine->count++;
+    trp_cell *spilled = mine->room == 0 ? make_room(mine, depot, batches_max) : NULL;
+    give_cell(mine, cell);
     return spilled;
 }
 
@@ -141,7 +160,7 @@ static trp_depot depots[CLASSES] = {{.lock = PTHREAD_MUTEX_INITIALIZER},
                                     {.lock = PTHREAD_MUTEX_INITIALIZER}};
 static _Thread_local trp_magazine magazines[CLASSES];
 
-static size_t class_of(size_t size)
+TRP_HOT size_t class_of(size_t size)
 {
     return size <= 128 ? 0 : size <= 256 ? 1 : 2;
 }
@@ -153,7 +172,7 @@ void *trp_pool_take(size_t size)
     if (trp_memory_refuses())
         return NULL;
     size_t class_ = class_of(size);
-    trp_cell *cell = trp_magazine_take(&magazines[class_], &depots[class_]);
+    trp_cell *cell = take_cell(&magazines[class_], &depots[class_]);
     return cell != NULL ? cell : trp_alloc((size_t)128 << class_);
 }
 
@@ -164,6 +183,10 @@ void trp_pool_give(void *memory, size_t size)
         return;
     }
     size_t class_ = class_of(size);
+    if (magazines[class_].room > 0) {
+        give_cell(&magazines[class_], memory);
+        return;
+    }
     size_t batches_max = (BYTES_MAX / TRP_BATCH / 128) >> class_;
     trp_cell *spilled = trp_magazine_give(&magazines[class_], &depots[class_], memory, batches_max);
     while (spilled != NULL) {

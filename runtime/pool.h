@@ -42,7 +42,7 @@ typedef struct trp_depot {
 // the depot gets them.
 typedef struct trp_magazine {
     trp_cell *cells, *spare; // Of `spare` there is a whole batch or none.
-    size_t count;            // Of `cells`.
+    size_t room;             // So many more fit into `cells`, once it is in use.
     trp_depot *depot;        // NULL: the thread's end was not asked for yet.
     struct trp_magazine *next;
 } trp_magazine;

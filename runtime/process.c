@@ -12,11 +12,10 @@
 #include <runtime/peer.h>
 #include <runtime/reader.h>
 #include <runtime/sockets.h>
-#include <signal.h>
+#include <runtime/thread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 void (*trp_process_serve)(const trp_frame *frame);
@@ -70,10 +69,12 @@ uint64_t troupe_frames_refused(void)
 void trp_process_deliver_begin(void)
 {
     pthread_mutex_lock(&delivery.lock);
+    trp_peer_run_begin();
 }
 
 void trp_process_deliver_end(void)
 {
+    trp_peer_run_end();
     pthread_mutex_unlock(&delivery.lock);
 }
 
@@ -100,23 +101,21 @@ void trp_process_told_end(void)
 
 void trp_process_take(const trp_frame *frame)
 {
-    if (frame->kind == TRP_FRAME_CREDIT) {
-        trp_peer_credit(frame);
-        return;
-    }
-    if (frame->kind == TRP_FRAME_PAUSE) {
-        trp_peer_pause(frame);
-        return;
-    }
-    if (frame->kind == TRP_FRAME_GONE) {
-        trp_far_take_gone(frame);
-        return;
-    }
-    if (trp_process_serve != NULL) {
+    if (trp_process_serve != NULL && frame->kind != TRP_FRAME_CREDIT &&
+        frame->kind != TRP_FRAME_PAUSE && frame->kind != TRP_FRAME_GONE) {
         trp_process_serve(frame);
         return;
     }
     switch (frame->kind) {
+    case TRP_FRAME_CREDIT:
+        trp_peer_credit(frame);
+        break;
+    case TRP_FRAME_PAUSE:
+        trp_peer_pause(frame);
+        break;
+    case TRP_FRAME_GONE:
+        trp_far_take_gone(frame);
+        break;
     case TRP_FRAME_ANSWER:
         trp_node_answered(frame);
         break;
@@ -154,7 +153,6 @@ void trp_process_lost(void)
 static void *watch_main(void *unused)
 {
     (void)unused;
-    (void)prctl(PR_SET_NAME, "troupe-watch");
     struct pollfd events[] = {{.fd = watch.keeper_fd, .events = POLLIN},
                               {.fd = watch.stop_fd, .events = POLLIN}};
     while (poll(events, 2, -1) <= 0)
@@ -166,23 +164,15 @@ static void *watch_main(void *unused)
 
 static troupe_status watch_start(int keeper_fd)
 {
-    sigset_t all, before; // The user's signal handlers run on the user's threads.
     watch.keeper_fd = keeper_fd;
     watch.stop_fd = eventfd(0, EFD_CLOEXEC);
     if (watch.stop_fd < 0)
         return trp_fail_errno(TROUPE_IO, "the descriptor of a thread could not be made");
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&watch.thread, NULL, watch_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    watch.started = failed == 0;
-    if (failed == 0)
-        return TROUPE_OK;
-    close(watch.stop_fd);
-    return troupe_fail(TROUPE_NO_MEMORY,
-                       "the thread that watches the keeper could not be "
-                       "started: %s",
-                       strerror(failed));
+    troupe_status status = trp_thread_start(&watch.thread, "troupe-watch", watch_main, NULL);
+    watch.started = status == TROUPE_OK;
+    if (!watch.started)
+        close(watch.stop_fd);
+    return status;
 }
 
 static void watch_stop(void)

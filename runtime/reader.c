@@ -19,19 +19,19 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/peer.h>
+#include <runtime/thread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    BATCH = 256,         // Frames of one ring before the next ring's turn.
-    BATCHES_AFTER = 4,   // That a thread reads on for others once its own wait is over.
-    NAP_NS = 200000,     // Of the fallback thread before it reads itself.
-    RETRY_NS = 10000000, // Between looks for room in the store.
+    BATCH = 64,           // Frames of one ring before the next ring's turn.
+    BATCHES_AFTER = 1,    // That a thread reads on for others once its own wait is over.
+    NAP_NS = 200000,      // Of the fallback thread before it reads itself: at first,
+    NAP_MAX_NS = 1000000, // and while others go on taking the role.
+    RETRY_NS = 10000000,  // Between looks for room in the store.
 };
 #define LONG_NS ((int64_t)3600 * 1000000000)
 
@@ -53,12 +53,13 @@ static struct {
     trp_door *door;
     bool started;
     pthread_t fallback;
+    _Atomic uint32_t begun; // 1: the fallback thread may touch the door.
     // Of who has the role:
     uint64_t deaths; // That have been told.
     uint64_t todo[TRP_DOOR_WORDS];
     uint32_t todo_words;
     inbound *rings[TRP_PROCESSES_MAX];
-} reader;
+} reader TRP_VAST;
 
 // ---- rings to this process
 
@@ -354,7 +355,7 @@ void trp_reader_leave(void)
     // Pairs with the fallback thread, which takes `watched` back and then looks at the role: it
     // waits while that is being left, and then takes it.
     atomic_store(&reader.role, LEAVING);
-    if (reader.todo_words != 0 || !atomic_load(&reader.watched)) {
+    if (!atomic_load(&reader.watched)) {
         // Pairs with trp_door_ring: it publishes and then looks at the bell.
         (void)atomic_exchange(&reader.door->bell, TRP_BELL_NOBODY);
         if (trp_reader_pending())
@@ -429,10 +430,12 @@ static bool take_role_left(void)
 static void nap(void)
 {
     uint32_t taken;
+    int64_t ns = NAP_NS;
     atomic_store(&reader.watched, true);
     do {
         taken = atomic_load(&reader.taken);
-        trp_wait(&reader.door->fallback, atomic_load(&reader.door->fallback), NAP_NS);
+        trp_wait(&reader.door->fallback, atomic_load(&reader.door->fallback), ns);
+        ns = 2 * ns < NAP_MAX_NS ? 2 * ns : NAP_MAX_NS; // Each nap ends with a switch of threads.
     } while (taken != atomic_load(&reader.taken) && !is_stopping());
     atomic_store(&reader.watched, false); // Pairs with trp_reader_leave.
 }
@@ -440,7 +443,8 @@ static void nap(void)
 static void *fallback_main(void *unused)
 {
     (void)unused;
-    (void)prctl(PR_SET_NAME, "troupe-ring");
+    while (atomic_load(&reader.begun) == 0) // Pairs with the store in trp_reader_start.
+        trp_wait(&reader.begun, 0, LONG_NS);
     uint32_t taken = atomic_load(&reader.taken);
     while (!is_stopping()) {
         // Before `seen`: what lacks room again calls this thread, which has just tried.
@@ -473,18 +477,20 @@ void trp_reader_lost(void)
     trp_door_call(reader.door);
 }
 
+troupe_status trp_reader_prepare(void)
+{
+    TROUPE_TRY(trp_thread_start(&reader.fallback, "troupe-ring", fallback_main, NULL));
+    reader.started = true;
+    return TROUPE_OK;
+}
+
 troupe_status trp_reader_start(void)
 {
-    sigset_t all, before; // The user's signal handlers run on the user's threads.
-    sigfillset(&all);
     atomic_store(&reader.stopping, false);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&reader.fallback, NULL, fallback_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed != 0)
-        return troupe_fail(TROUPE_NO_MEMORY, "the thread that reads could not be started: %s",
-                           strerror(failed));
-    reader.started = true;
+    atomic_store(&reader.begun, 1); // What trp_reader_open wrote comes before.
+    if (!reader.started)
+        return trp_reader_prepare();
+    trp_wake(&reader.begun);
     return TROUPE_OK;
 }
 
@@ -496,6 +502,7 @@ void trp_reader_stop(void)
     trp_reader_nudge();
     pthread_join(reader.fallback, NULL);
     reader.started = false;
+    atomic_store(&reader.begun, 0);
 }
 
 void trp_reader_open(void)

@@ -10,8 +10,10 @@
 
 // Makes the process's door its own. Nothing is read yet.
 void trp_reader_open(void);
-// Starts the thread that reads when nobody waits.
+// Starts the thread that reads when nobody waits. Before all of this, in a process that is to be a
+// worker, trp_reader_prepare may have made it: it waits for the start then.
 troupe_status trp_reader_start(void);
+troupe_status trp_reader_prepare(void);
 void trp_reader_stop(void);
 // Waits until no thread reads, and sees to it that none will; gives all rings back.
 void trp_reader_close(void);

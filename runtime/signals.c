@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <runtime/error.h>
+#include <runtime/thread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -87,17 +88,11 @@ troupe_status trp_signals_on(void (*stop)(void), int timeout_ms)
     signals.wake = eventfd(0, EFD_CLOEXEC);
     if (signals.wake < 0)
         return trp_fail_errno(TROUPE_IO, "signals cannot be waited for");
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&signals.thread, NULL, watch, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed != 0) {
+    troupe_status status = trp_thread_start(&signals.thread, "troupe-signals", watch, NULL);
+    if (status != TROUPE_OK) {
         close(signals.wake);
-        return troupe_fail(TROUPE_NO_MEMORY, "the thread for signals could not be started: %s",
-                           strerror(failed));
+        return status;
     }
-    (void)pthread_setname_np(signals.thread, "troupe-signals");
     struct sigaction ours = {.sa_handler = handle, .sa_flags = SA_RESTART};
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < NUMBERS; i++) {

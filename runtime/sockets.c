@@ -10,9 +10,8 @@
 #include <runtime/error.h>
 #include <runtime/identity.h>
 #include <runtime/log.h>
-#include <signal.h>
+#include <runtime/thread.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 enum {
@@ -24,7 +23,8 @@ enum {
     KEPT_MAX = 4096,         // Of a link's buffer, once a burst is over.
     STAND_BACK_NS = 1000000, // Of the I/O thread, where others have read just now.
     BURST_NS = 1000000,      // So long after the last frames those that follow begin anew.
-    WATCH_NS = 200000, // Of the I/O thread, between looks for frames that their sender has left.
+    WATCH_NS = 200000, // Of the I/O thread, between looks for frames that their sender has left:
+    WATCH_MAX_NS = 1000000, // at most, where it finds none, since senders send them by themselves.
     WORDS = TRP_PROCESSES_MAX / 64,
 };
 
@@ -318,6 +318,7 @@ typedef struct watcher {
     uint32_t taken;    // `sockets.taken` when it looked last.
     uint32_t begun;    // `sockets.begun`, likewise.
     int64_t stand_ns;  // It leaves reading to others until then.
+    int64_t watch_ns;  // Until its next look for gathered frames.
     bool reads;        // It is to read what has come.
     bool keeper_ended; // It has seen that.
 } watcher;
@@ -328,8 +329,8 @@ static int64_t patience(const watcher *me, int64_t now)
     int64_t left = INT64_MAX, death = (int64_t)DEATH_DELAY_MS * 1000000;
     if (now < me->stand_ns)
         left = me->stand_ns - now;
-    if (atomic_load(&sockets.watched) && left > WATCH_NS)
-        left = WATCH_NS;
+    if (atomic_load(&sockets.watched) && left > me->watch_ns)
+        left = me->watch_ns;
     if (deaths.count > 0 && left > death)
         left = death;
     return left == INT64_MAX ? -1 : left;
@@ -361,14 +362,16 @@ static void look_after_gathered(watcher *me)
     uint32_t begun = atomic_load_explicit(&sockets.begun, memory_order_relaxed);
     atomic_store(&sockets.watched, begun != me->begun);
     me->begun = begun;
+    me->watch_ns = atomic_load(&sockets.some) != 0   ? WATCH_NS
+                   : 2 * me->watch_ns < WATCH_MAX_NS ? 2 * me->watch_ns
+                                                     : WATCH_MAX_NS;
     send_all_gathered(); // Looks whether there are any; pairs with leave_gathered.
 }
 
 static void *io_main(void *unused)
 {
     (void)unused;
-    watcher me = {0};
-    (void)prctl(PR_SET_NAME, "troupe-io");
+    watcher me = {.watch_ns = WATCH_NS};
     while (!sockets.stop) {
         wait_for_work(&me);
         look_after_gathered(&me);
@@ -432,7 +435,6 @@ troupe_status trp_sockets_open(void)
 
 troupe_status trp_sockets_start(int keeper_fd)
 {
-    sigset_t all, before; // The user's signal handlers run on the user's threads.
     sockets.keeper_fd = keeper_fd;
     sockets.stop = false;
     deaths.count = 0;
@@ -441,13 +443,7 @@ troupe_status trp_sockets_start(int keeper_fd)
     atomic_store(&sockets.watched, false);
     for (int word = 0; word < WORDS; word++)
         atomic_store(&sockets.gathered[word], 0);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&sockets.thread, NULL, io_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed != 0)
-        return troupe_fail(TROUPE_NO_MEMORY, "the I/O thread could not be started: %s",
-                           strerror(failed));
+    TROUPE_TRY(trp_thread_start(&sockets.thread, "troupe-io", io_main, NULL));
     sockets.started = true;
     atomic_store(&sockets.open, true);
     return TROUPE_OK;

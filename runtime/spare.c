@@ -13,7 +13,9 @@ enum {
     SECOND_MS = 1000,
     QUIET_MS = 10 * SECOND_MS, // Without a request, before those above the least are ended.
     AFTER_FAILURE_MS = SECOND_MS,
-    AFTER_REQUEST_MS = 3, // The CPUs are the new worker's first.
+    AFTER_REQUEST_MS = 3, // The CPUs are the new worker's first,
+    AFTER_EACH_MS = 1,    // and those of all that were asked for together.
+    TOGETHER_MAX = 100,
 };
 
 typedef struct spare {
@@ -28,14 +30,19 @@ static struct {
     int64_t second_ms; // When the second began that is counted in.
     int asked, before; // How many were asked for in it and in the one before.
     int64_t last_ms;   // When one was asked for last; 0: never.
+    int together;      // How many have been, none of them much later than the one before.
     int64_t again_ms;  // No earlier is one made.
 } spares;
 
 void trp_spare_asked(void)
 {
-    spares.last_ms = trp_clock_ms();
-    if (spares.again_ms < spares.last_ms + AFTER_REQUEST_MS)
-        spares.again_ms = spares.last_ms + AFTER_REQUEST_MS;
+    int64_t now_ms = trp_clock_ms();
+    bool soon = now_ms - spares.last_ms <= AFTER_REQUEST_MS;
+    spares.together = !soon ? 1 : spares.together + (spares.together < TOGETHER_MAX);
+    spares.last_ms = now_ms;
+    int64_t again_ms = now_ms + AFTER_REQUEST_MS + AFTER_EACH_MS * (int64_t)spares.together;
+    if (spares.again_ms < again_ms)
+        spares.again_ms = again_ms;
     if (spares.last_ms - spares.second_ms >= SECOND_MS) {
         spares.before = spares.last_ms - spares.second_ms < 2 * SECOND_MS ? spares.asked : 0;
         spares.asked = 0;

@@ -16,11 +16,13 @@
 #include <runtime/clock.h>
 #include <runtime/debug.h>
 #include <runtime/error.h>
+#include <runtime/fence.h>
 #include <runtime/identity.h>
 #include <runtime/keeper.h>
 #include <runtime/log.h>
 #include <runtime/options.h>
 #include <runtime/output.h>
+#include <runtime/reader.h>
 #include <runtime/signals.h>
 #include <runtime/store.h>
 #include <runtime/trace.h>
@@ -77,12 +79,39 @@ static _Noreturn void leave(int status)
     _exit(status);
 }
 
+// "troupe-57", without printf, whose code is pages that each process has to map anew.
+static void name_process(uint32_t slot)
+{
+    char name[16] = "troupe-";
+    size_t at = strlen(name), digits = 1;
+    for (uint32_t rest = slot; rest >= 10; rest /= 10)
+        digits++;
+    for (size_t i = digits; i-- > 0; slot /= 10)
+        name[at + i] = (char)('0' + slot % 10);
+    (void)prctl(PR_SET_NAME, name);
+}
+
+// Into a pipe, lines would be kept back until there are many, and lost by a crash.
+static void print_by_lines(void)
+{
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    (void)setvbuf(stderr, NULL, _IONBF, 0);
+}
+
+// Goes as far as a process can that does not know yet which worker it will be. The thread waits;
+// the fence comes first, since with two threads the kernel would take milliseconds for it. With a
+// .worker_init there is no thread before that: it may want to do what only one thread can.
+static void prepare_worker(void)
+{
+    trp_fence_start();
+    if (trp_over_rings() && trp_self.options.worker_init == NULL)
+        (void)trp_reader_prepare(); // If there is no memory for it, the worker's start will say so.
+}
+
 // The life of a worker process. Never returns to the user's main.
 static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isolated)
 {
-    char name[16];
-    snprintf(name, sizeof name, "troupe-%u", slot);
-    (void)prctl(PR_SET_NAME, name);
+    name_process(slot);
     trp_self.slot = slot;
     trp_self.incarnation = incarnation;
     trp_self.isolated = isolated;
@@ -91,9 +120,6 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
                              NULL); // Held by the troupe_start that we were forked from.
     trp_store_open(slot);
     trp_leave_set(leave); // troupe_must in a worker skips what the driver gave to atexit.
-    // Into a pipe, lines would be kept back until there are many, and lost by a crash.
-    (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    (void)setvbuf(stderr, NULL, _IONBF, 0);
     if (trp_self.options.worker_init != NULL)
         trp_self.options.worker_init();
 
@@ -150,6 +176,7 @@ static _Noreturn void run_executed_worker(const char *value)
         leave(EXIT_FAILURE);
     }
     watch_forks();
+    print_by_lines();
     run_worker(slot, incarnation, isolated != 0);
 }
 
@@ -287,8 +314,10 @@ static troupe_status fork_keeper(trp_keeper_setup *setup)
         return troupe_fail(TROUPE_IO, "the keeper process could not be forked: %s",
                            strerror(errno));
     if (between == 0) {
-        if (fork() == 0)
+        if (fork() == 0) {
+            print_by_lines(); // Its children do.
             trp_keeper_run(setup);
+        }
         _exit(0);
     }
     while (waitpid(between, NULL, 0) < 0 && errno == EINTR)
@@ -317,6 +346,7 @@ static troupe_status launch_keeper(int argc, char **argv, int lock_fd, int outpu
         .execute = trp_self.options.launch == TROUPE_LAUNCH_EXEC,
         .argv = argc > 0 && argv != NULL ? argv : no_arguments,
         .run_node = trp_node_run,
+        .prepare_worker = prepare_worker,
         .run_worker = run_worker,
     };
     (void)sigprocmask(SIG_SETMASK, NULL, &setup.mask);

@@ -11,6 +11,7 @@
 #include <runtime/error.h>
 #include <runtime/fault.h>
 #include <runtime/layout.h>
+#include <runtime/memory.h>
 #include <runtime/pages.h>
 #include <runtime/process.h>
 #include <runtime/store_ledger.h>
@@ -547,7 +548,7 @@ void trp_store_sweep_soon(const uint32_t *processes, uint32_t count)
 
 void trp_store_sweep_rest(void)
 {
-    static uint64_t held[TRP_OBJECTS_MAX / 64];
+    static uint64_t held[TRP_OBJECTS_MAX / 64] TRP_VAST;
     uint32_t objects = atomic_load(&trp_segment.header->objects_backed);
     // Whoever holds an object now looks after it when it lets go, or is swept when it dies.
     trp_ledger_note_held(held, objects);

@@ -9,7 +9,7 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/segment.h>
-#include <signal.h>
+#include <runtime/thread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +32,7 @@ static struct {
     uint32_t first, count;
     uint64_t lost;
     bool ending;
+    bool none; // The driver was told to keep no trace; an executed process does not know.
     _Atomic bool records;
     pthread_t writer;
     int fd; // Of the file; written by the writer's thread while there is one.
@@ -159,19 +160,12 @@ static void *writer_main(void *unused)
 
 static bool start_writer(void)
 {
-    sigset_t all, before; // The user's signal handlers run on the user's threads.
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&trace.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool made = pthread_create(&trace.writer, NULL, writer_main, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (made)
-        (void)pthread_setname_np(trace.writer, "troupe-trace");
-    return made;
+    return trp_thread_start(&trace.writer, "troupe-trace", writer_main, NULL) == TROUPE_OK;
 }
 
 // ---- from outside
@@ -179,7 +173,8 @@ static bool start_writer(void)
 troupe_status trp_trace_create(const char *path, const char *folder)
 {
     char full[PATH_MAX], link[128];
-    if (path == NULL || path[0] == '\0')
+    trace.none = path == NULL || path[0] == '\0';
+    if (trace.none)
         return TROUPE_OK;
     trace.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
     if (trace.fd < 0)
@@ -201,7 +196,7 @@ troupe_status trp_trace_create(const char *path, const char *folder)
 
 void trp_trace_join(uint32_t slot, const char *folder)
 {
-    if (slot != TRP_PROCESS_DRIVER) { // What the driver had open is not open here.
+    if (slot != TRP_PROCESS_DRIVER && !trace.none) { // What the driver had open is not open here.
         char link[128];
         snprintf(link, sizeof link, "%s/trace", folder);
         trace.fd = open(link, O_WRONLY | O_APPEND | O_CLOEXEC);

@@ -20,7 +20,7 @@
 #include <runtime/error.h>
 #include <runtime/keys.h>
 #include <runtime/memory.h>
-#include <signal.h>
+#include <runtime/thread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -208,16 +208,14 @@ static troupe_status start_doorman(void *context, doorman *man)
     if (man->socket == NULL)
         return failed("cannot open a socket for", "authentication");
     set_int(man->socket, ZMQ_LINGER, 0);
-    sigset_t all, before; // The user's signal handlers run on the user's threads.
-    sigfillset(&all);
-    bool bound = zmq.bind(man->socket, "inproc://zeromq.zap.01") == 0;
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    man->runs = bound && pthread_create(&man->thread, NULL, doorman_main, man) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (man->runs)
-        return TROUPE_OK;
-    (void)zmq.close(man->socket);
-    return failed("cannot bind", "inproc://zeromq.zap.01");
+    static const char place[] = "inproc://zeromq.zap.01";
+    troupe_status status = zmq.bind(man->socket, place) == 0
+                               ? trp_thread_start(&man->thread, "troupe-door", doorman_main, man)
+                               : failed("cannot bind", place);
+    man->runs = status == TROUPE_OK;
+    if (!man->runs)
+        (void)zmq.close(man->socket);
+    return status;
 }
 
 // A socket without its keys would speak in the clear, to everybody: so nothing of it may fail.

@@ -2,6 +2,7 @@
 #include <runtime/worker_env.h>
 
 #include <errno.h>
+#include <runtime/memory.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,7 +37,7 @@ troupe_status trp_worker_env_check(const char *option, const char *env, const ch
 bool trp_worker_env_apply(const char *env, const char *folder)
 {
     // Of all workers and its own. The process has one thread and no user code yet.
-    static char copy[2 * TRP_WORKER_ENV_MAX + 2];
+    static char copy[2 * TRP_WORKER_ENV_MAX + 2] TRP_VAST;
     memcpy(copy, env, strnlen(env, sizeof copy - 1)); // Behind it are zeros, still.
     char *rest = NULL;
     for (char *line = strtok_r(copy, "\n", &rest); line != NULL;

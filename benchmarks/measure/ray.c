@@ -1,8 +1,9 @@
 // ray.c: rows of Ray's microbenchmark in Troupe: the same work as compare/peer_ray.py.
 //
-//     ray <seconds a row>
+//     ray <seconds a row> [sync|other]
 //
-// Prints "<row> <value>" for each row. As in Ray, actors have processes of their own, tasks run in
+// Prints "<row> <value>" for each row; "sync": for those alone where each call waits for the last
+// one, "other": for the others. As in Ray, actors have processes of their own, tasks run in
 // a pool of two workers, and a method returns two bytes.
 #include <harness.h>
 
@@ -85,6 +86,7 @@ TROUPE_TASK(small_task, troupe_none, troupe_bytes);
 // ---- The rows: each repetition is a call of a function
 
 static double seconds;
+static const char *which; // Of the rows; NULL: all.
 static troupe_ref zero_object;
 static void *array;
 static server_actor server_one, servers[ACTORS];
@@ -96,6 +98,8 @@ static void measure(const char *name, double per_repetition, void (*repeat)(void
 {
     int64_t wanted = (int64_t)(seconds * 1e9), passed;
     int repetitions = 0;
+    if (which && !strstr(name, "_sync") != !strcmp(which, "other"))
+        return;
     repeat();
     int64_t start = bench_now_ns();
     do {
@@ -225,6 +229,7 @@ int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .workers = 2));
     seconds = argc > 1 ? atof(argv[1]) : 1;
+    which = argc > 2 ? argv[2] : NULL;
     int zero = 0;
     zero_object = troupe_put(int, &zero);
     array = calloc(1, ARRAY);

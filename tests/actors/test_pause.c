@@ -1,5 +1,5 @@
-// test_pause.c: who sends much to one actor lets it run, loses nothing by it, and waits for it only
-// for a moment.
+// test_pause.c: who sends much lets others run, loses nothing by it, and waits for them only for a
+// moment.
 #include <support.h>
 
 #include <sched.h>
@@ -15,6 +15,7 @@ typedef struct sink {
 
 static sem_t gate;
 static _Atomic bool holds;
+static _Atomic int taken; // Messages that sinks have run.
 
 static troupe_status sink_take(sink *self, const int64_t *number, troupe_none *none)
 {
@@ -22,6 +23,7 @@ static troupe_status sink_take(sink *self, const int64_t *number, troupe_none *n
     if (*number >= 0 && *number != self->got)
         self->out_of_order = true;
     self->got++;
+    taken++;
     return TROUPE_OK;
 }
 
@@ -44,6 +46,10 @@ static troupe_status sink_sum(sink *self, const troupe_none *from, int64_t *got)
 TROUPE_ACTOR(sink, (sink_take, int64_t, troupe_none), (sink_hold, troupe_none, troupe_none),
              (sink_sum, troupe_none, int64_t));
 
+enum { SINKS = 50, CROWD = 40 };
+TROUPE_STRUCT(spread, (sink_actor, sinks, SINKS));
+TROUPE_STRUCT(flood, (sink_actor, to), (int64_t, count));
+
 typedef struct source {
     int unused;
 } source;
@@ -56,11 +62,35 @@ static troupe_status source_count(source *self, const sink_actor *to, int64_t *s
     return TROUPE_OK;
 }
 
-static troupe_status source_pour(source *self, const sink_actor *to, int64_t *sent)
+static troupe_status source_flood(source *self, const flood *what, int64_t *sent)
 {
     (void)self;
-    for (*sent = 0; *sent < DEEP; ++*sent)
-        TROUPE_TRY(troupe_tell(*to, sink_take, -1));
+    for (*sent = 0; *sent < what->count; ++*sent)
+        TROUPE_TRY(troupe_tell(what->to, sink_take, -1));
+    return TROUPE_OK;
+}
+
+static troupe_status source_pour(source *self, const sink_actor *to, int64_t *sent)
+{
+    return source_flood(self, &(flood){*to, DEEP}, sent);
+}
+
+// How many messages had been run when the last was sent.
+static troupe_status source_spread(source *self, const spread *to, int *run)
+{
+    (void)self;
+    for (int i = 0; i < DEEP; i++)
+        TROUPE_TRY(troupe_tell(to->sinks[i % SINKS], sink_take, i / SINKS));
+    *run = taken;
+    return TROUPE_OK;
+}
+
+// Sends to one that waits until all has been sent.
+static troupe_status source_open(source *self, const sink_actor *to, int64_t *sent)
+{
+    TROUPE_TRY(troupe_tell(*to, sink_hold, 0));
+    TROUPE_TRY(source_pour(self, to, sent));
+    sem_post(&gate);
     return TROUPE_OK;
 }
 
@@ -75,7 +105,8 @@ static troupe_status source_cpus(source *self, const troupe_none *from, int *cpu
 }
 
 TROUPE_ACTOR(source, (source_count, sink_actor, int64_t), (source_pour, sink_actor, int64_t),
-             (source_cpus, troupe_none, int));
+             (source_flood, flood, int64_t), (source_spread, spread, int),
+             (source_open, sink_actor, int64_t), (source_cpus, troupe_none, int));
 
 static void start(int threads)
 {
@@ -102,22 +133,68 @@ static void test_all_come_in_order(void **state)
     run_one(2);
 }
 
+static void run_senders(int threads, int senders, int64_t each)
+{
+    int64_t sent, got;
+    troupe_ref refs[CROWD];
+    start(threads);
+    sink_actor to = troupe_spawn(sink, .place = TROUPE_PLACE_HERE);
+    for (int i = 0; i < senders; i++) {
+        source_actor from = troupe_spawn(source, .place = TROUPE_PLACE_HERE);
+        flood what = {to, each};
+        refs[i] = troupe_call_from(from, source_flood, &what);
+    }
+    for (int i = 0; i < senders; i++)
+        troupe_must(troupe_get(int64_t, refs[i], &sent));
+    troupe_must(troupe_get(int64_t, troupe_call(to, sink_sum), &got));
+    assert_int_equal(got, senders * each);
+    assert_int_equal(troupe_stop(), 0);
+}
+
+// More of them than may pause at a time, too.
 static void test_many_senders(void **state)
 {
     (void)state;
-    enum { SENDERS = 8 };
-    int64_t sent, got;
-    start(2);
-    sink_actor to = troupe_spawn(sink, .place = TROUPE_PLACE_HERE);
-    troupe_ref refs[SENDERS];
-    for (int i = 0; i < SENDERS; i++) {
-        source_actor from = troupe_spawn(source, .place = TROUPE_PLACE_HERE);
-        refs[i] = troupe_call_from(from, source_pour, &to);
+    run_senders(2, 8, DEEP);
+    run_senders(1, CROWD, DEEP / 4);
+    run_senders(2, CROWD, DEEP / 4);
+}
+
+// On one thread nobody else could take what is sent.
+static void test_many_receivers_run_meanwhile(void **state)
+{
+    (void)state;
+    int run;
+    int64_t got;
+    spread to;
+    start(1);
+    taken = 0;
+    for (int i = 0; i < SINKS; i++)
+        to.sinks[i] = troupe_spawn(sink, .place = TROUPE_PLACE_HERE);
+    source_actor from = troupe_spawn(source, .place = TROUPE_PLACE_HERE);
+    troupe_must(troupe_get(int, troupe_call_from(from, source_spread, &to), &run));
+    assert_true(run > 0); // How many depends on how fast the machine is.
+    for (int i = 0; i < SINKS; i++) {
+        troupe_must(troupe_get(int64_t, troupe_call(to.sinks[i], sink_sum), &got));
+        assert_int_equal(got, DEEP / SINKS);
     }
-    for (int i = 0; i < SENDERS; i++)
-        troupe_must(troupe_get(int64_t, refs[i], &sent));
+    assert_int_equal(troupe_stop(), 0);
+}
+
+// A pause ends even if who runs meanwhile waits for the one that pauses.
+static void test_a_receiver_that_waits_for_the_sender(void **state)
+{
+    (void)state;
+    int64_t sent, got;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    start(1);
+    sink_actor to = troupe_spawn(sink, .place = TROUPE_PLACE_HERE);
+    source_actor from = troupe_spawn(source, .place = TROUPE_PLACE_HERE);
+    troupe_must(troupe_get(int64_t, troupe_call_from(from, source_open, &to), &sent,
+                           .timeout_ms = SUPPORT_SOON_MS));
+    assert_int_equal(sent, DEEP);
     troupe_must(troupe_get(int64_t, troupe_call(to, sink_sum), &got));
-    assert_int_equal(got, SENDERS * DEEP);
+    assert_int_equal(got, DEEP);
     assert_int_equal(troupe_stop(), 0);
 }
 
@@ -168,6 +245,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_come_in_order),
         cmocka_unit_test(test_many_senders),
+        cmocka_unit_test(test_many_receivers_run_meanwhile),
+        cmocka_unit_test(test_a_receiver_that_waits_for_the_sender),
         cmocka_unit_test(test_an_actor_that_does_not_run_holds_nobody_up),
         cmocka_unit_test(test_threads_may_run_anywhere_again),
     };

@@ -177,6 +177,25 @@ static void a_busy_actor_can_be_asked(void **state)
     }
 }
 
+// A thread that has read the call which it waited for leaves what came behind it, if that is much,
+// to be read by others while it runs the call; and the method goes on for as long as they do not.
+static void what_lies_behind_much_is_read(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 3, BEHIND = 2000 };
+    for (int i = 0; i < PLACES; i++) {
+        digger_actor actor = make(places[i]);
+        for (int round = 0; round < ROUNDS; round++) {
+            troupe_ref dig = troupe_call(actor, digger_dig);
+            for (int k = 0; k < BEHIND; k++)
+                assert_int_equal(troupe_tell(actor, digger_ask), TROUPE_OK);
+            assert_int_equal(troupe_tell(actor, digger_stop), TROUPE_OK);
+            assert_true(get(dig) >= 100);
+        }
+        troupe_kill(actor);
+    }
+}
+
 static void an_idle_actor_too(void **state)
 {
     (void)state;
@@ -299,6 +318,7 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 1));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_busy_actor_can_be_asked),
+        cmocka_unit_test(what_lies_behind_much_is_read),
         cmocka_unit_test(an_idle_actor_too),
         cmocka_unit_test(who_waits_can_be_asked),
         cmocka_unit_test(urgent_calls_can_be_cancelled),

@@ -20,7 +20,7 @@ static void forget(void)
 {
     depot = (trp_depot){.lock = PTHREAD_MUTEX_INITIALIZER};
     magazine.cells = magazine.spare = NULL;
-    magazine.count = 0;
+    magazine.room = magazine.depot != NULL ? TRP_BATCH : 0;
 }
 
 static void give(int number, size_t batches_max, int *spilled)

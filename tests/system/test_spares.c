@@ -18,13 +18,32 @@
 static struct {
     _Atomic int deaths;
     _Atomic uint64_t replies;
-    _Atomic uint64_t answer;
+    _Atomic uint64_t answer, threads;
 } seen;
+
+static uint32_t threads_at_init; // Of a worker: how many it had in .worker_init.
+
+static uint32_t count_entries(const char *path)
+{
+    uint32_t count = 0;
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
+        count += entry->d_name[0] != '.';
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+static void count_threads(void)
+{
+    threads_at_init = count_entries("/proc/self/task");
+}
 
 // A worker answers with whether its variable and its folder are what the test asked for.
 static void on_frame(const trp_frame *frame)
 {
     if (frame->kind == TRP_FRAME_REPLY) {
+        seen.threads = frame->method;
         seen.answer = frame->target;
         seen.replies++;
         return;
@@ -33,7 +52,8 @@ static void on_frame(const trp_frame *frame)
     const char *value = getenv("SPARE_TEST");
     bool right = value != NULL && strcmp(value, "its own") == 0 &&
                  getcwd(folder, sizeof folder) != NULL && strcmp(folder, "/proc") == 0;
-    trp_frame reply = {.kind = TRP_FRAME_REPLY, .call = frame->call, .target = right};
+    trp_frame reply = {
+        .kind = TRP_FRAME_REPLY, .call = frame->call, .target = right, .method = threads_at_init};
     (void)trp_process_send(frame->from, frame->from_incarnation, &reply, 0);
     trp_process_credit(frame->from, frame->from_incarnation, frame->body_size);
 }
@@ -50,6 +70,17 @@ static int set_up(void **state)
     memset((void *)&seen, 0, sizeof seen);
     trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
     return troupe_start(0, NULL, .workers = 2, .launch = TROUPE_LAUNCH_FORK) == TROUPE_OK ? 0 : -1;
+}
+
+static int set_up_with_init(void **state)
+{
+    (void)state;
+    memset((void *)&seen, 0, sizeof seen);
+    trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
+    return troupe_start(0, NULL, .workers = 2, .launch = TROUPE_LAUNCH_FORK,
+                        .worker_init = count_threads) == TROUPE_OK
+               ? 0
+               : -1;
 }
 
 static int tear_down(void **state)
@@ -131,6 +162,15 @@ static bool replied(void *context)
     return seen.replies > 0;
 }
 
+// Has the least spares made, by a first process.
+static void make_spares(int pids[TRP_SPARES_MAX])
+{
+    uint32_t process;
+    uint64_t incarnation;
+    start_one(true, &process, &incarnation);
+    await_spares(TRP_SPARES_MIN, pids);
+}
+
 static void test_none_before_they_are_wanted(void **state)
 {
     (void)state;
@@ -149,8 +189,7 @@ static void test_a_spawn_takes_one(void **state)
     uint32_t process;
     uint64_t incarnation;
     int pids[TRP_SPARES_MAX];
-    start_one(true, &process, &incarnation);
-    await_spares(TRP_SPARES_MIN, pids);
+    make_spares(pids);
     trp_worker_ask asked;
     assert_int_equal(trp_node_worker_begin("SPARE_TEST=its own\n", "/proc", &asked), TROUPE_OK);
     assert_int_equal(trp_node_worker_end(&asked, &process, &incarnation), TROUPE_OK);
@@ -168,8 +207,7 @@ static void test_one_that_dies_is_replaced(void **state)
     uint32_t process;
     uint64_t incarnation;
     int before[TRP_SPARES_MAX], after[TRP_SPARES_MAX];
-    start_one(true, &process, &incarnation);
-    await_spares(TRP_SPARES_MIN, before);
+    make_spares(before);
     for (int i = 0; i < TRP_SPARES_MIN; i++)
         assert_int_equal(kill(before[i], SIGKILL), 0);
     assert_true(support_processes_end(before, TRP_SPARES_MIN, SUPPORT_SOON_MS));
@@ -182,13 +220,53 @@ static void test_one_that_dies_is_replaced(void **state)
 static void test_they_end_with_the_keeper(void **state)
 {
     (void)state;
-    uint32_t process;
-    uint64_t incarnation;
     int pids[TRP_SPARES_MAX];
-    start_one(true, &process, &incarnation);
-    await_spares(TRP_SPARES_MIN, pids);
+    make_spares(pids);
     assert_int_equal(kill(keeper_pid(), SIGKILL), 0);
     assert_true(support_processes_end(pids, TRP_SPARES_MIN, 2000));
+}
+
+static bool all_have_threads(void *context)
+{
+    const int *pids = context;
+    char path[64];
+    for (int i = 0; i < TRP_SPARES_MIN; i++) {
+        snprintf(path, sizeof path, "/proc/%d/task", pids[i]);
+        if (count_entries(path) < 2)
+            return false;
+    }
+    return true;
+}
+
+static void test_they_have_made_their_thread(void **state)
+{
+    (void)state;
+    int pids[TRP_SPARES_MAX];
+    make_spares(pids);
+    assert_true(support_wait_until(all_have_threads, pids, SUPPORT_SOON_MS));
+}
+
+static uint64_t threads_of_a_new_one(void)
+{
+    uint32_t process;
+    uint64_t incarnation;
+    seen.replies = 0;
+    start_one(true, &process, &incarnation);
+    trp_frame frame = {.kind = TRP_FRAME_CALL, .call = 1};
+    assert_int_equal(trp_process_send(process, incarnation, &frame, 0), TROUPE_OK);
+    assert_true(support_wait_until(replied, NULL, SUPPORT_SOON_MS));
+    return seen.threads;
+}
+
+// It may do what a process with several threads cannot: it sees what a fresh fork would.
+static void test_worker_init_is_alone(void **state)
+{
+    (void)state;
+    int pids[TRP_SPARES_MAX];
+    uint64_t fresh = threads_of_a_new_one();
+    assert_true(fresh >= 1);
+    await_spares(TRP_SPARES_MIN, pids);
+    assert_int_equal(threads_of_a_new_one(), fresh);
 }
 
 // As a user whose processes are counted: root's are not.
@@ -225,8 +303,12 @@ int main(void)
 #define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_process_can_be_made), // Before anything runs in this process.
-        ROW(test_none_before_they_are_wanted),         ROW(test_a_spawn_takes_one),
-        ROW(test_one_that_dies_is_replaced),           ROW(test_they_end_with_the_keeper),
+        ROW(test_none_before_they_are_wanted),
+        ROW(test_a_spawn_takes_one),
+        ROW(test_one_that_dies_is_replaced),
+        ROW(test_they_end_with_the_keeper),
+        ROW(test_they_have_made_their_thread),
+        cmocka_unit_test_setup_teardown(test_worker_init_is_alone, set_up_with_init, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

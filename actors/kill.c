@@ -1,0 +1,80 @@
+// kill.c: the end of actors, here and in other processes.
+#include <actors/actor.h>
+#include <actors/async.h>
+#include <actors/call.h>
+#include <actors/restart.h>
+#include <runtime/node.h>
+#include <runtime/process.h>
+
+enum { KILL_ANSWER_MS = 1000 };
+
+// An actor that may have been started again is found, and will not be once more.
+static void find_last(troupe_actor *actor)
+{
+    if (trp_call_may_have_moved(*actor))
+        (void)trp_registrar_find(actor, 0, true);
+}
+
+static troupe_status send_end(troupe_actor actor, trp_frame_kind kind, uint32_t flags,
+                              uint64_t call)
+{
+    trp_frame frame = {.kind = kind, .flags = flags, .target = actor.id, .call = call};
+    return trp_process_send(actor.process, actor.incarnation, &frame, 0);
+}
+
+// Kills an actor of another process; where it has that for itself, the process too.
+static troupe_status kill_elsewhere(troupe_actor actor, bool give_up)
+{
+    trp_target target = {
+        .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
+    uint64_t call = trp_entry_call(trp_type_note(&troupe_type_bool), &target, 0);
+    troupe_ref ref = {.id = call};
+    bool isolated = false;
+    if (call == TRP_REF_NO_MEMORY)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
+    troupe_status status = send_end(actor, TRP_FRAME_KILL, give_up ? TRP_FRAME_FORCE : 0, call);
+    if (status != TROUPE_OK) {
+        troupe_drop(ref);
+        return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status; // It is dead.
+    }
+    // The answer comes behind those of the calls that waited in the mailbox.
+    status = troupe_get(bool, ref, &isolated, .timeout_ms = KILL_ANSWER_MS);
+    if (status == TROUPE_PENDING)
+        troupe_drop(ref);
+    if (status == TROUPE_OK && isolated)
+        (void)trp_node_kill(actor.process, actor.incarnation, "was ended: its actor was killed");
+    return TROUPE_OK;
+}
+
+troupe_status trp_kill_actor(troupe_actor actor, bool give_up)
+{
+    TROUPE_TRY(trp_call_check_address(&actor));
+    if (!trp_is_here(&actor)) {
+        find_last(&actor);
+        return kill_elsewhere(actor, give_up);
+    }
+    trp_kill_here(actor.id, give_up);
+    return TROUPE_OK;
+}
+
+troupe_status troupe_kill_actor(troupe_actor actor)
+{
+    return trp_kill_actor(actor, false);
+}
+
+troupe_status troupe_end_actor(troupe_actor actor)
+{
+    TROUPE_TRY(trp_call_check_address(&actor));
+    if (!trp_is_here(&actor)) {
+        find_last(&actor);
+        troupe_status status = send_end(actor, TRP_FRAME_FINISH, 0, 0);
+        return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status;
+    }
+    trp_actor *found = trp_actor_find(actor.id);
+    if (found == NULL)
+        return TROUPE_OK;
+    trp_message *message = trp_message_create(TRP_MESSAGE_FINISH, 0);
+    if (message != NULL)
+        trp_actor_deliver(found, actor.id, message);
+    return message != NULL ? TROUPE_OK : TROUPE_NO_MEMORY;
+}

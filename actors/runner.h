@@ -1,0 +1,51 @@
+// runner.h: what the files of the scheduler share: its threads and its books. See scheduler.h.
+#ifndef TRP_RUNNER_H
+#define TRP_RUNNER_H
+
+#include <actors/runqueues.h>
+
+// A thread that runs turns.
+typedef struct trp_runner {
+    pthread_t thread;
+    struct trp_runner *older;     // In the list of all.
+    struct trp_runner *next_idle; // In the stack of those that sleep.
+    trp_runqueue *_Atomic queue;  // NULL: none. By itself, the stop, and who lets it go on.
+    _Atomic uint32_t word;        // Changes when it is to look; it parks on it.
+    _Atomic bool idle;            // It sleeps, or is about to. Changed under the lock.
+    _Atomic bool parked;          // A change of `word` must be told to the kernel.
+    bool left;                    // Its thread is about to end, and to be joined.
+    bool abandoned;               // It outlived the stop: it counts no more, and frees itself.
+    bool woke_near;               // It has woken one on its CPU, which it then does not keep busy.
+    uint32_t sent;                // By its method, since the turn began or it paused.
+    trp_binding binding;          // Until it runs; see pause.h.
+} trp_runner;
+
+typedef struct trp_runners {
+    pthread_mutex_t lock; // Of all that follows but what is atomic.
+    pthread_cond_t changed;
+    trp_runner *all, *idle, *watcher;
+    int living, blocked, paused; // `blocked`: wait in a method; `paused`: see pause.h.
+    bool ready, spinning;
+    _Atomic int active;
+    _Atomic bool stopping, over;
+} trp_runners;
+extern trp_runners trp_scheduler;
+
+extern _Thread_local trp_runner *trp_me; // NULL: no scheduler's thread.
+
+void trp_scheduler_lock(void);
+// Wakes those of trp_wake_later.
+void trp_scheduler_unlock(void);
+
+// ---- with the lock held
+
+// Wakes who is parked on the word, whose change has been made, when this thread lets the lock go:
+// else it would wait for that. The word may be gone by then.
+void trp_wake_later(_Atomic uint32_t *word);
+// Gets one more runner to look for work, if one may run. `near`: on this CPU.
+void trp_wake_one(bool near);
+// Gives the runner a queue that is free; takes it from it.
+bool trp_runner_attach(trp_runner *one);
+void trp_runner_detach(trp_runner *one);
+
+#endif

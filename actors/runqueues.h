@@ -1,0 +1,42 @@
+// runqueues.h: the run queues of the process: the rights to run turns, and what waits for one.
+#ifndef TRP_RUNQUEUES_H
+#define TRP_RUNQUEUES_H
+
+#include <actors/pause.h>
+#include <actors/runqueue.h>
+#include <actors/scheduler.h>
+
+enum {
+    TRP_THREADS_MAX = 1024,
+    TRP_QUEUES_MAX = TRP_THREADS_MAX - TRP_BLOCKED_MAX,
+};
+
+typedef struct trp_runqueues {
+    int limit;           // So many are used.
+    trp_runqueue inject; // What threads without a queue made runnable.
+    trp_runqueue each[TRP_QUEUES_MAX];
+} trp_runqueues;
+extern trp_runqueues trp_queues;
+
+// Notes that the actor is in that queue, or is run from it.
+void trp_queues_home(trp_actor *actor, const trp_runqueue *queue);
+// NULL: none.
+trp_runqueue *trp_queues_home_of(const trp_actor *actor);
+
+// Whether neither an actor waits in it nor one that pauses.
+bool trp_queues_empty(trp_runqueue *queue);
+// Whether there is what a thread without work should run.
+bool trp_queues_work_waits(void);
+// One that was free, with work if there is such a one; NULL: none was. Whoever gives it back clears
+// `taken`. With the scheduler's lock held.
+trp_runqueue *trp_queues_take(void);
+
+// The actor of this queue that gets the next turn, NULL: none; one of another queue. By the thread
+// that has it.
+trp_actor *trp_queues_choose(trp_runqueue *mine);
+trp_actor *trp_queues_steal(trp_runqueue *mine);
+
+// Takes all that is queued, linked by next_runnable.
+trp_actor *trp_queues_clear(void);
+
+#endif
