@@ -224,11 +224,12 @@ static void test_successors_get_no_old_mail(void **state)
     enum { ROUNDS = 2000 };
     start(2);
     pthread_t teller;
-    bool again = false;
+    bool again = false; // Has a slot been used for a second time? Else nothing is tried.
+    int64_t give_up = support_now_ms() + SUPPORT_SOON_MS;
     for (int i = 0; i < 4; i++)
         current[i] = make().address.id;
     assert_int_equal(pthread_create(&teller, NULL, tell_stale, NULL), 0);
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS || (!again && support_now_ms() < give_up); i++) {
         troupe_actor old = {.id = current[i % 4],
                             .incarnation = trp_home_here.incarnation,
                             .process = trp_home_here.process};
@@ -240,12 +241,14 @@ static void test_successors_get_no_old_mail(void **state)
         troupe_status status =
             troupe_get(int, troupe_call((worker_actor){old}, worker_note, 1), &out);
         assert_int_equal(status, TROUPE_NOT_EXECUTED);
-        assert_non_null(strstr(troupe_last_error()->text, "was killed"));
+        // How it ended may be forgotten: thousands have ended if this thread has slept meanwhile.
+        assert_true(strstr(troupe_last_error()->text, "was killed") != NULL ||
+                    strstr(troupe_last_error()->text, "has ended") != NULL);
         current[i % 4] = fresh.address.id;
     }
     enough = true;
     pthread_join(teller, NULL);
-    assert_true(again); // Else nothing was tried.
+    assert_true(again);
     assert_int_equal(troupe_stop(), 0);
     assert_int_equal(wrong, 0);
 }
