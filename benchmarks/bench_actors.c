@@ -100,8 +100,9 @@ static void measure(const row *what)
                         .note = what->note});
 }
 
-// ---- Savina: both numbers of threads take turns, so that neighbouring rounds show what the second
-// thread brings.
+// ---- Savina: one thread on a CPU, one thread on both CPUs and two threads take turns. What the
+// second thread brings is the ratio of the last two, neighbours in one place: only the number of
+// threads differs.
 
 typedef struct game {
     const char *name, *unit;
@@ -127,13 +128,18 @@ static const game games[] = {
 enum { TROUPE, CAF, ERLANG, SIDES };
 
 static const char one_thread[] = "one thread, CPU 0", two_threads[] = "two threads, CPUs 0 and 1";
-static const char *const placements[] = {one_thread, two_threads};
 
-static void print_scale(const game *what, bench_rounds rounds[2][SIDES])
+static const struct setting {
+    const char *threads, *placement;
+    int cpus;
+} settings[] = {{"1", one_thread, 1}, {"1", NULL, 2}, {"2", two_threads, 2}};
+enum { ALONE, ROOMY, PAIR, SETTINGS };
+
+static void print_scale(const game *what, bench_rounds rounds[SETTINGS][SIDES])
 {
     static bench_rounds ratios[SIDES];
     for (int side = 0; side < SIDES; side++) {
-        const bench_rounds *one = &rounds[0][side], *two = &rounds[1][side];
+        const bench_rounds *one = &rounds[ROOMY][side], *two = &rounds[PAIR][side];
         ratios[side] = (bench_rounds){0};
         if (one->missing[0] || two->missing[0])
             bench_rounds_fail(&ratios[side], "%s", one->missing[0] ? one->missing : two->missing);
@@ -145,7 +151,7 @@ static void print_scale(const game *what, bench_rounds rounds[2][SIDES])
     snprintf(name, sizeof name, "scale.%s", what->name);
     print(&(bench_line){.name = name,
                         .unit = "x",
-                        .placement = placements[1],
+                        .placement = "CPUs 0 and 1",
                         .better = BENCH_HIGHER,
                         .ours = &ratios[TROUPE],
                         .peer = caf,
@@ -157,47 +163,49 @@ static void print_scale(const game *what, bench_rounds rounds[2][SIDES])
 
 static void measure_game(const game *what)
 {
-    char names[2][64], ours[64], scale[64];
+    char names[SETTINGS][64] = {{0}}, ours[64], scale[64];
     snprintf(ours, sizeof ours, "savina/%s", what->name);
     snprintf(scale, sizeof scale, "scale.%s", what->name);
-    bool wanted[2], scaled = is_wanted(scale);
-    for (int i = 0; i < 2; i++) {
-        snprintf(names[i], sizeof names[i], "savina.%s.%dt", what->name, i + 1);
-        wanted[i] = is_wanted(names[i]);
+    snprintf(names[ALONE], sizeof names[ALONE], "savina.%s.1t", what->name);
+    snprintf(names[PAIR], sizeof names[PAIR], "savina.%s.2t", what->name);
+    bool scaled = is_wanted(scale), shown[SETTINGS], any = scaled;
+    for (int i = 0; i < SETTINGS; i++) {
+        shown[i] = names[i][0] != '\0' && is_wanted(names[i]);
+        any = any || shown[i];
     }
-    if (!wanted[0] && !wanted[1] && !scaled)
+    if (!any)
         return;
-    static bench_rounds rounds[2][SIDES];
+    static bench_rounds rounds[SETTINGS][SIDES];
     memset(rounds, 0, sizeof rounds);
     const char *seconds = run.quick ? "0.0" : "0.4";
     for (int i = 0; i < (run.quick ? 1 : SCALE_ROUNDS); i++) {
-        for (int t = 0; t < 2; t++) {
-            if (!wanted[t] && !scaled)
+        for (int at = 0; at < SETTINGS; at++) {
+            if (!shown[at] && (!scaled || at == ALONE))
                 continue;
-            const char *threads = t == 0 ? "1" : "2";
+            const char *threads = settings[at].threads;
             const command troupe = {ours, threads, seconds};
             const command peer = {"compare/peer_caf", what->name, threads, seconds};
             const command other = {"compare/peer_erlang", what->name, threads, seconds};
-            add_round(troupe, t + 1, &rounds[t][TROUPE]);
+            add_round(troupe, settings[at].cpus, &rounds[at][TROUPE]);
             if (i >= ROUNDS)
                 continue;
-            add_round(peer, t + 1, &rounds[t][CAF]);
+            add_round(peer, settings[at].cpus, &rounds[at][CAF]);
             if (!what->no_erlang)
-                add_round(other, t + 1, &rounds[t][ERLANG]);
+                add_round(other, settings[at].cpus, &rounds[at][ERLANG]);
         }
     }
-    for (int t = 0; t < 2; t++) {
-        if (!wanted[t])
+    for (int at = 0; at < SETTINGS; at++) {
+        if (!shown[at])
             continue;
-        print(&(bench_line){.name = names[t],
+        print(&(bench_line){.name = names[at],
                             .unit = what->unit,
-                            .placement = placements[t],
+                            .placement = settings[at].placement,
                             .better = BENCH_HIGHER,
-                            .ours = &rounds[t][TROUPE],
+                            .ours = &rounds[at][TROUPE],
                             .peer = caf,
-                            .peers = &rounds[t][CAF],
+                            .peers = &rounds[at][CAF],
                             .other = what->no_erlang ? NULL : erlang,
-                            .others = &rounds[t][ERLANG]});
+                            .others = &rounds[at][ERLANG]});
     }
     if (scaled)
         print_scale(what, rounds);
@@ -327,7 +335,7 @@ static void measure_inner_calls(void)
         snprintf(name, sizeof name, "call.rtt.inproc.actor.%dt", t + 1);
         measure(&(row){.name = name,
                        .unit = "us",
-                       .placement = placements[t],
+                       .placement = t == 0 ? one_thread : two_threads,
                        .better = BENCH_LOWER,
                        .cpus = t + 1,
                        .ours = {"measure/call", "rtt", "within", threads, "-1", count},
