@@ -8,6 +8,7 @@
 //
 // All tasks are sent at once, so one worker can run dry while tasks wait in another. Whoever sees
 // that asks for one of those back: that is a cancellation which leaves it alone if it runs already.
+// While there are more of them, or some that were sent only just now, a timer looks again.
 //
 // A task that holds something of its node's is sent when the node has given that, and to an actor
 // of its own, which has it: so it is held exactly as long as the function may run, however that
@@ -35,7 +36,7 @@ enum {
     UNFINISHED_MAX = 4096,
     RETRIES_DEFAULT = 3,
     SLICE_MS = 100,    // Of a wait for room, between looks at whether the runtime stops.
-    SETTLED_US = 1000, // A task that was sent later than this ago is not asked back.
+    SETTLED_US = 1000, // A task that was sent later than this ago is not asked back yet.
 };
 
 static struct {
@@ -48,6 +49,7 @@ static struct {
 static struct {
     pthread_mutex_t lock; // Of all that follows.
     trp_task *newest;
+    uint64_t looks; // The start of the runtime whose timer will look; 0: it will not.
 } away = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- how many
@@ -152,38 +154,69 @@ static void note_sent(trp_task *it, troupe_actor to)
     pthread_mutex_unlock(&away.lock);
 }
 
-// The youngest task of a worker, which has most before it, held; NULL: none is worth it.
-static trp_task *find_waiting(uint64_t worker, troupe_actor *at)
+// The youngest task of a worker, which has most before it, held; NULL: none is worth it. *look: the
+// timer is to look again.
+static trp_task *find_waiting(uint64_t worker, troupe_actor *at, bool *look)
 {
     int64_t settled_ns = trp_clock_ns() - SETTLED_US * INT64_C(1000);
+    bool more = false;
     pthread_mutex_lock(&away.lock);
     trp_task *it = away.newest;
     while (it != NULL &&
-           (it->sent_to.incarnation != worker || it->sent_ns > settled_ns || it->asked_back))
+           (it->sent_to.incarnation != worker || it->sent_ns > settled_ns || it->asked_back)) {
+        more = more || (it->sent_to.incarnation == worker && !it->asked_back);
         it = it->older;
+    }
     if (it != NULL) {
         it->asked_back = true;
         *at = it->sent_to;
         atomic_fetch_add(&it->holds, 1);
     }
+    *look = (more || it != NULL) && away.looks != trp_home_here.incarnation;
+    if (*look)
+        away.looks = trp_home_here.incarnation;
     pthread_mutex_unlock(&away.lock);
     return it;
 }
 
 static void send_again(trp_retry *retry);
 
-// The task's worker has one less to do. If it is idle now and another one is not, the latest of
-// that one's tasks is asked back.
-static void leave_worker(trp_task *it)
+static void forget_look(void)
+{
+    pthread_mutex_lock(&away.lock);
+    away.looks = 0;
+    pthread_mutex_unlock(&away.lock);
+}
+
+// If a worker is idle and this one, which is the busiest (0: none), is not, its latest task is
+// asked back.
+static void ask_back(uint64_t busy)
 {
     troupe_actor at;
-    uint64_t worker = atomic_exchange(&it->worker, 0);
-    uint64_t busy = worker != 0 ? trp_crew_give(worker) : 0;
-    trp_task *other = busy != 0 && !trp_actors_stopping() ? find_waiting(busy, &at) : NULL;
+    bool look = false;
+    if (busy == 0 || trp_actors_stopping())
+        return;
+    trp_task *other = find_waiting(busy, &at, &look);
+    if (look && !trp_timer_tasks(trp_clock_ns() + SETTLED_US * INT64_C(1000)))
+        forget_look();
     if (other == NULL)
         return;
     trp_cancel_waiting(other->row, at);
     trp_task_release(other);
+}
+
+void trp_tasks_look(void)
+{
+    forget_look();
+    ask_back(trp_crew_give(0));
+}
+
+// The task's worker has one less to do.
+static void leave_worker(trp_task *it)
+{
+    uint64_t worker = atomic_exchange(&it->worker, 0);
+    if (worker != 0)
+        ask_back(trp_crew_give(worker));
 }
 
 // The row has ended. Runs where that was found out, and must not wait.

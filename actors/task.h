@@ -40,6 +40,9 @@ void trp_task_release(trp_task *it);
 // Whether a task that failed so is to be run again, if it has retries left.
 bool trp_task_worth_another(const trp_task *it, const troupe_error *failure);
 
+// Looks again whether a worker that is idle could have a task of a busy one; for the timer.
+void trp_tasks_look(void);
+
 // Has the task, which has a row, run on this thread, now. (task_here.c)
 void trp_task_run_here(trp_task *it);
 

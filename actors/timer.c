@@ -5,6 +5,7 @@
 #include <actors/actor.h>
 #include <actors/async.h>
 #include <actors/failure.h>
+#include <actors/task.h>
 #include <runtime/clock.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
@@ -14,8 +15,8 @@ enum { SWEEP_MIN = 1024, LOOK_MS = 2 };
 
 typedef struct due {
     int64_t at_ns;
-    uint64_t id; // Of a call, or
-    bool alarm;  // of an actor's alarm.
+    enum { CALL, ALARM, TASKS } kind;
+    uint64_t id; // Of a call, or of an actor's alarm.
 } due;
 
 static struct {
@@ -58,8 +59,8 @@ static void sift_up(size_t i)
 
 static bool is_pending(const due *it)
 {
-    if (it->alarm)
-        return trp_alarm_pending(it->id);
+    if (it->kind != CALL)
+        return it->kind == TASKS || trp_alarm_pending(it->id);
     trp_entry *entry = trp_entry_lock(it->id);
     bool pending = entry != NULL && !entry->done;
     if (entry != NULL)
@@ -165,6 +166,21 @@ static void wait_for_next(void)
         (void)pthread_cond_clockwait(&timer.changed, &timer.lock, CLOCK_MONOTONIC, &until);
 }
 
+static void ring(const due *it)
+{
+    switch (it->kind) {
+    case CALL:
+        time_out(it->id);
+        break;
+    case ALARM:
+        trp_alarm_ring(it->id);
+        break;
+    case TASKS:
+        trp_tasks_look();
+        break;
+    }
+}
+
 static void *timer_main(void *unused)
 {
     (void)unused;
@@ -182,10 +198,8 @@ static void *timer_main(void *unused)
             continue;
         }
         pthread_mutex_unlock(&timer.lock);
-        if (next.alarm)
-            trp_alarm_ring(next.id);
-        else if (next.id != 0)
-            time_out(next.id);
+        if (next.id != 0)
+            ring(&next);
         tell_ready(ready);
         pthread_mutex_lock(&timer.lock);
     }
@@ -216,12 +230,17 @@ static bool add(due next)
 
 bool trp_timer_call(int64_t deadline_ns, uint64_t call)
 {
-    return add((due){deadline_ns, call, false});
+    return add((due){deadline_ns, CALL, call});
 }
 
 bool trp_timer_alarm(int64_t at_ns, uint64_t alarm)
 {
-    return add((due){at_ns, alarm, true});
+    return add((due){at_ns, ALARM, alarm});
+}
+
+bool trp_timer_tasks(int64_t at_ns)
+{
+    return add((due){at_ns, TASKS, 1});
 }
 
 bool trp_timer_watch(trp_when *when)

@@ -1,5 +1,5 @@
 // timer.h: one thread, made at the first use, that ends calls whose deadline passes, rings the
-// alarms of actors, and looks at objects whose maker has not sealed them yet.
+// alarms of actors, has tasks looked after, and looks at objects whose maker has not sealed them yet.
 #ifndef TRP_TIMER_H
 #define TRP_TIMER_H
 
@@ -10,6 +10,8 @@
 bool trp_timer_call(int64_t deadline_ns, uint64_t call);
 // Calls trp_alarm_ring at that time.
 bool trp_timer_alarm(int64_t at_ns, uint64_t alarm);
+// Calls trp_tasks_look at that time.
+bool trp_timer_tasks(int64_t at_ns);
 // Calls trp_when_call once when->object is ready, or when the runtime stops; false: no thread.
 bool trp_timer_watch(trp_when *when);
 void trp_timer_stop(void);
