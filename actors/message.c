@@ -119,6 +119,7 @@ troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *sha
     if (packed == NULL && message->remote->object) {
         TROUPE_TRY(trp_object_lend_args(message->remote->body.object, shape, &message->arena,
                                         message->args, &message->args));
+        message->remote->body.pinned = true;
     } else if (packed == NULL) {
         TROUPE_TRY(trp_body_unpack(&message->remote->body, shape, &message->arena, message->args));
     } else {

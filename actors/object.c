@@ -159,93 +159,137 @@ static bool has_value(const trp_object_info *info)
     return info->state == TRP_OBJECT_SEALED || info->state == TRP_OBJECT_SHARED;
 }
 
+// Pins the object if it has a value; else sets the failure that there is in its place.
+static troupe_status pin(trp_object object, trp_object_info *info)
+{
+    *info = trp_store_pin(object);
+    if (has_value(info))
+        return TROUPE_OK;
+    troupe_status status = trp_object_failure(info);
+    if (info->state == TRP_OBJECT_FAILED)
+        trp_store_unpin(object);
+    return status;
+}
+
+static troupe_status copy_bytes(const trp_object_info *info, troupe_bytes *value)
+{
+    void *copy = troupe_alloc(info->size);
+    if (copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes", info->size);
+    if (info->size > 0)
+        memcpy(copy, info->data, info->size);
+    *value = (troupe_bytes){copy, info->size};
+    return TROUPE_OK;
+}
+
+static troupe_status read_pinned(const trp_object_info *info, const trp_shape *shape, void *value)
+{
+    const troupe_type *type = shape->type;
+    TROUPE_TRY(trp_schema_check(trp_type_note(type), info->schema));
+    if (info->encoding == TRP_ENCODING_BYTES)
+        return copy_bytes(info, value);
+    if (info->encoding == TRP_ENCODING_IMAGE) {
+        if (!shape->flat || info->size != type->size)
+            return troupe_fail(TROUPE_WRONG_TYPE, "an object of %zu bytes is no '%s'", info->size,
+                               type->name);
+        memcpy(value, info->data, info->size);
+        return TROUPE_OK;
+    }
+    trp_reader in = trp_reader_of(info->data, info->size);
+    TROUPE_TRY(trp_unpack(type, &in, trp_arena_current(), value));
+    return trp_read_end(&in);
+}
+
 troupe_status trp_object_read(trp_object object, const trp_shape *shape, void *value)
 {
-    trp_object_info info = trp_store_look(object);
+    trp_object_info info;
+    TROUPE_TRY(pin(object, &info));
+    troupe_status status = read_pinned(&info, shape, value);
+    trp_store_unpin(object);
+    return status;
+}
+
+static troupe_status lend_pinned(const trp_object_info *info, const trp_shape *shape,
+                                 trp_arena *arena, void *room, void **args)
+{
     const troupe_type *type = shape->type;
-    if (!has_value(&info))
-        return trp_object_failure(&info);
-    TROUPE_TRY(trp_schema_check(trp_type_note(type), info.schema));
-    if (info.encoding == TRP_ENCODING_BYTES) {
-        void *copy = troupe_alloc(info.size);
-        if (copy == NULL)
-            return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes", info.size);
-        if (info.size > 0)
-            memcpy(copy, info.data, info.size);
-        *(troupe_bytes *)value = (troupe_bytes){copy, info.size};
+    *args = room;
+    TROUPE_TRY(trp_schema_check(trp_type_note(type), info->schema));
+    if (info->encoding == TRP_ENCODING_IMAGE && shape->flat && info->size == type->size) {
+        *args = (void *)info->data;
         return TROUPE_OK;
     }
-    if (info.encoding == TRP_ENCODING_IMAGE) {
-        if (!shape->flat || info.size != type->size)
-            return troupe_fail(TROUPE_WRONG_TYPE, "an object of %zu bytes is no '%s'", info.size,
-                               type->name);
-        memcpy(value, info.data, info.size);
+    if (info->encoding == TRP_ENCODING_BYTES && type->kind == TROUPE_KIND_BYTES) {
+        *(troupe_bytes *)room = (troupe_bytes){info->data, info->size};
         return TROUPE_OK;
     }
-    trp_reader in = trp_reader_of(info.data, info.size);
-    TROUPE_TRY(trp_unpack(type, &in, trp_arena_current(), value));
+    if (info->encoding != TRP_ENCODING_PACKED)
+        return troupe_fail(TROUPE_MALFORMED, "an object of %zu bytes is no '%s'", info->size,
+                           type->name);
+    trp_reader in = trp_reader_of(info->data, info->size);
+    TROUPE_TRY(trp_unpack(type, &in, arena, room));
     return trp_read_end(&in);
 }
 
 troupe_status trp_object_lend_args(trp_object object, const trp_shape *shape, trp_arena *arena,
                                    void *room, void **args)
 {
-    trp_object_info info = trp_store_look(object);
-    const troupe_type *type = shape->type;
+    trp_object_info info;
     *args = room;
-    if (!has_value(&info))
-        return trp_object_failure(&info);
-    TROUPE_TRY(trp_schema_check(trp_type_note(type), info.schema));
-    if (info.encoding == TRP_ENCODING_IMAGE && shape->flat && info.size == type->size) {
-        *args = (void *)info.data;
-        return TROUPE_OK;
+    TROUPE_TRY(pin(object, &info));
+    troupe_status status = lend_pinned(&info, shape, arena, room, args);
+    if (status != TROUPE_OK)
+        trp_store_unpin(object);
+    return status;
+}
+
+static troupe_status pack_pinned(const trp_object_info *info, trp_buffer *out)
+{
+    if (info->encoding == TRP_ENCODING_IMAGE) {
+        const troupe_type *type = trp_type_noted(info->schema);
+        if (type == NULL || type->size != info->size)
+            return troupe_fail(TROUPE_UNSUPPORTED,
+                               "the object's type is not known in this process, so it cannot be "
+                               "packed");
+        return trp_pack(type, info->data, out);
     }
-    if (info.encoding == TRP_ENCODING_BYTES && type->kind == TROUPE_KIND_BYTES) {
-        *(troupe_bytes *)room = (troupe_bytes){info.data, info.size};
-        return TROUPE_OK;
-    }
-    if (info.encoding != TRP_ENCODING_PACKED)
-        return troupe_fail(TROUPE_MALFORMED, "an object of %zu bytes is no '%s'", info.size,
-                           type->name);
-    trp_reader in = trp_reader_of(info.data, info.size);
-    TROUPE_TRY(trp_unpack(type, &in, arena, room));
-    return trp_read_end(&in);
+    if (info->encoding == TRP_ENCODING_BYTES)
+        trp_write_bytes(out, info->data, info->size);
+    else
+        trp_buffer_append(out, info->data, info->size);
+    return TROUPE_OK;
 }
 
 troupe_status trp_object_pack(trp_object object, trp_buffer *out)
 {
-    trp_object_info info = trp_store_look(object);
-    if (!has_value(&info))
-        return trp_object_failure(&info);
-    if (info.encoding == TRP_ENCODING_IMAGE) {
-        const troupe_type *type = trp_type_noted(info.schema);
-        if (type == NULL || type->size != info.size)
-            return troupe_fail(TROUPE_UNSUPPORTED,
-                               "the object's type is not known in this process, so it cannot be "
-                               "packed");
-        return trp_pack(type, info.data, out);
-    }
-    if (info.encoding == TRP_ENCODING_BYTES)
-        trp_write_bytes(out, info.data, info.size);
-    else
-        trp_buffer_append(out, info.data, info.size);
-    return TROUPE_OK;
+    trp_object_info info;
+    TROUPE_TRY(pin(object, &info));
+    troupe_status status = pack_pinned(&info, out);
+    trp_store_unpin(object);
+    return status;
 }
 
 // ---- views
 
-// Lends an object's bytes, and holds it for the view.
+static troupe_status check_lendable(const trp_object_info *info)
+{
+    TROUPE_TRY(trp_schema_check(troupe_type_hash(&troupe_type_troupe_bytes), info->schema));
+    return info->encoding == TRP_ENCODING_BYTES
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_WRONG_TYPE, "the object was not made from bytes");
+}
+
+// Lends an object's bytes, and pins it for the view.
 static troupe_status lend(trp_object object, troupe_view *view)
 {
-    trp_object_info info = trp_store_look(object);
-    if (!has_value(&info))
-        return trp_object_failure(&info);
-    TROUPE_TRY(trp_schema_check(troupe_type_hash(&troupe_type_troupe_bytes), info.schema));
-    if (info.encoding != TRP_ENCODING_BYTES)
-        return troupe_fail(TROUPE_WRONG_TYPE, "the object was not made from bytes");
-    TROUPE_TRY(trp_store_hold(object, trp_process_slot()));
-    *view = (troupe_view){.data = info.data, .size = info.size, .id_ = object};
-    return TROUPE_OK;
+    trp_object_info info;
+    TROUPE_TRY(pin(object, &info));
+    troupe_status status = check_lendable(&info);
+    if (status != TROUPE_OK)
+        trp_store_unpin(object);
+    else
+        *view = (troupe_view){.data = info.data, .size = info.size, .id_ = object};
+    return status;
 }
 
 troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view, int timeout_ms)
@@ -271,14 +315,14 @@ troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view, int timeout_m
     (void)trp_arena_swap(before);
     trp_arena_clear(&arena);
     TROUPE_TRY(status);
-    trp_object_info info = trp_store_look(object);
-    *view = (troupe_view){.data = info.data, .size = info.size, .id_ = object};
-    return TROUPE_OK;
+    status = lend(object, view);
+    trp_store_release(object, trp_process_slot());
+    return status;
 }
 
 void troupe_view_end(troupe_view *view)
 {
     if (view->id_ != 0 && trp_process_running())
-        trp_store_release(view->id_, trp_process_slot());
+        trp_store_unpin(view->id_);
     *view = (troupe_view){0};
 }

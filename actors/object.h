@@ -11,8 +11,9 @@
 troupe_status trp_object_put(const trp_shape *shape, const void *value, trp_object *object);
 // Reads the value of an object that is ready into the thread's arena. The holds are untouched.
 troupe_status trp_object_read(trp_object object, const trp_shape *shape, void *value);
-// As trp_object_read for a method's arguments, which may lie in the object itself as long as it is
-// held: `room` has room for one, what else they need comes from the arena.
+// As trp_object_read for a method's arguments, which may lie in the object itself: `room` has room
+// for one, what else they need comes from the arena. On success the object is pinned until
+// trp_store_unpin.
 troupe_status trp_object_lend_args(trp_object object, const trp_shape *shape, trp_arena *arena,
                                    void *room, void **args);
 // Appends the value as MessagePack.

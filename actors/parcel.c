@@ -231,10 +231,11 @@ troupe_status trp_frame_object(const trp_frame *frame, trp_object *object)
 static troupe_status find_object(const trp_frame *frame, trp_body *body)
 {
     TROUPE_TRY(trp_frame_object(frame, &body->object));
-    trp_object_info info = trp_store_look(body->object);
+    trp_object_info info = trp_store_pin(body->object);
+    body->pinned = info.state == TRP_OBJECT_SEALED;
     body->data = info.data;
     body->size = info.size;
-    return TROUPE_OK;
+    return body->pinned ? TROUPE_OK : trp_object_failure(&info);
 }
 
 troupe_status trp_body_take(trp_body *body, const trp_frame *frame, void *memory)
@@ -337,6 +338,8 @@ void trp_body_drop(trp_body *body)
         trp_reader in = reader_at(body);
         (void)read_holds(&in, release, NULL);
     }
+    if (body->pinned)
+        trp_store_unpin(body->object);
     if (body->object != 0)
         trp_store_release(body->object, trp_process_slot());
     if (body->bytes != NULL)

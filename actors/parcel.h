@@ -49,6 +49,7 @@ typedef struct trp_body {
     const unsigned char *data;
     size_t size;
     size_t holds_at; // Where the count and the ids begin.
+    bool pinned;     // The object is.
     bool kept;       // The holds have gone to the value's reader.
     bool far;        // It came from another node.
 } trp_body;

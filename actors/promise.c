@@ -3,10 +3,12 @@
 #include <actors/ref_table.h>
 
 #include <actors/failure.h>
+#include <actors/object.h>
 #include <runtime/log.h>
 #include <string.h>
 
-// The value of a result as an object keeps it: `data`, which may be in `packed`.
+// The value of a result as an object keeps it: `data`, which may be in `packed`. An object that is
+// the result is pinned then.
 static troupe_status encode(const trp_result *result, trp_buffer *packed, const void **data,
                             size_t *size, trp_encoding *encoding)
 {
@@ -22,7 +24,9 @@ static troupe_status encode(const trp_result *result, trp_buffer *packed, const 
         return TROUPE_OK;
     }
     if (result->kind == TRP_RESULT_OBJECT) {
-        trp_object_info info = trp_store_look(result->object);
+        trp_object_info info = trp_store_pin(result->object);
+        if (info.state != TRP_OBJECT_SEALED) // Whoever sent it had sealed it.
+            return trp_object_failure(&info);
         *encoding = info.encoding;
         *data = info.data;
         *size = info.size;
@@ -57,6 +61,8 @@ static troupe_status fulfil_value(trp_object promise, const trp_result *result)
     // Without room in the store the promise fails, which those who wait for it are told.
     if (status == TROUPE_OK)
         (void)trp_store_fulfil(promise, encoding, data, size, false);
+    if (status == TROUPE_OK && result->kind == TRP_RESULT_OBJECT)
+        trp_store_unpin(result->object);
     trp_buffer_free(&packed);
     return status;
 }

@@ -35,7 +35,13 @@ typedef struct trp_object_row {
     _Atomic uint64_t schema;
     _Atomic uint32_t encoding;
     _Atomic uint32_t awaited; // Somebody may sleep on `word`.
+    _Atomic uint32_t made_ms; // When it was made, and when it was last pinned or let go of: see
+    _Atomic uint32_t used_ms; // trp_row_now.
+    _Atomic uint32_t maker;   // The process that made it.
 } trp_object_row;
+
+// What a process holds of an object, and how often it has pinned it: see store_ledger.h.
+typedef uint32_t trp_ledger_cell;
 
 // One data page.
 typedef struct trp_page_row {

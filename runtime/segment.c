@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    LAYOUT_VERSION = 3,
+    LAYOUT_VERSION = 4,
     SYSTEM_PAGE = 4096,
     DATA_ALIGNMENT = 2 << 20,
     BACK_STEP = 64 << 20, // A signal undoes and repeats no more than this.
@@ -48,7 +48,7 @@ static trp_header plan(size_t capacity)
     header.ledgers_at =
         round_up(header.doors_at + TRP_PROCESSES_MAX * sizeof(trp_door), SYSTEM_PAGE);
     header.objects_at =
-        header.ledgers_at + (uint64_t)TRP_PROCESSES_MAX * TRP_OBJECTS_MAX * sizeof(uint16_t);
+        header.ledgers_at + (uint64_t)TRP_PROCESSES_MAX * TRP_OBJECTS_MAX * sizeof(trp_ledger_cell);
     header.pages_at = header.objects_at + (uint64_t)TRP_OBJECTS_MAX * sizeof(trp_object_row);
     header.blocks_at =
         round_up(header.pages_at + (uint64_t)header.pages_max * sizeof(trp_page_row), SYSTEM_PAGE);

@@ -76,8 +76,14 @@ troupe_status trp_store_hold(trp_object id, uint32_t process);
 // Takes one hold of `process` back (the caller's own, or a receiver's that was never published).
 void trp_store_release(trp_object id, uint32_t process);
 
-// What is known of an object now; the caller must hold it for the pointers to stay valid.
+// What is known of an object now. Its bytes may be read only while it is pinned, but for a SHARED
+// one, for which it is enough to hold it.
 trp_object_info trp_store_look(trp_object id);
+// Looks, and holds and pins the object for this process, which must hold it already: until
+// trp_store_unpin its bytes stay where they are. What is FILLING or GONE is not pinned.
+// TRP_OBJECT_GONE with a last error: it cannot be.
+trp_object_info trp_store_pin(trp_object id);
+void trp_store_unpin(trp_object id);
 // Waits until it is neither FILLING nor PENDING, `timeout_ms` at most (negative: for ever).
 trp_object_info trp_store_wait(trp_object id, int timeout_ms);
 

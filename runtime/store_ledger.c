@@ -1,6 +1,7 @@
-// store_ledger.c: counts of holds (see store_ledger.h).
+// store_ledger.c: counts of holds and pins (see store_ledger.h).
 //
-//     a ledger for each process:   [ count of object 0 | of object 1 | ... ]   16 bits each
+//     a ledger for each process:   [ cell of object 0 | of object 1 | ... ]   32 bits each
+//     a cell:                      holds (lower 16 bits) | pins (upper 16)
 //
 // A ledger is backed by chunks, marked in the header, and read only where it is backed. The header
 // also has a bit for each process whose ledger may hold anything, so that who looks for holds does
@@ -11,10 +12,12 @@
 #include <runtime/layout.h>
 #include <string.h>
 
-static _Atomic uint16_t *count_of(uint32_t process, uint32_t object)
+enum { HOLD = 1, HOLDS = 0xffff, PIN = 0x10000 };
+
+static _Atomic trp_ledger_cell *cell_of(uint32_t process, uint32_t object)
 {
-    _Atomic uint16_t *ledgers =
-        (_Atomic uint16_t *)(void *)(trp_segment.base + trp_segment.header->ledgers_at);
+    _Atomic trp_ledger_cell *ledgers =
+        (_Atomic trp_ledger_cell *)(void *)(trp_segment.base + trp_segment.header->ledgers_at);
     return ledgers + (size_t)process * TRP_OBJECTS_MAX + object;
 }
 
@@ -30,8 +33,8 @@ troupe_status trp_ledger_reserve(uint32_t process, uint32_t object)
         return TROUPE_OK;
     uint32_t chunk = object / TRP_LEDGER_CHUNK;
     uint64_t first = (uint64_t)process * TRP_OBJECTS_MAX + (uint64_t)chunk * TRP_LEDGER_CHUNK;
-    TROUPE_TRY(trp_segment_back(trp_segment.header->ledgers_at + first * sizeof(uint16_t),
-                                TRP_LEDGER_CHUNK * sizeof(uint16_t)));
+    TROUPE_TRY(trp_segment_back(trp_segment.header->ledgers_at + first * sizeof(trp_ledger_cell),
+                                TRP_LEDGER_CHUNK * sizeof(trp_ledger_cell)));
     TRP_FAULT("store");
     (void)atomic_fetch_or(&trp_segment.header->ledger_backed[process], UINT64_C(1) << chunk);
     return TROUPE_OK;
@@ -47,30 +50,53 @@ static void mark_present(uint32_t process)
         (void)atomic_fetch_or(bits, bit);
 }
 
-troupe_status trp_ledger_add(uint32_t process, uint32_t object)
+static troupe_status add(uint32_t process, uint32_t object, uint32_t amount)
 {
     mark_present(process);
     TRP_FAULT("store");
-    _Atomic uint16_t *count = count_of(process, object);
-    uint16_t before = atomic_load(count);
+    _Atomic trp_ledger_cell *cell = cell_of(process, object);
+    uint32_t before = atomic_load(cell);
     do
-        if (before == UINT16_MAX)
-            return troupe_fail(TROUPE_NO_MEMORY, "a process holds one object %u times", UINT16_MAX);
-    while (!atomic_compare_exchange_weak(count, &before, (uint16_t)(before + 1)));
+        if ((before & HOLDS) == HOLDS) // There are never more pins than holds.
+            return troupe_fail(TROUPE_NO_MEMORY, "a process holds one object %d times", HOLDS);
+    while (!atomic_compare_exchange_weak(cell, &before, before + amount));
     TRP_FAULT("store");
     return TROUPE_OK;
 }
 
-bool trp_ledger_take(uint32_t process, uint32_t object)
+// Takes it away if all of it is there.
+static bool take(uint32_t process, uint32_t object, uint32_t amount)
 {
     if (!is_backed(process, object))
         return false;
-    _Atomic uint16_t *count = count_of(process, object);
-    uint16_t before = atomic_load(count);
-    while (before > 0 && !atomic_compare_exchange_weak(count, &before, (uint16_t)(before - 1)))
-        continue;
+    _Atomic trp_ledger_cell *cell = cell_of(process, object);
+    uint32_t before = atomic_load(cell);
+    bool there;
+    do
+        there = (before & HOLDS) > 0 && before >= amount;
+    while (there && !atomic_compare_exchange_weak(cell, &before, before - amount));
     TRP_FAULT("store");
-    return before > 0;
+    return there;
+}
+
+troupe_status trp_ledger_add(uint32_t process, uint32_t object)
+{
+    return add(process, object, HOLD);
+}
+
+bool trp_ledger_take(uint32_t process, uint32_t object)
+{
+    return take(process, object, HOLD);
+}
+
+troupe_status trp_ledger_pin(uint32_t process, uint32_t object)
+{
+    return add(process, object, PIN + HOLD);
+}
+
+bool trp_ledger_unpin(uint32_t process, uint32_t object)
+{
+    return take(process, object, PIN + HOLD);
 }
 
 // Counts through the processes of which something may be held; -1 after the last.
@@ -84,19 +110,20 @@ static int next_present(int process)
     return -1;
 }
 
-static bool holds(uint32_t process, uint32_t object)
+// Whether the process, if it is not dead, has `least` or more of the object in its cell.
+static bool has(uint32_t process, uint32_t object, uint32_t least)
 {
-    return is_backed(process, object) && atomic_load(count_of(process, object)) != 0 &&
+    return is_backed(process, object) && atomic_load(cell_of(process, object)) >= least &&
            atomic_load(&trp_segment_process(process)->state) != TRP_PROCESS_DEAD;
 }
 
-bool trp_ledger_held(uint32_t object, uint32_t self)
+static bool any_has(uint32_t object, uint32_t least, uint32_t self)
 {
     // Most who look have just made it. Each other ledger is a page that may not be mapped yet.
-    if (holds(self, object))
+    if (has(self, object, least))
         return true;
     for (int i = next_present(-1); i >= 0; i = next_present(i)) {
-        if (holds((uint32_t)i, object))
+        if (has((uint32_t)i, object, least))
             return true;
         TRP_FAULT("store");
         TRP_FAULT("store column");
@@ -104,10 +131,20 @@ bool trp_ledger_held(uint32_t object, uint32_t self)
     return false;
 }
 
+bool trp_ledger_held(uint32_t object, uint32_t self)
+{
+    return any_has(object, HOLD, self);
+}
+
+bool trp_ledger_pinned(uint32_t object, uint32_t self)
+{
+    return any_has(object, PIN, self);
+}
+
 static void zero(uint32_t process, uint32_t object)
 {
-    if (is_backed(process, object) && atomic_load(count_of(process, object)) != 0)
-        atomic_store(count_of(process, object), 0);
+    if (is_backed(process, object) && atomic_load(cell_of(process, object)) != 0)
+        atomic_store(cell_of(process, object), 0);
 }
 
 void trp_ledger_clear(uint32_t object)
@@ -116,21 +153,21 @@ void trp_ledger_clear(uint32_t object)
         zero((uint32_t)i, object);
 }
 
-// Calls `held` for each object below `objects` of which the process holds any. Four counts are
-// looked at at a time: most are 0.
+// Calls `held` for each object below `objects` of which the process holds any. Two cells are looked
+// at at a time: most are 0.
 static void walk(uint32_t process, uint32_t objects, void (*held)(uint32_t, uint32_t, void *),
                  void *context)
 {
-    for (uint32_t object = 0; object < objects; object += 4) {
+    for (uint32_t object = 0; object < objects; object += 2) {
         if (object % TRP_LEDGER_CHUNK == 0 && !is_backed(process, object)) {
-            object += TRP_LEDGER_CHUNK - 4;
+            object += TRP_LEDGER_CHUNK - 2;
             continue;
         }
-        const _Atomic uint16_t *counts = count_of(process, object);
-        if (atomic_load((const _Atomic uint64_t *)(const void *)counts) == 0)
+        const _Atomic trp_ledger_cell *cells = cell_of(process, object);
+        if (atomic_load((const _Atomic uint64_t *)(const void *)cells) == 0)
             continue;
-        for (uint32_t i = 0; i < 4; i++)
-            if (atomic_load(counts + i) != 0)
+        for (uint32_t i = 0; i < 2; i++)
+            if (atomic_load(cells + i) != 0)
                 held(process, object + i, context);
     }
 }
@@ -155,7 +192,7 @@ typedef struct sweeping {
 
 static void take_all(uint32_t process, uint32_t object, void *context)
 {
-    atomic_store(count_of(process, object), 0);
+    atomic_store(cell_of(process, object), 0);
     ((sweeping *)context)->had(object);
 }
 

@@ -1,4 +1,5 @@
-// store_ledger.h: who holds which object: a count for each process and object, in the segment.
+// store_ledger.h: who holds which object, and who has it pinned, which is to hold it and to read
+// its bytes where they lie: two counts for each process and object, in the segment.
 //
 // Every step is sequentially consistent: "The store" in docs/design.md orders them with those on
 // the objects' words and on the processes' states.
@@ -15,9 +16,14 @@ troupe_status trp_ledger_reserve(uint32_t process, uint32_t object);
 troupe_status trp_ledger_add(uint32_t process, uint32_t object);
 // Takes one away; false if there was none: a sweep may have been here before.
 bool trp_ledger_take(uint32_t process, uint32_t object);
+// The same for a pin, which counts as a hold too.
+troupe_status trp_ledger_pin(uint32_t process, uint32_t object);
+bool trp_ledger_unpin(uint32_t process, uint32_t object);
 // Whether a process that is not dead holds the object; `self` is looked at first. The counts are
 // not read at one instant: see free_if_unheld in store.c.
 bool trp_ledger_held(uint32_t object, uint32_t self);
+// The same for pins.
+bool trp_ledger_pinned(uint32_t object, uint32_t self);
 // Sets the bit of each object below `objects` that a process that is not dead holds, and clears the
 // others'. The counts are read one after the other.
 void trp_ledger_note_held(uint64_t *bits, uint32_t objects);

@@ -6,6 +6,8 @@
 #include <runtime/layout.h>
 #include <runtime/segment.h>
 #include <runtime/store.h>
+#include <runtime/store_ledger.h>
+#include <runtime/store_row.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,6 +185,42 @@ static void test_holds_of_several_processes(void **state)
     id = make(100, 1);
     assert_int_equal(trp_store_hold(id, OTHER), TROUPE_OK);
     trp_store_release(id, ME);
+    expect_empty();
+}
+
+static void test_pins(void **state)
+{
+    (void)state;
+    trp_object id = make(100, 7);
+    uint32_t slot = trp_row_slot(id);
+    assert_false(trp_ledger_pinned(slot, ME));
+    trp_object_info info = trp_store_pin(id);
+    assert_int_equal(info.state, TRP_OBJECT_SEALED);
+    assert_int_equal(trp_store_pin(id).state, TRP_OBJECT_SEALED);
+    assert_true(trp_ledger_pinned(slot, OTHER)); // Whoever asks.
+
+    // A pin is a hold.
+    trp_store_release(id, ME);
+    assert_int_equal(*(const unsigned char *)info.data, 7);
+    trp_store_unpin(id);
+    assert_true(trp_ledger_pinned(slot, ME));
+    trp_store_unpin(id);
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_GONE);
+    trp_store_unpin(id); // Once too often: nothing.
+    assert_int_equal(trp_store_pin(id).state, TRP_OBJECT_GONE);
+
+    // Without a pin there is nothing to unpin: the hold stays.
+    id = make(100, 7);
+    trp_store_unpin(id);
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_SEALED);
+    trp_store_release(id, ME);
+
+    // What is not settled is not pinned.
+    trp_object promised;
+    assert_int_equal(trp_store_promise(1, &promised), TROUPE_OK);
+    assert_int_equal(trp_store_pin(promised).state, TRP_OBJECT_FILLING);
+    assert_false(trp_ledger_pinned(trp_row_slot(promised), ME));
+    trp_store_discard(promised);
     expect_empty();
 }
 
@@ -371,6 +409,7 @@ int main(void)
         ROW(test_a_view_cannot_be_written),
         ROW(test_exhaustion_and_recovery),
         ROW(test_holds_of_several_processes),
+        ROW(test_pins),
         ROW(test_promises),
         ROW(test_a_maker_dies),
         ROW(test_a_promise_given_up),

@@ -62,6 +62,16 @@ static void put_and_release(size_t size)
     trp_store_release(id, VICTIM);
 }
 
+static void view(size_t size)
+{
+    trp_object id;
+    create(size, &id);
+    (void)trp_store_seal(id);
+    (void)trp_store_pin(id);
+    trp_store_release(id, VICTIM);
+    trp_store_unpin(id);
+}
+
 static void put_and_die_holding(size_t size)
 {
     trp_object id;
@@ -167,6 +177,7 @@ static void test_every_point(void **state)
         void (*operation)(size_t);
     } operations[] = {
         {"put and release", put_and_release},
+        {"view", view},
         {"put", put_and_die_holding},
         {"discard", discard},
         {"promise", promise},
