@@ -188,6 +188,18 @@ void trp_actor_schedule(trp_actor *actor)
         trp_stage_push(actor);
 }
 
+// Of an isolated one that was killed where no process ends with it: what that end would do at once,
+// its method runs on. By a guest.
+static void end_at_once(trp_actor *actor, uint64_t id)
+{
+    trp_give_up_running(actor, id, true);
+    if (atomic_load(&actor->ready)) { // Else its init may be giving them back.
+        trp_actor_unname(actor);
+        trp_need_release(actor);
+    }
+    trp_life_finish(actor);
+}
+
 bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
                      const troupe_error *failure)
 {
@@ -221,7 +233,7 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
     refuse_all(actor, id, left);
     trp_mailbox_wake(&actor->mailbox);
     if (guest) {
-        trp_give_up_running(actor, id, true);
+        end_at_once(actor, id);
         trp_guest_leave(actor);
     }
     if (idle)

@@ -17,8 +17,8 @@ typedef struct trp_crew_member {
 // there is one (0: any). Asks the node for workers that are not known yet, unless `may_wait` is
 // false: TROUPE_BUSY then, if none is known.
 troupe_status trp_crew_take(bool may_wait, uint64_t not_this, trp_crew_member *member);
-// What was taken is done (0: nothing was). Returns a worker that has more than it can run at a time, if another one
-// has less; else 0.
+// What was taken is done (0: nothing was). Returns a worker that has more than it can run at a
+// time, if another one has less; else 0.
 uint64_t trp_crew_give(uint64_t incarnation);
 
 #endif

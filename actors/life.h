@@ -59,7 +59,7 @@ void trp_life_explain(uint64_t id, troupe_error *failure);
 // Adds a watcher to an actor of this process, or tells it at once.
 void trp_life_watch(uint64_t id, const trp_watcher *watcher);
 void trp_life_unwatch(uint64_t id, const trp_watcher *watcher);
-// The actor's last turn: tells everyone.
+// The actor has ended: tells everyone, the first time. By who has it, or a guest.
 void trp_life_finish(trp_actor *actor);
 // After it has gone.
 void trp_life_free(trp_actor *actor);

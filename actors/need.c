@@ -135,8 +135,10 @@ void trp_need_hold(trp_actor *actor, uint64_t claim)
 void trp_need_release(trp_actor *actor)
 {
     trp_actor_extra *extra = actor->extra;
-    if (extra != NULL && extra->claim != 0)
-        trp_node_claim_drop(extra->claim);
+    if (extra == NULL || extra->claim == 0)
+        return;
+    trp_node_claim_drop(extra->claim);
+    extra->claim = 0;
 }
 
 // ---- what there is

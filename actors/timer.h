@@ -1,5 +1,6 @@
 // timer.h: one thread, made at the first use, that ends calls whose deadline passes, rings the
-// alarms of actors, has tasks looked after, and looks at objects whose maker has not sealed them yet.
+// alarms of actors, has tasks looked after, and looks at objects whose maker has not sealed them
+// yet.
 #ifndef TRP_TIMER_H
 #define TRP_TIMER_H
 

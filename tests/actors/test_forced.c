@@ -1,16 +1,18 @@
 // test_forced.c: light actors that are stopped with a deadline while a method runs: who waits for
 // that is told at the deadline, and the method, which goes on, is told that nobody waits any more.
+// Isolated ones that are killed have gone at once, also where all is in one process.
 // label: local
 #include <places.h>
 #include <support.h>
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <troupe.h>
 #include <unistd.h>
 
 static struct {
-    _Atomic int running, open, cancelled, answered;
+    _Atomic int running, open, cancelled, answered, reason;
 } * shared; // With the workers.
 
 typedef struct stone {
@@ -54,11 +56,45 @@ TROUPE_ACTOR(stone, (stone_hold, int, int),
              (stone_drip, troupe_none, int, .options = TROUPE_METHOD_STREAM),
              (stone_owe, troupe_none, int));
 
+typedef struct mourner {
+    char unused;
+} mourner;
+
+static troupe_status mourner_told(mourner *self, const troupe_down *down, troupe_none *nothing);
+static troupe_status mourner_watch(mourner *self, const troupe_actor *actor, troupe_none *nothing);
+static troupe_status mourner_link(mourner *self, const troupe_actor *actor, troupe_none *nothing);
+
+TROUPE_ACTOR(mourner, (mourner_told, troupe_down, troupe_none),
+             (mourner_watch, troupe_actor, troupe_none), (mourner_link, troupe_actor, troupe_none));
+
+static troupe_status mourner_told(mourner *self, const troupe_down *down, troupe_none *nothing)
+{
+    (void)self, (void)nothing;
+    shared->reason = down->reason;
+    return TROUPE_OK;
+}
+
+static troupe_status mourner_watch(mourner *self, const troupe_actor *actor, troupe_none *nothing)
+{
+    (void)self, (void)nothing;
+    uint64_t monitor =
+        troupe_monitor_method(*actor, &troupe_class_mourner, troupe_index_mourner_told);
+    return monitor != 0 ? TROUPE_OK : TROUPE_FAILED;
+}
+
+static troupe_status mourner_link(mourner *self, const troupe_actor *actor, troupe_none *nothing)
+{
+    (void)self, (void)nothing;
+    return troupe_link_actor(*actor);
+}
+
 static int set_up(void **state)
 {
     (void)state;
     shared = support_share(sizeof *shared);
-    return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
+    return troupe_start(0, NULL, .workers = 2, .threads = 2, .resources = "chisel=1") == TROUPE_OK
+               ? 0
+               : -1;
 }
 
 static bool so_many_run(void *user)
@@ -179,6 +215,57 @@ static void killing_lets_it_answer(void **state)
     }
 }
 
+static bool is_told(void *unused)
+{
+    (void)unused;
+    return shared->reason != 0;
+}
+
+// Who watches it is told, and its name and resources are free, while the method may still be
+// running.
+static void a_killed_isolated_one_has_gone_at_once(void **state)
+{
+    (void)state;
+    bool local = getenv("TROUPE_LOCAL") != NULL;
+    troupe_none none;
+    troupe_down down;
+    memset((void *)shared, 0, sizeof *shared);
+    stone_actor actor = troupe_spawn(stone, .place = TROUPE_PLACE_ISOLATED, .name = "granite",
+                                     .resources = "chisel=1");
+    troupe_must(troupe_actor_status(actor.address));
+    mourner_actor widow = troupe_spawn(mourner), heir = troupe_spawn(mourner);
+    troupe_must(
+        troupe_get(troupe_none, troupe_call_from(widow, mourner_watch, &actor.address), &none));
+    troupe_must(
+        troupe_get(troupe_none, troupe_call_from(heir, mourner_link, &actor.address), &none));
+    troupe_ref runs = troupe_call(actor, stone_hold, 1);
+    await_running(1);
+    assert_int_equal(troupe_kill(actor), TROUPE_OK);
+    expect_given_up(runs);
+    assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(down.reason, TROUPE_DOWN_KILLED);
+    assert_true(support_wait_until(is_told, NULL, SUPPORT_SOON_MS));
+    assert_int_equal(shared->reason, TROUPE_DOWN_KILLED);
+    assert_int_equal(troupe_await_end(heir.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(down.reason, TROUPE_DOWN_KILLED);
+    stone_actor next = troupe_spawn(stone, .place = TROUPE_PLACE_ISOLATED, .name = "granite",
+                                    .resources = "chisel=1", .resources_wait_ms = SUPPORT_SOON_MS);
+    troupe_must(troupe_actor_status(next.address));
+    assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(down.reason, TROUPE_DOWN_KILLED); // Who asks later learns the same.
+    assert_int_equal(shared->running, 1);              // It went on, or died where it was.
+    shared->open = 1;
+    if (local)
+        await_running(0);
+    assert_int_equal(shared->cancelled, local);
+    stone_actor found;
+    troupe_must(troupe_lookup(stone, "granite", &found));
+    assert_int_equal(found.address.id, next.address.id); // The end of the method took nothing.
+    shared->running = 0;
+    assert_int_equal(troupe_kill(next), TROUPE_OK);
+    assert_int_equal(troupe_kill(widow), TROUPE_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +273,7 @@ int main(void)
         cmocka_unit_test(so_do_those_that_run_beside_each_other),
         cmocka_unit_test(a_stream_ends_at_the_deadline),
         cmocka_unit_test(killing_lets_it_answer),
+        cmocka_unit_test(a_killed_isolated_one_has_gone_at_once),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }
