@@ -1,6 +1,7 @@
 // kept.c: see kept.h.
 #include <actors/kept.h>
 
+#include <actors/ref_table.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <string.h>
@@ -86,13 +87,47 @@ troupe_status trp_kept_take(const void *data, size_t size, bool held, trp_kept *
     return status;
 }
 
+typedef struct matching {
+    const troupe_ref *refs;
+    size_t count, held;
+} matching;
+
+static troupe_status match(trp_object object, void *user)
+{
+    matching *work = user;
+    if (work->held == work->count)
+        return troupe_fail(TROUPE_MALFORMED, "what is kept lists more references than came along");
+    troupe_ref ref = work->refs[work->held];
+    TROUPE_TRY(trp_ref_export(&ref, trp_process_slot()));
+    if (ref.id == object) {
+        work->held++;
+        return TROUPE_OK;
+    }
+    trp_store_release(ref.id, trp_process_slot());
+    return troupe_fail(TROUPE_MALFORMED, "what is kept lists a reference that did not come along");
+}
+
+troupe_status trp_kept_take_with(const void *data, size_t size, const troupe_ref *refs,
+                                 size_t count, trp_kept *kept)
+{
+    matching work = {.refs = refs, .count = count};
+    *kept = (trp_kept){0};
+    troupe_status status = walk(data, size, match, &work, NULL);
+    if (status == TROUPE_OK)
+        status = copy(data, size, kept);
+    if (status != TROUPE_OK)
+        (void)walk(data, size, release_some, &work.held, NULL);
+    return status;
+}
+
 troupe_status trp_kept_pack(const trp_shape *shape, const void *value, trp_kept *kept)
 {
     // As if it were for this process, and for a reader who knows no types.
     trp_parcel parcel = {.process = trp_process_slot(), .plain = true};
     *kept = (trp_kept){0};
-    TROUPE_TRY(trp_parcel_pack(&parcel, shape, value));
-    troupe_status status = copy(parcel.bytes.data, parcel.bytes.size, kept);
+    troupe_status status = trp_parcel_pack(&parcel, shape, value);
+    if (status == TROUPE_OK)
+        status = copy(parcel.bytes.data, parcel.bytes.size, kept);
     if (status == TROUPE_OK)
         parcel.held_count = 0; // They are what is kept.
     trp_parcel_drop(&parcel);

@@ -21,6 +21,10 @@ troupe_status trp_kept_packed(const troupe_bytes *packed, trp_kept *kept);
 // Copies a body. `held`: this process has its holds; otherwise it has others, and takes more.
 // MALFORMED: it is none; NO_MEMORY. On failure the holds that came are given back.
 troupe_status trp_kept_take(const void *data, size_t size, bool held, trp_kept *kept);
+// Copies a body that came beside references to what it lists, in that order, and takes holds for
+// this process. MALFORMED: it lists something else.
+troupe_status trp_kept_take_with(const void *data, size_t size, const troupe_ref *refs,
+                                 size_t count, trp_kept *kept);
 // Gives up what is kept, and clears it.
 void trp_kept_drop(trp_kept *kept);
 // Gives the holds that came with a body back, which nobody wants.

@@ -484,6 +484,13 @@ troupe_actor troupe_spawn_named(const char *class_name, troupe_bytes init_args,
     return spawn(&what, how);
 }
 
+troupe_actor trp_spawn_kept(const char *class_name, const trp_kept *args,
+                            const troupe_spawn_options *how)
+{
+    order what = {.class_name = class_name, .kept = args};
+    return spawn(&what, how);
+}
+
 // ---- many
 
 // One of many, and how far it is: a failure ends its way.

@@ -44,6 +44,9 @@ trp_actor *trp_spawn_make(const trp_class *class_, const char *name, uint32_t ma
 troupe_status trp_spawn_serve(trp_message *message);
 // Why the address (of id 0) is none, as the last error.
 troupe_status trp_spawn_failure(troupe_actor actor);
+// As troupe_spawn_named, with arguments that are kept, which stay the caller's.
+troupe_actor trp_spawn_kept(const char *class_name, const trp_kept *args,
+                            const troupe_spawn_options *how);
 // Makes an actor whose process has died again, elsewhere; it is known by `origin`.
 struct trp_adoption;
 troupe_status trp_spawn_again(const struct trp_adoption *what, troupe_actor origin,

@@ -7,7 +7,6 @@
 #include <actors/restart.h>
 #include <actors/run.h>
 #include <actors/spawn.h>
-#include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
@@ -19,16 +18,18 @@
 enum { SHUTDOWN_DEFAULT_MS = 5000, RESTARTS_DEFAULT = 3, WINDOW_DEFAULT_MS = 5000, DEPTH_MAX = 16 };
 enum { BACKOFF_MS = 10 }; // Of a budget without end.
 
-TROUPE_STRUCT(trp_child_spec, (troupe_text, class_name), (troupe_bytes, args), (troupe_text, name),
-              (int32_t, place), (int32_t, restart), (int32_t, shutdown_ms));
+// `args` are init arguments as kept.h has them, `refs` the references in them: those bring holds of
+// what they refer to along.
+TROUPE_STRUCT(trp_child_spec, (troupe_text, class_name), (troupe_bytes, args),
+              (troupe_array_troupe_ref, refs), (troupe_text, name), (int32_t, place),
+              (int32_t, restart), (int32_t, shutdown_ms));
 TROUPE_STRUCT(trp_supervisor_spec, (int32_t, strategy), (int32_t, restarts), (uint32_t, window_ms),
               (troupe_array_trp_child_spec, children));
 TROUPE_STRUCT(trp_child_look, (troupe_actor, address), (uint32_t, starts));
 
 typedef struct trp_child {
     char *class_name, *name;
-    void *args;
-    size_t args_size;
+    trp_kept args; // With holds for each start; given up when there will be none any more.
     troupe_place place;
     troupe_child_restart restart;
     int shutdown_ms;
@@ -39,23 +40,11 @@ typedef struct trp_child {
     uint64_t monitor;
 } trp_child;
 
-// A supervisor's memory, in a list of this process: one that was killed has no deinit to free it.
-typedef struct trp_family {
-    struct trp_family *next;
-    uint64_t owner;
-    trp_child *children;
-    size_t count;
-} trp_family;
-
-static struct {
-    pthread_mutex_t lock;
-    trp_family *first;
-} families = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
 typedef struct trp_supervisor {
     troupe_strategy strategy;
     trp_budget budget;
-    trp_family *of;
+    trp_child *children;
+    size_t count;
     bool ended;
 } trp_supervisor;
 
@@ -82,33 +71,36 @@ static void free_child(trp_child *child)
 {
     trp_free(child->class_name);
     trp_free(child->name);
-    trp_free(child->args);
+    trp_kept_drop(&child->args);
+}
+
+static void leave_child(trp_child *child)
+{
+    child->gone = true;
+    trp_kept_drop(&child->args);
 }
 
 static troupe_status copy_child(const trp_child_spec *spec, trp_child *child)
 {
     *child = (trp_child){.class_name = trp_strdup(spec->class_name),
                          .name = spec->name != NULL ? trp_strdup(spec->name) : NULL,
-                         .args = trp_alloc(spec->args.size + 1),
-                         .args_size = spec->args.size,
                          .place = (troupe_place)spec->place,
                          .restart = (troupe_child_restart)spec->restart,
                          .shutdown_ms = spec->shutdown_ms};
-    if (child->class_name == NULL || child->args == NULL ||
-        (spec->name != NULL && child->name == NULL)) {
+    troupe_status status =
+        child->class_name == NULL || (spec->name != NULL && child->name == NULL)
+            ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a child")
+            : trp_kept_take_with(spec->args.data, spec->args.size, spec->refs.items,
+                                 spec->refs.count, &child->args);
+    if (status != TROUPE_OK)
         free_child(child);
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a child");
-    }
-    if (spec->args.size > 0)
-        memcpy(child->args, spec->args.data, spec->args.size);
-    return TROUPE_OK;
+    return status;
 }
 
 static troupe_status start_child(trp_child *child)
 {
     troupe_spawn_options how = {.size = sizeof how, .name = child->name, .place = child->place};
-    troupe_actor actor =
-        troupe_spawn_named(child->class_name, (troupe_bytes){child->args, child->args_size}, &how);
+    troupe_actor actor = trp_spawn_kept(child->class_name, &child->args, &how);
     TROUPE_TRY(troupe_actor_status(actor));
     child->monitor = troupe_monitor_method(actor, &troupe_class_trp_supervisor,
                                            troupe_index_trp_supervisor_told);
@@ -131,22 +123,23 @@ static void stop_child(trp_child *child)
     (void)troupe_stop_actor_with(child->actor, &how);
     child->actor = (troupe_actor){0};
     child->monitor = 0;
-    child->gone = child->restart == TROUPE_TEMPORARY;
+    if (child->restart == TROUPE_TEMPORARY)
+        leave_child(child);
 }
 
 // ---- all of them
 
 static void stop_from(trp_supervisor *self, size_t first)
 {
-    for (size_t i = self->of->count; i > first; i--)
-        stop_child(&self->of->children[i - 1]);
+    for (size_t i = self->count; i > first; i--)
+        stop_child(&self->children[i - 1]);
 }
 
 // Starts what does not run of `count` children from `first` on. *failed: the one that could not be.
 static troupe_status start_from(trp_supervisor *self, size_t first, size_t count, size_t *failed)
 {
     for (size_t i = first; i < first + count; i++) {
-        trp_child *child = &self->of->children[i];
+        trp_child *child = &self->children[i];
         if (child->gone || child->actor.id != 0)
             continue;
         *failed = i;
@@ -155,48 +148,22 @@ static troupe_status start_from(trp_supervisor *self, size_t first, size_t count
     return TROUPE_OK;
 }
 
-// Frees the family of an owner (0: of those that have gone).
-static void free_families(uint64_t owner)
-{
-    pthread_mutex_lock(&families.lock);
-    for (trp_family **at = &families.first; *at != NULL;) {
-        trp_family *it = *at;
-        if (owner != 0 ? it->owner != owner : trp_actor_find(it->owner) != NULL) {
-            at = &it->next;
-            continue;
-        }
-        *at = it->next;
-        for (size_t i = 0; i < it->count; i++)
-            free_child(&it->children[i]);
-        trp_free(it->children);
-        trp_free(it);
-    }
-    pthread_mutex_unlock(&families.lock);
-}
-
-static trp_family *make_family(size_t count)
-{
-    trp_family *made = trp_alloc(sizeof *made);
-    free_families(0);
-    if (made != NULL &&
-        (made->children = trp_alloc((count + 1) * sizeof *made->children)) == NULL) {
-        trp_free(made);
-        made = NULL;
-    }
-    if (made == NULL)
-        return NULL;
-    made->owner = trp_actor_id(trp_run_actor());
-    pthread_mutex_lock(&families.lock);
-    made->next = families.first;
-    families.first = made;
-    pthread_mutex_unlock(&families.lock);
-    return made;
-}
-
 static void free_all(trp_supervisor *self)
 {
-    free_families(self->of->owner);
-    self->of = NULL;
+    for (size_t i = 0; i < self->count; i++)
+        free_child(&self->children[i]);
+    trp_free(self->children);
+}
+
+// Of one that was killed, whose children end by their link.
+static void discard(void *self)
+{
+    free_all(self);
+}
+
+__attribute__((constructor)) static void register_discard(void)
+{
+    trp_class_discards(&troupe_class_trp_supervisor, discard);
 }
 
 static troupe_status trp_supervisor_init(trp_supervisor *self, const trp_supervisor_spec *spec)
@@ -206,15 +173,16 @@ static troupe_status trp_supervisor_init(trp_supervisor *self, const trp_supervi
     self->budget = (trp_budget){.limit = spec->restarts, .window_ms = spec->window_ms};
     if (spec->restarts == TROUPE_RESTARTS_FOREVER)
         self->budget.backoff_ms = BACKOFF_MS;
-    if ((self->of = make_family(spec->children.count)) == NULL)
+    self->children = trp_alloc((spec->children.count + 1) * sizeof *self->children);
+    if (self->children == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for children");
     troupe_status status = TROUPE_OK;
-    while (self->of->count < spec->children.count && status == TROUPE_OK)
-        if ((status = copy_child(&spec->children.items[self->of->count],
-                                 &self->of->children[self->of->count])) == TROUPE_OK)
-            self->of->count++;
+    while (self->count < spec->children.count && status == TROUPE_OK)
+        if ((status = copy_child(&spec->children.items[self->count],
+                                 &self->children[self->count])) == TROUPE_OK)
+            self->count++;
     if (status == TROUPE_OK)
-        status = start_from(self, 0, self->of->count, &failed);
+        status = start_from(self, 0, self->count, &failed);
     if (status == TROUPE_OK)
         return TROUPE_OK;
     troupe_error failure = *troupe_last_error();
@@ -241,7 +209,7 @@ static troupe_status give_up(trp_supervisor *self, const char *why)
 static troupe_status start_again(trp_supervisor *self, size_t *which)
 {
     size_t first = self->strategy == TROUPE_ONE_FOR_ALL ? 0 : *which;
-    size_t count = self->strategy == TROUPE_ONE_FOR_ONE ? 1 : self->of->count - first;
+    size_t count = self->strategy == TROUPE_ONE_FOR_ONE ? 1 : self->count - first;
     if (count > 1)
         stop_from(self, first);
     return start_from(self, first, count, which);
@@ -250,7 +218,7 @@ static troupe_status start_again(trp_supervisor *self, size_t *which)
 // Meanwhile it answers, and can be ended.
 static troupe_status start_later(trp_supervisor *self, size_t which, int64_t delay_ms)
 {
-    trp_child *child = &self->of->children[which];
+    trp_child *child = &self->children[which];
     if (!child->waits && troupe_after(trp_supervisor_retry, (uint32_t)delay_ms, which).id_ == 0)
         return give_up(self, troupe_last_error()->text);
     child->waits = true;
@@ -268,8 +236,8 @@ static troupe_status restart(trp_supervisor *self, size_t which, const char *tex
 {
     char why[256];
     int64_t delay_ms;
-    snprintf(why, sizeof why, "child %zu (%.60s): %.140s", which,
-             self->of->children[which].class_name, text);
+    snprintf(why, sizeof why, "child %zu (%.60s): %.140s", which, self->children[which].class_name,
+             text);
     while (!is_over()) {
         if (!trp_budget_take(&self->budget, trp_clock_ms(), &delay_ms))
             return give_up(self, why);
@@ -278,7 +246,7 @@ static troupe_status restart(trp_supervisor *self, size_t which, const char *tex
         if (start_again(self, &which) == TROUPE_OK)
             return TROUPE_OK;
         snprintf(why, sizeof why, "child %zu (%.60s) could not be started again: %.120s", which,
-                 self->of->children[which].class_name, troupe_last_error()->text);
+                 self->children[which].class_name, troupe_last_error()->text);
     }
     return TROUPE_OK;
 }
@@ -286,7 +254,7 @@ static troupe_status restart(trp_supervisor *self, size_t which, const char *tex
 static troupe_status no_child(const trp_supervisor *self, uint64_t index)
 {
     return troupe_fail(TROUPE_NOT_FOUND, "the supervisor has %zu children, and no number %llu",
-                       self->of->count, (unsigned long long)index);
+                       self->count, (unsigned long long)index);
 }
 
 // The hour of a child's next start. It may have been started with others meanwhile.
@@ -295,9 +263,9 @@ static troupe_status trp_supervisor_retry(trp_supervisor *self, const uint64_t *
 {
     (void)nothing;
     size_t which = *index;
-    if (which >= self->of->count)
+    if (which >= self->count)
         return no_child(self, *index);
-    trp_child *child = &self->of->children[which];
+    trp_child *child = &self->children[which];
     if (!child->waits) // No timer of ours.
         return TROUPE_OK;
     child->waits = false;
@@ -312,16 +280,16 @@ static troupe_status trp_supervisor_told(trp_supervisor *self, const troupe_down
 {
     (void)nothing;
     size_t which = 0;
-    while (which < self->of->count && self->of->children[which].monitor != down->monitor)
+    while (which < self->count && self->children[which].monitor != down->monitor)
         which++;
-    if (self->ended || which == self->of->count) // One that was stopped meanwhile.
+    if (self->ended || which == self->count) // One that was stopped meanwhile.
         return TROUPE_OK;
-    trp_child *child = &self->of->children[which];
+    trp_child *child = &self->children[which];
     child->actor = (troupe_actor){0};
     child->monitor = 0;
     bool normal = down->reason == TROUPE_DOWN_NORMAL;
     if (child->restart == TROUPE_TEMPORARY || (child->restart == TROUPE_TRANSIENT && normal)) {
-        child->gone = true;
+        leave_child(child);
         return TROUPE_OK;
     }
     return down->reason == TROUPE_DOWN_RUNTIME ? TROUPE_OK : restart(self, which, down->text);
@@ -330,9 +298,9 @@ static troupe_status trp_supervisor_told(trp_supervisor *self, const troupe_down
 static troupe_status trp_supervisor_look(trp_supervisor *self, const uint64_t *index,
                                          trp_child_look *out)
 {
-    if (*index >= self->of->count)
+    if (*index >= self->count)
         return no_child(self, *index);
-    const trp_child *child = &self->of->children[*index];
+    const trp_child *child = &self->children[*index];
     *out = (trp_child_look){.address = child->actor, .starts = child->starts};
     return TROUPE_OK;
 }
@@ -340,62 +308,97 @@ static troupe_status trp_supervisor_look(trp_supervisor *self, const uint64_t *i
 static troupe_status trp_supervisor_add(trp_supervisor *self, const trp_child_spec *spec,
                                         troupe_actor *address)
 {
-    trp_child *grown = trp_realloc(self->of->children, (self->of->count + 2) * sizeof *grown);
+    trp_child *grown = trp_realloc(self->children, (self->count + 2) * sizeof *grown);
     if (grown == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a child");
-    self->of->children = grown;
-    trp_child *child = &grown[self->of->count];
+    self->children = grown;
+    trp_child *child = &grown[self->count];
     TROUPE_TRY(copy_child(spec, child));
     troupe_status status = start_child(child);
     if (status != TROUPE_OK) {
         free_child(child);
         return status;
     }
-    self->of->count++;
+    self->count++;
     *address = child->actor;
     return TROUPE_OK;
 }
 
 // ---- specifications: in the caller's arena
 
+// What is kept of arguments, until the specification has been sent.
+typedef struct draft {
+    struct draft *next;
+    trp_kept kept;
+} draft;
+
 static troupe_status describe_supervisor(const troupe_child *children, size_t count,
                                          const troupe_supervisor_options *how, int depth,
-                                         trp_supervisor_spec *spec);
+                                         draft **drafts, trp_supervisor_spec *spec);
 
-// Packs a value into the thread's arena.
-static troupe_status pack(const troupe_type *type, const void *value, troupe_bytes *out)
+static troupe_status no_memory(void)
 {
-    trp_buffer packed = {0};
-    troupe_status status = trp_pack(type, value, &packed);
-    void *copy = status == TROUPE_OK ? troupe_alloc(packed.size + 1) : NULL;
-    if (copy != NULL && packed.size > 0)
-        memcpy(copy, packed.data, packed.size);
-    *out = (troupe_bytes){copy, packed.size};
-    trp_buffer_free(&packed);
-    if (status != TROUPE_OK)
-        return status;
-    return copy != NULL ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for a child");
+    return troupe_fail(TROUPE_NO_MEMORY, "no memory for a child");
 }
 
-static troupe_status pack_args(const troupe_child *child, troupe_bytes *out)
+typedef struct listing {
+    troupe_ref *items; // NULL: they are counted only.
+    size_t count;
+} listing;
+
+static void list_ref(troupe_ref *ref, void *user)
+{
+    listing *refs = user;
+    if (refs->items != NULL)
+        refs->items[refs->count] = *ref;
+    refs->count++;
+}
+
+// They are the caller's still.
+static troupe_status list_refs(const trp_shape *shape, void *args, troupe_array_troupe_ref *out)
+{
+    listing refs = {0};
+    trp_value_refs(shape->type, args, list_ref, &refs);
+    refs.items = troupe_alloc((refs.count + 1) * sizeof *refs.items);
+    if (refs.items == NULL)
+        return no_memory();
+    refs.count = 0;
+    trp_value_refs(shape->type, args, list_ref, &refs);
+    *out = (troupe_array_troupe_ref){refs.items, refs.count};
+    return TROUPE_OK;
+}
+
+static troupe_status keep_args(const trp_shape *shape, const void *args, draft **drafts,
+                               trp_child_spec *spec)
+{
+    draft *one = troupe_alloc(sizeof *one);
+    if (one == NULL)
+        return no_memory();
+    TROUPE_TRY(trp_kept_pack(shape, args, &one->kept));
+    one->next = *drafts;
+    *drafts = one;
+    spec->args = (troupe_bytes){one->kept.data, one->kept.size};
+    return shape->refs ? list_refs(shape, (void *)args, &spec->refs) : TROUPE_OK;
+}
+
+static void drop_drafts(draft *drafts)
+{
+    for (; drafts != NULL; drafts = drafts->next)
+        trp_kept_drop(&drafts->kept);
+}
+
+static troupe_status describe_actor(const troupe_child *child, draft **drafts, trp_child_spec *spec)
 {
     const trp_class *known = trp_class_of(child->class_);
     if (known == NULL)
         return troupe_failed_(troupe_last_error()->status);
-    if (known->init.refs)
-        return troupe_fail(
-            TROUPE_UNSUPPORTED,
-            "a child of class '%s' cannot be supervised: its init arguments can hold "
-            "references, which cannot be kept",
-            child->class_->name);
     const void *args =
         child->init_args != NULL ? child->init_args : troupe_alloc(known->init.type->size);
-    if (args == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments");
-    return pack(known->init.type, args, out);
+    return args != NULL ? keep_args(&known->init, args, drafts, spec) : no_memory();
 }
 
-static troupe_status describe_child(const troupe_child *child, int depth, trp_child_spec *spec)
+static troupe_status describe_child(const troupe_child *child, int depth, draft **drafts,
+                                    trp_child_spec *spec)
 {
     bool supervisor = child->class_ == NULL;
     if ((unsigned)child->restart > TROUPE_TEMPORARY ||
@@ -409,13 +412,14 @@ static troupe_status describe_child(const troupe_child *child, int depth, trp_ch
         .restart = (int32_t)child->restart,
         .shutdown_ms = child->shutdown_ms != 0 ? child->shutdown_ms : SHUTDOWN_DEFAULT_MS};
     if (!supervisor)
-        return pack_args(child, &spec->args);
+        return describe_actor(child, drafts, spec);
     trp_supervisor_spec inner;
     TROUPE_TRY(describe_supervisor(child->children, child->child_count, child->supervisor,
-                                   depth + 1, &inner));
+                                   depth + 1, drafts, &inner));
     if (spec->place == TROUPE_PLACE_ANY)
         spec->place = TROUPE_PLACE_HERE;
-    return pack(&troupe_type_trp_supervisor_spec, &inner, &spec->args);
+    trp_shape shape = trp_shape_of(&troupe_type_trp_supervisor_spec);
+    return keep_args(&shape, &inner, drafts, spec);
 }
 
 static troupe_status take_options(const troupe_supervisor_options *how, trp_supervisor_spec *spec)
@@ -437,7 +441,7 @@ static troupe_status take_options(const troupe_supervisor_options *how, trp_supe
 
 static troupe_status describe_supervisor(const troupe_child *children, size_t count,
                                          const troupe_supervisor_options *how, int depth,
-                                         trp_supervisor_spec *spec)
+                                         draft **drafts, trp_supervisor_spec *spec)
 {
     *spec = (trp_supervisor_spec){0};
     if (depth > DEPTH_MAX)
@@ -449,7 +453,7 @@ static troupe_status describe_supervisor(const troupe_child *children, size_t co
     if (items == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu children", count);
     for (size_t i = 0; i < count; i++)
-        TROUPE_TRY(describe_child(&children[i], depth, &items[i]));
+        TROUPE_TRY(describe_child(&children[i], depth, drafts, &items[i]));
     spec->children = (troupe_array_trp_child_spec){items, count};
     return TROUPE_OK;
 }
@@ -460,11 +464,12 @@ troupe_supervisor_actor troupe_supervise_with(const troupe_child *children, size
                                               const troupe_supervisor_options *how)
 {
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    draft *drafts = NULL;
     trp_supervisor_spec spec;
     troupe_supervisor_options taken;
     troupe_supervisor_actor made;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
-    troupe_status status = describe_supervisor(children, child_count, how, 0, &spec);
+    troupe_status status = describe_supervisor(children, child_count, how, 0, &drafts, &spec);
     if (status == TROUPE_OK) {
         troupe_place place = taken.place != TROUPE_PLACE_ANY ? taken.place : TROUPE_PLACE_HERE;
         made.address = troupe_spawn_class(
@@ -475,6 +480,7 @@ troupe_supervisor_actor troupe_supervise_with(const troupe_child *children, size
         made.address = trp_spawn_failed(status);
     }
     (void)trp_arena_swap(before);
+    drop_drafts(drafts);
     trp_arena_clear(&arena);
     return made;
 }
@@ -493,13 +499,15 @@ troupe_status troupe_supervisor_add(troupe_supervisor_actor supervisor, const tr
                                     troupe_actor *address)
 {
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    draft *drafts = NULL;
     trp_child_spec spec;
     trp_supervisor_actor target = {supervisor.address};
-    troupe_status status = describe_child(child, 0, &spec);
+    troupe_status status = describe_child(child, 0, &drafts, &spec);
     if (status == TROUPE_OK)
         status =
             troupe_get(troupe_actor, troupe_call_from(target, trp_supervisor_add, &spec), address);
     (void)trp_arena_swap(before);
+    drop_drafts(drafts);
     trp_arena_clear(&arena);
     return status;
 }

@@ -54,8 +54,9 @@ typedef struct troupe_supervisor_options {
 // What a child is made from. Everything is copied.
 typedef struct troupe_child {
     const troupe_class *class_; // &troupe_class_<name>; NULL: it is a supervisor, see below.
-    const void *init_args;      // Of the class's init; NULL: zeros. No references.
-    const char *name;           // As of troupe_spawn; NULL: none.
+    const void *init_args; // Of the class's init; NULL: zeros. What references in it refer to is
+                           // held as long as the child may be started again.
+    const char *name;      // As of troupe_spawn; NULL: none.
     troupe_place place;
     troupe_child_restart restart;
     int shutdown_ms; // How long it may take to end (see troupe_stop_actor); default 5000.
