@@ -10,6 +10,7 @@
 #include <runtime/clock.h>
 #include <runtime/memory.h>
 #include <runtime/output.h>
+#include <runtime/park.h>
 #include <runtime/segment.h>
 #include <runtime/spare.h>
 #include <stdio.h>
@@ -157,6 +158,8 @@ static _Noreturn void be_worker(trp_start_order *message, const int ends[2], int
     }
     const trp_order *order = &message->order;
     trp_segment_process(order->slot)->pid = getpid(); // Its first line may need it.
+    if (order->crowded)
+        trp_park_crowded();
     furnish(message);
     if (keeper.setup->execute)
         execute_worker(order);
@@ -182,7 +185,7 @@ static void start_worker(size_t size)
     int ends[2], output = keeper.setup->output_socket;
     pid_t pid = 0;
     if (answer.isolated && !keeper.setup->execute) {
-        trp_spare_asked();
+        message.order.crowded = trp_spare_asked();
         pid = trp_spare_take(output, &message, size);
     }
     if (pid == 0) {

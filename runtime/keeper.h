@@ -28,7 +28,7 @@ typedef struct trp_order {
     int32_t pid;
     int32_t status;
     uint32_t isolated;
-    uint32_t unused;
+    uint32_t crowded; // In the keeper and the worker: many begin at once.
 } trp_order;
 
 // A START as it is sent: behind the order the environment, then the folder, each with its NUL.

@@ -122,6 +122,13 @@ void trp_park_start(void)
     spin_allowed = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1;
 }
 
+void trp_park_crowded(void)
+{
+    enum { FIRST_WAITS = 16 };
+    spins.every = yields.every = FIRST_WAITS;
+    spins.waits = yields.waits = 1; // Not the very first either.
+}
+
 static void wait_private(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
 {
     struct timespec until = {deadline_ns / 1000000000, deadline_ns % 1000000000};

@@ -12,6 +12,10 @@
 // Finds out whether spinning can pay here. Once a start.
 void trp_park_start(void);
 
+// In a process that begins together with many others: its first waits sleep at once. Spinning and
+// yielding take the CPU from those that are to begin as well; what pays is learnt after that.
+void trp_park_crowded(void);
+
 // Reads *word for as long as it is `seen`, at most about as long as a wake-up across CPUs would
 // take: who is answered meanwhile saves that wake-up. On one CPU it does nothing, nor where
 // trp_park would read what other processes have sent: it spins itself.

@@ -1,5 +1,6 @@
-// test_spares.c: worker processes that are forked ahead: when there are any, that a spawn takes
-// one, that it is then like any other worker, and what happens if one dies or none can be forked.
+// test_spares.c: worker processes that are forked ahead: when there are any and how many, that a
+// spawn takes one, that it is then like any other worker, and what happens if one dies or none can
+// be forked.
 #include <support.h>
 
 #include <dirent.h>
@@ -83,6 +84,34 @@ static int set_up_with_init(void **state)
                : -1;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 }; // Page tables are large then, and the stock smaller.
+#else
+enum { SANITIZED = 0 };
+#endif
+
+enum { BURST = 20, SHORT_QUIET_MS = 700, LONG_QUIET_MS = 600000 };
+
+static int set_up_quiet(int quiet_ms)
+{
+    trp_spare_quiet_set(quiet_ms);
+    int status = set_up(NULL);
+    trp_spare_quiet_set(0);
+    return status;
+}
+
+static int set_up_short(void **state)
+{
+    (void)state;
+    return set_up_quiet(SHORT_QUIET_MS);
+}
+
+static int set_up_long(void **state)
+{
+    (void)state;
+    return set_up_quiet(LONG_QUIET_MS);
+}
+
 static int tear_down(void **state)
 {
     (void)state;
@@ -123,9 +152,11 @@ static int list_spares(int pids[TRP_SPARES_MAX])
     for (struct dirent *entry; (entry = readdir(processes)) != NULL;) {
         char name[33] = "";
         int pid = atoi(entry->d_name);
-        if (pid > 0 && parent_of(pid, name) == keeper && strcmp(name, "troupe-spare") == 0 &&
-            count < TRP_SPARES_MAX)
-            pids[count++] = pid;
+        if (pid > 0 && parent_of(pid, name) == keeper && strcmp(name, "troupe-spare") == 0) {
+            if (count < TRP_SPARES_MAX)
+                pids[count] = pid;
+            count++;
+        }
     }
     closedir(processes);
     return count;
@@ -141,6 +172,21 @@ static void await_spares(int wanted, int pids[TRP_SPARES_MAX])
 {
     assert_true(support_wait_until(there_are, &wanted, SUPPORT_SOON_MS));
     assert_int_equal(list_spares(pids), wanted);
+}
+
+static bool there_are_at_least(void *context)
+{
+    int pids[TRP_SPARES_MAX];
+    return list_spares(pids) >= *(int *)context;
+}
+
+// More may be made than were asked for at once.
+static int await_stock(int least, int pids[TRP_SPARES_MAX])
+{
+    assert_true(support_wait_until(there_are_at_least, &least, SUPPORT_SOON_MS));
+    int count = list_spares(pids);
+    assert_in_range(count, least, TRP_SPARES_MAX);
+    return count;
 }
 
 static void start_one(bool isolated, uint32_t *process, uint64_t *incarnation)
@@ -160,6 +206,25 @@ static bool replied(void *context)
 {
     (void)context;
     return seen.replies > 0;
+}
+
+static bool all_replied(void *context)
+{
+    return seen.replies == (uint64_t) * (int *)context;
+}
+
+static bool there_are_more(void *context)
+{
+    int pids[TRP_SPARES_MAX];
+    (void)context;
+    return list_spares(pids) > TRP_SPARES_MIN;
+}
+
+static uint32_t count_keepers_descriptors(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", keeper_pid());
+    return count_entries(path);
 }
 
 // Has the least spares made, by a first process.
@@ -269,6 +334,146 @@ static void test_worker_init_is_alone(void **state)
     assert_int_equal(threads_of_a_new_one(), fresh);
 }
 
+typedef struct burst {
+    uint32_t processes[TRP_SPARES_MAX + 20];
+    uint64_t incarnations[TRP_SPARES_MAX + 20];
+    int count;
+} burst;
+
+// All at once, as troupe_spawn_many does.
+static void start_burst(int count, burst *made)
+{
+    trp_worker_ask asked[TRP_SPARES_MAX + 20];
+    made->count = count;
+    for (int i = 0; i < count; i++)
+        assert_int_equal(trp_node_worker_begin(NULL, NULL, &asked[i]), TROUPE_OK);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(
+            trp_node_worker_end(&asked[i], &made->processes[i], &made->incarnations[i]), TROUPE_OK);
+}
+
+static void end_burst(const burst *made)
+{
+    int pids[TRP_SPARES_MAX + 20];
+    for (int i = 0; i < made->count; i++) {
+        pids[i] = trp_process_pid(made->processes[i]);
+        assert_int_equal(trp_node_kill(made->processes[i], made->incarnations[i], "was enough"),
+                         TROUPE_OK);
+    }
+    assert_true(support_processes_end(pids, (size_t)made->count, SUPPORT_SOON_MS));
+}
+
+static void assert_all_answer(const burst *made)
+{
+    seen.replies = 0;
+    for (int i = 0; i < made->count; i++) {
+        trp_frame frame = {.kind = TRP_FRAME_CALL, .call = 1};
+        assert_int_equal(trp_process_send(made->processes[i], made->incarnations[i], &frame, 0),
+                         TROUPE_OK);
+    }
+    int wanted = made->count;
+    assert_true(support_wait_until(all_replied, &wanted, SUPPORT_SOON_MS));
+}
+
+// The keeper keeps as many as were asked for at once, and the next burst is served from them.
+static void test_the_stock_follows_a_burst(void **state)
+{
+    (void)state;
+    burst first, again;
+    int pids[TRP_SPARES_MAX];
+    start_burst(BURST, &first);
+    int count = await_stock(BURST, pids);
+    start_burst(BURST, &again);
+    for (int i = 0; i < BURST; i++)
+        assert_true(is_one_of(trp_process_pid(again.processes[i]), pids, count));
+    assert_all_answer(&again);
+    (void)await_stock(BURST, pids);
+}
+
+static void test_the_stock_is_bounded(void **state)
+{
+    (void)state;
+    burst many;
+    int pids[TRP_SPARES_MAX];
+    uint32_t before = count_keepers_descriptors();
+    start_burst(TRP_SPARES_MAX + 20, &many);
+    end_burst(&many);
+    (void)await_stock(SANITIZED ? BURST : TRP_SPARES_MAX, pids);
+    start_burst(1, &many);
+    (void)await_stock(SANITIZED ? BURST : TRP_SPARES_MAX, pids);
+    assert_in_range(count_keepers_descriptors(), before, before + 3 * TRP_SPARES_MAX);
+}
+
+static void test_the_stock_is_bounded_by_descriptors(void **state)
+{
+    (void)state;
+    burst many;
+    int pids[TRP_SPARES_MAX];
+    struct rlimit few = {120, 120};
+    assert_int_equal(prlimit(keeper_pid(), RLIMIT_NOFILE, &few, NULL), 0);
+    start_burst(BURST, &many);
+    await_spares(10, pids); // A quarter of the descriptors, three each.
+    assert_all_answer(&many);
+}
+
+static void test_the_stock_shrinks_when_it_is_quiet(void **state)
+{
+    (void)state;
+    burst first;
+    int pids[TRP_SPARES_MAX];
+    start_burst(BURST, &first);
+    assert_true(support_wait_until(there_are_more, NULL, SUPPORT_SOON_MS));
+    await_spares(TRP_SPARES_MIN, pids);
+}
+
+// A smaller request does not make it forget the larger one.
+static void test_one_more_leaves_the_stock(void **state)
+{
+    (void)state;
+    burst first;
+    uint32_t process;
+    uint64_t incarnation;
+    int pids[TRP_SPARES_MAX];
+    start_burst(BURST, &first);
+    (void)await_stock(BURST, pids);
+    for (int i = 0; i < 3; i++) {
+        start_one(true, &process, &incarnation);
+        (void)await_stock(BURST, pids);
+    }
+}
+
+static void test_the_stock_ends_with_the_keeper(void **state)
+{
+    (void)state;
+    burst first;
+    int pids[TRP_SPARES_MAX];
+    start_burst(BURST, &first);
+    int count = await_stock(BURST, pids);
+    assert_int_equal(kill(keeper_pid(), SIGKILL), 0);
+    assert_true(support_processes_end(pids, (size_t)count, SUPPORT_SOON_MS));
+}
+
+// Of those killed while they wait nobody hears, and the next burst takes the others.
+static void test_deaths_in_the_stock(void **state)
+{
+    (void)state;
+    burst first, again;
+    int pids[TRP_SPARES_MAX] = {0}, killed[BURST / 2];
+    start_burst(BURST, &first);
+    end_burst(&first);
+    (void)await_stock(BURST, pids);
+    seen.deaths = 0;
+    for (int i = 0; i < BURST / 2; i++) {
+        killed[i] = pids[2 * i];
+        assert_int_equal(kill(killed[i], SIGKILL), 0);
+    }
+    assert_true(support_processes_end(killed, BURST / 2, SUPPORT_SOON_MS));
+    start_burst(BURST, &again);
+    assert_all_answer(&again);
+    assert_int_equal(seen.deaths, 0);
+    (void)await_stock(BURST, pids);
+}
+
 // As a user whose processes are counted: root's are not.
 static int refused_by_the_limit(void)
 {
@@ -308,6 +513,15 @@ int main(void)
         ROW(test_one_that_dies_is_replaced),
         ROW(test_they_end_with_the_keeper),
         ROW(test_they_have_made_their_thread),
+#define STOCK(name) cmocka_unit_test_setup_teardown(name, set_up_long, tear_down)
+        STOCK(test_the_stock_follows_a_burst),
+        STOCK(test_the_stock_is_bounded),
+        STOCK(test_the_stock_is_bounded_by_descriptors),
+        STOCK(test_one_more_leaves_the_stock),
+        STOCK(test_the_stock_ends_with_the_keeper),
+        STOCK(test_deaths_in_the_stock),
+        cmocka_unit_test_setup_teardown(test_the_stock_shrinks_when_it_is_quiet, set_up_short,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_worker_init_is_alone, set_up_with_init, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
