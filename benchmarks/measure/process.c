@@ -1,6 +1,7 @@
 // process.c: actors with processes of their own.
 //
 //     process <actors>           from the first spawn until each has answered its first call, us
+//     process <actors> again     the same, a second after the like has been made and ended
 //     process <actors> bytes     PSS of one of them
 //     process <actors> end       from the first kill until their processes are gone, us
 //
@@ -74,13 +75,18 @@ int main(int argc, char **argv)
 {
     int count = argc > 1 ? atoi(argv[1]) : 0;
     if (count < 1 || count > MANY)
-        bench_die("usage: process <actors, up to %d> [bytes|end]", MANY);
+        bench_die("usage: process <actors, up to %d> [again|bytes|end]", MANY);
     troupe_must(troupe_start(argc, argv));
     int first; // The runtime has started, and the code of all this is in memory.
     troupe_must(troupe_get(
         int, troupe_call(troupe_spawn(loner, .place = TROUPE_PLACE_ISOLATED), loner_pid, 0),
         &first));
     double value = make(count);
+    if (argc > 2 && strcmp(argv[2], "again") == 0) {
+        (void)end(count);
+        sleep(1); // As many processes are being forked ahead.
+        value = make(count);
+    }
     if (argc > 2 && strcmp(argv[2], "bytes") == 0) {
         value = 0;
         for (int i = 0; i < count; i++)
