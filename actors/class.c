@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <runtime/buffer.h>
 #include <runtime/memory.h>
+#include <runtime/store.h>
 #include <runtime/wire.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -97,6 +98,13 @@ uint64_t trp_type_note(const troupe_type *type)
     *fresh = (type_name){.hash = hash, .type = type, .next = first};
     if (!atomic_compare_exchange_strong(bucket, &first, fresh))
         trp_free(fresh); // Another thread added a type meanwhile; ours is noted at its next use.
+    return hash;
+}
+
+uint64_t trp_type_show(const troupe_type *type)
+{
+    uint64_t hash = trp_type_note(type);
+    trp_store_name_type(hash, type->name);
     return hash;
 }
 

@@ -48,6 +48,8 @@ trp_shape trp_shape_of(const troupe_type *type);
 troupe_status trp_type_check(const troupe_type *type);
 // Remembers the type that goes with a hash, for messages and for untyped readers. Returns the hash.
 uint64_t trp_type_note(const troupe_type *type);
+// The same, and shows its name to who looks at the store's objects.
+uint64_t trp_type_show(const troupe_type *type);
 const troupe_type *trp_type_noted(uint64_t hash); // NULL: none was noted.
 // The name of the type with that hash, or its number if none was noted.
 const char *trp_type_label(uint64_t hash, char out[64]);

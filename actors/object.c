@@ -48,7 +48,7 @@ static void note_ref(troupe_ref *ref, void *user)
 troupe_status trp_object_put(const trp_shape *shape, const void *value, trp_object *object)
 {
     const troupe_type *type = shape->type;
-    uint64_t schema = trp_type_note(type);
+    uint64_t schema = trp_type_show(type);
     if (type->kind == TROUPE_KIND_BYTES) {
         const troupe_bytes *bytes = value;
         return put(bytes->data, bytes->size, schema, TRP_ENCODING_BYTES, object);
@@ -105,6 +105,8 @@ troupe_status troupe_create(size_t size, troupe_buffer *buffer)
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_store_create(size, trp_type_note(&troupe_type_troupe_bytes), TRP_ENCODING_BYTES,
                                 &object, &data));
+    trp_store_kind(object, TRP_KIND_BUFFER);
+    trp_type_show(&troupe_type_troupe_bytes);
     *buffer = (troupe_buffer){.data = data, .size = size, .id_ = object};
     return TROUPE_OK;
 }

@@ -141,6 +141,8 @@ static troupe_status send_object(const trp_parcel *parcel, uint64_t incarnation,
                                  trp_object object, int timeout_ms)
 {
     TROUPE_TRY(trp_store_hold(object, parcel->process));
+    bool answer = frame->kind == TRP_FRAME_REPLY || frame->kind == TRP_FRAME_ITEM;
+    trp_store_kind(object, answer ? TRP_KIND_RESULT : TRP_KIND_ARGUMENT);
     trp_buffer body = {0};
     trp_write_uint(&body, object);
     frame->body = body.data;

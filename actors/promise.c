@@ -116,6 +116,9 @@ static troupe_status promise_for(uint64_t call, uint32_t process, trp_object *ob
         status = trp_store_promise(entry->schema, &entry->promise);
         if (status == TROUPE_OK)
             entry->holds++; // Until it is fulfilled.
+        const troupe_type *type = trp_type_noted(entry->schema);
+        if (type != NULL)
+            trp_store_name_type(entry->schema, type->name);
         late = status == TROUPE_OK && entry->done;
     }
     if (status == TROUPE_OK)

@@ -74,6 +74,7 @@ void trp_result_copy(trp_result *result, const trp_shape *shape, const void *val
     if (type->kind == TROUPE_KIND_BYTES &&
         ((const troupe_bytes *)value)->size > TRP_FRAME_INLINE_MAX &&
         trp_object_put(shape, value, &result->object) == TROUPE_OK) {
+        trp_store_kind(result->object, TRP_KIND_RESULT);
         result->kind = TRP_RESULT_OBJECT;
         return;
     }

@@ -6,6 +6,7 @@ install(FILES ${TROUPE_GENERATED}/troupe/version.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe)
 install(TARGETS troupe troupe_static LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
                                      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS troupe_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 # What the static library needs, by name. libzmq is loaded at run time, where it is asked for.
 set(needed ${msgpack_LIBRARIES} m)

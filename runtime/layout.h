@@ -23,6 +23,8 @@ enum {
     TRP_PAGE_CHUNK = 512,    // Rows of the page table likewise.
     TRP_HINTS = 32,
     TRP_DEATHS = 256, // The last ones, in the header.
+    TRP_TYPE_NAMES = 256,
+    TRP_TYPE_NAME = 48,
 };
 
 // One object. `word` says everything about its life; the rest is written by the one process that
@@ -38,6 +40,8 @@ typedef struct trp_object_row {
     _Atomic uint32_t made_ms; // When it was made, and when it was last pinned or let go of: see
     _Atomic uint32_t used_ms; // trp_row_now.
     _Atomic uint32_t maker;   // The process that made it.
+    _Atomic uint32_t kind;    // trp_object_kind. Written last, and 0 in a free row: who finds 0 in
+                              // another looks at one whose other words are not written yet.
 } trp_object_row;
 
 // What a process holds of an object, and how often it has pinned it: see store_ledger.h.
@@ -48,6 +52,13 @@ typedef struct trp_page_row {
     _Atomic uint32_t owner;      // See pages.h.
     _Atomic uint32_t maybe_free; // Of a slab: 0 if it was found full. A hint.
 } trp_page_row;
+
+// The name of a type of which an object was made, for who looks at objects and has not that type.
+typedef struct trp_type_name {
+    _Atomic uint64_t schema; // 0: free. Set by who writes the rest, once.
+    _Atomic uint32_t named;  // `name` is whole.
+    char name[TRP_TYPE_NAME];
+} trp_type_name;
 
 typedef struct trp_header {
     char magic[8];
@@ -73,6 +84,7 @@ typedef struct trp_header {
         _Atomic uint64_t process;
     } died[TRP_DEATHS];
     trp_node_table nodes;
+    trp_type_name types[TRP_TYPE_NAMES]; // By schema % TRP_TYPE_NAMES and on from there.
 } trp_header;
 
 _Static_assert(TRP_OBJECTS_MAX / TRP_LEDGER_CHUNK <= 64, "a bit for each chunk of a ledger");
@@ -97,6 +109,11 @@ static inline trp_page_row *trp_page_row_at(uint32_t page)
     return (trp_page_row *)(void *)(trp_segment.base + trp_segment.header->pages_at) + page;
 }
 
+// Where the process table is.
+uint64_t trp_segment_processes_at(void);
+// Maps the tables of a segment, its own file descriptor given, to be read and no more: not the
+// objects' bytes. TROUPE_CORRUPT, TROUPE_VERSION as trp_segment_attach.
+troupe_status trp_segment_map_tables(int fd, const char **base, size_t *size);
 // Reserves memory for [at, at + size) of the file. NO_MEMORY with a sentence.
 troupe_status trp_segment_back(uint64_t at, uint64_t size);
 

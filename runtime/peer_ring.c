@@ -115,6 +115,7 @@ static troupe_status box(const trp_frame *frame, trp_frame *boxed, trp_object *o
 {
     void *data;
     TROUPE_TRY(trp_store_create(frame->body_size, 0, TRP_ENCODING_BYTES, object, &data));
+    trp_store_kind(*object, TRP_KIND_ARGUMENT);
     memcpy(data, frame->body, frame->body_size);
     troupe_status status = trp_store_seal(*object);
     if (status != TROUPE_OK) {

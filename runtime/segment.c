@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    LAYOUT_VERSION = 4,
+    LAYOUT_VERSION = 5,
     SYSTEM_PAGE = 4096,
     DATA_ALIGNMENT = 2 << 20,
     BACK_STEP = 64 << 20, // A signal undoes and repeats no more than this.
@@ -32,7 +32,7 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-static uint64_t processes_at(void)
+uint64_t trp_segment_processes_at(void)
 {
     return round_up(sizeof(trp_header), SYSTEM_PAGE);
 }
@@ -43,8 +43,8 @@ static trp_header plan(size_t capacity)
     memcpy(header.magic, magic, sizeof magic);
     header.pages_max = (uint32_t)(capacity / TRP_PAGE_SIZE);
     header.capacity = (uint64_t)header.pages_max * TRP_PAGE_SIZE;
-    header.doors_at =
-        round_up(processes_at() + TRP_PROCESSES_MAX * sizeof(trp_process_row), SYSTEM_PAGE);
+    header.doors_at = round_up(
+        trp_segment_processes_at() + TRP_PROCESSES_MAX * sizeof(trp_process_row), SYSTEM_PAGE);
     header.ledgers_at =
         round_up(header.doors_at + TRP_PROCESSES_MAX * sizeof(trp_door), SYSTEM_PAGE);
     header.objects_at =
@@ -183,6 +183,18 @@ troupe_status trp_segment_attach(int fd)
     return map(fd, header.end_at);
 }
 
+troupe_status trp_segment_map_tables(int fd, const char **base, size_t *size)
+{
+    trp_header header;
+    TROUPE_TRY(read_header(fd, &header));
+    void *tables = mmap(NULL, header.data_at, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (tables == MAP_FAILED)
+        return trp_fail_errno(TROUPE_NO_MEMORY, "the tables of a store could not be mapped");
+    *base = tables;
+    *size = header.data_at;
+    return TROUPE_OK;
+}
+
 void trp_segment_close(void)
 {
     if (trp_segment.base != NULL) {
@@ -206,5 +218,5 @@ trp_node_table *trp_segment_nodes(void)
 
 trp_process_row *trp_segment_process(uint32_t slot)
 {
-    return (trp_process_row *)(void *)(trp_segment.base + processes_at()) + slot;
+    return (trp_process_row *)(void *)(trp_segment.base + trp_segment_processes_at()) + slot;
 }

@@ -59,6 +59,7 @@ void trp_row_free(uint32_t slot)
     TRP_FAULT("store");
     trp_pages_free(atomic_load(&row->place), slot);
     atomic_store_explicit(&row->place, 0, memory_order_relaxed);
+    atomic_store_explicit(&row->kind, TRP_KIND_NONE, memory_order_relaxed);
     TRP_FAULT("store");
     // Pairs with the swap in take_row.
     atomic_store(&row->word,
@@ -195,6 +196,8 @@ static troupe_status take_row(trp_row_state state, uint64_t schema, trp_encoding
     uint32_t now_ms = trp_row_now();
     atomic_store_explicit(&row->made_ms, now_ms, memory_order_relaxed);
     atomic_store_explicit(&row->used_ms, now_ms, memory_order_relaxed);
+    // Release: who sees it sees the rest (store_view.c).
+    atomic_store_explicit(&row->kind, trp_row_kind(state, encoding), memory_order_release);
     troupe_status status = trp_ledger_reserve(self, *slot);
     if (status == TROUPE_OK)
         status = trp_ledger_add(self, *slot);
@@ -213,7 +216,9 @@ static troupe_status take_space(uint32_t slot, size_t size)
                            "an object of %zu bytes can never fit: the store's limit is %llu bytes "
                            "(.store_bytes_max of troupe_start)",
                            size, (unsigned long long)trp_segment.header->capacity);
-    TROUPE_TRY(trp_pages_take(size > 0 ? size : 1, slot, &row->place));
+    troupe_status status = trp_pages_take(size > 0 ? size : 1, slot, &row->place);
+    if (status != TROUPE_OK)
+        return status == TROUPE_NO_MEMORY ? trp_store_blame() : status;
     TRP_STORE_HANDED();
     TRP_FAULT("store");
     atomic_store_explicit(&row->size, size, memory_order_relaxed);
@@ -325,6 +330,8 @@ static troupe_status share(size_t size, size_t zeroed, trp_encoding encoding, tr
     TROUPE_TRY(trp_store_create(size, 0, encoding, &made, data));
     memset(*data, 0, zeroed);
     TRP_FAULT("store");
+    if (encoding != TRP_ENCODING_INNER)
+        trp_store_kind(made, TRP_KIND_REGION);
     TROUPE_TRY(finish(made, TRP_ROW_SHARED));
     *id = made;
     return TROUPE_OK;

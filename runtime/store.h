@@ -30,6 +30,19 @@ typedef enum trp_object_state {
     TRP_OBJECT_SHARED, // Writable by all holders for its whole life.
 } trp_object_state;
 
+// What an object is for: for people alone.
+typedef enum trp_object_kind {
+    TRP_KIND_NONE, // Of a row that is not described yet.
+    TRP_KIND_VALUE,
+    TRP_KIND_BUFFER,
+    TRP_KIND_RESULT,
+    TRP_KIND_ARGUMENT,
+    TRP_KIND_REGION,
+    TRP_KIND_CHANNEL,
+    TRP_KIND_INNER, // The runtime's own.
+    TRP_KINDS,
+} trp_object_kind;
+
 typedef struct trp_object_info {
     trp_object_state state;
     const void *data; // In the read-only mapping; SHARED: in the writable one.
@@ -71,6 +84,12 @@ troupe_status trp_store_share(size_t size, trp_object *id, void **data);
 // `zeroed` bytes are zero.
 troupe_status trp_store_share_inner(size_t size, size_t zeroed, trp_object *id, void **data);
 
+// Says what an object that this process has just made is for, where that is not a put value, a
+// promised result, a shared region, or what the runtime needs.
+void trp_store_kind(trp_object id, trp_object_kind kind);
+// Shows all the name of the type that goes with a schema.
+void trp_store_name_type(uint64_t schema, const char *name);
+
 // Adds a hold to the ledger of `process`; the caller must hold the object itself while it asks.
 troupe_status trp_store_hold(trp_object id, uint32_t process);
 // Takes one hold of `process` back (the caller's own, or a receiver's that was never published).
@@ -99,5 +118,8 @@ void trp_store_sweep_rest(void);
 void trp_store_sweep_last(const uint32_t *processes, uint32_t count);
 
 troupe_status trp_store_usage(troupe_store_usage *usage);
+// Who holds most of the store, at most three processes, as a part of a sentence: "held by driver
+// (pid 7): 6.0 MiB, worker 2 (pid 9): 1.5 MiB". Empty: nobody holds anything.
+void trp_store_holders(char *text, size_t size);
 
 #endif

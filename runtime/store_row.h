@@ -85,6 +85,17 @@ static inline uint32_t trp_row_now(void)
     return (uint32_t)now.tv_sec * 1000 + (uint32_t)(now.tv_nsec / 1000000);
 }
 
+// What a new object is for, until somebody says otherwise.
+static inline trp_object_kind trp_row_kind(trp_row_state state, trp_encoding encoding)
+{
+    if (encoding == TRP_ENCODING_INNER)
+        return TRP_KIND_INNER;
+    return state == TRP_ROW_PROMISED ? TRP_KIND_RESULT : TRP_KIND_VALUE;
+}
+
+// Adds to the thread's last error who holds the store. Returns its status.
+troupe_status trp_store_blame(void);
+
 // The row behind an id, with its word; NULL if the id is stale or was never one.
 trp_object_row *trp_row_find(trp_object id, uint64_t *word);
 // Frees a row that is FREEING, by this process or by one that died doing so. Each step does no harm

@@ -1,4 +1,5 @@
-// observe.h: which actors there are, where they live, what they do, and how long it takes.
+// observe.h: which actors there are, where they live, what they do, and how long it takes; and what
+// the node's memory is used for.
 #ifndef TROUPE_OBSERVE_H
 #define TROUPE_OBSERVE_H
 
@@ -65,6 +66,85 @@ typedef struct troupe_method_list {
 // TROUPE_UNSUPPORTED (nothing is measured), TROUPE_NOT_STARTED, TROUPE_RUNTIME_LOST,
 // TROUPE_NO_MEMORY.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_methods_list(troupe_method_list *list);
+
+// ---- what the node's store holds: the same as the program `troupe memory` shows from outside
+
+typedef enum troupe_object_state {
+    TROUPE_OBJECT_FILLING,  // Made by troupe_create, or being written.
+    TROUPE_OBJECT_PROMISED, // The result of a call that has not ended.
+    TROUPE_OBJECT_SEALED,
+    TROUPE_OBJECT_FAILED, // The result of a call that failed.
+    TROUPE_OBJECT_SHARED, // Written by all who hold it.
+} troupe_object_state;
+
+typedef enum troupe_object_kind {
+    TROUPE_OBJECT_VALUE,    // Of troupe_put.
+    TROUPE_OBJECT_BUFFER,   // Of troupe_create.
+    TROUPE_OBJECT_RESULT,   // Of a call.
+    TROUPE_OBJECT_ARGUMENT, // Of a call: what is too large for a message.
+    TROUPE_OBJECT_REGION,   // Memory that processes share.
+    TROUPE_OBJECT_CHANNEL,
+    TROUPE_OBJECT_INNER, // The runtime's own: rings between processes. Nobody's, in what follows.
+    TROUPE_OBJECT_KINDS,
+} troupe_object_kind;
+
+// "sealed", "value": static strings, also for numbers out of range.
+TROUPE_API const char *troupe_object_state_name(int state);
+TROUPE_API const char *troupe_object_kind_name(int kind);
+
+TROUPE_STRUCT(troupe_object_holder, (uint32_t, process), (int32_t, pid),
+              (troupe_text, label), // "driver", "worker 3", the name of an isolated actor.
+              (uint32_t, holds), (uint32_t, pins)); // `holds` counts the pins too: views, readers.
+
+TROUPE_STRUCT(troupe_object_info, (uint64_t, id),        // As in its references.
+              (uint64_t, bytes), (uint64_t, bytes_used), // Its size, and as allocated.
+              (double, age_s),                           // Since it was made,
+              (double, idle_s),                          // and since a reader last came or went.
+              (int32_t, state), (int32_t, kind),         // troupe_object_state, troupe_object_kind
+              (troupe_text, type_name),                  // NULL: not known.
+              (uint32_t, maker), (int32_t, maker_pid),   // The process that made it: it may be
+              (troupe_text, maker_label), // gone, and another be in its place by now.
+              (troupe_array_troupe_object_holder, holders));
+
+// An object that several processes hold counts whole for each of them.
+TROUPE_STRUCT(troupe_memory_process, (uint32_t, process), (int32_t, pid), (troupe_text, label),
+              (uint64_t, objects), (uint64_t, bytes_used),   // What it holds,
+              (uint64_t, pinned), (uint64_t, bytes_pinned)); // and what of that it reads just now.
+
+TROUPE_STRUCT(troupe_memory_kind, (uint64_t, objects), (uint64_t, bytes_used));
+
+typedef struct troupe_memory {
+    uint64_t objects, bytes_used; // As troupe_store_usage: without the runtime's own.
+    uint64_t bytes_inner;         // Those.
+    uint64_t bytes_backed;        // Of memory that the store has taken from the system.
+    uint64_t bytes_max;           // Its limit.
+    uint64_t bytes_free;          // What is left of that in whole pages of 64 KiB,
+    uint64_t bytes_free_longest;  // and how much in one piece.
+    int driver_pid;
+    troupe_memory_kind kinds[TROUPE_OBJECT_KINDS];
+    troupe_array_troupe_memory_process processes; // That hold anything, the most first.
+    troupe_array_troupe_object_info items; // The largest first, in the calling thread's arena.
+} troupe_memory;
+
+typedef struct troupe_memory_options {
+    size_t size;
+    size_t most; // Objects that are listed; 0: 10,000.
+    int pid;     // Of any process of another node of this machine and user; 0: this node.
+    bool inner;  // Lists the runtime's own too.
+    int unused_;
+} troupe_memory_options;
+
+// Looks at each object once, in time that grows with their number, without a lock and without
+// asking anybody: processes may hang, and none is held up. So it is no picture of one moment;
+// an object that is made or freed meanwhile may be missing. Errors: TROUPE_NOT_STARTED,
+// TROUPE_NOT_FOUND (`pid` belongs to no node, or may not be looked at), TROUPE_VERSION (its node
+// is of another version of the library), TROUPE_NO_MEMORY.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_memory_get_with(troupe_memory *memory,
+                                                                const troupe_memory_options *how);
+#define troupe_memory_get(...) TROUPE_MEMORY_GET_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_MEMORY_GET_(memory, ...)                                                            \
+    troupe_memory_get_with(                                                                        \
+        (memory), &(troupe_memory_options){.size = sizeof(troupe_memory_options), __VA_ARGS__})
 
 TROUPE_END_C
 

@@ -17,6 +17,8 @@ cp "$here/consumer.c" "$here/consumer.cpp" "$here/CMakeLists.txt" "$work"
 cd "$work"
 flags="-Wall -Wextra -Wpedantic -Werror"
 
+"$work/prefix/bin/troupe" memory --help >/dev/null # It finds its library beside it.
+
 uses_shared() { ldd "$1" | grep -q 'libtroupe\.so\.0 =>'; }
 
 case $way in

@@ -1,0 +1,8 @@
+# Tools.cmake: the program `troupe`, of all C files in tools/.
+
+file(GLOB tools CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)
+add_executable(troupe_tool ${tools})
+set_target_properties(troupe_tool PROPERTIES OUTPUT_NAME troupe
+                      RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools
+                      INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+target_link_libraries(troupe_tool PRIVATE troupe::troupe)

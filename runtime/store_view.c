@@ -1,0 +1,316 @@
+// store_view.c: looking at a store (see store_view.h), and who holds most of it.
+//
+// Everything is read while others write it. A row counts only if its word named the same object
+// before and after the rest was read; the counts of holds are read one by one after that, so that
+// the whole is no picture of one moment.
+#include <runtime/store_view.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <runtime/error.h>
+#include <runtime/fault.h>
+#include <runtime/pages.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TRIES = 4, TEXT_MAX = 160 };
+
+// ---- opening
+
+// The descriptor of a segment among those of the process; -1 and errno: there is none to be had.
+static int open_segment(int pid)
+{
+    static const char wanted[] = "/memfd:troupe (deleted)";
+    char path[64], entry[128], target[sizeof wanted + 1];
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return -1;
+    int fd = -1;
+    errno = ENOENT;
+    for (struct dirent *it; fd < 0 && (it = readdir(folder)) != NULL;) {
+        snprintf(entry, sizeof entry, "%s/%.32s", path, it->d_name);
+        ssize_t size = readlink(entry, target, sizeof target);
+        if (size == sizeof wanted - 1 && memcmp(target, wanted, sizeof wanted - 1) == 0)
+            fd = open(entry, O_RDONLY | O_CLOEXEC);
+    }
+    int error = errno;
+    closedir(folder);
+    errno = error;
+    return fd;
+}
+
+troupe_status trp_view_open(int pid, trp_store_view *view)
+{
+    if (pid == 0) {
+        if (trp_segment.header == NULL)
+            return troupe_fail(TROUPE_NOT_STARTED, "there is no store: call troupe_start first");
+        *view = (trp_store_view){trp_segment.base, trp_segment.header, trp_segment.fd, 0};
+        return TROUPE_OK;
+    }
+    int fd = open_segment(pid);
+    if (fd < 0)
+        return troupe_fail(TROUPE_NOT_FOUND, "process %d belongs to no node that can be seen: %s",
+                           pid, strerror(errno));
+    troupe_status status = trp_segment_map_tables(fd, &view->base, &view->mapped);
+    if (status != TROUPE_OK) {
+        close(fd);
+        return status;
+    }
+    view->header = (const trp_header *)(const void *)view->base;
+    view->fd = fd;
+    return TROUPE_OK;
+}
+
+void trp_view_close(trp_store_view *view)
+{
+    if (view->mapped == 0)
+        return;
+    (void)munmap((void *)(uintptr_t)view->base, view->mapped);
+    close(view->fd);
+}
+
+// ---- objects
+
+uint32_t trp_view_objects(const trp_store_view *view)
+{
+    return atomic_load(&view->header->objects_backed);
+}
+
+static const trp_object_row *row_at(const trp_store_view *view, uint32_t slot)
+{
+    return (const trp_object_row *)(const void *)(view->base + view->header->objects_at) + slot;
+}
+
+// Whether two words of a row say the same of the same object: the epoch may be another.
+static bool is_same(uint64_t one, uint64_t other)
+{
+    return trp_row_generation(one) == trp_row_generation(other) &&
+           trp_row_state_of(one) == trp_row_state_of(other);
+}
+
+bool trp_view_object(const trp_store_view *view, uint32_t slot, trp_object_seen *seen)
+{
+    const trp_object_row *row = row_at(view, slot);
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t word = atomic_load(&row->word);
+        if (!trp_row_unsettled(word) && !trp_row_settled(word))
+            return false;
+        *seen = (trp_object_seen){
+            .id = trp_row_id(slot, trp_row_generation(word)),
+            .state = trp_row_state_of(word),
+            .kind = (trp_object_kind)atomic_load_explicit(&row->kind, memory_order_acquire),
+            .size = atomic_load(&row->size),
+            .bytes = trp_place_bytes(atomic_load(&row->place)),
+            .schema = atomic_load(&row->schema),
+            .made_ms = atomic_load(&row->made_ms),
+            .used_ms = atomic_load(&row->used_ms),
+            .maker = atomic_load(&row->maker),
+        };
+        TRP_FAULT("store view");
+        if (is_same(word, atomic_load(&row->word)))
+            return seen->kind > TRP_KIND_NONE && seen->kind < TRP_KINDS;
+    }
+    return false;
+}
+
+// ---- holds
+
+static const trp_process_row *process_at(const trp_store_view *view, uint32_t process)
+{
+    return (const trp_process_row *)(const void *)(view->base + trp_segment_processes_at()) +
+           process;
+}
+
+static void show_chunk(const trp_store_view *view, uint32_t process, uint32_t from, uint32_t to,
+                       void (*show)(const trp_hold_seen *hold, void *user), void *user)
+{
+    const _Atomic trp_ledger_cell *cells =
+        (const _Atomic trp_ledger_cell *)(const void *)(view->base + view->header->ledgers_at) +
+        (size_t)process * TRP_OBJECTS_MAX;
+    for (uint32_t object = from; object < to; object++) {
+        uint32_t cell = atomic_load(cells + object);
+        if (cell != 0)
+            show(&(trp_hold_seen){process, object, cell & 0xffff, cell >> 16}, user);
+    }
+}
+
+void trp_view_holds(const trp_store_view *view, void (*show)(const trp_hold_seen *hold, void *user),
+                    void *user)
+{
+    uint32_t objects = trp_view_objects(view);
+    for (uint32_t process = 0; process < TRP_PROCESSES_MAX; process++) {
+        bool present = (atomic_load(&view->header->present[process / 64]) >> process % 64 & 1) != 0;
+        if (!present || atomic_load(&process_at(view, process)->state) == TRP_PROCESS_DEAD)
+            continue;
+        uint64_t backed = atomic_load(&view->header->ledger_backed[process]);
+        for (uint32_t from = 0; from < objects; from += TRP_LEDGER_CHUNK) {
+            uint32_t to = objects - from > TRP_LEDGER_CHUNK ? from + TRP_LEDGER_CHUNK : objects;
+            if ((backed >> from / TRP_LEDGER_CHUNK & 1) != 0)
+                show_chunk(view, process, from, to, show, user);
+        }
+    }
+}
+
+// ---- names
+
+trp_process_seen trp_view_process(const trp_store_view *view, uint32_t process)
+{
+    trp_process_seen seen = {0};
+    if (process >= TRP_PROCESSES_MAX)
+        return seen;
+    const trp_process_row *row = process_at(view, process);
+    seen.pid = atomic_load(&row->pid);
+    if (process == TRP_PROCESS_DRIVER || process == TRP_PROCESS_NODE)
+        snprintf(seen.label, sizeof seen.label, "%s",
+                 process == TRP_PROCESS_DRIVER ? "driver" : "node");
+    else if (atomic_load_explicit(&row->labelled, memory_order_acquire) != 0)
+        snprintf(seen.label, sizeof seen.label, "%.*s", (int)sizeof row->label - 1, row->label);
+    else
+        snprintf(seen.label, sizeof seen.label, "worker %u", process);
+    return seen;
+}
+
+bool trp_view_type(const trp_store_view *view, uint64_t schema, char name[TRP_TYPE_NAME])
+{
+    for (uint32_t i = 0; schema != 0 && i < TRP_TYPE_NAMES; i++) {
+        const trp_type_name *row = &view->header->types[(schema + i) % TRP_TYPE_NAMES];
+        uint64_t found = atomic_load(&row->schema);
+        if (found == 0)
+            return false;
+        if (found == schema) {
+            if (atomic_load_explicit(&row->named, memory_order_acquire) == 0)
+                return false;
+            memcpy(name, row->name, TRP_TYPE_NAME);
+            return true;
+        }
+    }
+    return false;
+}
+
+// ---- room
+
+void trp_view_room(const trp_store_view *view, uint64_t *left, uint64_t *longest)
+{
+    const trp_header *header = view->header;
+    const trp_page_row *pages = (const trp_page_row *)(const void *)(view->base + header->pages_at);
+    uint32_t backed = atomic_load_explicit(&header->pages_backed, memory_order_acquire);
+    uint64_t fresh = header->pages_max - backed, run = 0, most = 0, count = fresh;
+    for (uint32_t page = 0; page < backed; page++) {
+        bool is_free = atomic_load_explicit(&pages[page].owner, memory_order_relaxed) == 0;
+        count += is_free;
+        run = is_free ? run + 1 : 0;
+        most = run > most ? run : most;
+    }
+    run += fresh; // What is not backed yet goes on from the last page.
+    *left = count * TRP_PAGE_SIZE;
+    *longest = (run > most ? run : most) * TRP_PAGE_SIZE;
+}
+
+troupe_status trp_view_backed(const trp_store_view *view, uint64_t *bytes)
+{
+    struct stat file;
+    if (fstat(view->fd, &file) != 0)
+        return trp_fail_errno(TROUPE_IO, "the store's file cannot be asked for its size");
+    *bytes = (uint64_t)file.st_blocks * 512;
+    return TROUPE_OK;
+}
+
+// ---- who holds most
+
+typedef struct weighing {
+    const trp_store_view *view;
+    uint64_t bytes[TRP_PROCESSES_MAX];
+} weighing;
+
+static void weigh(const trp_hold_seen *hold, void *user)
+{
+    weighing *work = user;
+    trp_object_seen object;
+    if (trp_view_object(work->view, hold->object, &object) && object.kind != TRP_KIND_INNER)
+        work->bytes[hold->process] += object.bytes;
+}
+
+static uint32_t take_heaviest(weighing *work, uint64_t *bytes)
+{
+    uint32_t heaviest = 0;
+    for (uint32_t process = 1; process < TRP_PROCESSES_MAX; process++)
+        if (work->bytes[process] > work->bytes[heaviest])
+            heaviest = process;
+    *bytes = work->bytes[heaviest];
+    work->bytes[heaviest] = 0;
+    return heaviest;
+}
+
+void trp_store_holders(char *text, size_t size)
+{
+    enum { SHOWN = 3 };
+    trp_store_view view;
+    troupe_error kept;
+    text[0] = '\0';
+    trp_error_hold(&kept);
+    troupe_status status = trp_view_open(0, &view);
+    trp_error_restore(&kept);
+    if (status != TROUPE_OK)
+        return;
+    weighing work = {.view = &view};
+    trp_view_holds(&view, weigh, &work);
+    size_t length = 0;
+    for (int i = 0; i < SHOWN && length < size; i++) {
+        uint64_t bytes;
+        uint32_t process = take_heaviest(&work, &bytes);
+        if (bytes == 0)
+            return;
+        trp_process_seen seen = trp_view_process(&view, process);
+        int written =
+            snprintf(text + length, size - length, "%s%s (pid %d) %.1f MiB",
+                     i == 0 ? "held by " : ", ", seen.label, seen.pid, (double)bytes / (1 << 20));
+        length += written > 0 ? (size_t)written : 0;
+    }
+}
+
+troupe_status trp_store_blame(void)
+{
+    char holders[3 * TEXT_MAX];
+    troupe_error failure = *troupe_last_error();
+    trp_store_holders(holders, sizeof holders);
+    size_t length = strlen(failure.text);
+    if (holders[0] != '\0')
+        snprintf(failure.text + length, sizeof failure.text - length, "; it is %s", holders);
+    return trp_error_set(&failure);
+}
+
+// ---- what makers say
+
+void trp_store_kind(trp_object id, trp_object_kind kind)
+{
+    uint64_t word;
+    trp_object_row *row = trp_row_find(id, &word);
+    if (row != NULL)
+        atomic_store_explicit(&row->kind, (uint32_t)kind, memory_order_release);
+}
+
+void trp_store_name_type(uint64_t schema, const char *name)
+{
+    if (schema == 0 || trp_segment.header == NULL)
+        return;
+    for (uint32_t i = 0; i < TRP_TYPE_NAMES; i++) {
+        trp_type_name *row = &trp_segment.header->types[(schema + i) % TRP_TYPE_NAMES];
+        uint64_t found = atomic_load_explicit(&row->schema, memory_order_relaxed);
+        if (found == schema)
+            return;
+        if (found != 0 || !atomic_compare_exchange_strong(&row->schema, &found, schema)) {
+            if (found == schema)
+                return;
+            continue;
+        }
+        snprintf(row->name, sizeof row->name, "%s", name);
+        // Release: who sees it sees the name. Who dies before leaves a type without one.
+        atomic_store_explicit(&row->named, 1, memory_order_release);
+        return;
+    }
+}
