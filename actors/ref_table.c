@@ -23,8 +23,9 @@ static struct {
     pthread_mutex_t lock; // Of growing.
     uint32_t made;        // Places that chunks exist for, from 1.
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER, .made = 1};
-static trp_depot depot = {.lock = PTHREAD_MUTEX_INITIALIZER}; // Free rows,
-static _Thread_local trp_magazine magazine;                   // and this thread's.
+// Free rows, and this thread's.
+static trp_depot depot = {.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER};
+static _Thread_local trp_magazine magazine;
 
 // ---- waiters
 

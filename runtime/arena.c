@@ -17,7 +17,7 @@
 struct trp_arena_block {
     trp_arena_block *next;
     size_t size, used; // Of the bytes after this header.
-    size_t unused;     // Keeps the bytes that follow 16-byte aligned.
+    size_t cell;       // Bytes that were allocated for it, with this header.
 };
 _Static_assert(sizeof(trp_arena_block) % 16 == 0, "what follows a block's header is aligned");
 
@@ -33,9 +33,8 @@ _Static_assert(sizeof(trp_arena_block) % 16 == 0, "what follows a block's header
 #ifdef BLOCK_FOR_EACH
 enum { FIRST_BLOCK = 0, LARGEST_BLOCK = 0 };
 #else
-// The first one, which is all that most calls need, comes from the pool.
 enum {
-    FIRST_BLOCK = TRP_POOL_LARGEST - sizeof(trp_arena_block),
+    FIRST_BLOCK = 512 - sizeof(trp_arena_block), // All that most calls need.
     LARGEST_BLOCK = 256 * 1024,
 };
 #endif
@@ -51,20 +50,15 @@ static size_t next_size(const trp_arena *arena)
 // Zeroed.
 static trp_arena_block *take_block(size_t room)
 {
-    if (room != FIRST_BLOCK)
-        return (trp_arena_block *)trp_alloc(sizeof(trp_arena_block) + room);
-    trp_arena_block *block = (trp_arena_block *)trp_pool_take(sizeof(*block) + FIRST_BLOCK);
-    if (block)
-        memset(block, 0, sizeof(*block) + FIRST_BLOCK);
+    size_t cell = sizeof(trp_arena_block) + room;
+    bool pooled = cell <= TRP_POOL_LARGEST;
+    trp_arena_block *block = (trp_arena_block *)(pooled ? trp_pool_take(cell) : trp_alloc(cell));
+    if (!block)
+        return NULL;
+    if (pooled)
+        memset(block, 0, cell);
+    block->cell = cell;
     return block;
-}
-
-static void give_block(trp_arena_block *block)
-{
-    if (block->size == FIRST_BLOCK)
-        trp_pool_give(block, sizeof(*block) + FIRST_BLOCK);
-    else
-        trp_free(block);
 }
 
 void *trp_arena_alloc(trp_arena *arena, size_t size)
@@ -102,7 +96,7 @@ void trp_arena_clear(trp_arena *arena)
     while (arena->blocks) {
         trp_arena_block *block = arena->blocks;
         arena->blocks = block->next;
-        give_block(block);
+        trp_pool_give(block, block->cell);
     }
 }
 

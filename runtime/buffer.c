@@ -9,18 +9,16 @@
 
 enum { FIRST_CAPACITY = 256 };
 
-// A buffer of the first capacity comes from the pool: most messages fit in one.
 static void *grow(trp_buffer *buffer, size_t capacity)
 {
-    if (capacity == FIRST_CAPACITY)
-        return trp_pool_take(capacity);
-    if (buffer->capacity != FIRST_CAPACITY)
+    if (buffer->capacity > TRP_POOL_LARGEST)
         return trp_realloc(buffer->data, capacity);
-    void *data = trp_alloc(capacity);
+    void *data = trp_pool_take(capacity);
     if (data == NULL)
         return NULL;
-    memcpy(data, buffer->data, buffer->size);
-    trp_pool_give(buffer->data, FIRST_CAPACITY);
+    if (buffer->size > 0)
+        memcpy(data, buffer->data, buffer->size);
+    trp_pool_give(buffer->data, buffer->capacity);
     return data;
 }
 
@@ -78,9 +76,6 @@ void trp_buffer_printf(trp_buffer *buffer, const char *format, ...)
 
 void trp_buffer_free(trp_buffer *buffer)
 {
-    if (buffer->capacity == FIRST_CAPACITY)
-        trp_pool_give(buffer->data, FIRST_CAPACITY);
-    else
-        trp_free(buffer->data);
+    trp_pool_give(buffer->data, buffer->capacity);
     *buffer = (trp_buffer){0};
 }

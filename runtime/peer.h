@@ -38,7 +38,9 @@ typedef struct trp_peer {
     // Over rings.
     trp_ring_writer out;
     trp_object ring; // Held by this process; 0: none yet.
-    bool announced, large;
+    bool announced;
+    uint32_t ring_size;  // With everything.
+    uint32_t overflowed; // Frames that found no room since it was made, or could not be larger.
     trp_queued *first, **last; // What the ring had no room for.
     _Atomic bool queued;       // There is any.
     bool starved;              // The store had no room for the ring.

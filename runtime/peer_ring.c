@@ -5,9 +5,11 @@
 #include <runtime/door.h>
 #include <runtime/fault.h>
 #include <runtime/identity.h>
-#include <runtime/memory.h>
+#include <runtime/pool.h>
 #include <runtime/reader.h>
 #include <string.h>
+
+enum { OVERFLOWS = 1024 }; // Before a large ring becomes a huge one.
 
 _Atomic bool trp_peers_starved;
 
@@ -38,29 +40,43 @@ static bool open_ring(trp_peer *peer, uint32_t process, size_t body_size)
 {
     trp_ring *ring;
     trp_ring_writer small = trp_ring_writer_of(NULL, TRP_RING_SMALL);
-    peer->large = !trp_ring_takes(&small, body_size);
-    size_t size = peer->large ? TRP_RING_LARGE : TRP_RING_SMALL;
+    uint32_t size = trp_ring_takes(&small, body_size) ? TRP_RING_SMALL : TRP_RING_LARGE;
     if (!make_ring(peer, process, size, &peer->ring, &ring)) {
         peer->ring = 0;
         return false;
     }
     peer->out = trp_ring_writer_of(ring, size);
+    peer->ring_size = size;
+    peer->overflowed = 0;
     return true;
 }
 
-// Goes on in a large ring.
-static bool move(trp_peer *peer, uint32_t process)
+// Goes on in a larger ring.
+static bool move(trp_peer *peer, uint32_t process, uint32_t size)
 {
     trp_ring *ring;
     trp_object object;
-    if (!make_ring(peer, process, TRP_RING_LARGE, &object, &ring))
+    if (!make_ring(peer, process, size, &object, &ring))
         return false;
     trp_ring_move(&peer->out, object);
     TRP_FAULT("ring");
     trp_store_release(peer->ring, trp_self.slot);
     peer->ring = object;
-    peer->out = trp_ring_writer_of(ring, TRP_RING_LARGE);
-    peer->large = true;
+    peer->out = trp_ring_writer_of(ring, size);
+    peer->ring_size = size;
+    peer->overflowed = 0;
+    return true;
+}
+
+// The ring had no room for a frame. False: it needs a larger one, for which there is no memory.
+static bool grow(trp_peer *peer, uint32_t process)
+{
+    if (peer->ring_size == TRP_RING_SMALL)
+        return move(peer, process, TRP_RING_LARGE);
+    // A frame that waits is copied twice more, and costs memory besides.
+    if (peer->ring_size == TRP_RING_LARGE && peer->overflowed >= OVERFLOWS &&
+        !move(peer, process, TRP_RING_HUGE))
+        peer->overflowed = 0; // Without: it is tried again after as many.
     return true;
 }
 
@@ -89,7 +105,7 @@ static bool write(trp_peer *peer, uint32_t process, const trp_frame *frame)
         return false;
     }
     if (!trp_ring_takes(&peer->out, frame->body_size) || !trp_ring_write(&peer->out, frame)) {
-        if (!peer->large && !move(peer, process)) {
+        if (!grow(peer, process)) {
             starve(peer);
             return false;
         }
@@ -154,14 +170,16 @@ static bool put(trp_peer *peer, uint32_t process, const trp_frame *frame)
 
 static troupe_status queue(trp_peer *peer, const trp_frame *frame)
 {
-    trp_queued *queued = trp_alloc(sizeof *queued + frame->body_size);
+    trp_queued *queued = trp_pool_take(sizeof *queued + frame->body_size);
     if (queued == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
                            frame->body_size);
+    queued->next = NULL;
     queued->frame = *frame;
     queued->frame.body = queued->body;
     if (frame->body_size > 0)
         memcpy(queued->body, frame->body, frame->body_size);
+    peer->overflowed++;
     *peer->last = queued;
     peer->last = &queued->next;
     atomic_store(&peer->queued, true);
@@ -179,7 +197,7 @@ static void unqueue(trp_peer *peer)
     trp_object object = boxed_object(&oldest->frame);
     if (object != 0)
         trp_store_release(object, trp_self.slot);
-    trp_free(oldest);
+    trp_pool_give(oldest, sizeof *oldest + oldest->frame.body_size);
 }
 
 troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *frame)
@@ -212,7 +230,8 @@ void trp_peer_ring_close(trp_peer *peer)
         trp_store_release(peer->ring, trp_self.slot);
     peer->ring = 0;
     peer->out = (trp_ring_writer){0};
-    peer->announced = peer->large = peer->starved = false;
+    peer->announced = peer->starved = false;
+    peer->ring_size = peer->overflowed = 0;
 }
 
 // With the lock held; whether there is something new in the ring.

@@ -16,10 +16,11 @@
 #endif
 
 enum {
-    CLASSES = 3, // 128, 256 and 512 bytes.
+    CLASSES = 5,
     // Of free cells of each size in its depot; what is above goes back to malloc. A whole mailbox
     // of small messages fits.
     BYTES_MAX = 10 << 20,
+    LARGE_BYTES_MAX = 4 << 20, // The same for those above 512 bytes.
 };
 
 // ---- the end of a thread
@@ -47,9 +48,9 @@ static void thread_ends(void *unused)
         trp_magazine *mine = asked;
         asked = mine->next;
         if (mine->cells != NULL)
-            put_batch(mine->depot, mine->cells, TRP_BATCH - mine->room);
+            put_batch(mine->depot, mine->cells, mine->depot->batch - mine->room);
         if (mine->spare != NULL)
-            put_batch(mine->depot, mine->spare, TRP_BATCH);
+            put_batch(mine->depot, mine->spare, mine->depot->batch);
         *mine = (trp_magazine){0};
     }
 }
@@ -72,7 +73,7 @@ static void ask(trp_magazine *mine, trp_depot *depot)
 {
     (void)pthread_once(&once, make_key);
     mine->depot = depot;
-    mine->room = TRP_BATCH;
+    mine->room = depot->batch;
     mine->next = asked;
     asked = mine;
     if (key_made)
@@ -97,7 +98,7 @@ TRP_COLD trp_cell *refill(trp_magazine *mine, trp_depot *depot)
             depot->count--;
         }
         pthread_mutex_unlock(&depot->lock);
-        mine->room = TRP_BATCH - (batch != NULL ? batch->count : 0);
+        mine->room = depot->batch - (batch != NULL ? batch->count : 0);
     }
     return batch;
 }
@@ -131,10 +132,10 @@ TRP_COLD trp_cell *make_room(trp_magazine *mine, trp_depot *depot, size_t batche
         atomic_load_explicit(&depot->count, memory_order_relaxed) >= batches_max)
         spilled = mine->spare;
     else if (mine->spare != NULL)
-        put_batch(depot, mine->spare, TRP_BATCH);
+        put_batch(depot, mine->spare, depot->batch);
     mine->spare = mine->cells;
     mine->cells = NULL;
-    mine->room = TRP_BATCH;
+    mine->room = depot->batch;
     return spilled;
 }
 
@@ -155,14 +156,19 @@ trp_cell *trp_magazine_give(trp_magazine *mine, trp_depot *depot, trp_cell *cell
 
 // ---- memory
 
-static trp_depot depots[CLASSES] = {{.lock = PTHREAD_MUTEX_INITIALIZER},
-                                    {.lock = PTHREAD_MUTEX_INITIALIZER},
-                                    {.lock = PTHREAD_MUTEX_INITIALIZER}};
+// The two largest have room for 1 and 2 KiB of somebody's own and what the library puts beside
+// them. Threads keep fewer of those.
+static const size_t cell_sizes[CLASSES] = {128, 256, 512, 1280, TRP_POOL_LARGEST};
+static trp_depot depots[CLASSES] = {{.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER},
+                                    {.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER},
+                                    {.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER},
+                                    {.batch = TRP_BATCH / 2, .lock = PTHREAD_MUTEX_INITIALIZER},
+                                    {.batch = TRP_BATCH / 4, .lock = PTHREAD_MUTEX_INITIALIZER}};
 static _Thread_local trp_magazine magazines[CLASSES];
 
 TRP_HOT size_t class_of(size_t size)
 {
-    return size <= 128 ? 0 : size <= 256 ? 1 : 2;
+    return size <= 128 ? 0 : size <= 256 ? 1 : size <= 512 ? 2 : size <= 1280 ? 3 : 4;
 }
 
 void *trp_pool_take(size_t size)
@@ -173,7 +179,17 @@ void *trp_pool_take(size_t size)
         return NULL;
     size_t class_ = class_of(size);
     trp_cell *cell = take_cell(&magazines[class_], &depots[class_]);
-    return cell != NULL ? cell : trp_alloc((size_t)128 << class_);
+    return cell != NULL ? cell : trp_alloc(cell_sizes[class_]);
+}
+
+// Of cells that have no place in their depot.
+TRP_COLD void spill(trp_cell *cells)
+{
+    while (cells != NULL) {
+        trp_cell *next = cells->next;
+        trp_free(cells);
+        cells = next;
+    }
 }
 
 void trp_pool_give(void *memory, size_t size)
@@ -187,11 +203,7 @@ void trp_pool_give(void *memory, size_t size)
         give_cell(&magazines[class_], memory);
         return;
     }
-    size_t batches_max = (BYTES_MAX / TRP_BATCH / 128) >> class_;
-    trp_cell *spilled = trp_magazine_give(&magazines[class_], &depots[class_], memory, batches_max);
-    while (spilled != NULL) {
-        trp_cell *next = spilled->next;
-        trp_free(spilled);
-        spilled = next;
-    }
+    size_t bytes_max = cell_sizes[class_] <= 512 ? BYTES_MAX : LARGE_BYTES_MAX;
+    size_t batches_max = bytes_max / cell_sizes[class_] / depots[class_].batch;
+    spill(trp_magazine_give(&magazines[class_], &depots[class_], memory, batches_max));
 }

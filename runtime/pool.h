@@ -13,8 +13,8 @@
 #include <stddef.h>
 
 enum {
-    TRP_POOL_LARGEST = 512, // What is larger comes from trp_alloc.
-    TRP_BATCH = 64,         // Cells.
+    TRP_POOL_LARGEST = 2560, // What is larger comes from trp_alloc.
+    TRP_BATCH = 64,          // Cells, where the depot says nothing else.
 };
 
 // Memory of `size` bytes, 16-byte aligned, of undefined content; NULL when memory is short. Given
@@ -33,6 +33,7 @@ typedef struct trp_cell {
 } trp_cell;
 
 typedef struct trp_depot {
+    size_t batch;         // Cells that go to it at a time; does not change.
     pthread_mutex_t lock; // Of all that follows.
     trp_cell *batches;
     _Atomic size_t count; // Of batches; relaxed where it is looked at without the lock.

@@ -73,8 +73,9 @@ static trp_ring *find_ring(trp_object object, size_t *size)
 {
     trp_object_info info = trp_store_look(object);
     TRP_STORE_HANDED();
-    bool good = info.state == TRP_OBJECT_SHARED && info.encoding == TRP_ENCODING_INNER &&
-                (info.size == TRP_RING_SMALL || info.size == TRP_RING_LARGE);
+    bool good =
+        info.state == TRP_OBJECT_SHARED && info.encoding == TRP_ENCODING_INNER &&
+        (info.size == TRP_RING_SMALL || info.size == TRP_RING_LARGE || info.size == TRP_RING_HUGE);
     *size = info.size;
     return good ? (trp_ring *)(uintptr_t)info.data : NULL;
 }
@@ -126,7 +127,7 @@ static bool follow(inbound *ring, trp_object object)
 {
     size_t size;
     trp_ring *larger = find_ring(object, &size);
-    if (larger == NULL || size != TRP_RING_LARGE)
+    if (larger == NULL || size < TRP_RING_LARGE)
         return false;
     trp_store_release(ring->object, trp_self.slot);
     ring->object = object;

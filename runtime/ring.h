@@ -16,6 +16,7 @@
 enum {
     TRP_RING_SMALL = 16 * 1024, // Bytes of a ring with everything; the first one of each pair.
     TRP_RING_LARGE = 256 * 1024,
+    TRP_RING_HUGE = 1024 * 1024,   // Where many frames found no room in a large one.
     TRP_RING_BODY_MAX = 72 * 1024, // So that a record always fits in a large one that is drained.
 };
 

@@ -16,11 +16,16 @@ static item items[COUNT];
 static trp_depot depot;
 static _Thread_local trp_magazine magazine;
 
+static void forget_all(size_t batch)
+{
+    depot = (trp_depot){.batch = batch, .lock = PTHREAD_MUTEX_INITIALIZER};
+    magazine.cells = magazine.spare = NULL;
+    magazine.room = magazine.depot != NULL ? batch : 0;
+}
+
 static void forget(void)
 {
-    depot = (trp_depot){.lock = PTHREAD_MUTEX_INITIALIZER};
-    magazine.cells = magazine.spare = NULL;
-    magazine.room = magazine.depot != NULL ? TRP_BATCH : 0;
+    forget_all(TRP_BATCH);
 }
 
 static void give(int number, size_t batches_max, int *spilled)
@@ -69,6 +74,23 @@ static void test_what_is_too_much_comes_out(void **state)
     assert_int_equal(take_all(), 3 * TRP_BATCH);
 }
 
+// Some depots take fewer cells at a time.
+static void test_small_batches(void **state)
+{
+    (void)state;
+    enum { FEW = TRP_BATCH / 4 };
+    int spilled = 0;
+    forget_all(FEW);
+    for (int i = 0; i < COUNT; i++)
+        give(i, SIZE_MAX, &spilled);
+    assert_int_equal(spilled, 0);
+    assert_int_equal(take_all(), COUNT);
+    for (int i = 0; i < COUNT; i++)
+        give(i, 1, &spilled);
+    assert_int_equal(spilled, COUNT - 3 * FEW);
+    assert_int_equal(take_all(), 3 * FEW);
+}
+
 static void *give_half(void *unused)
 {
     int spilled = 0;
@@ -90,7 +112,20 @@ static void test_an_ended_thread_keeps_nothing(void **state)
 static void test_sizes(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {1, 127, 128, 129, 256, 257, 512, 513, 100000};
+    static const size_t sizes[] = {1,
+                                   127,
+                                   128,
+                                   129,
+                                   256,
+                                   257,
+                                   512,
+                                   513,
+                                   1024,
+                                   1280,
+                                   1281,
+                                   TRP_POOL_LARGEST,
+                                   TRP_POOL_LARGEST + 1,
+                                   100000};
     enum { SIZES = sizeof sizes / sizeof sizes[0], ROUNDS = 3 * TRP_BATCH };
     unsigned char *memory[ROUNDS];
     for (int s = 0; s < SIZES; s++) {
@@ -149,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_cell_comes_back_once),
         cmocka_unit_test(test_what_is_too_much_comes_out),
+        cmocka_unit_test(test_small_batches),
         cmocka_unit_test(test_an_ended_thread_keeps_nothing),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_one_takes_and_one_gives),

@@ -20,6 +20,7 @@
 
 enum { REPLIES = 300, BODY = 200 };
 // A target: fills the ring, leaves large bodies in the queue behind it, and dies.
+enum { BULK = 3000000, BULK_REPLIES = 12000 }; // As HOARD, of which see below, but lives on.
 enum { HOARD = 2000000, FILLING = 3000, LARGE = 50, LARGE_BODY = 100000 };
 
 static struct {
@@ -45,6 +46,25 @@ static void hoard(const trp_frame *frame)
     kill(getpid(), SIGKILL);
 }
 
+// Sends far more than the rings have room for, dies at the step that the frame's target says, and
+// makes an object when all is sent.
+static void send_bulk(const trp_frame *frame)
+{
+    static const unsigned char body[BODY];
+    trp_object mark;
+    void *data;
+    if (frame->target > BULK)
+        trp_fault_kill_at("ring", (long)(frame->target - BULK));
+    for (uint64_t i = 0; i < BULK_REPLIES; i++) {
+        trp_frame reply = {
+            .kind = TRP_FRAME_REPLY, .target = i, .body = body, .body_size = sizeof body};
+        if (trp_process_send(frame->from, frame->from_incarnation, &reply, 0) != TROUPE_OK)
+            _exit(3);
+    }
+    if (trp_store_create(1, 0, TRP_ENCODING_BYTES, &mark, &data) != TROUPE_OK)
+        _exit(4);
+}
+
 // In a worker: answers with REPLIES frames, and dies at the step that the frame's target says.
 static void on_frame(const trp_frame *frame)
 {
@@ -59,6 +79,10 @@ static void on_frame(const trp_frame *frame)
     }
     if (frame->target == HOARD)
         hoard(frame);
+    if (frame->target >= BULK) {
+        send_bulk(frame);
+        return;
+    }
     trp_fault_kill_at("ring", (long)frame->target);
     for (uint64_t i = 0; i < REPLIES; i++) {
         trp_frame reply = {
@@ -185,12 +209,95 @@ static void test_what_waited_for_room_goes_with_its_sender(void **state)
     assert_int_equal(troupe_stop(), 0);
 }
 
+static bool bulk_is_sent(void *unused)
+{
+    return !store_is_empty(unused) || is_dead(unused);
+}
+
+static bool bulk_is_read(void *unused)
+{
+    (void)unused;
+    return seen.replies == BULK_REPLIES || seen.deaths > 0;
+}
+
+static bool is_huge(uint32_t slot)
+{
+    return trp_object_row_at(slot)->size == TRP_RING_HUGE;
+}
+
+static int count_huge(void)
+{
+    int count = 0;
+    for (uint32_t slot = 0; slot < trp_segment.header->objects_backed; slot++)
+        count += is_huge(slot) && (trp_object_row_at(slot)->word & 7) != 0;
+    return count;
+}
+
+// What a reader that slept finds: two rings full, and the rest in the sender's queue.
+static void run_bulk(uint64_t step)
+{
+    memset((void *)&seen, 0, sizeof seen);
+    seen.in_order = true;
+    assert_int_equal(trp_node_worker(true, &hoarder.process, &hoarder.incarnation), TROUPE_OK);
+    pthread_mutex_lock(&gate);
+    trp_frame frame = {.kind = TRP_FRAME_TELL, .target = BULK + step};
+    assert_int_equal(trp_process_send(hoarder.process, hoarder.incarnation, &frame, 0), TROUPE_OK);
+    assert_true(support_wait_until(bulk_is_sent, NULL, SUPPORT_SOON_MS));
+    pthread_mutex_unlock(&gate);
+    assert_true(support_wait_until(bulk_is_read, NULL, SUPPORT_SOON_MS));
+    assert_true(seen.in_order);
+}
+
+static void end_bulk(void)
+{
+    if (seen.deaths == 0)
+        (void)kill(trp_process_pid(hoarder.process), SIGKILL);
+    assert_true(support_wait_until(died, NULL, SUPPORT_SOON_MS));
+    assert_true(seen.in_order);
+    assert_int_equal(seen.replies, seen.replies_at_death);
+    assert_true(support_wait_until(only_ours_left, NULL, SUPPORT_SOON_MS));
+    assert_int_equal(count_huge(), 0);
+}
+
+// Whose receiver does not keep up gets a ring with more room, if the store has it.
+static void test_much_that_waits(void **state)
+{
+    (void)state;
+    trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
+    for (int roomy = 0; roomy < 2; roomy++) {
+        size_t limit = roomy ? 0 : (size_t)TRP_RING_HUGE;
+        assert_int_equal(troupe_start(0, NULL, .workers = 1, .store_bytes_max = limit,
+                                      .transport = TROUPE_TRANSPORT_RING),
+                         TROUPE_OK);
+        run_bulk(0);
+        assert_int_equal(seen.replies, BULK_REPLIES);
+        assert_int_equal(count_huge(), roomy);
+        end_bulk();
+        assert_int_equal(troupe_stop(), 0);
+    }
+}
+
+static void test_a_sender_killed_with_much_that_waits(void **state)
+{
+    (void)state;
+    trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .transport = TROUPE_TRANSPORT_RING),
+                     TROUPE_OK);
+    for (uint64_t step = 1050; step < 2600; step += 75) {
+        run_bulk(step);
+        end_bulk();
+    }
+    assert_int_equal(troupe_stop(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_sender_killed_at_every_step),
         cmocka_unit_test(test_no_ring_is_left),
         cmocka_unit_test(test_what_waited_for_room_goes_with_its_sender),
+        cmocka_unit_test(test_much_that_waits),
+        cmocka_unit_test(test_a_sender_killed_with_much_that_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
