@@ -234,7 +234,7 @@ static troupe_status expired(uint64_t call, troupe_status sent)
 
 TRP_APART troupe_status send_elsewhere(const sending *what)
 {
-    trp_parcel parcel = {.process = what->to.process};
+    trp_parcel parcel = {.process = what->to.process, .listed = true};
     trp_frame frame = {.kind = what->call != 0 ? TRP_FRAME_CALL : TRP_FRAME_TELL,
                        .target = what->to.id,
                        .call = what->call};

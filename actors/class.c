@@ -55,11 +55,13 @@ static bool holds(const troupe_type *type, troupe_kind kind)
 
 static trp_shape look_at(const troupe_type *type)
 {
-    bool flat = trp_type_is_flat(type), refs = holds(type, TROUPE_KIND_REF);
+    bool refs = holds(type, TROUPE_KIND_REF);
+    bool plain = trp_type_is_flat(type) && !holds(type, TROUPE_KIND_ACTOR);
     return (trp_shape){.type = type,
-                       .flat = flat,
+                       .flat = trp_type_is_flat(type),
                        .refs = refs,
-                       .image = flat && !refs && !holds(type, TROUPE_KIND_ACTOR)};
+                       .image = plain && !refs,
+                       .held = plain && refs};
 }
 
 // The last shape that this thread has asked for, which but for the type depends on the schema

@@ -14,6 +14,7 @@ typedef struct trp_shape {
     // It is flat and means the same in every process of a node: neither references nor handles
     // (whose options are the sender's own affair) are in it.
     bool image;
+    bool held; // But for references it would be that, and they can be in it.
 } trp_shape;
 
 typedef struct trp_method {

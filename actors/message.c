@@ -39,6 +39,21 @@ static size_t rounded(size_t size)
     return (size + 15) & ~(size_t)15;
 }
 
+// A flat value with references: the holds that came with it are from now on those of the aliases
+// that the references are made into.
+static troupe_status take_held(trp_message *message, const trp_frame *frame, const trp_shape *args)
+{
+    trp_listed listed;
+    if (args == NULL || !args->held || !trp_body_listed(frame, args->type->size, &listed)) {
+        trp_body_refuse(frame, 0);
+        return troupe_fail(TROUPE_MALFORMED, "arguments of %zu bytes came as a value with a list",
+                           frame->body_size);
+    }
+    message->args = message->small;
+    memcpy(message->args, frame->body, args->type->size);
+    return trp_refs_adopt(args, message->args, &listed, &message->borrowed);
+}
+
 static troupe_status take_body(trp_message *message, const trp_frame *frame, const trp_shape *args,
                                void *memory)
 {
@@ -47,6 +62,8 @@ static troupe_status take_body(trp_message *message, const trp_frame *frame, con
         message->remote->object = true;
         return trp_frame_object(frame, &message->remote->body.object);
     }
+    if ((frame->flags & TRP_FRAME_HELD) != 0)
+        return take_held(message, frame, args);
     if ((frame->flags & TRP_FRAME_IMAGE) == 0)
         return trp_body_take(&message->remote->body, frame, memory);
     if (args_size == 0 || !args->image || frame->body_size != args_size) // Else it has pointers.
@@ -63,7 +80,8 @@ troupe_status trp_message_receive(trp_message_kind kind, const trp_frame *frame,
     // Behind the message: the arguments (read there when it is run), the remote part, the body.
     size_t args_size = args != NULL ? args->type->size : 0, remote_at = rounded(args_size);
     size_t body_at = remote_at + sizeof(trp_remote);
-    size_t body_size = (frame->flags & TRP_FRAME_IMAGE) != 0 ? 0 : frame->body_size;
+    bool image = (frame->flags & (TRP_FRAME_IMAGE | TRP_FRAME_HELD)) != 0;
+    size_t body_size = image ? 0 : frame->body_size;
     trp_message *made = take(kind, body_at + body_size);
     if (made == NULL) {
         trp_body_refuse(frame, 0);

@@ -10,15 +10,38 @@
 
 // ---- sending
 
+enum { LISTED_MAX = 4096 }; // Bytes of a value; with its list it is far from INLINE_MAX.
+
 static void take_back(trp_parcel *parcel)
 {
     if (parcel->held == NULL)
         return;
     for (uint32_t i = 0; i < parcel->held_count; i++)
         trp_store_release(parcel->held[i], parcel->process);
-    trp_free(parcel->held);
+    if (parcel->held != parcel->few)
+        trp_free(parcel->held);
     parcel->held = NULL;
-    parcel->held_count = 0;
+    parcel->held_count = parcel->held_room = 0;
+}
+
+// Makes room for one more.
+static bool reserve_held(trp_parcel *parcel)
+{
+    if (parcel->held == NULL) {
+        parcel->held = parcel->few;
+        parcel->held_room = sizeof parcel->few / sizeof parcel->few[0];
+    }
+    if (parcel->held_count < parcel->held_room)
+        return true;
+    trp_object *more = trp_alloc(2 * (size_t)parcel->held_room * sizeof *more);
+    if (more == NULL)
+        return false;
+    memcpy(more, parcel->held, parcel->held_count * sizeof *more);
+    if (parcel->held != parcel->few)
+        trp_free(parcel->held);
+    parcel->held = more;
+    parcel->held_room *= 2;
+    return true;
 }
 
 typedef struct exporting {
@@ -36,12 +59,10 @@ static void export_ref(troupe_ref *ref, void *user)
                                    "send that");
     if (work->status != TROUPE_OK)
         return;
-    trp_object *held = trp_realloc(parcel->held, (parcel->held_count + 1) * sizeof parcel->held[0]);
-    if (held == NULL) {
+    if (!reserve_held(parcel)) {
         work->status = troupe_fail(TROUPE_NO_MEMORY, "no memory for references in a message");
         return;
     }
-    parcel->held = held;
     work->status = trp_ref_export(ref, parcel->process);
     if (work->status == TROUPE_OK)
         parcel->held[parcel->held_count++] = ref->id;
@@ -76,6 +97,26 @@ static troupe_status export_value(trp_parcel *parcel, const trp_shape *shape, co
     return work.status;
 }
 
+// A flat value with references as its memory, and the list of what they name behind it.
+static troupe_status list(trp_parcel *parcel, const trp_shape *shape, const void *value)
+{
+    static const unsigned char zeros[sizeof(trp_object)] = {0};
+    size_t size = shape->type->size;
+    exporting work = {.parcel = parcel};
+    trp_buffer *bytes = &parcel->bytes;
+    trp_buffer_append(bytes, value, size);
+    if (!bytes->failed)
+        trp_value_refs(shape->type, bytes->data, export_ref, &work);
+    uint64_t count = parcel->held_count;
+    trp_buffer_append(bytes, zeros, (sizeof zeros - size % sizeof zeros) % sizeof zeros);
+    trp_buffer_append(bytes, parcel->held, count * sizeof *parcel->held);
+    trp_buffer_append(bytes, &count, sizeof count);
+    parcel->lists = true;
+    return work.status == TROUPE_OK && bytes->failed
+               ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a message")
+               : work.status;
+}
+
 // A value that would not fit in a frame, as an object.
 static troupe_status make_object(trp_parcel *parcel, const trp_shape *shape, const void *value,
                                  size_t weight)
@@ -96,6 +137,13 @@ troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const 
         parcel->image = value;
         parcel->image_size = shape->type->size;
         return TROUPE_OK;
+    }
+    if (parcel->listed && shape->held && parcel->bytes.size == 0 && !far &&
+        shape->type->size <= LISTED_MAX) {
+        troupe_status listed = list(parcel, shape, value);
+        if (listed != TROUPE_OK)
+            take_back(parcel);
+        return listed;
     }
     size_t weight = alone ? trp_value_weight(shape->type, value) : 0;
     if (weight > TRP_FRAME_INLINE_MAX)
@@ -196,6 +244,8 @@ troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_fram
     else if (parcel->bytes.size > TRP_FRAME_INLINE_MAX && !trp_process_is_far(parcel->process))
         status = send_stored(parcel, incarnation, frame, timeout_ms);
     else {
+        if (parcel->lists)
+            frame->flags |= TRP_FRAME_HELD;
         frame->body = parcel->bytes.data;
         frame->body_size = parcel->bytes.size;
         status = trp_process_send(parcel->process, incarnation, frame, timeout_ms);
@@ -360,12 +410,50 @@ bool trp_body_far_good(const trp_frame *frame)
     return trp_read_uint(&in, &holds) == TROUPE_OK && holds == 0;
 }
 
+bool trp_body_listed(const trp_frame *frame, size_t size, trp_listed *listed)
+{
+    uint64_t count;
+    if (frame->body_size < sizeof count)
+        return false;
+    size_t room = frame->body_size - sizeof count;
+    const unsigned char *end = (const unsigned char *)frame->body + room;
+    memcpy(&count, end, sizeof count);
+    if (count > room / sizeof(trp_object) || room - count * sizeof(trp_object) < size)
+        return false;
+    *listed = (trp_listed){.ids = end - count * sizeof(trp_object), .count = count};
+    return true;
+}
+
+trp_object trp_listed_at(const trp_listed *listed, size_t number)
+{
+    trp_object object;
+    memcpy(&object, listed->ids + number * sizeof object, sizeof object);
+    return object;
+}
+
+void trp_listed_release(const trp_listed *listed, size_t first)
+{
+    for (size_t i = first; i < listed->count; i++)
+        trp_store_release(trp_listed_at(listed, i), trp_process_slot());
+}
+
+static void refuse_listed(const trp_frame *frame)
+{
+    trp_listed listed;
+    if (trp_body_listed(frame, 0, &listed))
+        trp_listed_release(&listed, 0);
+}
+
 void trp_body_refuse(const trp_frame *frame, size_t holds_at)
 {
     trp_body body = {.data = frame->body, .size = frame->body_size, .holds_at = holds_at};
     trp_object object;
     if (frame->body_size == 0 || (frame->flags & TRP_FRAME_IMAGE) != 0)
         return;
+    if ((frame->flags & TRP_FRAME_HELD) != 0) {
+        refuse_listed(frame);
+        return;
+    }
     if ((frame->flags & TRP_FRAME_OBJECT) != 0) {
         if (trp_frame_object(frame, &object) == TROUPE_OK)
             trp_store_release(object, trp_process_slot());

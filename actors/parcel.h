@@ -5,7 +5,8 @@
 // type. A body above TRP_FRAME_INLINE_MAX travels as an object of the store that the receiver
 // holds (TRP_FRAME_STORED). Without references in it a value needs no such body: a flat one travels
 // as its memory (TRP_FRAME_IMAGE), a large one is an object of its own (TRP_FRAME_OBJECT), written
-// once and read where it is. To another node everything is packed, whatever its size, without
+// once and read where it is. A flat one with references, as an argument, is its memory with the ids
+// behind it (TRP_FRAME_HELD). To another node everything is packed, whatever its size, without
 // references: what is in this node's memory means nothing there.
 #ifndef TRP_PARCEL_H
 #define TRP_PARCEL_H
@@ -17,14 +18,17 @@
 
 // ---- sending
 typedef struct trp_parcel {
-    bool plain; // The receiver knows no types: it gets a packed value in any case.
+    bool plain;  // The receiver knows no types: it gets a packed value in any case.
+    bool listed; // The receiver takes a HELD,
+    bool lists;  // and that is what this is.
     trp_buffer bytes;
     const void *image; // The value, which must stay until the parcel is sent, of so many bytes.
     size_t image_size;
     trp_object object; // The value is this object, held by this process.
     uint32_t process;  // The receiver.
-    trp_object *held;  // What it was given holds of.
-    uint32_t held_count;
+    trp_object *held;  // What it was given holds of: `few`, or allocated.
+    uint32_t held_count, held_room;
+    trp_object few[4];
 } trp_parcel;
 
 // Takes the value as an image or an object, or appends the holds and the packed value. Only what is
@@ -68,6 +72,15 @@ troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_
 void trp_body_drop(trp_body *body);
 // Whether what a frame of another node has for a body can be one from there: without holds.
 bool trp_body_far_good(const trp_frame *frame);
+// What a HELD lists behind a value of `size` bytes at least. False: it lists nothing.
+typedef struct trp_listed {
+    const unsigned char *ids; // Of any alignment.
+    size_t count;
+} trp_listed;
+bool trp_body_listed(const trp_frame *frame, size_t size, trp_listed *listed);
+trp_object trp_listed_at(const trp_listed *listed, size_t number);
+// Gives the holds back from the one of that number on.
+void trp_listed_release(const trp_listed *listed, size_t first);
 // Gives back all that came with a frame that nobody wants.
 void trp_body_refuse(const trp_frame *frame, size_t holds_at);
 

@@ -401,7 +401,7 @@ troupe_ref troupe_keep(troupe_ref ref)
 {
     uint64_t behind = trp_entry_behind(ref);
     if ((behind & TRP_REF_OBJECT) == 0)
-        ref.id = behind == 0 ? 0 : trp_entry_alias(ref, false);
+        ref.id = behind == 0 ? 0 : trp_entry_alias(ref);
     else if (trp_process_running() && trp_store_hold(behind, trp_process_slot()) == TROUPE_OK)
         ref.id = behind;
     else

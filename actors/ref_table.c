@@ -479,22 +479,57 @@ uint64_t trp_entry_behind(troupe_ref ref)
     return behind;
 }
 
-uint64_t trp_entry_alias(troupe_ref ref, bool borrowed)
+// 0: no memory.
+static uint64_t make_alias(uint64_t behind, uint64_t schema, bool borrowed, uint64_t next)
+{
+    trp_entry *entry = take_row(TRP_ENTRY_ALIAS);
+    if (entry == NULL)
+        return 0;
+    entry->of = behind;
+    entry->next_borrowed = next;
+    entry->borrowed = borrowed;
+    entry->schema = schema;
+    return publish(entry);
+}
+
+static uint64_t hold_alias(troupe_ref ref, bool borrowed, uint64_t next)
 {
     uint64_t behind = trp_entry_behind(ref);
     bool object = (behind & TRP_REF_OBJECT) != 0;
     if (object ? trp_store_hold(behind, trp_process_slot()) != TROUPE_OK : !trp_entry_hold(behind))
         return 0;
-    trp_entry *entry = take_row(TRP_ENTRY_ALIAS);
-    if (entry == NULL) {
+    uint64_t alias = make_alias(behind, ref.schema, borrowed, next);
+    if (alias == 0)
         release_object_or_call(behind);
+    return alias;
+}
+
+uint64_t trp_entry_alias(troupe_ref ref)
+{
+    return hold_alias(ref, false, 0);
+}
+
+uint64_t trp_entry_borrow(troupe_ref ref, uint64_t next)
+{
+    return hold_alias(ref, true, next);
+}
+
+uint64_t trp_entry_adopt(troupe_ref ref, uint64_t next)
+{
+    return make_alias(ref.id, ref.schema, true, next);
+}
+
+uint64_t trp_entry_return(uint64_t id)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
         return 0;
-    }
-    entry->of = behind;
-    entry->next_borrowed = 0;
-    entry->borrowed = borrowed;
-    entry->schema = ref.schema;
-    return publish(entry);
+    uint64_t next = entry->next_borrowed;
+    if (--entry->holds == 0)
+        free_row(entry);
+    else
+        unlock_row(entry);
+    return next;
 }
 
 bool trp_entry_disown(uint64_t id)

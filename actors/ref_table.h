@@ -158,7 +158,13 @@ typedef struct trp_entry {
 // A pending call's row, owned by the caller; TRP_REF_NO_MEMORY if there is none left.
 uint64_t trp_entry_call(uint64_t schema, const trp_target *target, int64_t deadline_ns);
 // An alias of the object or row that the reference names; 0 if it is stale. It holds that.
-uint64_t trp_entry_alias(troupe_ref ref, bool borrowed);
+uint64_t trp_entry_alias(troupe_ref ref);
+// The same for a method's argument, borrowed, and chained before the alias `next` (0: none).
+uint64_t trp_entry_borrow(troupe_ref ref, uint64_t next);
+// The same of an object, whose hold becomes the alias's; 0: no memory.
+uint64_t trp_entry_adopt(troupe_ref ref, uint64_t next);
+// Releases a borrowed alias and returns the next one of its chain.
+uint64_t trp_entry_return(uint64_t id);
 // The row, locked; NULL if the id is stale.
 trp_entry *trp_entry_lock(uint64_t id);
 void trp_entry_unlock(trp_entry *entry);
@@ -235,6 +241,10 @@ troupe_status trp_args_copy(const trp_shape *shape, const void *args, trp_arena 
 // Replaces each reference in a value by a borrowed alias, and chains them: *chain is the first.
 // TROUPE_INVALID: one is stale.
 troupe_status trp_refs_borrow(const trp_shape *shape, void *value, uint64_t *chain);
+// The same for references to objects, whose holds are those in the list and become the aliases'.
+// On failure the others are given back; what is chained is not. MALFORMED: the list is another.
+troupe_status trp_refs_adopt(const trp_shape *shape, void *value, const trp_listed *listed,
+                             uint64_t *chain);
 void trp_refs_return(uint64_t chain);
 
 // Ends every pending call to a process (NULL: every one), with a failure that `describe` makes.

@@ -71,15 +71,11 @@ typedef struct borrowing {
 static void borrow(troupe_ref *ref, void *user)
 {
     borrowing *work = user;
-    uint64_t alias = trp_entry_alias(*ref, true);
-    if (alias == 0) {
+    uint64_t alias = trp_entry_borrow(*ref, work->first);
+    if (alias == 0)
         work->stale = true;
-        return;
-    }
-    trp_entry *entry = trp_entry_lock(alias);
-    entry->next_borrowed = work->first;
-    trp_entry_unlock(entry);
-    work->first = ref->id = alias;
+    else
+        work->first = ref->id = alias;
 }
 
 troupe_status trp_refs_borrow(const trp_shape *shape, void *value, uint64_t *chain)
@@ -92,15 +88,51 @@ troupe_status trp_refs_borrow(const trp_shape *shape, void *value, uint64_t *cha
                       : TROUPE_OK;
 }
 
+typedef struct adopting {
+    const trp_listed *listed;
+    size_t next; // The first that is not an alias's yet.
+    uint64_t first;
+    troupe_status status;
+} adopting;
+
+// The sender made its list by the same walk, so it is in the same order.
+static void adopt(troupe_ref *ref, void *user)
+{
+    adopting *work = user;
+    if (work->status != TROUPE_OK)
+        return;
+    if (work->next == work->listed->count || (ref->id & TRP_REF_OBJECT) == 0 ||
+        trp_listed_at(work->listed, work->next) != ref->id) {
+        work->status = TROUPE_MALFORMED;
+        return;
+    }
+    uint64_t alias = trp_entry_adopt(*ref, work->first);
+    if (alias == 0) {
+        work->status = TROUPE_NO_MEMORY;
+        return;
+    }
+    work->next++;
+    work->first = ref->id = alias;
+}
+
+troupe_status trp_refs_adopt(const trp_shape *shape, void *value, const trp_listed *listed,
+                             uint64_t *chain)
+{
+    adopting work = {.listed = listed};
+    trp_value_refs(shape->type, value, adopt, &work);
+    *chain = work.first;
+    if (work.status == TROUPE_OK && work.next != listed->count)
+        work.status = TROUPE_MALFORMED;
+    if (work.status == TROUPE_OK)
+        return TROUPE_OK;
+    trp_listed_release(listed, work.next);
+    return work.status == TROUPE_NO_MEMORY
+               ? troupe_fail(TROUPE_NO_MEMORY, "no memory for references in a message")
+               : troupe_fail(TROUPE_MALFORMED, "a message lists other references than it has");
+}
+
 void trp_refs_return(uint64_t chain)
 {
-    while (chain != 0) {
-        trp_entry *entry = trp_entry_lock(chain);
-        if (entry == NULL)
-            return;
-        uint64_t next = entry->next_borrowed;
-        trp_entry_unlock(entry);
-        trp_entry_release(chain);
-        chain = next;
-    }
+    while (chain != 0)
+        chain = trp_entry_return(chain);
 }

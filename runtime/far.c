@@ -149,7 +149,10 @@ static void beat_all(void)
 
 bool trp_far_frame_valid(const trp_frame *frame, bool node_process)
 {
-    enum { INNER = TRP_FRAME_BOXED | TRP_FRAME_STORED | TRP_FRAME_IMAGE | TRP_FRAME_OBJECT };
+    enum {
+        INNER =
+            TRP_FRAME_BOXED | TRP_FRAME_STORED | TRP_FRAME_IMAGE | TRP_FRAME_OBJECT | TRP_FRAME_HELD
+    };
     if ((frame->flags & INNER) != 0)
         return false;
     switch (frame->kind) {

@@ -60,6 +60,9 @@ enum {
     TRP_FRAME_NAMED = 1u << 1,  // The method is named in the body, not numbered.
     TRP_FRAME_IMAGE = 1u << 2,  // The body is a flat value's memory. Within a node alone.
     TRP_FRAME_OBJECT = 1u << 3, // The body is the id of an object that is the value.
+    // Of a CALL or TELL: the body is a flat value's memory, the ids of the objects that the
+    // references in it name and that the receiver was given holds of, and how many those are.
+    TRP_FRAME_HELD = 1u << 4,
     TRP_FRAME_UNLINK = 1u << 8, // Of a LINK,
     TRP_FRAME_OWNED = 1u << 11, // which is of an owner.
     // Of a CANCEL; of a KILL: calls that run are given up; of a RESTART: nothing is saved before.

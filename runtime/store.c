@@ -386,14 +386,21 @@ troupe_status trp_store_hold(trp_object id, uint32_t process)
 _Atomic int trp_store_handed;
 #endif
 
+// After one of `held` holds of the process was taken away: frees the object if it was the last one
+// of all. What this process, which lives, holds still, whoever takes that away looks after.
+static void look_after(trp_object id, uint32_t process, uint32_t held)
+{
+    if (held == 1 || (held > 1 && process != self))
+        trp_row_free_if_unheld(trp_row_slot(id));
+}
+
 void trp_store_release(trp_object id, uint32_t process)
 {
     uint64_t word;
     TRP_STORE_HANDED();
-    if (trp_row_find(id, &word) == NULL || process >= TRP_PROCESSES_MAX ||
-        !trp_ledger_take(process, trp_row_slot(id)))
+    if (trp_row_find(id, &word) == NULL || process >= TRP_PROCESSES_MAX)
         return;
-    trp_row_free_if_unheld(trp_row_slot(id));
+    look_after(id, process, trp_ledger_take(process, trp_row_slot(id)));
 }
 
 // ---- reading
@@ -449,10 +456,11 @@ void trp_store_unpin(trp_object id)
     uint64_t word;
     TRP_STORE_HANDED();
     trp_object_row *row = trp_row_find(id, &word);
-    if (row == NULL || !trp_ledger_unpin(self, trp_row_slot(id)))
+    uint32_t held = row != NULL ? trp_ledger_unpin(self, trp_row_slot(id)) : 0;
+    if (held == 0)
         return;
     note_use(row);
-    trp_row_free_if_unheld(trp_row_slot(id));
+    look_after(id, self, held);
 }
 
 trp_object_info trp_store_wait(trp_object id, int timeout_ms)

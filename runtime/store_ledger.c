@@ -64,11 +64,11 @@ static troupe_status add(uint32_t process, uint32_t object, uint32_t amount)
     return TROUPE_OK;
 }
 
-// Takes it away if all of it is there.
-static bool take(uint32_t process, uint32_t object, uint32_t amount)
+// Takes it away if all of it is there. Returns how many holds there were, or 0.
+static uint32_t take(uint32_t process, uint32_t object, uint32_t amount)
 {
     if (!is_backed(process, object))
-        return false;
+        return 0;
     _Atomic trp_ledger_cell *cell = cell_of(process, object);
     uint32_t before = atomic_load(cell);
     bool there;
@@ -76,7 +76,7 @@ static bool take(uint32_t process, uint32_t object, uint32_t amount)
         there = (before & HOLDS) > 0 && before >= amount;
     while (there && !atomic_compare_exchange_weak(cell, &before, before - amount));
     TRP_FAULT("store");
-    return there;
+    return there ? before & HOLDS : 0;
 }
 
 troupe_status trp_ledger_add(uint32_t process, uint32_t object)
@@ -84,7 +84,7 @@ troupe_status trp_ledger_add(uint32_t process, uint32_t object)
     return add(process, object, HOLD);
 }
 
-bool trp_ledger_take(uint32_t process, uint32_t object)
+uint32_t trp_ledger_take(uint32_t process, uint32_t object)
 {
     return take(process, object, HOLD);
 }
@@ -94,7 +94,7 @@ troupe_status trp_ledger_pin(uint32_t process, uint32_t object)
     return add(process, object, PIN + HOLD);
 }
 
-bool trp_ledger_unpin(uint32_t process, uint32_t object)
+uint32_t trp_ledger_unpin(uint32_t process, uint32_t object)
 {
     return take(process, object, PIN + HOLD);
 }

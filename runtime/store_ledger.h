@@ -14,11 +14,11 @@
 troupe_status trp_ledger_reserve(uint32_t process, uint32_t object);
 // Adds a hold; reserved before. NO_MEMORY: the process holds it too often.
 troupe_status trp_ledger_add(uint32_t process, uint32_t object);
-// Takes one away; false if there was none: a sweep may have been here before.
-bool trp_ledger_take(uint32_t process, uint32_t object);
+// Takes one away. Returns how many holds there were; 0: a sweep may have been here before.
+uint32_t trp_ledger_take(uint32_t process, uint32_t object);
 // The same for a pin, which counts as a hold too.
 troupe_status trp_ledger_pin(uint32_t process, uint32_t object);
-bool trp_ledger_unpin(uint32_t process, uint32_t object);
+uint32_t trp_ledger_unpin(uint32_t process, uint32_t object);
 // Whether a process that is not dead holds the object; `self` is looked at first. The counts are
 // not read at one instant: see free_if_unheld in store.c.
 bool trp_ledger_held(uint32_t object, uint32_t self);

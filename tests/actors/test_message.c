@@ -3,7 +3,9 @@
 #include <places.h>
 #include <support.h>
 
+#include <actors/message.h>
 #include <actors/ref.h>
+#include <runtime/process.h>
 #include <string.h>
 #include <troupe/actor.h>
 
@@ -11,9 +13,11 @@ TROUPE_STRUCT(wide, (double, numbers, 40), (bool, odd), (int64_t, last));
 TROUPE_STRUCT(huge, (double, numbers, 20000));
 TROUPE_STRUCT(parcel, (troupe_text, label), (troupe_bytes, blob));
 TROUPE_STRUCT(card, (troupe_actor, to), (int, number));
+TROUPE_STRUCT(basket, (int8_t, wanted), (troupe_ref, items, 9), (int, count), (int8_t, tail, 3));
 
 typedef struct mirror {
     int64_t seen;
+    troupe_ref kept;
 } mirror;
 
 static troupe_status mirror_small(mirror *self, const int64_t *in, int64_t *out)
@@ -85,11 +89,38 @@ static troupe_status mirror_double(mirror *self, const troupe_ref *of, int64_t *
     return TROUPE_OK;
 }
 
+// The sum of what its references stand for; one of them is kept, and given up with the next.
+static troupe_status mirror_basket(mirror *self, const basket *in, int64_t *sum)
+{
+    int count = 0;
+    for (int i = 0; i < 9; i++) {
+        int64_t number;
+        if (in->items[i].id == 0)
+            continue;
+        TROUPE_TRY(troupe_get(int64_t, in->items[i], &number));
+        *sum += number;
+        count++;
+    }
+    if (count != in->count || in->tail[2] != 3)
+        return troupe_fail(TROUPE_FAILED, "%d references came, not %d", count, in->count);
+    if (self->kept.id != 0)
+        troupe_drop(self->kept);
+    self->kept = in->wanted >= 0 ? troupe_keep(in->items[in->wanted]) : (troupe_ref){0};
+    return TROUPE_OK;
+}
+
+static troupe_status mirror_kept(mirror *self, const troupe_none *none, int64_t *number)
+{
+    (void)none;
+    return troupe_get(int64_t, troupe_keep(self->kept), number);
+}
+
 TROUPE_ACTOR(mirror, (mirror_small, int64_t, int64_t), (mirror_wide, wide, wide),
              (mirror_huge, huge, huge), (mirror_bytes, troupe_bytes, troupe_bytes),
              (mirror_parcel, parcel, parcel), (mirror_none, troupe_none, troupe_none),
              (mirror_card, card, int), (mirror_sum, troupe_ref, double),
-             (mirror_double, troupe_ref, int64_t));
+             (mirror_double, troupe_ref, int64_t), (mirror_basket, basket, int64_t),
+             (mirror_kept, troupe_none, int64_t));
 
 enum { LARGE = 300000 };
 
@@ -254,6 +285,103 @@ static void test_promised_results(void **state)
     }
 }
 
+// References inside a flat value: none, the same one twice, more than a few, of objects and of
+// calls.
+static void test_references_in_flat_values(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        mirror_actor actor = troupe_spawn(mirror, .place = places[p]);
+        int64_t number = 1000, sum, kept;
+        troupe_ref object = troupe_put(int64_t, &number);
+        for (int count = 0; count <= 9; count++) {
+            basket in = {.wanted = (int8_t)(count > 1 ? count - 1 : -1), .tail = {1, 2, 3}};
+            troupe_ref call = troupe_call(actor, mirror_small, 0);
+            for (int i = 0; i < count; i++)
+                in.items[i] = i % 3 == 2 ? call : object;
+            in.items[count > 4 ? 1 : 8].id = 0; // A gap.
+            for (int i = 0; i < 9; i++)
+                in.count += in.items[i].id != 0;
+            troupe_must(troupe_get(int64_t, troupe_call_from(actor, mirror_basket, &in), &sum));
+            int64_t of_call;
+            troupe_must(troupe_get(int64_t, call, &of_call));
+            int64_t expected = 0;
+            for (int i = 0; i < 9; i++)
+                expected += in.items[i].id == 0 ? 0 : in.items[i].id == call.id ? of_call : 1000;
+            assert_int_equal(sum, expected);
+            if (in.wanted >= 0) {
+                troupe_must(troupe_get(int64_t, troupe_call(actor, mirror_kept), &kept));
+                assert_int_equal(kept, in.items[in.wanted].id == call.id ? of_call : 1000);
+            }
+        }
+        basket empty = {.wanted = -1, .tail = {1, 2, 3}};
+        troupe_must(troupe_get(int64_t, troupe_call_from(actor, mirror_basket, &empty), &sum));
+        // To a method that fails, and to nobody.
+        basket wrong = {.items = {object, object}, .count = 5};
+        assert_int_equal(troupe_get(int64_t, troupe_call_from(actor, mirror_basket, &wrong), &sum),
+                         TROUPE_FAILED);
+        troupe_kill(actor);
+        assert_int_not_equal(
+            troupe_get(int64_t, troupe_call_from(actor, mirror_basket, &wrong), &sum), TROUPE_OK);
+        troupe_drop(object);
+        assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+    }
+}
+
+// A body whose list is not that of the references in it: it is refused, and what it lists, which
+// its sender has held for us, is given back.
+static void test_lists_that_are_wrong(void **state)
+{
+    (void)state;
+    enum { GOOD, SHORT, LONG, OTHER, CUT, HUGE_COUNT, UNWANTED, WAYS };
+    trp_shape shape = trp_shape_of(&troupe_type_basket);
+    assert_true(shape.held && !shape.image);
+    for (int way = 0; way < WAYS; way++) {
+        int64_t number = 5;
+        trp_object objects[3];
+        for (int i = 0; i < 3; i++) {
+            objects[i] = troupe_put(int64_t, &number).id;
+            assert_int_equal(trp_store_hold(objects[i], trp_process_slot()), TROUPE_OK);
+        }
+        basket value = {.items = {{.id = objects[0]}, {.id = objects[1]}}};
+        uint64_t list[3] = {objects[0], objects[1], objects[2]};
+        uint64_t count = way == SHORT ? 1 : way == LONG ? 3 : 2;
+        if (way == OTHER)
+            list[1] = objects[2];
+        trp_buffer body = {0};
+        trp_buffer_append(&body, &value, sizeof value);
+        trp_buffer_append(&body, list, count * sizeof *list);
+        if (way == HUGE_COUNT)
+            count = UINT64_MAX / 8;
+        trp_buffer_append(&body, &count, sizeof count);
+        trp_frame frame = {.kind = TRP_FRAME_CALL,
+                           .flags = TRP_FRAME_HELD,
+                           .from = trp_process_slot(),
+                           .body = body.data,
+                           .body_size = body.size - (way == CUT ? 12 : 0)};
+        trp_message *message = NULL;
+        if (way == UNWANTED)
+            trp_body_refuse(&frame, 0);
+        else
+            assert_int_equal(trp_message_receive(TRP_MESSAGE_CALL, &frame, &shape, &message),
+                             way == GOOD ? TROUPE_OK : TROUPE_MALFORMED);
+        trp_message_free(message);
+        trp_buffer_free(&body);
+        // The first holds are this test's; of the second ones those are gone that were listed.
+        for (int i = 0; i < 3; i++)
+            trp_store_release(objects[i], trp_process_slot());
+        for (int i = 0; i < 3; i++) {
+            bool listed = i == 0   ? way != CUT && way != HUGE_COUNT
+                          : i == 1 ? way == GOOD || way == LONG || way == UNWANTED
+                                   : way == LONG || way == OTHER;
+            assert_int_equal(trp_store_look(objects[i]).state,
+                             listed ? TRP_OBJECT_GONE : TRP_OBJECT_SEALED);
+            trp_store_release(objects[i], trp_process_slot());
+        }
+        assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+    }
+}
+
 // What was sent to the dead is taken back.
 static void test_nothing_stays_in_the_store(void **state)
 {
@@ -281,6 +409,8 @@ int main(void)
         cmocka_unit_test(test_handles_lose_their_options),
         cmocka_unit_test(test_packed_answers),
         cmocka_unit_test(test_promised_results),
+        cmocka_unit_test(test_references_in_flat_values),
+        cmocka_unit_test(test_lists_that_are_wrong),
         cmocka_unit_test(test_nothing_stays_in_the_store),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);

@@ -62,7 +62,7 @@ static void test_held_results_stay(void **state)
     (void)state;
     trp_result result;
     uint64_t id = new_call();
-    uint64_t alias = trp_entry_alias((troupe_ref){.id = id}, false);
+    uint64_t alias = trp_entry_alias((troupe_ref){.id = id});
     assert_true((alias & TRP_REF_ALIAS) != 0);
     assert_false(trp_entry_ready(alias));
     assert_true(end_with(id, 5));

@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    enum { PLAIN, STORED, OBJECT, IMAGE, WAYS, REFUSED = 8, OTHER = 16 };
+    enum { PLAIN, STORED, OBJECT, IMAGE, HELD, WAYS, REFUSED = 8, OTHER = 16 };
     if (size < 2)
         return 0;
     begin();
@@ -89,7 +89,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         frame.body = named.data;
         frame.body_size = named.size;
     }
-    static const uint32_t flags[] = {0, TRP_FRAME_STORED, TRP_FRAME_OBJECT, TRP_FRAME_IMAGE};
+    static const uint32_t flags[] = {0, TRP_FRAME_STORED, TRP_FRAME_OBJECT, TRP_FRAME_IMAGE,
+                                     TRP_FRAME_HELD};
     frame.flags = flags[way];
     if ((data[1] & REFUSED) != 0)
         trp_body_refuse(&frame, data[1] / 32);

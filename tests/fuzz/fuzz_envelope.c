@@ -14,7 +14,10 @@ static void require(bool condition)
 
 static void check_frame(const trp_frame *frame)
 {
-    enum { INNER = TRP_FRAME_BOXED | TRP_FRAME_STORED | TRP_FRAME_IMAGE | TRP_FRAME_OBJECT };
+    enum {
+        INNER =
+            TRP_FRAME_BOXED | TRP_FRAME_STORED | TRP_FRAME_IMAGE | TRP_FRAME_OBJECT | TRP_FRAME_HELD
+    };
     bool to_process = trp_far_frame_valid(frame, false);
     bool to_node = trp_far_frame_valid(frame, true);
     if (!to_process && !to_node)

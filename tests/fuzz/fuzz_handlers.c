@@ -86,7 +86,8 @@ static void make_object(const house_frame *read, trp_frame *frame, trp_buffer *n
 // body's bytes stand where an object's id might be looked for.
 static bool is_stored(const trp_frame *frame)
 {
-    uint32_t how = frame->flags & (TRP_FRAME_STORED | TRP_FRAME_OBJECT | TRP_FRAME_IMAGE);
+    uint32_t how =
+        frame->flags & (TRP_FRAME_STORED | TRP_FRAME_OBJECT | TRP_FRAME_IMAGE | TRP_FRAME_HELD);
     if (how != TRP_FRAME_STORED && how != TRP_FRAME_OBJECT)
         return false;
     return frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL ||

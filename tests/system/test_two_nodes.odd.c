@@ -57,7 +57,7 @@ void two_nodes_kinds_from_there(void **state)
 {
     (void)state;
     static const uint32_t inner[] = {TRP_FRAME_BOXED, TRP_FRAME_STORED, TRP_FRAME_IMAGE,
-                                     TRP_FRAME_OBJECT};
+                                     TRP_FRAME_OBJECT, TRP_FRAME_HELD};
     static const trp_frame_kind never[] = {TRP_FRAME_DEATH,     TRP_FRAME_END,   TRP_FRAME_GONE,
                                            TRP_FRAME_SPAWN,     TRP_FRAME_COUNT, TRP_FRAME_RESTART,
                                            TRP_FRAME_REGISTRAR, TRP_FRAME_LINK};
