@@ -7,6 +7,7 @@
 #include <actors/ref_table.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/memory.h>
 #include <runtime/process.h>
 #include <string.h>
 #include <troupe/object.h>
@@ -39,10 +40,77 @@ static troupe_status put(const void *data, size_t size, uint64_t schema, trp_enc
     return status;
 }
 
-static void note_ref(troupe_ref *ref, void *user)
+// The references in a value that becomes an object, exported to this process itself.
+typedef struct containing {
+    trp_object *ids;
+    uint32_t count, capacity;
+    troupe_status status;
+} containing;
+
+static void contain_ref(troupe_ref *ref, void *user)
 {
-    (void)ref;
-    *(bool *)user = true;
+    containing *work = user;
+    if (work->status != TROUPE_OK)
+        return;
+    if (work->count == work->capacity) {
+        uint32_t capacity = work->capacity == 0 ? 16 : work->capacity * 2;
+        trp_object *ids = trp_realloc(work->ids, capacity * sizeof *ids);
+        if (ids == NULL) {
+            work->status = troupe_fail(TROUPE_NO_MEMORY, "no memory for references in an object");
+            return;
+        }
+        work->ids = ids;
+        work->capacity = capacity;
+    }
+    work->status = trp_ref_export(ref, trp_process_slot());
+    if (work->status == TROUPE_OK)
+        work->ids[work->count++] = ref->id;
+}
+
+// Makes an object that holds others: their ids, and the value behind them.
+static troupe_status put_containing(const containing *work, const trp_buffer *packed,
+                                    uint64_t schema, trp_object *object)
+{
+    void *memory;
+    size_t before = work->count * sizeof work->ids[0];
+    TROUPE_TRY(
+        trp_store_create(before + packed->size, schema, TRP_ENCODING_PACKED, object, &memory));
+    if (before > 0)
+        memcpy(memory, work->ids, before);
+    memcpy((char *)memory + before, packed->data, packed->size);
+    troupe_status status = trp_store_contain(*object, work->count);
+    if (status == TROUPE_OK)
+        status = trp_store_seal(*object);
+    if (status != TROUPE_OK)
+        trp_store_discard(*object);
+    return status;
+}
+
+static troupe_status put_with_refs(const trp_shape *shape, const void *value, trp_object *object)
+{
+    trp_arena arena = {0};
+    trp_buffer packed = {0};
+    containing work = {0};
+    void *copy = trp_arena_alloc(&arena, shape->type->size);
+    troupe_status status = copy != NULL ? trp_value_copy(shape->type, value, &arena, copy)
+                                        : troupe_fail(TROUPE_NO_MEMORY, "no memory for a value");
+    if (status == TROUPE_OK) {
+        trp_value_refs(shape->type, copy, contain_ref, &work);
+        status = work.status;
+    }
+    if (status == TROUPE_OK)
+        status = trp_pack(shape->type, copy, &packed);
+    if (status == TROUPE_OK && packed.failed)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory to pack a value of type '%s'",
+                             shape->type->name);
+    if (status == TROUPE_OK)
+        status = put_containing(&work, &packed, trp_type_note(shape->type), object);
+    for (uint32_t i = 0; status != TROUPE_OK && i < work.count; i++)
+        trp_store_release(work.ids[i], trp_process_slot());
+    trp_buffer_free(&packed);
+    trp_arena_clear(&arena);
+    trp_free(work.ids);
+    return status;
 }
 
 troupe_status trp_object_put(const trp_shape *shape, const void *value, trp_object *object)
@@ -69,14 +137,8 @@ troupe_status trp_object_put(const trp_shape *shape, const void *value, trp_obje
 static troupe_status put_value(const troupe_type *type, const void *value, trp_object *object)
 {
     trp_shape shape = trp_shape_of(type);
-    bool holds = false;
-    if (shape.refs)
-        trp_value_refs(type, (void *)value, note_ref, &holds);
-    return holds ? troupe_fail(TROUPE_UNSUPPORTED,
-                               "a value of type '%s' holds references: an object of the store "
-                               "cannot hold others yet",
-                               type->name)
-                 : trp_object_put(&shape, value, object);
+    return shape.refs ? put_with_refs(&shape, value, object)
+                      : trp_object_put(&shape, value, object);
 }
 
 troupe_ref troupe_put_as(const troupe_type *type, const void *value)
@@ -184,6 +246,39 @@ static troupe_status copy_bytes(const trp_object_info *info, troupe_bytes *value
     return TROUPE_OK;
 }
 
+// References that were read are their reader's own: it takes a hold of each object that they name,
+// which whoever they were read from keeps alive meanwhile.
+typedef struct owning {
+    const trp_object_info *from;
+    uint32_t at;
+    troupe_status status;
+} owning;
+
+static void own_ref(troupe_ref *ref, void *user)
+{
+    owning *work = user;
+    const trp_object_info *from = work->from;
+    if (work->status != TROUPE_OK)
+        return;
+    // They were listed by the same walk over the value, so they are in the same order.
+    if (work->at == from->inside_count || from->inside[work->at] != ref->id)
+        work->status =
+            troupe_fail(TROUPE_MALFORMED, "an object names another one that it does not hold");
+    else
+        work->status = trp_store_hold(ref->id, trp_process_slot());
+    if (work->status == TROUPE_OK)
+        work->at++;
+}
+
+static troupe_status own_refs(const trp_object_info *info, const troupe_type *type, void *value)
+{
+    owning work = {.from = info};
+    trp_value_refs(type, value, own_ref, &work);
+    for (uint32_t i = 0; work.status != TROUPE_OK && i < work.at; i++)
+        trp_store_release(info->inside[i], trp_process_slot());
+    return work.status;
+}
+
 static troupe_status read_pinned(const trp_object_info *info, const trp_shape *shape, void *value)
 {
     const troupe_type *type = shape->type;
@@ -199,7 +294,8 @@ static troupe_status read_pinned(const trp_object_info *info, const trp_shape *s
     }
     trp_reader in = trp_reader_of(info->data, info->size);
     TROUPE_TRY(trp_unpack(type, &in, trp_arena_current(), value));
-    return trp_read_end(&in);
+    TROUPE_TRY(trp_read_end(&in));
+    return shape->refs ? own_refs(info, type, value) : TROUPE_OK;
 }
 
 troupe_status trp_object_read(trp_object object, const trp_shape *shape, void *value)
@@ -255,6 +351,9 @@ static troupe_status pack_pinned(const trp_object_info *info, trp_buffer *out)
                                "packed");
         return trp_pack(type, info->data, out);
     }
+    if (info->inside_count > 0)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "the object holds references: it can be read with its type alone");
     if (info->encoding == TRP_ENCODING_BYTES)
         trp_write_bytes(out, info->data, info->size);
     else

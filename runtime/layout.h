@@ -35,13 +35,16 @@ typedef struct trp_object_row {
     _Atomic uint64_t place;
     _Atomic uint64_t size;
     _Atomic uint64_t schema;
-    _Atomic uint32_t encoding;
-    _Atomic uint32_t awaited; // Somebody may sleep on `word`.
+    _Atomic uint16_t encoding;
+    _Atomic uint16_t awaited; // Somebody may sleep on `word`.
+    _Atomic uint16_t maker;   // The process that made it.
+    _Atomic uint16_t kind;    // trp_object_kind. Written last, and 0 in a free row: who finds 0 in
+                              // another looks at one whose other words are not written yet.
+    _Atomic uint16_t keeper;  // Of what is inside: see store_inside.h.
+    _Atomic uint32_t inside;  // How many objects it names.
+    _Atomic uint32_t next;    // Of those that the node process is to free: slot + 1.
     _Atomic uint32_t made_ms; // When it was made, and when it was last pinned or let go of: see
     _Atomic uint32_t used_ms; // trp_row_now.
-    _Atomic uint32_t maker;   // The process that made it.
-    _Atomic uint32_t kind;    // trp_object_kind. Written last, and 0 in a free row: who finds 0 in
-                              // another looks at one whose other words are not written yet.
 } trp_object_row;
 
 // What a process holds of an object, and how often it has pinned it: see store_ledger.h.
@@ -77,6 +80,11 @@ typedef struct trp_header {
     char other_gap[64];
     _Atomic uint64_t present[TRP_PROCESSES_MAX / 64];
     _Atomic uint64_t ledger_backed[TRP_PROCESSES_MAX]; // A bit a chunk.
+    // A bit a process: what its ledger says does not count any more.
+    _Atomic uint64_t ledger_closed[TRP_PROCESSES_MAX / 64];
+    // Objects that the node process is to free, linked by `next`: slot + 1; and a word that rises
+    // with each.
+    _Atomic uint32_t orphans, orphans_rung;
     // Who has died, by count % TRP_DEATHS; see door.h. The node process writes it.
     _Atomic uint64_t deaths;
     struct {

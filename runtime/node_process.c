@@ -24,6 +24,7 @@
 #include <runtime/park.h>
 #include <runtime/sockets.h>
 #include <runtime/store.h>
+#include <runtime/thread.h>
 #include <runtime/wire.h>
 #include <runtime/worker_env.h>
 #include <stdio.h>
@@ -138,6 +139,7 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
                            node.living);
     TROUPE_TRY(free_slot(slot));
     TROUPE_TRY(trp_door_reset(*slot));
+    trp_store_admit(*slot);
     if (node.slots <= *slot)
         node.slots = *slot + 1;
     trp_process_row *row = trp_segment_process(*slot);
@@ -322,6 +324,21 @@ static bool hear(uint32_t *dead)
     return true;
 }
 
+// Of who takes back what the dead held, or frees what others have left to this process.
+static pthread_mutex_t sweeping = PTHREAD_MUTEX_INITIALIZER;
+
+static void *drain_main(void *unused)
+{
+    (void)unused;
+    for (uint32_t seen = 0;;) {
+        seen = trp_store_await_orphans(seen);
+        pthread_mutex_lock(&sweeping);
+        trp_store_drain();
+        pthread_mutex_unlock(&sweeping);
+    }
+    return NULL;
+}
+
 // Takes what the keeper has said. Nobody waits for the lock while is taken back what the dead held.
 static void hear_keeper(void)
 {
@@ -334,10 +351,12 @@ static void hear_keeper(void)
     pthread_mutex_unlock(&node.lock);
     if (count == 0)
         return;
+    pthread_mutex_lock(&sweeping);
     if (stopping)
         trp_store_sweep_last(dead, count);
     else
         trp_store_sweep_soon(dead, count);
+    pthread_mutex_unlock(&sweeping);
     pthread_mutex_lock(&node.lock);
     for (uint32_t i = 0; i < count; i++)
         bury(dead[i]);
@@ -352,7 +371,9 @@ static bool sweep_rest(bool quiet)
     enum { MANY = 64 };
     if (node.unswept >= MANY || (quiet && node.unswept > 0)) {
         node.unswept = 0;
+        pthread_mutex_lock(&sweeping);
         trp_store_sweep_rest();
+        pthread_mutex_unlock(&sweeping);
     }
     return node.unswept > 0;
 }
@@ -486,14 +507,19 @@ static void *hear_main(void *unused)
     return NULL;
 }
 
-static void run_over_rings(void)
+static void start_thread(const char *name, void *(*main)(void *))
 {
     pthread_t thread;
+    if (trp_thread_start(&thread, name, main, NULL) == TROUPE_OK)
+        return;
+    trp_log(TRP_ERROR, "the node process could not start: %s", troupe_last_error()->text);
+    _exit(1);
+}
+
+static void run_over_rings(void)
+{
     int64_t left_ms;
-    if (pthread_create(&thread, NULL, hear_main, NULL) != 0) {
-        trp_log(TRP_ERROR, "the node process could not start: it may have no more threads");
-        _exit(1);
-    }
+    start_thread("troupe-deaths", hear_main);
     for (;;) {
         uint32_t seen = atomic_load(&node.progress);
         if (!goes_on(&left_ms))
@@ -557,6 +583,7 @@ _Noreturn void trp_node_run(int keeper_socket)
         trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_DEAD);
         _exit(1);
     }
+    start_thread("troupe-drain", drain_main);
     if (trp_over_rings())
         run_over_rings();
     else

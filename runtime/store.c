@@ -10,6 +10,7 @@
 #include <runtime/memory.h>
 #include <runtime/pages.h>
 #include <runtime/process.h>
+#include <runtime/store_inside.h>
 #include <runtime/store_ledger.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,7 +23,7 @@ enum {
     PROBES = 64, // Rows looked at before the table grows.
 };
 
-static uint32_t self;
+uint32_t trp_store_self;
 
 // Rows that this thread freed last, and where its last search stopped: hints.
 static _Thread_local struct {
@@ -77,11 +78,15 @@ void trp_row_free_if_unheld(uint32_t slot)
 {
     trp_object_row *row = trp_object_row_at(slot);
     uint64_t word = atomic_load(&row->word);
-    while (trp_row_settled(word) && !trp_ledger_held(slot, self)) {
+    while (trp_row_settled(word) && !trp_ledger_held(slot, trp_store_self)) {
         TRP_FAULT("store");
         if (atomic_compare_exchange_strong(
-                &row->word, &word, trp_row_word(TRP_ROW_FREEING, self, trp_row_generation(word)))) {
-            trp_row_free(slot);
+                &row->word, &word,
+                trp_row_word(TRP_ROW_FREEING, trp_store_self, trp_row_generation(word)))) {
+            if (atomic_load_explicit(&row->inside, memory_order_relaxed) > 0)
+                trp_inside_free(slot);
+            else
+                trp_row_free(slot);
             return;
         }
     }
@@ -137,13 +142,15 @@ static bool try_row(uint32_t slot, trp_row_state state, uint64_t *word)
     uint64_t was = atomic_load_explicit(&row->word, memory_order_relaxed);
     if (trp_row_state_of(was) != TRP_ROW_FREE)
         return false;
-    *word = trp_row_word(state, self, (trp_row_generation(was) + 1) & TRP_GENERATION_MASK);
+    *word =
+        trp_row_word(state, trp_store_self, (trp_row_generation(was) + 1) & TRP_GENERATION_MASK);
     if (!atomic_compare_exchange_strong(&row->word, &was, *word))
         return false;
     TRP_FAULT("store");
     // Its place is empty since it was freed; the rest may be anything. Nobody knows the id yet.
     atomic_store_explicit(&row->awaited, 0, memory_order_relaxed);
     atomic_store_explicit(&row->size, 0, memory_order_relaxed);
+    atomic_store_explicit(&row->inside, 0, memory_order_relaxed);
     recent.rotor = slot + 1;
     return true;
 }
@@ -192,17 +199,18 @@ static troupe_status take_row(trp_row_state state, uint64_t schema, trp_encoding
     trp_object_row *row = trp_object_row_at(*slot);
     atomic_store_explicit(&row->schema, schema, memory_order_relaxed);
     atomic_store_explicit(&row->encoding, (uint32_t)encoding, memory_order_relaxed);
-    atomic_store_explicit(&row->maker, self, memory_order_relaxed);
+    atomic_store_explicit(&row->maker, trp_store_self, memory_order_relaxed);
     uint32_t now_ms = trp_row_now();
     atomic_store_explicit(&row->made_ms, now_ms, memory_order_relaxed);
     atomic_store_explicit(&row->used_ms, now_ms, memory_order_relaxed);
     // Release: who sees it sees the rest (store_view.c).
     atomic_store_explicit(&row->kind, trp_row_kind(state, encoding), memory_order_release);
-    troupe_status status = trp_ledger_reserve(self, *slot);
+    troupe_status status = trp_ledger_reserve(trp_store_self, *slot);
     if (status == TROUPE_OK)
-        status = trp_ledger_add(self, *slot);
+        status = trp_ledger_add(trp_store_self, *slot, NULL);
     if (status != TROUPE_OK) {
-        atomic_store(&row->word, trp_row_word(TRP_ROW_FREEING, self, trp_row_generation(*word)));
+        atomic_store(&row->word,
+                     trp_row_word(TRP_ROW_FREEING, trp_store_self, trp_row_generation(*word)));
         trp_row_free(*slot);
     }
     return status;
@@ -232,7 +240,7 @@ static void *writable(uint32_t slot)
 
 void trp_store_open(uint32_t process)
 {
-    self = process;
+    trp_store_self = process;
     trp_pages_open(process);
 }
 
@@ -253,13 +261,30 @@ troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encodi
     TROUPE_TRY(take_row(TRP_ROW_FILLING, schema, encoding, &slot, &word));
     troupe_status status = take_space(slot, size);
     if (status != TROUPE_OK) {
+        (void)trp_ledger_take(trp_store_self, slot);
         atomic_store(&trp_object_row_at(slot)->word,
-                     trp_row_word(TRP_ROW_FREEING, self, trp_row_generation(word)));
+                     trp_row_word(TRP_ROW_FREEING, trp_store_self, trp_row_generation(word)));
         trp_row_free(slot);
         return status;
     }
     *id = trp_row_id(slot, trp_row_generation(word));
     *data = writable(slot);
+    return TROUPE_OK;
+}
+
+troupe_status trp_store_contain(trp_object id, uint32_t count)
+{
+    uint64_t word;
+    trp_object_row *row = trp_row_find(id, &word);
+    if (row == NULL)
+        return stale();
+    if (trp_row_state_of(word) != TRP_ROW_FILLING || trp_row_tag(word) != trp_store_self)
+        return troupe_fail(TROUPE_INVALID, "the object is sealed already, or another process's");
+    const trp_object *ids = writable(trp_row_slot(id));
+    for (uint32_t i = 0; i < count; i++) // So that the node process can take them over.
+        TROUPE_TRY(trp_ledger_reserve(TRP_PROCESS_NODE, trp_row_slot(ids[i])));
+    atomic_store(&row->keeper, trp_store_self);
+    atomic_store(&row->inside, count);
     return TROUPE_OK;
 }
 
@@ -269,7 +294,7 @@ static troupe_status finish(trp_object id, trp_row_state state)
     uint64_t word;
     if (trp_row_find(id, &word) == NULL)
         return stale();
-    if (trp_row_state_of(word) != TRP_ROW_FILLING || trp_row_tag(word) != self)
+    if (trp_row_state_of(word) != TRP_ROW_FILLING || trp_row_tag(word) != trp_store_self)
         return troupe_fail(TROUPE_INVALID, "the object is sealed already, or another process's");
     if (!trp_row_settle(trp_row_slot(id), word, state))
         return troupe_fail(TROUPE_INVALID, "the object was sealed or discarded by another thread");
@@ -287,16 +312,17 @@ void trp_store_discard(trp_object id)
     trp_object_row *row = trp_row_find(id, &word);
     if (row == NULL ||
         (trp_row_state_of(word) != TRP_ROW_FILLING && trp_row_state_of(word) != TRP_ROW_PROMISED) ||
-        trp_row_tag(word) != self)
+        trp_row_tag(word) != trp_store_self)
         return;
     // Others may hold a promise, and wait for it: to them it has failed, without bytes. Only one
     // thread gets through here, so the hold that was made with the object is taken once.
-    uint64_t mine = trp_row_word(TRP_ROW_FULFILLING, self, trp_row_generation(word));
+    uint64_t mine = trp_row_word(TRP_ROW_FULFILLING, trp_store_self, trp_row_generation(word));
     if (!atomic_compare_exchange_strong(&row->word, &word, mine))
         return;
     TRP_FAULT("store");
     atomic_store_explicit(&row->size, 0, memory_order_relaxed);
-    (void)trp_ledger_take(self, trp_row_slot(id));
+    atomic_store(&row->inside, 0);
+    (void)trp_ledger_take(trp_store_self, trp_row_slot(id));
     (void)trp_row_settle(trp_row_slot(id), mine, TRP_ROW_FAILED);
 }
 
@@ -307,9 +333,9 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
     trp_object_row *row = trp_row_find(id, &word);
     if (row == NULL)
         return stale();
-    uint64_t mine = trp_row_word(TRP_ROW_FULFILLING, self, trp_row_generation(word));
+    uint64_t mine = trp_row_word(TRP_ROW_FULFILLING, trp_store_self, trp_row_generation(word));
     // From here on it is this thread's alone.
-    if (trp_row_state_of(word) != TRP_ROW_PROMISED || trp_row_tag(word) != self ||
+    if (trp_row_state_of(word) != TRP_ROW_PROMISED || trp_row_tag(word) != trp_store_self ||
         !atomic_compare_exchange_strong(&row->word, &word, mine))
         return troupe_fail(TROUPE_INVALID, "the object is no promise of this process");
     TRP_FAULT("store");
@@ -369,15 +395,16 @@ troupe_status trp_store_hold(trp_object id, uint32_t process)
         return stale();
     uint32_t slot = trp_row_slot(id);
     TROUPE_TRY(trp_ledger_reserve(process, slot));
-    TROUPE_TRY(trp_ledger_add(process, slot));
-    if (process == self) // Held before and after, so nobody can have found none.
+    bool first;
+    TROUPE_TRY(trp_ledger_add(process, slot, &first));
+    if (process == trp_store_self && !first) // Held before and after: nobody can have found none.
         return TROUPE_OK;
     raise_epoch(row);
     TRP_FAULT("store");
-    // Pairs with the node process: it marks the row DEAD, then empties the ledger. If it emptied it
-    // before our hold, we see DEAD here and take the hold back; if after, it took it itself. What
-    // we leave if we die right here does not count, and ends with the object.
-    if (atomic_load(&trp_segment_process(process)->state) == TRP_PROCESS_DEAD)
+    // Pairs with the node process: it closes the ledger, then empties it. If it emptied it before
+    // our hold, we see here that it is closed and take the hold back; if after, it took it itself.
+    // What we leave if we die right here does not count, and ends with the object.
+    if (trp_ledger_closed(process))
         (void)trp_ledger_take(process, slot);
     return TROUPE_OK;
 }
@@ -390,7 +417,7 @@ _Atomic int trp_store_handed;
 // of all. What this process, which lives, holds still, whoever takes that away looks after.
 static void look_after(trp_object id, uint32_t process, uint32_t held)
 {
-    if (held == 1 || (held > 1 && process != self))
+    if (held == 1 || (held > 1 && process != trp_store_self))
         trp_row_free_if_unheld(trp_row_slot(id));
 }
 
@@ -429,6 +456,10 @@ trp_object_info trp_store_look(trp_object id)
         return info;
     info.data = (info.state == TRP_OBJECT_SHARED ? trp_segment.base : trp_segment.read_only) +
                 trp_place_offset(place);
+    info.inside_count = atomic_load_explicit(&row->inside, memory_order_relaxed);
+    info.inside = info.data;
+    info.data = info.inside + info.inside_count;
+    info.size -= info.inside_count * sizeof(trp_object);
     return info;
 }
 
@@ -445,7 +476,7 @@ trp_object_info trp_store_pin(trp_object id)
     trp_object_row *row = trp_row_find(id, &word);
     if (row == NULL || !trp_row_settled(word))
         return trp_store_look(id);
-    if (trp_ledger_pin(self, trp_row_slot(id)) != TROUPE_OK)
+    if (trp_ledger_pin(trp_store_self, trp_row_slot(id)) != TROUPE_OK)
         return (trp_object_info){.state = TRP_OBJECT_GONE};
     note_use(row);
     return trp_store_look(id);
@@ -456,11 +487,11 @@ void trp_store_unpin(trp_object id)
     uint64_t word;
     TRP_STORE_HANDED();
     trp_object_row *row = trp_row_find(id, &word);
-    uint32_t held = row != NULL ? trp_ledger_unpin(self, trp_row_slot(id)) : 0;
+    uint32_t held = row != NULL ? trp_ledger_unpin(trp_store_self, trp_row_slot(id)) : 0;
     if (held == 0)
         return;
     note_use(row);
-    look_after(id, self, held);
+    look_after(id, trp_store_self, held);
 }
 
 trp_object_info trp_store_wait(trp_object id, int timeout_ms)

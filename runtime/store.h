@@ -49,6 +49,8 @@ typedef struct trp_object_info {
     size_t size;
     uint64_t schema;
     trp_encoding encoding;
+    const trp_object *inside; // What it names, and how many of them.
+    uint32_t inside_count;
 } trp_object_info;
 
 // Thread sanitizer does not see other processes: memory that this one gave up, and that comes back
@@ -68,6 +70,10 @@ void trp_store_open(uint32_t process);
 // (64-byte aligned). NO_MEMORY: full; TOO_LARGE: above the segment's capacity.
 troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
                                void **data);
+// The object, which is being filled by this process, will name others: their ids are the first
+// `count` * 8 bytes of its memory, and not part of its value. This process has a hold of each (once
+// more for each time that it is named), which is the object's from now on.
+troupe_status trp_store_contain(trp_object id, uint32_t count);
 troupe_status trp_store_seal(trp_object id);
 void trp_store_discard(trp_object id);
 
@@ -106,8 +112,13 @@ void trp_store_unpin(trp_object id);
 // Waits until it is neither FILLING nor PENDING, `timeout_ms` at most (negative: for ever).
 trp_object_info trp_store_wait(trp_object id, int timeout_ms);
 
-// Takes back exactly what a dead process held, and what it was creating. The node process only,
-// one thread at a time.
+// A new process gets that number. The node process only, as all that follows, one thread at a time.
+void trp_store_admit(uint32_t process);
+// Frees what others have left to the node process. trp_store_await_orphans waits until there may be
+// some: `seen` is what it returned last, at first 0.
+void trp_store_drain(void);
+uint32_t trp_store_await_orphans(uint32_t seen);
+// Takes back exactly what a dead process held, and what it was creating.
 void trp_store_sweep(uint32_t process);
 // The same in two parts: for several dead processes at once all but what one of them had just let
 // go of when it died; and that, which looks at the holds of all that live.

@@ -50,17 +50,28 @@ static void mark_present(uint32_t process)
         (void)atomic_fetch_or(bits, bit);
 }
 
-static troupe_status add(uint32_t process, uint32_t object, uint32_t amount)
+// The node process must be able to take over any number of holds. At the last one that can be
+// counted its cell stays as it is, and so does the object, as long as the node.
+static bool is_stuck(uint32_t process, uint32_t cell)
+{
+    return process == TRP_PROCESS_NODE && (cell & HOLDS) == HOLDS;
+}
+
+static troupe_status add(uint32_t process, uint32_t object, uint32_t amount, bool *first)
 {
     mark_present(process);
     TRP_FAULT("store");
     _Atomic trp_ledger_cell *cell = cell_of(process, object);
     uint32_t before = atomic_load(cell);
     do
-        if ((before & HOLDS) == HOLDS) // There are never more pins than holds.
+        if (is_stuck(process, before))
+            return TROUPE_OK;
+        else if ((before & HOLDS) == HOLDS) // There are never more pins than holds.
             return troupe_fail(TROUPE_NO_MEMORY, "a process holds one object %d times", HOLDS);
     while (!atomic_compare_exchange_weak(cell, &before, before + amount));
     TRP_FAULT("store");
+    if (first != NULL)
+        *first = (before & HOLDS) == 0;
     return TROUPE_OK;
 }
 
@@ -74,14 +85,15 @@ static uint32_t take(uint32_t process, uint32_t object, uint32_t amount)
     bool there;
     do
         there = (before & HOLDS) > 0 && before >= amount;
-    while (there && !atomic_compare_exchange_weak(cell, &before, before - amount));
+    while (there && !is_stuck(process, before) &&
+           !atomic_compare_exchange_weak(cell, &before, before - amount));
     TRP_FAULT("store");
     return there ? before & HOLDS : 0;
 }
 
-troupe_status trp_ledger_add(uint32_t process, uint32_t object)
+troupe_status trp_ledger_add(uint32_t process, uint32_t object, bool *first)
 {
-    return add(process, object, HOLD);
+    return add(process, object, HOLD, first);
 }
 
 uint32_t trp_ledger_take(uint32_t process, uint32_t object)
@@ -91,7 +103,7 @@ uint32_t trp_ledger_take(uint32_t process, uint32_t object)
 
 troupe_status trp_ledger_pin(uint32_t process, uint32_t object)
 {
-    return add(process, object, PIN + HOLD);
+    return add(process, object, PIN + HOLD, NULL);
 }
 
 uint32_t trp_ledger_unpin(uint32_t process, uint32_t object)
@@ -110,11 +122,31 @@ static int next_present(int process)
     return -1;
 }
 
-// Whether the process, if it is not dead, has `least` or more of the object in its cell.
+static _Atomic uint64_t *closed_bits(uint32_t process)
+{
+    return &trp_segment.header->ledger_closed[process / 64];
+}
+
+bool trp_ledger_closed(uint32_t process)
+{
+    return (atomic_load(closed_bits(process)) >> process % 64 & 1) != 0;
+}
+
+void trp_ledger_close(uint32_t process)
+{
+    (void)atomic_fetch_or(closed_bits(process), UINT64_C(1) << process % 64);
+}
+
+void trp_ledger_open(uint32_t process)
+{
+    (void)atomic_fetch_and(closed_bits(process), ~(UINT64_C(1) << process % 64));
+}
+
+// Whether the process, if its ledger is open, has `least` or more of the object in its cell.
 static bool has(uint32_t process, uint32_t object, uint32_t least)
 {
     return is_backed(process, object) && atomic_load(cell_of(process, object)) >= least &&
-           atomic_load(&trp_segment_process(process)->state) != TRP_PROCESS_DEAD;
+           !trp_ledger_closed(process);
 }
 
 static bool any_has(uint32_t object, uint32_t least, uint32_t self)
@@ -150,7 +182,8 @@ static void zero(uint32_t process, uint32_t object)
 void trp_ledger_clear(uint32_t object)
 {
     for (int i = next_present(-1); i >= 0; i = next_present(i))
-        zero((uint32_t)i, object);
+        if (trp_ledger_closed((uint32_t)i))
+            zero((uint32_t)i, object);
 }
 
 // Calls `held` for each object below `objects` of which the process holds any. Two cells are looked
@@ -182,7 +215,7 @@ void trp_ledger_note_held(uint64_t *bits, uint32_t objects)
 {
     memset(bits, 0, (objects + 63) / 64 * sizeof *bits);
     for (int i = next_present(-1); i >= 0; i = next_present(i))
-        if (atomic_load(&trp_segment_process((uint32_t)i)->state) != TRP_PROCESS_DEAD)
+        if (!trp_ledger_closed((uint32_t)i))
             walk((uint32_t)i, objects, note, bits);
 }
 

@@ -85,6 +85,9 @@ static inline uint32_t trp_row_now(void)
     return (uint32_t)now.tv_sec * 1000 + (uint32_t)(now.tv_nsec / 1000000);
 }
 
+// This process's ledger.
+extern uint32_t trp_store_self;
+
 // What a new object is for, until somebody says otherwise.
 static inline trp_object_kind trp_row_kind(trp_row_state state, trp_encoding encoding)
 {

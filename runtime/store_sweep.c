@@ -1,12 +1,16 @@
 // store_sweep.c: what the store takes back after a death, and what it holds now (see store.h).
 #include <runtime/store_row.h>
 
+#include <linux/futex.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/pages.h>
 #include <runtime/process.h>
+#include <runtime/store_inside.h>
 #include <runtime/store_ledger.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 // Some processes: a bit each.
 typedef struct process_set {
@@ -36,11 +40,12 @@ static void sweep_rows(const uint32_t *processes, uint32_t count, bool all)
         uint64_t word = atomic_load(&row->word);
         trp_row_state state = trp_row_state_of(word);
         if (state == TRP_ROW_FREEING && all && is_in(&dead, trp_row_tag(word))) {
-            trp_row_free(slot);
+            trp_inside_free_left(slot);
         } else if (trp_row_unsettled(word) && is_in(&dead, trp_row_tag(word))) {
             // Nobody else works on it. Who waits for what was promised sees a failure, without
             // bytes.
             atomic_store_explicit(&row->size, 0, memory_order_relaxed);
+            atomic_store(&row->inside, 0);
             (void)trp_row_settle(slot, word, TRP_ROW_FAILED);
         } else if (trp_row_settled(word)) {
             trp_row_wake(row); // One of them may have settled it, and died before it woke anyone.
@@ -48,13 +53,45 @@ static void sweep_rows(const uint32_t *processes, uint32_t count, bool all)
     }
 }
 
+static bool is_dead(uint32_t process, const void *dead)
+{
+    return is_in(dead, process);
+}
+
 void trp_store_sweep_soon(const uint32_t *processes, uint32_t count)
 {
+    // In this order: what a dead keeper held for objects that live has another keeper before it
+    // ceases to count, for all of them; and what was left to us by one of them is ours before we
+    // look for what was not.
+    process_set dead = set_of(processes, count);
+    trp_inside_adopt(is_dead, &dead);
+    for (uint32_t i = 0; i < count; i++)
+        trp_ledger_close(processes[i]);
+    trp_inside_drain();
     for (uint32_t i = 0; i < count; i++) {
         trp_ledger_sweep(processes[i], trp_row_free_if_unheld);
         trp_pages_sweep(processes[i]);
     }
     sweep_rows(processes, count, true);
+}
+
+void trp_store_admit(uint32_t process)
+{
+    trp_ledger_open(process);
+}
+
+void trp_store_drain(void)
+{
+    while (atomic_load(&trp_segment.header->orphans) != 0)
+        trp_inside_drain();
+}
+
+uint32_t trp_store_await_orphans(uint32_t seen)
+{
+    _Atomic uint32_t *rung = &trp_segment.header->orphans_rung;
+    while (atomic_load(rung) == seen)
+        (void)syscall(SYS_futex, rung, FUTEX_WAIT, seen, NULL, NULL, 0);
+    return atomic_load(rung);
 }
 
 void trp_store_sweep_rest(void)

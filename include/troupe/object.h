@@ -10,8 +10,11 @@
 
 TROUPE_BEGIN_C
 
-// Copies `value` into the store and returns a reference that the caller holds. A failure (store
-// full: TROUPE_NO_MEMORY, larger than the store: TROUPE_TOO_LARGE) comes out of troupe_get.
+// Copies `value` into the store and returns a reference that the caller holds. References in it
+// stay the caller's; what they name lives as long as the object does, and who gets the value gets
+// references of its own, to be consumed or dropped one by one. A failure (store full:
+// TROUPE_NO_MEMORY, larger than the store: TROUPE_TOO_LARGE, a stale reference in the value:
+// TROUPE_INVALID) comes out of troupe_get.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_put_as(const troupe_type *type, const void *value);
 #define troupe_put(T, value) troupe_put_as(&troupe_type_##T, TROUPE_POINTER(const T, value))
 
@@ -78,7 +81,7 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_with(const troupe_type *type
                     &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
 
 // As troupe_get for a value of any type, left in MessagePack: for tools and other languages. The
-// bytes belong to the thread's arena.
+// bytes belong to the thread's arena. TROUPE_UNSUPPORTED: an object that holds references.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value,
                                                            const troupe_get_options *how);
 

@@ -155,7 +155,8 @@ static void test_put_and_get(void **state)
     assert_string_equal(read, text);
 
     bag holder = {.one = {.id = 5}};
-    assert_int_equal(troupe_get(bag, troupe_put(bag, &holder), &holder), TROUPE_UNSUPPORTED);
+    assert_int_equal(troupe_get(bag, troupe_put(bag, &holder), &holder), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "stale"));
     assert_store_empty();
 }
 

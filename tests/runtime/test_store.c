@@ -262,6 +262,7 @@ static void test_a_maker_dies(void **state)
     for (int last = 0; last < 2; last++) {
         trp_object id;
         trp_segment_process(OTHER)->state = TRP_PROCESS_READY;
+        trp_store_admit(OTHER);
         trp_store_open(OTHER);
         assert_int_equal(trp_store_promise(7, &id), TROUPE_OK);
         trp_store_open(ME);

@@ -9,6 +9,7 @@
 #include <runtime/fault.h>
 #include <runtime/segment.h>
 #include <runtime/store.h>
+#include <runtime/store_row.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,7 @@ static void expect_whole(void)
 static void create(size_t size, trp_object *id)
 {
     void *data;
+    *id = 0;
     if (trp_store_create(size, 1, TRP_ENCODING_BYTES, id, &data) == TROUPE_OK && size > 0)
         memset(data, 1, size);
 }
@@ -115,6 +117,96 @@ static void give_to_bystander(size_t size)
     trp_store_release(id, VICTIM);
 }
 
+// A list of what this process holds, which is the list's then; 0: there was no room for it, or for
+// a part.
+static trp_object make_list(const trp_object *inside, uint32_t count)
+{
+    trp_object id;
+    void *data;
+    bool all = true;
+    for (uint32_t i = 0; i < count; i++)
+        all = all && inside[i] != 0;
+    if (all && trp_store_create((count + 1) * sizeof id, 1, TRP_ENCODING_PACKED, &id, &data) ==
+                   TROUPE_OK) {
+        memcpy(data, inside, count * sizeof id);
+        if (trp_store_contain(id, count) == TROUPE_OK && trp_store_seal(id) == TROUPE_OK)
+            return id;
+        trp_store_discard(id);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        trp_store_release(inside[i], trp_store_self);
+    return 0;
+}
+
+// A list of two, one of them twice, in another list.
+static trp_object make_lists(size_t size)
+{
+    trp_object inside[3];
+    create(size, &inside[0]);
+    create(100, &inside[1]);
+    (void)trp_store_seal(inside[0]);
+    (void)trp_store_seal(inside[1]);
+    (void)trp_store_hold(inside[1], trp_store_self);
+    inside[2] = inside[1];
+    trp_object list = make_list(inside, 3);
+    return make_list(&list, 1);
+}
+
+// Whether a list that is held, or is inside of what is, has all that it names.
+static bool is_list_whole(trp_object list)
+{
+    trp_object_info info = trp_store_look(list);
+    bool whole = info.state == TRP_OBJECT_SEALED && info.inside_count == 3;
+    for (int i = 0; i < 3 && whole; i++)
+        whole = trp_store_look(info.inside[i]).state == TRP_OBJECT_SEALED;
+    return whole;
+}
+
+static void lists_and_release(size_t size)
+{
+    trp_store_release(make_lists(size), VICTIM);
+}
+
+static void lists_and_die_holding(size_t size)
+{
+    (void)make_lists(size);
+}
+
+static void list_given_up(size_t size)
+{
+    trp_object inside, list;
+    void *data;
+    create(size, &inside);
+    (void)trp_store_seal(inside);
+    assert_int_equal(trp_store_create(100, 1, TRP_ENCODING_PACKED, &list, &data), TROUPE_OK);
+    memcpy(data, &inside, sizeof inside);
+    (void)trp_store_contain(list, 1);
+    trp_store_discard(list);
+    trp_store_release(inside, VICTIM); // It was not the list's in the end.
+}
+
+static void lists_to_bystander(size_t size)
+{
+    trp_object outer = make_lists(size);
+    if (trp_store_hold(outer, BYSTANDER) == TROUPE_OK)
+        *given = outer;
+    trp_store_release(outer, VICTIM);
+}
+
+// The keeper is another process, so nothing of it is freed by the victim.
+static void release_lists_of_another(size_t size)
+{
+    (void)size;
+    trp_store_release(*given, VICTIM);
+}
+
+static void give_lists_to_victim(size_t size)
+{
+    *given = make_lists(size);
+    assert_int_equal(trp_store_hold(*given, VICTIM), TROUPE_OK);
+    trp_store_release(*given, ME);
+}
+
 // Two processes: the victim releases what the parent holds too.
 static void reclaim_slabs(size_t size)
 {
@@ -154,13 +246,19 @@ static void check(const char *name, void (*operation)(size_t), size_t size)
         trp_store_open(ME);
         trp_segment_process(BYSTANDER)->state = TRP_PROCESS_READY;
         *given = 0;
+        if (operation == release_lists_of_another)
+            give_lists_to_victim(size);
         run_killed_at(operation, size, point, &status);
-        if (*given != 0) {
+        if (operation == lists_to_bystander && *given != 0)
+            assert_true(is_list_whole(trp_store_look(*given).inside[0]));
+        if (*given != 0 && operation != release_lists_of_another) {
             assert_int_equal(trp_store_look(*given).state, TRP_OBJECT_SEALED);
             trp_store_release(*given, BYSTANDER);
-        } else if (operation == give_to_bystander) {
+        } else if (operation == give_to_bystander || operation == lists_to_bystander) {
             trp_store_sweep(BYSTANDER); // It may have died between the hold and the note of it.
+            trp_store_admit(BYSTANDER);
         }
+        trp_store_drain();
         expect_empty(name, point);
         expect_whole();
         trp_segment_close();
@@ -172,24 +270,30 @@ static void check(const char *name, void (*operation)(size_t), size_t size)
 static void test_every_point(void **state)
 {
     (void)state;
+    static const size_t sizes[] = {100, 0, 70000, 300000};
     static const struct {
         const char *name;
         void (*operation)(size_t);
+        size_t sizes; // How many of these.
     } operations[] = {
-        {"put and release", put_and_release},
-        {"view", view},
-        {"put", put_and_die_holding},
-        {"discard", discard},
-        {"promise", promise},
-        {"share", share},
-        {"give", give_to_bystander},
-        {"reclaim", reclaim_slabs},
+        {"put and release", put_and_release, 4},
+        {"view", view, 4},
+        {"put", put_and_die_holding, 4},
+        {"discard", discard, 4},
+        {"promise", promise, 4},
+        {"share", share, 4},
+        {"give", give_to_bystander, 4},
+        {"lists and release", lists_and_release, 1},
+        {"lists", lists_and_die_holding, 1},
+        {"a list given up", list_given_up, 1},
+        {"lists passed on", lists_to_bystander, 1},
+        {"lists of another", release_lists_of_another, 1},
+        {"reclaim", reclaim_slabs, 1},
     };
-    static const size_t sizes[] = {0, 100, 70000, 300000};
     assert_int_equal(trp_segment_create(CAPACITY), TROUPE_OK);
     trp_segment_close();
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
-        for (size_t k = 0; k < (operations[i].operation == reclaim_slabs ? 1 : 4); k++)
+        for (size_t k = 0; k < operations[i].sizes; k++)
             check(operations[i].name, operations[i].operation, sizes[k]);
 }
 
@@ -247,11 +351,15 @@ static void load(uint32_t slot, unsigned seed, struct post *office)
     for (;;) {
         size_t size = (size_t)rand_r(&seed) % (rand_r(&seed) % 8 == 0 ? 150000 : 2000);
         uint32_t neighbour = office->place[(uint32_t)rand_r(&seed) % PROCESSES];
-        trp_object id;
+        trp_object id = 0;
         void *data;
-        if (trp_store_create(size, 1, TRP_ENCODING_BYTES, &id, &data) == TROUPE_OK) {
+        if (rand_r(&seed) % 4 == 0) {
+            id = make_lists(size);
+        } else if (trp_store_create(size, 1, TRP_ENCODING_BYTES, &id, &data) == TROUPE_OK) {
             memset(data, 1, size);
             (void)trp_store_seal(id);
+        }
+        if (id != 0) {
             if (trp_store_hold(id, neighbour) == TROUPE_OK) {
                 trp_object old = atomic_exchange(&office->mail[neighbour], id);
                 if (old != 0)
@@ -264,8 +372,10 @@ static void load(uint32_t slot, unsigned seed, struct post *office)
             trp_object_info info = trp_store_look(got);
             if (info.state != TRP_OBJECT_SEALED) // Freed while it was held.
                 _exit(4);
-            if (info.size > 0 && info.data != NULL && *(const char *)info.data != 1)
+            if (info.inside_count == 0 && info.size > 0 && *(const char *)info.data != 1)
                 _exit(3);
+            if (info.inside_count > 0 && !is_list_whole(info.inside[0]))
+                _exit(5);
             trp_store_release(got, slot);
         }
     }
@@ -309,6 +419,7 @@ static void test_random_instants(void **state)
             print_error("the process at place %u ended with %d\n", slot, WEXITSTATUS(status));
         assert_true(WIFSIGNALED(status)); // Else it saw another's bytes.
         trp_segment_process(slot)->state = TRP_PROCESS_DEAD;
+        trp_store_drain();
         trp_store_sweep(slot);
         pids[i] = start_load(next, (unsigned)deaths + 100, office);
         office->place[i] = next++;
@@ -320,6 +431,7 @@ static void test_random_instants(void **state)
     }
     for (uint32_t i = 0; i < PROCESSES; i++)
         trp_store_sweep(office->place[i]);
+    trp_store_drain();
     trp_store_release(shared, ME);
     expect_empty("random instants", 0);
     expect_whole();

@@ -240,6 +240,7 @@ static void test_a_waiter_whose_waker_dies(void **state)
         trp_store_release(id, ME);
         expect_empty();
         trp_segment_process(NEAR)->state = TRP_PROCESS_READY;
+        trp_store_admit(NEAR);
         for (int i = 0; i < 2; i++) {
             close(ids[i]);
             close(go[i]);

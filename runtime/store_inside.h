@@ -1,0 +1,21 @@
+// store_inside.h: objects that name others. The ids lie in front of the value, 8 bytes each; what
+// they name is held, once for each, in the ledger of one process, the object's keeper: its maker,
+// or the node process, which adopts what a dead keeper had. Only the keeper itself and the node
+// process take from that ledger for it, so no death leaves a count that is wrong (docs/design.md,
+// "Objects that hold references").
+#ifndef TRP_STORE_INSIDE_H
+#define TRP_STORE_INSIDE_H
+
+#include <runtime/store_row.h>
+
+// Frees a row that this process has just made FREEING: with what is inside, or by the node process.
+void trp_inside_free(uint32_t slot);
+// The node process alone, one thread at a time, and never beside a sweep: takes over what dead
+// keepers had in objects that live, before their ledgers are closed;
+void trp_inside_adopt(bool (*is_dead)(uint32_t process, const void *user), const void *user);
+// frees what the others have left it to free;
+void trp_inside_drain(void);
+// and frees a row that a process was freeing when it died, after trp_inside_drain.
+void trp_inside_free_left(uint32_t slot);
+
+#endif
