@@ -6,6 +6,7 @@
 #include <runtime/buffer.h>
 #include <runtime/memory.h>
 #include <runtime/store.h>
+#include <runtime/tensor.h>
 #include <runtime/wire.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -158,6 +159,10 @@ size_t trp_value_weight(const troupe_type *type, const void *value)
     }
     case TROUPE_KIND_BYTES:
         return type->size + ((const troupe_bytes *)value)->size;
+    case TROUPE_KIND_TENSOR: {
+        size_t size = 0; // Of none, where it is to be refused later.
+        return trp_tensor_size(value, &size) == TROUPE_OK ? type->size + size : type->size;
+    }
     case TROUPE_KIND_RECORD:
         return weigh_fields(type, value);
     case TROUPE_KIND_ARRAY: {

@@ -139,7 +139,8 @@ troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *sha
                                         message->args, &message->args));
         message->remote->body.pinned = true;
     } else if (packed == NULL) {
-        TROUPE_TRY(trp_body_unpack(&message->remote->body, shape, &message->arena, message->args));
+        TROUPE_TRY(
+            trp_body_lend_args(&message->remote->body, shape, &message->arena, message->args));
     } else {
         trp_reader in = trp_reader_of(packed->data, packed->size);
         TROUPE_TRY(trp_unpack(shape->type, &in, &message->arena, message->args));

@@ -5,6 +5,7 @@
 #include <actors/failure.h>
 #include <actors/ref.h>
 #include <actors/ref_table.h>
+#include <actors/tensor.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
@@ -121,6 +122,8 @@ troupe_status trp_object_put(const trp_shape *shape, const void *value, trp_obje
         const troupe_bytes *bytes = value;
         return put(bytes->data, bytes->size, schema, TRP_ENCODING_BYTES, object);
     }
+    if (type->kind == TROUPE_KIND_TENSOR)
+        return trp_tensor_put(value, object);
     if (shape->flat)
         return put(value, type->size, schema, TRP_ENCODING_IMAGE, object);
     trp_buffer packed = {0};
@@ -179,7 +182,7 @@ troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref)
     if (buffer->id_ == 0)
         return troupe_fail(TROUPE_INVALID, "the buffer was sealed or discarded before");
     TROUPE_TRY(trp_store_seal(buffer->id_));
-    *ref = (troupe_ref){buffer->id_, trp_type_note(&troupe_type_troupe_bytes)};
+    *ref = (troupe_ref){buffer->id_, trp_store_look(buffer->id_).schema};
     *buffer = (troupe_buffer){0};
     return TROUPE_OK;
 }
@@ -285,6 +288,8 @@ static troupe_status read_pinned(const trp_object_info *info, const trp_shape *s
     TROUPE_TRY(trp_schema_check(trp_type_note(type), info->schema));
     if (info->encoding == TRP_ENCODING_BYTES)
         return copy_bytes(info, value);
+    if (info->encoding == TRP_ENCODING_TENSOR)
+        return trp_tensor_read(info, type, trp_arena_current(), value);
     if (info->encoding == TRP_ENCODING_IMAGE) {
         if (!shape->flat || info->size != type->size)
             return troupe_fail(TROUPE_WRONG_TYPE, "an object of %zu bytes is no '%s'", info->size,
@@ -321,11 +326,13 @@ static troupe_status lend_pinned(const trp_object_info *info, const trp_shape *s
         *(troupe_bytes *)room = (troupe_bytes){info->data, info->size};
         return TROUPE_OK;
     }
+    if (info->encoding == TRP_ENCODING_TENSOR)
+        return trp_tensor_read(info, type, NULL, room);
     if (info->encoding != TRP_ENCODING_PACKED)
         return troupe_fail(TROUPE_MALFORMED, "an object of %zu bytes is no '%s'", info->size,
                            type->name);
     trp_reader in = trp_reader_of(info->data, info->size);
-    TROUPE_TRY(trp_unpack(type, &in, arena, room));
+    TROUPE_TRY(trp_unpack_lent(type, &in, arena, room));
     return trp_read_end(&in);
 }
 
@@ -354,6 +361,11 @@ static troupe_status pack_pinned(const trp_object_info *info, trp_buffer *out)
     if (info->inside_count > 0)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "the object holds references: it can be read with its type alone");
+    if (info->encoding == TRP_ENCODING_TENSOR) {
+        troupe_tensor tensor;
+        TROUPE_TRY(trp_tensor_read(info, &troupe_type_troupe_tensor, NULL, &tensor));
+        return trp_pack(&troupe_type_troupe_tensor, &tensor, out);
+    }
     if (info->encoding == TRP_ENCODING_BYTES)
         trp_write_bytes(out, info->data, info->size);
     else

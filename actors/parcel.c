@@ -354,12 +354,13 @@ static void check_ref(troupe_ref *ref, void *user)
         work->all = false;
 }
 
-troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_arena *arena,
-                              void *value)
+static troupe_status unpack(const trp_body *body, const trp_shape *shape, trp_arena *arena,
+                            void *value, bool lent)
 {
     trp_reader in;
     TROUPE_TRY(trp_body_open(body, &in));
-    TROUPE_TRY(trp_unpack(shape->type, &in, arena, value));
+    TROUPE_TRY(lent ? trp_unpack_lent(shape->type, &in, arena, value)
+                    : trp_unpack(shape->type, &in, arena, value));
     TROUPE_TRY(trp_read_end(&in));
     if (body->far && !shape->image) { // An address that has come home is as it was here.
         uint32_t own = trp_process_node_id();
@@ -374,6 +375,18 @@ troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_
     return work.all
                ? TROUPE_OK
                : troupe_fail(TROUPE_MALFORMED, "a reference came without a hold of its object");
+}
+
+troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_arena *arena,
+                              void *value)
+{
+    return unpack(body, shape, arena, value, false);
+}
+
+troupe_status trp_body_lend_args(const trp_body *body, const trp_shape *shape, trp_arena *arena,
+                                 void *args)
+{
+    return unpack(body, shape, arena, args, body->object != 0);
 }
 
 static void release(trp_object object, void *user)

@@ -68,6 +68,9 @@ troupe_status trp_body_open(const trp_body *body, trp_reader *value);
 // hold.
 troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_arena *arena,
                               void *value);
+// As trp_body_unpack for a method's arguments, which may point into the object that the body is.
+troupe_status trp_body_lend_args(const trp_body *body, const trp_shape *shape, trp_arena *arena,
+                                 void *args);
 // Gives back what is held (not the value's holds, if they are `kept`). Harmless on a zeroed one.
 void trp_body_drop(trp_body *body);
 // Whether what a frame of another node has for a body can be one from there: without holds.

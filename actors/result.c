@@ -2,6 +2,7 @@
 #include <actors/object.h>
 #include <actors/ref_table.h>
 
+#include <actors/failure.h>
 #include <runtime/memory.h>
 #include <runtime/pool.h>
 #include <runtime/process.h>
@@ -22,21 +23,23 @@ static void free_held(trp_held_value *held)
     trp_pool_give(held, sizeof *held + held->size);
 }
 
-// NULL: no memory.
-static trp_held_value *hold(const trp_shape *shape, const void *value, size_t size)
+static troupe_status hold(const trp_shape *shape, const void *value, size_t size,
+                          trp_held_value **result)
 {
     trp_held_value *held = trp_pool_take(sizeof *held + size);
     if (held == NULL)
-        return NULL;
+        return TROUPE_NO_MEMORY;
     *held = (trp_held_value){.shape = *shape, .size = size};
-    if (shape->flat) {
+    troupe_status status = TROUPE_OK;
+    if (shape->flat)
         memcpy(held->bytes, value, size);
-        return held;
-    }
-    if (trp_value_copy(shape->type, value, &held->arena, held->bytes) == TROUPE_OK)
-        return held;
-    free_held(held);
-    return NULL;
+    else
+        status = trp_value_copy(shape->type, value, &held->arena, held->bytes);
+    if (status == TROUPE_OK)
+        *result = held;
+    else
+        free_held(held);
+    return status;
 }
 
 // False: it does not fit.
@@ -57,8 +60,8 @@ void trp_result_image(trp_result *result, uint64_t schema, const void *image, si
     if (put_small(result, image, size))
         return;
     result->kind = TRP_RESULT_VALUE;
-    result->value = hold(&(trp_shape){.flat = true, .image = true}, image, size);
-    if (result->value != NULL)
+    trp_shape shape = {.flat = true, .image = true};
+    if (hold(&shape, image, size, &result->value) == TROUPE_OK)
         return;
     result->kind = TRP_RESULT_FAILURE;
     result->failure = NULL;
@@ -71,18 +74,23 @@ void trp_result_copy(trp_result *result, const trp_shape *shape, const void *val
     result->schema = troupe_type_hash(type);
     if (shape->flat && !shape->refs && put_small(result, value, type->size))
         return;
-    if (type->kind == TROUPE_KIND_BYTES &&
-        ((const troupe_bytes *)value)->size > TRP_FRAME_INLINE_MAX &&
+    bool whole = type->kind == TROUPE_KIND_BYTES || type->kind == TROUPE_KIND_TENSOR;
+    if (whole && trp_value_weight(type, value) > TRP_FRAME_INLINE_MAX + type->size &&
         trp_object_put(shape, value, &result->object) == TROUPE_OK) {
         trp_store_kind(result->object, TRP_KIND_RESULT);
         result->kind = TRP_RESULT_OBJECT;
         return;
     }
     result->kind = TRP_RESULT_VALUE;
-    result->value = hold(shape, value, type->size);
-    if (result->value != NULL)
+    troupe_status status = hold(shape, value, type->size, &result->value);
+    if (status == TROUPE_OK)
         return;
+    troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
     trp_refs_drop(shape, (void *)value);
+    if (status != TROUPE_NO_MEMORY) {
+        trp_result_fail(result, &failure);
+        return;
+    }
     result->kind = TRP_RESULT_FAILURE;
     result->failure = NULL;
 }

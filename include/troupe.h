@@ -8,6 +8,7 @@
 #include <troupe/wire.h>
 #include <troupe/runtime.h>
 #include <troupe/object.h>
+#include <troupe/tensor.h>
 #include <troupe/actor.h>
 #include <troupe/node.h>
 #include <troupe/observe.h>

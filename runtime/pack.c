@@ -1,7 +1,9 @@
 // pack.c: packing values by their type's table.
 //
 // A record is an array of its fields in order; numbers in arrays, fixed or counted, are one bin of
-// little-endian items; arrays of anything else are arrays; a null text is nil.
+// little-endian items; arrays of anything else are arrays; a null text is nil; tensor.h says what a
+// tensor is.
+#include <runtime/tensor.h>
 #include <runtime/walk.h>
 
 typedef struct packing {
@@ -179,6 +181,8 @@ static troupe_status pack_value(packing *w, const troupe_type *type, const void 
     }
     case TROUPE_KIND_RECORD:
         return pack_record(w, type, value);
+    case TROUPE_KIND_TENSOR:
+        return trp_tensor_pack((const troupe_tensor *)value, w->out);
     }
     return troupe_fail(TROUPE_INVALID, "its type's table has the unknown kind %d", (int)type->kind);
 }

@@ -1,5 +1,6 @@
 // print.c: values as a line of JSON-like text for people to read.
 #include <math.h>
+#include <runtime/tensor.h>
 #include <runtime/wire.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,6 +94,19 @@ static unsigned long long uint_of(const void *value, size_t size)
     return number;
 }
 
+static void put_tensor(sink *to, const troupe_tensor *tensor)
+{
+    char text[TRP_TENSOR_TEXT];
+    if (tensor->dtype == TROUPE_DTYPE_NONE) {
+        put(to, "null", 4);
+        return;
+    }
+    (void)trp_tensor_text(tensor, text);
+    put(to, "<", 1);
+    put(to, text, strlen(text));
+    put(to, ">", 1);
+}
+
 static void print_value(sink *to, const troupe_type *type, const void *value, int depth);
 
 static void print_items(sink *to, const troupe_type *item, const void *items, size_t count,
@@ -163,6 +177,9 @@ static void print_value(sink *to, const troupe_type *type, const void *value, in
                    actor->process, actor->node);
         break;
     }
+    case TROUPE_KIND_TENSOR:
+        put_tensor(to, (const troupe_tensor *)value);
+        break;
     case TROUPE_KIND_ARRAY:
         array = trp_counted_of(value);
         print_items(to, type->item, array.items, array.count, depth + 1);

@@ -20,6 +20,7 @@ typedef enum trp_encoding {
     TRP_ENCODING_IMAGE,  // A flat type's memory.
     TRP_ENCODING_PACKED, // MessagePack.
     TRP_ENCODING_INNER,  // The runtime's own.
+    TRP_ENCODING_TENSOR, // A tensor's head and elements (tensor.h).
 } trp_encoding;
 
 typedef enum trp_object_state {

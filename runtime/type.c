@@ -1,6 +1,7 @@
 // type.c: the tables of the primitive types, and what can be said of a value by its table alone:
 // its schema hash, whether it is flat, a deep copy, the references inside.
 #include <runtime/error.h>
+#include <runtime/tensor.h>
 #include <runtime/wire.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ PRIMITIVE(troupe_text, troupe_text, TROUPE_KIND_TEXT);
 PRIMITIVE(troupe_bytes, troupe_bytes, TROUPE_KIND_BYTES);
 PRIMITIVE(troupe_ref, troupe_ref, TROUPE_KIND_REF);
 PRIMITIVE(troupe_actor, troupe_actor, TROUPE_KIND_ACTOR);
+PRIMITIVE(troupe_tensor, troupe_tensor, TROUPE_KIND_TENSOR);
 
 static uint64_t hash_none;
 const troupe_type troupe_type_troupe_none = {
@@ -123,6 +125,7 @@ static bool is_flat(const troupe_type *type, int depth)
     case TROUPE_KIND_TEXT:
     case TROUPE_KIND_BYTES:
     case TROUPE_KIND_ARRAY:
+    case TROUPE_KIND_TENSOR:
         return false;
     case TROUPE_KIND_RECORD:
         if (depth > TRP_DEPTH_MAX)
@@ -194,6 +197,8 @@ static troupe_status own_pointers(const troupe_type *type, void *value, trp_aren
         bytes->data = copy;
         return TROUPE_OK;
     }
+    case TROUPE_KIND_TENSOR:
+        return trp_tensor_own((troupe_tensor *)value, arena);
     case TROUPE_KIND_ARRAY: {
         trp_counted array = trp_counted_of(value);
         size_t size = 0;

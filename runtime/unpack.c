@@ -4,6 +4,7 @@
 // claims, so that a short message cannot ask for much. Exactly what pack.c writes is accepted, in
 // any of MessagePack's widths.
 #include <runtime/memory.h>
+#include <runtime/tensor.h>
 #include <runtime/walk.h>
 
 enum {
@@ -15,6 +16,7 @@ typedef struct unpacking {
     trp_reader *in;
     trp_arena *arena;
     size_t budget; // How much it may still take from the arena.
+    bool lent;     // The bytes outlive the value.
     trp_walk at;
 } unpacking;
 
@@ -38,6 +40,8 @@ static size_t least(const troupe_type *type, int depth)
         return 3;
     case TROUPE_KIND_ACTOR:
         return 5;
+    case TROUPE_KIND_TENSOR:
+        return 7;
     case TROUPE_KIND_ARRAY:
         return trp_is_number(type->item) ? 2 : 1;
     case TROUPE_KIND_RECORD:
@@ -179,6 +183,22 @@ static troupe_status unpack_actor(unpacking *w, void *value)
     return TROUPE_OK;
 }
 
+static troupe_status unpack_tensor(unpacking *w, void *value)
+{
+    troupe_tensor tensor = {0};
+    size_t size = 0;
+    void *block = NULL;
+    TROUPE_TRY(trp_tensor_unpack(w->in, &tensor, &size));
+    if (size == 0) {
+        tensor.data = NULL;
+    } else if (!w->lent || (uintptr_t)tensor.data % TRP_TENSOR_ALIGN != 0) {
+        TROUPE_TRY(take(w, size + TRP_TENSOR_SLACK, &block));
+        tensor.data = memcpy(trp_tensor_aligned(block), tensor.data, size);
+    }
+    memcpy(value, &tensor, sizeof(tensor));
+    return TROUPE_OK;
+}
+
 // The bin of an array of numbers.
 static troupe_status read_numbers(unpacking *w, const troupe_type *item, const void **data,
                                   size_t *size)
@@ -314,13 +334,17 @@ static troupe_status unpack_value(unpacking *w, const troupe_type *type, void *v
         return unpack_counted(w, type, value);
     case TROUPE_KIND_RECORD:
         return unpack_record(w, type, value);
+    case TROUPE_KIND_TENSOR:
+        return unpack_tensor(w, value);
     }
     return troupe_fail(TROUPE_INVALID, "its type's table has the unknown kind %d", (int)type->kind);
 }
 
+enum { MANNER_WHOLE = 1, MANNER_LENT = 2 };
+
 // Reads into memory of its own first, so that a failure leaves *value alone.
 static troupe_status unpack(const troupe_type *type, trp_reader *in, trp_arena *arena, void *value,
-                            bool whole)
+                            unsigned manner)
 {
     _Alignas(16) unsigned char small[SMALL_VALUE];
     unsigned char *draft = small;
@@ -334,12 +358,13 @@ static troupe_status unpack(const troupe_type *type, trp_reader *in, trp_arena *
     unpacking w;
     w.in = in;
     w.arena = arena;
+    w.lent = (manner & MANNER_LENT) != 0;
     trp_walk_begin(&w.at, TRP_DEPTH_MAX - in->depth);
     if (__builtin_mul_overflow((size_t)(in->end - in->at), TRP_GROWTH_MAX, &w.budget) ||
         __builtin_add_overflow(w.budget, GROWTH_FREE, &w.budget))
         w.budget = SIZE_MAX;
     troupe_status status = unpack_value(&w, type, draft);
-    if (status == TROUPE_OK && whole)
+    if (status == TROUPE_OK && (manner & MANNER_WHOLE) != 0)
         status = trp_read_end(in);
     status = trp_walk_say(&w.at, type, status);
     if (status == TROUPE_OK)
@@ -351,14 +376,20 @@ static troupe_status unpack(const troupe_type *type, trp_reader *in, trp_arena *
 
 troupe_status trp_unpack(const troupe_type *type, trp_reader *in, trp_arena *arena, void *value)
 {
-    return unpack(type, in, arena, value, false);
+    return unpack(type, in, arena, value, 0);
+}
+
+troupe_status trp_unpack_lent(const troupe_type *type, trp_reader *in, trp_arena *arena,
+                              void *value)
+{
+    return unpack(type, in, arena, value, MANNER_LENT);
 }
 
 troupe_status trp_unpack_whole(const troupe_type *type, const void *data, size_t size,
                                trp_arena *arena, void *value)
 {
     trp_reader in = trp_reader_of(data, size);
-    return unpack(type, &in, arena, value, true);
+    return unpack(type, &in, arena, value, MANNER_WHOLE);
 }
 
 troupe_status troupe_unpack_as(const troupe_type *type, const void *data, size_t size, void *value)

@@ -8,8 +8,9 @@
 //         (troupe_ref, picture));           // reference to an object or to a call's result
 //
 // Field types: bool, int8_t ... int64_t, uint8_t ... uint64_t, int, size_t, float, double,
-// troupe_text, troupe_bytes, troupe_ref, troupe_actor, a typed handle (counter_actor), another
-// TROUPE_STRUCT, and troupe_array_T of any of these. Up to 64 fields a struct.
+// troupe_text, troupe_bytes, troupe_tensor (tensor.h), troupe_ref, troupe_actor, a typed handle
+// (counter_actor), another TROUPE_STRUCT, and troupe_array_T of any of these. Up to 64 fields a
+// struct.
 //
 // Ownership: the pointers inside a value (texts, bytes, arrays) are borrowed. A method may read
 // those of its arguments until it returns. Values that come out of the library (troupe_get,
@@ -39,6 +40,7 @@ typedef enum troupe_kind {
     TROUPE_KIND_ARRAY, // Counted: a pointer to items and their count.
     TROUPE_KIND_REF,
     TROUPE_KIND_ACTOR,
+    TROUPE_KIND_TENSOR, // Numbers with a shape: tensor.h.
 } troupe_kind;
 
 typedef struct troupe_type troupe_type;

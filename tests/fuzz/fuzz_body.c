@@ -9,10 +9,11 @@
 #include <shapes.h>
 
 static const troupe_type *const types[] = {
-    &troupe_type_everything,  &troupe_type_layer,
-    &troupe_type_troupe_text, &troupe_type_troupe_array_troupe_ref,
-    &troupe_type_troupe_ref,  &troupe_type_double,
-    &troupe_type_troupe_none, &troupe_type_troupe_bytes,
+    &troupe_type_everything,    &troupe_type_layer,
+    &troupe_type_troupe_text,   &troupe_type_troupe_array_troupe_ref,
+    &troupe_type_troupe_ref,    &troupe_type_double,
+    &troupe_type_troupe_none,   &troupe_type_troupe_bytes,
+    &troupe_type_troupe_tensor, &troupe_type_troupe_array_troupe_tensor,
 };
 
 static void require(bool condition)
@@ -52,6 +53,19 @@ static trp_object make(const uint8_t *data, size_t size, trp_encoding encoding, 
     return object;
 }
 
+// What was accepted has as many elements as it says, aligned, wherever they lie.
+static void read_elements(const troupe_tensor *tensor)
+{
+    size_t size = troupe_tensor_count(tensor) * troupe_dtype_size(tensor->dtype);
+    trp_buffer copy = {0};
+    require(troupe_tensor_check(tensor, TROUPE_DTYPE_NONE, TROUPE_RANK_ANY) == TROUPE_OK);
+    require((uintptr_t)tensor->data % 64 == 0);
+    if (size > 0)
+        trp_buffer_append(&copy, tensor->data, size);
+    require(copy.size == size);
+    trp_buffer_free(&copy);
+}
+
 // As a call: received, its arguments read, and thrown away.
 static void check_message(const trp_frame *frame, const trp_shape *shape)
 {
@@ -61,6 +75,8 @@ static void check_message(const trp_frame *frame, const trp_shape *shape)
     if (message->args == NULL && trp_message_unpack_args(message, shape, NULL) == TROUPE_OK) {
         char line[100];
         require(message->args != NULL);
+        if (shape->type == &troupe_type_troupe_tensor)
+            read_elements(message->args);
         require(troupe_print_as(shape->type, message->args, line, sizeof line) >= strlen(line));
     }
     trp_message_free(message);
@@ -82,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t before = objects();
     if (way == STORED || way == OBJECT) {
         static const trp_encoding encodings[] = {TRP_ENCODING_BYTES, TRP_ENCODING_PACKED,
-                                                 TRP_ENCODING_IMAGE, TRP_ENCODING_PACKED};
+                                                 TRP_ENCODING_IMAGE, TRP_ENCODING_TENSOR};
         trp_encoding encoding = encodings[data[1] / 64];
         uint64_t schema = (data[1] & OTHER) != 0 ? 1 : trp_type_note(type);
         trp_write_uint(&named, make(data + 2, size - 2, encoding, schema));

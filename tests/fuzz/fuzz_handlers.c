@@ -67,11 +67,11 @@ static void set_scene(scene *here)
 static void make_object(const house_frame *read, trp_frame *frame, trp_buffer *named)
 {
     static const trp_encoding encodings[] = {TRP_ENCODING_BYTES, TRP_ENCODING_PACKED,
-                                             TRP_ENCODING_IMAGE};
+                                             TRP_ENCODING_IMAGE, TRP_ENCODING_TENSOR};
     trp_object object;
     void *bytes;
     bool plain = (frame->flags & TRP_FRAME_STORED) != 0;
-    trp_encoding encoding = plain ? TRP_ENCODING_BYTES : encodings[read->encoding % 3];
+    trp_encoding encoding = plain ? TRP_ENCODING_BYTES : encodings[read->encoding % 4];
     uint64_t schema = plain ? 0 : trp_type_note(&troupe_type_note);
     require(trp_store_create(read->size, schema, encoding, &object, &bytes) == TROUPE_OK);
     if (read->size > 0)

@@ -31,6 +31,8 @@ static const troupe_type *const types[] = {
     &troupe_type_troupe_none,
     &troupe_type_troupe_array_tree,
     &troupe_type_clerk_actor,
+    &troupe_type_troupe_tensor,
+    &troupe_type_troupe_array_troupe_tensor,
 };
 
 static void require(bool condition)

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <troupe/wire.h>
+#include <troupe/tensor.h>
 
 // A typed handle, as TROUPE_ACTOR declares it.
 typedef struct clerk_actor {
@@ -35,7 +35,8 @@ TROUPE_STRUCT(everything, (bool, yes), (int8_t, i8), (int16_t, i16), (int32_t, i
               (troupe_array_int, ints), (troupe_array_size_t, sizes), (troupe_array_float, floats),
               (troupe_array_double, doubles), (troupe_array_troupe_text, texts),
               (troupe_array_troupe_bytes, blobs), (troupe_array_troupe_ref, refs),
-              (troupe_array_clerk_actor, clerks), (troupe_array_layer, stack));
+              (troupe_array_clerk_actor, clerks), (troupe_array_layer, stack),
+              (troupe_tensor, tensor), (troupe_array_troupe_tensor, tensors));
 
 // ---- random numbers: splitmix64, the same everywhere for the same seed
 
@@ -90,7 +91,7 @@ static const troupe_type *const shapes_leaves[] = {
     &troupe_type_uint16_t,     &troupe_type_uint32_t,    &troupe_type_uint64_t,
     &troupe_type_float,        &troupe_type_double,      &troupe_type_troupe_text,
     &troupe_type_troupe_bytes, &troupe_type_troupe_ref,  &troupe_type_troupe_actor,
-    &troupe_type_clerk_actor,  &troupe_type_troupe_none,
+    &troupe_type_clerk_actor,  &troupe_type_troupe_none, &troupe_type_troupe_tensor,
 };
 
 TROUPE_UNUSED static size_t shapes_align(const troupe_type *type)
@@ -156,6 +157,21 @@ TROUPE_UNUSED static char *shapes_text(shapes_random *random, shapes_memory *mem
 TROUPE_UNUSED static void shapes_fill(shapes_random *random, shapes_memory *memory,
                                       const troupe_type *type, void *value);
 
+// Small, but one in many is large enough to be padded when it is packed.
+TROUPE_UNUSED static void shapes_fill_tensor(shapes_random *random, shapes_memory *memory,
+                                             troupe_tensor *tensor)
+{
+    tensor->dtype = (troupe_dtype)shapes_below(random, TROUPE_FLOAT64 + 1);
+    tensor->rank = tensor->dtype ? (uint32_t)shapes_below(random, TROUPE_RANK_MAX + 1) : 0;
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        tensor->shape[i] = shapes_below(random, tensor->rank == 2 ? 64 : 4);
+    size_t size = troupe_tensor_count(tensor) * troupe_dtype_size(tensor->dtype);
+    unsigned char *bytes = size > 0 ? (unsigned char *)shapes_take(memory, size) : NULL;
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)(shapes_next(random) & (tensor->dtype == TROUPE_BOOL ? 1 : 255));
+    tensor->data = bytes;
+}
+
 TROUPE_UNUSED static void shapes_fill_items(shapes_random *random, shapes_memory *memory,
                                             const troupe_type *item, void *items, size_t count)
 {
@@ -196,6 +212,9 @@ TROUPE_UNUSED static void shapes_fill(shapes_random *random, shapes_memory *memo
             ((unsigned char *)array.items)[i] = (unsigned char)shapes_next(random);
         memcpy(value, &array, sizeof(array));
         break;
+    case TROUPE_KIND_TENSOR:
+        shapes_fill_tensor(random, memory, (troupe_tensor *)value);
+        break;
     case TROUPE_KIND_REF:
         *(troupe_ref *)value = (troupe_ref){bits, shapes_next(random)};
         break;
@@ -222,6 +241,18 @@ TROUPE_UNUSED static void shapes_fill(shapes_random *random, shapes_memory *memo
 // ---- comparison: numbers bit by bit, pointers by what they point to and never the same pointer
 
 TROUPE_UNUSED static bool shapes_same(const troupe_type *type, const void *a, const void *b);
+
+TROUPE_UNUSED static bool shapes_same_tensor(const troupe_tensor *a, const troupe_tensor *b)
+{
+    size_t size = troupe_tensor_count(a) * troupe_dtype_size(a->dtype);
+    if (a->dtype != b->dtype || a->rank != b->rank ||
+        memcmp(a->shape, b->shape, a->rank * sizeof(a->shape[0])) != 0)
+        return false;
+    if (size == 0)
+        return !b->data;
+    return a->data != b->data && (uintptr_t)b->data % 64 == 0 &&
+           memcmp(a->data, b->data, size) == 0;
+}
 
 TROUPE_UNUSED static bool shapes_same_items(const troupe_type *item, const void *a, const void *b,
                                             size_t count)
@@ -254,6 +285,8 @@ TROUPE_UNUSED static bool shapes_same(const troupe_type *type, const void *a, co
         return type->kind == TROUPE_KIND_BYTES
                    ? memcmp(one.items, two.items, one.count) == 0
                    : shapes_same_items(type->item, one.items, two.items, one.count);
+    case TROUPE_KIND_TENSOR:
+        return shapes_same_tensor((const troupe_tensor *)a, (const troupe_tensor *)b);
     case TROUPE_KIND_RECORD:
         for (size_t i = 0; i < type->field_count; i++) {
             const troupe_field *field = &type->fields[i];
