@@ -79,6 +79,12 @@ static void the_pool_shares_out(void **state)
                "1000 tested by 4 actors\n");
 }
 
+static void the_table_is_multiplied(void **state)
+{
+    (void)state;
+    expect_run("05_tensor", "", 0, "4 times <float64[250]>, the sum of all is 999000000\n");
+}
+
 // The last line's numbers, which must have the promised form.
 static double demo_accuracy(size_t trials)
 {
@@ -202,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_counter_counts),
         TEST(the_pool_shares_out),
+        TEST(the_table_is_multiplied),
         TEST(the_line_is_found),
         TEST(the_sweep_finds_a_good_rate),
         TEST(digits_learns_the_csv),
