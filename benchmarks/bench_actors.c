@@ -7,7 +7,7 @@
 // each in a process of its own, on CPU 0 (rows for one thread) or on CPUs 0 and 1, and each prints
 // one round. Prints one JSON object a line; a peer that is not installed is missing there. Exits
 // with failure if a figure of ours is missing.
-#include "harness.h"
+#include "harness_rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,14 +30,6 @@ typedef struct row {
     const char *note;
 } row;
 
-static struct {
-    bool quick;
-    const char *const *only;
-    int only_count;
-    int printed;
-    bool failed;
-} run;
-
 static const char caf[] = "CAF 0.17", erlang[] = "Erlang/OTP 25";
 
 static void set(command to, const command from)
@@ -47,57 +39,30 @@ static void set(command to, const command from)
 
 // ---- Rounds
 
-static bool is_wanted(const char *name)
-{
-    for (int i = 0; i < run.only_count; i++) {
-        if (strncmp(name, run.only[i], strlen(run.only[i])) == 0)
-            return true;
-    }
-    return run.only_count == 0;
-}
-
-static void add_round(const command program, int cpus, bench_rounds *rounds)
-{
-    if (!program[0])
-        return;
-    if (cpus > 0)
-        bench_pin_first(0, cpus);
-    bench_peer_round(program, rounds);
-    if (cpus > 0)
-        bench_pin(0, BENCH_ANY_CPU);
-}
-
-static void print(const bench_line *line)
-{
-    run.printed++;
-    if (!bench_print(line) && line->ours->missing[0])
-        run.failed = true;
-}
-
 static void measure(const row *what)
 {
-    if (!is_wanted(what->name))
+    if (!bench_rows_wanted(what->name))
         return;
     static bench_rounds ours, theirs, others;
     ours = theirs = others = (bench_rounds){0};
-    for (int i = 0; i < (run.quick ? 1 : ROUNDS); i++) {
+    for (int i = 0; i < (bench_rows_quick() ? 1 : ROUNDS); i++) {
         if (what->transport)
             setenv("TROUPE_TRANSPORT", what->transport, 1);
-        add_round(what->ours, what->cpus, &ours);
+        bench_rows_round(what->ours, what->cpus, &ours);
         unsetenv("TROUPE_TRANSPORT");
-        add_round(what->theirs, what->cpus, &theirs);
-        add_round(what->others, what->cpus, &others);
+        bench_rows_round(what->theirs, what->cpus, &theirs);
+        bench_rows_round(what->others, what->cpus, &others);
     }
-    print(&(bench_line){.name = what->name,
-                        .unit = what->unit,
-                        .placement = what->placement,
-                        .better = what->better,
-                        .ours = &ours,
-                        .peer = what->peer,
-                        .peers = &theirs,
-                        .other = what->other,
-                        .others = &others,
-                        .note = what->note});
+    bench_rows_print(&(bench_line){.name = what->name,
+                                   .unit = what->unit,
+                                   .placement = what->placement,
+                                   .better = what->better,
+                                   .ours = &ours,
+                                   .peer = what->peer,
+                                   .peers = &theirs,
+                                   .other = what->other,
+                                   .others = &others,
+                                   .note = what->note});
 }
 
 // ---- Savina: one thread on a CPU, one thread on both CPUs and two threads take turns. What the
@@ -149,16 +114,16 @@ static void print_scale(const game *what, bench_rounds rounds[SETTINGS][SIDES])
     }
     char name[64];
     snprintf(name, sizeof name, "scale.%s", what->name);
-    print(&(bench_line){.name = name,
-                        .unit = "x",
-                        .placement = "CPUs 0 and 1",
-                        .better = BENCH_HIGHER,
-                        .ours = &ratios[TROUPE],
-                        .peer = caf,
-                        .peers = &ratios[CAF],
-                        .other = what->no_erlang ? NULL : erlang,
-                        .others = &ratios[ERLANG],
-                        .note = "the rate with two threads over that with one"});
+    bench_rows_print(&(bench_line){.name = name,
+                                   .unit = "x",
+                                   .placement = "CPUs 0 and 1",
+                                   .better = BENCH_HIGHER,
+                                   .ours = &ratios[TROUPE],
+                                   .peer = caf,
+                                   .peers = &ratios[CAF],
+                                   .other = what->no_erlang ? NULL : erlang,
+                                   .others = &ratios[ERLANG],
+                                   .note = "the rate with two threads over that with one"});
 }
 
 static void measure_game(const game *what)
@@ -168,17 +133,17 @@ static void measure_game(const game *what)
     snprintf(scale, sizeof scale, "scale.%s", what->name);
     snprintf(names[ALONE], sizeof names[ALONE], "savina.%s.1t", what->name);
     snprintf(names[PAIR], sizeof names[PAIR], "savina.%s.2t", what->name);
-    bool scaled = is_wanted(scale), shown[SETTINGS], any = scaled;
+    bool scaled = bench_rows_wanted(scale), shown[SETTINGS], any = scaled;
     for (int i = 0; i < SETTINGS; i++) {
-        shown[i] = names[i][0] != '\0' && is_wanted(names[i]);
+        shown[i] = names[i][0] != '\0' && bench_rows_wanted(names[i]);
         any = any || shown[i];
     }
     if (!any)
         return;
     static bench_rounds rounds[SETTINGS][SIDES];
     memset(rounds, 0, sizeof rounds);
-    const char *seconds = run.quick ? "0.0" : "0.4";
-    for (int i = 0; i < (run.quick ? 1 : SCALE_ROUNDS); i++) {
+    const char *seconds = bench_rows_quick() ? "0.0" : "0.4";
+    for (int i = 0; i < (bench_rows_quick() ? 1 : SCALE_ROUNDS); i++) {
         for (int at = 0; at < SETTINGS; at++) {
             if (!shown[at] && (!scaled || at == ALONE))
                 continue;
@@ -186,26 +151,26 @@ static void measure_game(const game *what)
             const command troupe = {ours, threads, seconds};
             const command peer = {"compare/peer_caf", what->name, threads, seconds};
             const command other = {"compare/peer_erlang", what->name, threads, seconds};
-            add_round(troupe, settings[at].cpus, &rounds[at][TROUPE]);
+            bench_rows_round(troupe, settings[at].cpus, &rounds[at][TROUPE]);
             if (i >= ROUNDS)
                 continue;
-            add_round(peer, settings[at].cpus, &rounds[at][CAF]);
+            bench_rows_round(peer, settings[at].cpus, &rounds[at][CAF]);
             if (!what->no_erlang)
-                add_round(other, settings[at].cpus, &rounds[at][ERLANG]);
+                bench_rows_round(other, settings[at].cpus, &rounds[at][ERLANG]);
         }
     }
     for (int at = 0; at < SETTINGS; at++) {
         if (!shown[at])
             continue;
-        print(&(bench_line){.name = names[at],
-                            .unit = what->unit,
-                            .placement = settings[at].placement,
-                            .better = BENCH_HIGHER,
-                            .ours = &rounds[at][TROUPE],
-                            .peer = caf,
-                            .peers = &rounds[at][CAF],
-                            .other = what->no_erlang ? NULL : erlang,
-                            .others = &rounds[at][ERLANG]});
+        bench_rows_print(&(bench_line){.name = names[at],
+                                       .unit = what->unit,
+                                       .placement = settings[at].placement,
+                                       .better = BENCH_HIGHER,
+                                       .ours = &rounds[at][TROUPE],
+                                       .peer = caf,
+                                       .peers = &rounds[at][CAF],
+                                       .other = what->no_erlang ? NULL : erlang,
+                                       .others = &rounds[at][ERLANG]});
     }
     if (scaled)
         print_scale(what, rounds);
@@ -277,7 +242,8 @@ static bool is_tcp(const way *by)
 
 static void measure_round_trips(const way *by)
 {
-    const char *count = run.quick ? "300" : "5000", *few = run.quick ? "100" : "1500";
+    const char *count = bench_rows_quick() ? "300" : "5000",
+               *few = bench_rows_quick() ? "100" : "1500";
     const char *place = by->transport ? "isolated" : "here";
     bool ring = !by->transport || strcmp(by->transport, "ring") == 0;
     const char *zmq = is_tcp(by) ? "zmq dealer/router tcp, CURVE" : "zmq dealer/router ipc";
@@ -333,7 +299,7 @@ static void measure_round_trips(const way *by)
 static void measure_inner_calls(void)
 {
     static char count[16];
-    snprintf(count, sizeof count, "%s", run.quick ? "1000" : "20000");
+    snprintf(count, sizeof count, "%s", bench_rows_quick() ? "1000" : "20000");
     for (int t = 0; t < 2; t++) {
         const char *threads = t == 0 ? "1" : "2";
         char name[64];
@@ -366,7 +332,7 @@ static void measure_rates(const way *by)
          "sends the bytes",
          "64", "1", "1"},
     };
-    const char *count = run.quick ? "5000" : "200000";
+    const char *count = bench_rows_quick() ? "5000" : "200000";
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         char name[64];
         snprintf(name, sizeof name, "call.rate.%s.%s", by->name, shapes[i].shape);
@@ -390,9 +356,7 @@ static void measure_rates(const way *by)
     }
 }
 
-// ---- Ray: a program of each side measures all rows, since starting Ray takes seconds
-
-enum { RAY_ROUNDS = 3, RAY_SECONDS_MAX = 400 };
+// ---- Ray
 
 static const char *const ray_rows[] = {
     "single_client_get_calls",
@@ -409,96 +373,12 @@ static const char *const ray_rows[] = {
     "n_n_actor_calls_with_arg_async",
     "actor_creation",
 };
-enum { RAY_ROWS = sizeof ray_rows / sizeof *ray_rows };
-
-// The rows where each call waits for the last one.
-static bool is_sync(size_t which)
-{
-    return strstr(ray_rows[which], "_sync") != NULL;
-}
-
-// Takes the rows that wait, or the others.
-static void add_ray_rows(const char *out, const char *reason, bool sync,
-                         bench_rounds rounds[RAY_ROWS])
-{
-    for (size_t i = 0; i < RAY_ROWS; i++) {
-        size_t length = strlen(ray_rows[i]);
-        if (is_sync(i) != sync)
-            continue;
-        bool found = false;
-        for (const char *line = out; line && !found; line = strchr(line, '\n')) {
-            line += *line == '\n';
-            found = strncmp(line, ray_rows[i], length) == 0 && line[length] == ' ';
-            if (found)
-                bench_rounds_add(&rounds[i], bench_round_plain(atof(line + length)));
-        }
-        if (!found)
-            bench_rounds_fail(&rounds[i], "%s", reason);
-    }
-}
-
-static void add_ray_round(const command program, bool sync, bool other,
-                          bench_rounds rounds[RAY_ROWS])
-{
-    static char out[65536];
-    char reason[BENCH_REASON] = "it printed no such row";
-    // What a program printed before it failed counts.
-    bench_run(program, RAY_SECONDS_MAX, out, sizeof out, reason);
-    if (sync)
-        add_ray_rows(out, reason, true, rounds);
-    if (other)
-        add_ray_rows(out, reason, false, rounds);
-}
-
-static void measure_ray(void)
-{
-    static bench_rounds ours[RAY_ROWS], theirs[RAY_ROWS];
-    const char *seconds = run.quick ? "0.05" : "2";
-    char names[RAY_ROWS][64];
-    bool wanted = false;
-    for (size_t i = 0; i < RAY_ROWS; i++) {
-        snprintf(names[i], sizeof names[i], "ray.%s", ray_rows[i]);
-        wanted |= is_wanted(names[i]);
-    }
-    if (!wanted)
-        return;
-    for (int i = 0; i < (run.quick ? 1 : RAY_ROUNDS); i++) {
-        add_ray_round((command){"measure/ray", seconds, "other"}, false, true, ours);
-        bench_pin_first(0, 1);
-        add_ray_round((command){"measure/ray", seconds, "sync"}, true, false, ours);
-        bench_pin(0, BENCH_ANY_CPU);
-        // Ray takes most of a minute to start its processes and to end, so a quick run has none.
-        if (run.quick)
-            continue;
-        add_ray_round((command){"compare/peer_ray", seconds}, true, true, theirs);
-    }
-    for (size_t i = 0; i < RAY_ROWS; i++) {
-        if (!is_wanted(names[i]))
-            continue;
-        print(
-            &(bench_line){.name = names[i],
-                          .unit = strstr(names[i], "gigabytes") ? "GB/s" : "1/s",
-                          .placement = is_sync(i) ? "ours on CPU 0, Ray not pinned" : "not pinned",
-                          .better = BENCH_HIGHER,
-                          .ours = &ours[i],
-                          .peer = run.quick ? NULL : "Ray",
-                          .peers = &theirs[i]});
-    }
-}
-
 int main(int argc, char **argv)
 {
-    int first = 1;
-    if (argc > 1 && (strcmp(argv[1], "quick") == 0 || strcmp(argv[1], "--quick") == 0)) {
-        run.quick = true;
-        first = 2;
-    }
-    run.only = (const char *const *)argv + first;
-    run.only_count = argc - first;
-    bench_print_machine(run.quick ? "quick" : "full");
+    bench_rows_open(argc, argv);
     for (size_t i = 0; i < sizeof games / sizeof *games; i++)
         measure_game(&games[i]);
-    if (run.quick) {
+    if (bench_rows_quick()) {
         strcpy(many, "10000");
         strcpy(million, "100000");
         strcpy(thousand, "100");
@@ -510,8 +390,6 @@ int main(int argc, char **argv)
     measure_inner_calls();
     for (size_t i = 1; i < sizeof ways / sizeof *ways; i++)
         measure_rates(&ways[i]);
-    measure_ray();
-    if (run.printed == 0)
-        bench_die("bench_actors: no figure's name begins like that");
-    return run.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    bench_ray(ray_rows, sizeof ray_rows / sizeof *ray_rows);
+    return bench_rows_close();
 }

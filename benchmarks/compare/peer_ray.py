@@ -1,11 +1,13 @@
 """peer_ray.py: rows of Ray's own microbenchmark, as Ray's users write them.
 
-    peer_ray <seconds a row>
+    peer_ray <seconds a row> [ROW...]
 
-Prints "<row> <value>" for each row; measure/ray.c prints the same rows of Troupe. Ray as its makers
-measure it (ray_perf.py): one machine, ray.init(), methods that return b"ok"; the rows with several
-actors have four, since there are two CPUs here and not 64. Ray's own rows last 2 s each after a
-second to warm up; here a row warms up by one repetition.
+Prints "<row> <value>" for each of these rows, or for all; measure/ray.c prints the same rows of
+Troupe. Ray as its makers measure it (ray_perf.py): one machine, ray.init(), methods that return
+b"ok"; the rows with several actors have four, since there are two CPUs here and not 64. Ray's own
+rows last 2 s each after a second to warm up; here a row warms up by one repetition. Ray's own
+arrays are zeros that nobody has written, which the system reads from one page; those here have been
+written.
 """
 
 import sys
@@ -16,9 +18,18 @@ import ray
 
 ACTORS = 4
 BATCH = 1000
+MEGABYTE = 1024 * 1024
+CLIENTS = 10
+WANTED = set(sys.argv[2:])
+
+
+def is_wanted(name):
+    return not WANTED or name in WANTED
 
 
 def measure(name, per_repetition, repeat, seconds):
+    if not is_wanted(name):
+        return
     repeat()
     repetitions, start = 0, time.perf_counter()
     while True:
@@ -57,6 +68,33 @@ def small_value():
     return b"ok"
 
 
+def written(size):
+    return np.arange(size // 8, dtype=np.int64)
+
+
+@ray.remote
+def put_small():
+    for _ in range(100):
+        ray.put(0)
+
+
+LARGE = {}
+
+
+@ray.remote
+def put_large():
+    # The array is made once in each worker.
+    if "array" not in LARGE:
+        LARGE["array"] = written(80 * MEGABYTE)
+    for _ in range(10):
+        ray.put(LARGE["array"])
+
+
+@ray.remote
+def many_refs():
+    return [ray.put(1) for _ in range(10000)]
+
+
 def wait_1k():
     not_ready = [small_value.remote() for _ in range(1000)]
     for i in range(1000):
@@ -71,20 +109,33 @@ def create(n):
         ray.kill(a)
 
 
-def main():
-    seconds = float(sys.argv[1])
-    ray.init(include_dashboard=False, logging_level="error", log_to_driver=False, num_cpus=2)
+def measure_objects(seconds):
     value = ray.put(0)
-    array = np.zeros(100 * 1024 * 1024 // 8, dtype=np.int64)
     measure("single_client_get_calls", 1, lambda: ray.get(value), seconds)
     measure("single_client_put_calls", 1, lambda: ray.put(0), seconds)
-    measure("single_client_put_gigabytes", 0.1 * 1.048576, lambda: ray.put(array), seconds)
+    measure("multi_client_put_calls", CLIENTS * 100,
+            lambda: ray.get([put_small.remote() for _ in range(CLIENTS)]), seconds)
+    if is_wanted("single_client_put_gigabytes"):
+        array = written(100 * MEGABYTE)
+        measure("single_client_put_gigabytes", 0.1 * 1.048576, lambda: ray.put(array), seconds)
+    measure("multi_client_put_gigabytes", CLIENTS * 0.8 * 1.048576,
+            lambda: ray.get([put_large.remote() for _ in range(CLIENTS)]), seconds)
+    if is_wanted("single_client_get_object_containing_10k_refs"):
+        refs = many_refs.remote()
+        ray.wait([refs])
+        measure("single_client_get_object_containing_10k_refs", 1, lambda: ray.get(refs), seconds)
+
+
+def measure_tasks(seconds):
     measure("single_client_tasks_sync", 1, lambda: ray.get(small_value.remote()), seconds)
     measure("single_client_tasks_async", BATCH,
             lambda: ray.get([small_value.remote() for _ in range(BATCH)]), seconds)
     measure("single_client_tasks_and_get_batch", 1,
             lambda: ray.get([small_value.remote() for _ in range(1000)]), seconds)
     measure("single_client_wait_1k_refs", 1, wait_1k, seconds)
+
+
+def measure_actors(seconds):
     actor = Actor.remote()
     measure("1_1_actor_calls_sync", 1, lambda: ray.get(actor.small_value.remote()), seconds)
     measure("1_1_actor_calls_async", BATCH,
@@ -100,6 +151,15 @@ def main():
     measure("n_n_actor_calls_with_arg_async", BATCH * ACTORS,
             lambda: ray.get([c.small_value_batch_arg.remote(BATCH) for c in clients]), seconds)
     measure("actor_creation", 4, lambda: create(4), seconds)
+
+
+def main():
+    seconds = float(sys.argv[1])
+    ray.init(include_dashboard=False, logging_level="error", log_to_driver=False, num_cpus=2)
+    measure_objects(seconds)
+    measure_tasks(seconds)
+    if not WANTED or any("actor" in row for row in WANTED):
+        measure_actors(seconds)
 
 
 main()

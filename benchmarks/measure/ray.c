@@ -1,10 +1,10 @@
 // ray.c: rows of Ray's microbenchmark in Troupe: the same work as compare/peer_ray.py.
 //
-//     ray <seconds a row> [sync|other]
+//     ray <seconds a row> [ROW...]
 //
-// Prints "<row> <value>" for each row; "sync": for those alone where each call waits for the last
-// one, "other": for the others. As in Ray, actors have processes of their own, tasks run in
-// a pool of two workers, and a method returns two bytes.
+// Prints "<row> <value>" for each of these rows, or for all. As in Ray, actors have processes of
+// their own, tasks run in a pool of two workers, and a method returns two bytes. Unlike in Ray,
+// arrays that are put have been written before.
 #include <harness.h>
 
 #include <stdio.h>
@@ -12,7 +12,18 @@
 #include <string.h>
 #include <troupe.h>
 
-enum { ACTORS = 4, BATCH = 1000, ARRAY = 100 * 1024 * 1024 };
+enum {
+    ACTORS = 4,
+    BATCH = 1000,
+    MANY = 10000,
+    MEGABYTE = 1024 * 1024,
+    ARRAY = 100 * MEGABYTE,
+    // Of the rows with several clients: tasks, and what each of them puts.
+    CLIENTS = 10,
+    CLIENT_PUTS = 100,
+    CLIENT_ARRAYS = 10,
+    CLIENT_ARRAY = 80 * MEGABYTE,
+};
 
 TROUPE_STRUCT(argument, (troupe_ref, object));
 
@@ -83,22 +94,65 @@ static troupe_status small_task(const troupe_none *none, troupe_bytes *value)
 
 TROUPE_TASK(small_task, troupe_none, troupe_bytes);
 
+static void *written(size_t size)
+{
+    unsigned char *memory = malloc(size);
+    if (!memory)
+        bench_die("ray: no memory for an array");
+    for (size_t i = 0; i < size; i++)
+        memory[i] = (unsigned char)(i * 31 + 7);
+    return memory;
+}
+
+static troupe_status put_small(const troupe_none *none, troupe_none *nothing)
+{
+    (void)none, (void)nothing;
+    int zero = 0;
+    for (int i = 0; i < CLIENT_PUTS; i++)
+        troupe_drop(troupe_put(int, &zero));
+    return TROUPE_OK;
+}
+
+// The array is made once in each worker.
+static troupe_status put_large(const troupe_none *none, troupe_none *nothing)
+{
+    (void)none, (void)nothing;
+    static void *mine;
+    if (!mine)
+        mine = written(CLIENT_ARRAY);
+    for (int i = 0; i < CLIENT_ARRAYS; i++)
+        troupe_drop(troupe_put_bytes(mine, CLIENT_ARRAY));
+    return TROUPE_OK;
+}
+
+TROUPE_TASK(put_small, troupe_none, troupe_none);
+TROUPE_TASK(put_large, troupe_none, troupe_none);
+
 // ---- The rows: each repetition is a call of a function
 
 static double seconds;
-static const char *which; // Of the rows; NULL: all.
+static char **wanted; // Rows, up to a NULL; none: all.
 static troupe_ref zero_object;
 static void *array;
 static server_actor server_one, servers[ACTORS];
 static client_actor client_one, pairs[ACTORS];
-static troupe_ref refs[BATCH];
+static troupe_ref refs[MANY], kept[MANY];
 static troupe_bytes values[BATCH];
+static int numbers[MANY];
+
+static bool is_wanted(const char *name)
+{
+    char **at = wanted;
+    while (*at && strcmp(*at, name) != 0)
+        at++;
+    return *at || !*wanted;
+}
 
 static void measure(const char *name, double per_repetition, void (*repeat)(void))
 {
-    int64_t wanted = (int64_t)(seconds * 1e9), passed;
+    int64_t enough = (int64_t)(seconds * 1e9), passed;
     int repetitions = 0;
-    if (which && !strstr(name, "_sync") != !strcmp(which, "other"))
+    if (!is_wanted(name))
         return;
     repeat();
     int64_t start = bench_now_ns();
@@ -106,7 +160,7 @@ static void measure(const char *name, double per_repetition, void (*repeat)(void
         repeat();
         troupe_reset();
         repetitions++;
-    } while ((passed = bench_now_ns() - start) < wanted);
+    } while ((passed = bench_now_ns() - start) < enough);
     printf("%s %.9g\n", name, per_repetition * repetitions / ((double)passed / 1e9));
     fflush(stdout);
 }
@@ -126,6 +180,43 @@ static void put_object(void)
 static void put_array(void)
 {
     troupe_drop(troupe_put_bytes(array, ARRAY));
+}
+
+static void put_from_clients(troupe_ref (*start)(void))
+{
+    static troupe_none nothing[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++)
+        refs[i] = start();
+    troupe_must(troupe_get_all(troupe_none, refs, CLIENTS, nothing));
+}
+
+static troupe_ref start_small(void)
+{
+    return troupe_run(put_small, 0);
+}
+
+static troupe_ref start_large(void)
+{
+    return troupe_run(put_large, 0);
+}
+
+static void put_objects(void)
+{
+    put_from_clients(start_small);
+}
+
+static void put_arrays(void)
+{
+    put_from_clients(start_large);
+}
+
+// Ray gets an object that holds 10,000 references, and owns each of them then: so much is done
+// here, with the values on top.
+static void get_10k(void)
+{
+    for (int i = 0; i < MANY; i++)
+        refs[i] = troupe_keep(kept[i]);
+    troupe_must(troupe_get_all(int, refs, MANY, numbers));
 }
 
 static void take(troupe_ref ref)
@@ -225,25 +316,33 @@ static void create(void)
         troupe_kill(made[i]);
 }
 
-int main(int argc, char **argv)
+static void measure_objects(void)
 {
-    troupe_must(troupe_start(argc, argv, .workers = 2));
-    seconds = argc > 1 ? atof(argv[1]) : 1;
-    which = argc > 2 ? argv[2] : NULL;
-    int zero = 0;
-    zero_object = troupe_put(int, &zero);
-    array = calloc(1, ARRAY);
-    if (!array)
-        bench_die("ray: no memory for the array");
+    bool arrays = is_wanted("single_client_put_gigabytes");
+    if (arrays)
+        array = written(ARRAY);
+    measure("single_client_get_calls", 1, get_object);
+    measure("single_client_put_calls", 1, put_object);
+    measure("multi_client_put_calls", CLIENTS * CLIENT_PUTS, put_objects);
+    measure("single_client_put_gigabytes", ARRAY / 1e9, put_array);
+    measure("multi_client_put_gigabytes", 1.0 * CLIENTS * CLIENT_ARRAYS * CLIENT_ARRAY / 1e9,
+            put_arrays);
+    free(array);
+    for (int i = 0; i < MANY; i++)
+        kept[i] = troupe_put(int, &i);
+    measure("single_client_get_object_containing_10k_refs", 1, get_10k);
+    for (int i = 0; i < MANY; i++)
+        troupe_drop(kept[i]);
+}
+
+static void measure_calls(void)
+{
     server_one = troupe_spawn(server, .place = TROUPE_PLACE_ISOLATED);
     client_one = troupe_spawn(client, .place = TROUPE_PLACE_ISOLATED);
     for (int i = 0; i < ACTORS; i++) {
         servers[i] = troupe_spawn(server, .place = TROUPE_PLACE_ISOLATED);
         pairs[i] = troupe_spawn(client, .place = TROUPE_PLACE_ISOLATED);
     }
-    measure("single_client_get_calls", 1, get_object);
-    measure("single_client_put_calls", 1, put_object);
-    measure("single_client_put_gigabytes", ARRAY / 1e9, put_array);
     measure("single_client_tasks_sync", 1, task_sync);
     measure("single_client_tasks_async", BATCH, task_batch);
     measure("single_client_tasks_and_get_batch", 1, task_batch);
@@ -254,6 +353,18 @@ int main(int argc, char **argv)
     measure("n_n_actor_calls_async", BATCH * ACTORS, call_n_n);
     measure("n_n_actor_calls_with_arg_async", BATCH * ACTORS, call_n_n_with_arg);
     measure("actor_creation", 4, create);
-    free(array);
+}
+
+int main(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv, .workers = 2));
+    if (argc < 2)
+        bench_die("usage: ray <seconds a row> [ROW...]");
+    seconds = atof(argv[1]);
+    wanted = argv + 2;
+    int zero = 0;
+    zero_object = troupe_put(int, &zero);
+    measure_objects();
+    measure_calls();
     return troupe_stop();
 }

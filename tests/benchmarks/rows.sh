@@ -1,5 +1,5 @@
 #!/bin/sh
-# rows.sh BENCH_ACTORS: it measures the figures that it is asked for, and no others.
+# rows.sh BENCH_ACTORS BENCH_OBJECTS: they measure the figures that they are asked for, and no others.
 set -eu
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-rows-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -9,7 +9,7 @@ status=0
 expect() {
     wanted="machine $1"
     shift
-    "$program" quick "$@" >"$work/out" || { echo "bench_actors quick $* failed"; status=1; }
+    "$program" quick "$@" >"$work/out" || { echo "$program quick $* failed"; status=1; }
     got=$(sed -n 's/^{"name": "\([^"]*\)".*/\1/p' "$work/out" | tr '\n' ' ')
     [ "$got" = "$wanted " ] || { echo "$*: expected $wanted; found $got"; status=1; }
     ! grep '"value": null' "$work/out" || { echo "$*: without a value"; status=1; }
@@ -21,4 +21,10 @@ expect 'savina.ring.2t scale.ring' scale.ring savina.ring.2t
 expect 'call.rtt.ipc.block.1cpu' call.rtt.ipc.block.1cpu
 expect 'ray.1_1_actor_calls_sync' ray.1_1_actor_calls_sync
 ! "$program" quick savina.none >"$work/out" 2>&1 || { echo "savina.none did not fail"; status=1; }
+program=$2
+expect 'put.64.1c put.64.2c' put.64.
+expect 'putdrop.64.2c view.1024' putdrop.64.2c view.1024
+expect 'refs10k wait1k' refs wait
+expect 'ray.multi_client_put_calls' ray.multi_client_put_calls
+! "$program" quick none >"$work/out" 2>&1 || { echo "none did not fail"; status=1; }
 exit $status

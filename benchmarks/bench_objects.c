@@ -1,0 +1,412 @@
+// bench_objects.c: what do putting, getting and viewing objects of the store cost?
+//
+//     bench_objects [quick] [NAME...]
+//
+// quick: one small round of each figure. NAME: only figures whose names begin with one of these.
+// The rows are described in results/README.md. One or two client processes do the same at once, on
+// written data, until a moment that was agreed with them; the peer's rounds are measured in the
+// same processes, in turns with ours. Prints one JSON object a line.
+#include "harness_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <troupe.h>
+#include <unistd.h>
+
+enum {
+    CLIENTS_MAX = 2,
+    BATCH_MAX = 256,
+    ROUNDS = 9,
+    SECONDS_MAX = 400, // Of a whole run, on a machine that does much else.
+    SMALL = 65536,     // Below it, figures are times, and objects are made in batches.
+    STORE = 2 << 10,   // MiB
+};
+
+// ---- What a client does
+
+typedef enum operation { PUT, PUT_DROP, GET, VIEW, COPY, FILL_FILE, ALLOCATE } operation;
+
+TROUPE_STRUCT(order, (int, what), (size_t, size), (int64_t, start_ns), (int64_t, stop_ns));
+TROUPE_STRUCT(outcome, (double, count), (double, ns));
+
+typedef struct client {
+    unsigned char *from, *to; // Written, so that their pages are there.
+    size_t size;
+    troupe_ref lent; // An object of that size to read.
+} client;
+
+static unsigned char *written(size_t size)
+{
+    unsigned char *memory =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        bench_die("bench_objects: no %zu bytes", size);
+    for (size_t i = 0; i < size; i++)
+        memory[i] = (unsigned char)(i * 31 + 7);
+    return memory;
+}
+
+static void resize(client *self, size_t size)
+{
+    if (self->size == size)
+        return;
+    if (self->size > 0) {
+        munmap(self->from, self->size);
+        munmap(self->to, self->size);
+        troupe_drop(self->lent);
+    }
+    self->from = written(size);
+    self->to = written(size);
+    self->lent = troupe_put_bytes(self->from, size);
+    self->size = size;
+}
+
+static void use(const void *memory, unsigned sum)
+{
+    __asm__ volatile("" : : "r"(memory), "r"(sum) : "memory");
+}
+
+// A put that failed says so when it is read.
+static troupe_status check(troupe_ref ref)
+{
+    troupe_view view;
+    TROUPE_TRY(troupe_view_bytes(ref, &view, 0));
+    troupe_view_end(&view);
+    return TROUPE_OK;
+}
+
+// Objects are put while the clock runs and dropped while it stands still.
+static troupe_status put(const client *self, size_t count, double *ns)
+{
+    static troupe_ref refs[BATCH_MAX];
+    int64_t start = bench_now_ns();
+    for (size_t i = 0; i < count; i++)
+        refs[i] = troupe_put_bytes(self->from, self->size);
+    *ns += (double)(bench_now_ns() - start);
+    troupe_status status = check(refs[count - 1]);
+    for (size_t i = 0; i < count; i++)
+        troupe_drop(refs[i]);
+    return status;
+}
+
+static troupe_status look(const client *self, bool copy)
+{
+    troupe_view view;
+    TROUPE_TRY(troupe_view_bytes(self->lent, &view, 0));
+    const unsigned char *bytes = view.data;
+    if (copy)
+        memcpy(self->to, bytes, view.size);
+    use(self->to, (unsigned)bytes[0] + bytes[view.size - 1]);
+    troupe_view_end(&view);
+    return TROUPE_OK;
+}
+
+// What a store without recycled memory would do: a new file in memory, mapped and written.
+static troupe_status fill_file(const client *self)
+{
+    int fd = memfd_create("bench", 0);
+    if (fd < 0 || ftruncate(fd, (off_t)self->size) != 0)
+        bench_die("bench_objects: no file in memory");
+    void *to = mmap(NULL, self->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (to == MAP_FAILED)
+        bench_die("bench_objects: no file in memory");
+    memcpy(to, self->from, self->size);
+    munmap(to, self->size);
+    close(fd);
+    return TROUPE_OK;
+}
+
+static troupe_status once(const client *self, operation what)
+{
+    void *memory;
+    switch (what) {
+    case PUT_DROP:
+        troupe_drop(troupe_put_bytes(self->from, self->size));
+        return TROUPE_OK;
+    case GET:
+    case VIEW:
+        return look(self, what == GET);
+    case FILL_FILE:
+        return fill_file(self);
+    case ALLOCATE:
+        memory = malloc(self->size);
+        if (memory == NULL)
+            bench_die("bench_objects: no memory");
+        memcpy(memory, self->from, self->size);
+        use(memory, 0);
+        free(memory);
+        return TROUPE_OK;
+    default:
+        memcpy(self->to, self->from, self->size);
+        use(self->to, 0);
+        return TROUPE_OK;
+    }
+}
+
+// Batches, since reading the clock costs as much as a small put.
+static troupe_status batch(const client *self, operation what, size_t count, double *ns)
+{
+    if (what == PUT)
+        return put(self, count, ns);
+    int64_t start = bench_now_ns();
+    for (size_t i = 0; i < count; i++)
+        TROUPE_TRY(once(self, what));
+    *ns += (double)(bench_now_ns() - start);
+    return TROUPE_OK;
+}
+
+static troupe_status client_work(client *self, const order *wanted, outcome *done)
+{
+    operation what = (operation)wanted->what;
+    resize(self, wanted->size);
+    size_t count = self->size < SMALL || what == VIEW ? BATCH_MAX : 1;
+    *done = (outcome){0};
+    while (bench_now_ns() < wanted->start_ns)
+        continue;
+    do {
+        TROUPE_TRY(batch(self, what, count, &done->ns));
+        done->count += (double)count;
+    } while (bench_now_ns() < wanted->stop_ns);
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(client, (client_work, order, outcome));
+
+static client_actor clients[CLIENTS_MAX];
+
+// How often all of the clients together do it in a second. Negative: failed.
+static double rate(operation what, size_t size, int count)
+{
+    double sum = 0;
+    order wanted = {.what = what, .size = size}; // The first brings the pages.
+    for (int round = 0; round < 2; round++) {
+        troupe_ref refs[CLIENTS_MAX];
+        outcome done[CLIENTS_MAX];
+        for (int i = 0; i < count; i++)
+            refs[i] = troupe_call_from(clients[i], client_work, &wanted);
+        if (troupe_get_all(outcome, refs, (size_t)count, done) != TROUPE_OK)
+            return -1;
+        sum = 0;
+        for (int i = 0; i < count; i++)
+            sum += done[i].count / done[i].ns * 1e9;
+        wanted.start_ns = bench_now_ns() + 1000000;
+        wanted.stop_ns = wanted.start_ns + (bench_rows_quick() ? 5000000 : 100000000);
+    }
+    return sum;
+}
+
+// ---- Rows of sizes
+
+typedef enum measure { BY_SIZE, MICROSECONDS, RATE } measure;
+
+typedef struct row {
+    const char *kind;
+    operation ours;
+    measure in; // By size: large ones in GB/s, small ones in us.
+    int clients_max;
+    bool named_alike; // Whatever the number of clients.
+    operation peers[CLIENTS_MAX];
+    const char *peer[CLIENTS_MAX]; // With as many clients.
+    int peer_clients[CLIENTS_MAX];
+    bool has_other;
+    operation other;
+    const char *other_name;
+    const char *note;
+    size_t sizes[8]; // Up to a 0.
+} row;
+
+static const char warm[] = "memcpy into warm pages", two_warm[] = "two memcpy into warm pages",
+                  file[] = "a new memfd, mapped and filled";
+
+static const row rows[] = {
+    {.kind = "put",
+     .ours = PUT,
+     .clients_max = 2,
+     .peers = {COPY, COPY},
+     .peer = {warm, two_warm},
+     .peer_clients = {1, 2},
+     .has_other = true,
+     .other = FILL_FILE,
+     .other_name = file,
+     .note = "floor: 0.8 of the copies from 1 MiB on",
+     .sizes = {64, 1024, 65536, 1 << 20, 64 << 20, 256 << 20}},
+    {.kind = "putdrop",
+     .ours = PUT_DROP,
+     .in = RATE,
+     .clients_max = 2,
+     .peers = {ALLOCATE, PUT_DROP},
+     .peer = {"malloc, memcpy, free", "one client"},
+     .peer_clients = {1, 1},
+     .note = "floor: 2 million a second with one client, more with two",
+     .sizes = {64}},
+    {.kind = "get",
+     .ours = GET,
+     .clients_max = 1,
+     .named_alike = true,
+     .peers = {COPY},
+     .peer = {warm},
+     .peer_clients = {1},
+     .sizes = {64, 1024, 65536, 1 << 20, 64 << 20, 256 << 20}},
+    {.kind = "view",
+     .ours = VIEW,
+     .in = MICROSECONDS,
+     .clients_max = 1,
+     .named_alike = true,
+     .peers = {COPY},
+     .peer = {warm},
+     .peer_clients = {1},
+     .note = "floor: 1 us at any size",
+     .sizes = {64, 1024, 65536, 1 << 20, 64 << 20, 256 << 20}},
+};
+
+static double in_unit(double rate_now, measure in, size_t size, int count)
+{
+    if (in == RATE)
+        return rate_now;
+    if (in == BY_SIZE && size >= SMALL)
+        return rate_now * (double)size / 1e9;
+    return count / rate_now * 1e6;
+}
+
+static void add(bench_rounds *rounds, operation what, measure in, size_t size, int count)
+{
+    double now = rate(what, size, count);
+    if (now > 0)
+        bench_rounds_add(rounds, bench_round_plain(in_unit(now, in, size, count)));
+    else
+        bench_rounds_fail(rounds, "%s", troupe_last_error()->text);
+}
+
+static void measure_size(const row *what, size_t size, int count)
+{
+    char name[64];
+    int used = snprintf(name, sizeof name, "%s.%zu", what->kind, size);
+    if (!what->named_alike)
+        snprintf(name + used, sizeof name - (size_t)used, ".%dc", count);
+    if (!bench_rows_wanted(name))
+        return;
+    static bench_rounds ours, theirs, others;
+    ours = theirs = others = (bench_rounds){0};
+    int which = count - 1;
+    for (int i = 0; bench_goes_on(i, bench_rows_quick() ? 1 : ROUNDS, SECONDS_MAX); i++) {
+        add(&ours, what->ours, what->in, size, count);
+        add(&theirs, what->peers[which], what->in, size, what->peer_clients[which]);
+        if (what->has_other)
+            add(&others, what->other, what->in, size, count);
+    }
+    bool times = what->in == MICROSECONDS || (what->in == BY_SIZE && size < SMALL);
+    bench_rows_print(&(bench_line){.name = name,
+                                   .unit = what->in == RATE ? "1/s"
+                                           : times          ? "us"
+                                                            : "GB/s",
+                                   .placement = count == 1 ? "one client process, not pinned"
+                                                           : "two, not pinned",
+                                   .better = times ? BENCH_LOWER : BENCH_HIGHER,
+                                   .ours = &ours,
+                                   .peer = what->peer[which],
+                                   .peers = &theirs,
+                                   .other = what->has_other ? what->other_name : NULL,
+                                   .others = &others,
+                                   .note = what->note});
+}
+
+static void measure_rows(const row *what)
+{
+    for (int s = 0; what->sizes[s] > 0; s++) {
+        if (bench_rows_quick() && what->sizes[s] > 64 << 20)
+            continue;
+        for (int count = 1; count <= what->clients_max; count++)
+            measure_size(what, what->sizes[s], count);
+    }
+}
+
+// ---- Rows of many references
+
+enum { MANY = 10000, FEW = 1000 };
+
+static troupe_ref kept[MANY], refs[MANY];
+static int numbers[MANY];
+
+static troupe_status get_many(void)
+{
+    for (int i = 0; i < MANY; i++)
+        refs[i] = troupe_keep(kept[i]);
+    return troupe_get_all(int, refs, MANY, numbers);
+}
+
+// Waits for one of what is left, a thousand times.
+static troupe_status wait_few(void)
+{
+    static bool ready[FEW];
+    memcpy(refs, kept, FEW * sizeof *refs);
+    for (size_t left = FEW; left > 0;) {
+        TROUPE_TRY(troupe_wait(refs, left, 1, -1, ready, NULL));
+        size_t first = 0;
+        while (!ready[first])
+            first++;
+        memmove(&refs[first], &refs[first + 1], (--left - first) * sizeof *refs);
+    }
+    return TROUPE_OK;
+}
+
+static const struct many {
+    const char *name, *note;
+    troupe_status (*once)(void);
+} many_rows[] = {
+    {"refs10k", "10,000 objects of an int: troupe_keep of each, troupe_get_all; floor: 500",
+     get_many},
+    {"wait1k", "1,000 objects: troupe_wait for one of those left, until none is", wait_few},
+};
+
+static void measure_many(const struct many *what)
+{
+    if (!bench_rows_wanted(what->name))
+        return;
+    static bench_rounds ours;
+    ours = (bench_rounds){0};
+    for (int i = 0; i < MANY; i++)
+        kept[i] = troupe_put(int, &i);
+    for (int i = 0; bench_goes_on(i, bench_rows_quick() ? 1 : ROUNDS, SECONDS_MAX); i++) {
+        int64_t start = bench_now_ns(), passed;
+        int count = 0;
+        do {
+            if (what->once() != TROUPE_OK)
+                bench_rounds_fail(&ours, "%s", troupe_last_error()->text);
+            count++;
+        } while ((passed = bench_now_ns() - start) < (bench_rows_quick() ? 5000000 : 100000000));
+        bench_rounds_add(&ours, bench_round_plain(count / ((double)passed / 1e9)));
+    }
+    for (int i = 0; i < MANY; i++)
+        troupe_drop(kept[i]);
+    bench_rows_print(&(bench_line){.name = what->name,
+                                   .unit = "1/s",
+                                   .placement = "one thread, not pinned",
+                                   .better = BENCH_HIGHER,
+                                   .ours = &ours,
+                                   .note = what->note});
+}
+
+// ---- All
+
+static const char *const ray_rows[] = {
+    "single_client_get_calls",    "single_client_put_calls",
+    "multi_client_put_calls",     "single_client_put_gigabytes",
+    "multi_client_put_gigabytes", "single_client_get_object_containing_10k_refs",
+    "single_client_wait_1k_refs",
+};
+
+int main(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv, .store_bytes_max = (size_t)STORE << 20));
+    bench_rows_open(argc, argv); // A worker does not come here.
+    for (int i = 0; i < CLIENTS_MAX; i++)
+        clients[i] = troupe_spawn(client, .place = TROUPE_PLACE_ISOLATED);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        measure_rows(&rows[i]);
+    for (size_t i = 0; i < sizeof many_rows / sizeof *many_rows; i++)
+        measure_many(&many_rows[i]);
+    troupe_stop();
+    bench_ray(ray_rows, sizeof ray_rows / sizeof *ray_rows);
+    return bench_rows_close();
+}

@@ -1,0 +1,24 @@
+// harness_rows.h: what the benchmarks of many rows share: "quick", names on the command line, and
+// rounds that are programs of their own.
+#ifndef BENCH_HARNESS_ROWS_H
+#define BENCH_HARNESS_ROWS_H
+
+#include "harness.h"
+
+// Reads [quick] [NAME...], and prints the machine's line.
+void bench_rows_open(int argc, char **argv);
+bool bench_rows_quick(void);
+// Whether the row is to be measured: its name begins with a NAME, or none was given.
+bool bench_rows_wanted(const char *name);
+// Adds a round that a program measures on the first `cpus` CPUs (0: wherever it likes).
+void bench_rows_round(const char *const *program, int cpus, bench_rounds *rounds);
+void bench_rows_print(const bench_line *line);
+// The program's exit status: failure if a figure of ours is missing, or no row was wanted.
+int bench_rows_close(void);
+
+// Rows of Ray's own microbenchmark, "ray.<row>", ours beside Ray's: measure/ray and
+// compare/peer_ray measure the same rows. A quick run leaves Ray out, which takes most of a minute
+// to start and to end.
+void bench_ray(const char *const *rows, size_t count);
+
+#endif
