@@ -41,6 +41,7 @@ typedef struct trp_object_row {
     _Atomic uint16_t kind;    // trp_object_kind. Written last, and 0 in a free row: who finds 0 in
                               // another looks at one whose other words are not written yet.
     _Atomic uint16_t keeper;  // Of what is inside: see store_inside.h.
+    _Atomic uint16_t lent;    // Whether any process but the maker ever had a hold.
     _Atomic uint32_t inside;  // How many objects it names.
     _Atomic uint32_t next;    // Of those that the node process is to free: slot + 1.
     _Atomic uint32_t made_ms; // When it was made, and when it was last pinned or let go of: see

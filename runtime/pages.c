@@ -27,6 +27,11 @@ void trp_pages_open(uint32_t process)
     self = process;
 }
 
+uint32_t trp_pages_self(void)
+{
+    return self;
+}
+
 // ---- places
 
 uint64_t trp_place_bytes(trp_place place)
@@ -140,21 +145,30 @@ static bool find_run(uint32_t from, uint32_t to, uint32_t count, uint32_t object
 
 // ---- where to look
 
+// What this process freed last, by log2 of the count: it is in its page tables, and perhaps in its
+// cache. The one before that is offered to all.
+static _Atomic uint64_t own_runs[TRP_HINTS];
+
 static void remember(uint32_t first, uint32_t count)
 {
-    atomic_store_explicit(&trp_segment.header->freed_runs[log2_of(count)],
-                          (uint64_t)count << 32 | first, memory_order_relaxed);
+    uint32_t level = log2_of(count);
+    uint64_t before = atomic_exchange_explicit(&own_runs[level], (uint64_t)count << 32 | first,
+                                               memory_order_relaxed);
+    if (before != 0)
+        atomic_store_explicit(&trp_segment.header->freed_runs[level], before, memory_order_relaxed);
 }
 
-// What was freed last is in many a process's page tables already, and perhaps in its cache.
-static bool find_recycled(uint32_t count, uint32_t object, _Atomic trp_place *place)
+static bool find_hinted(_Atomic uint64_t *hints, uint32_t count, uint32_t object,
+                        _Atomic trp_place *place)
 {
+    uint32_t backed = trp_pages_backed();
     for (uint32_t level = log2_of(count); level <= log2_of(count) + 1 && level < TRP_HINTS;
          level++) {
-        _Atomic uint64_t *hint = &trp_segment.header->freed_runs[level];
+        _Atomic uint64_t *hint = &hints[level];
         uint64_t run = atomic_load_explicit(hint, memory_order_relaxed);
         uint32_t first = (uint32_t)run, length = (uint32_t)(run >> 32);
-        if (length < count)
+        // This process's own may be from another segment, which has ended.
+        if (length < count || first > backed || length > backed - first)
             continue;
         (void)atomic_compare_exchange_strong_explicit(hint, &run, 0, memory_order_relaxed,
                                                       memory_order_relaxed);
@@ -167,13 +181,26 @@ static bool find_recycled(uint32_t count, uint32_t object, _Atomic trp_place *pl
     return false;
 }
 
+static bool find_recycled(uint32_t count, uint32_t object, _Atomic trp_place *place)
+{
+    return find_hinted(own_runs, count, object, place) ||
+           find_hinted(trp_segment.header->freed_runs, count, object, place);
+}
+
+// A run of free pages is seen page by page, so a search for a long one takes more steps.
+static int probes_for(uint32_t count)
+{
+    return PROBES + (count < INT32_MAX / 8 ? 4 * (int)count : 0);
+}
+
 static bool find_known(uint32_t count, uint32_t object, _Atomic trp_place *place)
 {
     uint32_t backed = trp_pages_backed();
-    if (find_run(0, backed, count, object, place, PROBES))
+    int probes = probes_for(count);
+    if (find_run(0, backed, count, object, place, probes))
         return true;
     return rotor > PROBES && rotor < backed &&
-           find_run(rotor, backed, count, object, place, PROBES);
+           find_run(rotor, backed, count, object, place, probes);
 }
 
 troupe_status trp_pages_full(size_t size)

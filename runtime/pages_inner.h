@@ -83,6 +83,7 @@ static inline uint32_t trp_pages_backed(void)
     return atomic_load_explicit(&trp_segment.header->pages_backed, memory_order_acquire);
 }
 
+uint32_t trp_pages_self(void); // This process.
 // Claims `count` pages in a row for the object. NO_MEMORY.
 troupe_status trp_run_take(uint32_t count, size_t size, uint32_t object, _Atomic trp_place *place,
                            uint32_t *first);

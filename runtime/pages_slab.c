@@ -21,6 +21,17 @@ static _Thread_local struct {
     uint16_t block[TRP_CLASSES];
 } last;
 
+// Where a thread begins to look in a page that it has not used: processes that share one do not
+// write the same line of its table, 16 blocks long.
+static uint32_t first_block(uint32_t count)
+{
+    static _Atomic uint32_t threads; // Of this process that have asked.
+    static _Thread_local uint32_t mine;
+    if (mine == 0)
+        mine = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed);
+    return (trp_pages_self() * 48 + mine * 16) % count;
+}
+
 uint32_t trp_class_size(uint32_t class)
 {
     return sizes[class];
@@ -69,7 +80,8 @@ static bool claim(uint32_t page, uint32_t class, uint32_t block, uint32_t object
 
 static bool claim_any(uint32_t page, uint32_t class, uint32_t object, _Atomic trp_place *place)
 {
-    uint32_t count = trp_class_blocks(class), block = last.block[class];
+    uint32_t count = trp_class_blocks(class);
+    uint32_t block = last.page[class] == page + 1 ? last.block[class] : first_block(count);
     for (uint32_t i = 0; i < count; i++, block++) {
         block = block < count ? block : 0;
         if (!claim(page, class, block, object, place))
@@ -206,10 +218,12 @@ void trp_slab_free(trp_place place, uint32_t object)
     // look whether it said so.
     atomic_store(owner, 0);
     TRP_FAULT("store");
+    uint32_t class = trp_place_class(place);
+    if (last.page[class] == page + 1) // Still in this CPU's cache.
+        last.block[class] = (uint16_t)trp_place_index(place);
     trp_page_row *row = trp_page_row_at(page);
     if (atomic_load(&row->maybe_free) != 0)
         return;
     atomic_store(&row->maybe_free, 1);
-    atomic_store_explicit(&trp_segment.header->open_slabs[trp_place_class(place)], page + 1,
-                          memory_order_relaxed);
+    atomic_store_explicit(&trp_segment.header->open_slabs[class], page + 1, memory_order_relaxed);
 }

@@ -21,6 +21,8 @@
 enum {
     RECENT = 16,
     PROBES = 64, // Rows looked at before the table grows.
+    PROCESS_STRIDE = 96,
+    THREAD_STRIDE = 32,
 };
 
 uint32_t trp_store_self;
@@ -28,7 +30,18 @@ uint32_t trp_store_self;
 // Rows that this thread freed last, and where its last search stopped: hints.
 static _Thread_local struct {
     uint32_t slots[RECENT], count, rotor;
+    bool placed;
 } recent;
+
+// Threads begin to search at places of their own, apart by the lines of several processes' ledgers:
+// who drops an object reads all of them, and would wait for what its neighbour has just written.
+static uint32_t first_place(uint32_t backed)
+{
+    static _Atomic uint32_t threads; // Of this process that have asked.
+    uint32_t mine = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed);
+    recent.placed = true;
+    return (trp_store_self * PROCESS_STRIDE + mine * THREAD_STRIDE) % backed;
+}
 
 // ---- rows
 
@@ -51,12 +64,32 @@ static troupe_status stale(void)
 
 // ---- freeing
 
+// Whether this process made the object and no other one ever had a hold. Said of an object that was
+// just seen without a hold of this process's, it means that nobody holds it, nor will: the first
+// hold of another is written while this process holds the object (itself, or what keeps it), and
+// `lent` before that hold. So what nobody else knows of is freed without a look at the others'
+// ledgers, however many there are.
+static bool is_private(const trp_object_row *row)
+{
+    return atomic_load_explicit(&row->maker, memory_order_relaxed) == trp_store_self &&
+           atomic_load(&row->lent) == 0;
+}
+
+static bool is_held(uint32_t slot)
+{
+    if (trp_ledger_holds(trp_store_self, slot))
+        return true;
+    TRP_FAULT("store");
+    return !is_private(trp_object_row_at(slot)) && trp_ledger_held(slot, trp_store_self);
+}
+
 // The word comes last: while it is not TRP_ROW_FREE, what the row names may be the row's.
 void trp_row_free(uint32_t slot)
 {
     trp_object_row *row = trp_object_row_at(slot);
     TRP_FAULT("store");
-    trp_ledger_clear(slot);
+    if (!is_private(row)) // Else no other ledger has it.
+        trp_ledger_clear(slot);
     TRP_FAULT("store");
     trp_pages_free(atomic_load(&row->place), slot);
     atomic_store_explicit(&row->place, 0, memory_order_relaxed);
@@ -78,7 +111,7 @@ void trp_row_free_if_unheld(uint32_t slot)
 {
     trp_object_row *row = trp_object_row_at(slot);
     uint64_t word = atomic_load(&row->word);
-    while (trp_row_settled(word) && !trp_ledger_held(slot, trp_store_self)) {
+    while (trp_row_settled(word) && !is_held(slot)) {
         TRP_FAULT("store");
         if (atomic_compare_exchange_strong(
                 &row->word, &word,
@@ -174,6 +207,8 @@ static troupe_status find_row(trp_row_state state, uint32_t *slot, uint64_t *wor
         if (candidate < backed && try_rows(candidate, candidate + 1, state, slot, word))
             return TROUPE_OK;
     }
+    if (!recent.placed && backed > 0)
+        recent.rotor = first_place(backed);
     uint32_t from = recent.rotor < backed ? recent.rotor : 0;
     uint32_t to = backed - from < PROBES ? backed : from + PROBES;
     if (try_rows(from, to, state, slot, word) ||
@@ -200,6 +235,7 @@ static troupe_status take_row(trp_row_state state, uint64_t schema, trp_encoding
     atomic_store_explicit(&row->schema, schema, memory_order_relaxed);
     atomic_store_explicit(&row->encoding, (uint32_t)encoding, memory_order_relaxed);
     atomic_store_explicit(&row->maker, trp_store_self, memory_order_relaxed);
+    atomic_store_explicit(&row->lent, 0, memory_order_relaxed);
     uint32_t now_ms = trp_row_now();
     atomic_store_explicit(&row->made_ms, now_ms, memory_order_relaxed);
     atomic_store_explicit(&row->used_ms, now_ms, memory_order_relaxed);
@@ -394,6 +430,10 @@ troupe_status trp_store_hold(trp_object id, uint32_t process)
     if (row == NULL || process >= TRP_PROCESSES_MAX)
         return stale();
     uint32_t slot = trp_row_slot(id);
+    if (process != atomic_load_explicit(&row->maker, memory_order_relaxed) &&
+        atomic_load(&row->lent) == 0)
+        atomic_store(&row->lent, 1); // Before the hold: see is_private.
+    TRP_FAULT("store");
     TROUPE_TRY(trp_ledger_reserve(process, slot));
     bool first;
     TROUPE_TRY(trp_ledger_add(process, slot, &first));

@@ -163,6 +163,11 @@ static bool any_has(uint32_t object, uint32_t least, uint32_t self)
     return false;
 }
 
+bool trp_ledger_holds(uint32_t process, uint32_t object)
+{
+    return has(process, object, HOLD);
+}
+
 bool trp_ledger_held(uint32_t object, uint32_t self)
 {
     return any_has(object, HOLD, self);

@@ -20,6 +20,8 @@ uint32_t trp_ledger_take(uint32_t process, uint32_t object);
 // The same for a pin, which counts as a hold too.
 troupe_status trp_ledger_pin(uint32_t process, uint32_t object);
 uint32_t trp_ledger_unpin(uint32_t process, uint32_t object);
+// Whether this process holds the object, and its ledger is open.
+bool trp_ledger_holds(uint32_t process, uint32_t object);
 // Whether a process whose ledger is open holds the object; `self` is looked at first. The counts
 // are not read at one instant: see trp_row_free_if_unheld.
 bool trp_ledger_held(uint32_t object, uint32_t self);

@@ -167,6 +167,30 @@ static void test_exhaustion_and_recovery(void **state)
     }
 }
 
+// Objects of more pages than a search looks at come back to the places of those before them, also
+// where these were freed in another order than the last hints remember.
+static void test_large_objects_come_back(void **state)
+{
+    (void)state;
+    enum { COUNT = 4, LARGE = 1100 * TRP_PAGE_SIZE, ROUNDS = 5 };
+    trp_segment_close();
+    assert_int_equal(trp_segment_create((size_t)LARGE * 2 * COUNT), TROUPE_OK);
+    trp_store_open(ME);
+    trp_object ids[COUNT];
+    uint64_t backed = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        void *data;
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(trp_store_create(LARGE, 42, TRP_ENCODING_BYTES, &ids[i], &data),
+                             TROUPE_OK);
+        for (int i = 0; i < COUNT; i++) // What is not sealed is freed where it is discarded.
+            trp_store_discard(ids[(i * 3) % COUNT]);
+        if (round == 0)
+            backed = usage().bytes_backed;
+    }
+    assert_int_equal(usage().bytes_backed, backed);
+}
+
 static void test_holds_of_several_processes(void **state)
 {
     (void)state;
@@ -409,6 +433,7 @@ int main(void)
         ROW(test_misuse_is_refused),
         ROW(test_a_view_cannot_be_written),
         ROW(test_exhaustion_and_recovery),
+        ROW(test_large_objects_come_back),
         ROW(test_holds_of_several_processes),
         ROW(test_pins),
         ROW(test_promises),
