@@ -7,6 +7,7 @@
 #include <actors/ref_table.h>
 #include <actors/tensor.h>
 #include <runtime/clock.h>
+#include <runtime/copy.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
@@ -34,7 +35,7 @@ static troupe_status put(const void *data, size_t size, uint64_t schema, trp_enc
     void *memory;
     TROUPE_TRY(trp_store_create(size, schema, encoding, object, &memory));
     if (size > 0)
-        memcpy(memory, data, size);
+        trp_copy(memory, data, size);
     troupe_status status = trp_store_seal(*object);
     if (status != TROUPE_OK)
         trp_store_discard(*object);
@@ -244,7 +245,7 @@ static troupe_status copy_bytes(const trp_object_info *info, troupe_bytes *value
     if (copy == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes", info->size);
     if (info->size > 0)
-        memcpy(copy, info->data, info->size);
+        trp_copy(copy, info->data, info->size);
     *value = (troupe_bytes){copy, info->size};
     return TROUPE_OK;
 }

@@ -25,6 +25,7 @@ static _Thread_local bool conflict;  // It met another's claim: what looks full 
 void trp_pages_open(uint32_t process)
 {
     self = process;
+    trp_pages_warm_open();
 }
 
 uint32_t trp_pages_self(void)
@@ -263,7 +264,8 @@ troupe_status trp_run_take(uint32_t count, size_t size, uint32_t object, _Atomic
 {
     bool found = find_recycled(count, object, place) || find_known(count, object, place);
     troupe_status status = TROUPE_OK;
-    if (!found)
+    bool fresh = !found;
+    if (fresh)
         status = find_fresh(count, object, place, &found);
     // Where nothing is left to grow into, every page counts, also those of empty slabs, and those
     // that others have claimed in vain and are about to give back.
@@ -279,6 +281,7 @@ troupe_status trp_run_take(uint32_t count, size_t size, uint32_t object, _Atomic
     if (!found)
         return status != TROUPE_OK ? status : trp_pages_full(size);
     *first = trp_place_page(atomic_load_explicit(place, memory_order_relaxed));
+    trp_pages_warm(*first, count, fresh);
     return TROUPE_OK;
 }
 

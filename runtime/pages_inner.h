@@ -4,6 +4,7 @@
 
 #include <runtime/layout.h>
 #include <runtime/pages.h>
+#include <stdbool.h>
 
 // Owner of a page:  kind (2 bits) | class (6) | process (24), or an object's number + 1.
 typedef enum trp_owner_kind { TRP_OWNER_OBJECT, TRP_OWNER_SLAB, TRP_OWNER_RECLAIM } trp_owner_kind;
@@ -87,6 +88,10 @@ uint32_t trp_pages_self(void); // This process.
 // Claims `count` pages in a row for the object. NO_MEMORY.
 troupe_status trp_run_take(uint32_t count, size_t size, uint32_t object, _Atomic trp_place *place,
                            uint32_t *first);
+// Maps a long run that is about to be written, where this process has not mapped it yet. `fresh`:
+// nobody has written it.
+void trp_pages_warm(uint32_t first, uint32_t count, bool fresh);
+void trp_pages_warm_open(void); // Nothing is mapped.
 // Sets the error of a store in which there is no room for `size` bytes.
 troupe_status trp_pages_full(size_t size);
 

@@ -219,8 +219,9 @@ void trp_slab_free(trp_place place, uint32_t object)
     atomic_store(owner, 0);
     TRP_FAULT("store");
     uint32_t class = trp_place_class(place);
-    if (last.page[class] == page + 1) // Still in this CPU's cache.
-        last.block[class] = (uint16_t)trp_place_index(place);
+    uint32_t block = trp_place_index(place);
+    if (last.page[class] == page + 1 && block < last.block[class])
+        last.block[class] = (uint16_t)block; // Still in this CPU's cache.
     trp_page_row *row = trp_page_row_at(page);
     if (atomic_load(&row->maybe_free) != 0)
         return;

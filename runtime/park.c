@@ -51,15 +51,6 @@ static void learn(habit *of, bool success, int every_max)
         atomic_store_explicit(&of->every, next, memory_order_relaxed);
 }
 
-static void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 // `reading`: there may also be something to read.
 static bool spin_on(_Atomic uint32_t *word, uint32_t seen, bool reading)
 {
@@ -73,7 +64,7 @@ static bool spin_on(_Atomic uint32_t *word, uint32_t seen, bool reading)
                    (reading && trp_reader_pending());
             if (came)
                 break;
-            relax();
+            trp_relax();
         }
         if (give_up != 0) // What came late did because who was to answer needed this CPU.
             in_time = trp_clock_ns() < give_up;

@@ -9,6 +9,16 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+// A moment's rest inside a loop that reads a word again and again.
+static inline void trp_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 // Finds out whether spinning can pay here. Once a start.
 void trp_park_start(void);
 

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <runtime/clock.h>
+#include <runtime/copy.h>
 #include <runtime/debug.h>
 #include <runtime/error.h>
 #include <runtime/fence.h>
@@ -391,6 +392,7 @@ static void tear_down(void)
     trp_trace_finish();
     trp_output_stop(); // After the last worker, before the segment, which has their names.
     trp_folder_remove(trp_self.folder); // The keeper has done it, unless it was killed.
+    trp_copy_stop();
     trp_segment_close();
     trp_self.runtime_lost = false;
     trp_self.ending = false;

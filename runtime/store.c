@@ -4,6 +4,7 @@
 
 #include <linux/futex.h>
 #include <runtime/clock.h>
+#include <runtime/copy.h>
 #include <runtime/error.h>
 #include <runtime/fault.h>
 #include <runtime/layout.h>
@@ -27,9 +28,10 @@ enum {
 
 uint32_t trp_store_self;
 
-// Rows that this thread freed last, and where its last search stopped: hints.
+// Rows that this thread freed last, where its next search begins (at the lowest that it freed, so
+// that it stays among its own) and how far it has come: hints.
 static _Thread_local struct {
-    uint32_t slots[RECENT], count, rotor;
+    uint32_t slots[RECENT], count, rotor, ahead;
     bool placed;
 } recent;
 
@@ -101,6 +103,8 @@ void trp_row_free(uint32_t slot)
     TRP_FAULT("store");
     if (recent.count < RECENT)
         recent.slots[recent.count++] = slot;
+    else if (slot < recent.rotor)
+        recent.rotor = slot;
 }
 
 // The holds are not read at one instant: a
@@ -185,6 +189,7 @@ static bool try_row(uint32_t slot, trp_row_state state, uint64_t *word)
     atomic_store_explicit(&row->size, 0, memory_order_relaxed);
     atomic_store_explicit(&row->inside, 0, memory_order_relaxed);
     recent.rotor = slot + 1;
+    recent.ahead = recent.rotor > recent.ahead ? recent.rotor : recent.ahead;
     return true;
 }
 
@@ -195,6 +200,12 @@ static bool try_rows(uint32_t from, uint32_t to, trp_row_state state, uint32_t *
         if (try_row(*slot, state, word))
             return true;
     return false;
+}
+
+static bool try_some(uint32_t from, uint32_t backed, trp_row_state state, uint32_t *slot,
+                     uint64_t *word)
+{
+    return try_rows(from, backed - from < PROBES ? backed : from + PROBES, state, slot, word);
 }
 
 // Takes a free row: one that this thread freed, one not far from where it last took one, a fresh
@@ -210,13 +221,16 @@ static troupe_status find_row(trp_row_state state, uint32_t *slot, uint64_t *wor
     if (!recent.placed && backed > 0)
         recent.rotor = first_place(backed);
     uint32_t from = recent.rotor < backed ? recent.rotor : 0;
-    uint32_t to = backed - from < PROBES ? backed : from + PROBES;
-    if (try_rows(from, to, state, slot, word) ||
-        try_rows(0, from < PROBES ? from : PROBES, state, slot, word))
+    if (try_some(from, backed, state, slot, word))
         return TROUPE_OK;
+    from = recent.ahead < backed ? recent.ahead : 0;
+    if (try_some(from, backed, state, slot, word) ||
+        try_some(0, from < PROBES ? from : PROBES, state, slot, word))
+        return TROUPE_OK;
+    recent.ahead = 0; // Where this search was in vain, the next one goes round.
     do {
         TROUPE_TRY(back_rows(&from));
-        to = atomic_load(&trp_segment.header->objects_backed);
+        uint32_t to = atomic_load(&trp_segment.header->objects_backed);
         if (try_rows(from, to, state, slot, word))
             return TROUPE_OK;
     } while (from < TRP_OBJECTS_MAX);
@@ -377,7 +391,7 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
     TRP_FAULT("store");
     troupe_status status = take_space(trp_row_slot(id), size);
     if (status == TROUPE_OK && size > 0)
-        memcpy(writable(trp_row_slot(id)), data, size);
+        trp_copy(writable(trp_row_slot(id)), data, size);
     atomic_store_explicit(&row->encoding, (uint32_t)encoding, memory_order_relaxed);
     // Without room for the value the promise fails, with no bytes: its waiters must not hang.
     (void)trp_row_settle(trp_row_slot(id), mine,

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -165,6 +166,27 @@ static void test_exhaustion_and_recovery(void **state)
             trp_store_release(small[i], ME);
         expect_empty();
     }
+}
+
+// A large object's pages are mapped when its space is taken: who fills it meets no faults.
+static void test_large_objects_are_mapped(void **state)
+{
+    (void)state;
+    enum { LARGE = 4 << 20, SYSTEM_PAGE = 4096, POPULATE_READ = 22 };
+    if (madvise(trp_segment.base, SYSTEM_PAGE, POPULATE_READ) != 0)
+        skip(); // The system cannot.
+#if defined(__SANITIZE_THREAD__)
+    skip(); // Its own memory for what is written has faults, too.
+#endif
+    trp_object id;
+    void *data;
+    struct rusage before, after;
+    assert_int_equal(trp_store_create(LARGE, 42, TRP_ENCODING_BYTES, &id, &data), TROUPE_OK);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &before), 0);
+    memset(data, 1, LARGE);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &after), 0);
+    assert_in_range(after.ru_minflt - before.ru_minflt, 0, LARGE / SYSTEM_PAGE / 16);
+    trp_store_discard(id);
 }
 
 // Objects of more pages than a search looks at come back to the places of those before them, also
@@ -433,6 +455,7 @@ int main(void)
         ROW(test_misuse_is_refused),
         ROW(test_a_view_cannot_be_written),
         ROW(test_exhaustion_and_recovery),
+        ROW(test_large_objects_are_mapped),
         ROW(test_large_objects_come_back),
         ROW(test_holds_of_several_processes),
         ROW(test_pins),
