@@ -7,6 +7,7 @@
 #include <actors/call.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
+#include <actors/leaks.h>
 #include <actors/near.h>
 #include <actors/ref_table.h>
 #include <actors/repeat.h>
@@ -445,8 +446,8 @@ TRP_HOT troupe_status describe(sending *what, const troupe_class *class_, size_t
                              what->method->row->name);
 }
 
-troupe_ref troupe_call_method(troupe_actor actor, const troupe_class *class_, size_t method,
-                              const void *args)
+static inline troupe_ref call_method(troupe_actor actor, const troupe_class *class_, size_t method,
+                                     const void *args)
 {
     sending what = {.to = actor, .args = args};
     troupe_status status = describe(&what, class_, method);
@@ -455,6 +456,14 @@ troupe_ref troupe_call_method(troupe_actor actor, const troupe_class *class_, si
     if (trp_repeat_wanted(actor))
         return trp_repeat_call(actor, what.class_, method, args);
     return call_plainly(&what, troupe_type_hash(what.method->row->result), class_->name);
+}
+
+troupe_ref troupe_call_method(troupe_actor actor, const troupe_class *class_, size_t method,
+                              const void *args)
+{
+    troupe_ref ref = call_method(actor, class_, method, args);
+    TRP_LEAKS_MADE(ref, "troupe_call");
+    return ref;
 }
 
 troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_t method,
@@ -497,7 +506,9 @@ troupe_ref troupe_call_named(troupe_actor actor, const char *method, troupe_byte
 {
     sending what = {.to = actor, .name = method, .packed = &args};
     troupe_status status = check_named(method, args);
-    return status == TROUPE_OK ? call(&what, 0, NULL) : trp_call_failed(status);
+    troupe_ref ref = status == TROUPE_OK ? call(&what, 0, NULL) : trp_call_failed(status);
+    TRP_LEAKS_MADE(ref, "troupe_call_named");
+    return ref;
 }
 
 troupe_status troupe_tell_named(troupe_actor actor, const char *method, troupe_bytes args)

@@ -52,7 +52,7 @@ troupe_status troupe_then_with(troupe_ref ref, const troupe_class *class_, size_
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     TROUPE_TRY(trp_async_method(trp_run_current(), class_, method, &found));
     TROUPE_TRY(check_type(ref, found));
-    troupe_ref kept = troupe_keep(ref);
+    troupe_ref kept = trp_ref_keep(ref);
     if (kept.id == 0)
         return troupe_fail(TROUPE_INVALID, "the reference is empty or stale");
     continuation *it = trp_alloc(sizeof *it);

@@ -3,6 +3,7 @@
 #include <actors/async.h>
 #include <actors/class.h>
 #include <actors/failure.h>
+#include <actors/leaks.h>
 #include <actors/ref.h>
 #include <actors/ref_table.h>
 #include <actors/registry.h>
@@ -29,9 +30,11 @@ troupe_status troupe_group_tell_method(const troupe_actor *actors, size_t count,
 void troupe_group_call_method(const troupe_actor *actors, size_t count, const troupe_class *class_,
                               size_t method, const void *args, size_t stride, troupe_ref *refs)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         refs[i] =
             troupe_call_method(actors[i], class_, method, (const unsigned char *)args + i * stride);
+        TRP_LEAKS_MADE(refs[i], "troupe_group_call");
+    }
 }
 
 // ---- one reference to all
@@ -126,6 +129,7 @@ troupe_ref troupe_join_as(const troupe_type *array_type, const troupe_ref *refs,
     for (size_t i = 0; i < count; i++)
         trp_ref_when(refs[i], note_one, all);
     note_one(all, whole);
+    TRP_LEAKS_MADE(whole, "troupe_join");
     return whole;
 }
 

@@ -3,6 +3,7 @@
 
 #include <actors/actor.h>
 #include <actors/failure.h>
+#include <actors/leaks.h>
 #include <actors/ref.h>
 #include <actors/ref_table.h>
 #include <actors/tensor.h>
@@ -145,7 +146,7 @@ static troupe_status put_value(const troupe_type *type, const void *value, trp_o
                       : trp_object_put(&shape, value, object);
 }
 
-troupe_ref troupe_put_as(const troupe_type *type, const void *value)
+static troupe_ref put_as(const troupe_type *type, const void *value)
 {
     trp_object object;
     uint64_t schema = 0;
@@ -159,9 +160,18 @@ troupe_ref troupe_put_as(const troupe_type *type, const void *value)
     return status == TROUPE_OK ? (troupe_ref){object, schema} : failed_ref(schema, status);
 }
 
+troupe_ref troupe_put_as(const troupe_type *type, const void *value)
+{
+    troupe_ref ref = put_as(type, value);
+    TRP_LEAKS_MADE(ref, "troupe_put");
+    return ref;
+}
+
 troupe_ref troupe_put_bytes(const void *data, size_t size)
 {
-    return troupe_put_as(&troupe_type_troupe_bytes, &(troupe_bytes){data, size});
+    troupe_ref ref = put_as(&troupe_type_troupe_bytes, &(troupe_bytes){data, size});
+    TRP_LEAKS_MADE(ref, "troupe_put_bytes");
+    return ref;
 }
 
 troupe_status troupe_create(size_t size, troupe_buffer *buffer)
@@ -173,6 +183,8 @@ troupe_status troupe_create(size_t size, troupe_buffer *buffer)
                                 &object, &data));
     trp_store_kind(object, TRP_KIND_BUFFER);
     trp_type_show(&troupe_type_troupe_bytes);
+    TRP_LEAKS_MADE(((troupe_ref){object, trp_type_note(&troupe_type_troupe_bytes)}),
+                   "troupe_create");
     *buffer = (troupe_buffer){.data = data, .size = size, .id_ = object};
     return TROUPE_OK;
 }
@@ -183,6 +195,8 @@ troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref)
     if (buffer->id_ == 0)
         return troupe_fail(TROUPE_INVALID, "the buffer was sealed or discarded before");
     TROUPE_TRY(trp_store_seal(buffer->id_));
+    if (trp_leaks_on())
+        trp_leaks_sealed(buffer->id_, __builtin_return_address(0));
     *ref = (troupe_ref){buffer->id_, trp_store_look(buffer->id_).schema};
     *buffer = (troupe_buffer){0};
     return TROUPE_OK;
@@ -190,8 +204,10 @@ troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref)
 
 void troupe_discard(troupe_buffer *buffer)
 {
-    if (buffer->id_ != 0 && trp_process_running())
+    if (buffer->id_ != 0 && trp_process_running()) {
+        trp_leaks_gone(buffer->id_);
         trp_store_discard(buffer->id_);
+    }
     *buffer = (troupe_buffer){0};
 }
 
@@ -406,7 +422,7 @@ static troupe_status lend(trp_object object, troupe_view *view)
     return status;
 }
 
-troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view, int timeout_ms)
+static troupe_status view_bytes(troupe_ref ref, troupe_view *view, int timeout_ms)
 {
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_ref_await(ref, timeout_ms));
@@ -434,9 +450,18 @@ troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view, int timeout_m
     return status;
 }
 
+troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view, int timeout_ms)
+{
+    TROUPE_TRY(view_bytes(ref, view, timeout_ms));
+    TRP_LEAKS_VIEW(view->id_, "troupe_view_bytes");
+    return TROUPE_OK;
+}
+
 void troupe_view_end(troupe_view *view)
 {
-    if (view->id_ != 0 && trp_process_running())
+    if (view->id_ != 0 && trp_process_running()) {
+        trp_leaks_view_end(view->id_);
         trp_store_unpin(view->id_);
+    }
     *view = (troupe_view){0};
 }

@@ -7,6 +7,7 @@
 #include <actors/call.h>
 #include <actors/class.h>
 #include <actors/failure.h>
+#include <actors/leaks.h>
 #include <actors/ref.h>
 #include <actors/ref_table.h>
 #include <actors/spawn.h>
@@ -297,6 +298,7 @@ troupe_ref troupe_pool_call_method(troupe_pool *pool, const troupe_class *class_
     call->pool = pool;
     atomic_fetch_add(&pool->holds, 1);
     troupe_ref ref = troupe_call_method(to, class_, method, args);
+    TRP_LEAKS_MADE(ref, "troupe_pool_call");
     trp_ref_when(ref, note_end, call);
     return ref;
 }

@@ -3,6 +3,7 @@
 
 #include <actors/actor.h>
 #include <actors/failure.h>
+#include <actors/leaks.h>
 #include <actors/object.h>
 #include <actors/probe.h>
 #include <actors/run.h>
@@ -217,10 +218,16 @@ static bool claim_ref(troupe_ref ref, claim *mine)
     return true;
 }
 
+static void give_up_object(trp_object object)
+{
+    trp_leaks_gone(object);
+    trp_store_release(object, trp_process_slot());
+}
+
 static void release_claim(const claim *mine)
 {
     if ((mine->own & TRP_REF_OBJECT) != 0)
-        trp_store_release(mine->own, trp_process_slot());
+        give_up_object(mine->own);
     else if (mine->own != 0)
         trp_entry_release(mine->own);
     trp_wait_unpin(mine->pinned);
@@ -391,13 +398,13 @@ void troupe_drop(troupe_ref ref)
 {
     if ((ref.id & TRP_REF_OBJECT) != 0) {
         if (trp_process_running())
-            trp_store_release(ref.id, trp_process_slot());
+            give_up_object(ref.id);
     } else if (trp_entry_disown(ref.id)) {
         trp_entry_release(ref.id);
     }
 }
 
-troupe_ref troupe_keep(troupe_ref ref)
+static troupe_ref keep(troupe_ref ref)
 {
     uint64_t behind = trp_entry_behind(ref);
     if ((behind & TRP_REF_OBJECT) == 0)
@@ -407,6 +414,21 @@ troupe_ref troupe_keep(troupe_ref ref)
     else
         ref.id = 0;
     return ref.id != 0 ? ref : (troupe_ref){0};
+}
+
+troupe_ref trp_ref_keep(troupe_ref ref)
+{
+    troupe_ref kept = keep(ref);
+    if (trp_leaks_on())
+        trp_leaks_made(kept, NULL, NULL);
+    return kept;
+}
+
+troupe_ref troupe_keep(troupe_ref ref)
+{
+    troupe_ref kept = keep(ref);
+    TRP_LEAKS_MADE(kept, "troupe_keep");
+    return kept;
 }
 
 trp_object trp_ref_object(troupe_ref ref)

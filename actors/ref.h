@@ -15,6 +15,9 @@
 // meanwhile.
 void trp_ref_when(troupe_ref ref, void (*done)(void *user, troupe_ref ref), void *user);
 
+// troupe_keep, for what the library keeps and gives up itself.
+troupe_ref trp_ref_keep(troupe_ref ref);
+
 // The object behind a reference, through an alias too; 0 if it is a call's future or stale. The
 // reference keeps its hold.
 trp_object trp_ref_object(troupe_ref ref);

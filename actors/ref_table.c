@@ -168,6 +168,13 @@ static trp_entry *entry_of(uint64_t id)
     return id == 0 || (id & TRP_REF_OBJECT) != 0 ? NULL : entry_at(id & place_mask);
 }
 
+_Static_assert(1 << PLACE_BITS == TRP_ENTRY_PLACES, "all places");
+
+uint32_t trp_entry_place(uint64_t id)
+{
+    return (uint32_t)(id & place_mask);
+}
+
 trp_entry *trp_entry_lock(uint64_t id)
 {
     trp_entry *entry = entry_of(id);

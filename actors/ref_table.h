@@ -16,6 +16,7 @@
 
 #define TRP_REF_OBJECT (UINT64_C(1) << 63)
 #define TRP_REF_ALIAS (UINT64_C(1) << 62) // Of an alias's row.
+enum { TRP_ENTRY_PLACES = 1 << 22 };
 enum { TRP_REF_NO_MEMORY = 1 }; // The id of the reference that stands for a failed allocation.
 
 // ---- how a call ended
@@ -165,6 +166,8 @@ uint64_t trp_entry_borrow(troupe_ref ref, uint64_t next);
 uint64_t trp_entry_adopt(troupe_ref ref, uint64_t next);
 // Releases a borrowed alias and returns the next one of its chain.
 uint64_t trp_entry_return(uint64_t id);
+// Where in the table the row of that id is: below TRP_ENTRY_PLACES.
+uint32_t trp_entry_place(uint64_t id);
 // The row, locked; NULL if the id is stale.
 trp_entry *trp_entry_lock(uint64_t id);
 void trp_entry_unlock(trp_entry *entry);

@@ -1,6 +1,7 @@
 // ref_walk.c: what is done to each reference inside a value that changes hands.
 #include <actors/ref_table.h>
 
+#include <actors/ref.h>
 #include <runtime/process.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static void keep_borrowed(troupe_ref *ref, void *user)
 {
     (void)user;
     if (is_borrowed(ref->id))
-        *ref = troupe_keep(*ref);
+        *ref = trp_ref_keep(*ref);
 }
 
 void trp_refs_keep_borrowed(const trp_shape *shape, void *value)
@@ -40,7 +41,7 @@ void trp_refs_keep_borrowed(const trp_shape *shape, void *value)
 static void share(troupe_ref *ref, void *user)
 {
     (void)user;
-    *ref = troupe_keep(*ref);
+    *ref = trp_ref_keep(*ref);
 }
 
 void trp_refs_share(const trp_shape *shape, void *value)

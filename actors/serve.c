@@ -8,6 +8,7 @@
 #include <actors/count.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
+#include <actors/leaks.h>
 #include <actors/life.h>
 #include <actors/measure.h>
 #include <actors/pressure.h>
@@ -431,6 +432,7 @@ static void start(void)
 {
     trp_crash_start();
     trp_actors_start();
+    trp_leaks_start();
     trp_measure_start();
     trp_helpers_start();
     trp_scheduler_start(trp_process_options()->threads);
@@ -451,6 +453,7 @@ static void stop(void)
     trp_actors_finish();
     trp_timer_stop(); // A deinit may have made calls with deadlines.
     trp_executors_forget();
+    trp_leaks_report();
     end_all_calls();
     if (!trp_process_is_driver()) // What a worker has in its memory ends with it.
         return;

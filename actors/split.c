@@ -5,6 +5,7 @@
 // and nothing of the whole stays.
 #include <actors/call.h>
 #include <actors/failure.h>
+#include <actors/leaks.h>
 #include <actors/ref.h>
 #include <actors/ref_table.h>
 #include <runtime/error.h>
@@ -103,7 +104,7 @@ void troupe_split_as(const troupe_type *type, troupe_ref ref, troupe_ref *const 
     splitting *it = NULL;
     if (status == TROUPE_OK && (it = trp_alloc(sizeof *it + count * sizeof it->rows[0])) == NULL)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory to split a call's result");
-    if (status == TROUPE_OK && (it->whole = troupe_keep(ref)).id == 0)
+    if (status == TROUPE_OK && (it->whole = trp_ref_keep(ref)).id == 0)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a reference");
     troupe_drop(ref);
     if (status != TROUPE_OK) {
@@ -123,6 +124,7 @@ void troupe_split_as(const troupe_type *type, troupe_ref ref, troupe_ref *const 
             continue;
         trp_entry_part(row, it->whole.id);
         it->rows[i] = row;
+        TRP_LEAKS_MADE(*parts[i], "troupe_split");
     }
     trp_ref_when(it->whole, end_splitting, it);
 }

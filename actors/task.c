@@ -20,6 +20,7 @@
 #include <actors/crew.h>
 #include <actors/executor.h>
 #include <actors/failure.h>
+#include <actors/leaks.h>
 #include <actors/need.h>
 #include <actors/ref.h>
 #include <actors/run.h>
@@ -585,8 +586,11 @@ troupe_ref troupe_run_task(const troupe_class *row, const void *args, const trou
         return trp_call_failed(status);
     find_resender();
     trp_task *it = make_task(class_, args, &taken);
-    if (it != NULL)
-        return start(it, at_once, trp_run_patience(taken.flags) != 0);
+    if (it != NULL) {
+        troupe_ref ref = start(it, at_once, trp_run_patience(taken.flags) != 0);
+        TRP_LEAKS_MADE(ref, "troupe_run");
+        return ref;
+    }
     if (!at_once)
         give_room();
     return trp_call_failed(troupe_last_error()->status);

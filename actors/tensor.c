@@ -1,6 +1,7 @@
 // tensor.c: tensors in the store: put, created and filled in place, and lent (see troupe/tensor.h).
 #include <actors/tensor.h>
 
+#include <actors/leaks.h>
 #include <actors/object.h>
 #include <actors/ref_table.h>
 #include <runtime/error.h>
@@ -51,6 +52,8 @@ troupe_status troupe_create_tensor(const troupe_tensor *like, troupe_buffer *buf
     TROUPE_TRY(trp_tensor_size(like, &size));
     TROUPE_TRY(begin(like, size, &object, &elements));
     trp_store_kind(object, TRP_KIND_BUFFER);
+    TRP_LEAKS_MADE(((troupe_ref){object, trp_type_show(&troupe_type_troupe_tensor)}),
+                   "troupe_create_tensor");
     *buffer = (troupe_buffer){.data = elements, .size = size, .id_ = object};
     return TROUPE_OK;
 }
@@ -127,5 +130,6 @@ troupe_status troupe_view_tensor(troupe_ref ref, troupe_dtype dtype, int rank,
     TROUPE_TRY(trp_tensor_size(&found, &size)); // Was checked: it cannot fail.
     *tensor = found;
     *view = (troupe_view){.data = found.data, .size = size, .id_ = object};
+    TRP_LEAKS_VIEW(object, "troupe_view_tensor");
     return TROUPE_OK;
 }

@@ -1,5 +1,6 @@
 // submit.c: submitting a job, and submitting one and waiting for it.
 #include <actors/failure.h>
+#include <actors/ref.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
@@ -32,7 +33,7 @@ static void count_ref(troupe_ref *ref, void *user)
 static void keep_ref(troupe_ref *ref, void *user)
 {
     troupe_job *job = (troupe_job *)user;
-    job->refs[job->ref_count++] = troupe_keep(*ref);
+    job->refs[job->ref_count++] = trp_ref_keep(*ref);
 }
 
 // Packs the config, and keeps the references in it for as long as the job is known.

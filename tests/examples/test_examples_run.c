@@ -1,6 +1,6 @@
 // test_examples_run.c: the example programs, as they were built, print what they promise and end
-// well; digits runs from command line to final test on both forms of data, and refuses what it
-// must. timeout: 120
+// well, with no reference left over; digits runs from command line to final test on both forms of
+// data, and refuses what it must. timeout: 120
 #include "support.h"
 
 #include <digits/data.h>
@@ -17,7 +17,7 @@ static int setup(void **state)
 {
     (void)state;
     folder = support_directory_make();
-    return 0;
+    return setenv("TROUPE_LEAKS", "1", 1);
 }
 
 static int teardown(void **state)
@@ -39,7 +39,7 @@ static int run(const char *example, const char *arguments)
 static void expect_run(const char *example, const char *arguments, int status, const char *text)
 {
     int got = run(example, arguments);
-    if (got != status || !strstr(output, text))
+    if (got != status || !strstr(output, text) || strstr(output, "leaks:"))
         fail_msg("%s %s ended with %d, expected %d and '%s'; it wrote:\n%s", example, arguments,
                  got, status, text, output);
 }

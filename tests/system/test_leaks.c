@@ -1,0 +1,300 @@
+// test_leaks.c: references, views and buffers that a program never gave up are told at its end with
+// the lines that made them, and nothing is told of a program that gave all up. The program is this
+// one, run with the name of what it is to do.
+#include <places.h>
+#include <support.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <troupe.h>
+#include <unistd.h>
+
+TROUPE_STRUCT(leaky_pair, (troupe_ref, made), (int, number));
+
+typedef struct leaky {
+    troupe_ref kept;
+} leaky;
+
+static troupe_status twice(leaky *self, const int *number, int *result)
+{
+    (void)self;
+    *result = 2 * *number;
+    return TROUPE_OK;
+}
+
+static int line_of_keep(void)
+{
+    return __LINE__ + 5;
+}
+
+static troupe_status keep(leaky *self, const troupe_ref *ref, int *result)
+{
+    self->kept = troupe_keep(*ref);
+    *result = 1;
+    return TROUPE_OK;
+}
+
+static troupe_status let_go(leaky *self, const troupe_none *none, int *result)
+{
+    (void)none;
+    troupe_drop(self->kept);
+    *result = 1;
+    return TROUPE_OK;
+}
+
+// Gives the reference that it makes to its caller.
+static troupe_status give(leaky *self, const int *number, leaky_pair *result)
+{
+    (void)self;
+    *result = (leaky_pair){.made = troupe_put(int, number), .number = *number};
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(leaky, (twice, int, int), (keep, troupe_ref, int), (let_go, troupe_none, int),
+             (give, int, leaky_pair));
+
+// ---- what is run
+
+// Each returns the line that the report must name; 0: nothing is left over.
+static int leak_put(leaky_actor actor)
+{
+    (void)actor;
+    troupe_ref ref = troupe_put(int, &(int){1});
+    (void)ref;
+    return __LINE__ - 2;
+}
+
+static int leak_puts(leaky_actor actor)
+{
+    (void)actor;
+    troupe_ref refs[3];
+    for (int i = 0; i < 3; i++)
+        refs[i] = troupe_put(int, &i);
+    (void)refs;
+    return __LINE__ - 2;
+}
+
+static int leak_call(leaky_actor actor)
+{
+    troupe_ref ref = troupe_call(actor, twice, 3);
+    int line = __LINE__ - 1;
+    troupe_must(troupe_wait(&ref, 1, 1, -1, NULL, NULL));
+    return line;
+}
+
+static int leak_view(leaky_actor actor)
+{
+    (void)actor;
+    troupe_view view;
+    troupe_ref ref = troupe_put_bytes("some", 4);
+    troupe_must(troupe_view_bytes(ref, &view, -1));
+    int line = __LINE__ - 1;
+    troupe_drop(ref);
+    return line;
+}
+
+static int leak_kept(leaky_actor actor)
+{
+    int done;
+    troupe_ref ref = troupe_put(int, &(int){1});
+    troupe_must(troupe_get(int, troupe_call_from(actor, keep, &ref), &done));
+    troupe_drop(ref);
+    return line_of_keep();
+}
+
+static int leak_sealed(leaky_actor actor)
+{
+    (void)actor;
+    troupe_buffer buffer;
+    troupe_ref ref;
+    troupe_must(troupe_create(10, &buffer));
+    troupe_must(troupe_seal(&buffer, &ref));
+    return __LINE__ - 1;
+}
+
+static int leak_buffer(leaky_actor actor)
+{
+    (void)actor;
+    troupe_buffer buffer;
+    troupe_must(troupe_create(10, &buffer));
+    return __LINE__ - 1;
+}
+
+static int leak_tensor(leaky_actor actor)
+{
+    (void)actor;
+    troupe_tensor like = {.dtype = TROUPE_FLOAT32, .rank = 1, .shape = {3}}, tensor;
+    troupe_buffer buffer;
+    troupe_ref ref;
+    troupe_view view;
+    troupe_must(troupe_create_tensor(&like, &buffer));
+    troupe_must(troupe_seal(&buffer, &ref));
+    troupe_must(troupe_view_tensor(ref, TROUPE_FLOAT32, 1, &tensor, &view, -1));
+    int line = __LINE__ - 1;
+    troupe_drop(ref);
+    return line;
+}
+
+static int leak_part(leaky_actor actor)
+{
+    (void)actor;
+    troupe_ref made, number, whole = troupe_call(actor, give, 4);
+    troupe_split(leaky_pair, whole, &made, &number);
+    int line = __LINE__ - 1;
+    troupe_drop(made);
+    troupe_must(troupe_wait(&number, 1, 1, -1, NULL, NULL));
+    return line;
+}
+
+// All ways in which a reference ends in order.
+static int leak_nothing(leaky_actor actor)
+{
+    int numbers[2], done;
+    leaky_pair pair;
+    troupe_bytes packed;
+    troupe_view view;
+    troupe_buffer buffer;
+    troupe_ref ref = troupe_put(int, &(int){1}), bytes = troupe_put_bytes("some", 4);
+    troupe_must(troupe_get(int, ref, numbers));
+    troupe_must(troupe_view_bytes(bytes, &view, -1));
+    troupe_view_end(&view);
+    troupe_must(troupe_get_packed(bytes, &packed, NULL));
+    troupe_ref both[] = {troupe_call(actor, twice, 1), troupe_put(int, &(int){2})};
+    troupe_must(troupe_get_all(int, both, 2, numbers));
+    troupe_drop(troupe_call(actor, twice, 3));
+    ref = troupe_put(int, &(int){1});
+    troupe_ref kept = troupe_keep(ref), row = troupe_call(actor, twice, 1),
+               other = troupe_keep(row);
+    troupe_drop(ref);
+    troupe_drop(kept);
+    troupe_drop(row);
+    troupe_must(troupe_get(int, other, &done));
+    ref = troupe_put(int, &(int){1});
+    troupe_must(troupe_get(int, troupe_call_from(actor, keep, &ref), &done));
+    troupe_drop(ref);
+    troupe_must(troupe_get(int, troupe_call(actor, let_go), &done));
+    troupe_must(troupe_get(leaky_pair, troupe_call(actor, give, 5), &pair));
+    troupe_must(troupe_get(int, pair.made, &done));
+    troupe_must(troupe_create(10, &buffer));
+    troupe_discard(&buffer);
+    troupe_must(troupe_create(10, &buffer));
+    troupe_must(troupe_seal(&buffer, &ref));
+    troupe_drop(ref);
+    (void)!troupe_get(int, ref, &done); // Gone before.
+    troupe_reset();
+    return 0;
+}
+
+typedef struct deed {
+    const char *name;
+    int (*run)(leaky_actor actor);
+    const char *type, *by;
+    int count;
+    bool worker; // Left over in the worker process.
+} deed;
+
+static const deed deeds[] = {
+    {"put", leak_put, "'int'", "troupe_put", 1, false},
+    {"puts", leak_puts, "'int'", "troupe_put", 3, false},
+    {"call", leak_call, "'int'", "troupe_call of twice", 1, false},
+    {"view", leak_view, "'troupe_bytes'", "troupe_view_bytes", 1, false},
+    {"kept", leak_kept, "'int'", "troupe_keep", 1, true},
+    {"sealed", leak_sealed, "'troupe_bytes'", "troupe_seal", 1, false},
+    {"buffer", leak_buffer, "'troupe_bytes'", "troupe_create", 1, false},
+    {"tensor", leak_tensor, "'troupe_tensor'", "troupe_view_tensor", 1, false},
+    {"part", leak_part, "'int'", "troupe_split", 1, false},
+    {"nothing", leak_nothing, NULL, NULL, 0, false},
+};
+enum { DEEDS = sizeof deeds / sizeof *deeds };
+
+static int be_the_program(int argc, char **argv, const deed *wanted)
+{
+    troupe_must(troupe_start(argc, argv, .workers = 1));
+    leaky_actor actor = troupe_spawn(leaky, .place = TROUPE_PLACE_WORKER);
+    printf("line %d pid %d\n", wanted->run(actor), (int)getpid());
+    fflush(stdout);
+    return troupe_stop();
+}
+
+// ---- the tests
+
+static char self[4096], output[1 << 16];
+
+static void run(const char *settings, const deed *it)
+{
+    char command[8192];
+    snprintf(command, sizeof command, "%s '%s' %s 2>&1", settings, self, it->name);
+    if (support_run(command, output, sizeof output) != 0)
+        fail_msg("%s failed:\n%s", it->name, output);
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static void expect_report(const deed *it, bool lines)
+{
+    char expected[256];
+    int line, pid;
+    const char *said = strstr(output, "line ");
+    if (said == NULL || sscanf(said, "line %d pid %d", &line, &pid) != 2)
+        fail_msg("%s said:\n%s", it->name, output);
+    snprintf(expected, sizeof expected, "leaks: %d of %s by %s at ", it->count, it->type, it->by);
+    const char *found = strstr(output, expected);
+    if (found == NULL || strstr(found + 1, "leaks: ") != NULL)
+        fail_msg("%s: expected '%s', once, in:\n%s", it->name, expected, output);
+    snprintf(expected, sizeof expected, "%s:%d (", last_part(__FILE__), line);
+    const char *end = strchr(found, '\n'), *place = strstr(found, expected);
+    if (lines && (place == NULL || place > end))
+        fail_msg("%s: expected '%s' in:\n%s", it->name, expected, output);
+    snprintf(expected, sizeof expected, "(pid=%d)", pid);
+    const char *driver = strstr(found, expected);
+    assert_int_equal(driver != NULL && driver < end, !it->worker);
+}
+
+static void test_each_is_told_with_its_line(void **state)
+{
+    (void)state;
+    char nothing[64];
+    bool lines = support_run("command -v addr2line", nothing, sizeof nothing) == 0;
+    for (int i = 0; i < DEEDS; i++) {
+        run("TROUPE_LEAKS=1", &deeds[i]);
+        if (deeds[i].count > 0)
+            expect_report(&deeds[i], lines);
+        else if (strstr(output, "leaks:") != NULL)
+            fail_msg("%s: expected nothing, got:\n%s", deeds[i].name, output);
+    }
+}
+
+static void test_without_addr2line(void **state)
+{
+    (void)state;
+    run("TROUPE_LEAKS=1 PATH=/nowhere", &deeds[0]);
+    expect_report(&deeds[0], false);
+    if (strstr(output, "test_leaks+0x") == NULL)
+        fail_msg("expected the place in the program in:\n%s", output);
+}
+
+static void test_nothing_is_told_where_it_is_off(void **state)
+{
+    (void)state;
+    run("TROUPE_LEAKS=0", &deeds[0]);
+    assert_null(strstr(output, "leaks:"));
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 0; argc > 1 && i < DEEDS; i++)
+        if (strcmp(argv[1], deeds[i].name) == 0)
+            return be_the_program(argc, argv, &deeds[i]);
+    self[readlink("/proc/self/exe", self, sizeof self - 1)] = '\0';
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_is_told_with_its_line),
+        cmocka_unit_test(test_without_addr2line),
+        cmocka_unit_test(test_nothing_is_told_where_it_is_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
