@@ -119,7 +119,9 @@ static bool lose(record *it, const trp_down *why, int64_t *delay_ms)
     trp_down down = *why;
     *delay_ms = 0;
     it->where = TRP_WHERE_RESTARTING;
-    if (it->retired) {
+    // The death may be seen before the news that the actor sent are read here.
+    bool final = it->isolated && trp_process_said_final(it->now.process, it->now.incarnation);
+    if (it->retired || final) {
         end_record(it, &down);
         return true;
     }

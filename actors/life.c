@@ -310,8 +310,11 @@ void trp_life_finish(trp_actor *actor)
     if (life == NULL)
         return;
     trp_down down = describe(actor, life);
+    // One that could not be started again may be tried once more.
+    trp_actor_state state = trp_phase_state(atomic_load(&actor->phase));
+    bool final = state != TRP_ACTOR_FAILED && state != TRP_ACTOR_STOPPED;
     if (actor->pinned)
-        trp_process_say_last((uint32_t)down.reason, down.text);
+        trp_process_say_last((uint32_t)down.reason, down.text, final);
     life->told = true;
     trp_watcher *watchers = life->watchers;
     size_t count = life->watcher_count;
@@ -327,9 +330,7 @@ void trp_life_finish(trp_actor *actor)
     bool plain = life->text[0] == '\0';
     snprintf(lives.ends[place].text, sizeof down.text, "%s", plain ? "" : down.text);
     trp_life_unlock(life);
-    // One that could not be started again may be tried once more.
-    trp_actor_state state = trp_phase_state(atomic_load(&actor->phase));
-    if (restarted && state != TRP_ACTOR_FAILED && state != TRP_ACTOR_STOPPED)
+    if (restarted && final)
         trp_registrar_ended(origin, &down);
     // An isolated actor has gone when its process has: that death tells the other processes.
     for (size_t i = 0; i < count; i++)

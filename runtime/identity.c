@@ -111,10 +111,18 @@ uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *wo
     return reason;
 }
 
-void trp_process_say_last(uint32_t reason, const char *words)
+bool trp_process_said_final(uint32_t process, uint64_t incarnation)
+{
+    char words[4];
+    return trp_process_last_words(process, incarnation, words, sizeof words) != 0 &&
+           trp_segment_process(process)->last_final != 0;
+}
+
+void trp_process_say_last(uint32_t reason, const char *words, bool final)
 {
     trp_process_row *row = trp_segment_process(trp_self.slot);
     snprintf(row->last_words, sizeof row->last_words, "%s", words);
+    row->last_final = final;
     row->last_reason = reason;
 }
 

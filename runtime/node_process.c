@@ -149,6 +149,7 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
     row->end = TRP_END_UNKNOWN;
     row->culprit = 0;
     row->last_reason = 0;
+    row->last_final = 0;
     row->isolated = isolated;
     row->incarnation = trp_random_incarnation();
     trp_process_row_set(*slot, TRP_PROCESS_STARTING);

@@ -79,7 +79,9 @@ trp_process_end_kind trp_process_end(uint32_t process, uint64_t incarnation, int
 // Why the actor that had a process for itself has ended in order, as that process said, with at
 // most `size` bytes of its words; 0: it did not say, or its place has another process by now.
 uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *words, size_t size);
-void trp_process_say_last(uint32_t reason, const char *words);
+// Says that, in the process. `final`: the actor is not to be started again.
+void trp_process_say_last(uint32_t reason, const char *words, bool final);
+bool trp_process_said_final(uint32_t process, uint64_t incarnation);
 // Says, in a process that is about to die, that it is this actor's doing. Safe in signal handlers.
 void trp_process_blame(uint64_t actor);
 

@@ -51,6 +51,7 @@ typedef struct trp_process_row {
     _Atomic uint64_t culprit;   // The actor whose method crashed it, by itself; 0: not known.
     // Of the one actor that has the process for itself, once it has ended: by the process itself.
     _Atomic uint32_t last_reason; // 0: it has not; set after the words.
+    _Atomic uint32_t last_final;  // Nobody is to start it again; set before the reason.
     char last_words[100];
     _Atomic uint64_t registrar;  // Of the driver: not 0 once there are actors to be restarted.
     _Atomic uint32_t relocation; // Of the driver: changes when one of them has been, or is lost.
