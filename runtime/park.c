@@ -26,23 +26,19 @@ enum {
 // yielding where who answers, or sends more, has the same CPU. Whether that is so is learnt: each
 // failure halves how often it is tried, each success makes it four times as often. Races between
 // threads cost accuracy alone.
-typedef struct habit {
-    _Atomic int every, waits;
-    _Atomic bool late;
-} habit;
-
-static habit spins = {.every = 1}, yields = {.every = 1};
+static trp_habit spins = {.every = 1}, yields = {.every = 1};
+static _Atomic bool yields_late;
 static _Atomic bool spin_allowed; // This process may run on more than one CPU.
 
-static bool spin_pays(void)
+static bool spin_pays(trp_habit *habit)
 {
-    int every = atomic_load_explicit(&spins.every, memory_order_relaxed);
+    int every = atomic_load_explicit(&habit->every, memory_order_relaxed);
     return atomic_load_explicit(&spin_allowed, memory_order_relaxed) &&
            (every == 1 ||
-            atomic_fetch_add_explicit(&spins.waits, 1, memory_order_relaxed) % every == 0);
+            atomic_fetch_add_explicit(&habit->waits, 1, memory_order_relaxed) % every == 0);
 }
 
-static void learn(habit *of, bool success, int every_max)
+static void learn(trp_habit *of, bool success, int every_max)
 {
     int every = atomic_load_explicit(&of->every, memory_order_relaxed);
     int next = success ? every / 4 : every * 2;
@@ -52,9 +48,9 @@ static void learn(habit *of, bool success, int every_max)
 }
 
 // `reading`: there may also be something to read.
-static bool spin_on(_Atomic uint32_t *word, uint32_t seen, bool reading)
+static bool spin_on(trp_habit *habit, _Atomic uint32_t *word, uint32_t seen, bool reading)
 {
-    if (!spin_pays())
+    if (!spin_pays(habit))
         return false;
     int64_t give_up = 0; // What comes within the first looks is not worth one at the clock.
     bool came = false, in_time = true;
@@ -71,7 +67,7 @@ static bool spin_on(_Atomic uint32_t *word, uint32_t seen, bool reading)
         else if (!came)
             give_up = trp_clock_ns() + SPIN_NS;
     }
-    learn(&spins, came && in_time, EVERY_MAX);
+    learn(habit, came && in_time, EVERY_MAX);
     return came;
 }
 
@@ -92,10 +88,10 @@ static bool yield_on(_Atomic uint32_t *word, uint32_t seen)
     bool late = trp_clock_ns() - begin > LATE_NS;
     // Somebody with much to compute has the CPU if that is so twice: who sleeps gets it back
     // sooner.
-    if (late && atomic_exchange_explicit(&yields.late, true, memory_order_relaxed))
+    if (late && atomic_exchange_explicit(&yields_late, true, memory_order_relaxed))
         atomic_store_explicit(&yields.every, YIELD_EVERY_MAX, memory_order_relaxed);
     else if (!late) {
-        atomic_store_explicit(&yields.late, false, memory_order_relaxed);
+        atomic_store_explicit(&yields_late, false, memory_order_relaxed);
         learn(&yields, came, every > YIELD_USUAL_MAX ? every : YIELD_USUAL_MAX);
     }
     return came;
@@ -104,7 +100,12 @@ static bool yield_on(_Atomic uint32_t *word, uint32_t seen)
 void trp_spin(_Atomic uint32_t *word, uint32_t seen)
 {
     if (trp_over_rings() ? !trp_reader_free() : !trp_sockets_unread())
-        (void)spin_on(word, seen, false);
+        (void)spin_on(&spins, word, seen, false);
+}
+
+bool trp_spin_on(trp_habit *habit, _Atomic uint32_t *word, uint32_t seen)
+{
+    return spin_on(habit, word, seen, false);
 }
 
 void trp_park_start(void)
@@ -140,7 +141,7 @@ static void read_until(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_n
         if (atomic_load(word) != seen || trp_reader_closing() ||
             (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns))
             break;
-        if (!spin_on(word, seen, true) && !yield_on(word, seen))
+        if (!spin_on(&spins, word, seen, true) && !yield_on(word, seen))
             trp_reader_sleep(word, seen, deadline_ns);
     }
     trp_reader_waits_for(NULL);

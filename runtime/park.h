@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 // A moment's rest inside a loop that reads a word again and again.
@@ -30,6 +31,14 @@ void trp_park_crowded(void);
 // take: who is answered meanwhile saves that wake-up. On one CPU it does nothing, nor where
 // trp_park would read what other processes have sent: it spins itself.
 void trp_spin(_Atomic uint32_t *word, uint32_t seen);
+
+// How often looking has paid in one kind of wait; .every is 1 at first.
+typedef struct trp_habit {
+    _Atomic int every, waits;
+} trp_habit;
+// As trp_spin, with a habit of its own, for a word that other processes change. True: it has
+// changed.
+bool trp_spin_on(trp_habit *habit, _Atomic uint32_t *word, uint32_t seen);
 
 // Sleeps while *word is `seen`, until trp_unpark or the monotonic time `deadline_ns` (negative:
 // none). May return early: the caller checks its condition again. Meanwhile the thread reads what
