@@ -171,6 +171,7 @@ void trp_wait_describe(const trp_wait_look *wait, char text[TRP_WAIT_TEXT])
         [TRP_WAIT_READER] = "the reader of its stream",
         [TRP_WAIT_TASKS] = "room for a task",
         [TRP_WAIT_NODE] = "its node",
+        [TRP_WAIT_CHANNEL] = "the other side of a channel",
     };
     static const char *const places[] = {[TRP_WAIT_MAILBOX] = "room in the mailbox of",
                                          [TRP_WAIT_WINDOW] = "room on the way to",

@@ -18,6 +18,7 @@ typedef enum trp_wait_kind {
     TRP_WAIT_TASKS,   // Room for a task.
     TRP_WAIT_END,     // The end of the actor `subject` of `process`.
     TRP_WAIT_NODE,    // What it has asked of its node.
+    TRP_WAIT_CHANNEL, // The other side of a channel.
 } trp_wait_kind;
 
 // What this thread is going to wait for, until its next trp_scheduler_unblock. Said before

@@ -18,6 +18,7 @@
 #include <troupe/async.h>
 #include <troupe/pool.h>
 #include <troupe/queue.h>
+#include <troupe/channel.h>
 #include <troupe/supervise.h>
 #include <troupe/train.h>
 #include <troupe/tune.h>
