@@ -1,6 +1,7 @@
-// test_channel_crash.c: each side of a channel may be killed between any two of its steps, or
-// stopped there while the other side goes on: values stay whole and in order, and nobody waits for
-// the dead. timeout: 120 label: faults
+// test_channel_crash.c: each side of a channel may be killed between any two of its steps, or be
+// stopped there while the other side goes on: values stay whole, and nobody waits for the dead.
+// timeout: 120
+// label: faults
 #include "channels.h"
 
 #include <runtime/fault.h>
