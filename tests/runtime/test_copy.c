@@ -62,6 +62,28 @@ static void test_sizes(void **state)
     trp_copy_stop();
 }
 
+static void test_places(void **state)
+{
+    (void)state;
+    enum { SIZE = (9 << 20) + 5 };
+    unsigned char *from = malloc(SIZE + 64), *to = malloc(SIZE + 128);
+    assert_non_null(from);
+    assert_non_null(to);
+    for (size_t i = 0; i < SIZE + 64; i++)
+        from[i] = (unsigned char)(i * 31 + i / 251);
+    for (int place = 0; place < 64; place += 7) {
+        memset(to, 0xee, SIZE + 128);
+        trp_copy(to + place, from + place / 2, SIZE);
+        assert_memory_equal(to + place, from + place / 2, SIZE);
+        for (int i = 0; i < place; i++)
+            assert_int_equal(to[i], 0xee);
+        assert_int_equal(to[place + SIZE], 0xee);
+    }
+    free(from);
+    free(to);
+    trp_copy_stop();
+}
+
 static void *copy_often(void *seed)
 {
     for (uint64_t i = 0; i < ROUNDS; i++)
@@ -113,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_places),
         cmocka_unit_test(test_threads_at_once),
         cmocka_unit_test(test_helper_comes_and_goes),
     };
