@@ -3,6 +3,8 @@
 #include <troupe/channel.h>
 
 #include <actors/actor.h>
+#include <actors/class.h>
+#include <actors/leaks.h>
 #include <actors/ref.h>
 #include <actors/scheduler.h>
 #include <actors/waits.h>
@@ -62,14 +64,19 @@ troupe_status troupe_channel_open_with(size_t bytes, uint32_t slots, uint32_t re
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_channel_size(&shape, &size));
     TROUPE_TRY(trp_store_share(size, &object, &memory));
+    trp_store_kind(object, TRP_KIND_CHANNEL);
     trp_channel_init(memory, &shape);
     *channel = (troupe_channel){.memory = {.id = object}};
+    TRP_LEAKS_MADE(((troupe_ref){object, trp_type_note(&troupe_type_troupe_channel)}),
+                   "troupe_channel_open");
     return TROUPE_OK;
 }
 
 troupe_channel troupe_channel_keep(troupe_channel channel)
 {
-    return (troupe_channel){.memory = troupe_keep(channel.memory)};
+    troupe_channel kept = {.memory = trp_ref_keep(channel.memory)};
+    TRP_LEAKS_MOVED(kept.memory, "troupe_channel_keep");
+    return kept;
 }
 
 void troupe_channel_drop(troupe_channel channel)

@@ -64,28 +64,37 @@ static void note(mark *it, uint64_t schema, const char *by, const void *site)
     }
 }
 
+// Of a reference; NULL: there is no memory.
+static mark *ref_mark(troupe_ref ref)
+{
+    if ((ref.id & TRP_REF_OBJECT) != 0)
+        return object_mark(&marks.objects, ref.id);
+    mark *it = row_mark(ref.id);
+    if (it != NULL && it->id != ref.id)
+        *it = (mark){.id = ref.id};
+    return it;
+}
+
 void trp_leaks_made(troupe_ref ref, const char *by, const void *site)
 {
     if (ref.id == 0 || ref.id == TRP_REF_NO_MEMORY)
         return;
-    bool object = (ref.id & TRP_REF_OBJECT) != 0;
     pthread_mutex_lock(&marks.lock);
-    mark *it = object ? object_mark(&marks.objects, ref.id) : row_mark(ref.id);
-    if (it != NULL) {
-        if (!object && it->id != ref.id)
-            *it = (mark){.id = ref.id};
+    mark *it = ref_mark(ref);
+    if (it != NULL)
         note(it, ref.schema, by, site);
-    }
     pthread_mutex_unlock(&marks.lock);
 }
 
-void trp_leaks_sealed(trp_object object, const void *site)
+void trp_leaks_moved(troupe_ref ref, const char *by, const void *site)
 {
+    if (ref.id == 0 || ref.id == TRP_REF_NO_MEMORY)
+        return;
     pthread_mutex_lock(&marks.lock);
-    mark *it = object_mark(&marks.objects, object);
+    mark *it = ref_mark(ref);
     if (it != NULL && it->count > 0) {
         it->site = site;
-        it->by = "troupe_seal";
+        it->by = by;
     }
     pthread_mutex_unlock(&marks.lock);
 }

@@ -24,8 +24,11 @@ static inline bool trp_leaks_on(void)
 
 // `site`: where in the program; NULL: in the library, which gives it up itself.
 void trp_leaks_made(troupe_ref ref, const char *by, const void *site);
-// A buffer has become the reference to it.
-void trp_leaks_sealed(trp_object object, const void *site);
+// What was noted before is now another function's, at another place: a buffer has become the
+// reference to it, say.
+#define TRP_LEAKS_MOVED(ref, by)                                                                   \
+    (trp_leaks_on() ? trp_leaks_moved((ref), (by), __builtin_return_address(0)) : (void)0)
+void trp_leaks_moved(troupe_ref ref, const char *by, const void *site);
 // One reference to the object was given up.
 void trp_leaks_gone(trp_object object);
 #define TRP_LEAKS_VIEW(object, by)                                                                 \

@@ -195,8 +195,7 @@ troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref)
     if (buffer->id_ == 0)
         return troupe_fail(TROUPE_INVALID, "the buffer was sealed or discarded before");
     TROUPE_TRY(trp_store_seal(buffer->id_));
-    if (trp_leaks_on())
-        trp_leaks_sealed(buffer->id_, __builtin_return_address(0));
+    TRP_LEAKS_MOVED(((troupe_ref){.id = buffer->id_}), "troupe_seal");
     *ref = (troupe_ref){buffer->id_, trp_store_look(buffer->id_).schema};
     *buffer = (troupe_buffer){0};
     return TROUPE_OK;

@@ -136,6 +136,14 @@ static int leak_tensor(leaky_actor actor)
     return line;
 }
 
+static int leak_channel(leaky_actor actor)
+{
+    (void)actor;
+    troupe_channel channel;
+    troupe_must(troupe_channel_open(100, 1, 1, &channel));
+    return __LINE__ - 1;
+}
+
 static int leak_part(leaky_actor actor)
 {
     (void)actor;
@@ -181,6 +189,11 @@ static int leak_nothing(leaky_actor actor)
     troupe_must(troupe_create(10, &buffer));
     troupe_must(troupe_seal(&buffer, &ref));
     troupe_drop(ref);
+    troupe_channel channel, second;
+    troupe_must(troupe_channel_open(100, 1, 1, &channel));
+    second = troupe_channel_keep(channel);
+    troupe_channel_drop(channel);
+    troupe_channel_drop(second);
     (void)!troupe_get(int, ref, &done); // Gone before.
     troupe_reset();
     return 0;
@@ -203,6 +216,7 @@ static const deed deeds[] = {
     {"sealed", leak_sealed, "'troupe_bytes'", "troupe_seal", 1, false},
     {"buffer", leak_buffer, "'troupe_bytes'", "troupe_create", 1, false},
     {"tensor", leak_tensor, "'troupe_tensor'", "troupe_view_tensor", 1, false},
+    {"channel", leak_channel, "'troupe_channel'", "troupe_channel_open", 1, false},
     {"part", leak_part, "'int'", "troupe_split", 1, false},
     {"nothing", leak_nothing, NULL, NULL, 0, false},
 };

@@ -269,6 +269,21 @@ static void test_the_runtimes_own(void **state)
     troupe_reset();
 }
 
+static void test_a_channel(void **state)
+{
+    (void)state;
+    troupe_channel channel;
+    assert_int_equal(troupe_channel_open(LARGE, 2, 1, &channel), TROUPE_OK);
+    troupe_memory now = see();
+    const troupe_object_info *object = find(&now, TROUPE_OBJECT_CHANNEL);
+    assert_non_null(object);
+    assert_true(object->bytes >= 2 * LARGE);
+    assert_int_equal(object->state, TROUPE_OBJECT_SHARED);
+    troupe_channel_drop(channel);
+    assert_int_equal(see().objects, 0);
+    troupe_reset();
+}
+
 static void test_a_full_store_says_who_holds_it(void **state)
 {
     (void)state;
@@ -384,6 +399,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_who_holds_it, set_up, stop_runtime),
         cmocka_unit_test_teardown(test_results_and_arguments, stop_runtime),
         cmocka_unit_test_setup_teardown(test_the_runtimes_own, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_a_channel, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_a_full_store_says_who_holds_it, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_the_program, set_up, stop_runtime),
         cmocka_unit_test(test_misuse_of_the_program),
