@@ -113,7 +113,7 @@ uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *wo
 
 bool trp_process_said_final(uint32_t process, uint64_t incarnation)
 {
-    char words[4];
+    char words[112];
     return trp_process_last_words(process, incarnation, words, sizeof words) != 0 &&
            trp_segment_process(process)->last_final != 0;
 }
