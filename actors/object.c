@@ -6,8 +6,8 @@
 #include <actors/leaks.h>
 #include <actors/ref.h>
 #include <actors/ref_table.h>
+#include <actors/room.h>
 #include <actors/tensor.h>
-#include <runtime/clock.h>
 #include <runtime/copy.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
@@ -34,7 +34,7 @@ static troupe_status put(const void *data, size_t size, uint64_t schema, trp_enc
                          trp_object *object)
 {
     void *memory;
-    TROUPE_TRY(trp_store_create(size, schema, encoding, object, &memory));
+    TROUPE_TRY(trp_object_create(size, schema, encoding, object, &memory));
     if (size > 0)
         trp_copy(memory, data, size);
     troupe_status status = trp_store_seal(*object);
@@ -77,7 +77,7 @@ static troupe_status put_containing(const containing *work, const trp_buffer *pa
     void *memory;
     size_t before = work->count * sizeof work->ids[0];
     TROUPE_TRY(
-        trp_store_create(before + packed->size, schema, TRP_ENCODING_PACKED, object, &memory));
+        trp_object_create(before + packed->size, schema, TRP_ENCODING_PACKED, object, &memory));
     if (before > 0)
         memcpy(memory, work->ids, before);
     memcpy((char *)memory + before, packed->data, packed->size);
@@ -179,8 +179,8 @@ troupe_status troupe_create(size_t size, troupe_buffer *buffer)
     trp_object object;
     void *data;
     TROUPE_TRY(trp_process_check());
-    TROUPE_TRY(trp_store_create(size, trp_type_note(&troupe_type_troupe_bytes), TRP_ENCODING_BYTES,
-                                &object, &data));
+    TROUPE_TRY(trp_object_create(size, trp_type_note(&troupe_type_troupe_bytes), TRP_ENCODING_BYTES,
+                                 &object, &data));
     trp_store_kind(object, TRP_KIND_BUFFER);
     trp_type_show(&troupe_type_troupe_bytes);
     TRP_LEAKS_MADE(((troupe_ref){object, trp_type_note(&troupe_type_troupe_bytes)}),
@@ -225,6 +225,8 @@ troupe_status trp_object_failure(const trp_object_info *info)
 {
     if (info->state == TRP_OBJECT_FILLING)
         return troupe_fail(TROUPE_PENDING, "the value is not ready yet");
+    if (info->state == TRP_OBJECT_ABSENT)
+        return troupe_last_error()->status;
     if (info->state != TRP_OBJECT_FAILED)
         return troupe_fail(TROUPE_INVALID, "the reference is stale or foreign: there is no such "
                                            "object");
@@ -245,7 +247,7 @@ static bool has_value(const trp_object_info *info)
 // Pins the object if it has a value; else sets the failure that there is in its place.
 static troupe_status pin(trp_object object, trp_object_info *info)
 {
-    *info = trp_store_pin(object);
+    *info = trp_object_pin(object);
     if (has_value(info))
         return TROUPE_OK;
     troupe_status status = trp_object_failure(info);

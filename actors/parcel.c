@@ -6,6 +6,7 @@
 #include <runtime/memory.h>
 #include <runtime/pool.h>
 #include <runtime/process.h>
+#include <runtime/store_room.h>
 #include <string.h>
 
 // ---- sending
@@ -176,7 +177,7 @@ void trp_parcel_append(trp_parcel *parcel, const void *packed, size_t size)
 static troupe_status store(const trp_parcel *parcel, trp_object *object)
 {
     void *data;
-    TROUPE_TRY(trp_store_create(parcel->bytes.size, 0, TRP_ENCODING_BYTES, object, &data));
+    TROUPE_TRY(trp_room_create(parcel->bytes.size, 0, TRP_ENCODING_PARCEL, object, &data));
     memcpy(data, parcel->bytes.data, parcel->bytes.size);
     troupe_status status = trp_store_seal(*object);
     if (status != TROUPE_OK)

@@ -4,6 +4,7 @@
 #include <actors/leaks.h>
 #include <actors/object.h>
 #include <actors/ref_table.h>
+#include <actors/room.h>
 #include <runtime/error.h>
 #include <runtime/process.h>
 #include <runtime/tensor.h>
@@ -16,8 +17,8 @@ static troupe_status begin(const troupe_tensor *like, size_t size, trp_object *o
                            void **elements)
 {
     void *memory;
-    TROUPE_TRY(trp_store_create(TRP_TENSOR_HEAD + size, trp_type_show(&troupe_type_troupe_tensor),
-                                TRP_ENCODING_TENSOR, object, &memory));
+    TROUPE_TRY(trp_object_create(TRP_TENSOR_HEAD + size, trp_type_show(&troupe_type_troupe_tensor),
+                                 TRP_ENCODING_TENSOR, object, &memory));
     trp_tensor_head(like, memory);
     *elements = (unsigned char *)memory + TRP_TENSOR_HEAD;
     return TROUPE_OK;
@@ -78,8 +79,9 @@ troupe_status trp_tensor_read(const trp_object_info *info, const troupe_type *ty
 // Opens the tensor that an object is, compares it with what was asked, and pins it for the view.
 static troupe_status lend(trp_object object, troupe_dtype dtype, int rank, troupe_tensor *tensor)
 {
-    trp_object_info info = trp_store_pin(object);
-    bool pinned = info.state != TRP_OBJECT_FILLING && info.state != TRP_OBJECT_GONE;
+    trp_object_info info = trp_object_pin(object);
+    bool pinned = info.state != TRP_OBJECT_FILLING && info.state != TRP_OBJECT_GONE &&
+                  info.state != TRP_OBJECT_ABSENT;
     troupe_status status = info.state == TRP_OBJECT_SEALED
                                ? trp_tensor_open(info.data, info.size, tensor)
                                : trp_object_failure(&info);

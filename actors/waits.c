@@ -170,6 +170,7 @@ void trp_wait_describe(const trp_wait_look *wait, char text[TRP_WAIT_TEXT])
         [TRP_WAIT_OBJECT] = "the value of an object",
         [TRP_WAIT_READER] = "the reader of its stream",
         [TRP_WAIT_TASKS] = "room for a task",
+        [TRP_WAIT_ROOM] = "room in the store",
         [TRP_WAIT_NODE] = "its node",
         [TRP_WAIT_CHANNEL] = "the other side of a channel",
     };

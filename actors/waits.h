@@ -16,6 +16,7 @@ typedef enum trp_wait_kind {
     TRP_WAIT_WINDOW,  // Room on the way to the actor `subject` of `process`.
     TRP_WAIT_READER,  // Whoever reads the values that it makes.
     TRP_WAIT_TASKS,   // Room for a task.
+    TRP_WAIT_ROOM,    // Room in the store.
     TRP_WAIT_END,     // The end of the actor `subject` of `process`.
     TRP_WAIT_NODE,    // What it has asked of its node.
     TRP_WAIT_CHANNEL, // The other side of a channel.

@@ -307,6 +307,7 @@ static _Noreturn void end(void)
         struct signalfd_siginfo info;
         (void)!read(keeper.signal_fd, &info, sizeof info);
     }
+    trp_folder_remove(keeper.setup->spill_folder);
     trp_folder_remove(keeper.setup->folder);
     _exit(0);
 }

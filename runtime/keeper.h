@@ -43,7 +43,8 @@ typedef struct trp_keeper_setup {
     int driver_socket;                   // Closed by the keeper's end: how the driver learns of it.
     int lock_fd;                         // Its lock says that the run folder is in use.
     int output_socket;                   // Where pipes of workers go (output.h); -1: nowhere.
-    const char *folder;                  // The run folder, removed at the end.
+    const char *folder;                  // The run folder, removed at the end;
+    const char *spill_folder;            // and that of objects' files, which may never be made.
     bool execute;                        // Workers are executed afresh.
     char **argv;                         // For that.
     sigset_t mask;                       // The signal mask that workers start with.

@@ -25,6 +25,7 @@ enum {
     TRP_DEATHS = 256, // The last ones, in the header.
     TRP_TYPE_NAMES = 256,
     TRP_TYPE_NAME = 48,
+    TRP_SPILL_FOLDER_MAX = 512,
 };
 
 // One object. `word` says everything about its life; the rest is written by the one process that
@@ -46,6 +47,7 @@ typedef struct trp_object_row {
     _Atomic uint32_t next;    // Of those that the node process is to free: slot + 1.
     _Atomic uint32_t made_ms; // When it was made, and when it was last pinned or let go of: see
     _Atomic uint32_t used_ms; // trp_row_now.
+    _Atomic uint32_t where;   // Whether its bytes are at `place` or on disk: store_where.h.
 } trp_object_row;
 
 // What a process holds of an object, and how often it has pinned it: see store_ledger.h.
@@ -73,7 +75,14 @@ typedef struct trp_header {
     uint32_t pages_max;
     _Atomic uint32_t pages_backed;   // Data pages that memory is reserved for: only grows.
     _Atomic uint32_t objects_backed; // Rows of the object table likewise.
-    char gap[64];                    // Between what is read often and what is written often.
+    // Somebody may sleep on `freed`, which rises when there is room again: see store_room.h.
+    _Atomic uint32_t room_awaited, freed;
+    // Objects that go to disk: where to (none: empty) and how many bytes at most; whether that was
+    // made, and when it failed last and with which errno. See spill.h.
+    char spill_folder[TRP_SPILL_FOLDER_MAX];
+    uint64_t spill_bytes_max;
+    _Atomic uint32_t spill_made, spill_failed_ms, spill_told_ms, spill_error;
+    char gap[64]; // Between what is read often and what is written often.
     // Hints of the allocator: any value is right.
     _Atomic uint64_t freed_runs[TRP_HINTS]; // count << 32 | page, by log2 of the count
     _Atomic uint32_t open_slabs[TRP_HINTS]; // page + 1, by size class

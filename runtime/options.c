@@ -18,6 +18,8 @@ enum {
     NODE_TIMEOUT_DEFAULT_MS = 10000,
     NODE_TIMEOUT_MIN_MS = 200,
     NODE_TIMEOUT_MAX_MS = 3600000,
+    STORE_WAIT_DEFAULT_MS = 2000,
+    SPILL_DIR_MAX = 400, // What is left of a path is the names below it.
 };
 
 #define STORE_BYTES_MAX ((size_t)1 << 44)
@@ -51,6 +53,45 @@ static troupe_status check_listen(const troupe_options *how)
                            ".listen of troupe_start needs .keys, or the variable TROUPE_KEYS: a "
                            "file made by troupe_keys_make, without which anybody could come in");
     return TROUPE_OK;
+}
+
+static troupe_status check_spill(const troupe_options *how)
+{
+    const char *given =
+        how->spill_dir != NULL ? ".spill_dir of troupe_start" : "the variable TROUPE_SPILL_DIR";
+    const char *folder = how->spill_dir != NULL ? how->spill_dir : getenv("TROUPE_SPILL_DIR");
+    if (how->spill_bytes_max < TROUPE_SPILL_NONE)
+        return troupe_fail(
+            TROUPE_INVALID,
+            ".spill_bytes_max of troupe_start is %lld: expected a number of bytes, 0 "
+            "(default) or TROUPE_SPILL_NONE",
+            (long long)how->spill_bytes_max);
+    if (how->store_wait_ms < TROUPE_STORE_WAIT_NONE)
+        return troupe_fail(TROUPE_INVALID,
+                           ".store_wait_ms of troupe_start is %d: expected milliseconds, 0 "
+                           "(default) or TROUPE_STORE_WAIT_NONE",
+                           how->store_wait_ms);
+    if (how->spill_bytes_max == TROUPE_SPILL_NONE || folder == NULL || folder[0] == '\0')
+        return TROUPE_OK;
+    if (folder[0] != '/' || strlen(folder) > SPILL_DIR_MAX || access(folder, W_OK | X_OK) != 0)
+        return troupe_fail(TROUPE_INVALID,
+                           "%s is '%.100s': expected the whole path, of at most %d bytes, of a "
+                           "folder in which this process may make files",
+                           given, folder, SPILL_DIR_MAX);
+    return TROUPE_OK;
+}
+
+static const char *choose_spill_dir(const char *given)
+{
+    if (given != NULL && given[0] != '\0')
+        return given;
+    const char *named = getenv("TROUPE_SPILL_DIR"), *temporary = getenv("TMPDIR");
+    if (named != NULL && named[0] != '\0')
+        return named;
+    return temporary != NULL && temporary[0] == '/' && strlen(temporary) <= SPILL_DIR_MAX &&
+                   access(temporary, W_OK | X_OK) == 0
+               ? temporary
+               : "/var/tmp";
 }
 
 static troupe_status check(const troupe_options *how)
@@ -106,6 +147,7 @@ static troupe_status check(const troupe_options *how)
                            ".transport of troupe_start is %d: expected a TROUPE_TRANSPORT_ value",
                            (int)how->transport);
     TROUPE_TRY(check_listen(how));
+    TROUPE_TRY(check_spill(how));
     if (how->stop_timeout_ms < 0)
         return troupe_fail(TROUPE_INVALID, ".stop_timeout_ms of troupe_start is %d: it is negative",
                            how->stop_timeout_ms);
@@ -165,6 +207,9 @@ troupe_status trp_options_complete(const troupe_options *given, troupe_options *
                                 access(runtime_folder, W_OK | X_OK) == 0
                             ? runtime_folder
                             : "/tmp";
+    how.spill_dir = choose_spill_dir(how.spill_dir);
+    if (how.store_wait_ms == 0)
+        how.store_wait_ms = STORE_WAIT_DEFAULT_MS;
     const char *measure = getenv("TROUPE_MEASURE");
     how.measure = how.measure || (measure != NULL && strcmp(measure, "1") == 0);
     if (how.keys == NULL)

@@ -7,6 +7,7 @@
 #include <runtime/identity.h>
 #include <runtime/pool.h>
 #include <runtime/reader.h>
+#include <runtime/store_room.h>
 #include <string.h>
 
 enum { OVERFLOWS = 1024 }; // Before a large ring becomes a huge one.
@@ -130,7 +131,7 @@ static bool write(trp_peer *peer, uint32_t process, const trp_frame *frame)
 static troupe_status box(const trp_frame *frame, trp_frame *boxed, trp_object *object)
 {
     void *data;
-    TROUPE_TRY(trp_store_create(frame->body_size, 0, TRP_ENCODING_BYTES, object, &data));
+    TROUPE_TRY(trp_room_create(frame->body_size, 0, TRP_ENCODING_PARCEL, object, &data));
     trp_store_kind(*object, TRP_KIND_ARGUMENT);
     memcpy(data, frame->body, frame->body_size);
     troupe_status status = trp_store_seal(*object);

@@ -66,15 +66,24 @@ uint64_t troupe_frames_refused(void)
     return atomic_load_explicit(&refused, memory_order_relaxed);
 }
 
+static _Thread_local bool delivering;
+
+bool trp_process_delivering(void)
+{
+    return delivering;
+}
+
 void trp_process_deliver_begin(void)
 {
     pthread_mutex_lock(&delivery.lock);
+    delivering = true;
     trp_peer_run_begin();
 }
 
 void trp_process_deliver_end(void)
 {
     trp_peer_run_end();
+    delivering = false;
     pthread_mutex_unlock(&delivery.lock);
 }
 

@@ -33,6 +33,9 @@ void trp_process_handlers_set(const trp_handlers *handlers);
 // After it returns, `frame` and `death` are not called any more (not to be called from them).
 void trp_process_mute(void);
 
+// Whether this thread is handing out what has arrived: then it must not wait for anybody.
+bool trp_process_delivering(void);
+
 bool trp_process_running(void); // Started, and not a fork() of a started process.
 // TROUPE_OK, or TROUPE_NOT_STARTED / TROUPE_UNSUPPORTED (forked child) / TROUPE_RUNTIME_LOST (the
 // keeper or node process has died) with a sentence.

@@ -152,7 +152,7 @@ static void take_frame(trp_frame *frame)
         if (frame->body_size == sizeof object)
             memcpy(&object, frame->body, sizeof object);
         trp_object_info info = trp_store_look(object);
-        if (info.state != TRP_OBJECT_SEALED) {
+        if (info.state != TRP_OBJECT_SEALED || info.encoding != TRP_ENCODING_PARCEL) {
             trp_process_refused("it names an object that is not there");
             return;
         }

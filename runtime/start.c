@@ -25,6 +25,7 @@
 #include <runtime/output.h>
 #include <runtime/reader.h>
 #include <runtime/signals.h>
+#include <runtime/spill.h>
 #include <runtime/store.h>
 #include <runtime/trace.h>
 #include <runtime/transport.h>
@@ -344,6 +345,7 @@ static troupe_status launch_keeper(int argc, char **argv, int lock_fd, int outpu
         .lock_fd = lock_fd,
         .output_socket = output_socket,
         .folder = trp_self.folder,
+        .spill_folder = trp_spill_folder(),
         .execute = trp_self.options.launch == TROUPE_LAUNCH_EXEC,
         .argv = argc > 0 && argv != NULL ? argv : no_arguments,
         .run_node = trp_node_run,
@@ -391,7 +393,8 @@ static void tear_down(void)
     }
     trp_trace_finish();
     trp_output_stop(); // After the last worker, before the segment, which has their names.
-    trp_folder_remove(trp_self.folder); // The keeper has done it, unless it was killed.
+    trp_folder_remove(trp_spill_folder()); // The keeper has done it, unless it was killed.
+    trp_folder_remove(trp_self.folder);
     trp_copy_stop();
     trp_segment_close();
     trp_self.runtime_lost = false;
@@ -434,6 +437,7 @@ static void take_places(void)
     trp_self.slot = TRP_PROCESS_DRIVER;
     trp_self.incarnation = trp_random_incarnation();
     trp_self.options.directory = trp_self.folder; // The caller's text may not live long.
+    trp_self.options.spill_dir = trp_spill_folder();
     trp_segment_process(TRP_PROCESS_DRIVER)->incarnation = trp_self.incarnation;
     trp_process_row_set(TRP_PROCESS_DRIVER, TRP_PROCESS_STARTING);
     trp_segment_process(TRP_PROCESS_NODE)->incarnation = trp_random_incarnation();
@@ -451,6 +455,7 @@ static troupe_status start_local(void)
         trp_segment_close();
         return status;
     }
+    trp_spill_plan(&trp_self.options, "");
     take_places();
     trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_READY);
     trp_node_reset_here();
@@ -522,6 +527,7 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
         trp_folder_remove(trp_self.folder);
         return status;
     }
+    trp_spill_plan(&trp_self.options, trp_self.folder);
     take_places();
 
     int output_socket = -1;

@@ -3,7 +3,6 @@
 #include <runtime/store_row.h>
 
 #include <linux/futex.h>
-#include <runtime/clock.h>
 #include <runtime/copy.h>
 #include <runtime/error.h>
 #include <runtime/fault.h>
@@ -13,10 +12,10 @@
 #include <runtime/process.h>
 #include <runtime/store_inside.h>
 #include <runtime/store_ledger.h>
+#include <runtime/store_room.h>
+#include <runtime/store_where.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -97,10 +96,12 @@ void trp_row_free(uint32_t slot)
     atomic_store_explicit(&row->place, 0, memory_order_relaxed);
     atomic_store_explicit(&row->kind, TRP_KIND_NONE, memory_order_relaxed);
     TRP_FAULT("store");
+    uint64_t generation = trp_row_generation(atomic_load(&row->word));
+    trp_where_forget(slot, generation);
     // Pairs with the swap in take_row.
-    atomic_store(&row->word,
-                 trp_row_word(TRP_ROW_FREE, 0, trp_row_generation(atomic_load(&row->word))));
+    atomic_store(&row->word, trp_row_word(TRP_ROW_FREE, 0, generation));
     TRP_FAULT("store");
+    trp_room_rise();
     if (recent.count < RECENT)
         recent.slots[recent.count++] = slot;
     else if (slot < recent.rotor)
@@ -146,6 +147,7 @@ bool trp_row_settle(uint32_t slot, uint64_t word, trp_row_state state)
         return false;
     TRP_FAULT("store");
     trp_row_wake(row);
+    trp_room_rise(); // It may go to disk from now on.
     TRP_FAULT("store");
     // An unsettled object is not freed, whoever drops it. Pairs with trp_store_release: it takes
     // its hold away, then reads the state; we wrote the state and now read the holds. One of the
@@ -247,8 +249,8 @@ static troupe_status take_row(trp_row_state state, uint64_t schema, trp_encoding
     TROUPE_TRY(find_row(state, slot, word));
     trp_object_row *row = trp_object_row_at(*slot);
     atomic_store_explicit(&row->schema, schema, memory_order_relaxed);
-    atomic_store_explicit(&row->encoding, (uint32_t)encoding, memory_order_relaxed);
-    atomic_store_explicit(&row->maker, trp_store_self, memory_order_relaxed);
+    atomic_store_explicit(&row->encoding, (uint16_t)encoding, memory_order_relaxed);
+    atomic_store_explicit(&row->maker, (uint16_t)trp_store_self, memory_order_relaxed);
     atomic_store_explicit(&row->lent, 0, memory_order_relaxed);
     uint32_t now_ms = trp_row_now();
     atomic_store_explicit(&row->made_ms, now_ms, memory_order_relaxed);
@@ -274,9 +276,7 @@ static troupe_status take_space(uint32_t slot, size_t size)
                            "an object of %zu bytes can never fit: the store's limit is %llu bytes "
                            "(.store_bytes_max of troupe_start)",
                            size, (unsigned long long)trp_segment.header->capacity);
-    troupe_status status = trp_pages_take(size > 0 ? size : 1, slot, &row->place);
-    if (status != TROUPE_OK)
-        return status == TROUPE_NO_MEMORY ? trp_store_blame() : status;
+    TROUPE_TRY(trp_pages_take(size > 0 ? size : 1, slot, &row->place));
     TRP_STORE_HANDED();
     TRP_FAULT("store");
     atomic_store_explicit(&row->size, size, memory_order_relaxed);
@@ -292,6 +292,7 @@ void trp_store_open(uint32_t process)
 {
     trp_store_self = process;
     trp_pages_open(process);
+    trp_where_open(process);
 }
 
 troupe_status trp_store_promise(uint64_t schema, trp_object *id)
@@ -303,8 +304,8 @@ troupe_status trp_store_promise(uint64_t schema, trp_object *id)
     return TROUPE_OK;
 }
 
-troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
-                               void **data)
+troupe_status trp_store_try(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
+                            void **data)
 {
     uint32_t slot;
     uint64_t word;
@@ -320,6 +321,15 @@ troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encodi
     *id = trp_row_id(slot, trp_row_generation(word));
     *data = writable(slot);
     return TROUPE_OK;
+}
+
+troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
+                               void **data)
+{
+    troupe_status status = trp_store_try(size, schema, encoding, id, data);
+    if (status == TROUPE_NO_MEMORY)
+        (void)trp_store_blame();
+    return status;
 }
 
 troupe_status trp_store_contain(trp_object id, uint32_t count)
@@ -389,10 +399,15 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
         !atomic_compare_exchange_strong(&row->word, &word, mine))
         return troupe_fail(TROUPE_INVALID, "the object is no promise of this process");
     TRP_FAULT("store");
-    troupe_status status = take_space(trp_row_slot(id), size);
+    troupe_status status;
+    do
+        status = take_space(trp_row_slot(id), size);
+    while (status == TROUPE_NO_MEMORY && trp_room_make(size));
     if (status == TROUPE_OK && size > 0)
         trp_copy(writable(trp_row_slot(id)), data, size);
-    atomic_store_explicit(&row->encoding, (uint32_t)encoding, memory_order_relaxed);
+    atomic_store_explicit(&row->encoding, (uint16_t)encoding, memory_order_relaxed);
+    if (status == TROUPE_NO_MEMORY)
+        (void)trp_store_blame();
     // Without room for the value the promise fails, with no bytes: its waiters must not hang.
     (void)trp_row_settle(trp_row_slot(id), mine,
                          failed || status != TROUPE_OK ? TRP_ROW_FAILED : TRP_ROW_SEALED);
@@ -403,7 +418,7 @@ static troupe_status share(size_t size, size_t zeroed, trp_encoding encoding, tr
                            void **data)
 {
     trp_object made;
-    TROUPE_TRY(trp_store_create(size, 0, encoding, &made, data));
+    TROUPE_TRY(trp_room_create(size, 0, encoding, &made, data));
     memset(*data, 0, zeroed);
     TRP_FAULT("store");
     if (encoding != TRP_ENCODING_INNER)
@@ -482,87 +497,4 @@ void trp_store_release(trp_object id, uint32_t process)
     if (trp_row_find(id, &word) == NULL || process >= TRP_PROCESSES_MAX)
         return;
     look_after(id, process, trp_ledger_take(process, trp_row_slot(id)));
-}
-
-// ---- reading
-
-trp_object_info trp_store_look(trp_object id)
-{
-    static const trp_object_state states[] = {
-        [TRP_ROW_FREE] = TRP_OBJECT_GONE,        [TRP_ROW_FILLING] = TRP_OBJECT_FILLING,
-        [TRP_ROW_PROMISED] = TRP_OBJECT_FILLING, [TRP_ROW_FULFILLING] = TRP_OBJECT_FILLING,
-        [TRP_ROW_SEALED] = TRP_OBJECT_SEALED,    [TRP_ROW_FAILED] = TRP_OBJECT_FAILED,
-        [TRP_ROW_SHARED] = TRP_OBJECT_SHARED,    [TRP_ROW_FREEING] = TRP_OBJECT_GONE,
-    };
-    uint64_t word;
-    trp_object_row *row = trp_row_find(id, &word);
-    if (row == NULL)
-        return (trp_object_info){.state = TRP_OBJECT_GONE};
-    trp_object_info info = {.state = states[trp_row_state_of(word)],
-                            .schema = atomic_load_explicit(&row->schema, memory_order_relaxed)};
-    if (info.state == TRP_OBJECT_FILLING)
-        return info;
-    info.size = atomic_load_explicit(&row->size, memory_order_relaxed);
-    info.encoding = (trp_encoding)atomic_load_explicit(&row->encoding, memory_order_relaxed);
-    trp_place place = atomic_load_explicit(&row->place, memory_order_relaxed);
-    // A failure without bytes is one of whoever was to give them.
-    if (place == 0 || (info.state == TRP_OBJECT_FAILED && info.size == 0))
-        return info;
-    info.data = (info.state == TRP_OBJECT_SHARED ? trp_segment.base : trp_segment.read_only) +
-                trp_place_offset(place);
-    info.inside_count = atomic_load_explicit(&row->inside, memory_order_relaxed);
-    info.inside = info.data;
-    info.data = info.inside + info.inside_count;
-    info.size -= info.inside_count * sizeof(trp_object);
-    return info;
-}
-
-static void note_use(trp_object_row *row)
-{
-    uint32_t now_ms = trp_row_now();
-    if (atomic_load_explicit(&row->used_ms, memory_order_relaxed) != now_ms)
-        atomic_store_explicit(&row->used_ms, now_ms, memory_order_relaxed);
-}
-
-trp_object_info trp_store_pin(trp_object id)
-{
-    uint64_t word;
-    trp_object_row *row = trp_row_find(id, &word);
-    if (row == NULL || !trp_row_settled(word))
-        return trp_store_look(id);
-    if (trp_ledger_pin(trp_store_self, trp_row_slot(id)) != TROUPE_OK)
-        return (trp_object_info){.state = TRP_OBJECT_GONE};
-    note_use(row);
-    return trp_store_look(id);
-}
-
-void trp_store_unpin(trp_object id)
-{
-    uint64_t word;
-    TRP_STORE_HANDED();
-    trp_object_row *row = trp_row_find(id, &word);
-    uint32_t held = row != NULL ? trp_ledger_unpin(trp_store_self, trp_row_slot(id)) : 0;
-    if (held == 0)
-        return;
-    note_use(row);
-    look_after(id, trp_store_self, held);
-}
-
-trp_object_info trp_store_wait(trp_object id, int timeout_ms)
-{
-    int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
-    struct timespec until = {give_up / 1000000000, give_up % 1000000000};
-    for (;;) {
-        uint64_t word;
-        trp_object_row *row = trp_row_find(id, &word);
-        if (row == NULL || !trp_row_unsettled(word) ||
-            (timeout_ms >= 0 && trp_clock_ns() >= give_up))
-            return trp_store_look(id);
-        // Pairs with `settle`: it changes the word, then reads this; we write this, and the system
-        // reads the word before it lets us sleep.
-        atomic_store(&row->awaited, 1);
-        // The low half of the word: the state and the tag, which change with every step.
-        (void)syscall(SYS_futex, &row->word, FUTEX_WAIT_BITSET, (uint32_t)word,
-                      timeout_ms >= 0 ? &until : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
-    }
 }

@@ -21,6 +21,7 @@ typedef enum trp_encoding {
     TRP_ENCODING_PACKED, // MessagePack.
     TRP_ENCODING_INNER,  // The runtime's own.
     TRP_ENCODING_TENSOR, // A tensor's head and elements (tensor.h).
+    TRP_ENCODING_PARCEL, // A message too large for its ring: stays in memory.
 } trp_encoding;
 
 typedef enum trp_object_state {
@@ -29,6 +30,7 @@ typedef enum trp_object_state {
     TRP_OBJECT_SEALED,
     TRP_OBJECT_FAILED, // A promise that ended with a failure: its bytes are a packed error.
     TRP_OBJECT_SHARED, // Writable by all holders for its whole life.
+    TRP_OBJECT_ABSENT, // Sealed, and its bytes cannot be had: the last error says why.
 } trp_object_state;
 
 // What an object is for: for people alone.
@@ -46,10 +48,11 @@ typedef enum trp_object_kind {
 
 typedef struct trp_object_info {
     trp_object_state state;
-    const void *data; // In the read-only mapping; SHARED: in the writable one.
+    const void *data; // In the read-only mapping; SHARED: in the writable one. NULL: not pinned.
     size_t size;
     uint64_t schema;
     trp_encoding encoding;
+    bool on_disk;
     const trp_object *inside; // What it names, and how many of them.
     uint32_t inside_count;
 } trp_object_info;
@@ -68,7 +71,8 @@ extern _Atomic int trp_store_handed;
 void trp_store_open(uint32_t process);
 
 // Creates an object of `size` bytes held once by this process; *data is its writable memory
-// (64-byte aligned). NO_MEMORY: full; TOO_LARGE: above the segment's capacity.
+// (64-byte aligned). NO_MEMORY: full, and nothing goes to disk for it: see trp_room_create;
+// TOO_LARGE: above the segment's capacity.
 troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
                                void **data);
 // The object, which is being filled by this process, will name others: their ids are the first
@@ -102,12 +106,13 @@ troupe_status trp_store_hold(trp_object id, uint32_t process);
 // Takes one hold of `process` back (the caller's own, or a receiver's that was never published).
 void trp_store_release(trp_object id, uint32_t process);
 
-// What is known of an object now. Its bytes may be read only while it is pinned, but for a SHARED
-// one, for which it is enough to hold it.
+// What is known of an object now. Its bytes may be read only while it is pinned, and are not told
+// else, but for what never goes to disk (SHARED, INNER, PARCEL): that it is enough to hold.
 trp_object_info trp_store_look(trp_object id);
 // Looks, and holds and pins the object for this process, which must hold it already: until
-// trp_store_unpin its bytes stay where they are. What is FILLING or GONE is not pinned.
-// TRP_OBJECT_GONE with a last error: it cannot be.
+// trp_store_unpin its bytes stay where they are. They are brought back from disk, and who is at
+// that is waited for, but not for room. What is FILLING, GONE or ABSENT is not pinned; ABSENT with
+// TROUPE_NO_MEMORY: there is no room, or it is pinned too often.
 trp_object_info trp_store_pin(trp_object id);
 void trp_store_unpin(trp_object id);
 // Waits until it is neither FILLING nor PENDING, `timeout_ms` at most (negative: for ever).

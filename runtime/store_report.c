@@ -42,7 +42,8 @@ typedef struct report {
 
 const char *troupe_object_state_name(int state)
 {
-    static const char *const names[] = {"filling", "promised", "sealed", "failed", "shared"};
+    static const char *const names[] = {"filling", "promised", "sealed", "failed",
+                                        "shared",  "on disk",  "lost"};
     return state >= 0 && (size_t)state < sizeof names / sizeof *names ? names[state] : "unknown";
 }
 
@@ -53,8 +54,12 @@ const char *troupe_object_kind_name(int kind)
     return kind >= 0 && (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
 }
 
-static troupe_object_state state_of(trp_row_state state)
+static troupe_object_state state_of(trp_row_state state, trp_where where)
 {
+    if (where == TRP_WHERE_LOST)
+        return TROUPE_OBJECT_LOST;
+    if (where == TRP_WHERE_DISK || where == TRP_WHERE_COMING)
+        return TROUPE_OBJECT_ON_DISK;
     static const troupe_object_state states[] = {
         [TRP_ROW_FILLING] = TROUPE_OBJECT_FILLING,    [TRP_ROW_PROMISED] = TROUPE_OBJECT_PROMISED,
         [TRP_ROW_FULFILLING] = TROUPE_OBJECT_FILLING, [TRP_ROW_SEALED] = TROUPE_OBJECT_SEALED,
@@ -117,7 +122,7 @@ static troupe_status list_objects(report *all, size_t most)
                                         .bytes_used = seen->bytes,
                                         .age_s = seconds(seen->made_ms, all->now_ms),
                                         .idle_s = seconds(seen->used_ms, all->now_ms),
-                                        .state = (int32_t)state_of(seen->state),
+                                        .state = (int32_t)state_of(seen->state, seen->where),
                                         .kind = (int32_t)seen->kind - 1,
                                         .type_name = typed ? troupe_alloc_text(type) : NULL,
                                         .maker = seen->maker,

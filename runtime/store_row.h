@@ -98,6 +98,9 @@ static inline trp_object_kind trp_row_kind(trp_row_state state, trp_encoding enc
 
 // Adds to the thread's last error who holds the store. Returns its status.
 troupe_status trp_store_blame(void);
+// As trp_store_create, without that.
+troupe_status trp_store_try(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
+                            void **data);
 
 // The row behind an id, with its word; NULL if the id is stale or was never one.
 trp_object_row *trp_row_find(trp_object id, uint64_t *word);

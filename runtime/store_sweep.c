@@ -6,8 +6,11 @@
 #include <runtime/memory.h>
 #include <runtime/pages.h>
 #include <runtime/process.h>
+#include <runtime/spill.h>
 #include <runtime/store_inside.h>
 #include <runtime/store_ledger.h>
+#include <runtime/store_room.h>
+#include <runtime/store_where.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -30,6 +33,11 @@ static bool is_in(const process_set *set, uint32_t process)
     return process < TRP_PROCESSES_MAX && (set->bits[process / 64] >> process % 64 & 1) != 0;
 }
 
+static bool is_dead(uint32_t process, const void *dead)
+{
+    return is_in(dead, process);
+}
+
 // What dead processes were doing with the rows.
 static void sweep_rows(const uint32_t *processes, uint32_t count, bool all)
 {
@@ -49,13 +57,9 @@ static void sweep_rows(const uint32_t *processes, uint32_t count, bool all)
             (void)trp_row_settle(slot, word, TRP_ROW_FAILED);
         } else if (trp_row_settled(word)) {
             trp_row_wake(row); // One of them may have settled it, and died before it woke anyone.
+            trp_where_repair(slot, is_dead, &dead);
         }
     }
-}
-
-static bool is_dead(uint32_t process, const void *dead)
-{
-    return is_in(dead, process);
 }
 
 void trp_store_sweep_soon(const uint32_t *processes, uint32_t count)
@@ -73,6 +77,8 @@ void trp_store_sweep_soon(const uint32_t *processes, uint32_t count)
         trp_pages_sweep(processes[i]);
     }
     sweep_rows(processes, count, true);
+    trp_spill_keep();
+    trp_room_rise();
 }
 
 void trp_store_admit(uint32_t process)
@@ -135,6 +141,11 @@ troupe_status trp_store_usage(troupe_store_usage *usage)
             continue;
         now.objects++;
         now.bytes_used += trp_place_bytes(atomic_load(&row->place));
+        if (!trp_where_has_file(atomic_load(&row->where)))
+            continue;
+        now.objects_on_disk += trp_where_in_memory(row) ? 0 : 1;
+        now.bytes_on_disk +=
+            atomic_load_explicit(&row->size, memory_order_relaxed) + TRP_SPILL_HEADER;
     }
     *usage = now;
     return TROUPE_OK;

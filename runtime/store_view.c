@@ -110,6 +110,7 @@ bool trp_view_object(const trp_store_view *view, uint32_t slot, trp_object_seen 
             .made_ms = atomic_load(&row->made_ms),
             .used_ms = atomic_load(&row->used_ms),
             .maker = atomic_load(&row->maker),
+            .where = trp_where_state(atomic_load(&row->where)),
         };
         TRP_FAULT("store view");
         if (is_same(word, atomic_load(&row->word)))

@@ -7,6 +7,7 @@
 #include <runtime/layout.h>
 #include <runtime/store.h>
 #include <runtime/store_row.h>
+#include <runtime/store_where.h>
 
 typedef struct trp_store_view {
     const char *base; // Of the tables.
@@ -27,6 +28,7 @@ typedef struct trp_object_seen {
     trp_object_kind kind;
     uint64_t size, bytes, schema; // `bytes`: as allocated.
     uint32_t made_ms, used_ms, maker;
+    trp_where where;
 } trp_object_seen;
 
 // False: no object is there, or it is being made, or it changed each time that it was read.

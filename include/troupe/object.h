@@ -12,7 +12,9 @@ TROUPE_BEGIN_C
 
 // Copies `value` into the store and returns a reference that the caller holds. References in it
 // stay the caller's; what they name lives as long as the object does, and who gets the value gets
-// references of its own, to be consumed or dropped one by one. A failure (store full:
+// references of its own, to be consumed or dropped one by one. Where the store is full, objects
+// that nobody reads go to disk, and come back when somebody does; where none can, it waits for some
+// to be given up (.spill_bytes_max and .store_wait_ms of troupe_start). A failure (still full:
 // TROUPE_NO_MEMORY, larger than the store: TROUPE_TOO_LARGE, a stale reference in the value:
 // TROUPE_INVALID) comes out of troupe_get.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_put_as(const troupe_type *type, const void *value);
@@ -29,8 +31,9 @@ typedef struct troupe_buffer {
     uint64_t id_;
 } troupe_buffer;
 
-// Creates an object of `size` bytes to be filled in place. TROUPE_NO_MEMORY: the store is full;
-// TROUPE_TOO_LARGE: it could never hold that much. The caller must seal or discard it.
+// Creates an object of `size` bytes to be filled in place. TROUPE_NO_MEMORY: the store is full (see
+// troupe_put_as); TROUPE_TOO_LARGE: it could never hold that much. The caller must seal or discard
+// it.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_create(size_t size, troupe_buffer *buffer);
 
 // Seals the object: from now on it is read only. `buffer` is cleared; *ref (to troupe_bytes) is
@@ -51,8 +54,9 @@ typedef struct troupe_view {
 // above 64 KiB, without copying them. The reference is not consumed, and the view stays valid until
 // troupe_view_end even if the reference is dropped or the creator dies. Waits up to `timeout_ms`
 // (negative: for ever) for a call's result. TROUPE_PENDING: not ready in that time;
-// TROUPE_WRONG_TYPE: not bytes; TROUPE_INVALID: stale or foreign reference; else the failure of the
-// call that should have made the value.
+// TROUPE_WRONG_TYPE: not bytes; TROUPE_INVALID: stale or foreign reference; TROUPE_NO_MEMORY: it is
+// on disk, and there is no room for it; TROUPE_CORRUPT: its file is gone or damaged; else the
+// failure of the call that should have made the value.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view,
                                                            int timeout_ms);
 
@@ -160,6 +164,9 @@ typedef struct troupe_store_usage {
     uint64_t bytes_used;   // by those objects, as allocated
     uint64_t bytes_backed; // of memory that the segment has taken from the system
     uint64_t bytes_max;    // its limit
+    // Those of the objects whose bytes are on disk because memory was full; and what files of
+    // objects take there (.spill_bytes_max of troupe_start is the limit).
+    uint64_t objects_on_disk, bytes_on_disk;
 } troupe_store_usage;
 TROUPE_API troupe_status troupe_store_usage_get(troupe_store_usage *usage);
 

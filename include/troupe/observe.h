@@ -73,8 +73,10 @@ typedef enum troupe_object_state {
     TROUPE_OBJECT_FILLING,  // Made by troupe_create, or being written.
     TROUPE_OBJECT_PROMISED, // The result of a call that has not ended.
     TROUPE_OBJECT_SEALED,
-    TROUPE_OBJECT_FAILED, // The result of a call that failed.
-    TROUPE_OBJECT_SHARED, // Written by all who hold it.
+    TROUPE_OBJECT_FAILED,  // The result of a call that failed.
+    TROUPE_OBJECT_SHARED,  // Written by all who hold it.
+    TROUPE_OBJECT_ON_DISK, // Sealed; it came to disk because the store was full.
+    TROUPE_OBJECT_LOST,    // The same, and its file was found to be gone or damaged.
 } troupe_object_state;
 
 typedef enum troupe_object_kind {

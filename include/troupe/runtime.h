@@ -41,6 +41,8 @@ typedef enum troupe_transport {
 enum {
     TROUPE_WORKERS_NONE = -1, // No pool of workers: actors live in the process that spawns them.
     TROUPE_GPUS_NONE = -1,
+    TROUPE_SPILL_NONE = -1,      // Objects do not go to disk.
+    TROUPE_STORE_WAIT_NONE = -1, // Nobody waits for room in the object store.
 };
 
 typedef struct troupe_options {
@@ -90,6 +92,15 @@ typedef struct troupe_options {
     // Another node that is silent for so long is given up; default 10,000. A node's processes that
     // a debugger stops do not count as its silence.
     int node_timeout_ms;
+    // Where objects go when the store is full and nobody reads them: a folder in which one is made
+    // for this node, when it is first needed, and removed in the end; default: the variable
+    // TROUPE_SPILL_DIR, else TMPDIR, else /var/tmp. Their files take at most so many bytes;
+    // default: half of what is free there at the start; TROUPE_SPILL_NONE: nothing goes to disk.
+    const char *spill_dir;
+    int64_t spill_bytes_max;
+    // How long whoever finds the store full, and nothing that can go to disk, waits for others to
+    // give something up; default 2,000; TROUPE_STORE_WAIT_NONE: not at all.
+    int store_wait_ms;
     int unused_;
 } troupe_options;
 

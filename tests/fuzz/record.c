@@ -84,10 +84,10 @@ static void write_frame(const trp_frame *frame)
                         .schema = numbered ? 0 : frame->schema,
                         .size = (uint16_t)frame->body_size,
                         .body = frame->body};
-    trp_object object;
+    trp_object object = 0;
     if ((frame->flags & (TRP_FRAME_STORED | TRP_FRAME_OBJECT)) != 0) {
         require(trp_frame_object(frame, &object) == TROUPE_OK);
-        trp_object_info info = trp_store_look(object);
+        trp_object_info info = trp_store_pin(object);
         made.body = info.data;
         made.size = (uint16_t)(info.size < HOUSE_BODY_MAX ? info.size : HOUSE_BODY_MAX);
         made.encoding = info.encoding == TRP_ENCODING_PACKED  ? 1
@@ -95,11 +95,13 @@ static void write_frame(const trp_frame *frame)
                                                               : 0;
     }
     if (made.size > HOUSE_BODY_MAX)
-        return;
+        return; // Only what is no object.
     (void)snprintf(name, sizeof name, "%s_%u_%x%s", kind_name(frame->kind), made.method % 256,
                    made.flags, made.status != 0 ? "_failed" : "");
     write_file(name, "", &made);
     write_odd(name, &made);
+    if (object != 0)
+        trp_store_unpin(object);
 }
 
 static void record(const trp_frame *frame)

@@ -369,13 +369,14 @@ static void load(uint32_t slot, unsigned seed, struct post *office)
         }
         trp_object got = atomic_exchange(&office->mail[slot], 0);
         if (got != 0) {
-            trp_object_info info = trp_store_look(got);
+            trp_object_info info = trp_store_pin(got);
             if (info.state != TRP_OBJECT_SEALED) // Freed while it was held.
                 _exit(4);
             if (info.inside_count == 0 && info.size > 0 && *(const char *)info.data != 1)
                 _exit(3);
             if (info.inside_count > 0 && !is_list_whole(info.inside[0]))
                 _exit(5);
+            trp_store_unpin(got);
             trp_store_release(got, slot);
         }
     }

@@ -145,9 +145,10 @@ static void release_mine(trp_object id)
 
 static void expect_held_by_near(trp_object id)
 {
-    trp_object_info info = trp_store_look(id);
+    trp_object_info info = trp_store_pin(id);
     assert_int_equal(info.state, TRP_OBJECT_SEALED);
     assert_int_equal(((const char *)info.data)[99], 1);
+    trp_store_unpin(id);
     trp_store_release(id, NEAR);
     // OTHER, where it lived on, may have given it to FAR.
     trp_store_release(id, FAR);
@@ -288,10 +289,11 @@ static void expect_small_ones(trp_object id)
         if (small[i] == 0)
             continue;
         assert_int_equal(trp_store_seal(small[i]), TROUPE_OK);
-        trp_object_info info = trp_store_look(small[i]);
+        trp_object_info info = trp_store_pin(small[i]);
         assert_int_equal(info.size, i * 37);
         for (size_t k = 0; k < info.size; k++)
             assert_int_equal(((const unsigned char *)info.data)[k], i);
+        trp_store_unpin(small[i]);
         trp_store_release(small[i], ME);
     }
 }

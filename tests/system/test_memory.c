@@ -70,7 +70,12 @@ TROUPE_ACTOR(keeper, (keep, troupe_ref, int), (look, troupe_none, int), (let_go,
 static int set_up(void **state)
 {
     (void)state;
-    return troupe_start(0, NULL, .workers = 2, .store_bytes_max = STORE) == TROUPE_OK ? 0 : -1;
+    // A full store says so at once.
+    return troupe_start(0, NULL, .workers = 2, .store_bytes_max = STORE,
+                        .spill_bytes_max = TROUPE_SPILL_NONE,
+                        .store_wait_ms = TROUPE_STORE_WAIT_NONE) == TROUPE_OK
+               ? 0
+               : -1;
 }
 
 static troupe_memory see(void)

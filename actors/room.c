@@ -1,0 +1,82 @@
+// room.c: waiting for room in the store (see room.h).
+#include <actors/room.h>
+
+#include <actors/actor.h>
+#include <actors/scheduler.h>
+#include <actors/waits.h>
+#include <runtime/clock.h>
+#include <runtime/error.h>
+#include <runtime/process.h>
+#include <runtime/store_room.h>
+
+enum { SLICE_MS = 50 }; // Whoever should wake us may have been killed.
+
+typedef struct room_wait {
+    bool begun;
+    uint32_t seen;
+    int64_t began_ns;
+} room_wait;
+
+static bool begin(room_wait *wait)
+{
+    troupe_error kept;
+    if (trp_process_options()->store_wait_ms < 0 || trp_process_delivering())
+        return false;
+    trp_error_hold(&kept);
+    trp_wait_for(TRP_WAIT_ROOM, 0, 0);
+    wait->begun = trp_scheduler_block() == TROUPE_OK;
+    trp_error_restore(&kept);
+    wait->began_ns = trp_clock_ns();
+    return wait->begun;
+}
+
+// There was no room. True: there may be now.
+static bool await(room_wait *wait)
+{
+    if (!wait->begun) {
+        if (!begin(wait))
+            return false;
+    } else {
+        int64_t most_ms = trp_process_options()->store_wait_ms;
+        int64_t left_ms = most_ms - (trp_clock_ns() - wait->began_ns) / 1000000;
+        if (left_ms <= 0 || trp_actors_stopping())
+            return false;
+        trp_room_wait(wait->seen, left_ms < SLICE_MS ? (int)left_ms : SLICE_MS);
+    }
+    wait->seen = trp_room_expect();
+    return true;
+}
+
+static void finish(room_wait *wait, bool full)
+{
+    int64_t waited_ms = wait->begun ? (trp_clock_ns() - wait->began_ns) / 1000000 : 0;
+    if (wait->begun)
+        trp_scheduler_unblock();
+    if (full)
+        (void)trp_room_explain(waited_ms);
+}
+
+troupe_status trp_object_create(size_t size, uint64_t schema, trp_encoding encoding,
+                                trp_object *object, void **data)
+{
+    room_wait wait = {0};
+    troupe_status status;
+    do
+        status = trp_room_try(size, schema, encoding, object, data);
+    while (status == TROUPE_NO_MEMORY && await(&wait));
+    finish(&wait, status == TROUPE_NO_MEMORY);
+    return status;
+}
+
+trp_object_info trp_object_pin(trp_object object)
+{
+    room_wait wait = {0};
+    trp_object_info info;
+    bool full;
+    do {
+        info = trp_store_pin(object);
+        full = info.state == TRP_OBJECT_ABSENT && troupe_last_error()->status == TROUPE_NO_MEMORY;
+    } while (full && await(&wait));
+    finish(&wait, full);
+    return info;
+}

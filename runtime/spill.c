@@ -1,0 +1,393 @@
+// spill.c: files of objects (see spill.h).
+#include <runtime/spill.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <runtime/error.h>
+#include <runtime/fault.h>
+#include <runtime/identity.h>
+#include <runtime/keeper.h>
+#include <runtime/layout.h>
+#include <runtime/store_row.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#define XXH_NO_INLINE_HINTS 1 // Else it cannot be compiled for a debugger.
+#include <xxhash.h>
+
+enum {
+    VERSION = 1,
+    STEP = 4 << 20, // Bytes by one system call.
+    NAME = 64,
+    PATH = TRP_SPILL_FOLDER_MAX + NAME,
+};
+
+typedef struct file_header {
+    char magic[8];
+    uint32_t version, header_size;
+    uint64_t id, size, schema;
+    uint32_t encoding, zero;
+    uint64_t checksum; // Of the header with a 0 here, and the bytes.
+    uint64_t last;     // 0.
+} file_header;
+_Static_assert(sizeof(file_header) == TRP_SPILL_HEADER, "the header of a file");
+
+static const char magic[8] = "trpobj\r\n";
+static const char prefix[] = "troupe-objects-";
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // Of what follows.
+static char opened[TRP_SPILL_FOLDER_MAX];                // What `folder` is.
+static int folder = -1;                                  // Its lock says that it is in use.
+
+static char planned[TRP_SPILL_FOLDER_MAX];
+
+// ---- the folder
+
+const char *trp_spill_folder(void)
+{
+    return planned;
+}
+
+// Removes those whose driver has gone and which no process says to use.
+static void sweep_folders(const char *base)
+{
+    char mine[NAME];
+    size_t size = (size_t)snprintf(mine, sizeof mine, "%s%u-", prefix, (unsigned)getuid());
+    DIR *entries = opendir(base);
+    if (entries == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        struct stat about;
+        if (strncmp(entry->d_name, mine, size) != 0)
+            continue;
+        long pid = strtol(entry->d_name + size, NULL, 10);
+        if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+            continue;
+        char path[TRP_SPILL_FOLDER_MAX + 256];
+        snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        if (fstat(fd, &about) == 0 && about.st_uid == getuid() && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            trp_folder_remove(path);
+        close(fd);
+    }
+    closedir(entries);
+}
+
+// Half of what is free where the files are to be.
+static uint64_t default_quota(const char *base)
+{
+    struct statvfs about;
+    return statvfs(base, &about) == 0 ? (uint64_t)about.f_bavail * about.f_frsize / 2 : 0;
+}
+
+void trp_spill_plan(const troupe_options *options, const char *run)
+{
+    trp_header *header = trp_segment.header;
+    if (folder >= 0) // Of an earlier node: nothing that is forked from here may take it for open.
+        close(folder);
+    folder = -1;
+    planned[0] = '\0';
+    header->spill_bytes_max = 0;
+    if (options->spill_bytes_max >= 0) {
+        const char *name = strrchr(run, '/');
+        char own[NAME];
+        snprintf(own, sizeof own, "%u-%d-%08x", (unsigned)getuid(), (int)getpid(),
+                 (unsigned)trp_random_incarnation());
+        if (name != NULL && strncmp(name, "/troupe-", 8) == 0)
+            snprintf(own, sizeof own, "%.40s", name + 8);
+        header->spill_bytes_max = options->spill_bytes_max > 0 ? (uint64_t)options->spill_bytes_max
+                                                               : default_quota(options->spill_dir);
+        if (snprintf(planned, sizeof planned, "%s/%s%s", options->spill_dir, prefix, own) >=
+            (int)sizeof planned)
+            planned[0] = '\0';
+        sweep_folders(options->spill_dir);
+    }
+    memcpy(header->spill_folder, planned, sizeof planned);
+}
+
+static troupe_status not_ours(const char *path)
+{
+    errno = EACCES;
+    return troupe_fail(TROUPE_IO, "%s is no folder that only this user may read", path);
+}
+
+static troupe_status open_once(const char *path, int *fd)
+{
+    struct stat about, named;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return trp_fail_errno(TROUPE_IO, "the folder %s for objects cannot be made", path);
+    atomic_store(&trp_segment.header->spill_made, 1);
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*fd < 0)
+        return errno == ENOENT ? TROUPE_PENDING
+                               : trp_fail_errno(TROUPE_IO, "the folder %s cannot be opened", path);
+    if (fstat(*fd, &about) != 0 || about.st_uid != geteuid() || (about.st_mode & 077) != 0) {
+        close(*fd);
+        return not_ours(path);
+    }
+    // Whoever removes what is left behind has it alone; then it is no folder any more.
+    while (flock(*fd, LOCK_SH) != 0 && errno == EINTR)
+        continue;
+    if (stat(path, &named) == 0 && named.st_ino == about.st_ino && named.st_dev == about.st_dev)
+        return TROUPE_OK;
+    close(*fd);
+    return TROUPE_PENDING;
+}
+
+// Opens the folder of this node, which is made where it is missing. With the lock held.
+static troupe_status open_folder(void)
+{
+    enum { TRIES = 4 };
+    const char *path = trp_segment.header->spill_folder;
+    if (path[0] == '\0')
+        return troupe_fail(TROUPE_UNSUPPORTED, "objects do not go to disk (.spill_bytes_max of "
+                                               "troupe_start)");
+    if (folder >= 0 && strcmp(opened, path) == 0)
+        return TROUPE_OK;
+    if (folder >= 0)
+        close(folder);
+    folder = -1;
+    troupe_status status = TROUPE_PENDING;
+    for (int i = 0; i < TRIES && status == TROUPE_PENDING; i++)
+        status = open_once(path, &folder);
+    if (status == TROUPE_OK) {
+        strcpy(opened, path);
+        return TROUPE_OK;
+    }
+    folder = -1;
+    return status == TROUPE_PENDING
+               ? troupe_fail(TROUPE_IO, "the folder %s is removed again and again", path)
+               : status;
+}
+
+// Opens a file in the folder. ENOENT of a folder that was removed meanwhile opens that anew.
+static troupe_status open_file(const char *name, int flags, int *fd)
+{
+    pthread_mutex_lock(&lock);
+    troupe_status status = open_folder();
+    *fd = -1;
+    if (status == TROUPE_OK)
+        *fd = openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (status == TROUPE_OK && *fd < 0 && errno == ENOENT && (flags & O_CREAT) != 0) {
+        opened[0] = '\0';
+        status = open_folder();
+        if (status == TROUPE_OK)
+            *fd = openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    }
+    if (*fd < 0 && status == TROUPE_OK)
+        status = TROUPE_NOT_FOUND; // errno says why.
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void trp_spill_keep(void)
+{
+    if (atomic_load(&trp_segment.header->spill_made) == 0)
+        return;
+    pthread_mutex_lock(&lock);
+    (void)open_folder();
+    pthread_mutex_unlock(&lock);
+}
+
+// ---- files
+
+static void name_file(trp_object id, char name[NAME])
+{
+    uint64_t generation = (id & ~TRP_ID_BIT) >> TRP_ID_SLOT_BITS;
+    snprintf(name, NAME, "%u.%llx", trp_row_slot(id), (unsigned long long)generation);
+}
+
+static file_header header_of(const trp_spill_object *object)
+{
+    file_header header = {.version = VERSION,
+                          .header_size = sizeof header,
+                          .id = object->id,
+                          .size = object->size,
+                          .schema = object->schema,
+                          .encoding = object->encoding};
+    memcpy(header.magic, magic, sizeof magic);
+    return header;
+}
+
+static bool write_all(int fd, const char *data, uint64_t size, uint64_t at)
+{
+    while (size > 0) {
+        ssize_t did = pwrite(fd, data, size < STEP ? (size_t)size : STEP, (off_t)at);
+        if (did < 0 && errno == EINTR)
+            continue;
+        if (did <= 0) {
+            errno = did == 0 ? ENOSPC : errno;
+            return false;
+        }
+        data += did;
+        size -= (uint64_t)did;
+        at += (uint64_t)did;
+    }
+    return true;
+}
+
+static bool write_object(int fd, const trp_spill_object *object, const char *data)
+{
+    file_header header = header_of(object);
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, &header, sizeof header);
+    for (uint64_t at = 0, step; at < object->size; at += step) {
+        step = object->size - at < STEP ? object->size - at : STEP;
+        // What has just been read for the sum is in the cache for the system.
+        XXH3_64bits_update(&state, data + at, step);
+        if (!write_all(fd, data + at, step, sizeof header + at))
+            return false;
+        TRP_FAULT("store");
+    }
+    header.checksum = XXH3_64bits_digest(&state);
+    bool done = write_all(fd, (const char *)&header, sizeof header, 0);
+    TRP_FAULT("store");
+    return done;
+}
+
+troupe_status trp_spill_write(const trp_spill_object *object, const void *data)
+{
+    char name[NAME];
+    struct rlimit limit;
+    int fd;
+    name_file(object->id, name);
+    // A file above this limit does not fail: it kills.
+    errno = EFBIG;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < object->size + TRP_SPILL_HEADER)
+        return troupe_fail(TROUPE_NO_SPACE,
+                           "an object of %llu bytes cannot go to disk: files may have %llu here "
+                           "(ulimit -f)",
+                           (unsigned long long)object->size, (unsigned long long)limit.rlim_cur);
+    troupe_status status = open_file(name, O_WRONLY | O_CREAT | O_TRUNC, &fd);
+    if (status != TROUPE_OK && status != TROUPE_NOT_FOUND)
+        return status;
+    TRP_FAULT("store");
+    bool done = fd >= 0 && write_object(fd, object, data);
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0 && done) {
+        done = false;
+        error = errno;
+    }
+    if (done)
+        return TROUPE_OK;
+    trp_spill_remove(object->id);
+    errno = error;
+    return trp_fail_errno(TROUPE_IO, "the file %s/%s of an object cannot be written",
+                          trp_segment.header->spill_folder, name);
+}
+
+static troupe_status damaged(const char *name, const char *what)
+{
+    return troupe_fail(TROUPE_CORRUPT, "the object is lost: its file %s/%s %s",
+                       trp_segment.header->spill_folder, name, what);
+}
+
+static troupe_status unreadable(const char *name)
+{
+    return trp_fail_errno(TROUPE_IO, "the file %s/%s of an object cannot be read",
+                          trp_segment.header->spill_folder, name);
+}
+
+// 1: all was read; 0: the file ends before; -1: errno.
+static int read_all(int fd, char *data, uint64_t size, uint64_t at)
+{
+    while (size > 0) {
+        ssize_t did = pread(fd, data, size < STEP ? (size_t)size : STEP, (off_t)at);
+        if (did < 0 && errno == EINTR)
+            continue;
+        if (did <= 0)
+            return did == 0 ? 0 : -1;
+        data += did;
+        size -= (uint64_t)did;
+        at += (uint64_t)did;
+    }
+    return 1;
+}
+
+// What of a file's header is not as it was written; NULL: nothing.
+static const char *compare(const file_header *found, const trp_spill_object *object)
+{
+    file_header wanted = header_of(object);
+    if (memcmp(found->magic, wanted.magic, sizeof magic) != 0)
+        return "does not begin as such files do: it is torn, or another's";
+    if (found->version != wanted.version || found->header_size != wanted.header_size)
+        return "has another version";
+    if (found->id != wanted.id)
+        return "is that of another object";
+    if (found->size != wanted.size)
+        return "names another size";
+    if (found->schema != wanted.schema || found->encoding != wanted.encoding)
+        return "names another type";
+    return found->zero == 0 && found->last == 0 ? NULL : "is damaged: its header is";
+}
+
+static troupe_status read_object(int fd, const char *name, const trp_spill_object *object,
+                                 char *data)
+{
+    file_header header, wanted = header_of(object);
+    struct stat about;
+    if (fstat(fd, &about) != 0)
+        return unreadable(name);
+    if ((uint64_t)about.st_size != object->size + sizeof header)
+        return damaged(name, "has not the length that was written");
+    int got = read_all(fd, (char *)&header, sizeof header, 0);
+    if (got < 0)
+        return unreadable(name);
+    const char *wrong = compare(&header, object);
+    if (got == 0 || wrong != NULL)
+        return damaged(name, wrong != NULL ? wrong : "has become shorter");
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, &wanted, sizeof wanted);
+    for (uint64_t at = 0, step; at < object->size; at += step) {
+        step = object->size - at < STEP ? object->size - at : STEP;
+        got = read_all(fd, data + at, step, sizeof header + at);
+        if (got <= 0)
+            return got == 0 ? damaged(name, "has become shorter") : unreadable(name);
+        XXH3_64bits_update(&state, data + at, step);
+        TRP_FAULT("store");
+    }
+    return XXH3_64bits_digest(&state) == header.checksum
+               ? TROUPE_OK
+               : damaged(name, "is damaged: its bytes are not those that were written");
+}
+
+troupe_status trp_spill_read(const trp_spill_object *object, void *data)
+{
+    char name[NAME];
+    int fd;
+    name_file(object->id, name);
+    troupe_status status = open_file(name, O_RDONLY, &fd);
+    if (status == TROUPE_NOT_FOUND)
+        return errno == ENOENT ? damaged(name, "is gone") : unreadable(name);
+    if (status != TROUPE_OK)
+        return status;
+    TRP_FAULT("store");
+    status = read_object(fd, name, object, data);
+    close(fd);
+    return status;
+}
+
+void trp_spill_remove(trp_object id)
+{
+    char name[NAME];
+    name_file(id, name);
+    pthread_mutex_lock(&lock);
+    if (open_folder() == TROUPE_OK)
+        (void)unlinkat(folder, name, 0);
+    pthread_mutex_unlock(&lock);
+    TRP_FAULT("store");
+}

@@ -1,0 +1,42 @@
+// spill.h: objects' bytes in files: one file each, in a folder of the node that only its user may
+// read. Nothing here knows who reads an object: that is store_where.h.
+//
+//     magic | version | header size | id | size | schema | encoding | 0 | checksum | 0 || bytes
+//
+// The header is written after the bytes, and the checksum (XXH3, 64 bits) covers both: a file that
+// was not finished has no header, and one of which any bit changed is found out. Nothing is synced:
+// no file outlives its node.
+#ifndef TRP_SPILL_H
+#define TRP_SPILL_H
+
+#include <runtime/store.h>
+#include <troupe/runtime.h>
+
+enum { TRP_SPILL_HEADER = 64 }; // Bytes of a file before the object's.
+
+typedef struct trp_spill_object {
+    trp_object id;
+    uint64_t size, schema;
+    trp_encoding encoding;
+} trp_spill_object;
+
+// Writes into the segment's header where files go, and how much: the driver, before any other
+// process is there. `run` is the run folder ("": none), whose name the folder's is like; nothing is
+// made. Then removes folders that were left behind by nodes that have gone.
+void trp_spill_plan(const troupe_options *options, const char *run);
+// The folder, for who removes it in the end: the same text as in the header, in this process's own
+// memory. Empty: none.
+const char *trp_spill_folder(void);
+
+// Writes the object's file. NO_SPACE, IO, ...: there is none then.
+troupe_status trp_spill_write(const trp_spill_object *object, const void *data);
+// Reads it into `data`. CORRUPT: it is gone, torn or damaged, and the sentence says which; any
+// other failure may pass.
+troupe_status trp_spill_read(const trp_spill_object *object, void *data);
+// Removes it, if it is there.
+void trp_spill_remove(trp_object id);
+// The node process, after a death: from now on it says that the folder is in use, as who has died
+// may have done.
+void trp_spill_keep(void);
+
+#endif

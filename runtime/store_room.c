@@ -1,0 +1,225 @@
+// store_room.c: what goes to disk for room, and waiting for some (see store_room.h).
+#include <runtime/store_room.h>
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <runtime/error.h>
+#include <runtime/log.h>
+#include <runtime/memory.h>
+#include <runtime/pages.h>
+#include <runtime/spill.h>
+#include <runtime/store_where.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    RETRY_MS = 1000, // After the disk has failed.
+    TELL_MS = 60000, // Between lines of log about that.
+    SHARE = 32,      // One part of so many of the store goes at a time, at least.
+    LARGE = 32 << 10,
+};
+
+// ---- waiting
+
+uint32_t trp_room_expect(void)
+{
+    uint32_t seen = atomic_load(&trp_segment.header->freed);
+    atomic_store(&trp_segment.header->room_awaited, 1);
+    return seen;
+}
+
+void trp_room_wait(uint32_t seen, int timeout_ms)
+{
+    const struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+    (void)syscall(SYS_futex, &trp_segment.header->freed, FUTEX_WAIT, seen, &timeout, NULL, 0);
+}
+
+void trp_room_wake(void)
+{
+    trp_header *header = trp_segment.header;
+    if (atomic_exchange(&header->room_awaited, 0) == 0)
+        return;
+    (void)atomic_fetch_add(&header->freed, 1);
+    (void)syscall(SYS_futex, &header->freed, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+// ---- what goes
+
+typedef struct candidate {
+    uint64_t word;
+    uint64_t bytes;
+    uint32_t slot;
+    uint32_t age_ms;
+} candidate;
+
+typedef struct choice {
+    candidate *all;
+    size_t count, room;
+    uint64_t on_disk; // Bytes of files.
+} choice;
+
+// A block frees memory for blocks of its kind alone, so they come last.
+static int compare(const void *one, const void *other)
+{
+    const candidate *a = one, *b = other;
+    int large = (b->bytes > LARGE) - (a->bytes > LARGE);
+    return large != 0 ? large : (b->age_ms > a->age_ms) - (b->age_ms < a->age_ms);
+}
+
+static void consider(choice *these, uint32_t slot, uint32_t now_ms)
+{
+    trp_object_row *row = trp_object_row_at(slot);
+    uint64_t word = atomic_load(&row->word);
+    uint32_t where = atomic_load(&row->where);
+    if (trp_where_has_file(where))
+        these->on_disk += atomic_load_explicit(&row->size, memory_order_relaxed) + TRP_SPILL_HEADER;
+    if (trp_where_state(where) != TRP_WHERE_MEMORY || !trp_where_movable(word, row))
+        return;
+    if (these->count == these->room) {
+        size_t room = these->room > 0 ? 2 * these->room : 1024;
+        candidate *all = trp_realloc(these->all, room * sizeof *all);
+        if (all == NULL)
+            return;
+        these->all = all;
+        these->room = room;
+    }
+    these->all[these->count++] = (candidate){
+        .word = word,
+        .bytes = trp_place_bytes(atomic_load(&row->place)),
+        .slot = slot,
+        .age_ms = now_ms - atomic_load_explicit(&row->used_ms, memory_order_relaxed),
+    };
+}
+
+static choice look(void)
+{
+    choice these = {0};
+    uint32_t objects = atomic_load(&trp_segment.header->objects_backed), now_ms = trp_row_now();
+    for (uint32_t slot = 0; slot < objects; slot++)
+        consider(&these, slot, now_ms);
+    if (these.count > 1)
+        qsort(these.all, these.count, sizeof *these.all, compare);
+    return these;
+}
+
+// The disk fails: says so now and then, and remembers when and how. 0 stands for never.
+static void note_failure(int error)
+{
+    trp_header *header = trp_segment.header;
+    uint32_t now_ms = trp_row_now() | 1, told_ms = atomic_load(&header->spill_told_ms);
+    atomic_store(&header->spill_error, (uint32_t)error);
+    atomic_store(&header->spill_failed_ms, now_ms);
+    if (told_ms != 0 && now_ms - told_ms < TELL_MS)
+        return;
+    if (atomic_compare_exchange_strong(&header->spill_told_ms, &told_ms, now_ms))
+        trp_log(TRP_WARN, "objects of the full store cannot go to disk: %s",
+                troupe_last_error()->text);
+}
+
+static bool has_failed(void)
+{
+    uint32_t failed_ms = atomic_load(&trp_segment.header->spill_failed_ms);
+    return failed_ms != 0 && (trp_row_now() | 1) - failed_ms < RETRY_MS;
+}
+
+// Returns how many bytes of memory that freed.
+static uint64_t save(choice *these, uint64_t wanted)
+{
+    uint64_t freed = 0, most = trp_segment.header->spill_bytes_max;
+    for (size_t i = 0; i < these->count && freed < wanted; i++) {
+        const candidate *it = &these->all[i];
+        uint64_t file = it->bytes + TRP_SPILL_HEADER;
+        if (these->on_disk + file > most)
+            continue;
+        troupe_status status = trp_where_save(it->slot, it->word);
+        if (status == TRP_WHERE_BUSY)
+            continue;
+        if (status != TROUPE_OK) {
+            note_failure(errno);
+            break;
+        }
+        these->on_disk += file;
+        freed += it->bytes;
+    }
+    return freed;
+}
+
+bool trp_room_make(size_t size)
+{
+    const trp_header *header = trp_segment.header;
+    troupe_error kept;
+    if (header->spill_folder[0] == '\0' || has_failed())
+        return false;
+    // Another thread of this process is at it: perhaps it makes room enough.
+    if (!trp_where_begin())
+        return true;
+    trp_error_hold(&kept);
+    choice these = look();
+    uint64_t freed = save(&these, size + header->capacity / SHARE);
+    trp_free(these.all);
+    trp_error_restore(&kept);
+    trp_where_end();
+    if (freed > 0)
+        trp_room_rise();
+    return freed > 0;
+}
+
+troupe_status trp_room_try(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
+                           void **data)
+{
+    troupe_status status;
+    do
+        status = trp_store_try(size, schema, encoding, id, data);
+    while (status == TROUPE_NO_MEMORY && trp_room_make(size));
+    return status;
+}
+
+troupe_status trp_room_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
+                              void **data)
+{
+    troupe_status status = trp_room_try(size, schema, encoding, id, data);
+    if (status == TROUPE_NO_MEMORY)
+        (void)trp_store_blame();
+    return status;
+}
+
+// ---- the sentence
+
+static void say_why(char *text, size_t size)
+{
+    trp_header *header = trp_segment.header;
+    if (header->spill_folder[0] == '\0') {
+        snprintf(text, size, "objects do not go to disk (.spill_bytes_max of troupe_start)");
+        return;
+    }
+    if (has_failed()) {
+        snprintf(text, size, "the disk takes no more: %s",
+                 strerror((int)atomic_load(&header->spill_error)));
+        return;
+    }
+    choice these = look();
+    uint64_t first = these.count > 0 ? these.all[0].bytes : 0;
+    trp_free(these.all);
+    if (these.count == 0)
+        snprintf(text, size, "nothing is left that could go to disk");
+    else if (these.on_disk + first > header->spill_bytes_max)
+        snprintf(text, size, "%llu of %llu bytes on disk are used (.spill_bytes_max)",
+                 (unsigned long long)these.on_disk, (unsigned long long)header->spill_bytes_max);
+    else
+        snprintf(text, size, "what is left is being read");
+}
+
+troupe_status trp_room_explain(int64_t waited_ms)
+{
+    char why[120], waited[48] = "";
+    troupe_error kept = *troupe_last_error();
+    say_why(why, sizeof why);
+    if (waited_ms > 0)
+        snprintf(waited, sizeof waited, ", after %lld ms", (long long)waited_ms);
+    (void)troupe_fail(TROUPE_NO_MEMORY, "%.300s; %s%s", kept.text, why, waited);
+    return trp_store_blame();
+}
