@@ -1,6 +1,7 @@
 // test_spares.c: worker processes that are forked ahead: when there are any and how many, that a
 // spawn takes one, that it is then like any other worker, and what happens if one dies or none can
-// be forked.
+// be forked. Bursts of more than a hundred processes: nothing runs beside it.
+// label: alone
 #include <support.h>
 
 #include <dirent.h>
