@@ -169,8 +169,7 @@ static void wait_for_others(trp_runqueue *queue, trp_pauser *mine)
             note_slow(mine);
             note_progress(queue, now_ns - LAST_NS + NEXT_NS);
             trp_scheduler.paused--;
-            trp_scheduler.active++;
-            (void)trp_runner_attach(mine->runner);
+            trp_runner_return(mine->runner);
         }
         trp_scheduler_unlock();
     }
@@ -190,12 +189,9 @@ static void pause_for(trp_runner *me, trp_actor *receiver)
     trp_scheduler_lock();
     bool may = !trp_scheduler.stopping && !me->abandoned && trp_scheduler.paused < PAUSED_MAX;
     if (may) {
-        trp_runner_detach(me);
         trp_scheduler.paused++;
-        trp_scheduler.active--;
         add(where, &pauser);
-        if (trp_queues_work_waits())
-            trp_wake_one(true);
+        trp_runner_leave(me, true);
     }
     trp_scheduler_unlock();
     if (!may)

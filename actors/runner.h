@@ -47,5 +47,9 @@ void trp_wake_one(bool near);
 // Gives the runner a queue that is free; takes it from it.
 bool trp_runner_attach(trp_runner *one);
 void trp_runner_detach(trp_runner *one);
+// Its method stops running for a while: another one runs or watches what it leaves (`near`: on this
+// CPU). It goes on, with a queue if one is free.
+void trp_runner_leave(trp_runner *one, bool near);
+void trp_runner_return(trp_runner *one);
 
 #endif

@@ -4,7 +4,8 @@
 // thread. One that runs turns has a queue, but for the rest of a turn in which it waited, or paused
 // (pause.c), and got none back. One without work sleeps; of those, one is the *watcher*: while
 // others run, it looks every millisecond whether work waits behind a turn that takes long, and
-// takes that over.
+// takes that over. While some runners are active, but fewer than may be, there is a watcher:
+// whoever changes their number sees to that, before it lets the lock go.
 //
 // `active` counts the runners that are awake and neither wait nor pause in a method. Who makes an
 // actor runnable on a runner with a queue wakes nobody: that runner looks before it sleeps. Who
@@ -113,11 +114,11 @@ static bool make_runner(bool active)
     return true;
 }
 
-// Sees to it that somebody watches those that run.
+// Sees to it that somebody watches those that run. After each change of their number.
 static void want_watcher(void)
 {
-    if (trp_scheduler.watcher != NULL || trp_scheduler.active >= trp_queues.limit ||
-        trp_scheduler.stopping)
+    if (trp_scheduler.watcher != NULL || trp_scheduler.active <= 0 ||
+        trp_scheduler.active >= trp_queues.limit || trp_scheduler.stopping)
         return;
     if (trp_scheduler.idle == NULL && !make_runner(false))
         return;
@@ -165,6 +166,22 @@ void trp_runner_detach(trp_runner *one)
     if (queue != NULL)
         atomic_store(&queue->taken, false);
     one->queue = NULL;
+}
+
+void trp_runner_leave(trp_runner *one, bool near)
+{
+    trp_runner_detach(one);
+    trp_scheduler.active--; // Before the look for work; a push does the reverse.
+    if (trp_queues_work_waits())
+        trp_wake_one(near);
+    want_watcher(); // Also where it was not needed before, as all places were taken.
+}
+
+void trp_runner_return(trp_runner *one)
+{
+    trp_scheduler.active++;
+    (void)trp_runner_attach(one);
+    want_watcher(); // It may sleep, since nobody was active.
 }
 
 // ---- runners
@@ -428,11 +445,8 @@ troupe_status trp_scheduler_block(void)
     trp_scheduler_lock();
     bool allowed = trp_me->abandoned || trp_scheduler.blocked < TRP_BLOCKED_MAX;
     if (allowed && !trp_me->abandoned) {
-        trp_runner_detach(trp_me);
         trp_scheduler.blocked++;
-        trp_scheduler.active--;
-        if (trp_queues_work_waits())
-            trp_wake_one(false);
+        trp_runner_leave(trp_me, false);
         pthread_cond_broadcast(&trp_scheduler.changed);
     }
     trp_scheduler_unlock();
@@ -460,8 +474,7 @@ void trp_scheduler_unblock(void)
     trp_scheduler_lock();
     if (!trp_me->abandoned) {
         trp_scheduler.blocked--;
-        trp_scheduler.active++;
-        (void)trp_runner_attach(trp_me);
+        trp_runner_return(trp_me);
     }
     trp_scheduler_unlock();
 }
