@@ -8,6 +8,7 @@
 // same processes, in turns with ours. Prints one JSON object a line.
 #include "harness_rows.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -325,7 +326,7 @@ static void measure_rows(const row *what)
 
 enum { MANY = 10000, FEW = 1000 };
 
-static troupe_ref kept[MANY], refs[MANY];
+static troupe_ref kept[MANY], refs[MANY], list;
 static int numbers[MANY];
 
 static troupe_status get_many(void)
@@ -333,6 +334,17 @@ static troupe_status get_many(void)
     for (int i = 0; i < MANY; i++)
         refs[i] = troupe_keep(kept[i]);
     return troupe_get_all(int, refs, MANY, numbers);
+}
+
+// What comes out of it is the caller's, and is dropped.
+static troupe_status get_list(void)
+{
+    troupe_array_troupe_ref found;
+    TROUPE_TRY(troupe_get(troupe_array_troupe_ref, troupe_keep(list), &found));
+    for (size_t i = 0; i < found.count; i++)
+        troupe_drop(found.items[i]);
+    troupe_reset();
+    return found.count == MANY ? TROUPE_OK : TROUPE_FAILED;
 }
 
 // Waits for one of what is left, a thousand times.
@@ -354,8 +366,10 @@ static const struct many {
     const char *name, *note;
     troupe_status (*once)(void);
 } many_rows[] = {
-    {"refs10k", "10,000 objects of an int: troupe_keep of each, troupe_get_all; floor: 500",
-     get_many},
+    {"refs10k",
+     "an object that holds 10,000 references: troupe_get, and a drop of each; floor: 500",
+     get_list},
+    {"getall10k", "10,000 objects of an int: troupe_keep of each, troupe_get_all", get_many},
     {"wait1k", "1,000 objects: troupe_wait for one of those left, until none is", wait_few},
 };
 
@@ -367,6 +381,8 @@ static void measure_many(const struct many *what)
     ours = (bench_rounds){0};
     for (int i = 0; i < MANY; i++)
         kept[i] = troupe_put(int, &i);
+    troupe_array_troupe_ref all = {kept, MANY};
+    list = troupe_put(troupe_array_troupe_ref, &all);
     for (int i = 0; bench_goes_on(i, bench_rows_quick() ? 1 : ROUNDS, SECONDS_MAX); i++) {
         int64_t start = bench_now_ns(), passed;
         int count = 0;
@@ -377,6 +393,7 @@ static void measure_many(const struct many *what)
         } while ((passed = bench_now_ns() - start) < (bench_rows_quick() ? 5000000 : 100000000));
         bench_rounds_add(&ours, bench_round_plain(count / ((double)passed / 1e9)));
     }
+    troupe_drop(list);
     for (int i = 0; i < MANY; i++)
         troupe_drop(kept[i]);
     bench_rows_print(&(bench_line){.name = what->name,
@@ -385,6 +402,104 @@ static void measure_many(const struct many *what)
                                    .better = BENCH_HIGHER,
                                    .ours = &ours,
                                    .note = what->note});
+}
+
+// ---- Disk: a store that is full of objects, as many of which come as leave
+
+enum { FULL = 256 << 20, WHOLE = 1 << 20, WHOLES = FULL / WHOLE };
+
+typedef struct disk_round {
+    double spill, restore, write, read; // GB/s
+} disk_round;
+
+static double gigabytes(int64_t start_ns, size_t count)
+{
+    return (double)count * WHOLE / (double)(bench_now_ns() - start_ns);
+}
+
+// The same bytes in files of their own, below the folder that objects go to.
+static void use_files(unsigned char *memory, size_t count, disk_round *round)
+{
+    char path[64];
+    int64_t start = bench_now_ns();
+    for (int reading = 0; reading < 2; reading++, start = bench_now_ns()) {
+        for (size_t i = 0; i < count; i++) {
+            snprintf(path, sizeof path, "/var/tmp/bench_objects.%d.%zu", (int)getpid(), i);
+            int fd = open(path, reading ? O_RDONLY : O_CREAT | O_TRUNC | O_WRONLY, 0600);
+            ssize_t done = reading ? read(fd, memory, WHOLE) : write(fd, memory, WHOLE);
+            if (fd < 0 || done != WHOLE)
+                bench_die("bench_objects: no file %s of %d bytes", path, WHOLE);
+            close(fd);
+            if (reading)
+                unlink(path);
+        }
+        *(reading ? &round->read : &round->write) = gigabytes(start, count);
+    }
+}
+
+static troupe_status use_disk(unsigned char *memory, size_t count, disk_round *round)
+{
+    static troupe_ref cold[WHOLES], warmer[WHOLES];
+    size_t fill = bench_rows_quick() ? WHOLES - count : 0; // So that the store is full in any case.
+    for (size_t i = 0; i < fill; i++)
+        warmer[i] = troupe_put_bytes(memory, WHOLE);
+    for (size_t i = 0; i < count; i++)
+        cold[i] = troupe_put_bytes(memory, WHOLE);
+    for (size_t i = 0; i < fill; i++)
+        TROUPE_TRY(check(warmer[i])); // The others are used longest ago.
+    int64_t start = bench_now_ns();
+    for (size_t i = 0; i < count; i++)
+        warmer[fill + i] = troupe_put_bytes(memory, WHOLE);
+    round->spill = gigabytes(start, count);
+    for (size_t i = 0; i < fill + count; i++)
+        troupe_drop(warmer[i]);
+    start = bench_now_ns();
+    for (size_t i = 0; i < count; i++)
+        TROUPE_TRY(check(cold[i]));
+    round->restore = gigabytes(start, count);
+    for (size_t i = 0; i < count; i++)
+        troupe_drop(cold[i]);
+    return TROUPE_OK;
+}
+
+static void print_disk(const char *name, const char *peer, const bench_rounds *ours,
+                       const bench_rounds *theirs)
+{
+    bench_rows_print(&(bench_line){.name = name,
+                                   .unit = "GB/s",
+                                   .placement = "one thread, not pinned",
+                                   .better = BENCH_HIGHER,
+                                   .ours = ours,
+                                   .peer = peer,
+                                   .peers = theirs,
+                                   .note = "objects of 1 MiB; nothing is synced on either side"});
+}
+
+static void measure_disk(void)
+{
+    if (!bench_rows_wanted("spill") && !bench_rows_wanted("restore"))
+        return;
+    static bench_rounds spill, restore, write_files, read_files;
+    size_t count = bench_rows_quick() ? 8 : WHOLES;
+    unsigned char *memory = written(WHOLE);
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .store_bytes_max = FULL));
+    for (int i = 0; bench_goes_on(i, bench_rows_quick() ? 1 : ROUNDS, SECONDS_MAX); i++) {
+        disk_round round = {0};
+        if (use_disk(memory, count, &round) != TROUPE_OK) {
+            bench_rounds_fail(&spill, "%s", troupe_last_error()->text);
+            break;
+        }
+        use_files(memory, count, &round);
+        bench_rounds_add(&spill, bench_round_plain(round.spill));
+        bench_rounds_add(&restore, bench_round_plain(round.restore));
+        bench_rounds_add(&write_files, bench_round_plain(round.write));
+        bench_rounds_add(&read_files, bench_round_plain(round.read));
+    }
+    (void)troupe_stop();
+    if (bench_rows_wanted("spill"))
+        print_disk("spill", "write of files", &spill, &write_files);
+    if (bench_rows_wanted("restore"))
+        print_disk("restore", "read and unlink of files", &restore, &read_files);
 }
 
 // ---- All
@@ -407,6 +522,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof many_rows / sizeof *many_rows; i++)
         measure_many(&many_rows[i]);
     troupe_stop();
+    measure_disk();
     bench_ray(ray_rows, sizeof ray_rows / sizeof *ray_rows);
     return bench_rows_close();
 }

@@ -25,6 +25,7 @@ program=$2
 expect 'put.64.1c put.64.2c' put.64.
 expect 'putdrop.64.2c view.1024' putdrop.64.2c view.1024
 expect 'refs10k wait1k' refs wait
+expect 'spill restore' spill restore
 expect 'ray.multi_client_put_calls' ray.multi_client_put_calls
 ! "$program" quick none >"$work/out" 2>&1 || { echo "none did not fail"; status=1; }
 exit $status
