@@ -342,9 +342,12 @@ TRP_HOT troupe_ref call_plainly(sending *what, uint64_t schema, const char *clas
                          .class_name = class_name,
                          .method = what->method != NULL ? what->method->row->name : NULL};
     set_deadline(what);
-    // Where the call may go elsewhere, the news of a death that was must not end it.
-    if (trp_call_may_have_moved(what->to) &&
-        !trp_process_alive(target.process, target.incarnation, NULL))
+    if (status == TROUPE_OK)
+        status = trp_call_check_force(what->to, what->deadline_ns);
+    // Where the call may go elsewhere, the news of a death that was must not end it, nor where it
+    // goes nowhere.
+    if (status != TROUPE_OK || (trp_call_may_have_moved(what->to) &&
+                                !trp_process_alive(target.process, target.incarnation, NULL)))
         target.incarnation = 0;
     what->call = trp_entry_call(schema, &target, what->deadline_ns);
     if (what->call == TRP_REF_NO_MEMORY)
@@ -354,8 +357,6 @@ TRP_HOT troupe_ref call_plainly(sending *what, uint64_t schema, const char *clas
         trp_entry_streams(what->call);
         trp_stream_begin(what->stream, what->call);
     }
-    if (status == TROUPE_OK)
-        status = trp_call_check_force(what->to, what->deadline_ns);
     if (status == TROUPE_OK)
         status = send(what);
     if (status != TROUPE_OK) {

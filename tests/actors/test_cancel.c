@@ -3,6 +3,7 @@
 #include <support.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <troupe/actor.h>
@@ -212,6 +213,24 @@ static void a_deadline_can_end_the_process(void **state)
     }
 }
 
+// What is refused before it is sent is refused for that, though its target dies meanwhile.
+static void a_refusal_is_no_death(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        patient_actor actor = make(TROUPE_PLACE_ISOLATED);
+        patient_actor forced = troupe_with(actor, .force_at_deadline = true);
+        int pid, value;
+        troupe_must(troupe_get(int, troupe_call(actor, patient_pid), &pid));
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        // The news of the death come within that time.
+        for (int64_t until = support_now_ms() + 30; support_now_ms() < until;) {
+            troupe_ref refused = troupe_call(forced, patient_wait, 0);
+            assert_int_equal(troupe_get(int, refused, &value), TROUPE_INVALID);
+        }
+    }
+}
+
 static void a_method_sees_that_its_deadline_has_passed(void **state)
 {
     (void)state;
@@ -298,6 +317,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(force_needs_a_process_of_its_own),
         cmocka_unit_test(force_ends_the_process),
         cmocka_unit_test(a_deadline_can_end_the_process),
+        cmocka_unit_test(a_refusal_is_no_death),
         cmocka_unit_test(a_method_sees_that_its_deadline_has_passed),
         cmocka_unit_test(cancelling_races_with_running),
         cmocka_unit_test(the_dead_and_the_waiting),
