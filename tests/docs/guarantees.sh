@@ -17,7 +17,7 @@ while read -r row; do
         status=1
     }
     while IFS=: read -r program test; do
-        grep -qsE "(unit_test[a-z_]*|ROW)\($test[,)]" "tests/$program.c" || {
+        grep -qsE "(unit_test[a-z_]*|ROW|TEST)\($test[,)]" "tests/$program.c" || {
             echo "tests/$program.c does not run $test"
             status=1
         }
