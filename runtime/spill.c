@@ -27,7 +27,7 @@
 
 enum {
     VERSION = 1,
-    STEP = 4 << 20, // Bytes by one system call.
+    STEP = 4 << 20, // Bytes by one system call, and of which one sum is made.
     NAME = 64,
     PATH = TRP_SPILL_FOLDER_MAX + NAME,
 };
@@ -241,18 +241,16 @@ static bool write_all(int fd, const char *data, uint64_t size, uint64_t at)
 static bool write_object(int fd, const trp_spill_object *object, const char *data)
 {
     file_header header = header_of(object);
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, &header, sizeof header);
+    uint64_t sum = XXH3_64bits(&header, sizeof header);
     for (uint64_t at = 0, step; at < object->size; at += step) {
         step = object->size - at < STEP ? object->size - at : STEP;
         // What has just been read for the sum is in the cache for the system.
-        XXH3_64bits_update(&state, data + at, step);
+        sum = XXH3_64bits_withSeed(data + at, step, sum);
         if (!write_all(fd, data + at, step, sizeof header + at))
             return false;
         TRP_FAULT("store");
     }
-    header.checksum = XXH3_64bits_digest(&state);
+    header.checksum = sum;
     bool done = write_all(fd, (const char *)&header, sizeof header, 0);
     TRP_FAULT("store");
     return done;
@@ -349,18 +347,16 @@ static troupe_status read_object(int fd, const char *name, const trp_spill_objec
     const char *wrong = compare(&header, object);
     if (got == 0 || wrong != NULL)
         return damaged(name, wrong != NULL ? wrong : "has become shorter");
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, &wanted, sizeof wanted);
+    uint64_t sum = XXH3_64bits(&wanted, sizeof wanted);
     for (uint64_t at = 0, step; at < object->size; at += step) {
         step = object->size - at < STEP ? object->size - at : STEP;
         got = read_all(fd, data + at, step, sizeof header + at);
         if (got <= 0)
             return got == 0 ? damaged(name, "has become shorter") : unreadable(name);
-        XXH3_64bits_update(&state, data + at, step);
+        sum = XXH3_64bits_withSeed(data + at, step, sum);
         TRP_FAULT("store");
     }
-    return XXH3_64bits_digest(&state) == header.checksum
+    return sum == header.checksum
                ? TROUPE_OK
                : damaged(name, "is damaged: its bytes are not those that were written");
 }
