@@ -333,6 +333,14 @@ static void mark(const sending *what)
         trp_entry_force(what->call);
 }
 
+// Whether the process of a call's target is known to be dead, though that may not have been told
+// here yet.
+TRP_HOT bool has_died(const troupe_actor *to)
+{
+    return !trp_is_here(to) && !trp_process_is_far(to->process) && trp_process_running() &&
+           !trp_process_alive(to->process, to->incarnation, NULL);
+}
+
 TRP_HOT troupe_ref call_plainly(sending *what, uint64_t schema, const char *class_name)
 {
     troupe_status status = what->to.node != 0 ? check_address(&what->to) : TROUPE_OK;
@@ -344,12 +352,12 @@ TRP_HOT troupe_ref call_plainly(sending *what, uint64_t schema, const char *clas
     set_deadline(what);
     if (status == TROUPE_OK)
         status = trp_call_check_force(what->to, what->deadline_ns);
-    // Where the call may go elsewhere, the news of a death that was must not end it, nor where it
-    // goes nowhere.
-    if (status != TROUPE_OK || (trp_call_may_have_moved(what->to) &&
-                                !trp_process_alive(target.process, target.incarnation, NULL)))
+    // The news of a death that was must not end a call that goes nowhere, or elsewhere: it has not
+    // been sent there.
+    if (status != TROUPE_OK || has_died(&what->to))
         target.incarnation = 0;
     what->call = trp_entry_call(schema, &target, what->deadline_ns);
+    target.incarnation = what->to.incarnation;
     if (what->call == TRP_REF_NO_MEMORY)
         return (troupe_ref){TRP_REF_NO_MEMORY, schema};
     mark(what);

@@ -231,6 +231,26 @@ static void a_refusal_is_no_death(void **state)
     }
 }
 
+// Once a call has found its target dead, none may have been executed, though the news of the death
+// come only then.
+static void a_call_to_the_dead_is_not_executed(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 10; round++) {
+        patient_actor actor = make(TROUPE_PLACE_ISOLATED);
+        int pid, value;
+        troupe_must(troupe_get(int, troupe_call(actor, patient_pid), &pid));
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        troupe_status status = TROUPE_OK;
+        while (status != TROUPE_NOT_EXECUTED)
+            status = troupe_get(int, troupe_call(actor, patient_pid), &value);
+        for (int64_t until = support_now_ms() + 30; support_now_ms() < until;) {
+            status = troupe_get(int, troupe_call(actor, patient_pid), &value);
+            assert_int_equal(status, TROUPE_NOT_EXECUTED);
+        }
+    }
+}
+
 static void a_method_sees_that_its_deadline_has_passed(void **state)
 {
     (void)state;
@@ -318,6 +338,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(force_ends_the_process),
         cmocka_unit_test(a_deadline_can_end_the_process),
         cmocka_unit_test(a_refusal_is_no_death),
+        cmocka_unit_test(a_call_to_the_dead_is_not_executed),
         cmocka_unit_test(a_method_sees_that_its_deadline_has_passed),
         cmocka_unit_test(cancelling_races_with_running),
         cmocka_unit_test(the_dead_and_the_waiting),
