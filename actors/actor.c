@@ -16,7 +16,6 @@
 #include <actors/waits.h>
 #include <runtime/debug.h>
 #include <runtime/error.h>
-#include <runtime/fence.h>
 #include <runtime/hot.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
@@ -531,7 +530,6 @@ void trp_actors_start(void)
     trp_home_here.pid = getpid();
     if (gethostname(trp_home_here.host, sizeof trp_home_here.host - 1) != 0)
         trp_home_here.host[0] = '\0';
-    trp_fence_start();
     atomic_store(&stopping, false);
 }
 

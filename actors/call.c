@@ -195,14 +195,13 @@ static troupe_status post(const sending *what, trp_parcel *parcel, trp_frame *fr
 {
     if (what->deadline_ns != 0)
         frame->deadline_ms = (uint32_t)milliseconds_left(what->deadline_ns);
-    troupe_status status = trp_parcel_send(parcel, what->to.incarnation, frame, 0);
+    troupe_status status = trp_parcel_send(parcel, frame, 0);
     int64_t patience = status == TROUPE_BUSY ? trp_run_until(room_deadline(what)) : 0;
     if (patience == 0)
         return status;
     trp_wait_for(TRP_WAIT_WINDOW, what->to.id, what->to.process);
     TROUPE_TRY(trp_scheduler_block());
-    status = trp_parcel_send(parcel, what->to.incarnation, frame,
-                             patience < 0 ? -1 : milliseconds_left(patience));
+    status = trp_parcel_send(parcel, frame, patience < 0 ? -1 : milliseconds_left(patience));
     trp_scheduler_unblock();
     return status;
 }
@@ -235,7 +234,8 @@ static troupe_status expired(uint64_t call, troupe_status sent)
 
 TRP_APART troupe_status send_elsewhere(const sending *what)
 {
-    trp_parcel parcel = {.process = what->to.process, .listed = true};
+    trp_parcel parcel = {
+        .process = what->to.process, .incarnation = what->to.incarnation, .listed = true};
     trp_frame frame = {.kind = what->call != 0 ? TRP_FRAME_CALL : TRP_FRAME_TELL,
                        .target = what->to.id,
                        .call = what->call};

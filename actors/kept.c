@@ -98,7 +98,7 @@ static troupe_status match(trp_object object, void *user)
     if (work->held == work->count)
         return troupe_fail(TROUPE_MALFORMED, "what is kept lists more references than came along");
     troupe_ref ref = work->refs[work->held];
-    TROUPE_TRY(trp_ref_export(&ref, trp_process_slot()));
+    TROUPE_TRY(trp_ref_export(&ref));
     if (ref.id == object) {
         work->held++;
         return TROUPE_OK;
@@ -160,7 +160,7 @@ static troupe_status lend(trp_object object, void *user)
     if (held == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for references in a message");
     parcel->held = held;
-    TROUPE_TRY(trp_store_hold(object, parcel->process));
+    TROUPE_TRY(trp_store_hold(object, trp_process_slot()));
     held[parcel->held_count++] = object;
     return TROUPE_OK;
 }

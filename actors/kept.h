@@ -30,7 +30,7 @@ void trp_kept_drop(trp_kept *kept);
 // Gives the holds that came with a body back, which nobody wants.
 void trp_kept_refuse(const void *data, size_t size);
 
-// Gives the parcel's receiver holds of all that is kept, which are the parcel's until it is sent.
+// Adds holds of all that is kept to the parcel, whose receiver gets its own when it is sent.
 troupe_status trp_kept_lend(const trp_kept *kept, trp_parcel *parcel);
 // The packed value in it.
 troupe_bytes trp_kept_value(const trp_kept *kept);

@@ -58,6 +58,8 @@ static troupe_status take_body(trp_message *message, const trp_frame *frame, con
                                void *memory)
 {
     size_t args_size = args != NULL ? args->type->size : 0;
+    if ((frame->flags & TRP_FRAME_UNHELD) != 0)
+        return trp_body_unheld();
     if ((frame->flags & TRP_FRAME_OBJECT) != 0) {
         message->remote->object = true;
         return trp_frame_object(frame, &message->remote->body.object);
@@ -108,7 +110,7 @@ troupe_status trp_message_receive(trp_message_kind kind, const trp_frame *frame,
     return TROUPE_OK;
 }
 
-static troupe_status make_room(trp_message *message, const trp_shape *shape)
+TRP_APART troupe_status make_room(trp_message *message, const trp_shape *shape)
 {
     if (message->args == NULL && message->remote != NULL && message->remote->room)
         message->args = message->small;
@@ -118,11 +120,23 @@ static troupe_status make_room(trp_message *message, const trp_shape *shape)
                                  : troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments");
 }
 
+// The sizes of one number have no need of a call.
+TRP_HOT void copy_flat(void *to, const void *from, size_t size)
+{
+    if (size == sizeof(uint64_t))
+        memcpy(to, from, sizeof(uint64_t));
+    else if (size == sizeof(uint32_t))
+        memcpy(to, from, sizeof(uint32_t));
+    else
+        memcpy(to, from, size);
+}
+
 troupe_status trp_message_copy_args(trp_message *message, const trp_shape *shape, const void *args)
 {
-    TROUPE_TRY(make_room(message, shape));
+    if (message->args == NULL)
+        TROUPE_TRY(make_room(message, shape));
     if (shape->flat)
-        memcpy(message->args, args, shape->type->size);
+        copy_flat(message->args, args, shape->type->size);
     else
         TROUPE_TRY(trp_value_copy(shape->type, args, &message->arena, message->args));
     if (shape->refs)

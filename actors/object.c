@@ -4,6 +4,7 @@
 #include <actors/actor.h>
 #include <actors/failure.h>
 #include <actors/leaks.h>
+#include <actors/naming.h>
 #include <actors/ref.h>
 #include <actors/ref_table.h>
 #include <actors/room.h>
@@ -43,76 +44,15 @@ static troupe_status put(const void *data, size_t size, uint64_t schema, trp_enc
     return status;
 }
 
-// The references in a value that becomes an object, exported to this process itself.
-typedef struct containing {
-    trp_object *ids;
-    uint32_t count, capacity;
-    troupe_status status;
-} containing;
-
-static void contain_ref(troupe_ref *ref, void *user)
-{
-    containing *work = user;
-    if (work->status != TROUPE_OK)
-        return;
-    if (work->count == work->capacity) {
-        uint32_t capacity = work->capacity == 0 ? 16 : work->capacity * 2;
-        trp_object *ids = trp_realloc(work->ids, capacity * sizeof *ids);
-        if (ids == NULL) {
-            work->status = troupe_fail(TROUPE_NO_MEMORY, "no memory for references in an object");
-            return;
-        }
-        work->ids = ids;
-        work->capacity = capacity;
-    }
-    work->status = trp_ref_export(ref, trp_process_slot());
-    if (work->status == TROUPE_OK)
-        work->ids[work->count++] = ref->id;
-}
-
-// Makes an object that holds others: their ids, and the value behind them.
-static troupe_status put_containing(const containing *work, const trp_buffer *packed,
-                                    uint64_t schema, trp_object *object)
-{
-    void *memory;
-    size_t before = work->count * sizeof work->ids[0];
-    TROUPE_TRY(
-        trp_object_create(before + packed->size, schema, TRP_ENCODING_PACKED, object, &memory));
-    if (before > 0)
-        memcpy(memory, work->ids, before);
-    memcpy((char *)memory + before, packed->data, packed->size);
-    troupe_status status = trp_store_contain(*object, work->count);
-    if (status == TROUPE_OK)
-        status = trp_store_seal(*object);
-    if (status != TROUPE_OK)
-        trp_store_discard(*object);
-    return status;
-}
-
 static troupe_status put_with_refs(const trp_shape *shape, const void *value, trp_object *object)
 {
-    trp_arena arena = {0};
     trp_buffer packed = {0};
-    containing work = {0};
-    void *copy = trp_arena_alloc(&arena, shape->type->size);
-    troupe_status status = copy != NULL ? trp_value_copy(shape->type, value, &arena, copy)
-                                        : troupe_fail(TROUPE_NO_MEMORY, "no memory for a value");
-    if (status == TROUPE_OK) {
-        trp_value_refs(shape->type, copy, contain_ref, &work);
-        status = work.status;
-    }
+    trp_naming named = {0};
+    troupe_status status = trp_naming_pack(shape, value, &named, &packed);
     if (status == TROUPE_OK)
-        status = trp_pack(shape->type, copy, &packed);
-    if (status == TROUPE_OK && packed.failed)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory to pack a value of type '%s'",
-                             shape->type->name);
-    if (status == TROUPE_OK)
-        status = put_containing(&work, &packed, trp_type_note(shape->type), object);
-    for (uint32_t i = 0; status != TROUPE_OK && i < work.count; i++)
-        trp_store_release(work.ids[i], trp_process_slot());
+        status = trp_naming_put(&named, &packed, trp_type_show(shape->type), object);
     trp_buffer_free(&packed);
-    trp_arena_clear(&arena);
-    trp_free(work.ids);
+    trp_naming_drop(&named);
     return status;
 }
 
@@ -267,39 +207,6 @@ static troupe_status copy_bytes(const trp_object_info *info, troupe_bytes *value
     return TROUPE_OK;
 }
 
-// References that were read are their reader's own: it takes a hold of each object that they name,
-// which whoever they were read from keeps alive meanwhile.
-typedef struct owning {
-    const trp_object_info *from;
-    uint32_t at;
-    troupe_status status;
-} owning;
-
-static void own_ref(troupe_ref *ref, void *user)
-{
-    owning *work = user;
-    const trp_object_info *from = work->from;
-    if (work->status != TROUPE_OK)
-        return;
-    // They were listed by the same walk over the value, so they are in the same order.
-    if (work->at == from->inside_count || from->inside[work->at] != ref->id)
-        work->status =
-            troupe_fail(TROUPE_MALFORMED, "an object names another one that it does not hold");
-    else
-        work->status = trp_store_hold(ref->id, trp_process_slot());
-    if (work->status == TROUPE_OK)
-        work->at++;
-}
-
-static troupe_status own_refs(const trp_object_info *info, const troupe_type *type, void *value)
-{
-    owning work = {.from = info};
-    trp_value_refs(type, value, own_ref, &work);
-    for (uint32_t i = 0; work.status != TROUPE_OK && i < work.at; i++)
-        trp_store_release(info->inside[i], trp_process_slot());
-    return work.status;
-}
-
 static troupe_status read_pinned(const trp_object_info *info, const trp_shape *shape, void *value)
 {
     const troupe_type *type = shape->type;
@@ -318,7 +225,7 @@ static troupe_status read_pinned(const trp_object_info *info, const trp_shape *s
     trp_reader in = trp_reader_of(info->data, info->size);
     TROUPE_TRY(trp_unpack(type, &in, trp_arena_current(), value));
     TROUPE_TRY(trp_read_end(&in));
-    return shape->refs ? own_refs(info, type, value) : TROUPE_OK;
+    return shape->refs ? trp_naming_own(info, type, value) : TROUPE_OK;
 }
 
 troupe_status trp_object_read(trp_object object, const trp_shape *shape, void *value)
@@ -376,9 +283,6 @@ static troupe_status pack_pinned(const trp_object_info *info, trp_buffer *out)
                                "packed");
         return trp_pack(type, info->data, out);
     }
-    if (info->inside_count > 0)
-        return troupe_fail(TROUPE_UNSUPPORTED,
-                           "the object holds references: it can be read with its type alone");
     if (info->encoding == TRP_ENCODING_TENSOR) {
         troupe_tensor tensor;
         TROUPE_TRY(trp_tensor_read(info, &troupe_type_troupe_tensor, NULL, &tensor));
@@ -388,7 +292,7 @@ static troupe_status pack_pinned(const trp_object_info *info, trp_buffer *out)
         trp_write_bytes(out, info->data, info->size);
     else
         trp_buffer_append(out, info->data, info->size);
-    return TROUPE_OK;
+    return trp_naming_hold(info);
 }
 
 troupe_status trp_object_pack(trp_object object, trp_buffer *out)

@@ -13,12 +13,12 @@
 
 enum { LISTED_MAX = 4096 }; // Bytes of a value; with its list it is far from INLINE_MAX.
 
-static void take_back(trp_parcel *parcel)
+static void let_go(trp_parcel *parcel)
 {
     if (parcel->held == NULL)
         return;
     for (uint32_t i = 0; i < parcel->held_count; i++)
-        trp_store_release(parcel->held[i], parcel->process);
+        trp_store_release(parcel->held[i], trp_process_slot());
     if (parcel->held != parcel->few)
         trp_free(parcel->held);
     parcel->held = NULL;
@@ -64,7 +64,7 @@ static void export_ref(troupe_ref *ref, void *user)
         work->status = troupe_fail(TROUPE_NO_MEMORY, "no memory for references in a message");
         return;
     }
-    work->status = trp_ref_export(ref, parcel->process);
+    work->status = trp_ref_export(ref);
     if (work->status == TROUPE_OK)
         parcel->held[parcel->held_count++] = ref->id;
 }
@@ -143,7 +143,7 @@ troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const 
         shape->type->size <= LISTED_MAX) {
         troupe_status listed = list(parcel, shape, value);
         if (listed != TROUPE_OK)
-            take_back(parcel);
+            let_go(parcel);
         return listed;
     }
     size_t weight = alone ? trp_value_weight(shape->type, value) : 0;
@@ -163,7 +163,7 @@ troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const 
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
     trp_arena_clear(&arena);
     if (status != TROUPE_OK)
-        take_back(parcel);
+        let_go(parcel);
     return status;
 }
 
@@ -186,81 +186,76 @@ static troupe_status store(const trp_parcel *parcel, trp_object *object)
 }
 
 // Sends a frame whose body is the id of an object that the receiver holds from then on.
-static troupe_status send_object(const trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
-                                 trp_object object, int timeout_ms)
+static troupe_status send_object(trp_parcel *parcel, trp_frame *frame, trp_object object,
+                                 int timeout_ms)
 {
-    TROUPE_TRY(trp_store_hold(object, parcel->process));
+    if (!reserve_held(parcel))
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
+    parcel->held[parcel->held_count] = object; // Beside those, for the receiver alone.
+    frame->held = parcel->held;
+    frame->held_count = parcel->held_count + 1;
     bool answer = frame->kind == TRP_FRAME_REPLY || frame->kind == TRP_FRAME_ITEM;
     trp_store_kind(object, answer ? TRP_KIND_RESULT : TRP_KIND_ARGUMENT);
     trp_buffer body = {0};
     trp_write_uint(&body, object);
     frame->body = body.data;
     frame->body_size = body.size;
-    troupe_status status = body.failed
-                               ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a message")
-                               : trp_process_send(parcel->process, incarnation, frame, timeout_ms);
+    troupe_status status =
+        body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a message")
+                    : trp_process_send(parcel->process, parcel->incarnation, frame, timeout_ms);
     trp_buffer_free(&body);
-    if (status != TROUPE_OK)
-        trp_store_release(object, parcel->process);
     return status;
 }
 
-static troupe_status send_stored(const trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
-                                 int timeout_ms)
+static troupe_status send_stored(trp_parcel *parcel, trp_frame *frame, int timeout_ms)
 {
     trp_object object;
     TROUPE_TRY(store(parcel, &object));
     frame->flags |= TRP_FRAME_STORED;
-    troupe_status status = send_object(parcel, incarnation, frame, object, timeout_ms);
+    troupe_status status = send_object(parcel, frame, object, timeout_ms);
     trp_store_release(object, trp_process_slot());
     return status;
 }
 
-static troupe_status send_image(const trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
-                                int timeout_ms)
+static troupe_status send_image(const trp_parcel *parcel, trp_frame *frame, int timeout_ms)
 {
     frame->flags |= TRP_FRAME_IMAGE;
     frame->body = parcel->image;
     frame->body_size = parcel->image_size;
-    return trp_process_send(parcel->process, incarnation, frame, timeout_ms);
+    return trp_process_send(parcel->process, parcel->incarnation, frame, timeout_ms);
 }
 
-troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
-                              int timeout_ms)
+troupe_status trp_parcel_send(trp_parcel *parcel, trp_frame *frame, int timeout_ms)
 {
     size_t limit = trp_process_options()->message_bytes_max;
-    troupe_status status;
+    frame->held = parcel->held;
+    frame->held_count = parcel->held_count;
     if (parcel->image != NULL)
-        return send_image(parcel, incarnation, frame, timeout_ms);
+        return send_image(parcel, frame, timeout_ms);
     if (parcel->object != 0) {
         frame->flags |= TRP_FRAME_OBJECT;
-        return send_object(parcel, incarnation, frame, parcel->object, timeout_ms);
+        return send_object(parcel, frame, parcel->object, timeout_ms);
     }
     if (parcel->bytes.failed)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
-    else if (parcel->bytes.size > limit)
-        status = troupe_fail(TROUPE_TOO_LARGE,
-                             "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
-                             parcel->bytes.size, limit);
-    else if (parcel->bytes.size > TRP_FRAME_INLINE_MAX && !trp_process_is_far(parcel->process))
-        status = send_stored(parcel, incarnation, frame, timeout_ms);
-    else {
-        if (parcel->lists)
-            frame->flags |= TRP_FRAME_HELD;
-        frame->body = parcel->bytes.data;
-        frame->body_size = parcel->bytes.size;
-        status = trp_process_send(parcel->process, incarnation, frame, timeout_ms);
-    }
-    if (status == TROUPE_OK)
-        parcel->held_count = 0; // They are the receiver's now.
-    return status;
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
+    if (parcel->bytes.size > limit)
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
+                           parcel->bytes.size, limit);
+    if (parcel->bytes.size > TRP_FRAME_INLINE_MAX && !trp_process_is_far(parcel->process))
+        return send_stored(parcel, frame, timeout_ms);
+    if (parcel->lists)
+        frame->flags |= TRP_FRAME_HELD;
+    frame->body = parcel->bytes.data;
+    frame->body_size = parcel->bytes.size;
+    return trp_process_send(parcel->process, parcel->incarnation, frame, timeout_ms);
 }
 
 void trp_parcel_drop(trp_parcel *parcel)
 {
     if (parcel->held == NULL && parcel->object == 0 && parcel->bytes.data == NULL)
         return; // An image, as most are.
-    take_back(parcel);
+    let_go(parcel);
     if (parcel->object != 0)
         trp_store_release(parcel->object, trp_process_slot());
     parcel->object = 0;
@@ -339,6 +334,12 @@ troupe_status trp_body_open(const trp_body *body, trp_reader *value)
     // Begun anew, so that a refusal counts bytes from where the value's sender did.
     *value = trp_reader_of(value->at, (size_t)(value->end - value->at));
     return TROUPE_OK;
+}
+
+void trp_body_each(const trp_body *body, void (*each)(trp_object object, void *user), void *user)
+{
+    trp_reader in = reader_at(body);
+    (void)read_holds(&in, each, user);
 }
 
 typedef struct covering {
@@ -458,11 +459,17 @@ static void refuse_listed(const trp_frame *frame)
         trp_listed_release(&listed, 0);
 }
 
+troupe_status trp_body_unheld(void)
+{
+    return troupe_fail(TROUPE_NO_MEMORY, "a process cannot count the references that it was sent: "
+                                         "it holds one object too often, or has no memory");
+}
+
 void trp_body_refuse(const trp_frame *frame, size_t holds_at)
 {
     trp_body body = {.data = frame->body, .size = frame->body_size, .holds_at = holds_at};
     trp_object object;
-    if (frame->body_size == 0 || (frame->flags & TRP_FRAME_IMAGE) != 0)
+    if (frame->body_size == 0 || (frame->flags & (TRP_FRAME_IMAGE | TRP_FRAME_UNHELD)) != 0)
         return;
     if ((frame->flags & TRP_FRAME_HELD) != 0) {
         refuse_listed(frame);

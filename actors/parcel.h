@@ -1,13 +1,14 @@
 // parcel.h: a value on its way between two processes, with the references in it.
 //
-// A body is: a count, the ids of the objects that its receiver was given a hold of, and the packed
-// value behind them. So whoever gets a body can give the holds back without knowing the value's
-// type. A body above TRP_FRAME_INLINE_MAX travels as an object of the store that the receiver
-// holds (TRP_FRAME_STORED). Without references in it a value needs no such body: a flat one travels
-// as its memory (TRP_FRAME_IMAGE), a large one is an object of its own (TRP_FRAME_OBJECT), written
-// once and read where it is. A flat one with references, as an argument, is its memory with the ids
-// behind it (TRP_FRAME_HELD). To another node everything is packed, whatever its size, without
-// references: what is in this node's memory means nothing there.
+// A body is: a count, the ids of the objects that its receiver was given a hold of when it was
+// published (until then its sender holds them), and the packed value behind them. So whoever gets a
+// body can give the holds back without knowing the value's type. A body above TRP_FRAME_INLINE_MAX
+// travels as an object of the store that the receiver holds (TRP_FRAME_STORED). Without references
+// in it a value needs no such body: a flat one travels as its memory (TRP_FRAME_IMAGE), a large one
+// is an object of its own (TRP_FRAME_OBJECT), written once and read where it is. A flat one with
+// references, as an argument, is its memory with the ids behind it (TRP_FRAME_HELD). To another
+// node everything is packed, whatever its size, without references: what is in this node's memory
+// means nothing there.
 #ifndef TRP_PARCEL_H
 #define TRP_PARCEL_H
 
@@ -24,9 +25,10 @@ typedef struct trp_parcel {
     trp_buffer bytes;
     const void *image; // The value, which must stay until the parcel is sent, of so many bytes.
     size_t image_size;
-    trp_object object; // The value is this object, held by this process.
-    uint32_t process;  // The receiver.
-    trp_object *held;  // What it was given holds of: `few`, or allocated.
+    trp_object object;    // The value is this object, held by this process.
+    uint32_t process;     // The receiver,
+    uint64_t incarnation; // which may have ended meanwhile. 0: this process itself.
+    trp_object *held;     // What is in it, held by this process: `few`, or allocated.
     uint32_t held_count, held_room;
     trp_object few[4];
 } trp_parcel;
@@ -37,10 +39,9 @@ typedef struct trp_parcel {
 troupe_status trp_parcel_pack(trp_parcel *parcel, const trp_shape *shape, const void *value);
 // As trp_parcel_pack for a value that is packed already and has no references.
 void trp_parcel_append(trp_parcel *parcel, const void *packed, size_t size);
-// Sends the frame with the parcel as its body. On failure the parcel can be sent again; in the end
-// it must be dropped, which takes the holds back if it was not sent.
-troupe_status trp_parcel_send(trp_parcel *parcel, uint64_t incarnation, trp_frame *frame,
-                              int timeout_ms);
+// Sends the frame with the parcel as its body, with holds for its receiver. On failure the parcel
+// can be sent again; in the end it must be dropped, sent or not, with this process's own holds.
+troupe_status trp_parcel_send(trp_parcel *parcel, trp_frame *frame, int timeout_ms);
 void trp_parcel_drop(trp_parcel *parcel);
 
 // ---- receiving
@@ -64,6 +65,8 @@ typedef struct trp_body {
 troupe_status trp_body_take(trp_body *body, const trp_frame *frame, void *memory);
 // Where the packed value begins. TROUPE_MALFORMED if the body is none.
 troupe_status trp_body_open(const trp_body *body, trp_reader *value);
+// Calls `each` for each object that the receiver was given a hold of.
+void trp_body_each(const trp_body *body, void (*each)(trp_object object, void *user), void *user);
 // Unpacks the value, which must fill the rest, and checks that each reference in it came with a
 // hold.
 troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_arena *arena,
@@ -84,6 +87,8 @@ bool trp_body_listed(const trp_frame *frame, size_t size, trp_listed *listed);
 trp_object trp_listed_at(const trp_listed *listed, size_t number);
 // Gives the holds back from the one of that number on.
 void trp_listed_release(const trp_listed *listed, size_t first);
+// Sets the failure of an UNHELD.
+troupe_status trp_body_unheld(void);
 // Gives back all that came with a frame that nobody wants.
 void trp_body_refuse(const trp_frame *frame, size_t holds_at);
 

@@ -13,9 +13,13 @@
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/store.h>
 #include <string.h>
 
-enum { SLICE_MS = 100 }; // Of a wait for an object, between looks at whether the runtime stops.
+enum {
+    SLICE_MS = 100, // Of a wait for an object, between looks at whether the runtime stops.
+    MOVE_MS = 1000, // What is being moved is waited for so long by who does not wait.
+};
 
 static troupe_status stale(void)
 {
@@ -165,6 +169,17 @@ static troupe_status await_object(trp_object object, int timeout_ms)
     return ready ? TROUPE_OK : pending();
 }
 
+// The value is there. Where its bytes go to disk, or come back, by another process, the wait for
+// that counts; who has no deadline waits when it reads.
+static troupe_status await_move(uint64_t behind, int64_t deadline_ns)
+{
+    trp_object object = (behind & TRP_REF_OBJECT) != 0 ? behind : trp_entry_object(behind);
+    if (object == 0 || !trp_store_is_moved(object))
+        return TROUPE_OK;
+    return trp_store_await_move(object,
+                                deadline_ns >= 0 ? deadline_ns : trp_clock_deadline(MOVE_MS));
+}
+
 static troupe_status await_ref(troupe_ref ref, int timeout_ms, uint64_t *pinned)
 {
     *pinned = 0;
@@ -174,10 +189,14 @@ static troupe_status await_ref(troupe_ref ref, int timeout_ms, uint64_t *pinned)
     uint64_t behind = trp_entry_behind(ref);
     if (behind == 0)
         return stale();
-    if ((behind & TRP_REF_OBJECT) == 0)
-        return await_call(behind, timeout_ms, false, pinned);
-    TROUPE_TRY(trp_process_check());
-    return await_object(behind, timeout_ms);
+    int64_t deadline_ns = timeout_ms > 0 ? trp_clock_deadline(timeout_ms) : -1;
+    if ((behind & TRP_REF_OBJECT) == 0) {
+        TROUPE_TRY(await_call(behind, timeout_ms, false, pinned));
+    } else {
+        TROUPE_TRY(trp_process_check());
+        TROUPE_TRY(await_object(behind, timeout_ms));
+    }
+    return timeout_ms < 0 ? TROUPE_OK : await_move(behind, deadline_ns);
 }
 
 troupe_status trp_ref_await(troupe_ref ref, int timeout_ms)
@@ -347,6 +366,37 @@ troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *val
     return status;
 }
 
+static troupe_status pack_value(const trp_result *result, bool last, trp_buffer *out)
+{
+    const troupe_type *type = trp_result_type(result);
+    if (type == NULL)
+        return troupe_fail(TROUPE_UNSUPPORTED, "the result's type is not known in this process, so "
+                                               "it cannot be packed");
+    trp_shape shape = trp_shape_of(type);
+    if (last || !shape.refs)
+        return trp_pack(type, trp_result_value(result), out);
+    trp_arena arena = {0};
+    void *copy = trp_arena_alloc(&arena, type->size);
+    troupe_status status = copy != NULL
+                               ? trp_value_copy(type, trp_result_value(result), &arena, copy)
+                               : troupe_fail(TROUPE_NO_MEMORY, "no memory for a value");
+    if (status == TROUPE_OK) {
+        trp_refs_share(&shape, copy);
+        status = trp_pack(type, copy, out);
+        if (status != TROUPE_OK)
+            trp_refs_drop(&shape, copy);
+    }
+    trp_arena_clear(&arena);
+    return status;
+}
+
+static void hold(trp_object object, void *user)
+{
+    (void)user;
+    (void)trp_store_hold(object, trp_process_slot());
+}
+
+// Packed, as typed: the references in it are the reader's own.
 static troupe_status read_packed(const claim *mine, trp_buffer *out)
 {
     if ((mine->behind & TRP_REF_OBJECT) != 0)
@@ -359,15 +409,13 @@ static troupe_status read_packed(const claim *mine, trp_buffer *out)
     if (result->kind == TRP_RESULT_OBJECT) {
         TROUPE_TRY(trp_object_pack(result->object, out));
     } else if (result->kind != TRP_RESULT_BODY) {
-        const troupe_type *type = trp_result_type(result);
-        if (type == NULL)
-            return troupe_fail(TROUPE_UNSUPPORTED, "the result's type is not known in this "
-                                                   "process, so it cannot be packed");
-        TROUPE_TRY(trp_pack(type, trp_result_value(result), out));
+        TROUPE_TRY(pack_value(result, mine->last, out));
     } else {
         trp_reader in;
         TROUPE_TRY(trp_body_open(&result->body, &in));
         trp_buffer_append(out, in.at, (size_t)(in.end - in.at));
+        if (!mine->last)
+            trp_body_each(&result->body, hold, NULL);
     }
     result->moved = mine->last;
     return TROUPE_OK;

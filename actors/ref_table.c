@@ -271,6 +271,9 @@ bool trp_entry_take(uint64_t id, bool pinned, trp_result *result)
     bool mine = entry->kind == TRP_ENTRY_CALL && entry->owned &&
                 atomic_load_explicit(&entry->done, memory_order_relaxed) &&
                 entry->holds == (pinned ? 2 : 1);
+    // Who takes it cannot give up any more; while it is moved, that is left to who has a deadline.
+    if (mine && entry->result.kind == TRP_RESULT_OBJECT)
+        mine = !trp_store_is_moved(entry->result.object);
     if (!mine) {
         unlock_row(entry);
         return false;

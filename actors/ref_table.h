@@ -32,9 +32,10 @@ enum { TRP_RESULT_SMALL_MAX = 48 };
 
 // A VALUE.
 typedef struct trp_held_value {
-    trp_shape shape; // Its type is NULL if it came as an image,
-    size_t size;     // of so many bytes.
-    trp_arena arena; // What it points to.
+    struct trp_held_value *next; // Of those that a thread has yet to free.
+    trp_shape shape;             // Its type is NULL if it came as an image,
+    size_t size;                 // of so many bytes.
+    trp_arena arena;             // What it points to.
     _Alignas(16) unsigned char bytes[];
 } trp_held_value;
 
@@ -137,7 +138,8 @@ typedef struct trp_entry {
     uint32_t watched; // Threads that wait, or were woken and have not looked yet.
     trp_wait_node *waiters;
     trp_when *whens;
-    trp_object promise; // The object that carries the value to other processes; 0: none.
+    trp_object promise;    // The object that carries the value to other processes; 0: none.
+    uint64_t next_promise; // Of those that a thread has yet to fulfil: the next call; 0: none.
     union {
         trp_result result;    // CALL, if done.
         struct {              // CALL, if pending:
@@ -230,9 +232,9 @@ bool trp_entry_disown(uint64_t id);
 
 // Gives the promised object of a call that is done its value, or its failure (promise.c).
 void trp_promise_fulfil(trp_object promise, const trp_result *result);
-// Makes the id one that means the same in process `process`, which gets a hold of it: that of an
-// object.
-troupe_status trp_ref_export(troupe_ref *ref, uint32_t process);
+// Makes the id one that means the same in every process of the node, that of an object, and holds
+// that once more.
+troupe_status trp_ref_export(troupe_ref *ref);
 // Drops each reference in a value / replaces each borrowed one by one that is kept / adds an owner
 // to each.
 void trp_refs_drop(const trp_shape *shape, void *value);

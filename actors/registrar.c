@@ -84,6 +84,12 @@ void trp_registrar_forget(void)
 
 // ---- frames
 
+static trp_parcel to_driver(void)
+{
+    return (trp_parcel){.process = TRP_PROCESS_DRIVER,
+                        .incarnation = trp_segment_process(TRP_PROCESS_DRIVER)->incarnation};
+}
+
 // `parcel` (NULL: none) is to the driver, and has only bytes and holds.
 static troupe_status send(uint32_t what, troupe_actor about, uint64_t call, trp_parcel *parcel)
 {
@@ -93,14 +99,13 @@ static troupe_status send(uint32_t what, troupe_actor about, uint64_t call, trp_
                        .schema = about.incarnation,
                        .call = call,
                        .body = parcel != NULL ? parcel->bytes.data : NULL,
-                       .body_size = parcel != NULL ? parcel->bytes.size : 0};
+                       .body_size = parcel != NULL ? parcel->bytes.size : 0,
+                       .held = parcel != NULL ? parcel->held : NULL,
+                       .held_count = parcel != NULL ? parcel->held_count : 0};
     if (parcel != NULL && parcel->bytes.failed)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a question to the registrar");
-    troupe_status status = trp_process_send(
-        TRP_PROCESS_DRIVER, trp_segment_process(TRP_PROCESS_DRIVER)->incarnation, &frame, 0);
-    if (status == TROUPE_OK && parcel != NULL)
-        parcel->held_count = 0; // They are the driver's now.
-    return status;
+    return trp_process_send(TRP_PROCESS_DRIVER,
+                            trp_segment_process(TRP_PROCESS_DRIVER)->incarnation, &frame, 0);
 }
 
 static troupe_status ask(uint32_t what, troupe_actor about, trp_parcel *parcel, trp_found *found)
@@ -212,6 +217,8 @@ static troupe_status take_adoption(const trp_frame *frame, troupe_actor about)
     trp_adoption what = {.address = about};
     uint32_t count;
     troupe_bytes args;
+    if ((frame->flags & TRP_FRAME_UNHELD) != 0)
+        return trp_body_unheld();
     TROUPE_TRY(trp_read_array(&in, &count));
     TROUPE_TRY(read_text(&in, &what.class_name));
     TROUPE_TRY(read_options(&in, &what.how));
@@ -228,7 +235,8 @@ static troupe_status take_adoption(const trp_frame *frame, troupe_actor about)
 static trp_where take_image(const trp_frame *frame, troupe_actor origin)
 {
     trp_kept image;
-    bool taken = trp_kept_take(frame->body, frame->body_size, true, &image) == TROUPE_OK;
+    bool taken = (frame->flags & TRP_FRAME_UNHELD) == 0 &&
+                 trp_kept_take(frame->body, frame->body_size, true, &image) == TROUPE_OK;
     return taken && trp_adopted_save(origin, frame->from_incarnation, &image) ? TRP_WHERE_ALIVE
                                                                               : TRP_WHERE_UNKNOWN;
 }
@@ -331,7 +339,7 @@ static troupe_status no_memory(void)
 
 static troupe_status send_adoption(trp_adoption *what)
 {
-    trp_parcel parcel = {.process = TRP_PROCESS_DRIVER};
+    trp_parcel parcel = to_driver();
     trp_found found = {0};
     write_adoption(what, &parcel.bytes);
     troupe_status status = trp_kept_lend(&what->args, &parcel);
@@ -351,7 +359,7 @@ troupe_status trp_registrar_adopt(trp_adoption *what)
 
 troupe_status trp_registrar_save(troupe_actor origin, const trp_kept *image)
 {
-    trp_parcel parcel = {.process = TRP_PROCESS_DRIVER};
+    trp_parcel parcel = to_driver();
     trp_found found = {0};
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
     trp_buffer_append(&parcel.bytes, image->data, image->size);
@@ -370,7 +378,7 @@ void trp_registrar_ended(troupe_actor address, const trp_down *down)
         trp_adopted_ended(address, down);
         return;
     }
-    trp_parcel parcel = {.process = TRP_PROCESS_DRIVER};
+    trp_parcel parcel = to_driver();
     trp_write_array(&parcel.bytes, 3);
     trp_write_int(&parcel.bytes, down->reason);
     trp_write_int(&parcel.bytes, down->signal);
@@ -500,7 +508,7 @@ troupe_status trp_registrar_find_name(const char *name, troupe_actor *address,
     if (trp_process_is_driver()) {
         found = trp_adopted_find_name(name);
     } else {
-        trp_parcel parcel = {.process = TRP_PROCESS_DRIVER};
+        trp_parcel parcel = to_driver();
         trp_write_text(&parcel.bytes, name);
         status = ask(TRP_FIND_NAME, (troupe_actor){0}, &parcel, &found);
         trp_parcel_drop(&parcel);

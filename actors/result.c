@@ -23,6 +23,28 @@ static void free_held(trp_held_value *held)
     trp_pool_give(held, sizeof *held + held->size);
 }
 
+// Of this thread: what a result names may be the last to name another, but however long a chain of
+// them is, nothing recurses.
+static _Thread_local struct {
+    trp_held_value *first;
+    bool busy;
+} dropping;
+
+static void drop_held(trp_held_value *held)
+{
+    held->next = dropping.first;
+    dropping.first = held;
+    if (dropping.busy)
+        return;
+    dropping.busy = true;
+    while ((held = dropping.first) != NULL) {
+        dropping.first = held->next;
+        trp_refs_drop(&held->shape, held->bytes);
+        free_held(held);
+    }
+    dropping.busy = false;
+}
+
 static troupe_status hold(const trp_shape *shape, const void *value, size_t size,
                           trp_held_value **result)
 {
@@ -120,9 +142,10 @@ void trp_result_free(trp_result *result)
         trp_free(result->failure);
         break;
     case TRP_RESULT_VALUE:
-        if (!result->moved)
-            trp_refs_drop(&result->value->shape, result->value->bytes);
-        free_held(result->value);
+        if (result->moved || !result->value->shape.refs)
+            free_held(result->value);
+        else
+            drop_held(result->value);
         break;
     case TRP_RESULT_OBJECT:
         trp_store_release(result->object, trp_process_slot());

@@ -68,13 +68,20 @@ troupe_status trp_object_create(size_t size, uint64_t schema, trp_encoding encod
     return status;
 }
 
+int trp_object_patience_ms(void)
+{
+    int most_ms = trp_process_options()->store_wait_ms;
+    return most_ms < 0 || trp_process_delivering() ? 0 : most_ms;
+}
+
 trp_object_info trp_object_pin(trp_object object)
 {
     room_wait wait = {0};
+    int patient_ms = trp_object_patience_ms();
     trp_object_info info;
     bool full;
     do {
-        info = trp_store_pin(object);
+        info = trp_store_pin_within(object, patient_ms);
         full = info.state == TRP_OBJECT_ABSENT && troupe_last_error()->status == TROUPE_NO_MEMORY;
     } while (full && await(&wait));
     finish(&wait, full);

@@ -18,7 +18,7 @@ typedef struct trp_runqueue {
     _Atomic uint32_t count; // Of the list: changed under the lock, read by all.
     trp_actor *_Atomic next;
     _Atomic bool taken;      // A thread has it. Changed under the scheduler's lock.
-    _Atomic uint32_t turns;  // That began: counted by the thread that has it.
+    _Atomic uint32_t turns;  // That began, but not on top of others: by the thread that has it.
     _Atomic uint32_t cost;   // ns a turn takes, on average,
     _Atomic uint32_t weight; // and a message.
     // The thread's that has it: turns since the clock was read, the messages in them, when that

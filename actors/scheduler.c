@@ -192,8 +192,6 @@ static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
     bool again;
     trp_me->sent = 0;
     trp_queues_home(actor, queue);
-    uint32_t turns = atomic_load_explicit(&queue->turns, memory_order_relaxed);
-    atomic_store_explicit(&queue->turns, turns + 1, memory_order_relaxed);
     uint32_t messages = trp_actor_turn(actor, until, &again);
     queue = atomic_load_explicit(&trp_me->queue, memory_order_relaxed); // It may have waited.
     if (queue == NULL) {
@@ -216,6 +214,14 @@ static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
     }
 }
 
+// Turns on top of this one do not count: what waits in the queue waits for the end of this one.
+static void run_next(trp_runqueue *queue, trp_actor *actor)
+{
+    uint32_t turns = atomic_load_explicit(&queue->turns, memory_order_relaxed);
+    atomic_store_explicit(&queue->turns, turns + 1, memory_order_relaxed);
+    run_turn(queue, actor, 0);
+}
+
 static void run_turns(void)
 {
     trp_runqueue *queue;
@@ -228,7 +234,7 @@ static void run_turns(void)
             return;
         if (actor == NULL && (actor = trp_queues_steal(queue)) == NULL)
             return;
-        run_turn(queue, actor, 0);
+        run_next(queue, actor);
     }
 }
 

@@ -62,10 +62,11 @@ void trp_message_fail(trp_message *message, const troupe_error *failure, uint64_
 troupe_status trp_value_send(const trp_remote *remote, trp_frame *frame, const trp_shape *shape,
                              const void *value)
 {
-    trp_parcel parcel = {.process = remote->process, .plain = remote->named};
+    trp_parcel parcel = {
+        .process = remote->process, .incarnation = remote->incarnation, .plain = remote->named};
     troupe_status status = trp_parcel_pack(&parcel, shape, value);
     if (status == TROUPE_OK)
-        status = trp_parcel_send(&parcel, remote->incarnation, frame, 0);
+        status = trp_parcel_send(&parcel, frame, 0);
     trp_parcel_drop(&parcel);
     return status;
 }
@@ -207,6 +208,8 @@ static void serve_call(const trp_frame *frame)
 
 troupe_status trp_result_receive(trp_result *result, const trp_frame *frame)
 {
+    if ((frame->flags & TRP_FRAME_UNHELD) != 0)
+        return trp_body_unheld();
     if ((frame->flags & TRP_FRAME_IMAGE) != 0) {
         trp_result_image(result, frame->schema, frame->body, frame->body_size);
         return TROUPE_OK;

@@ -203,7 +203,7 @@ static void end_process(const order *what)
 static troupe_status send_order(order *what)
 {
     bool isolated = what->place == TROUPE_PLACE_ISOLATED;
-    trp_parcel parcel = {.process = what->process};
+    trp_parcel parcel = {.process = what->process, .incarnation = what->incarnation};
     trp_target target = {
         .process = what->process, .incarnation = what->incarnation, .class_name = what->class_name};
     uint64_t call = trp_entry_call(trp_type_note(&troupe_type_troupe_actor), &target, 0);
@@ -212,7 +212,7 @@ static troupe_status send_order(order *what)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
     troupe_status status = pack_order(what, isolated, &parcel);
     if (status == TROUPE_OK)
-        status = trp_parcel_send(&parcel, what->incarnation, &frame, 0);
+        status = trp_parcel_send(&parcel, &frame, 0);
     trp_parcel_drop(&parcel);
     if (status == TROUPE_OK)
         what->call = call;

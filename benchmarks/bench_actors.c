@@ -206,6 +206,9 @@ static const row actor_rows[] = {
     {"scale.named", "actors/s", two_threads, BENCH_HIGHER, 2,
      .ours = {"measure/idle", "named", "2", "10000"},
      .note = "10,000 actors with names, each made, looked up and called"},
+    {"start.first_call", "us", anywhere, BENCH_LOWER, 0, .ours = {"bench_start", "--round"},
+     .peer = bare, .theirs = {"compare/peer_spawn", "1"},
+     .note = "a program from its fork and exec to the answer of its first call"},
     {"spawn.process", "us", anywhere, BENCH_LOWER, 0, .ours = {"measure/process", "1"},
      .peer = bare, .theirs = {"compare/peer_spawn", "1"},
      .note = "an isolated actor, from its spawn to the answer of its first call"},
@@ -373,6 +376,7 @@ static const char *const ray_rows[] = {
     "n_n_actor_calls_with_arg_async",
     "actor_creation",
 };
+
 int main(int argc, char **argv)
 {
     bench_rows_open(argc, argv);
@@ -390,6 +394,6 @@ int main(int argc, char **argv)
     measure_inner_calls();
     for (size_t i = 1; i < sizeof ways / sizeof *ways; i++)
         measure_rates(&ways[i]);
-    bench_ray(ray_rows, sizeof ray_rows / sizeof *ray_rows);
+    bench_ray(ray_rows, sizeof ray_rows / sizeof *ray_rows, "2");
     return bench_rows_close();
 }

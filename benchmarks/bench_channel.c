@@ -1,14 +1,15 @@
 // bench_channel.c: what does it cost to hand values to another process through a channel?
 //
-//     bench_channel [--quick]
+//     bench_channel [quick] [NAME...]
 //
+// quick: one small round of each figure. NAME: only figures whose names begin with one of these.
 // channel.<bytes>: the driver copies a value into a slot and publishes it; an actor in a process of
 // its own reads a byte of each line of it in place. Peers: a new object for each value, put and
 // sent in a call, with as many under way as the channel has slots; and memcpy into a warm buffer,
 // which is what nobody can do without. channel.latest.<bytes>: the same with the latest alone,
 // where the writer does not wait; the reader gets fewer. channel.rtt.64: 64 bytes there through one
 // channel and back through another. Peer: a call with 64 bytes, answered with them.
-#include "harness.h"
+#include "harness_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -178,15 +179,19 @@ static void add(bench_rounds *rounds, troupe_status status, double ns, bool coun
         bench_rounds_add(rounds, bench_round_plain(ns / 1e3));
 }
 
-static bool measure(const bench *with, size_t size, bool quick)
+static void measure(const bench *with, size_t size)
 {
     bench_rounds ours = {0}, latest = {0}, objects = {0}, copies = {0};
-    size_t count = (quick ? (size_t)8 << 20 : (size_t)128 << 20) / size;
+    size_t count = (bench_rows_quick() ? (size_t)8 << 20 : (size_t)128 << 20) / size;
     count = count < 8 ? 8 : count > 20000 ? 20000 : count;
-    char name[64];
+    char name[64], newest[64];
     double ns = 0;
+    snprintf(name, sizeof name, "channel.%zu", size);
+    snprintf(newest, sizeof newest, "channel.latest.%zu", size);
+    if (!bench_rows_wanted(name) && !bench_rows_wanted(newest))
+        return;
     // The first round, not counted, brings the pages.
-    for (int i = 0; bench_goes_on(i, (quick ? 1 : ROUNDS) + 1, 40); i++) {
+    for (int i = 0; bench_goes_on(i, (bench_rows_quick() ? 1 : ROUNDS) + 1, 40); i++) {
         add(&ours, through_channel(with, size, count, false, &ns), ns, i > 0);
         add(&objects, through_objects(with, size, count, &ns), ns, i > 0);
         add(&copies, TROUPE_OK, memcpy_ns(with, size, count), i > 0);
@@ -202,12 +207,13 @@ static bool measure(const bench *with, size_t size, bool quick)
                        .other = "memcpy into a warm buffer",
                        .others = &copies,
                        .note = "each value is copied in, and read in place there"};
-    snprintf(name, sizeof name, "channel.%zu", size);
-    bool good = bench_print(&line);
+    if (bench_rows_wanted(name))
+        bench_rows_print(&line);
+    line.name = newest;
     line.ours = &latest;
     line.note = "each value is copied in; the reader gets the newest";
-    snprintf(name, sizeof name, "channel.latest.%zu", size);
-    return bench_print(&line) && good;
+    if (bench_rows_wanted(newest))
+        bench_rows_print(&line);
 }
 
 // ---- there and back, us each
@@ -258,11 +264,14 @@ static troupe_status echo_calls(const bench *with, size_t count, bench_samples *
     return TROUPE_OK;
 }
 
-static bool measure_echo(const bench *with, bool quick)
+static void measure_echo(const bench *with)
 {
+    static const char name[] = "channel.rtt.64";
     bench_rounds ours = {0}, calls = {0};
-    size_t count = quick ? 500 : 20000;
-    for (int i = 0; bench_goes_on(i, (quick ? 1 : ROUNDS) + 1, 40); i++)
+    size_t count = bench_rows_quick() ? 500 : 20000;
+    if (!bench_rows_wanted(name))
+        return;
+    for (int i = 0; bench_goes_on(i, (bench_rows_quick() ? 1 : ROUNDS) + 1, 40); i++)
         for (int side = 0; side < 2; side++) {
             bench_rounds *rounds = side == 0 ? &ours : &calls;
             bench_samples samples;
@@ -275,8 +284,8 @@ static bool measure_echo(const bench *with, bool quick)
                 bench_rounds_add(rounds, bench_round_of(&samples));
             bench_samples_close(&samples);
         }
-    return bench_print(
-        &(bench_line){.name = "channel.rtt.64",
+    bench_rows_print(
+        &(bench_line){.name = name,
                       .unit = "us",
                       .placement = "two CPUs: the driver on CPU 0, the actor's process on CPU 1",
                       .better = BENCH_LOWER,
@@ -285,35 +294,24 @@ static bool measure_echo(const bench *with, bool quick)
                       .peers = &calls});
 }
 
-static unsigned char *written(size_t size)
-{
-    unsigned char *memory =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        bench_die("bench_channel: no %zu bytes", size);
-    for (size_t i = 0; i < size; i++)
-        memory[i] = (unsigned char)(i * 31 + 7);
-    return memory;
-}
-
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {64, 1024, 65536, 1 << 20, 16 << 20};
     troupe_must(troupe_start(argc, argv, .store_bytes_max = (size_t)1 << 30));
-    bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
-    size_t count = sizeof sizes / sizeof *sizes - (quick ? 1 : 0);
+    bench_rows_open(argc, argv); // A worker does not come here.
+    size_t count = sizeof sizes / sizeof *sizes - (bench_rows_quick() ? 1 : 0);
     bench with = {.actor = troupe_spawn(mill, .place = TROUPE_PLACE_ISOLATED),
-                  .from = written(sizes[count - 1]),
-                  .to = written(sizes[count - 1])};
+                  .from = bench_written(sizes[count - 1]),
+                  .to = bench_written(sizes[count - 1])};
     int threads;
     troupe_must(
         troupe_get(int, troupe_call(with.actor, mill_pin, bench_has_cpus(2) ? 1 : 0), &threads));
     bench_pin(0, 0);
-    bool good = measure_echo(&with, quick);
+    measure_echo(&with);
     for (size_t i = 0; i < count; i++)
-        good &= measure(&with, sizes[i], quick);
+        measure(&with, sizes[i]);
     troupe_stop();
     munmap(with.from, sizes[count - 1]);
     munmap(with.to, sizes[count - 1]);
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+    return bench_rows_close();
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 8, OUTPUT_MAX = 1 << 20, SECONDS_MAX = 100 };
+enum { DEPTH_MAX = 8, OUTPUT_MAX = 1 << 20, SECONDS_MAX = 300 };
 
 enum { NAMES_MAX = 4 };
 

@@ -4,8 +4,9 @@
 //
 // quick: one small round of each figure. NAME: only figures whose names begin with one of these.
 // The rows are described in results/README.md. One or two client processes do the same at once, on
-// written data, until a moment that was agreed with them; the peer's rounds are measured in the
-// same processes, in turns with ours. Prints one JSON object a line.
+// written data, until a moment that was agreed with them; rounds of memcpy and of files in memory
+// are measured in the same processes, in turns with ours, and so are those of Plasma and Ray, in
+// programs of their own. A quick run leaves these two out. Prints one JSON object a line.
 #include "harness_rows.h"
 
 #include <fcntl.h>
@@ -19,14 +20,24 @@ enum {
     CLIENTS_MAX = 2,
     BATCH_MAX = 256,
     ROUNDS = 9,
-    SECONDS_MAX = 400, // Of a whole run, on a machine that does much else.
+    SECONDS_MAX = 240, // Of the rows before Ray's, on a machine that does much else.
     SMALL = 65536,     // Below it, figures are times, and objects are made in batches.
     STORE = 2 << 10,   // MiB
 };
 
 // ---- What a client does
 
-typedef enum operation { PUT, PUT_DROP, GET, VIEW, COPY, FILL_FILE, ALLOCATE } operation;
+typedef enum operation {
+    PUT,
+    PUT_DROP,
+    GET,
+    VIEW,
+    COPY,
+    ALLOCATE,
+    FILL_FILE, // What a store without recycled memory would do.
+    COPY_FILE,
+    VIEW_FILE,
+} operation;
 
 TROUPE_STRUCT(order, (int, what), (size_t, size), (int64_t, start_ns), (int64_t, stop_ns));
 TROUPE_STRUCT(outcome, (double, count), (double, ns));
@@ -34,18 +45,28 @@ TROUPE_STRUCT(outcome, (double, count), (double, ns));
 typedef struct client {
     unsigned char *from, *to; // Written, so that their pages are there.
     size_t size;
-    troupe_ref lent; // An object of that size to read.
+    // To read, of that size: an object, and a file in memory.
+    troupe_ref lent;
+    int file;
 } client;
 
-static unsigned char *written(size_t size)
+static void *map_file(int file, size_t size)
 {
-    unsigned char *memory =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED)
-        bench_die("bench_objects: no %zu bytes", size);
-    for (size_t i = 0; i < size; i++)
-        memory[i] = (unsigned char)(i * 31 + 7);
+        bench_die("bench_objects: no file in memory");
     return memory;
+}
+
+static int fill_file(const client *self)
+{
+    int file = memfd_create("bench", 0);
+    if (file < 0 || ftruncate(file, (off_t)self->size) != 0)
+        bench_die("bench_objects: no file in memory");
+    void *to = map_file(file, self->size);
+    memcpy(to, self->from, self->size);
+    munmap(to, self->size);
+    return file;
 }
 
 static void resize(client *self, size_t size)
@@ -56,11 +77,13 @@ static void resize(client *self, size_t size)
         munmap(self->from, self->size);
         munmap(self->to, self->size);
         troupe_drop(self->lent);
+        close(self->file);
     }
-    self->from = written(size);
-    self->to = written(size);
+    self->from = bench_written(size);
+    self->to = bench_written(size);
     self->lent = troupe_put_bytes(self->from, size);
     self->size = size;
+    self->file = fill_file(self);
 }
 
 static void use(const void *memory, unsigned sum)
@@ -91,30 +114,27 @@ static troupe_status put(const client *self, size_t count, double *ns)
     return status;
 }
 
+static void read_at(const client *self, const unsigned char *bytes, bool copy)
+{
+    if (copy)
+        memcpy(self->to, bytes, self->size);
+    use(self->to, (unsigned)bytes[0] + bytes[self->size - 1]);
+}
+
 static troupe_status look(const client *self, bool copy)
 {
     troupe_view view;
     TROUPE_TRY(troupe_view_bytes(self->lent, &view, 0));
-    const unsigned char *bytes = view.data;
-    if (copy)
-        memcpy(self->to, bytes, view.size);
-    use(self->to, (unsigned)bytes[0] + bytes[view.size - 1]);
+    read_at(self, view.data, copy);
     troupe_view_end(&view);
     return TROUPE_OK;
 }
 
-// What a store without recycled memory would do: a new file in memory, mapped and written.
-static troupe_status fill_file(const client *self)
+static troupe_status look_at_file(const client *self, bool copy)
 {
-    int fd = memfd_create("bench", 0);
-    if (fd < 0 || ftruncate(fd, (off_t)self->size) != 0)
-        bench_die("bench_objects: no file in memory");
-    void *to = mmap(NULL, self->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (to == MAP_FAILED)
-        bench_die("bench_objects: no file in memory");
-    memcpy(to, self->from, self->size);
-    munmap(to, self->size);
-    close(fd);
+    void *bytes = map_file(self->file, self->size);
+    read_at(self, bytes, copy);
+    munmap(bytes, self->size);
     return TROUPE_OK;
 }
 
@@ -129,7 +149,11 @@ static troupe_status once(const client *self, operation what)
     case VIEW:
         return look(self, what == GET);
     case FILL_FILE:
-        return fill_file(self);
+        close(fill_file(self));
+        return TROUPE_OK;
+    case COPY_FILE:
+    case VIEW_FILE:
+        return look_at_file(self, what == COPY_FILE);
     case ALLOCATE:
         memory = malloc(self->size);
         if (memory == NULL)
@@ -161,7 +185,7 @@ static troupe_status client_work(client *self, const order *wanted, outcome *don
 {
     operation what = (operation)wanted->what;
     resize(self, wanted->size);
-    size_t count = self->size < SMALL || what == VIEW ? BATCH_MAX : 1;
+    size_t count = self->size < SMALL || what == VIEW || what == VIEW_FILE ? BATCH_MAX : 1;
     *done = (outcome){0};
     while (bench_now_ns() < wanted->start_ns)
         continue;
@@ -206,19 +230,17 @@ typedef struct row {
     operation ours;
     measure in; // By size: large ones in GB/s, small ones in us.
     int clients_max;
-    bool named_alike; // Whatever the number of clients.
     operation peers[CLIENTS_MAX];
     const char *peer[CLIENTS_MAX]; // With as many clients.
     int peer_clients[CLIENTS_MAX];
-    bool has_other;
     operation other;
-    const char *other_name;
+    const char *other_name; // NULL: there is none.
     const char *note;
     size_t sizes[8]; // Up to a 0.
 } row;
 
 static const char warm[] = "memcpy into warm pages", two_warm[] = "two memcpy into warm pages",
-                  file[] = "a new memfd, mapped and filled";
+                  new_file[] = "a new memfd, mapped and filled", mapped_file[] = "a memfd, mapped";
 
 static const row rows[] = {
     {.kind = "put",
@@ -227,9 +249,8 @@ static const row rows[] = {
      .peers = {COPY, COPY},
      .peer = {warm, two_warm},
      .peer_clients = {1, 2},
-     .has_other = true,
      .other = FILL_FILE,
-     .other_name = file,
+     .other_name = new_file,
      .note = "floor: 0.8 of the copies from 1 MiB on",
      .sizes = {64, 1024, 65536, 1 << 20, 64 << 20, 256 << 20}},
     {.kind = "putdrop",
@@ -244,19 +265,21 @@ static const row rows[] = {
     {.kind = "get",
      .ours = GET,
      .clients_max = 1,
-     .named_alike = true,
      .peers = {COPY},
      .peer = {warm},
      .peer_clients = {1},
+     .other = COPY_FILE,
+     .other_name = mapped_file,
      .sizes = {64, 1024, 65536, 1 << 20, 64 << 20, 256 << 20}},
     {.kind = "view",
      .ours = VIEW,
      .in = MICROSECONDS,
      .clients_max = 1,
-     .named_alike = true,
      .peers = {COPY},
      .peer = {warm},
      .peer_clients = {1},
+     .other = VIEW_FILE,
+     .other_name = mapped_file,
      .note = "floor: 1 us at any size",
      .sizes = {64, 1024, 65536, 1 << 20, 64 << 20, 256 << 20}},
 };
@@ -279,37 +302,65 @@ static void add(bench_rounds *rounds, operation what, measure in, size_t size, i
         bench_rounds_fail(rounds, "%s", troupe_last_error()->text);
 }
 
+// A round of Plasma, with as many clients.
+static void add_plasma(bench_rounds *rounds, const row *what, size_t size, int count)
+{
+    char bytes[24], clients_wanted[12];
+    snprintf(bytes, sizeof bytes, "%zu", size);
+    snprintf(clients_wanted, sizeof clients_wanted, "%d", count);
+    const char *program[] = {"compare/peer_plasma", what->kind, bytes, clients_wanted, NULL};
+    bench_peer_round(program, rounds);
+    if (rounds->missing[0])
+        return;
+    bench_round *last = &rounds->rounds[rounds->count - 1];
+    last->value = in_unit(last->value, what->in, size, count);
+}
+
 static void measure_size(const row *what, size_t size, int count)
 {
-    char name[64];
-    int used = snprintf(name, sizeof name, "%s.%zu", what->kind, size);
-    if (!what->named_alike)
-        snprintf(name + used, sizeof name - (size_t)used, ".%dc", count);
-    if (!bench_rows_wanted(name))
+    char both[64] = "plasma.", *name = both + strlen(both);
+    size_t room = sizeof both - strlen(both);
+    int used = snprintf(name, room, "%s.%zu", what->kind, size);
+    if (what->clients_max > 1)
+        snprintf(name + used, room - (size_t)used, ".%dc", count);
+    bool alone = bench_rows_wanted(name), plasma = !bench_rows_quick() && bench_rows_wanted(both);
+    if (!alone && !plasma)
         return;
-    static bench_rounds ours, theirs, others;
-    ours = theirs = others = (bench_rounds){0};
+    static bench_rounds ours, theirs, others, plasmas;
+    ours = theirs = others = plasmas = (bench_rounds){0};
     int which = count - 1;
     for (int i = 0; bench_goes_on(i, bench_rows_quick() ? 1 : ROUNDS, SECONDS_MAX); i++) {
         add(&ours, what->ours, what->in, size, count);
+        if (plasma)
+            add_plasma(&plasmas, what, size, count);
+        if (!alone)
+            continue;
         add(&theirs, what->peers[which], what->in, size, what->peer_clients[which]);
-        if (what->has_other)
+        if (what->other_name != NULL)
             add(&others, what->other, what->in, size, count);
     }
     bool times = what->in == MICROSECONDS || (what->in == BY_SIZE && size < SMALL);
-    bench_rows_print(&(bench_line){.name = name,
-                                   .unit = what->in == RATE ? "1/s"
-                                           : times          ? "us"
-                                                            : "GB/s",
-                                   .placement = count == 1 ? "one client process, not pinned"
-                                                           : "two, not pinned",
-                                   .better = times ? BENCH_LOWER : BENCH_HIGHER,
-                                   .ours = &ours,
-                                   .peer = what->peer[which],
-                                   .peers = &theirs,
-                                   .other = what->has_other ? what->other_name : NULL,
-                                   .others = &others,
-                                   .note = what->note});
+    bench_line line = {.name = name,
+                       .unit = what->in == RATE ? "1/s"
+                               : times          ? "us"
+                                                : "GB/s",
+                       .placement =
+                           count == 1 ? "one client process, not pinned" : "two, not pinned",
+                       .better = times ? BENCH_LOWER : BENCH_HIGHER,
+                       .ours = &ours,
+                       .peer = what->peer[which],
+                       .peers = &theirs,
+                       .other = what->other_name,
+                       .others = &others,
+                       .note = what->note};
+    if (alone)
+        bench_rows_print(&line);
+    line.name = both;
+    line.peer = "Plasma (Arrow 11), in C++";
+    line.peers = &plasmas;
+    line.other = line.note = NULL;
+    if (plasma)
+        bench_rows_print(&line);
 }
 
 static void measure_rows(const row *what)
@@ -445,6 +496,7 @@ static troupe_status use_disk(unsigned char *memory, size_t count, disk_round *r
         warmer[i] = troupe_put_bytes(memory, WHOLE);
     for (size_t i = 0; i < count; i++)
         cold[i] = troupe_put_bytes(memory, WHOLE);
+    bench_pause(2000); // When an object was used is known to the millisecond.
     for (size_t i = 0; i < fill; i++)
         TROUPE_TRY(check(warmer[i])); // The others are used longest ago.
     int64_t start = bench_now_ns();
@@ -481,7 +533,7 @@ static void measure_disk(void)
         return;
     static bench_rounds spill, restore, write_files, read_files;
     size_t count = bench_rows_quick() ? 8 : WHOLES;
-    unsigned char *memory = written(WHOLE);
+    unsigned char *memory = bench_written(WHOLE);
     troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .store_bytes_max = FULL));
     for (int i = 0; bench_goes_on(i, bench_rows_quick() ? 1 : ROUNDS, SECONDS_MAX); i++) {
         disk_round round = {0};
@@ -504,11 +556,26 @@ static void measure_disk(void)
 
 // ---- All
 
+// Ray's own, and rows of sizes that its microbenchmark has not.
 static const char *const ray_rows[] = {
-    "single_client_get_calls",    "single_client_put_calls",
-    "multi_client_put_calls",     "single_client_put_gigabytes",
-    "multi_client_put_gigabytes", "single_client_get_object_containing_10k_refs",
+    "single_client_get_calls",
+    "single_client_put_calls",
+    "multi_client_put_calls",
+    "single_client_put_gigabytes",
+    "multi_client_put_gigabytes",
+    "single_client_get_object_containing_10k_refs",
     "single_client_wait_1k_refs",
+    "put.65536.1c",
+    "put.65536.2c",
+    "put.1048576.1c",
+    "put.1048576.2c",
+    "put.67108864.1c",
+    "put.67108864.2c",
+    "put.268435456.1c",
+    "put.268435456.2c",
+    "view.65536",
+    "view.1048576",
+    "view.268435456",
 };
 
 int main(int argc, char **argv)
@@ -523,6 +590,6 @@ int main(int argc, char **argv)
         measure_many(&many_rows[i]);
     troupe_stop();
     measure_disk();
-    bench_ray(ray_rows, sizeof ray_rows / sizeof *ray_rows);
+    bench_ray(ray_rows, sizeof ray_rows / sizeof *ray_rows, "1");
     return bench_rows_close();
 }

@@ -1,6 +1,7 @@
 // bench_start.c: how long from starting a program to the answer of its first call, and to its end?
 //
 //     bench_start [--quick]
+//     bench_start --round     prints one round of start.first_call, in us, for bench_actors
 //
 // start.first_call: from before fork and exec of a program like examples/01_counter.c until its
 // first call is answered. Peer, for scale: a bare C program, until its main. start.whole: the same
@@ -107,6 +108,16 @@ static bool print(const char *name, const bench_rounds *ours, const char *peer,
                                      .peers = peers});
 }
 
+static int print_round(const char *const *measured)
+{
+    run mine = {0};
+    for (int i = 0; i < 2; i++) // The first brings the files into memory.
+        if (!run_program(measured, &mine))
+            bench_die("bench_start: the program did not end well");
+    bench_round_print(bench_round_plain(mine.first_ms * 1e3));
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--measured") == 0)
@@ -114,6 +125,8 @@ int main(int argc, char **argv)
     bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
     static const char *const measured[] = {"bench_start", "--measured", NULL};
     static const char *const bare[] = {"compare/peer_process", "start", NULL};
+    if (argc > 1 && strcmp(argv[1], "--round") == 0)
+        return print_round(measured);
     static bench_rounds first, whole, bare_first, bare_whole, inside[STAGES];
     for (int i = 0; bench_goes_on(i, quick ? 2 : 21, 10); i++) {
         run mine = {0}, peer = {0};

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -31,6 +32,17 @@ void bench_pause(int us)
     struct timespec pause = {us / 1000000, us % 1000000 * 1000L};
     if (us > 0)
         nanosleep(&pause, NULL);
+}
+
+unsigned char *bench_written(size_t size)
+{
+    unsigned char *memory =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        bench_die("no memory of %zu bytes", size);
+    for (size_t i = 0; i < size; i++)
+        memory[i] = (unsigned char)(i * 31 + 7);
+    return memory;
 }
 
 static int64_t started_ns;

@@ -17,6 +17,9 @@
 int64_t bench_now_ns(void);
 void bench_pause(int us); // Sleeps; 0: does nothing.
 
+// Private memory each byte of which has been written, so that its pages are there: to be unmapped.
+unsigned char *bench_written(size_t size);
+
 // ---- Placement
 
 enum { BENCH_ANY_CPU = -1 };

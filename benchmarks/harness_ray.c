@@ -7,6 +7,12 @@
 
 enum { ROUNDS = 3, SECONDS_MAX = 400, ROWS_MAX = 32 };
 
+// In GB/s; the others are operations a second.
+static bool is_bandwidth(const char *row)
+{
+    return strstr(row, "gigabytes") != NULL || strncmp(row, "put.", 4) == 0;
+}
+
 // The rows where each call waits for the last one: ours run on one CPU.
 static bool is_sync(const char *row)
 {
@@ -27,12 +33,12 @@ static void add_row(const char *row, const char *out, const char *reason, bench_
 }
 
 // Measures those of the rows that wait, or do not, with a program; NULL: all of them.
-static void add_rows(const char *program, const bool *sync, const char *const *rows, size_t count,
-                     bench_rounds *rounds)
+static void add_rows(const char *program, const char *seconds, const bool *sync,
+                     const char *const *rows, size_t count, bench_rounds *rounds)
 {
     static char out[65536];
     char reason[BENCH_REASON] = "it printed no such row";
-    const char *command[ROWS_MAX + 3] = {program, bench_rows_quick() ? "0.05" : "2"};
+    const char *command[ROWS_MAX + 3] = {program, seconds};
     size_t used = 2;
     for (size_t i = 0; i < count; i++)
         if (!sync || is_sync(rows[i]) == *sync)
@@ -46,7 +52,7 @@ static void add_rows(const char *program, const bool *sync, const char *const *r
             add_row(rows[i], out, reason, &rounds[i]);
 }
 
-void bench_ray(const char *const *rows, size_t count)
+void bench_ray(const char *const *rows, size_t count, const char *seconds)
 {
     static const bool yes = true, no = false;
     static bench_rounds ours[ROWS_MAX], theirs[ROWS_MAX];
@@ -58,19 +64,21 @@ void bench_ray(const char *const *rows, size_t count)
         if (bench_rows_wanted(name))
             wanted[wanted_count++] = rows[i];
     }
+    if (bench_rows_quick())
+        seconds = "0.05";
     for (int i = 0; i < (bench_rows_quick() ? 1 : ROUNDS) && wanted_count > 0; i++) {
-        add_rows("measure/ray", &no, wanted, wanted_count, ours);
+        add_rows("measure/ray", seconds, &no, wanted, wanted_count, ours);
         bench_pin_first(0, 1);
-        add_rows("measure/ray", &yes, wanted, wanted_count, ours);
+        add_rows("measure/ray", seconds, &yes, wanted, wanted_count, ours);
         bench_pin(0, BENCH_ANY_CPU);
         if (!bench_rows_quick())
-            add_rows("compare/peer_ray", NULL, wanted, wanted_count, theirs);
+            add_rows("compare/peer_ray", seconds, NULL, wanted, wanted_count, theirs);
     }
     for (size_t i = 0; i < wanted_count; i++) {
         char name[64];
         snprintf(name, sizeof name, "ray.%s", wanted[i]);
         bench_rows_print(&(bench_line){.name = name,
-                                       .unit = strstr(name, "gigabytes") ? "GB/s" : "1/s",
+                                       .unit = is_bandwidth(wanted[i]) ? "GB/s" : "1/s",
                                        .placement = is_sync(name) ? "ours on CPU 0, Ray not pinned"
                                                                   : "not pinned",
                                        .better = BENCH_HIGHER,

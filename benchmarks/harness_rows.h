@@ -16,9 +16,9 @@ void bench_rows_print(const bench_line *line);
 // The program's exit status: failure if a figure of ours is missing, or no row was wanted.
 int bench_rows_close(void);
 
-// Rows of Ray's own microbenchmark, "ray.<row>", ours beside Ray's: measure/ray and
-// compare/peer_ray measure the same rows. A quick run leaves Ray out, which takes most of a minute
-// to start and to end.
-void bench_ray(const char *const *rows, size_t count);
+// Rows of Ray's own microbenchmark and some of ours, "ray.<row>", ours beside Ray's: measure/ray
+// and compare/peer_ray measure the same rows, each for so many seconds in each of three rounds. A
+// quick run leaves Ray out, which takes most of a minute to start and to end.
+void bench_ray(const char *const *rows, size_t count, const char *seconds);
 
 #endif

@@ -69,6 +69,26 @@ if(TROUPE_PEERS AND caf_include AND caf_core AND caf_sources)
   endif()
 endif()
 
+# Plasma, where ./dev has put it. Its libraries know std::string of old.
+set(plasma_dir ${PROJECT_SOURCE_DIR}/build/plasma/pyarrow)
+if(TROUPE_PEERS AND EXISTS ${plasma_dir}/plasma-store-server)
+  include(CheckLanguage)
+  check_language(CXX)
+  if(CMAKE_CXX_COMPILER)
+    enable_language(CXX)
+    add_executable(peer_plasma ${compare_dir}/peer_plasma.cpp)
+    target_include_directories(peer_plasma SYSTEM PRIVATE ${plasma_dir}/include)
+    target_compile_features(peer_plasma PRIVATE cxx_std_17)
+    target_compile_definitions(peer_plasma PRIVATE _GLIBCXX_USE_CXX11_ABI=0 _PLASMA_NO_DEPRECATE
+                                                   PLASMA_STORE="${plasma_dir}/plasma-store-server")
+    set_target_properties(peer_plasma PROPERTIES
+      COMPILE_OPTIONS "-O3;-DNDEBUG" BUILD_RPATH ${plasma_dir}
+      RUNTIME_OUTPUT_DIRECTORY ${benchmarks_dir}/compare)
+    target_link_libraries(peer_plasma PRIVATE ${plasma_dir}/libplasma.so.1100
+                                              ${plasma_dir}/libarrow.so.1100 Threads::Threads)
+  endif()
+endif()
+
 # Erlang: compiled modules beside a script that starts them.
 find_program(erlc_program erlc)
 file(GLOB erlang_sources CONFIGURE_DEPENDS ${compare_dir}/*.erl)

@@ -68,8 +68,9 @@ troupe_status trp_channel_size(const trp_channel_shape *shape, size_t *size)
         return troupe_fail(TROUPE_INVALID,
                            "a channel whose slots have 0 bytes: it takes 1 or more");
     if (shape->bytes > SIZE_MAX / 4 / shape->slots)
-        return troupe_fail(TROUPE_TOO_LARGE, "a channel of %u slots of %zu bytes", shape->slots,
-                           shape->bytes);
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "a channel of %u slots of %zu bytes: such slots may have up to %zu",
+                           shape->slots, shape->bytes, SIZE_MAX / 4 / shape->slots);
     *size = trp_channel_slot_at(shape, shape->slots);
     return TROUPE_OK;
 }
@@ -97,7 +98,8 @@ troupe_status trp_channel_attach(void *memory, size_t size, uint32_t process, tr
                                .latest = region->latest != 0};
     TROUPE_TRY(trp_channel_size(&shape, &needed));
     if (needed > size)
-        return troupe_fail(TROUPE_CORRUPT, "a channel of %zu bytes lies in %zu", needed, size);
+        return troupe_fail(TROUPE_CORRUPT, "a channel of %zu bytes lies in an object of %zu",
+                           needed, size);
     *channel = (trp_channel){
         .region = region,
         .read_only = trp_segment.read_only + ((const char *)memory - trp_segment.base),

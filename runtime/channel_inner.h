@@ -49,15 +49,21 @@ struct trp_channel_region {
     _Atomic uint64_t writing; // The sequence that it writes, or is about to.
     // Written seldom, read often.
     _Alignas(TRP_CHANNEL_LINE) _Atomic uint32_t joins; // Rises with each reader that comes.
-    _Atomic uint32_t awaited;                          // Readers may sleep on the head.
-    _Atomic uint32_t freed;                            // The writer sleeps on it,
-    _Atomic uint64_t wanted; // until every reader is at this sequence or later; 0: it does not.
+    _Atomic uint32_t awaited; // trp_channel_mark: readers may sleep on the head. 0: none does.
+    _Atomic uint32_t freed;   // The writer sleeps on it,
+    _Atomic uint64_t wanted;  // until every reader is at this sequence or later; 0: it does not.
     trp_channel_place places[];
 };
 
 static inline uint64_t trp_channel_sequence(uint64_t head)
 {
     return head >> (TRP_CHANNEL_SLOT_BITS + TRP_CHANNEL_CLOSED_BITS);
+}
+
+// What who waits for a change of the head leaves in `awaited`: not 0, and the same for the end.
+static inline uint32_t trp_channel_mark(uint32_t low)
+{
+    return low | 1;
 }
 
 static inline bool trp_channel_closed(uint64_t head)

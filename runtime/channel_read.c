@@ -177,9 +177,9 @@ trp_channel_turn trp_channel_read_wait(trp_channel_reader *reader, bool again, i
         return TRP_CHANNEL_STOPPED;
     // Pairs with wake_readers: it reads this after the head was written; we write this, then read
     // the head, and the system reads it once more before it lets us sleep.
-    atomic_store(&region->awaited, 1);
-    TRP_FAULT("channel");
     uint32_t seen = atomic_load(&region->head.low);
+    atomic_store(&region->awaited, trp_channel_mark(seen));
+    TRP_FAULT("channel");
     trp_channel_turn turn = trp_channel_read_begin(reader, again, value);
     if (turn == TRP_CHANNEL_WAIT) {
         trp_channel_sleep(&region->head.low, seen, until_ns);

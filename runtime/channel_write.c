@@ -164,12 +164,18 @@ uint64_t trp_channel_blocker(const trp_channel_writer *writer, char text[TRP_CHA
     return writer->next - writer->channel.shape.slots;
 }
 
-static void wake_readers(trp_channel_region *region)
+// After the head was written. The mark of who waits for the next value already, and may not sleep
+// yet, stays.
+static void wake_readers(trp_channel_region *region, uint64_t head)
 {
     TRP_FAULT("channel");
-    if (atomic_load(&region->awaited) != 0 && atomic_exchange(&region->awaited, 0) != 0)
-        trp_wake(&region->head.low);
+    uint32_t awaited = atomic_load(&region->awaited);
+    if (awaited == 0)
+        return;
+    trp_wake(&region->head.low);
     TRP_FAULT("channel");
+    if (awaited != trp_channel_mark((uint32_t)head))
+        (void)atomic_compare_exchange_strong(&region->awaited, &awaited, 0);
 }
 
 troupe_status trp_channel_publish(trp_channel_writer *writer, size_t size)
@@ -178,17 +184,19 @@ troupe_status trp_channel_publish(trp_channel_writer *writer, size_t size)
     if (!writer->begun)
         return troupe_fail(TROUPE_INVALID, "nothing was begun to be written into the channel");
     if (size > channel->shape.bytes)
-        return troupe_fail(TROUPE_TOO_LARGE, "%zu bytes in a slot of %zu bytes", size,
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "a value of %zu bytes in a channel whose slots have %zu bytes", size,
                            channel->shape.bytes);
     TRP_FAULT("channel");
     atomic_store_explicit(&trp_channel_slot_of(channel, writer->slot)->size, size,
                           memory_order_relaxed);
     TRP_FAULT("channel");
     TRP_STORE_HANDED();
-    atomic_store(&channel->region->head.all, make_head(writer->next, writer->slot));
+    uint64_t head = make_head(writer->next, writer->slot);
+    atomic_store(&channel->region->head.all, head);
     writer->next++;
     writer->begun = false;
-    wake_readers(channel->region);
+    wake_readers(channel->region, head);
     return TROUPE_OK;
 }
 
@@ -196,8 +204,9 @@ void trp_channel_write_close(trp_channel_writer *writer, bool end)
 {
     trp_channel_region *region = writer->channel.region;
     if (end) {
-        atomic_store(&region->head.all, atomic_load(&region->head.all) | 1);
-        wake_readers(region);
+        uint64_t head = atomic_load(&region->head.all) | 1;
+        atomic_store(&region->head.all, head);
+        wake_readers(region, head);
     }
     atomic_store(&region->owner, 0);
     TRP_FAULT("channel");

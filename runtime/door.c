@@ -17,6 +17,7 @@ troupe_status trp_door_reset(uint32_t process)
     atomic_store(&door->bell, TRP_BELL_AWAKE);
     atomic_store(&door->told_end, 0);
     atomic_store(&door->announced, 0);
+    atomic_store(&door->giving, 0);
     atomic_store(&door->born, trp_deaths_count());
     for (int i = 0; i < TRP_DOOR_WORDS; i++) {
         atomic_store(&door->pending[i], 0);

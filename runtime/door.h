@@ -29,6 +29,9 @@ typedef struct trp_door {
     _Atomic uint64_t announced;               // The newest ring that the process has not taken yet.
     _Atomic uint64_t pending[TRP_DOOR_WORDS]; // A bit a peer.
     _Atomic uint64_t born;                    // How many had died when the process was made.
+    // The ring that this process gives to another one just now, which gives it back if it is not
+    // announced.
+    _Atomic uint64_t giving;
     // A bit a process that has sent something here, or was sent something from here: who is to be
     // told of this one's death. It may be of an earlier process of the same place.
     _Atomic uint64_t met[TRP_DOOR_WORDS];

@@ -104,6 +104,10 @@ troupe_status trp_far_send(trp_peer *peer, uint32_t process, trp_frame *frame)
     uint64_t session;
     if (!trp_far_place(process, &slot, &session, address))
         return troupe_fail(TROUPE_NOT_EXECUTED, "%s has ended", trp_process_text(process).text);
+    // It would be refused there, and the number that it had be missed.
+    if (!trp_far_frame_valid(frame, slot == TRP_PROCESS_NODE))
+        return troupe_fail(TROUPE_UNSUPPORTED, "a frame of kind %d does not go to other nodes",
+                           (int)frame->kind);
     if (peer->outbound == NULL)
         TROUPE_TRY(connect_far(peer, frame, session, address));
     return put_next(peer, session, frame);
@@ -177,6 +181,7 @@ bool trp_far_frame_valid(const trp_frame *frame, bool node_process)
     case TRP_FRAME_CANCEL:
     case TRP_FRAME_ITEM:
     case TRP_FRAME_TAKEN:
+    case TRP_FRAME_PROBE:
         return !node_process;
     default:
         return false;

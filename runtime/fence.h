@@ -12,7 +12,8 @@
 // Whether the rare side fences for both. Set before threads are made.
 extern bool trp_fence_asymmetric;
 
-// Registers the process with the kernel; once in each process, fork() included.
+// Registers the process with the kernel; once in each process, fork() included, while it has one
+// thread if it can be: with more, the kernel waits until each CPU has passed through it (14 ms).
 void trp_fence_start(void);
 
 // The frequent side: writes `word`, before all reads that follow.

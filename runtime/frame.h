@@ -63,6 +63,8 @@ enum {
     // Of a CALL or TELL: the body is a flat value's memory, the ids of the objects that the
     // references in it name and that the receiver was given holds of, and how many those are.
     TRP_FRAME_HELD = 1u << 4,
+    // Its receiver could not be given the holds that the body lists: it has none of them.
+    TRP_FRAME_UNHELD = 1u << 5,
     TRP_FRAME_UNLINK = 1u << 8, // Of a LINK,
     TRP_FRAME_OWNED = 1u << 11, // which is of an owner.
     // Of a CANCEL; of a KILL: calls that run are given up; of a RESTART: nothing is saved before.
@@ -90,6 +92,11 @@ typedef struct trp_frame {
     uint32_t executed;    // troupe_executed.
     const void *body;
     size_t body_size;
+    // Of one that is sent: the objects that the body names, each as often as it does. The receiver
+    // is given holds of them when it can read the frame, and no sooner: until then they are this
+    // process's, and end with it. The caller holds them while it sends.
+    const uint64_t *held;
+    uint32_t held_count;
 } trp_frame;
 
 // Whether kind, status, outcome and executed are known ones: then they can be used as indexes.

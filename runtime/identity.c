@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <runtime/clock.h>
 #include <runtime/far.h>
+#include <runtime/hot.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -23,7 +24,7 @@ bool trp_process_running(void)
     return trp_self.running && !trp_self.forked;
 }
 
-troupe_status trp_process_check(void)
+TRP_COLD troupe_status why_not(void)
 {
     if (trp_self.forked)
         return troupe_fail(TROUPE_UNSUPPORTED,
@@ -36,6 +37,13 @@ troupe_status trp_process_check(void)
         return troupe_fail(TROUPE_RUNTIME_LOST, "the node's keeper or node process has died; "
                                                 "call troupe_stop, then troupe_start again");
     return TROUPE_OK;
+}
+
+troupe_status trp_process_check(void)
+{
+    if (trp_self.running && !trp_self.forked && !trp_self.runtime_lost)
+        return TROUPE_OK;
+    return why_not();
 }
 
 uint32_t trp_process_slot(void)

@@ -120,7 +120,7 @@ static troupe_status free_slot(uint32_t *slot)
         node.next_slot = candidate + 1 < TRP_PROCESSES_MAX ? candidate + 1 : FIRST;
         uint32_t state = trp_segment_process(candidate)->state;
         if ((state == TRP_PROCESS_FREE || state == TRP_PROCESS_DEAD) &&
-            !node.workers[candidate].burying) {
+            !node.workers[candidate].burying && !trp_store_is_taken_from(candidate)) {
             *slot = candidate;
             return TROUPE_OK;
         }
@@ -139,7 +139,6 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
                            node.living);
     TROUPE_TRY(free_slot(slot));
     TROUPE_TRY(trp_door_reset(*slot));
-    trp_store_admit(*slot);
     if (node.slots <= *slot)
         node.slots = *slot + 1;
     trp_process_row *row = trp_segment_process(*slot);
@@ -152,6 +151,7 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
     row->last_final = 0;
     row->isolated = isolated;
     row->incarnation = trp_random_incarnation();
+    trp_store_admit(*slot);
     trp_process_row_set(*slot, TRP_PROCESS_STARTING);
     node.workers[*slot] = (worker){0};
     node.living++;
@@ -332,7 +332,7 @@ static void *drain_main(void *unused)
 {
     (void)unused;
     for (uint32_t seen = 0;;) {
-        seen = trp_store_await_orphans(seen);
+        seen = trp_store_await_work(seen);
         pthread_mutex_lock(&sweeping);
         trp_store_drain();
         pthread_mutex_unlock(&sweeping);

@@ -242,6 +242,13 @@ static void supersede(uint32_t id, uint64_t incarnation, const char *address)
     }
 }
 
+// Whether it answers a HELLO of ours whose sender has given up, or has had its session and left it:
+// one that was repeated may come late.
+static bool is_late(const trp_frame *answer, const join *mine, const trp_node_row *row)
+{
+    return answer->target != 0 && mine == NULL && (row == NULL || !is_active(row));
+}
+
 static void take_hello(uint32_t id, const trp_frame *frame, const char *address)
 {
     uint32_t own = trp_process_node_id();
@@ -258,6 +265,8 @@ static void take_hello(uint32_t id, const trp_frame *frame, const char *address)
         return;
     }
     trp_node_row *row = find_id(id);
+    if (is_late(frame, mine, row))
+        return;
     if (row == NULL || !is_active(row)) {
         if ((row = take_row(id)) == NULL) {
             refuse(address, frame, TROUPE_BUSY);
@@ -270,6 +279,19 @@ static void take_hello(uint32_t id, const trp_frame *frame, const char *address)
     say(address, &welcome, trp_segment_nodes()->address);
     if (row->state == TRP_NODE_LIVE)
         joined(row);
+}
+
+// The session is noted as one that was left: another HELLO may be answered by it as well, before
+// they have heard that.
+static void leave_late(uint32_t id, const trp_frame *welcome, const char *address)
+{
+    trp_node_row *row = take_row(id);
+    if (row != NULL) {
+        begin_session(row, id, welcome, welcome->schema, address, TRP_NODE_FREE);
+        snprintf(row->cause, sizeof row->cause, "%s", LEFT);
+        row->state = TRP_NODE_GONE;
+    }
+    say_bye(address, welcome->schema, "had given up joining");
 }
 
 static void take_welcome(uint32_t id, const trp_frame *frame, const char *address)
@@ -285,6 +307,10 @@ static void take_welcome(uint32_t id, const trp_frame *frame, const char *addres
     if (row != NULL && row->session == frame->schema && row->state == TRP_NODE_GONE) {
         say_bye(address, frame->schema, "had given up this session"); // The next HELLO has a new
         return;                                                       // one.
+    }
+    if (is_late(frame, mine, row)) {
+        leave_late(id, frame, address);
+        return;
     }
     if (row == NULL || row->session != frame->schema) {
         supersede(id, frame->from_incarnation, address);

@@ -6,6 +6,10 @@
 //     object + 1        part of that object (large objects: a run of pages), or about to be a slab
 //     SLAB | class      cut into blocks of one size, whose owners are in the page's block table
 //     RECLAIM | ...     a slab that a process looks at to make it free
+//     COLD              free for a while
+//     GIVING | process  free, and that process gives its memory back to the system
+//     HOLE              free, without memory; object + 1 | UNBACKED is taken from that, but there
+//                       may be no memory yet
 //
 // Every piece of space names the object that owns it, and the object's row names the piece (its
 // place) from before it is claimed: so what a dead process had claimed is found by its rows, and
@@ -15,6 +19,7 @@
 #define TRP_PAGES_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <troupe/status.h>
@@ -30,8 +35,15 @@ void trp_pages_open(uint32_t process);
 troupe_status trp_pages_take(size_t size, uint32_t object, _Atomic trp_place *place);
 // Frees whatever of `place` names the object.
 void trp_pages_free(trp_place place, uint32_t object);
-// Settles slabs that a dead process was looking at.
+// Settles pages that a dead process had in hand: slabs that it looked at, and what it gave back.
 void trp_pages_sweep(uint32_t process);
+
+// Gives pages back to the system that have been free since the last call, but for some, as they
+// will be wanted soon. Whether another call, in a while, might give more. Of one thread.
+bool trp_pages_give(uint32_t process);
+// The same when it is time, for a thread of the node process that waits: returns for how many ms;
+// negative: until it is rung (TRP_AWAITED_IDLE).
+int trp_pages_tend(void);
 // Offset in the segment where the space begins, and what it takes as allocated (nowhere: 0).
 uint64_t trp_place_offset(trp_place place);
 uint64_t trp_place_bytes(trp_place place);

@@ -159,7 +159,7 @@ static troupe_status make_slab(uint32_t class, size_t size, uint32_t object,
     return TROUPE_OK;
 }
 
-static bool is_empty(uint32_t page, uint32_t class)
+bool trp_slab_is_empty(uint32_t page, uint32_t class)
 {
     for (uint32_t block = 0; block < trp_class_blocks(class); block++)
         if (atomic_load(trp_block_owner(page, block)) != 0)
@@ -173,13 +173,15 @@ bool trp_slab_reclaim(uint32_t process)
     uint32_t backed = trp_pages_backed();
     for (uint32_t page = 0; page < backed; page++) {
         uint32_t owner = atomic_load(trp_page_owner(page)), class = trp_owner_class(owner);
-        if (trp_owner_kind_of(owner) != TRP_OWNER_SLAB || !is_empty(page, class) ||
+        if (trp_owner_kind_of(owner) != TRP_OWNER_SLAB || !trp_slab_is_empty(page, class) ||
             !atomic_compare_exchange_strong(trp_page_owner(page), &owner,
                                             trp_owner(TRP_OWNER_RECLAIM, class, process)))
             continue;
         TRP_FAULT("store");
-        bool empty = is_empty(page, class); // See `claim`.
+        bool empty = trp_slab_is_empty(page, class); // See `claim`.
         atomic_store(trp_page_owner(page), empty ? 0 : trp_owner(TRP_OWNER_SLAB, class, 0));
+        if (empty)
+            trp_pages_freed(page, 1);
         TRP_FAULT("store");
         any = any || empty;
     }

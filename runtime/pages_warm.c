@@ -8,7 +8,6 @@
 
 #include <runtime/memory.h>
 #include <stdbool.h>
-#include <string.h>
 #include <sys/mman.h>
 
 enum {
@@ -20,15 +19,17 @@ enum {
 enum { MADV_POPULATE_READ = 22, MADV_POPULATE_WRITE = 23 };
 #endif
 
-// A bit a page: whether this process has mapped it here. Only grows while the segment is open.
+// A bit a page: whether this process has mapped it here. What is given back is mapped nowhere, so
+// all are forgotten then. A bit that is wrong costs time and no more.
 static _Atomic uint64_t mapped[PAGES_MAX / 64] TRP_VAST;
 static _Atomic uint32_t mapped_to; // All bits from here on are 0.
+static _Atomic uint32_t given;     // As it was in the header.
 
 void trp_pages_warm_open(void)
 {
     uint32_t to = atomic_load_explicit(&mapped_to, memory_order_relaxed);
-    memset(mapped, 0, (to + 63) / 64 * sizeof mapped[0]);
-    atomic_store_explicit(&mapped_to, 0, memory_order_relaxed);
+    for (uint32_t i = 0; i < (to + 63) / 64; i++)
+        atomic_store_explicit(&mapped[i], 0, memory_order_relaxed);
 }
 
 // Sets the bits of a run; whether all were set.
@@ -56,7 +57,12 @@ static bool note(uint32_t first, uint32_t count)
 
 void trp_pages_warm(uint32_t first, uint32_t count, bool fresh)
 {
-    if (count < LONG || first >= PAGES_MAX || count > PAGES_MAX - first || note(first, count))
+    if (count < LONG || first >= PAGES_MAX || count > PAGES_MAX - first)
+        return;
+    uint32_t now = atomic_load(&trp_segment.header->given);
+    if (atomic_exchange_explicit(&given, now, memory_order_relaxed) != now)
+        trp_pages_warm_open();
+    if (note(first, count))
         return;
     // Older systems cannot, and then each page is mapped when it is touched.
     (void)madvise(trp_segment.base + trp_place_offset(trp_place_run(first, count)),

@@ -134,6 +134,40 @@ static troupe_status wait_room(trp_peer *peer, uint32_t process, uint64_t incarn
     return TROUPE_OK;
 }
 
+static void take_back(const trp_frame *frame, uint32_t process, uint64_t incarnation,
+                      uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        trp_store_take_back(frame->held[i], process, incarnation);
+}
+
+troupe_status trp_peer_give(const trp_frame *frame, uint32_t process, uint64_t incarnation)
+{
+    for (uint32_t i = 0; i < frame->held_count; i++) {
+        troupe_status status = trp_store_lend(frame->held[i], process, incarnation);
+        if (status != TROUPE_OK) {
+            take_back(frame, process, incarnation, i);
+            return status;
+        }
+    }
+    return TROUPE_OK;
+}
+
+void trp_peer_take_back(const trp_frame *frame, uint32_t process, uint64_t incarnation)
+{
+    take_back(frame, process, incarnation, frame->held_count);
+}
+
+// What waits in ZeroMQ's queues when this process ends leaves its holds to the receiver.
+static troupe_status send_over_socket(trp_peer *peer, uint32_t process, trp_frame *frame)
+{
+    TROUPE_TRY(trp_peer_give(frame, process, peer->incarnation));
+    troupe_status status = trp_sockets_send(peer, process, frame);
+    if (status != TROUPE_OK)
+        trp_peer_take_back(frame, process, peer->incarnation);
+    return status;
+}
+
 troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame)
 {
     char cause[112] = "has ended";
@@ -148,7 +182,7 @@ troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame)
     if (trp_process_is_far(process))
         return trp_far_send(peer, process, frame);
     return trp_over_rings() ? trp_peer_put(peer, process, frame)
-                            : trp_sockets_send(peer, process, frame);
+                            : send_over_socket(peer, process, frame);
 }
 
 static troupe_status send_locked(trp_peer *peer, uint32_t process, uint64_t incarnation,

@@ -18,8 +18,9 @@ enum {
 // A frame that waits for room in a ring.
 typedef struct trp_queued {
     struct trp_queued *next;
+    size_t size; // Of it all.
     trp_frame frame;
-    unsigned char body[];
+    _Alignas(8) unsigned char body[]; // And, behind it, what it names.
 } trp_queued;
 
 // One incarnation of one process. Never freed while this process runs: when the place has another
@@ -60,6 +61,10 @@ trp_peer *trp_peer_find(uint32_t process); // NULL: there is none yet.
 void trp_peer_renew(trp_peer *peer, uint64_t incarnation);
 // Sends a frame, for which the caller has room. With the lock held.
 troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame);
+// Lends the process, of that incarnation, holds of what the frame names; all or none. And takes
+// them back.
+troupe_status trp_peer_give(const trp_frame *frame, uint32_t process, uint64_t incarnation);
+void trp_peer_take_back(const trp_frame *frame, uint32_t process, uint64_t incarnation);
 // Takes the room that a CREDIT frame gives.
 void trp_peer_credit(const trp_frame *frame);
 // Room that the calling thread gives back between these is gathered.

@@ -14,7 +14,9 @@ enum { OVERFLOWS = 1024 }; // Before a large ring becomes a huge one.
 
 _Atomic bool trp_peers_starved;
 
-// A ring to the peer that it holds too, so that it stays when this process dies.
+static pthread_mutex_t giving = PTHREAD_MUTEX_INITIALIZER; // Of that word of this process's door.
+
+// A ring to the peer, which can be given a hold of it.
 static bool make_ring(const trp_peer *peer, uint32_t process, size_t size, trp_object *object,
                       trp_ring **ring)
 {
@@ -27,22 +29,35 @@ static bool make_ring(const trp_peer *peer, uint32_t process, size_t size, trp_o
     (*ring)->to = process;
     (*ring)->from_incarnation = trp_self.incarnation;
     (*ring)->to_incarnation = peer->incarnation;
-    if (peer->out.ring != NULL) // Before the hold: who dies in between leaves word of it.
-        atomic_store(&peer->out.ring->larger, *object);
-    if (trp_store_hold(*object, process) != TROUPE_OK) {
-        trp_store_release(*object, trp_self.slot);
-        return false;
-    }
-    TRP_FAULT("ring");
     return true;
 }
 
+// Gives the peer a hold of the ring, so that it stays when this process dies. Until `announce` the
+// door names it: who dies meanwhile leaves word of it.
+static bool give_ring(trp_object object, uint32_t process, uint64_t incarnation)
+{
+    _Atomic uint64_t *word = &trp_door_of(trp_self.slot)->giving;
+    pthread_mutex_lock(&giving);
+    atomic_store(word, object);
+    TRP_FAULT("ring");
+    if (trp_store_lend(object, process, incarnation) == TROUPE_OK) {
+        TRP_FAULT("ring");
+        return true;
+    }
+    atomic_store(word, 0);
+    pthread_mutex_unlock(&giving);
+    trp_store_release(object, trp_self.slot);
+    return false;
+}
+
+// The ring is to be announced after the first frame is in it.
 static bool open_ring(trp_peer *peer, uint32_t process, size_t body_size)
 {
     trp_ring *ring;
     trp_ring_writer small = trp_ring_writer_of(NULL, TRP_RING_SMALL);
     uint32_t size = trp_ring_takes(&small, body_size) ? TRP_RING_SMALL : TRP_RING_LARGE;
-    if (!make_ring(peer, process, size, &peer->ring, &ring)) {
+    if (!make_ring(peer, process, size, &peer->ring, &ring) ||
+        !give_ring(peer->ring, process, peer->incarnation)) {
         peer->ring = 0;
         return false;
     }
@@ -59,6 +74,14 @@ static bool move(trp_peer *peer, uint32_t process, uint32_t size)
     trp_object object;
     if (!make_ring(peer, process, size, &object, &ring))
         return false;
+    // As `giving`, for what the peer is told in the ring before.
+    atomic_store(&peer->out.ring->larger, object);
+    TRP_FAULT("ring");
+    if (trp_store_lend(object, process, peer->incarnation) != TROUPE_OK) {
+        trp_store_release(object, trp_self.slot);
+        return false;
+    }
+    TRP_FAULT("ring");
     trp_ring_move(&peer->out, object);
     TRP_FAULT("ring");
     trp_store_release(peer->ring, trp_self.slot);
@@ -90,6 +113,8 @@ static void announce(trp_peer *peer, uint32_t process)
     while (!atomic_compare_exchange_weak(&door->announced, &before, peer->ring));
     peer->announced = true;
     TRP_FAULT("ring");
+    atomic_store(&trp_door_of(trp_self.slot)->giving, 0);
+    pthread_mutex_unlock(&giving);
 }
 
 static void starve(trp_peer *peer)
@@ -101,10 +126,6 @@ static void starve(trp_peer *peer)
 
 static bool write(trp_peer *peer, uint32_t process, const trp_frame *frame)
 {
-    if (peer->ring == 0 && !open_ring(peer, process, frame->body_size)) {
-        starve(peer);
-        return false;
-    }
     if (!trp_ring_takes(&peer->out, frame->body_size) || !trp_ring_write(&peer->out, frame)) {
         if (!grow(peer, process)) {
             starve(peer);
@@ -121,8 +142,6 @@ static bool write(trp_peer *peer, uint32_t process, const trp_frame *frame)
         }
     }
     TRP_FAULT("ring");
-    if (!peer->announced)
-        announce(peer, process);
     return true;
 }
 
@@ -155,31 +174,64 @@ static trp_object boxed_object(const trp_frame *frame)
     return object;
 }
 
-// Writes a frame and gives the peer its hold on what that names.
-static bool put(trp_peer *peer, uint32_t process, const trp_frame *frame)
+// Writes a frame and gives the peer its holds on what that names. BUSY: it has to wait, for room or
+// for memory. Else the peer cannot be given a hold.
+static troupe_status put(trp_peer *peer, uint32_t process, const trp_frame *frame)
 {
-    trp_object object = boxed_object(frame);
-    if (object != 0 && trp_store_hold(object, process) != TROUPE_OK) {
+    bool first = peer->ring == 0;
+    if (first && !open_ring(peer, process, frame->body_size)) {
         starve(peer);
-        return false;
+        return TROUPE_BUSY;
     }
-    bool written = write(peer, process, frame);
-    if (object != 0 && !written)
-        trp_store_release(object, process);
-    return written;
+    trp_object object = boxed_object(frame);
+    bool boxed = object != 0 && trp_store_lend(object, process, peer->incarnation) == TROUPE_OK;
+    troupe_status status = TROUPE_BUSY;
+    if (object == 0 || boxed)
+        status = trp_peer_give(frame, process, peer->incarnation);
+    else
+        starve(peer);
+    if (status == TROUPE_OK && !write(peer, process, frame)) {
+        trp_peer_take_back(frame, process, peer->incarnation);
+        status = TROUPE_BUSY;
+    }
+    if (boxed && status != TROUPE_OK)
+        trp_store_take_back(object, process, peer->incarnation);
+    if (first)
+        announce(peer, process);
+    return status;
+}
+
+// What a queued frame takes: itself, its body, and what that names.
+static size_t held_at(const trp_frame *frame)
+{
+    return (frame->body_size + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+}
+
+static size_t queued_size(const trp_frame *frame)
+{
+    return sizeof(trp_queued) + held_at(frame) + frame->held_count * sizeof *frame->held;
 }
 
 static troupe_status queue(trp_peer *peer, const trp_frame *frame)
 {
-    trp_queued *queued = trp_pool_take(sizeof *queued + frame->body_size);
+    trp_queued *queued = trp_pool_take(queued_size(frame));
     if (queued == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
                            frame->body_size);
+    troupe_status status = trp_peer_give(frame, trp_self.slot, 0); // Its caller's are its caller's.
+    if (status != TROUPE_OK) {
+        trp_pool_give(queued, queued_size(frame));
+        return status;
+    }
     queued->next = NULL;
+    queued->size = queued_size(frame);
     queued->frame = *frame;
     queued->frame.body = queued->body;
     if (frame->body_size > 0)
         memcpy(queued->body, frame->body, frame->body_size);
+    if (frame->held_count > 0)
+        queued->frame.held = memcpy(queued->body + held_at(frame), frame->held,
+                                    frame->held_count * sizeof *frame->held);
     peer->overflowed++;
     *peer->last = queued;
     peer->last = &queued->next;
@@ -198,7 +250,8 @@ static void unqueue(trp_peer *peer)
     trp_object object = boxed_object(&oldest->frame);
     if (object != 0)
         trp_store_release(object, trp_self.slot);
-    trp_pool_give(oldest, sizeof *oldest + oldest->frame.body_size);
+    trp_peer_take_back(&oldest->frame, trp_self.slot, 0);
+    trp_pool_give(oldest, oldest->size);
 }
 
 troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *frame)
@@ -210,15 +263,11 @@ troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *fr
         frame = &boxed;
     }
     // What came before goes first.
-    if (peer->first == NULL && put(peer, process, frame)) {
-        if (object != 0)
-            trp_store_release(object, trp_self.slot);
-        return TROUPE_OK;
-    }
-    troupe_status status = queue(peer, frame);
+    troupe_status status = peer->first == NULL ? put(peer, process, frame) : TROUPE_BUSY;
+    bool waits = status == TROUPE_BUSY && (status = queue(peer, frame)) == TROUPE_OK;
     if (status != TROUPE_OK)
         atomic_store(&peer->queued, peer->first != NULL);
-    if (status != TROUPE_OK && object != 0)
+    if (object != 0 && !waits)
         trp_store_release(object, trp_self.slot);
     return status;
 }
@@ -235,14 +284,29 @@ void trp_peer_ring_close(trp_peer *peer)
     peer->ring_size = peer->overflowed = 0;
 }
 
+// The peer cannot be given a hold of what the oldest names. Its caller was told that it was sent:
+// the peer refuses it, in its turn.
+static void give_none(trp_queued *oldest)
+{
+    trp_peer_take_back(&oldest->frame, trp_self.slot, 0);
+    oldest->frame.held_count = 0;
+    oldest->frame.flags |= TRP_FRAME_UNHELD;
+}
+
 // With the lock held; whether there is something new in the ring.
 static bool refill(trp_peer *peer, uint32_t process)
 {
     bool any = false;
     peer->starved = false;
-    while (!peer->dead && peer->first != NULL && put(peer, process, &peer->first->frame)) {
-        unqueue(peer);
-        any = true;
+    while (!peer->dead && peer->first != NULL) {
+        troupe_status status = put(peer, process, &peer->first->frame);
+        if (status == TROUPE_BUSY)
+            break;
+        if (status == TROUPE_OK)
+            unqueue(peer);
+        else
+            give_none(peer->first);
+        any = any || status == TROUPE_OK;
     }
     return any;
 }

@@ -19,6 +19,8 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/peer.h>
+#include <runtime/store_ledger.h>
+#include <runtime/store_row.h>
 #include <runtime/thread.h>
 #include <sched.h>
 #include <string.h>
@@ -196,11 +198,26 @@ static bool drain_ring(inbound *ring, uint32_t from, long count)
 
 // ---- deaths
 
+// Takes the ring that it had given to this process, but died before it announced it.
+static void take_given(uint32_t process, uint64_t incarnation)
+{
+    trp_object next, given = atomic_load(&trp_door_of(process)->giving);
+    // The word may be that of a later process of that place; and this one holds what it was given.
+    if (given == 0 || trp_segment_process(process)->incarnation != incarnation ||
+        !trp_ledger_holds(trp_self.slot, trp_row_slot(given)))
+        return;
+    for (const inbound *ring = reader.rings[process]; ring != NULL; ring = ring->next)
+        if (ring->object == given)
+            return;
+    attach(given, &next);
+}
+
 // Everything that it published is handed out, then its death is told.
 static void tell_death(uint32_t process, uint64_t incarnation)
 {
     if (process >= TRP_PROCESSES_MAX)
         return;
+    take_given(process, incarnation);
     for (inbound **at = &reader.rings[process], *ring; (ring = *at) != NULL;) {
         if (ring->incarnation != incarnation) {
             at = &ring->next;

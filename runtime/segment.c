@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 enum {
-    LAYOUT_VERSION = 6,
+    LAYOUT_VERSION = 7,
     SYSTEM_PAGE = 4096,
     DATA_ALIGNMENT = 2 << 20,
     BACK_STEP = 64 << 20, // A signal undoes and repeats no more than this.
+    HUGE_MIN = 256 << 20, // A smaller store has small pages.
     // The file keeps its length, so that nobody can pull pages away from under the others.
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
@@ -59,12 +60,22 @@ static trp_header plan(size_t capacity)
     return header;
 }
 
+static bool reserve(uint64_t at, uint64_t size)
+{
+    bool huge = trp_segment.base != NULL && atomic_load(&trp_segment.header->huge) != 0;
+    if (huge && trp_segment_huge_back(at, size))
+        return true;
+    if (huge && errno != EINVAL) // Else the system is an older one, which cannot.
+        return false;
+    return fallocate(trp_segment.fd, 0, (off_t)at, (off_t)size) == 0;
+}
+
 troupe_status trp_segment_back(uint64_t at, uint64_t size)
 {
     uint64_t from = at / SYSTEM_PAGE * SYSTEM_PAGE, to = round_up(at + size, SYSTEM_PAGE);
     while (from < to) {
         uint64_t step = to - from < BACK_STEP ? to - from : BACK_STEP;
-        if (fallocate(trp_segment.fd, 0, (off_t)from, (off_t)step) == 0)
+        if (reserve(from, step))
             from += step;
         else if (errno != EINTR)
             return troupe_fail(TROUPE_NO_MEMORY,
@@ -74,10 +85,37 @@ troupe_status trp_segment_back(uint64_t at, uint64_t size)
     return TROUPE_OK;
 }
 
+bool trp_segment_unback(uint64_t at, uint64_t size)
+{
+    return fallocate(trp_segment.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+                     (off_t)size) == 0;
+}
+
+// Maps the file where pages of 2 MiB can lie.
+static void *map_aligned(int fd, size_t size, int protection)
+{
+    size_t room = size + DATA_ALIGNMENT;
+    char *from = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (from == MAP_FAILED)
+        return MAP_FAILED;
+    char *base = from + (round_up((uintptr_t)from, DATA_ALIGNMENT) - (uintptr_t)from);
+    void *mapped = mmap(base, size, protection, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+    int error = errno;
+    if (mapped == MAP_FAILED) {
+        (void)munmap(from, room);
+    } else {
+        if (base > from)
+            (void)munmap(from, (size_t)(base - from));
+        (void)munmap(base + size, (size_t)(from + room - (base + size)));
+    }
+    errno = error;
+    return mapped;
+}
+
 static troupe_status map(int fd, size_t size)
 {
-    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    void *read_only = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *base = map_aligned(fd, size, PROT_READ | PROT_WRITE);
+    void *read_only = map_aligned(fd, size, PROT_READ);
     if (base == MAP_FAILED || read_only == MAP_FAILED) {
         troupe_status status = trp_fail_errno(
             TROUPE_NO_MEMORY, "%zu bytes of address space for the store could not be mapped", size);
@@ -140,7 +178,10 @@ troupe_status trp_segment_create(size_t capacity)
         trp_segment.fd = -1;
         return status;
     }
+    header.huge = capacity >= HUGE_MIN && trp_segment_huge_allowed();
     memcpy(trp_segment.base, &header, sizeof header);
+    if (header.huge)
+        trp_segment_huge_ask();
     return TROUPE_OK;
 }
 
@@ -180,7 +221,10 @@ troupe_status trp_segment_attach(int fd)
     TROUPE_TRY(read_header(fd, &header));
     if (trp_segment.header != NULL)
         return troupe_fail(TROUPE_EXISTS, "this process has a segment already");
-    return map(fd, header.end_at);
+    TROUPE_TRY(map(fd, header.end_at));
+    if (header.huge)
+        trp_segment_huge_ask();
+    return TROUPE_OK;
 }
 
 troupe_status trp_segment_map_tables(int fd, const char **base, size_t *size)

@@ -197,21 +197,29 @@ static bool make_one(int output_socket, pid_t (*make)(const int *, int))
     return true;
 }
 
+// It ends by itself when the other end of its socket is closed.
+static void retire_one(void)
+{
+    spare retired = take_out(spares.count - 1);
+    close(retired.socket);
+    close_pair(retired.reads);
+}
+
 // Makes or ends one. Where none can be made, a process or descriptors are wanted by others too:
-// half of those that wait go.
+// half of those that wait go, at once.
 static void step(int output_socket, int want, int64_t now_ms,
                  pid_t (*make)(const int ends[2], int socket))
 {
-    if (spares.count > want) { // It ends by itself when the other end of its socket is closed.
-        spare retired = take_out(spares.count - 1);
-        close(retired.socket);
-        close_pair(retired.reads);
+    if (spares.count > want) {
+        retire_one();
         spares.again_ms = now_ms + PACE_MS;
     } else if (make_one(output_socket, make)) {
         spares.again_ms = spares.count < TRP_SPARES_MIN ? 0 : now_ms + PACE_MS;
     } else {
         spares.again_ms = now_ms + AFTER_FAILURE_MS;
         spares.peak = spares.before = spares.count / 2;
+        while (spares.count > wanted(now_ms))
+            retire_one();
     }
 }
 

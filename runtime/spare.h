@@ -17,9 +17,9 @@ bool trp_spare_asked(void);
 // Gives the order, of `size` bytes, to a spare, whose process id it returns; 0: there is none.
 pid_t trp_spare_take(int output_socket, const trp_start_order *message, size_t size);
 // Makes one more if one is wanted, or ends one that is too many, with pauses in between, since
-// nobody waits for it. `make` forks a process that writes
-// to ends[0] and ends[1] (NULL: where the keeper does) and waits for its order at the socket; it
-// returns its id, or -1. Returns in how many ms this is to be called again; -1: not by itself.
+// nobody waits for it. `make` forks a process that writes to ends[0] and ends[1] (NULL: where the
+// keeper does) and waits for its order at the socket; it returns its id, or -1: half of those that
+// wait are ended then. Returns in how many ms this is to be called again; -1: not by itself.
 int trp_spare_tend(int output_socket, pid_t (*make)(const int ends[2], int socket));
 // A child has ended; true: it was a spare.
 bool trp_spare_ended(pid_t pid);

@@ -29,7 +29,6 @@ enum {
     VERSION = 1,
     STEP = 4 << 20, // Bytes by one system call, and of which one sum is made.
     NAME = 64,
-    PATH = TRP_SPILL_FOLDER_MAX + NAME,
 };
 
 typedef struct file_header {
@@ -100,6 +99,7 @@ void trp_spill_plan(const troupe_options *options, const char *run)
     folder = -1;
     planned[0] = '\0';
     header->spill_bytes_max = 0;
+    atomic_store(&header->spill_sharing, TRP_SPILL_UNDECIDED);
     if (options->spill_bytes_max >= 0) {
         const char *name = strrchr(run, '/');
         char own[NAME];
@@ -192,6 +192,14 @@ static troupe_status open_file(const char *name, int flags, int *fd)
     return status;
 }
 
+static void remove_file(const char *name)
+{
+    pthread_mutex_lock(&lock);
+    if (open_folder() == TROUPE_OK)
+        (void)unlinkat(folder, name, 0);
+    pthread_mutex_unlock(&lock);
+}
+
 void trp_spill_keep(void)
 {
     if (atomic_load(&trp_segment.header->spill_made) == 0)
@@ -201,13 +209,73 @@ void trp_spill_keep(void)
     pthread_mutex_unlock(&lock);
 }
 
-// ---- files
+// ---- where an object's bytes are
 
-static void name_file(trp_object id, char name[NAME])
+static const char common[] = "small"; // The file of small objects.
+
+static const off_t all_parts = (off_t)TRP_OBJECTS_MAX * TRP_SPILL_PART;
+
+static bool make_hole(int fd, off_t at)
 {
-    uint64_t generation = (id & ~TRP_ID_BIT) >> TRP_ID_SLOT_BITS;
-    snprintf(name, NAME, "%u.%llx", trp_row_slot(id), (unsigned long long)generation);
+    int result;
+    do
+        result = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, TRP_SPILL_PART);
+    while (result != 0 && errno == EINTR);
+    return result == 0;
 }
+
+// Whether a file can be as large here, and have holes.
+static bool can_share(int fd)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= (rlim_t)all_parts &&
+           ftruncate(fd, all_parts) == 0 && make_hole(fd, all_parts - TRP_SPILL_PART);
+}
+
+// Finds out, once for the whole node, whether small objects share a file.
+static troupe_status decide(void)
+{
+    _Atomic uint32_t *decided = &trp_segment.header->spill_sharing;
+    uint32_t is = atomic_load(decided);
+    int fd;
+    if (is != TRP_SPILL_UNDECIDED)
+        return TROUPE_OK;
+    troupe_status status = open_file(common, O_RDWR | O_CREAT, &fd);
+    if (status == TROUPE_NOT_FOUND)
+        return trp_fail_errno(TROUPE_IO, "the file %s/%s cannot be made",
+                              trp_segment.header->spill_folder, common);
+    TROUPE_TRY(status);
+    uint32_t found = can_share(fd) ? TRP_SPILL_TOGETHER : TRP_SPILL_APART;
+    close(fd);
+    // Another may have found the same before, or something else: then that holds.
+    if (atomic_compare_exchange_strong(decided, &is, found) && found == TRP_SPILL_APART)
+        remove_file(common);
+    return TROUPE_OK;
+}
+
+// The file of an object, and where in it.
+typedef struct spot {
+    char name[NAME];
+    bool shared;
+    off_t at;
+} spot;
+
+static spot find_spot(const trp_spill_object *object)
+{
+    spot found = {.shared = object->size <= TRP_SPILL_SMALL &&
+                            atomic_load(&trp_segment.header->spill_sharing) == TRP_SPILL_TOGETHER};
+    uint64_t generation = (object->id & ~TRP_ID_BIT) >> TRP_ID_SLOT_BITS;
+    uint32_t slot = trp_row_slot(object->id);
+    if (found.shared) {
+        snprintf(found.name, NAME, "%s", common);
+        found.at = (off_t)slot * TRP_SPILL_PART;
+    } else {
+        snprintf(found.name, NAME, "%u.%llx", slot, (unsigned long long)generation);
+    }
+    return found;
+}
+
+// ---- files
 
 static file_header header_of(const trp_spill_object *object)
 {
@@ -238,7 +306,15 @@ static bool write_all(int fd, const char *data, uint64_t size, uint64_t at)
     return true;
 }
 
-static bool write_object(int fd, const trp_spill_object *object, const char *data)
+// A file that is cut to nothing when it is opened is written to the disk when it is closed, by
+// ext4: this one is new, but for one that could not be removed.
+static bool is_new(int fd)
+{
+    struct stat about;
+    return fstat(fd, &about) == 0 && (about.st_size == 0 || ftruncate(fd, 0) == 0);
+}
+
+static bool write_object(int fd, uint64_t from, const trp_spill_object *object, const char *data)
 {
     file_header header = header_of(object);
     uint64_t sum = XXH3_64bits(&header, sizeof header);
@@ -246,34 +322,43 @@ static bool write_object(int fd, const trp_spill_object *object, const char *dat
         step = object->size - at < STEP ? object->size - at : STEP;
         // What has just been read for the sum is in the cache for the system.
         sum = XXH3_64bits_withSeed(data + at, step, sum);
-        if (!write_all(fd, data + at, step, sizeof header + at))
+        if (!write_all(fd, data + at, step, from + sizeof header + at))
             return false;
         TRP_FAULT("store");
     }
     header.checksum = sum;
-    bool done = write_all(fd, (const char *)&header, sizeof header, 0);
+    bool done = write_all(fd, (const char *)&header, sizeof header, from);
     TRP_FAULT("store");
     return done;
 }
 
+// A file that grows above the limit does not fail: it kills.
+static troupe_status check_limit(uint64_t end, uint64_t size)
+{
+    struct rlimit limit;
+    errno = EFBIG;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= end
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_NO_SPACE,
+                             "an object of %llu bytes cannot go to disk: files may have %llu here "
+                             "(ulimit -f)",
+                             (unsigned long long)size, (unsigned long long)limit.rlim_cur);
+}
+
 troupe_status trp_spill_write(const trp_spill_object *object, const void *data)
 {
-    char name[NAME];
-    struct rlimit limit;
     int fd;
-    name_file(object->id, name);
-    // A file above this limit does not fail: it kills.
-    errno = EFBIG;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < object->size + TRP_SPILL_HEADER)
-        return troupe_fail(TROUPE_NO_SPACE,
-                           "an object of %llu bytes cannot go to disk: files may have %llu here "
-                           "(ulimit -f)",
-                           (unsigned long long)object->size, (unsigned long long)limit.rlim_cur);
-    troupe_status status = open_file(name, O_WRONLY | O_CREAT | O_TRUNC, &fd);
+    TROUPE_TRY(check_limit(object->size + TRP_SPILL_HEADER, object->size));
+    if (object->size <= TRP_SPILL_SMALL)
+        TROUPE_TRY(decide());
+    spot to = find_spot(object);
+    TROUPE_TRY(check_limit((uint64_t)to.at + object->size + TRP_SPILL_HEADER, object->size));
+    troupe_status status = open_file(to.name, O_WRONLY | O_CREAT, &fd);
     if (status != TROUPE_OK && status != TROUPE_NOT_FOUND)
         return status;
     TRP_FAULT("store");
-    bool done = fd >= 0 && write_object(fd, object, data);
+    bool done =
+        fd >= 0 && (to.shared || is_new(fd)) && write_object(fd, (uint64_t)to.at, object, data);
     int error = errno;
     if (fd >= 0 && close(fd) != 0 && done) {
         done = false;
@@ -281,10 +366,10 @@ troupe_status trp_spill_write(const trp_spill_object *object, const void *data)
     }
     if (done)
         return TROUPE_OK;
-    trp_spill_remove(object->id);
+    trp_spill_remove(object);
     errno = error;
     return trp_fail_errno(TROUPE_IO, "the file %s/%s of an object cannot be written",
-                          trp_segment.header->spill_folder, name);
+                          trp_segment.header->spill_folder, to.name);
 }
 
 static troupe_status damaged(const char *name, const char *what)
@@ -332,58 +417,60 @@ static const char *compare(const file_header *found, const trp_spill_object *obj
     return found->zero == 0 && found->last == 0 ? NULL : "is damaged: its header is";
 }
 
-static troupe_status read_object(int fd, const char *name, const trp_spill_object *object,
+static troupe_status read_object(int fd, const spot *from, const trp_spill_object *object,
                                  char *data)
 {
     file_header header, wanted = header_of(object);
     struct stat about;
+    uint64_t begin = (uint64_t)from->at;
     if (fstat(fd, &about) != 0)
-        return unreadable(name);
-    if ((uint64_t)about.st_size != object->size + sizeof header)
-        return damaged(name, "has not the length that was written");
-    int got = read_all(fd, (char *)&header, sizeof header, 0);
-    if (got < 0)
-        return unreadable(name);
+        return unreadable(from->name);
+    if (!from->shared && (uint64_t)about.st_size != object->size + sizeof header)
+        return damaged(from->name, "has not the length that was written");
+    int got = read_all(fd, (char *)&header, sizeof header, begin);
+    if (got <= 0)
+        return got == 0 ? damaged(from->name, "has become shorter") : unreadable(from->name);
     const char *wrong = compare(&header, object);
-    if (got == 0 || wrong != NULL)
-        return damaged(name, wrong != NULL ? wrong : "has become shorter");
+    if (wrong != NULL)
+        return damaged(from->name, wrong);
     uint64_t sum = XXH3_64bits(&wanted, sizeof wanted);
     for (uint64_t at = 0, step; at < object->size; at += step) {
         step = object->size - at < STEP ? object->size - at : STEP;
-        got = read_all(fd, data + at, step, sizeof header + at);
+        got = read_all(fd, data + at, step, begin + sizeof header + at);
         if (got <= 0)
-            return got == 0 ? damaged(name, "has become shorter") : unreadable(name);
+            return got == 0 ? damaged(from->name, "has become shorter") : unreadable(from->name);
         sum = XXH3_64bits_withSeed(data + at, step, sum);
         TRP_FAULT("store");
     }
     return sum == header.checksum
                ? TROUPE_OK
-               : damaged(name, "is damaged: its bytes are not those that were written");
+               : damaged(from->name, "is damaged: its bytes are not those that were written");
 }
 
 troupe_status trp_spill_read(const trp_spill_object *object, void *data)
 {
-    char name[NAME];
+    spot from = find_spot(object);
     int fd;
-    name_file(object->id, name);
-    troupe_status status = open_file(name, O_RDONLY, &fd);
+    troupe_status status = open_file(from.name, O_RDONLY, &fd);
     if (status == TROUPE_NOT_FOUND)
-        return errno == ENOENT ? damaged(name, "is gone") : unreadable(name);
+        return errno == ENOENT ? damaged(from.name, "is gone") : unreadable(from.name);
     if (status != TROUPE_OK)
         return status;
     TRP_FAULT("store");
-    status = read_object(fd, name, object, data);
+    status = read_object(fd, &from, object, data);
     close(fd);
     return status;
 }
 
-void trp_spill_remove(trp_object id)
+void trp_spill_remove(const trp_spill_object *object)
 {
-    char name[NAME];
-    name_file(id, name);
-    pthread_mutex_lock(&lock);
-    if (open_folder() == TROUPE_OK)
-        (void)unlinkat(folder, name, 0);
-    pthread_mutex_unlock(&lock);
+    spot of = find_spot(object);
+    int fd;
+    if (!of.shared) {
+        remove_file(of.name);
+    } else if (open_file(of.name, O_WRONLY, &fd) == TROUPE_OK) {
+        (void)make_hole(fd, of.at);
+        close(fd);
+    }
     TRP_FAULT("store");
 }

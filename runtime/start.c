@@ -100,9 +100,9 @@ static void print_by_lines(void)
     (void)setvbuf(stderr, NULL, _IONBF, 0);
 }
 
-// Goes as far as a process can that does not know yet which worker it will be. The thread waits;
-// the fence comes first, since with two threads the kernel would take milliseconds for it. With a
-// .worker_init there is no thread before that: it may want to do what only one thread can.
+// Goes as far as a process can that does not know yet which worker it will be. The fence comes
+// before the thread, as in start_driver, and the thread waits. With a .worker_init there is no
+// thread before that: it may want to do what only one thread can.
 static void prepare_worker(void)
 {
     trp_fence_start();
@@ -113,6 +113,7 @@ static void prepare_worker(void)
 // The life of a worker process. Never returns to the user's main.
 static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isolated)
 {
+    trp_fence_start(); // Costs nothing where prepare_worker has done it.
     name_process(slot);
     trp_self.slot = slot;
     trp_self.incarnation = incarnation;
@@ -500,6 +501,7 @@ static void stop_by_signal(void)
 static troupe_status start_driver(int argc, char **argv, const troupe_options *how)
 {
     TROUPE_TRY(trp_options_complete(how, &trp_self.options));
+    trp_fence_start(); // Before our first thread: with two, the kernel takes milliseconds for it.
     const char *local = getenv("TROUPE_LOCAL");
     trp_self.local = local != NULL && strcmp(local, "1") == 0;
     if (trp_self.options.launch == TROUPE_LAUNCH_AUTO)

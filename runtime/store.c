@@ -3,6 +3,7 @@
 #include <runtime/store_row.h>
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <runtime/copy.h>
 #include <runtime/error.h>
 #include <runtime/fault.h>
@@ -85,7 +86,7 @@ static bool is_held(uint32_t slot)
 }
 
 // The word comes last: while it is not TRP_ROW_FREE, what the row names may be the row's.
-void trp_row_free(uint32_t slot)
+static void free_row(uint32_t slot)
 {
     trp_object_row *row = trp_object_row_at(slot);
     TRP_FAULT("store");
@@ -101,17 +102,31 @@ void trp_row_free(uint32_t slot)
     // Pairs with the swap in take_row.
     atomic_store(&row->word, trp_row_word(TRP_ROW_FREE, 0, generation));
     TRP_FAULT("store");
-    trp_room_rise();
     if (recent.count < RECENT)
         recent.slots[recent.count++] = slot;
     else if (slot < recent.rotor)
         recent.rotor = slot;
 }
 
-// The holds are not read at one instant: a
-// process may give another a hold behind our back and then drop its own, so that we find neither.
-// But it raises the epoch in between (trp_store_hold), and we read the word before the holds: then
-// our swap fails, and we read them again. Of several who find none, one swap decides.
+void trp_row_free(uint32_t slot)
+{
+    free_row(slot);
+    trp_room_rise();
+}
+
+// A row that this process has taken in vain: there is no more room than before, and who tries again
+// when there is must not wake itself by that.
+static void give_up_row(uint32_t slot, uint64_t word)
+{
+    atomic_store(&trp_object_row_at(slot)->word,
+                 trp_row_word(TRP_ROW_FREEING, trp_store_self, trp_row_generation(word)));
+    free_row(slot);
+}
+
+// The holds are not read at one instant: a process may give another a hold behind our back and then
+// drop its own, so that we find neither. But it raises the epoch in between (trp_store_hold), and
+// we read the word before the holds: then our swap fails, and we read them again. Of several who
+// find none, one swap decides.
 void trp_row_free_if_unheld(uint32_t slot)
 {
     trp_object_row *row = trp_object_row_at(slot);
@@ -132,10 +147,16 @@ void trp_row_free_if_unheld(uint32_t slot)
 
 // ---- settling
 
-void trp_row_wake(trp_object_row *row)
+// The mark goes last: who dies before that leaves it to the sweep, which wakes again. The row may
+// be another object's by then, whose mark differs.
+void trp_row_wake(trp_object_row *row, uint64_t word)
 {
-    if (atomic_load(&row->awaited) != 0 && atomic_exchange(&row->awaited, 0) != 0)
-        (void)syscall(SYS_futex, &row->word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    uint16_t mark = trp_row_mark(word);
+    if (atomic_load(&row->awaited) != mark)
+        return;
+    (void)syscall(SYS_futex, &row->word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    TRP_FAULT("store");
+    (void)atomic_compare_exchange_strong(&row->awaited, &mark, 0);
 }
 
 bool trp_row_settle(uint32_t slot, uint64_t word, trp_row_state state)
@@ -146,7 +167,7 @@ bool trp_row_settle(uint32_t slot, uint64_t word, trp_row_state state)
                                         trp_row_word(state, 0, trp_row_generation(word))))
         return false;
     TRP_FAULT("store");
-    trp_row_wake(row);
+    trp_row_wake(row, word);
     trp_room_rise(); // It may go to disk from now on.
     TRP_FAULT("store");
     // An unsettled object is not freed, whoever drops it. Pairs with trp_store_release: it takes
@@ -249,7 +270,7 @@ static troupe_status take_row(trp_row_state state, uint64_t schema, trp_encoding
     TROUPE_TRY(find_row(state, slot, word));
     trp_object_row *row = trp_object_row_at(*slot);
     atomic_store_explicit(&row->schema, schema, memory_order_relaxed);
-    atomic_store_explicit(&row->encoding, (uint16_t)encoding, memory_order_relaxed);
+    atomic_store_explicit(&row->encoding, (uint8_t)encoding, memory_order_relaxed);
     atomic_store_explicit(&row->maker, (uint16_t)trp_store_self, memory_order_relaxed);
     atomic_store_explicit(&row->lent, 0, memory_order_relaxed);
     uint32_t now_ms = trp_row_now();
@@ -260,15 +281,15 @@ static troupe_status take_row(trp_row_state state, uint64_t schema, trp_encoding
     troupe_status status = trp_ledger_reserve(trp_store_self, *slot);
     if (status == TROUPE_OK)
         status = trp_ledger_add(trp_store_self, *slot, NULL);
-    if (status != TROUPE_OK) {
-        atomic_store(&row->word,
-                     trp_row_word(TRP_ROW_FREEING, trp_store_self, trp_row_generation(*word)));
-        trp_row_free(*slot);
-    }
+    if (status != TROUPE_OK)
+        give_up_row(*slot, *word);
     return status;
 }
 
-static troupe_status take_space(uint32_t slot, size_t size)
+// Takes space for the bytes; `make_room`: brings others to disk until there is some. That is done
+// here, and not by who asks again and again: it helps where bytes are short, and not where rows
+// are.
+static troupe_status take_space(uint32_t slot, size_t size, bool make_room)
 {
     trp_object_row *row = trp_object_row_at(slot);
     if (size > trp_segment.header->capacity)
@@ -276,7 +297,11 @@ static troupe_status take_space(uint32_t slot, size_t size)
                            "an object of %zu bytes can never fit: the store's limit is %llu bytes "
                            "(.store_bytes_max of troupe_start)",
                            size, (unsigned long long)trp_segment.header->capacity);
-    TROUPE_TRY(trp_pages_take(size > 0 ? size : 1, slot, &row->place));
+    troupe_status status;
+    do
+        status = trp_pages_take(size > 0 ? size : 1, slot, &row->place);
+    while (status == TROUPE_NO_MEMORY && make_room && trp_room_make(size));
+    TROUPE_TRY(status);
     TRP_STORE_HANDED();
     TRP_FAULT("store");
     atomic_store_explicit(&row->size, size, memory_order_relaxed);
@@ -304,18 +329,16 @@ troupe_status trp_store_promise(uint64_t schema, trp_object *id)
     return TROUPE_OK;
 }
 
-troupe_status trp_store_try(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
-                            void **data)
+troupe_status trp_store_try(size_t size, uint64_t schema, trp_encoding encoding, bool make_room,
+                            trp_object *id, void **data)
 {
     uint32_t slot;
     uint64_t word;
     TROUPE_TRY(take_row(TRP_ROW_FILLING, schema, encoding, &slot, &word));
-    troupe_status status = take_space(slot, size);
+    troupe_status status = take_space(slot, size, make_room);
     if (status != TROUPE_OK) {
         (void)trp_ledger_take(trp_store_self, slot);
-        atomic_store(&trp_object_row_at(slot)->word,
-                     trp_row_word(TRP_ROW_FREEING, trp_store_self, trp_row_generation(word)));
-        trp_row_free(slot);
+        give_up_row(slot, word);
         return status;
     }
     *id = trp_row_id(slot, trp_row_generation(word));
@@ -326,26 +349,10 @@ troupe_status trp_store_try(size_t size, uint64_t schema, trp_encoding encoding,
 troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
                                void **data)
 {
-    troupe_status status = trp_store_try(size, schema, encoding, id, data);
+    troupe_status status = trp_store_try(size, schema, encoding, false, id, data);
     if (status == TROUPE_NO_MEMORY)
         (void)trp_store_blame();
     return status;
-}
-
-troupe_status trp_store_contain(trp_object id, uint32_t count)
-{
-    uint64_t word;
-    trp_object_row *row = trp_row_find(id, &word);
-    if (row == NULL)
-        return stale();
-    if (trp_row_state_of(word) != TRP_ROW_FILLING || trp_row_tag(word) != trp_store_self)
-        return troupe_fail(TROUPE_INVALID, "the object is sealed already, or another process's");
-    const trp_object *ids = writable(trp_row_slot(id));
-    for (uint32_t i = 0; i < count; i++) // So that the node process can take them over.
-        TROUPE_TRY(trp_ledger_reserve(TRP_PROCESS_NODE, trp_row_slot(ids[i])));
-    atomic_store(&row->keeper, trp_store_self);
-    atomic_store(&row->inside, count);
-    return TROUPE_OK;
 }
 
 // FILLING, by this process, becomes `state`.
@@ -399,18 +406,17 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
         !atomic_compare_exchange_strong(&row->word, &word, mine))
         return troupe_fail(TROUPE_INVALID, "the object is no promise of this process");
     TRP_FAULT("store");
-    troupe_status status;
-    do
-        status = take_space(trp_row_slot(id), size);
-    while (status == TROUPE_NO_MEMORY && trp_room_make(size));
+    troupe_status status = take_space(trp_row_slot(id), size, true);
     if (status == TROUPE_OK && size > 0)
         trp_copy(writable(trp_row_slot(id)), data, size);
-    atomic_store_explicit(&row->encoding, (uint16_t)encoding, memory_order_relaxed);
+    atomic_store_explicit(&row->encoding, (uint8_t)encoding, memory_order_relaxed);
     if (status == TROUPE_NO_MEMORY)
         (void)trp_store_blame();
     // Without room for the value the promise fails, with no bytes: its waiters must not hang.
-    (void)trp_row_settle(trp_row_slot(id), mine,
-                         failed || status != TROUPE_OK ? TRP_ROW_FAILED : TRP_ROW_SEALED);
+    failed = failed || status != TROUPE_OK;
+    if (failed)
+        atomic_store(&row->inside, 0);
+    (void)trp_row_settle(trp_row_slot(id), mine, failed ? TRP_ROW_FAILED : TRP_ROW_SEALED);
     return status;
 }
 
@@ -468,13 +474,10 @@ troupe_status trp_store_hold(trp_object id, uint32_t process)
     TROUPE_TRY(trp_ledger_add(process, slot, &first));
     if (process == trp_store_self && !first) // Held before and after: nobody can have found none.
         return TROUPE_OK;
+    // What is written into the ledger of one who has died meanwhile is swept with it; or comes
+    // after that, does not count, and ends with the object, or when the ledger is opened again.
     raise_epoch(row);
     TRP_FAULT("store");
-    // Pairs with the node process: it closes the ledger, then empties it. If it emptied it before
-    // our hold, we see here that it is closed and take the hold back; if after, it took it itself.
-    // What we leave if we die right here does not count, and ends with the object.
-    if (trp_ledger_closed(process))
-        (void)trp_ledger_take(process, slot);
     return TROUPE_OK;
 }
 
@@ -497,4 +500,43 @@ void trp_store_release(trp_object id, uint32_t process)
     if (trp_row_find(id, &word) == NULL || process >= TRP_PROCESSES_MAX)
         return;
     look_after(id, process, trp_ledger_take(process, trp_row_slot(id)));
+}
+
+// ---- other processes
+
+// Whether it is still that process whose ledger this is.
+static bool is_there(uint32_t process, uint64_t incarnation)
+{
+    return process < TRP_PROCESSES_MAX && !trp_ledger_closed(process) &&
+           trp_segment_process(process)->incarnation == incarnation;
+}
+
+troupe_status trp_store_lend(trp_object id, uint32_t process, uint64_t incarnation)
+{
+    if (process != trp_store_self && !is_there(process, incarnation))
+        return TROUPE_OK;
+    return trp_store_hold(id, process);
+}
+
+void trp_store_take_back(trp_object id, uint32_t process, uint64_t incarnation)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    if (process == trp_store_self) {
+        trp_store_release(id, process);
+        return;
+    }
+    // The node process closes the ledger of the dead, then reads this before it gives their place
+    // to another. We write this, then read whether that is closed. So if it was not, nobody else's
+    // hold is in that cell before we are through.
+    pthread_mutex_lock(&lock);
+    _Atomic uint32_t *taking = &trp_segment.header->taking[trp_store_self];
+    atomic_store(taking, process + 1);
+    TRP_FAULT("store");
+    if (is_there(process, incarnation)) {
+        TRP_FAULT("store");
+        trp_store_release(id, process);
+    }
+    TRP_FAULT("store");
+    atomic_store(taking, 0);
+    pthread_mutex_unlock(&lock);
 }

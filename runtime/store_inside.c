@@ -1,12 +1,10 @@
 // store_inside.c: see store_inside.h.
 #include <runtime/store_inside.h>
 
-#include <linux/futex.h>
 #include <runtime/fault.h>
 #include <runtime/pages.h>
 #include <runtime/store_ledger.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <runtime/store_ring.h>
 
 enum { NO_KEEPER = TRP_PROCESSES_MAX }; // It has died: nothing is to be taken back.
 
@@ -17,19 +15,107 @@ static _Thread_local struct {
     bool busy;
 } work;
 
-static const trp_object *ids_of(trp_object_row *row)
+uint32_t trp_inside_names(trp_object_row *row, trp_object *one, const trp_object **ids)
 {
-    return (const trp_object *)(const void *)(trp_segment.base +
+    uint32_t inside = atomic_load(&row->inside);
+    const trp_object_row *list = trp_inside_list(inside);
+    if (list != NULL) {
+        *one = trp_row_id(inside & ~TRP_INSIDE_LIST, trp_row_generation(atomic_load(&list->word)));
+        *ids = one;
+        return 1;
+    }
+    *ids = (const trp_object *)(const void *)(trp_segment.read_only +
                                               trp_place_offset(atomic_load(&row->place)));
+    return inside;
 }
+
+// ---- making
+
+bool trp_inside_is_open(trp_object id)
+{
+    uint64_t word;
+    const trp_object_row *row = trp_row_find(id, &word);
+    if (row == NULL)
+        return false;
+    return trp_row_unsettled(word) ||
+           (atomic_load(&row->inside) != 0 && atomic_load(&row->open) != 0);
+}
+
+// NULL with the last error set: it is not `state` by this process.
+static trp_object_row *find_own(trp_object id, bool promised, uint64_t *word)
+{
+    trp_object_row *row = trp_row_find(id, word);
+    if (row == NULL) {
+        (void)troupe_fail(TROUPE_INVALID, "the object is gone, or never was");
+        return NULL;
+    }
+    trp_row_state state = trp_row_state_of(*word);
+    if (trp_row_tag(*word) == trp_store_self &&
+        (state == TRP_ROW_FILLING || (promised && state == TRP_ROW_PROMISED)))
+        return row;
+    (void)troupe_fail(TROUPE_INVALID, "the object is sealed already, or another process's");
+    return NULL;
+}
+
+// Before `inside`, which others read first.
+static void note_keeper(trp_object_row *row, bool open)
+{
+    atomic_store_explicit(&row->keeper, (uint16_t)trp_store_self, memory_order_relaxed);
+    atomic_store_explicit(&row->open, open, memory_order_relaxed);
+}
+
+troupe_status trp_store_contain(trp_object id, uint32_t count)
+{
+    uint64_t word;
+    trp_object one;
+    const trp_object *ids;
+    bool open = false;
+    trp_object_row *row = find_own(id, false, &word);
+    if (row == NULL)
+        return TROUPE_INVALID;
+    (void)trp_inside_names(row, &one, &ids);
+    for (uint32_t i = 0; i < count; i++) { // So that the node process can take them over.
+        TROUPE_TRY(trp_ledger_reserve(TRP_PROCESS_NODE, trp_row_slot(ids[i])));
+        open = open || trp_inside_is_open(ids[i]);
+    }
+    note_keeper(row, open);
+    atomic_store(&row->inside, count);
+    return TROUPE_OK;
+}
+
+troupe_status trp_store_contain_list(trp_object id, trp_object list)
+{
+    uint64_t word;
+    trp_object_row *row = find_own(id, true, &word);
+    if (row == NULL)
+        return TROUPE_INVALID;
+    uint32_t slot = trp_row_slot(list);
+    TROUPE_TRY(trp_ledger_reserve(TRP_PROCESS_NODE, slot));
+    bool open = trp_inside_is_open(list);
+    note_keeper(row, open);
+    TRP_FAULT("store");
+    atomic_store(&row->inside, TRP_INSIDE_LIST | slot); // Pairs with trp_ring_check of others.
+    TRP_FAULT("store");
+    // What is settled throughout cannot lead to a promise, nor can anything to what nobody knows.
+    if (!open || trp_row_state_of(word) == TRP_ROW_FILLING)
+        return TROUPE_OK;
+    troupe_status status = trp_ring_check(id, list);
+    if (status != TROUPE_OK)
+        atomic_store(&row->inside, 0);
+    TRP_FAULT("store");
+    return status;
+}
+
+// ---- freeing
 
 // Takes the holds of what is inside out of the ledger of `keeper`, and frees the row.
 static void end(uint32_t slot, uint32_t keeper)
 {
     trp_object_row *row = trp_object_row_at(slot);
-    uint32_t count = atomic_load(&row->inside);
-    const trp_object *ids = ids_of(row);
-    for (uint32_t i = 0; i < count && keeper != NO_KEEPER; i++) {
+    trp_object one;
+    const trp_object *ids;
+    uint32_t count = keeper != NO_KEEPER ? trp_inside_names(row, &one, &ids) : 0;
+    for (uint32_t i = 0; i < count; i++) {
         uint32_t inner = trp_row_slot(ids[i]);
         TRP_FAULT("store");
         uint32_t held = trp_ledger_take(keeper, inner);
@@ -67,8 +153,7 @@ static void leave_to_node(uint32_t slot)
     while (!atomic_compare_exchange_weak(&header->orphans, &first, slot + 1));
     TRP_FAULT("store");
     // Always: who was to say so before may have died before it did.
-    (void)atomic_fetch_add(&header->orphans_rung, 1);
-    (void)syscall(SYS_futex, &header->orphans_rung, FUTEX_WAKE, 1, NULL, NULL, 0);
+    trp_store_ring_node();
 }
 
 void trp_inside_free(uint32_t slot)
@@ -81,11 +166,14 @@ void trp_inside_free(uint32_t slot)
         leave_to_node(slot);
 }
 
+// ---- the node process
+
 static void adopt(uint32_t slot)
 {
     trp_object_row *row = trp_object_row_at(slot);
-    uint32_t count = atomic_load(&row->inside);
-    const trp_object *ids = ids_of(row);
+    trp_object one;
+    const trp_object *ids;
+    uint32_t count = trp_inside_names(row, &one, &ids);
     for (uint32_t i = 0; i < count; i++)
         (void)trp_store_hold(ids[i], TRP_PROCESS_NODE); // Room for it was reserved by the maker.
     atomic_store(&row->keeper, TRP_PROCESS_NODE);

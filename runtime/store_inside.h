@@ -1,12 +1,29 @@
-// store_inside.h: objects that name others. The ids lie in front of the value, 8 bytes each; what
-// they name is held, once for each, in the ledger of one process, the object's keeper: its maker,
-// or the node process, which adopts what a dead keeper had. Only the keeper itself and the node
-// process take from that ledger for it, so no death leaves a count that is wrong (docs/design.md,
-// "Objects that hold references").
+// store_inside.h: objects that name others. The ids lie in front of the value, 8 bytes each, or in
+// a list, which is an object of its own that the first one names; what they name is held, once for
+// each, in the ledger of one process, the object's keeper: its maker, or the node process, which
+// adopts what a dead keeper had. Only the keeper itself and the node process take from that ledger
+// for it, so no death leaves a count that is wrong (docs/design.md, "Objects that hold
+// references").
 #ifndef TRP_STORE_INSIDE_H
 #define TRP_STORE_INSIDE_H
 
 #include <runtime/store_row.h>
+
+// A row's `inside`: how many ids lie in front of its value; or this bit, and the row of its list.
+#define TRP_INSIDE_LIST (UINT32_C(1) << 31)
+
+// The row of the list that `inside` says; NULL: it has none.
+static inline trp_object_row *trp_inside_list(uint32_t inside)
+{
+    return (inside & TRP_INSIDE_LIST) != 0 ? trp_object_row_at(inside & ~TRP_INSIDE_LIST) : NULL;
+}
+
+// What a row names that does not change meanwhile: how many, and where their ids are. *one is room
+// for an id.
+uint32_t trp_inside_names(trp_object_row *row, trp_object *one, const trp_object **ids);
+// Whether an object, or anything that it names, near or far, may not be settled yet. It never
+// becomes true of one of which it is not.
+bool trp_inside_is_open(trp_object id);
 
 // Frees a row that this process has just made FREEING: with what is inside, or by the node process.
 void trp_inside_free(uint32_t slot);

@@ -64,11 +64,12 @@ static troupe_status add(uint32_t process, uint32_t object, uint32_t amount, boo
     _Atomic trp_ledger_cell *cell = cell_of(process, object);
     uint32_t before = atomic_load(cell);
     do
-        if (is_stuck(process, before))
-            return TROUPE_OK;
-        else if ((before & HOLDS) == HOLDS) // There are never more pins than holds.
-            return troupe_fail(TROUPE_NO_MEMORY, "a process holds one object %d times", HOLDS);
-    while (!atomic_compare_exchange_weak(cell, &before, before + amount));
+        if ((before & HOLDS) == HOLDS && !is_stuck(process, before)) // Nor are there more pins.
+            return troupe_fail(TROUPE_NO_MEMORY,
+                               "process %u holds one object %d times, and more is not counted",
+                               process, HOLDS);
+    while (!is_stuck(process, before) &&
+           !atomic_compare_exchange_weak(cell, &before, before + amount));
     TRP_FAULT("store");
     if (first != NULL)
         *first = (before & HOLDS) == 0;
@@ -137,11 +138,6 @@ void trp_ledger_close(uint32_t process)
     (void)atomic_fetch_or(closed_bits(process), UINT64_C(1) << process % 64);
 }
 
-void trp_ledger_open(uint32_t process)
-{
-    (void)atomic_fetch_and(closed_bits(process), ~(UINT64_C(1) << process % 64));
-}
-
 // Whether the process, if its ledger is open, has `least` or more of the object in its cell.
 static bool has(uint32_t process, uint32_t object, uint32_t least)
 {
@@ -208,6 +204,19 @@ static void walk(uint32_t process, uint32_t objects, void (*held)(uint32_t, uint
             if (atomic_load(cells + i) != 0)
                 held(process, object + i, context);
     }
+}
+
+static void forget(uint32_t process, uint32_t object, void *unused)
+{
+    (void)unused;
+    atomic_store(cell_of(process, object), 0);
+}
+
+void trp_ledger_open(uint32_t process)
+{
+    // Also where it is not marked: who added may have seen the mark just before the sweep.
+    walk(process, atomic_load(&trp_segment.header->objects_backed), forget, NULL);
+    (void)atomic_fetch_and(closed_bits(process), ~(UINT64_C(1) << process % 64));
 }
 
 static void note(uint32_t process, uint32_t object, void *bits)

@@ -33,8 +33,8 @@ void trp_ledger_note_held(uint64_t *bits, uint32_t objects);
 // Sets the counts of an object that is being freed to 0 in closed ledgers. One that is not 0 in an
 // open ledger is about to be taken back by whoever added it.
 void trp_ledger_clear(uint32_t object);
-// Closes the ledger of a dead process: from now on its counts do not count, and who adds to it
-// takes that back itself. Opens it for the next process of that number.
+// Closes the ledger of a dead process: from now on its counts do not count, nor what is added to
+// it. Opens it, with nothing in it, for the next process of that number.
 void trp_ledger_close(uint32_t process);
 void trp_ledger_open(uint32_t process);
 bool trp_ledger_closed(uint32_t process);

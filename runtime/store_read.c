@@ -31,6 +31,27 @@ static trp_object_info describe(const trp_object_row *row, uint64_t word)
     return info;
 }
 
+static const void *bytes_of(const trp_object_row *row)
+{
+    return trp_segment.read_only +
+           trp_place_offset(atomic_load_explicit(&row->place, memory_order_relaxed));
+}
+
+static void show_inside(trp_object_info *info, const trp_object_row *row)
+{
+    uint32_t inside = atomic_load_explicit(&row->inside, memory_order_relaxed);
+    const trp_object_row *list = trp_inside_list(inside);
+    if (list != NULL) {
+        info->inside_count = atomic_load_explicit(&list->inside, memory_order_relaxed);
+        info->inside = bytes_of(list);
+        return;
+    }
+    info->inside_count = inside;
+    info->inside = info->data;
+    info->data = info->inside + inside;
+    info->size -= inside * sizeof(trp_object);
+}
+
 // The same with its bytes, which stay where they are.
 static trp_object_info read_row(const trp_object_row *row, uint64_t word)
 {
@@ -42,10 +63,7 @@ static trp_object_info read_row(const trp_object_row *row, uint64_t word)
         return info;
     info.data = (info.state == TRP_OBJECT_SHARED ? trp_segment.base : trp_segment.read_only) +
                 trp_place_offset(place);
-    info.inside_count = atomic_load_explicit(&row->inside, memory_order_relaxed);
-    info.inside = info.data;
-    info.data = info.inside + info.inside_count;
-    info.size -= info.inside_count * sizeof(trp_object);
+    show_inside(&info, row);
     return info;
 }
 
@@ -65,23 +83,45 @@ static void note_use(trp_object_row *row)
         atomic_store_explicit(&row->used_ms, now_ms, memory_order_relaxed);
 }
 
-trp_object_info trp_store_pin(trp_object id)
+trp_object_info trp_store_pin_within(trp_object id, int patience_ms)
 {
     uint64_t word;
     trp_object_row *row = trp_row_find(id, &word);
-    if (row == NULL || !trp_row_settled(word))
-        return trp_store_look(id);
+    if (row == NULL)
+        return (trp_object_info){.state = TRP_OBJECT_GONE};
+    if (!trp_row_settled(word)) // By this look: it may be sealed by now, and is not pinned.
+        return describe(row, word);
     uint32_t slot = trp_row_slot(id);
     trp_object_info absent = describe(row, word);
     absent.state = TRP_OBJECT_ABSENT;
     if (trp_ledger_pin(trp_store_self, slot) != TROUPE_OK)
         return absent;
-    if (trp_where_fetch(slot, trp_row_generation(word)) != TROUPE_OK) {
+    if (trp_where_fetch(slot, trp_row_generation(word), patience_ms) != TROUPE_OK) {
         (void)trp_ledger_unpin(trp_store_self, slot);
         return absent;
     }
     note_use(row);
     return read_row(row, word);
+}
+
+trp_object_info trp_store_pin(trp_object id)
+{
+    return trp_store_pin_within(id, -1);
+}
+
+bool trp_store_is_moved(trp_object id)
+{
+    uint64_t word;
+    const trp_object_row *row = trp_row_find(id, &word);
+    return row != NULL && trp_where_is_moved(atomic_load(&row->where));
+}
+
+troupe_status trp_store_await_move(trp_object id, int64_t deadline_ns)
+{
+    uint64_t word;
+    return trp_row_find(id, &word) != NULL
+               ? trp_where_await(trp_row_slot(id), trp_row_generation(word), deadline_ns)
+               : TROUPE_OK;
 }
 
 void trp_store_unpin(trp_object id)
@@ -110,7 +150,7 @@ trp_object_info trp_store_wait(trp_object id, int timeout_ms)
             return trp_store_look(id);
         // Pairs with `settle`: it changes the word, then reads this; we write this, and the system
         // reads the word before it lets us sleep.
-        atomic_store(&row->awaited, 1);
+        atomic_store(&row->awaited, trp_row_mark(word));
         // The low half of the word: the state and the tag, which change with every step.
         (void)syscall(SYS_futex, &row->word, FUTEX_WAIT_BITSET, (uint32_t)word,
                       timeout_ms >= 0 ? &until : NULL, NULL, FUTEX_BITSET_MATCH_ANY);

@@ -93,13 +93,16 @@ static void add_object(report *all, uint32_t slot, bool inner)
         memory->objects++;
         memory->bytes_used += seen->bytes;
     }
+    if (state_of(seen->state, seen->where) == TROUPE_OBJECT_ON_DISK) {
+        memory->objects_on_disk++;
+        memory->bytes_on_disk += seen->size;
+    }
     all->count += inner || seen->kind != TRP_KIND_INNER;
 }
 
 static double seconds(uint32_t from_ms, uint32_t to_ms)
 {
-    int32_t passed = (int32_t)(to_ms - from_ms); // Another process's clock may be a tick ahead.
-    return passed > 0 ? passed * 1e-3 : 0;
+    return trp_row_age(from_ms, to_ms) * 1e-3;
 }
 
 // The largest, at most `most`, without their holders.

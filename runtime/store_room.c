@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <runtime/error.h>
+#include <runtime/fault.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/pages.h>
 #include <runtime/spill.h>
+#include <runtime/store_row.h>
 #include <runtime/store_where.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +30,7 @@ enum {
 uint32_t trp_room_expect(void)
 {
     uint32_t seen = atomic_load(&trp_segment.header->freed);
-    atomic_store(&trp_segment.header->room_awaited, 1);
+    (void)atomic_fetch_or(&trp_segment.header->awaited, TRP_AWAITED_ROOM);
     return seen;
 }
 
@@ -41,24 +43,37 @@ void trp_room_wait(uint32_t seen, int timeout_ms)
 void trp_room_wake(void)
 {
     trp_header *header = trp_segment.header;
-    if (atomic_exchange(&header->room_awaited, 0) == 0)
+    uint32_t who = atomic_exchange(&header->awaited, 0);
+    TRP_FAULT("store");
+    if ((who & TRP_AWAITED_IDLE) != 0)
+        trp_store_ring_node();
+    if ((who & TRP_AWAITED_ROOM) == 0)
         return;
     (void)atomic_fetch_add(&header->freed, 1);
     (void)syscall(SYS_futex, &header->freed, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void trp_room_rise_for_all(void)
+{
+    (void)atomic_fetch_or(&trp_segment.header->awaited, TRP_AWAITED_ROOM | TRP_AWAITED_IDLE);
+    trp_room_wake();
 }
 
 // ---- what goes
 
 typedef struct candidate {
     uint64_t word;
-    uint64_t bytes;
+    uint64_t bytes; // Of memory.
+    uint64_t file;  // Bytes of the file that it has, or would have.
     uint32_t slot;
     uint32_t age_ms;
+    bool filed;
 } candidate;
 
 typedef struct choice {
     candidate *all;
     size_t count, room;
+    size_t kept;      // From here on no file was removed.
     uint64_t on_disk; // Bytes of files.
 } choice;
 
@@ -75,8 +90,9 @@ static void consider(choice *these, uint32_t slot, uint32_t now_ms)
     trp_object_row *row = trp_object_row_at(slot);
     uint64_t word = atomic_load(&row->word);
     uint32_t where = atomic_load(&row->where);
+    uint64_t file = atomic_load_explicit(&row->size, memory_order_relaxed) + TRP_SPILL_HEADER;
     if (trp_where_has_file(where))
-        these->on_disk += atomic_load_explicit(&row->size, memory_order_relaxed) + TRP_SPILL_HEADER;
+        these->on_disk += file;
     if (trp_where_state(where) != TRP_WHERE_MEMORY || !trp_where_movable(word, row))
         return;
     if (these->count == these->room) {
@@ -90,8 +106,10 @@ static void consider(choice *these, uint32_t slot, uint32_t now_ms)
     these->all[these->count++] = (candidate){
         .word = word,
         .bytes = trp_place_bytes(atomic_load(&row->place)),
+        .file = file,
+        .filed = trp_where_has_file(where),
         .slot = slot,
-        .age_ms = now_ms - atomic_load_explicit(&row->used_ms, memory_order_relaxed),
+        .age_ms = trp_row_age(atomic_load_explicit(&row->used_ms, memory_order_relaxed), now_ms),
     };
 }
 
@@ -103,6 +121,7 @@ static choice look(void)
         consider(&these, slot, now_ms);
     if (these.count > 1)
         qsort(these.all, these.count, sizeof *these.all, compare);
+    these.kept = these.count;
     return these;
 }
 
@@ -126,23 +145,77 @@ static bool has_failed(void)
     return failed_ms != 0 && (trp_row_now() | 1) - failed_ms < RETRY_MS;
 }
 
+// Removes files of objects that are in memory, so that those of others have room: of the ones that
+// will go last, and not of the first `from`. False: not so many bytes of files could be removed.
+static bool bare(choice *these, size_t from, uint64_t wanted)
+{
+    uint64_t removed = 0;
+    while (removed < wanted && these->kept > from) {
+        candidate *it = &these->all[--these->kept];
+        if (!it->filed || !trp_where_bare(it->slot, it->word))
+            continue;
+        it->filed = false;
+        these->on_disk -= it->file;
+        removed += it->file;
+    }
+    return removed >= wanted;
+}
+
+static bool fits(choice *these, size_t at)
+{
+    uint64_t most = trp_segment.header->spill_bytes_max, file = these->all[at].file;
+    if (these->all[at].filed || these->on_disk + file <= most)
+        return true;
+    return file <= most && bare(these, at + 1, these->on_disk + file - most);
+}
+
+// The same where the disk is full before the limit is reached.
+static troupe_status save_one(choice *these, size_t at)
+{
+    const candidate *it = &these->all[at];
+    for (;;) {
+        troupe_status status = trp_where_save(it->slot, it->word);
+        bool full =
+            status != TROUPE_OK && status != TRP_WHERE_BUSY && (errno == ENOSPC || errno == EDQUOT);
+        int error = errno;
+        if (!full || !bare(these, at + 1, it->file)) {
+            errno = error;
+            return status;
+        }
+    }
+}
+
+// One stays in memory: its file may have been written all the same.
+static void count_file(choice *these, candidate *it)
+{
+    trp_object_row *row = trp_object_row_at(it->slot);
+    bool filed = trp_where_has_file(atomic_load(&row->where)) &&
+                 trp_row_generation(atomic_load(&row->word)) == trp_row_generation(it->word);
+    if (it->filed || !filed)
+        return;
+    it->filed = true;
+    these->on_disk += it->file;
+}
+
 // Returns how many bytes of memory that freed.
 static uint64_t save(choice *these, uint64_t wanted)
 {
-    uint64_t freed = 0, most = trp_segment.header->spill_bytes_max;
+    uint64_t freed = 0;
     for (size_t i = 0; i < these->count && freed < wanted; i++) {
-        const candidate *it = &these->all[i];
-        uint64_t file = it->bytes + TRP_SPILL_HEADER;
-        if (these->on_disk + file > most)
+        candidate *it = &these->all[i];
+        if (!fits(these, i))
             continue;
-        troupe_status status = trp_where_save(it->slot, it->word);
-        if (status == TRP_WHERE_BUSY)
+        troupe_status status = save_one(these, i);
+        if (status == TRP_WHERE_BUSY) {
+            count_file(these, it);
             continue;
+        }
         if (status != TROUPE_OK) {
             note_failure(errno);
             break;
         }
-        these->on_disk += file;
+        if (!it->filed)
+            these->on_disk += it->file;
         freed += it->bytes;
     }
     return freed;
@@ -171,11 +244,7 @@ bool trp_room_make(size_t size)
 troupe_status trp_room_try(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
                            void **data)
 {
-    troupe_status status;
-    do
-        status = trp_store_try(size, schema, encoding, id, data);
-    while (status == TROUPE_NO_MEMORY && trp_room_make(size));
-    return status;
+    return trp_store_try(size, schema, encoding, true, id, data);
 }
 
 troupe_status trp_room_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
@@ -189,9 +258,22 @@ troupe_status trp_room_create(size_t size, uint64_t schema, trp_encoding encodin
 
 // ---- the sentence
 
+static bool is_table_full(void)
+{
+    uint32_t slot = 0, objects = atomic_load(&trp_segment.header->objects_backed);
+    while (slot < objects &&
+           trp_row_state_of(atomic_load(&trp_object_row_at(slot)->word)) != TRP_ROW_FREE)
+        slot++;
+    return slot == TRP_OBJECTS_MAX;
+}
+
 static void say_why(char *text, size_t size)
 {
     trp_header *header = trp_segment.header;
+    if (is_table_full()) {
+        snprintf(text, size, "an object keeps its place on disk, too");
+        return;
+    }
     if (header->spill_folder[0] == '\0') {
         snprintf(text, size, "objects do not go to disk (.spill_bytes_max of troupe_start)");
         return;
@@ -202,11 +284,15 @@ static void say_why(char *text, size_t size)
         return;
     }
     choice these = look();
-    uint64_t first = these.count > 0 ? these.all[0].bytes : 0;
+    uint64_t others = these.on_disk, file = 0; // Of what is in memory, files could be removed.
+    for (size_t i = 0; i < these.count; i++)
+        others -= these.all[i].filed ? these.all[i].file : 0;
+    if (these.count > 0 && !these.all[0].filed)
+        file = these.all[0].file;
     trp_free(these.all);
     if (these.count == 0)
         snprintf(text, size, "nothing is left that could go to disk");
-    else if (these.on_disk + first > header->spill_bytes_max)
+    else if (file > 0 && others + file > header->spill_bytes_max)
         snprintf(text, size, "%llu of %llu bytes on disk are used (.spill_bytes_max)",
                  (unsigned long long)these.on_disk, (unsigned long long)header->spill_bytes_max);
     else

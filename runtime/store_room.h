@@ -26,10 +26,13 @@ void trp_room_wake(void);
 // An object was freed, or is not pinned any more.
 static inline void trp_room_rise(void)
 {
-    // Pairs with trp_room_expect: it writes this and then tries; we freed and now read it.
-    if (atomic_load(&trp_segment.header->room_awaited) != 0)
+    // Pairs with trp_room_expect: it writes this and then tries; we freed and now read it. So does
+    // trp_pages_tend.
+    if (atomic_load(&trp_segment.header->awaited) != 0)
         trp_room_wake();
 }
+// The same after a death: who died may have taken it upon itself to wake the others.
+void trp_room_rise_for_all(void);
 
 // Adds to the last error, which says that there is no room, who has most of it, and why no more
 // goes to disk. `waited_ms`: 0: not at all.

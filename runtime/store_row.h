@@ -55,6 +55,12 @@ static inline uint64_t trp_row_generation(uint64_t word)
     return word >> (TRP_STATE_BITS + TRP_TAG_BITS);
 }
 
+// What who waits for an object leaves in its row (`awaited`); not 0.
+static inline uint16_t trp_row_mark(uint64_t word)
+{
+    return (uint16_t)(trp_row_generation(word) % UINT16_MAX + 1);
+}
+
 static inline bool trp_row_unsettled(uint64_t word)
 {
     trp_row_state state = trp_row_state_of(word);
@@ -85,6 +91,15 @@ static inline uint32_t trp_row_now(void)
     return (uint32_t)now.tv_sec * 1000 + (uint32_t)(now.tv_nsec / 1000000);
 }
 
+// How long before `now_ms` something was noted. What others have noted since then was just now, not
+// 49 days ago.
+static inline uint32_t trp_row_age(uint32_t noted_ms, uint32_t now_ms)
+{
+    enum { AHEAD_MS = 60000 };
+    uint32_t age_ms = now_ms - noted_ms;
+    return age_ms > UINT32_MAX - AHEAD_MS ? 0 : age_ms;
+}
+
 // This process's ledger.
 extern uint32_t trp_store_self;
 
@@ -98,9 +113,9 @@ static inline trp_object_kind trp_row_kind(trp_row_state state, trp_encoding enc
 
 // Adds to the thread's last error who holds the store. Returns its status.
 troupe_status trp_store_blame(void);
-// As trp_store_create, without that.
-troupe_status trp_store_try(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
-                            void **data);
+// As trp_store_create, without that. `make_room`: brings others to disk for it.
+troupe_status trp_store_try(size_t size, uint64_t schema, trp_encoding encoding, bool make_room,
+                            trp_object *id, void **data);
 
 // The row behind an id, with its word; NULL if the id is stale or was never one.
 trp_object_row *trp_row_find(trp_object id, uint64_t *word);
@@ -111,7 +126,9 @@ void trp_row_free(uint32_t slot);
 void trp_row_free_if_unheld(uint32_t slot);
 // From the unsettled `word` to a settled state; who waits is woken. False if it was another by now.
 bool trp_row_settle(uint32_t slot, uint64_t word, trp_row_state state);
-// Wakes who waits for the row's word to change.
-void trp_row_wake(trp_object_row *row);
+// Wakes who waits for the row's word, which is of that generation, to change.
+void trp_row_wake(trp_object_row *row, uint64_t word);
+// Wakes the thread of the node process that waits for work (trp_store_await_work).
+void trp_store_ring_node(void);
 
 #endif

@@ -13,6 +13,7 @@
 #include <runtime/store_where.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 // Some processes: a bit each.
@@ -56,7 +57,8 @@ static void sweep_rows(const uint32_t *processes, uint32_t count, bool all)
             atomic_store(&row->inside, 0);
             (void)trp_row_settle(slot, word, TRP_ROW_FAILED);
         } else if (trp_row_settled(word)) {
-            trp_row_wake(row); // One of them may have settled it, and died before it woke anyone.
+            // One of them may have settled it, and died before it woke anyone.
+            trp_row_wake(row, word);
             trp_where_repair(slot, is_dead, &dead);
         }
     }
@@ -73,12 +75,21 @@ void trp_store_sweep_soon(const uint32_t *processes, uint32_t count)
         trp_ledger_close(processes[i]);
     trp_inside_drain();
     for (uint32_t i = 0; i < count; i++) {
+        atomic_store(&trp_segment.header->taking[processes[i]], 0);
         trp_ledger_sweep(processes[i], trp_row_free_if_unheld);
         trp_pages_sweep(processes[i]);
     }
     sweep_rows(processes, count, true);
     trp_spill_keep();
-    trp_room_rise();
+    trp_room_rise_for_all();
+}
+
+bool trp_store_is_taken_from(uint32_t process)
+{
+    for (uint32_t i = 0; i < TRP_PROCESSES_MAX; i++)
+        if (atomic_load(&trp_segment.header->taking[i]) == process + 1)
+            return true;
+    return false;
 }
 
 void trp_store_admit(uint32_t process)
@@ -92,11 +103,22 @@ void trp_store_drain(void)
         trp_inside_drain();
 }
 
-uint32_t trp_store_await_orphans(uint32_t seen)
+void trp_store_ring_node(void)
 {
-    _Atomic uint32_t *rung = &trp_segment.header->orphans_rung;
-    while (atomic_load(rung) == seen)
-        (void)syscall(SYS_futex, rung, FUTEX_WAIT, seen, NULL, NULL, 0);
+    _Atomic uint32_t *rung = &trp_segment.header->work_rung;
+    (void)atomic_fetch_add(rung, 1);
+    (void)syscall(SYS_futex, rung, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+uint32_t trp_store_await_work(uint32_t seen)
+{
+    _Atomic uint32_t *rung = &trp_segment.header->work_rung;
+    int left_ms = trp_pages_tend();
+    while (atomic_load(rung) == seen) {
+        const struct timespec left = {left_ms / 1000, left_ms % 1000 * 1000000L};
+        (void)syscall(SYS_futex, rung, FUTEX_WAIT, seen, left_ms < 0 ? NULL : &left, NULL, 0);
+        left_ms = trp_pages_tend();
+    }
     return atomic_load(rung);
 }
 

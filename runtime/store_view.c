@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <runtime/error.h>
 #include <runtime/fault.h>
-#include <runtime/pages.h>
+#include <runtime/pages_inner.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,27 +21,33 @@ enum { TRIES = 4, TEXT_MAX = 160 };
 
 // ---- opening
 
-// The descriptor of a segment among those of the process; -1 and errno: there is none to be had.
-static int open_segment(int pid)
+static troupe_status none_to_be_seen(int pid, const char *why)
+{
+    return troupe_fail(TROUPE_NOT_FOUND, "process %d belongs to no node that can be seen: %s", pid,
+                       why);
+}
+
+// Opens the descriptor of a segment among those of the process.
+static troupe_status open_segment(int pid, int *fd)
 {
     static const char wanted[] = "/memfd:troupe (deleted)";
     char path[64], entry[128], target[sizeof wanted + 1];
     snprintf(path, sizeof path, "/proc/%d/fd", pid);
     DIR *folder = opendir(path);
     if (folder == NULL)
-        return -1;
-    int fd = -1;
-    errno = ENOENT;
-    for (struct dirent *it; fd < 0 && (it = readdir(folder)) != NULL;) {
+        return none_to_be_seen(pid, strerror(errno));
+    bool found = false;
+    for (struct dirent *it; !found && (it = readdir(folder)) != NULL;) {
         snprintf(entry, sizeof entry, "%s/%.32s", path, it->d_name);
         ssize_t size = readlink(entry, target, sizeof target);
-        if (size == sizeof wanted - 1 && memcmp(target, wanted, sizeof wanted - 1) == 0)
-            fd = open(entry, O_RDONLY | O_CLOEXEC);
+        found = size == sizeof wanted - 1 && memcmp(target, wanted, sizeof wanted - 1) == 0;
     }
+    *fd = found ? open(entry, O_RDONLY | O_CLOEXEC) : -1;
     int error = errno;
     closedir(folder);
-    errno = error;
-    return fd;
+    if (!found)
+        return none_to_be_seen(pid, "it has no store open");
+    return *fd >= 0 ? TROUPE_OK : none_to_be_seen(pid, strerror(error));
 }
 
 troupe_status trp_view_open(int pid, trp_store_view *view)
@@ -52,10 +58,8 @@ troupe_status trp_view_open(int pid, trp_store_view *view)
         *view = (trp_store_view){trp_segment.base, trp_segment.header, trp_segment.fd, 0};
         return TROUPE_OK;
     }
-    int fd = open_segment(pid);
-    if (fd < 0)
-        return troupe_fail(TROUPE_NOT_FOUND, "process %d belongs to no node that can be seen: %s",
-                           pid, strerror(errno));
+    int fd = -1;
+    TROUPE_TRY(open_segment(pid, &fd));
     troupe_status status = trp_segment_map_tables(fd, &view->base, &view->mapped);
     if (status != TROUPE_OK) {
         close(fd);
@@ -202,7 +206,8 @@ void trp_view_room(const trp_store_view *view, uint64_t *left, uint64_t *longest
     uint32_t backed = atomic_load_explicit(&header->pages_backed, memory_order_acquire);
     uint64_t fresh = header->pages_max - backed, run = 0, most = 0, count = fresh;
     for (uint32_t page = 0; page < backed; page++) {
-        bool is_free = atomic_load_explicit(&pages[page].owner, memory_order_relaxed) == 0;
+        bool is_free =
+            trp_owner_is_free(atomic_load_explicit(&pages[page].owner, memory_order_relaxed));
         count += is_free;
         run = is_free ? run + 1 : 0;
         most = run > most ? run : most;

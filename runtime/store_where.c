@@ -6,16 +6,23 @@
 #include <runtime/store_where.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/fault.h>
 #include <runtime/pages.h>
 #include <runtime/spill.h>
 #include <runtime/store_ledger.h>
 #include <runtime/store_room.h>
+#include <runtime/store_view.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+enum { LOOK_NS = 50000000 }; // Between looks at who moves an object.
 
 static uint32_t self;
 static pthread_mutex_t moving = PTHREAD_MUTEX_INITIALIZER; // Of who chooses what goes.
@@ -46,11 +53,67 @@ static void wake(trp_object_row *row)
     TRP_FAULT("store");
 }
 
+// ---- waiting for who moves it
+
 // Waits for a step of another. It may die between that and its wake: nobody sleeps for long.
-static void await_step(trp_object_row *row, uint32_t where)
+static void await_step(trp_object_row *row, uint32_t where, int64_t most_ns)
 {
-    const struct timespec soon = {.tv_nsec = 50000000};
+    const struct timespec soon = {.tv_nsec = most_ns < LOOK_NS ? (long)most_ns : LOOK_NS};
     (void)syscall(SYS_futex, &row->where, FUTEX_WAIT, where, &soon, NULL, 0);
+}
+
+static troupe_status still_moved(troupe_status status, uint32_t where, const char *but)
+{
+    trp_store_view view;
+    TROUPE_TRY(trp_view_open(0, &view));
+    trp_process_seen mover = trp_view_process(&view, trp_where_process(where));
+    return troupe_fail(status, "the value is being %s disk by %s (pid %d), %s",
+                       trp_where_state(where) == TRP_WHERE_GOING ? "brought to" : "read back from",
+                       mover.label, mover.pid, but);
+}
+
+// Whether its process was stopped by a signal or a debugger: it may never go on.
+static bool is_stopped(uint32_t where)
+{
+    char path[32], line[256];
+    snprintf(path, sizeof path, "/proc/%d/stat",
+             (int)atomic_load(&trp_segment_process(trp_where_process(where))->pid));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, line, sizeof line - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    line[size > 0 ? size : 0] = '\0';
+    const char *state = strrchr(line, ')'); // The name before may have any signs in it.
+    return state != NULL && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+}
+
+// Until it is not `where` any more. What others do in time is waited for, however long that takes:
+// it is what this process would have to do itself.
+static troupe_status await_mover(trp_object_row *row, uint32_t where, int patience_ms)
+{
+    int64_t began_ns = trp_clock_ns();
+    while (atomic_load(&row->where) == where) {
+        await_step(row, where, LOOK_NS);
+        if (patience_ms >= 0 && (trp_clock_ns() - began_ns) / 1000000 >= patience_ms &&
+            is_stopped(where) && atomic_load(&row->where) == where)
+            return still_moved(TROUPE_TIMED_OUT, where, "which is stopped");
+    }
+    return TROUPE_OK;
+}
+
+troupe_status trp_where_await(uint32_t slot, uint64_t generation, int64_t deadline_ns)
+{
+    trp_object_row *row = trp_object_row_at(slot);
+    for (;;) {
+        uint32_t where = atomic_load(&row->where);
+        if (!trp_where_is_moved(where) || trp_row_generation(atomic_load(&row->word)) != generation)
+            return TROUPE_OK;
+        int64_t left_ns = deadline_ns - trp_clock_ns();
+        if (left_ns <= 0)
+            return still_moved(TROUPE_PENDING, where,
+                               "which was not done in time; the reference stays valid");
+        await_step(row, where, left_ns);
+    }
 }
 
 static trp_spill_object what_is(uint32_t slot, uint64_t generation)
@@ -126,43 +189,51 @@ void trp_where_end(void)
 // ---- out of memory
 
 // Of one that is in memory and SAVING by us.
-static void drop_file(trp_object_row *row, uint32_t *where, trp_object id)
+static void drop_file(trp_object_row *row, uint32_t *where, const trp_spill_object *object)
 {
-    trp_spill_remove(id);
+    trp_spill_remove(object);
     (void)step(row, where, TRP_WHERE_MEMORY, false);
 }
 
-static troupe_status save_held(uint32_t slot, uint64_t generation)
+// Of one that is in memory without a file.
+static troupe_status write_file(trp_object_row *row, uint32_t *where, uint32_t slot,
+                                uint64_t generation)
 {
-    trp_object_row *row = trp_object_row_at(slot);
     trp_spill_object object = what_is(slot, generation);
-    uint32_t where = atomic_load(&row->where);
-    if (trp_where_state(where) != TRP_WHERE_MEMORY || trp_ledger_pinned(slot, self) ||
-        !step(row, &where, TRP_WHERE_SAVING, true))
+    if (!step(row, where, TRP_WHERE_SAVING, true))
         return TRP_WHERE_BUSY;
     const char *data = trp_segment.read_only + trp_place_offset(atomic_load(&row->place));
     troupe_status status = trp_spill_write(&object, data);
     if (status != TROUPE_OK) {
         int error = errno;
-        drop_file(row, &where, object.id);
+        drop_file(row, where, &object);
         errno = error;
-        return status;
     }
-    (void)step(row, &where, TRP_WHERE_LEAVING, true);
+    return status;
+}
+
+static troupe_status save_held(uint32_t slot, uint64_t generation)
+{
+    trp_object_row *row = trp_object_row_at(slot);
+    uint32_t where = atomic_load(&row->where);
+    if (trp_where_state(where) != TRP_WHERE_MEMORY || trp_ledger_pinned(slot, self))
+        return TRP_WHERE_BUSY;
+    if (!trp_where_has_file(where))
+        TROUPE_TRY(write_file(row, &where, slot, generation));
+    if (!step(row, &where, TRP_WHERE_LEAVING, true))
+        return TRP_WHERE_BUSY;
     // Pairs with trp_where_fetch: it pins and then reads `where`, we wrote `where` and now read the
-    // pins. Who sees us there may undo that step.
-    if (!trp_ledger_pinned(slot, self) && step(row, &where, TRP_WHERE_GOING, true)) {
-        free_place(slot);
-        (void)step(row, &where, TRP_WHERE_DISK, true);
-        wake(row);
-        return TROUPE_OK;
+    // pins. Who sees us there may undo that step. Either way the file is whole, and stays.
+    if (trp_ledger_pinned(slot, self)) {
+        (void)step(row, &where, TRP_WHERE_MEMORY, true);
+        return TRP_WHERE_BUSY;
     }
-    where = atomic_load(&row->where);
-    trp_where state = trp_where_state(where);
-    bool ours = state == TRP_WHERE_LEAVING && trp_where_process(where) == self;
-    if ((ours || state == TRP_WHERE_MEMORY) && step(row, &where, TRP_WHERE_SAVING, true))
-        drop_file(row, &where, object.id);
-    return TRP_WHERE_BUSY;
+    if (!step(row, &where, TRP_WHERE_GOING, true))
+        return TRP_WHERE_BUSY;
+    free_place(slot);
+    (void)step(row, &where, TRP_WHERE_DISK, true);
+    wake(row);
+    return TROUPE_OK;
 }
 
 troupe_status trp_where_save(uint32_t slot, uint64_t word)
@@ -175,6 +246,22 @@ troupe_status trp_where_save(uint32_t slot, uint64_t word)
     let_go(slot);
     errno = error; // Of what failed, if anything did.
     return status;
+}
+
+bool trp_where_bare(uint32_t slot, uint64_t word)
+{
+    trp_object_row *row = trp_object_row_at(slot);
+    uint64_t generation = trp_row_generation(word);
+    if (!hold(slot, generation))
+        return false;
+    uint32_t where = atomic_load(&row->where);
+    trp_spill_object object = what_is(slot, generation);
+    bool bare = trp_where_state(where) == TRP_WHERE_MEMORY && trp_where_has_file(where) &&
+                step(row, &where, TRP_WHERE_SAVING, true);
+    if (bare)
+        drop_file(row, &where, &object);
+    let_go(slot);
+    return bare;
 }
 
 // ---- back
@@ -201,13 +288,12 @@ static troupe_status read_back(uint32_t slot, uint64_t generation, uint32_t *whe
         wake(row);
         return status;
     }
-    (void)step(row, where, TRP_WHERE_SAVING, true);
+    (void)step(row, where, TRP_WHERE_MEMORY, true); // Its file stays: to go again costs nothing.
     wake(row);
-    drop_file(row, where, object.id);
     return TROUPE_OK;
 }
 
-troupe_status trp_where_fetch(uint32_t slot, uint64_t generation)
+troupe_status trp_where_fetch(uint32_t slot, uint64_t generation, int patience_ms)
 {
     trp_object_row *row = trp_object_row_at(slot);
     uint32_t where = atomic_load(&row->where);
@@ -221,7 +307,7 @@ troupe_status trp_where_fetch(uint32_t slot, uint64_t generation)
             break;
         case TRP_WHERE_GOING:
         case TRP_WHERE_COMING:
-            await_step(row, where);
+            TROUPE_TRY(await_mover(row, where, patience_ms));
             where = atomic_load(&row->where);
             break;
         default:
@@ -238,8 +324,10 @@ void trp_where_forget(uint32_t slot, uint64_t generation)
 {
     trp_object_row *row = trp_object_row_at(slot);
     uint32_t where = atomic_load(&row->where);
-    if (trp_where_has_file(where))
-        trp_spill_remove(trp_row_id(slot, generation));
+    if (trp_where_has_file(where)) {
+        trp_spill_object object = what_is(slot, generation);
+        trp_spill_remove(&object);
+    }
     if (trp_where_state(where) != TRP_WHERE_MEMORY || trp_where_has_file(where))
         atomic_store(&row->where, trp_where_next(where, TRP_WHERE_MEMORY, false, 0));
 }
@@ -256,10 +344,14 @@ static void repair_held(uint32_t slot, uint64_t generation, uint32_t where)
 {
     trp_object_row *row = trp_object_row_at(slot);
     trp_where state = trp_where_state(where);
-    if (state == TRP_WHERE_SAVING || state == TRP_WHERE_LEAVING) {
-        // A reader may have made MEMORY of LEAVING; what there is of a file is written anew then.
+    if (state == TRP_WHERE_SAVING) { // The file may be torn.
+        trp_spill_object object = what_is(slot, generation);
         if (step(row, &where, TRP_WHERE_SAVING, true))
-            drop_file(row, &where, trp_row_id(slot, generation));
+            drop_file(row, &where, &object);
+        return;
+    }
+    if (state == TRP_WHERE_LEAVING) { // A reader may be faster.
+        (void)step(row, &where, TRP_WHERE_MEMORY, true);
         return;
     }
     free_place(slot); // Its bytes are, or still are, in the file alone.

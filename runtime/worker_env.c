@@ -36,7 +36,7 @@ troupe_status trp_worker_env_check(const char *option, const char *env, const ch
 
 bool trp_worker_env_apply(const char *env, const char *folder)
 {
-    // Of all workers and its own. The process has one thread and no user code yet.
+    // Of all workers and its own. No user code runs yet, and no other thread reads the environment.
     static char copy[2 * TRP_WORKER_ENV_MAX + 2] TRP_VAST;
     memcpy(copy, env, strnlen(env, sizeof copy - 1)); // Behind it are zeros, still.
     char *rest = NULL;

@@ -117,6 +117,9 @@ static void print_totals(const troupe_memory *it)
            bytes_text(it->bytes_free).text, bytes_text(it->bytes_free_longest).text);
     printf("backed by the system: %s; the runtime's own: %s\n", bytes_text(it->bytes_backed).text,
            bytes_text(it->bytes_inner).text);
+    if (it->objects_on_disk > 0)
+        printf("on disk: %" PRIu64 " object%s, %s\n", it->objects_on_disk,
+               it->objects_on_disk == 1 ? "" : "s", bytes_text(it->bytes_on_disk).text);
 }
 
 static void print_kinds(const troupe_memory *it)
@@ -229,9 +232,11 @@ static void print_json(const troupe_memory *it)
 {
     printf("{\"driver_pid\": %d, \"objects\": %" PRIu64 ", \"bytes_used\": %" PRIu64
            ", \"bytes_inner\": %" PRIu64 ", \"bytes_backed\": %" PRIu64 ", \"bytes_max\": %" PRIu64
-           ", \"bytes_free\": %" PRIu64 ", \"bytes_free_longest\": %" PRIu64 ",\n \"kinds\": {",
+           ", \"bytes_free\": %" PRIu64 ", \"bytes_free_longest\": %" PRIu64
+           ", \"objects_on_disk\": %" PRIu64 ", \"bytes_on_disk\": %" PRIu64 ",\n \"kinds\": {",
            it->driver_pid, it->objects, it->bytes_used, it->bytes_inner, it->bytes_backed,
-           it->bytes_max, it->bytes_free, it->bytes_free_longest);
+           it->bytes_max, it->bytes_free, it->bytes_free_longest, it->objects_on_disk,
+           it->bytes_on_disk);
     for (int kind = 0; kind < TROUPE_OBJECT_KINDS; kind++)
         printf("%s\"%s\": {\"objects\": %" PRIu64 ", \"bytes_used\": %" PRIu64 "}",
                kind > 0 ? ", " : "", troupe_object_kind_name(kind), it->kinds[kind].objects,

@@ -3,7 +3,7 @@
     peer_ray <seconds a row> [ROW...]
 
 Prints "<row> <value>" for each of these rows, or for all; measure/ray.c prints the same rows of
-Troupe. Ray as its makers measure it (ray_perf.py): one machine, ray.init(), methods that return
+Troupe, and says what those are that Ray's program has not. Ray as its makers measure it (ray_perf.py): one machine, ray.init(), methods that return
 b"ok"; the rows with several actors have four, since there are two CPUs here and not 64. Ray's own
 rows last 2 s each after a second to warm up; here a row warms up by one repetition. Ray's own
 arrays are zeros that nobody has written, which the system reads from one page; those here have been
@@ -20,6 +20,8 @@ ACTORS = 4
 BATCH = 1000
 MEGABYTE = 1024 * 1024
 CLIENTS = 10
+PUT_SIZES = [65536, MEGABYTE, 64 * MEGABYTE, 256 * MEGABYTE]
+VIEW_SIZES = [65536, MEGABYTE, 256 * MEGABYTE]
 WANTED = set(sys.argv[2:])
 
 
@@ -90,6 +92,16 @@ def put_large():
         ray.put(LARGE["array"])
 
 
+@ray.remote(num_cpus=0)
+class Putter:
+    def __init__(self):
+        self.arrays = {size: written(size) for size in PUT_SIZES}
+
+    def put(self, size, n):
+        for _ in range(n):
+            ray.put(self.arrays[size])
+
+
 @ray.remote
 def many_refs():
     return [ray.put(1) for _ in range(10000)]
@@ -126,6 +138,28 @@ def measure_objects(seconds):
         measure("single_client_get_object_containing_10k_refs", 1, lambda: ray.get(refs), seconds)
 
 
+def view(ref, first, last):
+    array = ray.get(ref)
+    if array[0] != first or array[-1] != last:
+        raise SystemExit("an array that nobody has put")
+
+
+def measure_sizes(seconds):
+    names = [f"put.{size}.{n}c" for size in PUT_SIZES for n in (1, 2)]
+    putters = [Putter.remote() for _ in range(2)] if any(is_wanted(name) for name in names) else []
+    for size in PUT_SIZES:
+        for n in (1, 2):
+            pile = min(256 * MEGABYTE // size, 200)
+            measure(f"put.{size}.{n}c", size * pile * n / 1e9,
+                    lambda: ray.get([p.put.remote(size, pile) for p in putters[:n]]), seconds)
+    for size in VIEW_SIZES:
+        if is_wanted(f"view.{size}"):
+            array = written(size)
+            ref = ray.put(array)
+            measure(f"view.{size}", 1, lambda: view(ref, array[0], array[-1]), seconds)
+            del ref
+
+
 def measure_tasks(seconds):
     measure("single_client_tasks_sync", 1, lambda: ray.get(small_value.remote()), seconds)
     measure("single_client_tasks_async", BATCH,
@@ -157,6 +191,7 @@ def main():
     seconds = float(sys.argv[1])
     ray.init(include_dashboard=False, logging_level="error", log_to_driver=False, num_cpus=2)
     measure_objects(seconds)
+    measure_sizes(seconds)
     measure_tasks(seconds)
     if not WANTED or any("actor" in row for row in WANTED):
         measure_actors(seconds)

@@ -3,13 +3,17 @@
 //     ray <seconds a row> [ROW...]
 //
 // Prints "<row> <value>" for each of these rows, or for all. As in Ray, actors have processes of
-// their own, tasks run in a pool of two workers, and a method returns two bytes. Unlike in Ray,
-// arrays that are put have been written before.
+// their own, tasks run in a pool of two workers, and a method returns two bytes. Unlike in Ray's
+// own program, arrays that are put have been written before. Rows that it has not:
+//
+//     put.<bytes>.<clients>c   arrays that actors, one or two at once, put and drop: GB/s
+//     view.<bytes>             an array is got, not copied, and its first and last byte are read
 #include <harness.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <troupe.h>
 
 enum {
@@ -23,7 +27,16 @@ enum {
     CLIENT_PUTS = 100,
     CLIENT_ARRAYS = 10,
     CLIENT_ARRAY = 80 * MEGABYTE,
+    // Of those with sizes: what each client puts for one message, if that is no more than PILE.
+    PUTTERS = 2,
+    PILE = 256 * MEGABYTE,
+    PILE_ARRAYS = 200,
 };
+
+static const size_t put_sizes[] = {65536, MEGABYTE, 64 * MEGABYTE, 256 * MEGABYTE},
+                    view_sizes[] = {65536, MEGABYTE, 256 * MEGABYTE};
+enum { PUT_SIZES = sizeof put_sizes / sizeof *put_sizes };
+enum { VIEW_SIZES = sizeof view_sizes / sizeof *view_sizes };
 
 TROUPE_STRUCT(argument, (troupe_ref, object));
 
@@ -54,6 +67,7 @@ TROUPE_ACTOR(server, (small_value, troupe_none, troupe_bytes),
              (small_value_arg, argument, troupe_bytes));
 
 TROUPE_STRUCT(batch, (server_actor, servers, 4), (int, server_count), (int, calls));
+TROUPE_STRUCT(pile, (int, size), (int, count)); // Of put_sizes; how many.
 
 typedef struct client {
     int unused;
@@ -83,7 +97,20 @@ static troupe_status client_batch_arg(client *self, const batch *what, troupe_no
     return status;
 }
 
-TROUPE_ACTOR(client, (client_batch, batch, troupe_none), (client_batch_arg, batch, troupe_none));
+// The arrays are made once.
+static troupe_status client_put(client *self, const pile *what, troupe_none *none)
+{
+    (void)self, (void)none;
+    static unsigned char *arrays[PUT_SIZES];
+    if (arrays[what->size] == NULL)
+        arrays[what->size] = bench_written(put_sizes[what->size]);
+    for (int i = 0; i < what->count; i++)
+        troupe_drop(troupe_put_bytes(arrays[what->size], put_sizes[what->size]));
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(client, (client_batch, batch, troupe_none), (client_batch_arg, batch, troupe_none),
+             (client_put, pile, troupe_none));
 
 static troupe_status small_task(const troupe_none *none, troupe_bytes *value)
 {
@@ -93,16 +120,6 @@ static troupe_status small_task(const troupe_none *none, troupe_bytes *value)
 }
 
 TROUPE_TASK(small_task, troupe_none, troupe_bytes);
-
-static void *written(size_t size)
-{
-    unsigned char *memory = malloc(size);
-    if (!memory)
-        bench_die("ray: no memory for an array");
-    for (size_t i = 0; i < size; i++)
-        memory[i] = (unsigned char)(i * 31 + 7);
-    return memory;
-}
 
 static troupe_status put_small(const troupe_none *none, troupe_none *nothing)
 {
@@ -119,7 +136,7 @@ static troupe_status put_large(const troupe_none *none, troupe_none *nothing)
     (void)none, (void)nothing;
     static void *mine;
     if (!mine)
-        mine = written(CLIENT_ARRAY);
+        mine = bench_written(CLIENT_ARRAY);
     for (int i = 0; i < CLIENT_ARRAYS; i++)
         troupe_drop(troupe_put_bytes(mine, CLIENT_ARRAY));
     return TROUPE_OK;
@@ -132,13 +149,14 @@ TROUPE_TASK(put_large, troupe_none, troupe_none);
 
 static double seconds;
 static char **wanted; // Rows, up to a NULL; none: all.
-static troupe_ref zero_object;
-static void *array;
+static troupe_ref zero_object, list, lent;
+static unsigned char *array;
 static server_actor server_one, servers[ACTORS];
 static client_actor client_one, pairs[ACTORS];
-static troupe_ref refs[MANY], kept[MANY];
+static troupe_ref refs[MANY];
 static troupe_bytes values[BATCH];
-static int numbers[MANY];
+static int putters;  // That put at once,
+static pile putting; // and what.
 
 static bool is_wanted(const char *name)
 {
@@ -210,13 +228,34 @@ static void put_arrays(void)
     put_from_clients(start_large);
 }
 
-// Ray gets an object that holds 10,000 references, and owns each of them then: so much is done
-// here, with the values on top.
+static void put_sized(void)
+{
+    troupe_none none;
+    for (int i = 0; i < putters; i++)
+        refs[i] = troupe_call_from(pairs[i], client_put, &putting);
+    for (int i = 0; i < putters; i++)
+        troupe_must(troupe_get(troupe_none, refs[i], &none));
+}
+
+static void view(void)
+{
+    troupe_view seen;
+    troupe_must(troupe_view_bytes(lent, &seen, -1));
+    const unsigned char *bytes = seen.data;
+    if (bytes[0] != array[0] || bytes[seen.size - 1] != array[seen.size - 1])
+        bench_die("ray: an array that nobody has put");
+    troupe_view_end(&seen);
+}
+
+// One object that holds 10,000 references: who gets it owns each of them, and gives it up.
 static void get_10k(void)
 {
-    for (int i = 0; i < MANY; i++)
-        refs[i] = troupe_keep(kept[i]);
-    troupe_must(troupe_get_all(int, refs, MANY, numbers));
+    troupe_array_troupe_ref found;
+    troupe_must(troupe_get(troupe_array_troupe_ref, troupe_keep(list), &found));
+    if (found.count != MANY)
+        bench_die("ray: %zu references, where %d were expected", found.count, MANY);
+    for (size_t i = 0; i < found.count; i++)
+        troupe_drop(found.items[i]);
 }
 
 static void take(troupe_ref ref)
@@ -316,33 +355,61 @@ static void create(void)
         troupe_kill(made[i]);
 }
 
+static void measure_sizes(void)
+{
+    char name[64];
+    for (int i = 0; i < PUT_SIZES; i++)
+        for (putters = 1; putters <= PUTTERS; putters++) {
+            size_t size = put_sizes[i], fit = PILE / size;
+            putting = (pile){i, fit < PILE_ARRAYS ? (int)fit : PILE_ARRAYS};
+            snprintf(name, sizeof name, "put.%zu.%dc", size, putters);
+            measure(name, (double)size * putting.count * putters / 1e9, put_sized);
+        }
+    for (int i = 0; i < VIEW_SIZES; i++) {
+        size_t size = view_sizes[i];
+        snprintf(name, sizeof name, "view.%zu", size);
+        if (!is_wanted(name))
+            continue;
+        array = bench_written(size);
+        lent = troupe_put_bytes(array, size);
+        measure(name, 1, view);
+        troupe_drop(lent);
+        munmap(array, size);
+    }
+}
+
+static void measure_list(void)
+{
+    static const char name[] = "single_client_get_object_containing_10k_refs";
+    if (!is_wanted(name))
+        return;
+    for (int i = 0; i < MANY; i++)
+        refs[i] = troupe_put(int, &i);
+    troupe_array_troupe_ref all = {refs, MANY};
+    list = troupe_put(troupe_array_troupe_ref, &all);
+    for (int i = 0; i < MANY; i++)
+        troupe_drop(refs[i]); // The list holds them.
+    measure(name, 1, get_10k);
+    troupe_drop(list);
+}
+
 static void measure_objects(void)
 {
-    bool arrays = is_wanted("single_client_put_gigabytes");
-    if (arrays)
-        array = written(ARRAY);
     measure("single_client_get_calls", 1, get_object);
     measure("single_client_put_calls", 1, put_object);
     measure("multi_client_put_calls", CLIENTS * CLIENT_PUTS, put_objects);
-    measure("single_client_put_gigabytes", ARRAY / 1e9, put_array);
+    if (is_wanted("single_client_put_gigabytes")) {
+        array = bench_written(ARRAY);
+        measure("single_client_put_gigabytes", ARRAY / 1e9, put_array);
+        munmap(array, ARRAY);
+    }
     measure("multi_client_put_gigabytes", 1.0 * CLIENTS * CLIENT_ARRAYS * CLIENT_ARRAY / 1e9,
             put_arrays);
-    free(array);
-    for (int i = 0; i < MANY; i++)
-        kept[i] = troupe_put(int, &i);
-    measure("single_client_get_object_containing_10k_refs", 1, get_10k);
-    for (int i = 0; i < MANY; i++)
-        troupe_drop(kept[i]);
+    measure_list();
 }
 
 static void measure_calls(void)
 {
-    server_one = troupe_spawn(server, .place = TROUPE_PLACE_ISOLATED);
-    client_one = troupe_spawn(client, .place = TROUPE_PLACE_ISOLATED);
-    for (int i = 0; i < ACTORS; i++) {
-        servers[i] = troupe_spawn(server, .place = TROUPE_PLACE_ISOLATED);
-        pairs[i] = troupe_spawn(client, .place = TROUPE_PLACE_ISOLATED);
-    }
     measure("single_client_tasks_sync", 1, task_sync);
     measure("single_client_tasks_async", BATCH, task_batch);
     measure("single_client_tasks_and_get_batch", 1, task_batch);
@@ -365,6 +432,13 @@ int main(int argc, char **argv)
     int zero = 0;
     zero_object = troupe_put(int, &zero);
     measure_objects();
+    server_one = troupe_spawn(server, .place = TROUPE_PLACE_ISOLATED);
+    client_one = troupe_spawn(client, .place = TROUPE_PLACE_ISOLATED);
+    for (int i = 0; i < ACTORS; i++) {
+        servers[i] = troupe_spawn(server, .place = TROUPE_PLACE_ISOLATED);
+        pairs[i] = troupe_spawn(client, .place = TROUPE_PLACE_ISOLATED);
+    }
+    measure_sizes();
     measure_calls();
     return troupe_stop();
 }

@@ -55,8 +55,9 @@ typedef struct troupe_view {
 // troupe_view_end even if the reference is dropped or the creator dies. Waits up to `timeout_ms`
 // (negative: for ever) for a call's result. TROUPE_PENDING: not ready in that time;
 // TROUPE_WRONG_TYPE: not bytes; TROUPE_INVALID: stale or foreign reference; TROUPE_NO_MEMORY: it is
-// on disk, and there is no room for it; TROUPE_CORRUPT: its file is gone or damaged; else the
-// failure of the call that should have made the value.
+// on disk, and there is no room for it; TROUPE_CORRUPT: its file is gone or damaged;
+// TROUPE_TIMED_OUT: see troupe_get_with; else the failure of the call that should have made the
+// value.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view,
                                                            int timeout_ms);
 
@@ -75,7 +76,11 @@ typedef struct troupe_get_options {
 // its status, with the sentence in troupe_last_error(). TROUPE_WRONG_TYPE names both types.
 // TROUPE_DEADLOCK: asked from inside a method, without a timeout, for a call that waits behind that
 // very method, or for one whose actor waits for it, through whichever processes (docs/threads.md).
-// TROUPE_BUSY: in a method, where 256 methods of the process wait already.
+// TROUPE_BUSY: in a method, where 256 methods of the process wait already. TROUPE_INVALID also: the
+// reference came from another process or out of an object, and the result that it stands for leads
+// back to it: who holds a ring would hold it for ever. TROUPE_TIMED_OUT: asked
+// without a timeout for an object that a stopped process (SIGSTOP, a debugger) was bringing to disk
+// or back, for .store_wait_ms of troupe_start; with one, that is TROUPE_PENDING.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref,
                                                          void *value,
                                                          const troupe_get_options *how);
@@ -85,7 +90,8 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_with(const troupe_type *type
                     &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
 
 // As troupe_get for a value of any type, left in MessagePack: for tools and other languages. The
-// bytes belong to the thread's arena. TROUPE_UNSUPPORTED: an object that holds references.
+// bytes belong to the thread's arena. References in it, each an array of its two numbers, are the
+// caller's own as after troupe_get: troupe_unpack with the type brings them out.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value,
                                                            const troupe_get_options *how);
 
@@ -165,7 +171,8 @@ typedef struct troupe_store_usage {
     uint64_t bytes_backed; // of memory that the segment has taken from the system
     uint64_t bytes_max;    // its limit
     // Those of the objects whose bytes are on disk because memory was full; and what files of
-    // objects take there (.spill_bytes_max of troupe_start is the limit).
+    // objects take there, of such that have come back too (.spill_bytes_max of troupe_start is the
+    // limit).
     uint64_t objects_on_disk, bytes_on_disk;
 } troupe_store_usage;
 TROUPE_API troupe_status troupe_store_usage_get(troupe_store_usage *usage);

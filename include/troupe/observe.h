@@ -75,7 +75,7 @@ typedef enum troupe_object_state {
     TROUPE_OBJECT_SEALED,
     TROUPE_OBJECT_FAILED,  // The result of a call that failed.
     TROUPE_OBJECT_SHARED,  // Written by all who hold it.
-    TROUPE_OBJECT_ON_DISK, // Sealed; it came to disk because the store was full.
+    TROUPE_OBJECT_ON_DISK, // Sealed; it went to disk because the store was full.
     TROUPE_OBJECT_LOST,    // The same, and its file was found to be gone or damaged.
 } troupe_object_state;
 
@@ -86,7 +86,9 @@ typedef enum troupe_object_kind {
     TROUPE_OBJECT_ARGUMENT, // Of a call: what is too large for a message.
     TROUPE_OBJECT_REGION,   // Memory that processes share.
     TROUPE_OBJECT_CHANNEL,
-    TROUPE_OBJECT_INNER, // The runtime's own: rings between processes. Nobody's, in what follows.
+    // The runtime's own: rings between processes, lists of what large objects name. Nobody's, in
+    // what follows.
+    TROUPE_OBJECT_INNER,
     TROUPE_OBJECT_KINDS,
 } troupe_object_kind;
 
@@ -118,6 +120,8 @@ TROUPE_STRUCT(troupe_memory_kind, (uint64_t, objects), (uint64_t, bytes_used));
 typedef struct troupe_memory {
     uint64_t objects, bytes_used; // As troupe_store_usage: without the runtime's own.
     uint64_t bytes_inner;         // Those.
+    uint64_t objects_on_disk;     // Of the objects: what lies on disk, as the store was full,
+    uint64_t bytes_on_disk;       // and the sizes of these.
     uint64_t bytes_backed;        // Of memory that the store has taken from the system.
     uint64_t bytes_max;           // Its limit.
     uint64_t bytes_free;          // What is left of that in whole pages of 64 KiB,

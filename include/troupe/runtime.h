@@ -50,7 +50,8 @@ typedef struct troupe_options {
     int workers; // Worker processes in the pool, started when first needed; default: one a CPU.
     double cpus; // CPUs that jobs may reserve; default: those this process may run on.
     int threads; // Scheduler threads a process; default: the CPUs this process may run on.
-    // Limit of the object store; default: 30 % of the memory this process may use.
+    // Limit of the object store; default: 30 % of the memory this process may use. Memory is taken
+    // from the system as it is needed, and goes back when nobody has needed it for some seconds.
     size_t store_bytes_max;
     size_t message_bytes_max; // Largest packed argument or result; default 1 GiB.
     const char *directory;    // Where sockets live; default $XDG_RUNTIME_DIR or /tmp. Copied.
@@ -99,7 +100,8 @@ typedef struct troupe_options {
     const char *spill_dir;
     int64_t spill_bytes_max;
     // How long whoever finds the store full, and nothing that can go to disk, waits for others to
-    // give something up; default 2,000; TROUPE_STORE_WAIT_NONE: not at all.
+    // give something up; default 2,000; TROUPE_STORE_WAIT_NONE: not at all. As long a stopped
+    // process is waited for that was moving an object, by who reads it without a timeout.
     int store_wait_ms;
     int unused_;
 } troupe_options;

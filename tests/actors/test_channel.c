@@ -168,18 +168,6 @@ static int pid_of(mill_actor actor)
     return pid;
 }
 
-static bool store_is_empty(void *unused)
-{
-    troupe_store_usage usage;
-    troupe_must(troupe_store_usage_get(&usage));
-    return unused == NULL && usage.objects == 0;
-}
-
-static void assert_store_empty(void)
-{
-    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
-}
-
 static int start_runtime(void **state)
 {
     (void)state;

@@ -130,17 +130,10 @@ static int set_up(void **state)
     return troupe_start(0, NULL, .workers = 1, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
 
-static bool store_is_empty(void *user)
-{
-    troupe_store_usage usage;
-    (void)user;
-    return troupe_store_usage_get(&usage) == TROUPE_OK && usage.objects == 0;
-}
-
 static void end(mirror_actor actor)
 {
     troupe_kill(actor);
-    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+    assert_store_empty();
 }
 
 static void test_flat_values(void **state)
@@ -324,7 +317,7 @@ static void test_references_in_flat_values(void **state)
         assert_int_not_equal(
             troupe_get(int64_t, troupe_call_from(actor, mirror_basket, &wrong), &sum), TROUPE_OK);
         troupe_drop(object);
-        assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+        assert_store_empty();
     }
 }
 
@@ -378,7 +371,7 @@ static void test_lists_that_are_wrong(void **state)
                              listed ? TRP_OBJECT_GONE : TRP_OBJECT_SEALED);
             trp_store_release(objects[i], trp_process_slot());
         }
-        assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+        assert_store_empty();
     }
 }
 

@@ -182,13 +182,6 @@ static void test_death_further_down(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "signal 9"));
 }
 
-static bool nothing_held(void *user)
-{
-    troupe_store_usage usage;
-    (void)user;
-    return troupe_store_usage_get(&usage) == TROUPE_OK && usage.objects == 0;
-}
-
 // What a dead process held is given back; what it made lives on.
 static void test_objects_of_the_dead(void **state)
 {
@@ -201,7 +194,7 @@ static void test_objects_of_the_dead(void **state)
     troupe_drop(ref);
     assert_int_equal(troupe_get(int, troupe_call(actor, guard_crash, SIGKILL), &out),
                      TROUPE_MAYBE_EXECUTED);
-    assert_true(support_wait_until(nothing_held, NULL, SUPPORT_SOON_MS));
+    assert_store_empty();
 }
 
 // A call's reference was passed on, and the process that would have told its value dies.
@@ -223,9 +216,9 @@ static void test_an_object_outlives_its_maker(void **state)
         troupe_drop(ref);
         troupe_view_end(&before);
         assert_memory_equal(after.data, "left behind", 11); // One view is enough to hold it.
-        assert_false(nothing_held(NULL));
+        assert_false(store_is_empty(NULL));
         troupe_view_end(&after);
-        assert_true(support_wait_until(nothing_held, NULL, SUPPORT_SOON_MS));
+        assert_store_empty();
     }
 }
 
@@ -245,7 +238,7 @@ static void test_promise_of_the_dead(void **state)
     assert_int_equal(troupe_get(int, result, &out), TROUPE_MAYBE_EXECUTED);
     assert_non_null(strstr(troupe_last_error()->text, "signal 9"));
     assert_int_equal(troupe_get(int, hanging, &out), TROUPE_MAYBE_EXECUTED);
-    assert_true(support_wait_until(nothing_held, NULL, SUPPORT_SOON_MS));
+    assert_store_empty();
 }
 
 // Sends a frame to the actor's process that no caller here would make, and waits until it has been
@@ -283,7 +276,7 @@ static void test_odd_frames(void **state)
                 }
         troupe_kill(actor);
     }
-    assert_true(support_wait_until(nothing_held, NULL, SUPPORT_SOON_MS));
+    assert_store_empty();
 }
 
 // A killer that dies before it could have the process killed: the process sees to it itself.

@@ -119,13 +119,6 @@ static void use_everything(void)
     troupe_reset();
 }
 
-static bool store_is_empty(void *user)
-{
-    troupe_store_usage usage;
-    (void)user;
-    return troupe_store_usage_get(&usage) == TROUPE_OK && usage.objects == 0;
-}
-
 static void test_each_allocation_fails(void **state)
 {
     (void)state;
@@ -136,7 +129,7 @@ static void test_each_allocation_fails(void **state)
         trp_memory_fail_after(-1);
     }
     use_everything();
-    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+    assert_store_empty();
 }
 
 int main(void)

@@ -4,7 +4,6 @@
 // timeout: 120
 #include <support.h>
 
-#include <dirent.h>
 #include <pthread.h>
 #include <runtime/spill.h>
 #include <signal.h>
@@ -20,27 +19,16 @@ enum { MB = 1 << 20, CAPACITY = 8 * MB, PROCESSES = 3, EACH = 8, SIZE = MB - 100
 
 static char *base;
 
-static void fill(void *data, uint64_t seed)
-{
-    for (uint64_t i = 0; i < SIZE / 8; i++)
-        ((uint64_t *)data)[i] = seed * 1000003 + i;
-}
-
 static bool is_good(const void *data, size_t size, uint64_t seed)
 {
-    if (size != SIZE)
-        return false;
-    for (uint64_t i = 0; i < SIZE / 8; i++)
-        if (((const uint64_t *)data)[i] != seed * 1000003 + i)
-            return false;
-    return true;
+    return size == SIZE && support_is_filled(data, SIZE, seed);
 }
 
 static troupe_status put(uint64_t seed, troupe_ref *ref)
 {
     troupe_buffer buffer;
     TROUPE_TRY(troupe_create(SIZE, &buffer));
-    fill(buffer.data, seed);
+    support_fill(buffer.data, SIZE, seed);
     return troupe_seal(&buffer, ref);
 }
 
@@ -57,6 +45,7 @@ static troupe_status check(troupe_ref ref, uint64_t seed)
 
 TROUPE_STRUCT(lot, (int, first), (int, count));
 TROUPE_STRUCT(piece, (troupe_ref, ref), (int, seed));
+TROUPE_STRUCT(folio, (troupe_bytes, data), (troupe_array_troupe_ref, notes));
 
 typedef struct hoarder {
     troupe_ref refs[64];
@@ -108,7 +97,7 @@ static troupe_status hoarder_make(hoarder *self, const int *seed, troupe_bytes *
     void *data = troupe_alloc(SIZE);
     if (data == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %d bytes", SIZE);
-    fill(data, (uint64_t)*seed);
+    support_fill(data, SIZE, (uint64_t)*seed);
     *out = (troupe_bytes){data, SIZE};
     return TROUPE_OK;
 }
@@ -125,22 +114,54 @@ static troupe_status hoarder_fill(hoarder *self, const troupe_none *in, troupe_n
     return troupe_view_bytes(self->refs[0], &self->view, 0);
 }
 
-TROUPE_ACTOR(hoarder, (hoarder_put, lot, troupe_none), (hoarder_check, troupe_none, troupe_none),
-             (hoarder_drop, troupe_none, troupe_none), (hoarder_read, piece, troupe_none),
-             (hoarder_make, int, troupe_bytes), (hoarder_fill, troupe_none, troupe_none));
+enum { NOTES = 3 };
+
+// As `put`, with references besides, to things that are the folio's alone.
+static troupe_status put_folio(uint64_t seed, troupe_ref *ref)
+{
+    troupe_ref notes[NOTES];
+    void *data = malloc(SIZE);
+    if (data == NULL)
+        return TROUPE_NO_MEMORY;
+    support_fill(data, SIZE, seed);
+    for (uint64_t i = 0; i < NOTES; i++)
+        notes[i] = troupe_put(uint64_t, &(uint64_t){seed + i});
+    folio value = {.data = {data, SIZE}, .notes = {notes, NOTES}};
+    *ref = troupe_put(folio, &value);
+    for (int i = 0; i < NOTES; i++)
+        troupe_drop(notes[i]);
+    free(data);
+    return TROUPE_OK;
+}
+
+static troupe_status check_folio(troupe_ref ref, uint64_t seed)
+{
+    folio value;
+    TROUPE_TRY(troupe_get(folio, troupe_keep(ref), &value));
+    bool good = is_good(value.data.data, value.data.size, seed) && value.notes.count == NOTES;
+    for (uint64_t i = 0; i < NOTES && good; i++) {
+        uint64_t note;
+        TROUPE_TRY(troupe_get(uint64_t, value.notes.items[i], &note));
+        good = note == seed + i;
+    }
+    troupe_reset();
+    return good ? TROUPE_OK : troupe_fail(TROUPE_CORRUPT, "folio %d", (int)seed);
+}
+
+static troupe_status hoarder_bind(hoarder *self, const lot *in, troupe_array_troupe_ref *out)
+{
+    for (int i = 0; i < in->count; i++)
+        TROUPE_TRY(put_folio((uint64_t)(in->first + i), &self->refs[i]));
+    *out = (troupe_array_troupe_ref){self->refs, (size_t)in->count}; // They are the caller's now.
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(hoarder, (hoarder_bind, lot, troupe_array_troupe_ref), (hoarder_put, lot, troupe_none),
+             (hoarder_check, troupe_none, troupe_none), (hoarder_drop, troupe_none, troupe_none),
+             (hoarder_read, piece, troupe_none), (hoarder_make, int, troupe_bytes),
+             (hoarder_fill, troupe_none, troupe_none));
 
 // ----
-
-static int count_in(const char *path)
-{
-    int count = 0;
-    DIR *all = opendir(path);
-    for (struct dirent *it; all != NULL && (it = readdir(all)) != NULL;)
-        count += it->d_name[0] != '.';
-    if (all != NULL)
-        closedir(all);
-    return count;
-}
 
 static troupe_store_usage usage(void)
 {
@@ -153,13 +174,13 @@ static bool is_empty(void *unused)
 {
     (void)unused;
     return usage().objects == 0 && usage().bytes_used == 0 && usage().bytes_on_disk == 0 &&
-           count_in(trp_spill_folder()) == 0;
+           support_count_files(trp_spill_folder()) == 0;
 }
 
 static bool base_is_empty(void *unused)
 {
     (void)unused;
-    return count_in(base) == 0;
+    return support_count_files(base) == 0;
 }
 
 static void start(int store_wait_ms)
@@ -366,11 +387,11 @@ static void test_a_lost_file_is_one_lost_value(void **state)
     assert_int_equal(count_states(TROUPE_OBJECT_ON_DISK), usage().objects_on_disk);
     assert_int_equal(count_states(TROUPE_OBJECT_LOST), 0);
     // The one that was used longest ago.
-    trp_spill_remove(refs[0].id);
+    trp_spill_remove(&(trp_spill_object){.id = refs[0].id, .size = SIZE});
     assert_true(usage().objects_on_disk > 1);
     troupe_ref again = troupe_keep(refs[0]);
     assert_int_equal(troupe_get(troupe_bytes, refs[0], &value), TROUPE_CORRUPT);
-    assert_non_null(strstr(troupe_last_error()->text, "is gone"));
+    assert_non_null(strstr(troupe_last_error()->text, "it is torn"));
     assert_non_null(strstr(troupe_last_error()->text, base));
     assert_int_equal(count_states(TROUPE_OBJECT_LOST), 1);
     troupe_drop(again);
@@ -391,7 +412,7 @@ static void be_killed(int told)
         troupe_start(0, NULL, .workers = 1, .store_bytes_max = CAPACITY, .spill_dir = base));
     for (uint64_t i = 0; i < 20; i++)
         troupe_must(put(i, &ref));
-    (void)!write(told, count_in(base) == 1 ? "y" : "n", 1);
+    (void)!write(told, support_count_files(base) == 1 ? "y" : "n", 1);
     for (;;)
         pause();
 }
@@ -407,13 +428,13 @@ static void test_a_killed_program_leaves_nothing(void **state)
     assert_true(child >= 0);
     if (child == 0)
         be_killed(pair[1]);
+    close(pair[1]); // Of a child that ends by itself nothing is waited for.
     assert_int_equal(read(pair[0], &answer, 1), 1);
     assert_int_equal(answer, 'y'); // It was there.
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_true(support_wait_until(base_is_empty, NULL, SUPPORT_SOON_MS));
     close(pair[0]);
-    close(pair[1]);
     support_directory_remove(base);
 }
 
@@ -455,6 +476,33 @@ static void test_options(void **state)
     support_directory_remove(base);
 }
 
+// What names others goes to disk as anything else does, is read there, and is freed with all that
+// it names, also where the process that made it has died meanwhile.
+static void test_what_holds_references(void **state)
+{
+    (void)state;
+    enum { COUNT = 3 * CAPACITY / MB };
+    static const troupe_place where[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_ISOLATED};
+    for (int p = 0; p < 2; p++) {
+        hoarder_actor actor = troupe_spawn(hoarder, .place = where[p]);
+        troupe_array_troupe_ref all;
+        troupe_must(
+            troupe_get(troupe_array_troupe_ref, troupe_call(actor, hoarder_bind, 7, COUNT), &all));
+        troupe_ref refs[COUNT];
+        assert_int_equal(all.count, COUNT);
+        memcpy(refs, all.items, sizeof refs);
+        assert_true(usage().objects_on_disk >= COUNT - CAPACITY / MB);
+        troupe_kill(actor);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(check_folio(refs[i], (uint64_t)(7 + i)), TROUPE_OK);
+        assert_int_equal(usage().objects, COUNT * (NOTES + 1));
+        assert_true(usage().objects_on_disk > 0);
+        for (int i = 0; i < COUNT; i++)
+            troupe_drop(refs[i]);
+        assert_true(support_wait_until(is_empty, NULL, SUPPORT_SOON_MS));
+    }
+}
+
 #define TEST(function, begin) cmocka_unit_test_setup_teardown(function, begin, tear_down)
 
 int main(void)
@@ -464,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_a_killed_program_leaves_nothing),
         TEST(test_three_times_what_there_is, set_up),
         TEST(test_what_others_made, set_up),
+        TEST(test_what_holds_references, set_up),
         TEST(test_a_new_process_while_it_is_full, set_up),
         TEST(test_who_waits_gets_room, set_up),
         TEST(test_no_room_in_time, set_up_hasty),

@@ -1,5 +1,6 @@
 // test_supervise.c: supervision trees: order of start and stop, strategies, budgets, escalation,
 // and what becomes of children whose supervisor cannot stop them.
+#include "children.h"
 #include <places.h>
 #include <support.h>
 
@@ -130,32 +131,9 @@ static void await_diary(const char *wanted)
     fail_msg("the diary is '%s', expected '%s'", text, wanted);
 }
 
-static player_actor look(troupe_supervisor_actor top, size_t index, uint32_t *starts)
+static player_actor look(troupe_supervisor_actor top, size_t index)
 {
-    troupe_child_state child;
-    troupe_must(troupe_supervisor_child(top, index, &child));
-    if (starts != NULL)
-        *starts = child.starts;
-    return (player_actor){child.address};
-}
-
-typedef struct fall {
-    troupe_supervisor_actor top;
-    size_t index;
-    uint32_t starts;
-} fall;
-
-static bool is_up(void *user)
-{
-    fall *wanted = user;
-    uint32_t starts;
-    return look(wanted->top, wanted->index, &starts).address.id != 0 && starts == wanted->starts;
-}
-
-static void await_starts(troupe_supervisor_actor top, size_t index, uint32_t starts)
-{
-    fall wanted = {top, index, starts};
-    assert_true(support_wait_until(is_up, &wanted, SUPPORT_SOON_MS));
+    return (player_actor){look_at_child(top, index, NULL)};
 }
 
 static void test_order(void **state)
@@ -191,9 +169,8 @@ static void test_strategies(void **state)
                 troupe_supervise(children, 3, .strategy = (troupe_strategy)strategy);
             troupe_must(troupe_actor_status(top.address));
             troupe_none none;
-            assert_int_equal(
-                troupe_get(troupe_none, troupe_call(look(top, 1, NULL), player_fail), &none),
-                TROUPE_IO);
+            assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 1), player_fail), &none),
+                             TROUPE_IO);
             await_starts(top, 1, 2);
             await_starts(top, 2, strategy == TROUPE_ONE_FOR_ONE ? 1 : 2);
             await_starts(top, 0, strategy == TROUPE_ONE_FOR_ALL ? 2 : 1);
@@ -205,7 +182,7 @@ static void test_strategies(void **state)
 static bool is_gone(void *user)
 {
     fall *wanted = user;
-    return look(wanted->top, wanted->index, NULL).address.id == 0;
+    return look(wanted->top, wanted->index).address.id == 0;
 }
 
 static void test_kinds(void **state)
@@ -216,14 +193,14 @@ static void test_kinds(void **state)
                                child_of(1, TROUPE_TRANSIENT, TROUPE_PLACE_HERE),
                                child_of(2, TROUPE_TEMPORARY, TROUPE_PLACE_HERE)};
     troupe_supervisor_actor top = troupe_supervise(children, 3);
-    troupe_must(troupe_get(troupe_none, troupe_call(look(top, 0, NULL), player_leave), &none));
+    troupe_must(troupe_get(troupe_none, troupe_call(look(top, 0), player_leave), &none));
     await_starts(top, 0, 2);
-    assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 1, NULL), player_fail), &none),
+    assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 1), player_fail), &none),
                      TROUPE_IO);
     await_starts(top, 1, 2);
-    troupe_must(troupe_get(troupe_none, troupe_call(look(top, 1, NULL), player_leave), &none));
+    troupe_must(troupe_get(troupe_none, troupe_call(look(top, 1), player_leave), &none));
     assert_true(support_wait_until(is_gone, &(fall){top, 1, 0}, SUPPORT_SOON_MS));
-    assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 2, NULL), player_fail), &none),
+    assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 2), player_fail), &none),
                      TROUPE_IO);
     assert_true(support_wait_until(is_gone, &(fall){top, 2, 0}, SUPPORT_SOON_MS));
     troupe_child_state child;
@@ -232,7 +209,7 @@ static void test_kinds(void **state)
     troupe_child more = child_of(3, TROUPE_PERMANENT, TROUPE_PLACE_WORKER);
     troupe_actor added;
     troupe_must(troupe_supervisor_add(top, &more, &added));
-    assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 3, NULL), player_crash), &none),
+    assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 3), player_crash), &none),
                      TROUPE_MAYBE_EXECUTED);
     await_starts(top, 3, 2);
     diary->refuse = 'e';
@@ -257,13 +234,12 @@ static void test_temporary_among_others(void **state)
                                    child_of(2, TROUPE_PERMANENT, TROUPE_PLACE_HERE)};
         troupe_supervisor_actor top =
             troupe_supervise(children, 3, .strategy = (troupe_strategy)strategy);
-        assert_int_equal(
-            troupe_get(troupe_none, troupe_call(look(top, 0, NULL), player_fail), &none),
-            TROUPE_IO);
+        assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 0), player_fail), &none),
+                         TROUPE_IO);
         await_starts(top, 0, 2);
         await_starts(top, 2, 2);
         await_diary(diaries[strategy]);
-        assert_int_equal(look(top, 1, NULL).address.id, 0);
+        assert_int_equal(look(top, 1).address.id, 0);
         assert_int_equal(troupe_stop_actor(top), TROUPE_OK);
     }
 }
@@ -298,11 +274,11 @@ static void test_escalation(void **state)
     troupe_must(troupe_actor_status(top.address));
     for (uint32_t round = 1; round <= 2; round++) {
         await_starts(top, 1, round);
-        troupe_supervisor_actor middle = {look(top, 1, NULL).address};
+        troupe_supervisor_actor middle = {look(top, 1).address};
         for (uint32_t i = 1; i <= 2; i++) {
             await_starts(middle, 0, i);
             assert_int_equal(
-                troupe_get(troupe_none, troupe_call(look(middle, 0, NULL), player_fail), &none),
+                troupe_get(troupe_none, troupe_call(look(middle, 0), player_fail), &none),
                 TROUPE_IO);
         }
     }
@@ -322,7 +298,7 @@ static void test_restart_fails(void **state)
     troupe_child child = child_of(0, TROUPE_PERMANENT, TROUPE_PLACE_WORKER);
     troupe_supervisor_actor top = troupe_supervise(&child, 1);
     diary->refuse = 'a';
-    assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 0, NULL), player_fail), &none),
+    assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 0), player_fail), &none),
                      TROUPE_IO);
     troupe_down down;
     assert_int_equal(troupe_await_end(top.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
@@ -348,9 +324,8 @@ static void test_restart_for_ever(void **state)
         troupe_supervisor_actor top =
             troupe_supervise(children, 2, .restarts = TROUPE_RESTARTS_FOREVER);
         diary->refuse = 'a';
-        assert_int_equal(
-            troupe_get(troupe_none, troupe_call(look(top, 0, NULL), player_fail), &none),
-            TROUPE_IO);
+        assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 0), player_fail), &none),
+                         TROUPE_IO);
         assert_true(support_wait_until(was_refused, &wanted, SUPPORT_SOON_MS));
         if (end == 0) {
             diary->refuse = 0;
@@ -375,7 +350,7 @@ static void test_orphans(void **state)
             for (int i = 0; i < 2; i++)
                 children[i] = child_of(i, TROUPE_PERMANENT, places[p]);
             troupe_supervisor_actor top = troupe_supervise(children, 2, .place = places[s]);
-            player_actor first = look(top, 0, NULL), second = look(top, 1, NULL);
+            player_actor first = look(top, 0), second = look(top, 1);
             assert_int_equal(troupe_kill(top), TROUPE_OK);
             assert_int_equal(troupe_await_end(first.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
             assert_int_equal(troupe_await_end(second.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
@@ -391,7 +366,7 @@ static void test_shutdown(void **state)
         children[i] = child_of(i, TROUPE_PERMANENT, TROUPE_PLACE_ISOLATED);
     children[1].shutdown_ms = 30;
     troupe_supervisor_actor top = troupe_supervise(children, 3);
-    troupe_drop(troupe_call(look(top, 1, NULL), player_rest, 60000));
+    troupe_drop(troupe_call(look(top, 1), player_rest, 60000));
     assert_int_equal(troupe_stop_actor(top), TROUPE_OK);
     await_diary("+a+b+c-c-a");
 }

@@ -1,5 +1,6 @@
 // test_supervise_refs.c: children whose init arguments hold references: what those refer to lasts
 // as long as they may be started again.
+#include "children.h"
 #include <places.h>
 #include <support.h>
 
@@ -64,34 +65,6 @@ static int set_up(void **state)
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
 
-static troupe_actor look(troupe_supervisor_actor top, size_t index, uint32_t *starts)
-{
-    troupe_child_state child;
-    troupe_must(troupe_supervisor_child(top, index, &child));
-    if (starts != NULL)
-        *starts = child.starts;
-    return child.address;
-}
-
-typedef struct fall {
-    troupe_supervisor_actor top;
-    size_t index;
-    uint32_t starts;
-} fall;
-
-static bool is_up(void *user)
-{
-    fall *wanted = user;
-    uint32_t starts;
-    return look(wanted->top, wanted->index, &starts).id != 0 && starts == wanted->starts;
-}
-
-static void await_starts(troupe_supervisor_actor top, size_t index, uint32_t starts)
-{
-    fall wanted = {top, index, starts};
-    assert_true(support_wait_until(is_up, &wanted, SUPPORT_SOON_MS));
-}
-
 static uint64_t count_objects(void)
 {
     troupe_store_usage usage;
@@ -137,7 +110,7 @@ static void drop_things(const things *all)
 
 static owner_actor look_owner(troupe_supervisor_actor top, size_t index)
 {
-    return (owner_actor){look(top, index, NULL)};
+    return (owner_actor){look_at_child(top, index, NULL)};
 }
 
 static void expect_worth(troupe_supervisor_actor top, size_t index)
@@ -209,7 +182,7 @@ static void test_references_further_down(void **state)
         await_starts(middle, 0, 2);
         assert_int_equal(troupe_kill(middle), TROUPE_OK); // Started again, with all that it had.
         await_starts(top, 0, 2);
-        middle.address = look(top, 0, NULL);
+        middle.address = look_at_child(top, 0, NULL);
         expect_worth(middle, 0);
         assert_int_equal(troupe_kill(top), TROUPE_OK);
         await_objects(before);

@@ -146,18 +146,6 @@ static int tear_down(void **state)
     return status;
 }
 
-static bool store_is_empty(void *user)
-{
-    troupe_store_usage usage;
-    (void)user;
-    return troupe_store_usage_get(&usage) == TROUPE_OK && usage.objects == 0;
-}
-
-static void assert_store_empty(void)
-{
-    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
-}
-
 static double sum_of(size_t count)
 {
     double sum = 0;

@@ -1,5 +1,6 @@
 // test_watch.c: what waits behind a turn that does not end soon is run by another thread, whatever
-// the threads that run turns have gone through before: waits, pauses, quiet.
+// the threads that run turns have gone through before: waits, pauses, quiet; and turns on top of
+// it do not make it seem short.
 // label: local
 #include <support.h>
 
@@ -22,9 +23,11 @@ static troupe_status hand_owe(hand *self, const int *in, int *out);
 static troupe_status hand_outlast_quiet(hand *self, const others *of, bool *ran);
 static troupe_status hand_wait_beside(hand *self, const others *of, bool *ran);
 static troupe_status hand_go_on_beside(hand *self, const others *of, bool *ran);
+static troupe_status hand_ask_often(hand *self, const others *of, bool *was_one);
 
 TROUPE_ACTOR(hand, (hand_note, int, int), (hand_owe, int, int), (hand_outlast_quiet, others, bool),
-             (hand_wait_beside, others, bool), (hand_go_on_beside, others, bool));
+             (hand_wait_beside, others, bool), (hand_go_on_beside, others, bool),
+             (hand_ask_often, others, bool));
 
 static troupe_status hand_note(hand *self, const int *in, int *out)
 {
@@ -177,11 +180,36 @@ static void test_beside_one_that_waits(void **state)
     assert_int_equal(troupe_stop(), 0);
 }
 
+// Asks another one, which is run on top of it, many times: to who watches that is one turn.
+static troupe_status hand_ask_often(hand *self, const others *of, bool *was_one)
+{
+    enum { OFTEN = 1000 };
+    (void)self;
+    trp_runqueue *queue = trp_me->queue;
+    uint32_t before = queue->turns;
+    for (int i = 0; i < OFTEN; i++) {
+        int out;
+        TROUPE_TRY(troupe_get(int, troupe_call((hand_actor){of->keeper}, hand_note, 1), &out));
+    }
+    *was_one = trp_me->queue == queue && queue->turns == before;
+    return TROUPE_OK;
+}
+
+static void test_turns_on_top_of_one(void **state)
+{
+    (void)state;
+    others of = begin(1);
+    must_run(troupe_call_from(make(), hand_ask_often, &of));
+    assert_int_equal(noted, 1000);
+    assert_int_equal(troupe_stop(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_after_quiet),
         cmocka_unit_test(test_beside_one_that_waits),
+        cmocka_unit_test(test_turns_on_top_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# rows.sh BENCH_ACTORS BENCH_OBJECTS: they measure the figures that they are asked for, and no others.
+# rows.sh BENCH_ACTORS BENCH_OBJECTS BENCH_CHANNEL BENCH_TENSOR: they measure the figures that they are
+# asked for, and no others.
 set -eu
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-rows-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -19,6 +20,7 @@ program=$1
 expect 'savina.pingpong.1t' savina.pingpong.1t
 expect 'savina.ring.2t scale.ring' scale.ring savina.ring.2t
 expect 'call.rtt.ipc.block.1cpu' call.rtt.ipc.block.1cpu
+expect 'start.first_call' start
 expect 'ray.1_1_actor_calls_sync' ray.1_1_actor_calls_sync
 ! "$program" quick savina.none >"$work/out" 2>&1 || { echo "savina.none did not fail"; status=1; }
 program=$2
@@ -27,5 +29,11 @@ expect 'putdrop.64.2c view.1024' putdrop.64.2c view.1024
 expect 'refs10k wait1k' refs wait
 expect 'spill restore' spill restore
 expect 'ray.multi_client_put_calls' ray.multi_client_put_calls
+expect 'ray.single_client_get_object_containing_10k_refs ray.put.1048576.2c ray.view.65536' \
+    ray.single_client_get_object ray.put.1048576.2c ray.view.65536
 ! "$program" quick none >"$work/out" 2>&1 || { echo "none did not fail"; status=1; }
+program=$3
+expect 'channel.rtt.64 channel.latest.1024' channel.rtt channel.latest.1024
+program=$4
+expect 'tensor.view.1048576 tensor.call.1048576' tensor.view.1048576 tensor.call.1048576
 exit $status

@@ -85,6 +85,12 @@ static void the_table_is_multiplied(void **state)
     expect_run("05_tensor", "", 0, "4 times <float64[250]>, the sum of all is 999000000\n");
 }
 
+static void the_frames_are_watched(void **state)
+{
+    (void)state;
+    expect_run("06_channel", "", 0, "brightest of 100 frames: 30 above, 40 below\n");
+}
+
 // The last line's numbers, which must have the promised form.
 static double demo_accuracy(size_t trials)
 {
@@ -209,6 +215,7 @@ int main(void)
         TEST(the_counter_counts),
         TEST(the_pool_shares_out),
         TEST(the_table_is_multiplied),
+        TEST(the_frames_are_watched),
         TEST(the_line_is_found),
         TEST(the_sweep_finds_a_good_rate),
         TEST(digits_learns_the_csv),

@@ -1,53 +1,35 @@
 // test_copy.c: large copies that a helper thread shares in.
 #include <support.h>
 
-#include <dirent.h>
 #include <pthread.h>
 #include <runtime/copy.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { LARGE = 20 << 20, THREADS = 4, ROUNDS = 8 };
 
-static int threads_of_process(void)
-{
-    DIR *folder = opendir("/proc/self/task");
-    assert_non_null(folder);
-    int count = 0;
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
-        count += entry->d_name[0] != '.';
-    closedir(folder);
-    return count;
-}
-
 static bool has_threads(void *count)
 {
-    return threads_of_process() == *(const int *)count;
-}
-
-// Each 8 bytes say where they are, so that a part that was left out or misplaced shows.
-static void fill(uint64_t *words, size_t count, uint64_t seed)
-{
-    for (size_t i = 0; i < count; i++)
-        words[i] = seed + i;
+    return support_count_threads() == *(const int *)count;
 }
 
 static void copy_and_check(size_t size, uint64_t seed)
 {
-    size_t count = size / sizeof(uint64_t);
-    uint64_t *from = malloc(size), *to = malloc(size + 64);
+    enum { BEHIND = 64 };
+    char *from = malloc(size), *to = malloc(size + BEHIND);
     assert_non_null(from);
     assert_non_null(to);
-    fill(from, count, seed);
-    memset(to, 0xee, size + 64);
+    support_fill(from, size, seed);
+    memset(to, 0xee, size + BEHIND);
     trp_copy(to, from, size);
-    fill(from, count, 0); // It is over: nobody reads this any more.
-    for (size_t i = 0; i < count; i++)
-        assert_int_equal(to[i], seed + i);
-    for (size_t i = 0; i < 64; i++)
-        assert_int_equal(((unsigned char *)to)[size / 8 * 8 + i], 0xee);
+    support_fill(from, size, ~seed); // It is over: nobody reads this any more.
+    assert_true(support_is_filled(to, size, seed));
+    for (size_t i = 0; i < BEHIND; i++)
+        assert_int_equal((unsigned char)to[size + i], 0xee);
     free(from);
     free(to);
 }
@@ -56,7 +38,7 @@ static void test_sizes(void **state)
 {
     (void)state;
     static const size_t sizes[] = {
-        8, 4096, (8 << 20) - 8, 8 << 20, (8 << 20) + 8, (9 << 20) + (256 << 10) - 8, LARGE + 24};
+        1, 4096, (8 << 20) - 1, 8 << 20, (8 << 20) + 1, (9 << 20) + (256 << 10) - 7, LARGE + 63};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         copy_and_check(sizes[i], i << 32);
     trp_copy_stop();
@@ -87,7 +69,7 @@ static void test_places(void **state)
 static void *copy_often(void *seed)
 {
     for (uint64_t i = 0; i < ROUNDS; i++)
-        copy_and_check(LARGE / 2 + 8 * i, ((uint64_t)(uintptr_t)seed << 40) + i);
+        copy_and_check(LARGE / 2 + 7 * i, ((uint64_t)(uintptr_t)seed << 40) + i);
     return NULL;
 }
 
@@ -103,13 +85,31 @@ static void test_threads_at_once(void **state)
     trp_copy_stop();
 }
 
+// A forked child has no helper, though its memory says that there is one: it copies by itself.
+static void test_a_forked_child(void **state)
+{
+    (void)state;
+    int status;
+    copy_and_check(LARGE, 1);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        copy_and_check(LARGE, 2);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_false(support_was_killed(status));
+    copy_and_check(LARGE, 3);
+    trp_copy_stop();
+}
+
 // The helper is made when it is needed, and again after a stop; a thread that may use one CPU alone
 // makes none.
 static void test_helper_comes_and_goes(void **state)
 {
     (void)state;
     cpu_set_t all, one;
-    int before = threads_of_process();
+    int before = support_count_threads();
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     CPU_ZERO(&one);
     for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
@@ -117,13 +117,13 @@ static void test_helper_comes_and_goes(void **state)
             CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     copy_and_check(LARGE, 1);
-    assert_int_equal(threads_of_process(), before);
+    assert_int_equal(support_count_threads(), before);
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
     for (int i = 0; i < 3; i++) {
         copy_and_check(4096, 2);
-        assert_int_equal(threads_of_process(), before);
+        assert_int_equal(support_count_threads(), before);
         copy_and_check(LARGE, 3);
-        assert_int_equal(threads_of_process(), before + (CPU_COUNT(&all) > 1));
+        assert_int_equal(support_count_threads(), before + (CPU_COUNT(&all) > 1));
         trp_copy_stop();
         // A thread that was joined may still be listed for a moment.
         assert_true(support_wait_until(has_threads, &before, SUPPORT_SOON_MS));
@@ -137,6 +137,7 @@ int main(void)
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_threads_at_once),
+        cmocka_unit_test(test_a_forked_child),
         cmocka_unit_test(test_helper_comes_and_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

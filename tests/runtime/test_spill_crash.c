@@ -2,14 +2,15 @@
 // is stopped at each of its steps; another reads, moves or frees the same object meanwhile; then
 // the first goes on, or is killed. Whoever holds the object reads it as it was, and in the end
 // neither memory nor a file is left. Then the same at random instants.
-// timeout: 120
+// timeout: 240
 // label: faults
 // label: nosan
-#include <support.h>
+#include "stores.h"
 
-#include <dirent.h>
 #include <pthread.h>
+#include <runtime/clock.h>
 #include <runtime/fault.h>
+#include <runtime/keeper.h>
 #include <runtime/layout.h>
 #include <runtime/spill.h>
 #include <runtime/store_room.h>
@@ -26,59 +27,89 @@
 enum { ME = TRP_PROCESS_DRIVER, OTHER = 40, FIRST = 50, CAPACITY = 1 << 20, PAGE = 1 << 16 };
 
 static char *base;
+static trp_spill_sharing sharing; // UNDECIDED: as it is found to be.
 
-static void fill(void *data, uint64_t seed)
+static void plan(void)
 {
-    for (uint64_t i = 0; i < PAGE / 8; i++)
-        ((uint64_t *)data)[i] = seed * 1000003 + i;
+    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = 1 << 30}, "");
+    atomic_store(&trp_segment.header->spill_sharing, sharing);
 }
 
 static bool is_good(const trp_object_info *info, uint64_t seed)
 {
-    if (info->state != TRP_OBJECT_SEALED || info->size != PAGE)
-        return false;
-    for (uint64_t i = 0; i < PAGE / 8; i++)
-        if (((const uint64_t *)info->data)[i] != seed * 1000003 + i)
-            return false;
-    return true;
+    return info->state == TRP_OBJECT_SEALED && info->size == PAGE &&
+           support_is_filled(info->data, PAGE, seed);
+}
+
+// With its folder: each start looks at all that are there.
+static void end_node(void)
+{
+    trp_segment_close();
+    trp_folder_remove(trp_spill_folder());
+}
+
+static bool naming; // What is made names another object, which is its own.
+
+static troupe_status make_small(trp_object *id, trp_encoding encoding, trp_object named)
+{
+    void *data;
+    TROUPE_TRY(trp_room_create(sizeof named, 1, encoding, id, &data));
+    memcpy(data, &named, sizeof named);
+    if (named != 0)
+        TROUPE_TRY(trp_store_contain(*id, 1));
+    return trp_store_seal(*id);
+}
+
+static troupe_status make_list(trp_object *list)
+{
+    trp_object leaf;
+    TROUPE_TRY(make_small(&leaf, TRP_ENCODING_BYTES, 0));
+    troupe_status status = make_small(list, TRP_ENCODING_INNER, leaf);
+    if (status != TROUPE_OK)
+        trp_store_release(leaf, trp_store_self);
+    return status;
 }
 
 static troupe_status make(trp_object *id, uint64_t seed)
 {
     void *data;
-    TROUPE_TRY(trp_room_create(PAGE, 1, TRP_ENCODING_BYTES, id, &data));
-    fill(data, seed);
+    trp_object list = 0;
+    if (naming)
+        TROUPE_TRY(make_list(&list));
+    troupe_status status = trp_room_create(PAGE, 1, TRP_ENCODING_BYTES, id, &data);
+    if (status != TROUPE_OK) {
+        if (naming)
+            trp_store_release(list, trp_store_self);
+        return status;
+    }
+    support_fill(data, PAGE, seed);
+    if (naming)
+        TROUPE_TRY(trp_store_contain_list(*id, list));
     return trp_store_seal(*id);
+}
+
+static bool names_well(const trp_object_info *info)
+{
+    if (!naming)
+        return info->inside_count == 0;
+    return info->inside_count == 1 && trp_store_look(info->inside[0]).state == TRP_OBJECT_SEALED;
 }
 
 static bool reads_well(trp_object id, uint64_t seed)
 {
     trp_object_info info = trp_store_pin(id);
-    bool good = is_good(&info, seed);
+    bool good = is_good(&info, seed) && names_well(&info);
     if (info.state == TRP_OBJECT_SEALED)
         trp_store_unpin(id);
     return good;
 }
 
-static int count_files(void)
+static void expect_whole(const char *what, long point)
 {
-    int count = 0;
-    DIR *all = opendir(trp_spill_folder());
-    for (struct dirent *it; all != NULL && (it = readdir(all)) != NULL;)
-        count += it->d_name[0] != '.';
-    if (all != NULL)
-        closedir(all);
-    return count;
-}
-
-static void expect_empty(const char *when, long point)
-{
-    troupe_store_usage now;
-    assert_int_equal(trp_store_usage(&now), TROUPE_OK);
-    int files = count_files();
-    if (now.objects != 0 || now.bytes_used != 0 || files != 0)
-        fail_msg("%s, point %ld: %llu objects, %llu bytes and %d files are left", when, point,
-                 (unsigned long long)now.objects, (unsigned long long)now.bytes_used, files);
+    expect_empty_after(what, point);
+    int files = support_count_files(trp_spill_folder());
+    if (files != 0)
+        fail_msg("after %s, point %ld: %d files are left", what, point, files);
     void *data; // All of the space can be had.
     trp_object whole;
     assert_int_equal(trp_store_create(CAPACITY, 1, TRP_ENCODING_BYTES, &whole, &data), TROUPE_OK);
@@ -151,6 +182,7 @@ typedef struct scene {
     bool both; // OTHER holds it too.
     int (*stopped)(trp_object id);
     int (*between)(trp_object id);
+    bool twice; // Also with what names another.
 } scene;
 
 // ---- playing a scene
@@ -191,7 +223,7 @@ static trp_object set_up(const scene *the)
     assert_int_equal(trp_segment_create(CAPACITY), TROUPE_OK);
     trp_segment_process(ME)->state = trp_segment_process(OTHER)->state = TRP_PROCESS_READY;
     trp_store_open(ME);
-    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = 1 << 30}, "");
+    plan();
     assert_int_equal(make(&id, 1), TROUPE_OK);
     if (the->both)
         assert_int_equal(trp_store_hold(id, OTHER), TROUPE_OK);
@@ -262,9 +294,10 @@ static bool run(const scene *the, long point, bool dies)
         assert_int_equal(kill(child, dies ? SIGKILL : SIGCONT), 0);
         assert_int_equal(waitpid(child, &status, 0), child);
     }
-    if (!dies && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-        fail_msg("%s, point %ld: what went on ended with %x", the->name, point, status);
+    if (support_was_killed(status) != (stopped && dies))
+        fail_msg("%s, point %ld: the other ended with %x", the->name, point, (unsigned)status);
     trp_segment_process(OTHER)->state = TRP_PROCESS_DEAD;
+    trp_store_drain();
     trp_store_sweep(OTHER);
     if (stopped) {
         pthread_join(thread, NULL);
@@ -275,44 +308,127 @@ static bool run(const scene *the, long point, bool dies)
     } else {
         trp_store_release(id, ME);
     }
-    expect_empty(the->name, point);
-    trp_segment_close();
+    trp_store_drain();
+    expect_whole(the->name, point);
+    end_node();
     return stopped;
 }
 
-static void test_every_step(void **state)
+static void play_all(void)
 {
-    (void)state;
     static const scene scenes[] = {
-        {"it goes, alone", false, false, spill, nothing},
-        {"it goes, while it is read", false, false, spill, read_it},
-        {"it goes, while a view is taken", false, false, spill, read_and_keep},
-        {"it goes, while others are to go", false, false, spill, spill},
-        {"it goes, while it is let go", false, false, spill, let_go},
-        {"it goes, and its row is used again", false, false, spill, let_go_and_make_another},
-        {"it comes, alone", true, true, read_it, nothing},
-        {"it comes, while it is read", true, true, read_it, read_it},
-        {"it comes, while a view is taken", true, true, read_it, read_and_keep},
-        {"it comes, while others are to go", true, true, read_it, spill},
-        {"it comes, while it is let go", true, true, read_it, let_go},
-        {"it is let go", true, true, let_go, let_go},
-        {"it is let go, while it is read", true, true, let_go, read_it},
-        {"it is let go, and its row is used again", true, true, let_go, let_go_and_make_another},
-        {"all that there is", false, false, do_all_with_ones_own, nothing},
-        {"all that there is, while it is read", true, false, do_all_with_ones_own, read_it},
-        {"all that there is, while others are to go", false, false, do_all_with_ones_own, spill},
-        {"all that there is, twice", false, false, do_all_with_ones_own, do_all_with_ones_own},
+        {"it goes, alone", false, false, spill, nothing, true},
+        {"it goes, while it is read", false, false, spill, read_it, false},
+        {"it goes, while a view is taken", false, false, spill, read_and_keep, false},
+        {"it goes, while others are to go", false, false, spill, spill, false},
+        {"it goes, while it is let go", false, false, spill, let_go, true},
+        {"it goes, and its row is used again", false, false, spill, let_go_and_make_another, true},
+        {"it comes, alone", true, true, read_it, nothing, true},
+        {"it comes, while it is read", true, true, read_it, read_it, false},
+        {"it comes, while a view is taken", true, true, read_it, read_and_keep, false},
+        {"it comes, while others are to go", true, true, read_it, spill, false},
+        {"it comes, while it is let go", true, true, read_it, let_go, true},
+        {"it is let go", true, true, let_go, let_go, true},
+        {"it is let go, while it is read", true, true, let_go, read_it, false},
+        {"it is let go, and its row is used again", true, true, let_go, let_go_and_make_another,
+         true},
+        {"all that there is", false, false, do_all_with_ones_own, nothing, false},
+        {"all that there is, while it is read", true, false, do_all_with_ones_own, read_it, false},
+        {"all that there is, while others are to go", false, false, do_all_with_ones_own, spill,
+         false},
+        {"all that there is, twice", false, false, do_all_with_ones_own, do_all_with_ones_own,
+         false},
     };
-    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+    enum { SCENES = sizeof scenes / sizeof *scenes };
+    for (size_t k = 0; k < 2 * SCENES; k++) {
+        size_t i = k % SCENES;
         long points = 0;
+        naming = k >= SCENES;
+        if (naming && !scenes[i].twice)
+            continue;
         for (int dies = 0; dies < 2; dies++) {
             long point = 1;
             while (run(&scenes[i], point, dies != 0))
                 point++;
             points += point - 1;
         }
-        print_message("%s: %ld points\n", scenes[i].name, points);
+        print_message("%s%s: %ld points\n", scenes[i].name, naming ? ", with references" : "",
+                      points);
         assert_true(points > 1);
+    }
+}
+
+static void test_every_step(void **state)
+{
+    (void)state;
+    sharing = TRP_SPILL_UNDECIDED;
+    play_all();
+}
+
+static void test_every_step_with_files_of_their_own(void **state)
+{
+    (void)state;
+    sharing = TRP_SPILL_APART;
+    play_all();
+    sharing = TRP_SPILL_UNDECIDED;
+}
+
+// ---- who moves it is stopped, and does not die
+
+static void expect_named(troupe_status status, pid_t who, const char *what)
+{
+    char name[64];
+    snprintf(name, sizeof name, "by worker %d (pid %d)", OTHER, (int)who);
+    assert_int_equal(troupe_last_error()->status, status);
+    assert_non_null(strstr(troupe_last_error()->text, name));
+    assert_non_null(strstr(troupe_last_error()->text, what));
+}
+
+// Whether OTHER was stopped at that point; *moving: a reader had to wait for it there.
+static bool stop_mover(const scene *the, long point, bool *moving)
+{
+    int status;
+    trp_object id = set_up(the);
+    pid_t child = start_other(the, id, point);
+    trp_segment_process(OTHER)->pid = child;
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    bool stopped = WIFSTOPPED(status);
+    *moving = stopped && trp_store_is_moved(id);
+    if (*moving) {
+        int64_t began_ms = support_now_ms();
+        assert_int_equal(trp_store_pin_within(id, 100).state, TRP_OBJECT_ABSENT);
+        expect_named(TROUPE_TIMED_OUT, child, "which is stopped");
+        assert_true(support_now_ms() - began_ms >= 100);
+        assert_int_equal(trp_store_await_move(id, trp_clock_deadline(20)), TROUPE_PENDING);
+        expect_named(TROUPE_PENDING, child, "stays valid");
+    } else if (stopped) {
+        assert_int_equal(trp_store_await_move(id, trp_clock_deadline(20)), TROUPE_OK);
+    }
+    if (stopped) {
+        assert_int_equal(kill(child, SIGCONT), 0);
+        assert_int_equal(trp_store_await_move(id, trp_clock_deadline(SUPPORT_SOON_MS)), TROUPE_OK);
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    trp_segment_process(OTHER)->state = TRP_PROCESS_DEAD;
+    trp_store_sweep(OTHER);
+    assert_true(reads_well(id, 1));
+    trp_store_release(id, ME);
+    expect_whole(the->name, point);
+    end_node();
+    return stopped;
+}
+
+static void test_a_mover_that_is_stopped(void **state)
+{
+    (void)state;
+    static const scene going = {"it goes", false, false, spill, nothing, false};
+    static const scene coming = {"it comes", true, true, read_it, nothing, false};
+    for (int i = 0; i < 2; i++) {
+        int waits = 0;
+        bool moving;
+        for (long point = 1; stop_mover(i == 0 ? &going : &coming, point, &moving); point++)
+            waits += moving;
+        assert_true(waits > 2);
     }
 }
 
@@ -321,26 +437,32 @@ static void test_every_step(void **state)
 enum { PROCESSES = 3, DEATHS = 60, COUNT = 3 * CAPACITY / PAGE, OWN = 6 };
 static trp_object common[COUNT]; // Held by all.
 
-static void check_own(trp_object *own, unsigned seed, uint32_t slot)
+typedef struct own_object {
+    trp_object id; // 0: none.
+    uint64_t seed;
+} own_object;
+
+static void check_own(own_object *own, unsigned seed, uint32_t slot)
 {
-    if (*own == 0) {
-        if (make(own, seed) != TROUPE_OK)
-            *own = 0;
+    if (own->id == 0) {
+        own->seed = seed;
+        if (make(&own->id, own->seed) != TROUPE_OK)
+            own->id = 0;
         return;
     }
-    trp_object_info info = trp_store_pin(*own);
+    trp_object_info info = trp_store_pin(own->id);
     if (info.state == TRP_OBJECT_ABSENT && troupe_last_error()->status == TROUPE_NO_MEMORY)
         return;
-    if (!is_good(&info, *(const uint64_t *)info.data / 1000003))
+    if (!is_good(&info, own->seed) || !names_well(&info))
         _exit(3);
-    trp_store_unpin(*own);
-    trp_store_release(*own, slot);
-    *own = 0;
+    trp_store_unpin(own->id);
+    trp_store_release(own->id, slot);
+    own->id = 0;
 }
 
 static void load(uint32_t slot, unsigned seed)
 {
-    trp_object own[OWN] = {0};
+    own_object own[OWN] = {0};
     trp_store_open(slot);
     for (;;) {
         size_t k = (size_t)rand_r(&seed) % COUNT;
@@ -348,7 +470,7 @@ static void load(uint32_t slot, unsigned seed)
         if (info.state == TRP_OBJECT_ABSENT && troupe_last_error()->status != TROUPE_NO_MEMORY)
             _exit(2);
         if (info.state == TRP_OBJECT_SEALED) {
-            if (!is_good(&info, k))
+            if (!is_good(&info, k) || !names_well(&info))
                 _exit(1);
             trp_store_unpin(common[k]);
         }
@@ -375,9 +497,9 @@ static void end_load(pid_t child, uint32_t slot)
     int status;
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFSIGNALED(status))
-        fail_msg("the process at place %u ended with %d", slot, WEXITSTATUS(status));
+    assert_true(support_was_killed(status));
     trp_segment_process(slot)->state = TRP_PROCESS_DEAD;
+    trp_store_drain();
     trp_store_sweep(slot);
 }
 
@@ -385,11 +507,12 @@ static void test_random_instants(void **state)
 {
     (void)state;
     unsigned seed = 20260202;
+    naming = true;
     pid_t pids[PROCESSES];
     assert_int_equal(trp_segment_create(CAPACITY), TROUPE_OK);
     trp_segment_process(ME)->state = TRP_PROCESS_READY;
     trp_store_open(ME);
-    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = 1 << 30}, "");
+    plan();
     for (size_t i = 0; i < COUNT; i++)
         assert_int_equal(make(&common[i], i), TROUPE_OK);
     for (uint32_t i = 0; i < PROCESSES; i++)
@@ -407,8 +530,9 @@ static void test_random_instants(void **state)
             fail_msg("object %zu: %s", i, troupe_last_error()->text);
         trp_store_release(common[i], ME);
     }
-    expect_empty("random instants", 0);
-    trp_segment_close();
+    trp_store_drain();
+    expect_whole("random instants", 0);
+    end_node();
 }
 
 static int make_base(void **state)
@@ -429,6 +553,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_step),
+        cmocka_unit_test(test_every_step_with_files_of_their_own),
+        cmocka_unit_test(test_a_mover_that_is_stopped),
         cmocka_unit_test(test_random_instants),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);

@@ -1,6 +1,6 @@
 // test_store.c: objects in the segment: the contract of each function of store.h, in one process
 // and in several.
-#include <support.h>
+#include "stores.h"
 
 #include <pthread.h>
 #include <runtime/layout.h>
@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,36 +28,9 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    trp_segment_close();
-    return 0;
-}
-
 static trp_object make(size_t size, int fill)
 {
-    trp_object id;
-    void *data;
-    assert_int_equal(trp_store_create(size, 42, TRP_ENCODING_BYTES, &id, &data), TROUPE_OK);
-    assert_int_equal((uintptr_t)data % 64, 0);
-    memset(data, fill, size);
-    assert_int_equal(trp_store_seal(id), TROUPE_OK);
-    return id;
-}
-
-static troupe_store_usage usage(void)
-{
-    troupe_store_usage now;
-    assert_int_equal(trp_store_usage(&now), TROUPE_OK);
-    return now;
-}
-
-static void expect_empty(void)
-{
-    troupe_store_usage now = usage();
-    assert_int_equal(now.objects, 0);
-    assert_int_equal(now.bytes_used, 0);
+    return make_object(size, 42, fill);
 }
 
 static void test_put_look_release(void **state)
@@ -183,15 +155,7 @@ static void test_large_objects_are_mapped(void **state)
 #if defined(__SANITIZE_THREAD__)
     skip(); // Its own memory for what is written has faults, too.
 #endif
-    trp_object id;
-    void *data;
-    struct rusage before, after;
-    assert_int_equal(trp_store_create(LARGE, 42, TRP_ENCODING_BYTES, &id, &data), TROUPE_OK);
-    assert_int_equal(getrusage(RUSAGE_THREAD, &before), 0);
-    memset(data, 1, LARGE);
-    assert_int_equal(getrusage(RUSAGE_THREAD, &after), 0);
-    assert_in_range(after.ru_minflt - before.ru_minflt, 0, LARGE / SYSTEM_PAGE / 16);
-    trp_store_discard(id);
+    expect_mapped_ahead(LARGE);
 }
 
 // Objects of more pages than a search looks at come back to the places of those before them, also
@@ -273,6 +237,38 @@ static void test_pins(void **state)
     assert_false(trp_ledger_pinned(trp_row_slot(promised), ME));
     trp_store_discard(promised);
     expect_empty();
+}
+
+// The node process takes over what dead ones held, however often: at the last number that can be
+// counted it goes on holding. Others are told.
+static void test_counts_at_their_end(void **state)
+{
+    (void)state;
+    enum { MOST = 65535 };
+    trp_object id = make(100, 1);
+    uint32_t slot = trp_row_slot(id);
+    bool first = true;
+    assert_int_equal(trp_store_hold(id, OTHER), TROUPE_OK); // Others know of it.
+    assert_int_equal(trp_ledger_take(OTHER, slot), 1);
+    assert_int_equal(trp_ledger_reserve(TRP_PROCESS_NODE, slot), TROUPE_OK);
+    for (int i = 0; i < MOST; i++) {
+        assert_int_equal(trp_ledger_add(OTHER, slot, &first), TROUPE_OK);
+        assert_int_equal(first, i == 0);
+        assert_int_equal(trp_ledger_add(TRP_PROCESS_NODE, slot, &first), TROUPE_OK);
+        assert_int_equal(first, i == 0);
+    }
+    assert_int_equal(trp_ledger_add(OTHER, slot, &first), TROUPE_NO_MEMORY);
+    assert_non_null(strstr(troupe_last_error()->text, "process 5 holds one object 65535 times"));
+    first = true;
+    assert_int_equal(trp_ledger_add(TRP_PROCESS_NODE, slot, &first), TROUPE_OK);
+    assert_false(first);
+    for (int i = 0; i < MOST; i++)
+        assert_int_equal(trp_ledger_take(OTHER, slot), MOST - i);
+    assert_int_equal(trp_ledger_take(OTHER, slot), 0);
+    for (int i = 0; i < MOST + 10; i++)
+        assert_int_equal(trp_ledger_take(TRP_PROCESS_NODE, slot), MOST);
+    trp_store_release(id, ME);
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_SEALED); // As long as the node.
 }
 
 static void *fulfil_later(void *id)
@@ -455,7 +451,7 @@ static void test_threads(void **state)
 
 int main(void)
 {
-#define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, close_store)
     const struct CMUnitTest tests[] = {
         ROW(test_put_look_release),
         ROW(test_a_small_program_stays_small),
@@ -466,6 +462,7 @@ int main(void)
         ROW(test_large_objects_come_back),
         ROW(test_holds_of_several_processes),
         ROW(test_pins),
+        ROW(test_counts_at_their_end),
         ROW(test_promises),
         ROW(test_a_maker_dies),
         ROW(test_a_promise_given_up),

@@ -1,6 +1,6 @@
 // test_store_race.c: threads and processes that meet in the store at the worst moment. Each test
 // drives one race for a bounded time or number of rounds and checks what must hold after every one.
-#include <support.h>
+#include "stores.h"
 
 #include <pthread.h>
 #include <runtime/fault.h>
@@ -38,28 +38,9 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    trp_segment_close();
-    return 0;
-}
-
 static trp_object make(size_t size)
 {
-    trp_object id;
-    void *data;
-    assert_int_equal(trp_store_create(size, 1, TRP_ENCODING_BYTES, &id, &data), TROUPE_OK);
-    assert_int_equal(trp_store_seal(id), TROUPE_OK);
-    return id;
-}
-
-static void expect_empty(void)
-{
-    troupe_store_usage now;
-    assert_int_equal(trp_store_usage(&now), TROUPE_OK);
-    assert_int_equal(now.objects, 0);
-    assert_int_equal(now.bytes_used, 0);
+    return make_object(size, 1, 1);
 }
 
 // ---- a hold that wanders
@@ -231,7 +212,7 @@ static void test_a_waiter_whose_waker_dies(void **state)
         usleep(2000); // Asleep by now, most likely; the test holds in any case.
         assert_int_equal(write(go[1], &byte, 1), 1);
         assert_int_equal(waitpid(child, &status, 0), child);
-        killed = WIFSIGNALED(status);
+        killed = support_was_killed(status);
         trp_segment_process(NEAR)->state = TRP_PROCESS_DEAD;
         trp_store_sweep(NEAR);
         pthread_join(waiter, NULL);
@@ -255,14 +236,64 @@ static void test_a_waiter_whose_waker_dies(void **state)
 }
 #endif
 
+// ---- a promise that is kept while it is pinned
+
+enum { PROMISES = 2000, WORDS = 32 };
+static _Atomic trp_object promised; // 0: none yet.
+
+// What it sees as sealed is pinned and has its bytes, however lately it was sealed.
+static void *pin_as_it_is_kept(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < PROMISES && !over; i++) {
+        trp_object id;
+        trp_object_info info;
+        while ((id = atomic_exchange(&promised, 0)) == 0 && !over)
+            (void)sched_yield();
+        if (id == 0)
+            break;
+        do
+            info = trp_store_pin(id);
+        while (info.state == TRP_OBJECT_FILLING);
+        if (info.state != TRP_OBJECT_SEALED || info.data == NULL ||
+            ((const uint64_t *)info.data)[WORDS - 1] != (uint64_t)i)
+            stop_failed();
+        trp_store_unpin(id);
+        trp_store_release(id, ME); // Were it not pinned, this would be one hold too many.
+    }
+    return NULL;
+}
+
+static void test_pinned_while_it_is_kept(void **state)
+{
+    (void)state;
+    uint64_t value[WORDS] = {0};
+    pthread_t reader;
+    assert_int_equal(pthread_create(&reader, NULL, pin_as_it_is_kept, NULL), 0);
+    for (int i = 0; i < PROMISES && !over; i++) {
+        trp_object id;
+        assert_int_equal(trp_store_promise(1, &id), TROUPE_OK);
+        assert_int_equal(trp_store_hold(id, ME), TROUPE_OK); // For the reader.
+        value[WORDS - 1] = (uint64_t)i;
+        atomic_store(&promised, id);
+        while (atomic_load(&promised) != 0 && !over)
+            (void)sched_yield();
+        assert_int_equal(trp_store_fulfil(id, TRP_ENCODING_BYTES, value, sizeof value, false),
+                         TROUPE_OK);
+        trp_store_release(id, ME);
+    }
+    (void)pthread_join(reader, NULL);
+    assert_int_equal(failures, 0);
+    expect_empty();
+}
+
 int main(void)
 {
-#define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, close_store)
     const struct CMUnitTest tests[] = {
-        ROW(test_a_hold_that_wanders),
-        ROW(test_pages_that_change_their_use),
-        ROW(test_two_who_fulfil),
-        ROW(test_a_waiter_whose_waker_dies),
+        ROW(test_a_hold_that_wanders),     ROW(test_pages_that_change_their_use),
+        ROW(test_two_who_fulfil),          ROW(test_a_waiter_whose_waker_dies),
+        ROW(test_pinned_while_it_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 // which one of them is not interrupted.
 // label: faults
 // label: nosan
-#include <support.h>
+#include "stores.h"
 
 #include <runtime/fault.h>
 #include <runtime/segment.h>
@@ -14,28 +14,16 @@
 #include <unistd.h>
 
 enum { NEAR = 5, OTHER = 40, ME = 50, FAR = 1500, CAPACITY = 1 << 19 };
+enum { OLD = 1, NEW = 2 }; // Incarnations of FAR.
 
 static void stop(void)
 {
     (void)kill(getpid(), SIGSTOP);
 }
 
-static void expect_empty(void)
-{
-    troupe_store_usage now;
-    assert_int_equal(trp_store_usage(&now), TROUPE_OK);
-    assert_int_equal(now.objects, 0);
-    assert_int_equal(now.bytes_used, 0);
-}
-
 static trp_object make(size_t size)
 {
-    trp_object id;
-    void *data;
-    assert_int_equal(trp_store_create(size, 1, TRP_ENCODING_BYTES, &id, &data), TROUPE_OK);
-    memset(data, 1, size);
-    assert_int_equal(trp_store_seal(id), TROUPE_OK);
-    return id;
+    return make_object(size, 1, 1);
 }
 
 // What two processes do. `id` is one object of 100 bytes, sealed, that both hold.
@@ -52,6 +40,7 @@ static void set_up(trp_object *id)
     assert_int_equal(trp_segment_create(CAPACITY), TROUPE_OK);
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         trp_segment_process(slots[i])->state = TRP_PROCESS_READY;
+    trp_segment_process(FAR)->incarnation = OLD;
     trp_store_open(ME);
     *id = make(100);
     assert_int_equal(trp_store_hold(*id, OTHER), TROUPE_OK);
@@ -78,8 +67,8 @@ static bool run(const scene *the, long point, bool dies)
         the->between(id);
         assert_int_equal(kill(child, dies ? SIGKILL : SIGCONT), 0);
         assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(WIFEXITED(status), !dies);
     }
+    assert_int_equal(support_was_killed(status), stopped && dies);
     trp_segment_process(OTHER)->state = TRP_PROCESS_DEAD;
     if (dies)
         trp_store_sweep(OTHER);
@@ -177,6 +166,41 @@ static void nothing(trp_object id)
     (void)id;
 }
 
+// What was lent to FAR is taken back, since it could not be sent.
+static void lend_to_far_and_take_back(trp_object id)
+{
+    (void)trp_store_lend(id, FAR, OLD);
+    trp_store_take_back(id, FAR, OLD);
+    trp_store_release(id, OTHER);
+}
+
+static bool replaced; // Somebody else has FAR's place, and holds the object.
+
+static void receiver_is_replaced(trp_object id)
+{
+    trp_segment_process(FAR)->state = TRP_PROCESS_DEAD;
+    trp_store_sweep(FAR);
+    replaced = !trp_store_is_taken_from(FAR);
+    if (!replaced)
+        return;
+    trp_segment_process(FAR)->incarnation = NEW;
+    trp_store_admit(FAR);
+    trp_segment_process(FAR)->state = TRP_PROCESS_READY;
+    assert_int_equal(trp_store_lend(id, FAR, NEW), TROUPE_OK);
+}
+
+static void expect_held_by_the_successor(trp_object id)
+{
+    trp_store_release(id, ME);
+    if (replaced) {
+        assert_int_equal(trp_store_look(id).state, TRP_OBJECT_SEALED);
+        trp_store_take_back(id, FAR, NEW);
+        // Who was stopped between its look at the place and its hold leaves that to the successor.
+        trp_store_take_back(id, FAR, NEW);
+    }
+    assert_int_equal(trp_store_look(id).state, TRP_OBJECT_GONE);
+}
+
 static void receiver_dies(trp_object id)
 {
     (void)id;
@@ -188,6 +212,25 @@ static void expect_mine_alone(trp_object id)
 {
     trp_store_release(id, ME);
     assert_int_equal(trp_store_look(id).state, TRP_OBJECT_GONE);
+}
+
+// Who has the place of a dead process next holds nothing yet, whatever was written for that one,
+// and when.
+static void expect_an_empty_place(trp_object id)
+{
+    expect_mine_alone(id);
+    trp_segment_process(FAR)->incarnation = NEW;
+    trp_store_admit(FAR);
+    trp_segment_process(FAR)->state = TRP_PROCESS_READY;
+    trp_object other = make(100), next = make(100), passed[] = {other, next};
+    for (size_t i = 0; i < 2; i++) { // One of them has the row of `id`.
+        assert_int_equal(trp_store_lend(passed[i], FAR, NEW), TROUPE_OK);
+        trp_store_release(passed[i], ME);
+    }
+    trp_store_take_back(other, FAR, NEW);
+    assert_int_equal(trp_store_look(other).state, TRP_OBJECT_GONE);
+    trp_store_take_back(next, FAR, NEW);
+    assert_int_equal(trp_store_look(next).state, TRP_OBJECT_GONE);
 }
 
 static void put_small_ones(trp_object id)
@@ -311,7 +354,11 @@ static void test_every_step(void **state)
          expect_held_by_near},
         {"a gift, and a drop", give_to_far_and_release, release_mine, expect_gone_or_held_by_far},
         {"a gift to one who dies", give_to_far_and_release, receiver_dies, expect_mine_alone},
+        {"a gift to one who dies, and whose place is used again", give_to_far_and_release,
+         receiver_dies, expect_an_empty_place},
         {"a gift to one who is dead", give_to_the_dead_and_release, nothing, expect_mine_alone},
+        {"taken back from one whose place is used again", lend_to_far_and_take_back,
+         receiver_is_replaced, expect_held_by_the_successor},
         {"small ones, while all is taken", put_small_ones, take_all_from_slabs,
          expect_all_untouched},
         {"large ones, while all is taken", put_large_ones, take_all, expect_all_untouched},

@@ -1,6 +1,6 @@
 // test_store_view.c: looking at a store that others write to: what is seen of an object belongs to
 // that object, and what is seen of the whole adds up.
-#include <support.h>
+#include "stores.h"
 
 #include <pthread.h>
 #include <runtime/fault.h>
@@ -26,20 +26,9 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    trp_segment_close();
-    return 0;
-}
-
 static trp_object make(size_t size, uint64_t schema)
 {
-    trp_object id;
-    void *data;
-    assert_int_equal(trp_store_create(size, schema, TRP_ENCODING_BYTES, &id, &data), TROUPE_OK);
-    assert_int_equal(trp_store_seal(id), TROUPE_OK);
-    return id;
+    return make_object(size, schema, 1);
 }
 
 static trp_store_view own_view(void)
@@ -287,6 +276,7 @@ static void test_the_tables_can_be_mapped_alone(void **state)
     assert_int_equal(seen.schema, 3);
     trp_view_close(&view);
     assert_int_equal(trp_view_open(1 << 30, &view), TROUPE_NOT_FOUND);
+    assert_non_null(strstr(troupe_last_error()->text, "No such file"));
     trp_store_release(id, ME);
     // No descriptor is left behind.
     int before = support_count_descriptors();
@@ -301,6 +291,8 @@ static void test_without_a_store(void **state)
     trp_store_view view;
     char text[64] = "something";
     assert_int_equal(trp_view_open(0, &view), TROUPE_NOT_STARTED);
+    assert_int_equal(trp_view_open(getpid(), &view), TROUPE_NOT_FOUND);
+    assert_non_null(strstr(troupe_last_error()->text, "it has no store open"));
     trp_store_holders(text, sizeof text);
     assert_string_equal(text, "");
 }
@@ -308,18 +300,18 @@ static void test_without_a_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_an_object, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_holds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_type_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_object, set_up, close_store),
+        cmocka_unit_test_setup_teardown(test_holds, set_up, close_store),
+        cmocka_unit_test_setup_teardown(test_room, set_up, close_store),
+        cmocka_unit_test_setup_teardown(test_type_names, set_up, close_store),
         cmocka_unit_test_setup_teardown(test_who_holds_it_is_said_when_it_is_full, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(test_what_is_seen_belongs_together, set_up, tear_down),
+                                        close_store),
+        cmocka_unit_test_setup_teardown(test_what_is_seen_belongs_together, set_up, close_store),
 #ifdef TROUPE_FAULTS
         cmocka_unit_test_setup_teardown(test_an_object_that_changes_is_looked_at_again, set_up,
-                                        tear_down),
+                                        close_store),
 #endif
-        cmocka_unit_test_setup_teardown(test_the_tables_can_be_mapped_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_tables_can_be_mapped_alone, set_up, close_store),
         cmocka_unit_test(test_without_a_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

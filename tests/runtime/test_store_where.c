@@ -1,18 +1,21 @@
 // test_store_where.c: objects go to disk and come back: which of them do and which never, in what
 // order, what a reader sees, what is lost and what is not when a file is, and what is said where
 // there is no room.
-#include <support.h>
+#include "stores.h"
 
-#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <runtime/layout.h>
 #include <runtime/spill.h>
 #include <runtime/store_room.h>
 #include <runtime/store_row.h>
 #include <runtime/store_where.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -37,41 +40,14 @@ static int set_up(void **state)
     return 0;
 }
 
-static int count_files(void)
-{
-    int count = 0;
-    DIR *all = opendir(trp_spill_folder());
-    for (struct dirent *it; all != NULL && (it = readdir(all)) != NULL;)
-        count += it->d_name[0] != '.';
-    if (all != NULL)
-        closedir(all);
-    return count;
-}
-
-static troupe_store_usage usage(void)
-{
-    troupe_store_usage now;
-    assert_int_equal(trp_store_usage(&now), TROUPE_OK);
-    return now;
-}
-
 static int tear_down(void **state)
 {
     (void)state;
-    assert_int_equal(usage().objects, 0);
-    assert_int_equal(usage().bytes_used, 0);
-    assert_int_equal(usage().bytes_on_disk, 0);
-    assert_int_equal(count_files(), 0);
+    expect_empty();
+    assert_int_equal(support_count_files(trp_spill_folder()), 0);
     trp_segment_close();
     support_directory_remove(base);
     return 0;
-}
-
-static void fill(void *data, size_t size, uint64_t seed)
-{
-    for (size_t i = 0; i + 8 <= size; i += 8)
-        memcpy((char *)data + i, &(uint64_t){seed * 1000003 + i}, 8);
-    memset((char *)data + size / 8 * 8, (int)seed, size % 8);
 }
 
 static trp_object make(size_t size, uint64_t seed)
@@ -80,20 +56,16 @@ static trp_object make(size_t size, uint64_t seed)
     void *data;
     if (trp_room_create(size, 1, TRP_ENCODING_BYTES, &id, &data) != TROUPE_OK)
         fail_msg("%s", troupe_last_error()->text);
-    fill(data, size, seed);
+    support_fill(data, size, seed);
     assert_int_equal(trp_store_seal(id), TROUPE_OK);
     return id;
 }
 
 static void expect_pinned(const trp_object_info *info, size_t size, uint64_t seed)
 {
-    char *wanted = malloc(size + 1);
-    assert_non_null(wanted);
-    fill(wanted, size, seed);
     assert_int_equal(info->state, TRP_OBJECT_SEALED);
     assert_int_equal(info->size, size);
-    assert_memory_equal(info->data, wanted, size);
-    free(wanted);
+    assert_true(support_is_filled(info->data, size, seed));
 }
 
 static void expect(trp_object id, size_t size, uint64_t seed)
@@ -128,7 +100,7 @@ static void test_three_times_what_there_is(void **state)
     assert_int_equal(now.objects, COUNT);
     assert_true(now.objects_on_disk > COUNT / 2);
     assert_true(now.bytes_on_disk > CAPACITY);
-    assert_true(count_files() >= (int)now.objects_on_disk);
+    assert_true(support_count_files(trp_spill_folder()) > 0);
     for (size_t round = 0; round < 2; round++)
         for (size_t i = 0; i < COUNT; i++)
             expect(ids[i * 7 % COUNT], sizes[i * 7 % COUNT % 6], i * 7 % COUNT);
@@ -179,6 +151,22 @@ static void test_those_used_longest_ago_go_first(void **state)
         assert_int_equal(on_disk(ids[i]), i * 5 % COUNT >= COUNT - 3);
     for (size_t i = 0; i < COUNT; i++)
         trp_store_release(ids[i], ME);
+}
+
+// Others read while one looks for what is to go: they have noted a later hour than the look's.
+static void test_what_is_used_meanwhile_is_not_the_oldest(void **state)
+{
+    (void)state;
+    trp_object old = make(4 * PAGE, 1), used = make(PAGE, 2);
+    age(old, 100);
+    age(used, (uint32_t)-500);
+    assert_true(trp_room_make(1));
+    assert_true(on_disk(old) && !on_disk(used));
+    trp_store_release(old, ME);
+    trp_store_release(used, ME);
+    assert_int_equal(trp_row_age(7, 5), 0);
+    assert_int_equal(trp_row_age(UINT32_MAX - 1, 5), 7); // The hour has wrapped round.
+    assert_int_equal(trp_row_age(5, 40u * 86400000 + 5), 40u * 86400000);
 }
 
 static void test_large_ones_before_small_ones(void **state)
@@ -236,17 +224,14 @@ static void test_what_never_goes(void **state)
 static void flip(trp_object id, off_t at)
 {
     char path[600], byte;
-    uint64_t generation = (id & ~TRP_ID_BIT) >> TRP_ID_SLOT_BITS;
-    snprintf(path, sizeof path, "%s/%u.%llx", trp_spill_folder(), trp_row_slot(id),
-             (unsigned long long)generation);
-    FILE *file = fopen(path, "r+b");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, at, SEEK_SET), 0);
-    assert_int_equal(fread(&byte, 1, 1, file), 1);
+    snprintf(path, sizeof path, "%s/small", trp_spill_folder());
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    at += (off_t)trp_row_slot(id) * TRP_SPILL_PART;
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
     byte = (char)(byte ^ 4);
-    assert_int_equal(fseek(file, at, SEEK_SET), 0);
-    assert_int_equal(fwrite(&byte, 1, 1, file), 1);
-    assert_int_equal(fclose(file), 0);
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
 }
 
 static void expect_lost(trp_object id)
@@ -262,13 +247,13 @@ static void test_a_damaged_file_is_one_lost_object(void **state)
     trp_object good = make(PAGE, 1), bad = make(PAGE, 2), gone = make(PAGE, 3);
     assert_true(trp_room_make(3 * PAGE));
     flip(bad, TRP_SPILL_HEADER + 5000);
-    trp_spill_remove(gone);
+    trp_spill_remove(&(trp_spill_object){.id = gone, .size = PAGE});
     uint64_t before = usage().bytes_used;
     for (int i = 0; i < 3; i++) { // As often as one likes, and nothing is left of it.
         expect_lost(bad);
         assert_non_null(strstr(troupe_last_error()->text, "damaged"));
         expect_lost(gone);
-        assert_non_null(strstr(troupe_last_error()->text, "is gone"));
+        assert_non_null(strstr(troupe_last_error()->text, "it is torn"));
     }
     assert_int_equal(usage().bytes_used, before);
     assert_int_equal(trp_where_state(atomic_load(&trp_object_row_at(trp_row_slot(bad))->where)),
@@ -299,23 +284,110 @@ static void test_the_quota(void **state)
         trp_store_release(ids[--count], ME);
 }
 
+// No file can be written from here to limit_end.
+static void limit_begin(struct rlimit *before)
+{
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, before), 0);
+    struct rlimit small = {.rlim_cur = 1000, .rlim_max = before->rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+}
+
+static void limit_end(const struct rlimit *before)
+{
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, before), 0);
+}
+
+static void test_what_came_back_goes_again_without_a_write(void **state)
+{
+    (void)state;
+    struct rlimit before;
+    trp_object id = make(PAGE, 1);
+    assert_true(trp_room_make(1));
+    assert_true(on_disk(id));
+    limit_begin(&before);
+    for (int i = 0; i < 3; i++) {
+        expect(id, PAGE, 1);
+        assert_false(on_disk(id));
+        assert_int_equal(usage().bytes_on_disk, PAGE + TRP_SPILL_HEADER);
+        assert_true(trp_room_make(1));
+        assert_true(on_disk(id));
+    }
+    limit_end(&before);
+    expect(id, PAGE, 1);
+    trp_store_release(id, ME); // In memory, with a file.
+}
+
+// Files of what has come back give way to those of what is to go.
+static void test_the_quota_is_for_what_is_not_in_memory(void **state)
+{
+    (void)state;
+    enum { COUNT = CAPACITY / PAGE, FILES = 5, ALL = COUNT + FILES };
+    trp_object ids[ALL], too_many;
+    void *data;
+    plan(FILES * (PAGE + TRP_SPILL_HEADER));
+    for (size_t i = 0; i < ALL - 1; i++)
+        ids[i] = make(PAGE, i);
+    for (size_t i = 0; i < 3 * ALL; i++) { // Whatever is read, another goes.
+        size_t k = i * 7 % (ALL - 1);
+        expect(ids[k], PAGE, k);
+        assert_true(usage().bytes_on_disk <= FILES * (PAGE + TRP_SPILL_HEADER));
+    }
+    assert_int_equal(usage().objects_on_disk, FILES - 1);
+    ids[ALL - 1] = make(PAGE, ALL - 1);
+    assert_int_equal(usage().objects_on_disk, FILES);
+    assert_int_equal(trp_room_create(PAGE, 1, TRP_ENCODING_BYTES, &too_many, &data),
+                     TROUPE_NO_MEMORY);
+    for (size_t i = 0; i < ALL; i++)
+        trp_store_release(ids[i], ME);
+}
+
+// A disk that is full before the limit is reached.
+static void test_a_full_disk(void **state)
+{
+    (void)state;
+    enum { COUNT = CAPACITY / PAGE, MOST = COUNT + 64 };
+    static trp_object ids[MOST];
+    size_t count = 0;
+    void *data;
+    if (mount("tmpfs", base, "tmpfs", 0, "size=1m")) {
+        print_message("skipped: no file system can be mounted here (%s)\n", strerror(errno));
+        skip();
+    }
+    while (count < MOST &&
+           trp_room_create(PAGE, 1, TRP_ENCODING_BYTES, &ids[count], &data) == TROUPE_OK) {
+        support_fill(data, PAGE, count);
+        assert_int_equal(trp_store_seal(ids[count++]), TROUPE_OK);
+    }
+    assert_true(count > COUNT + 8 && count < COUNT + 16); // As many as the disk takes.
+    (void)trp_room_explain(0);
+    assert_non_null(strstr(troupe_last_error()->text, "the disk takes no more: No space left"));
+    // None is lost. With room for one, files of what has come back give way to those of others.
+    trp_store_release(ids[--count], ME);
+    for (size_t i = 0; i < 2 * count; i++) {
+        atomic_store(&trp_segment.header->spill_failed_ms, 0);
+        expect(ids[i % count], PAGE, i % count);
+    }
+    while (count > 0)
+        trp_store_release(ids[--count], ME);
+    assert_int_equal(support_count_files(trp_spill_folder()), 0);
+    assert_int_equal(umount2(base, MNT_DETACH), 0);
+}
+
 // As a full disk, but for the limit being this process's own.
 static void test_a_disk_that_takes_no_more(void **state)
 {
     (void)state;
     enum { COUNT = CAPACITY / PAGE };
     trp_object ids[COUNT];
-    struct rlimit before, small = {.rlim_cur = 1000};
+    struct rlimit before;
     for (size_t i = 0; i < COUNT; i++)
         ids[i] = make(PAGE, i);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    small.rlim_max = before.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     trp_object id;
     void *data;
+    limit_begin(&before);
     troupe_status status = trp_room_create(PAGE, 1, TRP_ENCODING_BYTES, &id, &data);
     (void)trp_room_explain(0);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    limit_end(&before);
     assert_int_equal(status, TROUPE_NO_MEMORY);
     assert_non_null(strstr(troupe_last_error()->text, "the disk takes no more"));
     assert_int_equal(usage().objects_on_disk, 0);
@@ -327,6 +399,31 @@ static void test_a_disk_that_takes_no_more(void **state)
     assert_true(trp_room_make(PAGE));
     for (size_t i = 0; i < COUNT; i++)
         trp_store_release(ids[i], ME);
+}
+
+// Each object has a place in the table, wherever its bytes are: what goes to disk frees none.
+static void test_nothing_goes_for_want_of_places(void **state)
+{
+    (void)state;
+    enum { VALUES = 8 };
+    static trp_object ids[TRP_OBJECTS_MAX];
+    trp_object more;
+    void *data;
+    size_t count = 0;
+    for (; count < VALUES; count++)
+        ids[count] = make(PAGE, count);
+    while (count < TRP_OBJECTS_MAX && trp_store_promise(1, &ids[count]) == TROUPE_OK)
+        count++;
+    assert_int_equal(count, TRP_OBJECTS_MAX);
+    assert_int_equal(trp_room_create(PAGE, 1, TRP_ENCODING_BYTES, &more, &data), TROUPE_NO_MEMORY);
+    assert_int_equal(usage().objects_on_disk, 0);
+    assert_int_equal(trp_room_explain(0), TROUPE_NO_MEMORY);
+    assert_non_null(strstr(troupe_last_error()->text, "places for objects of the store are taken"));
+    assert_non_null(strstr(troupe_last_error()->text, "keeps its place on disk"));
+    while (count > VALUES)
+        trp_store_discard(ids[--count]);
+    while (count > 0)
+        trp_store_release(ids[--count], ME);
 }
 
 static void test_no_room_to_come_back(void **state)
@@ -372,9 +469,7 @@ static void *churn(void *from)
         trp_object_info info = trp_store_pin(shared[k]);
         if (info.state == TRP_OBJECT_ABSENT && troupe_last_error()->status == TROUPE_NO_MEMORY)
             continue; // The others have all pinned, or were faster.
-        if (info.state != TRP_OBJECT_SEALED ||
-            *(const uint64_t *)info.data != (uint64_t)k * 1000003 ||
-            ((const uint64_t *)info.data)[PAGE / 8 - 1] != (uint64_t)k * 1000003 + PAGE - 8)
+        if (info.state != TRP_OBJECT_SEALED || !support_is_filled(info.data, PAGE, k))
             return (void *)1;
         trp_store_unpin(shared[k]);
     }
@@ -402,15 +497,22 @@ static void test_threads(void **state)
 
 int main(void)
 {
+    support_allow_mounts();
+    (void)signal(SIGXFSZ, SIG_IGN); // What is printed under a limit may go to a file.
     const struct CMUnitTest tests[] = {
         TEST(test_three_times_what_there_is),
         TEST(test_what_is_read_stays),
         TEST(test_those_used_longest_ago_go_first),
+        TEST(test_what_is_used_meanwhile_is_not_the_oldest),
         TEST(test_large_ones_before_small_ones),
         TEST(test_what_never_goes),
         TEST(test_a_damaged_file_is_one_lost_object),
         TEST(test_the_quota),
+        TEST(test_what_came_back_goes_again_without_a_write),
+        TEST(test_the_quota_is_for_what_is_not_in_memory),
+        TEST(test_a_full_disk),
         TEST(test_a_disk_that_takes_no_more),
+        TEST(test_nothing_goes_for_want_of_places),
         TEST(test_no_room_to_come_back),
         TEST(test_nothing_goes_where_none_may),
         TEST(test_threads),

@@ -1,7 +1,9 @@
-// places.h: what tests of actors share: the places where they do the same, and the end of a group.
+// places.h: what tests of actors share: the places where they do the same, the end of a group, and
+// whether anything is left in the store.
 #ifndef TROUPE_TEST_PLACES_H
 #define TROUPE_TEST_PLACES_H
 
+#include <support.h>
 #include <troupe/actor.h>
 
 TROUPE_UNUSED static const troupe_place places[] = {TROUPE_PLACE_HERE, TROUPE_PLACE_WORKER,
@@ -13,6 +15,20 @@ static inline int stop_runtime(void **state)
 {
     (void)state;
     return troupe_stop();
+}
+
+// For support_wait_until.
+static inline bool store_is_empty(void *unused)
+{
+    troupe_store_usage usage;
+    (void)unused;
+    return troupe_store_usage_get(&usage) == TROUPE_OK && usage.objects == 0;
+}
+
+// What others hold is given back by them, a moment later.
+static inline void assert_store_empty(void)
+{
+    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,26 +127,73 @@ bool support_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-static int count_entries(const char *path)
+static bool is_hole(int directory, const char *name)
 {
-    DIR *directory = opendir(path);
-    if (!directory)
-        fail_msg("cannot open %s: %s", path, strerror(errno));
+    struct stat about;
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
+    bool hole = fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0 &&
+                lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO;
+    if (fd >= 0)
+        close(fd);
+    return hole;
+}
+
+int support_count_files(const char *directory)
+{
+    DIR *all = opendir(directory);
+    if (!all && errno == ENOENT)
+        return 0;
+    if (!all)
+        fail_msg("cannot open %s: %s", directory, strerror(errno));
     int count = 0;
-    for (struct dirent *entry; (entry = readdir(directory));)
-        count += entry->d_name[0] != '.';
-    closedir(directory);
+    for (struct dirent *entry; (entry = readdir(all));)
+        count += entry->d_name[0] != '.' && !is_hole(dirfd(all), entry->d_name);
+    closedir(all);
     return count;
+}
+
+// Each word is of its filling and its place.
+static uint64_t word_at(size_t at, uint64_t seed)
+{
+    return (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) + at;
+}
+
+void support_fill(void *memory, size_t size, uint64_t seed)
+{
+    char *bytes = memory;
+    uint64_t word;
+    size_t at = 0;
+    for (; at + sizeof word <= size; at += sizeof word) {
+        word = word_at(at, seed);
+        memcpy(bytes + at, &word, sizeof word);
+    }
+    word = word_at(at, seed);
+    memcpy(bytes + at, &word, size - at);
+}
+
+bool support_is_filled(const void *memory, size_t size, uint64_t seed)
+{
+    const char *bytes = memory;
+    uint64_t word, found;
+    size_t at = 0;
+    for (; at + sizeof word <= size; at += sizeof word) {
+        memcpy(&found, bytes + at, sizeof found);
+        if (found != word_at(at, seed))
+            return false;
+    }
+    word = word_at(at, seed);
+    return memcmp(bytes + at, &word, size - at) == 0;
 }
 
 int support_count_descriptors(void)
 {
-    return count_entries("/proc/self/fd") - 1; // The folder that is being read is open as well.
+    return support_count_files("/proc/self/fd") -
+           1; // The folder that is being read is open as well.
 }
 
 int support_count_threads(void)
 {
-    return count_entries("/proc/self/task");
+    return support_count_files("/proc/self/task");
 }
 
 // Reads a process's state letter and parent; false if there is no such process.
@@ -218,6 +266,16 @@ bool support_processes_end(const pid_t *pids, size_t count, int timeout_ms)
 {
     process_list list = {pids, count};
     return support_wait_until(all_ended, &list, timeout_ms);
+}
+
+bool support_was_killed(int status)
+{
+    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+        fail_msg("a child was ended by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+        fail_msg("a child ended with %d", WEXITSTATUS(status));
+    return WIFSIGNALED(status);
 }
 
 int support_run(const char *command, char *output, size_t capacity)

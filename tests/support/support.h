@@ -42,6 +42,14 @@ char *support_path(const char *directory, const char *name);
 char *support_read_file(const char *path);
 void support_write_file(const char *path, const void *data, size_t size);
 bool support_exists(const char *path);
+// The entries of a directory, hidden ones and files that are one hole not counted; 0: there is
+// none.
+int support_count_files(const char *directory);
+
+// Fills memory so that each 8 bytes of it say where they are and of which filling; and whether it
+// still is as it was filled then.
+void support_fill(void *memory, size_t size, uint64_t seed);
+bool support_is_filled(const void *memory, size_t size, uint64_t seed);
 
 // The open file descriptors of this process.
 int support_count_descriptors(void);
@@ -53,6 +61,9 @@ int support_count_descendants(pid_t ancestor);
 bool support_process_lives(pid_t pid);
 // Whether every one of `count` processes has ended within `timeout_ms`.
 bool support_processes_end(const pid_t *pids, size_t count, int timeout_ms);
+// Whether a child, of which waitpid gave that status, was killed by SIGKILL, or else came through
+// with exit status 0. Any other end fails the test: it crashed, or found something wrong.
+bool support_was_killed(int status);
 
 // Runs `command` with /bin/sh, its standard output and errors together into `output` (cut and
 // always terminated). Returns its exit status, or 128 + the signal that ended it.

@@ -252,7 +252,7 @@ static const char *last_part(const char *path)
 static void expect_report(const deed *it, bool lines)
 {
     char expected[256];
-    int line, pid;
+    int line = 0, pid = 0;
     const char *said = strstr(output, "line ");
     if (said == NULL || sscanf(said, "line %d pid %d", &line, &pid) != 2)
         fail_msg("%s said:\n%s", it->name, output);

@@ -342,6 +342,9 @@ static void test_the_program(void **state)
     keeper_actor one = troupe_spawn(keeper, .place = TROUPE_PLACE_ISOLATED, .name = "one");
     troupe_ref large = troupe_put_bytes(bytes, sizeof bytes);
     assert_int_equal(troupe_get(int, troupe_call_from(one, keep, &large), &pid), TROUPE_OK);
+    // Its argument is let go after the answer, but before the next call.
+    troupe_bytes made;
+    assert_int_equal(troupe_get(troupe_bytes, troupe_call(one, make, 1), &made), TROUPE_OK);
 
     snprintf(arguments, sizeof arguments, "%d", (int)getpid());
     assert_int_equal(run_tool(arguments), 0);
@@ -365,6 +368,39 @@ static void test_the_program(void **state)
     expect_output(expected);
     expect_output("\"state\": \"sealed\", \"kind\": \"value\", \"type\": \"troupe_bytes\"");
     troupe_drop(large);
+    troupe_reset();
+}
+
+// Six objects of 3 MiB where five have room.
+static void test_what_is_on_disk(void **state)
+{
+    (void)state;
+    enum { PIECE = 3 << 20, COUNT = 6 };
+    static char bytes[PIECE];
+    char arguments[64], expected[64];
+    troupe_ref refs[COUNT];
+    assert_int_equal(troupe_start(0, NULL, .workers = 2, .store_bytes_max = STORE), TROUPE_OK);
+    assert_int_equal(see().objects_on_disk, 0);
+    for (int i = 0; i < COUNT; i++)
+        refs[i] = troupe_put_bytes(bytes, sizeof bytes);
+    troupe_memory now = see();
+    assert_int_equal(now.objects, COUNT);
+    assert_in_range(now.objects_on_disk, 1, COUNT - 1);
+    assert_int_equal(now.bytes_on_disk, now.objects_on_disk * PIECE);
+    uint64_t listed = 0;
+    for (size_t i = 0; i < now.items.count; i++)
+        listed += now.items.items[i].state == TROUPE_OBJECT_ON_DISK;
+    assert_int_equal(listed, now.objects_on_disk);
+
+    snprintf(arguments, sizeof arguments, "%d", (int)getpid());
+    assert_int_equal(run_tool(arguments), 0);
+    snprintf(expected, sizeof expected, "\non disk: %d object%s, %d.0 MiB\n",
+             (int)now.objects_on_disk, now.objects_on_disk == 1 ? "" : "s",
+             (int)now.objects_on_disk * (PIECE >> 20));
+    expect_output(expected);
+    for (int i = 0; i < COUNT; i++)
+        troupe_drop(refs[i]);
+    assert_int_equal(see().objects_on_disk, 0);
     troupe_reset();
 }
 
@@ -407,6 +443,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_channel, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_a_full_store_says_who_holds_it, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_the_program, set_up, stop_runtime),
+        cmocka_unit_test_teardown(test_what_is_on_disk, stop_runtime),
         cmocka_unit_test(test_misuse_of_the_program),
         cmocka_unit_test(test_without_a_runtime),
     };

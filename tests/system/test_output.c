@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <troupe/actor.h>
 #include <unistd.h>
@@ -342,6 +343,13 @@ static int take_descriptors(int *taken, int capacity, int free)
     return count;
 }
 
+static bool has_printed(void *unused)
+{
+    struct stat now;
+    (void)unused;
+    return fstat(STDOUT_FILENO, &now) == 0 && now.st_size > 0;
+}
+
 // There is no room for both ends of a worker's pipes: it ends where it writes, instead of waiting
 // for somebody to read, and nothing is left here.
 static int drive_without_room(int room)
@@ -351,6 +359,8 @@ static int drive_without_room(int room)
     struct rlimit limit;
     troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE));
     tell(troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED), "heard\n");
+    if (!support_wait_until(has_printed, NULL, SUPPORT_SOON_MS)) // Its pipes have come, then.
+        return 5;
     int before = support_count_descriptors();
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         _exit(4);

@@ -228,6 +228,21 @@ static uint32_t count_keepers_descriptors(void)
     return count_entries(path);
 }
 
+static bool is_reaped(void *pid)
+{
+    return kill(*(int *)pid, 0) != 0;
+}
+
+// Kills those that wait, until the keeper knows: one that has threads is a zombie before all of it
+// has ended, and could still be given an order.
+static void kill_spares(const int *pids, int count)
+{
+    for (int i = 0; i < count; i++)
+        assert_int_equal(kill(pids[i], SIGKILL), 0);
+    for (int i = 0; i < count; i++)
+        assert_true(support_wait_until(is_reaped, (void *)&pids[i], SUPPORT_SOON_MS));
+}
+
 // Has the least spares made, by a first process.
 static void make_spares(int pids[TRP_SPARES_MAX])
 {
@@ -274,9 +289,7 @@ static void test_one_that_dies_is_replaced(void **state)
     uint64_t incarnation;
     int before[TRP_SPARES_MAX], after[TRP_SPARES_MAX];
     make_spares(before);
-    for (int i = 0; i < TRP_SPARES_MIN; i++)
-        assert_int_equal(kill(before[i], SIGKILL), 0);
-    assert_true(support_processes_end(before, TRP_SPARES_MIN, SUPPORT_SOON_MS));
+    kill_spares(before, TRP_SPARES_MIN);
     await_spares(TRP_SPARES_MIN, after);
     start_one(true, &process, &incarnation);
     assert_true(is_one_of(trp_process_pid(process), after, TRP_SPARES_MIN));
@@ -396,6 +409,10 @@ static void test_the_stock_is_bounded(void **state)
     (void)state;
     burst many;
     int pids[TRP_SPARES_MAX];
+    struct rlimit enough;
+    assert_int_equal(prlimit(keeper_pid(), RLIMIT_NOFILE, NULL, &enough), 0);
+    enough.rlim_cur = 4 * 3 * TRP_SPARES_MAX; // Of which a quarter is for spares, three each.
+    assert_int_equal(prlimit(keeper_pid(), RLIMIT_NOFILE, &enough, NULL), 0);
     uint32_t before = count_keepers_descriptors();
     start_burst(TRP_SPARES_MAX + 20, &many);
     end_burst(&many);
@@ -454,6 +471,12 @@ static void test_the_stock_ends_with_the_keeper(void **state)
     assert_true(support_processes_end(pids, (size_t)count, SUPPORT_SOON_MS));
 }
 
+static bool burst_is_mourned(void *unused)
+{
+    (void)unused;
+    return seen.deaths == BURST;
+}
+
 // Of those killed while they wait nobody hears, and the next burst takes the others.
 static void test_deaths_in_the_stock(void **state)
 {
@@ -463,12 +486,11 @@ static void test_deaths_in_the_stock(void **state)
     start_burst(BURST, &first);
     end_burst(&first);
     (void)await_stock(BURST, pids);
+    assert_true(support_wait_until(burst_is_mourned, NULL, SUPPORT_SOON_MS));
     seen.deaths = 0;
-    for (int i = 0; i < BURST / 2; i++) {
+    for (int i = 0; i < BURST / 2; i++)
         killed[i] = pids[2 * i];
-        assert_int_equal(kill(killed[i], SIGKILL), 0);
-    }
-    assert_true(support_processes_end(killed, BURST / 2, SUPPORT_SOON_MS));
+    kill_spares(killed, BURST / 2);
     start_burst(BURST, &again);
     assert_all_answer(&again);
     assert_int_equal(seen.deaths, 0);

@@ -5,7 +5,6 @@
 #include <places.h>
 #include <support.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -136,6 +135,47 @@ static void calls_back(void **state)
     troupe_must(troupe_get(int64_t, troupe_call_from(there, clerk_run, &what), &total));
     troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 0), &direct));
     assert_int_equal(total, direct);
+}
+
+// Methods that wait long are looked after, wherever what they wait for is: it ends nothing.
+static void long_waits(void **state)
+{
+    (void)state;
+    enum { LONG_MS = 400 };
+    clerk_actor there = two_nodes_find("alone", first.address);
+    for (int i = 0; i < 3; i++) {
+        clerk_actor here = troupe_spawn(clerk, .place = places[i]);
+        int64_t total = 0;
+        int slept;
+        troupe_ref nap = troupe_call(here, clerk_nap, LONG_MS);
+        errand what = {.to = here.address, .amount = 7};
+        troupe_must(troupe_get(int64_t, troupe_call_from(there, clerk_run, &what), &total));
+        assert_int_equal(total, 7);
+        troupe_must(troupe_get(int, nap, &slept));
+        nap = troupe_call(there, clerk_nap, LONG_MS);
+        what.to = there.address;
+        troupe_must(troupe_get(int64_t, troupe_call_from(here, clerk_run, &what), &total));
+        troupe_must(troupe_get(int, nap, &slept));
+        troupe_must(troupe_kill(here));
+    }
+    assert_true(two_nodes_joined(first.address));
+}
+
+static void rings_of_waits(void **state)
+{
+    (void)state;
+    clerk_actor there = two_nodes_find("alone", first.address);
+    for (int i = 0; i < 3; i++) {
+        clerk_actor here = troupe_spawn(clerk, .place = places[i]);
+        int64_t total;
+        round_trip way = {.there = there.address, .back = here.address};
+        troupe_ref ring = troupe_call_from(here, clerk_go_round, &way);
+        assert_int_equal(troupe_get(int64_t, ring, &total, .timeout_ms = SUPPORT_SOON_MS),
+                         TROUPE_DEADLOCK);
+        assert_non_null(strstr(troupe_last_error()->text, " -> "));
+        troupe_must(troupe_kill(here));
+    }
+    assert_true(two_nodes_joined(first.address));
 }
 
 static void a_thousand_in_flight(void **state)
@@ -304,9 +344,10 @@ static void goodbye(void **state)
     int64_t total, began = support_now_ms();
     troupe_ref nap = troupe_call(alone, clerk_nap, 60000);
     troupe_must(troupe_get(int64_t, troupe_call(desk, clerk_add, 1), &total));
-    (void)kill(second.pid, SIGTERM); // troupe_stop
+    (void)kill(second.pid, SIGTERM); // troupe_stop; the nap may wait in its mailbox still.
     troupe_status status = troupe_get(int, nap, &slept);
-    assert_true(status == TROUPE_MAYBE_EXECUTED || status == TROUPE_CANCELLED);
+    assert_true(status == TROUPE_MAYBE_EXECUTED || status == TROUPE_CANCELLED ||
+                status == TROUPE_NOT_EXECUTED);
     assert_true(support_wait_until(is_gone, second.address, SLACK_MS));
     assert_true(support_now_ms() - began < TIMEOUT_MS + SLACK_MS);
     assert_int_equal(troupe_get(int64_t, troupe_call(desk, clerk_add, 1), &total),
@@ -361,42 +402,6 @@ static void a_killed_node(void **state)
     troupe_must(troupe_await_end(pool.address, SLACK_MS, &down));
     assert_int_equal(down.reason, TROUPE_DOWN_NODE);
     assert_int_equal(troupe_node_join(second.address), TROUPE_TIMED_OUT);
-}
-
-// Every thread of it.
-static bool is_stopped(void *pid)
-{
-    char path[300];
-    bool stopped = true;
-    snprintf(path, sizeof path, "/proc/%d/task", *(int *)pid);
-    DIR *tasks = opendir(path);
-    assert_non_null(tasks);
-    for (struct dirent *task; (task = readdir(tasks)) != NULL && stopped;) {
-        if (task->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "/proc/%d/task/%s/stat", *(int *)pid, task->d_name);
-        char *stat = support_read_file(path);
-        const char *state = stat != NULL ? strrchr(stat, ')') : NULL;
-        stopped = state == NULL || state[2] == 'T';
-        free(stat);
-    }
-    closedir(tasks);
-    return stopped;
-}
-
-void two_nodes_stop(const other *it, const pids *all)
-{
-    int driver = it->pid, worker = all->own;
-    assert_int_equal(kill(driver, SIGSTOP), 0);
-    assert_int_equal(kill(-all->keeper, SIGSTOP), 0);
-    assert_true(support_wait_until(is_stopped, &driver, SLACK_MS));
-    assert_true(support_wait_until(is_stopped, &worker, SLACK_MS));
-}
-
-void two_nodes_continue(const other *it, const pids *all)
-{
-    assert_int_equal(kill(it->pid, SIGCONT), 0);
-    assert_int_equal(kill(-all->keeper, SIGCONT), 0);
 }
 
 static void a_stopped_node(void **state)
@@ -542,6 +547,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_to_every_kind_of_process),
         cmocka_unit_test(calls_back),
+        cmocka_unit_test(long_waits),
+        cmocka_unit_test(rings_of_waits),
         cmocka_unit_test(a_thousand_in_flight),
         cmocka_unit_test(tells_arrive_in_order),
         cmocka_unit_test(large_values),
@@ -559,6 +566,7 @@ int main(void)
         cmocka_unit_test(two_nodes_odd_messages),
         cmocka_unit_test(two_nodes_other_versions),
         cmocka_unit_test(two_nodes_long_answers),
+        cmocka_unit_test(two_nodes_a_late_hello),
         cmocka_unit_test(two_nodes_deaths_before_numbers),
         cmocka_unit_test(joined_by_name),
         cmocka_unit_test(two_nodes_a_repeated_frame),

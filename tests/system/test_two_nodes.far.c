@@ -1,9 +1,11 @@
 // test_two_nodes.far.c: the class that lives on both nodes, and the process that starts other
-// nodes: drivers of their own, forked by one that never starts Troupe.
+// nodes: drivers of their own, forked by one that never starts Troupe; and how one is stopped.
 #include "two_nodes.h"
 #include <support.h>
 
+#include <dirent.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -72,6 +74,14 @@ troupe_status clerk_run(clerk *self, const errand *what, int64_t *total)
     (void)self;
     clerk_actor to = {what->to};
     return troupe_get(int64_t, troupe_call(to, clerk_add, what->amount), total);
+}
+
+// Has another one ask a third.
+troupe_status clerk_go_round(clerk *self, const round_trip *way, int64_t *total)
+{
+    (void)self;
+    clerk_actor there = {way->there};
+    return troupe_get(int64_t, troupe_call(there, clerk_run, .to = way->back, .amount = 1), total);
 }
 
 troupe_status clerk_where(clerk *self, const troupe_none *none, troupe_actor *address)
@@ -165,4 +175,42 @@ int two_nodes_launch(void)
     }
     close(pair[1]);
     return pair[0];
+}
+
+// ---- stopped for a while
+
+// Every thread of it.
+static bool is_stopped(void *pid)
+{
+    char path[300];
+    bool stopped = true;
+    snprintf(path, sizeof path, "/proc/%d/task", *(int *)pid);
+    DIR *tasks = opendir(path);
+    assert_non_null(tasks);
+    for (struct dirent *task; (task = readdir(tasks)) != NULL && stopped;) {
+        if (task->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%s/stat", *(int *)pid, task->d_name);
+        char *stat = support_read_file(path);
+        const char *state = stat != NULL ? strrchr(stat, ')') : NULL;
+        stopped = state == NULL || state[2] == 'T';
+        free(stat);
+    }
+    closedir(tasks);
+    return stopped;
+}
+
+void two_nodes_stop(const other *it, const pids *all)
+{
+    int driver = it->pid, worker = all->own;
+    assert_int_equal(kill(driver, SIGSTOP), 0);
+    assert_int_equal(kill(-all->keeper, SIGSTOP), 0);
+    assert_true(support_wait_until(is_stopped, &driver, SLACK_MS));
+    assert_true(support_wait_until(is_stopped, &worker, SLACK_MS));
+}
+
+void two_nodes_continue(const other *it, const pids *all)
+{
+    assert_int_equal(kill(it->pid, SIGCONT), 0);
+    assert_int_equal(kill(-all->keeper, SIGCONT), 0);
 }

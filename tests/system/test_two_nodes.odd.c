@@ -11,6 +11,7 @@
 #include <runtime/far.h>
 #include <runtime/identity.h>
 #include <runtime/node.h>
+#include <runtime/nodes.h>
 #include <runtime/peer.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -71,7 +72,9 @@ void two_nodes_kinds_from_there(void **state)
         assert_false(trp_far_frame_valid(&frame, true));
     }
     trp_frame call = {.kind = TRP_FRAME_CALL}, ask = {.kind = TRP_FRAME_ASK};
+    trp_frame probe = {.kind = TRP_FRAME_PROBE};
     assert_true(trp_far_frame_valid(&call, false) && !trp_far_frame_valid(&call, true));
+    assert_true(trp_far_frame_valid(&probe, false) && !trp_far_frame_valid(&probe, true));
     assert_true(trp_far_frame_valid(&ask, true) && !trp_far_frame_valid(&ask, false));
 }
 
@@ -240,6 +243,37 @@ void two_nodes_long_answers(void **state)
     assert_non_null(strstr(it.text, "257 bytes"));
     assert_int_equal(it.value[TRP_NAMED_VALUE_MAX], 77);
     two_nodes_end(&second);
+}
+
+// A HELLO is repeated until it is answered, and may come when who said it has left again: nothing
+// begins by it, and a new one is answered as ever.
+void two_nodes_a_late_hello(void **state)
+{
+    (void)state;
+    enum { LONG_MS = 300 };       // Hundreds of times as long as a session takes to begin.
+    for (int i = 0; i < 4; i++) { // Each with another number: above ours, and below.
+        other second = two_nodes_start();
+        trp_envelope loose = {.node = trp_process_node_id()};
+        trp_frame hello = {.kind = TRP_FRAME_NODE,
+                           .method = TRP_NODE_HELLO,
+                           .from = TRP_PROCESS_NODE,
+                           .from_incarnation = trp_segment_process(TRP_PROCESS_NODE)->incarnation,
+                           .call = UINT32_MAX, // Of nobody who waits.
+                           .body = troupe_node_address(),
+                           .body_size = strlen(troupe_node_address())};
+        trp_outbound *out = trp_far_outbound_open(second.address);
+        assert_non_null(out);
+        send_raw(out, &loose, &hello, 0);
+        for (int64_t until = support_now_ms() + LONG_MS; support_now_ms() < until;)
+            assert_false(two_nodes_joined(second.address));
+        trp_outbound_close(out, 0);
+        int64_t total;
+        troupe_must(troupe_node_join(second.address));
+        clerk_actor desk = two_nodes_find("desk", second.address);
+        troupe_must(troupe_get(int64_t, troupe_call(desk, clerk_add, 3), &total));
+        assert_int_equal(total, 3);
+        two_nodes_end(&second);
+    }
 }
 
 static bool has_no_number(void *context)

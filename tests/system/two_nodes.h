@@ -11,6 +11,7 @@ enum { TIMEOUT_MS = 2000, SLACK_MS = 5000 };
 TROUPE_STRUCT(letter, (troupe_text, from), (int32_t, number), (troupe_text, text));
 TROUPE_STRUCT(pids, (int, own), (int, keeper));
 TROUPE_STRUCT(errand, (troupe_actor, to), (int64_t, amount));
+TROUPE_STRUCT(round_trip, (troupe_actor, there), (troupe_actor, back));
 
 typedef struct clerk {
     int64_t total, next, wrong;
@@ -23,6 +24,7 @@ troupe_status clerk_note(clerk *self, const int64_t *number, troupe_none *none);
 troupe_status clerk_wrong(clerk *self, const troupe_none *none, int64_t *wrong);
 troupe_status clerk_nap(clerk *self, const int *ms, int *slept);
 troupe_status clerk_run(clerk *self, const errand *what, int64_t *total);
+troupe_status clerk_go_round(clerk *self, const round_trip *way, int64_t *total);
 troupe_status clerk_where(clerk *self, const troupe_none *none, troupe_actor *address);
 troupe_status clerk_pids(clerk *self, const troupe_none *none, pids *all);
 troupe_status clerk_fail(clerk *self, const troupe_text *text, int *none);
@@ -33,9 +35,10 @@ troupe_status clerk_count(clerk *self, const int *last, int *none);
 TROUPE_ACTOR(clerk, (clerk_add, int64_t, int64_t), (clerk_reply, letter, letter),
              (clerk_mirror, troupe_bytes, troupe_bytes), (clerk_note, int64_t, troupe_none),
              (clerk_wrong, troupe_none, int64_t), (clerk_nap, int, int),
-             (clerk_run, errand, int64_t), (clerk_where, troupe_none, troupe_actor),
-             (clerk_pids, troupe_none, pids), (clerk_fail, troupe_text, int),
-             (clerk_hold, troupe_ref, int), (clerk_refused, troupe_none, uint64_t),
+             (clerk_run, errand, int64_t), (clerk_go_round, round_trip, int64_t),
+             (clerk_where, troupe_none, troupe_actor), (clerk_pids, troupe_none, pids),
+             (clerk_fail, troupe_text, int), (clerk_hold, troupe_ref, int),
+             (clerk_refused, troupe_none, uint64_t),
              (clerk_count, int, int, .options = TROUPE_METHOD_STREAM));
 
 typedef struct order {
@@ -53,13 +56,13 @@ extern char *two_nodes_keys, *two_nodes_strange_keys;
 // Forks the process that starts other nodes; before this one starts Troupe. Returns the socket by
 // which it is asked: an `order`, answered by an `other`.
 int two_nodes_launch(void);
+// All of its processes, and not for long, or it is given up.
+void two_nodes_stop(const other *it, const pids *all);
+void two_nodes_continue(const other *it, const pids *all);
 
 // What test_two_nodes.c has for the other parts.
 other two_nodes_start(void); // Another node.
 void two_nodes_end(other *it);
-// All of its processes, and not for long, or it is given up.
-void two_nodes_stop(const other *it, const pids *all);
-void two_nodes_continue(const other *it, const pids *all);
 clerk_actor two_nodes_find(const char *name, const char *address);
 bool two_nodes_joined(const char *address);
 
@@ -69,6 +72,7 @@ void two_nodes_kinds_from_there(void **state);
 void two_nodes_odd_messages(void **state);
 void two_nodes_other_versions(void **state);
 void two_nodes_long_answers(void **state);
+void two_nodes_a_late_hello(void **state);
 void two_nodes_deaths_before_numbers(void **state);
 void two_nodes_a_gap(void **state);
 void two_nodes_a_repeated_frame(void **state);

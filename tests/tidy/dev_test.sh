@@ -59,6 +59,7 @@ peers() {
 peers ON
 peers ON --save
 peers ON actors quick
+peers ON objects quick
 peers OFF call
 [ $status -eq 0 ] && echo "./dev does what its help says"
 exit $status

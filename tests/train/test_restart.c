@@ -200,6 +200,7 @@ static void restarts_are_used_up(void **state)
 static void a_rank_that_hangs_is_named_and_replaced(void **state)
 {
     (void)state;
+    enum { PATIENCE_MS = 1000 }; // More than the other rank needs on a machine with much to do.
     const int ways[] = {HANGS, FREEZES};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         line_settings config = line_plain(EPOCHS);
@@ -209,12 +210,12 @@ static void a_rank_that_hangs_is_named_and_replaced(void **state)
         config.where = BEFORE_REDUCE;
         troupe_result *result;
         assert_int_equal(troupe_train(line_fit, &config, &result, .workers = WORLD,
-                                      .storage = storage, .collective_timeout_ms = 200),
+                                      .storage = storage, .collective_timeout_ms = PATIENCE_MS),
                          TROUPE_PEER_LOST);
-        assert_non_null(strstr(troupe_result_error(result), "rank 1 did not come within 200 ms"));
+        assert_non_null(strstr(troupe_result_error(result), "rank 1 did not come within 1000 ms"));
         troupe_result_free(&result);
         troupe_must(troupe_train(line_fit, &config, &result, .workers = WORLD, .storage = storage,
-                                 .collective_timeout_ms = 200, .restarts = 1));
+                                 .collective_timeout_ms = PATIENCE_MS, .restarts = 1));
         line_model model = line_load(result, 1);
         line_assert_same(&model, &undisturbed[1]);
         troupe_result_free(&result);

@@ -1,5 +1,6 @@
 // test_train.c: whole runs that go well: what comes out, and what is left on disk.
 #include "line.h"
+#include <places.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -370,20 +371,12 @@ static troupe_status reads_objects(troupe_worker *me, const data_settings *confi
 }
 TROUPE_TRAINER(reads_objects, data_settings);
 
-static bool store_is_empty(void *context)
-{
-    (void)context;
-    troupe_store_usage usage;
-    troupe_must(troupe_store_usage_get(&usage));
-    return usage.objects == 0;
-}
-
 // A config may hold references: the objects are there for all ranks, once, and go when the job is
 // closed.
 static void a_config_can_hold_references(void **state)
 {
     (void)state;
-    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+    assert_store_empty();
     char *bytes = malloc(100000);
     memset(bytes, 'q', 100000);
     troupe_ref more[2] = {troupe_put_bytes("one", 3), troupe_put_bytes("two", 3)};
@@ -400,7 +393,7 @@ static void a_config_can_hold_references(void **state)
     troupe_result_free(&result);
     troupe_job_close(&job);
     free(bytes);
-    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+    assert_store_empty();
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,120 @@
+// test_held_often.c: a process can hold one object so many times and no more: a message that would
+// make it more is refused where it is sent, and what is sent after it arrives.
+#include <support.h>
+
+#include <runtime/store.h>
+#include <signal.h>
+#include <string.h>
+#include <troupe.h>
+#include <unistd.h>
+
+enum { MANY = 30000 }; // Three times that is more than is counted.
+
+TROUPE_STRUCT(pile, (troupe_array_troupe_ref, refs));
+
+typedef struct reader {
+    int unused;
+} reader;
+
+static troupe_status reader_pid(reader *self, const troupe_none *in, int *out)
+{
+    (void)self, (void)in;
+    *out = getpid();
+    return TROUPE_OK;
+}
+
+static troupe_status reader_count(reader *self, const pile *in, int *out)
+{
+    (void)self;
+    *out = (int)in->refs.count;
+    return TROUPE_OK;
+}
+
+static troupe_status reader_take(reader *self, const troupe_bytes *in, troupe_none *out)
+{
+    (void)self, (void)in, (void)out;
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(reader, (reader_pid, troupe_none, int), (reader_count, pile, int),
+             (reader_take, troupe_bytes, troupe_none));
+
+static void test_more_than_is_counted(void **state)
+{
+    (void)state;
+    static troupe_ref same[MANY];
+    double value = 0.5;
+    int pid, again, count;
+    troupe_must(troupe_start(0, NULL, .workers = 1, .threads = 1));
+    reader_actor there = troupe_spawn(reader, .place = TROUPE_PLACE_WORKER);
+    troupe_must(troupe_get(int, troupe_call(there, reader_pid), &pid));
+    troupe_ref ref = troupe_put(double, &value);
+    for (int i = 0; i < MANY; i++)
+        same[i] = ref;
+    const pile all = {.refs = {same, MANY}};
+
+    assert_int_equal(kill(pid, SIGSTOP), 0); // It holds what it was sent.
+    troupe_ref first = troupe_call_from(there, reader_count, &all);
+    troupe_ref second = troupe_call_from(there, reader_count, &all);
+    troupe_ref third = troupe_call_from(there, reader_count, &all);
+    troupe_ref fourth = troupe_call(there, reader_pid);
+    assert_int_equal(troupe_get(int, third, &count, .timeout_ms = SUPPORT_SOON_MS),
+                     TROUPE_NO_MEMORY);
+    assert_non_null(strstr(troupe_last_error()->text, "holds one object 65535 times"));
+
+    assert_int_equal(kill(pid, SIGCONT), 0);
+    troupe_must(troupe_get(int, fourth, &again, .timeout_ms = SUPPORT_SOON_MS));
+    assert_int_equal(again, pid);
+    troupe_must(troupe_get(int, troupe_call_from(there, reader_count, &all), &count));
+    assert_int_equal(count, MANY);
+    troupe_drop(first);
+    troupe_drop(second);
+    troupe_drop(ref);
+    troupe_must(troupe_stop_actor(there));
+    assert_int_equal(troupe_stop(), 0);
+}
+
+// It is known no sooner than when a message that waits for room is to go.
+static void test_behind_a_full_ring(void **state)
+{
+    (void)state;
+    enum { FILLING = 1000 };
+    static char bytes[2000];
+    double value = 0.5;
+    int pid, again, count, holds = 0;
+    troupe_must(troupe_start(0, NULL, .workers = 1, .threads = 1));
+    reader_actor there = troupe_spawn(reader, .place = TROUPE_PLACE_WORKER);
+    troupe_must(troupe_get(int, troupe_call(there, reader_pid), &pid));
+    troupe_ref ref = troupe_put(double, &value);
+    const pile one = {.refs = {&ref, 1}};
+    while (trp_store_hold(ref.id, there.address.process) == TROUPE_OK)
+        holds++;
+
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    for (int i = 0; i < FILLING; i++)
+        troupe_drop(troupe_call(there, reader_take, bytes, sizeof bytes));
+    troupe_ref refused = troupe_call_from(there, reader_count, &one);
+    troupe_ref next = troupe_call(there, reader_pid);
+    assert_int_equal(kill(pid, SIGCONT), 0);
+    troupe_must(troupe_get(int, next, &again, .timeout_ms = SUPPORT_SOON_MS));
+    assert_int_equal(again, pid);
+    assert_int_equal(troupe_get(int, refused, &count, .timeout_ms = SUPPORT_SOON_MS),
+                     TROUPE_NO_MEMORY);
+
+    while (holds-- > 0)
+        trp_store_release(ref.id, there.address.process);
+    troupe_must(troupe_get(int, troupe_call_from(there, reader_count, &one), &count));
+    assert_int_equal(count, 1);
+    troupe_drop(ref);
+    troupe_must(troupe_stop_actor(there));
+    assert_int_equal(troupe_stop(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_more_than_is_counted),
+        cmocka_unit_test(test_behind_a_full_ring),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+# mutants.cmake: what is taken away from the protocols, one thing at a time (interleave_mutant in
+# tests.cmake): a name, a file of runtime/, the scene that must fail, a text in the file, and what
+# stands there instead.
+
+# ---- lives
+
+interleave_mutant(epoch_of_a_gift store.c "a hold wanders down"
+  "    raise_epoch(row);\n    TRP_FAULT"
+  "    TRP_FAULT")
+interleave_mutant(epoch_of_a_first_hold store.c "a first hold behind a drop"
+  "if (process == trp_store_self && !first)"
+  "if (process == trp_store_self)")
+interleave_mutant(look_after_sealing store.c "a promise that was dropped is kept"
+  "    trp_row_free_if_unheld(slot);\n    return true;"
+  "    return true;")
+interleave_mutant(lent_mark store.c "two drops"
+  "atomic_store(&row->lent, 1); // Before the hold"
+  "(void)0; // Before the hold")
+interleave_mutant(clean_start_of_the_next store_ledger.c "a receiver dies, another takes its number"
+  "    walk(process, atomic_load(&trp_segment.header->objects_backed), forget, NULL);"
+  "    if ((atomic_load(&trp_segment.header->present[process / 64]) >> process % 64 & 1) != 0)
+        walk(process, atomic_load(&trp_segment.header->objects_backed), forget, NULL);")
+interleave_mutant(taking_that_is_said store.c "what was lent is taken back"
+  "    atomic_store(taking, process + 1);"
+  "    (void)0;")
+interleave_mutant(wake_of_who_waits store.c "a promise is kept"
+  "    trp_row_wake(row, word);\n    trp_room_rise();"
+  "    trp_room_rise();")
+interleave_mutant(one_who_fulfils store.c "two keep a promise"
+  "        !atomic_compare_exchange_strong(&row->word, &word, mine))\n        return troupe_fail"
+  "        (atomic_store(&row->word, mine), false))\n        return troupe_fail")
+interleave_mutant(closed_before_swept store_sweep.c "a receiver dies"
+  "        trp_ledger_close(processes[i]);"
+  "        (void)0;")
+
+# ---- objects inside objects
+
+interleave_mutant(adopted_before_closed store_sweep.c "a keeper dies, what is inside is dropped"
+  "    trp_inside_adopt(is_dead, &dead);\n    for (uint32_t i = 0; i < count; i++)\n        trp_ledger_close(processes[i]);\n    trp_inside_drain();"
+  "    for (uint32_t i = 0; i < count; i++)\n        trp_ledger_close(processes[i]);\n    trp_inside_drain();\n    trp_inside_adopt(is_dead, &dead);")
+interleave_mutant(left_before_swept store_sweep.c "a list, its reader dies"
+  "    trp_inside_drain();\n    for (uint32_t i = 0; i < count; i++) {"
+  "    for (uint32_t i = 0; i < count; i++) {")
+interleave_mutant(link_before_push store_inside.c "two are left to the node process"
+  "        atomic_store(&row->next, first);\n    while (!atomic_compare_exchange_weak(&header->orphans, &first, slot + 1));"
+  "        (void)0;\n    while (!atomic_compare_exchange_weak(&header->orphans, &first, slot + 1));\n    atomic_store(&row->next, first);")
+
+# ---- where bytes are
+
+interleave_mutant(pin_before_where store_read.c "one goes, and is read"
+  "    if (trp_ledger_pin(trp_store_self, slot) != TROUPE_OK)
+        return absent;
+    if (trp_where_fetch(slot, trp_row_generation(word), patience_ms) != TROUPE_OK) {
+        (void)trp_ledger_unpin(trp_store_self, slot);
+        return absent;
+    }"
+  "    if (trp_where_fetch(slot, trp_row_generation(word), patience_ms) != TROUPE_OK)
+        return absent;
+    if (trp_ledger_pin(trp_store_self, slot) != TROUPE_OK)
+        return absent;")
+interleave_mutant(pins_read_again store_where.c "one goes, and is read"
+  "    if (trp_ledger_pinned(slot, self)) {\n        (void)step"
+  "    if (false) {\n        (void)step")
+interleave_mutant(generation_of_who_moves store_where.c "one goes, and its place is used again"
+  "    while (trp_row_settled(word) && trp_row_generation(word) == generation)"
+  "    while (trp_row_settled(word))")
+interleave_mutant(look_after_moving store_where.c "one goes, and is dropped"
+  "    trp_row_free_if_unheld(slot); // Whoever"
+  "    // Whoever")
+interleave_mutant(repair_after_death store_sweep.c "one goes, and is read"
+  "            trp_where_repair(slot, is_dead, &dead);"
+  "            (void)is_dead;")
+interleave_mutant(file_of_what_is_freed store.c "one goes, and is read"
+  "    trp_where_forget(slot, generation);"
+  "    (void)0;")
+interleave_mutant(news_of_room store.c "waiting for room"
+  "    free_row(slot);\n    trp_room_rise();"
+  "    free_row(slot);")
+interleave_mutant(silence_of_who_tried_in_vain store.c "waiting for room"
+  "trp_row_generation(word)));\n    free_row(slot);"
+  "trp_row_generation(word)));\n    trp_row_free(slot);")
+interleave_mutant(mark_cleared_after_the_wake store.c "a promise is kept"
+  "    if (atomic_load(&row->awaited) != mark)
+        return;"
+  "    if (!atomic_compare_exchange_strong(&row->awaited, &mark, 0))
+        return;")
+
+# ---- pages
+
+interleave_mutant(owner_read_again pages_slab.c "a slab ends while it is used"
+  "    if (is_slab(page, class))\n        return true;\n    atomic_store(owner, 0);\n    return false;"
+  "    return true;")
+interleave_mutant(blocks_read_again pages_slab.c "a slab ends while it is used"
+  "bool empty = trp_slab_is_empty(page, class); // See"
+  "bool empty = true; // See")
+interleave_mutant(intent_of_a_block pages_slab.c "a block and a page"
+  "    atomic_store_explicit(place, trp_place_block(page, class, block), memory_order_relaxed);
+    TRP_FAULT(\"store\");
+    if (!atomic_compare_exchange_strong(owner, &none, object + 1))
+        return false;"
+  "    if (!atomic_compare_exchange_strong(owner, &none, object + 1))
+        return false;
+    atomic_store_explicit(place, trp_place_block(page, class, block), memory_order_relaxed);")
+interleave_mutant(pages_given_back_in_vain pages.c "two halves of the store"
+  "            free_pages(first, i, object, false);\n            return false;"
+  "            return false;")
+interleave_mutant(slabs_of_the_dead pages.c "who ends a slab dies"
+  "        if (!trp_owner_is_in_hand(owner) || trp_owner_process(owner) != process)"
+  "        if (owner != UINT32_MAX)")
+
+# ---- channels
+
+interleave_mutant(news_of_a_reader channel_read.c "one slot, in order"
+  "    (void)atomic_fetch_add(&region->joins, 1);"
+  "    (void)0;")
+interleave_mutant(place_said_first channel_read.c "a reader comes"
+  "    atomic_store(&mine->at.all, 1); // Nothing"
+  "    // Nothing")
+interleave_mutant(head_read_again channel_read.c "the latest alone"
+  "            if (trp_channel_sequence(atomic_load(&region->head.all)) != sequence)
+                continue;"
+  "")
+interleave_mutant(last_look_at_the_dead channel_read.c "one slot, in order"
+  "    return atomic_load(&region->head.all) == head ? TRP_CHANNEL_LOST : TRP_CHANNEL_READY;"
+  "    return TRP_CHANNEL_LOST;")
+interleave_mutant(sleep_that_is_said channel_read.c "one slot, in order"
+  "    atomic_store(&region->awaited, trp_channel_mark(seen));"
+  "    (void)0;")
+interleave_mutant(mark_for_the_next_value channel_write.c "one slot, in order"
+  "    if (awaited != trp_channel_mark((uint32_t)head))"
+  "    if (true)")
+interleave_mutant(wish_of_the_writer channel_write.c "one slot, in order"
+  "    atomic_store(&region->wanted, writer->next - writer->channel.shape.slots + 1);"
+  "    (void)0;")
+
+# ---- memory order: seen where stores come late
+
+interleave_mutant(late_pin_of_a_reader channel_read.c "the latest alone"
+  "atomic_store(&place_of(reader)->pin, index + 1);"
+  "atomic_store_explicit(&place_of(reader)->pin, index + 1, memory_order_release);")
+interleave_mutant(late_word_of_a_writer channel_write.c "one slot, in order"
+  "atomic_store(&region->writing, writer->next);"
+  "atomic_store_explicit(&region->writing, writer->next, memory_order_release);")
