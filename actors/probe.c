@@ -133,10 +133,13 @@ static void send_word(const probe *it, probe_word word, uint32_t process, uint64
     trp_buffer_free(&body);
 }
 
-// The place of that word, which is the probe's from now on. With the lock held.
+// The place of that word, which is the probe's from now on. With the lock held. All that wait in a
+// ring probe it in step, so that many probes are at one wait at the same time: each has a place of
+// its own, and another one at its next try.
 static size_t place_of(const probe *it, uint64_t call)
 {
-    size_t place = call % PLACES;
+    uint64_t hash = (call + it->origin + (it->serial << 32)) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t place = (hash >> 32) % PLACES;
     if (probes.seen[place].call == call && probes.seen[place].serial == it->serial &&
         probes.seen[place].origin == it->origin)
         return place;
