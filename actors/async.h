@@ -6,6 +6,7 @@
 #include <actors/message.h>
 #include <actors/run.h>
 #include <pthread.h>
+#include <runtime/fence.h>
 #include <troupe/async.h>
 
 typedef struct trp_deferral trp_deferral;
@@ -73,9 +74,23 @@ void trp_caller_answer(const trp_caller *caller, const trp_shape *shape, void *v
 
 // ---- cancel.c
 
+// What happens where calls have been cancelled, and of methods that run beside the turn.
+bool trp_cancel_enter_late(trp_running *here);
+bool trp_cancel_enter_beside(trp_running *here);
+void trp_cancel_leave_late(trp_actor *actor);
+void trp_cancel_leave_beside(trp_running *here);
+
 // Publishes that the message is about to be run. False: it was cancelled, and answered; then it is
-// not run.
-bool trp_cancel_enter(trp_running *here);
+// not run. `beside`: as in the message.
+static inline bool trp_cancel_enter(trp_running *here, bool beside)
+{
+    trp_actor *actor = here->actor;
+    if (beside)
+        return trp_cancel_enter_beside(here);
+    trp_fence_store(&actor->running, here);
+    return atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0 ||
+           trp_cancel_enter_late(here);
+}
 // Whether the message was cancelled while it waited. With the lock held.
 bool trp_cancel_buried(trp_async *async, const trp_message *message);
 // A message has been chosen to run beside the turn, and has not begun / will not run after all.
@@ -83,7 +98,17 @@ bool trp_cancel_buried(trp_async *async, const trp_message *message);
 void trp_cancel_handed(trp_async *async);
 void trp_cancel_dropped(trp_actor *actor);
 // The method is over: nobody looks at *here after this.
-void trp_cancel_leave(trp_running *here);
+static inline void trp_cancel_leave(trp_running *here, bool beside)
+{
+    trp_actor *actor = here->actor;
+    if (beside) {
+        trp_cancel_leave_beside(here);
+        return;
+    }
+    trp_fence_store(&actor->running, NULL);
+    if (atomic_load_explicit(&actor->cancels, memory_order_acquire) != 0)
+        trp_cancel_leave_late(actor);
+}
 // A marker has come through the mailbox.
 void trp_cancel_passed(trp_actor *actor, uint64_t serial);
 // Gives up a call to an actor of this process, and answers its caller. `force`: ends the process,

@@ -114,6 +114,7 @@ TRP_HOT troupe_status fill(const sending *what, const trp_method *method, trp_me
     message->call = what->call;
     message->deadline_ns = what->deadline_ns;
     message->window = what->window;
+    message->plain = method->plain && what->deadline_ns == 0 && what->packed == NULL;
     message->urgent = (method->row->options & TROUPE_METHOD_URGENT) != 0;
     message->weight = what->packed != NULL ? what->packed->size
                       : shape->flat        ? shape->type->size
@@ -380,16 +381,10 @@ static troupe_ref call(sending *what, uint64_t schema, const char *class_name)
     return call_plainly(what, schema, class_name);
 }
 
-TRP_HOT troupe_status tell_plainly(sending *what)
+static troupe_status tell(sending *what)
 {
     set_deadline(what);
     return send(what);
-}
-
-// Likewise.
-static troupe_status tell(sending *what)
-{
-    return tell_plainly(what);
 }
 
 // A reference that fails with the thread's last error.
@@ -494,12 +489,20 @@ troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_
     return call(&what, trp_type_note(&troupe_type_troupe_none), class_->name);
 }
 
-troupe_status troupe_tell_method(troupe_actor actor, const troupe_class *class_, size_t method,
-                                 const void *args)
+TRP_APART troupe_status tell_method(troupe_actor actor, const troupe_class *class_, size_t method,
+                                    const void *args)
 {
     sending what = {.to = actor, .args = args};
     TROUPE_TRY(describe(&what, class_, method));
-    return tell_plainly(&what);
+    return tell(&what);
+}
+
+troupe_status troupe_tell_method(troupe_actor actor, const troupe_class *class_, size_t method,
+                                 const void *args)
+{
+    return trp_tell_at_once(&actor, class_, method, args)
+               ? TROUPE_OK
+               : tell_method(actor, class_, method, args);
 }
 
 static troupe_status check_named(const char *method, troupe_bytes args)

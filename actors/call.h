@@ -30,6 +30,11 @@ bool trp_call_may_have_moved(troupe_actor actor);
 // (kill.c) Kills an actor, as troupe_kill_actor; `give_up` as trp_kill_here.
 troupe_status trp_kill_actor(troupe_actor actor, bool give_up);
 
+// (tell.c) Most tells: of a plain method, without options, to an actor of this process that has
+// room. False: nothing has happened, and the general way does it or says why not.
+bool trp_tell_at_once(const troupe_actor *to, const troupe_class *row, size_t method,
+                      const void *args);
+
 // A reference that fails with the thread's last error.
 troupe_ref trp_call_failed(troupe_status status);
 

@@ -78,7 +78,7 @@ static void refuse(const trp_running *here)
 }
 
 // Of a method that runs beside the turn, at an actor that has its async.
-static bool enter_beside(trp_running *here)
+bool trp_cancel_enter_beside(trp_running *here)
 {
     trp_async *async = atomic_load(&here->actor->async);
     pthread_mutex_lock(&async->lock);
@@ -97,7 +97,7 @@ static bool enter_beside(trp_running *here)
     return !buried && !killed;
 }
 
-static void leave_beside(trp_running *here)
+void trp_cancel_leave_beside(trp_running *here)
 {
     trp_async *async = atomic_load(&here->actor->async);
     pthread_mutex_lock(&async->lock);
@@ -108,7 +108,7 @@ static void leave_beside(trp_running *here)
 }
 
 // Calls in its mailbox may have been cancelled.
-TRP_COLD bool enter_cancelled(trp_running *here)
+bool trp_cancel_enter_late(trp_running *here)
 {
     trp_async *async = atomic_load(&here->actor->async); // Made before `cancels` was raised.
     pthread_mutex_lock(&async->lock);
@@ -117,38 +117,16 @@ TRP_COLD bool enter_cancelled(trp_running *here)
     if (killed && !buried)
         refuse(here);
     if (buried || killed)
-        trp_cancel_leave(here);
+        trp_cancel_leave(here, false);
     return !buried && !killed;
 }
 
-bool trp_cancel_enter(trp_running *here)
-{
-    trp_actor *actor = here->actor;
-    if (here->message->beside)
-        return enter_beside(here);
-    trp_fence_store(&actor->running, here);
-    return atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0 ||
-           enter_cancelled(here);
-}
-
 // Somebody may be looking at what ran.
-TRP_COLD void wait_for_lookers(trp_actor *actor)
+void trp_cancel_leave_late(trp_actor *actor)
 {
     trp_async *async = atomic_load(&actor->async);
     pthread_mutex_lock(&async->lock);
     pthread_mutex_unlock(&async->lock);
-}
-
-void trp_cancel_leave(trp_running *here)
-{
-    trp_actor *actor = here->actor;
-    if (here->message->beside) {
-        leave_beside(here);
-        return;
-    }
-    trp_fence_store(&actor->running, NULL);
-    if (atomic_load_explicit(&actor->cancels, memory_order_acquire) != 0)
-        wait_for_lookers(actor);
 }
 
 void trp_cancel_passed(trp_actor *actor, uint64_t serial)

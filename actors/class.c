@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BUCKETS = 256, METHODS_MAX = 64, LISTED_MAX = 8 };
+enum { BUCKETS = 256, METHODS_MAX = 64, LISTED_MAX = 8, PLAIN_MAX = 1024 };
 
 typedef struct type_name {
     uint64_t hash;
@@ -227,6 +227,14 @@ static troupe_status check_class(const troupe_class *row)
     return TROUPE_OK;
 }
 
+static bool is_plain(const trp_method *method)
+{
+    const trp_shape *args = &method->args, *result = &method->result;
+    return method->row->options == 0 && args->flat && !args->refs && args->type->size > 0 &&
+           args->type->size <= PLAIN_MAX && result->flat && !result->refs &&
+           result->type->size <= TRP_PLAIN_RESULT;
+}
+
 static trp_class *describe(const troupe_class *row)
 {
     trp_class *class_ = trp_alloc(sizeof *class_ + row->method_count * sizeof class_->methods[0]);
@@ -245,6 +253,7 @@ static trp_class *describe(const troupe_class *row)
                                           .hash = hash,
                                           .args = trp_shape_of(method->args),
                                           .result = trp_shape_of(method->result)};
+        class_->methods[i].plain = is_plain(&class_->methods[i]);
         class_->hash = mix(class_->hash, &hash, sizeof hash);
     }
     return class_;

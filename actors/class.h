@@ -17,10 +17,15 @@ typedef struct trp_shape {
     bool held; // But for references it would be that, and they can be in it.
 } trp_shape;
 
+enum { TRP_PLAIN_RESULT = 16 }; // Bytes that the result of a plain method has at most.
+
 typedef struct trp_method {
     const troupe_method *row;
     uint64_t hash; // Of name, arguments and result.
     trp_shape args, result;
+    // It has no options, its arguments are a small flat value, its result is a number or two, and
+    // neither has references: a call of it is made, run and freed by copies alone.
+    bool plain;
 } trp_method;
 
 typedef struct trp_class {

@@ -57,7 +57,7 @@ TRP_HOT bool fits(trp_mailbox *mailbox, uint64_t load, size_t weight)
            (bytes < SLACK || bytes + weight <= TRP_MAILBOX_BYTES_MAX);
 }
 
-static void give_back(trp_mailbox *mailbox, uint64_t amount)
+TRP_APART void give_back(trp_mailbox *mailbox, uint64_t amount)
 {
     uint64_t load = atomic_fetch_sub(&mailbox->load, amount) - amount;
     uint64_t count = load >> BYTES_BITS;
@@ -81,7 +81,7 @@ TRP_APART bool reserve_exactly(trp_mailbox *mailbox, size_t weight)
     return true;
 }
 
-bool trp_mailbox_reserve(trp_mailbox *mailbox, size_t weight)
+TRP_HOT bool reserve(trp_mailbox *mailbox, size_t weight)
 {
     if (weight >= SLACK || atomic_load_explicit(&mailbox->max, memory_order_relaxed) < EXACT)
         return reserve_exactly(mailbox, weight);
@@ -89,6 +89,11 @@ bool trp_mailbox_reserve(trp_mailbox *mailbox, size_t weight)
         return true;
     give_back(mailbox, one_message + weight);
     return reserve_exactly(mailbox, weight); // Others may have given back meanwhile, too.
+}
+
+bool trp_mailbox_reserve(trp_mailbox *mailbox, size_t weight)
+{
+    return reserve(mailbox, weight);
 }
 
 void trp_mailbox_reserve_always(trp_mailbox *mailbox, size_t weight)
@@ -161,7 +166,7 @@ bool trp_mailbox_idle(trp_mailbox *mailbox)
 
 // ---- messages
 
-trp_pushed trp_mailbox_push(trp_mailbox *mailbox, trp_link *link, bool urgent)
+TRP_HOT trp_pushed push(trp_mailbox *mailbox, trp_link *link, bool urgent)
 {
     uintptr_t head = atomic_load_explicit(&mailbox->head, memory_order_relaxed);
     do {
@@ -174,6 +179,21 @@ trp_pushed trp_mailbox_push(trp_mailbox *mailbox, trp_link *link, bool urgent)
     if (urgent)
         atomic_store_explicit(&mailbox->hurry, true, memory_order_release);
     return head == IDLE ? TRP_PUSHED_FIRST : TRP_PUSHED;
+}
+
+trp_pushed trp_mailbox_push(trp_mailbox *mailbox, trp_link *link, bool urgent)
+{
+    return push(mailbox, link, urgent);
+}
+
+trp_pushed trp_mailbox_put(trp_mailbox *mailbox, trp_link *link, size_t weight)
+{
+    if (!reserve(mailbox, weight))
+        return TRP_PUSH_REFUSED;
+    trp_pushed pushed = push(mailbox, link, false);
+    if (pushed == TRP_PUSH_REFUSED)
+        trp_mailbox_return(mailbox, weight);
+    return pushed;
 }
 
 static void append(trp_lane *lane, trp_lane part)
@@ -208,7 +228,7 @@ static void sort(trp_mailbox *mailbox, uintptr_t head)
     append(&mailbox->lane, other);
 }
 
-static trp_link *pop(trp_lane *lane)
+TRP_HOT trp_link *pop(trp_lane *lane)
 {
     trp_link *link = lane->first;
     if (link == NULL)
@@ -222,7 +242,7 @@ static trp_link *pop(trp_lane *lane)
 }
 
 // Keeps who closes the mailbox away until end_busy. False: it was closed.
-static bool begin_busy(trp_mailbox *mailbox)
+TRP_HOT bool begin_busy(trp_mailbox *mailbox)
 {
     // Pairs with the fence in wait_until_free: either it sees `busy`, or we see `closed`.
     if (trp_fence_asymmetric) {

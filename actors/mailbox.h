@@ -91,6 +91,8 @@ bool trp_mailbox_deep(trp_mailbox *mailbox);
 void trp_mailbox_wake(trp_mailbox *mailbox);
 
 trp_pushed trp_mailbox_push(trp_mailbox *mailbox, trp_link *link, bool urgent);
+// Reserves room, if that needs no wait, and pushes. TRP_PUSH_REFUSED: neither was done.
+trp_pushed trp_mailbox_put(trp_mailbox *mailbox, trp_link *link, size_t weight);
 // The next message, or NULL. Its room must be given back with trp_mailbox_left. By the taker alone,
 // as the two below.
 trp_link *trp_mailbox_take(trp_mailbox *mailbox);

@@ -34,6 +34,36 @@ trp_message *trp_message_create(trp_message_kind kind, size_t size)
     return message;
 }
 
+// The sizes of one number have no need of a call.
+TRP_HOT void copy_flat(void *to, const void *from, size_t size)
+{
+    if (size == sizeof(uint64_t))
+        memcpy(to, from, sizeof(uint64_t));
+    else if (size == sizeof(uint32_t))
+        memcpy(to, from, sizeof(uint32_t));
+    else
+        memcpy(to, from, size);
+}
+
+trp_message *trp_message_plain(const trp_method *method, const void *args, uint64_t target)
+{
+    size_t size = method->args.type->size, cell = sizeof(trp_message) + size;
+    trp_message *message =
+        size <= trp_process_options()->message_bytes_max ? trp_pool_take(cell) : NULL;
+    if (message == NULL)
+        return NULL;
+    *message = (trp_message){.kind = TRP_MESSAGE_CALL,
+                             .lane = TRP_LANE_NONE,
+                             .cell = (uint32_t)cell,
+                             .plain = true,
+                             .target = target,
+                             .method = method,
+                             .weight = size,
+                             .args = message->small};
+    copy_flat(message->args, args, size);
+    return message;
+}
+
 static size_t rounded(size_t size)
 {
     return (size + 15) & ~(size_t)15;
@@ -118,17 +148,6 @@ TRP_APART troupe_status make_room(trp_message *message, const trp_shape *shape)
         message->args = trp_arena_alloc(&message->arena, shape->type->size);
     return message->args != NULL ? TROUPE_OK
                                  : troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments");
-}
-
-// The sizes of one number have no need of a call.
-TRP_HOT void copy_flat(void *to, const void *from, size_t size)
-{
-    if (size == sizeof(uint64_t))
-        memcpy(to, from, sizeof(uint64_t));
-    else if (size == sizeof(uint32_t))
-        memcpy(to, from, sizeof(uint32_t));
-    else
-        memcpy(to, from, size);
 }
 
 troupe_status trp_message_copy_args(trp_message *message, const trp_shape *shape, const void *args)

@@ -38,6 +38,7 @@ typedef struct trp_message {
     uint16_t window;          // Of a call of a streaming method, opened as such; 0: it was not.
     uint32_t cell;            // Bytes that it has, with all that lies behind it.
     bool urgent;              // Of an urgent method.
+    bool plain;               // Of a plain method (class.h), from here, without a deadline.
     bool beside;              // Runs beside the actor's turn,
     uint8_t lane;             // in this lane (lanes.c), or TRP_LANE_NONE.
     uint64_t target;          // The actor; set when it is pushed.
@@ -57,6 +58,9 @@ typedef struct trp_message {
 // A message with room for arguments of `size` bytes behind it (`args` points there unless size is
 // 0). NULL with the last error set.
 trp_message *trp_message_create(trp_message_kind kind, size_t size);
+// A tell of a plain method (class.h) to that actor. NULL: it takes too much memory, or is above the
+// limit of a message.
+trp_message *trp_message_plain(const trp_method *method, const void *args, uint64_t target);
 // The message that a frame asks for, with its body, or with its arguments if they came as an image.
 // `args` is their shape; NULL: it is not known yet. On failure what came with the frame is given
 // back.

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATIENCE_MS = 10000, SMALL_RESULT = 2048, ZEROED = 16 };
+enum { PATIENCE_MS = 10000, SMALL_RESULT = 2048 };
 
 _Thread_local trp_running *trp_run_innermost;
 _Thread_local int trp_run_callbacks;
@@ -191,15 +191,17 @@ TRP_APART void answer_end(trp_message *message)
     trp_message_answer(message, &end, &(troupe_none){0}, message->target);
 }
 
-// With the thread's arena being the message's.
-static inline void run_method(trp_running *here, void *result)
+// With the thread's arena being the message's. Here and below, `plain` is the message's, and known
+// where this is compiled.
+TRP_HOT void run_method(trp_running *here, void *result, bool plain)
 {
     trp_actor *actor = here->actor;
     trp_message *message = here->message;
     const trp_method *method = message->method;
-    troupe_status status = streams(message) ? trp_maker_run(here, result)
-                                            : method->row->run(actor->self, message->args, result);
-    if (actor->saves && !message->beside)
+    bool makes = !plain && streams(message), refs = !plain && method->result.refs;
+    troupe_status status =
+        makes ? trp_maker_run(here, result) : method->row->run(actor->self, message->args, result);
+    if (actor->saves && (plain || !message->beside))
         trp_state_ran(actor); // Before the answer: what was answered was saved.
     if (here->deferral != 0) {
         if (status == TROUPE_OK)
@@ -210,15 +212,15 @@ static inline void run_method(trp_running *here, void *result)
         answer_failed(message, status);
         return;
     }
-    if (streams(message)) {
+    if (makes) {
         answer_end(message);
         return;
     }
-    if (method->result.refs)
+    if (refs)
         trp_refs_keep_borrowed(&method->result, result);
     if (message->call != 0)
         trp_message_answer(message, &method->result, result, message->target);
-    else if (method->result.refs)
+    else if (refs)
         trp_refs_drop(&method->result, result);
 }
 
@@ -243,22 +245,33 @@ TRP_COLD void answer_not_run(trp_message *message, troupe_status status)
     trp_message_fail(message, &failure, message->target);
 }
 
-static inline void run_prepared(trp_running *here, void *result, size_t size)
+TRP_HOT void run_prepared(trp_running *here, void *result, size_t size, bool plain)
 {
     trp_message *message = here->message;
-    if (size <= ZEROED) // Of a size that the compiler knows; it has at least SMALL_RESULT.
-        memset(result, 0, ZEROED);
+    if (size <= TRP_PLAIN_RESULT) // Of a size that the compiler knows; no room is smaller.
+        memset(result, 0, TRP_PLAIN_RESULT);
     else
         memset(result, 0, size);
     int64_t begun_ns = trp_measuring() ? trp_clock_ns() : 0;
     enter(here, &message->arena);
-    run_method(here, result);
+    run_method(here, result, plain);
     leave(here);
     if (begun_ns != 0)
         trp_measure_ran(here->actor, message, begun_ns);
 }
 
-void trp_run_call(trp_actor *actor, trp_message *message)
+// Of a plain message nothing is to be prepared or looked at: this is what most of them cost.
+TRP_HOT void run_plain(trp_actor *actor, trp_message *message)
+{
+    _Alignas(16) unsigned char result[TRP_PLAIN_RESULT];
+    trp_running here = {.actor = actor, .message = message};
+    if (!trp_cancel_enter(&here, false))
+        return;
+    run_prepared(&here, result, sizeof result, true);
+    trp_cancel_leave(&here, false);
+}
+
+TRP_APART void run_any(trp_actor *actor, trp_message *message)
 {
     _Alignas(16) unsigned char small[SMALL_RESULT];
     size_t size = message->method->result.type->size;
@@ -266,19 +279,25 @@ void trp_run_call(trp_actor *actor, trp_message *message)
     if (message->remote != NULL)
         trp_message_left(message);
     trp_running here = {.actor = actor, .message = message};
-    if (!trp_cancel_enter(&here)) {
-        trp_message_free(message);
+    if (!trp_cancel_enter(&here, message->beside))
         return;
-    }
     if (message->deadline_ns == 0 || is_in_time(message)) {
         troupe_status status = TROUPE_OK;
         if (message->args == NULL || result == NULL || message->window != 0 || streams(message))
             status = prepare(message, size, &result);
         if (status == TROUPE_OK)
-            run_prepared(&here, result, size);
+            run_prepared(&here, result, size, false);
         else
             answer_not_run(message, status);
     }
-    trp_cancel_leave(&here);
+    trp_cancel_leave(&here, message->beside);
+}
+
+void trp_run_call(trp_actor *actor, trp_message *message)
+{
+    if (message->plain && !message->beside)
+        run_plain(actor, message);
+    else
+        run_any(actor, message);
     trp_message_free(message);
 }

@@ -1,21 +1,20 @@
 // memory.c: the library's private memory, with a switch that makes the nth allocation fail.
 #include <runtime/memory.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 // No sensible block is larger; above this AddressSanitizer ends the process instead of failing.
 static const size_t block_max = (size_t)1 << 39;
 
-// How many allocations still succeed; negative: all. Relaxed: it orders nothing but itself.
-static atomic_long allowed = -1;
+// Relaxed: it orders nothing but itself.
+atomic_long trp_memory_allowed = -1;
 
 bool trp_memory_refuses(void)
 {
-    long left = atomic_load_explicit(&allowed, memory_order_relaxed);
+    long left = atomic_load_explicit(&trp_memory_allowed, memory_order_relaxed);
     while (left > 0) {
-        if (atomic_compare_exchange_weak_explicit(&allowed, &left, left - 1, memory_order_relaxed,
-                                                  memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(&trp_memory_allowed, &left, left - 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
             return false;
     }
     return left == 0;
@@ -54,5 +53,5 @@ void trp_free(void *block)
 
 void trp_memory_fail_after(long count)
 {
-    atomic_store_explicit(&allowed, count < 0 ? -1 : count, memory_order_relaxed);
+    atomic_store_explicit(&trp_memory_allowed, count < 0 ? -1 : count, memory_order_relaxed);
 }

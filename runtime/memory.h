@@ -3,6 +3,7 @@
 #ifndef TRP_MEMORY_H
 #define TRP_MEMORY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -20,6 +21,12 @@ void trp_free(void *block);
 
 // Whether the hook below makes this allocation fail, for who has memory of his own.
 bool trp_memory_refuses(void);
+// Whether it may: some allocations are counted.
+extern atomic_long trp_memory_allowed; // How many still succeed; negative: all.
+static inline bool trp_memory_counts(void)
+{
+    return atomic_load_explicit(&trp_memory_allowed, memory_order_relaxed) >= 0;
+}
 // Test hook: from now on `count` allocations succeed, then every one fails; negative: none fails.
 void trp_memory_fail_after(long count);
 

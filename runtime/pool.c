@@ -16,7 +16,6 @@
 #endif
 
 enum {
-    CLASSES = 5,
     // Of free cells of each size in its depot; what is above goes back to malloc. A whole mailbox
     // of small messages fits.
     BYTES_MAX = 10 << 20,
@@ -103,20 +102,13 @@ TRP_COLD trp_cell *refill(trp_magazine *mine, trp_depot *depot)
     return batch;
 }
 
-TRP_HOT trp_cell *take_cell(trp_magazine *mine, trp_depot *depot)
+trp_cell *trp_magazine_take(trp_magazine *mine, trp_depot *depot)
 {
     trp_cell *cell = mine->cells;
     if (cell == NULL && (cell = refill(mine, depot)) == NULL)
         return NULL;
-    mine->cells = cell->next;
-    mine->room++;
-    __builtin_prefetch(cell->next, 1);
+    trp_magazine_pop(mine, cell);
     return cell;
-}
-
-trp_cell *trp_magazine_take(trp_magazine *mine, trp_depot *depot)
-{
-    return take_cell(mine, depot);
 }
 
 // Returns what has no place.
@@ -139,18 +131,11 @@ TRP_COLD trp_cell *make_room(trp_magazine *mine, trp_depot *depot, size_t batche
     return spilled;
 }
 
-TRP_HOT void give_cell(trp_magazine *mine, trp_cell *cell)
-{
-    cell->next = mine->cells;
-    mine->cells = cell;
-    mine->room--;
-}
-
 trp_cell *trp_magazine_give(trp_magazine *mine, trp_depot *depot, trp_cell *cell,
                             size_t batches_max)
 {
     trp_cell *spilled = mine->room == 0 ? make_room(mine, depot, batches_max) : NULL;
-    give_cell(mine, cell);
+    trp_magazine_push(mine, cell);
     return spilled;
 }
 
@@ -158,27 +143,29 @@ trp_cell *trp_magazine_give(trp_magazine *mine, trp_depot *depot, trp_cell *cell
 
 // The two largest have room for 1 and 2 KiB of somebody's own and what the library puts beside
 // them. Threads keep fewer of those.
-static const size_t cell_sizes[CLASSES] = {128, 256, 512, 1280, TRP_POOL_LARGEST};
-static trp_depot depots[CLASSES] = {{.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER},
-                                    {.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER},
-                                    {.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER},
-                                    {.batch = TRP_BATCH / 2, .lock = PTHREAD_MUTEX_INITIALIZER},
-                                    {.batch = TRP_BATCH / 4, .lock = PTHREAD_MUTEX_INITIALIZER}};
-static _Thread_local trp_magazine magazines[CLASSES];
+static const size_t cell_sizes[TRP_POOL_SIZES] = {TRP_POOL_SMALLEST, 256, 512, 1280,
+                                                  TRP_POOL_LARGEST};
+static trp_depot depots[TRP_POOL_SIZES] = {
+    {.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER},
+    {.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER},
+    {.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER},
+    {.batch = TRP_BATCH / 2, .lock = PTHREAD_MUTEX_INITIALIZER},
+    {.batch = TRP_BATCH / 4, .lock = PTHREAD_MUTEX_INITIALIZER}};
+_Thread_local trp_magazine trp_pool_magazines[TRP_POOL_SIZES];
 
 TRP_HOT size_t class_of(size_t size)
 {
-    return size <= 128 ? 0 : size <= 256 ? 1 : size <= 512 ? 2 : size <= 1280 ? 3 : 4;
+    return size <= TRP_POOL_SMALLEST ? 0 : size <= 256 ? 1 : size <= 512 ? 2 : size <= 1280 ? 3 : 4;
 }
 
-void *trp_pool_take(size_t size)
+void *trp_pool_take_any(size_t size)
 {
     if (EACH_BY_ITSELF || size > TRP_POOL_LARGEST)
         return trp_alloc(size);
     if (trp_memory_refuses())
         return NULL;
     size_t class_ = class_of(size);
-    trp_cell *cell = take_cell(&magazines[class_], &depots[class_]);
+    trp_cell *cell = trp_magazine_take(&trp_pool_magazines[class_], &depots[class_]);
     return cell != NULL ? cell : trp_alloc(cell_sizes[class_]);
 }
 
@@ -192,18 +179,14 @@ TRP_COLD void spill(trp_cell *cells)
     }
 }
 
-void trp_pool_give(void *memory, size_t size)
+void trp_pool_give_any(void *memory, size_t size)
 {
     if (EACH_BY_ITSELF || size > TRP_POOL_LARGEST || memory == NULL) {
         trp_free(memory);
         return;
     }
     size_t class_ = class_of(size);
-    if (magazines[class_].room > 0) {
-        give_cell(&magazines[class_], memory);
-        return;
-    }
     size_t bytes_max = cell_sizes[class_] <= 512 ? BYTES_MAX : LARGE_BYTES_MAX;
     size_t batches_max = bytes_max / cell_sizes[class_] / depots[class_].batch;
-    spill(trp_magazine_give(&magazines[class_], &depots[class_], memory, batches_max));
+    spill(trp_magazine_give(&trp_pool_magazines[class_], &depots[class_], memory, batches_max));
 }

@@ -9,19 +9,16 @@
 #define TRP_POOL_H
 
 #include <pthread.h>
+#include <runtime/memory.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
 enum {
+    TRP_POOL_SIZES = 5,
+    TRP_POOL_SMALLEST = 128,
     TRP_POOL_LARGEST = 2560, // What is larger comes from trp_alloc.
     TRP_BATCH = 64,          // Cells, where the depot says nothing else.
 };
-
-// Memory of `size` bytes, 16-byte aligned, of undefined content; NULL when memory is short. Given
-// back with the same size, by any thread. Under a sanitizer each piece is allocated and freed by
-// itself, so that uses after the end are found.
-void *trp_pool_take(size_t size);
-void trp_pool_give(void *memory, size_t size);
 
 // ---- lists of free cells
 
@@ -54,5 +51,54 @@ trp_cell *trp_magazine_take(trp_magazine *mine, trp_depot *depot);
 // that there is no place for them; else NULL.
 trp_cell *trp_magazine_give(trp_magazine *mine, trp_depot *depot, trp_cell *cell,
                             size_t batches_max);
+
+// The same where the thread has that cell, its first, or room for one.
+static inline void trp_magazine_pop(trp_magazine *mine, trp_cell *cell)
+{
+    mine->cells = cell->next;
+    mine->room++;
+    __builtin_prefetch(cell->next, 1);
+}
+
+static inline void trp_magazine_push(trp_magazine *mine, trp_cell *cell)
+{
+    cell->next = mine->cells;
+    mine->cells = cell;
+    mine->room--;
+}
+
+// ---- memory
+
+// Memory of `size` bytes, 16-byte aligned, of undefined content; NULL when memory is short. Given
+// back with the same size, by any thread. Under a sanitizer each piece is allocated and freed by
+// itself, so that uses after the end are found.
+static inline void *trp_pool_take(size_t size);
+static inline void trp_pool_give(void *memory, size_t size);
+
+// This thread's, of each size; under a sanitizer without cells and room.
+extern _Thread_local trp_magazine trp_pool_magazines[TRP_POOL_SIZES];
+// The same whatever the size is, and whatever is left in the magazine.
+void *trp_pool_take_any(size_t size);
+void trp_pool_give_any(void *memory, size_t size);
+
+// Most pieces are of the smallest size.
+static inline void *trp_pool_take(size_t size)
+{
+    trp_magazine *mine = &trp_pool_magazines[0];
+    trp_cell *cell = mine->cells;
+    if (size > TRP_POOL_SMALLEST || cell == NULL || trp_memory_counts())
+        return trp_pool_take_any(size);
+    trp_magazine_pop(mine, cell);
+    return cell;
+}
+
+static inline void trp_pool_give(void *memory, size_t size)
+{
+    trp_magazine *mine = &trp_pool_magazines[0];
+    if (size > TRP_POOL_SMALLEST || mine->room == 0 || memory == NULL)
+        trp_pool_give_any(memory, size);
+    else
+        trp_magazine_push(mine, (trp_cell *)memory);
+}
 
 #endif
