@@ -1,5 +1,6 @@
 // test_executor.c: what tasks run in: executors that are killed, by their own task or by others,
-// answers that a task cannot defer, and the process of an isolated task. timeout: 60
+// answers that a task cannot defer, and the process of an isolated task.
+// timeout: 60
 #include <places.h>
 #include <support.h>
 

@@ -1,5 +1,6 @@
 // test_group.c: one message to many actors, one to each, and all their answers, as an array and as
-// one reference. timeout: 60
+// one reference.
+// timeout: 60
 // label: local
 #include <places.h>
 #include <support.h>

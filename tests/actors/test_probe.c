@@ -1,5 +1,6 @@
 // test_probe.c: rings of calls that wait for each other, through several processes: they are found,
-// one wait of each is ended, and nothing is taken for a ring that is none. timeout: 90
+// one wait of each is ended, and nothing is taken for a ring that is none.
+// timeout: 90
 #include <support.h>
 
 #include <pthread.h>

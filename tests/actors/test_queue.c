@@ -1,5 +1,6 @@
 // test_queue.c: the bounded queue: order, bounds, waiting on both sides, closing, other processes,
-// and callers that go away while they wait. timeout: 60
+// and callers that go away while they wait.
+// timeout: 60
 #include <places.h>
 #include <support.h>
 

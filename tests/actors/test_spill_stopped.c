@@ -1,6 +1,8 @@
 // test_spill_stopped.c: a process is stopped, not killed, while it brings an object to disk or
 // back: who reads the object meanwhile gets a sentence that names it, in the time that was given,
-// and the object when it goes on. timeout: 120 label: faults
+// and the object when it goes on.
+// timeout: 120
+// label: faults
 #include <support.h>
 
 #include <runtime/fault.h>

@@ -1,4 +1,5 @@
-// test_split.c: several results of one call, each behind a reference of its own. timeout: 60
+// test_split.c: several results of one call, each behind a reference of its own.
+// timeout: 60
 // label: local
 #include <places.h>
 #include <support.h>

@@ -1,5 +1,6 @@
 // test_task_needs.c: tasks that hold CPUs, GPUs and named resources: how many run at a time, what
-// never fits, what waits, and what comes back however a task ends. timeout: 90
+// never fits, what waits, and what comes back however a task ends.
+// timeout: 90
 #include <places.h>
 #include <support.h>
 

@@ -1,5 +1,6 @@
 // test_task_room.c: how many tasks may be unfinished, who waits for room, and tasks that are run at
-// once within another because there is none. timeout: 60
+// once within another because there is none.
+// timeout: 60
 #include <places.h>
 #include <support.h>
 

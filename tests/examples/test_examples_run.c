@@ -1,6 +1,7 @@
 // test_examples_run.c: the example programs, as they were built, print what they promise and end
 // well, with no reference left over; digits runs from command line to final test on both forms of
-// data, and refuses what it must. timeout: 120
+// data, and refuses what it must.
+// timeout: 120
 #include "support.h"
 
 #include <digits/data.h>

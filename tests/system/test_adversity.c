@@ -1,6 +1,7 @@
 // test_adversity.c: what goes wrong around a node and must not take more with it: hung and dying
 // processes at bad moments, few descriptors, closed standard streams, forks and starts in odd
-// places. timeout: 120
+// places.
+// timeout: 120
 #include <support.h>
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 // test_debug.c: what helps to find a fault: a worker that waits for a debugger, and the words about
 // one that a signal or the memory limit has ended. Each case is a driver process whose output is
-// read here. timeout: 120
+// read here.
+// timeout: 120
 #include <support.h>
 
 #include <fcntl.h>

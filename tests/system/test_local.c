@@ -1,5 +1,6 @@
 // test_local.c: TROUPE_LOCAL=1: actors, names, objects, resources, jobs and sweeps with one process
-// for all, as a debugger wants it. timeout: 120
+// for all, as a debugger wants it.
+// timeout: 120
 #include <places.h>
 #include <support.h>
 

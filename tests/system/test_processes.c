@@ -1,6 +1,7 @@
 // test_processes.c: the node's processes as the runtime layer sees them, with handlers of the
 // test's own instead of the actors': workers, names, deaths, frames, windows, and the loss of the
-// node itself. timeout: 120
+// node itself.
+// timeout: 120
 #include <places.h>
 #include <support.h>
 

@@ -1,5 +1,6 @@
 // test_signals.c: SIGINT and SIGTERM in a driver that asked for .handle_signals: the first lets
-// methods finish, the second does not, and nothing is left either way. timeout: 120
+// methods finish, the second does not, and nothing is left either way.
+// timeout: 120
 #include <support.h>
 
 #include <signal.h>

@@ -32,6 +32,10 @@ FNR == 1 {
         complain("the file does not begin with \"// " base ": what it answers for\"")
 }
 { lines = FNR }
+FNR <= 10 && folder == "tests" && base ~ /^test_/ && /((timeout|cost): [0-9]|label: [a-z]|again: [a-z]+ [a-z]+ [0-9])/ &&
+!/^\/\/ (timeout|label|cost|again): / {
+    complain("what tests/CMakeLists.txt is to read does not begin its line")
+}
 /clang-format off/ { unformatted = 1 }
 /clang-format on/ { unformatted = 0 }
 length($0) > 100 && !unformatted { complain("the line has " length($0) " columns; 100 are allowed") }

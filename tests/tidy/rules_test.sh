@@ -9,7 +9,7 @@ failures=0
 # One clean tree: what looks like a breach in a comment or a text is none.
 clean() {
     rm -rf "$work/tree"
-    mkdir -p "$work/tree/runtime" "$work/tree/actors" "$work/tree/include/troupe"
+    mkdir -p "$work/tree/runtime" "$work/tree/actors" "$work/tree/include/troupe" "$work/tree/tests/actors"
     cat >"$work/tree/actors/good.c" <<'END'
 // good.c: keeps every rule; free() and "../" are only spoken of.
 #include <actors/good.h>
@@ -27,6 +27,13 @@ int trp_good(struct thing *it)
     trp_free(it);
     return 0;
 }
+END
+    cat >"$work/tree/tests/actors/test_good.c" <<'END'
+// test_good.c: is run again and again: what it needs is a longer
+// timeout: 120
+// label: faults
+// cost: 60
+// again: full slow 900 600
 END
 }
 
@@ -69,6 +76,9 @@ awk 'BEGIN { printf "int x; //"; for (i = 0; i < 92; i++) printf "x"; print "" }
 awk 'BEGIN { print "void f(void)\n{"; for (i = 0; i < 69; i++) print "    g();"; print "}" }' |
     breach x runtime/a.c 'has 71 lines; 70'
 awk 'BEGIN { for (i = 0; i < 600; i++) print "int x;" }' | breach x runtime/a.c 'has 601 lines; 600'
+for line in 'timeout: 120' 'label: faults' 'cost: 60' 'again: full slow 900 600'; do
+    echo "// More. $line" | breach x tests/actors/test_a.c 'does not begin its line'
+done
 
 [ $failures -eq 0 ] && echo "every rule was seen to fire"
 exit $failures
