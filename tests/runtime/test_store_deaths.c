@@ -4,7 +4,6 @@
 // when all are dead nothing is left. The plan follows from TROUPE_SEED, which is printed.
 // timeout: 120
 // label: faults
-// label: nosan
 // again: full slow 1200 12000
 #include "store_deaths.h"
 
