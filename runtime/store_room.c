@@ -8,7 +8,9 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/pages.h>
+#include <runtime/pages_inner.h>
 #include <runtime/spill.h>
+#include <runtime/store_ledger.h>
 #include <runtime/store_row.h>
 #include <runtime/store_where.h>
 #include <stdio.h>
@@ -21,8 +23,9 @@
 enum {
     RETRY_MS = 1000, // After the disk has failed.
     TELL_MS = 60000, // Between lines of log about that.
-    SHARE = 32,      // One part of so many of the store goes at a time, at least.
-    LARGE = 32 << 10,
+    SHARE = 32,      // One part of so many of the store goes at a time, at least,
+    RUN_SHARE = 256, // or of so many, where what is old lies scattered.
+    LARGE = TRP_BLOCK_MAX,
 };
 
 // ---- waiting
@@ -63,11 +66,13 @@ void trp_room_rise_for_all(void)
 
 typedef struct candidate {
     uint64_t word;
+    trp_place place;
     uint64_t bytes; // Of memory.
     uint64_t file;  // Bytes of the file that it has, or would have.
     uint32_t slot;
     uint32_t age_ms;
     bool filed;
+    bool in_run; // It goes first, since what it leaves lies together with what is free.
 } candidate;
 
 typedef struct choice {
@@ -81,6 +86,8 @@ typedef struct choice {
 static int compare(const void *one, const void *other)
 {
     const candidate *a = one, *b = other;
+    if (a->in_run != b->in_run)
+        return b->in_run - a->in_run;
     int large = (b->bytes > LARGE) - (a->bytes > LARGE);
     return large != 0 ? large : (b->age_ms > a->age_ms) - (b->age_ms < a->age_ms);
 }
@@ -90,6 +97,7 @@ static void consider(choice *these, uint32_t slot, uint32_t now_ms)
     trp_object_row *row = trp_object_row_at(slot);
     uint64_t word = atomic_load(&row->word);
     uint32_t where = atomic_load(&row->where);
+    trp_place place = atomic_load(&row->place);
     uint64_t file = atomic_load_explicit(&row->size, memory_order_relaxed) + TRP_SPILL_HEADER;
     if (trp_where_has_file(where))
         these->on_disk += file;
@@ -105,7 +113,8 @@ static void consider(choice *these, uint32_t slot, uint32_t now_ms)
     }
     these->all[these->count++] = (candidate){
         .word = word,
-        .bytes = trp_place_bytes(atomic_load(&row->place)),
+        .place = place,
+        .bytes = trp_place_bytes(place),
         .file = file,
         .filed = trp_where_has_file(where),
         .slot = slot,
@@ -124,6 +133,85 @@ static choice look(void)
     these.kept = these.count;
     return these;
 }
+
+// ---- pages that lie together
+
+// What a page is while runs are looked for. Where others change it meanwhile, too much or too
+// little goes.
+typedef enum page_state { TAKEN, LEFT, CHOSEN } page_state;
+
+static uint8_t *look_at_pages(uint32_t all)
+{
+    uint8_t *pages = trp_alloc(all);
+    uint32_t backed = trp_pages_backed();
+    for (uint32_t page = 0; pages != NULL && page < all; page++)
+        pages[page] = page >= backed || trp_owner_is_free(atomic_load_explicit(
+                                            trp_page_owner(page), memory_order_relaxed))
+                          ? LEFT
+                          : TAKEN;
+    return pages;
+}
+
+// The object's pages are left. Chooses runs of `count` among these and what is left beside them.
+// Returns how many.
+static uint32_t leave(uint8_t *pages, uint32_t all, trp_place place, uint32_t count)
+{
+    uint32_t from = trp_place_page(place), to = from + trp_place_count(place), runs = 0;
+    memset(pages + from, LEFT, to - from);
+    while (from > 0 && pages[from - 1] == LEFT)
+        from--;
+    while (to < all && pages[to] == LEFT)
+        to++;
+    for (; to - from >= count; from += count, runs++)
+        memset(pages + from, CHOSEN, count);
+    return runs;
+}
+
+// Puts those first whose pages make runs of `count` with what is free between them: among the
+// oldest, as many of which as it takes to find runs of `most` bytes; of `least` bytes once one of
+// them alone makes no run, since what lies scattered is dear. What lies elsewhere stays, however
+// old it is: without it no more would fit. Returns how many they are.
+static size_t choose_runs(choice *these, uint32_t count, uint64_t least, uint64_t most)
+{
+    uint32_t all = trp_segment.header->pages_max;
+    uint64_t found = 0, wanted = most;
+    size_t seen = 0, chosen = 0;
+    uint8_t *pages = look_at_pages(all);
+    for (; pages != NULL && seen < these->count && found < wanted; seen++) {
+        const candidate *it = &these->all[seen];
+        if (it->bytes <= LARGE)
+            break;
+        if (trp_ledger_pinned(it->slot, trp_store_self))
+            continue;
+        uint32_t runs = leave(pages, all, it->place, count);
+        found += (uint64_t)runs * count * TRP_PAGE_SIZE;
+        wanted = runs == 0 ? least : wanted;
+    }
+    for (size_t i = 0; i < seen; i++) {
+        candidate *it = &these->all[i];
+        it->in_run =
+            memchr(pages + trp_place_page(it->place), CHOSEN, trp_place_count(it->place)) != NULL;
+        chosen += it->in_run;
+    }
+    trp_free(pages);
+    if (chosen > 0)
+        qsort(these->all, seen, sizeof *these->all, compare);
+    return chosen;
+}
+
+// How many of them are to go for `size` bytes, if all of these can.
+static size_t choose(choice *these, size_t size)
+{
+    const trp_header *header = trp_segment.header;
+    uint64_t count = (size + TRP_PAGE_SIZE - 1) / TRP_PAGE_SIZE;
+    uint64_t share = header->capacity / RUN_SHARE;
+    if (count < 2 || count > header->pages_max) // Any page will do, or none.
+        return 0;
+    return choose_runs(these, (uint32_t)count, size > share ? size : share,
+                       size + header->capacity / SHARE);
+}
+
+// ---- going
 
 // The disk fails: says so now and then, and remembers when and how. 0 stands for never.
 static void note_failure(int error)
@@ -197,11 +285,11 @@ static void count_file(choice *these, candidate *it)
     these->on_disk += it->file;
 }
 
-// Returns how many bytes of memory that freed.
-static uint64_t save(choice *these, uint64_t wanted)
+// Of the first `count`. Returns how many bytes of memory that freed.
+static uint64_t save(choice *these, size_t count, uint64_t wanted)
 {
     uint64_t freed = 0;
-    for (size_t i = 0; i < these->count && freed < wanted; i++) {
+    for (size_t i = 0; i < count && freed < wanted; i++) {
         candidate *it = &these->all[i];
         if (!fits(these, i))
             continue;
@@ -232,7 +320,9 @@ bool trp_room_make(size_t size)
         return true;
     trp_error_hold(&kept);
     choice these = look();
-    uint64_t freed = save(&these, size + header->capacity / SHARE);
+    uint64_t freed = save(&these, choose(&these, size), UINT64_MAX);
+    if (freed == 0 && !has_failed()) // There are no such, or others are at them.
+        freed = save(&these, these.count, size + header->capacity / SHARE);
     trp_free(these.all);
     trp_error_restore(&kept);
     trp_where_end();
