@@ -74,8 +74,9 @@ troupe_status troupe_channel_open_with(size_t bytes, uint32_t slots, uint32_t re
 
 troupe_channel troupe_channel_keep(troupe_channel channel)
 {
-    troupe_channel kept = {.memory = trp_ref_keep(channel.memory)};
-    TRP_LEAKS_MOVED(kept.memory, "troupe_channel_keep");
+    troupe_channel kept;
+    if (trp_ref_keep(channel.memory, &kept.memory) == TROUPE_OK)
+        TRP_LEAKS_MOVED(kept.memory, "troupe_channel_keep");
     return kept;
 }
 

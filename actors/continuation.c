@@ -52,9 +52,8 @@ troupe_status troupe_then_with(troupe_ref ref, const troupe_class *class_, size_
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     TROUPE_TRY(trp_async_method(trp_run_current(), class_, method, &found));
     TROUPE_TRY(check_type(ref, found));
-    troupe_ref kept = trp_ref_keep(ref);
-    if (kept.id == 0)
-        return troupe_fail(TROUPE_INVALID, "the reference is empty or stale");
+    troupe_ref kept;
+    TROUPE_TRY(trp_ref_keep(ref, &kept));
     continuation *it = trp_alloc(sizeof *it);
     trp_message *message = trp_message_create(TRP_MESSAGE_CONTINUATION, 0);
     if (message != NULL)

@@ -162,9 +162,7 @@ troupe_status trp_value_give(const trp_shape *shape, const void *value, trp_aren
     if (*copy == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a value");
     TROUPE_TRY(trp_value_copy(shape->type, value, arena, *copy));
-    if (shape->refs)
-        trp_refs_keep_borrowed(shape, *copy);
-    return TROUPE_OK;
+    return shape->refs ? trp_refs_keep_borrowed(shape, *copy) : TROUPE_OK;
 }
 
 troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later, const void *value)

@@ -163,6 +163,17 @@ troupe_status trp_message_copy_args(trp_message *message, const trp_shape *shape
     return TROUPE_OK;
 }
 
+// The holds that came with the references in it are from now on those of the aliases.
+static troupe_status unpack_body(trp_message *message, const trp_shape *shape)
+{
+    trp_body *body = &message->remote->body;
+    TROUPE_TRY(trp_body_lend_args(body, shape, &message->arena, message->args));
+    if (!shape->refs)
+        return TROUPE_OK;
+    body->kept = true;
+    return trp_refs_take_over(shape, message->args, &message->borrowed);
+}
+
 troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *shape,
                                       const troupe_bytes *packed)
 {
@@ -172,8 +183,7 @@ troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *sha
                                         message->args, &message->args));
         message->remote->body.pinned = true;
     } else if (packed == NULL) {
-        TROUPE_TRY(
-            trp_body_lend_args(&message->remote->body, shape, &message->arena, message->args));
+        return unpack_body(message, shape);
     } else {
         trp_reader in = trp_reader_of(packed->data, packed->size);
         TROUPE_TRY(trp_unpack(shape->type, &in, &message->arena, message->args));

@@ -292,14 +292,31 @@ static troupe_status pack_pinned(const trp_object_info *info, trp_buffer *out)
         trp_write_bytes(out, info->data, info->size);
     else
         trp_buffer_append(out, info->data, info->size);
-    return trp_naming_hold(info);
+    return TROUPE_OK;
 }
 
-troupe_status trp_object_pack(trp_object object, trp_buffer *out)
+troupe_status trp_packed_give(const trp_buffer *packed, troupe_bytes *value)
+{
+    void *copy = packed->failed ? NULL : troupe_alloc(packed->size);
+    if (copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a packed value");
+    if (packed->size > 0)
+        memcpy(copy, packed->data, packed->size);
+    *value = (troupe_bytes){copy, packed->size};
+    return TROUPE_OK;
+}
+
+troupe_status trp_object_pack(trp_object object, troupe_bytes *value)
 {
     trp_object_info info;
+    trp_buffer packed = {0};
     TROUPE_TRY(pin(object, &info));
-    troupe_status status = pack_pinned(&info, out);
+    troupe_status status = pack_pinned(&info, &packed);
+    if (status == TROUPE_OK)
+        status = trp_packed_give(&packed, value);
+    if (status == TROUPE_OK) // Last: nothing that fails after it has to give them back.
+        status = trp_naming_hold(&info);
+    trp_buffer_free(&packed);
     trp_store_unpin(object);
     return status;
 }

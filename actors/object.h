@@ -16,8 +16,10 @@ troupe_status trp_object_read(trp_object object, const trp_shape *shape, void *v
 // trp_store_unpin.
 troupe_status trp_object_lend_args(trp_object object, const trp_shape *shape, trp_arena *arena,
                                    void *room, void **args);
-// Appends the value as MessagePack.
-troupe_status trp_object_pack(trp_object object, trp_buffer *out);
+// The value as MessagePack, in the thread's arena. The references in it are the caller's own.
+troupe_status trp_object_pack(trp_object object, troupe_bytes *value);
+// Copies what was packed into the thread's arena.
+troupe_status trp_packed_give(const trp_buffer *packed, troupe_bytes *value);
 // Sets the failure that an object is in place of a value.
 troupe_status trp_object_failure(const trp_object_info *info);
 // TROUPE_WRONG_TYPE with both names unless the hashes are equal.

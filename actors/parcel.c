@@ -344,6 +344,7 @@ void trp_body_each(const trp_body *body, void (*each)(trp_object object, void *u
 
 typedef struct covering {
     trp_reader holds;
+    uint64_t left;
     bool all;
 } covering;
 
@@ -352,8 +353,10 @@ static void check_ref(troupe_ref *ref, void *user)
 {
     covering *work = user;
     uint64_t object;
-    if (trp_read_uint(&work->holds, &object) != TROUPE_OK || object != ref->id)
+    if (work->left == 0 || trp_read_uint(&work->holds, &object) != TROUPE_OK || object != ref->id)
         work->all = false;
+    else
+        work->left--;
 }
 
 static troupe_status unpack(const trp_body *body, const trp_shape *shape, trp_arena *arena,
@@ -371,12 +374,13 @@ static troupe_status unpack(const trp_body *body, const trp_shape *shape, trp_ar
     if (!shape->refs)
         return TROUPE_OK;
     covering work = {.holds = reader_at(body), .all = true};
-    uint64_t count;
-    TROUPE_TRY(trp_read_uint(&work.holds, &count));
+    TROUPE_TRY(trp_read_uint(&work.holds, &work.left));
     trp_value_refs(shape->type, value, check_ref, &work);
-    return work.all
+    if (!work.all)
+        return troupe_fail(TROUPE_MALFORMED, "a reference came without a hold of its object");
+    return work.left == 0
                ? TROUPE_OK
-               : troupe_fail(TROUPE_MALFORMED, "a reference came without a hold of its object");
+               : troupe_fail(TROUPE_MALFORMED, "a hold came without a reference to its object");
 }
 
 troupe_status trp_body_unpack(const trp_body *body, const trp_shape *shape, trp_arena *arena,

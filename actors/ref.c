@@ -315,7 +315,7 @@ static troupe_status read_typed(const claim *mine, const trp_shape *shape, void 
     if (mine->last)
         result->moved = true;
     else if (shape->refs)
-        trp_refs_share(shape, value);
+        return trp_refs_share(shape, value);
     return TROUPE_OK;
 }
 
@@ -366,7 +366,17 @@ troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *val
     return status;
 }
 
-static troupe_status pack_value(const trp_result *result, bool last, trp_buffer *out)
+static troupe_status pack_as(const troupe_type *type, const void *unpacked, troupe_bytes *value)
+{
+    trp_buffer packed = {0};
+    troupe_status status = trp_pack(type, unpacked, &packed);
+    if (status == TROUPE_OK)
+        status = trp_packed_give(&packed, value);
+    trp_buffer_free(&packed);
+    return status;
+}
+
+static troupe_status pack_value(const trp_result *result, bool last, troupe_bytes *value)
 {
     const troupe_type *type = trp_result_type(result);
     if (type == NULL)
@@ -374,15 +384,16 @@ static troupe_status pack_value(const trp_result *result, bool last, trp_buffer 
                                                "it cannot be packed");
     trp_shape shape = trp_shape_of(type);
     if (last || !shape.refs)
-        return trp_pack(type, trp_result_value(result), out);
+        return pack_as(type, trp_result_value(result), value);
     trp_arena arena = {0};
     void *copy = trp_arena_alloc(&arena, type->size);
     troupe_status status = copy != NULL
                                ? trp_value_copy(type, trp_result_value(result), &arena, copy)
                                : troupe_fail(TROUPE_NO_MEMORY, "no memory for a value");
+    if (status == TROUPE_OK)
+        status = trp_refs_share(&shape, copy);
     if (status == TROUPE_OK) {
-        trp_refs_share(&shape, copy);
-        status = trp_pack(type, copy, out);
+        status = pack_as(type, copy, value);
         if (status != TROUPE_OK)
             trp_refs_drop(&shape, copy);
     }
@@ -390,33 +401,63 @@ static troupe_status pack_value(const trp_result *result, bool last, trp_buffer 
     return status;
 }
 
+typedef struct holding {
+    size_t held;
+    troupe_status status;
+} holding;
+
 static void hold(trp_object object, void *user)
 {
-    (void)user;
-    (void)trp_store_hold(object, trp_process_slot());
+    holding *work = user;
+    if (work->status == TROUPE_OK)
+        work->status = trp_store_hold(object, trp_process_slot());
+    if (work->status == TROUPE_OK)
+        work->held++;
+}
+
+static void release_held(trp_object object, void *user)
+{
+    holding *work = user;
+    if (work->held > 0) {
+        work->held--;
+        trp_store_release(object, trp_process_slot());
+    }
+}
+
+static troupe_status pack_body(const trp_body *body, bool last, troupe_bytes *value)
+{
+    trp_reader in;
+    TROUPE_TRY(trp_body_open(body, &in));
+    size_t size = (size_t)(in.end - in.at);
+    void *copy = troupe_alloc(size);
+    if (copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a packed value");
+    memcpy(copy, in.at, size);
+    holding work = {0};
+    if (!last)
+        trp_body_each(body, hold, &work);
+    if (work.status != TROUPE_OK) {
+        trp_body_each(body, release_held, &work);
+        return work.status;
+    }
+    *value = (troupe_bytes){copy, size};
+    return TROUPE_OK;
 }
 
 // Packed, as typed: the references in it are the reader's own.
-static troupe_status read_packed(const claim *mine, trp_buffer *out)
+static troupe_status read_packed(const claim *mine, troupe_bytes *value)
 {
     if ((mine->behind & TRP_REF_OBJECT) != 0)
-        return trp_object_pack(mine->behind, out);
+        return trp_object_pack(mine->behind, value);
     trp_result *result = result_of(mine->behind);
     if (result == NULL)
         return stale();
     if (result->kind == TRP_RESULT_FAILURE)
         return set_failure(result);
-    if (result->kind == TRP_RESULT_OBJECT) {
-        TROUPE_TRY(trp_object_pack(result->object, out));
-    } else if (result->kind != TRP_RESULT_BODY) {
-        TROUPE_TRY(pack_value(result, mine->last, out));
-    } else {
-        trp_reader in;
-        TROUPE_TRY(trp_body_open(&result->body, &in));
-        trp_buffer_append(out, in.at, (size_t)(in.end - in.at));
-        if (!mine->last)
-            trp_body_each(&result->body, hold, NULL);
-    }
+    if (result->kind == TRP_RESULT_OBJECT)
+        return trp_object_pack(result->object, value);
+    TROUPE_TRY(result->kind == TRP_RESULT_BODY ? pack_body(&result->body, mine->last, value)
+                                               : pack_value(result, mine->last, value));
     result->moved = mine->last;
     return TROUPE_OK;
 }
@@ -424,18 +465,8 @@ static troupe_status read_packed(const claim *mine, trp_buffer *out)
 troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troupe_get_options *how)
 {
     claim mine;
-    trp_buffer packed = {0};
     TROUPE_TRY(await_claim(ref, how, &mine, NULL));
-    troupe_status status = read_packed(&mine, &packed);
-    void *copy = status == TROUPE_OK && !packed.failed ? troupe_alloc(packed.size) : NULL;
-    if (status == TROUPE_OK && copy == NULL)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a packed value");
-    if (status == TROUPE_OK) {
-        if (packed.size > 0)
-            memcpy(copy, packed.data, packed.size);
-        *value = (troupe_bytes){copy, packed.size};
-    }
-    trp_buffer_free(&packed);
+    troupe_status status = read_packed(&mine, value);
     release_claim(&mine);
     return status;
 }
@@ -452,30 +483,35 @@ void troupe_drop(troupe_ref ref)
     }
 }
 
-static troupe_ref keep(troupe_ref ref)
+static troupe_status keep(troupe_ref ref, troupe_ref *kept)
 {
     uint64_t behind = trp_entry_behind(ref);
-    if ((behind & TRP_REF_OBJECT) == 0)
-        ref.id = behind == 0 ? 0 : trp_entry_alias(ref);
-    else if (trp_process_running() && trp_store_hold(behind, trp_process_slot()) == TROUPE_OK)
-        ref.id = behind;
-    else
-        ref.id = 0;
-    return ref.id != 0 ? ref : (troupe_ref){0};
+    *kept = (troupe_ref){0};
+    if (behind == 0)
+        return stale();
+    if ((behind & TRP_REF_OBJECT) == 0) {
+        TROUPE_TRY(trp_entry_alias(ref, false, 0, &behind));
+    } else {
+        TROUPE_TRY(trp_process_check());
+        TROUPE_TRY(trp_store_hold(behind, trp_process_slot()));
+    }
+    *kept = (troupe_ref){behind, ref.schema};
+    return TROUPE_OK;
 }
 
-troupe_ref trp_ref_keep(troupe_ref ref)
+troupe_status trp_ref_keep(troupe_ref ref, troupe_ref *kept)
 {
-    troupe_ref kept = keep(ref);
+    TROUPE_TRY(keep(ref, kept));
     if (trp_leaks_on())
-        trp_leaks_made(kept, NULL, NULL);
-    return kept;
+        trp_leaks_made(*kept, NULL, NULL);
+    return TROUPE_OK;
 }
 
 troupe_ref troupe_keep(troupe_ref ref)
 {
-    troupe_ref kept = keep(ref);
-    TRP_LEAKS_MADE(kept, "troupe_keep");
+    troupe_ref kept;
+    if (keep(ref, &kept) == TROUPE_OK)
+        TRP_LEAKS_MADE(kept, "troupe_keep");
     return kept;
 }
 

@@ -15,8 +15,9 @@
 // meanwhile.
 void trp_ref_when(troupe_ref ref, void (*done)(void *user, troupe_ref ref), void *user);
 
-// troupe_keep, for what the library keeps and gives up itself.
-troupe_ref trp_ref_keep(troupe_ref ref);
+// troupe_keep, for what the library keeps and gives up itself. TROUPE_INVALID: it is empty or
+// stale; then, as on every failure, *kept is empty.
+troupe_status trp_ref_keep(troupe_ref ref, troupe_ref *kept);
 
 // The object behind a reference, through an alias too; 0 if it is a call's future or stale. The
 // reference keeps its hold.

@@ -502,26 +502,21 @@ static uint64_t make_alias(uint64_t behind, uint64_t schema, bool borrowed, uint
     return publish(entry);
 }
 
-static uint64_t hold_alias(troupe_ref ref, bool borrowed, uint64_t next)
+troupe_status trp_entry_alias(troupe_ref ref, bool borrowed, uint64_t next, uint64_t *alias)
 {
     uint64_t behind = trp_entry_behind(ref);
-    bool object = (behind & TRP_REF_OBJECT) != 0;
-    if (object ? trp_store_hold(behind, trp_process_slot()) != TROUPE_OK : !trp_entry_hold(behind))
-        return 0;
-    uint64_t alias = make_alias(behind, ref.schema, borrowed, next);
-    if (alias == 0)
+    if ((behind & TRP_REF_OBJECT) != 0)
+        TROUPE_TRY(trp_store_hold(behind, trp_process_slot()));
+    else if (!trp_entry_hold(behind))
+        return troupe_fail(TROUPE_INVALID, "a reference is stale: it was consumed or dropped "
+                                           "before");
+    uint64_t made = make_alias(behind, ref.schema, borrowed, next);
+    if (made == 0) {
         release_object_or_call(behind);
-    return alias;
-}
-
-uint64_t trp_entry_alias(troupe_ref ref)
-{
-    return hold_alias(ref, false, 0);
-}
-
-uint64_t trp_entry_borrow(troupe_ref ref, uint64_t next)
-{
-    return hold_alias(ref, true, next);
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a reference");
+    }
+    *alias = made;
+    return TROUPE_OK;
 }
 
 uint64_t trp_entry_adopt(troupe_ref ref, uint64_t next)

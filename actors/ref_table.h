@@ -160,11 +160,11 @@ typedef struct trp_entry {
 
 // A pending call's row, owned by the caller; TRP_REF_NO_MEMORY if there is none left.
 uint64_t trp_entry_call(uint64_t schema, const trp_target *target, int64_t deadline_ns);
-// An alias of the object or row that the reference names; 0 if it is stale. It holds that.
-uint64_t trp_entry_alias(troupe_ref ref);
-// The same for a method's argument, borrowed, and chained before the alias `next` (0: none).
-uint64_t trp_entry_borrow(troupe_ref ref, uint64_t next);
-// The same of an object, whose hold becomes the alias's; 0: no memory.
+// An alias of the object or row that the reference names, which it holds. `borrowed`: for a
+// method's argument, chained before the alias `next` (0: none). TROUPE_INVALID: the reference is
+// stale; TROUPE_NO_MEMORY also: this process holds the object too often.
+troupe_status trp_entry_alias(troupe_ref ref, bool borrowed, uint64_t next, uint64_t *alias);
+// A borrowed one of an object, whose hold becomes the alias's; 0: no memory.
 uint64_t trp_entry_adopt(troupe_ref ref, uint64_t next);
 // Releases a borrowed alias and returns the next one of its chain.
 uint64_t trp_entry_return(uint64_t id);
@@ -236,20 +236,23 @@ void trp_promise_fulfil(trp_object promise, const trp_result *result);
 // that once more.
 troupe_status trp_ref_export(troupe_ref *ref);
 // Drops each reference in a value / replaces each borrowed one by one that is kept / adds an owner
-// to each.
+// to each. Where they fail, as troupe_keep, the value has no references any more.
 void trp_refs_drop(const trp_shape *shape, void *value);
-void trp_refs_keep_borrowed(const trp_shape *shape, void *value);
-void trp_refs_share(const trp_shape *shape, void *value);
+troupe_status trp_refs_keep_borrowed(const trp_shape *shape, void *value);
+troupe_status trp_refs_share(const trp_shape *shape, void *value);
 // Copies arguments that are kept beside the call which has them: each reference has one owner more.
 troupe_status trp_args_copy(const trp_shape *shape, const void *args, trp_arena *arena,
                             void **copy);
 // Replaces each reference in a value by a borrowed alias, and chains them: *chain is the first.
-// TROUPE_INVALID: one is stale.
+// TROUPE_INVALID: one is stale; TROUPE_NO_MEMORY.
 troupe_status trp_refs_borrow(const trp_shape *shape, void *value, uint64_t *chain);
 // The same for references to objects, whose holds are those in the list and become the aliases'.
 // On failure the others are given back; what is chained is not. MALFORMED: the list is another.
 troupe_status trp_refs_adopt(const trp_shape *shape, void *value, const trp_listed *listed,
                              uint64_t *chain);
+// The same where each names an object of which this process has a hold that becomes the alias's. On
+// failure those of the others are given back.
+troupe_status trp_refs_take_over(const trp_shape *shape, void *value, uint64_t *chain);
 void trp_refs_return(uint64_t chain);
 
 // Ends every pending call to a process (NULL: every one), with a failure that `describe` makes.

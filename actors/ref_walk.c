@@ -26,27 +26,45 @@ static bool is_borrowed(uint64_t id)
     return borrowed;
 }
 
-static void keep_borrowed(troupe_ref *ref, void *user)
+// From the first that cannot be kept on there are none.
+static void keep(troupe_ref *ref, troupe_status *status)
 {
-    (void)user;
-    if (is_borrowed(ref->id))
-        *ref = trp_ref_keep(*ref);
+    if (*status == TROUPE_OK)
+        *status = trp_ref_keep(*ref, ref);
+    else
+        *ref = (troupe_ref){0};
 }
 
-void trp_refs_keep_borrowed(const trp_shape *shape, void *value)
+static void keep_borrowed(troupe_ref *ref, void *user)
 {
-    trp_value_refs(shape->type, value, keep_borrowed, NULL);
+    if (is_borrowed(ref->id))
+        keep(ref, user);
+}
+
+troupe_status trp_refs_keep_borrowed(const trp_shape *shape, void *value)
+{
+    troupe_status status = TROUPE_OK;
+    trp_value_refs(shape->type, value, keep_borrowed, &status);
+    if (status != TROUPE_OK)
+        trp_refs_drop(shape, value);
+    return status;
 }
 
 static void share(troupe_ref *ref, void *user)
 {
-    (void)user;
-    *ref = trp_ref_keep(*ref);
+    if (trp_entry_behind(*ref) == 0)
+        *ref = (troupe_ref){0}; // It was stale when it was put there: no failure of who reads it.
+    else
+        keep(ref, user);
 }
 
-void trp_refs_share(const trp_shape *shape, void *value)
+troupe_status trp_refs_share(const trp_shape *shape, void *value)
 {
-    trp_value_refs(shape->type, value, share, NULL);
+    troupe_status status = TROUPE_OK;
+    trp_value_refs(shape->type, value, share, &status);
+    if (status != TROUPE_OK)
+        trp_refs_drop(shape, value);
+    return status;
 }
 
 troupe_status trp_args_copy(const trp_shape *shape, const void *args, trp_arena *arena, void **copy)
@@ -59,24 +77,23 @@ troupe_status trp_args_copy(const trp_shape *shape, const void *args, trp_arena 
     else
         TROUPE_TRY(trp_value_copy(shape->type, args, arena, made));
     if (shape->refs)
-        trp_refs_share(shape, made);
+        TROUPE_TRY(trp_refs_share(shape, made));
     *copy = made;
     return TROUPE_OK;
 }
 
 typedef struct borrowing {
     uint64_t first;
-    bool stale;
+    troupe_status status;
 } borrowing;
 
 static void borrow(troupe_ref *ref, void *user)
 {
     borrowing *work = user;
-    uint64_t alias = trp_entry_borrow(*ref, work->first);
-    if (alias == 0)
-        work->stale = true;
-    else
-        work->first = ref->id = alias;
+    if (work->status == TROUPE_OK)
+        work->status = trp_entry_alias(*ref, true, work->first, &ref->id);
+    if (work->status == TROUPE_OK)
+        work->first = ref->id;
 }
 
 troupe_status trp_refs_borrow(const trp_shape *shape, void *value, uint64_t *chain)
@@ -84,9 +101,32 @@ troupe_status trp_refs_borrow(const trp_shape *shape, void *value, uint64_t *cha
     borrowing work = {0};
     trp_value_refs(shape->type, value, borrow, &work);
     *chain = work.first;
-    return work.stale ? troupe_fail(TROUPE_INVALID, "a reference in the arguments is stale: it was "
-                                                    "consumed or dropped before")
-                      : TROUPE_OK;
+    return work.status == TROUPE_INVALID
+               ? troupe_fail(TROUPE_INVALID, "a reference in the arguments is stale: it was "
+                                             "consumed or dropped before")
+               : work.status;
+}
+
+static void take_over(troupe_ref *ref, void *user)
+{
+    borrowing *work = user;
+    uint64_t alias = work->status == TROUPE_OK ? trp_entry_adopt(*ref, work->first) : 0;
+    if (alias != 0) {
+        work->first = ref->id = alias;
+    } else {
+        work->status = TROUPE_NO_MEMORY;
+        trp_store_release(ref->id, trp_process_slot());
+    }
+}
+
+troupe_status trp_refs_take_over(const trp_shape *shape, void *value, uint64_t *chain)
+{
+    borrowing work = {0};
+    trp_value_refs(shape->type, value, take_over, &work);
+    *chain = work.first;
+    return work.status == TROUPE_OK
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_NO_MEMORY, "no memory for references in a message");
 }
 
 typedef struct adopting {

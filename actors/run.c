@@ -216,8 +216,10 @@ TRP_HOT void run_method(trp_running *here, void *result, bool plain)
         answer_end(message);
         return;
     }
-    if (refs)
-        trp_refs_keep_borrowed(&method->result, result);
+    if (refs && (status = trp_refs_keep_borrowed(&method->result, result)) != TROUPE_OK) {
+        answer_failed(message, status);
+        return;
+    }
     if (message->call != 0)
         trp_message_answer(message, &method->result, result, message->target);
     else if (refs)

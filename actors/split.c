@@ -104,8 +104,8 @@ void troupe_split_as(const troupe_type *type, troupe_ref ref, troupe_ref *const 
     splitting *it = NULL;
     if (status == TROUPE_OK && (it = trp_alloc(sizeof *it + count * sizeof it->rows[0])) == NULL)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory to split a call's result");
-    if (status == TROUPE_OK && (it->whole = trp_ref_keep(ref)).id == 0)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a reference");
+    if (status == TROUPE_OK)
+        status = trp_ref_keep(ref, &it->whole);
     troupe_drop(ref);
     if (status != TROUPE_OK) {
         trp_free(it);

@@ -30,10 +30,19 @@ static void count_ref(troupe_ref *ref, void *user)
     ++*(size_t *)user;
 }
 
+typedef struct keeping {
+    troupe_job *job;
+    troupe_status status;
+} keeping;
+
 static void keep_ref(troupe_ref *ref, void *user)
 {
-    troupe_job *job = (troupe_job *)user;
-    job->refs[job->ref_count++] = trp_ref_keep(*ref);
+    keeping *work = (keeping *)user;
+    troupe_job *job = work->job;
+    if (work->status == TROUPE_OK)
+        work->status = trp_ref_keep(*ref, &job->refs[job->ref_count]);
+    if (work->status == TROUPE_OK)
+        job->ref_count++;
 }
 
 // Packs the config, and keeps the references in it for as long as the job is known.
@@ -49,11 +58,12 @@ static troupe_status take_config(troupe_job *job, const void *config)
     job->refs = (troupe_ref *)trp_arena_alloc(&job->arena, (count + 1) * sizeof(*job->refs));
     if (!job->refs)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the references of a config");
-    trp_value_refs(type, value, keep_ref, job);
-    for (size_t i = 0; i < job->ref_count; i++)
-        if (job->refs[i].id == 0)
-            return troupe_fail(TROUPE_INVALID, "reference %zu in the config of '%s' is stale", i,
-                               job->trainer->name);
+    keeping work = {.job = job};
+    trp_value_refs(type, value, keep_ref, &work);
+    if (work.status == TROUPE_INVALID)
+        return troupe_fail(TROUPE_INVALID, "reference %zu in the config of '%s' is stale",
+                           job->ref_count, job->trainer->name);
+    TROUPE_TRY(work.status);
     TROUPE_TRY(trp_pack(type, config, &job->config));
     if (job->config.failed)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of a job");

@@ -60,7 +60,7 @@ troupe_channel_open_with(size_t bytes, uint32_t slots, uint32_t readers, troupe_
         (bytes), (slots), (readers), (channel),                                                    \
         &(troupe_channel_options){.size = sizeof(troupe_channel_options), __VA_ARGS__})
 
-// One that the caller owns, of one that is borrowed; empty if it is stale. As troupe_keep.
+// One that the caller owns, of one that is borrowed; empty where troupe_keep is.
 TROUPE_API TROUPE_MUST_USE troupe_channel troupe_channel_keep(troupe_channel channel);
 // Gives the channel's reference up; its writers and readers stay. As troupe_drop.
 TROUPE_API void troupe_channel_drop(troupe_channel channel);

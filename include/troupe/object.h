@@ -138,7 +138,9 @@ TROUPE_API void troupe_ref_set_close(troupe_ref_set *set);
 TROUPE_API void troupe_drop(troupe_ref ref);
 
 // References in a method's arguments are borrowed until it returns. Makes one that the caller
-// owns; it must be consumed or dropped in its turn. An empty reference if `ref` is stale.
+// owns; it must be consumed or dropped in its turn. An empty reference, with the sentence in
+// troupe_last_error(), if `ref` is stale, memory is short, or the process holds the object 65,535
+// times: more is not counted.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_keep(troupe_ref ref);
 
 // Several results of one call: the references to the fields of the record (a TROUPE_STRUCT) that

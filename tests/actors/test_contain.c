@@ -4,6 +4,7 @@
 #include <places.h>
 #include <support.h>
 
+#include <runtime/memory.h>
 #include <stdlib.h>
 #include <string.h>
 #include <troupe/actor.h>
@@ -472,15 +473,60 @@ static void test_packed(void **state)
     }
 }
 
+// However far it comes, nothing is left of it.
+static void pack_short_of_memory(troupe_ref ref)
+{
+    troupe_status status = TROUPE_NO_MEMORY;
+    int failures = 0;
+    troupe_must(troupe_wait(&ref, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
+    for (long allowed = 0; status != TROUPE_OK; allowed++) {
+        troupe_bytes packed;
+        troupe_ref kept = troupe_keep(ref);
+        troupe_reset();
+        trp_memory_fail_after(allowed);
+        status = troupe_get_packed(kept, &packed, NULL);
+        trp_memory_fail_after(-1);
+        album value;
+        if (status == TROUPE_OK) {
+            troupe_must(troupe_unpack(album, packed.data, packed.size, &value));
+            assert_true(drop_album(&value));
+        } else {
+            assert_int_equal(status, TROUPE_NO_MEMORY);
+            failures++;
+        }
+    }
+    assert_true(failures > 0);
+    troupe_drop(ref);
+    assert_store_empty();
+}
+
+static void test_packed_short_of_memory(void **state)
+{
+    (void)state;
+    pack_short_of_memory(put_album(0.5, 200));
+    for (int p = 0; p < PLACES; p++) {
+        keeper_actor actor = troupe_spawn(keeper, .place = places[p]);
+        pack_short_of_memory(troupe_call(actor, keeper_compose, 200));
+        troupe_kill(actor);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_put_and_get),   cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_deep),          cmocka_unit_test(test_calls_inside),
-        cmocka_unit_test(test_passed_on),     cmocka_unit_test(test_makers_die),
-        cmocka_unit_test(test_promised),      cmocka_unit_test(test_promised_inside),
-        cmocka_unit_test(test_promisers_die), cmocka_unit_test(test_rings_are_refused),
-        cmocka_unit_test(test_long_chains),   cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_put_and_get),
+        cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_calls_inside),
+        cmocka_unit_test(test_passed_on),
+        cmocka_unit_test(test_makers_die),
+        cmocka_unit_test(test_promised),
+        cmocka_unit_test(test_promised_inside),
+        cmocka_unit_test(test_promisers_die),
+        cmocka_unit_test(test_rings_are_refused),
+        cmocka_unit_test(test_long_chains),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_packed_short_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

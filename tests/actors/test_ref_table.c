@@ -62,7 +62,8 @@ static void test_held_results_stay(void **state)
     (void)state;
     trp_result result;
     uint64_t id = new_call();
-    uint64_t alias = trp_entry_alias((troupe_ref){.id = id});
+    uint64_t alias;
+    troupe_must(trp_entry_alias((troupe_ref){.id = id}, false, 0, &alias));
     assert_true((alias & TRP_REF_ALIAS) != 0);
     assert_false(trp_entry_ready(alias));
     assert_true(end_with(id, 5));
