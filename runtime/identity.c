@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <runtime/clock.h>
 #include <runtime/far.h>
+#include <runtime/fault.h>
 #include <runtime/hot.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -84,10 +85,12 @@ bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
     uint32_t state = row->state; // Pairs with the release in trp_process_row_set.
     if (row->incarnation == incarnation && state != TRP_PROCESS_DEAD && state != TRP_PROCESS_FREE)
         return true;
-    if (cause != NULL)
-        snprintf(cause, 112, "%s",
-                 row->incarnation == incarnation ? row->cause
-                                                 : "has ended and its place is reused");
+    if (cause == NULL)
+        return false;
+    snprintf(cause, sizeof row->cause, "%s", row->cause);
+    TRP_FAULT("process row");
+    if (row->incarnation != incarnation)
+        snprintf(cause, sizeof row->cause, "has ended and its place is reused");
     return false;
 }
 
@@ -101,9 +104,15 @@ trp_process_end_kind trp_process_end(uint32_t process, uint64_t incarnation, int
     trp_process_row *row = trp_segment_process(process);
     if (row->state != TRP_PROCESS_DEAD || row->incarnation != incarnation)
         return TRP_END_UNKNOWN;
-    *number = row->end_number;
-    *culprit = row->culprit;
-    return (trp_process_end_kind)row->end;
+    int end_number = row->end_number;
+    uint64_t blamed = row->culprit;
+    trp_process_end_kind kind = (trp_process_end_kind)row->end;
+    TRP_FAULT("process row");
+    if (row->incarnation != incarnation)
+        return TRP_END_UNKNOWN;
+    *number = end_number;
+    *culprit = blamed;
+    return kind;
 }
 
 uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *words, size_t size)
@@ -116,14 +125,22 @@ uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *wo
     if (reason == 0 || row->incarnation != incarnation) // The words may be being written.
         return 0;
     snprintf(words, size, "%s", row->last_words);
-    return reason;
+    TRP_FAULT("process row");
+    if (row->incarnation == incarnation)
+        return reason;
+    words[0] = '\0';
+    return 0;
 }
 
 bool trp_process_said_final(uint32_t process, uint64_t incarnation)
 {
-    char words[112];
-    return trp_process_last_words(process, incarnation, words, sizeof words) != 0 &&
-           trp_segment_process(process)->last_final != 0;
+    if (process >= TRP_PROCESSES_MAX)
+        return false;
+    trp_process_row *row = trp_segment_process(process);
+    bool final = row->last_reason != 0;
+    TRP_FAULT("process row");
+    final = row->last_final != 0 && final;
+    return row->incarnation == incarnation && final;
 }
 
 void trp_process_say_last(uint32_t reason, const char *words, bool final)
@@ -248,6 +265,21 @@ void trp_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns)
 {
     struct timespec wait = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, &wait, NULL, 0);
+}
+
+void trp_process_row_begin(uint32_t slot, bool isolated)
+{
+    trp_process_row *row = trp_segment_process(slot);
+    row->incarnation = 0; // Who reads the rest looks at this after it.
+    row->cause[0] = '\0';
+    row->pid = 0;
+    row->labelled = 0;
+    row->end = TRP_END_UNKNOWN;
+    row->culprit = 0;
+    row->last_reason = 0;
+    row->last_final = 0;
+    row->isolated = isolated;
+    row->incarnation = trp_random_incarnation();
 }
 
 void trp_process_row_set(uint32_t slot, trp_process_state state)

@@ -85,6 +85,9 @@ trp_process_state trp_process_await(uint32_t slot, uint64_t incarnation, int tim
 // Wakes who waits for the word to change; waits while it is `seen`. In all processes.
 void trp_wake(_Atomic uint32_t *word);
 void trp_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns);
+// The row is another process's from now on, of a new incarnation. Who reads more of a row than one
+// word finds that out by its incarnation, which is read last.
+void trp_process_row_begin(uint32_t slot, bool isolated);
 // Sets the row's state and wakes who waits for it.
 void trp_process_row_set(uint32_t slot, trp_process_state state);
 

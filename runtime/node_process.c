@@ -142,15 +142,7 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
     if (node.slots <= *slot)
         node.slots = *slot + 1;
     trp_process_row *row = trp_segment_process(*slot);
-    row->cause[0] = '\0';
-    row->pid = 0;
-    row->labelled = 0;
-    row->end = TRP_END_UNKNOWN;
-    row->culprit = 0;
-    row->last_reason = 0;
-    row->last_final = 0;
-    row->isolated = isolated;
-    row->incarnation = trp_random_incarnation();
+    trp_process_row_begin(*slot, isolated);
     trp_store_admit(*slot);
     trp_process_row_set(*slot, TRP_PROCESS_STARTING);
     node.workers[*slot] = (worker){0};
