@@ -57,9 +57,9 @@ static troupe_status check_listen(const troupe_options *how)
 
 static troupe_status check_spill(const troupe_options *how)
 {
-    const char *given =
-        how->spill_dir != NULL ? ".spill_dir of troupe_start" : "the variable TROUPE_SPILL_DIR";
-    const char *folder = how->spill_dir != NULL ? how->spill_dir : getenv("TROUPE_SPILL_DIR");
+    bool named = how->spill_dir != NULL && how->spill_dir[0] != '\0';
+    const char *given = named ? ".spill_dir of troupe_start" : "the variable TROUPE_SPILL_DIR";
+    const char *folder = named ? how->spill_dir : getenv("TROUPE_SPILL_DIR");
     if (how->spill_bytes_max < TROUPE_SPILL_NONE)
         return troupe_fail(
             TROUPE_INVALID,

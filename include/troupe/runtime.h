@@ -94,9 +94,11 @@ typedef struct troupe_options {
     // a debugger stops do not count as its silence.
     int node_timeout_ms;
     // Where objects go when the store is full and nobody reads them: a folder in which one is made
-    // for this node, when it is first needed, and removed in the end; default: the variable
-    // TROUPE_SPILL_DIR, else TMPDIR, else /var/tmp. Their files take at most so many bytes;
-    // default: half of what is free there at the start; TROUPE_SPILL_NONE: nothing goes to disk.
+    // for this node, when it is first needed, and removed in the end; default (NULL or empty): the
+    // variable TROUPE_SPILL_DIR, else TMPDIR, else /var/tmp. A folder that is named here, or else
+    // by TROUPE_SPILL_DIR, and cannot be used is refused. Their files take at most so many bytes;
+    // default: half of what is free there at the start; TROUPE_SPILL_NONE: nothing goes to disk,
+    // and the folder does not matter.
     const char *spill_dir;
     int64_t spill_bytes_max;
     // How long whoever finds the store full, and nothing that can go to disk, waits for others to

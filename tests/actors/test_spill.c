@@ -453,7 +453,14 @@ static void test_options(void **state)
     expect_refused(troupe_start(0, NULL, .store_wait_ms = -2), ".store_wait_ms");
     assert_int_equal(setenv("TROUPE_SPILL_DIR", "/nowhere", 1), 0);
     expect_refused(troupe_start(0, NULL), "TROUPE_SPILL_DIR");
+    expect_refused(troupe_start(0, NULL, .spill_dir = ""), "TROUPE_SPILL_DIR"); // As none.
     base = support_directory_make();
+    // What is asked for is what counts, and where nothing goes to disk no folder does.
+    troupe_must(troupe_start(0, NULL, .workers = 1, .spill_dir = base));
+    assert_memory_equal(trp_spill_folder(), base, strlen(base));
+    assert_int_equal(troupe_stop(), 0);
+    troupe_must(troupe_start(0, NULL, .workers = 1, .spill_bytes_max = TROUPE_SPILL_NONE));
+    assert_int_equal(troupe_stop(), 0);
     assert_int_equal(setenv("TROUPE_SPILL_DIR", base, 1), 0);
     troupe_must(troupe_start(0, NULL, .workers = 1, .store_bytes_max = CAPACITY));
     assert_memory_equal(trp_spill_folder(), base, strlen(base));
