@@ -34,8 +34,9 @@ static void usage(FILE *out)
 
 // ---- which node
 
-// The drivers of the nodes that can be looked at; how many.
-static int find_nodes(int pids[NODES_MAX])
+// The drivers of the nodes that can be looked at; how many. `stranger`: what is wrong with a node
+// of another version, if there is one.
+static int find_nodes(int pids[NODES_MAX], char *stranger, size_t size)
 {
     DIR *processes = opendir("/proc");
     int count = 0;
@@ -44,7 +45,13 @@ static int find_nodes(int pids[NODES_MAX])
     for (struct dirent *it; (it = readdir(processes)) != NULL;) {
         troupe_memory memory;
         int pid = (int)strtol(it->d_name, NULL, 10), known = 0;
-        if (pid > 0 && troupe_memory_get(&memory, .pid = pid, .most = 1) == TROUPE_OK) {
+        troupe_status status =
+            pid > 0 ? troupe_memory_get(&memory, .pid = pid, .most = 1) : TROUPE_NOT_FOUND;
+        if (status == TROUPE_VERSION)
+            snprintf(stranger, size,
+                     "process %d belongs to a node of another version of Troupe: %.300s", pid,
+                     troupe_last_error()->text);
+        if (status == TROUPE_OK) {
             while (known < count && pids[known] != memory.driver_pid)
                 known++;
             if (known == count && count < NODES_MAX)
@@ -59,15 +66,16 @@ static int find_nodes(int pids[NODES_MAX])
 static int choose_node(int *pid)
 {
     int pids[NODES_MAX];
+    char stranger[512] = "no node of yours runs on this machine";
     if (*pid != 0)
         return TOOL_DONE;
-    int count = find_nodes(pids);
+    int count = find_nodes(pids, stranger, sizeof stranger);
     if (count == 1) {
         *pid = pids[0];
         return TOOL_DONE;
     }
     if (count == 0) {
-        fprintf(stderr, "troupe memory: no node of yours runs on this machine\n");
+        fprintf(stderr, "troupe memory: %s\n", stranger);
         return TOOL_FAILED;
     }
     fprintf(stderr, "troupe memory: %d nodes run here; say which one by its driver:", count);
