@@ -49,8 +49,9 @@ static struct {
     uint64_t serial;
     struct {
         uint64_t call, serial, hash;
-        bool back;  // The first probe is, with that hash;
-        char *ring; // the second too.
+        bool back;          // The first probe is, with that hash;
+        char *ring;         // the second too.
+        trp_waiter *waiter; // Who is to be woken then; NULL: it waits no more.
     } asked[PLACES];
     // The word that a process has seen the first probe, and has not answered the call before that.
     struct {
@@ -179,6 +180,8 @@ static bool close_ring(const probe *it)
         } else if (it->round == SECOND && probes.asked[place].hash == it->hash &&
                    probes.asked[place].ring == NULL) {
             probes.asked[place].ring = trp_strdup(it->text);
+            if (probes.asked[place].waiter != NULL)
+                trp_waiter_wake(probes.asked[place].waiter);
         }
     }
     pthread_mutex_unlock(&probes.lock);
@@ -227,7 +230,7 @@ static void walk(probe *it, uint64_t call)
 
 // ---- who asks
 
-static void begin(uint64_t call)
+static void begin(uint64_t call, trp_waiter *waiter)
 {
     probe first = {.round = FIRST, .origin = trp_home_here.incarnation, .call = call};
     pthread_mutex_lock(&probes.lock);
@@ -238,11 +241,13 @@ static void begin(uint64_t call)
     probes.asked[place].serial = first.serial;
     probes.asked[place].back = false;
     probes.asked[place].ring = NULL;
+    probes.asked[place].waiter = waiter;
     pthread_mutex_unlock(&probes.lock);
     walk(&first, call);
 }
 
-// The ring that this wait is part of, to be freed; NULL: none has been found.
+// The ring that this wait is part of, to be freed; NULL: none has been found. Nobody wakes its
+// waiter from now on.
 static char *take_ring(uint64_t call)
 {
     char *ring = NULL;
@@ -251,6 +256,7 @@ static char *take_ring(uint64_t call)
     if (probes.asked[place].call == call) {
         ring = probes.asked[place].ring;
         probes.asked[place].ring = NULL;
+        probes.asked[place].waiter = NULL;
     }
     pthread_mutex_unlock(&probes.lock);
     return ring;
@@ -259,9 +265,12 @@ static char *take_ring(uint64_t call)
 troupe_status trp_probe_sleep(uint64_t call, trp_waiter *waiter)
 {
     for (int64_t ms = FIRST_MS;; ms = ms * 2 < LAST_MS ? ms * 2 : LAST_MS) {
-        if (trp_waiter_doze(waiter, ms * 1000000) || trp_entry_ready(call))
+        (void)trp_waiter_doze(waiter, ms * 1000000);
+        char *ring = ms > FIRST_MS ? take_ring(call) : NULL; // Before, it has not asked.
+        if (trp_entry_ready(call)) {
+            trp_free(ring);
             return TROUPE_OK;
-        char *ring = take_ring(call);
+        }
         if (ring != NULL) {
             troupe_status status = troupe_fail(
                 TROUPE_DEADLOCK,
@@ -270,7 +279,7 @@ troupe_status trp_probe_sleep(uint64_t call, trp_waiter *waiter)
             trp_free(ring);
             return status;
         }
-        begin(call);
+        begin(call, waiter);
     }
 }
 

@@ -60,6 +60,12 @@ bool trp_waiter_doze(trp_waiter *waiter, int64_t ns)
     return sleep_notified(waiter, idle ? trp_clock_ns() + ns : -1);
 }
 
+void trp_waiter_wake(trp_waiter *waiter)
+{
+    if (atomic_exchange(&waiter->word, NOTIFIED) == ASLEEP)
+        trp_unpark(&waiter->word, 1);
+}
+
 // ---- places
 
 static trp_entry *entry_at(uint32_t place)

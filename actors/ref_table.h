@@ -86,6 +86,8 @@ typedef struct trp_wait_node {
 bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns);
 // The same for so long from now on; whoever need not sleep looks at no clock.
 bool trp_waiter_doze(trp_waiter *waiter, int64_t ns);
+// Ends its sleep, or its next one, for another reason than that its row is ready.
+void trp_waiter_wake(trp_waiter *waiter);
 
 typedef struct trp_when {
     struct trp_when *next;

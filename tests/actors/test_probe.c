@@ -212,6 +212,30 @@ static void test_all_at_once(void **state)
     troupe_reset();
 }
 
+// Whoever waits first looks after 50 ms, and then is told at once: not at its next look, at 150.
+static void test_told_at_once(void **state)
+{
+    (void)state;
+    enum { TRIES = 60, NEXT_LOOK_MS = 150 };
+    int64_t least_ms = INT64_MAX;
+    for (int i = 0; i < TRIES && least_ms >= NEXT_LOOK_MS; i++) { // The machine may be slow.
+        troupe_actor actors[2];
+        course_end end;
+        make_nodes(actors, 2, 0);
+        course way = {.rest = {(troupe_actor[]){actors[1], actors[0]}, 2}};
+        int64_t begun = support_now_ms();
+        troupe_ref answer = troupe_call_from((node_actor){actors[0]}, node_pass, &way);
+        assert_int_equal(troupe_get(course_end, answer, &end, .timeout_ms = DEADLOCKS_MS),
+                         TROUPE_DEADLOCK);
+        int64_t took_ms = support_now_ms() - begun;
+        least_ms = took_ms < least_ms ? took_ms : least_ms;
+        for (int n = 0; n < 2; n++)
+            (void)troupe_kill_actor(actors[n]);
+    }
+    assert_in_range(least_ms, 50, NEXT_LOOK_MS - 1);
+    troupe_reset();
+}
+
 // Long waits that end, and waits that end by themselves, are no rings.
 static void test_long_waits_are_none(void **state)
 {
@@ -312,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_rings_of_all_sizes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_all_at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_told_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_long_waits_are_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_deferred_answers_are_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_through_a_task_and_a_part, set_up, tear_down),
