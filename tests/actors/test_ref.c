@@ -23,6 +23,18 @@ static troupe_status clerk_half(clerk *self, const double *in, double *out)
     return TROUPE_OK;
 }
 
+static _Atomic int *gate; // Shared by all processes.
+
+// Until the gate has been opened as often as that.
+static troupe_status clerk_wait(clerk *self, const int *times, int *out)
+{
+    (void)self;
+    while (*gate < *times)
+        usleep(500);
+    *out = *times;
+    return TROUPE_OK;
+}
+
 static troupe_status clerk_rest(clerk *self, const int *milliseconds, int *out)
 {
     (void)self;
@@ -102,11 +114,11 @@ static troupe_status clerk_echo(clerk *self, const troupe_bytes *in, troupe_byte
 
 static troupe_status clerk_call(clerk *self, const troupe_actor *whom, double *out);
 
-TROUPE_ACTOR(clerk, (clerk_half, double, double), (clerk_rest, int, int), (clerk_fail, int, double),
-             (clerk_sum, bag, double), (clerk_keep, troupe_ref, troupe_none),
-             (clerk_forget, troupe_ref, troupe_none), (clerk_kept, troupe_none, double),
-             (clerk_make, bag, bag), (clerk_echo, troupe_bytes, troupe_bytes),
-             (clerk_call, troupe_actor, double));
+TROUPE_ACTOR(clerk, (clerk_half, double, double), (clerk_rest, int, int), (clerk_wait, int, int),
+             (clerk_fail, int, double), (clerk_sum, bag, double),
+             (clerk_keep, troupe_ref, troupe_none), (clerk_forget, troupe_ref, troupe_none),
+             (clerk_kept, troupe_none, double), (clerk_make, bag, bag),
+             (clerk_echo, troupe_bytes, troupe_bytes), (clerk_call, troupe_actor, double));
 
 // Calls an actor whose address came in a message.
 static troupe_status clerk_call(clerk *self, const troupe_actor *whom, double *out)
@@ -197,8 +209,9 @@ static void test_views_of_results(void **state)
         assert_string_equal(view.data, "result");
         troupe_view_end(&view);
 
-        ref = troupe_call(actor, clerk_rest, 300);
+        ref = troupe_call(actor, clerk_wait, *gate + 1);
         assert_int_equal(troupe_view_bytes(ref, &view, 1), TROUPE_PENDING);
+        ++*gate;
         assert_int_equal(troupe_view_bytes(ref, &view, -1), TROUPE_WRONG_TYPE);
         troupe_drop(ref);
         troupe_kill(actor);
@@ -211,12 +224,13 @@ static void test_timeouts_keep_the_reference(void **state)
     (void)state;
     for (int p = 0; p < PLACES; p++) {
         clerk_actor actor = troupe_spawn(clerk, .place = places[p]);
-        int value = 0;
-        troupe_ref ref = troupe_call(actor, clerk_rest, 500);
+        int value = 0, times = *gate + 1;
+        troupe_ref ref = troupe_call(actor, clerk_wait, times);
         assert_int_equal(troupe_get(int, ref, &value, .timeout_ms = -1), TROUPE_PENDING);
         assert_int_equal(troupe_get(int, ref, &value, .timeout_ms = 5), TROUPE_PENDING);
+        ++*gate;
         troupe_must(troupe_get(int, ref, &value));
-        assert_int_equal(value, 500);
+        assert_int_equal(value, times);
         assert_int_equal(troupe_get(int, ref, &value), TROUPE_INVALID);
         troupe_drop(ref);
         troupe_kill(actor);
@@ -235,10 +249,12 @@ static void test_wait_for_some(void **state)
         clerk_actor slow = troupe_spawn(clerk, .place = places[p]);
         clerk_actor fast = troupe_spawn(clerk, .place = places[(p + 1) % PLACES]);
         double number = 3;
-        troupe_ref refs[COUNT] = {
-            troupe_call(slow, clerk_rest, 200), troupe_call(fast, clerk_half, 1),
-            troupe_put(double, &number),        troupe_call(slow, clerk_half, 1),
-            troupe_call(fast, clerk_half, 2),   {0}};
+        troupe_ref refs[COUNT] = {troupe_call(slow, clerk_wait, *gate + 1),
+                                  troupe_call(fast, clerk_half, 1),
+                                  troupe_put(double, &number),
+                                  troupe_call(slow, clerk_half, 1),
+                                  troupe_call(fast, clerk_half, 2),
+                                  {0}};
         bool ready[COUNT];
         size_t count;
         troupe_must(troupe_wait(refs, COUNT, 4, -1, ready, &count));
@@ -248,7 +264,8 @@ static void test_wait_for_some(void **state)
         assert_int_equal(troupe_wait(refs, COUNT, 5, 10, ready, NULL), TROUPE_PENDING);
         assert_true(ready[2]);
         assert_int_equal(troupe_wait(refs, COUNT, COUNT + 1, 0, ready, NULL), TROUPE_INVALID);
-        troupe_must(troupe_wait(refs, COUNT, COUNT, 10000, ready, &count));
+        ++*gate;
+        troupe_must(troupe_wait(refs, COUNT, COUNT, SUPPORT_SOON_MS, ready, &count));
         assert_int_equal(count, COUNT);
         int rested;
         troupe_must(troupe_get(int, refs[0], &rested, .timeout_ms = -1));
@@ -443,6 +460,7 @@ static void test_callbacks(void **state)
 
 int main(void)
 {
+    gate = support_share(sizeof *gate);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_put_and_get),
         cmocka_unit_test(test_buffers_and_views),
