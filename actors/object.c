@@ -36,11 +36,13 @@ static troupe_status put(const void *data, size_t size, uint64_t schema, trp_enc
 {
     void *memory;
     TROUPE_TRY(trp_object_create(size, schema, encoding, object, &memory));
+    TROUPE_TRY(trp_process_use_begin(size));
     if (size > 0)
         trp_copy(memory, data, size);
     troupe_status status = trp_store_seal(*object);
     if (status != TROUPE_OK)
         trp_store_discard(*object);
+    trp_process_use_end(size);
     return status;
 }
 
@@ -232,8 +234,10 @@ troupe_status trp_object_read(trp_object object, const trp_shape *shape, void *v
 {
     trp_object_info info;
     TROUPE_TRY(pin(object, &info));
+    TROUPE_TRY(trp_process_use_begin(info.size));
     troupe_status status = read_pinned(&info, shape, value);
     trp_store_unpin(object);
+    trp_process_use_end(info.size);
     return status;
 }
 
@@ -311,13 +315,15 @@ troupe_status trp_object_pack(trp_object object, troupe_bytes *value)
     trp_object_info info;
     trp_buffer packed = {0};
     TROUPE_TRY(pin(object, &info));
+    TROUPE_TRY(trp_process_use_begin(info.size));
     troupe_status status = pack_pinned(&info, &packed);
     if (status == TROUPE_OK)
         status = trp_packed_give(&packed, value);
     if (status == TROUPE_OK) // Last: nothing that fails after it has to give them back.
         status = trp_naming_hold(&info);
-    trp_buffer_free(&packed);
     trp_store_unpin(object);
+    trp_process_use_end(info.size);
+    trp_buffer_free(&packed);
     return status;
 }
 

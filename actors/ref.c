@@ -237,8 +237,11 @@ static bool claim_ref(troupe_ref ref, claim *mine)
     return true;
 }
 
+// troupe_stop may have waited for the reading of a large object alone: then all is given up.
 static void give_up_object(trp_object object)
 {
+    if (!trp_process_running())
+        return;
     trp_leaks_gone(object);
     trp_store_release(object, trp_process_slot());
 }
@@ -475,12 +478,10 @@ troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troup
 
 void troupe_drop(troupe_ref ref)
 {
-    if ((ref.id & TRP_REF_OBJECT) != 0) {
-        if (trp_process_running())
-            give_up_object(ref.id);
-    } else if (trp_entry_disown(ref.id)) {
+    if ((ref.id & TRP_REF_OBJECT) != 0)
+        give_up_object(ref.id);
+    else if (trp_entry_disown(ref.id))
         trp_entry_release(ref.id);
-    }
 }
 
 static troupe_status keep(troupe_ref ref, troupe_ref *kept)

@@ -61,10 +61,12 @@ troupe_status trp_object_create(size_t size, uint64_t schema, trp_encoding encod
 {
     room_wait wait = {0};
     troupe_status status;
+    TROUPE_TRY(trp_process_use_begin(size));
     do
         status = trp_room_try(size, schema, encoding, object, data);
     while (status == TROUPE_NO_MEMORY && await(&wait));
     finish(&wait, status == TROUPE_NO_MEMORY);
+    trp_process_use_end(size);
     return status;
 }
 

@@ -30,11 +30,13 @@ troupe_status trp_tensor_put(const troupe_tensor *tensor, trp_object *object)
     void *elements;
     TROUPE_TRY(trp_tensor_good(tensor, &size));
     TROUPE_TRY(begin(tensor, size, object, &elements));
+    TROUPE_TRY(trp_process_use_begin(size));
     if (size > 0)
         memcpy(elements, tensor->data, size);
     troupe_status status = trp_store_seal(*object);
     if (status != TROUPE_OK)
         trp_store_discard(*object);
+    trp_process_use_end(size);
     return status;
 }
 

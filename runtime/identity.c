@@ -17,7 +17,7 @@ trp_identity trp_self;
 
 static struct {
     _Atomic bool open;
-    _Atomic uint32_t inside;
+    _Atomic uint32_t inside, using;
 } gate;
 
 bool trp_process_running(void)
@@ -31,7 +31,7 @@ TRP_COLD troupe_status why_not(void)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "this process is a fork() of one that runs Troupe; "
                            "only the process that called troupe_start may use it");
-    if (!trp_self.running)
+    if (!trp_self.running || trp_self.ending) // Its keeper may be gone already.
         return troupe_fail(TROUPE_NOT_STARTED,
                            "Troupe is not running in this process: call troupe_start first");
     if (trp_self.runtime_lost)
@@ -199,17 +199,44 @@ bool trp_process_try_enter(void)
     return false;
 }
 
+static troupe_status stopped(void)
+{
+    return troupe_fail(TROUPE_NOT_STARTED, "Troupe has been stopped in this process");
+}
+
 troupe_status trp_process_enter(void)
 {
-    if (trp_process_try_enter())
-        return TROUPE_OK;
-    return troupe_fail(TROUPE_NOT_STARTED, "Troupe has been stopped in this process");
+    return trp_process_try_enter() ? TROUPE_OK : stopped();
+}
+
+static void leave(_Atomic uint32_t *count)
+{
+    if (atomic_fetch_sub(count, 1) == 1 && !gate.open)
+        trp_wake(count);
 }
 
 void trp_process_leave(void)
 {
-    if (atomic_fetch_sub(&gate.inside, 1) == 1 && !gate.open)
-        trp_wake(&gate.inside);
+    leave(&gate.inside);
+}
+
+enum { USE_COUNTED = 64 << 10 }; // Bytes.
+
+troupe_status trp_process_use_begin(size_t size)
+{
+    if (size < USE_COUNTED)
+        return TROUPE_OK;
+    atomic_fetch_add(&gate.using, 1);
+    if (gate.open)
+        return TROUPE_OK;
+    leave(&gate.using);
+    return stopped();
+}
+
+void trp_process_use_end(size_t size)
+{
+    if (size >= USE_COUNTED)
+        leave(&gate.using);
 }
 
 void trp_process_gate_open(void)
@@ -227,14 +254,11 @@ void trp_process_gate_close(void)
 
 void trp_process_gate_await(int timeout_ms)
 {
-    int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
-    for (;;) {
-        uint32_t inside = gate.inside;
-        int64_t left = give_up - trp_clock_ns();
-        if (inside == 0 || left <= 0)
-            return;
+    int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000, left = 0;
+    for (uint32_t inside; (inside = gate.inside) != 0 && (left = give_up - trp_clock_ns()) > 0;)
         trp_wait(&gate.inside, inside, left);
-    }
+    for (uint32_t using; (using = gate.using) != 0;) // Waits for nobody by now.
+        trp_wait(&gate.using, using, INT64_C(1000000000));
 }
 
 uint64_t trp_random_incarnation(void)

@@ -124,7 +124,8 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_start_with(int argc, char **argv
 // Ends what this start began; the last stop ends all actors, worker processes and shared memory and
 // returns when they are gone. Returns 0, so that main can end with `return troupe_stop();`. The
 // runtime can be started again afterwards. Without a start it does nothing. Other threads that call
-// meanwhile get an error; views of objects and shared arrays must not be used any more.
+// meanwhile get an error, but what they are copying into the store or out of it is waited for;
+// views of objects and shared arrays must not be used any more.
 TROUPE_API int troupe_stop(void);
 
 // How many frames from other processes this one has refused since troupe_start: malformed, cut

@@ -13,6 +13,8 @@ typedef struct idler {
     void *memory;
 } idler;
 
+enum { LARGE = 64 << 20 };
+
 static _Atomic int finished, begun;
 static _Atomic int awaited; // How idler_await's wait ended.
 
@@ -104,7 +106,9 @@ static void test_running_methods_finish(void **state)
 {
     (void)state;
     begun = finished = 0;
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 4));
+    enum { PATIENCE_MS = 20000 };
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 4,
+                             .stop_timeout_ms = PATIENCE_MS));
     idler_actor runs = troupe_spawn(idler);
     troupe_drop(troupe_call(runs, idler_rest, 200));
     troupe_drop(troupe_call(runs, idler_rest, 200)); // Never begins.
@@ -115,7 +119,7 @@ static void test_running_methods_finish(void **state)
     await_begun(2);
     int64_t begin = support_now_ms();
     assert_int_equal(troupe_stop(), 0);
-    assert_true(support_now_ms() - begin < 900);
+    assert_true(support_now_ms() - begin < PATIENCE_MS);
     assert_int_equal(finished, 2);
 }
 
@@ -211,6 +215,54 @@ static void test_deadlines_in_deinit(void **state)
     }
 }
 
+// ---- copies under way
+
+static char large[LARGE];
+static _Atomic int copies;
+
+// Copies until the runtime has ended.
+static void *copy_on(void *unused)
+{
+    troupe_status status = TROUPE_OK;
+    (void)unused;
+    while (status == TROUPE_OK) {
+        troupe_bytes out = {0};
+        troupe_ref ref = troupe_put_bytes(large, sizeof large);
+        copies++;
+        status = troupe_get(troupe_bytes, ref, &out);
+        copies++;
+        if (status == TROUPE_OK)
+            assert_memory_equal(out.data, large, 64);
+        troupe_reset();
+    }
+    if (status != TROUPE_NOT_STARTED && status != TROUPE_INVALID)
+        fail_msg("%s: %s", troupe_status_name(status), troupe_last_error()->text);
+    return NULL;
+}
+
+static bool are_copied(void *least)
+{
+    return copies >= *(const int *)least;
+}
+
+static void test_copies_under_way(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 12 };
+    memset(large, 7, sizeof large);
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_t thread;
+        int least = round;
+        copies = 0;
+        troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1,
+                                 .store_bytes_max = 4 * (size_t)LARGE));
+        assert_int_equal(pthread_create(&thread, NULL, copy_on, NULL), 0);
+        assert_true(support_wait_until(are_copied, &least, SUPPORT_SOON_MS));
+        assert_int_equal(troupe_stop(), 0);
+        pthread_join(thread, NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_threads_that_wait_are_freed),
         cmocka_unit_test(test_what_waits_has_begun),
         cmocka_unit_test(test_deadlines_in_deinit),
+        cmocka_unit_test(test_copies_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
