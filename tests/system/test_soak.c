@@ -162,8 +162,8 @@ static void work(void)
             troupe_must(troupe_memory_get(&memory, .most = 1));
             if (window_at(now_ms) != NULL)
                 sample(window_at(now_ms), &memory, &now);
-            // What came back from disk counts twice, since its file stays: so the fill that is asked
-            // for is a bound of what is held, and what of the memory is taken is printed.
+            // What came back from disk counts twice, since its file stays: what is asked for is a
+            // bound of what is held. How much of the memory is taken is printed.
             grow = now.bytes_used + now.bytes_on_disk < TOTAL;
             next_ms = now_ms + SAMPLE_MS;
         }
