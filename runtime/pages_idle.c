@@ -12,7 +12,6 @@
 
 enum {
     TICK_MS = 1000, // From one look to the next.
-    KEEP_MIN = 16,  // Pages: 1 MiB.
     KEEP_SHARE = 8, // Of what is in use one part of so many stays in reserve.
 };
 
@@ -118,11 +117,13 @@ static uint32_t tend_stretch(uint32_t first, uint32_t to, uint32_t most, uint32_
     return given;
 }
 
-bool trp_pages_give(uint32_t process)
+bool trp_pages_give(uint32_t process, uint32_t keep)
 {
     look now = count_pages();
-    uint32_t least = atomic_load(&trp_segment.header->huge) != 0 ? TRP_STRETCH : KEEP_MIN;
-    uint32_t keep = now.used / KEEP_SHARE > least ? now.used / KEEP_SHARE : least;
+    if (atomic_load(&trp_segment.header->huge) != 0) // In whole pages of the system.
+        keep = (keep + TRP_STRETCH - 1) / TRP_STRETCH * TRP_STRETCH;
+    if (keep < now.used / KEEP_SHARE)
+        keep = now.used / KEEP_SHARE;
     uint32_t most = now.spare > keep ? now.spare - keep : 0;
     if (most == 0)
         return false;
@@ -145,7 +146,7 @@ int trp_pages_tend(void)
         return (int)(due_ms - now_ms);
     // First: who frees something that this look does not find any more, rings.
     (void)atomic_fetch_or(&trp_segment.header->awaited, TRP_AWAITED_IDLE);
-    if (!trp_pages_give(trp_pages_self())) {
+    if (!trp_pages_give(trp_pages_self(), TRP_PAGES_KEEP)) {
         due_ms = 0;
         return -1;
     }

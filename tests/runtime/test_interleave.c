@@ -156,6 +156,7 @@ static void end_world(void)
 {
     kept.size = 0;
     reuses = false;
+    scene_limit_memory(PAGES);
     trp_segment_close();
     close_others(&before_scene);
 }
@@ -174,13 +175,18 @@ static const explore_world world = {
 
 // ---- objects
 
-// The first byte of each line stands for the line: all space begins with one.
-enum { LINE = 64 };
+// One byte stands for so many: all space begins with a line, and what is smaller than a page in the
+// scenes of whole pages has some thousands of bytes.
+static size_t step_of(size_t size)
+{
+    return size >= PAGE ? 1024 : 64;
+}
 
 static void fill(void *data, size_t size, int value)
 {
     unsigned char *bytes = data;
-    for (size_t at = 0; at < size; at += LINE)
+    scene_expect_memory(data, size);
+    for (size_t at = 0; at < size; at += step_of(size))
         bytes[at] = (unsigned char)value;
 }
 
@@ -188,7 +194,8 @@ static bool are(const void *data, size_t size, int value)
 {
     const unsigned char *bytes = data;
     bool all = true;
-    for (size_t at = 0; at < size; at += LINE)
+    scene_expect_memory(data, size);
+    for (size_t at = 0; at < size; at += step_of(size))
         all &= bytes[at] == value;
     return all;
 }
@@ -302,6 +309,7 @@ void scene_expect_empty(void)
         expect_no_row(slot);
     for (uint32_t page = 0; page < trp_pages_backed(); page++)
         expect_no_page(page);
+    scene_expect_exact_memory();
 }
 
 // ---- tests
@@ -340,6 +348,12 @@ static void test_pages(void **state)
 {
     (void)state;
     play(page_scenes, page_scene_count);
+}
+
+static void test_memory_given_back(void **state)
+{
+    (void)state;
+    play(idle_scenes, idle_scene_count);
 }
 
 static void test_channels(void **state)
@@ -387,8 +401,11 @@ int main(int count, char **arguments)
     (void)count;
     understand(arguments + 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_store),    cmocka_unit_test(test_objects_inside_objects),
-        cmocka_unit_test(test_where),    cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_store),
+        cmocka_unit_test(test_objects_inside_objects),
+        cmocka_unit_test(test_where),
+        cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_memory_given_back),
         cmocka_unit_test(test_channels),
     };
     int failed = cmocka_run_group_tests(tests, find_folder, remove_folder);

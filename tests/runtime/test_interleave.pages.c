@@ -15,6 +15,7 @@ static void nothing(void)
 static void no_memory_yet(void)
 {
     atomic_store(&trp_segment.header->pages_backed, 0);
+    EXPLORE_EXPECT(scene_unback(trp_segment.header->data_at, PAGES * PAGE));
 }
 
 // Makes one of that size, if there is room, and drops it. Says with what success in that place.

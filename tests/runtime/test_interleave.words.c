@@ -46,14 +46,63 @@ static void check_where(uint32_t from, uint32_t to, uint64_t word)
         explore_fail("an object went from place %d to %d", (int)before, (int)after);
 }
 
-static void check_page(uint32_t from, uint32_t to)
+typedef enum page_state {
+    PAGE_FREE,
+    PAGE_COLD,
+    PAGE_GIVING,
+    PAGE_HOLE,
+    PAGE_UNBACKED,
+    PAGE_OBJECT,
+    PAGE_SLAB,
+    PAGE_RECLAIM,
+} page_state;
+
+static page_state page_state_of(uint32_t owner)
 {
-    bool was_object = trp_owner_kind_of(from) == TRP_OWNER_OBJECT && from != 0;
-    bool is_object = trp_owner_kind_of(to) == TRP_OWNER_OBJECT && to != 0;
-    bool was_slab = trp_owner_kind_of(from) == TRP_OWNER_SLAB;
-    bool same = (from & ~TRP_OWNER_UNBACKED) == (to & ~TRP_OWNER_UNBACKED);
-    if ((was_object && is_object && !same) || (was_slab && (is_object || to == 0)))
-        explore_fail("a page went from %x to %x", from, to);
+    if (owner == 0 || owner == TRP_OWNER_COLD || owner == TRP_OWNER_HOLE)
+        return owner == 0 ? PAGE_FREE : owner == TRP_OWNER_COLD ? PAGE_COLD : PAGE_HOLE;
+    switch (trp_owner_kind_of(owner)) {
+    case TRP_OWNER_OBJECT:
+        return (owner & TRP_OWNER_UNBACKED) != 0 ? PAGE_UNBACKED : PAGE_OBJECT;
+    case TRP_OWNER_SLAB:
+        return PAGE_SLAB;
+    case TRP_OWNER_RECLAIM:
+        return PAGE_RECLAIM;
+    default:
+        return PAGE_GIVING;
+    }
+}
+
+// A page of a large one goes with that, and keeps its memory as long as the rest.
+static bool is_as_it_may_be(uint32_t page, page_state before, page_state after)
+{
+    bool huge = atomic_load(&trp_segment.header->huge) != 0;
+    bool has_memory = (board.memory >> page & 1) != 0;
+    if (huge && before == PAGE_GIVING)
+        return after == PAGE_COLD || after == PAGE_HOLE;
+    if (huge && before == PAGE_HOLE && after == PAGE_GIVING)
+        return true;
+    return after == PAGE_HOLE ? huge || !has_memory : after == PAGE_UNBACKED || has_memory;
+}
+
+static void check_page(uint32_t page, uint32_t from, uint32_t to)
+{
+    static const unsigned next[] = {
+        [PAGE_FREE] = TO(PAGE_COLD) | TO(PAGE_OBJECT),
+        [PAGE_COLD] = TO(PAGE_GIVING) | TO(PAGE_OBJECT),
+        [PAGE_GIVING] = TO(PAGE_HOLE) | TO(PAGE_COLD),
+        [PAGE_HOLE] = TO(PAGE_UNBACKED) | TO(PAGE_GIVING),
+        [PAGE_UNBACKED] = TO(PAGE_OBJECT) | TO(PAGE_HOLE),
+        [PAGE_OBJECT] = TO(PAGE_FREE) | TO(PAGE_SLAB),
+        [PAGE_SLAB] = TO(PAGE_RECLAIM),
+        [PAGE_RECLAIM] = TO(PAGE_SLAB) | TO(PAGE_FREE),
+    };
+    page_state before = page_state_of(from), after = page_state_of(to);
+    bool same =
+        before != PAGE_UNBACKED || after != PAGE_OBJECT || (from & ~TRP_OWNER_UNBACKED) == to;
+    if ((next[before] & TO(after)) == 0 || !same || !is_as_it_may_be(page, before, after))
+        explore_fail("page %u went from %x to %x, the pages with memory are %x", page, from, to,
+                     board.memory);
 }
 
 static void check_cell(uint32_t to)
@@ -77,8 +126,9 @@ void scene_changed(const void *word, size_t size, uint64_t from, uint64_t to)
         else if (inside == offsetof(trp_object_row, where))
             check_where((uint32_t)from, (uint32_t)to, *(const uint64_t *)(const void *)row);
     } else if (at >= header->pages_at && at < header->blocks_at) {
-        if ((at - header->pages_at) % sizeof(trp_page_row) == offsetof(trp_page_row, owner))
-            check_page((uint32_t)from, (uint32_t)to);
+        uint64_t inside = at - header->pages_at;
+        if (inside % sizeof(trp_page_row) == offsetof(trp_page_row, owner))
+            check_page((uint32_t)(inside / sizeof(trp_page_row)), (uint32_t)from, (uint32_t)to);
     } else if (at >= header->ledgers_at && at < header->objects_at) {
         check_cell((uint32_t)to);
     }

@@ -70,7 +70,7 @@ static void expect_exact(void)
 static void give_all(void)
 {
     int looks = 0;
-    while (trp_pages_give(ME))
+    while (trp_pages_give(ME, TRP_PAGES_KEEP))
         assert_true(++looks < 10);
 }
 
@@ -112,7 +112,7 @@ static void test_it_goes_and_comes_back(void **state)
     for (int round = 0; round < 3; round++) {
         drop(&these);
         assert_int_equal(usage().bytes_used, 0);
-        assert_true(trp_pages_give(ME)); // The first look only sees what is free.
+        assert_true(trp_pages_give(ME, TRP_PAGES_KEEP)); // The first look only sees what is free.
         assert_int_equal(usage().bytes_backed, full);
         give_all();
         assert_int_equal(bytes_of_pages(), KEEP);
@@ -150,7 +150,7 @@ static void test_what_was_used_lately_stays(void **state)
     trp_store_release(make_object(32 * MIB, 42, 1), ME);
     uint64_t before = usage().bytes_backed;
     for (int look = 0; look < 5; look++) {
-        assert_true(trp_pages_give(ME));
+        assert_true(trp_pages_give(ME, TRP_PAGES_KEEP));
         assert_int_equal(usage().bytes_backed, before);
         trp_store_release(make_object(32 * MIB, 42, look), ME);
         assert_int_equal(usage().bytes_backed, before);
@@ -165,7 +165,7 @@ static void test_a_small_program_gives_nothing(void **state)
     trp_store_release(make_object(MIB, 42, 1), ME);
     trp_store_release(make_object(100, 42, 1), ME);
     uint64_t before = usage().bytes_backed;
-    assert_false(trp_pages_give(ME));
+    assert_false(trp_pages_give(ME, TRP_PAGES_KEEP));
     assert_int_equal(usage().bytes_backed, before);
     assert_int_not_equal(trp_page_row_at(0)->owner, TRP_OWNER_COLD); // It was not even looked at.
 }
@@ -340,7 +340,7 @@ static void test_threads_beside_it(void **state)
     int64_t until = support_now_ms() + 1000;
     while (support_now_ms() < until || made < 100 ||
            atomic_load(&trp_segment.header->given) == given)
-        (void)trp_pages_give(ME);
+        (void)trp_pages_give(ME, TRP_PAGES_KEEP);
     over = true;
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);

@@ -111,7 +111,7 @@ static void expect_whole(void)
 static void give(void)
 {
     for (int i = 0; i < 3; i++)
-        (void)trp_pages_give(trp_pages_self());
+        (void)trp_pages_give(trp_pages_self(), TRP_PAGES_KEEP);
 }
 
 static void put(size_t size)

@@ -62,7 +62,7 @@ static void use(bool huge)
             expect_filled(ids[i], LARGE + (size_t)i * 100000, i + 1);
             trp_store_release(ids[i], ME);
         }
-        for (int looks = 0; trp_pages_give(ME); looks++)
+        for (int looks = 0; trp_pages_give(ME, TRP_PAGES_KEEP); looks++)
             assert_true(looks < 10);
         assert_true(bytes_backed() - tables <= 3 * HUGE);
         expect_filled(small, 100, 1);

@@ -96,7 +96,7 @@ static void bury(uint32_t killed)
     trp_store_sweep_soon(slots, count);
     trp_store_sweep_rest();
     if (roll(&dice) % 4 == 0)
-        (void)trp_pages_give(ME);
+        (void)trp_pages_give(ME, TRP_PAGES_KEEP);
     crew.deaths += count;
     for (uint32_t i = 0; i < count; i++)
         crew.pid[dead[i]] = 0;

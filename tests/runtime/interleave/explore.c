@@ -132,15 +132,25 @@ static int choose(const uint8_t *options, int count)
     return schedule_note(it->options[it->chosen], it->chosen == 0);
 }
 
+static int find_others(uint8_t *options, bool also_who_yielded)
+{
+    int count = 0;
+    for (int i = 0; i < thread_count; i++)
+        if (threads[i].life == EXPLORE_READY && i != run.current &&
+            (also_who_yielded || !threads[i].yielded))
+            options[count++] = (uint8_t)i;
+    return count;
+}
+
 // After the current thread cannot go on.
 static void go_on_elsewhere(void)
 {
     uint8_t options[OPTIONS];
-    int count = 0;
     run.steps++;
-    for (int i = 0; i < thread_count; i++)
-        if (threads[i].life == EXPLORE_READY && i != run.current)
-            options[count++] = (uint8_t)i;
+    // Two that wait for a third one must not hand over to each other for ever.
+    int count = threads[run.current].yielded ? find_others(options, false) : 0;
+    if (count == 0)
+        count = find_others(options, true);
     if (count == 0 && threads[run.current].life == EXPLORE_READY)
         return;
     if (count > 0)
@@ -205,8 +215,11 @@ void explore_block(void)
 int explore_yield(void)
 {
     explore_drain();
-    if (run.exploring)
-        go_on_elsewhere();
+    if (!run.exploring)
+        return 0;
+    threads[run.current].yielded = true;
+    go_on_elsewhere();
+    threads[run.current].yielded = false;
     return 0;
 }
 
@@ -325,6 +338,7 @@ static void begin_thread(int index)
     memory_copy(threads[index].state, thread_initial, true);
     memcpy(threads[index].at, threads[index].start, sizeof threads[index].at);
     threads[index].life = EXPLORE_READY;
+    threads[index].yielded = false;
 }
 
 static void run_threads(void)

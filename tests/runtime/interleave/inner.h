@@ -29,6 +29,7 @@ typedef struct explore_inner_thread {
     const volatile void *awaits; // While it is blocked.
     bool timed;                  // It wakes by itself, in time,
     bool timed_out;              // and has.
+    bool yielded;                // It is ready, but waits for what others do.
     bool changes;                // It awaits a change of the word, not a wake-up.
     jmp_buf start, at;
     char *stack;

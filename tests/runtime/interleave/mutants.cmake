@@ -108,6 +108,50 @@ interleave_mutant(slabs_of_the_dead pages.c "who ends a slab dies"
   "        if (!trp_owner_is_in_hand(owner) || trp_owner_process(owner) != process)"
   "        if (owner != UINT32_MAX)")
 
+# ---- memory given back
+
+interleave_mutant(giving_by_a_swap pages_idle.c "memory goes, and half is taken"
+  "        if (!atomic_compare_exchange_strong(trp_page_owner(page), &cold,
+                                            trp_owner(TRP_OWNER_IDLE, TRP_IDLE_GIVING, process)))"
+  "        if (atomic_load(trp_page_owner(page)) != cold ||
+            (atomic_store(trp_page_owner(page),
+                          trp_owner(TRP_OWNER_IDLE, TRP_IDLE_GIVING, process)), false))")
+interleave_mutant(hole_after_the_punch pages_idle.c "memory goes, and all is taken"
+  "    (void)trp_pages_unback(first, count);\n    TRP_FAULT(\"store\");\n    (void)atomic"
+  "    for (uint32_t page = first; page < first + count; page++)
+        atomic_store(trp_page_owner(page), TRP_OWNER_HOLE);
+    (void)trp_pages_unback(first, count);\n    (void)atomic")
+interleave_mutant(rest_of_a_large_page pages_idle.c "a large page goes, and a part is taken"
+  "    if (page == to && cold > 0)"
+  "    if (cold > 0)")
+interleave_mutant(holes_taken_in_vain_stay pages_idle.c "two give a large page"
+  "    while (page-- > first) {
+        atomic_store_explicit(trp_page_owner(page), was[page - first], memory_order_release);"
+  "    while (page-- > first) {
+        atomic_store_explicit(trp_page_owner(page), 0, memory_order_release);")
+interleave_mutant(punch_for_the_dead pages.c "memory goes, and half is taken"
+  "            (void)trp_pages_unback(page, 1);\n            (void)atomic"
+  "            (void)atomic")
+interleave_mutant(waiting_for_who_gives pages.c "memory goes, and all is taken"
+  "            conflict = conflict || trp_owner_is_in_hand(owner);"
+  "            (void)0;")
+interleave_mutant(holes_that_are_said pages.c "two take holes"
+  "        mine = owner == TRP_OWNER_HOLE ? TRP_OWNER_UNBACKED | (object + 1) : object + 1;"
+  "        mine = object + 1;")
+interleave_mutant(memory_before_it_is_said pages.c "two take holes"
+  "        TROUPE_TRY(trp_pages_back(from, page - from));\n        TRP_FAULT(\"store\");
+        for (; from < page; from++) {
+            atomic_store_explicit(trp_page_owner(from), object + 1, memory_order_relaxed);
+            TRP_FAULT(\"store\");
+        }"
+  "        uint32_t at = from;
+        for (; from < page; from++)
+            atomic_store_explicit(trp_page_owner(from), object + 1, memory_order_relaxed);
+        TROUPE_TRY(trp_pages_back(at, page - at));")
+interleave_mutant(memory_of_half_a_run pages.c "no memory for holes"
+  "            if (backing)\n"
+  "            if (false)\n")
+
 # ---- channels
 
 interleave_mutant(news_of_a_reader channel_read.c "one slot, in order"

@@ -9,6 +9,7 @@
 #include <runtime/clock.h>
 #include <runtime/fault.h>
 #include <runtime/identity.h>
+#include <runtime/layout.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
 #include <sched.h>
@@ -143,6 +144,13 @@
 #define trp_process_leave() ((void)0)
 #define trp_clock_ns() explore_now_ns()
 #define clock_gettime(clock, now) explore_clock(now)
+
+// ---- the system's memory
+
+troupe_status scene_back(uint64_t at, uint64_t size);
+bool scene_unback(uint64_t at, uint64_t size);
+#define trp_segment_back(at, size) scene_back(at, size)
+#define trp_segment_unback(at, size) scene_unback(at, size)
 
 // ---- what belongs to a thread, and what to a process: see explore_module
 

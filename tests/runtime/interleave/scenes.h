@@ -30,16 +30,18 @@ enum {
         .process = (process_), .run = (run_)                                                       \
     }
 
-// What the threads of a scene tell each other. Zero when it begins.
+// What the threads of a scene tell each other, zero when it begins, and what the system knows of
+// the data's pages.
 extern struct board {
     _Atomic uint64_t posts[4];
+    _Atomic uint32_t memory; // A bit a page: it has memory.
 } board;
 extern trp_object ids[4]; // Of a scene; set by set_up, and constant after it.
 
 extern const explore_scene store_scenes[], inside_scenes[], where_scenes[], page_scenes[],
-    channel_scenes[];
+    idle_scenes[], channel_scenes[];
 extern const size_t store_scene_count, inside_scene_count, where_scene_count, page_scene_count,
-    channel_scene_count;
+    idle_scene_count, channel_scene_count;
 
 // Objects of that size, all of whose bytes have the value.
 trp_object scene_create(size_t size, int value); // Not sealed. 0: there is no room.
@@ -60,6 +62,13 @@ uint64_t scene_await(int place, uint32_t from);
 void scene_reuse_numbers(void);
 // One sweeps or drains at a time, as in the node process.
 extern pthread_mutex_t scene_sweeping;
+
+// Of set_up: the system has memory for that many pages of the data, and no more.
+void scene_limit_memory(int pages);
+// What is read or written there has memory: no page of it was given back.
+void scene_expect_memory(const void *data, size_t size);
+// No page that can be had is without memory but a hole, and no hole has any.
+void scene_expect_exact_memory(void);
 
 // Nobody holds anything any more: no row, no hold, no page and no block is left.
 void scene_expect_empty(void);
