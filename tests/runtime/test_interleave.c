@@ -69,6 +69,7 @@ static void make_world(void)
 {
     note_descriptors(&before_scene);
     before_schedules.known = false;
+    memset(ids, 0, sizeof ids);
     assert_int_equal(trp_segment_create(PAGES * PAGE), TROUPE_OK);
     trp_header *header = trp_segment.header;
     // A table of few rows, so that a sweep of it is short.
@@ -338,6 +339,12 @@ static void test_objects_inside_objects(void **state)
     play(inside_scenes, inside_scene_count);
 }
 
+static void test_promises_that_name_others(void **state)
+{
+    (void)state;
+    play(ring_scenes, ring_scene_count);
+}
+
 static void test_where(void **state)
 {
     (void)state;
@@ -403,6 +410,7 @@ int main(int count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store),
         cmocka_unit_test(test_objects_inside_objects),
+        cmocka_unit_test(test_promises_that_name_others),
         cmocka_unit_test(test_where),
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_memory_given_back),

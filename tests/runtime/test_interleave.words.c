@@ -9,7 +9,7 @@
 
 #define TO(state) (1u << (state))
 
-static void check_row(uint64_t from, uint64_t to)
+static void check_row(const trp_object_row *row, uint64_t from, uint64_t to)
 {
     enum { SETTLED = TO(TRP_ROW_SEALED) | TO(TRP_ROW_FAILED) | TO(TRP_ROW_SHARED) };
     static const unsigned next[] = {
@@ -27,6 +27,8 @@ static void check_row(uint64_t from, uint64_t to)
     if ((next[before] & TO(after)) == 0 || age != (before == TRP_ROW_FREE))
         explore_fail("a row went from state %d to %d, %lld generations on", (int)before, (int)after,
                      (long long)age);
+    if (after == TRP_ROW_FAILED && row->inside != 0)
+        explore_fail("what has failed names %x", row->inside);
 }
 
 static void check_where(uint32_t from, uint32_t to, uint64_t word)
@@ -122,7 +124,7 @@ void scene_changed(const void *word, size_t size, uint64_t from, uint64_t to)
         const trp_object_row *row =
             (const trp_object_row *)(const void *)((const char *)word - inside);
         if (inside == offsetof(trp_object_row, word) && size == sizeof row->word)
-            check_row(from, to);
+            check_row(row, from, to);
         else if (inside == offsetof(trp_object_row, where))
             check_where((uint32_t)from, (uint32_t)to, *(const uint64_t *)(const void *)row);
     } else if (at >= header->pages_at && at < header->blocks_at) {

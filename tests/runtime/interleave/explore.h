@@ -96,6 +96,10 @@ int explore_lock(void *mutex);
 int explore_try_lock(void *mutex);
 int explore_unlock(void *mutex);
 int64_t explore_now_ns(void);
+// Blocks of who dies, or whose schedule ends, are freed with the schedule.
+void *explore_alloc(size_t size);
+void *explore_realloc(void *block, size_t size);
+void explore_free(void *block);
 int explore_clock(struct timespec *now);
 
 typedef struct explore_range {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { GRAIN = 2, UNDO_MAX = 1 << 20, PARTS_MAX = 16, WRITE_SHIFT = 8 };
+enum { GRAIN = 2, UNDO_MAX = 1 << 20, PARTS_MAX = 16, WRITE_SHIFT = 8, BLOCKS_MAX = 64 };
 
 // ---- shared words
 
@@ -128,8 +128,43 @@ void memory_keep(volatile void *word, size_t size)
     copy_word(it->was, word, size);
 }
 
+// ---- blocks
+
+static void *blocks[BLOCKS_MAX]; // Of this schedule.
+static int block_count;
+
+void *explore_realloc(void *block, size_t size)
+{
+    int at = 0;
+    while (at < block_count && blocks[at] != block)
+        at++;
+    if (block == NULL)
+        at = block_count;
+    void *next = realloc(block, size);
+    if (next == NULL || at == BLOCKS_MAX)
+        abort();
+    blocks[at] = next;
+    block_count += at == block_count;
+    return next;
+}
+
+void *explore_alloc(size_t size)
+{
+    return memset(explore_realloc(NULL, size), 0, size);
+}
+
+void explore_free(void *block)
+{
+    for (int i = 0; i < block_count; i++)
+        if (blocks[i] == block)
+            blocks[i] = blocks[--block_count];
+    free(block);
+}
+
 void memory_undo(void)
 {
+    while (block_count > 0)
+        free(blocks[--block_count]);
     while (undo_count > 0) {
         struct written *it = &undo[--undo_count];
         copy_word(it->at, it->was, it->size);

@@ -45,6 +45,37 @@ interleave_mutant(link_before_push store_inside.c "two are left to the node proc
   "        atomic_store(&row->next, first);\n    while (!atomic_compare_exchange_weak(&header->orphans, &first, slot + 1));"
   "        (void)0;\n    while (!atomic_compare_exchange_weak(&header->orphans, &first, slot + 1));\n    atomic_store(&row->next, first);")
 
+# ---- promises that name others
+
+interleave_mutant(names_before_the_walk store_inside.c "two halves of a ring"
+  "    atomic_store(&row->inside, TRP_INSIDE_LIST | slot); // Pairs with trp_ring_check of others.
+    TRP_FAULT(\"store\");
+    // What is settled throughout cannot lead to a promise, nor can anything to what nobody knows.
+    if (!open || trp_row_state_of(word) == TRP_ROW_FILLING)
+        return TROUPE_OK;
+    troupe_status status = trp_ring_check(id, list);
+    if (status != TROUPE_OK)
+        atomic_store(&row->inside, 0);"
+  "    troupe_status status = trp_ring_check(id, list);
+    if (status == TROUPE_OK)
+        atomic_store(&row->inside, TRP_INSIDE_LIST | slot);")
+interleave_mutant(walk_along_the_unsettled store_ring.c "two halves of a ring, one in a box"
+  "    uint32_t inside = row != NULL ? atomic_load(&row->inside) : 0;"
+  "    uint32_t inside = row != NULL && trp_row_settled(word) ? atomic_load(&row->inside) : 0;")
+interleave_mutant(list_read_again store_ring.c "one half of a ring is taken back"
+  "    if (is_there(from.id) && atomic_load(&row->inside) == inside)"
+  "    if (true)")
+interleave_mutant(row_after_its_ids store_ring.c "one half of a ring is taken back"
+  "        if (is_there(from.id))
+            meet(it, id, stays);"
+  "        meet(it, id, stays);")
+interleave_mutant(names_of_what_failed store_sweep.c "a promise is kept with a list"
+  "            atomic_store(&row->inside, 0);\n"
+  "")
+interleave_mutant(keeper_of_the_dead store_sweep.c "a promise is kept with a list"
+  "    trp_inside_adopt(is_dead, &dead);\n    for"
+  "    for")
+
 # ---- where bytes are
 
 interleave_mutant(pin_before_where store_read.c "one goes, and is read"

@@ -62,6 +62,8 @@
     })
 #define atomic_store(p, value) atomic_store_explicit(p, value, memory_order_seq_cst)
 
+#define __atomic_load_n(p, order) (explore_point(), *(p)) // Of what is written as bytes.
+
 // The next value is an expression of the one that is there, was_, and of value_.
 #define POINT_CHANGE(p, value, next)                                                               \
     __extension__({                                                                                \
@@ -151,6 +153,12 @@ troupe_status scene_back(uint64_t at, uint64_t size);
 bool scene_unback(uint64_t at, uint64_t size);
 #define trp_segment_back(at, size) scene_back(at, size)
 #define trp_segment_unback(at, size) scene_unback(at, size)
+
+// ---- private memory
+
+#define trp_alloc(size) explore_alloc(size)
+#define trp_realloc(block, size) explore_realloc(block, size)
+#define trp_free(block) explore_free(block)
 
 // ---- what belongs to a thread, and what to a process: see explore_module
 
