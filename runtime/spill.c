@@ -213,7 +213,8 @@ void trp_spill_keep(void)
 
 static const char common[] = "small"; // The file of small objects.
 
-static const off_t all_parts = (off_t)TRP_OBJECTS_MAX * TRP_SPILL_PART;
+// Each row's, and one that is no row's: where holes are tried, others may have objects by then.
+static const off_t all_parts = (off_t)(TRP_OBJECTS_MAX + 1) * TRP_SPILL_PART;
 
 static bool make_hole(int fd, off_t at)
 {
@@ -245,6 +246,7 @@ static troupe_status decide(void)
         return trp_fail_errno(TROUPE_IO, "the file %s/%s cannot be made",
                               trp_segment.header->spill_folder, common);
     TROUPE_TRY(status);
+    TRP_FAULT("store");
     uint32_t found = can_share(fd) ? TRP_SPILL_TOGETHER : TRP_SPILL_APART;
     close(fd);
     // Another may have found the same before, or something else: then that holds.

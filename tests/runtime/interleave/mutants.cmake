@@ -116,6 +116,24 @@ interleave_mutant(mark_cleared_after_the_wake store.c "a promise is kept"
   "    if (!atomic_compare_exchange_strong(&row->awaited, &mark, 0))
         return;")
 
+# ---- the file of small objects
+
+interleave_mutant(hole_that_is_no_objects spill.c "the first and the last part"
+  "(off_t)(TRP_OBJECTS_MAX + 1) * TRP_SPILL_PART;"
+  "(off_t)TRP_OBJECTS_MAX * TRP_SPILL_PART;")
+interleave_mutant(part_of_ones_own spill.c "two go to one file"
+  "        found.at = (off_t)slot * TRP_SPILL_PART;"
+  "        found.at = (off_t)(slot / 2) * TRP_SPILL_PART;")
+interleave_mutant(hole_of_what_is_gone spill.c "one is dropped, another goes"
+  "        (void)make_hole(fd, of.at);"
+  "        (void)of;")
+interleave_mutant(file_before_the_row store.c "one goes, and its part is used again"
+  "    trp_where_forget(slot, generation);
+    // Pairs with the swap in take_row.
+    atomic_store(&row->word, trp_row_word(TRP_ROW_FREE, 0, generation));"
+  "    atomic_store(&row->word, trp_row_word(TRP_ROW_FREE, 0, generation));
+    trp_where_forget(slot, generation);")
+
 # ---- pages
 
 interleave_mutant(owner_read_again pages_slab.c "a slab ends while it is used"

@@ -39,9 +39,9 @@ extern struct board {
 extern trp_object ids[4]; // Of a scene; set by set_up, and constant after it.
 
 extern const explore_scene store_scenes[], inside_scenes[], where_scenes[], page_scenes[],
-    idle_scenes[], ring_scenes[], channel_scenes[];
+    idle_scenes[], ring_scenes[], small_scenes[], channel_scenes[];
 extern const size_t store_scene_count, inside_scene_count, where_scene_count, page_scene_count,
-    idle_scene_count, ring_scene_count, channel_scene_count;
+    idle_scene_count, ring_scene_count, small_scene_count, channel_scene_count;
 
 // Objects of that size, all of whose bytes have the value.
 trp_object scene_create(size_t size, int value); // Not sealed. 0: there is no room.
