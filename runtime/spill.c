@@ -241,12 +241,12 @@ static troupe_status decide(void)
     int fd;
     if (is != TRP_SPILL_UNDECIDED)
         return TROUPE_OK;
+    TRP_FAULT("store");
     troupe_status status = open_file(common, O_RDWR | O_CREAT, &fd);
     if (status == TROUPE_NOT_FOUND)
         return trp_fail_errno(TROUPE_IO, "the file %s/%s cannot be made",
                               trp_segment.header->spill_folder, common);
     TROUPE_TRY(status);
-    TRP_FAULT("store");
     uint32_t found = can_share(fd) ? TRP_SPILL_TOGETHER : TRP_SPILL_APART;
     close(fd);
     // Another may have found the same before, or something else: then that holds.
