@@ -2,12 +2,14 @@
 // and waiting for that.
 #include <runtime/identity.h>
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <runtime/clock.h>
 #include <runtime/far.h>
 #include <runtime/fault.h>
 #include <runtime/hot.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -164,6 +166,24 @@ int trp_process_pid(uint32_t process)
         pid = trp_segment_process(process)->pid;
     trp_process_leave();
     return pid;
+}
+
+char trp_process_doing(int pid, int64_t *ran_ms)
+{
+    char path[32], line[512], doing;
+    unsigned long user, system;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t size = fd >= 0 ? read(fd, line, sizeof line - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    line[size > 0 ? size : 0] = '\0';
+    const char *rest = strrchr(line, ')'); // The name before may have any signs in it.
+    if (rest == NULL || sscanf(rest + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                               &doing, &user, &system) != 3)
+        return 0;
+    *ran_ms = (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
+    return doing;
 }
 
 trp_process_label_text trp_process_text(uint32_t process)

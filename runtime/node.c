@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 enum {
-    READY_TIMEOUT_MS = 5000, // For a new process to reach troupe_start.
+    READY_TIMEOUT_MS = 5000, // For a program that was executed to reach troupe_start.
+    READY_LOOK_MS = 100,
     LOCAL_LOOK_NS = 20000000,
     // Times .node_timeout_ms: another node that is silent is found out before, as what it is.
     FAR_TIMEOUTS = 2,
@@ -205,12 +206,29 @@ static troupe_status ask(trp_frame *frame, request *mine)
     return status;
 }
 
+// Waits for what becomes of a new worker. STARTING: its program does not come to troupe_start.
+// Only one that was executed may fail to. What it waits for a CPU or a disk does not count: on a
+// busy machine that takes as long as it takes.
+static trp_process_state await_start(uint32_t slot, uint64_t incarnation)
+{
+    int64_t slept_ms = 0, ran_ms = 0;
+    trp_process_state state;
+    while ((state = trp_process_await(slot, incarnation, READY_LOOK_MS)) == TRP_PROCESS_STARTING &&
+           slept_ms + ran_ms < READY_TIMEOUT_MS) {
+        if (trp_self.options.launch != TROUPE_LAUNCH_EXEC)
+            continue;
+        char doing = trp_process_doing(trp_process_pid(slot), &ran_ms);
+        slept_ms += doing == 0 || doing == 'R' || doing == 'D' ? 0 : READY_LOOK_MS;
+    }
+    return state;
+}
+
 // Waits until the worker that the node has named is ready. Inside the gate.
 static troupe_status await_worker(const request *mine, uint32_t *process, uint64_t *incarnation)
 {
     uint32_t slot = (uint32_t)mine->target;
     char cause[112];
-    switch (trp_process_await(slot, mine->schema, READY_TIMEOUT_MS)) {
+    switch (await_start(slot, mine->schema)) {
     case TRP_PROCESS_READY:
         *process = slot;
         *incarnation = mine->schema;

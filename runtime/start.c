@@ -42,7 +42,7 @@
 #include <unistd.h>
 
 enum {
-    NODE_TIMEOUT_MS = 10000, // For the node process to be ready.
+    NODE_TIMEOUT_MS = 60000, // For the node process to be ready, on a machine however busy.
     END_TIMEOUT_MS = 3000,   // For the keeper to end, beyond the options' stop_timeout_ms.
     FLUSH_MS = 1000,         // For a worker's last replies to arrive,
     LINGER_MS = 100,         // and for what is behind them to leave.
@@ -171,7 +171,8 @@ static _Noreturn void run_executed_worker(const char *value)
         leave(EXIT_FAILURE);
     }
     strcpy(trp_self.folder, value + folder_at);
-    (void)unsetenv(TRP_WORKER_VARIABLE); // What the user's code executes is no worker.
+    trp_self.options.launch = TROUPE_LAUNCH_EXEC; // As those are that it asks for.
+    (void)unsetenv(TRP_WORKER_VARIABLE);          // What the user's code executes is no worker.
     (void)fcntl(segment_fd, F_SETFD, FD_CLOEXEC);
     if (trp_segment_attach(segment_fd) != TROUPE_OK) {
         trp_log(TRP_ERROR, "worker process %u could not start: %s", slot,

@@ -6,19 +6,17 @@
 #include <runtime/store_where.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/fault.h>
 #include <runtime/pages.h>
+#include <runtime/process.h>
 #include <runtime/spill.h>
 #include <runtime/store_ledger.h>
 #include <runtime/store_room.h>
 #include <runtime/store_view.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -75,16 +73,10 @@ static troupe_status still_moved(troupe_status status, uint32_t where, const cha
 // Whether its process was stopped by a signal or a debugger: it may never go on.
 static bool is_stopped(uint32_t where)
 {
-    char path[32], line[256];
-    snprintf(path, sizeof path, "/proc/%d/stat",
-             (int)atomic_load(&trp_segment_process(trp_where_process(where))->pid));
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd >= 0 ? read(fd, line, sizeof line - 1) : 0;
-    if (fd >= 0)
-        close(fd);
-    line[size > 0 ? size : 0] = '\0';
-    const char *state = strrchr(line, ')'); // The name before may have any signs in it.
-    return state != NULL && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+    int64_t ran_ms;
+    char doing = trp_process_doing(
+        (int)atomic_load(&trp_segment_process(trp_where_process(where))->pid), &ran_ms);
+    return doing == 'T' || doing == 't';
 }
 
 // Until it is not `where` any more. What others do in time is waited for, however long that takes:

@@ -56,8 +56,9 @@ typedef struct troupe_options {
     size_t message_bytes_max; // Largest packed argument or result; default 1 GiB.
     const char *directory;    // Where sockets live; default $XDG_RUNTIME_DIR or /tmp. Copied.
     troupe_launch launch;
-    void (*worker_init)(void); // Run first in each worker process.
-    int stop_timeout_ms;       // How long troupe_stop lets methods finish; default 1000.
+    // Run first in each worker process; the actors that are to live there wait for its end.
+    void (*worker_init)(void);
+    int stop_timeout_ms; // How long troupe_stop lets methods finish; default 1000.
     troupe_output worker_output;
     // Lines of several workers that differ in numbers only are printed once, and 5 s later the
     // newest with how many there were; this, or the variable TROUPE_LOG_FOLD=0, prints each.

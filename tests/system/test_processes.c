@@ -7,17 +7,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <runtime/batch.h>
 #include <runtime/identity.h>
 #include <runtime/keeper.h>
 #include <runtime/node.h>
 #include <runtime/segment.h>
 #include <runtime/transport.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -463,11 +466,96 @@ static void test_an_executed_worker_that_never_starts(void **state)
                    "did not reach troupe_start within 5 s");
 }
 
+enum { SLOW_MS = 6000 }; // More than a program that never starts is given.
+
+static void start_slowly(void)
+{
+    if (getenv("TEST_STARTS_SLOWLY") != NULL)
+        (void)poll(NULL, 0, SLOW_MS);
+}
+
+// One that was forked has come to troupe_start, and what .worker_init does takes its time.
+static void test_a_forked_worker_that_starts_slowly(void **state)
+{
+    (void)state;
+    assert_int_equal(troupe_stop(), 0);
+    assert_int_equal(setenv("TEST_STARTS_SLOWLY", "1", 1), 0);
+    assert_int_equal(troupe_start(0, NULL, .workers = 2, .launch = TROUPE_LAUNCH_FORK,
+                                  .worker_init = start_slowly),
+                     TROUPE_OK);
+    assert_int_equal(unsetenv("TEST_STARTS_SLOWLY"), 0);
+    uint32_t process;
+    uint64_t incarnation;
+    int64_t began = support_now_ms();
+    if (trp_node_worker(true, &process, &incarnation) != TROUPE_OK)
+        fail_msg("%s", troupe_last_error()->text);
+    assert_true(support_now_ms() - began >= SLOW_MS);
+}
+
+// For a while on one CPU, behind all that runs there.
+static void be_starved(void)
+{
+    cpu_set_t before, one;
+    unsigned cpu = (unsigned)atoi(getenv("TEST_STARVES_ON"));
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_getaffinity(0, sizeof before, &before) != 0 ||
+        sched_setaffinity(0, sizeof one, &one) != 0 || nice(19) != 19)
+        _exit(1);
+    for (int64_t until = support_now_ms() + SLOW_MS; support_now_ms() < until;)
+        continue;
+    CPU_CLR(cpu, &before);
+    (void)sched_setaffinity(0, sizeof before, &before); // Without another one it stays.
+}
+
+static pid_t fork_hog(int cpu)
+{
+    pid_t parent = getpid(), hog = fork();
+    if (hog != 0)
+        return hog;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)cpu, &one);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)sched_setaffinity(0, sizeof one, &one);
+    while (getppid() == parent)
+        continue;
+    _exit(0);
+}
+
+// The time in which it has no CPU is not its own.
+static void test_an_executed_worker_without_a_cpu(void **state)
+{
+    (void)state;
+    cpu_set_t mine;
+    char text[16];
+    int cpu = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof mine, &mine), 0);
+    while (!CPU_ISSET((unsigned)cpu, &mine))
+        cpu++;
+    snprintf(text, sizeof text, "%d", cpu);
+    assert_int_equal(troupe_stop(), 0);
+    assert_int_equal(setenv("TEST_STARVES_ON", text, 1), 0);
+    assert_int_equal(troupe_start(0, NULL, .workers = 2, .launch = TROUPE_LAUNCH_EXEC), TROUPE_OK);
+    assert_int_equal(unsetenv("TEST_STARVES_ON"), 0);
+    uint32_t process;
+    uint64_t incarnation;
+    pid_t hog = fork_hog(cpu);
+    assert_true(hog > 0);
+    troupe_status status = trp_node_worker(true, &process, &incarnation);
+    assert_int_equal(kill(hog, SIGKILL), 0);
+    assert_int_equal(waitpid(hog, NULL, 0), hog);
+    if (status != TROUPE_OK)
+        fail_msg("%s", troupe_last_error()->text);
+}
+
 int main(int argc, char **argv)
 {
     if (getenv(TRP_WORKER_VARIABLE) != NULL) { // An executed worker.
         while (getenv("TEST_NEVER_STARTS") != NULL)
             pause();
+        if (getenv("TEST_STARVES_ON") != NULL)
+            be_starved();
         trp_process_handlers_set(&(trp_handlers){.frame = on_frame, .death = on_death});
         troupe_must(troupe_start(argc, argv, .workers = 2));
     }
@@ -490,6 +578,8 @@ int main(int argc, char **argv)
         ROW(test_executed_workers),
         ROW(test_a_program_that_a_worker_executed),
         ROW(test_an_executed_worker_that_never_starts),
+        ROW(test_a_forked_worker_that_starts_slowly),
+        ROW(test_an_executed_worker_without_a_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
