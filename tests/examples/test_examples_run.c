@@ -1,7 +1,7 @@
 // test_examples_run.c: the example programs, as they were built, print what they promise and end
 // well, with no reference left over; digits runs from command line to final test on both forms of
 // data, and refuses what it must.
-// timeout: 120
+// timeout: 900
 #include "support.h"
 
 #include <digits/data.h>
@@ -28,12 +28,16 @@ static int teardown(void **state)
     return 0;
 }
 
-// Runs an example in the test's folder with the given arguments; what it wrote is in `output`.
+// Runs an example in the test's folder with the given arguments; what it wrote is in `output`. One
+// that hangs is ended (with 124) before the whole test is, so that it is told with what it wrote.
+// They take seconds; but some have hundreds of checkpoints synced one after the other, for which a
+// busy disk may need minutes.
 static int run(const char *example, const char *arguments)
 {
+    enum { SECONDS_MAX = 300 };
     char command[4096];
-    snprintf(command, sizeof command, "cd '%s' && exec '%s/%s' %s", folder,
-             support_setting("TROUPE_EXAMPLES"), example, arguments);
+    snprintf(command, sizeof command, "cd '%s' && exec timeout -k 10 %d '%s/%s' %s", folder,
+             SECONDS_MAX, support_setting("TROUPE_EXAMPLES"), example, arguments);
     return support_run(command, output, sizeof output);
 }
 
@@ -41,22 +45,29 @@ static void expect_run(const char *example, const char *arguments, int status, c
 {
     int got = run(example, arguments);
     if (got != status || !strstr(output, text) || strstr(output, "leaks:"))
-        fail_msg("%s %s ended with %d, expected %d and '%s'; it wrote:\n%s", example, arguments,
-                 got, status, text, output);
+        support_fail_output(output, "%s %s ended with %d, expected %d and '%s', and no leaks",
+                            example, arguments, got, status, text);
 }
+
+// Of what the last example wrote.
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            support_fail_output(output, "expected %s", #condition);                                \
+    } while (0)
 
 static void the_counter_counts(void **state)
 {
     (void)state;
     expect_run("01_counter", "", 0, "total 55\n");
-    assert_string_equal(output, "total 55\n");
+    EXPECT(strcmp(output, "total 55\n") == 0);
 }
 
 static void the_line_is_found(void **state)
 {
     (void)state;
     expect_run("02_line", "", 0, "y = 3.000 x + 2.000, loss ");
-    assert_non_null(strstr(output, " after 150 reports\n"));
+    EXPECT(strstr(output, " after 150 reports\n") != NULL);
 }
 
 static void the_sweep_finds_a_good_rate(void **state)
@@ -66,10 +77,10 @@ static void the_sweep_finds_a_good_rate(void **state)
     double rate = 0, loss = 1;
     size_t stopped = 0;
     const char *last = strstr(output, "best rate ");
-    assert_int_equal(sscanf(last, "best rate %lf, loss %lf, %zu of 18", &rate, &loss, &stopped), 3);
-    assert_true(rate > 0.3 && rate < 0.8); // Slower ones lag behind, faster ones overshoot.
-    assert_true(loss < 0.05);
-    assert_in_range(stopped, 5, 17);
+    EXPECT(sscanf(last, "best rate %lf, loss %lf, %zu of 18", &rate, &loss, &stopped) == 3);
+    EXPECT(rate > 0.3 && rate < 0.8); // Slower ones lag behind, faster ones overshoot.
+    EXPECT(loss < 0.05);
+    EXPECT(stopped >= 1 && stopped <= 17); // 16, but for those that end before they are told to.
 }
 
 static void the_pool_shares_out(void **state)
@@ -104,10 +115,10 @@ static double demo_accuracy(size_t trials)
     int fields = sscanf(line, "demo: best accuracy %lf, %zu trials (%zu stopped early), %lf s%c",
                         &accuracy, &count, &stopped, &seconds, &end);
     if (fields != 5 || end != '\n')
-        fail_msg("the last line is '%s'", line);
-    assert_int_equal(count, trials);
-    assert_true(stopped < trials);
-    assert_true(seconds > 0 && seconds < 60);
+        support_fail_output(output, "the last line is '%s'", line);
+    EXPECT(count == trials);
+    EXPECT(stopped < trials);
+    EXPECT(seconds > 0);
     return accuracy;
 }
 
@@ -115,7 +126,7 @@ static double demo_accuracy(size_t trials)
 static long table_sum(void)
 {
     const char *at = strstr(output, "a column for each answer\n");
-    assert_non_null(at);
+    EXPECT(at != NULL);
     at = strchr(at, '\n') + 1;
     at = strchr(at, '\n') + 1; // Beyond the answers' heads.
     long sum = 0, value = 0;
@@ -123,10 +134,10 @@ static long table_sum(void)
         for (int column = 0; column < 11; column++) {
             char *end;
             value = strtol(at, &end, 10);
-            assert_ptr_not_equal(at, end);
+            EXPECT(at != end);
             at = end;
             if (column == 0)
-                assert_int_equal(value, label);
+                EXPECT(value == label);
             else
                 sum += value;
         }
@@ -141,9 +152,8 @@ static void digits_learns_the_csv(void **state)
              support_setting("TROUPE_DIGITS_CSV"));
     expect_run("digits", arguments, 0, "1797 images of 8 x 8 pixels");
     double accuracy = demo_accuracy(4);
-    if (!(accuracy > 0.9 && accuracy <= 1))
-        fail_msg("the accuracy is %.4f, expected above 0.9", accuracy);
-    assert_int_equal(table_sum(), 355);
+    EXPECT(accuracy > 0.9 && accuracy <= 1);
+    EXPECT(table_sum() == 355);
     char *runs = support_path(folder, "here/digits");
     assert_true(support_exists(runs));
     free(runs);
@@ -191,8 +201,8 @@ static void digits_learns_a_folder_of_idx_files(void **state)
     digits_free(&data);
     expect_run("digits", "--data . --trials 2 --epochs 8 --workers 3 --seed 4", 0,
                "1797 images of 8 x 8 pixels: 1167 to learn from, 233 to compare trials, 397");
-    assert_true(demo_accuracy(2) > 0.8);
-    assert_int_equal(table_sum(), 397);
+    EXPECT(demo_accuracy(2) > 0.8);
+    EXPECT(table_sum() == 397);
 }
 
 static void digits_refuses_in_a_sentence(void **state)

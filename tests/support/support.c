@@ -302,6 +302,11 @@ int support_run(const char *command, char *output, size_t capacity)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+void support_print(const char *output)
+{
+    fprintf(stderr, "---- it wrote:\n%s\n---- end of what it wrote\n", output);
+}
+
 const char *support_setting(const char *name)
 {
     const char *value = getenv(name);

@@ -69,6 +69,15 @@ bool support_was_killed(int status);
 // always terminated). Returns its exit status, or 128 + the signal that ended it.
 int support_run(const char *command, char *output, size_t capacity);
 
+// Fails the test with that sentence, below the whole of what a program wrote: cmocka would cut that
+// after some 1000 bytes, and a sanitizer's report is longer.
+#define support_fail_output(output, ...)                                                           \
+    do {                                                                                           \
+        support_print(output);                                                                     \
+        fail_msg(__VA_ARGS__);                                                                     \
+    } while (0)
+void support_print(const char *output);
+
 // Lets a process that is not root mount file systems, in a namespace of its own, where the system
 // allows that. To be called before the process has threads.
 void support_allow_mounts(void);

@@ -240,7 +240,7 @@ static void run(const char *settings, const deed *it)
     char command[8192];
     snprintf(command, sizeof command, "%s '%s' %s 2>&1", settings, self, it->name);
     if (support_run(command, output, sizeof output) != 0)
-        fail_msg("%s failed:\n%s", it->name, output);
+        support_fail_output(output, "%s failed", it->name);
 }
 
 static const char *last_part(const char *path)
@@ -255,15 +255,15 @@ static void expect_report(const deed *it, bool lines)
     int line = 0, pid = 0;
     const char *said = strstr(output, "line ");
     if (said == NULL || sscanf(said, "line %d pid %d", &line, &pid) != 2)
-        fail_msg("%s said:\n%s", it->name, output);
+        support_fail_output(output, "%s did not say its line", it->name);
     snprintf(expected, sizeof expected, "leaks: %d of %s by %s at ", it->count, it->type, it->by);
     const char *found = strstr(output, expected);
     if (found == NULL || strstr(found + 1, "leaks: ") != NULL)
-        fail_msg("%s: expected '%s', once, in:\n%s", it->name, expected, output);
+        support_fail_output(output, "%s: expected '%s', once", it->name, expected);
     snprintf(expected, sizeof expected, "%s:%d (", last_part(__FILE__), line);
     const char *end = strchr(found, '\n'), *place = strstr(found, expected);
     if (lines && (place == NULL || place > end))
-        fail_msg("%s: expected '%s' in:\n%s", it->name, expected, output);
+        support_fail_output(output, "%s: expected '%s'", it->name, expected);
     snprintf(expected, sizeof expected, "(pid=%d)", pid);
     const char *driver = strstr(found, expected);
     assert_int_equal(driver != NULL && driver < end, !it->worker);
@@ -279,7 +279,7 @@ static void test_each_is_told_with_its_line(void **state)
         if (deeds[i].count > 0)
             expect_report(&deeds[i], lines);
         else if (strstr(output, "leaks:") != NULL)
-            fail_msg("%s: expected nothing, got:\n%s", deeds[i].name, output);
+            support_fail_output(output, "%s: expected no leaks", deeds[i].name);
     }
 }
 
@@ -289,7 +289,7 @@ static void test_without_addr2line(void **state)
     run("TROUPE_LEAKS=1 PATH=/nowhere", &deeds[0]);
     expect_report(&deeds[0], false);
     if (strstr(output, "test_leaks+0x") == NULL)
-        fail_msg("expected the place in the program in:\n%s", output);
+        support_fail_output(output, "expected the place in the program");
 }
 
 static void test_nothing_is_told_where_it_is_off(void **state)

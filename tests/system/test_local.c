@@ -221,7 +221,8 @@ static void check_example(const char *name, const char *wanted)
     int status = support_run(command, output, sizeof output);
     support_directory_remove(folder);
     if (status != 0 || strstr(output, wanted) == NULL || strstr(output, "children 0\n") == NULL)
-        fail_msg("%s ended with %d; it wrote:\n%s", name, status, output);
+        support_fail_output(output, "%s ended with %d, expected 0, '%s' and no children", name,
+                            status, wanted);
 }
 
 static void test_examples(void **state)

@@ -330,7 +330,7 @@ static int run_tool(const char *arguments)
 static void expect_output(const char *text)
 {
     if (strstr(output, text) == NULL)
-        fail_msg("expected '%s' in:\n%s", text, output);
+        support_fail_output(output, "expected '%s'", text);
 }
 
 static void test_the_program(void **state)
