@@ -24,7 +24,7 @@ TROUPE_STRUCT(plot, (float, x), (float, y));
 TROUPE_STRUCT(guest_image, (int, value), (troupe_text, text), (troupe_ref, ref));
 
 typedef struct guest {
-    int value;
+    _Atomic int value; // guest_peek runs beside the others.
     troupe_deferred owed;
 } guest;
 
