@@ -41,13 +41,20 @@ static void keep_borrowed(troupe_ref *ref, void *user)
         keep(ref, user);
 }
 
-troupe_status trp_refs_keep_borrowed(const trp_shape *shape, void *value)
+// All of them, or none.
+static troupe_status keep_each(const trp_shape *shape, void *value,
+                               void (*keep_one)(troupe_ref *ref, void *status))
 {
     troupe_status status = TROUPE_OK;
-    trp_value_refs(shape->type, value, keep_borrowed, &status);
+    trp_value_refs(shape->type, value, keep_one, &status);
     if (status != TROUPE_OK)
         trp_refs_drop(shape, value);
     return status;
+}
+
+troupe_status trp_refs_keep_borrowed(const trp_shape *shape, void *value)
+{
+    return keep_each(shape, value, keep_borrowed);
 }
 
 static void share(troupe_ref *ref, void *user)
@@ -60,11 +67,7 @@ static void share(troupe_ref *ref, void *user)
 
 troupe_status trp_refs_share(const trp_shape *shape, void *value)
 {
-    troupe_status status = TROUPE_OK;
-    trp_value_refs(shape->type, value, share, &status);
-    if (status != TROUPE_OK)
-        trp_refs_drop(shape, value);
-    return status;
+    return keep_each(shape, value, share);
 }
 
 troupe_status trp_args_copy(const trp_shape *shape, const void *args, trp_arena *arena, void **copy)

@@ -5,9 +5,22 @@
 #include <support.h>
 
 #include <runtime/segment.h>
+#include <runtime/spill.h>
 #include <runtime/store.h>
 #include <string.h>
 #include <sys/resource.h>
+
+// A segment whose objects this process, of that number, makes, and may bring to files in `folder`.
+// Returns 0, or -1 if there is no memory.
+TROUPE_UNUSED static int open_spilling(size_t capacity, uint32_t process, const char *folder)
+{
+    if (trp_segment_create(capacity) != TROUPE_OK)
+        return -1;
+    trp_segment_process(process)->state = TRP_PROCESS_READY;
+    trp_store_open(process);
+    trp_spill_plan(&(troupe_options){.spill_dir = folder, .spill_bytes_max = 1 << 30}, "");
+    return 0;
+}
 
 // Sealed, held once by this process, with all its bytes the same.
 TROUPE_UNUSED static trp_object make_object(size_t size, uint64_t schema, int fill)

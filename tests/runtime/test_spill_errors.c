@@ -97,11 +97,8 @@ static int set_up_with(size_t size)
 {
     heal();
     base = support_directory_make();
-    if (trp_segment_create(CAPACITY) != TROUPE_OK)
+    if (open_spilling(CAPACITY, ME, base) != 0)
         return -1;
-    trp_segment_process(ME)->state = TRP_PROCESS_READY;
-    trp_store_open(ME);
-    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = 1 << 30}, "");
     out = malloc(SIZE);
     in = malloc(SIZE);
     assert_true(out != NULL && in != NULL);

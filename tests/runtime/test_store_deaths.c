@@ -6,6 +6,7 @@
 // label: faults
 // again: full slow 1200 12000
 #include "store_deaths.h"
+#include "stores.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -246,12 +247,7 @@ static int set_up(void **state)
 {
     (void)state;
     base = support_directory_make();
-    if (trp_segment_create(CAPACITY) != TROUPE_OK)
-        return -1;
-    trp_segment_process(ME)->state = TRP_PROCESS_READY;
-    trp_store_open(ME);
-    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = 1 << 30}, "");
-    return 0;
+    return open_spilling(CAPACITY, ME, base);
 }
 
 static int tear_down(void **state)

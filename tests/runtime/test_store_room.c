@@ -1,7 +1,7 @@
 // test_store_room.c: what goes to disk when the store is full: the oldest whose pages lie together,
 // so that objects of mixed sizes leave little memory unused.
 // timeout: 120
-#include <support.h>
+#include "stores.h"
 
 #include <runtime/layout.h>
 #include <runtime/pages_inner.h>
@@ -29,12 +29,7 @@ static int set_up(void **state)
 {
     (void)state;
     base = support_directory_make();
-    if (trp_segment_create(CAPACITY) != TROUPE_OK)
-        return -1;
-    trp_segment_process(ME)->state = TRP_PROCESS_READY;
-    trp_store_open(ME);
-    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = 1 << 30}, "");
-    return 0;
+    return open_spilling(CAPACITY, ME, base);
 }
 
 static int tear_down(void **state)
