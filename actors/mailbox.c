@@ -14,7 +14,7 @@ enum {
     CLOSED = 4,
     BATCH = 32,   // Messages that the taker gives back at once,
     EXACT = 1024, // unless the mailbox has less room than this.
-    DEEP = 2048,  // So many messages fill half of a CPU's own cache.
+    DEEP = 2048,  // So many messages fill a quarter of a MiB.
     SLACK = 65536,
     LINE = 64,
 };

@@ -8,7 +8,7 @@
 #include <runtime/park.h>
 
 enum {
-    SENT_MAX = 2048, // Messages that a method sends before it pauses: half of a CPU's own cache.
+    SENT_MAX = 4096, // Messages that a method sends before it pauses: half of a CPU's own cache.
     PAUSE_NS = 5000000,
     LAST_NS = 2 * PAUSE_NS, // Who has the queue does not look: its turn is long. Then one
     NEXT_NS = 1000000,      // goes on after the other.
