@@ -1,7 +1,8 @@
 // gather.c: waiting for many references at once, and reading many.
 //
-// A look without a lock tells most of what is ready; only who has to sleep is put in the rows of
-// what is not, with a count, so that the last one that is missing wakes him and no other.
+// A look without a lock tells most of what is ready. Who finds too little lets others run and looks
+// again; only who has to sleep is put in the rows of what is not ready, with a count, so that the
+// last one that is missing wakes him and no other.
 #include <actors/ref.h>
 
 #include <actors/actor.h>
@@ -13,6 +14,7 @@
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
+#include <sched.h>
 #include <string.h>
 
 typedef struct watched {
@@ -76,24 +78,17 @@ static size_t sleep_for_many(watched *all, size_t count, size_t needed, int64_t 
     }
 }
 
-// Waits until `needed` are ready and says which are; *found is how many.
+// Sleeps in the rows of what is not ready until `needed` are; *found is how many.
 static troupe_status wait_linked(const troupe_ref *refs, size_t count, size_t needed,
-                                 int timeout_ms, bool *ready, size_t *found)
+                                 int64_t deadline_ns, bool *ready, size_t *found)
 {
     trp_waiter waiter = {.missing = TRP_WAIT_UNCOUNTED};
-    bool objects;
     watched *all = trp_alloc(count * sizeof *all);
     if (all == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to wait for %zu references", count);
     for (size_t i = 0; i < count; i++)
         watch(&all[i], refs[i], &waiter);
-    *found = count_ready(all, count, &objects);
-    trp_wait_for(TRP_WAIT_MANY, count, 0);
-    troupe_status status = *found < needed ? trp_scheduler_block() : TROUPE_OK;
-    if (*found < needed && status == TROUPE_OK) {
-        *found = sleep_for_many(all, count, needed, trp_clock_deadline(timeout_ms), &waiter);
-        trp_scheduler_unblock();
-    }
+    *found = sleep_for_many(all, count, needed, deadline_ns, &waiter);
     for (size_t i = 0; i < count; i++) {
         if (all[i].linked) {
             trp_wait_unlink(all[i].behind, &all[i].node);
@@ -103,7 +98,7 @@ static troupe_status wait_linked(const troupe_ref *refs, size_t count, size_t ne
             ready[i] = all[i].ready;
     }
     trp_free(all);
-    return status;
+    return TROUPE_OK;
 }
 
 static bool is_ready(troupe_ref ref)
@@ -111,6 +106,26 @@ static bool is_ready(troupe_ref ref)
     if ((ref.id & TRP_REF_OBJECT) == 0)
         return trp_entry_ready(ref.id);
     return !trp_process_running() || trp_object_ready(ref.id);
+}
+
+static troupe_status wait_for_more(const troupe_ref *refs, size_t count, size_t needed,
+                                   int timeout_ms, bool *ready, size_t *found)
+{
+    // To be put in many rows costs more than to look at them some more times, and who is to bring
+    // the next result may need this CPU.
+    enum { YIELDS = 4 };
+    int64_t deadline_ns = trp_clock_deadline(timeout_ms);
+    trp_wait_for(TRP_WAIT_MANY, count, 0);
+    TROUPE_TRY(trp_scheduler_block());
+    troupe_status status = TROUPE_OK;
+    for (int i = 0; i < YIELDS && *found < needed; i++) {
+        sched_yield();
+        *found = trp_entries_ready(refs, count, ready, is_ready);
+    }
+    if (*found < needed)
+        status = wait_linked(refs, count, needed, deadline_ns, ready, found);
+    trp_scheduler_unblock();
+    return status;
 }
 
 troupe_status troupe_wait(const troupe_ref *refs, size_t count, size_t needed, int timeout_ms,
@@ -122,7 +137,7 @@ troupe_status troupe_wait(const troupe_ref *refs, size_t count, size_t needed, i
     size_t found = trp_entries_ready(refs, count, ready, is_ready);
     troupe_status status = TROUPE_OK;
     if (found < needed && timeout_ms != 0)
-        status = wait_linked(refs, count, needed, timeout_ms, ready, &found);
+        status = wait_for_more(refs, count, needed, timeout_ms, ready, &found);
     if (ready_count != NULL)
         *ready_count = found;
     if (status != TROUPE_OK)

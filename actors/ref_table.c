@@ -234,14 +234,12 @@ uint64_t trp_entry_call(uint64_t schema, const trp_target *target, int64_t deadl
     return publish(entry);
 }
 
-// Of a CALL's id.
+// Of a CALL's id. Ids are used once: a row that has it after `done` was read had it all along.
 static inline bool call_ready(uint64_t id)
 {
-    trp_entry *entry = entry_of(id);
-    // The second look at the id says that `done` was this call's.
-    return entry == NULL || atomic_load_explicit(&entry->id, memory_order_acquire) != id ||
-           atomic_load_explicit(&entry->done, memory_order_acquire) ||
-           atomic_load_explicit(&entry->id, memory_order_acquire) != id;
+    const trp_entry *entry = entry_of(id);
+    return entry == NULL || atomic_load_explicit(&entry->done, memory_order_acquire) ||
+           atomic_load_explicit(&entry->id, memory_order_relaxed) != id;
 }
 
 bool trp_entry_ready(uint64_t id)

@@ -36,8 +36,8 @@
 enum {
     UNFINISHED_MAX = 4096,
     RETRIES_DEFAULT = 3,
-    SLICE_MS = 100,    // Of a wait for room, between looks at whether the runtime stops.
-    SETTLED_US = 1000, // A task that was sent later than this ago is not asked back yet.
+    SLICE_MS = 100,       // Of a wait for room, between looks at whether the runtime stops.
+    SETTLED_NS = 1000000, // A task that was sent later than this ago is not asked back yet.
 };
 
 static struct {
@@ -50,7 +50,8 @@ static struct {
 static struct {
     pthread_mutex_t lock; // Of all that follows.
     trp_task *newest;
-    uint64_t looks; // The start of the runtime whose timer will look; 0: it will not.
+    int64_t none_ns; // Until then none is worth being asked back.
+    uint64_t looks;  // The start of the runtime whose timer will look; 0: it will not.
 } away = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- how many
@@ -95,10 +96,9 @@ static troupe_status wait_for_room(uint32_t flags)
     int64_t deadline_ns = trp_run_patience(flags);
     bool taken = false;
     if (deadline_ns != 0) {
-        deadline_ns = trp_run_until(deadline_ns);
         trp_wait_for(TRP_WAIT_TASKS, 0, 0);
         TROUPE_TRY(trp_scheduler_block());
-        taken = sleep_for_room(deadline_ns);
+        taken = sleep_for_room(trp_run_until(deadline_ns));
         trp_scheduler_unblock();
     }
     return taken ? TROUPE_OK
@@ -141,17 +141,15 @@ static void note_sent(trp_task *it, troupe_actor to)
 {
     pthread_mutex_lock(&away.lock);
     unlink_away(it);
-    if (atomic_load(&it->ended)) { // Nobody would take it out again.
-        pthread_mutex_unlock(&away.lock);
-        return;
+    if (!atomic_load(&it->ended)) { // Else nobody would take it out again.
+        it->sent_to = to;
+        it->sent_ns = trp_clock_ns();
+        it->newer = NULL;
+        it->older = away.newest;
+        if (it->older != NULL)
+            it->older->newer = it;
+        away.newest = it;
     }
-    it->sent_to = to;
-    it->sent_ns = trp_clock_ns();
-    it->newer = NULL;
-    it->older = away.newest;
-    if (it->older != NULL)
-        it->older->newer = it;
-    away.newest = it;
     pthread_mutex_unlock(&away.lock);
 }
 
@@ -159,21 +157,25 @@ static void note_sent(trp_task *it, troupe_actor to)
 // timer is to look again.
 static trp_task *find_waiting(uint64_t worker, troupe_actor *at, bool *look)
 {
-    int64_t settled_ns = trp_clock_ns() - SETTLED_US * INT64_C(1000);
-    bool more = false;
+    int64_t now_ns = trp_clock_ns(), oldest_ns = now_ns;
     pthread_mutex_lock(&away.lock);
-    trp_task *it = away.newest;
-    while (it != NULL &&
-           (it->sent_to.incarnation != worker || it->sent_ns > settled_ns || it->asked_back)) {
-        more = more || (it->sent_to.incarnation == worker && !it->asked_back);
-        it = it->older;
+    bool may = now_ns >= away.none_ns, more = !may;
+    trp_task *it = may ? away.newest : NULL;
+    for (; it != NULL; it = it->older) {
+        bool its = it->sent_to.incarnation == worker && !it->asked_back;
+        oldest_ns = it->asked_back ? oldest_ns : it->sent_ns;
+        more = more || its;
+        if (its && now_ns - it->sent_ns >= SETTLED_NS)
+            break;
     }
     if (it != NULL) {
         it->asked_back = true;
         *at = it->sent_to;
         atomic_fetch_add(&it->holds, 1);
     }
-    *look = (more || it != NULL) && away.looks != trp_home_here.incarnation;
+    if (it == NULL && may)
+        away.none_ns = oldest_ns + SETTLED_NS;
+    *look = more && away.looks != trp_home_here.incarnation;
     if (*look)
         away.looks = trp_home_here.incarnation;
     pthread_mutex_unlock(&away.lock);
@@ -198,12 +200,12 @@ static void ask_back(uint64_t busy)
     if (busy == 0 || trp_actors_stopping())
         return;
     trp_task *other = find_waiting(busy, &at, &look);
-    if (look && !trp_timer_tasks(trp_clock_ns() + SETTLED_US * INT64_C(1000)))
+    if (look && !trp_timer_tasks(trp_clock_ns() + SETTLED_NS))
         forget_look();
-    if (other == NULL)
-        return;
-    trp_cancel_waiting(other->row, at);
-    trp_task_release(other);
+    if (other != NULL) {
+        trp_cancel_waiting(other->row, at);
+        trp_task_release(other);
+    }
 }
 
 void trp_tasks_look(void)

@@ -286,13 +286,18 @@ static void measure_round_trips(const way *by)
             what.peer = caf;
             set(what.theirs, (command){"compare/peer_caf", "call", threads, trips, pause});
         }
-        // Erlang sleeps for a millisecond at least, so it cannot pause as the others do.
-        if (!by->transport && strcmp(pause, "0") == 0) {
+        // Erlang's pause is a millisecond, its shortest. Inside a process it has none: its
+        // scheduler spins longer.
+        bool paused = strcmp(pause, "0") != 0;
+        if (by->transport) {
+            what.other = "Erlang/OTP 25 distribution";
+            const char *trip_there = cases[i].cpus != 2 ? "remote_call"
+                                     : paused           ? "remote_call_paused"
+                                                        : "remote_call_apart";
+            set(what.others, (command){"compare/peer_erlang", trip_there, "1", trips});
+        } else if (!paused) {
             what.other = erlang;
             set(what.others, (command){"compare/peer_erlang", "call", threads, trips});
-        } else if (by->transport && cases[i].cpus == 1) {
-            what.other = "Erlang/OTP 25 distribution";
-            set(what.others, (command){"compare/peer_erlang", "remote_call", "1", trips});
         }
         measure(&what);
     }

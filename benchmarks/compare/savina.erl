@@ -10,8 +10,10 @@ main([Name, Number]) ->
     case Name of
         "idle" -> {Bytes, _} = idle(list_to_integer(Number)), print(Bytes);
         "spawn" -> {_, Rate} = idle(list_to_integer(Number)), print(Rate);
-        "call" -> call(server(fun echo_bytes/0), list_to_integer(Number));
-        "remote_call" -> remote_call(list_to_integer(Number));
+        "call" -> call(server(fun echo_bytes/0), list_to_integer(Number), 0);
+        "remote_call" -> remote_call(list_to_integer(Number), #{}, 0);
+        "remote_call_apart" -> remote_call(list_to_integer(Number), second_cpu(), 0);
+        "remote_call_paused" -> remote_call(list_to_integer(Number), second_cpu(), 1);
         _ -> measure(list_to_atom(Name), list_to_float(Number))
     end,
     halt(0).
@@ -375,11 +377,13 @@ idle(Count) ->
     lists:foreach(fun(One) -> One ! {ping, self(), 1}, receive {pong, _} -> ok end end, All),
     {(resident_bytes() - Before) / Count, Count / Made}.
 
-%% 64 bytes there and back: short enough to be copied into each message.
-call(Server, Count) ->
+%% 64 bytes there and back: short enough to be copied into each message. A pause, in milliseconds,
+%% goes before each call.
+call(Server, Count, Pause) ->
     Bytes = binary:copy(<<7>>, 64),
-    times(Count div 5 + 100, fun() -> one_call(Server, Bytes) end),
-    Samples = lists:sort([one_call(Server, Bytes) || _ <- lists:seq(1, Count)]),
+    One = fun() -> Pause =:= 0 orelse timer:sleep(Pause), one_call(Server, Bytes) end,
+    times(Count div 5 + 100, One),
+    Samples = lists:sort([One() || _ <- lists:seq(1, Count)]),
     Table = list_to_tuple(Samples),
     At = fun(Share) -> float(element(1 + trunc(Share * (Count - 1)), Table)) / 1000 end,
     io:format("~.9g ~.9g ~.9g ~.9g~n", [At(0.5), At(0.5), At(0.99), At(0.999)]).
@@ -391,8 +395,13 @@ one_call(Server, Bytes) ->
     erlang:monotonic_time(nanosecond) - Start.
 
 %% A second node of this machine, over the distribution.
-remote_call(Count) ->
+remote_call(Count, Where, Pause) ->
     Path = filename:dirname(code:which(?MODULE)),
-    {ok, _, Node} = peer:start_link(#{name => peer:random_name(), host => "127.0.0.1",
-                                      longnames => true, args => ["+S", "1", "-pa", Path]}),
-    call(spawn(Node, savina, echo_bytes, []), Count).
+    How = #{name => peer:random_name(), host => "127.0.0.1", longnames => true,
+            args => ["+S", "1", "-pa", Path]},
+    {ok, _, Node} = peer:start_link(maps:merge(How, Where)),
+    call(spawn(Node, savina, echo_bytes, []), Count, Pause).
+
+%% The first node is on CPU 0 then.
+second_cpu() ->
+    #{exec => {os:find_executable("taskset"), ["-c", "1", os:find_executable("erl")]}}.
