@@ -21,7 +21,7 @@
 
 enum {
     RECENT = 16,
-    PROBES = 64, // Rows looked at before the table grows.
+    PROBES = 64, // Rows looked at before others are.
     PROCESS_STRIDE = 96,
     THREAD_STRIDE = 32,
 };
@@ -34,6 +34,9 @@ static _Thread_local struct {
     uint32_t slots[RECENT], count, rotor, ahead;
     bool placed;
 } recent;
+
+// So long the table may become before all of it is searched again. Of this process.
+static _Atomic uint32_t granted;
 
 // Threads begin to search at places of their own, apart by the lines of several processes' ledgers:
 // who drops an object reads all of them, and would wait for what its neighbour has just written.
@@ -231,8 +234,9 @@ static bool try_some(uint32_t from, uint32_t backed, trp_row_state state, uint32
     return try_rows(from, backed - from < PROBES ? backed : from + PROBES, state, slot, word);
 }
 
-// Takes a free row: one that this thread freed, one not far from where it last took one, a fresh
-// one, or, where there are none, any.
+// Takes a free row: one that this thread freed, one not far from where it last took one, any other
+// or a fresh one. The table never gets shorter, so it grows only where a search through all of it
+// was in vain, and then by an eighth before the next: many new rows cost few searches.
 static troupe_status find_row(trp_row_state state, uint32_t *slot, uint64_t *word)
 {
     uint32_t backed = atomic_load(&trp_segment.header->objects_backed);
@@ -250,6 +254,11 @@ static troupe_status find_row(trp_row_state state, uint32_t *slot, uint64_t *wor
     if (try_some(from, backed, state, slot, word) ||
         try_some(0, from < PROBES ? from : PROBES, state, slot, word))
         return TROUPE_OK;
+    if (backed >= atomic_load_explicit(&granted, memory_order_relaxed)) {
+        if (try_rows(0, backed, state, slot, word))
+            return TROUPE_OK;
+        atomic_store_explicit(&granted, backed + backed / 8, memory_order_relaxed);
+    }
     recent.ahead = 0; // Where this search was in vain, the next one goes round.
     do {
         TROUPE_TRY(back_rows(&from));
@@ -316,6 +325,7 @@ static void *writable(uint32_t slot)
 void trp_store_open(uint32_t process)
 {
     trp_store_self = process;
+    atomic_store_explicit(&granted, 0, memory_order_relaxed);
     trp_pages_open(process);
     trp_where_open(process);
 }

@@ -449,6 +449,50 @@ static void test_threads(void **state)
     expect_empty();
 }
 
+static void *release_all(void *ids)
+{
+    for (trp_object *id = ids; *id != 0; id++)
+        trp_store_release(*id, ME);
+    return NULL;
+}
+
+// One thread makes what another one frees, beside what stays where a search begins.
+static void test_the_table_is_no_longer_than_it_must_be(void **state)
+{
+    (void)state;
+    enum { STAY = 600, COME = 300, ROUNDS = 60 };
+    static trp_object stay[STAY + 1], come[COME + 1];
+    for (int i = 0; i < STAY; i++)
+        stay[i] = make(16, 1);
+    for (int k = 0; k < ROUNDS; k++) {
+        pthread_t thread;
+        for (int i = 0; i < COME; i++)
+            come[i] = make(16, 2);
+        assert_int_equal(pthread_create(&thread, NULL, release_all, come), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    assert_int_equal(atomic_load(&trp_segment.header->objects_backed), TRP_OBJECT_CHUNK);
+    (void)release_all(stay);
+    expect_empty();
+}
+
+// Where all of them are in use it gets longer.
+static void test_many_objects(void **state)
+{
+    (void)state;
+    enum { MANY = 50000 };
+    trp_object *all = calloc(MANY + 1, sizeof *all);
+    assert_non_null(all);
+    for (int i = 0; i < MANY; i++)
+        all[i] = make(16, 3);
+    assert_int_equal(usage().objects, MANY);
+    assert_in_range(atomic_load(&trp_segment.header->objects_backed), MANY,
+                    MANY + TRP_OBJECT_CHUNK);
+    (void)release_all(all);
+    free(all);
+    expect_empty();
+}
+
 int main(void)
 {
 #define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, close_store)
@@ -469,6 +513,8 @@ int main(void)
         ROW(test_shared_memory),
         ROW(test_attach),
         ROW(test_threads),
+        ROW(test_the_table_is_no_longer_than_it_must_be),
+        ROW(test_many_objects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
