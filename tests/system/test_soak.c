@@ -23,7 +23,7 @@ enum {
     TOTAL = CAPACITY / 100 * 120, // What is held in all, in memory and on disk.
     FILL_LEAST = 95,              // Percent of the store's memory that all of it would take.
     GROWTH_MAX = 4 << 20,         // Of a process: its pools keep what they once needed.
-    TABLES_MAX = CAPACITY / 16 + (8 << 20), // Of the segment: of all pages and objects.
+    TABLES_MAX = CAPACITY / 16 + (4 << 20), // Of the segment: of all pages and objects.
     SAMPLE_MS = 250,
     WATCHED = HANDS + 1, // And the node process.
 };
