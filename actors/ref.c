@@ -294,9 +294,11 @@ static troupe_status read_result(const trp_result *result, const trp_shape *shap
 
 troupe_status trp_result_take(trp_result *result, const trp_shape *shape, void *value)
 {
+    trp_process_uses_keep();
     troupe_status status = read_result(result, shape, value);
     result->moved = status == TROUPE_OK;
     trp_result_free(result);
+    trp_process_uses_end();
     return status;
 }
 
@@ -364,8 +366,10 @@ troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *val
     if (waited != TROUPE_OK || mine.taken)
         return waited != TROUPE_OK ? waited : read_taken(&taken, type, value);
     trp_shape shape = trp_shape_of(type);
+    trp_process_uses_keep();
     troupe_status status = read_typed(&mine, &shape, value);
     release_claim(&mine);
+    trp_process_uses_end();
     return status;
 }
 
@@ -469,8 +473,10 @@ troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troup
 {
     claim mine;
     TROUPE_TRY(await_claim(ref, how, &mine, NULL));
+    trp_process_uses_keep();
     troupe_status status = read_packed(&mine, value);
     release_claim(&mine);
+    trp_process_uses_end();
     return status;
 }
 

@@ -253,9 +253,30 @@ troupe_status trp_process_use_begin(size_t size)
     return stopped();
 }
 
+// Of this thread: whether uses are kept, and how many have been.
+static _Thread_local struct {
+    bool keep;
+    uint32_t kept;
+} uses;
+
 void trp_process_use_end(size_t size)
 {
-    if (size >= USE_COUNTED)
+    if (size < USE_COUNTED)
+        return;
+    if (uses.keep)
+        uses.kept++;
+    else
+        leave(&gate.using);
+}
+
+void trp_process_uses_keep(void)
+{
+    uses.keep = true;
+}
+
+void trp_process_uses_end(void)
+{
+    for (uses.keep = false; uses.kept > 0; uses.kept--)
         leave(&gate.using);
 }
 

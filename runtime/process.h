@@ -96,6 +96,10 @@ void trp_process_blame(uint64_t actor);
 // nothing of the store may be touched any more.
 troupe_status trp_process_use_begin(size_t size);
 void trp_process_use_end(size_t size);
+// Between these two, what this thread has read large is in use until the second: it is given up by
+// then, too. Not nested.
+void trp_process_uses_keep(void);
+void trp_process_uses_end(void);
 
 // Sends one frame; fills in the sender, the sequence and to_incarnation. Frames of one thread to
 // one peer arrive in order. TROUPE_NOT_EXECUTED: the peer is dead (the sentence has the cause).
