@@ -118,7 +118,7 @@ static double demo_accuracy(size_t trials)
         support_fail_output(output, "the last line is '%s'", line);
     EXPECT(count == trials);
     EXPECT(stopped < trials);
-    EXPECT(seconds > 0);
+    EXPECT(seconds >= 0); // To a tenth: a fast machine needs less.
     return accuracy;
 }
 
