@@ -108,6 +108,7 @@ static bool is_ready(troupe_ref ref)
     return !trp_process_running() || trp_object_ready(ref.id);
 }
 
+// Waits until `needed` are ready and says which are; *found is how many.
 static troupe_status wait_for_more(const troupe_ref *refs, size_t count, size_t needed,
                                    int timeout_ms, bool *ready, size_t *found)
 {
