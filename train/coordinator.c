@@ -56,7 +56,7 @@ typedef struct trp_run {
     int attempt, pending;
     bool begun;     // A group has started.
     bool stopped;   // A rank has seen the stop.
-    bool giving_up; // The job was closed.
+    bool giving_up; // Its workers were ended by force.
     bool finished;
     cause cause;
 } trp_run;
@@ -71,10 +71,10 @@ static const char *describe(const trp_run *run, troupe_result *result)
     const troupe_train_options *options = &run->job->options;
     trp_buffer text = {0};
     trp_buffer_printf(&text, "%s; the run is at %s", run->cause.text, run->job->path);
-    if (run->begun && options->restarts == 0)
+    if (run->begun && !run->giving_up && options->restarts == 0)
         trp_buffer_printf(&text, "; it was not restarted: .restarts = n in the options allows n "
                                  "restarts from the last checkpoint, a negative n any number");
-    else if (run->begun && run->attempt > 0)
+    else if (run->begun && !run->giving_up && run->attempt > 0)
         trp_buffer_printf(&text, "; its %d restart%s used up", run->attempt,
                           run->attempt == 1 ? " is" : "s are");
     trp_buffer_append(&text, "", 1);
@@ -214,9 +214,9 @@ static void attempt_over(trp_run *run)
     kill_ranks(run);
     leave_group(run);
     if (run->giving_up) {
-        (void)troupe_fail(TROUPE_CANCELLED, "the job was closed while it ran");
+        troupe_status status = trp_job_given_up(run->job);
         run->cause.known = false;
-        fail_run(run, TROUPE_CANCELLED);
+        fail_run(run, status);
         return;
     }
     if (!run->cause.known && trp_reports_uneven(&run->reports, &rank, &other)) {
@@ -555,8 +555,14 @@ void trp_coordinator_remind(troupe_job *job)
         atomic_store(&job->missed, true);
 }
 
-void trp_coordinator_give_up(troupe_job *job)
+void trp_coordinator_give_up(troupe_job *job, troupe_status status, const char *why)
 {
+    pthread_mutex_lock(&job->lock);
+    if (job->given_up == TROUPE_OK) {
+        job->given_up = status;
+        snprintf(job->given_up_why, sizeof(job->given_up_why), "%s", why);
+    }
+    pthread_mutex_unlock(&job->lock);
     trp_coordinator_actor coordinator = coordinator_of(job);
     if (coordinator.address.id && was_lost(troupe_tell(coordinator, trp_coordinator_kill)))
         trp_log(TRP_ERROR, "%s cannot be ended at once: %s", job->path, troupe_last_error()->text);

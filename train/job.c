@@ -65,6 +65,16 @@ bool trp_job_stopping(troupe_job *job)
     return stop;
 }
 
+troupe_status trp_job_given_up(troupe_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    troupe_status status = job->given_up;
+    if (status != TROUPE_OK)
+        (void)troupe_fail(status, "%s", job->given_up_why);
+    pthread_mutex_unlock(&job->lock);
+    return status;
+}
+
 void trp_job_set_region(troupe_job *job, trp_group_region *region)
 {
     pthread_mutex_lock(&job->lock);
@@ -299,7 +309,7 @@ void troupe_job_close(troupe_job **held)
     bool blocked = trp_scheduler_block() == TROUPE_OK;
     troupe_job_stop(job);
     if (!await_done(job, GRACE_MS)) {
-        trp_coordinator_give_up(job);
+        trp_coordinator_give_up(job, TROUPE_CANCELLED, "the job was closed while it ran");
         (void)await_done(job, -1);
     }
     pthread_mutex_lock(&job->lock);

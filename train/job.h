@@ -59,6 +59,8 @@ struct troupe_job {
     bool followed;            // It was called for the last time.
     trp_group_region *region; // Of the group that runs; NULL: none.
     troupe_actor coordinator; // id 0: none.
+    troupe_status given_up;   // Why its workers were ended by force; TROUPE_OK: they were not.
+    char given_up_why[160];
     int reports, restarts;
     int pids[16];
     double started_s;      // 0: no group has started.
@@ -76,6 +78,8 @@ bool trp_job_has_runtime(const troupe_job *job);
 double trp_job_elapsed_s(troupe_job *job);
 // Whether the user has asked for a stop.
 bool trp_job_stopping(troupe_job *job);
+// Why it was given up, with the thread's last error set; TROUPE_OK: it was not.
+troupe_status trp_job_given_up(troupe_job *job);
 // Makes the group known to troupe_job_stop (NULL: it is gone), and asks it for the stop that was
 // asked for.
 void trp_job_set_region(troupe_job *job, trp_group_region *region);

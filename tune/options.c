@@ -43,6 +43,10 @@ static troupe_status check_numbers(const troupe_tune_options *how)
         return troupe_fail(TROUPE_INVALID,
                            "search is %d, must be TROUPE_SEARCH_RANDOM or TROUPE_SEARCH_GRID",
                            (int)how->search);
+    if (!(how->trial_timeout_s >= 0 && how->trial_timeout_s <= TRP_TRIAL_TIMEOUT_MAX_S))
+        return troupe_fail(TROUPE_INVALID,
+                           "trial_timeout_s is %g, must be 0 (no limit) to %d seconds",
+                           how->trial_timeout_s, TRP_TRIAL_TIMEOUT_MAX_S);
     if (how->grid_points < 0 || how->grid_points > GRID_POINTS_MAX)
         return troupe_fail(TROUPE_INVALID, "grid_points is %d, must be 1 to %d", how->grid_points,
                            GRID_POINTS_MAX);

@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 enum { TRIALS_DEFAULT = 10 };
-static const int64_t LOOK_NS = 1000000000; // Between looks at jobs that say nothing.
+static const int64_t LOOK_NS = 1000000000;  // Between looks at jobs that say nothing.
+static const int64_t GRACE_NS = 2000000000; // For a trial that was asked to stop.
 
 // What a follower's callback gets: whose job it is.
 typedef struct slot {
@@ -39,8 +40,9 @@ typedef struct running {
     trp_journal journal;
     trp_progress progress;
     slot *slots;
-    int next; // Trial that is submitted next.
-    int open; // Jobs that have not ended.
+    int next;       // Trial that is submitted next.
+    int open;       // Jobs that have not ended.
+    int64_t due_ns; // The least of those of the trials; 0: none.
 } running;
 
 // ---- in Train's threads
@@ -84,6 +86,10 @@ static troupe_status submit(running *run, int number)
     troupe_train_options how = sweep->how.train;
     how.storage = sweep->folder;
     how.name = trial->view.name;
+    if (how.keep_metric == NULL) { // The best trial's best checkpoint is best by what made it win.
+        how.keep_metric = sweep->metric;
+        how.keep_goal = sweep->how.goal;
+    }
     run->slots[number] = (slot){sweep->port, &run->events, number};
     troupe_follower follower = {follow_report, follow_state, &run->slots[number]};
     troupe_job *job;
@@ -195,6 +201,58 @@ static void collect(running *run, int number)
     trp_journal_end(&run->journal, trial);
 }
 
+// ---- trials that take too long
+
+static void set_due(running *run, trp_trial *trial, int64_t due_ns)
+{
+    trial->due_ns = due_ns;
+    if (run->due_ns == 0 || due_ns < run->due_ns)
+        run->due_ns = due_ns;
+}
+
+// A group of the trial runs.
+static void begun(running *run, trp_trial *trial)
+{
+    double limit_s = run->sweep->how.trial_timeout_s;
+    trp_trial_running(trial);
+    if (limit_s > 0 && trial->due_ns == 0)
+        set_due(run, trial, trp_clock_ns() + (int64_t)(limit_s * 1e9));
+}
+
+// First it is asked, so that what it has reported is whole; then it is made to, as often as it
+// takes: a request may be lost for lack of memory.
+static void end_overdue(running *run, trp_trial *trial)
+{
+    const trp_sweep_port *port = run->sweep->port;
+    char sentence[128];
+    snprintf(sentence, sizeof sentence, "it ran for longer than %g s, which trial_timeout_s allows",
+             run->sweep->how.trial_timeout_s);
+    if (trial->overdue) {
+        port->give_up(trial->job, TROUPE_TIMED_OUT, sentence);
+        return;
+    }
+    trial->overdue = true;
+    trp_trial_broken(trial, sentence);
+    port->stop(trial->job);
+}
+
+static void look_for_overdue(running *run)
+{
+    int64_t now = trp_clock_ns();
+    if (run->due_ns == 0 || now < run->due_ns)
+        return;
+    run->due_ns = 0;
+    for (int i = 0; i < run->next; i++) {
+        trp_trial *trial = &run->sweep->trials[i];
+        if (trial->job == NULL || trial->due_ns == 0)
+            continue;
+        bool due = trial->due_ns <= now;
+        if (due)
+            end_overdue(run, trial);
+        set_due(run, trial, due ? now + GRACE_NS : trial->due_ns);
+    }
+}
+
 static troupe_status take(running *run, const trp_event *event)
 {
     trp_trial *trial = &run->sweep->trials[event->trial];
@@ -205,7 +263,7 @@ static troupe_status take(running *run, const trp_event *event)
         return take_report(run, event->trial, &event->report);
     switch (event->state) {
     case TROUPE_JOB_RUNNING:
-        trp_trial_running(trial);
+        begun(run, trial);
         trial->pid = event->pid;
         break;
     case TROUPE_JOB_DONE:
@@ -241,11 +299,13 @@ static void collect_silent(running *run)
     }
 }
 
-// Until when to wait for events: until progress is due, and never so long that the end of a silent
-// job goes unseen.
+// Until when to wait for events: until progress or a trial is due, and never so long that the end
+// of a silent job goes unseen.
 static int64_t wait_until_ns(const running *run)
 {
     int64_t due = trp_progress_due_ns(&run->progress), look = trp_clock_ns() + LOOK_NS;
+    if (run->due_ns != 0 && run->due_ns < look)
+        look = run->due_ns;
     return due >= 0 && due < look ? due : look;
 }
 
@@ -256,6 +316,7 @@ static troupe_status control(running *run)
         while (run->next < sweep->count && run->open < sweep->how.concurrent)
             TROUPE_TRY(submit(run, run->next++));
         show_if_due(run);
+        look_for_overdue(run);
         if (run->open == 0)
             return TROUPE_OK; // Nothing runs and nothing is left: what was refused leaves no job.
         trp_event *event;

@@ -8,6 +8,7 @@
 enum {
     TRP_METRIC_NAME = 64, // Bytes of a metric's name, its end included.
     TRP_TRIALS_MAX = 100000,
+    TRP_TRIAL_TIMEOUT_MAX_S = 1000000000, // 31 years.
 };
 
 // Train's public functions and the facts of this process, as a table, so that tests can put another
@@ -19,6 +20,8 @@ typedef struct trp_sweep_port {
                             const troupe_follower *follower, troupe_job **job,
                             const troupe_train_options *how);
     void (*stop)(troupe_job *job);
+    // Kills its workers; its result has that status and sentence. May be asked again.
+    void (*give_up)(troupe_job *job, troupe_status status, const char *why);
     troupe_status (*wait)(troupe_job *job, int timeout_ms, troupe_result **result);
     void (*status)(troupe_job *job, troupe_job_status *status);
     const char *(*path)(const troupe_job *job);

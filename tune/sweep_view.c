@@ -4,7 +4,7 @@
 #include <tune/progress.h>
 #include <tune/sweep.h>
 
-enum { WIDTH_MAX = 120 }; // Up to which the table shows parameters.
+enum { WIDTH_MAX = 132 }; // Up to which the table shows parameters.
 
 void troupe_sweep_free(troupe_sweep **sweep)
 {

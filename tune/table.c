@@ -264,7 +264,8 @@ static void write_status(const trp_table *table, size_t cut, trp_buffer *out)
     if (best != NULL) {
         from = out->size;
         trp_table_number(best->best, number, sizeof number);
-        trp_buffer_printf(out, "Best %s: %s (%s)", table->metric, number, best->name);
+        trp_buffer_printf(out, "Best %s of all reports: %s (%s); the table has those of the last",
+                          table->metric, number, best->name);
         end_line(out, from, cut);
     }
     from = out->size;

@@ -25,6 +25,8 @@ typedef struct trp_trial {
     trp_phase phase;
     trp_decision decision; // Not TRP_GO_ON: its job has been asked to stop.
     bool broken;           // The sweep gave it up; view.error says why.
+    bool overdue;          // It ran for too long, and has been asked to stop for that.
+    int64_t due_ns;        // When it is that, or is to be killed; 0: never, or it does not run.
     bool owns_error;       // view.error is the trial's to free.
     troupe_job *job;       // NULL unless queued or running.
     troupe_result *result;

@@ -127,17 +127,15 @@ static troupe_status search(const command *cmd, troupe_sweep **sweep)
         TROUPE_FIXED(digits_config, weight_decay, 1e-4),
         TROUPE_FIXED(digits_config, seed, (double)cmd->seed),
     };
-    return troupe_tune(fit_digits, space, sweep, .metric = "accuracy", .goal = TROUPE_MAXIMIZE,
+    return troupe_tune(fit_digits, space, sweep, .metric = DIGITS_METRIC, .goal = TROUPE_MAXIMIZE,
                        .trials = cmd->trials, .seed = cmd->seed, .name = "digits",
                        .scheduler = troupe_asha(.grace = cmd->epochs > 1 ? 2 : 1, .reduction = 3,
                                                 .limit = cmd->epochs),
-                       .progress = stdout, .columns = "accuracy",
+                       .progress = stdout, .columns = DIGITS_METRIC,
                        .train = {.workers = cmd->workers,
                                  .cpus_per_worker = cpus_per_worker(cmd->workers),
                                  .storage = cmd->storage,
                                  .keep = 1,
-                                 .keep_metric = "accuracy",
-                                 .keep_goal = TROUPE_MAXIMIZE,
                                  .restarts = 1});
 }
 
@@ -217,16 +215,18 @@ static troupe_status demonstrate(const command *cmd, const digits *data, troupe_
     examination result = {0};
     TROUPE_TRY(examine(checkpoint, data, &result));
     const digits_config *config = best->config;
-    printf("\nBest trial %s: rate %.3g, hidden %lld, batch %lld; validation accuracy %.4f\n"
-           "Checkpoint %s\n",
+    printf("\nBest trial %s: rate %.3g, hidden %lld, batch %lld\n"
+           "Validation accuracy: %.4f at its best report, %.4f at its last\n"
+           "Checkpoint of the best report: %s\n",
            best->name, config->rate, (long long)config->hidden, (long long)config->batch,
-           best->best_metric, checkpoint);
+           best->best_metric, troupe_result_metric(best->result, DIGITS_METRIC), checkpoint);
     print_examination(&result);
-    printf("demo: best accuracy %.4f, %zu trials (%zu stopped early), %.1f s\n", result.accuracy,
+    printf("demo: test accuracy %.4f, %zu trials (%zu stopped early), %.1f s\n", result.accuracy,
            troupe_sweep_count(*sweep), troupe_sweep_stopped(*sweep),
            troupe_sweep_elapsed_s(*sweep));
     if (cmd->standard && result.accuracy < accuracy_min)
-        return troupe_fail(TROUPE_FAILED, "the accuracy %.4f is below %.2f, which these data allow",
+        return troupe_fail(TROUPE_FAILED,
+                           "the test accuracy %.4f is below %.2f, which these data allow",
                            result.accuracy, accuracy_min);
     return TROUPE_OK;
 }

@@ -203,8 +203,8 @@ static troupe_status train(run *r, troupe_worker *me, const digits_config *confi
         TROUPE_TRY(validate(r, me, &accuracy));
         r->epoch++;
         TROUPE_TRY(save(r, me));
-        TROUPE_TRY(
-            troupe_report(me, {"loss", loss}, {"accuracy", accuracy}, {"epoch", (double)r->epoch}));
+        TROUPE_TRY(troupe_report(me, {"loss", loss}, {DIGITS_METRIC, accuracy},
+                                 {"epoch", (double)r->epoch}));
     }
     return TROUPE_OK;
 }

@@ -28,8 +28,11 @@ TROUPE_STRUCT(digits_state, (int64_t, inputs), // Pixels of an image,
               (troupe_array_float, weights),   // As struct network lays them out.
               (troupe_array_float, velocity)); // Of the descent with momentum.
 
-// The loop. Reports "loss" (mean over the epoch's training images), "accuracy" (of the validation
-// set) and "epoch" after every epoch. TROUPE_INVALID names a setting out of range.
+// What trials are compared by: the share of the validation set that a network reads right.
+#define DIGITS_METRIC "val_accuracy"
+
+// The loop. Reports "loss" (mean over the epoch's training images), DIGITS_METRIC and "epoch" after
+// every epoch. TROUPE_INVALID names a setting out of range.
 troupe_status fit_digits(troupe_worker *me, const digits_config *config);
 TROUPE_TRAINER(fit_digits, digits_config);
 

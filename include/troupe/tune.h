@@ -105,12 +105,19 @@ typedef struct troupe_tune_options {
     troupe_search search;
     int grid_points; // Of a range in a grid; default 3.
     troupe_scheduler
-        *scheduler;             // Consumed, whatever happens; default: all trials run to their end.
-    const char *name;           // The sweep's folder in train.storage; default: the trainer's name.
-    troupe_train_options train; // Of each trial. Its name is set by the sweep.
-    FILE *progress;             // Where the live table goes; default: nowhere.
-    const char *columns;        // Metrics in the table, separated by commas; default: all.
+        *scheduler;   // Consumed, whatever happens; default: all trials run to their end.
+    const char *name; // The sweep's folder in train.storage; default: the trainer's name.
+    // Of each trial. Its name is set by the sweep; without a keep_metric, checkpoints are kept by
+    // the sweep's metric and goal.
+    troupe_train_options train;
+    FILE *progress;      // Where the live table goes; default: nowhere.
+    const char *columns; // Metrics in the table, separated by commas; default: all.
     int unused_;
+    // How long a trial may run, from the start of its first group on, restarts included; default:
+    // as long as it takes. One that takes longer is asked to stop at its next report, and its
+    // processes are killed where it has not ended 2 s later. It is an ERROR, says so in `.error`,
+    // and what it reported counts.
+    double trial_timeout_s;
 } troupe_tune_options;
 
 typedef enum troupe_trial_state {

@@ -93,7 +93,7 @@ static outcome train(const char *name, plan *p)
 
     outcome o = {
         .loss = troupe_result_metric(result, "loss"),
-        .accuracy = troupe_result_metric(result, "accuracy"),
+        .accuracy = troupe_result_metric(result, DIGITS_METRIC),
         .reports = troupe_result_reports(result),
         .restarts = troupe_result_restarts(result),
     };

@@ -116,7 +116,7 @@ static double demo_accuracy(size_t trials)
     double accuracy = NAN, seconds = NAN;
     size_t count = 0, stopped = 0;
     char end = 0;
-    int fields = sscanf(line, "demo: best accuracy %lf, %zu trials (%zu stopped early), %lf s%c",
+    int fields = sscanf(line, "demo: test accuracy %lf, %zu trials (%zu stopped early), %lf s%c",
                         &accuracy, &count, &stopped, &seconds, &end);
     if (fields != 5 || end != '\n')
         support_fail_output(output, "the last line is '%s'", line);
@@ -124,6 +124,19 @@ static double demo_accuracy(size_t trials)
     EXPECT(stopped < trials);
     EXPECT(seconds >= 0 && seconds <= ran_s + 0.1); // Written to a tenth: 0.0 on a fast machine.
     return accuracy;
+}
+
+// Each accuracy says of which images it is, and of when.
+static void expect_named_accuracies(void)
+{
+    double best = NAN, at_best = NAN, at_last = NAN;
+    const char *sweep = strstr(output, "Best val_accuracy of all reports: ");
+    const char *trial = strstr(output, "\nValidation accuracy: ");
+    EXPECT(sweep != NULL && sscanf(sweep, "%*[^:]: %lf", &best) == 1);
+    EXPECT(trial != NULL && sscanf(trial, "%*[^:]: %lf at its best report, %lf at its last\n",
+                                   &at_best, &at_last) == 2);
+    EXPECT(fabs(best - at_best) < 1e-4 && at_last <= at_best && at_last > 0);
+    EXPECT(strstr(output, "best accuracy") == NULL);
 }
 
 // The sum of the table that is printed before the last line.
@@ -157,6 +170,7 @@ static void digits_learns_the_csv(void **state)
     expect_run("digits", arguments, 0, "1797 images of 8 x 8 pixels");
     double accuracy = demo_accuracy(4);
     EXPECT(accuracy > 0.9 && accuracy <= 1);
+    expect_named_accuracies();
     EXPECT(table_sum() == 355);
     char *runs = support_path(folder, "here/digits");
     assert_true(support_exists(runs));

@@ -219,6 +219,12 @@ static void fake_stop(troupe_job *job)
     pthread_mutex_unlock(&fake.lock);
 }
 
+static void fake_give_up(troupe_job *job, troupe_status status, const char *why)
+{
+    (void)job;
+    fail_msg("%s: %s", troupe_status_name(status), why); // No job of this Train hangs.
+}
+
 static troupe_status fake_wait(troupe_job *job, int timeout_ms, troupe_result **result)
 {
     (void)timeout_ms;
@@ -298,6 +304,7 @@ static const trp_sweep_port fake_port = {
     .cpus = fake_cpus,
     .submit = fake_submit,
     .stop = fake_stop,
+    .give_up = fake_give_up,
     .wait = fake_wait,
     .status = fake_status,
     .path = fake_path,

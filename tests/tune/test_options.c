@@ -3,6 +3,7 @@
 #include "fake_train.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <runtime/memory.h>
 
 static int count_files(const char *path)
@@ -76,6 +77,10 @@ static void wrong_options_are_named(void **state)
     invalid("concurrent is -2, must be at least 1", HOW(.concurrent = -2));
     invalid("search is 7, must be TROUPE_SEARCH_RANDOM or TROUPE_SEARCH_GRID",
             HOW(.search = (troupe_search)7));
+    invalid("trial_timeout_s is -1, must be 0 (no limit) to 1000000000 seconds",
+            HOW(.trial_timeout_s = -1));
+    invalid("trial_timeout_s is nan, must be 0 (no limit) to 1000000000 seconds",
+            HOW(.trial_timeout_s = (double)NAN));
     invalid("grid_points is -3, must be 1 to 100000", HOW(.grid_points = -3));
     invalid("name is \"a/b\", must be 1 to 128 letters, digits, '.', '_' or '-'",
             HOW(.name = "a/b"));

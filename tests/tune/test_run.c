@@ -73,6 +73,38 @@ static troupe_status descend(troupe_worker *me, const settings *config)
 }
 TROUPE_TRAINER(descend, settings);
 
+// What becomes better up to its third epoch, and worse from then on.
+TROUPE_STRUCT(dive_settings, (double, least), (int, epochs));
+TROUPE_STRUCT(dive_state, (int, epoch));
+
+static troupe_status dive(troupe_worker *me, const dive_settings *config)
+{
+    for (dive_state at = {1}; at.epoch <= config->epochs; at.epoch++) {
+        TROUPE_TRY(troupe_save(dive_state, me, &at));
+        TROUPE_TRY(troupe_report(me, {"loss", config->least + abs(at.epoch - 3)}));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(dive, dive_settings);
+
+// What does not end by itself: reports without an end, a wait for nothing, a stopped process.
+enum { LINGER_NOT, LINGER_REPORTS, LINGER_WAITS, LINGER_STOPPED, LINGERS };
+TROUPE_STRUCT(linger_settings, (int, how));
+
+static troupe_status linger(troupe_worker *me, const linger_settings *config)
+{
+    TROUPE_TRY(troupe_report(me, {"loss", config->how}));
+    while (config->how != LINGER_NOT) {
+        work(10);
+        if (config->how == LINGER_REPORTS)
+            TROUPE_TRY(troupe_report(me, {"loss", config->how}));
+        if (config->how == LINGER_STOPPED)
+            raise(SIGSTOP);
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(linger, linger_settings);
+
 enum { THREADS = 2 }; // That run methods.
 
 static char *storage;
@@ -275,6 +307,67 @@ static void impossible_options_are_refused(void **state)
     assert_int_equal(count_files(storage), before);
 }
 
+static int best_epoch(const troupe_tune_options *how)
+{
+    static const troupe_param space[] = {TROUPE_FIXED(dive_settings, least, 1),
+                                         TROUPE_FIXED(dive_settings, epochs, 6)};
+    troupe_sweep *sweep;
+    dive_state at;
+    ok(troupe_tune_with(&troupe_trainer_dive, space, 2, &sweep, how));
+    const troupe_result *result = troupe_sweep_best(sweep)->result;
+    ok(troupe_checkpoint_load(dive_state, troupe_result_best_checkpoint(result), 0, &at));
+    troupe_sweep_free(&sweep);
+    return at.epoch;
+}
+
+// What made a trial the best makes its checkpoint the best, and keeps it; unless it is said what
+// does.
+static void the_best_checkpoint_is_by_the_metric_of_the_sweep(void **state)
+{
+    (void)state;
+    troupe_tune_options how = {.size = sizeof how, .metric = "loss", .trials = 1};
+    how.train.storage = storage;
+    assert_int_equal(best_epoch(&how), 3);
+    how.train.keep = 1;
+    assert_int_equal(best_epoch(&how), 3);
+    how.goal = TROUPE_MAXIMIZE;
+    assert_int_equal(best_epoch(&how), 6);
+    how.train.keep_metric = "loss";
+    how.train.keep_goal = TROUPE_MINIMIZE;
+    assert_int_equal(best_epoch(&how), 3);
+}
+
+// Each in its own way; the others are not held up.
+static void trials_that_do_not_end_are_ended(void **state)
+{
+    (void)state;
+    static const troupe_param space[] = {TROUPE_INTEGER(linger_settings, how, 0, LINGERS - 1)};
+    troupe_sweep *sweep;
+    ok(troupe_tune(linger, space, &sweep, .metric = "loss", .search = TROUPE_SEARCH_GRID,
+                   .trial_timeout_s = 0.5, .train = {.storage = storage, .cpus_per_worker = 0.5}));
+    assert_int_equal(troupe_sweep_count(sweep), LINGERS);
+    for (size_t i = 0; i < LINGERS; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        int how = ((const linger_settings *)trial->config)->how;
+        troupe_status status = troupe_result_status(trial->result);
+        assert_true(trial->best_metric == how);
+        if (how == LINGER_NOT) {
+            assert_int_equal(trial->state, TROUPE_TRIAL_TERMINATED);
+            continue;
+        }
+        assert_int_equal(trial->state, TROUPE_TRIAL_ERROR);
+        assert_string_equal(trial->error,
+                            "it ran for longer than 0.5 s, which trial_timeout_s allows");
+        assert_true(trial->elapsed_s >= 0.4 && trial->elapsed_s < 10);
+        assert_int_equal(status, how == LINGER_REPORTS ? TROUPE_OK : TROUPE_TIMED_OUT);
+        assert_int_equal(strncmp(troupe_result_error(trial->result), trial->error,
+                                 how == LINGER_REPORTS ? 0 : strlen(trial->error)),
+                         0);
+        assert_null(strstr(troupe_result_error(trial->result), ".restarts"));
+    }
+    troupe_sweep_free(&sweep);
+}
+
 // ---- from inside a method
 
 typedef struct boss {
@@ -323,6 +416,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_metric_that_is_not_reported_fails_the_sweep),
         cmocka_unit_test(trials_of_two_ranks_are_shown_with_their_place),
         cmocka_unit_test(impossible_options_are_refused),
+        cmocka_unit_test(the_best_checkpoint_is_by_the_metric_of_the_sweep),
+        cmocka_unit_test(trials_that_do_not_end_are_ended),
         cmocka_unit_test(methods_may_tune),
     };
     int failed = cmocka_run_group_tests(tests, make_storage, remove_storage);
