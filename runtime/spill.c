@@ -91,7 +91,7 @@ static uint64_t default_quota(const char *base)
     return statvfs(base, &about) == 0 ? (uint64_t)about.f_bavail * about.f_frsize / 2 : 0;
 }
 
-void trp_spill_plan(const troupe_options *options, const char *run)
+void trp_spill_plan(const troupe_options *options)
 {
     trp_header *header = trp_segment.header;
     if (folder >= 0) // Of an earlier node: nothing that is forked from here may take it for open.
@@ -101,16 +101,13 @@ void trp_spill_plan(const troupe_options *options, const char *run)
     header->spill_bytes_max = 0;
     atomic_store(&header->spill_sharing, TRP_SPILL_UNDECIDED);
     if (options->spill_bytes_max >= 0) {
-        const char *name = strrchr(run, '/');
-        char own[NAME];
-        snprintf(own, sizeof own, "%u-%d-%08x", (unsigned)getuid(), (int)getpid(),
-                 (unsigned)trp_random_incarnation());
-        if (name != NULL && strncmp(name, "/troupe-", 8) == 0)
-            snprintf(own, sizeof own, "%.40s", name + 8);
         header->spill_bytes_max = options->spill_bytes_max > 0 ? (uint64_t)options->spill_bytes_max
                                                                : default_quota(options->spill_dir);
-        if (snprintf(planned, sizeof planned, "%s/%s%s", options->spill_dir, prefix, own) >=
-            (int)sizeof planned)
+        // Where all may write, nobody else can have made a folder whose name he cannot know.
+        int size = snprintf(planned, sizeof planned, "%s/%s%u-%d-%016llx", options->spill_dir,
+                            prefix, (unsigned)getuid(), (int)getpid(),
+                            (unsigned long long)trp_random_incarnation());
+        if (size >= (int)sizeof planned)
             planned[0] = '\0';
         sweep_folders(options->spill_dir);
     }

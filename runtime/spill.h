@@ -36,9 +36,10 @@ typedef struct trp_spill_object {
 } trp_spill_object;
 
 // Writes into the segment's header where files go, and how much: the driver, before any other
-// process is there. `run` is the run folder ("": none), whose name the folder's is like; nothing is
-// made. Then removes folders that were left behind by nodes that have gone.
-void trp_spill_plan(const troupe_options *options, const char *run);
+// process is there. The folder's name has 64 random bits and is not made known, since other users
+// of the machine could make it first; nothing is made. Then removes folders that were left behind
+// by nodes that have gone.
+void trp_spill_plan(const troupe_options *options);
 // The folder, for who removes it in the end: the same text as in the header, in this process's own
 // memory. Empty: none.
 const char *trp_spill_folder(void);

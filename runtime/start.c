@@ -457,7 +457,7 @@ static troupe_status start_local(void)
         trp_segment_close();
         return status;
     }
-    trp_spill_plan(&trp_self.options, "");
+    trp_spill_plan(&trp_self.options);
     take_places();
     trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_READY);
     trp_node_reset_here();
@@ -530,7 +530,7 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
         trp_folder_remove(trp_self.folder);
         return status;
     }
-    trp_spill_plan(&trp_self.options, trp_self.folder);
+    trp_spill_plan(&trp_self.options);
     take_places();
 
     int output_socket = -1;

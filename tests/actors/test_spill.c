@@ -5,6 +5,7 @@
 #include <support.h>
 
 #include <pthread.h>
+#include <runtime/identity.h>
 #include <runtime/spill.h>
 #include <signal.h>
 #include <stdio.h>
@@ -458,6 +459,11 @@ static void test_options(void **state)
     // What is asked for is what counts, and where nothing goes to disk no folder does.
     troupe_must(troupe_start(0, NULL, .workers = 1, .spill_dir = base));
     assert_memory_equal(trp_spill_folder(), base, strlen(base));
+    // Who sees the run's folder, in a place that all may read, must not know this one's name from
+    // it: he could make it first.
+    const char *seen = strrchr(trp_self.folder, '-'), *own = strrchr(trp_spill_folder(), '-');
+    assert_true(seen == NULL || strstr(trp_spill_folder(), seen) == NULL);
+    assert_int_equal(strlen(own), 1 + 16);
     assert_int_equal(troupe_stop(), 0);
     troupe_must(troupe_start(0, NULL, .workers = 1, .spill_bytes_max = TROUPE_SPILL_NONE));
     assert_int_equal(troupe_stop(), 0);

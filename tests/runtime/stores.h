@@ -18,7 +18,7 @@ TROUPE_UNUSED static int open_spilling(size_t capacity, uint32_t process, const 
         return -1;
     trp_segment_process(process)->state = TRP_PROCESS_READY;
     trp_store_open(process);
-    trp_spill_plan(&(troupe_options){.spill_dir = folder, .spill_bytes_max = 1 << 30}, "");
+    trp_spill_plan(&(troupe_options){.spill_dir = folder, .spill_bytes_max = 1 << 30});
     return 0;
 }
 

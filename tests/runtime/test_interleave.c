@@ -85,7 +85,7 @@ static void make_world(void)
                      SCENE_INCARNATION + everybody[i]);
         assert_int_equal(trp_ledger_reserve(everybody[i], 0), TROUPE_OK);
     }
-    trp_spill_plan(&(troupe_options){.spill_dir = folder, .spill_bytes_max = 1 << 30}, "");
+    trp_spill_plan(&(troupe_options){.spill_dir = folder, .spill_bytes_max = 1 << 30});
     // A file for each object, where a scene says nothing else.
     atomic_store(&header->spill_sharing, TRP_SPILL_APART);
     atomic_store(&header->spill_made, 1); // Each process opens the folder at once.

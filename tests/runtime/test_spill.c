@@ -26,7 +26,7 @@ static trp_spill_object object;
 
 static void plan(void)
 {
-    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = 1 << 30}, "");
+    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = 1 << 30});
     if (!together)
         atomic_store(&trp_segment.header->spill_sharing, TRP_SPILL_APART);
 }

@@ -31,7 +31,7 @@ static trp_spill_sharing sharing; // UNDECIDED: as it is found to be.
 
 static void plan(void)
 {
-    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = 1 << 30}, "");
+    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = 1 << 30});
     atomic_store(&trp_segment.header->spill_sharing, sharing);
 }
 

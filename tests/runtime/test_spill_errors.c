@@ -331,7 +331,7 @@ static void test_files_of_what_stays_are_counted(void **state)
     (void)state;
     enum { COUNT = sizeof some / sizeof *some, FILES = 2 };
     const uint64_t most = FILES * (PAGE + TRP_SPILL_HEADER);
-    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = (int64_t)most}, "");
+    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = (int64_t)most});
     for (size_t i = 0; i < COUNT; i++) {
         some[i].id = put(i);
         some[i].pinned = false;

@@ -25,7 +25,7 @@ static char *base;
 
 static void plan(int64_t most)
 {
-    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = most}, "");
+    trp_spill_plan(&(troupe_options){.spill_dir = base, .spill_bytes_max = most});
 }
 
 static int set_up(void **state)
