@@ -3,6 +3,7 @@
 #include <actors/failure.h>
 
 #include <runtime/error.h>
+#include <runtime/printable.h>
 #include <runtime/wire.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,11 +59,7 @@ static troupe_status read_line(trp_reader *in, char *line, size_t capacity)
     const char *text;
     size_t size;
     TROUPE_TRY(trp_read_text(in, &text, &size));
-    if (size > capacity - 1)
-        size = capacity - 1;
-    if (size > 0)
-        memcpy(line, text, size);
-    line[size] = '\0';
+    (void)trp_printable_copy(text, size, line, capacity);
     return TROUPE_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <actors/run.h>
 #include <pthread.h>
 #include <runtime/memory.h>
+#include <runtime/printable.h>
 #include <runtime/process.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,6 +60,7 @@ trp_down trp_down_of(troupe_actor actor, int reason, const char *format, ...)
     va_start(rest, format);
     vsnprintf(down.text, sizeof down.text, format, rest);
     va_end(rest);
+    trp_printable_clean(down.text, sizeof down.text); // It may come from another process.
     return down;
 }
 

@@ -5,6 +5,7 @@
 #include <actors/failure.h>
 #include <actors/life.h>
 #include <runtime/memory.h>
+#include <runtime/printable.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static trp_label make_label(const trp_class *class_, const char *name, uint64_t 
     else
         snprintf(label.text, sizeof label.text, "%.40s#%llu",
                  class_ != NULL ? class_->row->name : "actor", (unsigned long long)id);
+    trp_printable_clean(label.text, sizeof label.text); // A name may be any text.
     return label;
 }
 

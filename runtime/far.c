@@ -8,6 +8,7 @@
 #include <runtime/keys.h>
 #include <runtime/log.h>
 #include <runtime/nodes.h>
+#include <runtime/printable.h>
 #include <runtime/sockets.h>
 #include <runtime/thread.h>
 #include <stdio.h>
@@ -307,8 +308,7 @@ void trp_far_take_gone(const trp_frame *frame)
     char cause[112];
     if (frame->from != TRP_PROCESS_NODE)
         return;
-    snprintf(cause, sizeof cause, "%.*s", (int)frame->body_size,
-             frame->body_size > 0 ? (const char *)frame->body : "");
+    (void)trp_printable_copy(frame->body, frame->body_size, cause, sizeof cause);
     if (frame->target == 0) {
         trp_far_end(frame->schema, cause);
     } else {

@@ -8,6 +8,7 @@
 #include <runtime/far.h>
 #include <runtime/fault.h>
 #include <runtime/hot.h>
+#include <runtime/printable.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -202,9 +203,8 @@ void trp_process_label(const char *text)
     trp_process_row *row = trp_segment_process(trp_self.slot);
     if (row->labelled != 0)
         return;
-    size_t size = strnlen(text, sizeof row->label - 1); // Printing would cost a worker 8 pages.
-    memcpy(row->label, text, size);
-    row->label[size] = '\0';
+    // Printing would cost a worker 8 pages.
+    (void)trp_printable_copy(text, strlen(text), row->label, sizeof row->label);
     // Pairs with the acquire in output.c: who sees the flag sees the text.
     atomic_store_explicit(&row->labelled, 1, memory_order_release);
 }

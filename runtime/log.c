@@ -1,6 +1,7 @@
 // log.c: the library's own lines on stderr, and what happens when an invariant is broken.
 #include <errno.h>
 #include <runtime/log.h>
+#include <runtime/printable.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -55,6 +56,7 @@ void trp_log(trp_level level, const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(text, sizeof(text), format, list);
     va_end(list);
+    trp_printable_clean(text, sizeof(text)); // Parts of it may be another's words.
     char line[LINE_MAX_BYTES];
     int size = snprintf(line, sizeof(line), "troupe: %s: %s (pid=%d)\n", names[level], text,
                         (int)getpid());
@@ -82,7 +84,7 @@ void troupe_log(troupe_level level, const char *format, ...)
     if ((int)level > threshold(TROUPE_LOG_INFO))
         return;
     int saved = errno;
-    char line[TEXT_MAX + REST_MAX], who[80] = "";
+    char line[TEXT_MAX + REST_MAX], text[TEXT_MAX + 1], who[80] = "";
     struct timespec now;
     struct tm local;
     (void)clock_gettime(CLOCK_REALTIME, &now);
@@ -94,9 +96,13 @@ void troupe_log(troupe_level level, const char *format, ...)
                         who[0] != '\0' ? ": " : "");
     va_list list;
     va_start(list, format);
-    int size = vsnprintf(line + used, TEXT_MAX + 1, format, list);
+    int size = vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    used += size < 0 ? 0 : size <= TEXT_MAX ? size : TEXT_MAX;
+    size_t length = size < 0 ? 0 : strlen(text);
+    while (length > 0 && text[length - 1] == '\n') // The line has its end anyway.
+        length--;
+    // Parts of it may be another's words, which must not look like lines of their own.
+    used += (int)trp_printable_copy(text, length, line + used, TEXT_MAX + 1);
     used += snprintf(line + used, sizeof line - (size_t)used, "%s (pid=%d)\n",
                      size > TEXT_MAX ? cut : "", (int)getpid());
     write_line(line, (size_t)used);

@@ -22,6 +22,7 @@
 #include <runtime/names.h>
 #include <runtime/nodes.h>
 #include <runtime/park.h>
+#include <runtime/printable.h>
 #include <runtime/sockets.h>
 #include <runtime/store.h>
 #include <runtime/thread.h>
@@ -218,8 +219,8 @@ static void serve_kill(const trp_frame *frame)
     }
     uint32_t slot = (uint32_t)frame->target;
     if (trp_process_alive(slot, frame->schema, NULL)) {
-        snprintf(node.workers[slot].kill_cause, sizeof node.workers[slot].kill_cause, "%.*s",
-                 (int)frame->body_size, (const char *)frame->body);
+        (void)trp_printable_copy(frame->body, frame->body_size, node.workers[slot].kill_cause,
+                                 sizeof node.workers[slot].kill_cause);
         order(TRP_ORDER_KILL, slot, frame->schema);
     }
     answer_ok(frame);
@@ -259,7 +260,7 @@ static void tell_death(uint32_t slot, uint64_t incarnation)
 static void lay_out(uint32_t slot, const char *cause)
 {
     trp_process_row *row = trp_segment_process(slot);
-    snprintf(row->cause, sizeof row->cause, "%s", cause);
+    (void)trp_printable_copy(cause, strlen(cause), row->cause, sizeof row->cause);
     node.workers[slot].burying = true;
     trp_process_row_set(slot, TRP_PROCESS_DEAD);
     char path[128];

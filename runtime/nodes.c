@@ -10,6 +10,7 @@
 #include <runtime/identity.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
+#include <runtime/printable.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,9 +76,7 @@ static trp_node_row *find_address(const char *address)
 static void read_text(const trp_frame *frame, char *text, size_t capacity)
 {
     size_t size = frame->body_size < capacity ? frame->body_size : 0;
-    if (size > 0)
-        memcpy(text, frame->body, size);
-    text[size] = '\0';
+    (void)trp_printable_copy(frame->body, size, text, capacity);
 }
 
 // ---- telling

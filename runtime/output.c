@@ -11,6 +11,7 @@
 #include <runtime/fold.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
+#include <runtime/printable.h>
 #include <runtime/segment.h>
 #include <runtime/thread.h>
 #include <signal.h>
@@ -127,7 +128,7 @@ static void find_label(source *who)
     int pid = row->pid;
     if (row->incarnation != who->incarnation)
         return;
-    name[TRP_LABEL_MAX - 1] = '\0';
+    trp_printable_clean(name, sizeof name);
     if (!named)
         snprintf(name, sizeof name, "worker %u", who->slot);
     snprintf(who->label, sizeof who->label, "%s pid=%d", name, pid);

@@ -1,6 +1,7 @@
 // status.c: the statuses' texts and the thread's last error.
 #include <errno.h>
 #include <runtime/error.h>
+#include <runtime/printable.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -65,6 +66,7 @@ troupe_status(troupe_fail)(troupe_status status, const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(error.text, sizeof(error.text), format, list);
     va_end(list);
+    trp_printable_clean(error.text, sizeof error.text);
     last = error;
     return last.status;
 }
@@ -73,10 +75,11 @@ troupe_status trp_error_set(const troupe_error *error)
 {
     if (error != &last)
         last = *error;
-    // The record may come from another process: its texts end here whatever it sent.
-    last.text[sizeof(last.text) - 1] = 0;
-    last.actor[sizeof(last.actor) - 1] = 0;
-    last.node[sizeof(last.node) - 1] = 0;
+    // The record may come from another process: its texts end here whatever it sent, and can be
+    // printed anywhere.
+    trp_printable_clean(last.text, sizeof(last.text));
+    trp_printable_clean(last.actor, sizeof(last.actor));
+    trp_printable_clean(last.node, sizeof(last.node));
     return last.status;
 }
 
@@ -108,6 +111,7 @@ troupe_status(trp_error_prefix)(const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(prefix, sizeof(prefix), format, list);
     va_end(list);
+    trp_printable_clean(prefix, sizeof(prefix));
     put_before(prefix);
     return last.status;
 }
@@ -122,6 +126,7 @@ troupe_status(trp_fail_errno)(troupe_status status, const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(context, sizeof(context), format, list);
     va_end(list);
+    trp_printable_clean(context, sizeof(context));
     char reason[128];
     (void)troupe_fail(status, "%s", strerror_r(code, reason, sizeof(reason)));
     put_before(context);

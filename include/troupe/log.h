@@ -20,8 +20,10 @@ typedef enum troupe_level {
 // with the local time, the level, the actor whose method runs on this thread (outside methods:
 // nothing) and the process. Lines above the level of the variable TROUPE_LOG (error, warn, info or
 // debug; default info) are not written; the library's own lines obey it as well (default warn). A
-// text above 3,800 bytes is cut, and says so. Keeps errno. In a worker the line reaches the
-// driver like any other (see .worker_output of troupe_start).
+// text above 3,800 bytes is cut, and says so. It stays one line: control characters in it are shown
+// as "\n", "\x1b" and the like, so that what others wrote cannot pass for a line of the log. Keeps
+// errno. In a worker the line reaches the driver like any other (see .worker_output of
+// troupe_start).
 TROUPE_API void troupe_log(troupe_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -72,7 +72,9 @@ typedef struct troupe_error {
     troupe_status status;
     troupe_outcome outcome;
     troupe_executed executed;
-    char text[512]; // One sentence: what was wrong, what was expected, where.
+    // One sentence: what was wrong, what was expected, where. It and the next texts can be printed
+    // anywhere: control characters are shown as "\n", "\x1b" and the like.
+    char text[512];
     char actor[64]; // "class#id" or "class 'name'" of the actor it happened in; empty if none.
     int process;    // Operating-system id of that actor's process; 0 if none.
     char node[64];  // Host name of that actor's node; empty if none.

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <runtime/error.h>
+#include <runtime/printable.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,40 @@ static void a_record_without_terminators_is_harmless(void **state)
     assert_int_equal(strlen(troupe_last_error()->node), 63);
 }
 
+// What another wrote must not move the cursor of whom it is shown to, nor look like a line of its
+// own; letters of other languages stay what they are.
+static void what_others_wrote_can_be_printed(void **state)
+{
+    (void)state;
+    static const char wild[] = "a\n\x1b]0;owned\a\x9b\xc2\x9b\x7f\xe2\x80\xae\xc3(";
+    static const char tame[] = "a\\n\\x1b]0;owned\\x07\\x9b\\xc2\\x9b\\x7f\\xe2\\x80\\xae\\xc3(";
+    static const char good[] = "\tgr\xc3\xbc\xc3\x9f \xe6\xb1\x89 \xf0\x9f\x90\xb4";
+    troupe_error error = {.status = TROUPE_FAILED, .node = "n\r", .actor = "b\n#3"};
+    (void)troupe_fail(TROUPE_FAILED, "%s", wild);
+    assert_string_equal(troupe_last_error()->text, tame);
+    (void)troupe_fail(TROUPE_FAILED, "%s", good);
+    assert_string_equal(troupe_last_error()->text, good);
+    assert_true(trp_printable_is(good, strlen(good)));
+    snprintf(error.text, sizeof error.text, "%s", wild);
+    (void)trp_error_set(&error);
+    assert_string_equal(troupe_last_error()->text, tame);
+    assert_string_equal(troupe_last_error()->actor, "b\\n#3");
+    assert_string_equal(troupe_last_error()->node, "n\\r");
+    (void)trp_error_prefix("%s", "p\n");
+    assert_memory_equal(troupe_last_error()->text, "p\\n: a", 6);
+    // Cut where it no longer fits, and never within an escape or a character.
+    char out[8];
+    assert_int_equal(trp_printable_copy("abc\x01z", 5, out, 7), 3);
+    assert_string_equal(out, "abc");
+    assert_int_equal(trp_printable_copy("abc\x01z", 5, out, 8), 7);
+    assert_string_equal(out, "abc\\x01");
+    assert_int_equal(trp_printable_copy(good, strlen(good), out, 5), 3);
+    assert_int_equal(trp_printable_copy("x", 0, out, 1), 0);
+    memset(error.text, 1, sizeof error.text);
+    (void)trp_error_set(&error);
+    assert_int_equal(strlen(troupe_last_error()->text), 508);
+}
+
 static void errno_becomes_words(void **state)
 {
     (void)state;
@@ -198,6 +233,7 @@ int main(void)
         cmocka_unit_test(long_sentences_are_cut),
         cmocka_unit_test(prefix_keeps_the_rest_of_the_record),
         cmocka_unit_test(a_record_without_terminators_is_harmless),
+        cmocka_unit_test(what_others_wrote_can_be_printed),
         cmocka_unit_test(errno_becomes_words),
         cmocka_unit_test(each_thread_has_its_own),
         cmocka_unit_test(must_says_where_and_ends_the_process),

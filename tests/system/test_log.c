@@ -3,6 +3,7 @@
 #include <support.h>
 
 #include <errno.h>
+#include <runtime/log.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,14 @@ static troupe_status say(logger *self, const troupe_text *text, int *pid)
     return errno == 77 ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "errno was changed");
 }
 
-TROUPE_ACTOR(logger, (say, troupe_text, int));
+static troupe_status refuse(logger *self, const troupe_text *text, int *unused)
+{
+    (void)self;
+    (void)unused;
+    return troupe_fail(TROUPE_FAILED, "it is %s", *text);
+}
+
+TROUPE_ACTOR(logger, (say, troupe_text, int), (refuse, troupe_text, int));
 
 static char output[65536];
 
@@ -93,6 +101,36 @@ static void test_methods(void **state)
     assert_null(strstr(output, "not asked for"));
 }
 
+static int drive_wildly(void)
+{
+    static const char wild[] = "x\x1b]0;owned\a\n00:00:00.000 error forged (pid=1)";
+    int pid;
+    troupe_must(troupe_start(0, NULL, .workers = 1));
+    logger_actor away = troupe_spawn(logger, .place = TROUPE_PLACE_ISOLATED, .name = "away");
+    troupe_must(troupe_get(int, troupe_call(away, say, wild), &pid));
+    if (troupe_get(int, troupe_call(away, refuse, wild), &pid) != TROUPE_FAILED)
+        return 2;
+    fprintf(stderr, "%s %s\n", troupe_last_error()->text, troupe_last_error()->actor);
+    troupe_log(TROUPE_LOG_INFO, "with its end\n");
+    trp_log(TRP_ERROR, "of another: %s", wild);
+    return troupe_stop();
+}
+
+// Whatever names, arguments and failures are made of, no escape sequence gets through, and no line
+// begins that is none.
+static void test_wild_texts(void **state)
+{
+    (void)state;
+    run(drive_wildly);
+    assert_non_null(strstr(output, "it says x\\x1b]0;owned\\x07\\n00:00"));
+    assert_non_null(strstr(output, "it is x\\x1b]0;"));
+    assert_non_null(strstr(output, "of another: x\\x1b]0;"));
+    assert_non_null(strstr(output, "with its end (pid="));
+    assert_null(strchr(output, '\x1b'));
+    assert_null(strchr(output, '\a'));
+    assert_null(strstr(output, "\n00:00:00.000"));
+}
+
 static int drive_plainly(void)
 {
     char *text = malloc(10000);
@@ -128,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_wild_texts),
         cmocka_unit_test(test_without_a_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
