@@ -30,6 +30,22 @@ troupe_error trp_failure_last(troupe_status status, troupe_outcome outcome,
     return trp_failure(status, outcome, executed, "%s", text);
 }
 
+void trp_failure_tried(troupe_error *failure)
+{
+    if (failure->executed != TROUPE_EXECUTED_NO)
+        return;
+    failure->executed = TROUPE_EXECUTED_MAYBE;
+    if (failure->outcome == TROUPE_OUTCOME_NOT_EXECUTED)
+        failure->outcome = TROUPE_OUTCOME_MAYBE_EXECUTED;
+    if (failure->status != TROUPE_NOT_EXECUTED)
+        return;
+    char last[sizeof failure->text];
+    memcpy(last, failure->text, sizeof last);
+    failure->status = TROUPE_MAYBE_EXECUTED;
+    snprintf(failure->text, sizeof failure->text,
+             "an earlier attempt may have been executed; %.460s", last);
+}
+
 void trp_failure_forget(void)
 {
     trp_error_forget();

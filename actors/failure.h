@@ -15,6 +15,9 @@ troupe_error trp_failure(troupe_status status, troupe_outcome outcome, troupe_ex
 // error is another's.
 troupe_error trp_failure_last(troupe_status status, troupe_outcome outcome,
                               troupe_executed executed);
+// The failure of a call whose earlier attempt may have been executed: it does not say that it was
+// not.
+void trp_failure_tried(troupe_error *failure);
 // The thread's last error becomes "none", so that a later one is known to be newer.
 void trp_failure_forget(void);
 

@@ -107,7 +107,7 @@ static trp_entry *take_row(trp_entry_kind kind)
     entry->watched = 0;
     entry->waiters = NULL;
     entry->whens = NULL;
-    entry->cancelled = entry->force = entry->apart = entry->streams = false;
+    entry->cancelled = entry->force = entry->apart = entry->streams = entry->tried = false;
     entry->promise = 0;
     return entry;
 }
@@ -353,11 +353,14 @@ bool trp_entry_resolve(uint64_t id, trp_result *result)
     trp_retry *retry = entry->retry;
     if (retry != NULL && !entry->cancelled && result->kind == TRP_RESULT_FAILURE &&
         result->failure != NULL && retry->again(retry, result->failure)) {
+        entry->tried = entry->tried || result->failure->executed != TROUPE_EXECUTED_NO;
         unlock_row(entry);
         trp_result_free(result);
         retry->send(retry);
         return true;
     }
+    if (entry->tried && result->kind == TRP_RESULT_FAILURE && result->failure != NULL)
+        trp_failure_tried(result->failure);
     _Atomic uint32_t *asleep[WAKES];
     entry->result = *result;
     atomic_store_explicit(&entry->done, true, memory_order_release);

@@ -134,6 +134,7 @@ typedef struct trp_entry {
     bool cancelled; // CALL: its owner has given it up.
     bool force;     // CALL: at its deadline, whatever runs it is killed.
     bool streams;   // CALL: of a streaming method: its wait may end and begin again.
+    bool tried;     // CALL: it was sent before, and may have been executed then.
     bool apart; // CALL: its end needs no turn of its actor: who waits for it is no part of a ring.
     _Atomic bool
         done;         // CALL: `result` is set and will not change. Release, for looks without lock.

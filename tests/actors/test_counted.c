@@ -264,6 +264,21 @@ static void test_retries_refused(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "was killed"));
 }
 
+// It may have run the first time, though nobody could be reached any more after that.
+static void test_an_earlier_attempt_counts(void **state)
+{
+    (void)state;
+    int runs;
+    node_actor actor = troupe_spawn(node, .place = TROUPE_PLACE_ISOLATED);
+    prepare(1);
+    assert_int_equal(
+        troupe_get(int, troupe_call(troupe_with(actor, .retries = 2), node_try, 1), &runs),
+        TROUPE_MAYBE_EXECUTED);
+    assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_MAYBE_EXECUTED);
+    assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
+    assert_int_equal(shared->runs, 1);
+}
+
 // The runtime stops while a call waits to be sent again.
 static void test_stop_meanwhile(void **state)
 {
@@ -286,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_dead_holder_of_two),
         cmocka_unit_test(test_owned),
         cmocka_unit_test(test_retries),
+        cmocka_unit_test(test_an_earlier_attempt_counts),
         cmocka_unit_test(test_retries_refused),
         cmocka_unit_test(test_stop_meanwhile),
     };
