@@ -11,6 +11,7 @@ typedef struct pattern {
     bool used, several; // `several`: lines of more than one process say it; they are kept back.
     bool mixed;         // What has been kept back is of more than one process.
     bool to_stderr;
+    bool loose;            // Lines that differ in numbers only are the same here.
     uint64_t hash, source; // Unless `several`: the process that says it.
     int64_t began_ms;
     uint64_t kept;          // Lines that were kept back since then; `text` is the newest.
@@ -21,14 +22,17 @@ typedef struct pattern {
 
 struct trp_fold {
     trp_fold_print print;
+    bool numbers;
     pattern patterns[TRP_FOLD_PATTERNS];
 };
 
-trp_fold *trp_fold_create(trp_fold_print print)
+trp_fold *trp_fold_create(trp_fold_print print, bool numbers)
 {
     trp_fold *fold = trp_alloc(sizeof *fold);
-    if (fold != NULL)
+    if (fold != NULL) {
         fold->print = print;
+        fold->numbers = numbers;
+    }
     return fold;
 }
 
@@ -37,36 +41,46 @@ void trp_fold_destroy(trp_fold *fold)
     trp_free(fold);
 }
 
-// The next character that counts: any run of digits counts as one '0'. -1 at the end.
-static int next_character(const char *text, size_t size, size_t *at)
+static bool is_librarys(const trp_fold_line *line)
+{
+    static const char begin[] = "troupe: ";
+    return line->to_stderr && line->size >= sizeof begin - 1 &&
+           memcmp(line->text, begin, sizeof begin - 1) == 0;
+}
+
+// The next character that counts: where `loose`, any run of digits counts as one '0'. -1 at the
+// end.
+static int next_character(const char *text, size_t size, bool loose, size_t *at)
 {
     if (*at == size)
         return -1;
     int character = (unsigned char)text[(*at)++];
-    if (!isdigit(character))
+    if (!loose || !isdigit(character))
         return character;
     while (*at < size && isdigit((unsigned char)text[*at]))
         (*at)++;
     return '0';
 }
 
-static uint64_t hash_of(const trp_fold_line *line)
+static uint64_t hash_of(const trp_fold_line *line, bool loose)
 {
     uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
     size_t at = 0;
-    for (int c; (c = next_character(line->text, line->size, &at)) >= 0;)
+    for (int c; (c = next_character(line->text, line->size, loose, &at)) >= 0;)
         hash = (hash ^ (uint64_t)c) * 0x100000001b3u;
     return hash;
 }
 
-static bool says_the_same(const pattern *known, const trp_fold_line *line, uint64_t hash)
+static bool says_the_same(const pattern *known, const trp_fold_line *line, bool loose,
+                          uint64_t hash)
 {
-    if (!known->used || known->hash != hash || known->to_stderr != line->to_stderr)
+    if (!known->used || known->hash != hash || known->to_stderr != line->to_stderr ||
+        known->loose != loose)
         return false;
     size_t a = 0, b = 0;
     for (;;) {
-        int mine = next_character(known->text, known->size, &a);
-        if (mine != next_character(line->text, line->size, &b))
+        int mine = next_character(known->text, known->size, loose, &a);
+        if (mine != next_character(line->text, line->size, loose, &b))
             return false;
         if (mine < 0)
             return true;
@@ -102,10 +116,11 @@ void trp_fold_take(trp_fold *fold, const trp_fold_line *line, int64_t now_ms)
         fold->print(line, 0);
         return;
     }
-    uint64_t hash = hash_of(line);
+    bool loose = fold->numbers || is_librarys(line);
+    uint64_t hash = hash_of(line, loose);
     pattern *place = &fold->patterns[0]; // A free one, or else the oldest.
     for (pattern *it = fold->patterns; it < fold->patterns + TRP_FOLD_PATTERNS; it++) {
-        if (says_the_same(it, line, hash)) {
+        if (says_the_same(it, line, loose, hash)) {
             it->several = it->several || it->source != line->source;
             if (!it->several) {
                 fold->print(line, 0);
@@ -123,6 +138,7 @@ void trp_fold_take(trp_fold *fold, const trp_fold_line *line, int64_t now_ms)
         print_kept(fold, place);
     *place = (pattern){.used = true,
                        .hash = hash,
+                       .loose = loose,
                        .to_stderr = line->to_stderr,
                        .source = line->source,
                        .began_ms = now_ms};

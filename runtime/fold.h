@@ -1,7 +1,9 @@
 // fold.h: lines of several processes that say the same, printed once and counted. Pure bookkeeping,
 // without clock, threads or descriptors.
 //
-// Two lines say the same if they differ in numbers only. The first is printed. While one of another
+// Two lines say the same if they are identical; the library's own ("troupe: warn: ..." on standard
+// error), and by choice all, also if they differ in numbers only. A program's numbers are its
+// results, which nothing may swallow. The first of them is printed. While one of another
 // process follows within TRP_FOLD_WINDOW_MS, lines that say the same are kept back and counted; at
 // the end of the window the newest is printed with their number behind it. What one process alone
 // repeats is not kept back, since it may be its progress: where others have said the same, not
@@ -34,8 +36,8 @@ typedef void (*trp_fold_print)(const trp_fold_line *line, uint64_t repeated);
 
 typedef struct trp_fold trp_fold;
 
-// NULL: no memory.
-trp_fold *trp_fold_create(trp_fold_print print);
+// `numbers`: any two lines that differ in numbers only say the same. NULL: no memory.
+trp_fold *trp_fold_create(trp_fold_print print, bool numbers);
 void trp_fold_destroy(trp_fold *fold);
 // Prints the line or keeps it back.
 void trp_fold_take(trp_fold *fold, const trp_fold_line *line, int64_t now_ms);

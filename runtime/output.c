@@ -356,10 +356,10 @@ static void *output_main(void *unused)
 
 // ---- start and stop
 
-static bool is_off(const char *variable)
+static bool is_set_to(const char *variable, const char *wanted)
 {
     const char *value = getenv(variable);
-    return value != NULL && strcmp(value, "0") == 0;
+    return value != NULL && strcmp(value, wanted) == 0;
 }
 
 // When the driver leaves by exit() without troupe_stop: what its workers have written until now is
@@ -391,10 +391,12 @@ troupe_status trp_output_open(const troupe_options *options, int *keeper_end)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return trp_fail_errno(TROUPE_IO, "the socket for the output of workers could not be made");
     output.socket = pair[0];
-    output.prefixed = options->worker_output == TROUPE_OUTPUT_NAMED && !is_off("TROUPE_LOG_PREFIX");
+    output.prefixed =
+        options->worker_output == TROUPE_OUTPUT_NAMED && !is_set_to("TROUPE_LOG_PREFIX", "0");
     output.hinted = false;
-    if (!options->worker_output_unfolded && !is_off("TROUPE_LOG_FOLD"))
-        output.fold = trp_fold_create(print_line);
+    if (!options->worker_output_unfolded && !is_set_to("TROUPE_LOG_FOLD", "0"))
+        output.fold = trp_fold_create(print_line, options->worker_output_fold_numbers ||
+                                                      is_set_to("TROUPE_LOG_FOLD", "numbers"));
     *keeper_end = pair[1];
     return TROUPE_OK;
 }

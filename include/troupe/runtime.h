@@ -60,8 +60,10 @@ typedef struct troupe_options {
     void (*worker_init)(void);
     int stop_timeout_ms; // How long troupe_stop lets methods finish; default 1000.
     troupe_output worker_output;
-    // Lines of several workers that differ in numbers only are printed once, and 5 s later the
-    // newest with how many there were; this, or the variable TROUPE_LOG_FOLD=0, prints each.
+    // Identical lines of several workers are printed once, and 5 s later once more with how many
+    // there were; this, or the variable TROUPE_LOG_FOLD=0, prints each. What one worker alone
+    // repeats is printed. Of the library's own lines ("troupe: warn: ...") those count as identical
+    // that differ in numbers only; see .worker_output_fold_numbers.
     bool worker_output_unfolded;
     // GPUs that actors and jobs may ask for; default: those in CUDA_VISIBLE_DEVICES where that is
     // set, else one for each /dev/nvidia0, nvidia1, ...; TROUPE_GPUS_NONE: none.
@@ -107,6 +109,10 @@ typedef struct troupe_options {
     // process is waited for that was moving an object, by who reads it without a timeout.
     int store_wait_ms;
     int unused_;
+    // Of several workers' lines that differ in numbers only the first and 5 s later the newest is
+    // printed, with how many there were, whoever wrote them; so does TROUPE_LOG_FOLD=numbers. For
+    // progress of many workers, not for results.
+    bool worker_output_fold_numbers;
 } troupe_options;
 
 // Starts the runtime. Comes first in main, before threads are made: in a worker process it does not

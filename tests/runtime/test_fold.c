@@ -27,19 +27,66 @@ static void say(trp_fold *fold, uint64_t source, const char *text, int64_t now_m
         now_ms);
 }
 
-static trp_fold *begin(void)
+static trp_fold *begin_with(bool numbers)
 {
     printed[0] = '\0';
     lines_stood_for = 0;
-    trp_fold *fold = trp_fold_create(print);
+    trp_fold *fold = trp_fold_create(print, numbers);
     assert_non_null(fold);
     return fold;
+}
+
+static trp_fold *begin(void)
+{
+    return begin_with(false);
+}
+
+static void say_error(trp_fold *fold, uint64_t source, const char *text)
+{
+    trp_fold_line line = {
+        .source = source, .to_stderr = true, .label = "e", .text = text, .size = strlen(text)};
+    trp_fold_take(fold, &line, 0);
+}
+
+// Numbers are what a program has found out: none of them is swallowed.
+static void test_results_are_printed(void **state)
+{
+    (void)state;
+    trp_fold *fold = begin();
+    say(fold, 1, "square of 3 is 9", 0);
+    say(fold, 2, "square of 4 is 16", 0);
+    say(fold, 3, "square of 3 is 9", 0);
+    say(fold, 1, "square of 5 is 25", 0);
+    (void)trp_fold_end_windows(fold, 0, true);
+    assert_string_equal(printed, "1:square of 3 is 9*0\n2:square of 4 is 16*0\n"
+                                 "1:square of 5 is 25*0\n3:square of 3 is 9*0\n");
+    trp_fold_destroy(fold);
+}
+
+// The library's own lines, of standard error, are one cause's where they differ in numbers only.
+static void test_the_librarys_lines(void **state)
+{
+    (void)state;
+    trp_fold *fold = begin();
+    say_error(fold, 1, "troupe: warn: waits for 2 CPUs (pid=1)");
+    say_error(fold, 2, "troupe: warn: waits for 3 CPUs (pid=2)");
+    say_error(fold, 3, "troupe: warn: waits for 4 CPUs (pid=3)");
+    say_error(fold, 4, "trouper 4");
+    say_error(fold, 5, "trouper 5");
+    say(fold, 6, "troupe: warn: number 6", 0);
+    say(fold, 7, "troupe: warn: number 7", 0);
+    (void)trp_fold_end_windows(fold, 0, true);
+    assert_string_equal(printed, "!e:troupe: warn: waits for 2 CPUs (pid=1)*0\n!e:trouper 4*0\n"
+                                 "!e:trouper 5*0\n6:troupe: warn: number 6*0\n"
+                                 "7:troupe: warn: number 7*0\n"
+                                 "!e:troupe: warn: waits for 4 CPUs (pid=3)*2\n");
+    trp_fold_destroy(fold);
 }
 
 static void test_lines_of_several_are_counted(void **state)
 {
     (void)state;
-    trp_fold *fold = begin();
+    trp_fold *fold = begin_with(true);
     say(fold, 1, "rank 1 of 4 is ready", 0);
     say(fold, 2, "rank 2 of 4 is ready", 1);
     say(fold, 3, "rank 13 of 4 is ready", 2);
@@ -60,7 +107,7 @@ static void test_lines_of_several_are_counted(void **state)
 static void test_one_process_alone_is_printed(void **state)
 {
     (void)state;
-    trp_fold *fold = begin();
+    trp_fold *fold = begin_with(true);
     say(fold, 1, "epoch 1", 0);
     say(fold, 1, "epoch 2", 1);
     say(fold, 1, "epoch 2", 2);
@@ -75,7 +122,7 @@ static void test_one_process_alone_is_printed(void **state)
 static void test_who_goes_on_alone_is_printed(void **state)
 {
     (void)state;
-    trp_fold *fold = begin();
+    trp_fold *fold = begin_with(true);
     say(fold, 1, "step 1", 0);
     say(fold, 2, "step 1", 1);
     say(fold, 2, "step 2", 2);
@@ -120,7 +167,7 @@ static void test_nothing_is_lost(void **state)
 {
     (void)state;
     enum { KINDS = 3 * TRP_FOLD_PATTERNS, TIMES = 5 };
-    trp_fold *fold = begin();
+    trp_fold *fold = begin_with(true);
     for (int time = 0; time < TIMES; time++) {
         for (int kind = 0; kind < KINDS; kind++) {
             char text[64], letters[3] = {(char)('a' + kind / 26 % 26), (char)('a' + kind % 26)};
@@ -138,6 +185,8 @@ static void test_nothing_is_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_results_are_printed),
+        cmocka_unit_test(test_the_librarys_lines),
         cmocka_unit_test(test_lines_of_several_are_counted),
         cmocka_unit_test(test_one_process_alone_is_printed),
         cmocka_unit_test(test_who_goes_on_alone_is_printed),

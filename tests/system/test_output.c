@@ -219,8 +219,10 @@ static int drive_repetition(troupe_launch launch)
     troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .launch = launch));
     for (int i = 0; i < 4; i++) {
         char line[64];
+        talker_actor actor = troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED);
         snprintf(line, sizeof line, "rank %d is ready\n", i);
-        tell(troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED), line);
+        tell(actor, line);
+        tell(actor, "all are ready\n");
     }
     return troupe_stop();
 }
@@ -229,15 +231,21 @@ static void test_repeated_lines(void **state)
 {
     (void)state;
     run_driver(drive_repetition, TROUPE_LAUNCH_FORK);
+    assert_int_equal(count(out_text, " is ready\n"), 4);
+    assert_int_equal(count(out_text, ") all are ready"), 2);
+    assert_int_equal(count(out_text, ") all are ready [repeated 3x across workers]"), 1);
+    assert_int_equal(count(out_text, "(talker pid="), 6);
+    setenv("TROUPE_LOG_FOLD", "numbers", 1);
+    run_driver(drive_repetition, TROUPE_LAUNCH_FORK);
     assert_int_equal(count(out_text, " is ready"), 2);
     assert_int_equal(count(out_text, " is ready [repeated 3x across workers]"), 1);
-    assert_int_equal(count(out_text, "(talker pid="), 2);
     setenv("TROUPE_LOG_FOLD", "0", 1);
     setenv("TROUPE_LOG_PREFIX", "0", 1);
     run_driver(drive_repetition, TROUPE_LAUNCH_FORK);
     unsetenv("TROUPE_LOG_FOLD");
     unsetenv("TROUPE_LOG_PREFIX");
     assert_int_equal(count(out_text, " is ready\n"), 4);
+    assert_int_equal(count(out_text, "all are ready\n"), 4);
     assert_int_equal(count(out_text, "pid="), 0);
 }
 
