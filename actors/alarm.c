@@ -11,6 +11,7 @@
 #include <runtime/clock.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
+#include <runtime/require.h>
 #include <troupe/async.h>
 
 struct trp_alarm {
@@ -98,6 +99,10 @@ troupe_timer troupe_timer_start(const troupe_class *class_, size_t method, const
     trp_running *here = trp_run_current();
     if (trp_async_method(here, class_, method, &found) != TROUPE_OK)
         return (troupe_timer){0};
+    if (TRP_IS_NULL(args)) {
+        (void)TRP_NULL(args);
+        return (troupe_timer){0};
+    }
     if (repeats && ms == 0) {
         (void)troupe_fail(TROUPE_INVALID, "a timer of %s has a period of 0 ms", found->row->name);
         return (troupe_timer){0};

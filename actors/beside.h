@@ -41,7 +41,7 @@ void trp_lanes_free(trp_lanes *lanes);
 // Gives them to an actor that nobody can find yet; NULL: none. False: no memory.
 bool trp_lanes_attach(trp_actor *actor, trp_lanes *lanes);
 // Writes the text for spawn options; "" if they ask for nothing. TROUPE_INVALID.
-enum { TRP_LANES_TEXT = 128 };
+enum { TRP_LANES_TEXT = 128, TRP_LANES_MAX = 1024 };
 troupe_status trp_lanes_text(const troupe_spawn_options *how, char text[TRP_LANES_TEXT]);
 
 // In the turn: runs a call when its lane has room.

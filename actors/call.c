@@ -23,6 +23,7 @@
 #include <runtime/hot.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <string.h>
 
 // What is to be sent.
@@ -446,7 +447,7 @@ TRP_HOT troupe_status describe(sending *what, const troupe_class *class_, size_t
     what->method = &what->class_->methods[method];
     return what->args != NULL
                ? TROUPE_OK
-               : troupe_fail(TROUPE_INVALID, "%s was called with no arguments (NULL)",
+               : troupe_fail(TROUPE_INVALID, "%s was called with no arguments: 'args' is NULL",
                              what->method->row->name);
 }
 
@@ -507,15 +508,17 @@ troupe_status troupe_tell_method(troupe_actor actor, const troupe_class *class_,
 
 static troupe_status check_named(const char *method, troupe_bytes args)
 {
-    if (method == NULL || strnlen(method, 128) == 128)
-        return troupe_fail(TROUPE_INVALID, "the name of a method is missing or too long");
+    if (strnlen(method, 128) == 128)
+        return troupe_fail(TROUPE_INVALID, "the name of a method is too long");
     return args.data != NULL || args.size == 0
                ? TROUPE_OK
-               : troupe_fail(TROUPE_INVALID, "the arguments are %zu bytes at NULL", args.size);
+               : troupe_fail(TROUPE_INVALID, "'args' are %zu bytes at NULL", args.size);
 }
 
 troupe_ref troupe_call_named(troupe_actor actor, const char *method, troupe_bytes args)
 {
+    if (TRP_IS_NULL(method))
+        return trp_call_failed(TRP_NULL(method));
     sending what = {.to = actor, .name = method, .packed = &args};
     troupe_status status = check_named(method, args);
     troupe_ref ref = status == TROUPE_OK ? call(&what, 0, NULL) : trp_call_failed(status);
@@ -525,6 +528,7 @@ troupe_ref troupe_call_named(troupe_actor actor, const char *method, troupe_byte
 
 troupe_status troupe_tell_named(troupe_actor actor, const char *method, troupe_bytes args)
 {
+    TRP_REQUIRE(method);
     sending what = {.to = actor, .name = method, .packed = &args};
     TROUPE_TRY(check_named(method, args));
     return tell(&what);

@@ -13,6 +13,7 @@
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <runtime/store.h>
 #include <troupe/object.h>
 
@@ -54,6 +55,7 @@ static troupe_status find(troupe_channel channel, trp_object *object, trp_channe
 troupe_status troupe_channel_open_with(size_t bytes, uint32_t slots, uint32_t readers,
                                        troupe_channel *channel, const troupe_channel_options *how)
 {
+    TRP_REQUIRE(channel);
     troupe_channel_options given;
     trp_options_take(&given, sizeof given, how, how != NULL ? how->size : 0);
     trp_channel_shape shape = {
@@ -87,6 +89,7 @@ void troupe_channel_drop(troupe_channel channel)
 
 troupe_status troupe_channel_look(troupe_channel channel, troupe_channel_state *state)
 {
+    TRP_REQUIRE(state);
     trp_object object;
     trp_channel found;
     TROUPE_TRY(find(channel, &object, &found));
@@ -172,6 +175,7 @@ static troupe_status wait_for(slice *sleep, void *side, int timeout_ms, void *le
 
 troupe_status troupe_channel_write_open(troupe_channel channel, troupe_channel_writer *writer)
 {
+    TRP_REQUIRE(writer);
     trp_channel found;
     holding *held;
     TROUPE_TRY(hold(channel, sizeof(writing), &found, &held));
@@ -192,6 +196,8 @@ static trp_channel_turn write_slice(void *side, int64_t until_ns, void *lent)
 
 troupe_status troupe_channel_write_begin(troupe_channel_writer *writer, void **data, int timeout_ms)
 {
+    TRP_REQUIRE(writer);
+    TRP_REQUIRE(data);
     writing *it = writer->inner_;
     TROUPE_TRY(check(it != NULL ? &it->held : NULL, "writer"));
     trp_channel_turn turn = trp_channel_write_begin(&it->side, data);
@@ -211,6 +217,7 @@ troupe_status troupe_channel_write_begin(troupe_channel_writer *writer, void **d
 
 troupe_status troupe_channel_publish(troupe_channel_writer *writer, size_t size)
 {
+    TRP_REQUIRE(writer);
     writing *it = writer->inner_;
     TROUPE_TRY(check(it != NULL ? &it->held : NULL, "writer"));
     return trp_channel_publish(&it->side, size);
@@ -218,7 +225,7 @@ troupe_status troupe_channel_publish(troupe_channel_writer *writer, size_t size)
 
 static void leave(troupe_channel_writer *writer, bool end)
 {
-    writing *it = writer->inner_;
+    writing *it = writer != NULL ? writer->inner_ : NULL;
     if (it == NULL)
         return;
     if (is_held(&it->held))
@@ -243,6 +250,7 @@ troupe_status troupe_channel_read_open_with(troupe_channel channel, int place,
                                             troupe_channel_reader *reader,
                                             const troupe_channel_read_options *how)
 {
+    TRP_REQUIRE(reader);
     troupe_channel_read_options given;
     trp_channel found;
     holding *held;
@@ -287,6 +295,8 @@ static troupe_status no_value(const reading *it, trp_channel_turn turn, int time
 troupe_status troupe_channel_read_begin(troupe_channel_reader *reader, troupe_channel_view *view,
                                         int timeout_ms)
 {
+    TRP_REQUIRE(reader);
+    TRP_REQUIRE(view);
     reading *it = reader->inner_;
     trp_channel_value value;
     TROUPE_TRY(check(it != NULL ? &it->held : NULL, "reader"));
@@ -306,6 +316,8 @@ troupe_status troupe_channel_read_begin(troupe_channel_reader *reader, troupe_ch
 
 void troupe_channel_read_end(troupe_channel_reader *reader)
 {
+    if (TRP_IS_NULL(reader))
+        return;
     reading *it = reader->inner_;
     if (it != NULL && is_held(&it->held))
         trp_channel_read_end(&it->side);
@@ -313,6 +325,8 @@ void troupe_channel_read_end(troupe_channel_reader *reader)
 
 void troupe_channel_read_close(troupe_channel_reader *reader)
 {
+    if (TRP_IS_NULL(reader))
+        return;
     reading *it = reader->inner_;
     if (it == NULL)
         return;

@@ -34,7 +34,7 @@ static struct {
 troupe_status trp_type_check(const troupe_type *type)
 {
     if (type == NULL)
-        return troupe_fail(TROUPE_INVALID, "no type was given");
+        return troupe_fail(TROUPE_INVALID, "no type was given: 'type' is NULL");
     if (type->abi != TROUPE_ABI)
         return troupe_fail(TROUPE_VERSION,
                            "a type was compiled for generation %u of Troupe, this library is %u",
@@ -205,7 +205,8 @@ static const uint64_t mix_start = 0xcbf29ce484222325u;
 static troupe_status check_class(const troupe_class *row)
 {
     if (row == NULL)
-        return troupe_fail(TROUPE_INVALID, "no class was given");
+        return troupe_fail(TROUPE_INVALID,
+                           "no class was given: 'class_' (of a task 'task') is NULL");
     if (row->abi != TROUPE_ABI)
         return troupe_fail(TROUPE_VERSION,
                            "a class was compiled for generation %u of Troupe, this library is %u",

@@ -12,6 +12,7 @@
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <troupe/async.h>
@@ -167,6 +168,9 @@ troupe_status trp_value_give(const trp_shape *shape, const void *value, trp_aren
 
 troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later, const void *value)
 {
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(later);
+    TRP_REQUIRE(value);
     TROUPE_TRY(check_type(type, later->id_));
     trp_deferral *it = (trp_deferral *)trp_registry_take(&owed, later->id_);
     later->id_ = 0;
@@ -193,6 +197,7 @@ troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later, 
 
 troupe_status troupe_refuse(troupe_deferred *later, troupe_status status, const char *format, ...)
 {
+    TRP_REQUIRE(later);
     char text[sizeof((troupe_error *)0)->text];
     va_list arguments;
     va_start(arguments, format);

@@ -14,6 +14,7 @@
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <sched.h>
 #include <string.h>
 
@@ -132,9 +133,12 @@ static troupe_status wait_for_more(const troupe_ref *refs, size_t count, size_t 
 troupe_status troupe_wait(const troupe_ref *refs, size_t count, size_t needed, int timeout_ms,
                           bool *ready, size_t *ready_count)
 {
+    if (count > 0)
+        TRP_REQUIRE(refs);
     if (needed > count || count > TRP_WAIT_UNCOUNTED)
-        return troupe_fail(TROUPE_INVALID, "%zu of %zu references cannot become ready", needed,
-                           count);
+        return troupe_fail(TROUPE_INVALID,
+                           "%zu of %zu references cannot become ready ('needed' of 'count')",
+                           needed, count);
     size_t found = trp_entries_ready(refs, count, ready, is_ready);
     troupe_status status = TROUPE_OK;
     if (found < needed && timeout_ms != 0)
@@ -174,11 +178,15 @@ static troupe_status await_all(const troupe_ref *refs, size_t count, int64_t dea
 troupe_status troupe_get_all_with(const troupe_type *type, const troupe_ref *refs, size_t count,
                                   void *values, const troupe_get_options *how)
 {
+    TRP_REQUIRE(type);
+    if (count > 0)
+        TRP_REQUIRE(refs);
+    if (count > 0)
+        TRP_REQUIRE(values);
+    TRP_REQUIRE_COUNT(count, sizeof *refs);
     troupe_get_options taken;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     TROUPE_TRY(trp_type_check(type));
-    if (count > 0 && (refs == NULL || values == NULL))
-        return troupe_fail(TROUPE_INVALID, "%zu references or their values are at NULL", count);
     TROUPE_TRY(await_all(refs, count,
                          taken.timeout_ms == 0
                              ? -1

@@ -1,6 +1,7 @@
 // group.c: one message to each of many actors, and all their answers: as an array, or as one
 // reference.
 #include <actors/async.h>
+#include <actors/call.h>
 #include <actors/class.h>
 #include <actors/failure.h>
 #include <actors/leaks.h>
@@ -9,6 +10,7 @@
 #include <actors/registry.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
+#include <runtime/require.h>
 #include <troupe/pool.h>
 
 // ---- to all
@@ -16,6 +18,11 @@
 troupe_status troupe_group_tell_method(const troupe_actor *actors, size_t count,
                                        const troupe_class *class_, size_t method, const void *args)
 {
+    if (count > 0)
+        TRP_REQUIRE(actors);
+    TRP_REQUIRE(class_);
+    TRP_REQUIRE(args);
+    TRP_REQUIRE_COUNT(count, sizeof *actors);
     troupe_error first = {.status = TROUPE_OK};
     for (size_t i = 0; i < count; i++) {
         if (troupe_tell_method(actors[i], class_, method, args) == TROUPE_OK ||
@@ -30,9 +37,12 @@ troupe_status troupe_group_tell_method(const troupe_actor *actors, size_t count,
 void troupe_group_call_method(const troupe_actor *actors, size_t count, const troupe_class *class_,
                               size_t method, const void *args, size_t stride, troupe_ref *refs)
 {
+    if (TRP_IS_NULL(refs) || TRP_IS_ABSURD(count, sizeof *refs))
+        return;
     for (size_t i = 0; i < count; i++) {
-        refs[i] =
-            troupe_call_method(actors[i], class_, method, (const unsigned char *)args + i * stride);
+        const unsigned char *own = args != NULL ? (const unsigned char *)args + i * stride : NULL;
+        refs[i] = TRP_IS_NULL(actors) ? trp_call_failed(TRP_NULL(actors))
+                                      : troupe_call_method(actors[i], class_, method, own);
         TRP_LEAKS_MADE(refs[i], "troupe_group_call");
     }
 }
@@ -106,6 +116,12 @@ static void note_one(void *user, troupe_ref ref)
 
 troupe_ref troupe_join_as(const troupe_type *array_type, const troupe_ref *refs, size_t count)
 {
+    if (TRP_IS_NULL(array_type))
+        return trp_call_failed(TRP_NULL(array_type));
+    if (count > 0 && TRP_IS_NULL(refs))
+        return trp_call_failed(TRP_NULL(refs));
+    if (TRP_IS_ABSURD(count, sizeof *refs))
+        return trp_call_failed(TRP_ABSURD(count));
     trp_target nowhere = {0};
     uint64_t schema = trp_type_note(array_type);
     joint *all = trp_alloc(sizeof *all + count * sizeof all->refs[0]);

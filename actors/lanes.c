@@ -14,7 +14,6 @@
 
 enum {
     LANES_MAX = 16,
-    LIMIT_MAX = 1024,
     NAME_MAX_ = 32,
     GROUPS_MAX = TRP_LANES_TEXT - 16, // What stands before them fits in the rest.
 };
@@ -38,9 +37,6 @@ struct trp_lanes {
 troupe_status trp_lanes_text(const troupe_spawn_options *how, char text[TRP_LANES_TEXT])
 {
     text[0] = '\0';
-    if (how->concurrency > LIMIT_MAX)
-        return troupe_fail(TROUPE_INVALID, "a concurrency of %u is above the limit of %d",
-                           how->concurrency, LIMIT_MAX);
     if (how->concurrency <= 1 && how->groups == NULL)
         return TROUPE_OK;
     const char *groups = how->groups != NULL ? how->groups : "";
@@ -68,9 +64,9 @@ static troupe_status read_group(trp_lanes *lanes, const trp_class *class_, const
     size_t length = equals != NULL ? (size_t)(equals - text) : 0;
     char *rest = NULL;
     unsigned long limit = equals != NULL ? strtoul(equals + 1, &rest, 10) : 0;
-    if (length == 0 || length >= NAME_MAX_ || rest != end || limit == 0 || limit > LIMIT_MAX)
+    if (length == 0 || length >= NAME_MAX_ || rest != end || limit == 0 || limit > TRP_LANES_MAX)
         return troupe_fail(TROUPE_INVALID,
-                           ".groups: expected a name, '=' and 1 to %d, found '%.*s'", LIMIT_MAX,
+                           ".groups: expected a name, '=' and 1 to %d, found '%.*s'", TRP_LANES_MAX,
                            (int)(end - text), text);
     if (lanes->count == LANES_MAX)
         return troupe_fail(TROUPE_INVALID, ".groups: there are more than %d", LANES_MAX - 1);
@@ -92,7 +88,7 @@ static troupe_status read_lanes(trp_lanes *lanes, const trp_class *class_, const
 {
     char *at;
     unsigned long limit = strtoul(text, &at, 10);
-    if (limit == 0 || limit > LIMIT_MAX || *at++ != ';')
+    if (limit == 0 || limit > TRP_LANES_MAX || *at++ != ';')
         return troupe_fail(TROUPE_MALFORMED, "an actor's concurrency is malformed: '%s'", text);
     lanes->count = 1;
     lanes->lanes[0].limit = (uint32_t)limit;

@@ -6,6 +6,7 @@
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
+#include <runtime/require.h>
 #include <troupe/pool.h>
 
 enum { SLOTS_A_MEMBER = 16, SLOTS_OF_TASKS = 1024 };
@@ -34,8 +35,13 @@ static troupe_map *make_map(const troupe_class *class_, size_t method, const voi
     troupe_map_options taken;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     if (method >= class_->method_count || (args == NULL && count > 0)) {
-        (void)troupe_fail(TROUPE_INVALID, "a map over class '%s' has no method %zu or no arguments",
+        (void)troupe_fail(TROUPE_INVALID,
+                          "a map over class '%s' has no method %zu or no arguments ('args')",
                           class_->name, method);
+        return NULL;
+    }
+    if (TRP_IS_ABSURD(count, class_->methods[method].args->size)) {
+        (void)TRP_ABSURD(count);
         return NULL;
     }
     if (taken.in_flight > 0)
@@ -107,6 +113,10 @@ static troupe_map *begin(troupe_map *map)
 troupe_map *troupe_pool_map_method(troupe_pool *pool, const troupe_class *class_, size_t method,
                                    const void *args, size_t count, const troupe_map_options *how)
 {
+    if (TRP_IS_NULL(pool) || TRP_IS_NULL(class_)) {
+        (void)(pool == NULL ? TRP_NULL(pool) : TRP_NULL(class_));
+        return NULL;
+    }
     troupe_map *map =
         make_map(class_, method, args, count, SLOTS_A_MEMBER * troupe_pool_count(pool) + 1, how);
     if (map == NULL)
@@ -118,6 +128,10 @@ troupe_map *troupe_pool_map_method(troupe_pool *pool, const troupe_class *class_
 troupe_map *troupe_run_map_task(const troupe_class *task, const void *args, size_t count,
                                 const troupe_map_options *how)
 {
+    if (TRP_IS_NULL(task)) {
+        (void)TRP_NULL(task);
+        return NULL;
+    }
     troupe_map *map = make_map(task, 0, args, count, SLOTS_OF_TASKS, how);
     return map != NULL ? begin(map) : NULL;
 }
@@ -158,6 +172,9 @@ static troupe_status next_in_order(const troupe_type *type, troupe_map *map, voi
 troupe_status troupe_map_next_as(const troupe_type *type, troupe_map *map, void *value,
                                  const troupe_map_next_options *how)
 {
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(map);
+    TRP_REQUIRE(value);
     troupe_map_next_options taken;
     size_t index = map->count;        // Of none, where the wait itself failed.
     TROUPE_TRY(trp_type_check(type)); // Or the result would be lost.

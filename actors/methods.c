@@ -5,6 +5,7 @@
 #include <actors/measure.h>
 #include <actors/observe.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <string.h>
 #include <troupe/task.h>
 
@@ -170,6 +171,7 @@ static troupe_status show(const totals *all, troupe_method_list *list)
 
 troupe_status troupe_methods_list(troupe_method_list *list)
 {
+    TRP_REQUIRE(list);
     memset(list, 0, sizeof *list);
     TROUPE_TRY(trp_process_check());
     if (!trp_process_options()->measure)

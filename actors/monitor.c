@@ -12,6 +12,7 @@
 #include <runtime/options.h>
 #include <runtime/park.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <stdarg.h>
 #include <stdio.h>
 

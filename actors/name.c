@@ -8,6 +8,7 @@
 #include <actors/waits.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <stdio.h>
 #include <string.h>
 #include <troupe/node.h>
@@ -134,6 +135,8 @@ static troupe_status find_entry(const char *name, unsigned char *value, size_t *
 
 troupe_status troupe_lookup_class(const troupe_class *class_, const char *name, troupe_actor *actor)
 {
+    TRP_REQUIRE(name);
+    TRP_REQUIRE(actor);
     unsigned char value[TRP_NAMED_VALUE_MAX];
     char class_name[CLASS_MAX + 1];
     size_t size;

@@ -8,6 +8,7 @@
 #include <runtime/memory.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <runtime/resource.h>
 #include <runtime/wire.h>
 #include <runtime/worker_env.h>
@@ -205,6 +206,7 @@ static troupe_status read_waits(trp_reader *in, troupe_resources *all)
 
 troupe_status troupe_resources_get(troupe_resources *all)
 {
+    TRP_REQUIRE(all);
     trp_buffer list = {0};
     uint32_t fields;
     memset(all, 0, sizeof *all);

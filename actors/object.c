@@ -13,6 +13,7 @@
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <string.h>
 #include <troupe/object.h>
 
@@ -104,20 +105,23 @@ static troupe_ref put_as(const troupe_type *type, const void *value)
 
 troupe_ref troupe_put_as(const troupe_type *type, const void *value)
 {
-    troupe_ref ref = put_as(type, value);
+    troupe_ref ref = TRP_IS_NULL(value) ? failed_ref(0, TRP_NULL(value)) : put_as(type, value);
     TRP_LEAKS_MADE(ref, "troupe_put");
     return ref;
 }
 
 troupe_ref troupe_put_bytes(const void *data, size_t size)
 {
-    troupe_ref ref = put_as(&troupe_type_troupe_bytes, &(troupe_bytes){data, size});
+    troupe_ref ref = size > 0 && TRP_IS_NULL(data)
+                         ? failed_ref(0, TRP_NULL(data))
+                         : put_as(&troupe_type_troupe_bytes, &(troupe_bytes){data, size});
     TRP_LEAKS_MADE(ref, "troupe_put_bytes");
     return ref;
 }
 
 troupe_status troupe_create(size_t size, troupe_buffer *buffer)
 {
+    TRP_REQUIRE(buffer);
     trp_object object;
     void *data;
     TROUPE_TRY(trp_process_check());
@@ -133,6 +137,8 @@ troupe_status troupe_create(size_t size, troupe_buffer *buffer)
 
 troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref)
 {
+    TRP_REQUIRE(buffer);
+    TRP_REQUIRE(ref);
     TROUPE_TRY(trp_process_check());
     if (buffer->id_ == 0)
         return troupe_fail(TROUPE_INVALID, "the buffer was sealed or discarded before");
@@ -145,6 +151,8 @@ troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref)
 
 void troupe_discard(troupe_buffer *buffer)
 {
+    if (TRP_IS_NULL(buffer))
+        return;
     if (buffer->id_ != 0 && trp_process_running()) {
         trp_leaks_gone(buffer->id_);
         trp_store_discard(buffer->id_);
@@ -380,6 +388,7 @@ static troupe_status view_bytes(troupe_ref ref, troupe_view *view, int timeout_m
 
 troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view, int timeout_ms)
 {
+    TRP_REQUIRE(view);
     TROUPE_TRY(view_bytes(ref, view, timeout_ms));
     TRP_LEAKS_VIEW(view->id_, "troupe_view_bytes");
     return TROUPE_OK;
@@ -387,6 +396,8 @@ troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view, int timeout_m
 
 void troupe_view_end(troupe_view *view)
 {
+    if (TRP_IS_NULL(view))
+        return;
     if (view->id_ != 0 && trp_process_running()) {
         trp_leaks_view_end(view->id_);
         trp_store_unpin(view->id_);

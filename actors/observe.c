@@ -7,6 +7,7 @@
 #include <actors/observe.h>
 #include <actors/waits.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <runtime/segment.h>
 #include <string.h>
 #include <troupe/task.h>
@@ -145,6 +146,7 @@ static troupe_status join(const trp_observed *answers, size_t answered, troupe_a
 
 troupe_status troupe_actors_list(size_t most, troupe_actor_list *list)
 {
+    TRP_REQUIRE(list);
     size_t answered = 0;
     memset(list, 0, sizeof *list);
     TROUPE_TRY(trp_process_check());

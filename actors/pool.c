@@ -15,6 +15,7 @@
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <string.h>
 #include <troupe/pool.h>
 
@@ -71,7 +72,10 @@ static troupe_status check(const trp_class *class_, const troupe_pool_options *h
                            how->spawn->name);
     return how->count <= UINT32_MAX && how->actor_count <= UINT32_MAX
                ? TROUPE_OK
-               : troupe_fail(TROUPE_INVALID, "a pool of %zu actors is too large", how->count);
+               : troupe_fail(TROUPE_INVALID,
+                             ".%s of a pool, %zu, is too large: expected at most %u",
+                             how->actor_count > 0 ? "actor_count" : "count",
+                             how->actor_count > 0 ? how->actor_count : how->count, UINT32_MAX);
 }
 
 static troupe_status copy_init(troupe_pool *pool, const void *args)
@@ -149,6 +153,7 @@ static troupe_status fill(troupe_pool *pool, const troupe_pool_options *how)
 troupe_status troupe_pool_open_class(const troupe_class *row, const void *init_args,
                                      const troupe_pool_options *how, troupe_pool **pool)
 {
+    TRP_REQUIRE(pool);
     troupe_pool_options taken;
     const trp_class *class_ = trp_class_of(row);
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
@@ -184,6 +189,8 @@ void troupe_pool_close(troupe_pool *pool)
 
 size_t troupe_pool_count(troupe_pool *pool)
 {
+    if (TRP_IS_NULL(pool))
+        return 0;
     size_t living = 0;
     pthread_mutex_lock(&pool->lock);
     for (size_t i = 0; i < pool->count; i++)
@@ -282,6 +289,8 @@ static bool choose(troupe_pool *pool, pending *call, troupe_actor *to)
 troupe_ref troupe_pool_call_method(troupe_pool *pool, const troupe_class *class_, size_t method,
                                    const void *args)
 {
+    if (TRP_IS_NULL(pool))
+        return trp_call_failed(TRP_NULL(pool));
     troupe_actor to;
     pending *call = trp_alloc(sizeof *call);
     if (call == NULL)

@@ -6,11 +6,13 @@
 // (its caller was cancelled, or died) leaves the values in the queue, for the next.
 #include <actors/class.h>
 #include <actors/ref_table.h>
+#include <actors/spawn.h>
 #include <runtime/arena.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <runtime/wire.h>
 #include <string.h>
 #include <troupe/async.h>
@@ -416,6 +418,8 @@ __attribute__((constructor)) static void register_discard(void)
 
 troupe_queue troupe_queue_open_as(const troupe_type *type, const troupe_queue_options *how)
 {
+    if (TRP_IS_NULL(type))
+        return (troupe_queue){trp_spawn_failed(TRP_NULL(type))};
     troupe_queue_options taken;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     trp_queue_how init = {.capacity = taken.capacity != 0 ? taken.capacity : CAPACITY_DEFAULT,
@@ -428,6 +432,8 @@ troupe_queue troupe_queue_open_as(const troupe_type *type, const troupe_queue_op
 
 troupe_status troupe_queue_lookup(const char *name, troupe_queue *queue)
 {
+    TRP_REQUIRE(name);
+    TRP_REQUIRE(queue);
     return troupe_lookup_class(&troupe_class_trp_queue, name, &queue->address);
 }
 
@@ -487,6 +493,10 @@ static troupe_status pack_all(const troupe_type *type, const void *values, size_
 troupe_status troupe_queue_put_as(const troupe_type *type, troupe_queue queue, const void *values,
                                   size_t count, const troupe_queue_wait *how)
 {
+    TRP_REQUIRE(type);
+    if (count > 0)
+        TRP_REQUIRE(values);
+    TRP_REQUIRE_COUNT(count, type->size);
     troupe_queue_wait taken;
     trp_queue_taken answer = {0};
     trp_buffer packed = {0};
@@ -515,6 +525,8 @@ troupe_status troupe_queue_put_as(const troupe_type *type, troupe_queue queue, c
 troupe_status troupe_queue_get_as(const troupe_type *type, troupe_queue queue, void *values,
                                   size_t max, size_t *count, const troupe_queue_wait *how)
 {
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(values);
     troupe_queue_wait taken;
     trp_queue_given given = {0};
     trp_arena arena = {0};
@@ -548,6 +560,7 @@ troupe_status troupe_queue_close(troupe_queue queue)
 
 troupe_status troupe_queue_look(troupe_queue queue, troupe_queue_state *state)
 {
+    TRP_REQUIRE(state);
     trp_queue_looks looks;
     TROUPE_TRY(troupe_get(trp_queue_looks,
                           troupe_call((trp_queue_actor){queue.address}, trp_queue_look), &looks));

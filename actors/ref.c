@@ -13,6 +13,7 @@
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <runtime/store.h>
 #include <string.h>
 
@@ -357,6 +358,7 @@ static troupe_status await_claim(troupe_ref ref, const troupe_get_options *how, 
 troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *value,
                               const troupe_get_options *how)
 {
+    TRP_REQUIRE(value);
     claim mine;
     trp_result taken;
     TROUPE_TRY(trp_type_check(type));
@@ -471,6 +473,7 @@ static troupe_status read_packed(const claim *mine, troupe_bytes *value)
 
 troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troupe_get_options *how)
 {
+    TRP_REQUIRE(value);
     claim mine;
     TROUPE_TRY(await_claim(ref, how, &mine, NULL));
     trp_process_uses_keep();

@@ -10,6 +10,7 @@
 #include <runtime/clock.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
+#include <runtime/require.h>
 
 typedef struct member {
     struct member *next;
@@ -29,6 +30,7 @@ struct troupe_ref_set {
 
 troupe_status troupe_ref_set_open(troupe_ref_set **set)
 {
+    TRP_REQUIRE(set);
     *set = trp_alloc(sizeof **set);
     if (*set == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a set of references");
@@ -70,6 +72,7 @@ static void become_ready(void *user, troupe_ref ref)
 
 troupe_status troupe_ref_set_add(troupe_ref_set *set, troupe_ref ref, void *tag)
 {
+    TRP_REQUIRE(set);
     member *mine = trp_alloc(sizeof *mine);
     if (mine == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a reference in a set");
@@ -102,6 +105,8 @@ static troupe_status sleep_for_any(troupe_ref_set *set, int64_t deadline_ns)
 
 troupe_status troupe_ref_set_next(troupe_ref_set *set, int timeout_ms, troupe_ref *ref, void **tag)
 {
+    TRP_REQUIRE(set);
+    TRP_REQUIRE(ref);
     int64_t deadline_ns = trp_clock_deadline(timeout_ms);
     troupe_status status = TROUPE_OK;
     pthread_mutex_lock(&set->lock);

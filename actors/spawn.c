@@ -26,6 +26,8 @@
 #include <runtime/node.h>
 #include <runtime/park.h>
 #include <runtime/process.h>
+#include <runtime/range.h>
+#include <runtime/require.h>
 #include <string.h>
 
 // What is to be made.
@@ -227,8 +229,6 @@ static troupe_status send_order(order *what)
 static troupe_status settle(order *what)
 {
     troupe_place place = what->how.place;
-    if ((unsigned)place > TROUPE_PLACE_ISOLATED)
-        return troupe_fail(TROUPE_INVALID, "%d is no place for an actor", (int)place);
     TROUPE_TRY(trp_need_place(&what->how, &place));
     if (place == TROUPE_PLACE_ANY && trp_process_options()->workers < 0)
         place = TROUPE_PLACE_HERE;
@@ -447,9 +447,16 @@ static troupe_status check_saving(const order *what)
                              what->class_name);
 }
 
+static const trp_range ranges[] = {
+    TRP_RANGE(troupe_spawn_options, place, TROUPE_PLACE_ANY, TROUPE_PLACE_ISOLATED),
+    TRP_RANGE(troupe_spawn_options, lifetime, TROUPE_DETACHED, TROUPE_OWNED),
+    TRP_RANGE(troupe_spawn_options, concurrency, 1, TRP_LANES_MAX),
+};
+
 static troupe_status prepare(order *what, const troupe_spawn_options *how)
 {
     trp_options_take(&what->how, sizeof what->how, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(trp_ranges_check("an actor", ranges, sizeof ranges / sizeof *ranges, &what->how));
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_lanes_text(&what->how, what->lanes));
     return what->how.save_every != 0 ? check_saving(what) : TROUPE_OK;
@@ -477,10 +484,13 @@ troupe_actor troupe_spawn_class(const troupe_class *class_, const void *init_arg
 troupe_actor troupe_spawn_named(const char *class_name, troupe_bytes init_args,
                                 const troupe_spawn_options *how)
 {
+    if (TRP_IS_NULL(class_name))
+        return trp_spawn_failed(TRP_NULL(class_name));
+    if (init_args.size > 0 && TRP_IS_NULL(init_args.data))
+        return trp_spawn_failed(trp_require_null(__func__, "init_args"));
     order what = {.class_name = class_name, .packed = &init_args};
-    if (class_name == NULL || strnlen(class_name, TRP_SPAWN_TEXT) == TRP_SPAWN_TEXT)
-        return trp_spawn_failed(troupe_fail(TROUPE_INVALID, "the name of a class is missing or too "
-                                                            "long"));
+    if (strnlen(class_name, TRP_SPAWN_TEXT) == TRP_SPAWN_TEXT)
+        return trp_spawn_failed(troupe_fail(TROUPE_INVALID, "the name of a class is too long"));
     return spawn(&what, how);
 }
 
@@ -562,6 +572,9 @@ troupe_status troupe_spawn_many_class(const troupe_class *class_, const void *in
                                       size_t count, troupe_actor *addresses,
                                       const troupe_spawn_options *how)
 {
+    TRP_REQUIRE(class_);
+    TRP_REQUIRE(addresses);
+    TRP_REQUIRE_COUNT(count, sizeof(one));
     const trp_class *known = trp_class_of(class_);
     size_t stride = known != NULL ? known->init.type->size : 0;
     return trp_spawn_many(class_, init_args, stride, count, addresses, how);

@@ -91,7 +91,7 @@ static troupe_status check(const troupe_type *type, size_t count, troupe_ref ref
 // References that all fail with the thread's last error.
 static void refuse(troupe_ref *const *parts, size_t count, troupe_status status)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && parts != NULL; i++)
         if (parts[i] != NULL)
             *parts[i] = trp_call_failed(status);
 }

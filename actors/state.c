@@ -13,6 +13,7 @@
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <string.h>
 
 // ---- the hooks, by the names of their classes
@@ -36,8 +37,11 @@ const troupe_state *trp_state_of(const char *class_name)
 
 troupe_status troupe_state_register(const troupe_class *class_, const troupe_state *state)
 {
-    if (class_ == NULL || state == NULL || state->save == NULL || state->restore == NULL)
-        return troupe_fail(TROUPE_INVALID, "a class, or a hook of its state, is NULL");
+    TRP_REQUIRE(class_);
+    TRP_REQUIRE(state);
+    if (state->save == NULL || state->restore == NULL)
+        return troupe_fail(TROUPE_INVALID, "a hook of the state of class '%s' is NULL",
+                           class_->name);
     if (state->abi != TROUPE_ABI)
         return troupe_fail(TROUPE_VERSION,
                            "state hooks of class '%s' were compiled for generation %u of Troupe, "

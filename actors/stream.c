@@ -16,6 +16,7 @@
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <troupe/async.h>
 
 typedef struct item {
@@ -264,6 +265,7 @@ static int64_t deadline_of(int timeout_ms)
 troupe_status troupe_next_as(const troupe_type *type, troupe_stream stream, void *value,
                              const troupe_get_options *how)
 {
+    TRP_REQUIRE(value);
     troupe_get_options taken;
     TROUPE_TRY(trp_type_check(type));
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);

@@ -7,15 +7,19 @@
 #include <actors/restart.h>
 #include <actors/run.h>
 #include <actors/spawn.h>
+#include <limits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
+#include <runtime/range.h>
+#include <runtime/require.h>
 #include <stdio.h>
 #include <string.h>
 #include <troupe/async.h>
 
 enum { SHUTDOWN_DEFAULT_MS = 5000, RESTARTS_DEFAULT = 3, WINDOW_DEFAULT_MS = 5000, DEPTH_MAX = 16 };
+enum { CHILDREN_MAX = 1 << 20 };
 enum { BACKOFF_MS = 10 }; // Of a budget without end.
 
 // `args` are init arguments as kept.h has them, `refs` the references in them: those bring holds of
@@ -401,10 +405,12 @@ static troupe_status describe_child(const troupe_child *child, int depth, draft 
                                     trp_child_spec *spec)
 {
     bool supervisor = child->class_ == NULL;
-    if ((unsigned)child->restart > TROUPE_TEMPORARY ||
-        (unsigned)child->place > TROUPE_PLACE_ISOLATED)
-        return troupe_fail(TROUPE_INVALID, "a child's .restart or .place is none (%d, %d)",
-                           (int)child->restart, (int)child->place);
+    static const trp_range ranges[] = {
+        TRP_RANGE(troupe_child, place, TROUPE_PLACE_ANY, TROUPE_PLACE_ISOLATED),
+        TRP_RANGE(troupe_child, restart, TROUPE_PERMANENT, TROUPE_TEMPORARY),
+        TRP_RANGE(troupe_child, shutdown_ms, TROUPE_SHUTDOWN_KILL, INT_MAX),
+    };
+    TROUPE_TRY(trp_ranges_check("a child", ranges, sizeof ranges / sizeof *ranges, child));
     *spec = (trp_child_spec){
         .class_name = supervisor ? troupe_class_trp_supervisor.name : child->class_->name,
         .name = child->name,
@@ -426,11 +432,12 @@ static troupe_status take_options(const troupe_supervisor_options *how, trp_supe
 {
     troupe_supervisor_options taken;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
-    if ((unsigned)taken.strategy > TROUPE_REST_FOR_ONE)
-        return troupe_fail(TROUPE_INVALID, "%d is no strategy", (int)taken.strategy);
-    if (taken.restarts < TROUPE_RESTARTS_NONE || taken.restarts > TRP_RESTARTS_KEPT)
-        return troupe_fail(TROUPE_INVALID, ".restarts is %d, expected at most %d", taken.restarts,
-                           TRP_RESTARTS_KEPT);
+    static const trp_range ranges[] = {
+        TRP_RANGE(troupe_supervisor_options, place, TROUPE_PLACE_ANY, TROUPE_PLACE_ISOLATED),
+        TRP_RANGE(troupe_supervisor_options, strategy, TROUPE_ONE_FOR_ONE, TROUPE_REST_FOR_ONE),
+        TRP_RANGE(troupe_supervisor_options, restarts, TROUPE_RESTARTS_NONE, TRP_RESTARTS_KEPT),
+    };
+    TROUPE_TRY(trp_ranges_check("a supervisor", ranges, sizeof ranges / sizeof *ranges, &taken));
     spec->strategy = (int32_t)taken.strategy;
     spec->restarts = taken.restarts == 0                      ? RESTARTS_DEFAULT
                      : taken.restarts == TROUPE_RESTARTS_NONE ? 0
@@ -447,7 +454,10 @@ static troupe_status describe_supervisor(const troupe_child *children, size_t co
     if (depth > DEPTH_MAX)
         return troupe_fail(TROUPE_INVALID, "a tree of supervisors is deeper than %d", DEPTH_MAX);
     if (children == NULL && count > 0)
-        return troupe_fail(TROUPE_INVALID, "%zu children were given as NULL", count);
+        return troupe_fail(TROUPE_INVALID, "%zu 'children' were given as NULL", count);
+    if (count > CHILDREN_MAX)
+        return troupe_fail(TROUPE_INVALID, "child_count is %zu, expected at most %d", count,
+                           CHILDREN_MAX);
     TROUPE_TRY(take_options(how, spec));
     trp_child_spec *items = troupe_alloc((count + 1) * sizeof *items);
     if (items == NULL)
@@ -488,6 +498,7 @@ troupe_supervisor_actor troupe_supervise_with(const troupe_child *children, size
 troupe_status troupe_supervisor_child(troupe_supervisor_actor supervisor, size_t index,
                                       troupe_child_state *child)
 {
+    TRP_REQUIRE(child);
     trp_child_look found;
     trp_supervisor_actor target = {supervisor.address};
     TROUPE_TRY(troupe_get(trp_child_look, troupe_call(target, trp_supervisor_look, index), &found));
@@ -498,6 +509,8 @@ troupe_status troupe_supervisor_child(troupe_supervisor_actor supervisor, size_t
 troupe_status troupe_supervisor_add(troupe_supervisor_actor supervisor, const troupe_child *child,
                                     troupe_actor *address)
 {
+    TRP_REQUIRE(child);
+    TRP_REQUIRE(address);
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
     draft *drafts = NULL;
     trp_child_spec spec;

@@ -491,10 +491,10 @@ static troupe_status check(const trp_class *class_, const void *args, const trou
 {
     TROUPE_TRY(trp_process_check());
     if (args == NULL)
-        return troupe_fail(TROUPE_INVALID, "task '%s' was run with no arguments (NULL)",
+        return troupe_fail(TROUPE_INVALID, "task '%s' was run with no arguments: 'args' is NULL",
                            class_->row->name);
     if ((unsigned)how->place > TROUPE_PLACE_ISOLATED)
-        return troupe_fail(TROUPE_INVALID, "%d is no place for a task", (int)how->place);
+        return troupe_fail(TROUPE_INVALID, ".place of a task is %d", (int)how->place);
     if (how->gpus != 0 && how->place != TROUPE_PLACE_ANY && how->place != TROUPE_PLACE_ISOLATED)
         return troupe_fail(TROUPE_INVALID,
                            "a task with .gpus needs a process of its own, since which it sees is "

@@ -7,6 +7,7 @@
 #include <actors/room.h>
 #include <runtime/error.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <runtime/tensor.h>
 #include <string.h>
 
@@ -42,16 +43,14 @@ troupe_status trp_tensor_put(const troupe_tensor *tensor, trp_object *object)
 
 troupe_status troupe_create_tensor(const troupe_tensor *like, troupe_buffer *buffer)
 {
+    TRP_REQUIRE(like);
+    TRP_REQUIRE(buffer);
     size_t size;
     void *elements;
     trp_object object;
     TROUPE_TRY(trp_process_check());
-    if (like == NULL || buffer == NULL || like->dtype == TROUPE_DTYPE_NONE)
-        return troupe_fail(TROUPE_INVALID,
-                           like == NULL || buffer == NULL
-                               ? "expected a tensor's type and shape and a buffer, found a null "
-                                 "pointer"
-                               : "expected a tensor's element type, found none");
+    if (like->dtype == TROUPE_DTYPE_NONE)
+        return troupe_fail(TROUPE_INVALID, "expected a tensor's element type, found none");
     TROUPE_TRY(trp_tensor_size(like, &size));
     TROUPE_TRY(begin(like, size, &object, &elements));
     trp_store_kind(object, TRP_KIND_BUFFER);
@@ -117,10 +116,10 @@ static troupe_status lend_own(troupe_ref ref, troupe_dtype dtype, int rank, trou
 troupe_status troupe_view_tensor(troupe_ref ref, troupe_dtype dtype, int rank,
                                  troupe_tensor *tensor, troupe_view *view, int timeout_ms)
 {
+    TRP_REQUIRE(tensor);
+    TRP_REQUIRE(view);
     troupe_tensor found;
     size_t size;
-    if (tensor == NULL || view == NULL)
-        return troupe_fail(TROUPE_INVALID, "expected a tensor and a view, found a null pointer");
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_ref_await(ref, timeout_ms));
     uint64_t behind = trp_entry_behind(ref);

@@ -9,6 +9,7 @@
 #include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <troupe/async.h>
 
 enum { BUCKETS = 64 };
@@ -210,6 +211,8 @@ static troupe_status send_item(trp_maker *maker, const trp_shape *shape, void *v
 
 troupe_status troupe_yield_as(const troupe_type *type, const void *value)
 {
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(value);
     trp_running *here = trp_run_current();
     trp_arena arena = {0};
     void *copy = NULL;

@@ -4,6 +4,7 @@
 #include <runtime/far.h>
 #include <runtime/identity.h>
 #include <runtime/node.h>
+#include <runtime/require.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,18 +27,22 @@ const char *troupe_node_address(void)
 
 troupe_status troupe_node_join(const char *address)
 {
+    TRP_REQUIRE(address);
     TROUPE_TRY(check_address(address));
     return trp_node_join(address);
 }
 
 troupe_status troupe_node_leave(const char *address)
 {
+    TRP_REQUIRE(address);
     TROUPE_TRY(check_address(address));
     return trp_node_leave(address);
 }
 
 size_t troupe_nodes_list(troupe_node_info *list, size_t most)
 {
+    if (list == NULL)
+        most = 0; // Only how many there are.
     size_t count = 0;
     if (!trp_process_running())
         return 0;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <runtime/error.h>
+#include <runtime/require.h>
 #include <runtime/transport.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,8 +72,9 @@ troupe_status trp_keys_read(const char *path, bool secret, trp_key_pair *keys)
 
 troupe_status troupe_keys_make(const char *path)
 {
+    TRP_REQUIRE(path);
     struct stat there;
-    if (path == NULL || path[0] == '\0')
+    if (path[0] == '\0')
         return troupe_fail(TROUPE_INVALID, "troupe_keys_make was given no path");
     if (lstat(path, &there) == 0)
         return troupe_fail(TROUPE_EXISTS, "%s exists; keys are made in a new file", path);

@@ -1,9 +1,11 @@
 // options.c: the options of troupe_start: ranges, and defaults from what this process may use.
 #include <runtime/options.h>
 
+#include <limits.h>
 #include <math.h>
 #include <runtime/admission.h>
 #include <runtime/limits.h>
+#include <runtime/range.h>
 #include <runtime/segment.h>
 #include <runtime/worker_env.h>
 #include <stdio.h>
@@ -12,28 +14,36 @@
 #include <unistd.h>
 
 enum {
-    WORKERS_MAX = 1024,
-    THREADS_MAX = 256,
     STOP_TIMEOUT_DEFAULT_MS = 1000,
     NODE_TIMEOUT_DEFAULT_MS = 10000,
-    NODE_TIMEOUT_MIN_MS = 200,
-    NODE_TIMEOUT_MAX_MS = 3600000,
     STORE_WAIT_DEFAULT_MS = 2000,
     SPILL_DIR_MAX = 400, // What is left of a path is the names below it.
 };
 
-#define STORE_BYTES_MAX ((size_t)1 << 44)
+#define MIB ((int64_t)1 << 20)
+#define TIB ((int64_t)1 << 40)
+
+static const trp_range ranges[] = {
+    TRP_RANGE_OR(troupe_options, workers, 1, 1024, TROUPE_WORKERS_NONE),
+    TRP_RANGE(troupe_options, cpus, 0, 65536),
+    TRP_RANGE(troupe_options, threads, 1, 256),
+    TRP_RANGE(troupe_options, store_bytes_max, MIB, 16 * TIB),
+    TRP_RANGE(troupe_options, message_bytes_max, MIB / 16, 16 * TIB),
+    TRP_RANGE(troupe_options, launch, TROUPE_LAUNCH_AUTO, TROUPE_LAUNCH_EXEC),
+    TRP_RANGE(troupe_options, stop_timeout_ms, 0, INT_MAX),
+    TRP_RANGE(troupe_options, worker_output, TROUPE_OUTPUT_NAMED, TROUPE_OUTPUT_DIRECT),
+    TRP_RANGE_OR(troupe_options, gpus, 1, TRP_GPUS_MAX, TROUPE_GPUS_NONE),
+    TRP_RANGE(troupe_options, memory_bytes, 1, 1024 * TIB),
+    TRP_RANGE(troupe_options, transport, TROUPE_TRANSPORT_DEFAULT, TROUPE_TRANSPORT_TCP),
+    TRP_RANGE(troupe_options, node_timeout_ms, 200, 3600000),
+    TRP_RANGE_OR(troupe_options, spill_bytes_max, 1, INT64_MAX, TROUPE_SPILL_NONE),
+    TRP_RANGE_OR(troupe_options, store_wait_ms, 1, INT_MAX, TROUPE_STORE_WAIT_NONE),
+};
 
 static troupe_status check_listen(const troupe_options *how)
 {
     static const char *const wild[] = {"*:", "0.0.0.0:", "[::]:", ":"};
     const char *port = how->listen != NULL ? strrchr(how->listen, ':') : "";
-    if (how->node_timeout_ms != 0 &&
-        (how->node_timeout_ms < NODE_TIMEOUT_MIN_MS || how->node_timeout_ms > NODE_TIMEOUT_MAX_MS))
-        return troupe_fail(TROUPE_INVALID,
-                           ".node_timeout_ms of troupe_start is %d: expected %d to %d, or 0 "
-                           "(default)",
-                           how->node_timeout_ms, NODE_TIMEOUT_MIN_MS, NODE_TIMEOUT_MAX_MS);
     if (how->listen == NULL)
         return TROUPE_OK;
     if (port == NULL || port[1] == '\0' || strlen(how->listen) >= TRP_NODE_ADDRESS_MAX)
@@ -60,17 +70,6 @@ static troupe_status check_spill(const troupe_options *how)
     bool named = how->spill_dir != NULL && how->spill_dir[0] != '\0';
     const char *given = named ? ".spill_dir of troupe_start" : "the variable TROUPE_SPILL_DIR";
     const char *folder = named ? how->spill_dir : getenv("TROUPE_SPILL_DIR");
-    if (how->spill_bytes_max < TROUPE_SPILL_NONE)
-        return troupe_fail(
-            TROUPE_INVALID,
-            ".spill_bytes_max of troupe_start is %lld: expected a number of bytes, 0 "
-            "(default) or TROUPE_SPILL_NONE",
-            (long long)how->spill_bytes_max);
-    if (how->store_wait_ms < TROUPE_STORE_WAIT_NONE)
-        return troupe_fail(TROUPE_INVALID,
-                           ".store_wait_ms of troupe_start is %d: expected milliseconds, 0 "
-                           "(default) or TROUPE_STORE_WAIT_NONE",
-                           how->store_wait_ms);
     if (how->spill_bytes_max == TROUPE_SPILL_NONE || folder == NULL || folder[0] == '\0')
         return TROUPE_OK;
     if (folder[0] != '/' || strlen(folder) > SPILL_DIR_MAX || access(folder, W_OK | X_OK) != 0)
@@ -102,55 +101,11 @@ static troupe_status check(const troupe_options *how)
             "troupe_options has %zu bytes in the program and %zu in the library, which "
             "is older: compile the program with this library's headers",
             how->size, sizeof *how);
-    if (how->workers < TROUPE_WORKERS_NONE || how->workers > WORKERS_MAX)
-        return troupe_fail(TROUPE_INVALID,
-                           ".workers of troupe_start is %d: expected 1 to %d, 0 (default) or "
-                           "TROUPE_WORKERS_NONE",
-                           how->workers, WORKERS_MAX);
-    if (!(how->cpus >= 0 && how->cpus <= 65536))
-        return troupe_fail(TROUPE_INVALID,
-                           ".cpus of troupe_start is %g: expected 0 (default) to 65536", how->cpus);
-    if (how->threads < 0 || how->threads > THREADS_MAX)
-        return troupe_fail(TROUPE_INVALID,
-                           ".threads of troupe_start is %d: expected 0 (default) to %d",
-                           how->threads, THREADS_MAX);
-    if (how->store_bytes_max != 0 &&
-        (how->store_bytes_max < (1u << 20) || how->store_bytes_max > STORE_BYTES_MAX))
-        return troupe_fail(
-            TROUPE_INVALID,
-            ".store_bytes_max of troupe_start is %zu: expected 1 MiB to 16 TiB, or 0 "
-            "(default)",
-            how->store_bytes_max);
-    if (how->message_bytes_max != 0 && how->message_bytes_max < (1u << 16))
-        return troupe_fail(
-            TROUPE_INVALID,
-            ".message_bytes_max of troupe_start is %zu: expected at least 64 KiB, or "
-            "0 (default)",
-            how->message_bytes_max);
-    if ((unsigned)how->launch > TROUPE_LAUNCH_EXEC)
-        return troupe_fail(TROUPE_INVALID,
-                           ".launch of troupe_start is %d: expected a TROUPE_LAUNCH_ value",
-                           (int)how->launch);
-    if ((unsigned)how->worker_output > TROUPE_OUTPUT_DIRECT)
-        return troupe_fail(TROUPE_INVALID,
-                           ".worker_output of troupe_start is %d: expected a TROUPE_OUTPUT_ value",
-                           (int)how->worker_output);
-    if (how->gpus < TROUPE_GPUS_NONE || how->gpus > TRP_GPUS_MAX)
-        return troupe_fail(TROUPE_INVALID,
-                           ".gpus of troupe_start is %d: expected 1 to %d, 0 (default) or "
-                           "TROUPE_GPUS_NONE",
-                           how->gpus, TRP_GPUS_MAX);
+    TROUPE_TRY(trp_ranges_check("troupe_start", ranges, sizeof ranges / sizeof *ranges, how));
     TROUPE_TRY(
         trp_worker_env_check(".worker_env of troupe_start", how->worker_env, how->worker_folder));
-    if ((unsigned)how->transport > TROUPE_TRANSPORT_TCP)
-        return troupe_fail(TROUPE_INVALID,
-                           ".transport of troupe_start is %d: expected a TROUPE_TRANSPORT_ value",
-                           (int)how->transport);
     TROUPE_TRY(check_listen(how));
     TROUPE_TRY(check_spill(how));
-    if (how->stop_timeout_ms < 0)
-        return troupe_fail(TROUPE_INVALID, ".stop_timeout_ms of troupe_start is %d: it is negative",
-                           how->stop_timeout_ms);
     return TROUPE_OK;
 }
 

@@ -3,6 +3,7 @@
 // A record is an array of its fields in order; numbers in arrays, fixed or counted, are one bin of
 // little-endian items; arrays of anything else are arrays; a null text is nil; tensor.h says what a
 // tensor is.
+#include <runtime/require.h>
 #include <runtime/tensor.h>
 #include <runtime/walk.h>
 
@@ -204,10 +205,12 @@ troupe_status trp_pack(const troupe_type *type, const void *value, trp_buffer *o
 troupe_status troupe_pack_as(const troupe_type *type, const void *value, void *out, size_t capacity,
                              size_t *size)
 {
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(value);
+    TRP_REQUIRE(size);
+    if (capacity > 0)
+        TRP_REQUIRE(out);
     TROUPE_TRY(trp_walk_check(type, value));
-    if (!size || (!out && capacity > 0))
-        return troupe_fail(TROUPE_INVALID, "expected a place for the %s, found a null pointer",
-                           size ? "packed bytes" : "packed size");
     trp_buffer packed = {0};
     troupe_status status = trp_pack(type, value, &packed);
     if (status == TROUPE_OK) {

@@ -24,6 +24,7 @@
 #include <runtime/options.h>
 #include <runtime/output.h>
 #include <runtime/reader.h>
+#include <runtime/require.h>
 #include <runtime/signals.h>
 #include <runtime/spill.h>
 #include <runtime/store.h>
@@ -559,6 +560,8 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
 
 troupe_status troupe_start_with(int argc, char **argv, const troupe_options *how)
 {
+    if (argc > 0)
+        TRP_REQUIRE(argv);
     const char *worker = getenv(TRP_WORKER_VARIABLE);
     if (worker != NULL && strtol(worker, NULL, 10) == getpid() && !trp_self.running) {
         if (trp_options_complete(how, &trp_self.options) != TROUPE_OK)

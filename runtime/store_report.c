@@ -5,6 +5,7 @@
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <runtime/store_view.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +254,7 @@ static troupe_status look(report *all, const troupe_memory_options *how)
 
 troupe_status troupe_memory_get_with(troupe_memory *memory, const troupe_memory_options *how)
 {
+    TRP_REQUIRE(memory);
     troupe_memory_options given;
     trp_options_take(&given, sizeof given, how, how != NULL ? how->size : 0);
     memset(memory, 0, sizeof *memory);

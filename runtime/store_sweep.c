@@ -6,6 +6,7 @@
 #include <runtime/memory.h>
 #include <runtime/pages.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <runtime/spill.h>
 #include <runtime/store_inside.h>
 #include <runtime/store_ledger.h>
@@ -175,6 +176,7 @@ troupe_status trp_store_usage(troupe_store_usage *usage)
 
 troupe_status troupe_store_usage_get(troupe_store_usage *usage)
 {
+    TRP_REQUIRE(usage);
     TROUPE_TRY(trp_process_check());
     return trp_store_usage(usage);
 }

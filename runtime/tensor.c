@@ -3,6 +3,7 @@
 #include <runtime/tensor.h>
 
 #include <runtime/error.h>
+#include <runtime/require.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,10 +146,9 @@ size_t troupe_tensor_stride(const troupe_tensor *tensor, uint32_t dimension)
 
 troupe_status troupe_tensor_check(const troupe_tensor *tensor, troupe_dtype dtype, int rank)
 {
+    TRP_REQUIRE(tensor);
     char found[TRP_TENSOR_TEXT], asked[TRP_TENSOR_TEXT];
     size_t size = 0;
-    if (tensor == NULL)
-        return troupe_fail(TROUPE_INVALID, "expected a tensor, found a null pointer");
     TROUPE_TRY(trp_tensor_good(tensor, &size));
     if ((dtype == TROUPE_DTYPE_NONE || dtype == tensor->dtype) &&
         (rank == TROUPE_RANK_ANY || rank == (int)tensor->rank))

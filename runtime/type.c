@@ -1,6 +1,7 @@
 // type.c: the tables of the primitive types, and what can be said of a value by its table alone:
 // its schema hash, whether it is flat, a deep copy, the references inside.
 #include <runtime/error.h>
+#include <runtime/require.h>
 #include <runtime/tensor.h>
 #include <runtime/wire.h>
 #include <string.h>
@@ -114,6 +115,8 @@ static uint64_t hash_of(const troupe_type *type, int depth)
 
 uint64_t troupe_type_hash(const troupe_type *type)
 {
+    if (TRP_IS_NULL(type))
+        return 0;
     return hash_of(type, 0);
 }
 

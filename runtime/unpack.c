@@ -4,6 +4,7 @@
 // claims, so that a short message cannot ask for much. Exactly what pack.c writes is accepted, in
 // any of MessagePack's widths.
 #include <runtime/memory.h>
+#include <runtime/require.h>
 #include <runtime/tensor.h>
 #include <runtime/walk.h>
 
@@ -394,8 +395,10 @@ troupe_status trp_unpack_whole(const troupe_type *type, const void *data, size_t
 
 troupe_status troupe_unpack_as(const troupe_type *type, const void *data, size_t size, void *value)
 {
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(value);
+    if (size > 0)
+        TRP_REQUIRE(data);
     TROUPE_TRY(trp_walk_check(type, value));
-    if (!data && size > 0)
-        return troupe_fail(TROUPE_INVALID, "expected %zu packed bytes, found a null pointer", size);
     return trp_unpack_whole(type, data, size, trp_arena_current(), value);
 }

@@ -4,6 +4,7 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <string.h>
 #include <time.h>
 #include <train/coordinator.h>
@@ -230,6 +231,8 @@ static bool await_done(troupe_job *job, int timeout_ms)
 
 troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **result)
 {
+    TRP_REQUIRE(job);
+    TRP_REQUIRE(result);
     pthread_mutex_lock(&job->lock);
     bool never = timeout_ms < 0 && job->state != TROUPE_JOB_DONE && in_own_call(job);
     pthread_mutex_unlock(&job->lock);
@@ -251,6 +254,11 @@ troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **r
 
 void troupe_job_status_get(troupe_job *job, troupe_job_status *status)
 {
+    if (TRP_IS_NULL(status))
+        return;
+    *status = (troupe_job_status){0};
+    if (TRP_IS_NULL(job))
+        return;
     pthread_mutex_lock(&job->lock);
     *status = (troupe_job_status){
         .state = job->state,
@@ -264,11 +272,15 @@ void troupe_job_status_get(troupe_job *job, troupe_job_status *status)
 
 const char *troupe_job_path(const troupe_job *job)
 {
+    if (TRP_IS_NULL(job))
+        return "";
     return job->path;
 }
 
 void troupe_job_stop(troupe_job *job)
 {
+    if (TRP_IS_NULL(job))
+        return;
     pthread_mutex_lock(&job->lock);
     bool first = job->state != TROUPE_JOB_DONE && !job->stop;
     job->stop = true;

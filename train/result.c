@@ -2,6 +2,7 @@
 // loop.
 #include <math.h>
 #include <runtime/memory.h>
+#include <runtime/require.h>
 #include <string.h>
 #include <train/checkpoint.h>
 #include <train/job.h>
@@ -56,21 +57,28 @@ void troupe_result_free(troupe_result **result)
 
 troupe_status troupe_result_status(const troupe_result *result)
 {
+    TRP_REQUIRE(result);
     return result->status;
 }
 
 const char *troupe_result_error(const troupe_result *result)
 {
+    if (TRP_IS_NULL(result))
+        return "";
     return result->error;
 }
 
 bool troupe_result_stopped(const troupe_result *result)
 {
+    if (TRP_IS_NULL(result))
+        return false;
     return result->stopped;
 }
 
 double troupe_result_metric(const troupe_result *result, const char *name)
 {
+    if (TRP_IS_NULL(result) || TRP_IS_NULL(name))
+        return NAN;
     for (size_t i = 0; i < result->metric_count; i++)
         if (strcmp(result->metrics[i].name, name) == 0)
             return result->metrics[i].value;
@@ -79,43 +87,59 @@ double troupe_result_metric(const troupe_result *result, const char *name)
 
 const troupe_metric *troupe_result_metrics(const troupe_result *result, size_t *count)
 {
-    *count = result->metric_count;
-    return result->metrics;
+    if (count != NULL)
+        *count = result != NULL ? result->metric_count : 0;
+    return result != NULL ? result->metrics : NULL;
 }
 
 int troupe_result_reports(const troupe_result *result)
 {
+    if (TRP_IS_NULL(result))
+        return 0;
     return result->reports;
 }
 
 int troupe_result_restarts(const troupe_result *result)
 {
+    if (TRP_IS_NULL(result))
+        return 0;
     return result->restarts;
 }
 
 const char *troupe_result_checkpoint(const troupe_result *result)
 {
+    if (TRP_IS_NULL(result))
+        return NULL;
     return result->checkpoint;
 }
 
 const char *troupe_result_best_checkpoint(const troupe_result *result)
 {
+    if (TRP_IS_NULL(result))
+        return NULL;
     return result->best;
 }
 
 const char *troupe_result_path(const troupe_result *result)
 {
+    if (TRP_IS_NULL(result))
+        return "";
     return result->path;
 }
 
 double troupe_result_elapsed_s(const troupe_result *result)
 {
+    if (TRP_IS_NULL(result))
+        return 0;
     return result->elapsed_s;
 }
 
 troupe_status troupe_checkpoint_load_as(const troupe_type *type, const char *folder, int rank,
                                         void *value)
 {
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(folder);
+    TRP_REQUIRE(value);
     if (!folder)
         return troupe_fail(TROUPE_NOT_FOUND, "no folder of a checkpoint was given");
     return trp_checkpoint_load(folder, rank, TRP_STATE_EXACTLY, type, trp_arena_current(), value);

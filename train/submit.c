@@ -4,6 +4,7 @@
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <runtime/wire.h>
 #include <string.h>
 #include <train/server.h>
@@ -88,12 +89,13 @@ troupe_status troupe_submit_with(const troupe_trainer *trainer, const void *conf
                                  const troupe_follower *follower, troupe_job **job,
                                  const troupe_train_options *how)
 {
+    TRP_REQUIRE(trainer);
+    TRP_REQUIRE(config);
+    TRP_REQUIRE(job);
     TROUPE_TRY(trp_process_check());
     if (!trp_process_is_driver())
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "jobs are submitted in the driver; this is a worker process of it");
-    if (!job)
-        return troupe_fail(TROUPE_INVALID, "there is no place for the job's handle: `job` is NULL");
     TROUPE_TRY(troupe_trainer_register(trainer));
     troupe_job *made = trp_job_create();
     if (!made)
@@ -112,11 +114,9 @@ troupe_status troupe_submit_with(const troupe_trainer *trainer, const void *conf
 troupe_status troupe_train_with(const troupe_trainer *trainer, const void *config,
                                 troupe_result **result, const troupe_train_options *how)
 {
+    TRP_REQUIRE(result);
     troupe_job *job;
-    if (result)
-        *result = NULL;
-    else
-        return troupe_fail(TROUPE_INVALID, "there is no place for the result: `result` is NULL");
+    *result = NULL;
     TROUPE_TRY(troupe_submit_with(trainer, config, NULL, &job, how));
     troupe_status status = troupe_job_wait(job, -1, result);
     troupe_job_close(&job);

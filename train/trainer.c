@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <runtime/memory.h>
+#include <runtime/require.h>
 #include <string.h>
 #include <train/trainer.h>
 
@@ -46,6 +47,7 @@ static troupe_status check(const troupe_trainer *trainer)
 
 troupe_status troupe_trainer_register(const troupe_trainer *trainer)
 {
+    TRP_REQUIRE(trainer);
     TROUPE_TRY(check(trainer));
     known *row = (known *)trp_alloc(sizeof(*row));
     if (!row)

@@ -2,6 +2,7 @@
 #include <actors/ref.h>
 #include <runtime/error.h>
 #include <runtime/log.h>
+#include <runtime/require.h>
 #include <runtime/store.h>
 #include <runtime/wire.h>
 #include <stdio.h>
@@ -157,6 +158,9 @@ static troupe_status send_report(loop *it, const troupe_metric *metrics, size_t 
 
 troupe_status troupe_report_metrics(troupe_worker *me, const troupe_metric *metrics, size_t count)
 {
+    TRP_REQUIRE(me);
+    if (count > 0)
+        TRP_REQUIRE(metrics);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_report", &it));
     TROUPE_TRY(check_metrics(metrics, count));
@@ -177,6 +181,9 @@ troupe_status troupe_report_metrics(troupe_worker *me, const troupe_metric *metr
 
 troupe_status troupe_save_as(const troupe_type *type, troupe_worker *me, const void *value)
 {
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(value);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_save", &it));
     const trp_task *task = it->task;
@@ -192,6 +199,9 @@ troupe_status troupe_save_as(const troupe_type *type, troupe_worker *me, const v
 
 troupe_status troupe_restore_as(const troupe_type *type, troupe_worker *me, void *value)
 {
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(value);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_restore", &it));
     if (!it->task->origin)
@@ -203,6 +213,9 @@ troupe_status troupe_restore_as(const troupe_type *type, troupe_worker *me, void
 troupe_status troupe_allreduce_as(troupe_worker *me, void *values, size_t count,
                                   troupe_element element, troupe_reduction how)
 {
+    TRP_REQUIRE(me);
+    if (count > 0)
+        TRP_REQUIRE(values);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_allreduce", &it));
     return trp_allreduce(&it->group, values, count, element, how);
@@ -210,6 +223,9 @@ troupe_status troupe_allreduce_as(troupe_worker *me, void *values, size_t count,
 
 troupe_status troupe_broadcast(troupe_worker *me, void *data, size_t size, int root)
 {
+    TRP_REQUIRE(me);
+    if (size > 0)
+        TRP_REQUIRE(data);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_broadcast", &it));
     return trp_broadcast(&it->group, data, size, root);
@@ -217,6 +233,7 @@ troupe_status troupe_broadcast(troupe_worker *me, void *data, size_t size, int r
 
 troupe_status troupe_barrier(troupe_worker *me)
 {
+    TRP_REQUIRE(me);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_barrier", &it));
     return trp_barrier(&it->group);

@@ -1,6 +1,7 @@
 // sweep_view.c: reading, printing and freeing a sweep that has ended.
 #include <math.h>
 #include <runtime/memory.h>
+#include <runtime/require.h>
 #include <tune/progress.h>
 #include <tune/sweep.h>
 
@@ -27,16 +28,22 @@ void troupe_sweep_free(troupe_sweep **sweep)
 
 size_t troupe_sweep_count(const troupe_sweep *sweep)
 {
+    if (TRP_IS_NULL(sweep))
+        return 0;
     return (size_t)sweep->count;
 }
 
 const troupe_trial *troupe_sweep_trial(const troupe_sweep *sweep, size_t number)
 {
+    if (TRP_IS_NULL(sweep))
+        return NULL;
     return number < (size_t)sweep->count ? &sweep->trials[number].view : NULL;
 }
 
 size_t troupe_sweep_stopped(const troupe_sweep *sweep)
 {
+    if (TRP_IS_NULL(sweep))
+        return 0;
     size_t stopped = 0;
     for (int i = 0; i < sweep->count; i++)
         stopped += sweep->trials[i].view.state == TROUPE_TRIAL_STOPPED;
@@ -45,6 +52,8 @@ size_t troupe_sweep_stopped(const troupe_sweep *sweep)
 
 const troupe_trial *troupe_sweep_best(const troupe_sweep *sweep)
 {
+    if (TRP_IS_NULL(sweep))
+        return NULL;
     const troupe_trial *best = NULL;
     for (int i = 0; i < sweep->count; i++) {
         const troupe_trial *trial = &sweep->trials[i].view;
@@ -60,17 +69,23 @@ const troupe_trial *troupe_sweep_best(const troupe_sweep *sweep)
 
 const void *troupe_sweep_best_config(const troupe_sweep *sweep)
 {
+    if (TRP_IS_NULL(sweep))
+        return NULL;
     const troupe_trial *best = troupe_sweep_best(sweep);
     return best == NULL ? NULL : best->config;
 }
 
 double troupe_sweep_elapsed_s(const troupe_sweep *sweep)
 {
+    if (TRP_IS_NULL(sweep))
+        return 0;
     return sweep->elapsed_s;
 }
 
 void troupe_sweep_print(const troupe_sweep *sweep, FILE *out)
 {
+    if (TRP_IS_NULL(sweep) || TRP_IS_NULL(out))
+        return;
     trp_arena arena = {0};
     trp_buffer text = {0};
     trp_table table;

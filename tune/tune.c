@@ -1,5 +1,6 @@
 // tune.c: troupe_tune over the real Train.
 #include <runtime/process.h>
+#include <runtime/require.h>
 #include <train/coordinator.h>
 #include <tune/sweep.h>
 
@@ -13,6 +14,12 @@ static troupe_status cpus_of_process(double *cpus)
 troupe_status troupe_tune_with(const troupe_trainer *trainer, const troupe_param *space,
                                size_t count, troupe_sweep **sweep, const troupe_tune_options *how)
 {
+    TRP_REQUIRE(trainer);
+    TRP_REQUIRE(sweep);
+    *sweep = NULL;
+    if (count > 0)
+        TRP_REQUIRE(space);
+    TRP_REQUIRE_COUNT(count, sizeof *space);
     static const trp_sweep_port train = {
         .cpus = cpus_of_process,
         .submit = troupe_submit_with,

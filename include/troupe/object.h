@@ -96,8 +96,8 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_packed(troupe_ref ref, troup
                                                            const troupe_get_options *how);
 
 // Waits until at least `needed` of `count` references are ready (their troupe_get will not wait) or
-// `timeout_ms` have passed (negative: waits for ever). ready[i] says which; *ready_count (may be
-// NULL) how many, which can be more than `needed`. Consumes nothing. TROUPE_PENDING: fewer than
+// `timeout_ms` have passed (negative: waits for ever). ready[i] says which, *ready_count how many,
+// which can be more than `needed`; both may be NULL. Consumes nothing. TROUPE_PENDING: fewer than
 // `needed` were ready in time (ready[] is set all the same); TROUPE_INVALID: needed > count.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_wait(const troupe_ref *refs, size_t count,
                                                      size_t needed, int timeout_ms, bool *ready,

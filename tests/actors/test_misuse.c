@@ -105,7 +105,7 @@ static void test_at_the_start(void **state)
 {
     (void)state;
     expect(troupe_start(0, NULL, .node_timeout_ms = -1), TROUPE_INVALID, ".node_timeout_ms");
-    expect(troupe_keys_make(NULL), TROUPE_INVALID, "no path");
+    expect(troupe_keys_make(NULL), TROUPE_INVALID, "'path' is NULL");
     expect(troupe_keys_make(""), TROUPE_INVALID, "no path");
     assert_int_equal(setenv("TROUPE_LOCAL", "1", 1), 0);
     expect(troupe_start(0, NULL, .listen = "127.0.0.1:0", .keys = "none"), TROUPE_UNSUPPORTED,
@@ -134,11 +134,9 @@ static void test_classes_and_types(void **state)
     method.args = NULL;
     expect(troupe_class_register(&half), TROUPE_INVALID, "no type was given");
     expect(troupe_task_register(&troupe_class_odd), TROUPE_INVALID, "none that TROUPE_TASK");
-    expect(troupe_get_all_with(NULL, refs, 3, values, NULL), TROUPE_INVALID, "no type was given");
-    expect(troupe_get_all_with(&troupe_type_int, NULL, 3, values, NULL), TROUPE_INVALID,
-           "3 references");
-    expect(troupe_get_all_with(&troupe_type_int, refs, 3, NULL, NULL), TROUPE_INVALID,
-           "3 references");
+    expect(troupe_get_all_with(NULL, refs, 3, values, NULL), TROUPE_INVALID, "'type' is NULL");
+    expect(troupe_get_all_with(&troupe_type_int, NULL, 3, values, NULL), TROUPE_INVALID, "'refs'");
+    expect(troupe_get_all_with(&troupe_type_int, refs, 3, NULL, NULL), TROUPE_INVALID, "'values'");
 }
 
 static void test_tasks(void **state)

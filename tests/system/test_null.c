@@ -1,0 +1,563 @@
+// test_null.c: NULL where a pointer is expected, and counts that make no sense, in every public
+// function: refused with TROUPE_INVALID and the argument's name, or harmless where something is
+// freed, closed or looked at.
+#include <support.h>
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <troupe.h>
+#include <unistd.h>
+
+TROUPE_STRUCT(pair, (int, left), (int, right));
+
+typedef struct plain {
+    int unused;
+} plain;
+
+static troupe_status plain_echo(plain *self, const int *in, int *out)
+{
+    (void)self;
+    *out = *in;
+    return TROUPE_OK;
+}
+
+static troupe_status plain_inside(plain *self, const int *in, int *out);
+static troupe_status plain_yields(plain *self, const int *in, int *out);
+
+TROUPE_ACTOR(plain, (plain_echo, int, int), (plain_inside, int, int),
+             (plain_yields, int, int, .options = TROUPE_METHOD_STREAM));
+
+static troupe_status doubled(const int *in, int *out)
+{
+    *out = 2 * *in;
+    return TROUPE_OK;
+}
+TROUPE_TASK(doubled, int, int);
+
+static troupe_status fit(troupe_worker *me, const pair *config);
+TROUPE_TRAINER(fit, pair);
+
+// ---- calls that may crash
+
+enum { NAMES_MAX = 400 };
+static const char *seen[NAMES_MAX];
+static size_t seen_count;
+static int faults;
+static sigjmp_buf way_out;
+
+static void on_crash(int number)
+{
+    siglongjmp(way_out, number);
+}
+
+static void note(const char *name)
+{
+    for (size_t i = 0; i < seen_count; i++)
+        if (strcmp(seen[i], name) == 0)
+            return;
+    assert_true(seen_count < NAMES_MAX);
+    seen[seen_count++] = name;
+}
+
+static void expect(const char *name, troupe_status status, const char *argument)
+{
+    char quoted[80];
+    snprintf(quoted, sizeof quoted, "'%s'", argument);
+    if (status == TROUPE_INVALID && strstr(troupe_last_error()->text, quoted) != NULL)
+        return;
+    fprintf(stderr, "%s without '%s': %s, \"%s\"\n", name, argument, troupe_status_name(status),
+            troupe_last_error()->text);
+    faults++;
+}
+
+#define GUARDED(name, argument, ...)                                                               \
+    do {                                                                                           \
+        (void)signal(SIGSEGV, on_crash);                                                           \
+        note(name);                                                                                \
+        (void)troupe_fail(TROUPE_STOPPED, "none");                                                 \
+        if (sigsetjmp(way_out, 1) == 0) {                                                          \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            fprintf(stderr, "%s without '%s' crashes\n", name, argument);                          \
+            faults++;                                                                              \
+        }                                                                                          \
+    } while (0)
+// A function that returns a status,
+#define REFUSED(f, arguments, argument) GUARDED(#f, argument, expect(#f, (f)arguments, argument))
+// one that sets the last error,
+#define UNABLE(f, arguments, argument)                                                             \
+    GUARDED(#f, argument, __typeof__((f)arguments) made = (f)arguments; (void)made;                \
+            expect(#f, troupe_last_error()->status, argument))
+// one whose reference or address says what was wrong,
+#define FAILED(f, arguments, argument)                                                             \
+    GUARDED(#f, argument, expect(#f, outcome((f)arguments), argument))
+#define NOBODY(f, arguments, argument)                                                             \
+    GUARDED(#f, argument, expect(#f, troupe_actor_status((f)arguments), argument))
+// and one to which NULL is nothing.
+#define SILENT(f, arguments)                                                                       \
+    GUARDED(#f, "anything", __typeof__((f)arguments) made = (f)arguments; (void)made)
+#define HARMLESS(f, arguments) GUARDED(#f, "anything", (void)(f)arguments)
+
+static troupe_status outcome(troupe_ref ref)
+{
+    int value;
+    return troupe_get(int, ref, &value);
+}
+
+static void *aside[8];
+static int five = 5;
+static char memory[64];
+static size_t size;
+static troupe_ref ref;
+static troupe_actor address;
+static const troupe_type *const type = &troupe_type_int;
+static const troupe_class *const class_ = &troupe_class_plain;
+
+// ---- inside a method, and inside a loop
+
+static troupe_status report_faults(int before)
+{
+    return faults == before ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "see above");
+}
+
+static troupe_status plain_inside(plain *self, const int *in, int *out)
+{
+    int before = faults;
+    (void)self, (void)in;
+    troupe_deferred later = troupe_defer();
+    REFUSED(troupe_fulfil_as, (NULL, &later, &five), "type");
+    REFUSED(troupe_fulfil_as, (type, NULL, &five), "later");
+    REFUSED(troupe_fulfil_as, (type, &later, NULL), "value");
+    REFUSED(troupe_refuse, (NULL, TROUPE_FAILED, "because"), "later");
+    UNABLE(troupe_monitor_method, (troupe_self(), NULL, 0), "class_");
+    REFUSED(troupe_trap_ends_method, (NULL, 0), "class_");
+    UNABLE(troupe_timer_start, (NULL, 0, &five, 1000, false), "class_");
+    UNABLE(troupe_timer_start, (class_, 0, NULL, 1000, false), "args");
+    REFUSED(troupe_then_with, ((troupe_ref){0}, NULL, 0, NULL), "class_");
+    HARMLESS(troupe_exit_with, (NULL));
+    *out = 0;
+    troupe_status status = report_faults(before);
+    if (status == TROUPE_OK)
+        (void)troupe_fulfil(int, &later, &five);
+    return status;
+}
+
+static troupe_status plain_yields(plain *self, const int *in, int *out)
+{
+    int before = faults;
+    (void)self, (void)in, (void)out;
+    REFUSED(troupe_yield_as, (NULL, &five), "type");
+    REFUSED(troupe_yield_as, (type, NULL), "value");
+    return report_faults(before);
+}
+
+static troupe_status fit(troupe_worker *me, const pair *config)
+{
+    int before = faults;
+    double number = 1;
+    pair state = *config;
+    signal(SIGSEGV, on_crash);
+    REFUSED(troupe_allreduce_as, (me, NULL, 1, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM), "values");
+    REFUSED(troupe_broadcast, (me, NULL, 8, 0), "data");
+    REFUSED(troupe_report_metrics, (me, NULL, 1), "metrics");
+    REFUSED(troupe_save_as, (NULL, me, &state), "type");
+    REFUSED(troupe_save_as, (&troupe_type_pair, me, NULL), "value");
+    REFUSED(troupe_restore_as, (NULL, me, &state), "type");
+    REFUSED(troupe_restore_as, (&troupe_type_pair, me, NULL), "value");
+    TROUPE_TRY(troupe_allreduce(me, &number, 1, TROUPE_SUM));
+    TROUPE_TRY(report_faults(before));
+    return troupe_report(me, {"loss", 1});
+}
+
+// ---- layer by layer
+
+static void test_values(void **state)
+{
+    (void)state;
+    troupe_tensor tensor = {0};
+    HARMLESS(troupe_alloc_text, (NULL));
+    HARMLESS(troupe_type_hash, (NULL));
+    HARMLESS(troupe_print_as, (NULL, &five, memory, sizeof memory));
+    HARMLESS(troupe_print_as, (type, NULL, memory, sizeof memory));
+    HARMLESS(troupe_print_as, (type, &five, NULL, 9));
+    REFUSED(troupe_pack_as, (NULL, &five, memory, sizeof memory, &size), "type");
+    REFUSED(troupe_pack_as, (type, NULL, memory, sizeof memory, &size), "value");
+    REFUSED(troupe_pack_as, (type, &five, NULL, 9, &size), "out");
+    REFUSED(troupe_pack_as, (type, &five, memory, sizeof memory, NULL), "size");
+    REFUSED(troupe_unpack_as, (NULL, memory, 1, &five), "type");
+    REFUSED(troupe_unpack_as, (type, NULL, 1, &five), "data");
+    REFUSED(troupe_unpack_as, (type, memory, 1, NULL), "value");
+    HARMLESS(troupe_tensor_count, (NULL));
+    HARMLESS(troupe_tensor_stride, (NULL, 0));
+    REFUSED(troupe_tensor_check, (NULL, TROUPE_DTYPE_NONE, TROUPE_RANK_ANY), "tensor");
+    HARMLESS(troupe_fail, (TROUPE_INVALID, NULL));
+    HARMLESS(troupe_fail_actor, (TROUPE_INVALID, NULL));
+    HARMLESS(troupe_log, (TROUPE_LOG_DEBUG, NULL));
+    HARMLESS(troupe_must_at, (TROUPE_OK, NULL, NULL, 0));
+    REFUSED(troupe_keys_make, (NULL), "path");
+    REFUSED(troupe_class_register, (NULL), "class_");
+    REFUSED(troupe_state_register, (NULL, NULL), "class_");
+    REFUSED(troupe_state_register, (class_, NULL), "state");
+    REFUSED(troupe_task_register, (NULL), "task");
+    REFUSED(troupe_trainer_register, (NULL), "trainer");
+    REFUSED(troupe_start_with, (2, NULL, NULL), "argv");
+    REFUSED(troupe_create_tensor, (NULL, (troupe_buffer *)aside), "like");
+    REFUSED(troupe_create_tensor, (&tensor, NULL), "buffer");
+    assert_int_equal(faults, 0);
+}
+
+static void test_objects(void **state)
+{
+    (void)state;
+    bool ready[1];
+    troupe_buffer buffer;
+    troupe_view view;
+    troupe_tensor tensor;
+    troupe_ref_set *set;
+    troupe_ref one = troupe_put(int, &five);
+    troupe_must(troupe_create(8, &buffer));
+    troupe_must(troupe_ref_set_open(&set));
+    FAILED(troupe_put_as, (NULL, &five), "type");
+    FAILED(troupe_put_as, (type, NULL), "value");
+    FAILED(troupe_put_bytes, (NULL, 5), "data");
+    REFUSED(troupe_create, (8, NULL), "buffer");
+    REFUSED(troupe_seal, (NULL, &ref), "buffer");
+    REFUSED(troupe_seal, (&buffer, NULL), "ref");
+    HARMLESS(troupe_discard, (NULL));
+    REFUSED(troupe_view_bytes, (one, NULL, 0), "view");
+    HARMLESS(troupe_view_end, (NULL));
+    REFUSED(troupe_view_tensor, (one, TROUPE_DTYPE_NONE, TROUPE_RANK_ANY, NULL, &view, 0),
+            "tensor");
+    REFUSED(troupe_view_tensor, (one, TROUPE_DTYPE_NONE, TROUPE_RANK_ANY, &tensor, NULL, 0),
+            "view");
+    REFUSED(troupe_get_with, (NULL, one, &five, NULL), "type");
+    REFUSED(troupe_get_with, (type, one, NULL, NULL), "value");
+    REFUSED(troupe_get_packed, (one, NULL, NULL), "value");
+    REFUSED(troupe_get_all_with, (NULL, &one, 1, &five, NULL), "type");
+    REFUSED(troupe_get_all_with, (type, NULL, 1, &five, NULL), "refs");
+    REFUSED(troupe_get_all_with, (type, &one, 1, NULL, NULL), "values");
+    REFUSED(troupe_wait, (NULL, 1, 1, 0, ready, NULL), "refs");
+    SILENT(troupe_wait, (&one, 1, 1, 0, NULL, NULL));
+    REFUSED(troupe_ref_set_open, (NULL), "set");
+    REFUSED(troupe_ref_set_add, (NULL, one, NULL), "set");
+    REFUSED(troupe_ref_set_next, (NULL, 0, &ref, NULL), "set");
+    REFUSED(troupe_ref_set_next, (set, 0, NULL, NULL), "ref");
+    HARMLESS(troupe_ref_set_close, (NULL));
+    FAILED(troupe_join_as, (NULL, &one, 1), "array_type");
+    FAILED(troupe_join_as, (&troupe_type_troupe_array_int, NULL, 1), "refs");
+    HARMLESS(troupe_split_as, (NULL, (troupe_ref){0}, NULL, 0));
+    HARMLESS(troupe_split_as, (&troupe_type_pair, (troupe_ref){0}, NULL, 2));
+    REFUSED(troupe_store_usage_get, (NULL), "usage");
+    REFUSED(troupe_memory_get_with, (NULL, NULL), "memory");
+    troupe_must(troupe_get(int, one, &five)); // None of these has consumed it.
+    troupe_must(troupe_seal(&buffer, &ref));
+    troupe_drop(ref);
+    troupe_ref_set_close(set);
+    assert_int_equal(faults, 0);
+}
+
+static void test_actors(void **state)
+{
+    (void)state;
+    troupe_actor one[1], actor = troupe_spawn(plain, .place = TROUPE_PLACE_HERE).address;
+    troupe_bytes none = {0};
+    int out;
+    NOBODY(troupe_spawn_class, (NULL, NULL, NULL), "class_");
+    NOBODY(troupe_spawn_named, (NULL, none, NULL), "class_name");
+    NOBODY(troupe_spawn_named, ("plain", (troupe_bytes){NULL, 7}, NULL), "init_args");
+    REFUSED(troupe_spawn_many_class, (NULL, NULL, 1, one, NULL), "class_");
+    REFUSED(troupe_spawn_many_class, (class_, NULL, 1, NULL, NULL), "addresses");
+    REFUSED(troupe_spawn_many_class, (class_, NULL, (size_t)-1, one, NULL), "count");
+    REFUSED(troupe_lookup_class, (NULL, NULL, &address), "name");
+    REFUSED(troupe_lookup_class, (NULL, "nobody", NULL), "actor");
+    FAILED(troupe_call_method, (actor, NULL, 0, &five), "class_");
+    FAILED(troupe_call_method, (actor, class_, 0, NULL), "args");
+    REFUSED(troupe_tell_method, (actor, NULL, 0, &five), "class_");
+    REFUSED(troupe_tell_method, (actor, class_, 0, NULL), "args");
+    FAILED(troupe_call_named, (actor, NULL, none), "method");
+    FAILED(troupe_call_named, (actor, "plain_echo", (troupe_bytes){NULL, 7}), "args");
+    REFUSED(troupe_tell_named, (actor, NULL, none), "method");
+    REFUSED(troupe_tell_named, (actor, "plain_echo", (troupe_bytes){NULL, 7}), "args");
+    HARMLESS(troupe_with_options, (actor, NULL));
+    HARMLESS(troupe_cancel_with, ((troupe_ref){0}, NULL));
+    SILENT(troupe_await_end, (actor, 0, NULL));
+    HARMLESS(troupe_restart_actor_with, (actor, NULL));
+    FAILED(troupe_run_task, (NULL, &five, NULL), "task");
+    FAILED(troupe_run_task, (&troupe_task_doubled, NULL, NULL), "args");
+    REFUSED(troupe_actors_list, (0, NULL), "list");
+    REFUSED(troupe_methods_list, (NULL), "list");
+    REFUSED(troupe_resources_get, (NULL), "all");
+    REFUSED(troupe_node_join, (NULL), "address");
+    REFUSED(troupe_node_leave, (NULL), "address");
+    HARMLESS(troupe_nodes_list, (NULL, 5));
+    NOBODY(troupe_supervise_with, (NULL, 1, NULL).address, "children");
+    REFUSED(troupe_supervisor_child, ((troupe_supervisor_actor){actor}, 0, NULL), "child");
+    REFUSED(troupe_supervisor_add, ((troupe_supervisor_actor){actor}, NULL, &address), "child");
+    REFUSED(troupe_supervisor_add,
+            ((troupe_supervisor_actor){actor}, &(troupe_child){.class_ = class_}, NULL), "address");
+    troupe_must(troupe_get(int, troupe_call((plain_actor){actor}, plain_inside, 1), &out));
+    actor = troupe_spawn(plain, .place = TROUPE_PLACE_HERE).address; // That one has left.
+    troupe_stream stream = troupe_stream_open(actor, class_, 2, &five);
+    REFUSED(troupe_next_as, (NULL, stream, &out, NULL), "type");
+    REFUSED(troupe_next_as, (type, stream, NULL, NULL), "value");
+    assert_int_equal(troupe_next(int, stream, &out), TROUPE_END);
+    UNABLE(troupe_stream_open, (actor, NULL, 2, &five), "class_");
+    UNABLE(troupe_stream_open, (actor, class_, 2, NULL), "args");
+    HARMLESS(troupe_stop_actor_with, (actor, NULL));
+    assert_int_equal(faults, 0);
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    troupe_actor actor = troupe_spawn(plain, .place = TROUPE_PLACE_HERE).address;
+    troupe_queue queue = troupe_queue_open(int);
+    troupe_pool *pool;
+    troupe_ref refs[1];
+    troupe_must(troupe_pool_open(plain, &pool, .count = 1));
+    troupe_map *map = troupe_run_map(doubled, &five, 1);
+    REFUSED(troupe_pool_open_class, (NULL, NULL, NULL, &pool), "class_");
+    REFUSED(troupe_pool_open_class, (class_, NULL, NULL, NULL), "pool");
+    HARMLESS(troupe_pool_close, (NULL));
+    HARMLESS(troupe_pool_count, (NULL));
+    FAILED(troupe_pool_call_method, (NULL, class_, 0, &five), "pool");
+    FAILED(troupe_pool_call_method, (pool, NULL, 0, &five), "class_");
+    FAILED(troupe_pool_call_method, (pool, class_, 0, NULL), "args");
+    UNABLE(troupe_pool_map_method, (NULL, class_, 0, &five, 1, NULL), "pool");
+    UNABLE(troupe_pool_map_method, (pool, NULL, 0, &five, 1, NULL), "class_");
+    UNABLE(troupe_pool_map_method, (pool, class_, 0, NULL, 1, NULL), "args");
+    UNABLE(troupe_run_map_task, (NULL, &five, 1, NULL), "task");
+    UNABLE(troupe_run_map_task, (&troupe_task_doubled, NULL, 1, NULL), "args");
+    REFUSED(troupe_map_next_as, (NULL, map, &five, NULL), "type");
+    REFUSED(troupe_map_next_as, (type, NULL, &five, NULL), "map");
+    REFUSED(troupe_map_next_as, (type, map, NULL, NULL), "value");
+    HARMLESS(troupe_map_close, (NULL));
+    REFUSED(troupe_group_tell_method, (NULL, 1, class_, 0, &five), "actors");
+    REFUSED(troupe_group_tell_method, (&actor, 1, NULL, 0, &five), "class_");
+    REFUSED(troupe_group_tell_method, (&actor, 1, class_, 0, NULL), "args");
+    HARMLESS(troupe_group_call_method, (&actor, 1, class_, 0, &five, 0, NULL));
+    HARMLESS(troupe_group_call_method, (NULL, 1, class_, 0, &five, 0, refs));
+    expect("troupe_group_call_method", outcome(refs[0]), "actors");
+    HARMLESS(troupe_group_call_method, (&actor, 1, NULL, 0, &five, 0, refs));
+    expect("troupe_group_call_method", outcome(refs[0]), "class_");
+    HARMLESS(troupe_group_call_method, (&actor, 1, class_, 0, NULL, 0, refs));
+    expect("troupe_group_call_method", outcome(refs[0]), "args");
+    NOBODY(troupe_queue_open_as, (NULL, NULL).address, "type");
+    REFUSED(troupe_queue_lookup, (NULL, &queue), "name");
+    REFUSED(troupe_queue_lookup, ("nobody", NULL), "queue");
+    REFUSED(troupe_queue_put_as, (NULL, queue, &five, 1, NULL), "type");
+    REFUSED(troupe_queue_put_as, (type, queue, NULL, 1, NULL), "values");
+    REFUSED(troupe_queue_get_as, (NULL, queue, &five, 1, &size, NULL), "type");
+    REFUSED(troupe_queue_get_as, (type, queue, NULL, 1, &size, NULL), "values");
+    REFUSED(troupe_queue_look, (queue, NULL), "state");
+    troupe_map_close(map);
+    troupe_pool_close(pool);
+    assert_int_equal(faults, 0);
+}
+
+static void test_channels(void **state)
+{
+    (void)state;
+    void *data;
+    troupe_channel channel;
+    troupe_channel_writer writer;
+    troupe_channel_reader reader;
+    troupe_channel_view view;
+    troupe_must(troupe_channel_open(8, 2, 1, &channel));
+    troupe_must(troupe_channel_write_open(channel, &writer));
+    troupe_must(troupe_channel_read_open(channel, 0, &reader));
+    REFUSED(troupe_channel_open_with, (8, 2, 1, NULL, NULL), "channel");
+    REFUSED(troupe_channel_look, (channel, NULL), "state");
+    REFUSED(troupe_channel_write_open, (channel, NULL), "writer");
+    REFUSED(troupe_channel_write_begin, (NULL, &data, 0), "writer");
+    REFUSED(troupe_channel_write_begin, (&writer, NULL, 0), "data");
+    REFUSED(troupe_channel_publish, (NULL, 1), "writer");
+    HARMLESS(troupe_channel_write_leave, (NULL));
+    HARMLESS(troupe_channel_close, (NULL));
+    REFUSED(troupe_channel_read_open_with, (channel, 0, NULL, NULL), "reader");
+    REFUSED(troupe_channel_read_begin, (NULL, &view, 0), "reader");
+    REFUSED(troupe_channel_read_begin, (&reader, NULL, 0), "view");
+    HARMLESS(troupe_channel_read_end, (NULL));
+    HARMLESS(troupe_channel_read_close, (NULL));
+    troupe_channel_close(&writer);
+    troupe_channel_read_close(&reader);
+    troupe_channel_drop(channel);
+    assert_int_equal(faults, 0);
+}
+
+static void test_training(void **state)
+{
+    (void)state;
+    pair config = {0};
+    troupe_job *job = NULL;
+    troupe_result *result = NULL;
+    troupe_job_status now;
+    char *storage = support_directory_make();
+    const troupe_trainer *trainer = &troupe_trainer_fit;
+    troupe_must(troupe_train(fit, &config, &result, .storage = storage));
+    troupe_must(troupe_submit(fit, &config, NULL, &job, .storage = storage));
+    REFUSED(troupe_train_with, (NULL, &config, &result, NULL), "trainer");
+    REFUSED(troupe_train_with, (trainer, NULL, &result, NULL), "config");
+    REFUSED(troupe_train_with, (trainer, &config, NULL, NULL), "result");
+    REFUSED(troupe_submit_with, (NULL, &config, NULL, &job, NULL), "trainer");
+    REFUSED(troupe_submit_with, (trainer, NULL, NULL, &job, NULL), "config");
+    REFUSED(troupe_submit_with, (trainer, &config, NULL, NULL, NULL), "job");
+    REFUSED(troupe_job_wait, (NULL, 0, &result), "job");
+    REFUSED(troupe_job_wait, (job, 0, NULL), "result");
+    HARMLESS(troupe_job_stop, (NULL));
+    HARMLESS(troupe_job_status_get, (NULL, &now));
+    HARMLESS(troupe_job_status_get, (job, NULL));
+    HARMLESS(troupe_job_path, (NULL));
+    HARMLESS(troupe_job_close, (NULL));
+    HARMLESS(troupe_result_status, (NULL));
+    HARMLESS(troupe_result_error, (NULL));
+    HARMLESS(troupe_result_stopped, (NULL));
+    HARMLESS(troupe_result_metric, (NULL, "loss"));
+    HARMLESS(troupe_result_metric, (result, NULL));
+    HARMLESS(troupe_result_metrics, (NULL, &size));
+    HARMLESS(troupe_result_metrics, (result, NULL));
+    HARMLESS(troupe_result_reports, (NULL));
+    HARMLESS(troupe_result_restarts, (NULL));
+    HARMLESS(troupe_result_checkpoint, (NULL));
+    HARMLESS(troupe_result_best_checkpoint, (NULL));
+    HARMLESS(troupe_result_path, (NULL));
+    HARMLESS(troupe_result_elapsed_s, (NULL));
+    HARMLESS(troupe_result_free, (NULL));
+    REFUSED(troupe_checkpoint_load_as, (NULL, "/", 0, &five), "type");
+    REFUSED(troupe_checkpoint_load_as, (type, NULL, 0, &five), "folder");
+    REFUSED(troupe_checkpoint_load_as, (type, "/", 0, NULL), "value");
+    REFUSED(troupe_allreduce_as, (NULL, &five, 1, TROUPE_ELEMENT_FLOAT, TROUPE_SUM), "me");
+    REFUSED(troupe_broadcast, (NULL, &five, 4, 0), "me");
+    REFUSED(troupe_barrier, (NULL), "me");
+    REFUSED(troupe_report_metrics, (NULL, NULL, 0), "me");
+    REFUSED(troupe_save_as, (type, NULL, &five), "me");
+    REFUSED(troupe_restore_as, (type, NULL, &five), "me");
+    troupe_job_close(&job);
+    troupe_result_free(&result);
+    support_directory_remove(storage);
+    assert_int_equal(faults, 0);
+}
+
+static void test_sweeps(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep = NULL;
+    const troupe_param space[] = {TROUPE_INTEGER(pair, left, 1, 2)};
+    const troupe_trainer *trainer = &troupe_trainer_fit;
+    troupe_tune_options how = {.size = sizeof how, .metric = "loss"};
+    REFUSED(troupe_tune_with, (NULL, space, 1, &sweep, &how), "trainer");
+    REFUSED(troupe_tune_with, (trainer, NULL, 1, &sweep, &how), "space");
+    REFUSED(troupe_tune_with, (trainer, space, 1, NULL, &how), "sweep");
+    SILENT(troupe_tune_with, (trainer, space, 1, &sweep, NULL)); // No metric.
+    HARMLESS(troupe_sweep_free, (NULL));
+    HARMLESS(troupe_sweep_count, (NULL));
+    HARMLESS(troupe_sweep_trial, (NULL, 0));
+    HARMLESS(troupe_sweep_stopped, (NULL));
+    HARMLESS(troupe_sweep_best, (NULL));
+    HARMLESS(troupe_sweep_best_config, (NULL));
+    HARMLESS(troupe_sweep_elapsed_s, (NULL));
+    HARMLESS(troupe_sweep_print, (NULL, stderr));
+    troupe_scheduler *scheduler = troupe_asha_with(NULL);
+    note("troupe_asha_with");
+    HARMLESS(troupe_scheduler_free, (NULL));
+    troupe_scheduler_free(&scheduler);
+    assert_int_equal(faults, 0);
+}
+
+// ---- that no function is missing
+
+// Those that take no pointer.
+static const char *const plain_ones[] = {
+    "troupe_actor_release",
+    "troupe_actor_retain",
+    "troupe_actor_status",
+    "troupe_alloc",
+    "troupe_cancelled",
+    "troupe_channel_drop",
+    "troupe_channel_keep",
+    "troupe_continuation_status",
+    "troupe_continuation_tag",
+    "troupe_defer",
+    "troupe_demonitor",
+    "troupe_down_reason_name",
+    "troupe_drop",
+    "troupe_dtype_size",
+    "troupe_dtype_text",
+    "troupe_end_actor",
+    "troupe_frames_refused",
+    "troupe_keep",
+    "troupe_kill_actor",
+    "troupe_last_error",
+    "troupe_link_actor",
+    "troupe_node_address",
+    "troupe_object_kind_name",
+    "troupe_object_state_name",
+    "troupe_queue_close",
+    "troupe_reset",
+    "troupe_save_state",
+    "troupe_self",
+    "troupe_status_name",
+    "troupe_stop",
+    "troupe_strangers_refused",
+    "troupe_stream_drop",
+    "troupe_strerror",
+    "troupe_timer_stop",
+    "troupe_unlink_actor",
+    "troupe_version",
+    "troupe_was_restarted",
+};
+
+// Each function of the library's list has been called above, or takes no pointer. (Those of the
+// loop were called in another process, and without a worker here.)
+static void test_none_is_missing(void **state)
+{
+    (void)state;
+    char *path = support_path(support_setting("TROUPE_SOURCE"), "tools/symbols.txt");
+    char *list = support_read_file(path), *rest = NULL;
+    int missing = 0;
+    assert_non_null(list);
+    for (size_t i = 0; i < sizeof plain_ones / sizeof *plain_ones; i++)
+        note(plain_ones[i]);
+    for (char *name = strtok_r(list, "\n", &rest); name != NULL;
+         name = strtok_r(NULL, "\n", &rest)) {
+        bool known = name[0] == '#' || (strncmp(name, "troupe_type_", 12) == 0 &&
+                                        strcmp(name, "troupe_type_hash") != 0);
+        for (size_t i = 0; i < seen_count && !known; i++)
+            known = strcmp(seen[i], name) == 0;
+        if (!known)
+            fprintf(stderr, "%s is not called with NULL here\n", name);
+        missing += !known;
+    }
+    free(list);
+    free(path);
+    assert_int_equal(missing, 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (troupe_start(0, NULL, .workers = 1, .threads = 1) != TROUPE_OK)
+        return -1;
+    return signal(SIGSEGV, on_crash) == SIG_ERR ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_actors),   cmocka_unit_test(test_many),
+        cmocka_unit_test(test_channels), cmocka_unit_test(test_training),
+        cmocka_unit_test(test_sweeps),   cmocka_unit_test(test_none_is_missing),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,326 @@
+// test_option_ranges.c: every option of troupe_start at both ends of its range and beyond them, and
+// the options of other functions beyond theirs: it works, or is refused with a sentence that names
+// the option.
+#include <support.h>
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <troupe.h>
+
+typedef struct plain {
+    int unused;
+} plain;
+
+static troupe_status plain_echo(plain *self, const int *in, int *out)
+{
+    (void)self;
+    *out = *in;
+    return TROUPE_OK;
+}
+TROUPE_ACTOR(plain, (plain_echo, int, int, .options = TROUPE_METHOD_REPEATABLE));
+
+static troupe_status doubled(const int *in, int *out)
+{
+    *out = 2 * *in;
+    return TROUPE_OK;
+}
+TROUPE_TASK(doubled, int, int);
+
+TROUPE_STRUCT(pair, (int, left), (int, right));
+static troupe_status fit(troupe_worker *me, const pair *config)
+{
+    (void)config;
+    return troupe_report(me, {"loss", 1});
+}
+TROUPE_TRAINER(fit, pair);
+
+#define TIB ((size_t)1 << 40)
+static char long_text[10000];
+
+// MAY: it depends on the machine whether it works.
+enum { WORKS, REFUSED, MAY };
+
+static const struct {
+    const char *name;
+    int expected;
+    troupe_options how;
+} starts[] = {
+    {"nothing", WORKS, {0}},
+    {".workers", WORKS, {.workers = TROUPE_WORKERS_NONE}},
+    {".workers", WORKS, {.workers = 1024}},
+    {".workers", REFUSED, {.workers = 1025}},
+    {".workers", REFUSED, {.workers = -2}},
+    {".workers", REFUSED, {.workers = INT_MIN}},
+    {".cpus", WORKS, {.cpus = 0.0001}},
+    {".cpus", WORKS, {.cpus = 65536}},
+    {".cpus", REFUSED, {.cpus = 65537}},
+    {".cpus", REFUSED, {.cpus = 1e-300}},
+    {".cpus", REFUSED, {.cpus = -1}},
+    {".cpus", REFUSED, {.cpus = INFINITY}},
+    {".cpus", REFUSED, {.cpus = NAN}},
+    {".threads", WORKS, {.threads = 256}},
+    {".threads", REFUSED, {.threads = 257}},
+    {".threads", REFUSED, {.threads = -1}},
+    {".store_bytes_max", WORKS, {.store_bytes_max = 1 << 20}},
+    {".store_bytes_max", MAY, {.store_bytes_max = 16 * TIB}},
+    {".store_bytes_max", REFUSED, {.store_bytes_max = 1}},
+    {".store_bytes_max", REFUSED, {.store_bytes_max = 16 * TIB + 1}},
+    {".store_bytes_max", REFUSED, {.store_bytes_max = SIZE_MAX}},
+    {".message_bytes_max", WORKS, {.message_bytes_max = 1 << 16}},
+    {".message_bytes_max", REFUSED, {.message_bytes_max = 1}},
+    {".message_bytes_max", REFUSED, {.message_bytes_max = (size_t)1 << 63}},
+    {".message_bytes_max", REFUSED, {.message_bytes_max = SIZE_MAX}},
+    {".directory", WORKS, {.directory = ""}},
+    {"/nonexistent", REFUSED, {.directory = "/nonexistent"}},
+    {".directory", REFUSED, {.directory = long_text}},
+    {".launch", REFUSED, {.launch = (troupe_launch)-1}},
+    {".launch", REFUSED, {.launch = (troupe_launch)3}},
+    {".stop_timeout_ms", WORKS, {.stop_timeout_ms = 1}},
+    {".stop_timeout_ms", WORKS, {.stop_timeout_ms = INT_MAX}},
+    {".stop_timeout_ms", REFUSED, {.stop_timeout_ms = -1}},
+    {".worker_output", REFUSED, {.worker_output = (troupe_output)-1}},
+    {".worker_output", REFUSED, {.worker_output = (troupe_output)3}},
+    {".gpus", WORKS, {.gpus = TROUPE_GPUS_NONE}},
+    {".gpus", WORKS, {.gpus = 64}},
+    {".gpus", REFUSED, {.gpus = 65}},
+    {".gpus", REFUSED, {.gpus = -2}},
+    {".memory_bytes", WORKS, {.memory_bytes = 1}},
+    {".memory_bytes", WORKS, {.memory_bytes = 1024 * TIB}},
+    {".memory_bytes", REFUSED, {.memory_bytes = 1024 * TIB + 1}},
+    {".memory_bytes", REFUSED, {.memory_bytes = (size_t)1 << 63}},
+    {".memory_bytes", REFUSED, {.memory_bytes = SIZE_MAX}},
+    {"resources", WORKS, {.resources = ""}},
+    {"resources", REFUSED, {.resources = "nonsense"}},
+    {"license", REFUSED, {.resources = "license=-1"}},
+    {"resources", REFUSED, {.resources = long_text}},
+    {".worker_env", REFUSED, {.worker_env = "nonsense"}},
+    {"working folder", REFUSED, {.worker_folder = "/nonexistent"}},
+    {"working folder", REFUSED, {.worker_folder = long_text}},
+    {".transport", REFUSED, {.transport = (troupe_transport)-1}},
+    {".transport", REFUSED, {.transport = (troupe_transport)4}},
+    {"trace", REFUSED, {.trace = "/nonexistent/trace"}},
+    {".listen", REFUSED, {.listen = ""}},
+    {".listen", REFUSED, {.listen = "nonsense", .keys = "k"}},
+    {".listen", REFUSED, {.listen = long_text, .keys = "k"}},
+    {".node_timeout_ms", WORKS, {.node_timeout_ms = 200}},
+    {".node_timeout_ms", WORKS, {.node_timeout_ms = 3600000}},
+    {".node_timeout_ms", REFUSED, {.node_timeout_ms = 199}},
+    {".node_timeout_ms", REFUSED, {.node_timeout_ms = 3600001}},
+    {".node_timeout_ms", REFUSED, {.node_timeout_ms = -1}},
+    {".spill_dir", WORKS, {.spill_dir = ""}},
+    {".spill_dir", REFUSED, {.spill_dir = "nonsense"}},
+    {".spill_dir", REFUSED, {.spill_dir = long_text}},
+    {".spill_bytes_max", WORKS, {.spill_bytes_max = TROUPE_SPILL_NONE}},
+    {".spill_bytes_max", WORKS, {.spill_bytes_max = INT64_MAX}},
+    {".spill_bytes_max", REFUSED, {.spill_bytes_max = -2}},
+    {".spill_bytes_max", REFUSED, {.spill_bytes_max = INT64_MIN}},
+    {".store_wait_ms", WORKS, {.store_wait_ms = TROUPE_STORE_WAIT_NONE}},
+    {".store_wait_ms", WORKS, {.store_wait_ms = INT_MAX}},
+    {".store_wait_ms", REFUSED, {.store_wait_ms = -2}},
+};
+
+static void test_starts(void **state)
+{
+    (void)state;
+    int faults = 0;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        troupe_options how = starts[i].how;
+        how.size = sizeof how;
+        int out = 0, three = 3;
+        troupe_status status = troupe_start_with(0, NULL, &how);
+        if (status == TROUPE_OK) {
+            plain_actor one = troupe_spawn(plain, .place = TROUPE_PLACE_HERE);
+            troupe_ref ref = troupe_put(int, &three);
+            troupe_must(troupe_get(int, troupe_call(one, plain_echo, 7), &out));
+            troupe_must(troupe_get(int, ref, &three));
+            assert_int_equal(out, 7);
+            assert_int_equal(troupe_stop(), 0);
+        }
+        const char *text = troupe_last_error()->text;
+        bool right = status == TROUPE_OK
+                         ? starts[i].expected != REFUSED
+                         : starts[i].expected != WORKS && strstr(text, starts[i].name) != NULL;
+        if (!right)
+            fprintf(stderr, "row %zu, %s: %s, \"%s\"\n", i, starts[i].name,
+                    troupe_status_name(status), text);
+        faults += !right;
+    }
+    assert_int_equal(faults, 0);
+}
+
+// ---- the others
+
+static int faults;
+
+static void expect(troupe_status status, const char *name)
+{
+    if (status == TROUPE_INVALID && strstr(troupe_last_error()->text, name) != NULL)
+        return;
+    fprintf(stderr, "%s: %s, \"%s\"\n", name, troupe_status_name(status),
+            troupe_last_error()->text);
+    faults++;
+}
+
+static troupe_status outcome(troupe_ref ref)
+{
+    int value;
+    return troupe_get(int, ref, &value);
+}
+
+#define SPAWN(...) troupe_actor_status(troupe_spawn(plain, __VA_ARGS__).address)
+
+static void test_actors(void **state)
+{
+    (void)state;
+    faults = 0;
+    expect(SPAWN(.place = (troupe_place)4), ".place");
+    expect(SPAWN(.place = (troupe_place)-1), ".place");
+    expect(SPAWN(.cpus = -1), ".cpus");
+    expect(SPAWN(.cpus = NAN), ".cpus");
+    expect(SPAWN(.gpus = INFINITY), ".gpus");
+    expect(SPAWN(.memory_bytes = (size_t)1 << 63), ".memory_bytes");
+    expect(SPAWN(.resources = "nonsense"), "resources");
+    expect(SPAWN(.restarts = -2), ".restarts");
+    expect(SPAWN(.lifetime = (troupe_lifetime)2), ".lifetime");
+    expect(SPAWN(.concurrency = UINT32_MAX), ".concurrency");
+    troupe_must(SPAWN(.mailbox_max = UINT32_MAX)); // More than can be: as many as can be.
+    plain_actor one = troupe_spawn(plain, .restarts = INT_MAX, .backoff_ms = UINT32_MAX);
+    troupe_must(outcome(troupe_call(troupe_with(one, .deadline_ms = UINT32_MAX), plain_echo, 1)));
+    troupe_must(outcome(troupe_call(troupe_with(one, .retries = UINT32_MAX), plain_echo, 1)));
+    assert_int_equal(troupe_kill(one), TROUPE_OK);
+    troupe_child child = {.class_ = &troupe_class_plain, .shutdown_ms = -2};
+    expect(troupe_actor_status(troupe_supervise(&child, 1).address), ".shutdown_ms");
+    child.shutdown_ms = 0;
+    expect(troupe_actor_status(troupe_supervise(&child, 1, .restarts = 65).address), ".restarts");
+    expect(troupe_actor_status(troupe_supervise(&child, 1, .restarts = -3).address), ".restarts");
+    expect(troupe_actor_status(troupe_supervise(&child, 1, .strategy = (troupe_strategy)3).address),
+           ".strategy");
+    expect(troupe_actor_status(troupe_supervise(&child, 1, .place = (troupe_place)4).address),
+           ".place");
+    expect(troupe_actor_status(troupe_supervise(&child, SIZE_MAX / 8).address), "child_count");
+    assert_int_equal(faults, 0);
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    int five = 5;
+    troupe_ref refs[1] = {{0}};
+    troupe_pool *pool = NULL;
+    troupe_map *map;
+    faults = 0;
+    expect(outcome(troupe_run_with(doubled, &five, .retries = -3)), "retries");
+    expect(outcome(troupe_run_with(doubled, &five, .place = (troupe_place)9)), ".place");
+    expect(outcome(troupe_run_with(doubled, &five, .cpus = NAN)), ".cpus");
+    expect(outcome(troupe_run_with(doubled, &five, .memory_bytes = SIZE_MAX)), ".memory_bytes");
+    expect(troupe_pool_open(plain, &pool, .count = SIZE_MAX), "count");
+    expect(troupe_pool_open(plain, &pool, .actor_count = SIZE_MAX, .actors = &(troupe_actor){0}),
+           "actor_count");
+    map = troupe_run_map(doubled, &five, 1, .in_flight = SIZE_MAX);
+    assert_non_null(map);
+    troupe_must(troupe_map_next(int, map, &five));
+    troupe_map_close(map);
+    map = troupe_run_map_task(
+        &troupe_task_doubled, &five, SIZE_MAX,
+        &(troupe_map_options){.size = sizeof(troupe_map_options), .in_flight = SIZE_MAX});
+    assert_null(map);
+    expect(troupe_last_error()->status, "count");
+    expect(troupe_wait(refs, 1, 2, 0, (bool[1]){0}, NULL), "needed");
+    expect(troupe_get_all_with(&troupe_type_int, refs, SIZE_MAX, &five, NULL), "count");
+    expect(troupe_wait(refs, SIZE_MAX, 1, 0, (bool[1]){0}, NULL), "count");
+    expect(outcome(troupe_join_as(&troupe_type_troupe_array_int, refs, SIZE_MAX)), "count");
+    troupe_queue queue = troupe_queue_open(int, .place = (troupe_place)7);
+    expect(troupe_actor_status(queue.address), ".place");
+    queue = troupe_queue_open(int, .capacity = UINT32_MAX, .bytes_max = SIZE_MAX);
+    troupe_must(troupe_queue_put(int, queue, &five));
+    expect(troupe_queue_put_many(int, queue, &five, SIZE_MAX), "count");
+    troupe_must(troupe_queue_get_many(int, queue, &five, 1, NULL, .timeout_ms = -1));
+    assert_int_equal(faults, 0);
+}
+
+static void test_objects(void **state)
+{
+    (void)state;
+    troupe_channel channel;
+    troupe_buffer buffer;
+    faults = 0;
+    assert_int_equal(troupe_channel_open(SIZE_MAX, 2, 1, &channel), TROUPE_TOO_LARGE);
+    expect(troupe_channel_open(8, 0, 1, &channel), "slots");
+    expect(troupe_channel_open(8, 1025, 1, &channel), "slots");
+    expect(troupe_channel_open(8, UINT32_MAX, 1, &channel), "slots");
+    expect(troupe_channel_open(8, 2, 0, &channel), "readers");
+    expect(troupe_channel_open(8, 2, UINT32_MAX, &channel), "readers");
+    assert_int_equal(troupe_create(SIZE_MAX, &buffer), TROUPE_TOO_LARGE);
+    assert_int_equal(outcome(troupe_put_bytes(&buffer, SIZE_MAX)), TROUPE_TOO_LARGE);
+    assert_null(troupe_alloc(SIZE_MAX));
+    assert_int_equal(faults, 0);
+}
+
+#define TRAIN(...) troupe_train(fit, &config, &result, .storage = storage, __VA_ARGS__)
+#define TUNE(...) troupe_tune(fit, space, &sweep, .metric = "loss", __VA_ARGS__)
+
+static void test_training(void **state)
+{
+    (void)state;
+    pair config = {0};
+    troupe_result *result;
+    troupe_sweep *sweep;
+    const troupe_param space[] = {TROUPE_INTEGER(pair, left, 1, 2)};
+    char *storage = support_directory_make();
+    faults = 0;
+    expect(TRAIN(.workers = -1), ".workers");
+    expect(TRAIN(.workers = INT_MAX), ".workers");
+    expect(TRAIN(.cpus_per_worker = -1), ".cpus_per_worker");
+    expect(TRAIN(.cpus_per_worker = NAN), ".cpus_per_worker");
+    expect(TRAIN(.keep = -2), ".keep");
+    expect(TRAIN(.keep_goal = (troupe_goal)2), ".keep_goal");
+    expect(TRAIN(.keep_metric = ""), ".keep_metric");
+    expect(TRAIN(.collective_timeout_ms = -1), ".collective_timeout_ms");
+    expect(TRAIN(.name = long_text), ".name");
+    expect(troupe_train(fit, &config, &result, .storage = ""), ".storage");
+    expect(TUNE(.goal = (troupe_goal)2), "goal");
+    expect(TUNE(.trials = -1), "trials");
+    expect(TUNE(.trials = INT_MAX), "trials");
+    expect(TUNE(.concurrent = -1), "concurrent");
+    expect(TUNE(.search = (troupe_search)2), "search");
+    expect(TUNE(.grid_points = -1), "grid_points");
+    expect(TUNE(.grid_points = INT_MAX), "grid_points");
+    expect(TUNE(.scheduler = troupe_asha(.grace = -1)), "grace");
+    expect(TUNE(.scheduler = troupe_asha(.reduction = 1)), "reduction");
+    expect(TUNE(.scheduler = troupe_asha(.reduction = -1)), "reduction");
+    expect(TUNE(.scheduler = troupe_asha(.limit = -1)), "limit");
+    expect(troupe_tune_with(
+               &troupe_trainer_fit, space, SIZE_MAX, &sweep,
+               &(troupe_tune_options){.size = sizeof(troupe_tune_options), .metric = "loss"}),
+           "count");
+    support_directory_remove(storage);
+    assert_int_equal(faults, 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return troupe_start(0, NULL, .workers = 1, .threads = 1) == TROUPE_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+int main(void)
+{
+    memset(long_text, 'x', sizeof long_text - 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_starts),
+        cmocka_unit_test_setup_teardown(test_actors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_objects, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_training, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
