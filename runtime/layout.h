@@ -74,14 +74,26 @@ typedef enum trp_awaited {
     TRP_AWAITED_IDLE = 2, // The node process, to give memory back: on `work_rung`.
 } trp_awaited;
 
-typedef struct trp_header {
+// What the header begins with, and what never changes after. Who looks at a segment of strangers
+// has a copy of it that was checked, and never reads it again.
+typedef struct trp_plan {
     char magic[8];
     uint32_t version;
     uint32_t header_size;
     uint64_t capacity; // Bytes of data.
     uint64_t doors_at, ledgers_at, objects_at, pages_at, blocks_at, data_at, end_at;
     uint32_t pages_max;
-    _Atomic uint32_t huge; // The system gives pages of 2 MiB to who asks: see segment_huge.c.
+    uint32_t huge; // The system gives pages of 2 MiB to who asks: see segment_huge.c.
+} trp_plan;
+
+typedef struct trp_header {
+    char magic[8]; // To `huge`: as in trp_plan.
+    uint32_t version;
+    uint32_t header_size;
+    uint64_t capacity;
+    uint64_t doors_at, ledgers_at, objects_at, pages_at, blocks_at, data_at, end_at;
+    uint32_t pages_max;
+    _Atomic uint32_t huge;
     _Atomic uint32_t pages_backed;   // Data pages that memory was reserved for: only grows.
     _Atomic uint32_t objects_backed; // Rows of the object table likewise.
     // Who is to be told that something was freed: trp_awaited. `freed` rises when there is room
@@ -119,6 +131,9 @@ typedef struct trp_header {
     trp_type_name types[TRP_TYPE_NAMES]; // By schema % TRP_TYPE_NAMES and on from there.
 } trp_header;
 
+_Static_assert(offsetof(trp_header, pages_backed) == sizeof(trp_plan) &&
+                   offsetof(trp_header, huge) == offsetof(trp_plan, huge),
+               "the header begins with the plan");
 _Static_assert(TRP_OBJECTS_MAX / TRP_LEDGER_CHUNK <= 64, "a bit for each chunk of a ledger");
 _Static_assert(sizeof(trp_object_row) == 64, "an object row is a cache line");
 
@@ -152,8 +167,9 @@ bool trp_segment_huge_back(uint64_t at, uint64_t size);
 // Where the process table is.
 uint64_t trp_segment_processes_at(void);
 // Maps the tables of a segment, its own file descriptor given, to be read and no more: not the
-// objects' bytes. TROUPE_CORRUPT, TROUPE_VERSION as trp_segment_attach.
-troupe_status trp_segment_map_tables(int fd, const char **base, size_t *size);
+// objects' bytes. *plan is what its header said when that was checked: the mapping may say
+// something else by now. TROUPE_CORRUPT, TROUPE_VERSION as trp_segment_attach.
+troupe_status trp_segment_map_tables(int fd, const char **base, size_t *size, trp_plan *plan);
 // Reserves memory for [at, at + size) of the file. NO_MEMORY with a sentence.
 troupe_status trp_segment_back(uint64_t at, uint64_t size);
 // Gives the memory back to the system: no process has these pages mapped any more, and none may

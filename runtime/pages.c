@@ -46,7 +46,8 @@ uint64_t trp_place_bytes(trp_place place)
     case TRP_PLACE_RUN:
         return (uint64_t)trp_place_count(place) * TRP_PAGE_SIZE;
     case TRP_PLACE_BLOCK:
-        return trp_class_size(trp_place_class(place));
+        // Who looks at the tables of others meets any class.
+        return trp_place_class(place) < TRP_CLASSES ? trp_class_size(trp_place_class(place)) : 0;
     default:
         return 0;
     }

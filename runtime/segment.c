@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <runtime/door.h>
 #include <runtime/error.h>
 #include <runtime/layout.h>
@@ -11,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum {
@@ -38,26 +40,25 @@ uint64_t trp_segment_processes_at(void)
     return round_up(sizeof(trp_header), SYSTEM_PAGE);
 }
 
-static trp_header plan(size_t capacity)
+static trp_plan plan_for(size_t capacity)
 {
-    trp_header header = {.version = LAYOUT_VERSION, .header_size = sizeof header};
-    memcpy(header.magic, magic, sizeof magic);
-    header.pages_max = (uint32_t)(capacity / TRP_PAGE_SIZE);
-    header.capacity = (uint64_t)header.pages_max * TRP_PAGE_SIZE;
-    header.doors_at = round_up(
+    trp_plan plan = {.version = LAYOUT_VERSION, .header_size = sizeof(trp_header)};
+    memcpy(plan.magic, magic, sizeof magic);
+    plan.pages_max = (uint32_t)(capacity / TRP_PAGE_SIZE);
+    plan.capacity = (uint64_t)plan.pages_max * TRP_PAGE_SIZE;
+    plan.doors_at = round_up(
         trp_segment_processes_at() + TRP_PROCESSES_MAX * sizeof(trp_process_row), SYSTEM_PAGE);
-    header.ledgers_at =
-        round_up(header.doors_at + TRP_PROCESSES_MAX * sizeof(trp_door), SYSTEM_PAGE);
-    header.objects_at =
-        header.ledgers_at + (uint64_t)TRP_PROCESSES_MAX * TRP_OBJECTS_MAX * sizeof(trp_ledger_cell);
-    header.pages_at = header.objects_at + (uint64_t)TRP_OBJECTS_MAX * sizeof(trp_object_row);
-    header.blocks_at =
-        round_up(header.pages_at + (uint64_t)header.pages_max * sizeof(trp_page_row), SYSTEM_PAGE);
-    header.data_at =
-        round_up(header.blocks_at + (uint64_t)header.pages_max * TRP_PAGE_BLOCKS * sizeof(uint32_t),
+    plan.ledgers_at = round_up(plan.doors_at + TRP_PROCESSES_MAX * sizeof(trp_door), SYSTEM_PAGE);
+    plan.objects_at =
+        plan.ledgers_at + (uint64_t)TRP_PROCESSES_MAX * TRP_OBJECTS_MAX * sizeof(trp_ledger_cell);
+    plan.pages_at = plan.objects_at + (uint64_t)TRP_OBJECTS_MAX * sizeof(trp_object_row);
+    plan.blocks_at =
+        round_up(plan.pages_at + (uint64_t)plan.pages_max * sizeof(trp_page_row), SYSTEM_PAGE);
+    plan.data_at =
+        round_up(plan.blocks_at + (uint64_t)plan.pages_max * TRP_PAGE_BLOCKS * sizeof(uint32_t),
                  DATA_ALIGNMENT);
-    header.end_at = header.data_at + header.capacity;
-    return header;
+    plan.end_at = plan.data_at + plan.capacity;
+    return plan;
 }
 
 static bool reserve(uint64_t at, uint64_t size)
@@ -166,76 +167,94 @@ troupe_status trp_segment_create(size_t capacity)
         return troupe_fail(TROUPE_INVALID,
                            "a store of %zu bytes was asked for; it takes from %d bytes to 16 TiB",
                            capacity, TRP_PAGE_SIZE);
-    trp_header header = plan(capacity);
+    trp_plan plan = plan_for(capacity);
     int fd = -1;
-    TROUPE_TRY(make_file(header.end_at, &fd));
+    TROUPE_TRY(make_file(plan.end_at, &fd));
     trp_segment.fd = fd;
-    troupe_status status = trp_segment_back(0, header.doors_at + SYSTEM_PAGE); // The first doors.
+    troupe_status status = trp_segment_back(0, plan.doors_at + SYSTEM_PAGE); // The first doors.
     if (status == TROUPE_OK)
-        status = map(fd, header.end_at);
+        status = map(fd, plan.end_at);
     if (status != TROUPE_OK) {
         close(fd);
         trp_segment.fd = -1;
         return status;
     }
-    header.huge = capacity >= HUGE_MIN && trp_segment_huge_allowed();
-    memcpy(trp_segment.base, &header, sizeof header);
-    if (header.huge)
+    plan.huge = capacity >= HUGE_MIN && trp_segment_huge_allowed();
+    memcpy(trp_segment.base, &plan, sizeof plan);
+    if (plan.huge != 0)
         trp_segment_huge_ask();
     return TROUPE_OK;
 }
 
-// Reads the header by pread, which cannot fault whatever the file is.
-static troupe_status read_header(int fd, trp_header *header)
+// Whether the file cannot be shortened any more; then its length. Files of other kinds (those of
+// huge pages can be sealed too) may have holes that kill who reads them.
+static bool is_sealed(int fd, uint64_t *size)
 {
+    struct statfs system;
     struct stat about;
-    if (fstat(fd, &about) != 0 || pread(fd, header, sizeof *header, 0) != (ssize_t)sizeof *header)
+    int seals = fcntl(fd, F_GET_SEALS); // Before its length, which may change until then.
+    if (seals < 0 || (seals & SEALS) != SEALS || fstatfs(fd, &system) != 0 ||
+        (unsigned long)system.f_type != TMPFS_MAGIC || fstat(fd, &about) != 0)
+        return false;
+    *size = (uint64_t)about.st_size;
+    return true;
+}
+
+// Reads what the header begins with by pread, which cannot fault whatever the file is.
+static troupe_status read_plan(int fd, trp_plan *plan)
+{
+    struct {
+        trp_plan plan;
+        uint32_t pages_backed, objects_backed;
+    } head;
+    uint64_t size;
+    if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head)
         return troupe_fail(TROUPE_CORRUPT, "descriptor %d is no segment: it has no header", fd);
-    if (memcmp(header->magic, magic, sizeof magic) != 0)
+    *plan = head.plan;
+    if (memcmp(plan->magic, magic, sizeof magic) != 0)
         return troupe_fail(TROUPE_CORRUPT,
                            "descriptor %d is no segment: its header begins otherwise", fd);
-    if (header->version != LAYOUT_VERSION || header->header_size != sizeof *header)
+    if (plan->version != LAYOUT_VERSION || plan->header_size != sizeof(trp_header))
         return troupe_fail(TROUPE_VERSION, "the segment has layout %u, this library knows %d",
-                           header->version, LAYOUT_VERSION);
-    if (header->capacity < TRP_PAGE_SIZE || header->capacity > CAPACITY_MAX)
+                           plan->version, LAYOUT_VERSION);
+    if (plan->capacity < TRP_PAGE_SIZE || plan->capacity > CAPACITY_MAX)
         return troupe_fail(TROUPE_CORRUPT, "the segment's header says that it has %llu bytes",
-                           (unsigned long long)header->capacity);
-    trp_header planned = plan(header->capacity);
-    if (planned.capacity != header->capacity || planned.pages_max != header->pages_max ||
-        planned.doors_at != header->doors_at || planned.ledgers_at != header->ledgers_at ||
-        planned.objects_at != header->objects_at || planned.pages_at != header->pages_at ||
-        planned.blocks_at != header->blocks_at || planned.data_at != header->data_at ||
-        planned.end_at != header->end_at || header->pages_backed > header->pages_max ||
-        header->objects_backed > TRP_OBJECTS_MAX)
+                           (unsigned long long)plan->capacity);
+    trp_plan right = plan_for(plan->capacity);
+    right.huge = plan->huge;
+    if (memcmp(plan, &right, sizeof right) != 0 || head.pages_backed > plan->pages_max ||
+        head.objects_backed > TRP_OBJECTS_MAX)
         return troupe_fail(TROUPE_CORRUPT, "the segment's header contradicts itself");
-    if ((uint64_t)about.st_size != header->end_at || (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
-        return troupe_fail(TROUPE_CORRUPT,
-                           "the segment's file has %lld bytes where %llu were sealed",
-                           (long long)about.st_size, (unsigned long long)header->end_at);
+    if (!is_sealed(fd, &size))
+        return troupe_fail(TROUPE_CORRUPT, "the segment's file is not sealed, or of another kind");
+    if (size != plan->end_at)
+        return troupe_fail(TROUPE_CORRUPT, "the segment's file has %llu bytes, expected %llu",
+                           (unsigned long long)size, (unsigned long long)plan->end_at);
     return TROUPE_OK;
 }
 
 troupe_status trp_segment_attach(int fd)
 {
-    trp_header header;
-    TROUPE_TRY(read_header(fd, &header));
+    trp_plan plan;
+    TROUPE_TRY(read_plan(fd, &plan));
     if (trp_segment.header != NULL)
         return troupe_fail(TROUPE_EXISTS, "this process has a segment already");
-    TROUPE_TRY(map(fd, header.end_at));
-    if (header.huge)
+    TROUPE_TRY(map(fd, plan.end_at));
+    if (plan.huge != 0)
         trp_segment_huge_ask();
     return TROUPE_OK;
 }
 
-troupe_status trp_segment_map_tables(int fd, const char **base, size_t *size)
+troupe_status trp_segment_map_tables(int fd, const char **base, size_t *size, trp_plan *plan)
 {
-    trp_header header;
-    TROUPE_TRY(read_header(fd, &header));
-    void *tables = mmap(NULL, header.data_at, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    trp_plan read;
+    TROUPE_TRY(read_plan(fd, &read));
+    void *tables = mmap(NULL, read.data_at, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (tables == MAP_FAILED)
         return trp_fail_errno(TROUPE_NO_MEMORY, "the tables of a store could not be mapped");
     *base = tables;
-    *size = header.data_at;
+    *size = read.data_at;
+    *plan = read;
     return TROUPE_OK;
 }
 

@@ -233,8 +233,7 @@ static troupe_status list_holders(report *all)
 static troupe_status look(report *all, const troupe_memory_options *how)
 {
     troupe_memory *memory = all->memory;
-    const trp_header *header = all->view.header;
-    memory->bytes_max = header->capacity;
+    memory->bytes_max = all->view.plan.capacity;
     memory->driver_pid = trp_view_process(&all->view, TRP_PROCESS_DRIVER).pid;
     TROUPE_TRY(trp_view_backed(&all->view, &memory->bytes_backed));
     trp_view_room(&all->view, &memory->bytes_free, &memory->bytes_free_longest);

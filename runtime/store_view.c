@@ -11,6 +11,7 @@
 #include <runtime/error.h>
 #include <runtime/fault.h>
 #include <runtime/pages_inner.h>
+#include <runtime/printable.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,27 @@ static troupe_status none_to_be_seen(int pid, const char *why)
 {
     return troupe_fail(TROUPE_NOT_FOUND, "process %d belongs to no node that can be seen: %s", pid,
                        why);
+}
+
+// Opens a file to be read, if it is one. What has that name may be something else by now: a pipe
+// would wait for who writes it, and a device may do something when it is opened. So it is looked at
+// first, which opens nothing.
+static int open_file(const char *name)
+{
+    char again[64];
+    struct stat about;
+    int fd = -1, path = open(name, O_PATH | O_CLOEXEC);
+    if (path < 0)
+        return -1;
+    snprintf(again, sizeof again, "/proc/self/fd/%d", path);
+    if (fstat(path, &about) == 0 && S_ISREG(about.st_mode))
+        fd = open(again, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    else
+        errno = EINVAL;
+    int error = errno;
+    close(path);
+    errno = error;
+    return fd;
 }
 
 // Opens the descriptor of a segment among those of the process.
@@ -42,7 +64,7 @@ static troupe_status open_segment(int pid, int *fd)
         ssize_t size = readlink(entry, target, sizeof target);
         found = size == sizeof wanted - 1 && memcmp(target, wanted, sizeof wanted - 1) == 0;
     }
-    *fd = found ? open(entry, O_RDONLY | O_CLOEXEC) : -1;
+    *fd = found ? open_file(entry) : -1;
     int error = errno;
     closedir(folder);
     if (!found)
@@ -55,12 +77,14 @@ troupe_status trp_view_open(int pid, trp_store_view *view)
     if (pid == 0) {
         if (trp_segment.header == NULL)
             return troupe_fail(TROUPE_NOT_STARTED, "there is no store: call troupe_start first");
-        *view = (trp_store_view){trp_segment.base, trp_segment.header, trp_segment.fd, 0};
+        *view = (trp_store_view){
+            .base = trp_segment.base, .header = trp_segment.header, .fd = trp_segment.fd};
+        memcpy(&view->plan, trp_segment.base, sizeof view->plan);
         return TROUPE_OK;
     }
     int fd = -1;
     TROUPE_TRY(open_segment(pid, &fd));
-    troupe_status status = trp_segment_map_tables(fd, &view->base, &view->mapped);
+    troupe_status status = trp_segment_map_tables(fd, &view->base, &view->mapped, &view->plan);
     if (status != TROUPE_OK) {
         close(fd);
         return status;
@@ -78,16 +102,36 @@ void trp_view_close(trp_store_view *view)
     close(view->fd);
 }
 
+// ---- parts of long tables
+
+typedef union trp_part {
+    _Atomic trp_ledger_cell cells[TRP_LEDGER_CHUNK];
+    trp_page_row pages[TRP_PAGE_CHUNK];
+} trp_part;
+
+// Of this process's own segment where it is. Of others' it is copied: a look at mapped memory that
+// is not backed would take it from the system, 2 GiB of it where a table says that it is all used.
+static const void *read_part(const trp_store_view *view, uint64_t at, size_t size, trp_part *part)
+{
+    if (view->mapped == 0)
+        return view->base + at;
+    ssize_t got = pread(view->fd, part, size, (off_t)at);
+    size_t there = got > 0 ? (size_t)got : 0;
+    memset((char *)part + there, 0, size - there);
+    return part;
+}
+
 // ---- objects
 
 uint32_t trp_view_objects(const trp_store_view *view)
 {
-    return atomic_load(&view->header->objects_backed);
+    uint32_t backed = atomic_load(&view->header->objects_backed);
+    return backed < TRP_OBJECTS_MAX ? backed : TRP_OBJECTS_MAX;
 }
 
 static const trp_object_row *row_at(const trp_store_view *view, uint32_t slot)
 {
-    return (const trp_object_row *)(const void *)(view->base + view->header->objects_at) + slot;
+    return (const trp_object_row *)(const void *)(view->base + view->plan.objects_at) + slot;
 }
 
 // Whether two words of a row say the same of the same object: the epoch may be another.
@@ -134,11 +178,12 @@ static const trp_process_row *process_at(const trp_store_view *view, uint32_t pr
 static void show_chunk(const trp_store_view *view, uint32_t process, uint32_t from, uint32_t to,
                        void (*show)(const trp_hold_seen *hold, void *user), void *user)
 {
+    trp_part part;
+    uint64_t at = ((uint64_t)process * TRP_OBJECTS_MAX + from) * sizeof(trp_ledger_cell);
     const _Atomic trp_ledger_cell *cells =
-        (const _Atomic trp_ledger_cell *)(const void *)(view->base + view->header->ledgers_at) +
-        (size_t)process * TRP_OBJECTS_MAX;
+        read_part(view, view->plan.ledgers_at + at, (to - from) * sizeof *cells, &part);
     for (uint32_t object = from; object < to; object++) {
-        uint32_t cell = atomic_load(cells + object);
+        uint32_t cell = atomic_load(cells + (object - from));
         if (cell != 0)
             show(&(trp_hold_seen){process, object, cell & 0xffff, cell >> 16}, user);
     }
@@ -163,6 +208,13 @@ void trp_view_holds(const trp_store_view *view, void (*show)(const trp_hold_seen
 
 // ---- names
 
+// Both have that size. What was copied, and no other writes, is ended and made printable.
+static void copy_text(const char *from, char *to, size_t size)
+{
+    memcpy(to, from, size);
+    trp_printable_clean(to, size);
+}
+
 trp_process_seen trp_view_process(const trp_store_view *view, uint32_t process)
 {
     trp_process_seen seen = {0};
@@ -174,7 +226,7 @@ trp_process_seen trp_view_process(const trp_store_view *view, uint32_t process)
         snprintf(seen.label, sizeof seen.label, "%s",
                  process == TRP_PROCESS_DRIVER ? "driver" : "node");
     else if (atomic_load_explicit(&row->labelled, memory_order_acquire) != 0)
-        snprintf(seen.label, sizeof seen.label, "%.*s", (int)sizeof row->label - 1, row->label);
+        copy_text(row->label, seen.label, sizeof seen.label);
     else
         snprintf(seen.label, sizeof seen.label, "worker %u", process);
     return seen;
@@ -190,7 +242,7 @@ bool trp_view_type(const trp_store_view *view, uint64_t schema, char name[TRP_TY
         if (found == schema) {
             if (atomic_load_explicit(&row->named, memory_order_acquire) == 0)
                 return false;
-            memcpy(name, row->name, TRP_TYPE_NAME);
+            copy_text(row->name, name, TRP_TYPE_NAME);
             return true;
         }
     }
@@ -201,13 +253,21 @@ bool trp_view_type(const trp_store_view *view, uint64_t schema, char name[TRP_TY
 
 void trp_view_room(const trp_store_view *view, uint64_t *left, uint64_t *longest)
 {
-    const trp_header *header = view->header;
-    const trp_page_row *pages = (const trp_page_row *)(const void *)(view->base + header->pages_at);
-    uint32_t backed = atomic_load_explicit(&header->pages_backed, memory_order_acquire);
-    uint64_t fresh = header->pages_max - backed, run = 0, most = 0, count = fresh;
+    trp_part part;
+    const trp_page_row *pages = part.pages;
+    uint32_t backed = atomic_load_explicit(&view->header->pages_backed, memory_order_acquire);
+    if (backed > view->plan.pages_max)
+        backed = view->plan.pages_max;
+    uint64_t fresh = view->plan.pages_max - backed, run = 0, most = 0, count = fresh;
     for (uint32_t page = 0; page < backed; page++) {
+        uint32_t at = page % TRP_PAGE_CHUNK;
+        if (at == 0)
+            pages = read_part(view, view->plan.pages_at + (uint64_t)page * sizeof *pages,
+                              (backed - page < TRP_PAGE_CHUNK ? backed - page : TRP_PAGE_CHUNK) *
+                                  sizeof *pages,
+                              &part);
         bool is_free =
-            trp_owner_is_free(atomic_load_explicit(&pages[page].owner, memory_order_relaxed));
+            trp_owner_is_free(atomic_load_explicit(&pages[at].owner, memory_order_relaxed));
         count += is_free;
         run = is_free ? run + 1 : 0;
         most = run > most ? run : most;

@@ -10,8 +10,10 @@
 #include <runtime/store_where.h>
 
 typedef struct trp_store_view {
-    const char *base; // Of the tables.
-    const trp_header *header;
+    const char *base;         // Of the tables.
+    const trp_header *header; // Others may write any word of it, and of the tables, at any time:
+                              // each is read once, and checked.
+    trp_plan plan;            // What the header said of places and sizes when that was checked.
     int fd;
     size_t mapped; // 0: this process's own segment.
 } trp_store_view;
@@ -43,7 +45,8 @@ typedef struct trp_hold_seen {
 void trp_view_holds(const trp_store_view *view, void (*show)(const trp_hold_seen *hold, void *user),
                     void *user);
 
-// A process of the node: "driver", "node", "worker 3", or the name of its isolated actor.
+// A process of the node: "driver", "node", "worker 3", or the name of its isolated actor. All texts
+// end, and can be printed.
 typedef struct trp_process_seen {
     int pid;
     char label[TRP_LABEL_MAX];

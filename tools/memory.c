@@ -4,20 +4,23 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <troupe.h>
+#include <unistd.h>
 
 enum { MOST_DEFAULT = 20, NODES_MAX = 64, HOLDERS_SHOWN = 3 };
 
 typedef struct settings {
     size_t most;
     int pid; // 0: the one node that there is.
-    bool json, inner;
+    bool json, inner, all;
 } settings;
 
 static void usage(FILE *out)
@@ -26,6 +29,7 @@ static void usage(FILE *out)
             "usage: troupe memory [OPTION...] [PID]\n\n"
             "Shows what the object store of a node holds. PID is any of the node's processes; it\n"
             "may be left out where this machine has one node of yours.\n\n"
+            "  -a, --all      looks for nodes of other users too, where PID is left out\n"
             "  -n, --most N   lists the N largest objects (default %d)\n"
             "  --inner        lists the runtime's own objects too\n"
             "  --json         prints all of it as one JSON object\n",
@@ -34,9 +38,17 @@ static void usage(FILE *out)
 
 // ---- which node
 
-// The drivers of the nodes that can be looked at; how many. `stranger`: what is wrong with a node
-// of another version, if there is one.
-static int find_nodes(int pids[NODES_MAX], char *stranger, size_t size)
+// Root may look at anybody's memory, but nobody else's is looked at for being there.
+static bool is_own(DIR *processes, const char *pid)
+{
+    struct stat about;
+    return fstatat(dirfd(processes), pid, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
+           about.st_uid == geteuid();
+}
+
+// The drivers of the nodes that can be looked at, of this user or of all; how many. `stranger`:
+// what is wrong with a node of another version, if there is one.
+static int find_nodes(int pids[NODES_MAX], bool all, char *stranger, size_t size)
 {
     DIR *processes = opendir("/proc");
     int count = 0;
@@ -45,17 +57,19 @@ static int find_nodes(int pids[NODES_MAX], char *stranger, size_t size)
     for (struct dirent *it; (it = readdir(processes)) != NULL;) {
         troupe_memory memory;
         int pid = (int)strtol(it->d_name, NULL, 10), known = 0;
+        bool wanted = pid > 0 && (all || is_own(processes, it->d_name));
         troupe_status status =
-            pid > 0 ? troupe_memory_get(&memory, .pid = pid, .most = 1) : TROUPE_NOT_FOUND;
+            wanted ? troupe_memory_get(&memory, .pid = pid, .most = 1) : TROUPE_NOT_FOUND;
         if (status == TROUPE_VERSION)
             snprintf(stranger, size,
                      "process %d belongs to a node of another version of Troupe: %.300s", pid,
                      troupe_last_error()->text);
         if (status == TROUPE_OK) {
-            while (known < count && pids[known] != memory.driver_pid)
+            int driver = memory.driver_pid > 0 ? memory.driver_pid : pid; // As it says.
+            while (known < count && pids[known] != driver)
                 known++;
             if (known == count && count < NODES_MAX)
-                pids[count++] = memory.driver_pid;
+                pids[count++] = driver;
         }
         troupe_reset();
     }
@@ -63,13 +77,15 @@ static int find_nodes(int pids[NODES_MAX], char *stranger, size_t size)
     return count;
 }
 
-static int choose_node(int *pid)
+static int choose_node(int *pid, bool all)
 {
     int pids[NODES_MAX];
-    char stranger[512] = "no node of yours runs on this machine";
+    char stranger[512];
     if (*pid != 0)
         return TOOL_DONE;
-    int count = find_nodes(pids, stranger, sizeof stranger);
+    snprintf(stranger, sizeof stranger, "no node%s runs on this machine%s", all ? "" : " of yours",
+             all || geteuid() != 0 ? "" : " (-a looks for those of others too)");
+    int count = find_nodes(pids, all, stranger, sizeof stranger);
     if (count == 1) {
         *pid = pids[0];
         return TOOL_DONE;
@@ -279,14 +295,13 @@ static bool read_number(const char *given, long least, long *number)
 static bool read_settings(int argc, char **argv, settings *given, int *status)
 {
     enum { JSON = 256, INNER };
-    static const struct option options[] = {{"most", required_argument, NULL, 'n'},
-                                            {"json", no_argument, NULL, JSON},
-                                            {"inner", no_argument, NULL, INNER},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
+    static const struct option options[] = {
+        {"most", required_argument, NULL, 'n'}, {"all", no_argument, NULL, 'a'},
+        {"json", no_argument, NULL, JSON},      {"inner", no_argument, NULL, INNER},
+        {"help", no_argument, NULL, 'h'},       {0}};
     long number;
     *status = TOOL_MISUSED;
-    for (int option; (option = getopt_long(argc, argv, "n:h", options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "an:h", options, NULL)) != -1;) {
         if (option == 'n') {
             if (!read_number(optarg, 1, &number))
                 return false;
@@ -295,7 +310,8 @@ static bool read_settings(int argc, char **argv, settings *given, int *status)
             usage(stdout);
             *status = TOOL_DONE;
             return false;
-        } else if (option == JSON || option == INNER) {
+        } else if (option == JSON || option == INNER || option == 'a') {
+            given->all = given->all || option == 'a';
             given->json = given->json || option == JSON;
             given->inner = given->inner || option == INNER;
         } else {
@@ -322,7 +338,7 @@ int tool_memory(int argc, char **argv)
     int status;
     if (!read_settings(argc, argv, &given, &status))
         return status;
-    status = choose_node(&given.pid);
+    status = choose_node(&given.pid, given.all);
     if (status != TOOL_DONE)
         return status;
     if (troupe_memory_get(&memory, .pid = given.pid, .most = given.most, .inner = given.inner) !=

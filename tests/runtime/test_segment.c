@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <runtime/layout.h>
 #include <runtime/segment.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -119,6 +120,15 @@ static void test_headers_that_are_refused(void **state)
     bad.end_at += 4096; // The file has that length too.
     expect_refused(&bad, true, TROUPE_CORRUPT);
     assert_int_equal(trp_segment_attach(-1), TROUPE_CORRUPT);
+    // A file that cannot be sealed at all, so that anybody may shorten it.
+    char *folder = support_directory_make(), *path = support_path(folder, "file");
+    support_write_file(path, &good, sizeof good);
+    assert_int_equal(truncate(path, (off_t)good.end_at), 0);
+    int plain = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(trp_segment_attach(plain), TROUPE_CORRUPT);
+    close(plain);
+    free(path);
+    support_directory_remove(folder);
 
     int fd = file_with(&good, true);
     assert_int_equal(trp_segment_attach(fd), TROUPE_OK);

@@ -10,6 +10,7 @@
 #include <runtime/store_view.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { ME = TRP_PROCESS_DRIVER, OTHER = 5, CAPACITY = 8 << 20 };
@@ -285,6 +286,107 @@ static void test_the_tables_can_be_mapped_alone(void **state)
     assert_int_equal(support_count_descriptors(), before);
 }
 
+// What a hostile process does to its segment once that was looked at and found good.
+static void damage(void)
+{
+    trp_header *header = trp_segment.header;
+    static const char wild[] = "\x1b]0;owned\a\n";
+    for (uint32_t i = 0; i < TRP_TYPE_NAMES; i++) {
+        atomic_store(&header->types[i].schema, 7);
+        memset(header->types[i].name, 'x', TRP_TYPE_NAME); // Without an end.
+        memcpy(header->types[i].name, wild, sizeof wild - 1);
+        atomic_store(&header->types[i].named, 1);
+    }
+    memset(trp_segment_process(OTHER)->label, 'y', TRP_LABEL_MAX);
+    memcpy(trp_segment_process(OTHER)->label, wild, sizeof wild - 1);
+    trp_segment_process(OTHER)->labelled = 1;
+    for (uint32_t slot = 0; slot < TRP_OBJECT_CHUNK; slot++) {
+        trp_object_row *row = trp_object_row_at(slot);
+        atomic_store(&row->place, (uint64_t)2 << 62 | ((UINT64_C(1) << 62) - 1)); // Any class.
+        atomic_store(&row->maker, UINT16_MAX);
+    }
+    memset(header->present, 0xff, sizeof header->present);
+    for (uint32_t i = 0; i < TRP_PROCESSES_MAX; i++)
+        atomic_store(&header->ledger_backed[i], UINT64_MAX);
+    atomic_store(&header->objects_backed, UINT32_MAX);
+    atomic_store(&header->pages_backed, UINT32_MAX);
+    header->pages_max = UINT32_MAX;
+    header->capacity = header->data_at = header->end_at = UINT64_MAX / 2;
+    header->objects_at = header->ledgers_at = header->pages_at = header->blocks_at = UINT64_MAX / 3;
+}
+
+// Nobody of this node: its segment is `damage`d when it is told to.
+static _Noreturn void be_hostile(int told, int tells)
+{
+    char byte = 0;
+    if (trp_segment_create(CAPACITY) != TROUPE_OK)
+        _exit(1);
+    trp_segment_process(OTHER)->pid = getpid();
+    trp_segment_process(OTHER)->state = TRP_PROCESS_READY;
+    trp_store_open(OTHER);
+    (void)make(100, 7);
+    do {
+        if (byte == 'd')
+            damage();
+        if (write(tells, "r", 1) != 1)
+            _exit(1);
+    } while (read(told, &byte, 1) == 1);
+    _exit(0);
+}
+
+static void no_more(const trp_hold_seen *hold, void *count)
+{
+    assert_true(hold->process < TRP_PROCESSES_MAX && hold->object < TRP_OBJECTS_MAX);
+    ++*(size_t *)count;
+}
+
+// All that is read after the header was checked may have changed since: nothing is looked for where
+// it says now, and no text goes on or reaches a terminal as it is.
+static void test_what_strangers_write_is_not_believed(void **state)
+{
+    (void)state;
+    int tell[2], hear[2], status;
+    char byte, name[TRP_TYPE_NAME];
+    trp_store_view view;
+    trp_object_seen seen;
+    uint64_t left, longest, before, after;
+    size_t held = 0, objects = 0;
+    assert_int_equal(pipe(tell), 0);
+    assert_int_equal(pipe(hear), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(tell[1]);
+        be_hostile(tell[0], hear[1]);
+    }
+    close(tell[0]);
+    assert_int_equal(read(hear[0], &byte, 1), 1);
+    assert_int_equal(trp_view_open(child, &view), TROUPE_OK);
+    assert_int_equal(write(tell[1], "d", 1), 1);
+    assert_int_equal(read(hear[0], &byte, 1), 1);
+    assert_int_equal(trp_view_objects(&view), TRP_OBJECTS_MAX);
+    for (uint32_t slot = 0; slot < TRP_OBJECT_CHUNK; slot++)
+        objects += trp_view_object(&view, slot, &seen);
+    assert_int_equal(objects, 1);
+    assert_int_equal(trp_view_backed(&view, &before), TROUPE_OK);
+    trp_view_holds(&view, no_more, &held);
+    assert_int_equal(held, 1);
+    assert_int_equal(trp_view_backed(&view, &after), TROUPE_OK);
+    assert_true(after - before < 1 << 20); // A look takes no memory.
+    trp_view_room(&view, &left, &longest);
+    assert_true(left <= CAPACITY && longest <= left);
+    assert_true(trp_view_type(&view, 7, name));
+    assert_memory_equal(name, "\\x1b]0;owned\\x07\\nxx", 20);
+    assert_true(strlen(name) < sizeof name);
+    assert_memory_equal(trp_view_process(&view, OTHER).label, "\\x1b]0;owned\\x07\\nyy", 20);
+    trp_view_close(&view);
+    close(tell[1]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(hear[0]);
+    close(hear[1]);
+}
+
 static void test_without_a_store(void **state)
 {
     (void)state;
@@ -312,6 +414,7 @@ int main(void)
                                         close_store),
 #endif
         cmocka_unit_test_setup_teardown(test_the_tables_can_be_mapped_alone, set_up, close_store),
+        cmocka_unit_test(test_what_strangers_write_is_not_believed),
         cmocka_unit_test(test_without_a_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

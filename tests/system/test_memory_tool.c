@@ -2,6 +2,7 @@
 // where no processes are but the test's own.
 #include <support.h>
 
+#include <fcntl.h>
 #include <runtime/layout.h>
 #include <sched.h>
 #include <signal.h>
@@ -9,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <troupe.h>
 #include <unistd.h>
@@ -148,6 +151,56 @@ static void test_another_version(void **state)
     stop_another(other);
 }
 
+static void begin_as_nobody(void)
+{
+    if (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0)
+        _exit(1);
+    // As after an exec: else what it has open is root's alone to see.
+    troupe_must(prctl(PR_SET_DUMPABLE, 1) == 0 ? TROUPE_OK : TROUPE_FAILED);
+    troupe_must(trp_segment_create(STORE));
+}
+
+// Who has the right to look at everybody's memory need not do so.
+static void test_the_node_of_another_user(void **state)
+{
+    (void)state;
+    if (!alone || geteuid() != 0)
+        skip();
+    pid_t other = another(begin_as_nobody, trp_segment_close);
+    run_tool("", 1);
+    expect_output("no node of yours runs on this machine (-a looks for those of others too)", 0);
+    run_tool("-a", 0);
+    expect_output("node of driver %d: 0 objects", 0); // It says that it has none.
+    stop_another(other);
+}
+
+static const char pipe_path[] = "/memfd:troupe";
+
+static void begin_with_a_pipe(void)
+{
+    if (mkfifo(pipe_path, 0600) != 0 || open(pipe_path, O_RDONLY | O_NONBLOCK) < 0 ||
+        unlink(pipe_path) != 0)
+        _exit(1);
+}
+
+static void end_with_a_pipe(void)
+{
+}
+
+// What is named as a segment need not be one: to open a pipe waits for who writes it.
+static void test_a_pipe_in_place_of_a_segment(void **state)
+{
+    (void)state;
+    char arguments[32];
+    if (!alone || geteuid() != 0)
+        skip();
+    pid_t other = another(begin_with_a_pipe, end_with_a_pipe);
+    snprintf(arguments, sizeof arguments, "%d", (int)other);
+    run_tool(arguments, 1);
+    expect_output("process %d belongs to no node that can be seen", (int)other);
+    stop_another(other);
+}
+
 static int run_all(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +208,8 @@ static int run_all(void)
         cmocka_unit_test(test_one_node),
         cmocka_unit_test(test_two_nodes),
         cmocka_unit_test(test_another_version),
+        cmocka_unit_test(test_the_node_of_another_user),
+        cmocka_unit_test(test_a_pipe_in_place_of_a_segment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
