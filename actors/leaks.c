@@ -4,6 +4,7 @@
 #include <actors/ref_table.h>
 #include <actors/site.h>
 #include <pthread.h>
+#include <runtime/arena.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/store_row.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 
 enum { CHUNK = 1024, CHUNKS = TRP_ENTRY_PLACES / CHUNK, GROUPS_MAX = 20 };
+enum { VALUES_BYTES = 16 << 20 }; // Below that they may well be what a program works with.
 
 // Where the last of them was made.
 typedef struct mark {
@@ -244,6 +246,11 @@ void trp_leaks_report(void)
     pthread_mutex_unlock(&marks.lock);
     if (all.total > 0)
         say(&all);
+    if (trp_arena_own_bytes() >= VALUES_BYTES)
+        trp_log(TRP_WARN,
+                "leaks: %zu MiB of texts and arrays that threads of this process were given and "
+                "never freed by troupe_reset",
+                trp_arena_own_bytes() >> 20);
 }
 
 void trp_leaks_start(void)

@@ -7,8 +7,10 @@
 // ends.
 #include <pthread.h>
 #include <runtime/arena.h>
+#include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/pool.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -38,6 +40,37 @@ enum {
     LARGEST_BLOCK = 256 * 1024,
 };
 #endif
+
+// The thread's own; see below.
+static _Thread_local trp_arena own;
+static _Thread_local size_t own_bytes; // Of its blocks;
+static _Atomic size_t all_own_bytes;   // those of all threads. Only a number to be said: relaxed.
+
+// What a thread that never resets its arena was given stays: that is said once a process. One large
+// value by itself is no growth.
+static void note_own(size_t more)
+{
+    static atomic_bool told;
+    own_bytes += more;
+    atomic_fetch_add_explicit(&all_own_bytes, more, memory_order_relaxed);
+    if (own_bytes < TRP_ARENA_LOUD || more > own_bytes / 2 || atomic_exchange(&told, true))
+        return;
+    trp_log(TRP_WARN,
+            "a thread keeps %zu MiB of texts and arrays that troupe_get and others have given it: "
+            "troupe_reset frees them, call it when they are not needed any more",
+            own_bytes >> 20);
+}
+
+static void forget_own(void)
+{
+    atomic_fetch_sub_explicit(&all_own_bytes, own_bytes, memory_order_relaxed);
+    own_bytes = 0;
+}
+
+size_t trp_arena_own_bytes(void)
+{
+    return atomic_load_explicit(&all_own_bytes, memory_order_relaxed);
+}
 
 static size_t next_size(const trp_arena *arena)
 {
@@ -80,6 +113,8 @@ void *trp_arena_alloc(trp_arena *arena, size_t size)
         return NULL;
     block->size = taken > room ? taken : room;
     block->used = taken;
+    if (arena == &own)
+        note_own(block->cell);
     if (taken > usual && arena->blocks) {
         // Behind the newest, whose free bytes go on being used.
         block->next = arena->blocks->next;
@@ -93,6 +128,8 @@ void *trp_arena_alloc(trp_arena *arena, size_t size)
 
 void trp_arena_clear(trp_arena *arena)
 {
+    if (arena == &own)
+        forget_own();
     while (arena->blocks) {
         trp_arena_block *block = arena->blocks;
         arena->blocks = block->next;
@@ -110,7 +147,6 @@ size_t trp_arena_size(const trp_arena *arena)
 
 // ---- the thread's arena
 
-static _Thread_local trp_arena own;
 static _Thread_local trp_arena *borrowed; // NULL: the thread's own is current.
 static _Thread_local bool armed;          // The key's destructor will run for this thread.
 

@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 
+enum { TRP_ARENA_LOUD = 64 << 20 }; // Bytes of a thread's own at which it is told of.
+
 typedef struct trp_arena_block trp_arena_block;
 typedef struct trp_arena {
     trp_arena_block *blocks; // Newest first; NULL: empty. A zeroed trp_arena is ready for use.
@@ -18,6 +20,8 @@ void *trp_arena_alloc(trp_arena *arena, size_t size);
 void trp_arena_clear(trp_arena *arena);
 // How many bytes its blocks have, whether handed out or not.
 size_t trp_arena_size(const trp_arena *arena);
+// The same of the own arenas of all threads of the process together.
+size_t trp_arena_own_bytes(void);
 // The calling thread's current arena.
 trp_arena *trp_arena_current(void);
 // Makes `arena` the thread's current one (NULL: its own) and returns the one before (NULL: its

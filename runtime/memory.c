@@ -6,6 +6,14 @@
 // No sensible block is larger; above this AddressSanitizer ends the process instead of failing.
 static const size_t block_max = (size_t)1 << 39;
 
+// The sanitizer's, in a program that has it.
+extern void __asan_poison_memory_region(void const volatile *at, size_t size) __attribute__((weak));
+
+bool trp_memory_watched(void)
+{
+    return &__asan_poison_memory_region != NULL;
+}
+
 // Relaxed: it orders nothing but itself.
 atomic_long trp_memory_allowed = -1;
 

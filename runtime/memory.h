@@ -14,6 +14,11 @@ void *trp_realloc(void *block, size_t size);
 char *trp_strdup(const char *text);
 void trp_free(void *block);
 
+// Whether this program has AddressSanitizer, which then sees all allocations, also of a library
+// that was built without it: each piece has to be allocated and freed by itself, for a use after
+// its end to be found.
+bool trp_memory_watched(void);
+
 // For static arrays of many pages, and what goes with them: they lie apart from the small
 // variables, which then share a few pages. Each page that a process writes costs it a fault, after
 // a fork too.

@@ -4,15 +4,15 @@
 #include <runtime/hot.h>
 #include <runtime/memory.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
 #define EACH_BY_ITSELF 1
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if __has_feature(thread_sanitizer)
 #define EACH_BY_ITSELF 1
 #endif
 #endif
 #ifndef EACH_BY_ITSELF
-#define EACH_BY_ITSELF 0
+#define EACH_BY_ITSELF trp_memory_watched()
 #endif
 
 enum {

@@ -87,7 +87,8 @@ TROUPE_API const char *troupe_strerror(troupe_status status);
 TROUPE_API const char *troupe_status_name(troupe_status status);
 
 // The last failure on this thread; never NULL. The memory belongs to the thread and is
-// overwritten by its next failure; success leaves it alone.
+// overwritten by its next failure; a call that succeeds leaves it alone or clears it, so that what
+// stands there is never the failure of something that has worked in the end.
 TROUPE_API const troupe_error *troupe_last_error(void);
 
 // Sets the thread's last error to `status` and a printf-formatted sentence, and returns `status`.

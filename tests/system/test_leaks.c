@@ -43,6 +43,17 @@ static troupe_status let_go(leaky *self, const troupe_none *none, int *result)
     return TROUPE_OK;
 }
 
+static troupe_status tell_at_length(leaky *self, const size_t *size, troupe_text *text)
+{
+    (void)self;
+    char *long_one = troupe_alloc(*size + 1);
+    if (long_one == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory");
+    memset(long_one, 'x', *size);
+    *text = long_one;
+    return TROUPE_OK;
+}
+
 // Gives the reference that it makes to its caller.
 static troupe_status give(leaky *self, const int *number, leaky_pair *result)
 {
@@ -52,7 +63,7 @@ static troupe_status give(leaky *self, const int *number, leaky_pair *result)
 }
 
 TROUPE_ACTOR(leaky, (twice, int, int), (keep, troupe_ref, int), (let_go, troupe_none, int),
-             (give, int, leaky_pair));
+             (give, int, leaky_pair), (tell_at_length, size_t, troupe_text));
 
 // ---- what is run
 
@@ -199,6 +210,33 @@ static int leak_nothing(leaky_actor actor)
     return 0;
 }
 
+// Texts of 70 MiB, which troupe_get gives to main.
+static int take_texts(leaky_actor actor, size_t each_bytes, bool resets)
+{
+    troupe_text text;
+    for (size_t taken = 0; taken < (size_t)70 << 20; taken += each_bytes) {
+        troupe_must(troupe_get(troupe_text, troupe_call(actor, tell_at_length, each_bytes), &text));
+        if (resets)
+            troupe_reset();
+    }
+    return 0;
+}
+
+static int leak_texts(leaky_actor actor)
+{
+    return take_texts(actor, 256 << 10, false);
+}
+
+static int leak_no_texts(leaky_actor actor)
+{
+    return take_texts(actor, 256 << 10, true);
+}
+
+static int have_one_text(leaky_actor actor)
+{
+    return take_texts(actor, 70 << 20, false);
+}
+
 typedef struct deed {
     const char *name;
     int (*run)(leaky_actor actor);
@@ -219,7 +257,10 @@ static const deed deeds[] = {
     {"channel", leak_channel, "'troupe_channel'", "troupe_channel_open", 1, false},
     {"part", leak_part, "'int'", "troupe_split", 1, false},
     {"nothing", leak_nothing, NULL, NULL, 0, false},
+    {"no-texts", leak_no_texts, NULL, NULL, 0, false},
 };
+static const deed texts = {"texts", leak_texts, NULL, NULL, 0, false};
+static const deed one_text = {"one-text", have_one_text, NULL, NULL, 0, false};
 enum { DEEDS = sizeof deeds / sizeof *deeds };
 
 static int be_the_program(int argc, char **argv, const deed *wanted)
@@ -278,9 +319,28 @@ static void test_each_is_told_with_its_line(void **state)
         run("TROUPE_LEAKS=1", &deeds[i]);
         if (deeds[i].count > 0)
             expect_report(&deeds[i], lines);
-        else if (strstr(output, "leaks:") != NULL)
+        else if (strstr(output, "leaks:") != NULL || strstr(output, "troupe_reset") != NULL)
             support_fail_output(output, "%s: expected no leaks", deeds[i].name);
     }
+}
+
+// A thread outside actors that never calls troupe_reset is told so once as its values grow, and
+// again at the end where leaks are watched.
+static void test_values_of_a_thread(void **state)
+{
+    (void)state;
+    static const char growing[] = "troupe: warn: a thread keeps 64 MiB of texts and arrays";
+    run("TROUPE_LEAKS=0", &texts);
+    const char *told = strstr(output, growing);
+    if (told == NULL || strstr(told, "troupe_reset frees them") == NULL ||
+        strstr(told + 1, growing) != NULL || strstr(output, "leaks:") != NULL)
+        support_fail_output(output, "expected '%s', once", growing);
+    run("TROUPE_LEAKS=1", &texts);
+    if (strstr(output, "leaks: 70 MiB of texts and arrays that threads") == NULL)
+        support_fail_output(output, "expected a line of leaks");
+    run("TROUPE_LEAKS=0", &one_text); // One large value is no growth.
+    if (strstr(output, growing) != NULL)
+        support_fail_output(output, "expected not '%s'", growing);
 }
 
 static void test_without_addr2line(void **state)
@@ -304,9 +364,14 @@ int main(int argc, char **argv)
     for (int i = 0; argc > 1 && i < DEEDS; i++)
         if (strcmp(argv[1], deeds[i].name) == 0)
             return be_the_program(argc, argv, &deeds[i]);
+    if (argc > 1 && strcmp(argv[1], texts.name) == 0)
+        return be_the_program(argc, argv, &texts);
+    if (argc > 1 && strcmp(argv[1], one_text.name) == 0)
+        return be_the_program(argc, argv, &one_text);
     self[readlink("/proc/self/exe", self, sizeof self - 1)] = '\0';
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_is_told_with_its_line),
+        cmocka_unit_test(test_values_of_a_thread),
         cmocka_unit_test(test_without_addr2line),
         cmocka_unit_test(test_nothing_is_told_where_it_is_off),
     };
