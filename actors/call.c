@@ -205,7 +205,7 @@ static troupe_status post(const sending *what, trp_parcel *parcel, trp_frame *fr
     TROUPE_TRY(trp_scheduler_block());
     status = trp_parcel_send(parcel, frame, patience < 0 ? -1 : milliseconds_left(patience));
     trp_scheduler_unblock();
-    return status;
+    return trp_error_settled(status);
 }
 
 // The deadline passed while the call was being sent, and was left to the sender: it ends now, sent
@@ -289,7 +289,7 @@ TRP_HOT troupe_status send(sending *what)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a deadline");
     troupe_status status = trp_is_here(&what->to) ? send_here(what) : send_elsewhere(what);
     if (status == TROUPE_NOT_EXECUTED && trp_call_may_have_moved(what->to))
-        status = send_to_moved(what);
+        status = trp_error_settled(send_to_moved(what));
     return status == TROUPE_OK ? status : late(what, status);
 }
 

@@ -3,6 +3,7 @@
 #include <actors/async.h>
 #include <actors/call.h>
 #include <actors/restart.h>
+#include <runtime/error.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
 
@@ -35,7 +36,9 @@ static troupe_status kill_elsewhere(troupe_actor actor, bool give_up)
     troupe_status status = send_end(actor, TRP_FRAME_KILL, give_up ? TRP_FRAME_FORCE : 0, call);
     if (status != TROUPE_OK) {
         troupe_drop(ref);
-        return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status; // It is dead.
+        if (status == TROUPE_NOT_EXECUTED)
+            status = TROUPE_OK; // It is dead.
+        return trp_error_settled(status);
     }
     // The answer comes behind those of the calls that waited in the mailbox.
     status = troupe_get(bool, ref, &isolated, .timeout_ms = KILL_ANSWER_MS);
@@ -43,7 +46,7 @@ static troupe_status kill_elsewhere(troupe_actor actor, bool give_up)
         troupe_drop(ref);
     if (status == TROUPE_OK && isolated)
         (void)trp_node_kill(actor.process, actor.incarnation, "was ended: its actor was killed");
-    return TROUPE_OK;
+    return trp_error_settled(TROUPE_OK);
 }
 
 troupe_status trp_kill_actor(troupe_actor actor, bool give_up)
@@ -68,7 +71,7 @@ troupe_status troupe_end_actor(troupe_actor actor)
     if (!trp_is_here(&actor)) {
         find_last(&actor);
         troupe_status status = send_end(actor, TRP_FRAME_FINISH, 0, 0);
-        return status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status;
+        return trp_error_settled(status == TROUPE_NOT_EXECUTED ? TROUPE_OK : status);
     }
     trp_actor *found = trp_actor_find(actor.id);
     if (found == NULL)

@@ -191,7 +191,7 @@ troupe_status troupe_map_next_as(const troupe_type *type, troupe_map *map, void 
         *taken.index = index;
     troupe_error failure = *troupe_last_error();
     (void)send_more(map); // What the actors have next, while the caller looks at this one.
-    return status == TROUPE_OK ? TROUPE_OK : trp_error_set(&failure);
+    return status == TROUPE_OK ? trp_error_settled(TROUPE_OK) : trp_error_set(&failure);
 }
 
 void troupe_map_close(troupe_map *map)

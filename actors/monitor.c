@@ -8,6 +8,7 @@
 #include <actors/run.h>
 #include <actors/waits.h>
 #include <runtime/clock.h>
+#include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/park.h>
@@ -152,7 +153,7 @@ static troupe_status await_end(troupe_actor actor, int64_t deadline_ns, trp_down
         release(shared);
     release(shared);
     if (status != TROUPE_OK || over)
-        return status;
+        return trp_error_settled(status);
     return troupe_fail(TROUPE_PENDING, "actor #%llu of process %u lives still",
                        (unsigned long long)actor.id, actor.process);
 }
@@ -223,7 +224,7 @@ troupe_status troupe_stop_actor_with(troupe_actor actor, const troupe_stop_actor
             actor, taken.deadline_ms == 0 ? -1 : trp_clock_deadline(taken.deadline_ms), &news);
     }
     if (status != TROUPE_PENDING)
-        return status;
+        return trp_error_settled(status);
     // Who waits for what it runs is told now: a light one's method cannot be stopped from outside.
     TROUPE_TRY(trp_kill_actor(actor, true));
     status = await_end(actor, trp_clock_deadline(1000), &news);

@@ -6,6 +6,7 @@
 #include <actors/restart.h>
 #include <actors/scheduler.h>
 #include <actors/waits.h>
+#include <runtime/error.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
 #include <runtime/require.h>
@@ -145,7 +146,7 @@ troupe_status troupe_lookup_class(const troupe_class *class_, const char *name, 
     TROUPE_TRY(trp_process_check());
     troupe_status status = find_entry(name, value, &size, &found.node);
     if (status == TROUPE_NOT_FOUND && trp_registrar_known())
-        return find_restarting(class_, name, actor);
+        return trp_error_settled(find_restarting(class_, name, actor));
     TROUPE_TRY(status);
     TROUPE_TRY(read_entry(value, size, &found, class_name, &hash));
     if (class_ != NULL) {
@@ -160,5 +161,5 @@ troupe_status troupe_lookup_class(const troupe_class *class_, const char *name, 
     troupe_actor near = found;
     TROUPE_TRY(trp_actor_near(&near)); // So that the first message need not ask for the way.
     *actor = found;
-    return TROUPE_OK;
+    return trp_error_settled(TROUPE_OK);
 }

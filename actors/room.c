@@ -67,7 +67,7 @@ troupe_status trp_object_create(size_t size, uint64_t schema, trp_encoding encod
     while (status == TROUPE_NO_MEMORY && await(&wait));
     finish(&wait, status == TROUPE_NO_MEMORY);
     trp_process_use_end(size);
-    return status;
+    return trp_error_settled(status);
 }
 
 int trp_object_patience_ms(void)
@@ -87,5 +87,7 @@ trp_object_info trp_object_pin(trp_object object)
         full = info.state == TRP_OBJECT_ABSENT && troupe_last_error()->status == TROUPE_NO_MEMORY;
     } while (full && await(&wait));
     finish(&wait, full);
+    if (info.state != TRP_OBJECT_ABSENT)
+        trp_error_forget(); // Of what failed before there was room.
     return info;
 }

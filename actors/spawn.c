@@ -468,7 +468,7 @@ static troupe_actor spawn(order *what, const troupe_spawn_options *how)
     troupe_status status = prepare(what, how);
     if (status == TROUPE_OK)
         status = what->how.restarts != 0 ? place_restarted(what, &address) : place(what, &address);
-    return status == TROUPE_OK ? address : trp_spawn_failed(status);
+    return trp_error_settled(status) == TROUPE_OK ? address : trp_spawn_failed(status);
 }
 
 troupe_actor troupe_spawn_class(const troupe_class *class_, const void *init_args,
@@ -565,7 +565,7 @@ troupe_status trp_spawn_many(const troupe_class *row, const void *args, size_t s
     trp_free(all);
     for (size_t i = 0; i < count && status == TROUPE_OK; i++)
         status = troupe_actor_status(addresses[i]);
-    return status;
+    return trp_error_settled(status);
 }
 
 troupe_status troupe_spawn_many_class(const troupe_class *class_, const void *init_args,

@@ -12,6 +12,13 @@ void trp_error_forget(void);
 // user must not see.
 void trp_error_hold(troupe_error *kept);
 void trp_error_restore(const troupe_error *kept);
+// Of work whose parts may have failed before the whole succeeded: what they left is forgotten then.
+static inline troupe_status trp_error_settled(troupe_status status)
+{
+    if (status == TROUPE_OK)
+        trp_error_forget();
+    return status;
+}
 // Puts "context: " in front of the last error's sentence and returns its status.
 troupe_status trp_error_prefix(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // troupe_fail with ": strerror(errno)" added; ENOSPC and EDQUOT become TROUPE_NO_SPACE whatever
