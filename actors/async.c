@@ -77,6 +77,7 @@ void trp_async_finish(trp_actor *actor)
     trp_alarms_end(async);
     trp_deferrals_end(async, trp_actor_id(actor));
     pthread_mutex_lock(&async->lock);
+    async->far_tombstones = 0;
     while (async->tombstones != NULL) {
         trp_tombstone *stone = async->tombstones;
         async->tombstones = stone->next;

@@ -41,6 +41,7 @@ typedef struct trp_tombstone {
 struct trp_async {
     pthread_mutex_t lock; // Of all that follows.
     trp_tombstone *tombstones;
+    uint32_t far_tombstones; // Of callers in other nodes.
     trp_deferral *deferrals;
     trp_alarm *alarms;
     trp_running *runs; // Methods that run beside the turn,

@@ -29,7 +29,18 @@
 #include <troupe/async.h>
 #include <unistd.h>
 
+// Calls from other nodes that are given up while they wait in one mailbox; more are run all the
+// same.
+enum { FAR_TOMBSTONES_MAX = 4096 };
+
 // ---- in the actor's process: by who runs its messages
+
+// Of one that was taken out of the list. With the lock held.
+static void count_out(trp_actor *actor, trp_async *async, const trp_tombstone *stone)
+{
+    async->far_tombstones -= stone->caller.remote && trp_process_is_far(stone->caller.process);
+    atomic_fetch_sub(&actor->cancels, 1);
+}
 
 bool trp_cancel_buried(trp_async *async, const trp_message *message)
 {
@@ -57,7 +68,7 @@ static void unhand(trp_actor *actor, trp_async *async)
             continue;
         }
         *at = stone->next;
-        atomic_fetch_sub(&actor->cancels, 1);
+        count_out(actor, async, stone);
         trp_free(stone);
     }
 }
@@ -144,7 +155,7 @@ void trp_cancel_passed(trp_actor *actor, uint64_t serial)
         if ((*at)->serial == serial) {
             passed = *at;
             *at = passed->next;
-            atomic_fetch_sub(&actor->cancels, 1);
+            count_out(actor, async, passed);
             break;
         }
     }
@@ -177,7 +188,9 @@ static bool bury(trp_actor *actor, bool open, const trp_caller *caller, uint64_t
     atomic_fetch_add(&actor->cancels, 1);
     trp_fence_heavy();
     bool deferred = trp_deferral_cancel(async, caller);
-    bool running = find_running(actor, caller) != NULL || deferred || stone == NULL;
+    bool far = caller->remote && trp_process_is_far(caller->process);
+    bool room = stone != NULL && (!far || async->far_tombstones < FAR_TOMBSTONES_MAX);
+    bool running = find_running(actor, caller) != NULL || deferred || !room;
     trp_message *waits = running || !open ? NULL : trp_lanes_cancel(actor, caller);
     if (waits != NULL) {
         atomic_fetch_sub(&actor->cancels, 1);
@@ -185,6 +198,7 @@ static bool bury(trp_actor *actor, bool open, const trp_caller *caller, uint64_t
         *marker = atomic_fetch_add(&serials, 1) + 1;
         *stone = (trp_tombstone){.next = async->tombstones, .caller = *caller, .serial = *marker};
         async->tombstones = stone;
+        async->far_tombstones += far;
         stone = NULL;
     }
     pthread_mutex_unlock(&async->lock);

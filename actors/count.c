@@ -188,7 +188,7 @@ void trp_count_serve(const trp_frame *frame)
     bool held = hold(actor, frame->from_incarnation, what == TRP_COUNT_BEGIN);
     trp_shape shape = trp_shape_of(&troupe_type_bool);
     trp_message *message;
-    if (trp_message_receive(TRP_MESSAGE_FINISH, frame, NULL, &message) != TROUPE_OK)
+    if (trp_message_asked(frame, &message) != TROUPE_OK)
         return;
     trp_message_answer(message, &shape, &held, 0);
     trp_message_free(message);

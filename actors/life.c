@@ -7,6 +7,7 @@
 #include <actors/restart.h>
 #include <actors/run.h>
 #include <pthread.h>
+#include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/printable.h>
 #include <runtime/process.h>
@@ -163,6 +164,15 @@ void trp_life_unlock(trp_life *life)
         pthread_mutex_unlock(&lives.lock);
 }
 
+struct trp_policy *trp_life_policy(trp_actor *actor)
+{
+    pthread_mutex_lock(&lives.lock);
+    const trp_life *life = atomic_load(&actor->life);
+    struct trp_policy *policy = life != NULL ? life->policy : NULL;
+    pthread_mutex_unlock(&lives.lock);
+    return policy;
+}
+
 void trp_life_say(trp_actor *actor, uint64_t id, int reason, int signal, const char *text)
 {
     trp_life *life = trp_life_lock(actor, id, true);
@@ -204,24 +214,41 @@ void trp_life_explain(uint64_t id, troupe_error *failure)
 
 // ---- who watches
 
-// Drops watchers whose processes have gone, and makes room for one more. With the lock held.
-static bool make_room(trp_life *life)
+static trp_watchers *watchers_of(trp_life *life, const trp_watcher *watcher)
 {
-    if (life->watcher_count < life->watcher_capacity)
+    return trp_process_is_far(watcher->process) ? &life->far : &life->near;
+}
+
+// Drops watchers whose processes have gone, and makes room for one more, of at most `most`. With
+// the lock held.
+static bool make_room(trp_watchers *in, size_t most)
+{
+    if (in->count < in->capacity)
         return true;
     size_t kept = 0;
-    for (size_t i = 0; i < life->watcher_count; i++)
-        if (trp_process_alive(life->watchers[i].process, life->watchers[i].incarnation, NULL))
-            life->watchers[kept++] = life->watchers[i];
-    life->watcher_count = kept;
-    if (kept <= life->watcher_capacity / 2 && kept < life->watcher_capacity)
+    for (size_t i = 0; i < in->count; i++)
+        if (trp_process_alive(in->all[i].process, in->all[i].incarnation, NULL))
+            in->all[kept++] = in->all[i];
+    in->count = kept;
+    if (kept <= in->capacity / 2 && kept < in->capacity)
         return true;
-    size_t capacity = life->watcher_capacity == 0 ? 4 : life->watcher_capacity * 2;
-    trp_watcher *grown = trp_realloc(life->watchers, capacity * sizeof *grown);
+    size_t capacity = in->capacity == 0 ? 4 : in->capacity * 2;
+    if (capacity > most)
+        return kept < in->capacity;
+    trp_watcher *grown = trp_realloc(in->all, capacity * sizeof *grown);
     if (grown == NULL)
         return false;
-    life->watchers = grown;
-    life->watcher_capacity = capacity;
+    in->all = grown;
+    in->capacity = capacity;
+    return true;
+}
+
+static bool add_watcher(trp_life *life, const trp_watcher *watcher)
+{
+    trp_watchers *in = watchers_of(life, watcher);
+    if (!make_room(in, in == &life->far ? (size_t)TRP_WATCHERS_FAR_MAX : SIZE_MAX))
+        return false;
+    in->all[in->count++] = *watcher;
     return true;
 }
 
@@ -231,30 +258,31 @@ void trp_life_watch(uint64_t id, const trp_watcher *watcher)
         .id = id, .incarnation = trp_home_here.incarnation, .process = trp_home_here.process};
     trp_actor *actor = trp_actor_find(id);
     trp_life *life = actor != NULL ? trp_life_lock(actor, id, true) : NULL;
-    bool added = life != NULL && make_room(life);
-    if (added)
-        life->watchers[life->watcher_count++] = *watcher;
+    bool added = life != NULL && add_watcher(life, watcher);
     trp_life_unlock(life);
     // The process of an isolated actor that has ended dies, and that tells the others.
     char words[112];
     bool dying = watcher->incarnation != trp_home_here.incarnation &&
                  trp_process_last_words(trp_home_here.process, trp_home_here.incarnation, words,
                                         sizeof words) != 0;
+    if (life != NULL && !added && trp_process_is_far(watcher->process))
+        trp_process_refused("it watches an actor that has too many watchers of other nodes");
     if (added || dying)
         return;
     trp_down down = life != NULL ? trp_down_of(address, TROUPE_DOWN_NO_ACTOR,
-                                               "there was no memory to watch the actor")
+                                               "the actor cannot be watched: it has too many "
+                                               "watchers, or there is no memory")
                                  : trp_down_of_grave(address);
     trp_watch_tell(watcher, &down);
 }
 
-static bool leave_at(trp_life *life, size_t at, const trp_watcher *watcher)
+static bool leave_at(trp_watchers *in, size_t at, const trp_watcher *watcher)
 {
-    if (at >= life->watcher_count || life->watchers[at].number != watcher->number ||
-        life->watchers[at].incarnation != watcher->incarnation)
+    if (at >= in->count || in->all[at].number != watcher->number ||
+        in->all[at].incarnation != watcher->incarnation)
         return false;
-    life->watchers[at] = life->watchers[--life->watcher_count];
-    life->left = at;
+    in->all[at] = in->all[--in->count];
+    in->left = at;
     return true;
 }
 
@@ -264,12 +292,13 @@ void trp_life_unwatch(uint64_t id, const trp_watcher *watcher)
 {
     trp_actor *actor = trp_actor_find(id);
     trp_life *life = actor != NULL ? trp_life_lock(actor, id, false) : NULL;
-    size_t count = life != NULL ? life->watcher_count : 0;
-    if (life != NULL && life->left > count)
-        life->left = count;
+    trp_watchers none = {0}, *in = life != NULL ? watchers_of(life, watcher) : &none;
+    size_t count = in->count;
+    if (in->left > count)
+        in->left = count;
     for (size_t i = 0; i <= count; i++)
-        if (life != NULL && (leave_at(life, life->left + i, watcher) ||
-                             (i <= life->left && leave_at(life, life->left - i, watcher))))
+        if (leave_at(in, in->left + i, watcher) ||
+            (i <= in->left && leave_at(in, in->left - i, watcher)))
             break;
     trp_life_unlock(life);
 }
@@ -299,6 +328,16 @@ static trp_down describe(trp_actor *actor, const trp_life *life)
     }
 }
 
+// And frees them. An isolated actor has gone when its process has: that death tells the other
+// processes.
+static void tell_watchers(const trp_actor *actor, trp_watchers *watchers, const trp_down *down)
+{
+    for (size_t i = 0; i < watchers->count; i++)
+        if (!actor->pinned || watchers->all[i].incarnation == trp_home_here.incarnation)
+            trp_watch_tell(&watchers->all[i], down);
+    trp_free(watchers->all);
+}
+
 void trp_life_finish(trp_actor *actor)
 {
     uint64_t id = trp_actor_id(actor);
@@ -318,12 +357,10 @@ void trp_life_finish(trp_actor *actor)
     if (actor->pinned)
         trp_process_say_last((uint32_t)down.reason, down.text, final);
     life->told = true;
-    trp_watcher *watchers = life->watchers;
-    size_t count = life->watcher_count;
+    trp_watchers near = life->near, far = life->far;
     bool watches = life->watches, restarted = life->policy != NULL;
     troupe_actor origin = restarted ? life->policy->origin : (troupe_actor){0};
-    life->watchers = NULL;
-    life->watcher_count = 0;
+    life->near = life->far = (trp_watchers){0};
     size_t place = place_of(id);
     lives.ends[place].id = id;
     lives.ends[place].incarnation = trp_home_here.incarnation;
@@ -334,11 +371,8 @@ void trp_life_finish(trp_actor *actor)
     trp_life_unlock(life);
     if (restarted && final)
         trp_registrar_ended(origin, &down);
-    // An isolated actor has gone when its process has: that death tells the other processes.
-    for (size_t i = 0; i < count; i++)
-        if (!actor->pinned || watchers[i].incarnation == trp_home_here.incarnation)
-            trp_watch_tell(&watchers[i], &down);
-    trp_free(watchers);
+    tell_watchers(actor, &near, &down);
+    tell_watchers(actor, &far, &down);
     if (watches)
         trp_watch_drop_all(id);
 }
@@ -349,7 +383,8 @@ void trp_life_free(trp_actor *actor)
     if (life != NULL && life != &over) {
         pthread_mutex_lock(&lives.lock); // Late ones may look at it.
         trp_policy_free(life);
-        trp_free(life->watchers);
+        trp_free(life->near.all);
+        trp_free(life->far.all);
         trp_free(life);
         atomic_store(&actor->life, NULL);
         pthread_mutex_unlock(&lives.lock);

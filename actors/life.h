@@ -28,15 +28,22 @@ typedef struct trp_watcher {
     uint64_t incarnation, number;
 } trp_watcher;
 
+typedef struct trp_watchers {
+    trp_watcher *all;
+    size_t count, capacity;
+    size_t left; // Where the last watcher left from: the next one is often near.
+} trp_watchers;
+
+enum { TRP_WATCHERS_FAR_MAX = 1024 }; // Of other nodes, of an actor: more are refused.
+
 typedef struct trp_life {
     bool told; // Its end has been told: nobody can be added.
-    trp_watcher *watchers;
-    size_t watcher_count, watcher_capacity;
-    size_t left;               // Where the last watcher left from: the next one is often near.
-    bool watches;              // It may have watches of its own.
-    int reason;                // Why it ends, if that was said; 0: as its state says.
-    int signal;                // Of a linked actor's end.
-    char text[256];            // In words.
+    trp_watchers near,
+        far;        // Processes of this node, and of others, who wait for no list but theirs.
+    bool watches;   // It may have watches of its own.
+    int reason;     // Why it ends, if that was said; 0: as its state says.
+    int signal;     // Of a linked actor's end.
+    char text[256]; // In words.
     struct trp_policy *policy; // How it is restarted; NULL: it is not.
     const trp_method *trap;    // Gets the ends of linked actors; NULL: they end this one.
 } trp_life;
@@ -45,6 +52,10 @@ typedef struct trp_life {
 // and `make` was false, there is no memory, or its end has been told.
 trp_life *trp_life_lock(trp_actor *actor, uint64_t id, bool make);
 void trp_life_unlock(trp_life *life);
+
+// How it is restarted, for who runs in it: also where its end has been told meanwhile. NULL: it is
+// not.
+struct trp_policy *trp_life_policy(trp_actor *actor);
 
 // Whether it may have any of this: cheap, for who runs it.
 static inline bool trp_life_has(const trp_actor *actor)

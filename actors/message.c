@@ -140,6 +140,15 @@ troupe_status trp_message_receive(trp_message_kind kind, const trp_frame *frame,
     return TROUPE_OK;
 }
 
+troupe_status trp_message_asked(const trp_frame *frame, trp_message **message)
+{
+    trp_frame question = *frame;
+    question.flags = 0;
+    question.body = NULL;
+    question.body_size = 0;
+    return trp_message_receive(TRP_MESSAGE_FINISH, &question, NULL, message);
+}
+
 TRP_APART troupe_status make_room(trp_message *message, const trp_shape *shape)
 {
     if (message->args == NULL && message->remote != NULL && message->remote->room)

@@ -66,6 +66,9 @@ trp_message *trp_message_plain(const trp_method *method, const void *args, uint6
 // back.
 troupe_status trp_message_receive(trp_message_kind kind, const trp_frame *frame,
                                   const trp_shape *args, trp_message **message);
+// One that stands for whoever sent a frame of which all but the body matters, to be answered. It
+// has nothing of the body.
+troupe_status trp_message_asked(const trp_frame *frame, trp_message **message);
 // Copies arguments in and borrows the references in them.
 troupe_status trp_message_copy_args(trp_message *message, const trp_shape *shape, const void *args);
 // Reads arguments that are packed; `packed` NULL: the message's body.

@@ -270,7 +270,7 @@ troupe_status trp_frame_object(const trp_frame *frame, trp_object *object)
     uint64_t named;
     *object = 0;
     TROUPE_TRY(trp_read_uint(&in, &named));
-    if (trp_store_look(named).state != TRP_OBJECT_SEALED)
+    if (trp_process_is_far(frame->from) || trp_store_look(named).state != TRP_OBJECT_SEALED)
         return troupe_fail(TROUPE_MALFORMED, "a message names an object that is not there");
     *object = named;
     return TROUPE_OK;
@@ -404,8 +404,8 @@ static void release(trp_object object, void *user)
 void trp_body_drop(trp_body *body)
 {
     if (body->data == NULL && body->object == 0 && body->bytes == NULL)
-        return; // It came as an image, as most do.
-    if (body->data != NULL && !body->kept) {
+        return;                                            // It came as an image, as most do.
+    if (body->data != NULL && !body->kept && !body->far) { // No hold comes from another node.
         trp_reader in = reader_at(body);
         (void)read_holds(&in, release, NULL);
     }
@@ -473,7 +473,8 @@ void trp_body_refuse(const trp_frame *frame, size_t holds_at)
 {
     trp_body body = {.data = frame->body, .size = frame->body_size, .holds_at = holds_at};
     trp_object object;
-    if (frame->body_size == 0 || (frame->flags & (TRP_FRAME_IMAGE | TRP_FRAME_UNHELD)) != 0)
+    if (frame->body_size == 0 || (frame->flags & (TRP_FRAME_IMAGE | TRP_FRAME_UNHELD)) != 0 ||
+        trp_process_is_far(frame->from))
         return;
     if ((frame->flags & TRP_FRAME_HELD) != 0) {
         refuse_listed(frame);

@@ -2,22 +2,31 @@
 #include <actors/pressure.h>
 
 #include <runtime/memory.h>
+#include <runtime/peer.h>
 #include <runtime/process.h>
+#include <uthash.h>
 
 #define POOL_BYTES ((int64_t)64 << 20)
 
 typedef struct paused {
-    trp_actor *actor; // The slot, which may have another by now.
-    uint64_t id;
+    uint64_t id; // The slot may have another actor by now.
     uint32_t process;
     uint64_t incarnation;
+    uint64_t messages, bytes; // That have come since.
 } paused;
+
+// Who is paused for the actor of a slot.
+typedef struct pressed {
+    trp_actor *actor;
+    paused *list;
+    size_t count, room;
+    UT_hash_handle hh;
+} pressed;
 
 static struct {
     _Atomic int64_t pool; // Bytes that have been given back to their links and wait here.
-    pthread_mutex_t lock; // Of the list.
-    paused *list;
-    size_t count, room;
+    pthread_mutex_t lock; // Of the table.
+    pressed *table;
 } pressure = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- shares
@@ -46,42 +55,78 @@ void trp_share_return(trp_share *share, uint32_t process, uint64_t incarnation)
 
 // ---- pauses
 
-// Whether it waits there already; else it does from now on. With the lock held.
+// With the lock held, as for the following.
+static pressed *find(const trp_actor *actor)
+{
+    pressed *it = NULL;
+    HASH_FIND(hh, pressure.table, &actor, sizeof actor, it);
+    return it;
+}
+
+static paused *find_paused(const trp_actor *actor, uint64_t id, uint64_t incarnation)
+{
+    pressed *of = find(actor);
+    for (size_t i = 0; of != NULL && i < of->count; i++)
+        if (of->list[i].id == id && of->list[i].incarnation == incarnation)
+            return &of->list[i];
+    return NULL;
+}
+
+static pressed *find_or_make(trp_actor *actor)
+{
+    pressed *it = find(actor);
+    if (it == NULL && (it = trp_alloc(sizeof *it)) != NULL) {
+        it->actor = actor;
+        HASH_ADD(hh, pressure.table, actor, sizeof it->actor, it);
+    }
+    return it;
+}
+
+// Whether it waits there already; else it does from now on. Without memory for it nobody is paused;
+// the links' windows still bound.
 static bool add(trp_actor *actor, uint64_t id, uint32_t process, uint64_t incarnation)
 {
-    for (size_t i = 0; i < pressure.count; i++)
-        if (pressure.list[i].id == id && pressure.list[i].incarnation == incarnation)
-            return true;
-    if (pressure.count == pressure.room) {
-        size_t room = pressure.room > 0 ? 2 * pressure.room : 16;
-        paused *list = trp_alloc(room * sizeof *list);
+    if (find_paused(actor, id, incarnation) != NULL)
+        return true;
+    pressed *of = find_or_make(actor);
+    if (of == NULL)
+        return true;
+    if (of->count == of->room) {
+        size_t room = of->room > 0 ? 2 * of->room : 16;
+        paused *list = trp_realloc(of->list, room * sizeof *list);
         if (list == NULL)
-            return true; // Without memory for it nobody is paused; the links' windows still bound.
-        for (size_t i = 0; i < pressure.count; i++)
-            list[i] = pressure.list[i];
-        trp_free(pressure.list);
-        pressure.list = list;
-        pressure.room = room;
+            return true;
+        of->list = list;
+        of->room = room;
     }
-    pressure.list[pressure.count++] = (paused){actor, id, process, incarnation};
+    of->list[of->count++] = (paused){.id = id, .process = process, .incarnation = incarnation};
     return false;
+}
+
+static void forget(pressed *it)
+{
+    HASH_DEL(pressure.table, it);
+    trp_free(it->list);
+    trp_free(it);
 }
 
 // Lets all go on that wait for that actor.
 static void resume(trp_actor *actor, uint64_t id)
 {
-    bool others = false;
     pthread_mutex_lock(&pressure.lock);
-    for (size_t i = 0; i < pressure.count;) {
-        paused it = pressure.list[i];
+    pressed *of = find(actor);
+    for (size_t i = 0; of != NULL && i < of->count;) {
+        paused it = of->list[i];
         if (it.id != id) {
-            others = others || it.actor == actor;
             i++;
             continue;
         }
-        pressure.list[i] = pressure.list[--pressure.count];
+        of->list[i] = of->list[--of->count];
         trp_process_pause(it.process, it.incarnation, id, false);
     }
+    bool others = of != NULL && of->count > 0;
+    if (of != NULL && !others)
+        forget(of);
     atomic_store(&actor->pressed, others);
     pthread_mutex_unlock(&pressure.lock);
 }
@@ -110,6 +155,22 @@ void trp_pressure_note(trp_actor *actor, uint64_t id, uint32_t process, uint64_t
         resume(actor, id);
 }
 
+bool trp_pressure_beyond(trp_actor *actor, uint64_t id, uint64_t incarnation, size_t size)
+{
+    if (!atomic_load(&actor->pressed))
+        return false;
+    pthread_mutex_lock(&pressure.lock);
+    paused *it = find_paused(actor, id, incarnation);
+    bool beyond =
+        it != NULL && (it->messages >= TRP_WINDOW_MESSAGES || it->bytes >= TRP_WINDOW_BYTES);
+    if (it != NULL && !beyond) {
+        it->messages++;
+        it->bytes += size;
+    }
+    pthread_mutex_unlock(&pressure.lock);
+    return beyond;
+}
+
 void trp_pressure_ease(trp_actor *actor, uint64_t id)
 {
     if (is_eased(actor))
@@ -125,9 +186,11 @@ void trp_pressure_end(trp_actor *actor, uint64_t id)
 void trp_pressure_forget(void)
 {
     pthread_mutex_lock(&pressure.lock);
-    trp_free(pressure.list);
-    pressure.list = NULL;
-    pressure.count = pressure.room = 0;
+    pressed *it, *next;
+    HASH_ITER(hh, pressure.table, it, next)
+    {
+        forget(it);
+    }
     atomic_store(&pressure.pool, 0);
     pthread_mutex_unlock(&pressure.lock);
 }

@@ -27,45 +27,6 @@ static struct {
 static trp_depot depot = {.batch = TRP_BATCH, .lock = PTHREAD_MUTEX_INITIALIZER};
 static _Thread_local trp_magazine magazine;
 
-// ---- waiters
-
-typedef enum trp_waiter_word { IDLE, NOTIFIED, ASLEEP } trp_waiter_word;
-
-// What trp_waiter_sleep does after its spin.
-static bool sleep_notified(trp_waiter *waiter, int64_t deadline_ns)
-{
-    for (;;) {
-        uint32_t seen = IDLE;
-        if (!atomic_compare_exchange_strong(&waiter->word, &seen, ASLEEP) && seen == NOTIFIED) {
-            atomic_store(&waiter->word, IDLE);
-            return true;
-        }
-        trp_park(&waiter->word, ASLEEP, deadline_ns);
-        if (atomic_load(&waiter->word) == ASLEEP && deadline_ns >= 0 &&
-            trp_clock_ns() >= deadline_ns)
-            return atomic_exchange(&waiter->word, IDLE) == NOTIFIED;
-    }
-}
-
-bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns)
-{
-    trp_spin(&waiter->word, IDLE);
-    return sleep_notified(waiter, deadline_ns);
-}
-
-bool trp_waiter_doze(trp_waiter *waiter, int64_t ns)
-{
-    trp_spin(&waiter->word, IDLE);
-    bool idle = atomic_load(&waiter->word) == IDLE;
-    return sleep_notified(waiter, idle ? trp_clock_ns() + ns : -1);
-}
-
-void trp_waiter_wake(trp_waiter *waiter)
-{
-    if (atomic_exchange(&waiter->word, NOTIFIED) == ASLEEP)
-        trp_unpark(&waiter->word, 1);
-}
-
 // ---- places
 
 static trp_entry *entry_at(uint32_t place)
@@ -314,7 +275,7 @@ static int notify_all(trp_entry *entry, _Atomic uint32_t *asleep[WAKES])
         // In this order: who counts what is ready, and sets `missing` before, misses none.
         atomic_store_explicit(&node->ready, true, memory_order_release);
         bool last = atomic_fetch_sub(&node->waiter->missing, 1) == 1;
-        if (!last || atomic_exchange(word, NOTIFIED) != ASLEEP)
+        if (!last || atomic_exchange(word, TRP_WAITER_NOTIFIED) != TRP_WAITER_ASLEEP)
             continue;
         if (count < WAKES)
             asleep[count++] = word;
@@ -341,14 +302,17 @@ static void tell_others(uint64_t id, trp_object promise, const trp_result *resul
     trp_entry_release(id);
 }
 
-bool trp_entry_resolve(uint64_t id, trp_result *result)
+// What trp_entry_resolve and trp_entry_answer do; `by`: only if the call went to that incarnation.
+static trp_answered end_call(uint64_t id, const uint64_t *by, trp_result *result)
 {
     trp_entry *entry = trp_entry_lock(id);
-    if (entry == NULL || entry->kind != TRP_ENTRY_CALL || entry->done) {
+    bool pending = entry != NULL && entry->kind == TRP_ENTRY_CALL && !entry->done;
+    bool asked = !pending || by == NULL || entry->target.incarnation == *by;
+    if (!pending || !asked) {
         if (entry != NULL)
             unlock_row(entry);
         trp_result_free(result);
-        return false;
+        return asked ? TRP_ANSWERED_BEFORE : TRP_ANSWERED_UNASKED;
     }
     trp_retry *retry = entry->retry;
     if (retry != NULL && !entry->cancelled && result->kind == TRP_RESULT_FAILURE &&
@@ -357,7 +321,7 @@ bool trp_entry_resolve(uint64_t id, trp_result *result)
         unlock_row(entry);
         trp_result_free(result);
         retry->send(retry);
-        return true;
+        return TRP_ANSWERED;
     }
     if (entry->tried && result->kind == TRP_RESULT_FAILURE && result->failure != NULL)
         trp_failure_tried(result->failure);
@@ -376,7 +340,17 @@ bool trp_entry_resolve(uint64_t id, trp_result *result)
         trp_unpark(asleep[i], 1);
     if (more)
         tell_others(id, promise, &entry->result, whens); // The result does not change any more.
-    return true;
+    return TRP_ANSWERED;
+}
+
+bool trp_entry_resolve(uint64_t id, trp_result *result)
+{
+    return end_call(id, NULL, result) == TRP_ANSWERED;
+}
+
+trp_answered trp_entry_answer(uint64_t id, uint64_t incarnation, trp_result *result)
+{
+    return end_call(id, &incarnation, result);
 }
 
 bool trp_entry_fail(uint64_t id, const troupe_error *failure)

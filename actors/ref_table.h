@@ -71,6 +71,12 @@ troupe_status trp_result_receive(trp_result *result, const trp_frame *frame);
 troupe_status trp_result_take(trp_result *result, const trp_shape *shape, void *value);
 
 // ---- who waits
+typedef enum trp_waiter_word {
+    TRP_WAITER_IDLE,
+    TRP_WAITER_NOTIFIED,
+    TRP_WAITER_ASLEEP,
+} trp_waiter_word;
+
 typedef struct trp_waiter {
     _Atomic uint32_t word;   // trp_waiter_word; the waker's exchange pairs with the sleeper's.
     _Atomic int32_t missing; // References that must still become ready before it is woken.
@@ -196,6 +202,14 @@ trp_object trp_entry_object(uint64_t id);
 // wants it.
 bool trp_entry_resolve(uint64_t id, trp_result *result);
 bool trp_entry_fail(uint64_t id, const troupe_error *failure);
+// The same by a frame of that incarnation, which must be who was asked last: nobody else ends a
+// call.
+typedef enum trp_answered {
+    TRP_ANSWERED,
+    TRP_ANSWERED_BEFORE,  // It had ended, or nobody wants it: a late answer.
+    TRP_ANSWERED_UNASKED, // By somebody else.
+} trp_answered;
+trp_answered trp_entry_answer(uint64_t id, uint64_t incarnation, trp_result *result);
 // From now on the call's failures are shown to `retry` first, which stays until the call has ended.
 void trp_entry_retry(uint64_t id, trp_retry *retry);
 // Says that a row will be ended by what becomes of the reference with that id.

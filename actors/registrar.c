@@ -265,8 +265,7 @@ static void answer(const trp_frame *frame, trp_found *found)
 {
     trp_shape shape = trp_shape_of(&troupe_type_trp_found);
     trp_message *message;
-    if (frame->call == 0 ||
-        trp_message_receive(TRP_MESSAGE_FINISH, frame, NULL, &message) != TROUPE_OK)
+    if (frame->call == 0 || trp_message_asked(frame, &message) != TROUPE_OK)
         return;
     trp_message_answer(message, &shape, found, 0);
     trp_message_free(message);

@@ -86,12 +86,10 @@ void trp_policy_free(trp_life *life)
 }
 
 // But for what says that it is wanted it is its actor's own: no lock is needed by who runs in that.
+// Who kills the actor tells its end while a method of it may still run, and save its state.
 trp_policy *trp_policy_of(trp_actor *actor)
 {
-    trp_life *life = trp_life_lock(actor, trp_actor_id(actor), false);
-    trp_policy *policy = life != NULL ? life->policy : NULL;
-    trp_life_unlock(life);
-    return policy;
+    return trp_life_policy(actor);
 }
 
 bool trp_policy_wanted(trp_actor *actor)
@@ -302,7 +300,7 @@ void trp_restart_serve(const trp_frame *frame)
     troupe_status status = restart_here(frame->target, (frame->flags & TRP_FRAME_FORCE) == 0, true);
     troupe_error failure =
         trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
-    if (trp_message_receive(TRP_MESSAGE_FINISH, frame, NULL, &message) != TROUPE_OK)
+    if (trp_message_asked(frame, &message) != TROUPE_OK)
         return;
     if (status == TROUPE_OK)
         trp_message_answer(message, &shape, &(troupe_none){0}, 0);

@@ -21,6 +21,7 @@
 #include <actors/stream.h>
 #include <actors/timer.h>
 #include <runtime/clock.h>
+#include <runtime/identity.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
@@ -168,6 +169,12 @@ static troupe_status take_call(trp_actor *actor, uint64_t id, const trp_frame *f
     bool named = (frame->flags & TRP_FRAME_NAMED) != 0;
     const trp_method *method = NULL;
     trp_message *message;
+    if (trp_process_is_far(frame->from) &&
+        trp_pressure_beyond(actor, id, frame->from_incarnation, frame->body_size)) {
+        trp_process_refused("its actor's mailbox is full, and its sender was told so");
+        return troupe_fail(TROUPE_BUSY, "actor %s takes no more messages for now",
+                           trp_actor_label(id).text);
+    }
     if (!named && (method = numbered_method(actor->class_, id, frame)) == NULL) {
         trp_body_refuse(frame, 0);
         return TROUPE_WRONG_TYPE;
@@ -208,6 +215,11 @@ static void serve_call(const trp_frame *frame)
 
 troupe_status trp_result_receive(trp_result *result, const trp_frame *frame)
 {
+    if (trp_process_is_far(frame->from) && !trp_body_far_good(frame)) {
+        trp_process_refused("its value names objects, or cannot be read");
+        return troupe_fail(TROUPE_MALFORMED, "a value came from %s that cannot be read",
+                           trp_process_text(frame->from).text);
+    }
     if ((frame->flags & TRP_FRAME_UNHELD) != 0)
         return trp_body_unheld();
     if ((frame->flags & TRP_FRAME_IMAGE) != 0) {
@@ -225,16 +237,18 @@ static void serve_reply(const trp_frame *frame)
 {
     trp_result result;
     troupe_error failure;
-    if (frame->status != TROUPE_OK) {
+    bool failed = frame->status != TROUPE_OK;
+    if (failed) {
         trp_failure_read(frame->body, frame->body_size, &failure);
-    } else if (trp_result_receive(&result, frame) == TROUPE_OK) {
-        (void)trp_entry_resolve(frame->call, &result);
-        return;
-    } else {
+    } else if (trp_result_receive(&result, frame) != TROUPE_OK) {
+        failed = true;
         failure = trp_failure_last(troupe_last_error()->status, TROUPE_OUTCOME_FAILED,
                                    TROUPE_EXECUTED_YES);
     }
-    (void)trp_entry_fail(frame->call, &failure);
+    if (failed)
+        trp_result_fail(&result, &failure);
+    if (trp_entry_answer(frame->call, frame->from_incarnation, &result) == TRP_ANSWERED_UNASKED)
+        trp_process_refused("it answers a call that another process was asked");
 }
 
 static void serve_spawn(const trp_frame *frame)
@@ -262,7 +276,7 @@ static void serve_kill(const trp_frame *frame)
         return;
     trp_shape shape = trp_shape_of(&troupe_type_bool);
     trp_message *message;
-    if (trp_message_receive(TRP_MESSAGE_FINISH, frame, NULL, &message) != TROUPE_OK)
+    if (trp_message_asked(frame, &message) != TROUPE_OK)
         return;
     trp_message_answer(message, &shape, &isolated, 0);
     trp_message_free(message);
@@ -283,23 +297,25 @@ static void serve_finish(const trp_frame *frame)
 
 // ---- the handlers
 
-// Whether the frame has a value that cannot be one from another node; answers it then.
+// Whether the frame asks for what cannot be asked from another node; answers it then. Tasks run
+// where they were made alone.
 static bool is_odd(const trp_frame *frame)
 {
+    bool call = frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL;
     if (!trp_process_is_far(frame->from))
         return false;
-    bool reply = frame->kind == TRP_FRAME_REPLY && frame->status == TROUPE_OK;
-    bool call = frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL;
-    if (!(reply || call || frame->kind == TRP_FRAME_ITEM) || trp_body_far_good(frame))
+    bool task = (call || frame->kind == TRP_FRAME_CANCEL) && (frame->target & TRP_TASK_TARGET) != 0;
+    if (!task && (!call || trp_body_far_good(frame)))
         return false;
+    trp_process_refused(task ? "it asks for a task from another node"
+                             : "its arguments name objects, or cannot be read");
     troupe_error failure =
-        trp_failure(TROUPE_MALFORMED, reply ? TROUPE_OUTCOME_FAILED : TROUPE_OUTCOME_NOT_EXECUTED,
-                    reply ? TROUPE_EXECUTED_YES : TROUPE_EXECUTED_NO,
-                    "a value came from %s that cannot be read", trp_process_text(frame->from).text);
+        trp_failure(task ? TROUPE_UNSUPPORTED : TROUPE_MALFORMED, TROUPE_OUTCOME_NOT_EXECUTED,
+                    TROUPE_EXECUTED_NO,
+                    task ? "a task came from %s" : "a value came from %s that cannot be read",
+                    trp_process_text(frame->from).text);
     if (call)
         refuse_frame(frame, &failure, 0);
-    else if (reply)
-        (void)trp_entry_fail(frame->call, &failure);
     return true;
 }
 

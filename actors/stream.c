@@ -7,11 +7,13 @@
 
 #include <actors/actor.h>
 #include <actors/call.h>
+#include <actors/failure.h>
 #include <actors/ref.h>
 #include <actors/registry.h>
 #include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/identity.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
@@ -31,6 +33,7 @@ struct trp_stream {
     pthread_cond_t changed;
     item *first, **last;
     uint32_t window, unreported; // Values that were read and not counted back.
+    uint32_t room;               // So many more may come.
     bool done;                   // Nothing comes any more: the row has the end.
     troupe_ref call;
 };
@@ -95,7 +98,7 @@ static trp_stream *make_stream(uint32_t window)
     pthread_mutex_init(&stream->lock, NULL);
     pthread_cond_init(&stream->changed, NULL);
     stream->last = &stream->first;
-    stream->window = window;
+    stream->window = stream->room = window;
     stream->holds = 3; // The registry's, the callback's, and ours until both are known of.
     return stream;
 }
@@ -128,31 +131,81 @@ troupe_stream troupe_stream_open(troupe_actor actor, const troupe_class *class_,
 
 // ---- what comes
 
-bool trp_stream_push(uint64_t call, trp_result *result)
+typedef enum pushed { PUSHED, NOBODY_READS, NO_MEMORY, NO_ROOM } pushed;
+
+static pushed push(trp_stream *stream, trp_result *result)
 {
-    trp_stream *stream = find(call);
-    item *it = stream == NULL ? NULL : trp_alloc(sizeof *it);
-    if (it == NULL) {
-        trp_result_free(result);
-        if (stream != NULL)
-            release(stream);
-        return false;
-    }
+    item *it = trp_alloc(sizeof *it);
+    if (it == NULL)
+        return NO_MEMORY;
     it->result = *result;
     pthread_mutex_lock(&stream->lock);
-    *stream->last = it;
-    stream->last = &it->next;
-    pthread_cond_signal(&stream->changed);
+    bool room = stream->room > 0;
+    if (room) {
+        stream->room--;
+        *stream->last = it;
+        stream->last = &it->next;
+        pthread_cond_signal(&stream->changed);
+    }
     pthread_mutex_unlock(&stream->lock);
-    release(stream);
+    if (!room)
+        trp_free(it);
+    return room ? PUSHED : NO_ROOM;
+}
+
+static pushed push_to(uint64_t call, trp_result *result)
+{
+    trp_stream *stream = find(call);
+    pushed how = stream != NULL ? push(stream, result) : NOBODY_READS;
+    if (how != PUSHED)
+        trp_result_free(result);
+    if (stream != NULL)
+        release(stream);
+    return how;
+}
+
+bool trp_stream_push(uint64_t call, trp_result *result)
+{
+    return push_to(call, result) == PUSHED;
+}
+
+// Who makes the values is known by the row: an actor that was started again makes them elsewhere
+// than its address says. False: there is no such row any more.
+static bool find_maker(uint64_t call, trp_target *maker)
+{
+    trp_entry *entry = trp_entry_lock(call);
+    if (entry == NULL)
+        return false;
+    *maker = entry->target;
+    trp_entry_unlock(entry);
     return true;
+}
+
+static void too_many(const trp_frame *frame)
+{
+    trp_process_refused("it has a value of a stream whose reader has no room for it");
+    troupe_error failure = trp_failure(TROUPE_MALFORMED, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES,
+                                       "%s sent more values of a stream than there was room for",
+                                       trp_process_text(frame->from).text);
+    (void)trp_entry_fail(frame->call, &failure);
 }
 
 void trp_stream_serve(const trp_frame *frame)
 {
+    trp_target maker;
     trp_result result;
-    if (trp_result_receive(&result, frame) == TROUPE_OK && trp_stream_push(frame->call, &result))
+    pushed how = NO_MEMORY;
+    if (find_maker(frame->call, &maker) && maker.incarnation != frame->from_incarnation) {
+        trp_process_refused("it has a value of a stream that another process makes");
+        trp_body_refuse(frame, 0);
         return;
+    }
+    if (trp_result_receive(&result, frame) == TROUPE_OK)
+        how = push_to(frame->call, &result);
+    if (how == PUSHED)
+        return;
+    if (how == NO_ROOM)
+        too_many(frame);
     // A value that is missing would be worse than none.
     trp_frame stop = {.kind = TRP_FRAME_CANCEL, .target = frame->target, .call = frame->call};
     (void)trp_process_send(frame->from, frame->from_incarnation, &stop, 0);
@@ -206,15 +259,11 @@ static troupe_status wait_for_change(trp_stream *stream, int64_t deadline_ns)
                  : troupe_fail(TROUPE_PENDING, "no value came in time; the stream stays valid");
 }
 
-// Who makes the values is known by the row: an actor that was started again makes them elsewhere
-// than its address says.
 static void send_taken(const trp_stream *stream, uint32_t count)
 {
-    trp_entry *entry = trp_entry_lock(stream->row.id);
-    if (entry == NULL)
+    trp_target maker;
+    if (!find_maker(stream->row.id, &maker))
         return;
-    trp_target maker = entry->target;
-    trp_entry_unlock(entry);
     if (maker.incarnation == trp_home_here.incarnation) {
         trp_maker_credit(&(trp_caller){.call = stream->row.id}, count);
         return;
@@ -237,6 +286,7 @@ static item *take_item(trp_stream *stream, bool *over)
         if (++stream->unreported >= (stream->window + 1) / 2) {
             count = stream->unreported;
             stream->unreported = 0;
+            stream->room += count; // Before the maker hears of it.
         }
     }
     pthread_mutex_unlock(&stream->lock);
@@ -250,7 +300,8 @@ static troupe_status end_stream(trp_stream *stream)
 {
     troupe_none nothing;
     if (trp_registry_take(&streams, stream->row.id) == NULL)
-        return stale(); // Another thread was faster.
+        return stale();              // Another thread was faster.
+    trp_maker_leave(stream->row.id); // It has ended, unless the row was ended by somebody else.
     release(stream);
     TROUPE_TRY(troupe_get(troupe_none, stream->call, &nothing));
     return troupe_fail(TROUPE_END, "the stream has ended");
@@ -290,12 +341,28 @@ troupe_status troupe_next_as(const troupe_type *type, troupe_stream stream, void
     return status;
 }
 
+// However the row has ended, who makes the values is told that nobody wants them.
+static void stop_maker(const trp_stream *stream)
+{
+    trp_target maker;
+    if (!find_maker(stream->row.id, &maker))
+        return;
+    if (maker.incarnation == trp_home_here.incarnation) {
+        trp_maker_leave(stream->row.id);
+        return;
+    }
+    trp_frame stop = {.kind = TRP_FRAME_CANCEL, .target = maker.actor, .call = stream->row.id};
+    if (maker.incarnation != 0)
+        (void)trp_process_send(maker.process, maker.incarnation, &stop, 0);
+}
+
 void troupe_stream_drop(troupe_stream stream)
 {
     trp_stream *found = (trp_stream *)trp_registry_take(&streams, stream.id_);
     if (found == NULL)
         return;
-    (void)troupe_cancel(found->call);
+    if (troupe_cancel(found->call) != TROUPE_OK)
+        stop_maker(found);
     troupe_drop(found->call);
     release(found);
 }

@@ -15,7 +15,8 @@ typedef struct trp_stream trp_stream;
 void trp_stream_begin(trp_stream *stream, uint64_t call);
 // Takes a value over for the reader of a call. False: there is none any more.
 bool trp_stream_push(uint64_t call, trp_result *result);
-// An ITEM frame: the same from another process, which is told to stop if nobody reads.
+// An ITEM frame: the same from another process, which is told to stop if nobody reads. It is
+// refused where another one was asked, or where the reader has given no room for it.
 void trp_stream_serve(const trp_frame *frame);
 
 // ---- the maker's end
@@ -23,6 +24,8 @@ void trp_stream_serve(const trp_frame *frame);
 troupe_status trp_maker_run(trp_running *here, void *result);
 // Its reader has read so many more values.
 void trp_maker_credit(const trp_caller *reader, uint32_t count);
+// The reader of a call of this process, in this process, is gone.
+void trp_maker_leave(uint64_t call);
 // A TAKEN frame.
 void trp_maker_serve(const trp_frame *frame);
 // The call of what runs there was cancelled: wakes its maker, if it has one.

@@ -6,6 +6,7 @@
 #include <actors/restart.h>
 
 #include <pthread.h>
+#include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <stdio.h>
@@ -102,6 +103,34 @@ static watch *take_out(uint64_t number)
     if (found != NULL)
         take(found);
     pthread_mutex_unlock(&watches.lock);
+    return found;
+}
+
+// Whether a process may say how the watched actor has ended: the actor's own, or the driver, which
+// looks after those that are started again.
+static bool may_tell(const watch *it, const trp_frame *frame)
+{
+    const trp_process_row *driver = trp_segment_process(TRP_PROCESS_DRIVER);
+    bool by_driver = frame->from == TRP_PROCESS_DRIVER &&
+                     frame->from_incarnation == driver->incarnation &&
+                     !trp_process_is_far(it->near.process);
+    return by_driver || it->near.incarnation == frame->from_incarnation;
+}
+
+// The watch that a DOWN is about; NULL: there is none any more, or it is not the sender's to tell.
+static watch *take_told(const trp_frame *frame)
+{
+    watch *found;
+    pthread_mutex_lock(&watches.lock);
+    HASH_FIND(hh, watches.table, &frame->call, sizeof frame->call, found);
+    bool refused = found != NULL && !may_tell(found, frame);
+    if (refused)
+        found = NULL;
+    if (found != NULL)
+        take(found);
+    pthread_mutex_unlock(&watches.lock);
+    if (refused)
+        trp_process_refused("it tells the end of an actor of another process");
     return found;
 }
 
@@ -363,6 +392,8 @@ void trp_watch_serve(const trp_frame *frame)
         down.signal = (int)frame->schema;
         if (down.reason < TROUPE_DOWN_NORMAL || down.reason > TROUPE_DOWN_NODE)
             down.reason = TROUPE_DOWN_NO_ACTOR;
-        tell_number(frame->call, &down);
+        watch *told = take_told(frame);
+        if (told != NULL)
+            tell(told, &down);
     }
 }

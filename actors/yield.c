@@ -100,7 +100,8 @@ void trp_maker_credit(const trp_caller *reader, uint32_t count)
     pthread_mutex_lock(&in->lock);
     trp_maker *maker = find_maker(in, reader);
     if (maker != NULL) {
-        maker->room += count;
+        uint32_t most = maker->here->message->window; // Whatever the reader says.
+        maker->room = count < most - maker->room ? maker->room + count : most;
         pthread_cond_signal(&maker->changed);
     }
     pthread_mutex_unlock(&in->lock);
@@ -120,6 +121,16 @@ static void lose_reader(trp_maker *maker)
 {
     maker->gone = true;
     pthread_cond_signal(&maker->changed);
+}
+
+void trp_maker_leave(uint64_t call)
+{
+    bucket *in = bucket_of(call);
+    pthread_mutex_lock(&in->lock);
+    trp_maker *maker = find_maker(in, &(trp_caller){.call = call});
+    if (maker != NULL)
+        lose_reader(maker);
+    pthread_mutex_unlock(&in->lock);
 }
 
 void trp_maker_wake(const trp_running *here)

@@ -106,7 +106,7 @@ troupe_status trp_far_send(trp_peer *peer, uint32_t process, trp_frame *frame)
     if (!trp_far_place(process, &slot, &session, address))
         return troupe_fail(TROUPE_NOT_EXECUTED, "%s has ended", trp_process_text(process).text);
     // It would be refused there, and the number that it had be missed.
-    if (!trp_far_frame_valid(frame, slot == TRP_PROCESS_NODE))
+    if (!trp_frame_allowed(frame, true, slot == TRP_PROCESS_NODE))
         return troupe_fail(TROUPE_UNSUPPORTED, "a frame of kind %d does not go to other nodes",
                            (int)frame->kind);
     if (peer->outbound == NULL)
@@ -152,45 +152,8 @@ static void beat_all(void)
 
 // ---- in
 
-bool trp_far_frame_valid(const trp_frame *frame, bool node_process)
-{
-    enum {
-        INNER =
-            TRP_FRAME_BOXED | TRP_FRAME_STORED | TRP_FRAME_IMAGE | TRP_FRAME_OBJECT | TRP_FRAME_HELD
-    };
-    if ((frame->flags & INNER) != 0)
-        return false;
-    switch (frame->kind) {
-    case TRP_FRAME_ASK:
-    case TRP_FRAME_NODE:
-        return node_process;
-    case TRP_FRAME_FLUSH:
-    case TRP_FRAME_ANSWER:
-    case TRP_FRAME_CREDIT:
-    case TRP_FRAME_PAUSE:
-    case TRP_FRAME_REACH:
-    case TRP_FRAME_BEAT:
-        return true;
-    case TRP_FRAME_CALL:
-    case TRP_FRAME_TELL:
-    case TRP_FRAME_REPLY:
-    case TRP_FRAME_KILL:
-    case TRP_FRAME_FINISH:
-    case TRP_FRAME_WATCH:
-    case TRP_FRAME_UNWATCH:
-    case TRP_FRAME_DOWN:
-    case TRP_FRAME_CANCEL:
-    case TRP_FRAME_ITEM:
-    case TRP_FRAME_TAKEN:
-    case TRP_FRAME_PROBE:
-        return !node_process;
-    default:
-        return false;
-    }
-}
-
 // A process says where it is; the first that is heard of it.
-static bool take_reach(const trp_frame *frame)
+static bool take_reach(const trp_frame *frame, bool *crowded)
 {
     char address[TRP_NODE_ADDRESS_MAX];
     uint32_t number;
@@ -198,17 +161,19 @@ static bool take_reach(const trp_frame *frame)
         return false;
     memcpy(address, frame->body, frame->body_size);
     address[frame->body_size] = '\0';
-    return trp_far_note_heard(far.current.node, far.current.session, frame->from,
-                              frame->from_incarnation, address, &number) == TROUPE_OK;
+    troupe_status status = trp_far_note_heard(far.current.node, far.current.session, frame->from,
+                                              frame->from_incarnation, address, &number);
+    *crowded = status == TROUPE_BUSY;
+    return status == TROUPE_OK;
 }
 
-// Something is missing, so nothing of the session can be believed any more.
-static void break_session(uint64_t missing, uint32_t process)
+// Nothing of the session can be believed any more, or taken.
+static void break_session(trp_node_break why)
 {
-    trp_log(TRP_ERROR, "%llu frames from %s were lost", (unsigned long long)missing,
-            trp_process_text(process).text);
-    trp_frame frame = {
-        .kind = TRP_FRAME_NODE, .method = TRP_NODE_BREAK, .schema = far.current.session};
+    trp_frame frame = {.kind = TRP_FRAME_NODE,
+                       .method = TRP_NODE_BREAK,
+                       .schema = far.current.session,
+                       .call = (uint64_t)why};
     if (trp_process_serve != NULL)
         trp_nodes_take(&frame);
     else
@@ -216,33 +181,64 @@ static void break_session(uint64_t missing, uint32_t process)
                                &frame, 0);
 }
 
-// Whether the frame is the next of its link; `from` becomes the sender's number here.
-static bool accept_frame(trp_frame *frame)
+// Whether a CALL or TELL finds room in the window that its sender was given. With the peer's lock
+// held. The last message of a window may be larger than what is left of it.
+static bool takes_room(trp_peer *peer, const trp_frame *frame)
+{
+    if (!trp_frame_takes_room(frame))
+        return true;
+    peer->taken_messages++;
+    peer->taken_bytes += frame->body_size;
+    return peer->taken_messages <= TRP_WINDOW_MESSAGES &&
+           peer->taken_bytes - frame->body_size < TRP_WINDOW_BYTES;
+}
+
+// Whether the frame is the next of its link, and the sender's to send now.
+static bool accept_next(trp_peer *peer, const trp_frame *frame)
 {
     uint64_t missing = 0;
-    if (frame->to_incarnation != trp_self.incarnation || frame->from >= TRP_PROCESSES_MAX ||
-        !trp_far_frame_valid(frame, trp_process_serve != NULL) ||
-        (frame->kind == TRP_FRAME_REACH && !take_reach(frame)))
-        return false;
-    uint32_t number =
-        trp_far_number(far.current.node, frame->from, far.current.session, frame->from_incarnation);
-    trp_peer *peer = number != 0 ? trp_peer_of(number) : NULL;
-    if (peer == NULL)
-        return false;
-    frame->from = number;
+    bool room = true;
     pthread_mutex_lock(&peer->lock);
     trp_peer_renew(peer, frame->from_incarnation);
     bool fresh = frame->sequence > peer->sequence_in && !peer->dead;
     if (fresh)
         missing = frame->sequence - peer->sequence_in - 1;
     if (fresh && missing == 0)
+        room = takes_room(peer, frame);
+    if (fresh && missing == 0 && room)
         peer->sequence_in = frame->sequence;
     else if (fresh)
         peer->sequence_in = UINT64_MAX; // Nothing that comes after a gap is taken.
     pthread_mutex_unlock(&peer->lock);
     if (missing > 0)
-        break_session(missing, number);
-    return fresh && missing == 0;
+        trp_log(TRP_ERROR, "%llu frames from %s were lost", (unsigned long long)missing,
+                trp_process_text(frame->from).text);
+    if (missing > 0 || !room)
+        break_session(missing > 0 ? TRP_BREAK_LOST : TRP_BREAK_FLOODED);
+    return fresh && missing == 0 && room;
+}
+
+// Whether the frame is the next of its link; `from` becomes the sender's number here.
+static bool accept_frame(trp_frame *frame)
+{
+    bool crowded = false;
+    if (frame->to_incarnation != trp_self.incarnation || frame->from >= TRP_PROCESSES_MAX ||
+        !trp_frame_allowed(frame, true, trp_process_serve != NULL))
+        return false;
+    if (frame->kind == TRP_FRAME_REACH && !take_reach(frame, &crowded)) {
+        if (crowded) // Else who cannot be answered would wait for ever.
+            break_session(TRP_BREAK_CROWDED);
+        return false;
+    }
+    uint32_t number =
+        trp_far_number(far.current.node, frame->from, far.current.session, frame->from_incarnation);
+    trp_peer *peer = number != 0 ? trp_peer_of(number) : NULL;
+    if (number != 0 && peer == NULL) // No memory.
+        break_session(TRP_BREAK_CROWDED);
+    if (peer == NULL)
+        return false;
+    frame->from = number;
+    return accept_next(peer, frame);
 }
 
 static void take_frame(trp_frame *frame)
@@ -317,15 +313,22 @@ void trp_far_take_gone(const trp_frame *frame)
     }
 }
 
-static void drain(void)
+// Hands out some of what has come, so that neither this thread's other duties nor what comes from
+// this node waits for who sends much. True: there may be more.
+static bool drain(void)
 {
+    enum { BATCH = 64, BATCH_NS = 1000000 };
     troupe_error kept;
     trp_error_hold(&kept);
+    bool more = true;
     trp_process_deliver_begin();
-    while (trp_far_transport_receive(take_message))
-        continue;
+    int64_t until_ns = trp_clock_ns() + BATCH_NS;
+    for (int i = 0; i < BATCH && more && trp_clock_ns() < until_ns; i++)
+        more = trp_far_transport_receive(take_message);
+    trp_process_deliver_pause();
     trp_process_deliver_end();
     trp_error_restore(&kept);
+    return more;
 }
 
 // ---- the thread
@@ -341,6 +344,7 @@ static void *far_main(void *unused)
     (void)unused;
     int period_ms = trp_self.options.node_timeout_ms / TRP_FAR_BEATS;
     int64_t next_beat = trp_clock_ms() + period_ms;
+    bool more = false;
     while (!atomic_load(&far.stop)) {
         int64_t now = trp_clock_ms();
         if (now >= next_beat) {
@@ -353,8 +357,8 @@ static void *far_main(void *unused)
         trp_process_deliver_begin();
         wait_ms = sooner(wait_ms, trp_far_tell_doomed());
         trp_process_deliver_end();
-        trp_far_transport_wait(wait_ms);
-        drain();
+        trp_far_transport_wait(more ? 0 : wait_ms);
+        more = drain();
     }
     return NULL;
 }

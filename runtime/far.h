@@ -58,8 +58,6 @@ typedef struct trp_envelope {
 void trp_envelope_write(const trp_envelope *envelope, trp_buffer *out);
 // VERSION names both versions; MALFORMED.
 troupe_status trp_envelope_read(trp_reader *in, trp_envelope *envelope);
-// Whether a frame may come from another node.
-bool trp_far_frame_valid(const trp_frame *frame, bool node_process);
 
 troupe_status trp_far_open(void);
 troupe_status trp_far_start(void);

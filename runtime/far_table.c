@@ -16,6 +16,7 @@
 enum {
     DOOM_MS = 50,     // The last frames of who died may come so much later than the news.
     REMEMBERED = 256, // Of the dead.
+    BUCKETS = 1024,   // Of rows, by incarnation: each frame that comes looks for its sender's.
 };
 
 typedef struct far_row {
@@ -25,12 +26,14 @@ typedef struct far_row {
     int64_t doomed_ns; // When the death is to be told; 0: it lives.
     char address[TRP_NODE_ADDRESS_MAX];
     char cause[112];
+    uint32_t next; // In its bucket: the row's place + 1; 0: none.
 } far_row;
 
 static struct {
     pthread_mutex_t lock; // Taken last: nothing is called with it held.
     uint32_t count;
     far_row rows[TRP_FAR_MAX];
+    uint32_t buckets[BUCKETS];
     // Who has died, the last of them: the news may come before who died has a number.
     struct {
         uint64_t session, incarnation;
@@ -99,16 +102,35 @@ static far_row *row_of(uint32_t process)
     return trp_process_is_far(process) && place < table.count ? &table.rows[place] : NULL;
 }
 
+static uint32_t *bucket_of(uint64_t incarnation)
+{
+    return &table.buckets[incarnation % BUCKETS]; // They are random.
+}
+
 // With the lock held; NULL: it has no number.
 static far_row *find(uint32_t node, uint32_t slot, uint64_t session, uint64_t incarnation)
 {
-    for (uint32_t i = 0; i < table.count; i++) {
-        far_row *row = &table.rows[i];
+    for (uint32_t at = *bucket_of(incarnation); at != 0; at = table.rows[at - 1].next) {
+        far_row *row = &table.rows[at - 1];
         if (row->incarnation == incarnation && row->session == session && row->node == node &&
             row->slot == slot)
             return row;
     }
     return NULL;
+}
+
+// Makes the row another one's. With the lock held.
+static void set_row(far_row *row, const far_row *to)
+{
+    uint32_t mine = (uint32_t)(row - table.rows) + 1;
+    for (uint32_t *at = bucket_of(row->incarnation); *at != 0; at = &table.rows[*at - 1].next)
+        if (*at == mine) {
+            *at = row->next;
+            break;
+        }
+    *row = *to;
+    row->next = *bucket_of(row->incarnation);
+    *bucket_of(row->incarnation) = mine;
 }
 
 static uint32_t number_of(const far_row *row)
@@ -189,11 +211,11 @@ static troupe_status note(uint32_t node, uint64_t session, uint32_t slot, uint64
     pthread_mutex_lock(&table.lock);
     // Again, for news that came meanwhile.
     doomed = is_doomed(session, incarnation);
-    *row = (far_row){.node = node,
-                     .slot = slot,
-                     .incarnation = incarnation,
-                     .session = session,
-                     .doomed_ns = doomed ? doom_time() : 0};
+    set_row(row, &(far_row){.node = node,
+                            .slot = slot,
+                            .incarnation = incarnation,
+                            .session = session,
+                            .doomed_ns = doomed ? doom_time() : 0});
     snprintf(row->address, sizeof row->address, "%s", address);
     snprintf(row->cause, sizeof row->cause, "%s", doomed ? "has ended" : "");
     pthread_mutex_unlock(&table.lock);
@@ -281,6 +303,7 @@ void trp_far_forget_all(void)
     pthread_mutex_lock(&table.lock);
     memset(table.rows, 0, table.count * sizeof table.rows[0]);
     memset(table.doomed, 0, sizeof table.doomed);
+    memset(table.buckets, 0, sizeof table.buckets);
     table.count = 0;
     pthread_mutex_unlock(&table.lock);
 }

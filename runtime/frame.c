@@ -74,45 +74,9 @@ static troupe_status check_version(uint64_t version, uint32_t field_count)
                        (unsigned long long)version, field_count, TRP_FRAME_VERSION, FIELD_COUNT);
 }
 
-static bool is_known(uint32_t kind)
-{
-    switch ((trp_frame_kind)kind) {
-    case TRP_FRAME_FLUSH:
-    case TRP_FRAME_ASK:
-    case TRP_FRAME_ANSWER:
-    case TRP_FRAME_DEATH:
-    case TRP_FRAME_END:
-    case TRP_FRAME_CREDIT:
-    case TRP_FRAME_PAUSE:
-    case TRP_FRAME_REACH:
-    case TRP_FRAME_BEAT:
-    case TRP_FRAME_NODE:
-    case TRP_FRAME_GONE:
-    case TRP_FRAME_CALL:
-    case TRP_FRAME_TELL:
-    case TRP_FRAME_REPLY:
-    case TRP_FRAME_SPAWN:
-    case TRP_FRAME_KILL:
-    case TRP_FRAME_FINISH:
-    case TRP_FRAME_WATCH:
-    case TRP_FRAME_UNWATCH:
-    case TRP_FRAME_DOWN:
-    case TRP_FRAME_LINK:
-    case TRP_FRAME_CANCEL:
-    case TRP_FRAME_ITEM:
-    case TRP_FRAME_TAKEN:
-    case TRP_FRAME_COUNT:
-    case TRP_FRAME_RESTART:
-    case TRP_FRAME_REGISTRAR:
-    case TRP_FRAME_PROBE:
-        return true;
-    }
-    return false;
-}
-
 bool trp_frame_valid(const trp_frame *frame)
 {
-    return is_known((uint32_t)frame->kind) && frame->status < TROUPE_STATUS_COUNT &&
+    return trp_frame_kind_known((uint32_t)frame->kind) && frame->status < TROUPE_STATUS_COUNT &&
            frame->outcome <= TROUPE_OUTCOME_CANCELLED && frame->executed <= TROUPE_EXECUTED_YES;
 }
 
@@ -120,7 +84,7 @@ static troupe_status read_header(trp_reader *in, trp_frame *frame)
 {
     uint32_t kind = 0;
     TROUPE_TRY(read_32(in, "kind", &kind));
-    if (!is_known(kind))
+    if (!trp_frame_kind_known(kind))
         return troupe_fail(TROUPE_MALFORMED, "frame.kind: there is no kind %u", kind);
     frame->kind = (trp_frame_kind)kind;
     TROUPE_TRY(read_32(in, "flags", &frame->flags));

@@ -67,7 +67,10 @@ void trp_process_forget(uint32_t process, uint64_t incarnation);
 // What arrives is handed out between these two, one thread at a time.
 void trp_process_deliver_begin(void);
 void trp_process_deliver_end(void);
-void trp_process_take(const trp_frame *frame); // A frame,
+// In between: lets another thread that waits for its turn have it first.
+void trp_process_deliver_pause(void);
+void trp_process_take(const trp_frame *frame);      // A frame,
+void trp_process_take_near(const trp_frame *frame); // or, of this node, if it may come from there;
 // a death, after which nothing of that incarnation comes,
 void trp_process_died(uint32_t process, uint64_t incarnation);
 void trp_process_told_end(void); // the order to end,

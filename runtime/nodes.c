@@ -188,6 +188,19 @@ static void break_off(trp_node_row *row, const char *cause, const char *told)
     say_bye(row->address, session, told);
 }
 
+// What the log here says, and there.
+static void break_for(trp_node_row *row, uint64_t why)
+{
+    if (why == TRP_BREAK_CROWDED)
+        break_off(row, "has a process more than one of this node can talk with",
+                  "has a process that talks with as many of other nodes as it can");
+    else if (why == TRP_BREAK_FLOODED)
+        break_off(row, "has sent more than there was room for",
+                  "was sent more than it gave room for");
+    else
+        break_off(row, "has lost messages on the way", "has missed messages on the way");
+}
+
 // The row for a node; one of another that is gone if there is no other left.
 static trp_node_row *take_row(uint32_t id)
 {
@@ -375,7 +388,7 @@ void trp_nodes_take(const trp_frame *frame)
         trp_far_doom(row->session, frame->target, cause);
         tell_gone(row->session, frame->target, cause);
     } else if (row != NULL && frame->method == TRP_NODE_BREAK) {
-        break_off(row, "has lost messages on the way", "has missed messages on the way");
+        break_for(row, frame->call);
     }
     pthread_mutex_unlock(&nodes.lock);
 }

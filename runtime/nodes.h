@@ -14,8 +14,15 @@ typedef enum trp_node_word {
     TRP_NODE_REFUSE,  // target: of the HELLO, status; body: the sentence
     TRP_NODE_BYE,     // schema: the session; body: why
     TRP_NODE_DEATH,   // target: incarnation of a process that has died; body: how
-    TRP_NODE_BREAK,   // from a process of this node: session `schema` has lost something
+    TRP_NODE_BREAK,   // from a process of this node: session `schema` is to end, for reason `call`
 } trp_node_word;
+
+// Why a process wants a session to end.
+typedef enum trp_node_break {
+    TRP_BREAK_LOST,    // Frames from there are missing.
+    TRP_BREAK_CROWDED, // One of its processes has no number here: there are too many.
+    TRP_BREAK_FLOODED, // More came than there was room for.
+} trp_node_break;
 
 // A request to join or leave, of a process of this node. With an answer, now or later.
 void trp_nodes_ask(const trp_frame *frame);

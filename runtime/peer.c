@@ -14,11 +14,20 @@
 #include <runtime/memory.h>
 #include <runtime/park.h>
 #include <runtime/sockets.h>
+#include <uthash.h>
 
 enum {
     CREDIT_MESSAGES = TRP_WINDOW_MESSAGES / 4, // Room is given back in pieces of this size.
     CREDIT_BYTES = TRP_WINDOW_BYTES / 4,
     RUN_MESSAGES = 64, // That are counted before it is looked whether there is such a piece.
+    // More targets of a peer are not paused: the window bounds what they are sent.
+    PAUSES_MAX = 65536,
+    PAUSES_FAR_MAX = 4096,
+};
+
+struct trp_pause {
+    uint64_t target;
+    UT_hash_handle hh;
 };
 
 static struct {
@@ -56,6 +65,16 @@ static void wake_waiting(trp_peer *peer)
         trp_unpark(&peer->room, INT_MAX);
 }
 
+static void forget_pauses(trp_peer *peer)
+{
+    trp_pause *it, *next;
+    HASH_ITER(hh, peer->paused, it, next)
+    {
+        HASH_DEL(peer->paused, it);
+        trp_free(it);
+    }
+}
+
 void trp_peer_renew(trp_peer *peer, uint64_t incarnation)
 {
     if (peer->incarnation == incarnation)
@@ -68,7 +87,8 @@ void trp_peer_renew(trp_peer *peer, uint64_t incarnation)
     peer->owed_messages = peer->owed_bytes = 0;
     peer->window_messages = TRP_WINDOW_MESSAGES;
     peer->window_bytes = TRP_WINDOW_BYTES;
-    peer->paused_count = 0;
+    peer->taken_messages = peer->taken_bytes = 0;
+    forget_pauses(peer);
     wake_waiting(peer);
 }
 
@@ -77,7 +97,7 @@ static troupe_status dead(uint32_t process, const char *cause)
     return troupe_fail(TROUPE_NOT_EXECUTED, "%s %s", trp_process_text(process).text, cause);
 }
 
-static bool takes_room(const trp_frame *frame)
+bool trp_frame_takes_room(const trp_frame *frame)
 {
     return frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL;
 }
@@ -89,10 +109,10 @@ static bool is_full(const trp_peer *peer)
 
 static bool is_paused(const trp_peer *peer, uint64_t target)
 {
-    for (uint32_t i = 0; i < peer->paused_count; i++)
-        if (peer->paused[i] == target)
-            return true;
-    return false;
+    trp_pause *found = NULL;
+    if (peer->paused != NULL)
+        HASH_FIND(hh, peer->paused, &target, sizeof target, found);
+    return found != NULL;
 }
 
 static troupe_status no_room(const trp_peer *peer, uint32_t process, uint64_t target)
@@ -193,7 +213,7 @@ static troupe_status send_locked(trp_peer *peer, uint32_t process, uint64_t inca
     if (peer->incarnation != incarnation && !trp_process_alive(process, incarnation, cause))
         return dead(process, cause);
     trp_peer_renew(peer, incarnation);
-    bool room = takes_room(frame);
+    bool room = trp_frame_takes_room(frame);
     if (room && (is_full(peer) || peer->closing || is_paused(peer, frame->target)))
         TROUPE_TRY(wait_room(peer, process, incarnation, frame->target, timeout_ms));
     TROUPE_TRY(trp_peer_post(peer, process, frame));
@@ -237,6 +257,11 @@ troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame
     return status;
 }
 
+static uint64_t less(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
 // Gives room for so many messages of so many bytes in all back.
 static void give_back(uint32_t process, uint64_t incarnation, uint64_t messages, uint64_t bytes)
 {
@@ -252,6 +277,8 @@ static void give_back(uint32_t process, uint64_t incarnation, uint64_t messages,
             credit.call = peer->owed_messages;
             credit.schema = peer->owed_bytes;
             peer->owed_messages = peer->owed_bytes = 0;
+            peer->taken_messages -= less(credit.call, peer->taken_messages);
+            peer->taken_bytes -= less(credit.schema, peer->taken_bytes);
         }
     }
     pthread_mutex_unlock(&peer->lock);
@@ -330,39 +357,48 @@ void trp_process_pause(uint32_t process, uint64_t incarnation, uint64_t target, 
     (void)trp_process_send(process, incarnation, &frame, 0);
 }
 
-// Without memory it is not paused: the window bounds what it is sent.
-static void add_paused(trp_peer *peer, uint64_t target)
+// Without memory it is not paused: the window bounds what it is sent. False: there are too many.
+static bool add_paused(trp_peer *peer, uint64_t target, uint32_t most)
 {
-    if (peer->paused_count == peer->paused_room) {
-        uint32_t room = peer->paused_room > 0 ? 2 * peer->paused_room : 8;
-        uint64_t *paused = trp_alloc(room * sizeof *paused);
-        if (paused == NULL)
-            return;
-        for (uint32_t i = 0; i < peer->paused_count; i++)
-            paused[i] = peer->paused[i];
-        trp_free(peer->paused);
-        peer->paused = paused;
-        peer->paused_room = room;
-    }
-    peer->paused[peer->paused_count++] = target;
+    trp_pause *it = NULL;
+    HASH_FIND(hh, peer->paused, &target, sizeof target, it);
+    if (it != NULL)
+        return true;
+    if (HASH_COUNT(peer->paused) >= most)
+        return false;
+    if ((it = trp_alloc(sizeof *it)) == NULL)
+        return true;
+    it->target = target;
+    HASH_ADD(hh, peer->paused, target, sizeof it->target, it);
+    return true;
 }
 
-void trp_peer_pause(const trp_frame *frame)
+static void end_pause(trp_peer *peer, uint64_t target)
+{
+    trp_pause *it = NULL;
+    HASH_FIND(hh, peer->paused, &target, sizeof target, it);
+    if (it != NULL)
+        HASH_DEL(peer->paused, it);
+    trp_free(it);
+    wake_waiting(peer);
+}
+
+bool trp_peer_pause(const trp_frame *frame)
 {
     trp_peer *peer = trp_peer_of(frame->from);
+    uint32_t most = trp_process_is_far(frame->from) ? PAUSES_FAR_MAX : PAUSES_MAX;
+    bool known = true;
     if (peer == NULL)
-        return;
+        return true;
     pthread_mutex_lock(&peer->lock);
     if (peer->incarnation == frame->from_incarnation && !peer->dead) {
-        for (uint32_t i = 0; i < peer->paused_count; i++)
-            if (peer->paused[i] == frame->target)
-                peer->paused[i--] = peer->paused[--peer->paused_count];
         if (frame->method == 0)
-            add_paused(peer, frame->target);
+            known = add_paused(peer, frame->target, most);
         else
-            wake_waiting(peer);
+            end_pause(peer, frame->target);
     }
     pthread_mutex_unlock(&peer->lock);
+    return known;
 }
 
 // ---- ends
@@ -429,7 +465,7 @@ void trp_peers_free(int linger_ms)
         trp_sockets_disconnect(peer, gone ? 0 : linger_ms);
         trp_peer_ring_close(peer);
         trp_buffer_free(&peer->frame);
-        trp_free(peer->paused);
+        forget_pauses(peer);
         pthread_mutex_destroy(&peer->lock);
         trp_free(peer);
     }

@@ -15,6 +15,9 @@ enum {
     TRP_WINDOW_BYTES = 64 << 20,
 };
 
+// A target that is to be sent nothing now: see trp_process_pause.
+typedef struct trp_pause trp_pause;
+
 // A frame that waits for room in a ring.
 typedef struct trp_queued {
     struct trp_queued *next;
@@ -34,8 +37,9 @@ typedef struct trp_peer {
     uint64_t owed_messages, owed_bytes;    // Room that the peer has not been given back yet.
     _Atomic uint32_t room;                 // Changes when who waits for room should look.
     uint32_t waiting;
-    uint64_t *paused; // Targets there that are to be sent nothing now.
-    uint32_t paused_count, paused_room;
+    trp_pause *paused; // Those there.
+    // Of one of another node: CALL and TELL that came and whose room was not given back.
+    uint64_t taken_messages, taken_bytes;
     // Over rings.
     trp_ring_writer out;
     trp_object ring; // Held by this process; 0: none yet.
@@ -65,13 +69,15 @@ troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame);
 // them back.
 troupe_status trp_peer_give(const trp_frame *frame, uint32_t process, uint64_t incarnation);
 void trp_peer_take_back(const trp_frame *frame, uint32_t process, uint64_t incarnation);
+// Whether a frame takes room in the window.
+bool trp_frame_takes_room(const trp_frame *frame);
 // Takes the room that a CREDIT frame gives.
 void trp_peer_credit(const trp_frame *frame);
 // Room that the calling thread gives back between these is gathered.
 void trp_peer_run_begin(void);
 void trp_peer_run_end(void);
-// Notes which target there is paused, or not any more.
-void trp_peer_pause(const trp_frame *frame);
+// Notes which target there is paused, or not any more. False: more are than it is believed.
+bool trp_peer_pause(const trp_frame *frame);
 // Whether something was sent there or received whose process's death was not heard of.
 bool trp_peer_open(uint32_t process, uint64_t *incarnation);
 // Whether something sent to a living peer waits for room in its ring.

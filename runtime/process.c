@@ -13,6 +13,7 @@
 #include <runtime/reader.h>
 #include <runtime/sockets.h>
 #include <runtime/thread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -25,6 +26,7 @@ static _Atomic uint64_t refused; // A count that goes with nothing else.
 static struct {
     pthread_mutex_t lock; // Held while handlers run, so that trp_process_mute can wait for it.
     bool muted;
+    _Atomic uint32_t waiting, turns; // Who waits for the lock; how often it was had.
 } delivery = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // The driver's thread that sees the keeper's end, where no thread polls descriptors anyway.
@@ -46,9 +48,19 @@ const trp_handlers *trp_process_handlers(void)
 
 // ---- handing out
 
+static void lock_delivery(void)
+{
+    if (pthread_mutex_trylock(&delivery.lock) != 0) {
+        atomic_fetch_add(&delivery.waiting, 1);
+        pthread_mutex_lock(&delivery.lock);
+        atomic_fetch_sub(&delivery.waiting, 1);
+    }
+    atomic_fetch_add_explicit(&delivery.turns, 1, memory_order_relaxed);
+}
+
 void trp_process_mute(void)
 {
-    pthread_mutex_lock(&delivery.lock);
+    lock_delivery();
     delivery.muted = true;
     pthread_mutex_unlock(&delivery.lock);
 }
@@ -75,7 +87,7 @@ bool trp_process_delivering(void)
 
 void trp_process_deliver_begin(void)
 {
-    pthread_mutex_lock(&delivery.lock);
+    lock_delivery();
     delivering = true;
     trp_peer_run_begin();
 }
@@ -85,6 +97,20 @@ void trp_process_deliver_end(void)
     trp_peer_run_end();
     delivering = false;
     pthread_mutex_unlock(&delivery.lock);
+}
+
+void trp_process_deliver_pause(void)
+{
+    enum { TRIES = 1000 }; // A lock that is opened and taken again at once is nobody else's ever.
+    if (atomic_load_explicit(&delivery.waiting, memory_order_relaxed) == 0)
+        return;
+    uint32_t seen = atomic_load_explicit(&delivery.turns, memory_order_relaxed);
+    trp_process_deliver_end();
+    for (int i = 0; i < TRIES && atomic_load(&delivery.waiting) > 0 &&
+                    atomic_load_explicit(&delivery.turns, memory_order_relaxed) == seen;
+         i++)
+        sched_yield();
+    trp_process_deliver_begin();
 }
 
 void trp_process_died(uint32_t process, uint64_t incarnation)
@@ -108,6 +134,15 @@ void trp_process_told_end(void)
         handlers.ending();
 }
 
+void trp_process_take_near(const trp_frame *frame)
+{
+    if (trp_frame_allowed(frame, false, trp_process_serve != NULL))
+        trp_process_take(frame);
+    else
+        trp_process_refused("it is none that a process of this node may send, or carries what it "
+                            "must not");
+}
+
 void trp_process_take(const trp_frame *frame)
 {
     if (trp_process_serve != NULL && frame->kind != TRP_FRAME_CREDIT &&
@@ -120,7 +155,8 @@ void trp_process_take(const trp_frame *frame)
         trp_peer_credit(frame);
         break;
     case TRP_FRAME_PAUSE:
-        trp_peer_pause(frame);
+        if (!trp_peer_pause(frame))
+            trp_process_refused("it pauses more actors than are believed to be full");
         break;
     case TRP_FRAME_GONE:
         trp_far_take_gone(frame);

@@ -162,7 +162,7 @@ static void take_frame(trp_frame *frame)
         frame->body_size = info.size;
         frame->flags &= ~TRP_FRAME_BOXED;
     }
-    trp_process_take(frame);
+    trp_process_take_near(frame);
     if (object != 0)
         trp_store_release(object, trp_self.slot);
 }
@@ -341,6 +341,7 @@ void trp_reader_drain(_Atomic uint32_t *word, uint32_t seen)
             trp_process_told_end();
         if (atomic_load(&reader.lost) && atomic_exchange(&reader.lost, false))
             lose_all();
+        trp_process_deliver_pause(); // What comes from other nodes is not kept waiting by a flood.
     }
     trp_process_deliver_end();
     trp_error_restore(&kept);

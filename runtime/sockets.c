@@ -230,12 +230,13 @@ void trp_sockets_take_flush(const trp_frame *frame)
 
 static void take_frame(const trp_frame *frame)
 {
-    if (frame->kind == TRP_FRAME_FLUSH)
+    bool allowed = trp_frame_allowed(frame, false, trp_process_serve != NULL);
+    if (allowed && frame->kind == TRP_FRAME_FLUSH)
         trp_sockets_take_flush(frame);
-    else if (frame->kind == TRP_FRAME_DEATH && frame->from == TRP_PROCESS_NODE)
+    else if (allowed && frame->kind == TRP_FRAME_DEATH)
         defer_death(frame->method, frame->target);
     else
-        trp_process_take(frame);
+        trp_process_take_near(frame); // Or refuses it.
 }
 
 // A message is a batch; one that is not to be taken is refused as one.
@@ -263,7 +264,7 @@ void trp_sockets_drain(void)
     trp_error_hold(&kept);
     trp_process_deliver_begin();
     while (trp_transport_receive(take_message))
-        continue;
+        trp_process_deliver_pause(); // A flood keeps nobody else from handing out.
     tell_deaths();
     trp_process_deliver_end();
     trp_error_restore(&kept);

@@ -18,8 +18,8 @@ static void check_frame(const trp_frame *frame)
         INNER =
             TRP_FRAME_BOXED | TRP_FRAME_STORED | TRP_FRAME_IMAGE | TRP_FRAME_OBJECT | TRP_FRAME_HELD
     };
-    bool to_process = trp_far_frame_valid(frame, false);
-    bool to_node = trp_far_frame_valid(frame, true);
+    bool to_process = trp_frame_allowed(frame, true, false);
+    bool to_node = trp_frame_allowed(frame, true, true);
     if (!to_process && !to_node)
         return;
     require((frame->flags & INNER) == 0);

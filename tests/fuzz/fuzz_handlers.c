@@ -2,14 +2,22 @@
 // actors' layer, beside actors that live: calls, answers, requests for actors, ends, links, news of
 // ends, values of streams, counts, restarts, and all that the registrar is asked.
 //
-// Whatever came, the actors can be asked and ended afterwards, and no object is left.
+// Some come from another node: those that the door lets in. Whatever came, the actors can be asked
+// and ended afterwards, what this process holds is as it was, and no other object is left.
 #include "house.h"
 
 #include <actors/ref_table.h>
 #include <runtime/identity.h>
+#include <runtime/store.h>
 #include <unistd.h>
 
 enum { STRANGER = 5, THERE = 1234567, PATIENCE_MS = 20000, NUMBER_UNKNOWN = 999999 };
+enum { FAR_STRANGER = TRP_PROCESSES_MAX + 7, FAR_THERE = 7654321 };
+enum { TREASURES = 2, TREASURE_BYTES = 200000 };
+
+static const uint32_t processes[SENDERS] = {STRANGER, FAR_STRANGER, TRP_PROCESS_DRIVER};
+static unsigned char gold[TREASURE_BYTES];
+static troupe_ref treasures[TREASURES]; // What must survive: a large object, and a small one.
 
 static uint64_t objects(void)
 {
@@ -27,6 +35,21 @@ static void begin(void)
     (void)setenv("TROUPE_LOCAL", "1", 1);
     (void)setenv("TROUPE_LOG", "off", 1);
     require(troupe_start(0, NULL, .threads = 1, .store_bytes_max = 64 << 20) == TROUPE_OK);
+    for (size_t i = 0; i < sizeof gold; i++)
+        gold[i] = (unsigned char)(i * 7 + i / 256);
+    treasures[0] = troupe_put_bytes(gold, sizeof gold);
+    treasures[1] = troupe_put_bytes(gold, 100);
+    require((treasures[0].id & treasures[1].id & TRP_REF_OBJECT) != 0);
+}
+
+static void check_treasures(void)
+{
+    for (int i = 0; i < TREASURES; i++) {
+        trp_object_info info = trp_store_pin(treasures[i].id);
+        require(info.state == TRP_OBJECT_SEALED && info.size == (i == 0 ? sizeof gold : 100));
+        require(memcmp(info.data, gold, info.size) == 0);
+        trp_store_unpin(treasures[i].id);
+    }
 }
 
 // ---- what the frames may be about
@@ -34,20 +57,21 @@ static void begin(void)
 typedef struct scene {
     guest_actor guest, lister;
     troupe_stream stream;
-    troupe_ref pending;
+    troupe_ref pending, far_pending;
     uint64_t watch, objects;
 } scene;
 
 static void told(void *user, uint64_t owner, uint64_t number, const trp_down *down)
 {
     (void)user, (void)owner, (void)number;
-    require(down->reason >= TROUPE_DOWN_NORMAL && down->reason <= TROUPE_DOWN_RUNTIME);
+    require(down->reason >= TROUPE_DOWN_NORMAL && down->reason <= TROUPE_DOWN_NODE);
     require(memchr(down->text, 0, sizeof down->text) != NULL);
 }
 
 static void set_scene(scene *here)
 {
     trp_target stranger = {.process = STRANGER, .incarnation = THERE, .actor = 1};
+    trp_target far = {.process = FAR_STRANGER, .incarnation = FAR_THERE, .actor = 1};
     here->objects = objects();
     note first = {.number = 1, .text = "the first"};
     here->guest = troupe_spawn_with(guest, &first, .restarts = 3, .counted = true);
@@ -56,8 +80,10 @@ static void set_scene(scene *here)
     require(troupe_actor_status(here->lister.address) == TROUPE_OK);
     here->stream = troupe_stream(troupe_with(here->lister, .window = 1), guest_list, 100);
     here->pending.id = trp_entry_call(trp_type_note(&troupe_type_note), &stranger, 0);
+    here->far_pending.id = trp_entry_call(trp_type_note(&troupe_type_note), &far, 0);
     here->watch = trp_watch(here->lister.address, 0, told, NULL);
     require(here->stream.id_ != 0 && here->pending.id > TRP_REF_NO_MEMORY && here->watch != 0);
+    require(here->far_pending.id > TRP_REF_NO_MEMORY);
 }
 
 // ---- the frames
@@ -87,7 +113,8 @@ static void make_object(const house_frame *read, trp_frame *frame, trp_buffer *n
 static bool is_stored(const trp_frame *frame)
 {
     uint32_t how =
-        frame->flags & (TRP_FRAME_STORED | TRP_FRAME_OBJECT | TRP_FRAME_IMAGE | TRP_FRAME_HELD);
+        frame->flags & (TRP_FRAME_STORED | TRP_FRAME_OBJECT | TRP_FRAME_IMAGE | TRP_FRAME_HELD |
+                        TRP_FRAME_UNHELD); // With that, this process holds nothing.
     if (how != TRP_FRAME_STORED && how != TRP_FRAME_OBJECT)
         return false;
     return frame->kind == TRP_FRAME_CALL || frame->kind == TRP_FRAME_TELL ||
@@ -95,16 +122,72 @@ static bool is_stored(const trp_frame *frame)
            (frame->kind == TRP_FRAME_REPLY && frame->status == TROUPE_OK);
 }
 
+enum { ID = sizeof(uint64_t), MARK = 0xfe };
+
+static void write_id(uint64_t id, bool big_endian, uint8_t to[ID])
+{
+    for (int i = 0; i < ID; i++)
+        to[i] = (uint8_t)(id >> 8 * (big_endian ? ID - 1 - i : i));
+}
+
+// Eight bytes 0xfe and a number stand for the id of what must survive, which nobody can guess, and
+// is written as MessagePack has it. In a frame from another node.
+static void name_treasures(uint8_t *body, size_t size)
+{
+    static const uint8_t mark[ID] = {MARK, MARK, MARK, MARK, MARK, MARK, MARK, MARK};
+    for (size_t at = 0; at + ID < size; at++) {
+        if (memcmp(body + at, mark, ID) != 0)
+            continue;
+        uint64_t id = treasures[body[at + ID] % TREASURES].id;
+        body[at] = 0xcf;
+        write_id(id, true, body + at + 1);
+    }
+}
+
+// And where a process of this node happens to name one that it has not given, which is not defended
+// against, it names nothing.
+static void hide_treasures(uint8_t *body, size_t size)
+{
+    for (int form = 0; form < 2 * TREASURES; form++) {
+        uint8_t id[ID];
+        write_id(treasures[form / 2].id, form % 2 != 0, id);
+        for (size_t at = 0; at + ID <= size; at++)
+            if (memcmp(body + at, id, ID) == 0)
+                memset(body + at, 0, ID);
+    }
+}
+
+// As the maker of the lister's stream would say it: it lives here, and its values and its end come
+// as if it did not.
+static bool is_makers(trp_frame_kind kind)
+{
+    return kind == TRP_FRAME_REPLY || kind == TRP_FRAME_ITEM || kind == TRP_FRAME_DOWN;
+}
+
+// Else the layer below refuses it.
+static bool comes_in(const trp_frame *frame, int sender)
+{
+    return frame->kind >= TRP_FRAME_CALL && trp_frame_valid(frame) &&
+           trp_frame_allowed(frame, sender == SENDER_FAR, false) &&
+           (sender != SENDER_MAKER || is_makers(frame->kind));
+}
+
 static void give(const scene *here, const house_frame *read)
 {
+    uint8_t *body = malloc(read->size > 0 ? read->size : 1); // A sanitizer sees where it ends.
+    require(body != NULL);
+    house_frame own = *read;
+    const uint64_t incarnations[SENDERS] = {THERE, FAR_THERE, trp_home_here.incarnation};
+    bool far = read->sender == SENDER_FAR;
     const uint64_t targets[TARGETS] = {here->guest.address.id, here->lister.address.id, 0,
                                        NUMBER_UNKNOWN};
-    const uint64_t calls[CALLS] = {0, here->pending.id, here->stream.id_, here->watch, 77};
+    const uint64_t calls[CALLS] = {0, far ? here->far_pending.id : here->pending.id,
+                                   here->stream.id_, here->watch, 77};
     const uint64_t schemas[SCHEMAS] = {read->schema, trp_home_here.incarnation, THERE};
     trp_frame frame = {.kind = (trp_frame_kind)read->kind,
                        .flags = read->flags,
-                       .from = STRANGER,
-                       .from_incarnation = THERE,
+                       .from = processes[read->sender],
+                       .from_incarnation = incarnations[read->sender],
                        .to_incarnation = trp_home_here.incarnation,
                        .target = targets[read->target],
                        .method = read->method,
@@ -113,22 +196,31 @@ static void give(const scene *here, const house_frame *read)
                        .status = read->status,
                        .outcome = read->outcome,
                        .executed = read->executed,
-                       .body = read->body,
+                       .body = body,
                        .body_size = read->size};
     trp_buffer named = {0};
-    if (frame.kind < TRP_FRAME_CALL || !trp_frame_valid(&frame))
-        return; // The layer below refuses it.
+    memcpy(body, read->body, read->size);
+    own.body = body;
+    if (far)
+        name_treasures(body, read->size);
+    else
+        hide_treasures(body, read->size);
+    if (!comes_in(&frame, read->sender)) {
+        free(body);
+        return;
+    }
     // An adopted actor whose process is dead would be started again, beside all that is done here.
     if (frame.kind == TRP_FRAME_REGISTRAR && frame.method % 256 == TRP_ADOPT) {
         frame.method = TRP_ADOPT | TRP_PROCESS_DRIVER << 8;
         frame.schema = trp_home_here.incarnation;
     }
     if (is_stored(&frame))
-        make_object(read, &frame, &named);
+        make_object(&own, &frame, &named);
     trp_process_deliver_begin();
     trp_process_take(&frame);
     trp_process_deliver_end();
     trp_buffer_free(&named);
+    free(body);
 }
 
 // ---- afterwards
@@ -143,6 +235,16 @@ static void ask(guest_actor actor)
     require(troupe_get(int, urgent, &out, .timeout_ms = PATIENCE_MS) != TROUPE_PENDING);
 }
 
+static void end_pending(troupe_ref pending)
+{
+    note value;
+    troupe_status status = troupe_get(note, pending, &value, .timeout_ms = -1);
+    if (status == TROUPE_OK && value.ref.id != 0)
+        troupe_drop(value.ref);
+    if (status == TROUPE_PENDING || status == TROUPE_WRONG_TYPE)
+        troupe_drop(pending);
+}
+
 static void read_all(const scene *here)
 {
     note value;
@@ -153,11 +255,8 @@ static void read_all(const scene *here)
             troupe_drop(value.ref);
     } while (status == TROUPE_OK || status == TROUPE_WRONG_TYPE || status == TROUPE_MALFORMED);
     troupe_stream_drop(here->stream);
-    status = troupe_get(note, here->pending, &value, .timeout_ms = -1);
-    if (status == TROUPE_OK && value.ref.id != 0)
-        troupe_drop(value.ref);
-    if (status == TROUPE_PENDING || status == TROUPE_WRONG_TYPE)
-        troupe_drop(here->pending);
+    end_pending(here->pending);
+    end_pending(here->far_pending);
 }
 
 static bool is_gone(troupe_actor actor)
@@ -193,12 +292,14 @@ static void clear_scene(const scene *here)
     trp_process_deliver_begin();
     trp_registrar_clear();
     trp_process_handlers()->death(STRANGER, THERE, "was never there");
+    trp_process_handlers()->death(FAR_STRANGER, FAR_THERE, "was never there");
     trp_process_deliver_end();
     // An actor's messages are freed by its last turn, which tells its end before.
     for (int i = 0; objects() != here->objects; i++) {
         require(i < PATIENCE_MS);
         (void)usleep(1000);
     }
+    check_treasures();
     troupe_reset();
 }
 

@@ -168,9 +168,11 @@ enum { HOUSE_HEADER = 23, HOUSE_BODY_MAX = 512 };
 enum { TARGET_GUEST, TARGET_LISTER, TARGET_NONE, TARGET_UNKNOWN, TARGETS };
 enum { CALL_NONE, CALL_PENDING, CALL_STREAM, CALL_WATCH, CALL_OTHERS, CALLS };
 enum { SCHEMA_AS_WRITTEN, SCHEMA_HERE, SCHEMA_THERE, SCHEMAS };
+// A process of this node; one of another node; the one that the lister lives in.
+enum { SENDER_NEAR, SENDER_FAR, SENDER_MAKER, SENDERS };
 
 typedef struct house_frame {
-    uint8_t kind, target, call, status, outcome, executed, schema_is, encoding;
+    uint8_t kind, target, call, status, outcome, executed, schema_is, encoding, sender;
     uint32_t flags, method;
     uint64_t schema;
     uint16_t size;
@@ -186,7 +188,7 @@ static inline void house_write(const house_frame *from, uint8_t to[HOUSE_HEADER]
     memcpy(to + 10, &from->schema, 8);
     to[18] = from->status;
     to[19] = (uint8_t)(from->outcome | from->executed << 4);
-    to[20] = (uint8_t)(from->schema_is | from->encoding << 4);
+    to[20] = (uint8_t)(from->schema_is | from->encoding << 4 | from->sender << 6);
     memcpy(to + 21, &from->size, 2);
 }
 
@@ -200,7 +202,8 @@ static inline size_t house_read(const uint8_t *data, size_t size, house_frame *t
                         .outcome = data[19] % 16 % (TROUPE_OUTCOME_CANCELLED + 1),
                         .executed = data[19] / 16 % (TROUPE_EXECUTED_YES + 1),
                         .schema_is = data[20] % 16 % SCHEMAS,
-                        .encoding = data[20] / 16,
+                        .encoding = data[20] / 16 % 4,
+                        .sender = data[20] / 64 % SENDERS,
                         .body = data + HOUSE_HEADER};
     memcpy(&to->flags, data + 2, 4);
     memcpy(&to->method, data + 6, 4);

@@ -72,6 +72,7 @@ static void write_frame(const trp_frame *frame)
 {
     char name[128];
     bool numbered = frame->kind == TRP_FRAME_REGISTRAR || frame->kind == TRP_FRAME_COUNT;
+    bool by_maker = frame->kind == TRP_FRAME_ITEM || frame->kind == TRP_FRAME_DOWN;
     house_frame made = {.kind = (uint8_t)frame->kind,
                         .target = frame->target != 0 ? TARGET_GUEST : TARGET_NONE,
                         .call = call_of(frame),
@@ -79,6 +80,7 @@ static void write_frame(const trp_frame *frame)
                         .outcome = (uint8_t)frame->outcome,
                         .executed = (uint8_t)frame->executed,
                         .schema_is = numbered ? SCHEMA_HERE : SCHEMA_AS_WRITTEN,
+                        .sender = by_maker ? SENDER_MAKER : SENDER_NEAR,
                         .flags = frame->flags,
                         .method = frame->method,
                         .schema = numbered ? 0 : frame->schema,
@@ -239,6 +241,7 @@ static void write_rare(void)
         {"kill_force", {.kind = TRP_FRAME_KILL, .call = CALL_OTHERS, .flags = TRP_FRAME_FORCE}},
         {"down_unknown",
          {.kind = TRP_FRAME_DOWN,
+          .sender = SENDER_MAKER,
           .call = CALL_WATCH,
           .method = 99,
           .body = text.data,
@@ -246,6 +249,7 @@ static void write_rare(void)
         {"taken_too_many", {.kind = TRP_FRAME_TAKEN, .call = CALL_STREAM, .method = UINT32_MAX}},
         {"item_object",
          {.kind = TRP_FRAME_ITEM,
+          .sender = SENDER_MAKER,
           .call = CALL_STREAM,
           .schema = trp_type_note(&troupe_type_note),
           .flags = TRP_FRAME_OBJECT,
@@ -276,6 +280,48 @@ static void write_rare(void)
     trp_buffer_free(&packed);
 }
 
+// From another node: values of each kind, as they should be and with a hold of what must survive.
+static void write_far(void)
+{
+    static const uint8_t hold[] = {1, 0xfe, 0xfe, 0xfe, 0xfe, 0xfe, 0xfe, 0xfe, 0xfe, 0};
+    static const trp_frame_kind kinds[] = {TRP_FRAME_CALL,    TRP_FRAME_TELL,   TRP_FRAME_REPLY,
+                                           TRP_FRAME_KILL,    TRP_FRAME_FINISH, TRP_FRAME_WATCH,
+                                           TRP_FRAME_UNWATCH, TRP_FRAME_DOWN,   TRP_FRAME_CANCEL,
+                                           TRP_FRAME_ITEM,    TRP_FRAME_TAKEN,  TRP_FRAME_PROBE};
+    note small = {.number = 1, .text = "far"};
+    trp_buffer named = {0}, value = {0}, bad = {0};
+    trp_write_text(&named, "guest_take");
+    trp_write_uint(&named, 0);
+    trp_write_uint(&value, 0);
+    trp_buffer_append(&bad, hold, sizeof hold);
+    must(trp_pack(&troupe_type_note, &small, &named));
+    must(trp_pack(&troupe_type_note, &small, &value));
+    must(trp_pack(&troupe_type_note, &small, &bad));
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        bool call = kinds[i] == TRP_FRAME_CALL || kinds[i] == TRP_FRAME_TELL;
+        char name[64];
+        (void)snprintf(name, sizeof name, "far_%s", kind_name(kinds[i]));
+        house_frame frame = {.kind = (uint8_t)kinds[i],
+                             .sender = SENDER_FAR,
+                             .call = kinds[i] == TRP_FRAME_TELL ? CALL_NONE : CALL_PENDING,
+                             .flags = call ? TRP_FRAME_NAMED : 0,
+                             .schema = trp_type_note(&troupe_type_note),
+                             .body = call ? named.data : value.data,
+                             .size = (uint16_t)(call ? named.size : value.size)};
+        write_file(name, "", &frame);
+        write_odd(name, &frame);
+        frame.flags = 0;
+        frame.body = bad.data;
+        frame.size = (uint16_t)bad.size;
+        write_file(name, "_with_a_hold", &frame);
+        frame.size = 0;
+        write_file(name, "_bare", &frame);
+    }
+    trp_buffer_free(&named);
+    trp_buffer_free(&value);
+    trp_buffer_free(&bad);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -288,6 +334,7 @@ int main(int argc, char **argv)
     mine.frame = record;
     trp_process_handlers_set(&mine);
     write_rare();
+    write_far();
     must(troupe_start(0, NULL, .workers = 2, .threads = 1));
     play(TROUPE_PLACE_WORKER);
     play(TROUPE_PLACE_ISOLATED);

@@ -79,12 +79,12 @@ static void send_bytes(trp_outbound *out, const void *data, size_t size)
 // A frame that this process would take if it came from a process that lives.
 static trp_frame some_frame(uint64_t to, uint64_t from)
 {
-    return (trp_frame){.kind = TRP_FRAME_KILL,
+    return (trp_frame){.kind = TRP_FRAME_DOWN,
                        .from = TRP_PROCESS_NODE,
                        .from_incarnation = from,
                        .to_incarnation = to,
                        .sequence = 1,
-                       .target = 999999,
+                       .call = 999999,
                        .body = "body",
                        .body_size = 4};
 }

@@ -572,6 +572,10 @@ int main(void)
         cmocka_unit_test(two_nodes_a_repeated_frame),
         cmocka_unit_test(two_nodes_a_gap),
         cmocka_unit_test(two_nodes_a_cut_connection),
+        cmocka_unit_test(two_nodes_holds_of_others),
+        cmocka_unit_test(two_nodes_answers_of_others),
+        cmocka_unit_test(two_nodes_too_many_processes),
+        cmocka_unit_test(two_nodes_long_lists),
     };
     int failed = cmocka_run_group_tests(options, NULL, NULL) +
                  cmocka_run_group_tests(tests, setup, teardown);

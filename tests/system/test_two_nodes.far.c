@@ -129,6 +129,70 @@ troupe_status clerk_count(clerk *self, const int *last, int *none)
     return TROUPE_OK;
 }
 
+// ---- for test_two_nodes.hostile.c
+
+enum { KEPT_BYTES = 200000 };
+
+troupe_status clerk_keep(clerk *self, const troupe_none *none, uint64_t *object)
+{
+    (void)none;
+    static unsigned char bytes[KEPT_BYTES];
+    memset(bytes, 'g', sizeof bytes);
+    self->kept = troupe_put_bytes(bytes, sizeof bytes);
+    *object = self->kept.id;
+    return self->kept.id != 0 ? TROUPE_OK : troupe_last_error()->status;
+}
+
+troupe_status clerk_kept_is_whole(clerk *self, const troupe_none *none, bool *whole)
+{
+    (void)none;
+    troupe_view view;
+    TROUPE_TRY(troupe_view_bytes(self->kept, &view, 0));
+    const unsigned char *bytes = view.data;
+    *whole = view.size == KEPT_BYTES;
+    for (size_t i = 0; i < view.size; i++)
+        *whole = *whole && bytes[i] == 'g';
+    troupe_view_end(&view);
+    return TROUPE_OK;
+}
+
+// Begins to wait for the actor of its node's worker in three ways.
+troupe_status clerk_wait(clerk *self, const troupe_none *none, waits *all)
+{
+    (void)none;
+    enum { LONG_MS = 60000, MANY = 1000 };
+    clerk_actor pool;
+    int first;
+    TROUPE_TRY(troupe_lookup(clerk, "pool", &pool));
+    self->stream = troupe_stream(troupe_with(pool, .window = 2), clerk_count, MANY);
+    TROUPE_TRY(troupe_next(int, self->stream, &first));
+    self->nap = troupe_call(pool, clerk_nap, LONG_MS);
+    *all = (waits){.call = self->nap.id,
+                   .stream = self->stream.id_,
+                   .monitor = troupe_monitor(pool, clerk_told)};
+    return all->monitor != 0 ? TROUPE_OK : troupe_last_error()->status;
+}
+
+troupe_status clerk_waits_still(clerk *self, const troupe_none *none, bool *untouched)
+{
+    (void)none;
+    int second = 0, third = 0, slept;
+    TROUPE_TRY(troupe_next(int, self->stream, &second)); // What its maker sent,
+    TROUPE_TRY(troupe_next(int, self->stream, &third));  // and nothing in between.
+    *untouched = self->ends == 0 && second == 1 && third == 2 &&
+                 troupe_get(int, self->nap, &slept, .timeout_ms = -1) == TROUPE_PENDING;
+    troupe_stream_drop(self->stream);
+    troupe_drop(self->nap);
+    return TROUPE_OK;
+}
+
+troupe_status clerk_told(clerk *self, const troupe_down *down, troupe_none *none)
+{
+    (void)down, (void)none;
+    self->ends++;
+    return TROUPE_OK;
+}
+
 static _Noreturn void run_other(const order *what, int fd)
 {
     (void)signal(SIGCHLD, SIG_DFL);
@@ -143,6 +207,9 @@ static _Noreturn void run_other(const order *what, int fd)
         troupe_spawn(clerk, .name = "pool", .place = TROUPE_PLACE_WORKER).address));
     troupe_must(troupe_actor_status(
         troupe_spawn(clerk, .name = "alone", .place = TROUPE_PLACE_ISOLATED).address));
+    troupe_must(troupe_actor_status(
+        troupe_spawn(clerk, .name = "narrow", .place = TROUPE_PLACE_HERE, .mailbox_max = 8)
+            .address));
     other made = {.pid = getpid()};
     if (what->join[0] != '\0')
         made.joined = troupe_node_join(what->join);

@@ -64,18 +64,18 @@ void two_nodes_kinds_from_there(void **state)
                                            TRP_FRAME_REGISTRAR, TRP_FRAME_LINK};
     for (size_t i = 0; i < sizeof inner / sizeof *inner; i++) {
         trp_frame frame = {.kind = TRP_FRAME_CALL, .flags = inner[i]};
-        assert_false(trp_far_frame_valid(&frame, false));
+        assert_false(trp_frame_allowed(&frame, true, false));
     }
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
         trp_frame frame = {.kind = never[i]};
-        assert_false(trp_far_frame_valid(&frame, false));
-        assert_false(trp_far_frame_valid(&frame, true));
+        assert_false(trp_frame_allowed(&frame, true, false));
+        assert_false(trp_frame_allowed(&frame, true, true));
     }
     trp_frame call = {.kind = TRP_FRAME_CALL}, ask = {.kind = TRP_FRAME_ASK};
     trp_frame probe = {.kind = TRP_FRAME_PROBE};
-    assert_true(trp_far_frame_valid(&call, false) && !trp_far_frame_valid(&call, true));
-    assert_true(trp_far_frame_valid(&probe, false) && !trp_far_frame_valid(&probe, true));
-    assert_true(trp_far_frame_valid(&ask, true) && !trp_far_frame_valid(&ask, false));
+    assert_true(trp_frame_allowed(&call, true, false) && !trp_frame_allowed(&call, true, true));
+    assert_true(trp_frame_allowed(&probe, true, false) && !trp_frame_allowed(&probe, true, true));
+    assert_true(trp_frame_allowed(&ask, true, true) && !trp_frame_allowed(&ask, true, false));
 }
 
 // ---- messages

@@ -13,8 +13,13 @@ TROUPE_STRUCT(pids, (int, own), (int, keeper));
 TROUPE_STRUCT(errand, (troupe_actor, to), (int64_t, amount));
 TROUPE_STRUCT(round_trip, (troupe_actor, there), (troupe_actor, back));
 
+TROUPE_STRUCT(waits, (uint64_t, call), (uint64_t, stream), (uint64_t, monitor));
+
 typedef struct clerk {
     int64_t total, next, wrong;
+    troupe_ref kept, nap; // What it holds, and waits for: see test_two_nodes.hostile.c.
+    troupe_stream stream;
+    int ends;
 } clerk;
 
 troupe_status clerk_add(clerk *self, const int64_t *amount, int64_t *total);
@@ -31,6 +36,11 @@ troupe_status clerk_fail(clerk *self, const troupe_text *text, int *none);
 troupe_status clerk_refused(clerk *self, const troupe_none *none, uint64_t *count);
 troupe_status clerk_hold(clerk *self, const troupe_ref *ref, int *none);
 troupe_status clerk_count(clerk *self, const int *last, int *none);
+troupe_status clerk_keep(clerk *self, const troupe_none *none, uint64_t *object);
+troupe_status clerk_kept_is_whole(clerk *self, const troupe_none *none, bool *whole);
+troupe_status clerk_wait(clerk *self, const troupe_none *none, waits *all);
+troupe_status clerk_waits_still(clerk *self, const troupe_none *none, bool *untouched);
+troupe_status clerk_told(clerk *self, const troupe_down *down, troupe_none *none);
 
 TROUPE_ACTOR(clerk, (clerk_add, int64_t, int64_t), (clerk_reply, letter, letter),
              (clerk_mirror, troupe_bytes, troupe_bytes), (clerk_note, int64_t, troupe_none),
@@ -38,7 +48,10 @@ TROUPE_ACTOR(clerk, (clerk_add, int64_t, int64_t), (clerk_reply, letter, letter)
              (clerk_run, errand, int64_t), (clerk_go_round, round_trip, int64_t),
              (clerk_where, troupe_none, troupe_actor), (clerk_pids, troupe_none, pids),
              (clerk_fail, troupe_text, int), (clerk_hold, troupe_ref, int),
-             (clerk_refused, troupe_none, uint64_t),
+             (clerk_refused, troupe_none, uint64_t, .options = TROUPE_METHOD_URGENT),
+             (clerk_keep, troupe_none, uint64_t), (clerk_kept_is_whole, troupe_none, bool),
+             (clerk_wait, troupe_none, waits), (clerk_waits_still, troupe_none, bool),
+             (clerk_told, troupe_down, troupe_none),
              (clerk_count, int, int, .options = TROUPE_METHOD_STREAM));
 
 typedef struct order {
@@ -77,5 +90,11 @@ void two_nodes_deaths_before_numbers(void **state);
 void two_nodes_a_gap(void **state);
 void two_nodes_a_repeated_frame(void **state);
 void two_nodes_a_cut_connection(void **state);
+
+// test_two_nodes.hostile.c
+void two_nodes_holds_of_others(void **state);
+void two_nodes_answers_of_others(void **state);
+void two_nodes_too_many_processes(void **state);
+void two_nodes_long_lists(void **state);
 
 #endif
