@@ -121,7 +121,7 @@ static bool lose(record *it, const trp_down *why, int64_t *delay_ms)
     it->where = TRP_WHERE_RESTARTING;
     // The death may be seen before the news that the actor sent are read here.
     bool final = it->isolated && trp_process_said_final(it->now.process, it->now.incarnation);
-    if (it->retired || final) {
+    if (it->retired || final || trp_runtime_is_lost()) {
         end_record(it, &down);
         return true;
     }

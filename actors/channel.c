@@ -162,13 +162,14 @@ static troupe_status wait_for(slice *sleep, void *side, int timeout_ms, void *le
     int64_t deadline_ns = trp_clock_deadline(timeout_ms);
     trp_wait_for(TRP_WAIT_CHANNEL, 0, 0);
     TROUPE_TRY(trp_scheduler_block());
-    while (*turn == TRP_CHANNEL_WAIT && !trp_actors_stopping() &&
+    while (*turn == TRP_CHANNEL_WAIT && !trp_actors_stopping() && !trp_runtime_is_lost() &&
            (deadline_ns < 0 || trp_clock_ns() < deadline_ns))
         *turn = sleep(side, deadline_ns, lent);
     trp_scheduler_unblock();
     if (*turn == TRP_CHANNEL_STOPPED || (*turn == TRP_CHANNEL_WAIT && trp_actors_stopping()))
         return troupe_fail(TROUPE_NOT_STARTED, "the runtime was stopped during a channel's wait");
-    return TROUPE_OK;
+    // Who wrote or read it has gone, but for this process.
+    return *turn == TRP_CHANNEL_WAIT && trp_runtime_is_lost() ? trp_process_check() : TROUPE_OK;
 }
 
 // ---- writing

@@ -423,3 +423,10 @@ bool trp_life_post(uint64_t id, const trp_method *method, const void *args)
         trp_message_free(message);
     return posted;
 }
+
+bool trp_life_post_to(troupe_actor to, const troupe_class *row, size_t method, const void *args)
+{
+    const trp_class *class_ = trp_class_of(row);
+    return class_ != NULL && to.id != 0 && trp_is_here(&to) &&
+           trp_life_post(to.id, &class_->methods[method], args);
+}

@@ -80,6 +80,9 @@ bool trp_life_is_self(troupe_actor actor);
 // Hands a message to an actor of this process, whether its mailbox is full or not. False: it has
 // ended, or there is no memory.
 bool trp_life_post(uint64_t id, const trp_method *method, const void *args);
+// The same for a method of a class of this process, by its number. Also where nothing can be sent
+// any more, since the runtime was lost: what the library's own actors are told must arrive.
+bool trp_life_post_to(troupe_actor to, const troupe_class *row, size_t method, const void *args);
 
 // ---- watches of this process (watch.c)
 

@@ -154,16 +154,19 @@ static troupe_status await_object(trp_object object, int timeout_ms)
     int64_t deadline_ns = trp_clock_deadline(timeout_ms);
     trp_wait_for(TRP_WAIT_OBJECT, object, 0);
     TROUPE_TRY(trp_scheduler_block());
-    bool ready = false, stopped = false;
+    bool ready = false, stopped = false, lost = false;
     int64_t left_ms = SLICE_MS;
-    while (!ready && !stopped && left_ms > 0) {
+    while (!ready && !stopped && !lost && left_ms > 0) {
         ready = trp_store_wait(object, left_ms < SLICE_MS ? (int)left_ms : SLICE_MS).state !=
                 TRP_OBJECT_FILLING;
         stopped = trp_actors_stopping();
+        lost = trp_runtime_is_lost(); // And with it whoever was to fill the object.
         if (deadline_ns >= 0)
             left_ms = (deadline_ns - trp_clock_ns() + 999999) / 1000000;
     }
     trp_scheduler_unblock();
+    if (!ready && lost)
+        return trp_process_check();
     if (!ready && stopped)
         return troupe_fail(TROUPE_NOT_STARTED,
                            "the runtime was stopped before the value was ready");

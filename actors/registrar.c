@@ -442,6 +442,7 @@ static troupe_status find_patiently(troupe_actor *address, int64_t deadline_ns, 
 {
     for (;;) {
         trp_found found;
+        TROUPE_TRY(trp_process_check());
         uint32_t seen = trp_segment_process(TRP_PROCESS_DRIVER)->relocation;
         TROUPE_TRY(find_once(*address, retire, &found));
         if (found.where == TRP_WHERE_UNKNOWN)

@@ -64,7 +64,8 @@ static bool again(trp_retry *retry, const troupe_error *failure)
     bool lost = failure->outcome == TROUPE_OUTCOME_NOT_EXECUTED ||
                 failure->outcome == TROUPE_OUTCOME_MAYBE_EXECUTED;
     bool failed = it->errors && failure->outcome == TROUPE_OUTCOME_FAILED;
-    if (it->left == 0 || !(lost || failed) || trp_actors_stopping() || trp_process_ending())
+    if (it->left == 0 || !(lost || failed) || trp_actors_stopping() || trp_process_ending() ||
+        trp_runtime_is_lost())
         return false;
     it->left--;
     atomic_fetch_add(&it->holds, 1); // The attempt's.

@@ -177,7 +177,7 @@ void trp_restart_sleep(int64_t delay_ms, const trp_actor *actor)
     if (delay_ms == 0 || trp_scheduler_block() != TROUPE_OK)
         return;
     while (trp_clock_ns() < until_ns && (actor == NULL || is_open(actor)) &&
-           !trp_actors_stopping() && !trp_process_ending()) {
+           !trp_actors_stopping() && !trp_process_ending() && !trp_runtime_is_lost()) {
         int64_t look_ns = trp_clock_ns() + LOOK_NS;
         trp_park(&never, 0, look_ns < until_ns ? look_ns : until_ns);
     }

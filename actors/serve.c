@@ -440,6 +440,31 @@ static void end_all_calls(void)
     trp_watch_death(NULL);
 }
 
+// A call that has no target yet, or between two, waits here to be sent.
+static void describe_loss(const trp_entry *entry, const void *user, troupe_error *failure)
+{
+    const char *what = user;
+    if (entry->target.actor == 0)
+        *failure = trp_failure(TROUPE_RUNTIME_LOST, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
+                               "%s before the call was sent", what);
+    else
+        *failure =
+            trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
+                        "%s before the call was answered; it may have been executed", what);
+    trp_failure_target(failure, &entry->target);
+}
+
+// The node has gone. Calls to actors of this process end too: what their methods wait for, or were
+// to be told, may never come.
+static void lost(void)
+{
+    trp_run_callback_begin();
+    trp_entries_fail(NULL, describe_loss, "the node's keeper or node process has died");
+    trp_makers_lost(NULL);
+    trp_watch_death(NULL);
+    trp_run_callback_end();
+}
+
 // Ends what running methods may wait for.
 static void hurry(void)
 {
@@ -507,5 +532,6 @@ __attribute__((constructor)) static void register_handlers(void)
                                              .work = trp_actor_work,
                                              .ending = trp_actor_work_wake,
                                              .stop = stop,
+                                             .lost = lost,
                                              .closed = closed});
 }

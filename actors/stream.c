@@ -303,7 +303,11 @@ static troupe_status end_stream(trp_stream *stream)
         return stale();              // Another thread was faster.
     trp_maker_leave(stream->row.id); // It has ended, unless the row was ended by somebody else.
     release(stream);
-    TROUPE_TRY(troupe_get(troupe_none, stream->call, &nothing));
+    troupe_status status = troupe_get(troupe_none, stream->call, &nothing);
+    if (status == TROUPE_INVALID && trp_actors_stopping()) // The row has gone with all others.
+        return troupe_fail(TROUPE_MAYBE_EXECUTED,
+                           "the runtime was stopped before the stream ended");
+    TROUPE_TRY(status);
     return troupe_fail(TROUPE_END, "the stream has ended");
 }
 

@@ -3,8 +3,7 @@
 //
 // A task is a row of the reference table, like a call, and a record with its arguments that lives
 // until the row has ended. An attempt sends the row's call to a worker. The row shows its failures
-// to the record first, which may ask for another attempt: those are sent by one actor of this
-// process, since who learns of a failure (the I/O thread) must not wait.
+// to the record first, which may ask for another attempt (resend.c).
 //
 // All tasks are sent at once, so one worker can run dry while tasks wait in another. Whoever sees
 // that asks for one of those back: that is a cancellation which leaves it alone if it runs already.
@@ -212,6 +211,7 @@ void trp_tasks_look(void)
 {
     forget_look();
     ask_back(trp_crew_give(0));
+    trp_resend_look(); // Should its actor not have been told.
 }
 
 // The task's worker has one less to do.
@@ -356,7 +356,7 @@ static void attempt(trp_task *it, bool may_wait)
 
 bool trp_task_worth_another(const trp_task *it, const troupe_error *failure)
 {
-    if (it->retries == 0 || trp_actors_stopping() || trp_process_ending())
+    if (it->retries == 0 || trp_actors_stopping() || trp_process_ending() || trp_runtime_is_lost())
         return false;
     bool lost = failure->status == TROUPE_NOT_EXECUTED || failure->status == TROUPE_MAYBE_EXECUTED;
     if (failure->outcome == TROUPE_OUTCOME_FAILED)
@@ -367,84 +367,19 @@ bool trp_task_worth_another(const trp_task *it, const troupe_error *failure)
 
 // ---- attempts after the first
 
-static void resend_all(void);
-
-typedef struct trp_resender {
-    char unused;
-} trp_resender;
-
-static troupe_status trp_resender_send(trp_resender *self, const troupe_none *args,
-                                       troupe_none *result)
+void trp_task_again(trp_task *it)
 {
-    (void)self, (void)args, (void)result;
-    resend_all();
-    return TROUPE_OK;
-}
-
-TROUPE_ACTOR(trp_resender, (trp_resender_send, troupe_none, troupe_none));
-
-static struct {
-    pthread_mutex_t lock; // Of all that follows.
-    trp_task *first, **last;
-    bool told; // The actor will look at the list.
-    trp_resender_actor actor;
-} resends = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &resends.first};
-
-static trp_task *take_listed(void)
-{
-    pthread_mutex_lock(&resends.lock);
-    trp_task *it = resends.first;
-    if (it != NULL) {
-        resends.first = it->next;
-        if (resends.first == NULL)
-            resends.last = &resends.first;
-        it->listed = false;
-    } else {
-        resends.told = false;
-    }
-    pthread_mutex_unlock(&resends.lock);
-    return it;
-}
-
-static void resend_all(void)
-{
-    for (trp_task *it; (it = take_listed()) != NULL;) {
-        if (trp_actors_stopping()) {
-            trp_task_release(it); // Its row ends with the runtime.
-            continue;
-        }
-        leave_worker(it);
-        it->flags = 0;
-        attempt(it, true);
-        trp_task_release(it);
-    }
-}
-
-// The resender of this start of the runtime.
-static void find_resender(void)
-{
-    pthread_mutex_lock(&resends.lock);
-    bool here = resends.actor.address.incarnation == trp_home_here.incarnation;
-    pthread_mutex_unlock(&resends.lock);
-    if (here)
-        return;
-    trp_resender_actor fresh = troupe_spawn(trp_resender, .place = TROUPE_PLACE_HERE);
-    pthread_mutex_lock(&resends.lock);
-    if (resends.actor.address.incarnation != trp_home_here.incarnation) {
-        resends.actor = fresh;
-        resends.told = false;
-        fresh = (trp_resender_actor){{0}};
-    }
-    pthread_mutex_unlock(&resends.lock);
-    if (fresh.address.id != 0)
-        troupe_kill(fresh);
+    leave_worker(it);
+    it->flags = 0;
+    attempt(it, true);
 }
 
 static bool again(trp_retry *retry, const troupe_error *failure)
 {
     trp_task *it = (trp_task *)retry;
     bool back = failure->outcome == TROUPE_OUTCOME_CANCELLED &&
-                failure->executed == TROUPE_EXECUTED_NO && !trp_actors_stopping();
+                failure->executed == TROUPE_EXECUTED_NO && !trp_actors_stopping() &&
+                !trp_runtime_is_lost();
     if (!back && !trp_task_worth_another(it, failure))
         return false;
     if (!back && it->retries > 0)
@@ -466,23 +401,7 @@ static bool give_up(trp_retry *retry)
 
 static void send_again(trp_retry *retry)
 {
-    trp_task *it = (trp_task *)retry;
-    pthread_mutex_lock(&resends.lock);
-    bool twice = it->listed, tell = !resends.told;
-    if (!twice) {
-        it->listed = true;
-        it->next = NULL;
-        *resends.last = it;
-        resends.last = &it->next;
-        resends.told = true;
-    }
-    trp_resender_actor to = resends.actor;
-    pthread_mutex_unlock(&resends.lock);
-    if (twice)
-        trp_task_release(it);
-    else if (tell)
-        (void)troupe_tell_method(troupe_with(to, .flags = TROUPE_CALL_NO_WAIT).address,
-                                 &troupe_class_trp_resender, 0, &(troupe_none){0});
+    trp_resend((trp_task *)retry);
 }
 
 // ---- troupe_run
@@ -586,7 +505,7 @@ troupe_ref troupe_run_task(const troupe_class *row, const void *args, const trou
         status = wait_for_room(taken.flags);
     if (status != TROUPE_OK)
         return trp_call_failed(status);
-    find_resender();
+    trp_resend_start();
     trp_task *it = make_task(class_, args, &taken);
     if (it != NULL) {
         troupe_ref ref = start(it, at_once, trp_run_patience(taken.flags) != 0);

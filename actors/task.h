@@ -1,5 +1,5 @@
-// task.h: a task of this process, for the files that see to it: task.c (attempts, how many) and
-// task_here.c (on this thread).
+// task.h: a task of this process, for the files that see to it: task.c (attempts, how many),
+// resend.c (attempts after the first) and task_here.c (on this thread).
 #ifndef TRP_TASK_H
 #define TRP_TASK_H
 
@@ -39,6 +39,16 @@ typedef struct trp_task {
 void trp_task_release(trp_task *it);
 // Whether a task that failed so is to be run again, if it has retries left.
 bool trp_task_worth_another(const trp_task *it, const troupe_error *failure);
+
+// Another attempt, which may wait. By who has a hold.
+void trp_task_again(trp_task *it);
+
+// Has a task sent again by an actor of this process, soon; takes a hold of the task's. (resend.c)
+void trp_resend(trp_task *it);
+// Makes that actor, if this start of the runtime has none yet.
+void trp_resend_start(void);
+// Has the list looked at, unless somebody will.
+void trp_resend_look(void);
 
 // Looks again whether a worker that is idle could have a task of a busy one; for the timer.
 void trp_tasks_look(void);

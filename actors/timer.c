@@ -124,7 +124,7 @@ static void time_out(uint64_t call)
 
 bool trp_object_ready(trp_object object)
 {
-    return trp_store_look(object).state != TRP_OBJECT_FILLING;
+    return trp_runtime_is_lost() || trp_store_look(object).state != TRP_OBJECT_FILLING;
 }
 
 // Takes out what is ready. With the lock held.

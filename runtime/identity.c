@@ -80,6 +80,11 @@ bool trp_process_ending(void)
     return trp_self.ending;
 }
 
+bool trp_runtime_is_lost(void)
+{
+    return trp_self.runtime_lost;
+}
+
 bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
 {
     if (trp_process_is_far(process))

@@ -191,6 +191,8 @@ void trp_process_lost(void)
     }
     if (trp_listens())
         trp_far_lose_all(); // Nobody is left who would hear of their ends.
+    if (!delivery.muted && handlers.lost != NULL)
+        handlers.lost();
 }
 
 // ---- the keeper's end

@@ -25,6 +25,10 @@ typedef struct trp_handlers {
     // Frames and deaths still come meanwhile, until it calls trp_process_mute, which it does before
     // it frees what `frame` and `death` use.
     void (*stop)(void);
+    // In the driver: the keeper or the node process has died, and with it all other processes,
+    // whose deaths have been told. Ends what waits for something that nobody can send any more.
+    // Called by the I/O thread, which must not block; may be NULL.
+    void (*lost)(void);
     // In the driver, when nothing can be sent or received any more: ends what other threads have
     // sent while `stop` ran. May be NULL.
     void (*closed)(void);
@@ -46,6 +50,9 @@ bool trp_process_is_driver(void);
 bool trp_process_is_local(void);                 // TROUPE_LOCAL: all is in this process.
 const troupe_options *trp_process_options(void); // With all defaults filled in.
 bool trp_process_ending(void);                   // Told to end; blocking work should give up.
+// In the driver: the keeper or the node process has died. What waits for others should give up,
+// with the failure of trp_process_check.
+bool trp_runtime_is_lost(void);
 
 // Whether that incarnation lives, as far as the table says; `cause` (may be NULL, 112 bytes) gets
 // why not.

@@ -7,6 +7,7 @@
 //
 // The invariant: while `pending` > 0 ranks of this attempt may run, and nothing of the next one is
 // begun; so a job never has more processes than it has reserved CPUs for.
+#include <actors/life.h>
 #include <actors/ref.h>
 #include <runtime/error.h>
 #include <runtime/log.h>
@@ -71,10 +72,11 @@ static const char *describe(const trp_run *run, troupe_result *result)
     const troupe_train_options *options = &run->job->options;
     trp_buffer text = {0};
     trp_buffer_printf(&text, "%s; the run is at %s", run->cause.text, run->job->path);
-    if (run->begun && !run->giving_up && options->restarts == 0)
+    bool hint = run->begun && !run->giving_up && run->cause.status != TROUPE_RUNTIME_LOST;
+    if (hint && options->restarts == 0)
         trp_buffer_printf(&text, "; it was not restarted: .restarts = n in the options allows n "
                                  "restarts from the last checkpoint, a negative n any number");
-    else if (run->begun && !run->giving_up && run->attempt > 0)
+    else if (hint && run->attempt > 0)
         trp_buffer_printf(&text, "; its %d restart%s used up", run->attempt,
                           run->attempt == 1 ? " is" : "s are");
     trp_buffer_append(&text, "", 1);
@@ -213,6 +215,11 @@ static void attempt_over(trp_run *run)
     }
     kill_ranks(run);
     leave_group(run);
+    if (trp_runtime_is_lost()) { // With it all ranks, and the means to start others.
+        run->cause.known = false;
+        fail_run(run, trp_process_check());
+        return;
+    }
     if (run->giving_up) {
         troupe_status status = trp_job_given_up(run->job);
         run->cause.known = false;
@@ -289,12 +296,6 @@ troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *not
 
 // ---- the start of an attempt
 
-// Whether a message did not get to an actor that lives.
-static bool was_lost(troupe_status sent)
-{
-    return sent != TROUPE_OK && sent != TROUPE_NOT_EXECUTED;
-}
-
 static void drop_watch(watch *told)
 {
     if (!told)
@@ -307,9 +308,9 @@ static void rank_ended(void *user, troupe_ref ref)
 {
     (void)ref;
     watch *told = (watch *)user;
-    troupe_status status = troupe_tell_from(told->coordinator, trp_coordinator_ended, &told->event);
-    if (was_lost(status))
-        atomic_store(&told->job->missed, true);
+    if (!trp_life_post_to(told->coordinator.address, &troupe_class_trp_coordinator,
+                          troupe_index_trp_coordinator_ended, &told->event))
+        atomic_store(&told->job->missed, true); // Or it has ended, and nobody waits any more.
     drop_watch(told);
 }
 
@@ -540,18 +541,19 @@ bool trp_coordinator_start(troupe_job *job)
     return false;
 }
 
-static trp_coordinator_actor coordinator_of(troupe_job *job)
+static troupe_actor coordinator_of(troupe_job *job)
 {
     pthread_mutex_lock(&job->lock);
-    trp_coordinator_actor coordinator = {job->coordinator};
+    troupe_actor coordinator = job->coordinator;
     pthread_mutex_unlock(&job->lock);
     return coordinator;
 }
 
 void trp_coordinator_remind(troupe_job *job)
 {
-    trp_coordinator_actor coordinator = coordinator_of(job);
-    if (coordinator.address.id && was_lost(troupe_tell(coordinator, trp_coordinator_look)))
+    troupe_actor coordinator = coordinator_of(job);
+    if (coordinator.id && !trp_life_post_to(coordinator, &troupe_class_trp_coordinator,
+                                            troupe_index_trp_coordinator_look, &(troupe_none){0}))
         atomic_store(&job->missed, true);
 }
 
@@ -563,7 +565,9 @@ void trp_coordinator_give_up(troupe_job *job, troupe_status status, const char *
         snprintf(job->given_up_why, sizeof(job->given_up_why), "%s", why);
     }
     pthread_mutex_unlock(&job->lock);
-    trp_coordinator_actor coordinator = coordinator_of(job);
-    if (coordinator.address.id && was_lost(troupe_tell(coordinator, trp_coordinator_kill)))
-        trp_log(TRP_ERROR, "%s cannot be ended at once: %s", job->path, troupe_last_error()->text);
+    troupe_actor coordinator = coordinator_of(job);
+    if (coordinator.id && !trp_life_post_to(coordinator, &troupe_class_trp_coordinator,
+                                            troupe_index_trp_coordinator_kill, &(troupe_none){0}))
+        trp_log(TRP_INFO, "%s cannot be ended at once: it has just ended, or there is no memory",
+                job->path);
 }

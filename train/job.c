@@ -179,9 +179,11 @@ bool trp_job_finish(troupe_job *job, troupe_result *result)
 void trp_job_cancel(troupe_job *job)
 {
     troupe_result *result = trp_job_result(job);
+    bool lost = trp_job_has_runtime(job) && trp_runtime_is_lost();
     if (result) {
-        result->status = TROUPE_CANCELLED;
-        result->error = "the runtime was stopped before the run had ended";
+        result->status = lost ? TROUPE_RUNTIME_LOST : TROUPE_CANCELLED;
+        result->error = lost ? "the node's keeper or node process has died before the run had ended"
+                             : "the runtime was stopped before the run had ended";
     }
     (void)trp_job_finish(job, result);
 }

@@ -2,6 +2,7 @@
 //
 // All books are the actor's state, so no lock is needed for them; the one lock here guards which
 // actor is the server.
+#include <actors/life.h>
 #include <pthread.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
@@ -109,6 +110,13 @@ static void admit(trp_server *self)
     }
 }
 
+// False: there is no memory for it, and the next submission will do.
+static bool tell_done(trp_server_actor server)
+{
+    return trp_life_post_to(server.address, &troupe_class_trp_server, troupe_index_server_done,
+                            &(troupe_none){0});
+}
+
 // The node has answered: the server is told, and finds it out at its next look if that is lost.
 static void claimed(void *user, troupe_status status, uint64_t claim, const char *text)
 {
@@ -120,7 +128,7 @@ static void claimed(void *user, troupe_status status, uint64_t claim, const char
     else
         atomic_store(&job->refused, true);
     if (find(LEAVE_IT, &server) == TROUPE_OK)
-        (void)troupe_tell(troupe_with(server, .flags = TROUPE_CALL_NO_WAIT), server_done);
+        (void)tell_done(server);
 }
 
 static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none)
@@ -184,8 +192,10 @@ troupe_status trp_server_submit(troupe_job *job)
 void trp_server_stop_job(troupe_job *job)
 {
     trp_server_actor server;
+    uint64_t address = (uint64_t)(uintptr_t)job;
     if (find(LEAVE_IT, &server) == TROUPE_OK)
-        (void)troupe_tell(server, server_stop, (uint64_t)(uintptr_t)job);
+        (void)trp_life_post_to(server.address, &troupe_class_trp_server, troupe_index_server_stop,
+                               &address);
 }
 
 void trp_server_job_done(troupe_job *job)
@@ -193,5 +203,5 @@ void trp_server_job_done(troupe_job *job)
     trp_server_actor server;
     atomic_store(&job->over, true); // Found at the next submission, should the word be lost.
     if (find(LEAVE_IT, &server) == TROUPE_OK)
-        (void)troupe_tell(server, server_done);
+        (void)tell_done(server);
 }

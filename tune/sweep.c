@@ -43,6 +43,7 @@ typedef struct running {
     int next;       // Trial that is submitted next.
     int open;       // Jobs that have not ended.
     int64_t due_ns; // The least of those of the trials; 0: none.
+    bool lost;      // The runtime was, and with it all that ran and could run.
 } running;
 
 // ---- in Train's threads
@@ -97,6 +98,7 @@ static troupe_status submit(running *run, int number)
     if (status != TROUPE_OK && number == 0 && depends_on_options(status))
         return status;
     run->progress.changed = true;
+    run->lost = run->lost || status == TROUPE_RUNTIME_LOST;
     if (status != TROUPE_OK) {
         trp_trial_refused(trial, troupe_last_error()->text);
         trp_journal_end(&run->journal, trial);
@@ -187,6 +189,7 @@ static void collect(running *run, int number)
     if (status == TROUPE_OK) {
         trp_trial_ended(trial, port->result_status(result), port->result_error(result),
                         port->result_stopped(result));
+        run->lost = run->lost || port->result_status(result) == TROUPE_RUNTIME_LOST;
         trial->view.elapsed_s = port->result_elapsed_s(result);
     } else {
         trp_trial_ended(trial, status, troupe_last_error()->text, false);
@@ -313,10 +316,15 @@ static troupe_status control(running *run)
 {
     troupe_sweep *sweep = run->sweep;
     for (;;) {
-        while (run->next < sweep->count && run->open < sweep->how.concurrent)
+        while (!run->lost && run->next < sweep->count && run->open < sweep->how.concurrent)
             TROUPE_TRY(submit(run, run->next++));
         show_if_due(run);
         look_for_overdue(run);
+        if (run->lost && run->open == 0)
+            return troupe_fail(TROUPE_RUNTIME_LOST,
+                               "the node's keeper or node process has died in the middle of the "
+                               "sweep; what its trials reported is in %s",
+                               sweep->folder);
         if (run->open == 0)
             return TROUPE_OK; // Nothing runs and nothing is left: what was refused leaves no job.
         trp_event *event;

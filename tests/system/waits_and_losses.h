@@ -1,0 +1,90 @@
+// waits_and_losses.h: what the parts of test_waits_and_losses have in common.
+#ifndef WAITS_AND_LOSSES_H
+#define WAITS_AND_LOSSES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <troupe/status.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SLOWER = 4 };
+#else
+enum { SLOWER = 1 };
+#endif
+
+enum {
+    SOON_MS = 2000 * SLOWER, // For a wait to end.
+    LIMIT_MS = 300,          // Of what is waited for, where a stopped process does not end.
+    BEGUN_MS = 60,           // For a wait to have begun.
+    AT_ONCE = 12,            // Programs.
+    CELL_S = 30,
+};
+
+// What is lost: processes, killed or stopped, or the runtime, by a troupe_stop of another thread.
+typedef enum loss { WORKER_K, WORKER_S, NODE_K, NODE_S, KEEPER_K, KEEPER_S, STOP, LOSSES } loss;
+
+// Beside the statuses: the loss does not concern the wait, which ends well when it should; and:
+// there is no such cell.
+enum { GOES_ON = -1, NONE = -2 };
+
+typedef struct cell {
+    loss what;
+    int expected;
+    int limit_ms;          // 0: none.
+    bool after;            // The wait begins after the loss.
+    _Atomic int waits, go; // What methods wait for.
+    _Atomic int told;      // The reason of an end.
+    _Atomic int64_t lost_ms;
+    int64_t took_ms;
+    int status;
+    bool ended;
+    char text[200];
+} cell;
+
+extern cell *mine;    // Shared by all processes of the cell.
+extern char *storage; // A folder.
+
+// The waits (test_waits_and_losses.waits.c): each makes what it waits for, says `begin`, and waits.
+troupe_status wait_get(void);
+troupe_status wait_deadline(void);
+troupe_status wait_retries(void);
+troupe_status wait_restarts(void);
+troupe_status wait_get_all(void);
+troupe_status wait_wait(void);
+troupe_status wait_set(void);
+troupe_status wait_join(void);
+troupe_status wait_stream(void);
+troupe_status wait_object(void);
+troupe_status wait_objects(void);
+troupe_status wait_deferred(void);
+troupe_status wait_inside(void);
+troupe_status wait_task(void);
+troupe_status wait_task_once(void);
+troupe_status wait_task_alone(void);
+troupe_status wait_task_needs(void);
+troupe_status wait_map(void);
+troupe_status wait_pool(void);
+troupe_status wait_mailbox(void);
+troupe_status wait_spawn_init(void);
+troupe_status wait_spawn_alone(void);
+troupe_status wait_spawn_many(void);
+troupe_status wait_spawn_needs(void);
+troupe_status wait_name(void);
+troupe_status wait_take_name(void);
+troupe_status wait_resources(void);
+troupe_status wait_channel_read(void);
+troupe_status wait_channel_write(void);
+troupe_status wait_queue_here(void);
+troupe_status wait_queue_there(void);
+troupe_status wait_end(void);
+troupe_status wait_end_here(void);
+troupe_status wait_monitor(void);
+troupe_status wait_stop_actor(void);
+troupe_status wait_kill(void);
+troupe_status wait_train(void);
+troupe_status wait_queued_job(void);
+troupe_status wait_tune(void);
+troupe_status wait_stop(void);
+
+#endif
