@@ -80,7 +80,7 @@ static const row rows[] = {
     {"task, resources",    wait_task_needs,  {GOES_ON, GOES_ON, LOST, LATER, LOST, GOES_ON, MAYBE}, false, 0},
     {"map",                wait_map,         {GOES_ON, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
     {"pool",               wait_pool,        {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
-    {"full mailbox",       wait_mailbox,     {NOTEX, LATE, NOTEX, LATE, NOTEX, LATE, NOTEX}, false, 0},
+    {"full mailbox",       wait_mailbox,     {NOTEX, LATE, EITHER(NOTEX, LOST), LATE, EITHER(NOTEX, LOST), LATE, EITHER(NOTEX, STOPD)}, false, 0},
     {"spawn, alone",       wait_spawn_alone, {GOES_ON, GOES_ON, LOST, LATE, LOST, LATE, STOPD}, true, 0},
     {"spawn of many",      wait_spawn_many,  {GOES_ON, GOES_ON, LOST, LATE, LOST, LATE, STOPD}, true, 0},
     {"spawn, resources",   wait_spawn_needs, {GOES_ON, GOES_ON, LOST, LATE, LOST, GOES_ON, NONE}, false, 0},
