@@ -303,11 +303,7 @@ static troupe_status end_stream(trp_stream *stream)
         return stale();              // Another thread was faster.
     trp_maker_leave(stream->row.id); // It has ended, unless the row was ended by somebody else.
     release(stream);
-    troupe_status status = troupe_get(troupe_none, stream->call, &nothing);
-    if (status == TROUPE_INVALID && trp_actors_stopping()) // The row has gone with all others.
-        return troupe_fail(TROUPE_MAYBE_EXECUTED,
-                           "the runtime was stopped before the stream ended");
-    TROUPE_TRY(status);
+    TROUPE_TRY(troupe_get(troupe_none, stream->call, &nothing));
     return troupe_fail(TROUPE_END, "the stream has ended");
 }
 

@@ -49,6 +49,7 @@ enum {
     LOST = TROUPE_RUNTIME_LOST,
     STOPD = TROUPE_NOT_STARTED,
     CANC = TROUPE_CANCELLED,
+    INVAL = TROUPE_INVALID, // A reference that has gone with the runtime.
     BUSY = TROUPE_BUSY,
     FAIL = TROUPE_FAILED,
 };
@@ -65,11 +66,11 @@ static const row rows[] = {
     {"call, deadline",     wait_deadline,    {MAYBE, LATE, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
     {"call, retries",      wait_retries,     {MAYBE, LATE, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
     {"call, restarts",     wait_restarts,    {GOES_ON, LATE, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
-    {"get of all",         wait_get_all,     {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
+    {"get of all",         wait_get_all,     {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, EITHER(MAYBE, INVAL)}, false, 0},
     {"wait",               wait_wait,        {OK, LATER, OK, GOES_ON, OK, GOES_ON, OK}, false, 0},
     {"set",                wait_set,         {OK, LATER, OK, GOES_ON, OK, GOES_ON, OK}, false, 0},
-    {"join",               wait_join,        {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
-    {"stream",             wait_stream,      {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
+    {"join",               wait_join,        {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, EITHER(MAYBE, INVAL)}, false, 0},
+    {"stream",             wait_stream,      {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, EITHER(MAYBE, INVAL)}, false, 0},
     {"object",             wait_object,      {MAYBE, LATER, LOST, GOES_ON, LOST, GOES_ON, STOPD}, false, 0},
     {"wait for an object", wait_objects,     {OK, LATER, OK, GOES_ON, OK, GOES_ON, EITHER(OK, LATER)}, false, 0},
     {"deferred, here",     wait_deferred,    {GOES_ON, GOES_ON, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
@@ -79,7 +80,7 @@ static const row rows[] = {
     {"task, isolated",     wait_task_alone,  {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
     {"task, resources",    wait_task_needs,  {GOES_ON, GOES_ON, LOST, LATER, LOST, GOES_ON, MAYBE}, false, 0},
     {"map",                wait_map,         {GOES_ON, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
-    {"pool",               wait_pool,        {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
+    {"pool",               wait_pool,        {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, EITHER(MAYBE, INVAL)}, false, 0},
     {"full mailbox",       wait_mailbox,     {NOTEX, LATE, EITHER(NOTEX, LOST), LATE, EITHER(NOTEX, LOST), LATE, EITHER(NOTEX, STOPD)}, false, 0},
     {"spawn, alone",       wait_spawn_alone, {GOES_ON, GOES_ON, LOST, LATE, LOST, LATE, STOPD}, true, 0},
     {"spawn of many",      wait_spawn_many,  {GOES_ON, GOES_ON, LOST, LATE, LOST, LATE, STOPD}, true, 0},
@@ -95,7 +96,7 @@ static const row rows[] = {
     {"end of an actor",    wait_end,         {OK, LATER, OK, LATER, OK, LATER, OK}, false, 0},
     {"end, here",          wait_end_here,    {LATER, LATER, OK, LATER, OK, LATER, OK}, false, 0},
     {"monitor",            wait_monitor,     {OK, LATER, OK, LATER, OK, LATER, NONE}, false, 0},
-    {"stop of an actor",   wait_stop_actor,  {OK, LATE, OK, LATE, OK, LATE, OK}, false, 0},
+    {"stop of an actor",   wait_stop_actor,  {OK, LATE, EITHER(OK, LATE), LATE, EITHER(OK, LATE), LATE, OK}, false, 0},
     {"kill",               wait_kill,        {OK, OK, LOST, OK, LOST, OK, STOPD}, true, 0},
     {"train",              wait_train,       {GOES_ON, GOES_ON, LOST, GOES_ON, LOST, GOES_ON, CANC}, false, 0},
     {"queued job",         wait_queued_job,  {GOES_ON, GOES_ON, LOST, LATER, LOST, LATER, CANC}, false, 0},
@@ -130,11 +131,11 @@ static int signal_workers(int number)
     return count;
 }
 
+static pid_t node, keeper;
 static pid_t stopped; // To go on in the end.
 
 static void lose(loss what)
 {
-    pid_t node = trp_process_pid(TRP_PROCESS_NODE), keeper = keeper_pid();
     switch (what) {
     case WORKER_K:
     case WORKER_S:
@@ -171,7 +172,8 @@ static void *lose_something(void *unused)
         nap(BEGUN_MS);
     if (!mine->after)
         atomic_store(&mine->lost_ms, support_now_ms());
-    lose(mine->what);
+    if (trp_process_running()) // Else the wait was a stop, and is over.
+        lose(mine->what);
     if (mine->after && (mine->what == NODE_K || mine->what == KEEPER_K))
         (void)support_wait_until(is_lost, NULL, SOON_MS);
     if (mine->after && mine->what == STOP)
@@ -192,10 +194,13 @@ static _Noreturn void run_cell(const row *it)
     pthread_t thread;
     (void)alarm(CELL_S * SLOWER);
     troupe_must(troupe_start(0, NULL, .workers = 1, .cpus = 2, .stop_timeout_ms = 200));
+    node = trp_process_pid(TRP_PROCESS_NODE);
+    keeper = keeper_pid();
     if (pthread_create(&thread, NULL, lose_something, NULL) != 0)
         abort();
     troupe_status status = it->wait();
-    mine->took_ms = support_now_ms() - atomic_load(&mine->lost_ms);
+    int64_t lost_ms = atomic_load(&mine->lost_ms);
+    mine->took_ms = lost_ms != 0 ? support_now_ms() - lost_ms : 0; // 0: it was over before.
     mine->status = (int)status;
     snprintf(mine->text, sizeof mine->text, "%.199s",
              mine->status != OK ? troupe_last_error()->text : "");
