@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <troupe/actor.h>
+#include <troupe/async.h>
 #include <unistd.h>
 
 typedef struct guard {
@@ -72,12 +73,49 @@ static troupe_status guard_make(guard *self, const troupe_none *nothing, troupe_
     return TROUPE_OK;
 }
 
+TROUPE_STRUCT(flood, (uint64_t, call), (uint32_t, process), (uint64_t, incarnation), (int, count));
+
+// Sends items of a stream that its process makes, as many as there are, whatever there is room for.
+static troupe_status guard_flood(guard *self, const flood *what, int *none)
+{
+    (void)self;
+    *none = 0;
+    for (int i = 0; i < what->count; i++) {
+        trp_frame frame = {.kind = TRP_FRAME_ITEM,
+                           .flags = TRP_FRAME_IMAGE,
+                           .call = what->call,
+                           .schema = troupe_type_hash(&troupe_type_int),
+                           .body = &i,
+                           .body_size = sizeof i};
+        TROUPE_TRY(trp_process_send(what->process, what->incarnation, &frame, 0));
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status guard_list(guard *self, const int *count, int *none)
+{
+    (void)self;
+    *none = 0;
+    for (int i = 0; i < *count; i++)
+        TROUPE_TRY(troupe_yield(int, &i));
+    return TROUPE_OK;
+}
+
+static troupe_status guard_refused(guard *self, const troupe_none *nothing, uint64_t *count)
+{
+    (void)self, (void)nothing;
+    *count = troupe_frames_refused();
+    return TROUPE_OK;
+}
+
 static troupe_status guard_ask(guard *self, const troupe_actor *other, int *out);
 
 TROUPE_ACTOR(guard, (guard_process, troupe_none, int), (guard_hang, troupe_none, int),
              (guard_crash, int, int), (guard_double, int, int),
              (guard_keep, troupe_ref, troupe_none), (guard_read, troupe_ref, int),
-             (guard_make, troupe_none, troupe_ref), (guard_ask, troupe_actor, int));
+             (guard_make, troupe_none, troupe_ref), (guard_ask, troupe_actor, int),
+             (guard_flood, flood, int), (guard_list, int, int, .options = TROUPE_METHOD_STREAM),
+             (guard_refused, troupe_none, uint64_t));
 
 static troupe_status guard_ask(guard *self, const troupe_actor *other, int *out)
 {
@@ -279,6 +317,90 @@ static void test_odd_frames(void **state)
     assert_store_empty();
 }
 
+// The driver, which was asked nothing, answers for another process, makes its values and tells
+// ends.
+static void test_answers_of_others(void **state)
+{
+    (void)state;
+    guard_actor reader = troupe_spawn(guard, .place = TROUPE_PLACE_WORKER);
+    guard_actor silent = troupe_spawn(guard, .place = TROUPE_PLACE_ISOLATED);
+    int process, out;
+    troupe_must(troupe_get(int, troupe_call(silent, guard_process), &process));
+    int wanted = *begun + 1;
+    troupe_ref asked = troupe_call_from(reader, guard_ask, &silent.address);
+    await_begun(wanted);
+    uint64_t before = 0, after = 0;
+    guard_actor beside = troupe_spawn(guard, .place = TROUPE_PLACE_WORKER);
+    while (beside.address.process != reader.address.process)
+        beside = troupe_spawn(guard, .place = TROUPE_PLACE_WORKER);
+    troupe_must(troupe_get(uint64_t, troupe_call(beside, guard_refused), &before));
+    // Its only call that waits has one of the first places, and one of few numbers.
+    enum { COUNTS = 8, PLACES_LOOKED_AT = 512, PLACE_BITS = 22 };
+    for (uint64_t count = 1; count <= COUNTS; count++)
+        for (uint64_t place = 1; place < PLACES_LOOKED_AT; place++) {
+            trp_frame frame = {.kind = TRP_FRAME_REPLY,
+                               .flags = TRP_FRAME_IMAGE,
+                               .call = count << PLACE_BITS | place,
+                               .schema = troupe_type_hash(&troupe_type_int),
+                               .outcome = TROUPE_OUTCOME_VALUE,
+                               .executed = TROUPE_EXECUTED_YES,
+                               .body = &wanted,
+                               .body_size = sizeof wanted};
+            troupe_must(
+                trp_process_send(reader.address.process, reader.address.incarnation, &frame, 0));
+        }
+    troupe_must(troupe_get(uint64_t, troupe_call(beside, guard_refused), &after));
+    assert_true(after > before); // It was guessed.
+    assert_int_equal(troupe_get(int, asked, &out, .timeout_ms = -1), TROUPE_PENDING);
+    assert_int_equal(kill(process, SIGKILL), 0);
+    assert_int_not_equal(troupe_get(int, asked, &out), TROUPE_OK);
+    troupe_kill(reader);
+}
+
+// Who makes a stream's values sends more than its reader has room for: the stream ends, with what
+// there was room for, and its maker is told.
+static void test_flooded_stream(void **state)
+{
+    (void)state;
+    enum { WINDOW = 2, MANY = 100 };
+    for (int p = 0; p < ELSEWHERE; p++) {
+        guard_actor maker = troupe_spawn(guard, .place = elsewhere[p]), beside = maker;
+        troupe_must(troupe_actor_status(maker.address));
+        troupe_stream stream =
+            troupe_stream(troupe_with(maker, .window = WINDOW), guard_list, MANY);
+        flood what = {.call = stream.id_,
+                      .process = trp_process_slot(),
+                      .incarnation = trp_process_incarnation(),
+                      .count = MANY};
+        uint64_t refused = troupe_frames_refused();
+        int value, read = 0, none;
+        troupe_ref flooded = {0};
+        if (elsewhere[p] == TROUPE_PLACE_WORKER) { // Another one of that process.
+            do
+                beside = troupe_spawn(guard, .place = TROUPE_PLACE_WORKER);
+            while (beside.address.process != maker.address.process);
+            flooded = troupe_call_from(beside, guard_flood, &what);
+            troupe_must(troupe_get(int, flooded, &none));
+        }
+        troupe_status status;
+        while ((status = troupe_next(int, stream, &value)) == TROUPE_OK)
+            read++;
+        if (elsewhere[p] == TROUPE_PLACE_WORKER) {
+            assert_int_equal(status, TROUPE_MALFORMED);
+            assert_true(read <= 2 * WINDOW && troupe_frames_refused() > refused);
+        } else {
+            assert_int_equal(status, TROUPE_END);
+            assert_int_equal(read, MANY);
+            assert_int_equal(troupe_frames_refused(), refused);
+        }
+        int out; // It does not wait for a reader any more.
+        troupe_must(troupe_get(int, troupe_call(maker, guard_double, 4), &out,
+                               .timeout_ms = SUPPORT_SOON_MS));
+        troupe_kill(maker);
+        troupe_kill(beside);
+    }
+}
+
 // A killer that dies before it could have the process killed: the process sees to it itself.
 static void test_half_a_kill(void **state)
 {
@@ -310,6 +432,8 @@ int main(void)
         cmocka_unit_test(test_promise_of_the_dead),
         cmocka_unit_test(test_odd_frames),
         cmocka_unit_test(test_half_a_kill),
+        cmocka_unit_test(test_answers_of_others),
+        cmocka_unit_test(test_flooded_stream),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -2,6 +2,8 @@
 #include <places.h>
 #include <support.h>
 
+#include <actors/failure.h>
+#include <actors/ref_table.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -415,6 +417,36 @@ static void what_is_no_stream(void **state)
     troupe_stream_drop((troupe_stream){0});
 }
 
+// However the row of its call has ended: who makes the values is told that nobody wants them.
+static void a_stream_that_others_ended(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++)
+        for (int drops = 0; drops < 2; drops++) {
+            source_actor actor = troupe_spawn(source, .place = places[p]);
+            troupe_must(troupe_actor_status(actor.address));
+            atomic_store(&shared->status, 0);
+            int64_t value;
+            troupe_stream stream =
+                troupe_stream(troupe_with(actor, .window = 1), source_count, 0, 100, 0);
+            assert_next(stream, 0);
+            troupe_error failure = trp_failure(TROUPE_FAILED, TROUPE_OUTCOME_FAILED,
+                                               TROUPE_EXECUTED_YES, "somebody else said so");
+            assert_true(trp_entry_fail(stream.id_, &failure));
+            // Read to its end, it is over in this process; elsewhere whoever drops it says so.
+            while (drops == 0 && places[p] == TROUPE_PLACE_HERE &&
+                   troupe_next(int64_t, stream, &value) == TROUPE_OK)
+                continue;
+            troupe_stream_drop(stream);
+            troupe_stream again = troupe_stream(actor, source_count, 7, 8, 0);
+            assert_int_equal(troupe_next(int64_t, again, &value, .timeout_ms = SUPPORT_SOON_MS),
+                             TROUPE_OK);
+            assert_int_equal(value, 7);
+            assert_end(again, TROUPE_END);
+            troupe_kill(actor);
+        }
+}
+
 int main(int argc, char **argv)
 {
     shared = support_share(sizeof *shared);
@@ -431,6 +463,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_death_of_the_maker_ends_the_stream),
         cmocka_unit_test(several_threads_read_one_stream),
         cmocka_unit_test(what_is_no_stream),
+        cmocka_unit_test(a_stream_that_others_ended),
     };
     return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

@@ -56,6 +56,52 @@ static void frames_come_back(void **state)
     }
 }
 
+// Of every kind: what carries nothing carries nothing, and what is in this node's memory stays
+// here.
+static void each_kind_carries_what_it_may(void **state)
+{
+    (void)state;
+    static const trp_frame_kind bare[] = {
+        TRP_FRAME_FLUSH, TRP_FRAME_DEATH,   TRP_FRAME_END,    TRP_FRAME_CREDIT, TRP_FRAME_PAUSE,
+        TRP_FRAME_BEAT,  TRP_FRAME_KILL,    TRP_FRAME_FINISH, TRP_FRAME_WATCH,  TRP_FRAME_UNWATCH,
+        TRP_FRAME_COUNT, TRP_FRAME_RESTART, TRP_FRAME_LINK,   TRP_FRAME_CANCEL, TRP_FRAME_TAKEN};
+    static const uint32_t inner[] = {TRP_FRAME_STORED, TRP_FRAME_IMAGE, TRP_FRAME_OBJECT,
+                                     TRP_FRAME_HELD,   TRP_FRAME_BOXED, TRP_FRAME_UNHELD};
+    int known = 0;
+    for (uint32_t kind = 0; kind < 64; kind++) {
+        bool allowed[2][2] = {0};
+        for (int far = 0; far < 2; far++)
+            for (int node = 0; node < 2; node++) {
+                trp_frame frame = {.kind = (trp_frame_kind)kind};
+                bool may = allowed[far][node] = trp_frame_allowed(&frame, far, node);
+                frame.body_size = 1;
+                bool is_bare = false;
+                for (size_t i = 0; i < sizeof bare / sizeof bare[0]; i++)
+                    is_bare = is_bare || bare[i] == frame.kind;
+                assert_int_equal(trp_frame_allowed(&frame, far, node), may && !is_bare);
+                for (size_t i = 0; i < sizeof inner / sizeof inner[0]; i++) {
+                    frame.flags = inner[i];
+                    assert_false(far && trp_frame_allowed(&frame, far, node));
+                    frame.flags |= inner[(i + 1) % 4]; // Two forms at once.
+                    if (i < 4)
+                        assert_false(trp_frame_allowed(&frame, far, node));
+                }
+                frame.flags = 1u << 31; // Of no kind.
+                assert_false(trp_frame_allowed(&frame, far, node));
+            }
+        bool any = allowed[0][0] || allowed[0][1] || allowed[1][0] || allowed[1][1];
+        assert_int_equal(any, trp_frame_kind_known(kind));
+        known += any;
+        assert_false(kind >= TRP_FRAME_CALL && (allowed[0][1] || allowed[1][1]));
+    }
+    assert_int_equal(known, 28);
+    // Deaths, ends and answers are the node process's to tell.
+    trp_frame told = {.kind = TRP_FRAME_END, .from = 1};
+    assert_false(trp_frame_allowed(&told, false, false));
+    told.from = 0;
+    assert_true(trp_frame_allowed(&told, false, false));
+}
+
 static void frames_are_appended(void **state)
 {
     (void)state;
@@ -255,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_come_back),
+        cmocka_unit_test(each_kind_carries_what_it_may),
         cmocka_unit_test(frames_are_appended),
         cmocka_unit_test(neighbours_understand_each_other),
         cmocka_unit_test(others_are_refused_by_both_versions),
