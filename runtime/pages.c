@@ -61,6 +61,22 @@ uint64_t trp_place_offset(trp_place place)
     return at;
 }
 
+bool trp_place_holds(trp_place place, uint64_t size)
+{
+    uint32_t page = trp_place_page(place), class = trp_place_class(place);
+    uint32_t pages = trp_segment.header->pages_max;
+    switch (trp_place_kind_of(place)) {
+    case TRP_PLACE_RUN:
+        return page < pages && trp_place_count(place) <= pages - page &&
+               size <= trp_place_bytes(place);
+    case TRP_PLACE_BLOCK:
+        return page < pages && class < TRP_CLASSES && size <= trp_class_size(class) &&
+               (trp_place_index(place) + 1) * trp_class_size(class) <= TRP_PAGE_SIZE;
+    default:
+        return size == 0;
+    }
+}
+
 // ---- claiming
 
 // Frees those of `count` pages that are the object's. Only its owner does this, so none of them
@@ -374,6 +390,8 @@ troupe_status trp_pages_take(size_t size, uint32_t object, _Atomic trp_place *pl
 
 void trp_pages_free(trp_place place, uint32_t object)
 {
+    if (!trp_place_holds(place, 0))
+        return; // Damaged: what it was stays taken.
     if (trp_place_kind_of(place) == TRP_PLACE_BLOCK) {
         trp_slab_free(place, object);
     } else if (trp_place_kind_of(place) == TRP_PLACE_RUN) {

@@ -50,5 +50,8 @@ int trp_pages_tend(void);
 // Offset in the segment where the space begins, and what it takes as allocated (nowhere: 0).
 uint64_t trp_place_offset(trp_place place);
 uint64_t trp_place_bytes(trp_place place);
+// Whether the place is one of the segment's and has room for so many bytes: a process that wrote
+// where it should not may have put anything there.
+bool trp_place_holds(trp_place place, uint64_t size);
 
 #endif

@@ -16,6 +16,7 @@
 #include <runtime/door.h>
 #include <runtime/error.h>
 #include <runtime/identity.h>
+#include <runtime/layout.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/peer.h>
@@ -82,6 +83,14 @@ static trp_ring *find_ring(trp_object object, size_t *size)
     return good ? (trp_ring *)(uintptr_t)info.data : NULL;
 }
 
+static bool is_attached(trp_object object, uint32_t from)
+{
+    const inbound *ring = from < TRP_PROCESSES_MAX ? reader.rings[from] : NULL;
+    while (ring != NULL && ring->object != object)
+        ring = ring->next;
+    return ring != NULL;
+}
+
 // Takes a ring that was announced; *next is the one announced before it.
 static void attach(trp_object object, trp_object *next)
 {
@@ -93,6 +102,11 @@ static void attach(trp_object object, trp_object *next)
     *next = ring->next;
     uint32_t from = ring->from;
     inbound *mine = NULL;
+    if (is_attached(object, from)) { // The list leads back to it: one of its words is damaged.
+        trp_process_refused(NULL);
+        *next = 0;
+        return;
+    }
     if (ring->to != trp_self.slot || ring->to_incarnation != trp_self.incarnation ||
         from >= TRP_PROCESSES_MAX || (mine = trp_alloc(sizeof *mine)) == NULL) {
         trp_process_refused(NULL);
@@ -121,19 +135,26 @@ static void take_announced(void)
     if (atomic_load(&reader.door->announced) == 0)
         return;
     trp_object next, object = atomic_exchange(&reader.door->announced, 0);
-    for (; object != 0; object = next)
+    // No more than there can be: a list of damaged ones may go round.
+    for (uint32_t left = TRP_OBJECTS_MAX; object != 0 && left > 0; object = next, left--)
         attach(object, &next);
 }
 
+// A sender goes on in a larger ring only: so what was damaged leads nowhere, and not round.
 static bool follow(inbound *ring, trp_object object)
 {
     size_t size;
+    trp_ring_reader next;
     trp_ring *larger = find_ring(object, &size);
-    if (larger == NULL || size < TRP_RING_LARGE)
+    if (larger == NULL || larger->to != trp_self.slot ||
+        larger->from_incarnation != ring->incarnation)
+        return false;
+    next = trp_ring_reader_of(larger, size);
+    if (next.capacity <= ring->in.capacity)
         return false;
     trp_store_release(ring->object, trp_self.slot);
     ring->object = object;
-    ring->in = trp_ring_reader_of(larger, size);
+    ring->in = next;
     return true;
 }
 

@@ -26,7 +26,7 @@ uint32_t trp_inside_names(trp_object_row *row, trp_object *one, const trp_object
     }
     *ids = (const trp_object *)(const void *)(trp_segment.read_only +
                                               trp_place_offset(atomic_load(&row->place)));
-    return inside;
+    return trp_inside_fits(row, inside) ? inside : 0;
 }
 
 // ---- making
@@ -128,6 +128,13 @@ static void end(uint32_t slot, uint32_t keeper)
     trp_row_free(slot);
 }
 
+// What a link leads to that is not damaged. What was freed is not: no list goes round for ever.
+static bool is_freeing(uint32_t slot)
+{
+    return slot < atomic_load(&trp_segment.header->objects_backed) &&
+           trp_row_state_of(atomic_load(&trp_object_row_at(slot)->word)) == TRP_ROW_FREEING;
+}
+
 static void end_with_others(uint32_t slot, uint32_t keeper)
 {
     atomic_store_explicit(&trp_object_row_at(slot)->next, work.first, memory_order_relaxed);
@@ -135,11 +142,12 @@ static void end_with_others(uint32_t slot, uint32_t keeper)
     if (work.busy)
         return;
     work.busy = true;
-    while (work.first != 0) {
+    while (work.first != 0 && is_freeing(work.first - 1)) {
         uint32_t now = work.first - 1;
         work.first = atomic_load_explicit(&trp_object_row_at(now)->next, memory_order_relaxed);
         end(now, now == slot ? keeper : trp_store_self);
     }
+    work.first = 0;
     work.busy = false;
 }
 
@@ -198,7 +206,7 @@ void trp_inside_adopt(bool (*is_dead)(uint32_t process, const void *user), const
 void trp_inside_drain(void)
 {
     uint32_t next = atomic_exchange(&trp_segment.header->orphans, 0);
-    while (next != 0) {
+    while (next != 0 && is_freeing(next - 1)) {
         uint32_t slot = next - 1;
         next = atomic_load(&trp_object_row_at(slot)->next); // It may be another's once it is freed.
         trp_inside_free_left(slot);

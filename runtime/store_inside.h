@@ -7,6 +7,7 @@
 #ifndef TRP_STORE_INSIDE_H
 #define TRP_STORE_INSIDE_H
 
+#include <runtime/pages.h>
 #include <runtime/store_row.h>
 
 // A row's `inside`: how many ids lie in front of its value; or this bit, and the row of its list.
@@ -15,7 +16,17 @@
 // The row of the list that `inside` says; NULL: it has none.
 static inline trp_object_row *trp_inside_list(uint32_t inside)
 {
-    return (inside & TRP_INSIDE_LIST) != 0 ? trp_object_row_at(inside & ~TRP_INSIDE_LIST) : NULL;
+    uint32_t slot = inside & ~TRP_INSIDE_LIST;
+    return (inside & TRP_INSIDE_LIST) != 0 && slot < TRP_OBJECTS_MAX ? trp_object_row_at(slot)
+                                                                     : NULL;
+}
+
+// Whether the row's memory has room for so many ids: else one of its words was damaged.
+static inline bool trp_inside_fits(const trp_object_row *row, uint64_t count)
+{
+    uint64_t size = atomic_load_explicit(&row->size, memory_order_relaxed);
+    return count * sizeof(trp_object) <= size &&
+           trp_place_holds(atomic_load_explicit(&row->place, memory_order_relaxed), size);
 }
 
 // What a row names that does not change meanwhile: how many, and where their ids are. *one is room

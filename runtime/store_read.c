@@ -4,6 +4,7 @@
 
 #include <linux/futex.h>
 #include <runtime/clock.h>
+#include <runtime/log.h>
 #include <runtime/pages.h>
 #include <runtime/store_ledger.h>
 #include <runtime/store_room.h>
@@ -37,19 +38,36 @@ static const void *bytes_of(const trp_object_row *row)
            trp_place_offset(atomic_load_explicit(&row->place, memory_order_relaxed));
 }
 
-static void show_inside(trp_object_info *info, const trp_object_row *row)
+// A word of its row is not what it was: some process of the node wrote where it should not. It is
+// gone for who looks, since nothing that the row says can be relied on.
+static trp_object_info damaged(const trp_object_row *row)
+{
+    static atomic_bool said;
+    if (!atomic_exchange(&said, true))
+        trp_log(TRP_ERROR,
+                "the row of object %u in the store is damaged: a process of this node has written "
+                "where it should not; the object is lost",
+                (unsigned)(row - trp_object_row_at(0)));
+    return (trp_object_info){.state = TRP_OBJECT_GONE};
+}
+
+// False: the row is damaged.
+static bool show_inside(trp_object_info *info, const trp_object_row *row)
 {
     uint32_t inside = atomic_load_explicit(&row->inside, memory_order_relaxed);
     const trp_object_row *list = trp_inside_list(inside);
     if (list != NULL) {
         info->inside_count = atomic_load_explicit(&list->inside, memory_order_relaxed);
         info->inside = bytes_of(list);
-        return;
+        return trp_inside_fits(list, info->inside_count);
     }
+    if (inside * sizeof(trp_object) > info->size)
+        return false;
     info->inside_count = inside;
     info->inside = info->data;
     info->data = info->inside + inside;
     info->size -= inside * sizeof(trp_object);
+    return true;
 }
 
 // The same with its bytes, which stay where they are.
@@ -61,10 +79,11 @@ static trp_object_info read_row(const trp_object_row *row, uint64_t word)
     if (info.state == TRP_OBJECT_FILLING || place == 0 ||
         (info.state == TRP_OBJECT_FAILED && info.size == 0))
         return info;
+    if (!trp_place_holds(place, info.size))
+        return damaged(row);
     info.data = (info.state == TRP_OBJECT_SHARED ? trp_segment.base : trp_segment.read_only) +
                 trp_place_offset(place);
-    show_inside(&info, row);
-    return info;
+    return show_inside(&info, row) ? info : damaged(row);
 }
 
 trp_object_info trp_store_look(trp_object id)
@@ -101,7 +120,10 @@ trp_object_info trp_store_pin_within(trp_object id, int patience_ms)
         return absent;
     }
     note_use(row);
-    return read_row(row, word);
+    trp_object_info info = read_row(row, word);
+    if (info.state == TRP_OBJECT_GONE)
+        (void)trp_ledger_unpin(trp_store_self, slot);
+    return info;
 }
 
 trp_object_info trp_store_pin(trp_object id)

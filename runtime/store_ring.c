@@ -82,6 +82,8 @@ static void follow(walk *it, found from)
     trp_place place = atomic_load(&row->place);
     const trp_object *ids =
         (const trp_object *)(const void *)(trp_segment.read_only + trp_place_offset(place));
+    if (!trp_inside_fits(row, inside))
+        return; // Damaged, or another's by now.
     // Its row first: then the place was this object's, and there is memory behind all of it.
     for (uint32_t i = 0; i < inside && !it->closed && !it->failed && is_there(from.id); i++) {
         trp_object id = __atomic_load_n(&ids[i], __ATOMIC_RELAXED);

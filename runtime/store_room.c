@@ -101,7 +101,8 @@ static void consider(choice *these, uint32_t slot, uint32_t now_ms)
     uint64_t file = atomic_load_explicit(&row->size, memory_order_relaxed) + TRP_SPILL_HEADER;
     if (trp_where_has_file(where))
         these->on_disk += file;
-    if (trp_where_state(where) != TRP_WHERE_MEMORY || !trp_where_movable(word, row))
+    if (trp_where_state(where) != TRP_WHERE_MEMORY || !trp_where_movable(word, row) ||
+        !trp_place_holds(place, file - TRP_SPILL_HEADER))
         return;
     if (these->count == these->room) {
         size_t room = these->room > 0 ? 2 * these->room : 1024;
