@@ -46,7 +46,6 @@ typedef struct probe {
 
 static struct {
     pthread_mutex_t lock; // Of all that follows.
-    uint64_t serial;
     struct {
         uint64_t call, serial, hash;
         bool back;          // The first probe is, with that hash;
@@ -235,7 +234,7 @@ static void begin(uint64_t call, trp_waiter *waiter)
     probe first = {.round = FIRST, .origin = trp_home_here.incarnation, .call = call};
     pthread_mutex_lock(&probes.lock);
     size_t place = call % PLACES;
-    first.serial = ++probes.serial;
+    first.serial = trp_random_incarnation(); // Who is not asked cannot say that it came round.
     trp_free(probes.asked[place].ring);
     probes.asked[place].call = call;
     probes.asked[place].serial = first.serial;

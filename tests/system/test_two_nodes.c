@@ -575,6 +575,7 @@ int main(void)
         cmocka_unit_test(two_nodes_holds_of_others),
         cmocka_unit_test(two_nodes_answers_of_others),
         cmocka_unit_test(two_nodes_too_many_processes),
+        cmocka_unit_test(two_nodes_beyond_the_window),
         cmocka_unit_test(two_nodes_long_lists),
     };
     int failed = cmocka_run_group_tests(options, NULL, NULL) +

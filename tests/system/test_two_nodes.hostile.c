@@ -225,6 +225,38 @@ void two_nodes_too_many_processes(void **state)
     two_nodes_end(&second);
 }
 
+// What is sent beyond the window that was given ends the session, which says so.
+void two_nodes_beyond_the_window(void **state)
+{
+    (void)state;
+    other second = two_nodes_start();
+    troupe_must(troupe_node_join(second.address));
+    clerk_actor pool = two_nodes_find("pool", second.address);
+    clerk_actor here = troupe_spawn(clerk, .place = TROUPE_PLACE_HERE);
+    errand what = {.to = here.address, .amount = 1};
+    int64_t total;
+    uint32_t number;
+    troupe_must(troupe_get(int64_t, troupe_call_from(pool, clerk_run, &what), &total));
+    troupe_must(trp_process_find(pool.address.node, pool.address.process, pool.address.incarnation,
+                                 &number));
+    uint64_t refused = troupe_frames_refused();
+    trp_peer *peer = trp_peer_find(number);
+    pthread_mutex_lock(&peer->lock);
+    peer->taken_messages = TRP_WINDOW_MESSAGES; // As if it had sent them.
+    pthread_mutex_unlock(&peer->lock);
+    troupe_ref beyond = troupe_call_from(pool, clerk_run, &what);
+    assert_int_equal(troupe_get(int64_t, beyond, &total, .timeout_ms = SOON_MS),
+                     TROUPE_MAYBE_EXECUTED);
+    assert_non_null(strstr(troupe_last_error()->text, "more than there was room for"));
+    assert_true(troupe_frames_refused() > refused);
+    troupe_must(troupe_node_join(second.address));
+    pool = two_nodes_find("pool", second.address);
+    troupe_must(troupe_get(int64_t, troupe_call_from(pool, clerk_run, &what), &total));
+    assert_int_equal(total, 2);
+    troupe_kill(here);
+    two_nodes_end(&second);
+}
+
 // Lists that others fill have an end: targets that are paused, watchers, what waits for an actor
 // that has said that it is full.
 void two_nodes_long_lists(void **state)

@@ -95,6 +95,7 @@ void two_nodes_a_cut_connection(void **state);
 void two_nodes_holds_of_others(void **state);
 void two_nodes_answers_of_others(void **state);
 void two_nodes_too_many_processes(void **state);
+void two_nodes_beyond_the_window(void **state);
 void two_nodes_long_lists(void **state);
 
 #endif
