@@ -2,8 +2,10 @@
 #include <actors/actor.h>
 #include <actors/async.h>
 #include <actors/call.h>
+#include <actors/ref.h>
 #include <actors/restart.h>
 #include <runtime/error.h>
+#include <runtime/memory.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
 
@@ -23,13 +25,43 @@ static troupe_status send_end(troupe_actor actor, trp_frame_kind kind, uint32_t 
     return trp_process_send(actor.process, actor.incarnation, &frame, 0);
 }
 
+static const char why_ended[] = "was ended: its actor was killed";
+
+// The answer to a kill has come after all.
+static void end_late(void *user, troupe_ref ref)
+{
+    troupe_actor *actor = user;
+    bool isolated = false;
+    if (troupe_get(bool, ref, &isolated, .timeout_ms = -1) == TROUPE_OK && isolated)
+        trp_node_end(actor->process, actor->incarnation, why_ended);
+    trp_free(actor);
+}
+
+// The process has not answered yet. One that was stopped cannot: where it is one actor's own it is
+// ended without.
+static void leave_kill(troupe_actor actor, troupe_ref ref)
+{
+    int64_t ran_ms;
+    troupe_actor *copy = trp_alloc(sizeof *copy);
+    if (!trp_process_is_far(actor.process) &&
+        trp_cancel_may_force(actor.process, actor.incarnation) &&
+        trp_process_doing(trp_process_pid(actor.process), &ran_ms) == 'T')
+        trp_node_end(actor.process, actor.incarnation, why_ended);
+    if (copy == NULL) {
+        troupe_drop(ref);
+        return;
+    }
+    *copy = actor;
+    trp_ref_when(ref, end_late, copy);
+}
+
 // Kills an actor of another process; where it has that for itself, the process too.
-static troupe_status kill_elsewhere(troupe_actor actor, bool give_up)
+static troupe_status kill_elsewhere(troupe_actor actor, bool give_up, int limit_ms)
 {
     trp_target target = {
         .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
     uint64_t call = trp_entry_call(trp_type_note(&troupe_type_bool), &target, 0);
-    troupe_ref ref = {.id = call};
+    troupe_ref ref = {.id = call, .schema = trp_type_note(&troupe_type_bool)};
     bool isolated = false;
     if (call == TRP_REF_NO_MEMORY)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
@@ -41,20 +73,20 @@ static troupe_status kill_elsewhere(troupe_actor actor, bool give_up)
         return trp_error_settled(status);
     }
     // The answer comes behind those of the calls that waited in the mailbox.
-    status = troupe_get(bool, ref, &isolated, .timeout_ms = KILL_ANSWER_MS);
+    status = troupe_get(bool, ref, &isolated, .timeout_ms = limit_ms);
     if (status == TROUPE_PENDING)
-        troupe_drop(ref);
+        leave_kill(actor, ref);
     if (status == TROUPE_OK && isolated)
-        (void)trp_node_kill(actor.process, actor.incarnation, "was ended: its actor was killed");
+        trp_node_end(actor.process, actor.incarnation, why_ended);
     return trp_error_settled(TROUPE_OK);
 }
 
-troupe_status trp_kill_actor(troupe_actor actor, bool give_up)
+troupe_status trp_kill_actor(troupe_actor actor, bool give_up, int limit_ms)
 {
     TROUPE_TRY(trp_call_check_address(&actor));
     if (!trp_is_here(&actor)) {
         find_last(&actor);
-        return kill_elsewhere(actor, give_up);
+        return kill_elsewhere(actor, give_up, limit_ms);
     }
     trp_kill_here(actor.id, give_up);
     return TROUPE_OK;
@@ -62,7 +94,7 @@ troupe_status trp_kill_actor(troupe_actor actor, bool give_up)
 
 troupe_status troupe_kill_actor(troupe_actor actor)
 {
-    return trp_kill_actor(actor, false);
+    return trp_kill_actor(actor, false, KILL_ANSWER_MS);
 }
 
 troupe_status troupe_end_actor(troupe_actor actor)

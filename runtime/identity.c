@@ -174,22 +174,38 @@ int trp_process_pid(uint32_t process)
     return pid;
 }
 
-char trp_process_doing(int pid, int64_t *ran_ms)
+// What proc(5) says of a process behind its name, which may have any signs in it. NULL: nothing.
+static const char *read_stat(int pid, char *line, size_t capacity)
 {
-    char path[32], line[512], doing;
-    unsigned long user, system;
+    char path[32];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    ssize_t size = fd >= 0 ? read(fd, line, sizeof line - 1) : 0;
+    ssize_t size = fd >= 0 ? read(fd, line, capacity - 1) : 0;
     if (fd >= 0)
         close(fd);
     line[size > 0 ? size : 0] = '\0';
-    const char *rest = strrchr(line, ')'); // The name before may have any signs in it.
-    if (rest == NULL || sscanf(rest + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-                               &doing, &user, &system) != 3)
+    const char *name_end = strrchr(line, ')');
+    return name_end != NULL ? name_end + 1 : NULL;
+}
+
+char trp_process_doing(int pid, int64_t *ran_ms)
+{
+    char line[512], doing;
+    unsigned long user, system;
+    const char *rest = read_stat(pid, line, sizeof line);
+    if (rest == NULL || sscanf(rest, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &doing,
+                               &user, &system) != 3)
         return 0;
     *ran_ms = (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
     return doing;
+}
+
+int trp_process_parent(int pid)
+{
+    char line[512];
+    int parent;
+    const char *rest = read_stat(pid, line, sizeof line);
+    return rest != NULL && sscanf(rest, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
 trp_process_label_text trp_process_text(uint32_t process)

@@ -120,6 +120,7 @@ typedef enum trp_ask {
     TRP_ASK_CLAIM_LIST, // -> body: see admission.c
     TRP_ASK_JOIN,       // body: the address of another node
     TRP_ASK_LEAVE,      // likewise
+    TRP_ASK_PING,       // nothing
     TRP_ASK_WHERE,      // of a far process: target: slot, schema: incarnation -> body: its address
 } trp_ask;
 

@@ -8,32 +8,19 @@
 #include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
+#include <runtime/request.h>
 #include <runtime/wire.h>
+#include <runtime/worker_start.h>
 #include <string.h>
 #include <unistd.h>
 
 enum {
-    READY_TIMEOUT_MS = 5000, // For a program that was executed to reach troupe_start.
-    READY_LOOK_MS = 100,
     LOCAL_LOOK_NS = 20000000,
     // Times .node_timeout_ms: another node that is silent is found out before, as what it is.
     FAR_TIMEOUTS = 2,
 };
 
-typedef struct request {
-    struct request *next;
-    uint32_t process; // Who is asked: a node process.
-    uint64_t number;
-    _Atomic uint32_t done; // Changes once.
-    troupe_status status;
-    char text[512]; // The sentence of a failure.
-    uint64_t target, schema;
-    unsigned char value[TRP_CLAIM_GPUS_MAX];
-    size_t value_size;
-    trp_buffer *whole;   // Where a longer answer goes; NULL: nowhere.
-    trp_claimed claimed; // Nobody waits, and this is called; the request is freed then.
-    void *user;
-} request;
+typedef trp_request request;
 
 _Static_assert((int)TRP_CLAIM_GPUS_MAX >= (int)TRP_NAMED_VALUE_MAX,
                "a request's value holds either");
@@ -51,16 +38,35 @@ static void finish(request *done)
     trp_unpark(&done->done, 1);
 }
 
+static troupe_status send_ask(trp_frame *frame);
+
+// Has a worker ended, without waiting for the answer.
+static void end_worker(uint32_t slot, uint64_t incarnation, const char *cause)
+{
+    trp_frame frame = {.method = TRP_ASK_KILL,
+                       .target = slot,
+                       .schema = incarnation,
+                       .body = cause,
+                       .body_size = strlen(cause)};
+    (void)send_ask(&frame);
+}
+
 // Tells those for whom nobody waits, and forgets them. With the lock held.
 static void tell_claimed(void)
 {
     for (request **at = &requests.waiting; *at != NULL;) {
         request *it = *at;
-        if (!it->done || it->claimed == NULL) {
+        if (!it->done || (it->claimed == NULL && !it->late)) {
             at = &it->next;
             continue;
         }
         *at = it->next;
+        if (it->late) {
+            if (it->status == TROUPE_OK)
+                end_worker((uint32_t)it->target, it->schema, "was ended: it came too late");
+            trp_free(it);
+            continue;
+        }
         it->value[it->value_size < sizeof it->value ? it->value_size : sizeof it->value - 1] = '\0';
         it->claimed(it->user, it->status, it->target,
                     it->status == TROUPE_OK ? (const char *)it->value : it->text);
@@ -156,35 +162,91 @@ static uint64_t enlist(request *mine)
     return number;
 }
 
-static void unlist(request *mine)
+// With the lock held. From here on nothing is written into it, however late it comes.
+static void take_out(request *mine)
 {
-    pthread_mutex_lock(&requests.lock);
     request **at = &requests.waiting;
     while (*at != mine)
         at = &(*at)->next;
     *at = mine->next;
+}
+
+static void unlist(request *mine)
+{
+    pthread_mutex_lock(&requests.lock);
+    take_out(mine);
     pthread_mutex_unlock(&requests.lock);
 }
 
-// Waits for the answer to what was sent, or was not, until a monotonic time; -1: as long as it
-// takes. Inside the gate.
-static troupe_status await_answer(request *mine, troupe_status sent, int64_t until_ns)
+// As unlist, for one that was waited for too long: the answer may come still.
+static void give_up(request *mine)
+{
+    request *late = mine->starts ? trp_alloc(sizeof *late) : NULL;
+    pthread_mutex_lock(&requests.lock);
+    take_out(mine);
+    if (late != NULL && !mine->done) {
+        *late = (request){.next = requests.waiting,
+                          .process = mine->process,
+                          .number = mine->number,
+                          .late = true};
+        requests.waiting = late;
+        late = NULL;
+    }
+    pthread_mutex_unlock(&requests.lock);
+    trp_free(late);
+}
+
+static int64_t limit_ns(void)
+{
+    return (int64_t)trp_self.options.request_timeout_ms * 1000000;
+}
+
+static troupe_status ask_inside(trp_frame *frame, request *mine);
+
+// Whether the node process answers at all.
+static bool node_answers(void)
+{
+    request mine = {.until_ns = trp_clock_ns() + limit_ns()};
+    trp_frame frame = {.method = TRP_ASK_PING};
+    return ask_inside(&frame, &mine) == TROUPE_OK;
+}
+
+static troupe_status too_late(const request *mine)
+{
+    int64_t ran_ms;
+    int pid = trp_process_pid(TRP_PROCESS_NODE);
+    if (trp_process_is_far(mine->process))
+        return troupe_fail(TROUPE_TIMED_OUT,
+                           "another node is there, but has not answered a request within %d ms",
+                           FAR_TIMEOUTS * trp_self.options.node_timeout_ms);
+    return troupe_fail(TROUPE_TIMED_OUT, "the node process (pid %d) has not answered in time%s",
+                       pid, trp_process_doing(pid, &ran_ms) == 'T' ? ": it is stopped" : "");
+}
+
+// Waits for the answer to what was sent, or was not. Inside the gate.
+static troupe_status await_answer(request *mine, troupe_status sent)
 {
     bool late = false;
+    int64_t until_ns = mine->until_ns != 0 ? mine->until_ns : trp_clock_ns() + limit_ns();
     // Lost between the check before and the registration: nobody would end this wait.
     while (sent == TROUPE_OK && !mine->done && !trp_self.runtime_lost && !late) {
         trp_park(&mine->done, 0, trp_self.local ? trp_clock_ns() + LOCAL_LOOK_NS : until_ns);
         if (trp_self.local)
             trp_node_tick_here();
-        late = until_ns >= 0 && trp_clock_ns() >= until_ns;
+        late = !mine->done && trp_clock_ns() >= until_ns;
+        if (late && mine->until_ns == 0 && node_answers()) { // It has good reason, then.
+            until_ns = trp_clock_ns() + limit_ns();
+            late = false;
+        }
     }
-    unlist(mine); // From here on nothing is written into it, however late it comes.
+    if (late)
+        give_up(mine);
+    else
+        unlist(mine);
     if (sent != TROUPE_OK)
         return sent;
     if (!mine->done && late && !trp_self.runtime_lost)
-        return troupe_fail(TROUPE_TIMED_OUT,
-                           "another node is there, but has not answered a request within %d ms",
-                           FAR_TIMEOUTS * trp_self.options.node_timeout_ms);
+        return too_late(mine);
     if (!mine->done)
         return trp_process_check();
     return mine->status == TROUPE_OK ? TROUPE_OK : troupe_fail(mine->status, "%s", mine->text);
@@ -194,10 +256,11 @@ static troupe_status await_answer(request *mine, troupe_status sent, int64_t unt
 static troupe_status ask_inside(trp_frame *frame, request *mine)
 {
     frame->call = enlist(mine);
-    return await_answer(mine, send_ask(frame), -1);
+    return await_answer(mine, send_ask(frame));
 }
 
-static troupe_status ask(trp_frame *frame, request *mine)
+// As long as it takes.
+static troupe_status ask_patiently(trp_frame *frame, request *mine)
 {
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_process_enter());
@@ -206,63 +269,41 @@ static troupe_status ask(trp_frame *frame, request *mine)
     return status;
 }
 
-// Waits for what becomes of a new worker. STARTING: its program does not come to troupe_start.
-// Only one that was executed may fail to. What it waits for a CPU or a disk does not count: on a
-// busy machine that takes as long as it takes.
-static trp_process_state await_start(uint32_t slot, uint64_t incarnation)
+troupe_status trp_request_ask(trp_frame *frame, request *mine)
 {
-    int64_t slept_ms = 0, ran_ms = 0;
-    trp_process_state state;
-    while ((state = trp_process_await(slot, incarnation, READY_LOOK_MS)) == TRP_PROCESS_STARTING &&
-           slept_ms + ran_ms < READY_TIMEOUT_MS) {
-        if (trp_self.options.launch != TROUPE_LAUNCH_EXEC)
-            continue;
-        char doing = trp_process_doing(trp_process_pid(slot), &ran_ms);
-        slept_ms += doing == 0 || doing == 'R' || doing == 'D' ? 0 : READY_LOOK_MS;
-    }
-    return state;
+    mine->until_ns = trp_clock_ns() + limit_ns();
+    return ask_patiently(frame, mine);
 }
 
 // Waits until the worker that the node has named is ready. Inside the gate.
-static troupe_status await_worker(const request *mine, uint32_t *process, uint64_t *incarnation)
+static troupe_status await_worker(const request *mine, int64_t until_ns, uint32_t *process,
+                                  uint64_t *incarnation)
 {
     uint32_t slot = (uint32_t)mine->target;
-    char cause[112];
-    switch (await_start(slot, mine->schema)) {
-    case TRP_PROCESS_READY:
+    troupe_status status = trp_worker_await(slot, mine->schema, until_ns);
+    if (status == TROUPE_OK) {
         *process = slot;
         *incarnation = mine->schema;
-        return TROUPE_OK;
-    case TRP_PROCESS_STARTING:
-        (void)trp_node_kill(slot, mine->schema, "did not reach troupe_start in time");
-        return troupe_fail(TROUPE_IO,
-                           "worker process %u (pid %d) did not reach troupe_start within %d s: "
-                           "troupe_start must come first in main, in workers too",
-                           slot, trp_process_pid(slot), READY_TIMEOUT_MS / 1000);
-    default:
-        if (trp_process_alive(slot, mine->schema, cause))
-            return troupe_fail(TROUPE_NOT_STARTED,
-                               "the runtime was stopped before worker process %u was ready", slot);
-        return troupe_fail(TROUPE_IO, "worker process %u (pid %d) %s before it was ready", slot,
-                           trp_process_pid(slot), cause);
+    } else if (mine->starts && status == TROUPE_TIMED_OUT) {
+        end_worker(slot, mine->schema, "was ended: it did not start in time");
     }
+    return status;
 }
 
 troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarnation)
 {
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_process_enter());
-    request mine = {0};
+    request mine = {.until_ns = trp_clock_ns() + limit_ns(), .starts = isolated};
     trp_frame frame = {.method = TRP_ASK_WORKER, .target = isolated};
     troupe_status status = ask_inside(&frame, &mine);
     if (status == TROUPE_OK)
-        status = await_worker(&mine, process, incarnation);
+        status = await_worker(&mine, 0, process, incarnation);
     trp_process_leave();
     return status;
 }
 
-// Sends a request to another node and waits for its answer.
-static troupe_status ask_far(uint32_t node, trp_frame *frame, request *mine)
+troupe_status trp_request_ask_far(uint32_t node, trp_frame *frame, request *mine)
 {
     uint64_t incarnation;
     int64_t limit_ms = (int64_t)FAR_TIMEOUTS * trp_self.options.node_timeout_ms;
@@ -273,8 +314,9 @@ static troupe_status ask_far(uint32_t node, trp_frame *frame, request *mine)
         frame->kind = TRP_FRAME_ASK;
         frame->call = enlist(mine);
         status = trp_process_send(mine->process, incarnation, frame, 0);
+        mine->until_ns = trp_clock_ns() + limit_ms * 1000000;
         if (status == TROUPE_OK)
-            status = await_answer(mine, TROUPE_OK, trp_clock_ns() + limit_ms * 1000000);
+            status = await_answer(mine, TROUPE_OK);
         else
             unlist(mine);
     }
@@ -292,7 +334,7 @@ static troupe_status kill_far(uint32_t process, trp_frame *frame, request *mine)
         !trp_node_row_of_session(session, &row))
         return TROUPE_OK; // It is lost, with its node.
     frame->target = slot;
-    return ask_far(row.id, frame, mine);
+    return trp_request_ask_far(row.id, frame, mine);
 }
 
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause)
@@ -303,90 +345,27 @@ troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *
                        .schema = incarnation,
                        .body = cause,
                        .body_size = strlen(cause)};
-    return trp_process_is_far(process) ? kill_far(process, &frame, &mine) : ask(&frame, &mine);
+    return trp_process_is_far(process) ? kill_far(process, &frame, &mine)
+                                       : trp_request_ask(&frame, &mine);
 }
 
-static troupe_status check_name(const char *name)
+void trp_node_end(uint32_t process, uint64_t incarnation, const char *cause)
 {
-    size_t size = name == NULL ? 0 : strnlen(name, TRP_NAME_MAX + 1);
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                  "0123456789._/-";
-    if (size < 1 || size > TRP_NAME_MAX || strspn(name, allowed) != size)
-        return troupe_fail(TROUPE_INVALID,
-                           "'%.64s' is no name: expected 1 to %d characters of [A-Za-z0-9._/-]",
-                           name == NULL ? "(null)" : name, TRP_NAME_MAX);
-    return TROUPE_OK;
-}
-
-static void write_name(trp_buffer *body, const char *name, const void *value, size_t size)
-{
-    trp_write_array(body, 2);
-    trp_write_text(body, name);
-    trp_write_bytes(body, value, size);
-}
-
-// Sends a request about a name, with a value (NULL: none) behind it.
-static troupe_status ask_name(trp_ask what, const char *name, const void *value, size_t size,
-                              request *mine)
-{
-    trp_buffer body = {0};
-    write_name(&body, name, value, size);
-    trp_frame frame = {.method = what, .body = body.data, .body_size = body.size};
-    troupe_status status =
-        body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a name") : ask(&frame, mine);
-    trp_buffer_free(&body);
-    return status;
-}
-
-troupe_status trp_node_name_put(const char *name, const void *value, size_t size)
-{
-    TROUPE_TRY(check_name(name));
-    if (size > TRP_NAMED_VALUE_MAX)
-        return troupe_fail(TROUPE_TOO_LARGE, "a named value of %zu bytes is above the limit of %d",
-                           size, TRP_NAMED_VALUE_MAX);
-    request mine = {0};
-    return ask_name(TRP_ASK_NAME_PUT, name, value, size, &mine);
-}
-
-// A request's answer has room for more than a named value has, and the caller for that alone.
-static troupe_status take_named(const request *mine, void *value, size_t *size)
-{
-    if (mine->value_size > TRP_NAMED_VALUE_MAX)
-        return troupe_fail(TROUPE_CORRUPT,
-                           "a node answered with a named value of %zu bytes, expected at most %d",
-                           mine->value_size, TRP_NAMED_VALUE_MAX);
-    memcpy(value, mine->value, mine->value_size);
-    *size = mine->value_size;
-    return TROUPE_OK;
-}
-
-troupe_status trp_node_name_get(const char *name, void *value, size_t *size)
-{
-    TROUPE_TRY(check_name(name));
-    request mine = {0};
-    TROUPE_TRY(ask_name(TRP_ASK_NAME_GET, name, "", 0, &mine));
-    return take_named(&mine, value, size);
-}
-
-troupe_status trp_node_name_get_far(uint32_t node, const char *name, void *value, size_t *size)
-{
-    trp_buffer body = {0};
-    request mine = {0};
-    TROUPE_TRY(check_name(name));
-    write_name(&body, name, "", 0);
-    trp_frame frame = {.method = TRP_ASK_NAME_GET, .body = body.data, .body_size = body.size};
-    troupe_status status = body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a name")
-                                       : ask_far(node, &frame, &mine);
-    trp_buffer_free(&body);
-    TROUPE_TRY(status);
-    return take_named(&mine, value, size);
+    if (trp_process_is_far(process)) {
+        (void)trp_node_kill(process, incarnation, cause);
+        return;
+    }
+    if (trp_process_check() != TROUPE_OK || !trp_process_try_enter())
+        return;
+    end_worker(process, incarnation, cause);
+    trp_process_leave();
 }
 
 troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation, char *address)
 {
     request mine = {0};
     trp_frame frame = {.method = TRP_ASK_WHERE, .target = slot, .schema = incarnation};
-    TROUPE_TRY(ask_far(node, &frame, &mine));
+    TROUPE_TRY(trp_request_ask_far(node, &frame, &mine));
     if (mine.value_size == 0 || mine.value_size >= TRP_NODE_ADDRESS_MAX)
         return troupe_fail(TROUPE_MALFORMED, "another node's answer is no address");
     memcpy(address, mine.value, mine.value_size);
@@ -396,9 +375,10 @@ troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation,
 
 static troupe_status ask_address(trp_ask what, const char *address)
 {
-    request mine = {0};
+    int64_t far_ns = (int64_t)FAR_TIMEOUTS * trp_self.options.node_timeout_ms * 1000000;
+    request mine = {.until_ns = trp_clock_ns() + limit_ns() + far_ns}; // The other one answers too.
     trp_frame frame = {.method = what, .body = address, .body_size = strlen(address)};
-    return ask(&frame, &mine);
+    return ask_patiently(&frame, &mine);
 }
 
 troupe_status trp_node_join(const char *address)
@@ -409,13 +389,6 @@ troupe_status trp_node_join(const char *address)
 troupe_status trp_node_leave(const char *address)
 {
     return ask_address(TRP_ASK_LEAVE, address);
-}
-
-void trp_node_name_drop(const char *name)
-{
-    request mine = {0};
-    if (check_name(name) == TROUPE_OK)
-        (void)ask_name(TRP_ASK_NAME_DROP, name, "", 0, &mine);
 }
 
 static void write_want(const trp_want *want, trp_buffer *body)
@@ -443,6 +416,7 @@ static troupe_status begin_request(request *mine, trp_frame *frame)
 
 troupe_status trp_node_worker_begin(const char *env, const char *folder, trp_worker_ask *ask)
 {
+    int64_t begun_ns = trp_clock_ns();
     request *mine = trp_alloc(sizeof *mine);
     trp_buffer body = {0};
     trp_frame frame = {.method = TRP_ASK_WORKER, .target = true};
@@ -458,6 +432,8 @@ troupe_status trp_node_worker_begin(const char *env, const char *folder, trp_wor
                                : begin_request(mine, &frame);
     trp_buffer_free(&body);
     if (status == TROUPE_OK) {
+        mine->until_ns = begun_ns + limit_ns();
+        mine->starts = true;
         ask->request = mine;
         return TROUPE_OK;
     }
@@ -473,9 +449,9 @@ troupe_status trp_node_worker_end(trp_worker_ask *ask, uint32_t *process, uint64
     troupe_status status = trp_process_enter();
     ask->request = NULL;
     if (status == TROUPE_OK) {
-        status = await_answer(mine, TROUPE_OK, -1);
+        status = await_answer(mine, TROUPE_OK);
         if (status == TROUPE_OK)
-            status = await_worker(mine, process, incarnation);
+            status = await_worker(mine, 0, process, incarnation);
         trp_process_leave();
     } else {
         unlist(mine);
@@ -508,6 +484,13 @@ troupe_status trp_node_claim_begin(const trp_want *want, trp_claimed claimed, vo
     return status;
 }
 
+// The node need not answer it any more.
+static void abandon(uint64_t number)
+{
+    trp_frame frame = {.method = TRP_ASK_CLAIM_DROP, .schema = number};
+    tell_node(&frame);
+}
+
 void trp_node_claim_abandon(uint64_t number)
 {
     request *found = NULL;
@@ -522,8 +505,7 @@ void trp_node_claim_abandon(uint64_t number)
     if (found == NULL)
         return;
     trp_free(found);
-    trp_frame frame = {.method = TRP_ASK_CLAIM_DROP, .schema = number};
-    tell_node(&frame);
+    abandon(number);
 }
 
 troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TRP_CLAIM_GPUS_MAX])
@@ -532,9 +514,11 @@ troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TR
     request mine = {0};
     write_want(want, &body);
     trp_frame frame = {.method = TRP_ASK_CLAIM, .body = body.data, .body_size = body.size};
-    troupe_status status =
-        body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim") : ask(&frame, &mine);
+    troupe_status status = body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim")
+                                       : ask_patiently(&frame, &mine);
     trp_buffer_free(&body);
+    if (status == TROUPE_TIMED_OUT && !mine.done)
+        abandon(frame.call);
     TROUPE_TRY(status);
     *claim = mine.target;
     memcpy(gpus, mine.value, mine.value_size);
@@ -552,8 +536,8 @@ troupe_status trp_node_claim_give(uint64_t claim, uint32_t process, uint64_t inc
                        .schema = incarnation,
                        .body = body.data,
                        .body_size = body.size};
-    troupe_status status =
-        body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim") : ask(&frame, &mine);
+    troupe_status status = body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim")
+                                       : trp_request_ask(&frame, &mine);
     trp_buffer_free(&body);
     return status;
 }
@@ -568,7 +552,7 @@ troupe_status trp_node_claims(trp_buffer *list)
 {
     request mine = {.whole = list};
     trp_frame frame = {.method = TRP_ASK_CLAIM_LIST};
-    TROUPE_TRY(ask(&frame, &mine));
+    TROUPE_TRY(trp_request_ask(&frame, &mine));
     return list->failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a list") : TROUPE_OK;
 }
 

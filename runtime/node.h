@@ -1,5 +1,6 @@
 // node.h: what a process can ask of its node: worker processes and names. Each call waits for the
-// node process's answer, unless it says that it does not; TROUPE_RUNTIME_LOST if that died.
+// node process's answer, unless it says that it does not; TROUPE_RUNTIME_LOST if that died,
+// TROUPE_TIMED_OUT if it does not answer within .request_timeout_ms of troupe_start.
 #ifndef TRP_NODE_H
 #define TRP_NODE_H
 
@@ -19,12 +20,15 @@ troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarn
 // an environment ("KEY=VALUE" lines) and a folder of its own (NULL: none), without waiting, and,
 // later, waits until it is ready. Who has begun must end.
 typedef struct trp_worker_ask {
-    struct request *request;
+    struct trp_request *request;
 } trp_worker_ask;
 troupe_status trp_node_worker_begin(const char *env, const char *folder, trp_worker_ask *ask);
 troupe_status trp_node_worker_end(trp_worker_ask *ask, uint32_t *process, uint64_t *incarnation);
 // Kills a worker process; death is reported to all as for any other, with `cause` as its reason.
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause);
+
+// The same without waiting for the node process's word: it is asked, and answers for the rest.
+void trp_node_end(uint32_t process, uint64_t incarnation, const char *cause);
 
 // The directory of names: a value of up to TRP_NAMED_VALUE_MAX bytes under a name, owned by this
 // process and dropped with it. TROUPE_EXISTS: taken; TROUPE_INVALID: not 1 to 128 of

@@ -443,6 +443,9 @@ static void serve_ask(const trp_frame *frame)
     case TRP_ASK_LEAVE:
         trp_nodes_ask(frame);
         break;
+    case TRP_ASK_PING:
+        answer_ok(frame);
+        break;
     case TRP_ASK_WHERE:
         serve_where(frame);
         break;

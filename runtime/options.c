@@ -16,6 +16,7 @@
 enum {
     STOP_TIMEOUT_DEFAULT_MS = 1000,
     NODE_TIMEOUT_DEFAULT_MS = 10000,
+    REQUEST_TIMEOUT_DEFAULT_MS = 10000,
     STORE_WAIT_DEFAULT_MS = 2000,
     SPILL_DIR_MAX = 400, // What is left of a path is the names below it.
 };
@@ -36,6 +37,7 @@ static const trp_range ranges[] = {
     TRP_RANGE(troupe_options, memory_bytes, 1, 1024 * TIB),
     TRP_RANGE(troupe_options, transport, TROUPE_TRANSPORT_DEFAULT, TROUPE_TRANSPORT_TCP),
     TRP_RANGE(troupe_options, node_timeout_ms, 200, 3600000),
+    TRP_RANGE(troupe_options, request_timeout_ms, 50, 3600000),
     TRP_RANGE_OR(troupe_options, spill_bytes_max, 1, INT64_MAX, TROUPE_SPILL_NONE),
     TRP_RANGE_OR(troupe_options, store_wait_ms, 1, INT_MAX, TROUPE_STORE_WAIT_NONE),
 };
@@ -169,6 +171,8 @@ troupe_status trp_options_complete(const troupe_options *given, troupe_options *
     how.measure = how.measure || (measure != NULL && strcmp(measure, "1") == 0);
     if (how.keys == NULL)
         how.keys = getenv("TROUPE_KEYS");
+    if (how.request_timeout_ms == 0)
+        how.request_timeout_ms = REQUEST_TIMEOUT_DEFAULT_MS;
     if (how.node_timeout_ms == 0)
         how.node_timeout_ms = NODE_TIMEOUT_DEFAULT_MS;
     if (how.trace == NULL)

@@ -131,7 +131,7 @@ static void kill_ranks(trp_run *run)
         rank_state *state = &run->ranks[rank];
         troupe_actor worker = state->worker.address;
         if (!state->killed && worker.id)
-            (void)trp_node_kill(worker.process, worker.incarnation, "was ended with its group");
+            trp_node_end(worker.process, worker.incarnation, "was ended with its group");
         state->killed = true;
     }
 }

@@ -268,12 +268,16 @@ troupe_status trp_group_report(trp_group *group, int number, trp_report_turn *tu
     atomic_fetch_add(&own->reports, 2);
     if (atomic_load(&own->sleepers))
         wake(&own->reports);
+    int64_t until_ms = trp_clock_ms() + group->timeout_ms;
     for (int rank = 0; rank < group->world && number > TRP_GROUP_AHEAD; rank++) {
         trp_group_line *line = &group->region->lines[rank];
         uint32_t target = 2 * (uint32_t)(number - TRP_GROUP_AHEAD);
+        if (rank == group->rank || wait_word(group, line, &line->reports, target, until_ms))
+            continue;
         // A rank whose loop has ended holds nobody back: the coordinator will see what is missing.
-        if (rank != group->rank && !wait_word(group, line, &line->reports, target, INT64_MAX) &&
-            !whole(group))
+        if (whole(group) && (atomic_load(&line->reports) & 1) == 0)
+            trp_group_end(group->region, TRP_GROUP_LATE, rank);
+        if (!whole(group))
             return lost(group, "troupe_report");
     }
     return TROUPE_OK;

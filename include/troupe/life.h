@@ -101,7 +101,8 @@ TROUPE_API troupe_status troupe_fail_actor(troupe_status status, const char *for
 
 typedef struct troupe_stop_actor_options {
     size_t size;
-    int deadline_ms; // After this, by force; 0: none; negative: by force at once.
+    int deadline_ms; // After this, by force, 50 ms later at most; 0: none; negative: by force at
+                     // once.
     int unused_;
 } troupe_stop_actor_options;
 

@@ -113,6 +113,11 @@ typedef struct troupe_options {
     // printed, with how many there were, whoever wrote them; so does TROUPE_LOG_FOLD=numbers. For
     // progress of many workers, not for results.
     bool worker_output_fold_numbers;
+    // How long the node process may take to answer (a spawn that needs a process, a name, a look at
+    // the resources), and the keeper to make a process, before TROUPE_TIMED_OUT says which of them
+    // does not; 50 to 3,600,000, default 10,000. What waits for resources waits on, while the node
+    // process answers.
+    int request_timeout_ms;
 } troupe_options;
 
 // Starts the runtime. Comes first in main, before threads are made: in a worker process it does not

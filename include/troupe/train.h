@@ -151,8 +151,10 @@ typedef struct troupe_train_options {
     troupe_goal keep_goal;
     // How often a group that lost a worker is started again; default 0; negative: always.
     int restarts;
-    const char *from;          // Folder of a checkpoint that a new run starts from; default none.
-    int collective_timeout_ms; // Longest wait for another rank in a collective; default 60000.
+    const char *from; // Folder of a checkpoint that a new run starts from; default none.
+    // Longest wait for another rank in a collective, or in a report for one that is far behind;
+    // default 60000.
+    int collective_timeout_ms;
     int unused_;
 } troupe_train_options;
 

@@ -31,6 +31,7 @@ enum { GOES_ON = -1, NONE = -2 };
 typedef struct cell {
     loss what;
     int expected;
+    bool one;              // Worker alone is lost.
     int limit_ms;          // 0: none.
     bool after;            // The wait begins after the loss.
     _Atomic int waits, go; // What methods wait for.

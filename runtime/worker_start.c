@@ -1,0 +1,85 @@
+// worker_start.c: see worker_start.h.
+#include <runtime/worker_start.h>
+
+#include <runtime/clock.h>
+#include <runtime/identity.h>
+#include <runtime/node.h>
+#include <runtime/process.h>
+
+enum {
+    READY_TIMEOUT_MS = 5000, // For a program that was executed to reach troupe_start.
+    LOOK_MS = 100,
+};
+
+// What a process that is waited for has had of the time.
+typedef struct watched {
+    int64_t idle_ms; // Without a CPU or a disk to wait for, and without having run,
+    int64_t ran_ms;  // and how long it has run.
+    char doing;
+} watched;
+
+// On a busy machine it takes as long as it takes: what somebody waits for a CPU or a disk does not
+// count.
+static void look_at(int pid, watched *it)
+{
+    it->doing = trp_process_doing(pid, &it->ran_ms);
+    it->idle_ms += it->doing == 0 || it->doing == 'R' || it->doing == 'D' ? 0 : LOOK_MS;
+}
+
+static troupe_status late_keeper(uint32_t slot, int pid, const watched *keeper)
+{
+    return troupe_fail(TROUPE_TIMED_OUT,
+                       "the node's keeper (pid %d) has not made worker process %u in time%s", pid,
+                       slot, keeper->doing == 'T' ? ": it is stopped" : "");
+}
+
+// TROUPE_OK: it need not be given up yet.
+static troupe_status judge(uint32_t slot, uint64_t incarnation, watched *keeper, watched *worker)
+{
+    int pid = trp_process_pid(slot), limit_ms = trp_self.options.request_timeout_ms;
+    if (pid == 0) {
+        int keeper_pid = trp_process_parent(trp_process_pid(TRP_PROCESS_NODE));
+        look_at(keeper_pid, keeper);
+        return keeper->idle_ms < limit_ms ? TROUPE_OK : late_keeper(slot, keeper_pid, keeper);
+    }
+    look_at(pid, worker);
+    if (worker->doing == 'T' && worker->idle_ms >= limit_ms)
+        return troupe_fail(TROUPE_TIMED_OUT, "worker process %u (pid %d) is stopped", slot, pid);
+    // Only one that was executed may fail to come to troupe_start.
+    if (trp_self.options.launch != TROUPE_LAUNCH_EXEC ||
+        worker->idle_ms + worker->ran_ms < READY_TIMEOUT_MS)
+        return TROUPE_OK;
+    trp_node_end(slot, incarnation, "did not reach troupe_start in time");
+    return troupe_fail(TROUPE_IO,
+                       "worker process %u (pid %d) did not reach troupe_start within %d s: "
+                       "troupe_start must come first in main, in workers too",
+                       slot, pid, READY_TIMEOUT_MS / 1000);
+}
+
+static troupe_status ended(uint32_t slot, uint64_t incarnation)
+{
+    char cause[112];
+    if (trp_process_alive(slot, incarnation, cause))
+        return troupe_fail(TROUPE_NOT_STARTED,
+                           "the runtime was stopped before worker process %u was ready", slot);
+    return troupe_fail(TROUPE_IO, "worker process %u (pid %d) %s before it was ready", slot,
+                       trp_process_pid(slot), cause);
+}
+
+troupe_status trp_worker_await(uint32_t slot, uint64_t incarnation, int64_t until_ns)
+{
+    watched keeper = {0}, worker = {0};
+    for (;;) {
+        int64_t left_ns = until_ns != 0 ? until_ns - trp_clock_ns() : INT64_MAX;
+        int look_ms = left_ns / 1000000 < LOOK_MS ? (int)(left_ns / 1000000) + 1 : LOOK_MS;
+        trp_process_state state = trp_process_await(slot, incarnation, left_ns > 0 ? look_ms : 0);
+        if (state == TRP_PROCESS_READY)
+            return TROUPE_OK;
+        if (state != TRP_PROCESS_STARTING)
+            return ended(slot, incarnation);
+        if (left_ns <= 0)
+            return troupe_fail(TROUPE_TIMED_OUT, "worker process %u (pid %d) was not ready in time",
+                               slot, trp_process_pid(slot));
+        TROUPE_TRY(judge(slot, incarnation, &keeper, &worker));
+    }
+}
