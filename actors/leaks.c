@@ -246,11 +246,11 @@ void trp_leaks_report(void)
     pthread_mutex_unlock(&marks.lock);
     if (all.total > 0)
         say(&all);
-    if (trp_arena_own_bytes() >= VALUES_BYTES)
+    if (trp_arena_kept() >= VALUES_BYTES)
         trp_log(TRP_WARN,
                 "leaks: %zu MiB of texts and arrays that threads of this process were given and "
                 "never freed by troupe_reset",
-                trp_arena_own_bytes() >> 20);
+                trp_arena_kept() >> 20);
 }
 
 void trp_leaks_start(void)

@@ -43,33 +43,35 @@ enum {
 
 // The thread's own; see below.
 static _Thread_local trp_arena own;
-static _Thread_local size_t own_bytes; // Of its blocks;
-static _Atomic size_t all_own_bytes;   // those of all threads. Only a number to be said: relaxed.
+// Of its blocks but for the largest: one value by itself, however large, is no growth.
+static _Thread_local size_t own_kept, own_largest;
+static _Atomic size_t all_kept; // Of all threads. Only a number to be said: relaxed.
 
-// What a thread that never resets its arena was given stays: that is said once a process. One large
-// value by itself is no growth.
+// What a thread that never resets its arena was given stays: that is said once a process.
 static void note_own(size_t more)
 {
     static atomic_bool told;
-    own_bytes += more;
-    atomic_fetch_add_explicit(&all_own_bytes, more, memory_order_relaxed);
-    if (own_bytes < TRP_ARENA_LOUD || more > own_bytes / 2 || atomic_exchange(&told, true))
+    size_t kept = more > own_largest ? own_largest : more;
+    own_largest = more > own_largest ? more : own_largest;
+    own_kept += kept;
+    atomic_fetch_add_explicit(&all_kept, kept, memory_order_relaxed);
+    if (own_kept < TRP_ARENA_LOUD || atomic_exchange(&told, true))
         return;
     trp_log(TRP_WARN,
             "a thread keeps %zu MiB of texts and arrays that troupe_get and others have given it: "
             "troupe_reset frees them, call it when they are not needed any more",
-            own_bytes >> 20);
+            own_kept >> 20);
 }
 
 static void forget_own(void)
 {
-    atomic_fetch_sub_explicit(&all_own_bytes, own_bytes, memory_order_relaxed);
-    own_bytes = 0;
+    atomic_fetch_sub_explicit(&all_kept, own_kept, memory_order_relaxed);
+    own_kept = own_largest = 0;
 }
 
-size_t trp_arena_own_bytes(void)
+size_t trp_arena_kept(void)
 {
-    return atomic_load_explicit(&all_own_bytes, memory_order_relaxed);
+    return atomic_load_explicit(&all_kept, memory_order_relaxed);
 }
 
 static size_t next_size(const trp_arena *arena)

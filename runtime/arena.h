@@ -20,8 +20,9 @@ void *trp_arena_alloc(trp_arena *arena, size_t size);
 void trp_arena_clear(trp_arena *arena);
 // How many bytes its blocks have, whether handed out or not.
 size_t trp_arena_size(const trp_arena *arena);
-// The same of the own arenas of all threads of the process together.
-size_t trp_arena_own_bytes(void);
+// The same of the own arenas of all threads of the process together, without each one's largest
+// block: one large value that a thread still works with is none that it has forgotten.
+size_t trp_arena_kept(void);
 // The calling thread's current arena.
 trp_arena *trp_arena_current(void);
 // Makes `arena` the thread's current one (NULL: its own) and returns the one before (NULL: its

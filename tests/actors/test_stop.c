@@ -1,5 +1,6 @@
 // test_stop.c: the end of the runtime, again and again: what runs, what waits, what is left.
 // label: alone
+// timeout: 120
 #include <support.h>
 
 #include <pthread.h>
