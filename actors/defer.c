@@ -201,7 +201,7 @@ troupe_status troupe_refuse(troupe_deferred *later, troupe_status status, const 
     char text[sizeof((troupe_error *)0)->text];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    (void)vsnprintf(text, sizeof text, format != NULL ? format : "", arguments);
     va_end(arguments);
     trp_deferral *it = (trp_deferral *)trp_registry_take(&owed, later->id_);
     later->id_ = 0;

@@ -199,7 +199,7 @@ troupe_status(troupe_fail_actor)(troupe_status status, const char *format, ...)
     char text[256];
     va_list rest;
     va_start(rest, format);
-    vsnprintf(text, sizeof text, format, rest);
+    vsnprintf(text, sizeof text, format != NULL ? format : "", rest);
     va_end(rest);
     trp_actor *self = trp_run_actor();
     if (self != NULL && !trp_policy_ask(self, trp_actor_id(self), TROUPE_DOWN_ERROR, text)) {

@@ -138,6 +138,7 @@ static troupe_status plain_inside(plain *self, const int *in, int *out)
     UNABLE(troupe_timer_start, (NULL, 0, &five, 1000, false), "class_");
     UNABLE(troupe_timer_start, (class_, 0, NULL, 1000, false), "args");
     REFUSED(troupe_then_with, ((troupe_ref){0}, NULL, 0, NULL), "class_");
+    HARMLESS(troupe_refuse, (&(troupe_deferred){0}, TROUPE_FAILED, NULL));
     HARMLESS(troupe_exit_with, (NULL));
     *out = 0;
     troupe_status status = report_faults(before);
@@ -394,14 +395,14 @@ static void test_training(void **state)
     (void)state;
     pair config = {0};
     troupe_job *job = NULL;
-    troupe_result *result = NULL;
+    troupe_result *result = NULL, *none = NULL;
     troupe_job_status now;
     char *storage = support_directory_make();
     const troupe_trainer *trainer = &troupe_trainer_fit;
     troupe_must(troupe_train(fit, &config, &result, .storage = storage));
     troupe_must(troupe_submit(fit, &config, NULL, &job, .storage = storage));
-    REFUSED(troupe_train_with, (NULL, &config, &result, NULL), "trainer");
-    REFUSED(troupe_train_with, (trainer, NULL, &result, NULL), "config");
+    REFUSED(troupe_train_with, (NULL, &config, &none, NULL), "trainer");
+    REFUSED(troupe_train_with, (trainer, NULL, &none, NULL), "config");
     REFUSED(troupe_train_with, (trainer, &config, NULL, NULL), "result");
     REFUSED(troupe_submit_with, (NULL, &config, NULL, &job, NULL), "trainer");
     REFUSED(troupe_submit_with, (trainer, NULL, NULL, &job, NULL), "config");
