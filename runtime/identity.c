@@ -200,6 +200,12 @@ char trp_process_doing(int pid, int64_t *ran_ms)
     return doing;
 }
 
+bool trp_process_is_stopped(int pid)
+{
+    int64_t ran_ms;
+    return trp_process_doing(pid, &ran_ms) == 'T';
+}
+
 int trp_process_parent(int pid)
 {
     char line[512];

@@ -213,14 +213,13 @@ static bool node_answers(void)
 
 static troupe_status too_late(const request *mine)
 {
-    int64_t ran_ms;
     int pid = trp_process_pid(TRP_PROCESS_NODE);
     if (trp_process_is_far(mine->process))
         return troupe_fail(TROUPE_TIMED_OUT,
                            "another node is there, but has not answered a request within %d ms",
                            FAR_TIMEOUTS * trp_self.options.node_timeout_ms);
     return troupe_fail(TROUPE_TIMED_OUT, "the node process (pid %d) has not answered in time%s",
-                       pid, trp_process_doing(pid, &ran_ms) == 'T' ? ": it is stopped" : "");
+                       pid, trp_process_is_stopped(pid) ? ": it is stopped" : "");
 }
 
 // Waits for the answer to what was sent, or was not. Inside the gate.

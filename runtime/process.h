@@ -81,7 +81,8 @@ int trp_process_pid(uint32_t process); // Operating-system id; 0: none.
 // What the process of that id does, by the letter of proc(5), and for how long it has run; 0: it is
 // not known.
 char trp_process_doing(int pid, int64_t *ran_ms);
-int trp_process_parent(int pid); // 0: it is not known.
+int trp_process_parent(int pid);      // 0: it is not known.
+bool trp_process_is_stopped(int pid); // By a signal.
 // Says what this worker process is for, once: the name of its isolated actor. Its lines of output
 // carry it.
 void trp_process_label(const char *text);

@@ -187,8 +187,7 @@ static _Noreturn void run_executed_worker(const char *value)
 
 // ---- the run folder
 
-// Removes the folders of runs whose driver and keeper were both killed: those whose process is gone
-// and whose lock nobody holds.
+// Removes the folders of killed runs: those whose process is gone and whose lock nobody holds.
 static void sweep_stale_folders(const char *base)
 {
     char prefix[32];
@@ -299,8 +298,7 @@ static troupe_status plan_descriptors(void)
                              (unsigned long long)limit.rlim_cur, (unsigned long long)used + EACH);
 }
 
-// Opens what is closed of descriptors 0 to 2: else the segment or a socket would get its number,
-// and be written to by whoever prints.
+// Opens what is closed of descriptors 0 to 2: else whoever prints would write to a socket.
 static void hold_standard_descriptors(void)
 {
     int fd;
@@ -479,12 +477,16 @@ static troupe_status start_local(void)
 static void stop_driver(void)
 {
     trp_self.ending = true;
-    const trp_handlers *handlers = trp_process_handlers();
-    if (handlers->stop != NULL)
-        handlers->stop();
+    if (trp_process_handlers()->stop != NULL)
+        trp_process_handlers()->stop();
     trp_process_mute();
-    if (!trp_self.local && !trp_self.runtime_lost && trp_node_stop() == TROUPE_OK)
-        (void)await_keeper_end((int64_t)trp_self.options.stop_timeout_ms + END_TIMEOUT_MS);
+    int node = trp_process_pid(TRP_PROCESS_NODE), keeper = trp_process_parent(node);
+    bool ended = trp_self.local || trp_self.runtime_lost || trp_node_stop() != TROUPE_OK ||
+                 await_keeper_end(trp_self.options.stop_timeout_ms);
+    if (!ended && trp_process_is_stopped(keeper))
+        (void)kill(keeper, SIGKILL); // With it all its children end.
+    else if (!ended && !trp_process_is_stopped(node))
+        (void)await_keeper_end(END_TIMEOUT_MS);
     trp_process_io_stop();
     tear_down();
 }

@@ -101,7 +101,7 @@ static const row rows[] = {
     {"train",              wait_train,       {GOES_ON, GOES_ON, LOST, GOES_ON, LOST, GOES_ON, CANC}, false, 0},
     {"queued job",         wait_queued_job,  {GOES_ON, GOES_ON, LOST, LATER, LOST, LATER, CANC}, false, 0},
     {"tune",               wait_tune,        {GOES_ON, NONE, LOST, NONE, LOST, GOES_ON, FAIL}, false, 0},
-    {"stop",               wait_stop,        {OK, OK, OK, NONE, OK, NONE, NONE}, false, 0},
+    {"stop",               wait_stop,        {OK, OK, OK, OK, OK, OK, NONE}, false, 400},
 };
 // clang-format on
 enum { ROWS = sizeof rows / sizeof rows[0] };
