@@ -13,6 +13,7 @@
 #include <actors/pressure.h>
 #include <actors/restart.h>
 #include <actors/run.h>
+#include <actors/stall.h>
 #include <actors/waits.h>
 #include <runtime/debug.h>
 #include <runtime/error.h>
@@ -385,6 +386,14 @@ void trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message)
 
 // ---- turns
 
+static bool may_start(troupe_error *failure)
+{
+    if (!trp_starts_refused)
+        return true;
+    *failure = trp_failure_last(trp_stalls_full(), TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+    return false;
+}
+
 TRP_APART void start_actor(trp_actor *actor, trp_message *message)
 {
     troupe_error failure;
@@ -395,7 +404,8 @@ TRP_APART void start_actor(trp_actor *actor, trp_message *message)
     if (atomic_load_explicit(&actor->pinned, memory_order_relaxed))
         trp_debug_wait_actor(atomic_load(&actor->class_)->row->name,
                              extra != NULL ? extra->name : NULL);
-    bool started = trp_actor_name(actor, &failure) && trp_run_init(actor, message, &failure);
+    bool started = may_start(&failure) && trp_actor_name(actor, &failure) &&
+                   trp_run_init(actor, message, &failure);
     if (started) {
         trp_message_answer(message, &shape, &address, id);
     } else {

@@ -176,6 +176,23 @@ static trp_running *find_running(trp_actor *actor, const trp_caller *caller)
     return running != NULL && trp_caller_is(caller, running->message) ? running : NULL;
 }
 
+const char *trp_running_name(trp_actor *actor)
+{
+    trp_async *async = trp_async_of(actor);
+    const char *name = NULL;
+    if (async == NULL)
+        return NULL;
+    pthread_mutex_lock(&async->lock);
+    atomic_fetch_add(&actor->cancels, 1); // What runs stays until the lock is let go.
+    trp_fence_heavy();
+    const trp_running *running = atomic_load(&actor->running);
+    if (running != NULL && running->message != NULL && running->message->method != NULL)
+        name = running->message->method->row->name;
+    atomic_fetch_sub(&actor->cancels, 1);
+    pthread_mutex_unlock(&async->lock);
+    return name;
+}
+
 // Buries the call if it does not run; then *marker (0: there is none) is to be sent. If it runs,
 // `cancels` stays raised until tell_running.
 static bool bury(trp_actor *actor, bool open, const trp_caller *caller, uint64_t *marker)

@@ -106,6 +106,8 @@ static void let_go_on(trp_runqueue *from, trp_runqueue *right, bool near)
     (void)take_out(from, pauser);
     trp_scheduler.paused--;
     trp_scheduler.active++;
+    pauser->runner->away = false;
+    pauser->runner->returns++;
     if (right != NULL)
         trp_runqueue_resume(right);
     atomic_store(&pauser->runner->queue, right);
@@ -146,7 +148,7 @@ bool trp_pause_end(trp_runqueue *queue, bool overdue)
 
 void trp_pause_end_all(void)
 {
-    for (int i = 0; i < trp_queues.limit; i++)
+    for (int i = 0; i < trp_queues.count; i++)
         while (first_of(&trp_queues.each[i]) != NULL)
             let_go_on(&trp_queues.each[i], NULL, false);
 }

@@ -25,11 +25,11 @@
 
 enum {
     FIRST_MS = 50,
-    LAST_MS = 1000,  // Between two probes of one wait: 50, 100, ... so many milliseconds.
-    HOPS_MAX = 64,   // As many actors may wait for each other in a ring.
-    TEXT_MAX = 320,  // Of its description.
-    PLACES = 1024,   // Of each table; who finds a place taken takes it over, and tries again later.
-    WAITS_MAX = 512, // Of this process that are looked at.
+    LAST_MS = 1000,     // Between two probes of one wait: 50, 100, ... so many milliseconds.
+    HOPS_MAX = 1 << 16, // A probe that is caught in a ring of others goes no further.
+    TEXT_MAX = 320,     // Of its description.
+    PLACES = 16384, // Of each table; who finds a place taken takes it over, and tries again later.
+    WAITS_MAX = 2048, // Of this process that are looked at: more than can wait.
     FIELDS = 6,
 };
 

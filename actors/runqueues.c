@@ -18,7 +18,7 @@ trp_runqueue *trp_queues_home_of(const trp_actor *actor)
 {
     uint16_t home = atomic_load_explicit(&actor->mailbox.home, memory_order_relaxed);
     bool pinned = atomic_load_explicit(&actor->pinned, memory_order_relaxed);
-    return home < trp_queues.limit && !pinned ? &trp_queues.each[home] : NULL;
+    return home < trp_queues.count && !pinned ? &trp_queues.each[home] : NULL;
 }
 
 bool trp_queues_empty(trp_runqueue *queue)
@@ -39,7 +39,7 @@ bool trp_queues_work_waits(void)
 {
     if (!trp_runqueue_empty(&trp_queues.inject))
         return true;
-    for (int i = 0; i < trp_queues.limit; i++)
+    for (int i = 0; i < trp_queues.count; i++)
         if (is_prey(&trp_queues.each[i]))
             return true;
     return false;
@@ -48,16 +48,49 @@ bool trp_queues_work_waits(void)
 trp_runqueue *trp_queues_take(void)
 {
     trp_runqueue *found = NULL;
-    for (int i = 0; i < trp_queues.limit; i++) {
+    if (trp_queues.taken >= trp_queues.limit)
+        return NULL;
+    for (int i = 0; i < trp_queues.count; i++) {
         trp_runqueue *queue = &trp_queues.each[i];
         if (!queue->taken && (found == NULL || !trp_queues_empty(queue)))
             found = queue;
         if (found != NULL && !trp_queues_empty(found))
             break;
     }
-    if (found != NULL)
+    if (found != NULL) {
         atomic_store(&found->taken, true);
+        trp_queues.taken++;
+    }
     return found;
+}
+
+// Where turns have stalled there are more queues than threads that run turns: what is left in one
+// would wait until a thread has nothing else to do.
+void trp_queues_give(trp_runqueue *queue)
+{
+    if (trp_queues.count > trp_queues.limit || trp_queues.taken > trp_queues.limit) {
+        trp_actor *next = trp_runqueue_take_next(queue);
+        if (next != NULL)
+            trp_runqueue_append(&trp_queues.inject, next);
+        trp_runqueue_move(queue, &trp_queues.inject, true);
+    }
+    atomic_store(&queue->taken, false);
+    trp_queues.taken--;
+}
+
+void trp_queues_widen(int by)
+{
+    trp_queues.limit += by;
+    if (trp_queues.count < trp_queues.limit)
+        trp_queues.count = trp_queues.limit;
+}
+
+bool trp_queues_some_wait(void)
+{
+    bool some = !trp_runqueue_empty(&trp_queues.inject);
+    for (int i = 0; i < trp_queues.count && !some; i++)
+        some = !trp_runqueue_empty(&trp_queues.each[i]);
+    return some;
 }
 
 trp_actor *trp_queues_choose(trp_runqueue *mine)
@@ -73,7 +106,7 @@ trp_actor *trp_queues_choose(trp_runqueue *mine)
 
 trp_actor *trp_queues_steal(trp_runqueue *mine)
 {
-    for (int i = 0; i < trp_queues.limit; i++) {
+    for (int i = 0; i < trp_queues.count; i++) {
         trp_runqueue *queue = &trp_queues.each[i];
         if (queue == mine || !is_prey(queue))
             continue;
@@ -90,7 +123,7 @@ trp_actor *trp_queues_clear(void)
     static trp_runqueue all;
     trp_actor *first = NULL, *actor;
     trp_runqueue_move(&trp_queues.inject, &all, true);
-    for (int i = 0; i < trp_queues.limit; i++) {
+    for (int i = 0; i < trp_queues.count; i++) {
         trp_runqueue_move(&trp_queues.each[i], &all, true);
         if ((actor = trp_runqueue_take_next(&trp_queues.each[i])) != NULL)
             trp_runqueue_append(&all, actor);
@@ -100,4 +133,30 @@ trp_actor *trp_queues_clear(void)
         first = actor;
     }
     return first;
+}
+
+static trp_actor *sort_out(trp_runqueue *queue, trp_actor *fresh)
+{
+    static trp_runqueue all; // Under the scheduler's lock.
+    trp_actor *actor = trp_runqueue_take_next(queue);
+    if (actor != NULL)
+        trp_runqueue_append(&all, actor);
+    trp_runqueue_move(queue, &all, true);
+    while ((actor = trp_runqueue_take(&all)) != NULL) {
+        if (actor->ready || actor->executor) {
+            trp_runqueue_append(queue, actor);
+            continue;
+        }
+        actor->next_runnable = fresh;
+        fresh = actor;
+    }
+    return fresh;
+}
+
+trp_actor *trp_queues_take_fresh(void)
+{
+    trp_actor *fresh = sort_out(&trp_queues.inject, NULL);
+    for (int i = 0; i < trp_queues.count; i++)
+        fresh = sort_out(&trp_queues.each[i], fresh);
+    return fresh;
 }

@@ -8,11 +8,13 @@
 
 enum {
     TRP_THREADS_MAX = 1024,
-    TRP_QUEUES_MAX = TRP_THREADS_MAX - TRP_BLOCKED_MAX,
+    TRP_QUEUES_MAX = TRP_THREADS_MAX,
 };
 
 typedef struct trp_runqueues {
-    int limit;           // So many are used.
+    _Atomic int limit;   // So many turns may run at once: more while some have stalled (stall.h).
+    _Atomic int count;   // So many of `each` were ever in use.
+    int taken;           // So many are. Under the scheduler's lock.
     trp_runqueue inject; // What threads without a queue made runnable.
     trp_runqueue each[TRP_QUEUES_MAX];
 } trp_runqueues;
@@ -27,6 +29,12 @@ trp_runqueue *trp_queues_home_of(const trp_actor *actor);
 bool trp_queues_empty(trp_runqueue *queue);
 // Whether there is what a thread without work should run.
 bool trp_queues_work_waits(void);
+// Whether anything waits at all.
+bool trp_queues_some_wait(void);
+// Changes how many turns may run at once. With the scheduler's lock held.
+void trp_queues_widen(int by);
+// The queue is nobody's any more. With the scheduler's lock held.
+void trp_queues_give(trp_runqueue *queue);
 // One that was free, with work if there is such a one; NULL: none was. Whoever gives it back clears
 // `taken`. With the scheduler's lock held.
 trp_runqueue *trp_queues_take(void);
@@ -35,6 +43,9 @@ trp_runqueue *trp_queues_take(void);
 // that has it.
 trp_actor *trp_queues_choose(trp_runqueue *mine);
 trp_actor *trp_queues_steal(trp_runqueue *mine);
+
+// Takes those whose init has not run yet, linked by next_runnable.
+trp_actor *trp_queues_take_fresh(void);
 
 // Takes all that is queued, linked by next_runnable.
 trp_actor *trp_queues_clear(void);

@@ -4,8 +4,9 @@
 // thread. One that runs turns has a queue, but for the rest of a turn in which it waited, or paused
 // (pause.c), and got none back. One without work sleeps; of those, one is the *watcher*: while
 // others run, it looks every millisecond whether work waits behind a turn that takes long, and
-// takes that over. While some runners are active, but fewer than may be, there is a watcher:
-// whoever changes their number sees to that, before it lets the lock go.
+// takes that over. Where all places are taken it looks less often, and makes places for what waits
+// behind methods that hold their threads (stall.c). While some runners are active there is a
+// watcher: whoever changes their number sees to that, before it lets the lock go.
 //
 // `active` counts the runners that are awake and neither wait nor pause in a method. Who makes an
 // actor runnable on a runner with a queue wakes nobody: that runner looks before it sleeps. Who
@@ -15,6 +16,7 @@
 
 #include <actors/actor.h>
 #include <actors/runner.h>
+#include <actors/stall.h>
 #include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
@@ -23,13 +25,15 @@
 #include <runtime/park.h>
 #include <runtime/thread.h>
 #include <signal.h>
+#include <unistd.h>
 
 enum {
     LAST_WAIT_MS = 1000,
     HELP_MAX = 8,
     WATCH_NS = 1000000,
     NAP_NS = 5000000,
-    WATCHES_MAX = 8, // Looks at a process that does nothing before the watcher sleeps as well.
+    DROWSY_NS = 10000000, // Between looks while all places are taken and nothing has stalled.
+    WATCHES_MAX = 8,      // Looks at a process that does nothing before the watcher sleeps as well.
 };
 
 trp_runners trp_scheduler TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -117,9 +121,15 @@ static bool make_runner(bool active)
 // Sees to it that somebody watches those that run. After each change of their number.
 static void want_watcher(void)
 {
-    if (trp_scheduler.watcher != NULL || trp_scheduler.active <= 0 ||
-        trp_scheduler.active >= trp_queues.limit || trp_scheduler.stopping)
+    if (trp_scheduler.active <= 0 || trp_scheduler.stopping)
         return;
+    if (trp_scheduler.watcher != NULL) {
+        if (trp_scheduler.drowsy && trp_scheduler.active < trp_queues.limit) {
+            trp_scheduler.drowsy = false;
+            poke(trp_scheduler.watcher);
+        }
+        return;
+    }
     if (trp_scheduler.idle == NULL && !make_runner(false))
         return;
     trp_scheduler.watcher = trp_scheduler.idle;
@@ -163,13 +173,15 @@ bool trp_runner_attach(trp_runner *one)
 void trp_runner_detach(trp_runner *one)
 {
     trp_runqueue *queue = one->queue;
-    if (queue != NULL)
-        atomic_store(&queue->taken, false);
     one->queue = NULL;
+    if (queue != NULL)
+        trp_queues_give(queue);
 }
 
 void trp_runner_leave(trp_runner *one, bool near)
 {
+    (void)trp_stall_end(one);
+    one->away = true;
     trp_runner_detach(one);
     trp_scheduler.active--; // Before the look for work; a push does the reverse.
     if (trp_queues_work_waits())
@@ -180,6 +192,8 @@ void trp_runner_leave(trp_runner *one, bool near)
 void trp_runner_return(trp_runner *one)
 {
     trp_scheduler.active++;
+    one->away = false;
+    one->returns++;
     (void)trp_runner_attach(one);
     want_watcher(); // It may sleep, since nobody was active.
 }
@@ -193,6 +207,8 @@ static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
     trp_me->sent = 0;
     trp_queues_home(actor, queue);
     uint32_t messages = trp_actor_turn(actor, until, &again);
+    if (until == 0 && atomic_load_explicit(&trp_me->stalled, memory_order_relaxed))
+        trp_stall_over();
     queue = atomic_load_explicit(&trp_me->queue, memory_order_relaxed); // It may have waited.
     if (queue == NULL) {
         if (again)
@@ -246,7 +262,7 @@ static bool take_over(void)
     if (trp_scheduler.active >= trp_queues.limit)
         return false;
     bool all_long = true;
-    for (int i = 0; i < trp_queues.limit; i++) {
+    for (int i = 0; i < trp_queues.count; i++) {
         trp_runqueue *queue = &trp_queues.each[i];
         uint32_t turns = atomic_load(&queue->turns);
         bool taken = atomic_load(&queue->taken);
@@ -276,13 +292,14 @@ static bool take_over(void)
 
 // Parks until there may be something to do. Without the lock.
 // `shortly`: it has lent its right, and will have it back soon.
-static void doze(uint32_t seen, bool watch, bool shortly)
+static void doze(uint32_t seen, bool watch, bool drowsy, bool shortly)
 {
+    int64_t every = drowsy ? DROWSY_NS : WATCH_NS;
     atomic_store(&trp_me->parked, true); // Before the kernel's look at `word`.
     if (shortly)
-        trp_nap(&trp_me->word, seen, trp_clock_ns() + (watch ? WATCH_NS : NAP_NS));
+        trp_nap(&trp_me->word, seen, trp_clock_ns() + (watch ? every : NAP_NS));
     else
-        trp_park(&trp_me->word, seen, watch ? trp_clock_ns() + WATCH_NS : -1);
+        trp_park(&trp_me->word, seen, watch ? trp_clock_ns() + every : -1);
     atomic_store(&trp_me->parked, false);
 }
 
@@ -295,19 +312,27 @@ static void sleep_idle(void)
     while (trp_me->idle && !trp_scheduler.stopping) {
         uint32_t seen = trp_me->word;
         bool watch = trp_scheduler.watcher == trp_me;
+        bool drowsy = watch && trp_scheduler.active >= trp_queues.limit && !trp_scheduler.stalled;
+        if (watch)
+            trp_scheduler.drowsy = drowsy;
         trp_scheduler.spinning = trp_scheduler.spinning || spin;
         trp_scheduler_unlock();
         if (spin)
             trp_spin(&trp_me->word, seen);
-        doze(seen, watch, shortly);
+        doze(seen, watch, drowsy, shortly);
         trp_scheduler_lock();
         if (spin)
             trp_scheduler.spinning = false;
         spin = shortly = false;
-        if (!trp_me->idle || trp_scheduler.watcher != trp_me || take_over())
+        if (!trp_me->idle || trp_scheduler.watcher != trp_me)
+            continue;
+        trp_scheduler.full = trp_stalls_look();
+        if (trp_scheduler.full)
+            trp_stalls_refuse();
+        if (take_over())
             continue;
         quiet = trp_scheduler.active > 0 ? 0 : quiet + 1;
-        if (quiet > WATCHES_MAX || trp_scheduler.active >= trp_queues.limit)
+        if (quiet > WATCHES_MAX)
             trp_scheduler.watcher = NULL;
     }
 }
@@ -335,6 +360,7 @@ static void *runner_main(void *user)
 {
     trp_me = user;
     trp_scheduler_lock();
+    trp_me->tid = (int)gettid();
     if (trp_me->idle)
         sleep_idle();
     while (!trp_scheduler.stopping && !trp_me->abandoned) {
@@ -379,7 +405,9 @@ void trp_scheduler_start(int threads)
         pthread_condattr_destroy(&monotonic);
         trp_scheduler.ready = true;
     }
-    trp_queues.limit = threads < 1 ? 1 : threads > TRP_QUEUES_MAX ? TRP_QUEUES_MAX : threads;
+    int most = TRP_QUEUES_MAX - TRP_BLOCKED_MAX;
+    trp_queues.limit = trp_queues.count = threads < 1 ? 1 : threads > most ? most : threads;
+    trp_queues.taken = 0;
     trp_scheduler.stopping = false;
     trp_scheduler.over = false;
     trp_scheduler_unlock();
@@ -393,7 +421,7 @@ static void tell_of_push(void)
     int active = atomic_fetch_add(&trp_scheduler.active, 0);
     bool worth = active == 0;
     // While those that run have long turns, another one gets it at once.
-    for (int i = 0; !worth && active < trp_queues.limit && i < trp_queues.limit; i++)
+    for (int i = 0; !worth && active < trp_queues.limit && i < trp_queues.count; i++)
         worth =
             atomic_load_explicit(&trp_queues.each[i].taken, memory_order_relaxed) &&
             atomic_load_explicit(&trp_queues.each[i].cost, memory_order_relaxed) > WATCH_NS / 10;
@@ -449,7 +477,9 @@ troupe_status trp_scheduler_block(void)
     if (trp_me == NULL)
         return TROUPE_OK;
     trp_scheduler_lock();
-    bool allowed = trp_me->abandoned || trp_scheduler.blocked < TRP_BLOCKED_MAX;
+    bool allowed =
+        trp_me->abandoned ||
+        trp_scheduler.blocked + trp_scheduler.stalled - trp_me->stalled < TRP_BLOCKED_MAX;
     if (allowed && !trp_me->abandoned) {
         trp_scheduler.blocked++;
         trp_runner_leave(trp_me, false);
@@ -514,6 +544,8 @@ static trp_runner *abandon_some(void)
     }
     trp_scheduler.all = trp_scheduler.idle = trp_scheduler.watcher = NULL;
     trp_scheduler.living = trp_scheduler.blocked = trp_scheduler.paused = 0;
+    trp_scheduler.stalled = trp_scheduler.computing = 0;
+    trp_scheduler.full = trp_scheduler.drowsy = false;
     trp_scheduler.active = 0;
     trp_scheduler.spinning = false;
     return others;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    KINSHIP_MAX = 64, // Actors that may wait for each other in a row.
+    KINSHIP_MAX = 1 << 16, // Waits that are followed: more than methods can wait in a process.
     LISTED_MAX = 8,
 };
 

@@ -328,7 +328,7 @@ static void test_deadlocks(void **state)
 {
     (void)state;
     for (int p = 0; p < 3; p++) {
-        enum { RING = 5 };
+        enum { RING = 200 };
         troupe_actor actors[RING + 1];
         int64_t depth;
         node_actor self = troupe_spawn(node, .place = places[p]);
@@ -486,7 +486,7 @@ static void test_killing_a_full_actor_frees_its_senders(void **state)
     int64_t sent;
     assert_int_equal(troupe_get(int64_t, flood, &sent, .timeout_ms = 50), TROUPE_PENDING);
     troupe_kill(actor);
-    assert_int_equal(troupe_get(int64_t, flood, &sent), TROUPE_NOT_EXECUTED);
+    assert_int_equal(troupe_get(int64_t, flood, &sent), TROUPE_FAILED); // It ran itself.
     sem_post(&gate->open);
     troupe_must(troupe_get(int, held, &passed));
 }

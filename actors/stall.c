@@ -1,0 +1,201 @@
+// stall.c: turns that hold their thread: methods that sleep, read a file or wait for a lock of
+// their own, which the scheduler cannot see.
+//
+// Where all places are taken and something waits, the watcher looks at the threads whose turn has
+// not ended since its last look. One that has used no CPU meanwhile, and is not about to run, has
+// *stalled*: its place goes to another thread, as if the method waited by a call of the library,
+// until the turn ends. One that computes for long gives its place up too, since what waits behind
+// it may be short, but only as many as there are places: else all that is to be computed would run
+// at once. No more than TRP_BLOCKED_MAX threads wait or have stalled.
+#include <actors/stall.h>
+
+#include <actors/actor.h>
+#include <actors/async.h>
+#include <fcntl.h>
+#include <runtime/clock.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    IDLE_PART = 8,           // A thread that used less of the time than one in so many may sleep.
+    COMPUTES_NS = 100000000, // A turn that computes for longer gives its place up.
+};
+
+_Thread_local bool trp_starts_refused;
+
+// ---- one thread
+
+static int64_t cpu_of(const trp_runner *one)
+{
+    clockid_t clock;
+    struct timespec used;
+    if (pthread_getcpuclockid(one->thread, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        return 0;
+    return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+// Whether the kernel would run the thread if it had a CPU for it.
+static bool wants_cpu(const trp_runner *one)
+{
+    char path[64], text[128];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", one->tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[size > 0 ? size : 0] = '\0';
+    const char *state = strrchr(text, ')');
+    return state == NULL || strlen(state) < 3 || state[2] == 'R';
+}
+
+// Whether its turn is the one that it had at the last look; notes the one that it has.
+static bool is_long(trp_runner *one, int64_t now_ns)
+{
+    const trp_runqueue *queue = one->queue;
+    uint32_t turns = queue != NULL ? atomic_load_explicit(&queue->turns, memory_order_relaxed) : 0;
+    bool same = one->seen.ns != 0 && one->seen.queue == queue && one->seen.turns == turns &&
+                one->seen.returns == one->returns;
+    if (!same) {
+        one->seen.queue = queue;
+        one->seen.turns = turns;
+        one->seen.returns = one->returns;
+        one->seen.since_ns = one->seen.ns = now_ns;
+        one->seen.cpu_ns = cpu_of(one);
+    }
+    return same;
+}
+
+static bool sleeps(trp_runner *one, int64_t now_ns)
+{
+    int64_t cpu_ns = cpu_of(one), used = cpu_ns - one->seen.cpu_ns, passed = now_ns - one->seen.ns;
+    one->seen.cpu_ns = cpu_ns;
+    one->seen.ns = now_ns;
+    return used * IDLE_PART < passed && !wants_cpu(one);
+}
+
+// ---- all of them. With the scheduler's lock held.
+
+static bool runs(const trp_runner *one)
+{
+    return !one->idle && !one->away && !one->left && one->tid != 0;
+}
+
+static void stall(trp_runner *one, bool computes)
+{
+    one->computes = computes;
+    atomic_store_explicit(&one->stalled, true, memory_order_relaxed);
+    trp_scheduler.stalled++;
+    trp_scheduler.computing += computes;
+    trp_queues_widen(1);
+}
+
+static bool may_stall(void)
+{
+    return trp_scheduler.blocked + trp_scheduler.stalled < TRP_BLOCKED_MAX;
+}
+
+bool trp_stall_end(trp_runner *one)
+{
+    if (!one->stalled || one->abandoned)
+        return false;
+    atomic_store_explicit(&one->stalled, false, memory_order_relaxed);
+    trp_scheduler.stalled--;
+    trp_scheduler.computing -= one->computes;
+    trp_queues_widen(-1);
+    return true;
+}
+
+bool trp_stalls_look(void)
+{
+    if (trp_scheduler.active < trp_queues.limit || !trp_queues_some_wait())
+        return false;
+    int64_t now_ns = trp_clock_ns();
+    int found = 0, base = trp_queues.limit - trp_scheduler.stalled, all = 0, held = 0;
+    for (trp_runner *one = trp_scheduler.all; one != NULL; one = one->older) {
+        if (!runs(one))
+            continue;
+        all++;
+        if (one->stalled) {
+            held++;
+            continue;
+        }
+        if (!is_long(one, now_ns))
+            continue;
+        held++;
+        bool computes = !sleeps(one, now_ns);
+        if (!may_stall() || (computes && (now_ns - one->seen.since_ns < COMPUTES_NS ||
+                                          trp_scheduler.computing >= base)))
+            continue;
+        stall(one, computes);
+        found++;
+    }
+    return found == 0 && held == all && !may_stall();
+}
+
+// Where others have its place by now, it gives its own up.
+void trp_stall_over(void)
+{
+    trp_scheduler_lock();
+    if (trp_stall_end(trp_me) && trp_scheduler.active > trp_queues.limit)
+        trp_runner_detach(trp_me);
+    trp_scheduler_unlock();
+}
+
+// All threads are held: who has asked for an actor that would begin here is told, at once. With the
+// lock held, which is let go meanwhile.
+void trp_stalls_refuse(void)
+{
+    trp_actor *fresh = trp_queues_take_fresh(), *next;
+    if (fresh == NULL)
+        return;
+    trp_scheduler_unlock();
+    for (; fresh != NULL; fresh = next) {
+        bool again;
+        next = fresh->next_runnable;
+        trp_starts_refused = true;
+        (void)trp_actor_turn(fresh, 0, &again);
+        trp_starts_refused = false;
+    }
+    trp_scheduler_lock();
+}
+
+// ---- words
+
+enum { LOOKED_AT = 2 * TRP_BLOCKED_MAX, LISTED = 6 };
+
+typedef struct holders {
+    uint64_t ids[LOOKED_AT];
+    size_t count;
+} holders;
+
+static void see(const trp_actor_look *look, void *user)
+{
+    holders *all = user;
+    if (look->running && all->count < LOOKED_AT)
+        all->ids[all->count++] = look->id;
+}
+
+troupe_status trp_stalls_full(void)
+{
+    holders all = {.count = 0};
+    char text[400] = "";
+    size_t used = 0, listed = 0, count = 0;
+    trp_actor_each(see, &all);
+    for (size_t i = 0; i < all.count; i++) {
+        trp_actor *actor = trp_actor_find(all.ids[i]);
+        const char *method = actor != NULL ? trp_running_name(actor) : NULL;
+        count += method != NULL;
+        if (method == NULL || listed == LISTED)
+            continue;
+        int size = snprintf(text + used, sizeof text - used, "%s%.60s in %.48s",
+                            listed > 0 ? "; " : "", trp_actor_label(all.ids[i]).text, method);
+        listed = used + (size_t)size < sizeof text ? listed + 1 : LISTED;
+        used = strlen(text);
+    }
+    return troupe_fail(TROUPE_BUSY,
+                       "no thread is left in process %u to start an actor: %zu methods hold one "
+                       "each, and %d that block or wait are the limit: %s; and more",
+                       trp_home_here.process, count, TRP_BLOCKED_MAX, text);
+}

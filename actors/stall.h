@@ -1,0 +1,21 @@
+// stall.h: turns that hold their thread without a word, and who gets their place meanwhile.
+#ifndef TRP_STALL_H
+#define TRP_STALL_H
+
+#include <actors/runner.h>
+
+// The watcher's look, where all places are taken: makes places for what waits behind methods that
+// hold their threads. True: it may not, since too many do. With the scheduler's lock held.
+bool trp_stalls_look(void);
+// The thread's turn is over, or its method waits by a call of the library: true if its place had
+// been given to another. With the scheduler's lock held.
+bool trp_stall_end(trp_runner *one);
+// The turn of this thread is over, which had stalled. Without the lock.
+void trp_stall_over(void);
+// Where trp_stalls_look said so: who has asked for an actor that would begin here is told, at once.
+// With the scheduler's lock held, which is let go meanwhile.
+void trp_stalls_refuse(void);
+// TROUPE_BUSY, with a sentence that says whose methods hold the threads.
+troupe_status trp_stalls_full(void);
+
+#endif

@@ -1,0 +1,185 @@
+// test_stall.c: methods that block without a word: each costs a thread, and nobody else's work.
+#include <support.h>
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <troupe/actor.h>
+#include <unistd.h>
+
+enum { SLEEPERS = 64, MOST = 256, THREADS = 2, SOON_MS = 100 };
+
+static struct {
+    _Atomic int asleep;
+    _Atomic bool wake;
+} * room;
+
+typedef struct sleeper {
+    int unused;
+} sleeper;
+
+static troupe_status sleeper_nap(sleeper *self, const troupe_none *in, troupe_none *out)
+{
+    (void)self, (void)in, (void)out;
+    room->asleep++;
+    while (!room->wake)
+        usleep(20000);
+    room->asleep--;
+    return TROUPE_OK;
+}
+
+static troupe_status sleeper_echo(sleeper *self, const int *in, int *out)
+{
+    (void)self;
+    *out = *in;
+    return TROUPE_OK;
+}
+
+// What a nested call ended as, handed on as it is.
+static troupe_status sleeper_hand_on(sleeper *self, const int *in, int *out)
+{
+    (void)self, (void)out;
+    return troupe_fail((troupe_status)*in, "the other one is gone");
+}
+
+static troupe_status sleeper_compute(sleeper *self, const troupe_none *in, troupe_none *out)
+{
+    (void)self, (void)in, (void)out;
+    room->asleep++;
+    while (!room->wake)
+        continue;
+    room->asleep--;
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(sleeper, (sleeper_nap, troupe_none, troupe_none), (sleeper_echo, int, int),
+             (sleeper_hand_on, int, int), (sleeper_compute, troupe_none, troupe_none));
+
+// Sanitizers take several times as long, and other programs their share.
+static int64_t soon_ms(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return (int64_t)SOON_MS * 10;
+#else
+    return SOON_MS;
+#endif
+}
+
+static bool are_asleep(void *count)
+{
+    return room->asleep == *(int *)count;
+}
+
+static void wake_all(void)
+{
+    int none = 0;
+    room->wake = true;
+    assert_true(support_wait_until(are_asleep, &none, 10000));
+    room->wake = false;
+}
+
+// In one worker of two threads: each spawn, and a call to it, beside ever more sleepers.
+static void test_spawns_beside_sleepers(void **state)
+{
+    (void)state;
+    int64_t worst = 0;
+    for (int i = 1; i <= SLEEPERS; i++) {
+        int echo;
+        int64_t begin = support_now_ms();
+        sleeper_actor fresh = troupe_spawn(sleeper, .place = TROUPE_PLACE_ANY);
+        troupe_must(troupe_get(int, troupe_call(fresh, sleeper_echo, i), &echo));
+        int64_t took = support_now_ms() - begin;
+        worst = took > worst ? took : worst;
+        troupe_tell(fresh, sleeper_nap);
+        assert_true(support_wait_until(are_asleep, &i, 10000));
+    }
+    assert_true(worst < soon_ms());
+    wake_all();
+}
+
+// All sent at once, ahead of the spawn.
+static void test_a_crowd_of_sleepers(void **state)
+{
+    (void)state;
+    sleeper_actor all[SLEEPERS];
+    int count = SLEEPERS, echo;
+    for (int i = 0; i < SLEEPERS; i++)
+        all[i] = troupe_spawn(sleeper, .place = TROUPE_PLACE_ANY);
+    for (int i = 0; i < SLEEPERS; i++)
+        troupe_tell(all[i], sleeper_nap);
+    sleeper_actor fresh = troupe_spawn(sleeper, .place = TROUPE_PLACE_ANY);
+    troupe_must(troupe_get(int, troupe_call(fresh, sleeper_echo, 7), &echo));
+    assert_true(support_wait_until(are_asleep, &count, 10000));
+    wake_all();
+}
+
+// Some that compute for ever do not hold up the others either.
+static void test_some_that_compute(void **state)
+{
+    (void)state;
+    int count = THREADS, echo;
+    for (int i = 0; i < THREADS; i++) {
+        sleeper_actor busy = troupe_spawn(sleeper, .place = TROUPE_PLACE_ANY);
+        troupe_tell(busy, sleeper_compute);
+    }
+    assert_true(support_wait_until(are_asleep, &count, 10000));
+    sleeper_actor fresh = troupe_spawn(sleeper, .place = TROUPE_PLACE_ANY);
+    troupe_must(troupe_get(int, troupe_call(fresh, sleeper_echo, 7), &echo));
+    wake_all();
+}
+
+static void test_the_limit(void **state)
+{
+    (void)state;
+    troupe_status status = TROUPE_OK;
+    int sent = 0;
+    for (; sent < 2 * MOST && status == TROUPE_OK; sent++) {
+        sleeper_actor fresh = troupe_spawn(sleeper, .place = TROUPE_PLACE_ANY);
+        status = troupe_actor_status(fresh.address);
+        if (status == TROUPE_OK)
+            troupe_tell(fresh, sleeper_nap);
+    }
+    assert_int_equal(status, TROUPE_BUSY);
+    assert_true(sent > MOST);
+    assert_non_null(strstr(troupe_last_error()->text, " in sleeper_nap"));
+    wake_all();
+    int echo;
+    sleeper_actor fresh = troupe_spawn(sleeper, .place = TROUPE_PLACE_ANY);
+    troupe_must(troupe_get(int, troupe_call(fresh, sleeper_echo, 7), &echo));
+}
+
+static void test_what_a_method_returns(void **state)
+{
+    (void)state;
+    sleeper_actor one = troupe_spawn(sleeper, .place = TROUPE_PLACE_ANY);
+    int out;
+    assert_int_equal(troupe_get(int, troupe_call(one, sleeper_hand_on, TROUPE_NOT_EXECUTED), &out),
+                     TROUPE_FAILED);
+    assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_YES);
+    assert_non_null(strstr(troupe_last_error()->text, "the other one is gone"));
+    assert_non_null(strstr(troupe_last_error()->text, "NOT_EXECUTED"));
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    room = mmap(NULL, sizeof *room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return room == MAP_FAILED || troupe_start(0, NULL, .workers = 1, .threads = THREADS,
+                                              .stop_timeout_ms = 2000) != TROUPE_OK;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return troupe_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spawns_beside_sleepers), cmocka_unit_test(test_a_crowd_of_sleepers),
+        cmocka_unit_test(test_some_that_compute),      cmocka_unit_test(test_the_limit),
+        cmocka_unit_test(test_what_a_method_returns),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
