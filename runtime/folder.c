@@ -6,12 +6,23 @@
 #include <limits.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
+#include <runtime/process.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { NUMBERS_MAX = 1000000 };
+
+mode_t trp_file_mode(void)
+{
+    return trp_process_options()->shared_files ? 0666 : 0600;
+}
+
+mode_t trp_folder_mode(void)
+{
+    return trp_process_options()->shared_files ? 0777 : 0700;
+}
 
 static troupe_status too_long(const char *what)
 {
@@ -46,7 +57,7 @@ static troupe_status make_all(char path[PATH_MAX])
             continue;
         *at = '\0';
         struct stat about;
-        if (mkdir(path, 0755) != 0 && (errno != EEXIST || stat(path, &about) != 0))
+        if (mkdir(path, trp_folder_mode()) != 0 && (errno != EEXIST || stat(path, &about) != 0))
             return trp_fail_errno(TROUPE_IO, "the folder %s cannot be made", path);
         *at = ended;
         if (ended == '\0')
@@ -64,7 +75,7 @@ troupe_status trp_folder_claim(const char *storage, const char *name, char **pat
                                  : snprintf(whole, sizeof whole, "%s/%s_%d", parent, name, number);
         if (length < 0 || (size_t)length >= sizeof whole)
             return too_long(parent);
-        if (mkdir(whole, 0755) == 0) {
+        if (mkdir(whole, trp_folder_mode()) == 0) {
             *path = trp_strdup(whole);
             if (*path != NULL)
                 return TROUPE_OK;

@@ -2,7 +2,13 @@
 #ifndef TRP_FOLDER_H
 #define TRP_FOLDER_H
 
+#include <sys/types.h>
 #include <troupe/status.h>
+
+// How files and folders are made that are left for later: for their user alone, or as the umask
+// says (.shared_files of troupe_start).
+mode_t trp_file_mode(void);
+mode_t trp_folder_mode(void);
 
 // Makes the folder `name` in `storage`, which is made too where it is missing (NULL or empty:
 // ~/troupe_results, or ./troupe_results without a home). A taken name gets a number appended:

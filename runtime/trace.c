@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <runtime/clock.h>
+#include <runtime/folder.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/segment.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -170,16 +172,39 @@ static bool start_writer(void)
 
 // ---- from outside
 
+// Opens a file that is this user's, and no other's through a link, to be written from its beginning
+// (`make`) or on. A device is nobody's.
+static int open_own(const char *path, int make)
+{
+    struct stat about = {0};
+    int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | make, trp_file_mode());
+    if (fd < 0)
+        return -1;
+    bool file = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+    bool own = file ? about.st_uid == geteuid() && about.st_nlink == 1
+                    : S_ISCHR(about.st_mode) || about.st_uid == geteuid();
+    int error = own ? 0 : EPERM;
+    if (own && file && make != 0 && ftruncate(fd, 0) != 0)
+        error = errno;
+    if (error == 0)
+        return fd;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
 troupe_status trp_trace_create(const char *path, const char *folder)
 {
     char full[PATH_MAX], link[128];
     trace.none = path == NULL || path[0] == '\0';
     if (trace.none)
         return TROUPE_OK;
-    trace.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    trace.fd = open_own(path, O_CREAT);
     if (trace.fd < 0)
         return troupe_fail(TROUPE_IO, "the file of the trace, '%s', could not be made: %s", path,
-                           strerror(errno));
+                           errno == ELOOP   ? "it is a link"
+                           : errno == EPERM ? "another user's file is there, or one with two names"
+                                            : strerror(errno));
     snprintf(link, sizeof link, "%s/trace", folder);
     if (folder[0] != '\0' && (realpath(path, full) == NULL || symlink(full, link) != 0)) {
         troupe_status status =
@@ -197,9 +222,11 @@ troupe_status trp_trace_create(const char *path, const char *folder)
 void trp_trace_join(uint32_t slot, const char *folder)
 {
     if (slot != TRP_PROCESS_DRIVER && !trace.none) { // What the driver had open is not open here.
-        char link[128];
+        char link[128], path[PATH_MAX];
         snprintf(link, sizeof link, "%s/trace", folder);
-        trace.fd = open(link, O_WRONLY | O_APPEND | O_CLOEXEC);
+        ssize_t size = readlink(link, path, sizeof path - 1);
+        path[size > 0 ? size : 0] = '\0';
+        trace.fd = open_own(path, 0);
         if (trace.fd >= 0)
             append_named(",\n", slot);
     }

@@ -1,6 +1,7 @@
 // checkpoint.c: stage, commit, verify, load and remove.
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <runtime/error.h>
 #include <runtime/log.h>
@@ -8,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <train/checkpoint.h>
+#include <unistd.h>
 
 #define FOLDER "checkpoints"
 #define STAGING ".staging_"
@@ -214,22 +217,80 @@ static bool starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-troupe_status trp_checkpoint_clean(const char *run)
+// Removes what was left half done in a folder of checkpoints.
+static troupe_status clean(const char *parent)
 {
-    trp_path parent, path;
-    TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
-    TROUPE_TRY(trp_folder_make(parent.text));
-    DIR *folder = opendir(parent.text);
+    trp_path path;
+    DIR *folder = opendir(parent);
     if (!folder)
-        return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", parent.text);
+        return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", parent);
     troupe_status status = TROUPE_OK;
     for (struct dirent *entry; status == TROUPE_OK && (entry = readdir(folder));) {
         if (!starts_with(entry->d_name, STAGING) && !starts_with(entry->d_name, REMOVED))
             continue;
-        status = trp_path_make(&path, "%s/%s", parent.text, entry->d_name);
+        status = trp_path_make(&path, "%s/%s", parent, entry->d_name);
         if (status == TROUPE_OK)
             status = trp_folder_discard(path.text);
     }
     closedir(folder);
     return status;
+}
+
+troupe_status trp_checkpoint_clean(const char *run)
+{
+    trp_path parent;
+    TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
+    TROUPE_TRY(trp_folder_make(parent.text));
+    return clean(parent.text);
+}
+
+// ---- whose a run's folder is: a lock that ends with its driver, however that ends
+
+int trp_checkpoint_hold(const char *run)
+{
+    enum { TRIES = 50, PAUSE_US = 10000 };
+    trp_path parent;
+    if (trp_path_make(&parent, "%s/" FOLDER, run) != TROUPE_OK)
+        return -1;
+    int fd = open(parent.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // Who clears it has it for a moment; not for long, and a lock is no condition for a run.
+    for (int i = 0; fd >= 0 && i < TRIES && flock(fd, LOCK_SH | LOCK_NB) != 0; i++)
+        (void)usleep(PAUSE_US);
+    return fd;
+}
+
+void trp_checkpoint_clean_left(const char *run)
+{
+    trp_path parent;
+    troupe_error kept;
+    if (trp_path_make(&parent, "%s/" FOLDER, run) != TROUPE_OK)
+        return;
+    int fd = open(parent.text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    trp_error_hold(&kept);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && clean(parent.text) != TROUPE_OK)
+        trp_log(TRP_INFO, "not all is removed that a killed run left: %s",
+                troupe_last_error()->text);
+    trp_error_restore(&kept);
+    close(fd);
+}
+
+void trp_checkpoint_clean_beside(const char *folder)
+{
+    trp_path run;
+    if (trp_path_make(&run, "%s", folder) != TROUPE_OK)
+        return;
+    size_t length = strlen(run.text);
+    while (length > 1 && run.text[length - 1] == '/')
+        run.text[--length] = '\0';
+    char *name = strrchr(run.text, '/');
+    if (name == NULL || name == run.text || number_of(name + 1) < 0)
+        return;
+    *name = '\0';
+    name = strrchr(run.text, '/');
+    if (name == NULL || name == run.text || strcmp(name + 1, FOLDER) != 0)
+        return;
+    *name = '\0';
+    trp_checkpoint_clean_left(run.text);
 }

@@ -61,5 +61,12 @@ troupe_status trp_checkpoint_remove(const char *run, int64_t id);
 
 // Makes the run's folder of checkpoints if need be, and removes what crashes left half done in it.
 troupe_status trp_checkpoint_clean(const char *run);
+// Says that this process runs it, until the descriptor is closed or the process ends. -1: it cannot
+// be said.
+int trp_checkpoint_hold(const char *run);
+// Removes what a run left half done that no process runs any more; of a living one nothing. The
+// second: of the run that has the checkpoint, where its path looks like one's.
+void trp_checkpoint_clean_left(const char *run);
+void trp_checkpoint_clean_beside(const char *folder);
 
 #endif

@@ -3,13 +3,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <runtime/error.h>
+#include <runtime/folder.h>
+#include <runtime/log.h>
 #include <runtime/memory.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <train/file.h>
 #include <unistd.h>
 
@@ -51,7 +56,7 @@ static troupe_status write_all(int fd, const char *path, const void *data, size_
 troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t count)
 {
     probe("open");
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
     if (fd < 0)
         return trp_fail_errno(TROUPE_IO, "cannot make %s", path);
     troupe_status status = TROUPE_OK;
@@ -71,7 +76,7 @@ troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t c
 
 troupe_status trp_file_append(const char *path, const void *data, size_t size)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
     if (fd < 0)
         return trp_fail_errno(TROUPE_IO, "cannot open %s", path);
     troupe_status status = write_all(fd, path, data, size);
@@ -95,9 +100,48 @@ static troupe_status read_all(int fd, const char *path, unsigned char *data, siz
     return TROUPE_OK;
 }
 
+bool trp_file_plain_open;
+
+// Opens what lies in that folder and nowhere else, whatever links are there.
+static int open_beneath(int folder, const char *name)
+{
+    static atomic_bool said;
+    struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
+    int fd = -1;
+    if (trp_file_plain_open)
+        errno = ENOSYS;
+    else
+        fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+    if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
+        return fd;
+    if (!atomic_exchange(&said, true))
+        trp_log(TRP_INFO, "this system has no openat2: files of checkpoints are opened without it, "
+                          "and none that is a link");
+    return openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+}
+
+// A pipe in place of a file is opened too, without waiting, to be refused.
+static int open_to_read(const char *path)
+{
+    trp_path parent;
+    const char *name = strrchr(path, '/');
+    if (trp_path_make(&parent, "%.*s", name != NULL ? (int)(name - path) : 1,
+                      name != NULL ? path : ".") != TROUPE_OK) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int folder = open(name == path ? "/" : parent.text, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return -1;
+    int fd = open_beneath(folder, name != NULL ? name + 1 : path), error = errno;
+    close(folder);
+    errno = error;
+    return fd;
+}
+
 troupe_status trp_file_read(const char *path, unsigned char **data, size_t *size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open_to_read(path);
     if (fd < 0)
         return trp_fail_errno(errno == ENOENT || errno == ENOTDIR ? TROUPE_NOT_FOUND : TROUPE_IO,
                               "cannot open %s", path);
@@ -126,7 +170,7 @@ troupe_status trp_file_read(const char *path, unsigned char **data, size_t *size
 troupe_status trp_folder_make_new(const char *path)
 {
     probe("mkdir");
-    if (mkdir(path, 0755) == 0)
+    if (mkdir(path, trp_folder_mode()) == 0)
         return TROUPE_OK;
     return trp_fail_errno(errno == EEXIST ? TROUPE_EXISTS : TROUPE_IO, "cannot make the folder %s",
                           path);
@@ -141,7 +185,7 @@ troupe_status trp_folder_make(const char *path)
         if (ended != '/' && ended != '\0')
             continue;
         *at = '\0';
-        if (mkdir(part.text, 0755) && errno != EEXIST)
+        if (mkdir(part.text, trp_folder_mode()) && errno != EEXIST)
             return trp_fail_errno(TROUPE_IO, "cannot make the folder %s", part.text);
         *at = ended;
         if (ended == '\0')

@@ -6,6 +6,7 @@
 #define TRP_FILE_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <troupe/status.h>
 
@@ -23,7 +24,8 @@ typedef struct trp_piece {
 
 // Makes or replaces the file with the pieces one after the other, synced. On failure it is removed.
 troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t count);
-// Reads the whole file; *data is freed with trp_free.
+// Reads the whole file, which must not be a link that leads out of its folder; *data is freed with
+// trp_free.
 troupe_status trp_file_read(const char *path, unsigned char **data, size_t *size);
 // Adds one piece at the end of the file, which is made if need be. Not synced.
 troupe_status trp_file_append(const char *path, const void *data, size_t size);
@@ -39,6 +41,8 @@ troupe_status trp_folder_rename(const char *from, const char *to);
 // Removes a folder and the files in it.
 troupe_status trp_folder_discard(const char *path);
 
+// Test hook: as on a system without openat2.
+extern bool trp_file_plain_open;
 // Test hook: called with the name of each step that is about to change the disk. NULL: none.
 extern void (*trp_file_probe)(const char *step);
 

@@ -4,6 +4,8 @@
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <runtime/resource.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <train/checkpoint.h>
 #include <train/job.h>
@@ -97,11 +99,31 @@ troupe_status trp_train_options_complete(troupe_train_options *options,
     return options->from ? check_from(options->from) : TROUPE_OK;
 }
 
+// A run of that name whose driver was killed is not opened again, but this one has met its folder.
+static void clean_earlier(const char *run, const char *name)
+{
+    enum { LATELY = 32 };
+    trp_path earlier;
+    const char *last = strrchr(run, '/');
+    size_t length = strlen(name);
+    if (last == NULL || strncmp(last + 1, name, length) != 0 || last[1 + length] != '_')
+        return;
+    long number = strtol(last + 1 + length + 1, NULL, 10);
+    for (long i = number > LATELY ? number - LATELY : 0; i < number; i++) {
+        char suffix[24] = "";
+        if (i > 0)
+            snprintf(suffix, sizeof suffix, "_%ld", i);
+        if (trp_path_make(&earlier, "%.*s/%s%s", (int)(last - run), run, name, suffix) == TROUPE_OK)
+            trp_checkpoint_clean_left(earlier.text);
+    }
+}
+
 troupe_status trp_run_folder_make(const troupe_train_options *options, trp_arena *arena,
                                   const char **path)
 {
     char *run;
     TROUPE_TRY(trp_folder_claim(options->storage, options->name, &run));
+    clean_earlier(run, options->name);
     troupe_status status = trp_checkpoint_clean(run); // Makes the folder of checkpoints.
     char *copy = trp_arena_alloc(arena, strlen(run) + 1);
     if (status == TROUPE_OK && copy == NULL)

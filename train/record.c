@@ -5,10 +5,11 @@
 #include <runtime/log.h>
 #include <string.h>
 #include <train/record.h>
+#include <unistd.h>
 
 void trp_record_open(trp_record *record, troupe_job *job)
 {
-    *record = (trp_record){.job = job};
+    *record = (trp_record){.job = job, .hold = trp_checkpoint_hold(job->path)};
     record->retention.keep = job->options.keep > 0 ? job->options.keep : 0;
 }
 
@@ -16,6 +17,8 @@ void trp_record_close(trp_record *record)
 {
     trp_retention_free(&record->retention);
     trp_arena_clear(&record->arena);
+    if (record->hold >= 0)
+        close(record->hold);
 }
 
 // What makes this checkpoint good: more is better.
@@ -200,6 +203,7 @@ static troupe_status origin_of(trp_record *record, trp_arena *arena, trp_path *f
     if (!from)
         return TROUPE_OK;
     // The reports of a new run begin at 1, wherever its state comes from.
+    trp_checkpoint_clean_beside(from);
     TROUPE_TRY(trp_checkpoint_verify(from, arena, &manifest));
     return trp_path_make(folder, "%s", from);
 }

@@ -19,6 +19,7 @@ typedef struct trp_record {
     trp_arena arena; // Of the last report's metrics:
     troupe_metric last[TRP_METRICS_MAX];
     size_t last_count;
+    int hold; // Of the run's folder; -1: none.
 } trp_record;
 
 void trp_record_open(trp_record *record, troupe_job *job);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <runtime/error.h>
+#include <runtime/folder.h>
 #include <runtime/log.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +53,7 @@ troupe_status trp_journal_open(trp_journal *journal, const troupe_sweep *sweep)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", sweep->folder, file_name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, trp_file_mode());
     if (fd < 0)
         return trp_fail_errno(TROUPE_IO, "%s cannot be made", path);
     *journal = (trp_journal){.fd = fd};
@@ -89,7 +90,7 @@ static void write_params(trp_journal *journal, const trp_buffer *config, const c
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/params.json", folder);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
     bool written = fd >= 0 && write_all(fd, config);
     if (fd >= 0 && close(fd) != 0)
         written = false;

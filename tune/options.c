@@ -10,10 +10,10 @@ static troupe_status check_name(const char *name)
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                   "._-";
     size_t length = strlen(name);
-    if (length < 1 || length > NAME_BYTES || strspn(name, allowed) != length ||
-        strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+    if (length < 1 || length > NAME_BYTES || strspn(name, allowed) != length || name[0] == '.')
         return troupe_fail(TROUPE_INVALID,
-                           "name is \"%.140s\", must be 1 to %d letters, digits, '.', '_' or '-'",
+                           "name is \"%.140s\", must be 1 to %d letters, digits, '.', '_' or '-', "
+                           "the first of which is no dot",
                            name, NAME_BYTES);
     return TROUPE_OK;
 }

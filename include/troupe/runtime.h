@@ -82,10 +82,10 @@ typedef struct troupe_options {
     // variable TROUPE_MEASURE=1. Costs three looks at the clock a call.
     bool measure;
     // A file that says when which method ran in which process, for chrome://tracing or Perfetto
-    // (ui.perfetto.dev); default: what the variable TROUPE_TRACE names. It is made anew, and is
-    // complete when troupe_stop returns. Each process keeps up to 65,536 events that are not
-    // written yet; what comes beyond is counted in the file. A process that is killed loses those
-    // of its last 0.1 s.
+    // (ui.perfetto.dev); default: what the variable TROUPE_TRACE names. It is made anew,
+    // unless it is a link or another user's, and is complete when troupe_stop returns. Each process
+    // keeps up to 65,536 events that are not written yet; what comes beyond is counted in the file.
+    // A process that is killed loses those of its last 0.1 s.
     const char *trace;
     // Takes part in a cluster: where other nodes can reach this one, "10.0.0.7:4500": an IPv4
     // address (or the name of a network interface) and a port (0: any that is free); and the file
@@ -118,6 +118,9 @@ typedef struct troupe_options {
     // does not; 50 to 3,600,000, default 10,000. What waits for resources waits on, while the node
     // process answers.
     int request_timeout_ms;
+    // What is left for later (checkpoints, reports, sweeps' journals, the trace) may be read by
+    // others as far as the umask lets them; default: files are 0600 and folders 0700.
+    bool shared_files;
 } troupe_options;
 
 // Starts the runtime. Comes first in main, before threads are made: in a worker process it does not

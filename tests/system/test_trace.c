@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <troupe/task.h>
 #include <unistd.h>
 
@@ -264,6 +265,39 @@ static void test_a_file_that_cannot_be_made(void **state)
     assert_int_equal(troupe_stop(), 0);
 }
 
+// Nothing of others is written over, and nobody else reads what ran.
+static void test_a_file_that_is_not_its_own(void **state)
+{
+    (void)state;
+    char *folder = support_directory_make(), *path = support_path(folder, "trace.json");
+    char *mine = support_path(folder, "mine");
+    struct stat about;
+    support_write_file(mine, "kept", 4);
+    assert_int_equal(symlink(mine, path), 0);
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .trace = path), TROUPE_IO);
+    assert_non_null(strstr(troupe_last_error()->text, "it is a link"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(link(mine, path), 0);
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .trace = path), TROUPE_IO);
+    assert_int_equal(stat(mine, &about), 0);
+    assert_int_equal(about.st_size, 4);
+    assert_int_equal(unlink(path), 0);
+    mode_t before = umask(0);
+    for (int shared = 0; shared < 2; shared++) {
+        assert_int_equal(
+            troupe_start(0, NULL, .workers = 1, .trace = path, .shared_files = shared != 0),
+            TROUPE_OK);
+        assert_int_equal(troupe_stop(), 0);
+        assert_int_equal(stat(path, &about), 0);
+        assert_int_equal(about.st_mode & 07777, shared ? 0666 : 0600);
+        assert_int_equal(unlink(path), 0);
+    }
+    umask(before);
+    free(mine);
+    free(path);
+    support_directory_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_a_killed_process_leaves_what_it_had_written),
         cmocka_unit_test(test_what_does_not_fit_is_counted),
         cmocka_unit_test(test_a_file_that_cannot_be_made),
+        cmocka_unit_test(test_a_file_that_is_not_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

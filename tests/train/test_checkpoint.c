@@ -383,6 +383,81 @@ static void a_full_disk_leaves_the_last_checkpoint(void **state)
     support_directory_remove(run);
 }
 
+static void expect_mode(const char *run, const char *name, mode_t mode)
+{
+    struct stat about;
+    char *path = support_path(run, name);
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 07777, mode);
+    free(path);
+}
+
+static void what_is_written_is_for_its_user_alone(void **state)
+{
+    (void)state;
+    char *run = support_directory_make();
+    trp_path folder;
+    mode_t before = umask(0);
+    assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
+    assert_int_equal(stage_and_commit(run, 0, 1, 1, &folder), TROUPE_OK);
+    umask(before);
+    expect_mode(run, "checkpoints", 0700);
+    expect_mode(run, "checkpoints/checkpoint_000000", 0700);
+    expect_mode(run, "checkpoints/checkpoint_000000/manifest", 0600);
+    expect_mode(run, "checkpoints/checkpoint_000000/rank_00000.state", 0600);
+    support_directory_remove(run);
+}
+
+// A checkpoint of others may have any link in it: what lies elsewhere is not read.
+static void links_that_lead_out_are_refused(void **state)
+{
+    (void)state;
+    char *run = support_directory_make();
+    trp_path folder, file, moved;
+    model read;
+    assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
+    assert_int_equal(stage_and_commit(run, 0, 1, 9, &folder), TROUPE_OK);
+    assert_int_equal(trp_path_make(&file, "%s/rank_00000.state", folder.text), TROUPE_OK);
+    assert_int_equal(trp_path_make(&moved, "%s/elsewhere", run), TROUPE_OK);
+    for (int plain = 0; plain < 2; plain++) {
+        trp_file_plain_open = plain != 0;
+        assert_int_equal(troupe_checkpoint_load(model, folder.text, 0, &read), TROUPE_OK);
+        assert_int_equal(rename(file.text, moved.text), 0);
+        assert_int_equal(symlink(moved.text, file.text), 0);
+        assert_int_equal(troupe_checkpoint_load(model, folder.text, 0, &read), TROUPE_IO);
+        assert_non_null(strstr(troupe_last_error()->text, "rank_00000.state"));
+        assert_int_equal(rename(moved.text, file.text), 0);
+    }
+    trp_file_plain_open = false;
+    troupe_reset();
+    support_directory_remove(run);
+}
+
+static void what_a_killed_driver_left_is_removed(void **state)
+{
+    (void)state;
+    char *run = support_directory_make();
+    trp_path folder, staged;
+    model value = {"m", {NULL, 0}, 1, {0}};
+    trp_seal seal;
+    assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
+    assert_int_equal(stage_and_commit(run, 0, 1, 1, &folder), TROUPE_OK);
+    assert_int_equal(trp_checkpoint_stage(run, 2, 0, 0, &troupe_type_model, &value, &seal),
+                     TROUPE_OK);
+    assert_int_equal(trp_path_make(&staged, "%s/checkpoints/.staging_2_0", run), TROUPE_OK);
+    int hold = trp_checkpoint_hold(run);
+    assert_true(hold >= 0);
+    trp_checkpoint_clean_beside(folder.text); // It lives.
+    assert_true(support_exists(staged.text));
+    close(hold);
+    trp_checkpoint_clean_beside(run); // This is no checkpoint.
+    assert_true(support_exists(staged.text));
+    trp_checkpoint_clean_beside(folder.text);
+    assert_false(support_exists(staged.text));
+    assert_true(support_exists(folder.text));
+    support_directory_remove(run);
+}
+
 static void folders_are_made_with_those_above(void **state)
 {
     (void)state;
@@ -414,6 +489,9 @@ int main(void)
         cmocka_unit_test(the_newest_that_is_whole_is_found),
         cmocka_unit_test(a_second_save_replaces_the_first),
         cmocka_unit_test(a_full_disk_leaves_the_last_checkpoint),
+        cmocka_unit_test(what_is_written_is_for_its_user_alone),
+        cmocka_unit_test(links_that_lead_out_are_refused),
+        cmocka_unit_test(what_a_killed_driver_left_is_removed),
         cmocka_unit_test(folders_are_made_with_those_above),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,9 +82,15 @@ static void wrong_options_are_named(void **state)
     invalid("trial_timeout_s is nan, must be 0 (no limit) to 1000000000 seconds",
             HOW(.trial_timeout_s = (double)NAN));
     invalid("grid_points is -3, must be 1 to 100000", HOW(.grid_points = -3));
-    invalid("name is \"a/b\", must be 1 to 128 letters, digits, '.', '_' or '-'",
+    invalid("name is \"a/b\", must be 1 to 128 letters, digits, '.', '_' or '-', "
+            "the first of which is no dot",
             HOW(.name = "a/b"));
-    invalid("name is \"..\", must be 1 to 128 letters, digits, '.', '_' or '-'", HOW(.name = ".."));
+    invalid("name is \"..\", must be 1 to 128 letters, digits, '.', '_' or '-', "
+            "the first of which is no dot",
+            HOW(.name = ".."));
+    invalid("name is \".hidden\", must be 1 to 128 letters, digits, '.', '_' or '-', "
+            "the first of which is no dot",
+            HOW(.name = ".hidden"));
     invalid("train.name is \"x\", but trials are named by the sweep; its own folder is the option"
             " name",
             HOW(.train = {.name = "x"}));
