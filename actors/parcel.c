@@ -227,7 +227,6 @@ static troupe_status send_image(const trp_parcel *parcel, trp_frame *frame, int 
 
 troupe_status trp_parcel_send(trp_parcel *parcel, trp_frame *frame, int timeout_ms)
 {
-    size_t limit = trp_process_options()->message_bytes_max;
     frame->held = parcel->held;
     frame->held_count = parcel->held_count;
     if (parcel->image != NULL)
@@ -238,10 +237,7 @@ troupe_status trp_parcel_send(trp_parcel *parcel, trp_frame *frame, int timeout_
     }
     if (parcel->bytes.failed)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
-    if (parcel->bytes.size > limit)
-        return troupe_fail(TROUPE_TOO_LARGE,
-                           "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
-                           parcel->bytes.size, limit);
+    TROUPE_TRY(trp_process_fits(parcel->process, parcel->bytes.size));
     if (parcel->bytes.size > TRP_FRAME_INLINE_MAX && !trp_process_is_far(parcel->process))
         return send_stored(parcel, frame, timeout_ms);
     if (parcel->lists)

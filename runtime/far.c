@@ -9,6 +9,7 @@
 #include <runtime/log.h>
 #include <runtime/nodes.h>
 #include <runtime/printable.h>
+#include <runtime/resolve.h>
 #include <runtime/sockets.h>
 #include <runtime/thread.h>
 #include <stdio.h>
@@ -161,6 +162,8 @@ static bool take_reach(const trp_frame *frame, bool *crowded)
         return false;
     memcpy(address, frame->body, frame->body_size);
     address[frame->body_size] = '\0';
+    if (!trp_address_is_numeric(address))
+        return false;
     troupe_status status = trp_far_note_heard(far.current.node, far.current.session, frame->from,
                                               frame->from_incarnation, address, &number);
     *crowded = status == TROUPE_BUSY;
@@ -372,14 +375,18 @@ void trp_far_path(uint32_t slot, uint64_t incarnation, char path[128])
 troupe_status trp_far_open(void)
 {
     char any_port[TRP_ENDPOINT_MAX], path[128];
-    const char *listen = trp_self.options.listen;
     trp_node_table *nodes = trp_segment_nodes();
     bool node_process = trp_self.slot == TRP_PROCESS_NODE;
+    bool told = trp_self.slot > TRP_PROCESS_DRIVER; // It may have the option as it was given.
+    const char *listen = told ? nodes->listen : trp_self.options.listen;
+    if (trp_self.slot == TRP_PROCESS_DRIVER)
+        snprintf(nodes->listen, sizeof nodes->listen, "%s", listen);
     snprintf(any_port, sizeof any_port, "%.*s:0", (int)(strrchr(listen, ':') - listen), listen);
     TROUPE_TRY(trp_far_transport_open(
         &(trp_far_how){.address = node_process ? listen : any_port,
                        .keys_path = trp_self.options.keys,
-                       .message_bytes_max = TRP_FAR_FRAME_MAX + trp_self.options.message_bytes_max,
+                       .message_bytes_max =
+                           TRP_FAR_FRAME_MAX + trp_self.options.node_message_bytes_max,
                        .strangers = &nodes->strangers},
         far.address));
     far.open = true;

@@ -6,7 +6,10 @@
 #include <runtime/process.h>
 #include <stdatomic.h>
 
-enum { TRP_FOLDER_MAX = 80 }; // A unix socket's path has at most 107 bytes.
+enum {
+    TRP_FOLDER_MAX = 80,    // A unix socket's path has at most 107 bytes.
+    TRP_DIRECTORY_MAX = 44, // Of what the folder is made in.
+};
 
 typedef struct trp_identity {
     uint32_t slot;
@@ -118,8 +121,8 @@ typedef enum trp_ask {
     TRP_ASK_CLAIM_GIVE, // target: the claim, schema: incarnation, body: slot
     TRP_ASK_CLAIM_DROP, // target: the claim, or 0 and schema: the `call` that waits; no answer
     TRP_ASK_CLAIM_LIST, // -> body: see admission.c
-    TRP_ASK_JOIN,       // body: the address of another node
-    TRP_ASK_LEAVE,      // likewise
+    TRP_ASK_JOIN,       // body: the address of another node, a space, the same in numbers
+    TRP_ASK_LEAVE,      // body: the address of another node
     TRP_ASK_PING,       // nothing
     TRP_ASK_WHERE,      // of a far process: target: slot, schema: incarnation -> body: its address
 } trp_ask;

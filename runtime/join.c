@@ -5,6 +5,7 @@
 #include <runtime/identity.h>
 #include <runtime/node.h>
 #include <runtime/require.h>
+#include <runtime/resolve.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,8 +29,12 @@ const char *troupe_node_address(void)
 troupe_status troupe_node_join(const char *address)
 {
     TRP_REQUIRE(address);
+    char numeric[TRP_NODE_ADDRESS_MAX] = "";
     TROUPE_TRY(check_address(address));
-    return trp_node_join(address);
+    if (trp_process_running() && trp_listens()) // Else there is nothing to be looked up for.
+        TROUPE_TRY(trp_address_resolve("the address of a node to join", address, false,
+                                       trp_self.options.node_timeout_ms, numeric));
+    return trp_node_join(address, numeric);
 }
 
 troupe_status troupe_node_leave(const char *address)

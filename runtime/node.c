@@ -9,8 +9,10 @@
 #include <runtime/memory.h>
 #include <runtime/park.h>
 #include <runtime/request.h>
+#include <runtime/resolve.h>
 #include <runtime/wire.h>
 #include <runtime/worker_start.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -369,6 +371,8 @@ troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation,
         return troupe_fail(TROUPE_MALFORMED, "another node's answer is no address");
     memcpy(address, mine.value, mine.value_size);
     address[mine.value_size] = '\0';
+    if (!trp_address_is_numeric(address)) // No process here looks up what another one names.
+        return troupe_fail(TROUPE_MALFORMED, "another node's answer is no address in numbers");
     return TROUPE_OK;
 }
 
@@ -380,9 +384,11 @@ static troupe_status ask_address(trp_ask what, const char *address)
     return ask_patiently(&frame, &mine);
 }
 
-troupe_status trp_node_join(const char *address)
+troupe_status trp_node_join(const char *address, const char *numeric)
 {
-    return ask_address(TRP_ASK_JOIN, address);
+    char both[2 * TRP_NODE_ADDRESS_MAX];
+    snprintf(both, sizeof both, "%s %s", address, numeric);
+    return ask_address(TRP_ASK_JOIN, both);
 }
 
 troupe_status trp_node_leave(const char *address)

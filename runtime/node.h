@@ -40,7 +40,8 @@ void trp_node_name_drop(const char *name);
 
 // ---- other nodes (troupe/node.h)
 
-troupe_status trp_node_join(const char *address);
+// `numeric` is the same address in numbers.
+troupe_status trp_node_join(const char *address, const char *numeric);
 troupe_status trp_node_leave(const char *address);
 // The node process of another node, as a process here. NOT_EXECUTED: there is no session.
 troupe_status trp_node_process(uint32_t node, uint32_t *process, uint64_t *incarnation);

@@ -11,6 +11,7 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/printable.h>
+#include <runtime/resolve.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static const char LEFT[] = "was left", GOODBYE[] = "said goodbye";
 typedef struct join {
     uint64_t nonce; // 0: free.
     uint32_t id;    // The node that answered; 0: none yet.
-    char address[TRP_NODE_ADDRESS_MAX];
+    char address[TRP_NODE_ADDRESS_MAX], numeric[TRP_NODE_ADDRESS_MAX];
     trp_frame request;
     int64_t give_up_ms, repeat_ms;
     char misheard[160]; // What somebody said meanwhile in another version; "": nobody.
@@ -34,7 +35,7 @@ static struct {
     join joins[JOINS_MAX];
     int64_t heard_ms[TRP_NODES_MAX];
     int64_t last_tick_ms;
-    uint64_t last_nonce, last_joined;
+    uint64_t last_joined;
     bool left; // This node stops: no session begins any more, for nobody would end it.
 } nodes TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -344,7 +345,7 @@ void trp_nodes_take_loose(uint32_t node, const trp_frame *frame)
     char text[256];
     read_text(frame, text, sizeof text);
     pthread_mutex_lock(&nodes.lock);
-    bool address = text[0] != '\0' && strlen(text) < TRP_NODE_ADDRESS_MAX;
+    bool address = trp_address_is_numeric(text);
     trp_node_row *row = find_session(frame->schema);
     join *mine = find_join(frame->target);
     if (nodes.left) {
@@ -358,6 +359,8 @@ void trp_nodes_take_loose(uint32_t node, const trp_frame *frame)
                                       "the node at %s cannot be joined: %s", mine->address, text));
     } else if (frame->method == TRP_NODE_BYE && row != NULL && row->id == node) {
         end_session(row, text);
+    } else if (frame->method == TRP_NODE_HELLO || frame->method == TRP_NODE_WELCOME) {
+        trp_process_refused("a node gives no address in numbers");
     }
     pthread_mutex_unlock(&nodes.lock);
 }
@@ -435,7 +438,7 @@ void trp_nodes_tell_death(uint64_t incarnation, const char *cause)
 
 // ---- requests
 
-static void ask_join(const trp_frame *frame, const char *address)
+static void ask_join(const trp_frame *frame, const char *address, const char *numeric)
 {
     join *mine = NULL;
     if (nodes.left) {
@@ -443,7 +446,7 @@ static void ask_join(const trp_frame *frame, const char *address)
                                 troupe_fail(TROUPE_NOT_STARTED, "the runtime is being stopped"));
         return;
     }
-    if (strcmp(address, trp_segment_nodes()->address) == 0) {
+    if (strcmp(numeric, trp_segment_nodes()->address) == 0) {
         trp_node_answer_failure(
             frame, troupe_fail(TROUPE_INVALID, "%s is the address of this node itself", address));
         return;
@@ -461,19 +464,23 @@ static void ask_join(const trp_frame *frame, const char *address)
             frame, troupe_fail(TROUPE_BUSY, "%d others wait for a node to answer", JOINS_MAX));
         return;
     }
-    *mine = (join){.nonce = ++nodes.last_nonce,
+    *mine = (join){.nonce = trp_random_incarnation(),
                    .request = {.from = frame->from,
                                .from_incarnation = frame->from_incarnation,
                                .call = frame->call},
                    .give_up_ms = trp_clock_ms() + trp_self.options.node_timeout_ms};
     snprintf(mine->address, sizeof mine->address, "%s", address);
+    snprintf(mine->numeric, sizeof mine->numeric, "%s", numeric);
     trp_far_wake(); // It says HELLO.
 }
 
 void trp_nodes_ask(const trp_frame *frame)
 {
-    char address[TRP_NODE_ADDRESS_MAX];
+    char address[2 * TRP_NODE_ADDRESS_MAX], *numeric;
     read_text(frame, address, sizeof address);
+    numeric = strchr(address, ' ');
+    if (numeric != NULL)
+        *numeric++ = '\0';
     if (!trp_listens()) {
         trp_node_answer_failure(frame, troupe_fail(TROUPE_INVALID,
                                                    "this node cannot join others: it was started "
@@ -483,7 +490,7 @@ void trp_nodes_ask(const trp_frame *frame)
     pthread_mutex_lock(&nodes.lock);
     trp_node_row *row = find_address(address);
     if (frame->method == TRP_ASK_JOIN) {
-        ask_join(frame, address);
+        ask_join(frame, address, numeric != NULL ? numeric : "");
     } else if (row != NULL) {
         break_off(row, LEFT, GOODBYE);
         trp_node_answer(frame, &(trp_frame){.status = TROUPE_OK});
@@ -529,7 +536,7 @@ static void tick_joins(int64_t now, int64_t *next)
             continue;
         }
         if (now >= it->repeat_ms) {
-            say_hello(it->address, it->nonce, 0);
+            say_hello(it->numeric, it->nonce, 0);
             it->repeat_ms = now + REPEAT_MS;
         }
         *next = *next < 0 || it->repeat_ms < *next ? it->repeat_ms : *next;

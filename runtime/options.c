@@ -4,8 +4,10 @@
 #include <limits.h>
 #include <math.h>
 #include <runtime/admission.h>
+#include <runtime/identity.h>
 #include <runtime/limits.h>
 #include <runtime/range.h>
+#include <runtime/resolve.h>
 #include <runtime/segment.h>
 #include <runtime/worker_env.h>
 #include <stdio.h>
@@ -30,6 +32,7 @@ static const trp_range ranges[] = {
     TRP_RANGE(troupe_options, threads, 1, 256),
     TRP_RANGE(troupe_options, store_bytes_max, MIB, 16 * TIB),
     TRP_RANGE(troupe_options, message_bytes_max, MIB / 16, 16 * TIB),
+    TRP_RANGE(troupe_options, node_message_bytes_max, MIB / 16, 4096 * MIB),
     TRP_RANGE(troupe_options, launch, TROUPE_LAUNCH_AUTO, TROUPE_LAUNCH_EXEC),
     TRP_RANGE(troupe_options, stop_timeout_ms, 0, INT_MAX),
     TRP_RANGE(troupe_options, worker_output, TROUPE_OUTPUT_NAMED, TROUPE_OUTPUT_DIRECT),
@@ -44,7 +47,6 @@ static const trp_range ranges[] = {
 
 static troupe_status check_listen(const troupe_options *how)
 {
-    static const char *const wild[] = {"*:", "0.0.0.0:", "[::]:", ":"};
     const char *port = how->listen != NULL ? strrchr(how->listen, ':') : "";
     if (how->listen == NULL)
         return TROUPE_OK;
@@ -54,16 +56,21 @@ static troupe_status check_listen(const troupe_options *how)
             ".listen of troupe_start is '%.64s': expected \"host:port\" of at most %d "
             "characters",
             how->listen, TRP_NODE_ADDRESS_MAX - 1);
-    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++)
-        if (strncmp(how->listen, wild[i], strlen(wild[i])) == 0)
-            return troupe_fail(TROUPE_INVALID,
-                               ".listen of troupe_start is '%s': expected the address under which "
-                               "other nodes reach this one",
-                               how->listen);
     if (how->keys == NULL && getenv("TROUPE_KEYS") == NULL)
         return troupe_fail(TROUPE_INVALID,
                            ".listen of troupe_start needs .keys, or the variable TROUPE_KEYS: a "
                            "file made by troupe_keys_make, without which anybody could come in");
+    return TROUPE_OK;
+}
+
+troupe_status trp_options_listen(troupe_options *full)
+{
+    static char numeric[TRP_NODE_ADDRESS_MAX]; // The caller's text may not live long.
+    if (full->listen == NULL)
+        return TROUPE_OK;
+    TROUPE_TRY(trp_address_resolve(".listen of troupe_start", full->listen, true,
+                                   full->node_timeout_ms, numeric));
+    full->listen = numeric;
     return TROUPE_OK;
 }
 
@@ -156,11 +163,16 @@ troupe_status trp_options_complete(const troupe_options *given, troupe_options *
     TROUPE_TRY(trp_admission_books(&how, &books));
     if (how.message_bytes_max == 0)
         how.message_bytes_max = (size_t)1 << 30;
+    if (how.node_message_bytes_max == 0)
+        how.node_message_bytes_max = (size_t)64 << 20;
+    if (how.node_message_bytes_max > how.message_bytes_max)
+        how.node_message_bytes_max = how.message_bytes_max;
     if (how.stop_timeout_ms == 0)
         how.stop_timeout_ms = STOP_TIMEOUT_DEFAULT_MS;
     const char *runtime_folder = getenv("XDG_RUNTIME_DIR");
     if (how.directory == NULL || how.directory[0] == '\0')
         how.directory = runtime_folder != NULL && runtime_folder[0] == '/' &&
+                                strlen(runtime_folder) <= TRP_DIRECTORY_MAX &&
                                 access(runtime_folder, W_OK | X_OK) == 0
                             ? runtime_folder
                             : "/tmp";

@@ -242,15 +242,24 @@ static troupe_status send_frame(uint32_t process, uint64_t incarnation, trp_fram
     return status;
 }
 
+troupe_status trp_process_fits(uint32_t process, size_t size)
+{
+    bool far = trp_process_is_far(process);
+    size_t limit =
+        far ? trp_self.options.node_message_bytes_max : trp_self.options.message_bytes_max;
+    if (size <= limit)
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_TOO_LARGE, "a message of %zu bytes is above the limit of %zu (%s)",
+                       size, limit,
+                       far ? "between nodes: node_message_bytes_max" : "message_bytes_max");
+}
+
 troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
                                int timeout_ms)
 {
     if (process >= TRP_PEERS_MAX)
         return troupe_fail(TROUPE_NOT_EXECUTED, "process %u never existed", process);
-    if (frame->body_size > trp_self.options.message_bytes_max)
-        return troupe_fail(TROUPE_TOO_LARGE,
-                           "a message of %zu bytes is above the limit of %zu (message_bytes_max)",
-                           frame->body_size, trp_self.options.message_bytes_max);
+    TROUPE_TRY(trp_process_fits(process, frame->body_size));
     TROUPE_TRY(trp_process_enter());
     troupe_status status = send_frame(process, incarnation, frame, timeout_ms);
     trp_process_leave();

@@ -113,9 +113,12 @@ void trp_process_uses_end(void);
 // Sends one frame; fills in the sender, the sequence and to_incarnation. Frames of one thread to
 // one peer arrive in order. TROUPE_NOT_EXECUTED: the peer is dead (the sentence has the cause).
 // TROUPE_BUSY: the link's window stayed full for `timeout_ms` (0: does not wait) - only CALL and
-// TELL take room in it. TROUPE_TOO_LARGE: above the options' message_bytes_max.
+// TELL take room in it. TROUPE_TOO_LARGE: as trp_process_fits.
 troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
                                int timeout_ms);
+// Whether a body of that size may go to that process. TROUPE_TOO_LARGE names the option whose limit
+// it is above.
+troupe_status trp_process_fits(uint32_t process, size_t size);
 // Gives room in the link's window back to the peer that sent a CALL or TELL with a body of that
 // size.
 void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size);

@@ -225,7 +225,7 @@ static troupe_status make_folder(const char *base, int *lock_fd)
         return troupe_fail(TROUPE_INVALID,
                            ".directory of troupe_start, '%s', is too long for unix sockets: "
                            "expected at most %d bytes",
-                           base, (int)sizeof trp_self.folder - 36);
+                           base, TRP_DIRECTORY_MAX);
     if (mkdir(trp_self.folder, 0700) != 0)
         return troupe_fail(TROUPE_IO, "the folder %s for sockets could not be made: %s",
                            trp_self.folder, strerror(errno));
@@ -287,6 +287,7 @@ static troupe_status plan_descriptors(void)
         (void)getrlimit(RLIMIT_NOFILE, &limit);
     }
     uint64_t used = count_descriptors() + OWN, fit = TRP_PROCESSES_MAX;
+    used += trp_listens() ? trp_connections_most(&(int){0}) + TRP_CONNECTIONS_LATE : 0;
     if (limit.rlim_cur < used + fit * EACH)
         fit = limit.rlim_cur > used ? (limit.rlim_cur - used) / EACH : 0;
     trp_self.workers_max = (uint32_t)fit;
@@ -514,6 +515,7 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
     if (trp_self.local && trp_listens())
         return troupe_fail(TROUPE_UNSUPPORTED, "TROUPE_LOCAL has no processes that could listen "
                                                "for other nodes (.listen of troupe_start)");
+    TROUPE_TRY(trp_options_listen(&trp_self.options));
     if (!trp_over_rings() || trp_listens())
         TROUPE_TRY(trp_transport_load()); // Once, for all who are forked from here.
     watch_forks();

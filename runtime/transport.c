@@ -5,70 +5,45 @@
 // ids of our own; contexts are opened after the fork; the unix sockets are ours alone
 // (a 0700 folder, the peer's user id checked); sizes are checked before a socket sees them.
 //
-// Over tcp each process is a CURVE server and client with the one key pair of its run. A CURVE
-// server lets in whoever knows its public key unless somebody says otherwise: here that is a thread
-// that answers ZeroMQ's authentication requests (ZAP, RFC 27) and lets in the run's own key alone.
+// Over tcp each process is a CURVE server and client with the one key pair of its run, and a thread
+// says who is let in (transport_door.c). Messages travel in parts there, since libzmq takes as much
+// as it is told of a part before it knows who tells it.
 // There are no heartbeats of ZeroMQ's: deaths are told otherwise, and a process that is stopped for
 // a while, by a debugger say, must not lose what was sent to it.
-#include <runtime/transport.h>
+#include <runtime/transport_inner.h>
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
-#include <runtime/keys.h>
 #include <runtime/memory.h>
-#include <runtime/thread.h>
-#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zmq.h>
 
 enum {
-    SOCKETS_MAX = 8192, // A process may talk with every other of its node.
     BACKLOG = 1024,
     RECONNECT_MS = 20,
-    RECONNECT_MAX_MS = 500, // To another node, which may be away for long.
-    KEY_SIZE = 32,
-    ENDPOINT_MAX = 160,
+    SLACK = 4096, // What encryption adds to a part, and more.
 };
 
-// libzmq is loaded when it is first asked for: over rings nobody needs it, and it brings fifteen
-// libraries along, which would make every start and every fork of a worker dearer.
-// clang-format off
-#define FUNCTIONS(X) \
-    X(bind, zmq_bind) X(close, zmq_close) X(connect, zmq_connect) \
-    X(ctx_new, zmq_ctx_new) X(ctx_set, zmq_ctx_set) X(ctx_term, zmq_ctx_term) \
-    X(error, zmq_errno) X(msg_close, zmq_msg_close) X(msg_data, zmq_msg_data) \
-    X(msg_init, zmq_msg_init) X(msg_init_data, zmq_msg_init_data) X(msg_init_size, zmq_msg_init_size) \
-    X(msg_more, zmq_msg_more) X(msg_recv, zmq_msg_recv) X(msg_send, zmq_msg_send) \
-    X(msg_size, zmq_msg_size) X(getsockopt, zmq_getsockopt) X(recv, zmq_recv) X(send, zmq_send) \
-    X(setsockopt, zmq_setsockopt) X(curve_keypair, zmq_curve_keypair) X(z85_decode, zmq_z85_decode) \
-    X(socket, zmq_socket) X(socket_monitor, zmq_socket_monitor) X(strerror, zmq_strerror)
-// clang-format on
-
-#define X(field, symbol) __typeof__(&symbol) field;
-static struct {
-    bool loaded;
-    FUNCTIONS(X)
-} zmq;
-#undef X
+struct trp_zmq trp_zmq;
 
 troupe_status trp_transport_load(void)
 {
-#define X(field, symbol) {#symbol, (char *)&zmq.field},
+#define X(field, symbol) {#symbol, (char *)&trp_zmq.field},
     static const struct {
         const char *symbol;
         char *field;
-    } functions[] = {FUNCTIONS(X)};
+    } functions[] = {TRP_ZMQ_FUNCTIONS(X)};
 #undef X
-    if (zmq.loaded)
+    if (trp_zmq.loaded)
         return TROUPE_OK;
     void *library = dlopen("libzmq.so.5", RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; library != NULL && i < sizeof functions / sizeof *functions; i++) {
@@ -81,198 +56,104 @@ troupe_status trp_transport_load(void)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "messages over sockets (TROUPE_TRANSPORT_IPC and _TCP) need libzmq: %s",
                            dlerror());
-    zmq.loaded = true;
+    trp_zmq.loaded = true;
     return TROUPE_OK;
 }
 
 struct trp_outbound {
     void *socket;
+    size_t part_max; // 0: messages go whole.
 };
-
-// Who says which key may come in.
-typedef struct doorman {
-    pthread_t thread;
-    bool runs;
-    void *socket;
-    uint8_t key[KEY_SIZE];
-    _Atomic uint64_t *strangers; // How many others were refused; NULL: nobody wants to know.
-} doorman;
 
 static struct {
     void *context, *inbound;
     int inbound_fd;              // Readable when the ROUTER wants to be looked at.
     int wake_fd, reader_wake_fd; // eventfds
     bool tcp;
-    trp_key_pair keys; // The run's, over tcp.
-    doorman doorman;
+    size_t message_bytes_max;
+    trp_doorman doorman; // Over tcp, with the run's keys.
 } transport = {.inbound_fd = -1, .wake_fd = -1, .reader_wake_fd = -1};
 
-// The way to other nodes: a context of its own, since its doorman knows another key.
-static struct {
-    void *context, *inbound, *monitor;
-    int inbound_fd, monitor_fd, wake_fd;
-    trp_key_pair keys; // The cluster's.
-    doorman doorman;
-} far = {.inbound_fd = -1, .monitor_fd = -1, .wake_fd = -1};
-
-static troupe_status failed(const char *what, const char *path)
+troupe_status trp_zmq_failed(const char *what, const char *path)
 {
-    return troupe_fail(TROUPE_IO, "%s %s: %s", what, path, zmq.strerror(zmq.error()));
+    return troupe_fail(TROUPE_IO, "%s %s: %s", what, path, trp_zmq.strerror(trp_zmq.error()));
 }
 
-static bool set_int(void *socket, int option, int value)
+bool trp_zmq_set(void *socket, int option, int value)
 {
-    return zmq.setsockopt(socket, option, &value, sizeof value) == 0;
+    return trp_zmq.setsockopt(socket, option, &value, sizeof value) == 0;
 }
 
-static bool set_key(void *socket, int option, const char *key)
+// Whether somebody who connects there is heard: where the interface is down, or filtered, libzmq
+// would try for ever.
+static bool is_heard(int port)
 {
-    return zmq.setsockopt(socket, option, key, TRP_KEY_TEXT) == 0;
-}
-
-// ---- tcp: keys, endpoints, and who is let in
-
-troupe_status trp_transport_keys_make(const char *keys_path)
-{
-    trp_key_pair keys;
-    TROUPE_TRY(trp_transport_load());
-    if (zmq.curve_keypair(keys.public_key, keys.secret_key) != 0)
-        return failed("no keys can be made for", keys_path);
-    return trp_keys_write(keys_path, &keys);
-}
-
-// Reads one part of an authentication request; *more says whether another follows.
-static int read_part(void *socket, void *part, size_t capacity, bool *more)
-{
-    int again = 0;
-    size_t size = sizeof again;
-    int got;
-    do
-        got = zmq.recv(socket, part, capacity, 0);
-    while (got < 0 && zmq.error() == EINTR);
-    if (got >= 0)
-        (void)zmq.getsockopt(socket, ZMQ_RCVMORE, &again, &size);
-    *more = again != 0;
-    return got;
-}
-
-// One request: [version, id, domain, address, identity, mechanism, key]. False: the context ends.
-static bool answer_request(void *socket, const doorman *man)
-{
-    enum { ID = 1, MECHANISM = 5, KEY = 6, PARTS = 7 };
-    char id[256], mechanism[16] = "";
-    uint8_t offered[KEY_SIZE] = {0};
-    size_t id_size = 0;
-    int parts = 0, key_size = 0;
-    for (bool more = true; more; parts++) {
-        char other[256];
-        int got;
-        if (parts == ID) {
-            got = read_part(socket, id, sizeof id, &more);
-            id_size = got > 0 ? (size_t)got < sizeof id ? (size_t)got : sizeof id : 0;
-        } else if (parts == MECHANISM) {
-            got = read_part(socket, mechanism, sizeof mechanism - 1, &more);
-        } else if (parts == KEY) {
-            got = key_size = read_part(socket, offered, sizeof offered, &more);
-        } else {
-            got = read_part(socket, other, sizeof other, &more);
-        }
-        if (got < 0)
-            return false;
-    }
-    bool known = parts == PARTS && strcmp(mechanism, "CURVE") == 0 && key_size == KEY_SIZE &&
-                 memcmp(offered, man->key, KEY_SIZE) == 0;
-    if (!known && man->strangers != NULL)
-        atomic_fetch_add(man->strangers, 1);
-    return zmq.send(socket, "1.0", 3, ZMQ_SNDMORE) >= 0 &&
-           zmq.send(socket, id, id_size, ZMQ_SNDMORE) >= 0 &&
-           zmq.send(socket, known ? "200" : "400", 3, ZMQ_SNDMORE) >= 0 &&
-           zmq.send(socket, known ? "OK" : "unknown key", known ? 2 : 11, ZMQ_SNDMORE) >= 0 &&
-           zmq.send(socket, "", 0, ZMQ_SNDMORE) >= 0 && zmq.send(socket, "", 0, 0) >= 0;
-}
-
-static void *doorman_main(void *user)
-{
-    const doorman *man = user;
-    (void)prctl(PR_SET_NAME, "troupe-zap");
-    while (answer_request(man->socket, man))
-        continue;
-    (void)zmq.close(man->socket);
-    return NULL;
-}
-
-// Before the bind: a server without it lets everybody in.
-static troupe_status start_doorman(void *context, doorman *man)
-{
-    man->socket = zmq.socket(context, ZMQ_REP);
-    if (man->socket == NULL)
-        return failed("cannot open a socket for", "authentication");
-    set_int(man->socket, ZMQ_LINGER, 0);
-    static const char place[] = "inproc://zeromq.zap.01";
-    troupe_status status = zmq.bind(man->socket, place) == 0
-                               ? trp_thread_start(&man->thread, "troupe-door", doorman_main, man)
-                               : failed("cannot bind", place);
-    man->runs = status == TROUPE_OK;
-    if (!man->runs)
-        (void)zmq.close(man->socket);
-    return status;
-}
-
-// A socket without its keys would speak in the clear, to everybody: so nothing of it may fail.
-static troupe_status make_server(void *context, void *socket, const char *path, bool secret,
-                                 trp_key_pair *keys, doorman *man)
-{
-    uint8_t decoded[KEY_SIZE];
-    TROUPE_TRY(trp_keys_read(path, secret, keys));
-    if (zmq.z85_decode(man->key, keys->public_key) == NULL ||
-        zmq.z85_decode(decoded, keys->secret_key) == NULL)
-        return troupe_fail(TROUPE_CORRUPT, "%s does not hold two keys: they are no Z85", path);
-    if (!set_int(socket, ZMQ_CURVE_SERVER, 1) ||
-        !set_key(socket, ZMQ_CURVE_SECRETKEY, keys->secret_key))
-        return failed("cannot encrypt with the keys in", path);
-    return start_doorman(context, man);
-}
-
-static bool make_client(void *socket, const trp_key_pair *keys)
-{
-    return set_key(socket, ZMQ_CURVE_SERVERKEY, keys->public_key) &&
-           set_key(socket, ZMQ_CURVE_PUBLICKEY, keys->public_key) &&
-           set_key(socket, ZMQ_CURVE_SECRETKEY, keys->secret_key);
+    enum { LIMIT_MS = 1000 };
+    struct sockaddr_in there = {.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+    socklen_t size = sizeof error;
+    if (fd < 0)
+        return false;
+    if (connect(fd, (struct sockaddr *)&there, sizeof there) != 0)
+        error = errno;
+    struct pollfd item = {.fd = fd, .events = POLLOUT};
+    if (error == EINPROGRESS && poll(&item, 1, LIMIT_MS) != 1)
+        error = ETIMEDOUT;
+    else if (error == EINPROGRESS)
+        (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    close(fd);
+    errno = error;
+    return error == 0;
 }
 
 static troupe_status bind_tcp(const trp_transport_how *how)
 {
-    char endpoint[ENDPOINT_MAX];
+    char endpoint[TRP_ENDPOINT_TEXT];
     size_t size = sizeof endpoint;
-    TROUPE_TRY(make_server(transport.context, transport.inbound, how->keys_path, false,
-                           &transport.keys, &transport.doorman));
-    if (zmq.bind(transport.inbound, "tcp://127.0.0.1:*") != 0 ||
-        zmq.getsockopt(transport.inbound, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
-        return failed("cannot bind to the loopback interface for", how->path);
+    TROUPE_TRY(trp_doorman_start(&transport.doorman, transport.context, transport.inbound,
+                                 how->keys_path));
+    if (trp_zmq.bind(transport.inbound, "tcp://127.0.0.1:*") != 0 ||
+        trp_zmq.getsockopt(transport.inbound, ZMQ_LAST_ENDPOINT, endpoint, &size) != 0)
+        return trp_zmq_failed("cannot bind to the loopback interface for", how->path);
+    trp_doorman_at(&transport.doorman, endpoint);
+    if (!is_heard(atoi(strrchr(endpoint, ':') + 1)))
+        return trp_fail_errno(TROUPE_IO, "the loopback interface, which TROUPE_TRANSPORT_TCP "
+                                         "needs, carries nothing (is it up?)");
     return trp_text_write(how->path, endpoint);
 }
 
 static troupe_status bind_unix(const trp_transport_how *how)
 {
-    char endpoint[ENDPOINT_MAX];
+    char endpoint[TRP_ENDPOINT_TEXT];
     uid_t user = getuid();
     snprintf(endpoint, sizeof endpoint, "ipc://%s", how->path);
-    if (zmq.setsockopt(transport.inbound, ZMQ_IPC_FILTER_UID, &user, sizeof user) != 0 ||
-        zmq.bind(transport.inbound, endpoint) != 0)
-        return failed("cannot bind", how->path);
+    if (trp_zmq.setsockopt(transport.inbound, ZMQ_IPC_FILTER_UID, &user, sizeof user) != 0 ||
+        trp_zmq.bind(transport.inbound, endpoint) != 0)
+        return trp_zmq_failed("cannot bind", how->path);
     (void)chmod(how->path, 0600);
     return TROUPE_OK;
 }
 
 // ---- opening and closing
 
-static void set_up_inbound(void *socket, size_t message_bytes_max)
+void trp_inbound_set_up(void *router, size_t message_bytes_max, size_t part_max)
 {
-    int64_t largest = (int64_t)message_bytes_max;
-    set_int(socket, ZMQ_RCVHWM, 0);
-    set_int(socket, ZMQ_LINGER, 0);
-    set_int(socket, ZMQ_BACKLOG, BACKLOG);
-    (void)zmq.setsockopt(socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
+    int64_t largest = part_max != 0                   ? (int64_t)part_max + SLACK
+                      : message_bytes_max < INT64_MAX ? (int64_t)message_bytes_max
+                                                      : INT64_MAX;
+    trp_zmq_set(router, ZMQ_RCVHWM, 0);
+    trp_zmq_set(router, ZMQ_LINGER, 0);
+    trp_zmq_set(router, ZMQ_BACKLOG, BACKLOG);
+    trp_zmq_set(router, ZMQ_HANDSHAKE_IVL, TRP_HANDSHAKE_MS);
+    (void)trp_zmq.setsockopt(router, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
+}
+
+// Who comes over a unix socket is this user; over tcp he may be anybody until he is let in.
+static size_t transport_part(void)
+{
+    return transport.tcp ? TRP_PART_MAX : 0;
 }
 
 troupe_status trp_transport_open(const trp_transport_how *how)
@@ -282,42 +163,41 @@ troupe_status trp_transport_open(const trp_transport_how *how)
         return troupe_fail(TROUPE_EXISTS, "cannot bind %s: a file of that name exists", how->path);
     TROUPE_TRY(trp_transport_load());
     transport.tcp = how->keys_path != NULL;
-    transport.context = zmq.ctx_new();
+    transport.context = trp_zmq.ctx_new();
     if (transport.context == NULL)
-        return failed("cannot open a ZeroMQ context for", how->path);
-    (void)zmq.ctx_set(transport.context, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
-    transport.inbound = zmq.socket(transport.context, ZMQ_ROUTER);
+        return trp_zmq_failed("cannot open a ZeroMQ context for", how->path);
+    (void)trp_zmq.ctx_set(transport.context, ZMQ_MAX_SOCKETS, TRP_SOCKETS_MAX);
+    transport.inbound = trp_zmq.socket(transport.context, ZMQ_ROUTER);
     transport.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     troupe_status status = TROUPE_OK;
     transport.reader_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (transport.inbound == NULL || transport.wake_fd < 0 || transport.reader_wake_fd < 0) {
-        status = failed("cannot open a socket for", how->path);
+        status = trp_zmq_failed("cannot open a socket for", how->path);
     } else {
-        set_up_inbound(transport.inbound, how->message_bytes_max);
+        transport.message_bytes_max = how->message_bytes_max;
+        trp_inbound_set_up(transport.inbound, how->message_bytes_max, transport_part());
         status = transport.tcp ? bind_tcp(how) : bind_unix(how);
         size_t size = sizeof transport.inbound_fd;
-        (void)zmq.getsockopt(transport.inbound, ZMQ_FD, &transport.inbound_fd, &size);
+        (void)trp_zmq.getsockopt(transport.inbound, ZMQ_FD, &transport.inbound_fd, &size);
     }
     if (status != TROUPE_OK)
         trp_transport_close();
     return status;
 }
 
-static void end_context(void *context, void *inbound, doorman *man)
+void trp_context_end(void *context, void *router, trp_doorman *man)
 {
-    if (inbound != NULL)
-        (void)zmq.close(inbound);
+    if (router != NULL)
+        (void)trp_zmq.close(router);
     if (context != NULL) // Returns once every outbound socket is closed and has lingered.
-        while (zmq.ctx_term(context) != 0 && zmq.error() == EINTR)
+        while (trp_zmq.ctx_term(context) != 0 && trp_zmq.error() == EINTR)
             continue;
-    if (man->runs) // The end of the context has ended it.
-        pthread_join(man->thread, NULL);
-    man->runs = false;
+    trp_doorman_end(man);
 }
 
 void trp_transport_close(void)
 {
-    end_context(transport.context, transport.inbound, &transport.doorman);
+    trp_context_end(transport.context, transport.inbound, &transport.doorman);
     if (transport.wake_fd >= 0)
         close(transport.wake_fd);
     if (transport.reader_wake_fd >= 0)
@@ -365,75 +245,106 @@ void trp_transport_wake_reader(void)
 static int receive_part(void *socket, zmq_msg_t *part)
 {
     int size;
-    zmq.msg_init(part);
+    trp_zmq.msg_init(part);
     do
-        size = zmq.msg_recv(part, socket, ZMQ_DONTWAIT);
-    while (size < 0 && zmq.error() == EINTR);
+        size = trp_zmq.msg_recv(part, socket, ZMQ_DONTWAIT);
+    while (size < 0 && trp_zmq.error() == EINTR);
     return size;
 }
 
-static bool receive(void *socket, trp_take *take)
+// Appends what is left of a message that comes in parts, whose first one is its size; the others
+// are skipped once it makes no sense. Takes it, or else nothing, which is refused as that.
+static void receive_parts(void *router, zmq_msg_t *part, size_t message_bytes_max, trp_take *take)
+{
+    uint64_t size = 0;
+    size_t at = 0;
+    bool good = trp_zmq.msg_size(part) == sizeof size;
+    if (good)
+        memcpy(&size, trp_zmq.msg_data(part), sizeof size);
+    char *whole = good && size > 0 && size <= message_bytes_max ? trp_alloc(size) : NULL;
+    while (trp_zmq.msg_more(part)) {
+        trp_zmq.msg_close(part);
+        if (receive_part(router, part) < 0)
+            break;
+        size_t more = trp_zmq.msg_size(part);
+        good = whole != NULL && good && more <= size - at;
+        if (good && more > 0)
+            memcpy(whole + at, trp_zmq.msg_data(part), more);
+        at += good ? more : 0;
+    }
+    good = good && whole != NULL && at == size;
+    take(good ? whole : "", good ? size : 0);
+    trp_free(whole);
+}
+
+bool trp_inbound_receive(void *router, size_t message_bytes_max, trp_take *take)
 {
     zmq_msg_t part;
     // First comes the routing id that the ROUTER gave the connection.
-    if (receive_part(socket, &part) < 0) {
-        zmq.msg_close(&part);
+    if (receive_part(router, &part) < 0) {
+        trp_zmq.msg_close(&part);
         return false;
     }
-    int parts = 1;
-    while (zmq.msg_more(&part)) {
-        zmq.msg_close(&part);
-        if (receive_part(socket, &part) < 0)
-            break;
-        // A frame is the second part and the last; more parts are not ours and are skipped.
-        if (++parts == 2 && !zmq.msg_more(&part))
-            take(zmq.msg_data(&part), zmq.msg_size(&part));
+    if (trp_zmq.msg_more(&part)) {
+        trp_zmq.msg_close(&part);
+        if (receive_part(router, &part) >= 0 && trp_zmq.msg_more(&part))
+            receive_parts(router, &part, message_bytes_max, take);
+        else
+            take(trp_zmq.msg_data(&part), trp_zmq.msg_size(&part));
     }
-    zmq.msg_close(&part);
+    trp_zmq.msg_close(&part);
     return true;
 }
 
 bool trp_transport_receive(trp_take *take)
 {
-    return receive(transport.inbound, take);
+    return trp_inbound_receive(transport.inbound, transport.message_bytes_max, take);
 }
 
-// A DEALER that is not connected yet. NULL with the last error set.
-static trp_outbound *make_outbound(void *context, const char *path)
+// ---- out
+
+trp_outbound *trp_outbound_make(void *context, const char *path, size_t part_max)
 {
     trp_outbound *outbound = trp_alloc(sizeof *outbound);
     if (outbound == NULL) {
         (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a connection to %s", path);
         return NULL;
     }
-    outbound->socket = zmq.socket(context, ZMQ_DEALER);
+    outbound->part_max = part_max;
+    outbound->socket = trp_zmq.socket(context, ZMQ_DEALER);
     if (outbound->socket == NULL) {
-        (void)failed("cannot open a socket to", path);
+        (void)trp_zmq_failed("cannot open a socket to", path);
         trp_free(outbound);
         return NULL;
     }
-    set_int(outbound->socket, ZMQ_SNDHWM, 0);
-    set_int(outbound->socket, ZMQ_LINGER, 0);
-    set_int(outbound->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS);
+    trp_zmq_set(outbound->socket, ZMQ_SNDHWM, 0);
+    trp_zmq_set(outbound->socket, ZMQ_LINGER, 0);
+    trp_zmq_set(outbound->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS);
+    trp_zmq_set(outbound->socket, ZMQ_HANDSHAKE_IVL, TRP_HANDSHAKE_MS);
     return outbound;
+}
+
+void *trp_outbound_socket(trp_outbound *outbound)
+{
+    return outbound->socket;
 }
 
 trp_outbound *trp_outbound_open(const char *path)
 {
-    char endpoint[ENDPOINT_MAX];
+    char endpoint[TRP_ENDPOINT_TEXT];
     troupe_status status = TROUPE_OK;
-    trp_outbound *outbound = make_outbound(transport.context, path);
+    trp_outbound *outbound = trp_outbound_make(transport.context, path, transport_part());
     if (outbound == NULL)
         return NULL;
     if (transport.tcp) {
-        status = make_client(outbound->socket, &transport.keys)
+        status = trp_doorman_client(&transport.doorman, outbound->socket)
                      ? trp_text_read(path, endpoint, sizeof endpoint)
-                     : failed("cannot encrypt messages to", path);
+                     : trp_zmq_failed("cannot encrypt messages to", path);
     } else {
         snprintf(endpoint, sizeof endpoint, "ipc://%s", path);
     }
-    if (status == TROUPE_OK && zmq.connect(outbound->socket, endpoint) != 0)
-        status = failed("cannot connect to", path);
+    if (status == TROUPE_OK && trp_zmq.connect(outbound->socket, endpoint) != 0)
+        status = trp_zmq_failed("cannot connect to", path);
     if (status == TROUPE_OK)
         return outbound;
     trp_outbound_close(outbound, 0);
@@ -446,153 +357,91 @@ static void free_bytes(void *data, void *hint)
     trp_free(data);
 }
 
+// The bytes of a message that leaves in parts: the last of them to have left frees all.
+typedef struct shared_bytes {
+    _Atomic size_t parts;
+    void *data;
+} shared_bytes;
+
+static void free_part(void *data, void *hint)
+{
+    shared_bytes *shared = hint;
+    (void)data;
+    if (atomic_fetch_sub(&shared->parts, 1) != 1)
+        return;
+    trp_free(shared->data);
+    trp_free(shared);
+}
+
+// Takes the message.
+static troupe_status send_part(trp_outbound *outbound, zmq_msg_t *part, int flags)
+{
+    int sent;
+    do
+        sent = trp_zmq.msg_send(part, outbound->socket, ZMQ_DONTWAIT | flags);
+    while (sent < 0 && trp_zmq.error() == EINTR);
+    if (sent >= 0)
+        return TROUPE_OK;
+    trp_zmq.msg_close(part);
+    return troupe_fail(TROUPE_IO, "a message could not be sent: %s",
+                       trp_zmq.strerror(trp_zmq.error()));
+}
+
+static troupe_status send_parts(trp_outbound *outbound, trp_buffer *buffer)
+{
+    uint64_t size = buffer->size;
+    size_t parts = (buffer->size + outbound->part_max - 1) / outbound->part_max, made = 0;
+    zmq_msg_t part;
+    shared_bytes *shared = trp_alloc(sizeof *shared);
+    if (shared == NULL || trp_zmq.msg_init_size(&part, sizeof size) != 0) {
+        trp_free(shared);
+        buffer->size = 0;
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
+    }
+    *shared = (shared_bytes){.parts = parts, .data = buffer->data};
+    *buffer = (trp_buffer){0};
+    memcpy(trp_zmq.msg_data(&part), &size, sizeof size);
+    troupe_status status = send_part(outbound, &part, ZMQ_SNDMORE);
+    for (size_t at = 0; at < size && status == TROUPE_OK; at += outbound->part_max) {
+        size_t left = size - at, length = left < outbound->part_max ? left : outbound->part_max;
+        if (trp_zmq.msg_init_data(&part, (char *)shared->data + at, length, free_part, shared) !=
+            0) {
+            status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
+            break;
+        }
+        made++;
+        status = send_part(outbound, &part, at + length < size ? ZMQ_SNDMORE : 0);
+    }
+    for (size_t rest = parts - made; rest > 0; rest--)
+        free_part(NULL, shared);
+    return status;
+}
+
 troupe_status trp_outbound_send(trp_outbound *outbound, trp_buffer *buffer)
 {
     enum { COPIED_MAX = 65536 }; // Below, a copy is cheaper than memory that has to grow again.
     zmq_msg_t message;
     int made;
+    if (outbound->part_max != 0 && buffer->size > outbound->part_max)
+        return send_parts(outbound, buffer);
     if (buffer->size <= COPIED_MAX) {
-        made = zmq.msg_init_size(&message, buffer->size);
+        made = trp_zmq.msg_init_size(&message, buffer->size);
         if (made == 0 && buffer->size > 0)
-            __builtin_memcpy(zmq.msg_data(&message), buffer->data, buffer->size);
+            __builtin_memcpy(trp_zmq.msg_data(&message), buffer->data, buffer->size);
     } else {
-        made = zmq.msg_init_data(&message, buffer->data, buffer->size, free_bytes, NULL);
+        made = trp_zmq.msg_init_data(&message, buffer->data, buffer->size, free_bytes, NULL);
         if (made == 0)
             *buffer = (trp_buffer){0};
     }
     buffer->size = 0;
     if (made != 0)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
-    int sent;
-    do
-        sent = zmq.msg_send(&message, outbound->socket, ZMQ_DONTWAIT);
-    while (sent < 0 && zmq.error() == EINTR);
-    if (sent >= 0)
-        return TROUPE_OK;
-    zmq.msg_close(&message);
-    return troupe_fail(TROUPE_IO, "a message could not be sent: %s", zmq.strerror(zmq.error()));
+    return send_part(outbound, &message, 0);
 }
 
 void trp_outbound_close(trp_outbound *outbound, int linger_ms)
 {
-    set_int(outbound->socket, ZMQ_LINGER, linger_ms);
-    (void)zmq.close(outbound->socket);
+    trp_zmq_set(outbound->socket, ZMQ_LINGER, linger_ms);
+    (void)trp_zmq.close(outbound->socket);
     trp_free(outbound);
-}
-
-// ---- other nodes
-
-// Who has another server's key fails before the doorman is asked. What says so waits until it is
-// read, so there has to be a reader before there is anything to say.
-static troupe_status watch_strangers(void)
-{
-    static const char where[] = "inproc://strangers";
-    size_t size = sizeof far.monitor_fd;
-    far.monitor = zmq.socket(far.context, ZMQ_PAIR);
-    if (far.monitor != NULL)
-        set_int(far.monitor, ZMQ_RCVHWM, 0);
-    if (far.monitor == NULL ||
-        zmq.socket_monitor(far.inbound, where, ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) != 0 ||
-        zmq.connect(far.monitor, where) != 0)
-        return failed("cannot watch", "who comes in");
-    (void)zmq.getsockopt(far.monitor, ZMQ_FD, &far.monitor_fd, &size);
-    return TROUPE_OK;
-}
-
-// The second part of an event is an address.
-static void count_strangers(void)
-{
-    zmq_msg_t part;
-    while (receive_part(far.monitor, &part) >= 0) {
-        if (zmq.msg_more(&part))
-            atomic_fetch_add(far.doorman.strangers, 1);
-        zmq.msg_close(&part);
-    }
-    zmq.msg_close(&part);
-}
-
-static troupe_status bind_far(const trp_far_how *how, char endpoint[TRP_ENDPOINT_MAX])
-{
-    char wanted[TRP_ENDPOINT_MAX + 8], bound[ENDPOINT_MAX];
-    size_t size = sizeof bound;
-    far.doorman.strangers = how->strangers;
-    TROUPE_TRY(
-        make_server(far.context, far.inbound, how->keys_path, true, &far.keys, &far.doorman));
-    TROUPE_TRY(watch_strangers());
-    set_up_inbound(far.inbound, how->message_bytes_max);
-    snprintf(wanted, sizeof wanted, "tcp://%s", how->address);
-    if (zmq.bind(far.inbound, wanted) != 0 ||
-        zmq.getsockopt(far.inbound, ZMQ_LAST_ENDPOINT, bound, &size) != 0)
-        return failed("cannot listen at", how->address);
-    snprintf(endpoint, TRP_ENDPOINT_MAX, "%.*s", TRP_ENDPOINT_MAX - 1, bound + strlen("tcp://"));
-    size = sizeof far.inbound_fd;
-    (void)zmq.getsockopt(far.inbound, ZMQ_FD, &far.inbound_fd, &size);
-    return TROUPE_OK;
-}
-
-troupe_status trp_far_transport_open(const trp_far_how *how, char endpoint[TRP_ENDPOINT_MAX])
-{
-    TROUPE_TRY(trp_transport_load());
-    far.context = zmq.ctx_new();
-    if (far.context == NULL)
-        return failed("cannot open a ZeroMQ context for", how->address);
-    (void)zmq.ctx_set(far.context, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
-    far.inbound = zmq.socket(far.context, ZMQ_ROUTER);
-    far.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    troupe_status status = far.inbound == NULL || far.wake_fd < 0
-                               ? failed("cannot open a socket for", how->address)
-                               : bind_far(how, endpoint);
-    if (status != TROUPE_OK)
-        trp_far_transport_close();
-    return status;
-}
-
-void trp_far_transport_close(void)
-{
-    if (far.inbound != NULL)
-        (void)zmq.close(far.inbound);
-    // After the socket, whose last event it takes.
-    end_context(far.context, far.monitor, &far.doorman);
-    if (far.wake_fd >= 0)
-        close(far.wake_fd);
-    far.inbound = far.monitor = far.context = NULL;
-    far.inbound_fd = far.monitor_fd = far.wake_fd = -1;
-}
-
-void trp_far_transport_wait(int timeout_ms)
-{
-    struct pollfd items[3] = {{.fd = far.inbound_fd, .events = POLLIN},
-                              {.fd = far.wake_fd, .events = POLLIN},
-                              {.fd = far.monitor_fd, .events = POLLIN}};
-    if (poll(items, 3, timeout_ms) > 0 && items[1].revents != 0)
-        (void)eventfd_read(far.wake_fd, &(eventfd_t){0});
-    count_strangers();
-}
-
-void trp_far_transport_wake(void)
-{
-    (void)eventfd_write(far.wake_fd, 1);
-}
-
-bool trp_far_transport_receive(trp_take *take)
-{
-    return receive(far.inbound, take);
-}
-
-trp_outbound *trp_far_outbound_open(const char *address)
-{
-    char endpoint[TRP_ENDPOINT_MAX + 8];
-    trp_outbound *outbound = make_outbound(far.context, address);
-    if (outbound == NULL)
-        return NULL;
-    set_int(outbound->socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
-    snprintf(endpoint, sizeof endpoint, "tcp://%s", address);
-    if (!make_client(outbound->socket, &far.keys))
-        (void)failed("cannot encrypt messages to", address);
-    else if (zmq.connect(outbound->socket, endpoint) == 0)
-        return outbound;
-    else
-        (void)failed("cannot connect to", address);
-    trp_outbound_close(outbound, 0);
-    return NULL;
 }

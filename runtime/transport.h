@@ -13,6 +13,13 @@
 #include <stdint.h>
 #include <troupe/status.h>
 
+// How many connections a process takes at most, over tcp, from whom it does not know yet among
+// others: a quarter of the descriptors, or fewer; and the first number that no descriptor of theirs
+// may have: 80 % of what there is. What comes beyond is cut, and for a moment there are up to
+// TRP_CONNECTIONS_LATE of those.
+enum { TRP_CONNECTIONS_MAX = 4096, TRP_CONNECTIONS_LATE = 512 };
+uint32_t trp_connections_most(int *fd_most);
+
 // Loads libzmq, unless it is there. UNSUPPORTED: it cannot be.
 troupe_status trp_transport_load(void);
 
@@ -69,10 +76,10 @@ void trp_outbound_close(trp_outbound *outbound, int linger_ms);
 enum { TRP_ENDPOINT_MAX = 64 }; // "host:port", with its end.
 
 typedef struct trp_far_how {
-    const char *address;         // Where to listen: "host:port"; port 0: any.
+    const char *address;         // Where to listen: "1.2.3.4:5"; port 0: any.
     const char *keys_path;       // The cluster's keys.
     size_t message_bytes_max;    // Larger ones are refused.
-    _Atomic uint64_t *strangers; // Counts who came with another key.
+    _Atomic uint64_t *strangers; // Counts who was sent away.
 } trp_far_how;
 
 // Writes down where the ROUTER listens. IO, CORRUPT and INVALID as the sentence says.
@@ -84,6 +91,7 @@ void trp_far_transport_close(void);
 void trp_far_transport_wait(int timeout_ms);
 void trp_far_transport_wake(void);
 bool trp_far_transport_receive(trp_take *take);
+// INVALID: the address is not in numbers.
 trp_outbound *trp_far_outbound_open(const char *address);
 
 #endif

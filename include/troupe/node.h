@@ -19,6 +19,17 @@
 // troupe_node_leave), is silent for .node_timeout_ms, or a message between them was lost. Every
 // pending call between the two then ends as TROUPE_MAYBE_EXECUTED. troupe_node_join makes a new
 // one.
+//
+// Join nodes over networks that you trust. Nobody without the keys is heard, but what comes before
+// the keys is libzmq's, in every process of a listening node. What is left to whoever can reach its
+// ports: up to 4,096 connections a process (a quarter of its descriptors, if that is less), each
+// for at most 3 s and 64 KiB of what it claims to send, so some 256 MiB a process at worst; what
+// comes beyond is sent away, counted (troupe_strangers_refused), and meanwhile others wait those
+// 3 s to get in. And libzmq ends the process where it meets what it does not expect: a firewall's
+// answer "protocol unreachable" to a connection that this node makes is known to do that. The
+// secret key is in the memory of each process of a listening node, workers included, for libzmq has
+// copies of it: so it is in their core files, though not in what was made by troupe_keys_make or
+// read from the file.
 #ifndef TROUPE_NODE_H
 #define TROUPE_NODE_H
 
@@ -27,7 +38,8 @@
 TROUPE_BEGIN_C
 
 // Makes a pair of keys in a new file that only this user may read. All nodes of a cluster have a
-// copy of that one file; who has it may do anything in the cluster. TROUPE_EXISTS, TROUPE_IO,
+// copy of that one file; who has it may do anything in the cluster. It is read only where it is a
+// file (no link) of this user's or root's that nobody else may read. TROUPE_EXISTS, TROUPE_IO,
 // TROUPE_UNSUPPORTED: libzmq is missing.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_keys_make(const char *path);
 
@@ -39,6 +51,8 @@ TROUPE_API const char *troupe_node_address(void);
 // nodes; where there is one, it stays. Waits for the answer, at most .node_timeout_ms. Joining is
 // not handed on: each pair of nodes joins. TROUPE_INVALID: no such address, this node's own, or
 // this node was started without .listen; TROUPE_TIMED_OUT: nobody answers there, or has other keys;
+// TROUPE_NOT_FOUND: the host's name is not known, or TROUPE_BUSY: too many names are being looked
+// up (which takes as long at most);
 // TROUPE_VERSION: nobody answers there, and somebody spoke another version of the protocol;
 // TROUPE_BUSY: 64 nodes are joined. A node is known by the address that it gives itself
 // (troupe_nodes_list) and by the one that it was first joined by, if that is another.
@@ -57,7 +71,8 @@ typedef struct troupe_node_info {
 // are.
 TROUPE_API size_t troupe_nodes_list(troupe_node_info *nodes, size_t most);
 
-// How many connections to this node were refused because they came with other keys than its own.
+// How many connections to this node were refused: they came with other keys than its own or none,
+// said nothing for 3 s, claimed to send too much, or were too many.
 TROUPE_API uint64_t troupe_strangers_refused(void);
 
 TROUPE_END_C

@@ -54,7 +54,9 @@ typedef struct troupe_options {
     // from the system as it is needed, and goes back when nobody has needed it for some seconds.
     size_t store_bytes_max;
     size_t message_bytes_max; // Largest packed argument or result; default 1 GiB.
-    const char *directory;    // Where sockets live; default $XDG_RUNTIME_DIR or /tmp. Copied.
+    // Where sockets live, a path of at most 44 bytes; default $XDG_RUNTIME_DIR, if that is one, or
+    // /tmp. Copied.
+    const char *directory;
     troupe_launch launch;
     // Run first in each worker process; the actors that are to live there wait for its end.
     void (*worker_init)(void);
@@ -88,9 +90,9 @@ typedef struct troupe_options {
     // A process that is killed loses those of its last 0.1 s.
     const char *trace;
     // Takes part in a cluster: where other nodes can reach this one, "10.0.0.7:4500": an IPv4
-    // address (or the name of a network interface) and a port (0: any that is free); and the file
-    // with the cluster's keys (default: the variable TROUPE_KEYS). See node.h. Default: nothing
-    // listens.
+    // address, or the name of a network interface or of a host that has one (looked up for at most
+    // .node_timeout_ms), and a port (0: any that is free); and the file with the cluster's keys
+    // (default: the variable TROUPE_KEYS). See node.h. Default: nothing listens.
     const char *listen;
     const char *keys;
     // Another node that is silent for so long is given up; default 10,000. A node's processes that
@@ -108,6 +110,10 @@ typedef struct troupe_options {
     // give something up; default 2,000; TROUPE_STORE_WAIT_NONE: not at all. As long a stopped
     // process is waited for that was moving an object, by who reads it without a timeout.
     int store_wait_ms;
+    // Largest packed argument or result between nodes; default 64 MiB, at most .message_bytes_max.
+    // All nodes of a cluster have the same: who receives a larger one refuses it, and the session
+    // ends.
+    size_t node_message_bytes_max;
     int unused_;
     // Of several workers' lines that differ in numbers only the first and 5 s later the newest is
     // printed, with how many there were, whoever wrote them; so does TROUPE_LOG_FOLD=numbers. For

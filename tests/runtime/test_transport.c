@@ -1,10 +1,17 @@
 // test_transport.c: messages between two processes over unix sockets and over tcp, and strangers:
 // who has other keys, none at all, or damages the files that say where to go.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <runtime/transport.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +23,23 @@ static struct {
     int count;
     char last[64];
 } taken;
+
+static struct {
+    size_t wanted; // Of the next message; 0: it is refused.
+    uint64_t seed;
+    bool good;
+} whole;
+
+static void take_whole(const void *data, size_t size)
+{
+    whole.good = size == whole.wanted && support_is_filled(data, size, whole.seed);
+}
+
+static bool has_next(void *unused)
+{
+    (void)unused;
+    return trp_transport_receive(take_whole);
+}
 
 static void take(const void *data, size_t size)
 {
@@ -44,7 +68,8 @@ static troupe_status open_at(const char *path, const char *keys)
 }
 
 // In a child: connects to `to` with those keys and sends `count` messages. Ends the child.
-static void send_and_exit(const char *own, const char *keys, const char *to, int count)
+static void send_and_exit(const char *own, const char *keys, const char *to, int count,
+                          int linger_ms)
 {
     trp_outbound *out = NULL;
     int status = open_at(own, keys) == TROUPE_OK && (out = trp_outbound_open(to)) != NULL ? 0 : 1;
@@ -57,7 +82,7 @@ static void send_and_exit(const char *own, const char *keys, const char *to, int
         trp_buffer_free(&bytes);
     }
     if (out != NULL)
-        trp_outbound_close(out, 500);
+        trp_outbound_close(out, linger_ms);
     trp_transport_close();
     _exit(status);
 }
@@ -70,7 +95,7 @@ static pid_t fork_sender(const char *own, const char *keys, const char *to, int 
         return pid;
     for (int i = 0; i < 500 && !support_exists(to); i++)
         usleep(10000);
-    send_and_exit(own, keys, to, count);
+    send_and_exit(own, keys, to, count, 500);
     return -1;
 }
 
@@ -176,6 +201,7 @@ static void damaged_files_are_refused_in_a_sentence(void **state)
     assert_int_equal(open_at(mine, keys), TROUPE_IO);
     assert_non_null(strstr(troupe_last_error()->text, "keys could not be read"));
     support_write_file(keys, "too short\n", 10);
+    assert_int_equal(chmod(keys, 0600), 0);
     assert_int_equal(open_at(mine, keys), TROUPE_CORRUPT);
     assert_non_null(strstr(troupe_last_error()->text, "two keys of 40 characters"));
     char pair[82]; // Of the right length, but '~' is no digit, and five of '#' are too large.
@@ -199,6 +225,159 @@ static void damaged_files_are_refused_in_a_sentence(void **state)
     support_directory_remove(home);
 }
 
+// ---- strangers without any key
+
+static int port_of(const char *path)
+{
+    char *endpoint = support_read_file(path);
+    assert_non_null(endpoint);
+    int port = (int)strtol(strrchr(endpoint, ':') + 1, NULL, 10);
+    free(endpoint);
+    return port;
+}
+
+static int connect_to(int port)
+{
+    struct sockaddr_in there = {.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&there, sizeof there), 0);
+    return fd;
+}
+
+// Whether the other side has ended the connection within that time; what it says is read.
+static bool is_cut(int fd, int timeout_ms)
+{
+    char said[256];
+    int64_t until = support_now_ms() + timeout_ms;
+    for (int64_t left = timeout_ms; left >= 0; left = until - support_now_ms()) {
+        struct pollfd item = {.fd = fd, .events = POLLIN};
+        if (poll(&item, 1, (int)left) > 0 && recv(fd, said, sizeof said, MSG_DONTWAIT) <= 0)
+            return true;
+    }
+    return false;
+}
+
+// A message is of several parts once it is larger than what a stranger may claim; none above the
+// limit is taken, and what follows is.
+static void large_messages_go_in_parts_over_tcp(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {65535,   65536,       65537,      131072,
+                                   LARGEST, LARGEST + 1, 3 * 100000, 1};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    char *home = support_directory_make();
+    char *keys = support_path(home, "keys"), *mine = support_path(home, "mine");
+    assert_int_equal(trp_transport_keys_make(keys), TROUPE_OK);
+    assert_int_equal(open_at(mine, keys), TROUPE_OK);
+    trp_outbound *out = trp_outbound_open(mine); // To itself.
+    assert_non_null(out);
+    for (int i = 0; i < SIZES; i++) {
+        trp_buffer bytes = {0};
+        char *data = malloc(sizes[i]);
+        support_fill(data, sizes[i], (uint64_t)i);
+        trp_buffer_append(&bytes, data, sizes[i]);
+        assert_int_equal(trp_outbound_send(out, &bytes), TROUPE_OK);
+        trp_buffer_free(&bytes);
+        free(data);
+    }
+    memset(&whole, 0, sizeof whole);
+    for (int i = 0; i < SIZES; i++) {
+        whole.wanted = sizes[i] <= LARGEST ? sizes[i] : 0;
+        whole.seed = (uint64_t)i;
+        assert_true(support_wait_until(has_next, NULL, SUPPORT_SOON_MS));
+        assert_true(whole.good);
+    }
+    trp_outbound_close(out, 0);
+    trp_transport_close();
+    free(keys), free(mine);
+    support_directory_remove(home);
+}
+
+// Whoever claims more than a part has, before he has said who he is, is sent away at once; whoever
+// says nothing, after a while.
+static void strangers_take_little_and_not_for_long(void **state)
+{
+    (void)state;
+    enum { HANDSHAKE_MS = 3000, SLACK_MS = 2000 };
+    char *home = support_directory_make();
+    char *keys = support_path(home, "keys"), *mine = support_path(home, "mine");
+    assert_int_equal(trp_transport_keys_make(keys), TROUPE_OK);
+    assert_int_equal(open_at(mine, keys), TROUPE_OK);
+    int silent = connect_to(port_of(mine)), claiming = connect_to(port_of(mine));
+    unsigned char hello[64 + 9] = {0xff, 0, 0, 0,   0,   0,   0,   0,  1,
+                                   0x7f, 3, 0, 'C', 'U', 'R', 'V', 'E'};
+    uint64_t claimed = UINT64_C(128) << 10;
+    hello[64] = 6; // A command with a long size.
+    for (int i = 0; i < 8; i++)
+        hello[65 + i] = (unsigned char)(claimed >> (56 - 8 * i));
+    assert_int_equal(send(claiming, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    int64_t began = support_now_ms();
+    assert_true(is_cut(claiming, HANDSHAKE_MS / 2));
+    assert_true(is_cut(silent, HANDSHAKE_MS + SLACK_MS));
+    assert_true(support_now_ms() - began >= HANDSHAKE_MS / 2); // Not at once, either.
+    close(silent), close(claiming);
+    trp_transport_close();
+    free(keys), free(mine);
+    support_directory_remove(home);
+}
+
+// More silent connections than there are descriptors: this process keeps some, and whoever has the
+// keys is heard as soon as the first of the silent ones are sent away.
+static void silent_connections_take_no_place_for_long(void **state)
+{
+    (void)state;
+    enum { MOST = 1024, FLOOD = 3000, HANDSHAKE_MS = 3000, SLACK_MS = 4000 };
+    char *home = support_directory_make();
+    char *keys = support_path(home, "keys"), *mine = support_path(home, "mine");
+    char *its = support_path(home, "its");
+    struct rlimit before, less;
+    int said[2], over[2];
+    assert_int_equal(pipe(said), 0);
+    assert_int_equal(pipe(over), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(trp_transport_keys_make(keys), TROUPE_OK);
+    taken.count = 0;
+    fflush(NULL);
+    pid_t flood = fork();
+    if (flood == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int i = 0; i < 500 && !support_exists(mine); i++)
+            usleep(10000);
+        for (int i = 0, port = port_of(mine); i < FLOOD; i++)
+            (void)connect_to(port);
+        (void)!write(over[1], "!", 1);
+        pause();
+    }
+    pid_t friend = fork();
+    if (friend == 0) {
+        char go;
+        if (read(said[0], &go, 1) == 1)
+            send_and_exit(its, keys, mine, 1, HANDSHAKE_MS + SLACK_MS);
+        _exit(1);
+    }
+    less = (struct rlimit){.rlim_cur = MOST, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+    assert_int_equal(open_at(mine, keys), TROUPE_OK);
+    char done; // All have connected, and the friend may come.
+    assert_int_equal(read(over[0], &done, 1), 1);
+    assert_int_equal(write(said[1], "!", 1), 1);
+    int64_t began = support_now_ms();
+    assert_in_range(support_count_descriptors(), 100, MOST * 8 / 10);
+    assert_int_equal(receive(1, HANDSHAKE_MS + SLACK_MS), 1);
+    assert_true(support_now_ms() - began < HANDSHAKE_MS + SLACK_MS);
+    assert_int_equal(end_of(friend), 0);
+    assert_int_equal(kill(flood, SIGKILL), 0);
+    (void)end_of(flood);
+    trp_transport_close();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    close(said[0]), close(said[1]), close(over[0]), close(over[1]);
+    free(keys), free(mine), free(its);
+    support_directory_remove(home);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +385,9 @@ int main(void)
         cmocka_unit_test(messages_travel_over_tcp),
         cmocka_unit_test(strangers_are_not_heard_over_tcp),
         cmocka_unit_test(damaged_files_are_refused_in_a_sentence),
+        cmocka_unit_test(large_messages_go_in_parts_over_tcp),
+        cmocka_unit_test(strangers_take_little_and_not_for_long),
+        cmocka_unit_test(silent_connections_take_no_place_for_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

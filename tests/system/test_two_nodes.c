@@ -56,7 +56,8 @@ static int setup(void **state)
 {
     (void)state;
     assert_int_equal(troupe_start(0, NULL, .listen = "127.0.0.1:0", .keys = two_nodes_keys,
-                                  .workers = 1, .threads = 2, .node_timeout_ms = TIMEOUT_MS),
+                                  .workers = 1, .threads = 2, .node_timeout_ms = TIMEOUT_MS,
+                                  .node_message_bytes_max = TWO_NODES_LARGEST),
                      TROUPE_OK);
     first = two_nodes_start();
     troupe_must(troupe_node_join(first.address));
@@ -227,6 +228,32 @@ static void large_values(void **state)
         free(data);
         troupe_reset();
     }
+}
+
+// A value above the limit between nodes is refused where it would leave, whichever way it goes, and
+// nothing else ends. Within a node the limit is another.
+static void values_above_the_limit(void **state)
+{
+    (void)state;
+    enum { MORE = TWO_NODES_LARGEST + 1000 };
+    clerk_actor there = two_nodes_find("pool", first.address);
+    char *data = malloc(MORE);
+    int64_t total;
+    memset(data, 'x', MORE);
+    troupe_bytes back;
+    troupe_ref ref = troupe_call(there, clerk_mirror, data, MORE);
+    assert_int_equal(troupe_get(troupe_bytes, ref, &back), TROUPE_TOO_LARGE);
+    assert_non_null(strstr(troupe_last_error()->text, "node_message_bytes_max"));
+    ref = troupe_call(there, clerk_swell, MORE);
+    assert_int_equal(troupe_get(troupe_bytes, ref, &back), TROUPE_TOO_LARGE);
+    assert_non_null(strstr(troupe_last_error()->text, "node_message_bytes_max"));
+    clerk_actor here = troupe_spawn(clerk, .place = TROUPE_PLACE_WORKER);
+    troupe_must(troupe_get(troupe_bytes, troupe_call(here, clerk_mirror, data, MORE), &back));
+    assert_int_equal(back.size, MORE);
+    troupe_must(troupe_get(int64_t, troupe_call(there, clerk_add, 0), &total));
+    assert_true(two_nodes_joined(first.address));
+    free(data);
+    troupe_reset();
 }
 
 // ---- names
@@ -504,6 +531,18 @@ static void wrong_options(void **state)
                      TROUPE_INVALID);
     assert_int_equal(troupe_start(0, NULL, .listen = "here", .keys = two_nodes_keys),
                      TROUPE_INVALID);
+    assert_int_equal(troupe_start(0, NULL, .listen = "0:0", .keys = two_nodes_keys),
+                     TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "one machine"));
+    assert_int_equal(troupe_start(0, NULL, .node_message_bytes_max = 5), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, ".node_message_bytes_max"));
+    assert_int_equal(troupe_start(0, NULL, .message_bytes_max = SIZE_MAX), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, ".message_bytes_max"));
+    // By a name, which others hear in numbers.
+    troupe_must(
+        troupe_start(0, NULL, .workers = 1, .listen = "localhost:0", .keys = two_nodes_keys));
+    assert_int_equal(strncmp(troupe_node_address(), "127.0.0.1:", 10), 0);
+    assert_int_equal(troupe_stop(), 0);
     assert_int_equal(chmod(two_nodes_keys, 0644), 0);
     assert_int_equal(troupe_start(0, NULL, .listen = "127.0.0.1:0", .keys = two_nodes_keys),
                      TROUPE_INVALID);
@@ -552,6 +591,7 @@ int main(void)
         cmocka_unit_test(a_thousand_in_flight),
         cmocka_unit_test(tells_arrive_in_order),
         cmocka_unit_test(large_values),
+        cmocka_unit_test(values_above_the_limit),
         cmocka_unit_test(names),
         cmocka_unit_test(deadlines_and_cancelling),
         cmocka_unit_test(streams),

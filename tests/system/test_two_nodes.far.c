@@ -43,6 +43,17 @@ troupe_status clerk_mirror(clerk *self, const troupe_bytes *data, troupe_bytes *
     return TROUPE_OK;
 }
 
+troupe_status clerk_swell(clerk *self, const int *size, troupe_bytes *made)
+{
+    (void)self;
+    char *bytes = troupe_alloc((size_t)*size);
+    if (bytes == NULL)
+        return TROUPE_NO_MEMORY;
+    memset(bytes, 'y', (size_t)*size);
+    *made = (troupe_bytes){bytes, (size_t)*size};
+    return TROUPE_OK;
+}
+
 troupe_status clerk_note(clerk *self, const int64_t *number, troupe_none *none)
 {
     (void)none;
@@ -197,7 +208,8 @@ static _Noreturn void run_other(const order *what, int fd)
 {
     (void)signal(SIGCHLD, SIG_DFL);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); // A test that fails leaves none behind.
-    troupe_must(troupe_start(0, NULL, .listen = "127.0.0.1:0",
+    troupe_must(troupe_start(0, NULL, .node_message_bytes_max = TWO_NODES_LARGEST,
+                             .listen = "127.0.0.1:0",
                              .keys = what->stranger ? two_nodes_strange_keys : two_nodes_keys,
                              .workers = 1, .threads = 2, .handle_signals = true,
                              .node_timeout_ms = TIMEOUT_MS, .store_bytes_max = 32 << 20));

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 #include <troupe.h>
 
-enum { TIMEOUT_MS = 2000, SLACK_MS = 5000 };
+enum { TIMEOUT_MS = 2000, SLACK_MS = 5000, TWO_NODES_LARGEST = 6 << 20 };
 
 TROUPE_STRUCT(letter, (troupe_text, from), (int32_t, number), (troupe_text, text));
 TROUPE_STRUCT(pids, (int, own), (int, keeper));
@@ -25,6 +25,7 @@ typedef struct clerk {
 troupe_status clerk_add(clerk *self, const int64_t *amount, int64_t *total);
 troupe_status clerk_reply(clerk *self, const letter *question, letter *answer);
 troupe_status clerk_mirror(clerk *self, const troupe_bytes *data, troupe_bytes *back);
+troupe_status clerk_swell(clerk *self, const int *size, troupe_bytes *made);
 troupe_status clerk_note(clerk *self, const int64_t *number, troupe_none *none);
 troupe_status clerk_wrong(clerk *self, const troupe_none *none, int64_t *wrong);
 troupe_status clerk_nap(clerk *self, const int *ms, int *slept);
@@ -43,11 +44,12 @@ troupe_status clerk_waits_still(clerk *self, const troupe_none *none, bool *unto
 troupe_status clerk_told(clerk *self, const troupe_down *down, troupe_none *none);
 
 TROUPE_ACTOR(clerk, (clerk_add, int64_t, int64_t), (clerk_reply, letter, letter),
-             (clerk_mirror, troupe_bytes, troupe_bytes), (clerk_note, int64_t, troupe_none),
-             (clerk_wrong, troupe_none, int64_t), (clerk_nap, int, int),
-             (clerk_run, errand, int64_t), (clerk_go_round, round_trip, int64_t),
-             (clerk_where, troupe_none, troupe_actor), (clerk_pids, troupe_none, pids),
-             (clerk_fail, troupe_text, int), (clerk_hold, troupe_ref, int),
+             (clerk_mirror, troupe_bytes, troupe_bytes), (clerk_swell, int, troupe_bytes),
+             (clerk_note, int64_t, troupe_none), (clerk_wrong, troupe_none, int64_t),
+             (clerk_nap, int, int), (clerk_run, errand, int64_t),
+             (clerk_go_round, round_trip, int64_t), (clerk_where, troupe_none, troupe_actor),
+             (clerk_pids, troupe_none, pids), (clerk_fail, troupe_text, int),
+             (clerk_hold, troupe_ref, int),
              (clerk_refused, troupe_none, uint64_t, .options = TROUPE_METHOD_URGENT),
              (clerk_keep, troupe_none, uint64_t), (clerk_kept_is_whole, troupe_none, bool),
              (clerk_wait, troupe_none, waits), (clerk_waits_still, troupe_none, bool),

@@ -59,8 +59,8 @@ length($0) > 100 && !unformatted { complain("the line has " length($0) " columns
         complain("a public header includes " target ", which is not public")
     if (public && target ~ /^(zmq|msgpack|xxhash)/)
         complain("a public header includes " target " of a library that users need not have")
-    if (level && target == "zmq.h" && FILENAME != "runtime/transport.c")
-        complain("only runtime/transport.c may include zmq.h")
+    if (level && target == "zmq.h" && FILENAME != "runtime/transport_inner.h")
+        complain("only runtime/transport_inner.h may include zmq.h")
 }
 {
     code = $0

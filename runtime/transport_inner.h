@@ -1,0 +1,91 @@
+// transport_inner.h: what the parts of the transport share: libzmq's functions, keys, and who is
+// let in. For transport.c, transport_door.c and transport_far.c only.
+#ifndef TRP_TRANSPORT_INNER_H
+#define TRP_TRANSPORT_INNER_H
+
+#include <pthread.h>
+#include <runtime/keys.h>
+#include <runtime/transport.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <zmq.h>
+
+enum {
+    TRP_SOCKETS_MAX = 8192, // A process may talk with every other of its node.
+    TRP_KEY_SIZE = 32,
+    TRP_ENDPOINT_TEXT = 160,
+    // Whoever connects and is not let in by then is sent away.
+    TRP_HANDSHAKE_MS = 3000,
+    // Over tcp nobody may claim more at once, since it is claimed before he is let in. Larger
+    // messages go in parts of that size.
+    TRP_PART_MAX = 65536,
+};
+
+// libzmq is loaded when it is first asked for: over rings nobody needs it, and it brings fifteen
+// libraries along, which would make every start and every fork of a worker dearer.
+// clang-format off
+#define TRP_ZMQ_FUNCTIONS(X) \
+    X(bind, zmq_bind) X(close, zmq_close) X(connect, zmq_connect) \
+    X(ctx_new, zmq_ctx_new) X(ctx_set, zmq_ctx_set) X(ctx_term, zmq_ctx_term) \
+    X(error, zmq_errno) X(msg_close, zmq_msg_close) X(msg_data, zmq_msg_data) \
+    X(msg_init, zmq_msg_init) X(msg_init_data, zmq_msg_init_data) X(msg_init_size, zmq_msg_init_size) \
+    X(msg_more, zmq_msg_more) X(msg_recv, zmq_msg_recv) X(msg_send, zmq_msg_send) \
+    X(msg_size, zmq_msg_size) X(getsockopt, zmq_getsockopt) X(poll, zmq_poll) X(recv, zmq_recv) \
+    X(send, zmq_send) X(setsockopt, zmq_setsockopt) X(curve_keypair, zmq_curve_keypair) \
+    X(z85_decode, zmq_z85_decode) X(socket, zmq_socket) X(socket_monitor, zmq_socket_monitor) \
+    X(strerror, zmq_strerror)
+// clang-format on
+
+#define X(field, symbol) __typeof__(&symbol) field;
+struct trp_zmq {
+    bool loaded;
+    TRP_ZMQ_FUNCTIONS(X)
+};
+#undef X
+extern struct trp_zmq trp_zmq;
+
+troupe_status trp_zmq_failed(const char *what, const char *path);
+bool trp_zmq_set(void *socket, int option, int value);
+
+// ---- transport_door.c: keys, and who is let in
+
+// Watches the connections of a ROUTER: says whose key may come in, and cuts those for which there
+// is no room. Zeros, but for `strangers`, before trp_doorman_start.
+typedef struct trp_doorman {
+    pthread_t thread;
+    bool runs;
+    void *requests, *events; // Of the thread, once it runs.
+    uint8_t key[TRP_KEY_SIZE];
+    trp_key_pair *keys;
+    _Atomic uint64_t *strangers; // Counts who was sent away; NULL: nobody wants to know.
+    _Atomic uint32_t port;       // Where the ROUTER listens; 0: not yet.
+    int spare_fd, base_fd;       // A descriptor that is always free for a look at another one.
+    uint32_t held, most;         // Connections, and how many there may be.
+    int fd_most;                 // No descriptor above that may be a connection's.
+} trp_doorman;
+
+// Reads the keys, makes the ROUTER a server with them, and starts the thread that lets in who has
+// them: before the bind, since a server without it lets everybody in.
+troupe_status trp_doorman_start(trp_doorman *man, void *context, void *router,
+                                const char *keys_path);
+// After the end of the context, which ends the thread.
+void trp_doorman_end(trp_doorman *man);
+// The ROUTER is bound to that endpoint.
+void trp_doorman_at(trp_doorman *man, const char *endpoint);
+// Makes a DEALER a client with the keys.
+bool trp_doorman_client(const trp_doorman *man, void *dealer);
+
+// ---- transport.c, for the other parts
+
+// `part_max` 0: messages come whole.
+void trp_inbound_set_up(void *router, size_t message_bytes_max, size_t part_max);
+bool trp_inbound_receive(void *router, size_t message_bytes_max, trp_take *take);
+// A DEALER that is not connected yet. NULL with the last error set.
+trp_outbound *trp_outbound_make(void *context, const char *path, size_t part_max);
+void *trp_outbound_socket(trp_outbound *outbound);
+// Closes the ROUTER and ends the context, when its sockets have lingered, and the doorman with it.
+void trp_context_end(void *context, void *router, trp_doorman *man);
+
+#endif
