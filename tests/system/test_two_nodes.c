@@ -230,32 +230,6 @@ static void large_values(void **state)
     }
 }
 
-// A value above the limit between nodes is refused where it would leave, whichever way it goes, and
-// nothing else ends. Within a node the limit is another.
-static void values_above_the_limit(void **state)
-{
-    (void)state;
-    enum { MORE = TWO_NODES_LARGEST + 1000 };
-    clerk_actor there = two_nodes_find("pool", first.address);
-    char *data = malloc(MORE);
-    int64_t total;
-    memset(data, 'x', MORE);
-    troupe_bytes back;
-    troupe_ref ref = troupe_call(there, clerk_mirror, data, MORE);
-    assert_int_equal(troupe_get(troupe_bytes, ref, &back), TROUPE_TOO_LARGE);
-    assert_non_null(strstr(troupe_last_error()->text, "node_message_bytes_max"));
-    ref = troupe_call(there, clerk_swell, MORE);
-    assert_int_equal(troupe_get(troupe_bytes, ref, &back), TROUPE_TOO_LARGE);
-    assert_non_null(strstr(troupe_last_error()->text, "node_message_bytes_max"));
-    clerk_actor here = troupe_spawn(clerk, .place = TROUPE_PLACE_WORKER);
-    troupe_must(troupe_get(troupe_bytes, troupe_call(here, clerk_mirror, data, MORE), &back));
-    assert_int_equal(back.size, MORE);
-    troupe_must(troupe_get(int64_t, troupe_call(there, clerk_add, 0), &total));
-    assert_true(two_nodes_joined(first.address));
-    free(data);
-    troupe_reset();
-}
-
 // ---- names
 
 static void names(void **state)
@@ -591,7 +565,7 @@ int main(void)
         cmocka_unit_test(a_thousand_in_flight),
         cmocka_unit_test(tells_arrive_in_order),
         cmocka_unit_test(large_values),
-        cmocka_unit_test(values_above_the_limit),
+        cmocka_unit_test(two_nodes_values_above_the_limit),
         cmocka_unit_test(names),
         cmocka_unit_test(deadlines_and_cancelling),
         cmocka_unit_test(streams),

@@ -152,6 +152,35 @@ void two_nodes_odd_messages(void **state)
     two_nodes_end(&second);
 }
 
+// A value above the limit between nodes is refused where it would leave, whichever way it goes, and
+// nothing else ends. Within a node the limit is another.
+void two_nodes_values_above_the_limit(void **state)
+{
+    (void)state;
+    enum { MORE = TWO_NODES_LARGEST + 1000 };
+    other second = two_nodes_start();
+    troupe_must(troupe_node_join(second.address));
+    clerk_actor there = two_nodes_find("pool", second.address);
+    char *data = malloc(MORE);
+    int64_t total;
+    memset(data, 'x', MORE);
+    troupe_bytes back;
+    troupe_ref ref = troupe_call(there, clerk_mirror, data, MORE);
+    assert_int_equal(troupe_get(troupe_bytes, ref, &back), TROUPE_TOO_LARGE);
+    assert_non_null(strstr(troupe_last_error()->text, "node_message_bytes_max"));
+    ref = troupe_call(there, clerk_swell, MORE);
+    assert_int_equal(troupe_get(troupe_bytes, ref, &back), TROUPE_TOO_LARGE);
+    assert_non_null(strstr(troupe_last_error()->text, "node_message_bytes_max"));
+    clerk_actor here = troupe_spawn(clerk, .place = TROUPE_PLACE_WORKER);
+    troupe_must(troupe_get(troupe_bytes, troupe_call(here, clerk_mirror, data, MORE), &back));
+    assert_int_equal(back.size, MORE);
+    troupe_must(troupe_get(int64_t, troupe_call(there, clerk_add, 0), &total));
+    assert_true(two_nodes_joined(second.address));
+    free(data);
+    two_nodes_end(&second);
+    troupe_reset();
+}
+
 typedef struct joining {
     troupe_status status;
     char text[512];

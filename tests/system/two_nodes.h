@@ -85,6 +85,7 @@ bool two_nodes_joined(const char *address);
 void two_nodes_envelopes(void **state);
 void two_nodes_kinds_from_there(void **state);
 void two_nodes_odd_messages(void **state);
+void two_nodes_values_above_the_limit(void **state);
 void two_nodes_other_versions(void **state);
 void two_nodes_long_answers(void **state);
 void two_nodes_a_late_hello(void **state);
