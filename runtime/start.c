@@ -233,8 +233,7 @@ static troupe_status make_folder(const char *base, int *lock_fd)
     snprintf(path, sizeof path, "%s/lock", trp_self.folder);
     *lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (*lock_fd < 0 || flock(*lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        troupe_status status =
-            troupe_fail(TROUPE_IO, "%s could not be locked: %s", path, strerror(errno));
+        troupe_status status = trp_fail_errno(TROUPE_IO, "%s could not be locked", path);
         if (*lock_fd >= 0)
             close(*lock_fd);
         trp_folder_remove(trp_self.folder);
@@ -286,8 +285,7 @@ static troupe_status plan_descriptors(void)
         (void)setrlimit(RLIMIT_NOFILE, &limit);
         (void)getrlimit(RLIMIT_NOFILE, &limit);
     }
-    uint64_t used = count_descriptors() + OWN, fit = TRP_PROCESSES_MAX;
-    used += trp_listens() ? trp_connections_most(&(int){0}) + TRP_CONNECTIONS_LATE : 0;
+    uint64_t used = count_descriptors() + OWN + trp_connections_reserve(), fit = TRP_PROCESSES_MAX;
     if (limit.rlim_cur < used + fit * EACH)
         fit = limit.rlim_cur > used ? (limit.rlim_cur - used) / EACH : 0;
     trp_self.workers_max = (uint32_t)fit;

@@ -19,6 +19,7 @@
 // TRP_CONNECTIONS_LATE of those.
 enum { TRP_CONNECTIONS_MAX = 4096, TRP_CONNECTIONS_LATE = 512 };
 uint32_t trp_connections_most(int *fd_most);
+uint64_t trp_connections_reserve(void); // Descriptors that are kept for them; 0: nothing listens.
 
 // Loads libzmq, unless it is there. UNSUPPORTED: it cannot be.
 troupe_status trp_transport_load(void);
