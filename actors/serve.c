@@ -403,10 +403,12 @@ static void describe_death(const trp_entry *entry, const void *user, troupe_erro
         trp_failure_target(failure, target);
         return;
     }
+    const char *cause = user;
+    int what = (int)strcspn(cause, ";"); // What follows is about the core file.
     *failure =
         trp_failure(TROUPE_MAYBE_EXECUTED, TROUPE_OUTCOME_MAYBE_EXECUTED, TROUPE_EXECUTED_MAYBE,
-                    "%s %s before it answered; the call may have been executed",
-                    trp_process_text(target->process).text, (const char *)user);
+                    "%s %.*s before it answered; the call may have been executed%s",
+                    trp_process_text(target->process).text, what, cause, cause + what);
     trp_failure_target(failure, target);
 }
 
