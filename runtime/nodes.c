@@ -469,8 +469,8 @@ static void ask_join(const trp_frame *frame, const char *address, const char *nu
                                .from_incarnation = frame->from_incarnation,
                                .call = frame->call},
                    .give_up_ms = trp_clock_ms() + trp_self.options.node_timeout_ms};
-    snprintf(mine->address, sizeof mine->address, "%s", address);
-    snprintf(mine->numeric, sizeof mine->numeric, "%s", numeric);
+    snprintf(mine->address, sizeof mine->address, "%.*s", TRP_NODE_ADDRESS_MAX - 1, address);
+    snprintf(mine->numeric, sizeof mine->numeric, "%.*s", TRP_NODE_ADDRESS_MAX - 1, numeric);
     trp_far_wake(); // It says HELLO.
 }
 

@@ -294,6 +294,15 @@ void troupe_job_stop(troupe_job *job)
         trp_server_stop_job(job);
 }
 
+void troupe_job_kill(troupe_job *job, troupe_status status, const char *why)
+{
+    if (TRP_IS_NULL(job))
+        return;
+    troupe_job_stop(job); // Where it waits in the queue still, or is between two groups.
+    trp_coordinator_give_up(job, status == TROUPE_OK ? TROUPE_CANCELLED : status,
+                            why == NULL ? "" : why);
+}
+
 // Gives the job up from inside its own follower, which is not called again.
 static bool close_in_own_call(troupe_job *job)
 {

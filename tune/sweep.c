@@ -231,7 +231,7 @@ static void end_overdue(running *run, trp_trial *trial)
     snprintf(sentence, sizeof sentence, "it ran for longer than %g s, which trial_timeout_s allows",
              run->sweep->how.trial_timeout_s);
     if (trial->overdue) {
-        port->give_up(trial->job, TROUPE_TIMED_OUT, sentence);
+        port->kill(trial->job, TROUPE_TIMED_OUT, sentence);
         return;
     }
     trial->overdue = true;

@@ -21,7 +21,7 @@ typedef struct trp_sweep_port {
                             const troupe_train_options *how);
     void (*stop)(troupe_job *job);
     // Kills its workers; its result has that status and sentence. May be asked again.
-    void (*give_up)(troupe_job *job, troupe_status status, const char *why);
+    void (*kill)(troupe_job *job, troupe_status status, const char *why);
     troupe_status (*wait)(troupe_job *job, int timeout_ms, troupe_result **result);
     void (*status)(troupe_job *job, troupe_job_status *status);
     const char *(*path)(const troupe_job *job);

@@ -1,7 +1,6 @@
 // tune.c: troupe_tune over the real Train.
 #include <runtime/process.h>
 #include <runtime/require.h>
-#include <train/coordinator.h>
 #include <tune/sweep.h>
 
 static troupe_status cpus_of_process(double *cpus)
@@ -24,7 +23,7 @@ troupe_status troupe_tune_with(const troupe_trainer *trainer, const troupe_param
         .cpus = cpus_of_process,
         .submit = troupe_submit_with,
         .stop = troupe_job_stop,
-        .give_up = trp_coordinator_give_up,
+        .kill = troupe_job_kill,
         .wait = troupe_job_wait,
         .status = troupe_job_status_get,
         .path = troupe_job_path,

@@ -216,6 +216,13 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_job_wait(troupe_job *job, int ti
 // run. Does not wait. Harmless on an ended job.
 TROUPE_API void troupe_job_stop(troupe_job *job);
 
+// Ends the run now, for one that does not come to a report: its workers are killed and not started
+// again, and its result has `status` (none of success: TROUPE_OK stands for TROUPE_CANCELLED) and
+// the sentence `why` (copied, cut at 159 bytes), those of the first such call. What was reported
+// and kept stays. Does not wait. Harmless on an ended job; may be repeated, which it should be
+// where the job does not end: the request is lost where there is no memory for it.
+TROUPE_API void troupe_job_kill(troupe_job *job, troupe_status status, const char *why);
+
 // A snapshot of where a job is.
 typedef struct troupe_job_status {
     troupe_job_state state;

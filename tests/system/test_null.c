@@ -410,6 +410,7 @@ static void test_training(void **state)
     REFUSED(troupe_job_wait, (NULL, 0, &result), "job");
     REFUSED(troupe_job_wait, (job, 0, NULL), "result");
     HARMLESS(troupe_job_stop, (NULL));
+    HARMLESS(troupe_job_kill, (NULL, TROUPE_OK, NULL));
     HARMLESS(troupe_job_status_get, (NULL, &now));
     HARMLESS(troupe_job_status_get, (job, NULL));
     HARMLESS(troupe_job_path, (NULL));

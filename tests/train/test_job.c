@@ -279,6 +279,29 @@ static void closing_kills_a_loop_that_does_not_stop(void **state)
     troupe_job_close(&job); // Harmless.
 }
 
+// Killed it ends at once, and tells the first reason that it was given.
+static void a_killed_job_tells_why(void **state)
+{
+    (void)state;
+    char *file = support_path(storage, "never there either");
+    wait_settings config = {file};
+    troupe_job *job;
+    troupe_result *result;
+    troupe_must(
+        troupe_submit(waits, &config, NULL, &job, .workers = 2, .storage = storage, .restarts = 3));
+    assert_true(support_wait_until(job_runs, job, SUPPORT_SOON_MS));
+    troupe_job_kill(job, TROUPE_TIMED_OUT, "it was late");
+    troupe_job_kill(job, TROUPE_OK, "another reason");
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_TIMED_OUT);
+    assert_non_null(strstr(troupe_result_error(result), "it was late"));
+    assert_int_equal(troupe_result_restarts(result), 0);
+    troupe_result_free(&result);
+    troupe_job_kill(job, TROUPE_FAILED, NULL); // Harmless.
+    troupe_job_close(&job);
+    free(file);
+}
+
 static void close_in_the_end(void *user, troupe_job *job, troupe_job_state state)
 {
     if (state != TROUPE_JOB_DONE)
@@ -522,6 +545,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(jobs_overlap_where_there_is_room_and_never_beyond),
         cmocka_unit_test(a_queued_job_can_be_stopped_and_closed),
         cmocka_unit_test(closing_kills_a_loop_that_does_not_stop),
+        cmocka_unit_test(a_killed_job_tells_why),
         cmocka_unit_test(a_follower_may_close_its_job_at_the_end),
         cmocka_unit_test(a_follower_that_would_wait_for_itself_does_not),
         cmocka_unit_test(methods_may_train),

@@ -219,7 +219,7 @@ static void fake_stop(troupe_job *job)
     pthread_mutex_unlock(&fake.lock);
 }
 
-static void fake_give_up(troupe_job *job, troupe_status status, const char *why)
+static void fake_kill(troupe_job *job, troupe_status status, const char *why)
 {
     (void)job;
     fail_msg("%s: %s", troupe_status_name(status), why); // No job of this Train hangs.
@@ -304,7 +304,7 @@ static const trp_sweep_port fake_port = {
     .cpus = fake_cpus,
     .submit = fake_submit,
     .stop = fake_stop,
-    .give_up = fake_give_up,
+    .kill = fake_kill,
     .wait = fake_wait,
     .status = fake_status,
     .path = fake_path,
