@@ -50,9 +50,6 @@ static void keep_ref(troupe_ref *ref, void *user)
 static troupe_status take_config(troupe_job *job, const void *config)
 {
     const troupe_type *type = job->trainer->config;
-    if (!config)
-        return troupe_fail(TROUPE_INVALID, "no config was given for trainer '%s'",
-                           job->trainer->name);
     size_t count = 0;
     void *value = (void *)(uintptr_t)config; // The visitors change nothing.
     trp_value_refs(type, value, count_ref, &count);

@@ -479,7 +479,7 @@ static void wrong_options_are_named(void **state)
     REFUSED(TROUPE_NOT_FOUND, ".from", .storage = storage, .from = storage);
     troupe_job *job = NULL;
     assert_int_equal(troupe_submit(line_fit, NULL, NULL, &job, .storage = storage), TROUPE_INVALID);
-    assert_non_null(strstr(troupe_last_error()->text, "no config"));
+    assert_non_null(strstr(troupe_last_error()->text, "'config' is NULL"));
     line_settings config = line_plain(1);
     assert_int_equal(troupe_submit_with(NULL, &config, NULL, &job, NULL), TROUPE_INVALID);
     assert_int_equal(troupe_submit_with(&troupe_trainer_line_fit, &config, NULL, NULL, NULL),
