@@ -13,12 +13,15 @@
 #include <runtime/park.h>
 #include <runtime/segment.h>
 #include <runtime/spare.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -377,4 +380,31 @@ void trp_keeper_run(const trp_keeper_setup *setup)
         wait_ms = 0;
     }
     end();
+}
+
+void trp_folder_sweep(const char *base)
+{
+    char prefix[32];
+    int prefix_size = snprintf(prefix, sizeof prefix, "troupe-%u-", (unsigned)getuid());
+    DIR *entries = opendir(base);
+    if (entries == NULL)
+        return;
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        if (strncmp(entry->d_name, prefix, (size_t)prefix_size) != 0)
+            continue;
+        char path[512], lock_path[520];
+        struct stat about;
+        long pid = strtol(entry->d_name + prefix_size, NULL, 10);
+        snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
+        snprintf(lock_path, sizeof lock_path, "%s/lock", path);
+        if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH || lstat(path, &about) != 0 ||
+            !S_ISDIR(about.st_mode) || about.st_uid != getuid())
+            continue;
+        int lock = open(lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0)
+            trp_folder_remove(path);
+        if (lock >= 0)
+            close(lock);
+    }
+    closedir(entries);
 }

@@ -65,5 +65,8 @@ _Noreturn void trp_keeper_run(const trp_keeper_setup *setup);
 
 // Removes the run folder with what is in it (one level).
 void trp_folder_remove(const char *folder);
+// Removes the folders of killed runs in `base`: those whose process is gone and whose lock nobody
+// holds.
+void trp_folder_sweep(const char *base);
 
 #endif

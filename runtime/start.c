@@ -30,6 +30,7 @@
 #include <runtime/store.h>
 #include <runtime/trace.h>
 #include <runtime/transport.h>
+#include <runtime/worker_start.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,12 @@ static struct {
     int keeper_socket;
     bool watching_forks;
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER, .keeper_socket = -1};
+
+// Whether this process was executed as a worker, and one of its threads becomes that.
+static struct {
+    pthread_mutex_t lock;
+    bool taken;
+} executed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int troupe_version(void)
 {
@@ -173,7 +180,6 @@ static _Noreturn void run_executed_worker(const char *value)
     }
     strcpy(trp_self.folder, value + folder_at);
     trp_self.options.launch = TROUPE_LAUNCH_EXEC; // As those are that it asks for.
-    (void)unsetenv(TRP_WORKER_VARIABLE);          // What the user's code executes is no worker.
     (void)fcntl(segment_fd, F_SETFD, FD_CLOEXEC);
     if (trp_segment_attach(segment_fd) != TROUPE_OK) {
         trp_log(TRP_ERROR, "worker process %u could not start: %s", slot,
@@ -185,35 +191,38 @@ static _Noreturn void run_executed_worker(const char *value)
     run_worker(slot, incarnation, isolated != 0);
 }
 
-// ---- the run folder
-
-// Removes the folders of killed runs: those whose process is gone and whose lock nobody holds.
-static void sweep_stale_folders(const char *base)
+// Whether the thread is the worker's, or one that such a thread has begun: a name is inherited.
+static bool is_of_worker(void)
 {
-    char prefix[32];
-    int prefix_size = snprintf(prefix, sizeof prefix, "troupe-%u-", (unsigned)getuid());
-    DIR *entries = opendir(base);
-    if (entries == NULL)
-        return;
-    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        if (strncmp(entry->d_name, prefix, (size_t)prefix_size) != 0)
-            continue;
-        char path[512], lock_path[520];
-        struct stat about;
-        long pid = strtol(entry->d_name + prefix_size, NULL, 10);
-        snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
-        snprintf(lock_path, sizeof lock_path, "%s/lock", path);
-        if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH || lstat(path, &about) != 0 ||
-            !S_ISDIR(about.st_mode) || about.st_uid != getuid())
-            continue;
-        int lock = open(lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0)
-            trp_folder_remove(path);
-        if (lock >= 0)
-            close(lock);
-    }
-    closedir(entries);
+    char name[16] = "";
+    (void)prctl(PR_GET_NAME, name);
+    return strncmp(name, "troupe-", strlen("troupe-")) == 0;
 }
+
+// In an executed worker, the first thread that comes becomes it. What others would do after
+// troupe_start is the driver's part of the program, which must not run again: they stay here.
+static void enter_executed_worker(const troupe_options *how)
+{
+    char order[512] = "";
+    pthread_mutex_lock(&executed.lock);
+    bool late = executed.taken;
+    const char *value = late ? NULL : getenv(TRP_WORKER_VARIABLE);
+    if (value != NULL && strtol(value, NULL, 10) == getpid()) {
+        executed.taken = true;
+        snprintf(order, sizeof order, "%s", value);
+        (void)unsetenv(TRP_WORKER_VARIABLE); // What the user's code executes is no worker.
+    }
+    pthread_mutex_unlock(&executed.lock);
+    while (late && !trp_self.forked && !is_of_worker())
+        (void)pause();
+    if (order[0] == '\0')
+        return;
+    if (trp_options_complete(how, &trp_self.options) != TROUPE_OK)
+        leave(EXIT_FAILURE);
+    run_executed_worker(order);
+}
+
+// ---- the run folder
 
 // Makes the folder of this run, 0700, and takes its lock.
 static troupe_status make_folder(const char *base, int *lock_fd)
@@ -243,21 +252,6 @@ static troupe_status make_folder(const char *base, int *lock_fd)
 }
 
 // ---- the driver
-
-static int count_threads(void)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    if (tasks == NULL)
-        return 1;
-    int count = 0;
-    for (struct dirent *task; (task = readdir(tasks)) != NULL;)
-        count += task->d_name[0] != '.';
-    closedir(tasks);
-#if defined(__SANITIZE_THREAD__)
-    count--; // Its own thread survives a fork.
-#endif
-    return count;
-}
 
 static uint64_t count_descriptors(void)
 {
@@ -508,7 +502,7 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
     const char *local = getenv("TROUPE_LOCAL");
     trp_self.local = local != NULL && strcmp(local, "1") == 0;
     if (trp_self.options.launch == TROUPE_LAUNCH_AUTO)
-        trp_self.options.launch = count_threads() > 1 ? TROUPE_LAUNCH_EXEC : TROUPE_LAUNCH_FORK;
+        trp_self.options.launch = trp_launch_choose();
     TROUPE_TRY(plan_descriptors());
     if (trp_self.local && trp_listens())
         return troupe_fail(TROUPE_UNSUPPORTED, "TROUPE_LOCAL has no processes that could listen "
@@ -522,7 +516,7 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
         return start_local();
 
     int lock_fd;
-    sweep_stale_folders(trp_self.options.directory);
+    trp_folder_sweep(trp_self.options.directory);
     TROUPE_TRY(make_folder(trp_self.options.directory, &lock_fd));
     troupe_status status = trp_segment_create(trp_self.options.store_bytes_max);
     if (status == TROUPE_OK &&
@@ -564,12 +558,7 @@ troupe_status troupe_start_with(int argc, char **argv, const troupe_options *how
 {
     if (argc > 0)
         TRP_REQUIRE(argv);
-    const char *worker = getenv(TRP_WORKER_VARIABLE);
-    if (worker != NULL && strtol(worker, NULL, 10) == getpid() && !trp_self.running) {
-        if (trp_options_complete(how, &trp_self.options) != TROUPE_OK)
-            leave(EXIT_FAILURE);
-        run_executed_worker(worker);
-    }
+    enter_executed_worker(how);
     if (trp_self.forked)
         return trp_process_check();
     if (trp_self.slot > TRP_PROCESS_DRIVER)

@@ -1,8 +1,10 @@
 // worker_start.c: see worker_start.h.
 #include <runtime/worker_start.h>
 
+#include <dirent.h>
 #include <runtime/clock.h>
 #include <runtime/identity.h>
+#include <runtime/log.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
 
@@ -82,4 +84,36 @@ troupe_status trp_worker_await(uint32_t slot, uint64_t incarnation, int64_t unti
                                slot, trp_process_pid(slot));
         TROUPE_TRY(judge(slot, incarnation, &keeper, &worker));
     }
+}
+
+// ---- forked or executed
+
+static int count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    if (tasks == NULL)
+        return 1;
+    int count = 0;
+    for (struct dirent *task; (task = readdir(tasks)) != NULL;)
+        count += task->d_name[0] != '.';
+    closedir(tasks);
+#if defined(__SANITIZE_THREAD__)
+    count--; // Its own thread survives a fork.
+#endif
+    return count;
+}
+
+troupe_launch trp_launch_choose(void)
+{
+    static bool told;
+    int threads = count_threads();
+    if (threads <= 1)
+        return TROUPE_LAUNCH_FORK;
+    if (!told && !trp_self.local)
+        trp_log(TRP_INFO,
+                "the program had %d threads when it came to troupe_start, so that its workers are "
+                "executed afresh: what stands before troupe_start runs again in each of them",
+                threads);
+    told = told || !trp_self.local;
+    return TROUPE_LAUNCH_EXEC;
 }

@@ -14,7 +14,9 @@ typedef enum troupe_launch {
     TROUPE_LAUNCH_AUTO, // Forked, unless the program had started threads before troupe_start.
     // Forked by the keeper: they have the state that the program had at troupe_start.
     TROUPE_LAUNCH_FORK,
-    TROUPE_LAUNCH_EXEC, // Executed afresh: main runs again up to troupe_start.
+    // Executed afresh: main runs again up to troupe_start. Of several threads that call it there
+    // the first becomes the worker, and the others do not return from it.
+    TROUPE_LAUNCH_EXEC,
 } troupe_launch;
 
 // What becomes of the lines that worker processes write to their standard output and errors. Whole

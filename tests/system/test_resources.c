@@ -5,6 +5,7 @@
 #include <support.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <runtime/keeper.h>
 #include <runtime/limits.h>
@@ -385,6 +386,46 @@ static void test_executed_workers(void **state)
     assert_int_equal(troupe_stop(), 0);
 }
 
+// Some at once, and one when one of them is the worker.
+enum { STARTERS = 4 };
+static pthread_barrier_t starters;
+
+static void *start_in_worker(void *late)
+{
+    (void)pthread_barrier_wait(&starters);
+    if (late != NULL)
+        (void)poll(NULL, 0, 20);
+    troupe_must(troupe_start(0, NULL, .workers = 1, .launch = TROUPE_LAUNCH_EXEC));
+    _exit(7); // What follows is the driver's.
+}
+
+static void start_by_threads(void)
+{
+    pthread_t threads[STARTERS];
+    pthread_barrier_init(&starters, NULL, STARTERS);
+    for (int i = 0; i < STARTERS; i++)
+        pthread_create(&threads[i], NULL, start_in_worker, i == 0 ? &starters : NULL);
+    for (;;)
+        pause();
+}
+
+static void test_executed_workers_whose_threads_start_at_once(void **state)
+{
+    (void)state;
+    setenv("TEST_STARTERS", "1", 1);
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .launch = TROUPE_LAUNCH_EXEC), TROUPE_OK);
+    unsetenv("TEST_STARTERS");
+    holder_actor own[4];
+    for (int i = 0; i < 4; i++) {
+        own[i] = troupe_spawn(holder, .place = TROUPE_PLACE_ISOLATED, .env = "OWN=1");
+        assert_string_equal(ask(own[i], "OWN"), "1");
+    }
+    (void)poll(NULL, 0, 100); // Meanwhile the late ones have come.
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(ask(own[i], "OWN"), "1");
+    assert_int_equal(troupe_stop(), 0);
+}
+
 static bool has_begun(void *unused)
 {
     (void)unused;
@@ -442,6 +483,8 @@ static void test_many_gpus(void **state)
 
 int main(int argc, char **argv)
 {
+    if (getenv("TEST_STARTERS") != NULL)
+        start_by_threads();
     if (getenv(TRP_WORKER_VARIABLE) != NULL) // An executed worker: does not return.
         troupe_must(troupe_start(argc, argv, .workers = 1, .launch = TROUPE_LAUNCH_EXEC));
     const struct CMUnitTest started[] = {
@@ -459,6 +502,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest others[] = {
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_executed_workers),
+        cmocka_unit_test(test_executed_workers_whose_threads_start_at_once),
         cmocka_unit_test(test_claims_at_the_stop),
         cmocka_unit_test(test_many_gpus),
     };
