@@ -69,6 +69,10 @@ typedef struct troupe_options {
     // repeats is printed. Of the library's own lines ("troupe: warn: ...") those count as identical
     // that differ in numbers only; see .worker_output_fold_numbers.
     bool worker_output_unfolded;
+    // Of several workers' lines that differ in numbers only the first and 5 s later the newest is
+    // printed, with how many there were, whoever wrote them; so does TROUPE_LOG_FOLD=numbers. For
+    // progress of many workers, not for results.
+    bool worker_output_fold_numbers;
     // GPUs that actors and jobs may ask for; default: those in CUDA_VISIBLE_DEVICES where that is
     // set, else one for each /dev/nvidia0, nvidia1, ...; TROUPE_GPUS_NONE: none.
     int gpus;
@@ -85,6 +89,9 @@ typedef struct troupe_options {
     // Measures how long messages wait and methods run, for troupe_methods_list; so does the
     // variable TROUPE_MEASURE=1. Costs three looks at the clock a call.
     bool measure;
+    // What is left for later (checkpoints, reports, sweeps' journals, the trace) may be read by
+    // others as far as the umask lets them; default: files are 0600 and folders 0700.
+    bool shared_files;
     // A file that says when which method ran in which process, for chrome://tracing or Perfetto
     // (ui.perfetto.dev); default: what the variable TROUPE_TRACE names. It is made anew,
     // unless it is a link or another user's, and is complete when troupe_stop returns. Each process
@@ -117,18 +124,11 @@ typedef struct troupe_options {
     // ends.
     size_t node_message_bytes_max;
     int unused_;
-    // Of several workers' lines that differ in numbers only the first and 5 s later the newest is
-    // printed, with how many there were, whoever wrote them; so does TROUPE_LOG_FOLD=numbers. For
-    // progress of many workers, not for results.
-    bool worker_output_fold_numbers;
     // How long the node process may take to answer (a spawn that needs a process, a name, a look at
     // the resources), and the keeper to make a process, before TROUPE_TIMED_OUT says which of them
     // does not; 50 to 3,600,000, default 10,000. What waits for resources waits on, while the node
     // process answers.
     int request_timeout_ms;
-    // What is left for later (checkpoints, reports, sweeps' journals, the trace) may be read by
-    // others as far as the umask lets them; default: files are 0600 and folders 0700.
-    bool shared_files;
 } troupe_options;
 
 // Starts the runtime. Comes first in main, before threads are made: in a worker process it does not

@@ -329,6 +329,11 @@ static void strangers_take_little_and_not_for_long(void **state)
 static void silent_connections_take_no_place_for_long(void **state)
 {
     (void)state;
+#if defined(__SANITIZE_THREAD__)
+    // Descriptors of libzmq's, which is not built for this sanitizer: it sees them closed nowhere.
+    print_message("SKIPPED under the thread sanitizer\n");
+    skip();
+#endif
     enum { MOST = 1024, FLOOD = 3000, HANDSHAKE_MS = 3000, SLACK_MS = 4000 };
     char *home = support_directory_make();
     char *keys = support_path(home, "keys"), *mine = support_path(home, "mine");

@@ -209,9 +209,9 @@ static _Noreturn void run_cell(const row *it)
              mine->status != OK ? troupe_last_error()->text : "");
     mine->ended = true;
     atomic_store(&mine->go, 1);
+    pthread_join(thread, NULL);
     if (stopped > 0)
         (void)kill(stopped, SIGCONT);
-    pthread_join(thread, NULL);
     if (trp_process_running())
         (void)signal_workers(SIGCONT, false);
     (void)troupe_stop();
