@@ -119,7 +119,9 @@ static troupe_status map(int fd, size_t size)
     void *read_only = map_aligned(fd, size, PROT_READ);
     if (base == MAP_FAILED || read_only == MAP_FAILED) {
         troupe_status status = trp_fail_errno(
-            TROUPE_NO_MEMORY, "%zu bytes of address space for the store could not be mapped", size);
+            TROUPE_NO_MEMORY,
+            "%zu bytes of address space for the store (.store_bytes_max) could not be mapped",
+            size);
         if (base != MAP_FAILED)
             (void)munmap(base, size);
         if (read_only != MAP_FAILED)

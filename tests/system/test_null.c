@@ -4,6 +4,7 @@
 #include <support.h>
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -56,11 +57,16 @@ static void on_crash(int number)
 
 static void note(const char *name)
 {
-    for (size_t i = 0; i < seen_count; i++)
-        if (strcmp(seen[i], name) == 0)
-            return;
-    assert_true(seen_count < NAMES_MAX);
-    seen[seen_count++] = name;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // Methods note too.
+    size_t i = 0;
+    pthread_mutex_lock(&lock);
+    while (i < seen_count && strcmp(seen[i], name) != 0)
+        i++;
+    bool room = i < NAMES_MAX;
+    if (room && i == seen_count)
+        seen[seen_count++] = name;
+    pthread_mutex_unlock(&lock);
+    assert_true(room);
 }
 
 static void expect(const char *name, troupe_status status, const char *argument)
