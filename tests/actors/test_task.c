@@ -338,27 +338,34 @@ static void test_tasks_that_wait_for_tasks(void **state)
     assert_int_equal(value, 36000);
 }
 
+// All tasks began, though one worker's hang: `taken` is how many the other one ran. The busy worker
+// may begin some itself, on threads that take the place of those that hang.
+static void all_begin(const troupe_ref *refs, int count, int *taken)
+{
+    int out, other = shared->pids[0];
+    support_await_counter(&shared->inside, count);
+    shared->gate = 1;
+    for (int i = 0; i < count; i++) {
+        troupe_must(troupe_get(int, refs[i], &out));
+        assert_int_equal(out, i);
+        *taken += shared->pids[i] == other;
+    }
+    assert_int_equal(shared->inside, count); // Each was run once.
+}
+
 // One worker's tasks hang, two at a time: those behind them are run by the other worker.
 static void test_an_idle_worker_takes_from_a_busy_one(void **state)
 {
     (void)state;
     enum { MANY = 20, THREADS = 2 };
     troupe_ref refs[MANY];
-    bool ready[MANY];
-    int out;
-    size_t done = 0;
+    int taken = 0;
     for (int i = 0; i < MANY; i++)
         refs[i] = troupe_run(wait_gate, i);
     support_await_counter(&shared->inside, 2 * THREADS);
     shared->free_pid = shared->pids[0];
-    troupe_must(troupe_wait(refs, MANY, MANY - THREADS, 2 * SUPPORT_SOON_MS, ready, &done));
-    assert_int_equal(done, MANY - THREADS);
-    shared->gate = 1;
-    for (int i = 0; i < MANY; i++) {
-        troupe_must(troupe_get(int, refs[i], &out));
-        assert_int_equal(out, i);
-    }
-    assert_int_equal(shared->inside, MANY); // Each was run once.
+    all_begin(refs, MANY, &taken);
+    assert_in_range(taken, MANY / 2 + 1, MANY - THREADS); // Half of them were sent to it.
 }
 
 // The other worker runs dry at once, when what waits has only just been sent; nothing ends later.
@@ -366,11 +373,9 @@ static void test_what_was_just_sent_is_taken_later(void **state)
 {
     (void)state;
     enum { ROUNDS = 20, EACH = 3, THREADS = 2 };
+    int taken = 0;
     for (int round = 0; round < ROUNDS; round++) {
         troupe_ref refs[2 * EACH];
-        bool ready[2 * EACH];
-        int out;
-        size_t done = 0;
         shared->gate = shared->free_pid = shared->inside = 0;
         for (int i = 0; i < 2 * THREADS; i++)
             refs[i] = troupe_run(wait_gate, i);
@@ -378,13 +383,9 @@ static void test_what_was_just_sent_is_taken_later(void **state)
         for (int i = 2 * THREADS; i < 2 * EACH; i++)
             refs[i] = troupe_run(wait_gate, i);
         shared->free_pid = shared->pids[0];
-        troupe_status status =
-            troupe_wait(refs, 2 * EACH, 2 * EACH - THREADS, SUPPORT_SOON_MS, ready, &done);
-        shared->gate = 1;
-        for (int i = 0; i < 2 * EACH; i++)
-            troupe_must(troupe_get(int, refs[i], &out));
-        assert_int_equal(status, TROUPE_OK);
+        all_begin(refs, 2 * EACH, &taken);
     }
+    assert_in_range(taken, ROUNDS * EACH + 1, ROUNDS * (2 * EACH - THREADS));
 }
 
 static void test_cancelling(void **state)
