@@ -11,10 +11,10 @@
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
+#include <runtime/printable.h>
 #include <runtime/process.h>
 #include <runtime/require.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <troupe/async.h>
 
 struct trp_deferral {
@@ -201,7 +201,7 @@ troupe_status troupe_refuse(troupe_deferred *later, troupe_status status, const 
     char text[sizeof((troupe_error *)0)->text];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format != NULL ? format : "", arguments);
+    (void)trp_printable_format(text, sizeof text, format, arguments);
     va_end(arguments);
     trp_deferral *it = (trp_deferral *)trp_registry_take(&owed, later->id_);
     later->id_ = 0;

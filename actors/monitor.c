@@ -12,10 +12,10 @@
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/park.h>
+#include <runtime/printable.h>
 #include <runtime/process.h>
 #include <runtime/require.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 // ---- monitors
 
@@ -199,7 +199,7 @@ troupe_status(troupe_fail_actor)(troupe_status status, const char *format, ...)
     char text[256];
     va_list rest;
     va_start(rest, format);
-    vsnprintf(text, sizeof text, format != NULL ? format : "", rest);
+    (void)trp_printable_format(text, sizeof text, format, rest);
     va_end(rest);
     trp_actor *self = trp_run_actor();
     if (self != NULL && !trp_policy_ask(self, trp_actor_id(self), TROUPE_DOWN_ERROR, text)) {

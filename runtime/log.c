@@ -96,7 +96,7 @@ void troupe_log(troupe_level level, const char *format, ...)
                         who[0] != '\0' ? ": " : "");
     va_list list;
     va_start(list, format);
-    int size = vsnprintf(text, sizeof text, format ? format : "", list);
+    int size = trp_printable_format(text, sizeof text, format, list);
     va_end(list);
     size_t length = size < 0 ? 0 : strlen(text);
     while (length > 0 && text[length - 1] == '\n') // The line has its end anyway.

@@ -80,3 +80,11 @@ void trp_printable_clean(char *text, size_t capacity)
     size = trp_printable_copy(text, size, clean, room);
     memcpy(text, clean, size + 1);
 }
+
+int trp_printable_format(char *out, size_t capacity, const char *format, va_list list)
+{
+    if (format != NULL)
+        return vsnprintf(out, capacity, format, list);
+    out[0] = '\0';
+    return 0;
+}

@@ -3,6 +3,7 @@
 #ifndef TRP_PRINTABLE_H
 #define TRP_PRINTABLE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,5 +16,7 @@ bool trp_printable_is(const char *text, size_t size);
 size_t trp_printable_copy(const char *text, size_t size, char *out, size_t capacity);
 // The same in place, for a text that ends within `capacity` bytes; else it is ended there.
 void trp_printable_clean(char *text, size_t capacity);
+// As vsnprintf, where no format is the empty text. Not cleaned.
+int trp_printable_format(char *out, size_t capacity, const char *format, va_list list);
 
 #endif

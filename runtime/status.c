@@ -64,7 +64,7 @@ troupe_status(troupe_fail)(troupe_status status, const char *format, ...)
     troupe_error error = {.status = troupe_failed_(status)};
     va_list list;
     va_start(list, format);
-    (void)vsnprintf(error.text, sizeof(error.text), format ? format : "", list);
+    (void)trp_printable_format(error.text, sizeof(error.text), format, list);
     va_end(list);
     trp_printable_clean(error.text, sizeof error.text);
     last = error;
