@@ -5,20 +5,27 @@ set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
-set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2")
-set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g3 -fno-omit-frame-pointer")
+if(PROJECT_IS_TOP_LEVEL) # Elsewhere these are the other project's.
+  set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
+  set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2")
+  set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g3 -fno-omit-frame-pointer")
+endif()
 
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)
 
-set(TROUPE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-                    -Werror)
+set(TROUPE_WARNINGS "")
+if(PROJECT_IS_TOP_LEVEL)
+  set(TROUPE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+                      -Werror)
+endif()
 set(TROUPE_SANITIZE "" CACHE STRING "Sanitizers, separated by commas: address,undefined or thread")
 
 add_compile_definitions(_GNU_SOURCE)
-# Fault points (runtime/fault.h): in every build but release.
-add_compile_definitions($<$<NOT:$<CONFIG:Release>>:TROUPE_FAULTS>)
+# Fault points (runtime/fault.h): in every build but release, where there are tests to use them.
+if(TROUPE_TESTS)
+  add_compile_definitions($<$<NOT:$<CONFIG:Release>>:TROUPE_FAULTS>)
+endif()
 add_compile_options(${TROUPE_WARNINGS} -fstack-protector-strong)
 add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,--as-needed)
 if(TROUPE_SANITIZE)

@@ -9,7 +9,7 @@ install(TARGETS troupe troupe_static LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
 install(TARGETS troupe_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 # What the static library needs, by name. libzmq is loaded at run time, where it is asked for.
-set(needed ${msgpack_LIBRARIES} m)
+set(needed ${troupe_msgpack_LIBRARIES} m)
 list(TRANSFORM needed PREPEND "-l" OUTPUT_VARIABLE needed_flags)
 list(JOIN needed_flags " " TROUPE_PC_NEEDS)
 list(JOIN needed ";" TROUPE_CMAKE_NEEDS)

@@ -18,7 +18,6 @@ function(troupe_view name)
   add_library(view_${name} INTERFACE)
   target_include_directories(view_${name} INTERFACE ${view} ${PROJECT_SOURCE_DIR}/include
                                                     ${TROUPE_GENERATED})
-  target_compile_definitions(view_${name} INTERFACE TROUPE_WITH_CUDA=${TROUPE_WITH_CUDA})
 endfunction()
 
 function(troupe_layer name)
@@ -62,10 +61,10 @@ function(troupe_library)
   add_library(troupe::inner ALIAS troupe_inner)
 
   if(TROUPE_LAYERED OR NOT parts)
-    add_library(troupe_all INTERFACE)
-    target_link_libraries(troupe_all INTERFACE troupe_public ${parts})
-    target_link_libraries(troupe_inner INTERFACE troupe_all)
-    add_library(troupe::troupe ALIAS troupe_all)
+    add_library(troupe INTERFACE)
+    target_link_libraries(troupe INTERFACE troupe_public ${parts})
+    target_link_libraries(troupe_inner INTERFACE troupe)
+    add_library(troupe::troupe ALIAS troupe)
     return()
   endif()
 

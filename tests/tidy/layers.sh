@@ -12,7 +12,6 @@ cat >"$work/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.25)
 project(troupe VERSION 0.1.0 LANGUAGES C)
 set(TROUPE_LAYERED ON)
-set(TROUPE_WITH_CUDA 0)
 include($source/cmake/Layers.cmake)
 troupe_layer(runtime)
 troupe_layer(actors)

@@ -15,6 +15,10 @@ if(TROUPE_LAYERED)
   troupe_script_test(tidy/layers ${here}/tidy/layers.sh ${PROJECT_SOURCE_DIR})
   troupe_script_test(api/misuse ${here}/api/misuse.sh ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}
                      ${TROUPE_GENERATED})
+  # The default of a project without a build type, and one in which the whole is built and run.
+  troupe_script_test(install/added ${here}/install/added.sh ${PROJECT_SOURCE_DIR} none)
+  troupe_script_test(install/added_built ${here}/install/added.sh ${PROJECT_SOURCE_DIR} Debug build)
+  set_tests_properties(install/added_built PROPERTIES LABELS "tidy;slow" TIMEOUT 600)
 elseif(TARGET troupe AND NOT TROUPE_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Release")
   troupe_script_test(release/symbols ${here}/tidy/symbols.sh $<TARGET_FILE:troupe>
                      ${PROJECT_SOURCE_DIR}/tools/symbols.txt)
