@@ -195,6 +195,8 @@ void trp_actors_start(void);
 
 // ---- what is said of actors (obituary.c)
 
+// Of any: `name` NULL: it has none.
+trp_label trp_label_of(const char *class_name, const char *name, uint64_t id);
 // Of an actor that is or was; of an unknown one, "actor#7".
 trp_label trp_actor_label(uint64_t id);
 // The same with the slot's lock held, of the one in the slot.

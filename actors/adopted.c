@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/identity.h>
+#include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ typedef struct record {
     troupe_spawn_options how; // Its texts are the record's.
     bool isolated, saves, retired;
     trp_budget budget;
+    int64_t due_ms; // Of RESTARTING: when its pause ends.
     trp_kept args, image;
     trp_down end;
     trp_watcher *watchers;
@@ -87,17 +89,10 @@ static void add_alias(record *of, troupe_actor address, alias *room)
     HASH_ADD(hh, adopted.aliases, key, sizeof room->key, room);
 }
 
-static void free_options(troupe_spawn_options *how)
-{
-    const char *texts[] = {how->name, how->resources, how->env, how->folder, how->groups};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        trp_free((void *)texts[i]);
-}
-
 static void free_record(record *it)
 {
     trp_free(it->class_name);
-    free_options(&it->how);
+    trp_spawn_options_free(&it->how);
     trp_kept_drop(&it->args);
     trp_kept_drop(&it->image);
     trp_free(it->watchers);
@@ -113,29 +108,46 @@ static void end_record(record *it, const trp_down *why)
     trp_kept_drop(&it->image);
 }
 
-// What the death of its process, or a restart that failed, means for it. True: it has ended.
-static bool lose(record *it, const trp_down *why, int64_t *delay_ms)
+// What the death of its process, or a restart that failed, means for it.
+typedef struct loss {
+    bool ended;
+    int64_t delay_ms; // Of one that is started again,
+    char line[512];   // and what is said of that.
+} loss;
+
+static void describe_loss(record *it, const trp_down *why, const char *when, loss *what)
 {
+    trp_label whom = trp_label_of(it->class_name, it->how.name, it->origin.id);
+    snprintf(what->line, sizeof what->line, "actor %s is started again in another process %s: %s",
+             whom.text, when, why->text);
+    it->due_ms = trp_clock_ms() + what->delay_ms;
+}
+
+static loss lose(record *it, const trp_down *why)
+{
+    loss what = {0};
     trp_down down = *why;
-    *delay_ms = 0;
     it->where = TRP_WHERE_RESTARTING;
     // The death may be seen before the news that the actor sent are read here.
     bool final = it->isolated && trp_process_said_final(it->now.process, it->now.incarnation);
     if (it->retired || final || trp_runtime_is_lost()) {
         end_record(it, &down);
-        return true;
-    }
-    if (down.reason == TROUPE_DOWN_NEIGHBOUR) {
+        what.ended = true;
+    } else if (down.reason == TROUPE_DOWN_NEIGHBOUR) {
         it->budget.unpaid++;
-        return false;
+        describe_loss(it, &down, "at once (not counted)", &what);
+    } else if (trp_budget_take(&it->budget, trp_clock_ms(), &what.delay_ms)) {
+        char when[TRP_BUDGET_TEXT];
+        trp_budget_describe(&it->budget, what.delay_ms, when);
+        describe_loss(it, &down, when, &what);
+    } else {
+        size_t size = strlen(down.text);
+        snprintf(down.text + size, sizeof down.text - size, "; it was restarted %u times before",
+                 it->budget.count);
+        end_record(it, &down);
+        what.ended = true;
     }
-    if (trp_budget_take(&it->budget, trp_clock_ms(), delay_ms))
-        return false;
-    size_t size = strlen(down.text);
-    snprintf(down.text + size, sizeof down.text - size, "; it was restarted %u times before",
-             it->budget.count);
-    end_record(it, &down);
-    return true;
+    return what;
 }
 
 // ---- what follows from it: without the lock
@@ -180,25 +192,18 @@ static void start_helper(uint64_t number, int64_t delay_ms)
         tell_end(it);
 }
 
-static void lost(record *it, bool ended, int64_t delay_ms)
+static void lost(record *it, const loss *what)
 {
-    if (ended)
+    if (what->ended) {
         tell_end(it);
-    else
-        start_helper(it->number, delay_ms);
+        return;
+    }
+    if (what->line[0] != '\0' && !trp_actors_stopping())
+        trp_log(TRP_WARN, "%s", what->line);
+    start_helper(it->number, what->delay_ms);
 }
 
 // ---- what is asked
-
-static bool copy_options(troupe_spawn_options *how)
-{
-    const char **texts[] = {&how->name, &how->resources, &how->env, &how->folder, &how->groups};
-    bool copied = true;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (*texts[i] != NULL)
-            copied = (*texts[i] = trp_strdup(*texts[i])) != NULL && copied;
-    return copied;
-}
 
 static bool fill(record *made, trp_adoption *what)
 {
@@ -208,7 +213,7 @@ static bool fill(record *made, trp_adoption *what)
     made->owner = what->owner;
     made->class_name = trp_strdup(what->class_name);
     made->how = what->how;
-    bool copied = copy_options(&made->how);
+    bool copied = trp_spawn_options_copy(&made->how);
     troupe_place place = what->how.place;
     made->isolated =
         trp_need_place(&what->how, &place) == TROUPE_OK && place == TROUPE_PLACE_ISOLATED;
@@ -227,19 +232,18 @@ static bool fill(record *made, trp_adoption *what)
 // have been told before the record named it. Ends or restarts it then.
 static void look_at_process(uint64_t number)
 {
-    int64_t delay_ms = 0;
-    bool ended = false;
+    loss what = {0};
     pthread_mutex_lock(&adopted.lock);
     record *it = find_number(number);
     bool dead = it != NULL && it->where == TRP_WHERE_ALIVE &&
                 !trp_process_alive(it->now.process, it->now.incarnation, NULL);
     if (dead) {
         trp_down why = trp_down_of_process(it->now);
-        ended = lose(it, &why, &delay_ms);
+        what = lose(it, &why);
     }
     pthread_mutex_unlock(&adopted.lock);
     if (dead)
-        lost(it, ended, delay_ms);
+        lost(it, &what);
 }
 
 bool trp_adopted_adopt(trp_adoption *what)
@@ -414,11 +418,36 @@ static void drop_watchers(record *it, uint64_t incarnation)
             it->watchers[i--] = it->watchers[--it->watcher_count];
 }
 
+// Begins what follows from a process's death for those that were there. A process may have had
+// thousands: the first few have a line each, and the rest one.
+static void lose_all(record *due, uint64_t incarnation)
+{
+    enum { LINES_MAX = 8 };
+    record *next;
+    size_t again = 0;
+    for (record *it = due; it != NULL; it = next) {
+        loss what = {0};
+        pthread_mutex_lock(&adopted.lock);
+        next = it->next_due;
+        bool still = it->where == TRP_WHERE_ALIVE && it->now.incarnation == incarnation;
+        trp_down why = trp_down_of_process(it->now);
+        if (still)
+            what = lose(it, &why);
+        pthread_mutex_unlock(&adopted.lock);
+        if (still && !what.ended && again++ >= LINES_MAX)
+            what.line[0] = '\0';
+        if (still)
+            lost(it, &what);
+    }
+    if (again > LINES_MAX && !trp_actors_stopping())
+        trp_log(TRP_WARN, "and so are %zu more actors of that process", again - LINES_MAX);
+}
+
 void trp_registrar_death(uint64_t incarnation)
 {
-    record *due = NULL, *it, *next;
+    record *due = NULL;
     pthread_mutex_lock(&adopted.lock);
-    for (it = adopted.records; it != NULL; it = it->hh.next) {
+    for (record *it = adopted.records; it != NULL; it = it->hh.next) {
         drop_watchers(it, incarnation);
         if (it->where == TRP_WHERE_ALIVE && it->now.incarnation == incarnation) {
             it->next_due = due;
@@ -427,17 +456,24 @@ void trp_registrar_death(uint64_t incarnation)
     }
     trp_early_death(incarnation);
     pthread_mutex_unlock(&adopted.lock);
-    for (it = due; it != NULL; it = next) {
-        int64_t delay_ms;
-        pthread_mutex_lock(&adopted.lock);
-        next = it->next_due;
-        bool still = it->where == TRP_WHERE_ALIVE && it->now.incarnation == incarnation;
-        trp_down why = trp_down_of_process(it->now);
-        bool ended = still && lose(it, &why, &delay_ms);
-        pthread_mutex_unlock(&adopted.lock);
-        if (still)
-            lost(it, ended, delay_ms);
+    lose_all(due, incarnation);
+}
+
+void trp_adopted_each(void (*see)(const trp_adopted_look *look, void *user), void *user)
+{
+    pthread_mutex_lock(&adopted.lock);
+    int64_t now_ms = trp_clock_ms();
+    for (const record *it = adopted.records; it != NULL; it = it->hh.next) {
+        int64_t left_ms = it->due_ms > now_ms ? it->due_ms - now_ms : 0;
+        trp_adopted_look look = {.origin = it->origin,
+                                 .class_name = it->class_name,
+                                 .label = trp_label_of(it->class_name, it->how.name, it->origin.id),
+                                 .restarts = it->budget.count + it->budget.unpaid,
+                                 .left_ms = left_ms};
+        if (it->where == TRP_WHERE_RESTARTING)
+            see(&look, user);
     }
+    pthread_mutex_unlock(&adopted.lock);
 }
 
 void trp_registrar_clear(void)
@@ -465,8 +501,7 @@ void trp_registrar_clear(void)
 // this runs: the table is cleared when all turns have ended.
 static void moved(uint64_t number, troupe_status status, troupe_actor address, alias *room)
 {
-    int64_t delay_ms = 0;
-    bool ended = false;
+    loss what = {0};
     pthread_mutex_lock(&adopted.lock);
     record *it = find_number(number);
     bool useless = it != NULL && it->where != TRP_WHERE_RESTARTING; // Ended meanwhile.
@@ -479,7 +514,7 @@ static void moved(uint64_t number, troupe_status status, troupe_actor address, a
     } else if (it != NULL && !useless) {
         trp_down why = trp_down_of(it->now, TROUPE_DOWN_ERROR, "could not be restarted: %.200s",
                                    troupe_last_error()->text);
-        ended = lose(it, &why, &delay_ms);
+        what = lose(it, &why);
     }
     pthread_mutex_unlock(&adopted.lock);
     if (!made)
@@ -491,8 +526,33 @@ static void moved(uint64_t number, troupe_status status, troupe_actor address, a
     else if (made)
         announce();
     else if (!useless)
-        lost(it, ended, delay_ms);
+        lost(it, &what);
     look_at_process(number);
+}
+
+// Whether one that waits for its restart has not been ended meanwhile.
+static bool is_wanted(const void *user)
+{
+    pthread_mutex_lock(&adopted.lock);
+    const record *it = find_number(*(const uint64_t *)user);
+    bool wanted = it != NULL && !it->retired && it->where == TRP_WHERE_RESTARTING;
+    pthread_mutex_unlock(&adopted.lock);
+    return wanted;
+}
+
+static bool end_retired(uint64_t number)
+{
+    pthread_mutex_lock(&adopted.lock);
+    record *it = find_number(number);
+    bool retired = it != NULL && it->retired && it->where == TRP_WHERE_RESTARTING;
+    trp_down down = trp_down_of((troupe_actor){0}, TROUPE_DOWN_KILLED,
+                                "was ended while it waited to be started again");
+    if (retired)
+        end_record(it, &down);
+    pthread_mutex_unlock(&adopted.lock);
+    if (retired)
+        tell_end(it);
+    return retired;
 }
 
 // What an actor that is to be made again is made of: copied, since the record's own may change
@@ -524,7 +584,9 @@ static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_or
     (void)self, (void)nothing;
     trp_adoption again = {0};
     troupe_actor origin = {0}, address = {0};
-    trp_restart_sleep(order->delay_ms, NULL);
+    trp_restart_sleep(order->delay_ms, is_wanted, &order->number);
+    if (end_retired(order->number))
+        return troupe_exit();
     troupe_status status = begin_again(order->number, &again, &origin);
     alias *room = status != TROUPE_STOPPED ? trp_alloc(sizeof *room) : NULL;
     if (status == TROUPE_OK)

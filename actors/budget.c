@@ -1,14 +1,23 @@
-// budget.c: how often an actor may be started again, and how long to wait before: pure arithmetic.
+// budget.c: how often an actor may be started again, and how long to wait before: pure arithmetic,
+// and the line that says so.
 #include <actors/restart.h>
 
-enum { CALM_MS = 60000, BACKOFF_DEFAULT_MS = 10, BACKOFF_MAX_MS = 30000 };
+#include <stdio.h>
+
+enum { CALM_DEFAULT_MS = 60000, BACKOFF_DEFAULT_MS = 10, CAP_DEFAULT_MS = 30000 };
+enum { FIELDS = 9 }; // Beside the hours.
+
+void trp_budget_pauses(trp_budget *budget, uint32_t backoff_ms, uint32_t cap_ms, uint32_t calm_ms)
+{
+    budget->backoff_ms = backoff_ms != 0 ? backoff_ms : BACKOFF_DEFAULT_MS;
+    budget->cap_ms = cap_ms != 0 ? cap_ms : CAP_DEFAULT_MS;
+    budget->calm_ms = calm_ms != 0 ? calm_ms : CALM_DEFAULT_MS;
+}
 
 troupe_status trp_budget_of(const troupe_spawn_options *how, trp_budget *budget)
 {
-    *budget =
-        (trp_budget){.limit = how->restarts,
-                     .window_ms = how->restart_window_ms,
-                     .backoff_ms = how->backoff_ms != 0 ? how->backoff_ms : BACKOFF_DEFAULT_MS};
+    *budget = (trp_budget){.limit = how->restarts, .window_ms = how->restart_window_ms};
+    trp_budget_pauses(budget, how->backoff_ms, how->backoff_max_ms, how->backoff_reset_ms);
     if (how->restarts < TROUPE_RESTARTS_FOREVER)
         return troupe_fail(TROUPE_INVALID,
                            ".restarts is %d, expected a count or TROUPE_RESTARTS_FOREVER",
@@ -34,12 +43,23 @@ static bool has_left(const trp_budget *budget, int64_t now_ms)
     return now_ms - oldest > budget->window_ms;
 }
 
+static uint32_t pause_of(const trp_budget *budget)
+{
+    uint64_t pause_ms = budget->streak > 1 ? budget->backoff_ms : 0;
+    for (uint32_t i = 2; i < budget->streak && pause_ms > 0 && pause_ms < budget->cap_ms; i++)
+        pause_ms *= 2;
+    return pause_ms < budget->cap_ms ? (uint32_t)pause_ms : budget->cap_ms;
+}
+
 void trp_budget_count(trp_budget *budget, int64_t now_ms)
 {
     int64_t last = budget->hours[(budget->count + TRP_RESTARTS_KEPT - 1) % TRP_RESTARTS_KEPT];
-    bool calm = budget->count == 0 || now_ms - last > CALM_MS;
+    // It lives from the end of its pause on.
+    int64_t life_ms = (int64_t)budget->calm_ms + budget->pause_ms;
+    bool calm = budget->count == 0 || now_ms - last > life_ms;
     budget->streak = calm ? 1 : budget->streak + 1;
     budget->hours[budget->count++ % TRP_RESTARTS_KEPT] = now_ms;
+    budget->pause_ms = pause_of(budget);
 }
 
 bool trp_budget_take(trp_budget *budget, int64_t now_ms, int64_t *delay_ms)
@@ -47,27 +67,37 @@ bool trp_budget_take(trp_budget *budget, int64_t now_ms, int64_t *delay_ms)
     if (!has_left(budget, now_ms))
         return false;
     trp_budget_count(budget, now_ms);
-    *delay_ms = 0;
-    if (budget->streak > 1) {
-        *delay_ms = budget->backoff_ms;
-        for (uint32_t i = 2; i<budget->streak && * delay_ms> 0 && *delay_ms < BACKOFF_MAX_MS; i++)
-            *delay_ms *= 2;
-    }
-    if (*delay_ms > BACKOFF_MAX_MS)
-        *delay_ms = BACKOFF_MAX_MS;
+    *delay_ms = budget->pause_ms;
     return true;
+}
+
+void trp_budget_describe(const trp_budget *budget, int64_t delay_ms, char text[TRP_BUDGET_TEXT])
+{
+    char when[32], most[64];
+    snprintf(when, sizeof when, delay_ms > 0 ? "in %lld ms" : "at once", (long long)delay_ms);
+    if (budget->limit == TROUPE_RESTARTS_FOREVER)
+        most[0] = '\0';
+    else if (budget->window_ms == 0)
+        snprintf(most, sizeof most, " of %lld", (long long)budget->limit);
+    else
+        snprintf(most, sizeof most, ", of %lld within %u ms", (long long)budget->limit,
+                 budget->window_ms);
+    snprintf(text, TRP_BUDGET_TEXT, "%s (restart %u%s)", when, budget->count, most);
 }
 
 void trp_budget_write(const trp_budget *budget, trp_buffer *out)
 {
     uint32_t kept = budget->count < TRP_RESTARTS_KEPT ? budget->count : TRP_RESTARTS_KEPT;
-    trp_write_array(out, 6 + kept);
+    trp_write_array(out, FIELDS + kept);
     trp_write_int(out, budget->limit);
     trp_write_uint(out, budget->window_ms);
     trp_write_uint(out, budget->backoff_ms);
+    trp_write_uint(out, budget->cap_ms);
+    trp_write_uint(out, budget->calm_ms);
     trp_write_uint(out, budget->count);
     trp_write_uint(out, budget->unpaid);
     trp_write_uint(out, budget->streak);
+    trp_write_uint(out, budget->pause_ms);
     for (uint32_t i = budget->count - kept; i != budget->count; i++)
         trp_write_int(out, budget->hours[i % TRP_RESTARTS_KEPT]);
 }
@@ -89,14 +119,21 @@ troupe_status trp_budget_read(trp_reader *in, trp_budget *budget)
     TROUPE_TRY(trp_read_int(in, &budget->limit));
     TROUPE_TRY(read_small(in, &budget->window_ms));
     TROUPE_TRY(read_small(in, &budget->backoff_ms));
+    TROUPE_TRY(read_small(in, &budget->cap_ms));
+    TROUPE_TRY(read_small(in, &budget->calm_ms));
     TROUPE_TRY(read_small(in, &budget->count));
     TROUPE_TRY(read_small(in, &budget->unpaid));
     TROUPE_TRY(read_small(in, &budget->streak));
+    TROUPE_TRY(read_small(in, &budget->pause_ms));
     uint32_t kept = budget->count < TRP_RESTARTS_KEPT ? budget->count : TRP_RESTARTS_KEPT;
-    if (count != 6 + kept || budget->limit < TROUPE_RESTARTS_FOREVER ||
+    if (count != FIELDS + kept || budget->limit < TROUPE_RESTARTS_FOREVER ||
         (budget->window_ms != 0 && budget->limit > TRP_RESTARTS_KEPT))
         return troupe_fail(TROUPE_MALFORMED, "a restart budget is malformed");
-    for (uint32_t i = budget->count - kept; i != budget->count; i++)
-        TROUPE_TRY(trp_read_int(in, &budget->hours[i % TRP_RESTARTS_KEPT]));
+    for (uint32_t i = budget->count - kept; i != budget->count; i++) {
+        int64_t *hour = &budget->hours[i % TRP_RESTARTS_KEPT];
+        TROUPE_TRY(trp_read_int(in, hour));
+        if (*hour < 0)
+            return troupe_fail(TROUPE_MALFORMED, "an hour in a restart budget is negative");
+    }
     return TROUPE_OK;
 }

@@ -36,17 +36,20 @@ static size_t place_of(uint64_t id)
     return (size_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> (64 - GRAVE_BITS));
 }
 
-static trp_label make_label(const trp_class *class_, const char *name, uint64_t id)
+trp_label trp_label_of(const char *class_name, const char *name, uint64_t id)
 {
     trp_label label;
     if (name != NULL && name[0] != '\0')
-        snprintf(label.text, sizeof label.text, "%.30s '%.*s'", class_->row->name, NAME_MAX_SHOWN,
-                 name);
+        snprintf(label.text, sizeof label.text, "%.30s '%.*s'", class_name, NAME_MAX_SHOWN, name);
     else
-        snprintf(label.text, sizeof label.text, "%.40s#%llu",
-                 class_ != NULL ? class_->row->name : "actor", (unsigned long long)id);
+        snprintf(label.text, sizeof label.text, "%.40s#%llu", class_name, (unsigned long long)id);
     trp_printable_clean(label.text, sizeof label.text); // A name may be any text.
     return label;
+}
+
+static trp_label make_label(const trp_class *class_, const char *name, uint64_t id)
+{
+    return trp_label_of(class_ != NULL ? class_->row->name : "actor", name, id);
 }
 
 trp_label trp_actor_label_locked(const trp_actor *actor, uint64_t id)

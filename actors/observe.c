@@ -5,6 +5,7 @@
 #include <actors/actor.h>
 #include <actors/executor.h>
 #include <actors/observe.h>
+#include <actors/restart.h>
 #include <actors/waits.h>
 #include <runtime/process.h>
 #include <runtime/require.h>
@@ -26,10 +27,13 @@ typedef struct sight {
     size_t count, most;
 } sight;
 
-// The executors that look, here and in methods.c, are not listed.
+// The executors that look, here and in methods.c, are not listed; nor is who waits to start an
+// actor again, since that is.
 static bool is_mine(const trp_actor_look *look)
 {
-    return strncmp(look->class_->row->name, "trp_observe", strlen("trp_observe")) == 0;
+    const char *name = look->class_->row->name;
+    return strncmp(name, "trp_observe", strlen("trp_observe")) == 0 ||
+           strcmp(name, "trp_restarter") == 0;
 }
 
 static troupe_actor_state state_of(const trp_actor_look *look)
@@ -66,6 +70,46 @@ static void see(const trp_actor_look *look, void *user)
     all->count++;
 }
 
+// Those that are between two processes: the driver knows them. With its table's lock held.
+static void see_adopted(const trp_adopted_look *look, void *user)
+{
+    sight *all = user;
+    if (all->items != NULL && all->count < all->most) {
+        const char *label = troupe_alloc_text(look->label.text);
+        const char *class_name = troupe_alloc_text(look->class_name);
+        all->items[all->count] =
+            (troupe_actor_info){.address = look->origin,
+                                .label = label != NULL ? label : "",
+                                .class_name = class_name != NULL ? class_name : "",
+                                .state = TROUPE_ACTOR_RESTARTING,
+                                .restarts = look->restarts,
+                                .waits_for = "its restart",
+                                .restart_in_s = (double)look->left_ms * 1e-3};
+    }
+    all->count++;
+}
+
+static void see_all(sight *all)
+{
+    trp_actor_each(see, all);
+    trp_adopted_each(see_adopted, all);
+}
+
+// Those that are started again in place.
+static void add_restarts(troupe_actor_info *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t left_ms = items[i].restarts > 0 && items[i].state == TROUPE_ACTOR_BUSY
+                              ? trp_restart_left_ms(items[i].address.id)
+                              : -1;
+        if (left_ms < 0)
+            continue;
+        items[i].state = TROUPE_ACTOR_RESTARTING;
+        items[i].waits_for = "its restart";
+        items[i].restart_in_s = (double)left_ms * 1e-3;
+    }
+}
+
 // Says of those that wait for what. A list that went without this is a list all the same.
 static void add_waits(troupe_actor_info *items, size_t count)
 {
@@ -89,16 +133,17 @@ static void add_waits(troupe_actor_info *items, size_t count)
 static troupe_status trp_observe(const uint64_t *most, trp_observed *seen)
 {
     sight counted = {0}, all = {.most = (size_t)*most};
-    trp_actor_each(see, &counted);
+    see_all(&counted);
     if (all.most > counted.count)
         all.most = counted.count; // Who comes meanwhile is counted, and not listed.
     all.items = troupe_alloc((all.most > 0 ? all.most : 1) * sizeof *all.items);
     if (all.items == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list %zu actors", all.most);
-    trp_actor_each(see, &all);
+    see_all(&all);
     seen->total = all.count;
     seen->actors.items = all.items;
     seen->actors.count = all.count < all.most ? all.count : all.most;
+    add_restarts(all.items, seen->actors.count);
     add_waits(all.items, seen->actors.count);
     return TROUPE_OK;
 }

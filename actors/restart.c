@@ -10,6 +10,7 @@
 #include <actors/state.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/node.h>
 #include <runtime/options.h>
@@ -25,6 +26,16 @@ static void set_restarts(trp_actor *actor, const trp_budget *budget)
 {
     uint32_t count = budget->count + budget->unpaid;
     atomic_store(&actor->restarts, (uint16_t)(count < UINT16_MAX ? count : UINT16_MAX));
+}
+
+int64_t trp_restart_left_ms(uint64_t id)
+{
+    trp_actor *actor = trp_actor_find(id);
+    trp_life *life = actor != NULL ? trp_life_lock(actor, id, false) : NULL;
+    int64_t due_ms = life != NULL && life->policy != NULL ? atomic_load(&life->policy->due_ms) : 0;
+    trp_life_unlock(life);
+    int64_t left_ms = due_ms - trp_clock_ms();
+    return due_ms == 0 ? -1 : left_ms > 0 ? left_ms : 0;
 }
 
 // One that says when its own thread has it: a save hook may ask for a save.
@@ -169,14 +180,14 @@ static bool take_request(trp_actor *actor, trp_policy **policy, trp_request *req
     return wanted;
 }
 
-void trp_restart_sleep(int64_t delay_ms, const trp_actor *actor)
+void trp_restart_sleep(int64_t delay_ms, bool (*wanted)(const void *user), const void *user)
 {
     enum { LOOK_NS = 20000000 };
     static _Atomic uint32_t never;
     int64_t until_ns = trp_clock_ns() + delay_ms * 1000000;
     if (delay_ms == 0 || trp_scheduler_block() != TROUPE_OK)
         return;
-    while (trp_clock_ns() < until_ns && (actor == NULL || is_open(actor)) &&
+    while (trp_clock_ns() < until_ns && (wanted == NULL || wanted(user)) &&
            !trp_actors_stopping() && !trp_process_ending() && !trp_runtime_is_lost()) {
         int64_t look_ns = trp_clock_ns() + LOOK_NS;
         trp_park(&never, 0, look_ns < until_ns ? look_ns : until_ns);
@@ -216,6 +227,23 @@ static void leave_process(void)
     (void)kill(getpid(), SIGKILL);
 }
 
+static bool is_still_open(const void *user)
+{
+    return is_open(user);
+}
+
+// The pause before a restart in place, and what is said of it.
+static void pause_before(trp_actor *actor, trp_policy *policy, int64_t delay_ms, const char *why)
+{
+    char when[TRP_BUDGET_TEXT];
+    trp_budget_describe(&policy->budget, delay_ms, when);
+    trp_log(TRP_WARN, "actor %s is started again %s: %s", trp_actor_label(trp_actor_id(actor)).text,
+            when, why);
+    atomic_store(&policy->due_ms, trp_clock_ms() + delay_ms);
+    trp_restart_sleep(delay_ms, is_still_open, actor);
+    atomic_store(&policy->due_ms, 0);
+}
+
 static void restart(trp_actor *actor, trp_policy *policy, trp_request *why)
 {
     int64_t delay_ms;
@@ -237,7 +265,7 @@ static void restart(trp_actor *actor, trp_policy *policy, trp_request *why)
         trp_run_deinit(actor);
         atomic_store(&actor->ready, false); // Until init has succeeded, no deinit is owed.
         forget_promises(actor);
-        trp_restart_sleep(delay_ms, actor);
+        pause_before(actor, policy, delay_ms, why->text);
         troupe_error failure;
         memset(actor->self, 0, actor->class_->row->size);
         if (!is_open(actor) || start_again(actor, policy, &failure))

@@ -12,23 +12,32 @@
 #include <pthread.h>
 #include <runtime/wire.h>
 
-enum { TRP_RESTARTS_KEPT = 64 }; // Hours that a budget with a window remembers.
+enum { TRP_RESTARTS_KEPT = 64 };              // Hours that a budget with a window remembers.
+enum { TRP_PAUSE_MAX_MS = 24 * 3600 * 1000 }; // That can be asked for.
 
 // How often an actor may be restarted, and how often it was.
 typedef struct trp_budget {
-    int64_t limit;      // TROUPE_RESTARTS_FOREVER: any number.
-    uint32_t window_ms; // 0: in its whole life.
-    uint32_t backoff_ms;
+    int64_t limit;                    // TROUPE_RESTARTS_FOREVER: any number.
+    uint32_t window_ms;               // 0: in its whole life.
+    uint32_t backoff_ms;              // The pause before the second in a row, doubling
+    uint32_t cap_ms;                  // to this.
+    uint32_t calm_ms;                 // Who has lived for longer begins a new row.
     uint32_t count;                   // Restarts so far that it paid for,
     uint32_t unpaid;                  // and others.
     uint32_t streak;                  // Of them, in quick succession.
+    uint32_t pause_ms;                // Before the last one.
     int64_t hours[TRP_RESTARTS_KEPT]; // The last ones, by count.
 } trp_budget;
 
+// How long it is to wait; 0: the defaults.
+void trp_budget_pauses(trp_budget *budget, uint32_t backoff_ms, uint32_t cap_ms, uint32_t calm_ms);
 // Takes one restart out of the budget. False: there is none left. *delay_ms: how long to wait.
 bool trp_budget_take(trp_budget *budget, int64_t now_ms, int64_t *delay_ms);
 // Counts one that was made elsewhere.
 void trp_budget_count(trp_budget *budget, int64_t now_ms);
+// "in 40 ms (restart 4 of 10)", of the last one.
+enum { TRP_BUDGET_TEXT = 128 };
+void trp_budget_describe(const trp_budget *budget, int64_t delay_ms, char text[TRP_BUDGET_TEXT]);
 void trp_budget_write(const trp_budget *budget, trp_buffer *out);
 troupe_status trp_budget_read(trp_reader *in, trp_budget *budget);
 // From a spawn's options. TROUPE_INVALID: out of range.
@@ -55,6 +64,8 @@ typedef struct trp_policy {
     uint32_t every, since;
     pthread_mutex_t saving;
     trp_request request; // By any thread, with the actor's life locked.
+    // When the pause before its next start ends, for who looks; 0: there is none.
+    _Atomic int64_t due_ms;
 } trp_policy;
 
 // What a policy is made of; the kept values become the policy's, or are given up.
@@ -86,8 +97,11 @@ void trp_policy_end(trp_actor *actor, uint64_t id);
 // Between two messages of the actor: restarts it if that was asked for. It may be closed then.
 void trp_policy_act(trp_actor *actor);
 
-// Waits inside a method, until the runtime stops or `actor` (NULL: none) is closed at most.
-void trp_restart_sleep(int64_t delay_ms, const trp_actor *actor);
+// How long an actor of this process still waits for its next start; negative: it does not.
+int64_t trp_restart_left_ms(uint64_t id);
+// Waits inside a method, until the runtime stops at most, or `wanted` (NULL: always), which is
+// asked now and then, says no.
+void trp_restart_sleep(int64_t delay_ms, bool (*wanted)(const void *user), const void *user);
 
 // ---- the registrar (registrar.c), from any process
 
@@ -165,6 +179,16 @@ void trp_adopted_counted(troupe_actor address);
 void trp_adopted_watch(troupe_actor address, const trp_watcher *watcher);
 void trp_adopted_unwatch(troupe_actor address, const trp_watcher *watcher);
 size_t trp_adopted_watchers(troupe_actor address); // How many, for tests.
+// Those that are in no process, since they are being started again. With the table's lock held: the
+// callback must not wait.
+typedef struct trp_adopted_look {
+    troupe_actor origin;
+    const char *class_name; // The table's.
+    trp_label label;
+    uint32_t restarts;
+    int64_t left_ms; // Of its pause; 0: it is being made.
+} trp_adopted_look;
+void trp_adopted_each(void (*see)(const trp_adopted_look *look, void *user), void *user);
 void trp_registrar_serve(const trp_frame *frame);
 void trp_registrar_death(uint64_t incarnation);
 void trp_registrar_clear(void);

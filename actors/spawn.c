@@ -450,6 +450,8 @@ static const trp_range ranges[] = {
     TRP_RANGE(troupe_spawn_options, place, TROUPE_PLACE_ANY, TROUPE_PLACE_ISOLATED),
     TRP_RANGE(troupe_spawn_options, lifetime, TROUPE_DETACHED, TROUPE_OWNED),
     TRP_RANGE(troupe_spawn_options, concurrency, 1, TRP_LANES_MAX),
+    TRP_RANGE(troupe_spawn_options, backoff_max_ms, 1, TRP_PAUSE_MAX_MS),
+    TRP_RANGE(troupe_spawn_options, backoff_reset_ms, 1, TRP_PAUSE_MAX_MS),
 };
 
 static troupe_status prepare(order *what, const troupe_spawn_options *how)

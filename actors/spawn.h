@@ -31,6 +31,10 @@ typedef struct trp_spawn_request {
     trp_spawn_policy policy;
 } trp_spawn_request;
 
+// Replaces the texts of options by copies; false: no memory for all of them. And frees those.
+// (spawn_request.c)
+bool trp_spawn_options_copy(troupe_spawn_options *how);
+void trp_spawn_options_free(troupe_spawn_options *how);
 // Appends what a request says about restarts. (spawn_request.c)
 void trp_spawn_write_policy(const trp_spawn_policy *policy, trp_buffer *out);
 // Reads a request; the arguments' holds begin where it ends. TROUPE_MALFORMED. (spawn_request.c)

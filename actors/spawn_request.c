@@ -6,6 +6,7 @@
 #include <actors/need.h>
 #include <runtime/error.h>
 #include <runtime/identity.h>
+#include <runtime/memory.h>
 #include <runtime/process.h>
 #include <string.h>
 
@@ -97,6 +98,25 @@ troupe_status trp_spawn_read(trp_reader *in, trp_spawn_request *wanted)
         return troupe_fail(TROUPE_MALFORMED, "a request for an actor is malformed");
     wanted->mailbox_max = (uint32_t)mailbox_max;
     return TROUPE_OK;
+}
+
+// ---- what is kept
+
+bool trp_spawn_options_copy(troupe_spawn_options *how)
+{
+    const char **texts[] = {&how->name, &how->resources, &how->env, &how->folder, &how->groups};
+    bool copied = true;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (*texts[i] != NULL)
+            copied = (*texts[i] = trp_strdup(*texts[i])) != NULL && copied;
+    return copied;
+}
+
+void trp_spawn_options_free(troupe_spawn_options *how)
+{
+    const char *texts[] = {how->name, how->resources, how->env, how->folder, how->groups};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        trp_free((void *)texts[i]);
 }
 
 // ---- serving

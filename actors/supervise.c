@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/range.h>
@@ -20,7 +21,6 @@
 
 enum { SHUTDOWN_DEFAULT_MS = 5000, RESTARTS_DEFAULT = 3, WINDOW_DEFAULT_MS = 5000, DEPTH_MAX = 16 };
 enum { CHILDREN_MAX = 1 << 20 };
-enum { BACKOFF_MS = 10 }; // Of a budget without end.
 
 // `args` are init arguments as kept.h has them, `refs` the references in them: those bring holds of
 // what they refer to along.
@@ -28,6 +28,7 @@ TROUPE_STRUCT(trp_child_spec, (troupe_text, class_name), (troupe_bytes, args),
               (troupe_array_troupe_ref, refs), (troupe_text, name), (int32_t, place),
               (int32_t, restart), (int32_t, shutdown_ms));
 TROUPE_STRUCT(trp_supervisor_spec, (int32_t, strategy), (int32_t, restarts), (uint32_t, window_ms),
+              (uint32_t, backoff_ms), (uint32_t, backoff_max_ms), (uint32_t, backoff_reset_ms),
               (troupe_array_trp_child_spec, children));
 TROUPE_STRUCT(trp_child_look, (troupe_actor, address), (uint32_t, starts));
 
@@ -175,8 +176,9 @@ static troupe_status trp_supervisor_init(trp_supervisor *self, const trp_supervi
     size_t failed = 0;
     self->strategy = (troupe_strategy)spec->strategy;
     self->budget = (trp_budget){.limit = spec->restarts, .window_ms = spec->window_ms};
-    if (spec->restarts == TROUPE_RESTARTS_FOREVER)
-        self->budget.backoff_ms = BACKOFF_MS;
+    if (spec->restarts == TROUPE_RESTARTS_FOREVER || spec->backoff_ms != 0)
+        trp_budget_pauses(&self->budget, spec->backoff_ms, spec->backoff_max_ms,
+                          spec->backoff_reset_ms);
     self->children = trp_alloc((spec->children.count + 1) * sizeof *self->children);
     if (self->children == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for children");
@@ -235,6 +237,14 @@ static bool is_over(void)
     return trp_actors_stopping() || !trp_actor_is_open(me, trp_actor_id(me));
 }
 
+static void say_restart(const trp_supervisor *self, int64_t delay_ms, const char *why)
+{
+    char when[TRP_BUDGET_TEXT];
+    trp_budget_describe(&self->budget, delay_ms, when);
+    trp_log(TRP_WARN, "supervisor %s starts again %s: %s",
+            trp_actor_label(trp_actor_id(trp_run_actor())).text, when, why);
+}
+
 // Restarts what the end of child `which` asks for; again if that fails, while the budget lasts.
 static troupe_status restart(trp_supervisor *self, size_t which, const char *text)
 {
@@ -245,6 +255,7 @@ static troupe_status restart(trp_supervisor *self, size_t which, const char *tex
     while (!is_over()) {
         if (!trp_budget_take(&self->budget, trp_clock_ms(), &delay_ms))
             return give_up(self, why);
+        say_restart(self, delay_ms, why);
         if (delay_ms > 0)
             return start_later(self, which, delay_ms);
         if (start_again(self, &which) == TROUPE_OK)
@@ -436,6 +447,8 @@ static troupe_status take_options(const troupe_supervisor_options *how, trp_supe
         TRP_RANGE(troupe_supervisor_options, place, TROUPE_PLACE_ANY, TROUPE_PLACE_ISOLATED),
         TRP_RANGE(troupe_supervisor_options, strategy, TROUPE_ONE_FOR_ONE, TROUPE_REST_FOR_ONE),
         TRP_RANGE(troupe_supervisor_options, restarts, TROUPE_RESTARTS_NONE, TRP_RESTARTS_KEPT),
+        TRP_RANGE(troupe_supervisor_options, backoff_max_ms, 1, TRP_PAUSE_MAX_MS),
+        TRP_RANGE(troupe_supervisor_options, backoff_reset_ms, 1, TRP_PAUSE_MAX_MS),
     };
     TROUPE_TRY(trp_ranges_check("a supervisor", ranges, sizeof ranges / sizeof *ranges, &taken));
     spec->strategy = (int32_t)taken.strategy;
@@ -443,6 +456,9 @@ static troupe_status take_options(const troupe_supervisor_options *how, trp_supe
                      : taken.restarts == TROUPE_RESTARTS_NONE ? 0
                                                               : taken.restarts;
     spec->window_ms = taken.window_ms != 0 ? taken.window_ms : WINDOW_DEFAULT_MS;
+    spec->backoff_ms = taken.backoff_ms;
+    spec->backoff_max_ms = taken.backoff_max_ms;
+    spec->backoff_reset_ms = taken.backoff_reset_ms;
     return TROUPE_OK;
 }
 

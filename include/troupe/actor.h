@@ -113,8 +113,10 @@ typedef struct troupe_spawn_options {
     // TROUPE_ACTOR_STATE (life.h).
     int restarts;
     uint32_t restart_window_ms; // `restarts` within so long (then 64 at most); 0: in all.
-    // Before the second restart in a row (one after less than 60 s), doubling to 30 s; default 10.
-    // The first is at once.
+    // The pause before the second restart in a row, doubling with each to `backoff_max_ms`; default
+    // 10. The first is at once, and so is the next one after it has lived for `backoff_reset_ms`.
+    // Each restart is told in a warning, with its number, its pause and its reason, and
+    // troupe_actors_list shows who waits for one.
     uint32_t backoff_ms;
     troupe_lifetime lifetime;
     // It ends, after what is in its mailbox, when no process retains it any more. The spawner
@@ -133,6 +135,10 @@ typedef struct troupe_spawn_options {
     // messages that it has run (urgent ones not counted), before the last of them is answered. 0:
     // only when it is asked for. TROUPE_INVALID without these, or with .concurrency or .groups.
     uint32_t save_every;
+    // Of `backoff_ms`: the longest pause, default 30,000, and how long it must have lived for the
+    // pauses to begin anew, default 60,000. Both 1 ms to a day.
+    uint32_t backoff_max_ms;
+    uint32_t backoff_reset_ms;
 } troupe_spawn_options;
 
 // Starts an actor of `class_` with typed init arguments (NULL: zeros) and returns its address. If

@@ -12,11 +12,13 @@ typedef enum troupe_actor_state {
     TROUPE_ACTOR_BUSY,    // A method runs, or is about to.
     TROUPE_ACTOR_WAITING, // Its method waits: `waits_for` says for what.
     TROUPE_ACTOR_ENDING,  // It has been killed or ended, and what still runs is its last.
+    // It failed, or its process died, and it is being started again: after `restart_in_s`.
+    TROUPE_ACTOR_RESTARTING,
 } troupe_actor_state;
 
 TROUPE_STRUCT(troupe_actor_info, (troupe_actor, address), // To call, kill or end it.
               (troupe_text, label),                       // "counter#3", "counter 'tally'"
-              (troupe_text, class_name), (int32_t, pid),  // Of its process.
+              (troupe_text, class_name), (int32_t, pid),  // Of its process; 0: it has none yet.
               (bool, busy),                               // It runs a method, or is about to.
               (uint32_t, waiting),                        // Messages in its mailbox.
               (uint64_t, calls), // Messages that it has run, since it was spawned,
@@ -26,7 +28,9 @@ TROUPE_STRUCT(troupe_actor_info, (troupe_actor, address), // To call, kill or en
                restarts), // So far, in this process and in others; 65,535 stands for more.
               // What its method waits for, in words for people: "counter_add of counter#3", "room
               // in the mailbox of clock#5". NULL: nothing, or it has just begun or ended to.
-              (troupe_text, waits_for));
+              (troupe_text, waits_for),
+              // Of TROUPE_ACTOR_RESTARTING: what is left of the pause before its next start.
+              (double, restart_in_s));
 
 typedef struct troupe_actor_list {
     troupe_array_troupe_actor_info actors; // In the calling thread's arena.

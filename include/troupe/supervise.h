@@ -44,11 +44,17 @@ typedef struct troupe_supervisor_options {
     troupe_strategy strategy; // Default TROUPE_ONE_FOR_ONE.
     // It gives up when more restarts than this (default 3, at most 64, or TROUPE_RESTARTS_NONE,
     // TROUPE_RESTARTS_FOREVER) are needed within the window (default 5000 ms): it stops all
-    // children and ends with TROUPE_DOWN_ERROR, which is for its own supervisor to deal with. With
-    // TROUPE_RESTARTS_FOREVER, those in quick succession wait: 10 ms, doubling to 30 s.
+    // children and ends with TROUPE_DOWN_ERROR, which is for its own supervisor to deal with. Each
+    // restart is told in a warning.
     int restarts;
     uint32_t window_ms;
     int unused_;
+    // The pause before the second restart in a row, as of troupe_spawn: doubling to
+    // `backoff_max_ms` (default 30,000), until there was none for `backoff_reset_ms` (default
+    // 60,000). Default 10 with TROUPE_RESTARTS_FOREVER, else none. The latter two: 1 ms to a day.
+    uint32_t backoff_ms;
+    uint32_t backoff_max_ms;
+    uint32_t backoff_reset_ms;
 } troupe_supervisor_options;
 
 // What a child is made from. Everything is copied.

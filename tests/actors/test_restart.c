@@ -133,6 +133,16 @@ static void test_budget(void **state)
     for (int i = 0; i < 1000; i++)
         assert_true(trp_budget_take(&budget, i, &delay));
     assert_int_equal(delay, 30000);
+    // Its limit and the calm time are options; the pause itself is no calm time.
+    how.backoff_max_ms = 2500;
+    how.backoff_reset_ms = 100;
+    assert_int_equal(trp_budget_of(&how, &budget), TROUPE_OK);
+    static const int64_t hours[] = {0, 100, 1200, 3300, 5900, 8501},
+                         pauses[] = {0, 1000, 2000, 2500, 2500, 0};
+    for (int i = 0; i < 6; i++) {
+        assert_true(trp_budget_take(&budget, hours[i], &delay));
+        assert_int_equal(delay, pauses[i]);
+    }
     trp_buffer packed = {0};
     trp_budget read;
     trp_budget_write(&budget, &packed);
@@ -268,6 +278,30 @@ static void test_elsewhere(void **state)
         phoenix_actor found;
         assert_int_equal(troupe_lookup(phoenix, "elsewhere", &found), TROUPE_NOT_FOUND);
     }
+}
+
+// With the default pauses this would take 20 s.
+static void test_a_crash_in_a_hundred(void **state)
+{
+    (void)state;
+    enum { CRASHES = 12, BETWEEN = 99 };
+    int out;
+    start from = {.value = 0, .name = "stage"};
+    phoenix_actor stage =
+        troupe_spawn_with(phoenix, &from, .place = TROUPE_PLACE_ISOLATED,
+                          .restarts = TROUPE_RESTARTS_FOREVER, .backoff_max_ms = 5);
+    int64_t begun = support_now_ms();
+    for (int i = 0; i < CRASHES; i++) {
+        for (int k = 1; k <= BETWEEN; k++) {
+            troupe_must(troupe_get(int, troupe_call(stage, phoenix_add, 1), &out));
+            assert_int_equal(out, k);
+        }
+        assert_int_equal(troupe_get(int, troupe_call(stage, phoenix_crash, -1), &out),
+                         TROUPE_MAYBE_EXECUTED);
+    }
+    assert_int_equal(look_at(stage).restarts, CRASHES);
+    assert_true(support_now_ms() - begun < SUPPORT_SOON_MS);
+    assert_int_equal(troupe_kill(stage), TROUPE_OK);
 }
 
 // Whoever crashed pays; who only lived there does not.
@@ -485,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_restart_by_request),
         cmocka_unit_test(test_elsewhere),
+        cmocka_unit_test(test_a_crash_in_a_hundred),
         cmocka_unit_test(test_neighbours),
         cmocka_unit_test(test_ended_for_good),
         cmocka_unit_test(test_init_fails),

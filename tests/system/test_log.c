@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <troupe/actor.h>
 #include <troupe/log.h>
+#include <troupe/supervise.h>
 #include <unistd.h>
 
 typedef struct logger {
@@ -33,7 +34,20 @@ static troupe_status refuse(logger *self, const troupe_text *text, int *unused)
     return troupe_fail(TROUPE_FAILED, "it is %s", *text);
 }
 
-TROUPE_ACTOR(logger, (say, troupe_text, int), (refuse, troupe_text, int));
+static troupe_status give_up(logger *self, const troupe_text *text, int *unused)
+{
+    (void)self, (void)unused;
+    return troupe_fail_actor(TROUPE_IO, "%s", *text);
+}
+
+static troupe_status leave(logger *self, const troupe_none *none, int *unused)
+{
+    (void)self, (void)none, (void)unused;
+    exit(3);
+}
+
+TROUPE_ACTOR(logger, (say, troupe_text, int), (refuse, troupe_text, int),
+             (give_up, troupe_text, int), (leave, troupe_none, int));
 
 static char output[65536];
 
@@ -162,12 +176,64 @@ static void test_without_a_runtime(void **state)
     assert_non_null(strstr(output, " error xxx"));
 }
 
+// Restarts are told: in place, in another process, those that fail, and a supervisor's.
+static int drive_restarts(void)
+{
+    int out;
+    troupe_must(troupe_start(0, NULL, .workers = 1));
+    logger_actor here =
+        troupe_spawn(logger, .place = TROUPE_PLACE_HERE, .restarts = 5, .backoff_ms = 3);
+    for (int i = 0; i < 3; i++)
+        if (troupe_get(int, troupe_call(here, give_up, "the disk is gone"), &out) != TROUPE_IO)
+            return 2;
+    troupe_must(troupe_get(int, troupe_call(here, say, "here"), &out));
+    logger_actor away = troupe_spawn(logger, .place = TROUPE_PLACE_ISOLATED, .name = "away",
+                                     .restarts = TROUPE_RESTARTS_FOREVER);
+    if (troupe_get(int, troupe_call(away, leave), &out) != TROUPE_MAYBE_EXECUTED)
+        return 3;
+    troupe_must(troupe_get(int, troupe_call(away, say, "away"), &out));
+    troupe_child child = {.class_ = &troupe_class_logger};
+    troupe_child_state now;
+    troupe_supervisor_actor top = troupe_supervise(&child, 1, .name = "top", .restarts = 1);
+    troupe_must(troupe_supervisor_child(top, 0, &now));
+    logger_actor below = {now.address};
+    if (troupe_get(int, troupe_call(below, give_up, "no light"), &out) != TROUPE_IO)
+        return 4;
+    while (now.starts < 2)
+        troupe_must(troupe_supervisor_child(top, 0, &now));
+    return troupe_stop();
+}
+
+static void test_restarts(void **state)
+{
+    (void)state;
+    run(drive_restarts);
+    static const char *const expected[] = {
+        " is started again at once (restart 1 of 5): the disk is gone",
+        " is started again in 3 ms (restart 2 of 5): the disk is gone",
+        " is started again in 6 ms (restart 3 of 5): the disk is gone",
+        "troupe: warn: actor logger#",
+        "troupe: warn: actor logger 'away' is started again in another process at once (restart "
+        "1): "
+        "its process ",
+        " exited with status 3",
+        " starts again at once (restart 1, of 1 within 5000 ms): child 0 (logger): no light",
+        "'top'",
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        if (strstr(output, expected[i]) == NULL)
+            support_fail_output(output, "nothing says: %s", expected[i]);
+    const char *end = strstr(output, "'away' is started again");
+    assert_null(strstr(end + 1, "'away' is started again"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_methods),
         cmocka_unit_test(test_wild_texts),
         cmocka_unit_test(test_without_a_runtime),
+        cmocka_unit_test(test_restarts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,8 +33,20 @@ static troupe_status hold(worker *self, const troupe_text *path, int *pid)
 
 static troupe_status ask(worker *self, const troupe_actor *other, int *pid);
 
-TROUPE_ACTOR(worker, (pid_of, troupe_none, int), (hold, troupe_text, int),
-             (ask, troupe_actor, int));
+static troupe_status fail_at_once(worker *self, const troupe_none *none, int *out)
+{
+    (void)self, (void)none, (void)out;
+    return troupe_fail_actor(TROUPE_IO, "the disk is gone");
+}
+
+static troupe_status leave(worker *self, const troupe_none *none, int *out)
+{
+    (void)self, (void)none, (void)out;
+    exit(3);
+}
+
+TROUPE_ACTOR(worker, (pid_of, troupe_none, int), (hold, troupe_text, int), (ask, troupe_actor, int),
+             (fail_at_once, troupe_none, int), (leave, troupe_none, int));
 
 static troupe_status ask(worker *self, const troupe_actor *other, int *pid)
 {
@@ -203,6 +215,46 @@ static void test_restarts(void **state)
     assert_int_equal(troupe_kill(one), TROUPE_OK);
 }
 
+// Those that wait for their restart, in place and without any process, and for how long.
+static bool is_paused(void *user)
+{
+    const wanted *it = user;
+    troupe_actor_list list;
+    assert_int_equal(troupe_actors_list(0, &list), TROUPE_OK);
+    const troupe_actor_info *found = find(&list, it->actor);
+    bool so = found != NULL && found->state == TROUPE_ACTOR_RESTARTING &&
+              found->restarts == it->restarts && found->restart_in_s > 500 &&
+              found->restart_in_s <= 600 && found->waits_for != NULL &&
+              strcmp(found->waits_for, "its restart") == 0 &&
+              strcmp(found->class_name, "worker") == 0 && list.actors.count == list.total;
+    troupe_reset();
+    return so;
+}
+
+static void test_paused_restarts(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        worker_actor one = troupe_spawn(worker, .place = places[p], .name = "paused", .restarts = 3,
+                                        .backoff_ms = 700000, .backoff_max_ms = 600000);
+        for (int i = 0; i < 2; i++) {
+            int out;
+            assert_int_not_equal(
+                troupe_get(int, p == 0 ? troupe_call(one, fail_at_once) : troupe_call(one, leave),
+                           &out),
+                TROUPE_OK);
+        }
+        wanted it = {.actor = one.address, .restarts = 2};
+        assert_true(support_wait_until(is_paused, &it, SUPPORT_SOON_MS));
+        // Its end does not wait for that.
+        troupe_down down;
+        assert_int_equal(troupe_kill(one), TROUPE_OK);
+        assert_int_equal(troupe_await_end(one.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+        assert_int_equal(down.reason, TROUPE_DOWN_KILLED);
+        assert_true(support_wait_until(none_is_left, NULL, SUPPORT_SOON_MS));
+    }
+}
+
 static void test_without_a_runtime(void **state)
 {
     (void)state;
@@ -217,6 +269,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_are_cut_and_counted, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_states, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_restarts, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_paused_restarts, set_up, stop_runtime),
         cmocka_unit_test(test_without_a_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,6 +191,8 @@ static void test_actors(void **state)
     expect(SPAWN(.restarts = -2), ".restarts");
     expect(SPAWN(.lifetime = (troupe_lifetime)2), ".lifetime");
     expect(SPAWN(.concurrency = UINT32_MAX), ".concurrency");
+    expect(SPAWN(.backoff_max_ms = UINT32_MAX), ".backoff_max_ms");
+    expect(SPAWN(.backoff_reset_ms = 86400001), ".backoff_reset_ms");
     troupe_must(SPAWN(.mailbox_max = UINT32_MAX)); // More than can be: as many as can be.
     plain_actor one = troupe_spawn(plain, .restarts = INT_MAX, .backoff_ms = UINT32_MAX);
     troupe_must(outcome(troupe_call(troupe_with(one, .deadline_ms = UINT32_MAX), plain_echo, 1)));
@@ -201,6 +203,10 @@ static void test_actors(void **state)
     child.shutdown_ms = 0;
     expect(troupe_actor_status(troupe_supervise(&child, 1, .restarts = 65).address), ".restarts");
     expect(troupe_actor_status(troupe_supervise(&child, 1, .restarts = -3).address), ".restarts");
+    expect(troupe_actor_status(troupe_supervise(&child, 1, .backoff_max_ms = UINT32_MAX).address),
+           ".backoff_max_ms");
+    expect(troupe_actor_status(troupe_supervise(&child, 1, .backoff_reset_ms = 86400001).address),
+           ".backoff_reset_ms");
     expect(troupe_actor_status(troupe_supervise(&child, 1, .strategy = (troupe_strategy)3).address),
            ".strategy");
     expect(troupe_actor_status(troupe_supervise(&child, 1, .place = (troupe_place)4).address),
