@@ -30,6 +30,8 @@ bool trp_call_may_have_moved(troupe_actor actor);
 // (kill.c) Kills an actor, as troupe_kill_actor; `give_up` as trp_kill_here. An answer
 // of another process is waited for at most `limit_ms`.
 troupe_status trp_kill_actor(troupe_actor actor, bool give_up, int limit_ms);
+// (kill.c) The same without waiting for anything, and of an actor that was never started again.
+void trp_kill_untold(troupe_actor actor);
 
 // (tell.c) Most tells: of a plain method, without options, to an actor of this process that has
 // room. False: nothing has happened, and the general way does it or says why not.

@@ -92,6 +92,14 @@ troupe_status trp_kill_actor(troupe_actor actor, bool give_up, int limit_ms)
     return TROUPE_OK;
 }
 
+void trp_kill_untold(troupe_actor actor)
+{
+    if (trp_is_here(&actor))
+        trp_kill_here(actor.id, false);
+    else
+        (void)send_end(actor, TRP_FRAME_KILL, 0, 0);
+}
+
 troupe_status troupe_kill_actor(troupe_actor actor)
 {
     return trp_kill_actor(actor, false, KILL_ANSWER_MS);

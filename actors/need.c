@@ -4,6 +4,7 @@
 #include <actors/failure.h>
 #include <actors/scheduler.h>
 #include <actors/waits.h>
+#include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/memory.h>
 #include <runtime/node.h>
@@ -84,7 +85,20 @@ void trp_need_bring(uint64_t claim, char *gpus)
     brought.gpus = gpus;
 }
 
-troupe_status trp_need_get(const troupe_spawn_options *how, const char *class_name, trp_need *need)
+// The node answers when that time is over; only if it is stopped, nobody does.
+static void hurry(trp_want *want, int64_t until_ns)
+{
+    enum { GRACE_NS = 50000000 };
+    int64_t left_ms = (until_ns - trp_clock_ns() + 999999) / 1000000;
+    if (until_ns == 0)
+        return;
+    if (want->wait_ms == 0 || want->wait_ms > left_ms)
+        want->wait_ms = left_ms > 0 ? (uint32_t)left_ms : 1;
+    trp_node_limit(until_ns + GRACE_NS);
+}
+
+troupe_status trp_need_get(const troupe_spawn_options *how, const char *class_name,
+                           int64_t until_ns, trp_need *need)
 {
     trp_want want = {0};
     char who[WHO_MAX], gpus[TRP_CLAIM_GPUS_MAX] = "";
@@ -103,7 +117,9 @@ troupe_status trp_need_get(const troupe_spawn_options *how, const char *class_na
         want.who = who;
         trp_wait_for(TRP_WAIT_NODE, 0, 0);
         TROUPE_TRY(trp_scheduler_block());
+        hurry(&want, until_ns);
         troupe_status status = trp_node_claim(&want, &need->claim, gpus);
+        trp_node_limit(0);
         trp_scheduler_unblock();
         TROUPE_TRY(status);
     }

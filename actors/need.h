@@ -15,7 +15,9 @@ typedef struct trp_need {
 // it. TROUPE_INVALID: the place that was asked for cannot.
 troupe_status trp_need_place(const troupe_spawn_options *how, troupe_place *place);
 // Waits until the node gives what is asked for. What is returned goes to trp_need_done.
-troupe_status trp_need_get(const troupe_spawn_options *how, const char *class_name, trp_need *need);
+// `until_ns`: at most until then; 0: as long as it takes.
+troupe_status trp_need_get(const troupe_spawn_options *how, const char *class_name,
+                           int64_t until_ns, trp_need *need);
 // The next spawn on this thread has this claim, with the ids of its GPUs (taken over; NULL: none),
 // instead of asking for one. What was brought and not taken before is given back; 0: nothing more.
 void trp_need_bring(uint64_t claim, char *gpus);

@@ -24,7 +24,6 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/node.h>
-#include <runtime/park.h>
 #include <runtime/process.h>
 #include <runtime/range.h>
 #include <runtime/require.h>
@@ -48,6 +47,7 @@ typedef struct order {
     trp_worker_ask worker;      // the process that was asked for,
     uint32_t process;           // that process,
     uint64_t incarnation, call; // and the call that makes it there; 0: it was made here.
+    int64_t until_ns;           // When it is given up; 0: never.
 } order;
 
 // ---- here
@@ -233,7 +233,7 @@ static troupe_status settle(order *what)
         place = TROUPE_PLACE_HERE;
     what->place = place;
     what->call = 0; // That of an earlier choice has been answered.
-    return trp_need_get(&what->how, what->class_name, &what->need);
+    return trp_need_get(&what->how, what->class_name, what->until_ns, &what->need);
 }
 
 // Asks for its process, if it gets a new one.
@@ -250,6 +250,7 @@ static troupe_status take(order *what)
     if (what->place == TROUPE_PLACE_HERE)
         return TROUPE_OK;
     // If too many methods wait already, this one keeps its thread, for as long as a process starts.
+    trp_node_limit(what->until_ns);
     trp_wait_for(TRP_WAIT_NODE, 0, 0);
     bool blocked = trp_scheduler_block() == TROUPE_OK;
     troupe_status status =
@@ -260,6 +261,7 @@ static troupe_status take(order *what)
         (status = trp_node_claim_give(what->need.claim, what->process, what->incarnation)) !=
             TROUPE_OK)
         end_process(what);
+    trp_node_limit(0);
     if (blocked)
         trp_scheduler_unblock();
     return status;
@@ -279,25 +281,18 @@ static troupe_status dispatch(order *what, troupe_actor *address)
     return spawn_here(what, address);
 }
 
-// What is on its way must not be left to nobody: where too many methods wait already, this one
-// keeps its thread until the answer has come.
-static void await_answer(uint64_t call)
-{
-    enum { LOOK_NS = 1000000 };
-    static _Atomic uint32_t never;
-    if (trp_ref_await((troupe_ref){.id = call}, -1) != TROUPE_BUSY)
-        return;
-    while (!trp_entry_ready(call))
-        trp_park(&never, 0, trp_clock_ns() + LOOK_NS);
-}
-
 // Waits for its address, if it is made elsewhere.
 static troupe_status receive(order *what, troupe_actor *address)
 {
     if (what->call == 0)
         return TROUPE_OK;
-    await_answer(what->call);
-    troupe_status status = troupe_get(troupe_actor, (troupe_ref){.id = what->call}, address);
+    trp_spawn_wait wait = {.call = what->call,
+                           .class_name = what->class_name,
+                           .process = what->process,
+                           .until_ns = what->until_ns};
+    troupe_status status = trp_spawn_await(&wait, &what->need.claim);
+    if (status == TROUPE_OK)
+        status = troupe_get(troupe_actor, (troupe_ref){.id = what->call}, address);
     if (status != TROUPE_OK)
         end_process(what);
     return status;
@@ -369,7 +364,9 @@ static troupe_status get_or_choose(order *what, troupe_actor *address)
         return troupe_fail(TROUPE_INVALID, ".get_if_exists was asked for without a .name");
     const troupe_class *row = what->class_ != NULL ? what->class_->row : NULL;
     for (int i = 0; i < ATTEMPTS && status == TROUPE_EXISTS; i++) {
+        trp_node_limit(what->until_ns);
         status = troupe_lookup_class(row, what->how.name, address);
+        trp_node_limit(0);
         if (status != TROUPE_NOT_FOUND)
             return status;
         *address = (troupe_actor){0};
@@ -452,6 +449,7 @@ static const trp_range ranges[] = {
     TRP_RANGE(troupe_spawn_options, concurrency, 1, TRP_LANES_MAX),
     TRP_RANGE(troupe_spawn_options, backoff_max_ms, 1, TRP_PAUSE_MAX_MS),
     TRP_RANGE(troupe_spawn_options, backoff_reset_ms, 1, TRP_PAUSE_MAX_MS),
+    TRP_RANGE(troupe_spawn_options, deadline_ms, 1, INT32_MAX),
 };
 
 static troupe_status prepare(order *what, const troupe_spawn_options *how)
@@ -460,6 +458,8 @@ static troupe_status prepare(order *what, const troupe_spawn_options *how)
     TROUPE_TRY(trp_ranges_check("an actor", ranges, sizeof ranges / sizeof *ranges, &what->how));
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_lanes_text(&what->how, what->lanes));
+    if (what->how.deadline_ms != 0)
+        what->until_ns = trp_clock_ns() + (int64_t)what->how.deadline_ms * 1000000;
     return what->how.save_every != 0 ? check_saving(what) : TROUPE_OK;
 }
 

@@ -46,6 +46,16 @@ trp_actor *trp_spawn_make(const trp_class *class_, const char *name, uint32_t ma
 // which the new actor runs first and answers. On failure the message stays the caller's, with the
 // last error set. (spawn_request.c)
 troupe_status trp_spawn_serve(trp_message *message);
+// Waits for the answer to the call that makes an actor in another process. TROUPE_TIMED_OUT: it has
+// not come by `until_ns` or, where that is 0, the process has been stopped for too long: then the
+// claim goes with the call, and what is made later ends at once. (spawn_wait.c)
+typedef struct trp_spawn_wait {
+    uint64_t call;
+    const char *class_name;
+    uint32_t process;
+    int64_t until_ns;
+} trp_spawn_wait;
+troupe_status trp_spawn_await(const trp_spawn_wait *wait, uint64_t *claim);
 // Why the address (of id 0) is none, as the last error.
 troupe_status trp_spawn_failure(troupe_actor actor);
 // As troupe_spawn_named, with arguments that are kept, which stay the caller's.

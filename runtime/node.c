@@ -203,12 +203,24 @@ static int64_t limit_ns(void)
     return (int64_t)trp_self.options.request_timeout_ms * 1000000;
 }
 
+static _Thread_local int64_t thread_until_ns; // Of this thread's requests; 0: no other limit.
+
+void trp_node_limit(int64_t until_ns)
+{
+    thread_until_ns = until_ns;
+}
+
+static int64_t sooner(int64_t until_ns)
+{
+    return thread_until_ns != 0 && thread_until_ns < until_ns ? thread_until_ns : until_ns;
+}
+
 static troupe_status ask_inside(trp_frame *frame, request *mine);
 
 // Whether the node process answers at all.
 static bool node_answers(void)
 {
-    request mine = {.until_ns = trp_clock_ns() + limit_ns()};
+    request mine = {.until_ns = sooner(trp_clock_ns() + limit_ns())};
     trp_frame frame = {.method = TRP_ASK_PING};
     return ask_inside(&frame, &mine) == TROUPE_OK;
 }
@@ -272,7 +284,7 @@ static troupe_status ask_patiently(trp_frame *frame, request *mine)
 
 troupe_status trp_request_ask(trp_frame *frame, request *mine)
 {
-    mine->until_ns = trp_clock_ns() + limit_ns();
+    mine->until_ns = sooner(trp_clock_ns() + limit_ns());
     return ask_patiently(frame, mine);
 }
 
@@ -295,11 +307,11 @@ troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarn
 {
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_process_enter());
-    request mine = {.until_ns = trp_clock_ns() + limit_ns(), .starts = isolated};
+    request mine = {.until_ns = sooner(trp_clock_ns() + limit_ns()), .starts = isolated};
     trp_frame frame = {.method = TRP_ASK_WORKER, .target = isolated};
     troupe_status status = ask_inside(&frame, &mine);
     if (status == TROUPE_OK)
-        status = await_worker(&mine, 0, process, incarnation);
+        status = await_worker(&mine, thread_until_ns, process, incarnation);
     trp_process_leave();
     return status;
 }
@@ -315,7 +327,7 @@ troupe_status trp_request_ask_far(uint32_t node, trp_frame *frame, request *mine
         frame->kind = TRP_FRAME_ASK;
         frame->call = enlist(mine);
         status = trp_process_send(mine->process, incarnation, frame, 0);
-        mine->until_ns = trp_clock_ns() + limit_ms * 1000000;
+        mine->until_ns = sooner(trp_clock_ns() + limit_ms * 1000000);
         if (status == TROUPE_OK)
             status = await_answer(mine, TROUPE_OK);
         else
@@ -454,9 +466,10 @@ troupe_status trp_node_worker_end(trp_worker_ask *ask, uint32_t *process, uint64
     troupe_status status = trp_process_enter();
     ask->request = NULL;
     if (status == TROUPE_OK) {
+        mine->until_ns = sooner(mine->until_ns);
         status = await_answer(mine, TROUPE_OK);
         if (status == TROUPE_OK)
-            status = await_worker(mine, 0, process, incarnation);
+            status = await_worker(mine, thread_until_ns, process, incarnation);
         trp_process_leave();
     } else {
         unlist(mine);
@@ -516,7 +529,7 @@ void trp_node_claim_abandon(uint64_t number)
 troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TRP_CLAIM_GPUS_MAX])
 {
     trp_buffer body = {0};
-    request mine = {0};
+    request mine = {.until_ns = thread_until_ns};
     write_want(want, &body);
     trp_frame frame = {.method = TRP_ASK_CLAIM, .body = body.data, .body_size = body.size};
     troupe_status status = body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim")

@@ -24,6 +24,8 @@ typedef struct trp_worker_ask {
 } trp_worker_ask;
 troupe_status trp_node_worker_begin(const char *env, const char *folder, trp_worker_ask *ask);
 troupe_status trp_node_worker_end(trp_worker_ask *ask, uint32_t *process, uint64_t *incarnation);
+// From now on what this thread asks is waited for until that time at most (monotonic; 0: as usual).
+void trp_node_limit(int64_t until_ns);
 // Kills a worker process; death is reported to all as for any other, with `cause` as its reason.
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause);
 

@@ -139,6 +139,13 @@ typedef struct troupe_spawn_options {
     // pauses to begin anew, default 60,000. Both 1 ms to a day.
     uint32_t backoff_max_ms;
     uint32_t backoff_reset_ms;
+    // How long this spawn may take, in milliseconds: what it asks for, its process and its init
+    // together; then it is TROUPE_TIMED_OUT, which says what it was waiting for. An init that
+    // answers later has its actor ended then; the process of an isolated one is ended at once.
+    // 0: none, as of a call: it is waited for an init for as long as it runs, but not for a process
+    // that is stopped (by a signal) for .request_timeout_ms of troupe_start. Not of an init in the
+    // calling process, which runs on the calling thread, nor of later starts (.restarts).
+    uint32_t deadline_ms;
 } troupe_spawn_options;
 
 // Starts an actor of `class_` with typed init arguments (NULL: zeros) and returns its address. If

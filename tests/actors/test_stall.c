@@ -4,10 +4,10 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <troupe/actor.h>
+#include <troupe.h>
 #include <unistd.h>
 
-enum { SLEEPERS = 64, MOST = 256, THREADS = 2, SOON_MS = 100 };
+enum { SLEEPERS = 64, MOST = 256, THREADS = 2, SOON_MS = 100, CPUS = 2 };
 
 static struct {
     _Atomic int asleep;
@@ -160,12 +160,96 @@ static void test_what_a_method_returns(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "NOT_EXECUTED"));
 }
 
+// Its init takes as long as it is told to.
+typedef struct dawdler {
+    int unused;
+} dawdler;
+
+static troupe_status dawdler_init(dawdler *self, const troupe_none *in)
+{
+    troupe_none out;
+    return sleeper_nap((sleeper *)self, in, &out);
+}
+static void dawdler_deinit(dawdler *self)
+{
+    (void)self;
+}
+static troupe_status dawdler_echo(dawdler *self, const int *in, int *out)
+{
+    return sleeper_echo((sleeper *)self, in, out);
+}
+TROUPE_ACTOR_WITH(dawdler, (dawdler_init, troupe_none), dawdler_deinit, (dawdler_echo, int, int));
+
+static double free_cpus(void)
+{
+    troupe_resources all;
+    troupe_must(troupe_resources_get(&all));
+    return all.cpus.free;
+}
+
+static bool has_gone(void *unused)
+{
+    (void)unused;
+    dawdler_actor late;
+    return troupe_lookup(dawdler, "late", &late) == TROUPE_NOT_FOUND && free_cpus() == CPUS;
+}
+
+static void spawn_late(troupe_place place)
+{
+    int64_t begin = support_now_ms();
+    dawdler_actor late =
+        troupe_spawn(dawdler, .name = "late", .cpus = 1, .place = place, .deadline_ms = 50);
+    int64_t took = support_now_ms() - begin;
+    assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
+    assert_non_null(strstr(troupe_last_error()->text, "the init of an actor of class 'dawdler'"));
+    assert_non_null(strstr(troupe_last_error()->text, "(pid "));
+    assert_true(took >= 50);
+    assert_true(took < 50 + 10 * soon_ms());
+}
+
+// Whose init answers too late ends then, and has its name and what it holds until then.
+static void test_a_spawn_with_a_deadline(void **state)
+{
+    (void)state;
+    int one = 1, echo;
+    spawn_late(TROUPE_PLACE_WORKER);
+    assert_true(support_wait_until(are_asleep, &one, 10000));
+    assert_false(has_gone(NULL));
+    assert_true(free_cpus() == CPUS - 1);
+    wake_all();
+    assert_true(support_wait_until(has_gone, NULL, 10000));
+
+    spawn_late(TROUPE_PLACE_ISOLATED); // Its process is ended.
+    assert_true(support_wait_until(has_gone, NULL, 10000));
+    room->asleep = 0;
+
+    room->wake = true;
+    dawdler_actor fresh =
+        troupe_spawn(dawdler, .name = "late", .place = TROUPE_PLACE_WORKER, .deadline_ms = 10000);
+    troupe_must(troupe_get(int, troupe_call(fresh, dawdler_echo, 7), &echo));
+    room->wake = false;
+    assert_int_equal(troupe_kill(fresh), TROUPE_OK);
+}
+
+// What it waits for before counts too.
+static void test_a_deadline_while_resources_are_waited_for(void **state)
+{
+    (void)state;
+    int64_t begin = support_now_ms();
+    sleeper_actor all = troupe_spawn(sleeper, .place = TROUPE_PLACE_HERE, .cpus = CPUS);
+    sleeper_actor late =
+        troupe_spawn(sleeper, .place = TROUPE_PLACE_HERE, .cpus = 1, .deadline_ms = 50);
+    assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
+    assert_true(support_now_ms() - begin < 50 + 10 * soon_ms());
+    assert_int_equal(troupe_kill(all), TROUPE_OK);
+}
+
 static int set_up(void **state)
 {
     (void)state;
     room = mmap(NULL, sizeof *room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return room == MAP_FAILED || troupe_start(0, NULL, .workers = 1, .threads = THREADS,
-                                              .stop_timeout_ms = 2000) != TROUPE_OK;
+                                              .cpus = CPUS, .stop_timeout_ms = 2000) != TROUPE_OK;
 }
 
 static int tear_down(void **state)
@@ -177,9 +261,13 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spawns_beside_sleepers), cmocka_unit_test(test_a_crowd_of_sleepers),
-        cmocka_unit_test(test_some_that_compute),      cmocka_unit_test(test_the_limit),
+        cmocka_unit_test(test_spawns_beside_sleepers),
+        cmocka_unit_test(test_a_crowd_of_sleepers),
+        cmocka_unit_test(test_some_that_compute),
+        cmocka_unit_test(test_the_limit),
         cmocka_unit_test(test_what_a_method_returns),
+        cmocka_unit_test(test_a_spawn_with_a_deadline),
+        cmocka_unit_test(test_a_deadline_while_resources_are_waited_for),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -193,6 +193,8 @@ static void test_actors(void **state)
     expect(SPAWN(.concurrency = UINT32_MAX), ".concurrency");
     expect(SPAWN(.backoff_max_ms = UINT32_MAX), ".backoff_max_ms");
     expect(SPAWN(.backoff_reset_ms = 86400001), ".backoff_reset_ms");
+    expect(SPAWN(.deadline_ms = UINT32_MAX), ".deadline_ms");
+    troupe_must(SPAWN(.deadline_ms = INT32_MAX));
     troupe_must(SPAWN(.mailbox_max = UINT32_MAX)); // More than can be: as many as can be.
     plain_actor one = troupe_spawn(plain, .restarts = INT_MAX, .backoff_ms = UINT32_MAX);
     troupe_must(outcome(troupe_call(troupe_with(one, .deadline_ms = UINT32_MAX), plain_echo, 1)));

@@ -388,6 +388,13 @@ troupe_status wait_spawn_init(void)
     return troupe_actor_status(made.address);
 }
 
+troupe_status wait_spawn_deadline(void)
+{
+    slow_actor made =
+        troupe_spawn(slow, .place = TROUPE_PLACE_ISOLATED, .deadline_ms = (uint32_t)mine->limit_ms);
+    return troupe_actor_status(made.address);
+}
+
 troupe_status wait_spawn_alone(void)
 {
     begin();

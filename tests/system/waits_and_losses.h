@@ -68,6 +68,7 @@ troupe_status wait_map(void);
 troupe_status wait_pool(void);
 troupe_status wait_mailbox(void);
 troupe_status wait_spawn_init(void);
+troupe_status wait_spawn_deadline(void);
 troupe_status wait_spawn_alone(void);
 troupe_status wait_spawn_many(void);
 troupe_status wait_spawn_needs(void);
