@@ -7,6 +7,7 @@
 #include <link.h>
 #include <poll.h>
 #include <runtime/clock.h>
+#include <runtime/memory.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -153,17 +154,25 @@ static void take_answer(char **at, char text[TRP_SITE_TEXT])
         snprintf(text, TRP_SITE_TEXT, "%.160s:%.20s (%.64s)", path, colon + 1, lines[0]);
 }
 
+// What a look-up needs: too much for a small stack.
+typedef struct question {
+    found places[SITES_MAX];
+    size_t count;
+    char answer[SITES_MAX * 2 * TRP_SITE_TEXT];
+} question;
+
 // Asks for all places in the file of place `first`.
-static void ask(found *places, size_t count, size_t first, char (*texts)[TRP_SITE_TEXT])
+static void ask(question *about, size_t first, char (*texts)[TRP_SITE_TEXT])
 {
     static const char *const command[] = {"addr2line", "-f", "-e"};
     enum { FIXED = sizeof command / sizeof *command };
-    char numbers[SITES_MAX][24], answer[SITES_MAX * 2 * TRP_SITE_TEXT];
+    found *places = about->places;
+    char numbers[SITES_MAX][24];
     char *argv[FIXED + SITES_MAX + 2];
     size_t asked[SITES_MAX], wanted = 0;
     memcpy(argv, command, sizeof command);
     argv[FIXED] = places[first].file;
-    for (size_t i = first; i < count; i++) {
+    for (size_t i = first; i < about->count; i++) {
         if (places[i].asked || strcmp(places[i].file, places[first].file) != 0)
             continue;
         places[i].asked = true;
@@ -176,21 +185,27 @@ static void ask(found *places, size_t count, size_t first, char (*texts)[TRP_SIT
     int from;
     if (!spawn_reader(argv, &child, &from))
         return;
-    read_all(child, from, answer, sizeof answer);
-    char *at = answer;
+    read_all(child, from, about->answer, sizeof about->answer);
+    char *at = about->answer;
     for (size_t i = 0; i < wanted; i++)
         take_answer(&at, texts[asked[i]]);
 }
 
 void trp_sites_resolve(const void *const *addresses, size_t count, char (*texts)[TRP_SITE_TEXT])
 {
-    found places[SITES_MAX];
+    question *about = trp_alloc(sizeof *about);
     count = count < SITES_MAX ? count : SITES_MAX;
     for (size_t i = 0; i < count; i++) {
-        places[i] = find(addresses[i]);
-        describe(&places[i], addresses[i], texts[i]);
+        found it = find(addresses[i]);
+        describe(&it, addresses[i], texts[i]);
+        if (about != NULL)
+            about->places[i] = it;
     }
+    if (about == NULL)
+        return;
+    about->count = count;
     for (size_t i = 0; i < count; i++)
-        if (!places[i].asked && places[i].file[0] != '\0')
-            ask(places, count, i, texts);
+        if (!about->places[i].asked && about->places[i].file[0] != '\0')
+            ask(about, i, texts);
+    trp_free(about);
 }

@@ -14,12 +14,17 @@ endif()
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)
 
+set(TROUPE_SANITIZE "" CACHE STRING "Sanitizers, separated by commas: address,undefined or thread")
 set(TROUPE_WARNINGS "")
 if(PROJECT_IS_TOP_LEVEL)
   set(TROUPE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
                       -Werror)
 endif()
-set(TROUPE_SANITIZE "" CACHE STRING "Sanitizers, separated by commas: address,undefined or thread")
+# Of the library: it runs on the stacks that a user's limits and threads have.
+set(TROUPE_FRAMES "")
+if(PROJECT_IS_TOP_LEVEL AND NOT TROUPE_SANITIZE) # They put room between variables.
+  set(TROUPE_FRAMES -Wframe-larger-than=16384)
+endif()
 
 add_compile_definitions(_GNU_SOURCE)
 # Fault points (runtime/fault.h): in every build but release, where there are tests to use them.

@@ -44,6 +44,7 @@ function(troupe_layer name)
     # both are cheap only if the compiler sees the whole and the variables are at fixed places.
     target_compile_options(troupe_${name} PRIVATE ${TROUPE_WHOLE_COMPILE})
   endif()
+  target_compile_options(troupe_${name} PRIVATE ${TROUPE_FRAMES})
   target_link_libraries(troupe_${name} PRIVATE view_${name} ${TROUPE_NEEDS})
 endfunction()
 

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <runtime/error.h>
 #include <runtime/fault.h>
+#include <runtime/memory.h>
 #include <runtime/pages_inner.h>
 #include <runtime/printable.h>
 #include <stdio.h>
@@ -104,9 +105,12 @@ void trp_view_close(trp_store_view *view)
 
 // ---- parts of long tables
 
+// So much as a small stack has room for.
+enum { PART_CELLS = TRP_LEDGER_CHUNK / 4, PART_PAGES = TRP_PAGE_CHUNK / 4 };
+
 typedef union trp_part {
-    _Atomic trp_ledger_cell cells[TRP_LEDGER_CHUNK];
-    trp_page_row pages[TRP_PAGE_CHUNK];
+    _Atomic trp_ledger_cell cells[PART_CELLS];
+    trp_page_row pages[PART_PAGES];
 } trp_part;
 
 // Of this process's own segment where it is. Of others' it is copied: a look at mapped memory that
@@ -175,8 +179,8 @@ static const trp_process_row *process_at(const trp_store_view *view, uint32_t pr
            process;
 }
 
-static void show_chunk(const trp_store_view *view, uint32_t process, uint32_t from, uint32_t to,
-                       void (*show)(const trp_hold_seen *hold, void *user), void *user)
+static void show_part(const trp_store_view *view, uint32_t process, uint32_t from, uint32_t to,
+                      void (*show)(const trp_hold_seen *hold, void *user), void *user)
 {
     trp_part part;
     uint64_t at = ((uint64_t)process * TRP_OBJECTS_MAX + from) * sizeof(trp_ledger_cell);
@@ -198,10 +202,10 @@ void trp_view_holds(const trp_store_view *view, void (*show)(const trp_hold_seen
         if (!present || atomic_load(&process_at(view, process)->state) == TRP_PROCESS_DEAD)
             continue;
         uint64_t backed = atomic_load(&view->header->ledger_backed[process]);
-        for (uint32_t from = 0; from < objects; from += TRP_LEDGER_CHUNK) {
-            uint32_t to = objects - from > TRP_LEDGER_CHUNK ? from + TRP_LEDGER_CHUNK : objects;
+        for (uint32_t from = 0; from < objects; from += PART_CELLS) {
+            uint32_t to = objects - from > PART_CELLS ? from + PART_CELLS : objects;
             if ((backed >> from / TRP_LEDGER_CHUNK & 1) != 0)
-                show_chunk(view, process, from, to, show, user);
+                show_part(view, process, from, to, show, user);
         }
     }
 }
@@ -260,12 +264,11 @@ void trp_view_room(const trp_store_view *view, uint64_t *left, uint64_t *longest
         backed = view->plan.pages_max;
     uint64_t fresh = view->plan.pages_max - backed, run = 0, most = 0, count = fresh;
     for (uint32_t page = 0; page < backed; page++) {
-        uint32_t at = page % TRP_PAGE_CHUNK;
+        uint32_t at = page % PART_PAGES;
         if (at == 0)
-            pages = read_part(view, view->plan.pages_at + (uint64_t)page * sizeof *pages,
-                              (backed - page < TRP_PAGE_CHUNK ? backed - page : TRP_PAGE_CHUNK) *
-                                  sizeof *pages,
-                              &part);
+            pages = read_part(
+                view, view->plan.pages_at + (uint64_t)page * sizeof *pages,
+                (backed - page < PART_PAGES ? backed - page : PART_PAGES) * sizeof *pages, &part);
         bool is_free =
             trp_owner_is_free(atomic_load_explicit(&pages[at].owner, memory_order_relaxed));
         count += is_free;
@@ -323,20 +326,24 @@ void trp_store_holders(char *text, size_t size)
     trp_error_restore(&kept);
     if (status != TROUPE_OK)
         return;
-    weighing work = {.view = &view};
-    trp_view_holds(&view, weigh, &work);
+    weighing *work = trp_alloc(sizeof *work);
+    if (work == NULL)
+        return;
+    work->view = &view;
+    trp_view_holds(&view, weigh, work);
     size_t length = 0;
     for (int i = 0; i < SHOWN && length < size; i++) {
         uint64_t bytes;
-        uint32_t process = take_heaviest(&work, &bytes);
+        uint32_t process = take_heaviest(work, &bytes);
         if (bytes == 0)
-            return;
+            break;
         trp_process_seen seen = trp_view_process(&view, process);
         int written =
             snprintf(text + length, size - length, "%s%s (pid %d) %.1f MiB",
                      i == 0 ? "held by " : ", ", seen.label, seen.pid, (double)bytes / (1 << 20));
         length += written > 0 ? (size_t)written : 0;
     }
+    trp_free(work);
 }
 
 troupe_status trp_store_blame(void)

@@ -119,11 +119,11 @@ static void append_lost(uint64_t lost)
 
 // ---- the writer
 
-// With the lock held, which it gives up to write; false: there was nothing.
+// With the lock held, which it gives up to write; false: there was nothing. By the writer alone.
 static bool write_batch(void)
 {
-    trp_trace_event events[BATCH];
-    char text[BATCH * EVENT_MAX];
+    static TRP_VAST trp_trace_event events[BATCH];
+    static TRP_VAST char text[BATCH * EVENT_MAX];
     uint32_t taken = trace.count < BATCH ? trace.count : BATCH;
     for (uint32_t i = 0; i < taken; i++)
         events[i] = trace.rows[(trace.first + i) % TRP_TRACE_ROWS];

@@ -35,7 +35,7 @@ uint32_t trp_connections_most(int *fd_most)
 // What libzmq has left of them below this function's frame.
 static __attribute__((noinline)) void wipe_stack(void)
 {
-    char room[16384];
+    char room[15 << 10];
     explicit_bzero(room, sizeof room);
 }
 

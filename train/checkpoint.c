@@ -58,16 +58,16 @@ static troupe_status sync_run(const char *run)
 troupe_status trp_checkpoint_commit(const char *run, int attempt, const trp_manifest *manifest,
                                     trp_path *folder)
 {
-    trp_path staging, path, parent;
+    trp_path staging, path;
     trp_seal seal;
     TROUPE_TRY(staging_path(run, manifest->report, attempt, &staging));
     TROUPE_TRY(trp_path_make(&path, "%s/" MANIFEST, staging.text));
-    TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
     TROUPE_TRY(trp_checkpoint_folder(run, manifest->id, folder));
     TROUPE_TRY(trp_sealed_write(path.text, &troupe_type_trp_manifest, manifest, &seal));
     TROUPE_TRY(trp_folder_sync(staging.text));
     TROUPE_TRY(trp_folder_rename(staging.text, folder->text));
-    TROUPE_TRY(trp_folder_sync(parent.text));
+    TROUPE_TRY(trp_path_make(&path, "%s/" FOLDER, run));
+    TROUPE_TRY(trp_folder_sync(path.text));
     return manifest->id == 0 ? sync_run(run) : TROUPE_OK;
 }
 
