@@ -128,11 +128,15 @@ static void end(uint32_t slot, uint32_t keeper)
     trp_row_free(slot);
 }
 
-// What a link leads to that is not damaged. What was freed is not: no list goes round for ever.
+// Whether a link leads to a row that is to be freed. Otherwise it was damaged, or the row freed
+// before its turn, and nothing can be known of what follows: so no list goes round for ever.
 static bool is_freeing(uint32_t slot)
 {
-    return slot < atomic_load(&trp_segment.header->objects_backed) &&
-           trp_row_state_of(atomic_load(&trp_object_row_at(slot)->word)) == TRP_ROW_FREEING;
+    if (slot < atomic_load(&trp_segment.header->objects_backed) &&
+        trp_row_state_of(atomic_load(&trp_object_row_at(slot)->word)) == TRP_ROW_FREEING)
+        return true;
+    trp_row_say_damaged(slot);
+    return false;
 }
 
 static void end_with_others(uint32_t slot, uint32_t keeper)

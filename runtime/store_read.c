@@ -38,16 +38,20 @@ static const void *bytes_of(const trp_object_row *row)
            trp_place_offset(atomic_load_explicit(&row->place, memory_order_relaxed));
 }
 
-// A word of its row is not what it was: some process of the node wrote where it should not. It is
-// gone for who looks, since nothing that the row says can be relied on.
-static trp_object_info damaged(const trp_object_row *row)
+void trp_row_say_damaged(uint32_t slot)
 {
     static atomic_bool said;
     if (!atomic_exchange(&said, true))
         trp_log(TRP_ERROR,
                 "the row of object %u in the store is damaged: a process of this node has written "
                 "where it should not; the object is lost",
-                (unsigned)(row - trp_object_row_at(0)));
+                slot);
+}
+
+// It is gone for who looks, since nothing that the row says can be relied on.
+static trp_object_info damaged(const trp_object_row *row)
+{
+    trp_row_say_damaged((uint32_t)(row - trp_object_row_at(0)));
     return (trp_object_info){.state = TRP_OBJECT_GONE};
 }
 

@@ -128,6 +128,9 @@ void trp_row_free_if_unheld(uint32_t slot);
 bool trp_row_settle(uint32_t slot, uint64_t word, trp_row_state state);
 // Wakes who waits for the row's word, which is of that generation, to change.
 void trp_row_wake(trp_object_row *row, uint64_t word);
+// Says, once a process, that a word of a row is not what it was: some process of the node has
+// written where it should not.
+void trp_row_say_damaged(uint32_t slot);
 // Wakes the thread of the node process that waits for work (trp_store_await_work).
 void trp_store_ring_node(void);
 

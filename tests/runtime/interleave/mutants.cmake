@@ -38,6 +38,9 @@ interleave_mutant(closed_before_swept store_sweep.c "a receiver dies"
 interleave_mutant(adopted_before_closed store_sweep.c "a keeper dies, what is inside is dropped"
   "    trp_inside_adopt(is_dead, &dead);\n    for (uint32_t i = 0; i < count; i++)\n        trp_ledger_close(processes[i]);\n    trp_inside_drain();"
   "    for (uint32_t i = 0; i < count; i++)\n        trp_ledger_close(processes[i]);\n    trp_inside_drain();\n    trp_inside_adopt(is_dead, &dead);")
+interleave_mutant(left_before_swept store_sweep.c "a list, its reader dies"
+  "    trp_inside_drain();\n    for (uint32_t i = 0; i < count; i++) {"
+  "    for (uint32_t i = 0; i < count; i++) {")
 interleave_mutant(link_before_push store_inside.c "two are left to the node process"
   "        atomic_store(&row->next, first);\n    while (!atomic_compare_exchange_weak(&header->orphans, &first, slot + 1));"
   "        (void)0;\n    while (!atomic_compare_exchange_weak(&header->orphans, &first, slot + 1));\n    atomic_store(&row->next, first);")
