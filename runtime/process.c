@@ -67,7 +67,10 @@ void trp_process_mute(void)
 
 void trp_process_refused(const char *why)
 {
-    uint64_t count = atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed) + 1;
+    // Nobody can ask the node process, which is where other nodes' sessions begin and end.
+    _Atomic uint64_t *counter =
+        trp_process_serve != NULL ? &trp_segment_nodes()->refused : &refused;
+    uint64_t count = atomic_fetch_add_explicit(counter, 1, memory_order_relaxed) + 1;
     if (why != NULL && (count & (count - 1)) == 0) // 1st, 2nd, 4th, ...: no flood.
         trp_log(TRP_WARN, "%llu frames were refused so far; this one: %s",
                 (unsigned long long)count, why);
@@ -75,7 +78,8 @@ void trp_process_refused(const char *why)
 
 uint64_t troupe_frames_refused(void)
 {
-    return atomic_load_explicit(&refused, memory_order_relaxed);
+    uint64_t own = atomic_load_explicit(&refused, memory_order_relaxed);
+    return own + (trp_process_running() ? trp_segment_nodes()->refused : 0);
 }
 
 static _Thread_local bool delivering;

@@ -88,6 +88,7 @@ typedef struct trp_node_row {
 typedef struct trp_node_table {
     _Atomic uint32_t id;                // This node's, not 0.
     _Atomic uint64_t strangers;         // Connections refused.
+    _Atomic uint64_t refused;           // Frames that the node process has refused.
     char listen[TRP_NODE_ADDRESS_MAX];  // Where this node is to listen, in numbers.
     char address[TRP_NODE_ADDRESS_MAX]; // Of this node: set before its node process is READY.
     trp_node_row rows[TRP_NODES_MAX];

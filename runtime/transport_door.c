@@ -13,7 +13,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/memory.h>
 #include <runtime/thread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,10 +69,62 @@ bool trp_doorman_client(const trp_doorman *man, void *dealer)
 
 // ---- connections
 
-static void refuse_one(const trp_doorman *man)
+// One that was made. libzmq does not say which of them it lets in, only that one of them was, and
+// of some that it has sent away it does not say why. But who is not let in is sent away after
+// TRP_HANDSHAKE_MS: so who has come before that and is there still has been let in. The others are
+// `young`.
+typedef struct trp_visit {
+    int fd;
+    bool young;
+    int64_t since_ms;
+} trp_visit;
+
+// So many are told of at most before those beyond the limit have been cut.
+enum {
+    HELD_MAX = TRP_CONNECTIONS_MAX + 2 * TRP_CONNECTIONS_LATE,
+    YOUNG_MS = TRP_HANDSHAKE_MS + 1000
+};
+
+static void begin_visit(trp_doorman *man, int fd)
 {
+    man->made++;
+    if (man->held_count == HELD_MAX) // It is cut, as many are.
+        return;
+    man->held[man->held_count++] = (trp_visit){.fd = fd, .young = true, .since_ms = trp_clock_ms()};
+    man->young++;
+}
+
+static void end_visit(trp_doorman *man, int fd)
+{
+    man->failed += man->failing;
+    man->failing = false;
+    for (uint32_t i = man->held_count; i-- > 0;)
+        if (man->held[i].fd == fd) {
+            man->young -= man->held[i].young;
+            man->held[i] = man->held[--man->held_count];
+            return;
+        }
+}
+
+// Counts whoever was made, was not let in, and is not about to be: each once, and at the latest
+// when those have grown old who came before him.
+static void count_refused(trp_doorman *man)
+{
+    int64_t old_ms = trp_clock_ms() - YOUNG_MS;
+    for (uint32_t i = 0; i < man->held_count && man->young > 0; i++)
+        if (man->held[i].young && man->held[i].since_ms <= old_ms) {
+            man->held[i].young = false;
+            man->young--;
+        }
+    uint64_t others = man->let_in + man->young;
+    uint64_t refused = man->made > others ? man->made - others : 0;
+    if (refused < man->failed)
+        refused = man->failed;
+    if (refused <= man->counted)
+        return;
     if (man->strangers != NULL)
-        atomic_fetch_add(man->strangers, 1);
+        atomic_fetch_add(man->strangers, refused - man->counted);
+    man->counted = refused;
 }
 
 // Ends the connection that has this descriptor, unless it has ended and the number is another's by
@@ -91,15 +145,18 @@ static void take_event(trp_doorman *man, uint16_t event, uint32_t value)
 {
     switch (event) {
     case ZMQ_EVENT_ACCEPTED:
-        man->held++;
-        if (man->held > man->most || (int)value >= man->fd_most)
+        begin_visit(man, (int)value);
+        if (man->held_count > man->most || (int)value >= man->fd_most)
             cut(man, (int)value);
         break;
-    case ZMQ_EVENT_DISCONNECTED:
-        man->held -= man->held > 0;
+    case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        man->let_in++;
         break;
-    default: // It was silent for too long, was cut, or has another server's key.
-        refuse_one(man);
+    case ZMQ_EVENT_DISCONNECTED:
+        end_visit(man, (int)value);
+        break;
+    default: // It was silent for too long, was cut, or has another server's key; and ends next.
+        man->failing = true;
         break;
     }
 }
@@ -172,8 +229,6 @@ static bool answer_request(trp_doorman *man)
     }
     bool known = parts == PARTS && strcmp(mechanism, "CURVE") == 0 && key_size == TRP_KEY_SIZE &&
                  memcmp(offered, man->key, TRP_KEY_SIZE) == 0;
-    if (!known)
-        refuse_one(man);
     return take_events(man) && // It may be one that is to be cut.
            trp_zmq.send(socket, "1.0", 3, ZMQ_SNDMORE) >= 0 &&
            trp_zmq.send(socket, id, id_size, ZMQ_SNDMORE) >= 0 &&
@@ -187,9 +242,11 @@ static void *doorman_main(void *user)
     trp_doorman *man = user;
     zmq_pollitem_t items[2] = {{.socket = man->events, .events = ZMQ_POLLIN},
                                {.socket = man->requests, .events = ZMQ_POLLIN}};
+    enum { COUNT_MS = 1000 };
     for (bool goes_on = true; goes_on;) {
-        int ready = trp_zmq.poll(items, 2, -1);
+        int ready = trp_zmq.poll(items, 2, man->young > 0 ? COUNT_MS : -1);
         goes_on = ready >= 0 ? take_events(man) : trp_zmq.error() == EINTR;
+        count_refused(man);
         if (goes_on && ready > 0 && items[1].revents != 0)
             goes_on = answer_request(man);
     }
@@ -203,10 +260,9 @@ static void *doorman_main(void *user)
 static troupe_status open_sockets(trp_doorman *man, void *context, void *router)
 {
     static const char place[] = "inproc://zeromq.zap.01", news[] = "inproc://connections";
-    // Who has another server's key fails before he is asked for his own.
     enum {
-        NEWS = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-               ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+        NEWS = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+               ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
     };
     man->requests = trp_zmq.socket(context, ZMQ_REP);
     man->events = trp_zmq.socket(context, ZMQ_PAIR);
@@ -247,14 +303,18 @@ troupe_status trp_doorman_start(trp_doorman *man, void *context, void *router,
                                 const char *keys_path)
 {
     man->requests = man->events = NULL;
-    man->held = 0;
+    man->held_count = man->young = 0;
+    man->made = man->let_in = man->failed = man->counted = 0;
+    man->failing = false;
     man->most = trp_connections_most(&man->fd_most);
     atomic_store(&man->port, 0);
     man->base_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     man->spare_fd = man->base_fd >= 0 ? fcntl(man->base_fd, F_DUPFD_CLOEXEC, 0) : -1;
-    troupe_status status = man->spare_fd >= 0
-                               ? make_server(man, router, keys_path)
-                               : trp_fail_errno(TROUPE_IO, "no descriptor for who connects");
+    man->held = trp_alloc(HELD_MAX * sizeof *man->held);
+    troupe_status status =
+        man->spare_fd < 0   ? trp_fail_errno(TROUPE_IO, "no descriptor for who connects")
+        : man->held == NULL ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a list of who connects")
+                            : make_server(man, router, keys_path);
     if (status == TROUPE_OK)
         status = open_sockets(man, context, router);
     if (status == TROUPE_OK)
@@ -282,6 +342,8 @@ void trp_doorman_end(trp_doorman *man)
     if (man->spare_fd > 0)
         close(man->spare_fd);
     trp_keys_release(man->keys);
+    trp_free(man->held);
+    man->held = NULL;
     man->runs = false;
     man->base_fd = man->spare_fd = -1;
     man->keys = NULL;

@@ -62,8 +62,13 @@ typedef struct trp_doorman {
     _Atomic uint64_t *strangers; // Counts who was sent away; NULL: nobody wants to know.
     _Atomic uint32_t port;       // Where the ROUTER listens; 0: not yet.
     int spare_fd, base_fd;       // A descriptor that is always free for a look at another one.
-    uint32_t held, most;         // Connections, and how many there may be.
+    struct trp_visit *held;      // Connections that have not ended,
+    uint32_t held_count, most;   // so many, and how many there may be.
     int fd_most;                 // No descriptor above that may be a connection's.
+    bool failing;                // The connection that ends next was not let in.
+    uint32_t young;              // Of those held, who may not have been let in yet.
+    // All that were made, were let in, and are known not to have been; and those that were counted.
+    uint64_t made, let_in, failed, counted;
 } trp_doorman;
 
 // Reads the keys, makes the ROUTER a server with them, and starts the thread that lets in who has

@@ -23,13 +23,13 @@
 // Join nodes over networks that you trust. Nobody without the keys is heard, but what comes before
 // the keys is libzmq's, in every process of a listening node. What is left to whoever can reach its
 // ports: up to 4,096 connections a process (a quarter of its descriptors, if that is less), each
-// for at most 3 s and 64 KiB of what it claims to send, so some 256 MiB a process at worst; what
-// comes beyond is sent away, counted (troupe_strangers_refused), and meanwhile others wait those
-// 3 s to get in. And libzmq ends the process where it meets what it does not expect: a firewall's
-// answer "protocol unreachable" to a connection that this node makes is known to do that. The
-// secret key is in the memory of each process of a listening node, workers included, for libzmq has
-// copies of it: so it is in their core files, though not in what was made by troupe_keys_make or
-// read from the file.
+// for at most 3 s and 100 KiB (68 KiB of what it claims to send, and what libzmq has for it), so
+// some 400 MiB a process at worst; what comes beyond is sent away, counted
+// (troupe_strangers_refused), and meanwhile others wait those 3 s to get in. And libzmq ends the
+// process where it meets what it does not expect: a firewall's answer "protocol unreachable" to a
+// connection that this node makes is known to do that. The secret key is in the memory of each
+// process of a listening node, workers included, for libzmq has copies of it: so it is in their
+// core files, though not in what was made by troupe_keys_make or read from the file.
 #ifndef TROUPE_NODE_H
 #define TROUPE_NODE_H
 
@@ -72,7 +72,8 @@ typedef struct troupe_node_info {
 TROUPE_API size_t troupe_nodes_list(troupe_node_info *nodes, size_t most);
 
 // How many connections to this node were refused: they came with other keys than its own or none,
-// said nothing for 3 s, claimed to send too much, or were too many.
+// said nothing for 3 s, claimed to send too much, or were too many. Each counts once, some seconds
+// later at the latest.
 TROUPE_API uint64_t troupe_strangers_refused(void);
 
 TROUPE_END_C

@@ -151,11 +151,12 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_start_with(int argc, char **argv
 // views of objects and shared arrays must not be used any more.
 TROUPE_API int troupe_stop(void);
 
-// How many frames from other processes this one has refused since troupe_start: malformed, cut
-// off, of a version that it cannot read, repeated, or for another process than this; a ring that
-// made no sense and is not read any more counts as one, and so does a gap in what a process sent
-// over a socket: ZeroMQ refuses a message above .message_bytes_max itself. 0, unless something
-// damages memory or other programs write to the node's sockets.
+// How many frames from other processes have been refused since troupe_start by this one and by its
+// node's node process, where sessions with other nodes begin and end: malformed, cut off, of a
+// version that they cannot read, repeated, or for another process; a ring that made no sense and is
+// not read any more counts as one, and so does a gap in what a process sent over a socket: ZeroMQ
+// refuses a message above .message_bytes_max itself. 0, unless something damages memory or other
+// programs write to the node's sockets.
 TROUPE_API uint64_t troupe_frames_refused(void);
 
 // The version of the library that runs, as TROUPE_VERSION_NUMBER (major * 10000 + minor * 100 +

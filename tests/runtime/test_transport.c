@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stranger.h>
 #include <string.h>
 #include <support.h>
 #include <sys/prctl.h>
@@ -29,6 +30,8 @@ static struct {
     uint64_t seed;
     bool good;
 } whole;
+
+static _Atomic uint64_t strangers; // That came to the socket for other nodes.
 
 static void take_whole(const void *data, size_t size)
 {
@@ -179,12 +182,12 @@ static void strangers_are_not_heard_over_tcp(void **state)
     taken.count = 0;
     assert_int_equal(trp_transport_keys_make(keys), TROUPE_OK);
     assert_int_equal(trp_transport_keys_make(forged), TROUPE_OK);
-    pid_t strangers[3] = {fork_sender(a, forged, mine, 10), fork_stranger(mine, keys, false),
-                          fork_stranger(mine, keys, true)};
+    pid_t others[3] = {fork_sender(a, forged, mine, 10), fork_stranger(mine, keys, false),
+                       fork_stranger(mine, keys, true)};
     pid_t friend = fork_sender(b, keys, mine, 10);
     assert_int_equal(open_at(mine, keys), TROUPE_OK);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(end_of(strangers[i]), 0);
+        assert_int_equal(end_of(others[i]), 0);
     assert_int_equal(end_of(friend), 0);
     assert_int_equal(receive(11, 300), 10);
     assert_string_equal(taken.last, "message 10");
@@ -324,6 +327,94 @@ static void strangers_take_little_and_not_for_long(void **state)
     support_directory_remove(home);
 }
 
+// Says what kind `i` of stranger says: libzmq tells nobody of some of them that they were refused.
+static void say_as(int i, int fd)
+{
+    uint64_t seed = (uint64_t)i;
+    unsigned char old[64] = {0xff, [9] = 0x7f, [10] = 1};
+    switch (i) {
+    case 0: // Nothing.
+        break;
+    case 1:
+        assert_true(stranger_send(fd, "GET / HTTP/1.0\r\n\r\n", 18));
+        break;
+    case 2: // A version without keys.
+        assert_true(stranger_send(fd, old, sizeof old));
+        break;
+    case 3:
+        assert_true(stranger_greet(fd, "NULL"));
+        break;
+    case 4:
+        assert_true(stranger_greet(fd, "CURVE") && stranger_claim(fd, 6, UINT64_C(1) << 40));
+        break;
+    case 5:
+        assert_true(stranger_greet(fd, "CURVE") && stranger_command(fd, "\10INITIATE", 9));
+        break;
+    case 6:
+        assert_true(stranger_greet(fd, "CURVE") && stranger_hello(fd, &seed));
+        break;
+    default: // Half a greeting.
+        assert_true(stranger_send(fd, old, 12));
+    }
+}
+
+static bool is_counted(void *count)
+{
+    while (trp_far_transport_receive(take))
+        continue;
+    return strangers == *(const uint64_t *)count;
+}
+
+// Whatever a connection was refused for, and who has the keys never.
+static void each_stranger_is_counted_once(void **state)
+{
+    (void)state;
+    enum { KINDS = 8, EACH = 5, FRIENDS = 4, LATEST_MS = 15000 };
+    char *home = support_directory_make(), *keys = support_path(home, "keys");
+    char address[TRP_ENDPOINT_MAX];
+    uint64_t expected = KINDS * EACH;
+    int fds[KINDS * EACH];
+    trp_outbound *friends[FRIENDS];
+    trp_far_how how = {.address = "127.0.0.1:0",
+                       .keys_path = keys,
+                       .message_bytes_max = LARGEST,
+                       .strangers = &strangers};
+    assert_int_equal(trp_transport_keys_make(keys), TROUPE_OK);
+    assert_int_equal(trp_far_transport_open(&how, address), TROUPE_OK);
+    taken.count = 0;
+    for (int i = 0; i < FRIENDS; i++) {
+        trp_buffer bytes = {0};
+        trp_buffer_append(&bytes, "a friend", 8);
+        friends[i] = trp_far_outbound_open(address);
+        assert_non_null(friends[i]);
+        assert_int_equal(trp_outbound_send(friends[i], &bytes), TROUPE_OK);
+        trp_buffer_free(&bytes);
+        if (i == 0)
+            continue;
+        for (int place = 0; i == 1 && place < KINDS * EACH; place++) {
+            fds[place] = stranger_connect(address);
+            assert_true(fds[place] >= 0);
+            say_as(place % KINDS, fds[place]);
+        }
+        while (taken.count <= i)
+            (void)is_counted(&expected);
+        trp_outbound_close(friends[i], 0);
+    }
+    assert_true(support_wait_until(is_counted, &expected, LATEST_MS));
+    for (int i = 0; i < KINDS * EACH; i++) {
+        assert_true(is_cut(fds[i], 0));
+        stranger_drop(fds[i]);
+    }
+    stranger_drop(stranger_connect(address)); // Has said nothing, and is gone.
+    expected++;
+    assert_true(support_wait_until(is_counted, &expected, LATEST_MS));
+    trp_outbound_close(friends[0], 0);
+    trp_far_transport_close();
+    assert_int_equal(strangers, expected);
+    free(keys);
+    support_directory_remove(home);
+}
+
 // More silent connections than there are descriptors: this process keeps some, and whoever has the
 // keys is heard as soon as the first of the silent ones are sent away.
 static void silent_connections_take_no_place_for_long(void **state)
@@ -392,6 +483,7 @@ int main(void)
         cmocka_unit_test(damaged_files_are_refused_in_a_sentence),
         cmocka_unit_test(large_messages_go_in_parts_over_tcp),
         cmocka_unit_test(strangers_take_little_and_not_for_long),
+        cmocka_unit_test(each_stranger_is_counted_once),
         cmocka_unit_test(silent_connections_take_no_place_for_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

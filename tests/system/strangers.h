@@ -54,16 +54,18 @@ typedef struct score {
     _Atomic uint64_t joined;               // Sessions ended and begun again by their own wish,
     _Atomic uint64_t cut;                  // or by others.
     _Atomic uint64_t opened, shut;         // The attackers' connections, and those shut by the node
-    _Atomic uint64_t frames, bad;          // Their frames, and those that nobody may take.
-    _Atomic uint64_t cpu_us;               // What they used of a CPU.
-    // Of the attacked node, the most of any process, by the test's own look.
-    uint64_t memory_bytes, descriptors;
+    _Atomic uint64_t frames, sure;         // Their frames, and of how many at least one is refused.
+    _Atomic uint64_t knocks;               // The connections over which those went.
+    // The test's own look: what the attackers used of a CPU, and in how long; and of the attacked
+    // node, the most of any process.
+    uint64_t cpu_us, wall_us, turns;
+    uint64_t memory_bytes, grown_bytes, descriptors;
 } score;
 
 typedef struct siege {
     const char *keys;
-    char log[256]; // The attacked node's output.
-    _Atomic int ready, over;
+    char log[256];           // The attacked node's output.
+    _Atomic int ready, over; // 1: the guests end, 2: the attacked node too.
     _Atomic int phase;
     _Atomic int lenient; // Sessions may end now.
     _Atomic int attack_over;
@@ -85,6 +87,15 @@ static inline score *board_tally(siege *it)
 {
     return &it->tallies[atomic_load(&it->phase)];
 }
+
+// ---- test_strangers_soak.measure.c: how long calls took
+
+// What the score has now, since the last time.
+void measure_window(phase what, const score *tally);
+double measure_percentile_us(const _Atomic uint32_t bins[BINS], double share);
+// The ratio of the 99th percentile of a phase's windows to that of the quiet windows on both sides
+// of each: the median of these, so that it does not matter what else the machine does. 0: none.
+double measure_ratio(phase what, int *windows);
 
 // Drivers of their own, which end when the board says so. Each in a process of its own.
 void strangers_host(siege *it);

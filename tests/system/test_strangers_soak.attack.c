@@ -5,9 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum { CONNECTIONS = 4000, FEW = 160, LARGE = 64 };
+enum {
+    CONNECTIONS = 4000,
+    FEW = 160,
+    // More than are taken, each as large as one may be: what a part of a message may have, and what
+    // encryption may add to it.
+    LARGE = STRANGERS * 5 / 4,
+    LARGEST = 65536 + 4096,
+};
 
 typedef struct assault {
     siege *board;
@@ -15,8 +23,9 @@ typedef struct assault {
     stranger_budget *budget;
     uint64_t seed;
     int fds[CONNECTIONS];
-    int door;       // The others stay as they are; -1: each in turn.
-    int most, next; // So many are open at once; which comes next.
+    size_t unsaid[LARGE]; // What is left of a claim that is to stay one.
+    int door;             // The others stay as they are; -1: each in turn.
+    int most, next;       // So many are open at once; which comes next.
 } assault;
 
 // The connection of that place, made again; -1: it cannot be just now.
@@ -75,33 +84,49 @@ static void send_half(assault *it, int fd)
     }
 }
 
-// Claims to be as large as may be, and then is, as long as nobody closes the connection.
+// Claims to be as large as may be, and then is but for the last byte, or to be larger.
 static void send_claim(assault *it)
 {
-    static const uint64_t sizes[] = {60000,     1u << 20,   32u << 20, 64u << 20,
-                                     900 << 20, 1ull << 32, INT64_MAX, UINT64_MAX};
-    static unsigned char some[65536];
+    static const uint64_t sizes[] = {LARGEST + 1, 1u << 20,   32u << 20, 64u << 20,
+                                     900 << 20,   1ull << 32, INT64_MAX, UINT64_MAX};
+    static unsigned char some[LARGEST];
     uint64_t dice = stranger_roll(&it->seed);
     int place = it->next % it->most, fd = it->fds[place];
     if (fd >= 0 && !stranger_is_shut(fd)) {
+        ssize_t sent = send(fd, some, it->unsaid[place], MSG_NOSIGNAL | MSG_DONTWAIT);
+        it->unsaid[place] -= sent > 0 ? (size_t)sent : 0;
         it->next++;
-        (void)stranger_send(fd, some, sizeof some);
     } else if ((fd = open_next(it, &place)) >= 0 && stranger_greet(fd, "CURVE")) {
-        (void)stranger_claim(fd, dice % 4 == 0 ? 3 : 6, sizes[dice / 4 % 8]);
+        bool kept = dice % 8 != 0;
+        it->unsaid[place] = kept ? LARGEST - 1 : 0;
+        (void)stranger_claim(fd, dice / 8 % 4 == 0 ? 3 : 6, kept ? LARGEST : sizes[dice / 32 % 8]);
+    }
+}
+
+// With so much to spare that closing all of them counts, too.
+static void drop_all(assault *it)
+{
+    for (int i = 0; i < CONNECTIONS; i++) {
+        if (it->fds[i] < 0)
+            continue;
+        atomic_fetch_add(&it->tally->shut, stranger_is_shut(it->fds[i]));
+        stranger_drop(it->fds[i]);
+        stranger_pace(it->budget);
     }
 }
 
 void strangers_attack(siege *it, phase what, uint64_t seed, stranger_budget *budget)
 {
     static assault attacker;
-    attacker = (assault){.board = it,
-                         .tally = &it->tallies[what],
-                         .budget = budget,
-                         .seed = seed,
-                         .door = what == SILENT ? (int)(seed / PHASES % DOORS) : -1,
-                         .most = what == SILENT   ? CONNECTIONS
-                                 : what == CLAIMS ? LARGE
-                                                  : FEW};
+    attacker =
+        (assault){.board = it,
+                  .tally = &it->tallies[what],
+                  .budget = budget,
+                  .seed = seed,
+                  .door = what == SILENT || what == CLAIMS ? (int)(seed / PHASES % DOORS) : -1,
+                  .most = what == SILENT   ? CONNECTIONS
+                          : what == CLAIMS ? LARGE
+                                           : FEW};
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) { // As many as the system lets it have.
         limit.rlim_cur = limit.rlim_max;
@@ -123,4 +148,5 @@ void strangers_attack(siege *it, phase what, uint64_t seed, stranger_budget *bud
             send_half(&attacker, fd);
         stranger_pace(budget);
     }
+    drop_all(&attacker);
 }

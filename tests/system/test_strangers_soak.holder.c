@@ -63,12 +63,19 @@ static void put(trp_outbound *out, const trp_envelope *envelope, const trp_frame
     trp_buffer_free(&bytes);
 }
 
-static void say_loose(const char *address, const trp_envelope *envelope, trp_frame *frame,
-                      const char *text)
+static trp_outbound *open_way(const char *address)
 {
     trp_outbound *out = trp_far_outbound_open(address);
     if (out == NULL)
         abort();
+    atomic_fetch_add(&me.tally->knocks, 1);
+    return out;
+}
+
+static void say_loose(const char *address, const trp_envelope *envelope, trp_frame *frame,
+                      const char *text)
+{
+    trp_outbound *out = open_way(address);
     frame->kind = TRP_FRAME_NODE;
     frame->from = TRP_PROCESS_NODE;
     if (frame->from_incarnation == 0)
@@ -113,10 +120,7 @@ static void close_links(void)
 static void open_links(void)
 {
     for (int i = 0; i < DOORS; i++) {
-        me.links[i] =
-            (way_out){.out = trp_far_outbound_open(me.board->doors[i].address), .sequence = 1};
-        if (me.links[i].out == NULL)
-            abort();
+        me.links[i] = (way_out){.out = open_way(me.board->doors[i].address), .sequence = 1};
         send_on(i,
                 &(trp_frame){.kind = TRP_FRAME_REACH,
                              .sequence = 1,
@@ -274,26 +278,14 @@ static const trp_frame_kind kinds[] = {
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-// Whether nobody may take it from another node, whatever else is in it.
-static bool is_bad(const trp_frame *frame)
+// A sign of life with the number of the frame before it, which may have been refused: one of the
+// two is taken, so the next is the next in any case, and at least one is refused.
+static void beat_again(int where)
 {
-    switch (frame->kind) {
-    case TRP_FRAME_DEATH:
-    case TRP_FRAME_END:
-    case TRP_FRAME_GONE:
-    case TRP_FRAME_SPAWN:
-    case TRP_FRAME_COUNT:
-    case TRP_FRAME_RESTART:
-    case TRP_FRAME_REGISTRAR:
-    case TRP_FRAME_LINK:
-        return true;
-    default:
-        return frame->to_incarnation != 0;
-    }
+    beat_on(where);
+    atomic_fetch_add(&me.tally->sure, 1);
 }
 
-// One frame that may be refused, and a sign of life with its number: one of the two is taken, so
-// the next is the next in any case.
 static void send_any(int where)
 {
     static unsigned char body[60000];
@@ -313,10 +305,8 @@ static void send_any(int where)
                        .executed = (uint32_t)roll(TROUPE_EXECUTED_YES + 1),
                        .body = body,
                        .body_size = any_body(body, sizeof body)};
-    if (where != NODE_DOOR && !spoilt && is_bad(&frame))
-        atomic_fetch_add(&me.tally->bad, 1);
     send_on(where, &frame, spoilt);
-    beat_on(where);
+    beat_again(where);
 }
 
 // ---- floods
@@ -338,7 +328,7 @@ static void flood_kind(int where, trp_frame_kind kind, int count)
             frame.body_size = sizeof value;
         }
         send_on(where, &frame, false);
-        beat_on(where); // As in send_any.
+        beat_again(where);
     }
 }
 

@@ -56,7 +56,7 @@ static troupe_status host_nap(host *self, const int *ms, int *slept)
 static troupe_status host_refused(host *self, const troupe_none *none, uint64_t *count)
 {
     (void)self, (void)none;
-    *count = troupe_frames_refused();
+    *count = troupe_frames_refused() - trp_segment_nodes()->refused; // By this process alone.
     return TROUPE_OK;
 }
 
@@ -236,45 +236,64 @@ static void open_house(hosting *it)
     atomic_fetch_add(&board->ready, 1);
 }
 
+// What its processes have refused, and who was not let in.
+static void say_counts(hosting *it)
+{
+    siege *board = it->asker.board;
+    uint64_t refused = trp_segment_nodes()->refused;
+    atomic_store(&board->doors[NODE_DOOR].refused, refused);
+    atomic_store(&board->doors[DRIVER_DOOR].refused, troupe_frames_refused() - refused);
+    for (int i = 1; i < 3; i++) {
+        troupe_status status =
+            troupe_get(uint64_t, troupe_call(it->own[i], host_refused), &refused);
+        if (is_good(&it->asker, status, true, "a count"))
+            atomic_store(&board->doors[DRIVER_DOOR + i].refused, refused);
+    }
+    atomic_store(&board->strangers, troupe_strangers_refused());
+}
+
+// False: something of it has not come back as it should.
+static bool ask_guest(hosting *it)
+{
+    asker *me = &it->asker;
+    troupe_down down;
+    int slept = 0; // Long enough to be answered by somebody else.
+    troupe_ref nap = troupe_call(it->guest, host_nap, 20);
+    atomic_store(&me->board->pending, nap.id);
+    troupe_status status = troupe_get(int, nap, &slept, .timeout_ms = HUNG_MS);
+    if (!is_good(me, status, slept == 20, "a guest's nap") || !ask_stream(me, it->guest))
+        return false;
+    status = troupe_await_end(it->guest.address, 0, &down);
+    return is_good(me, status == TROUPE_PENDING ? TROUPE_OK : TROUPE_MAYBE_EXECUTED, true,
+                   "a guest's end");
+}
+
 // What it put into the store is as it was, and what it asks others comes back.
 static void look_around(hosting *it, uint64_t round)
 {
     asker *me = &it->asker;
     troupe_view kept = {0};
-    uint64_t which = round % OBJECTS, refused = 0;
-    troupe_down down;
+    uint64_t which = round % OBJECTS;
     troupe_status status = troupe_view_bytes(it->objects[which], &kept, HUNG_MS);
     (void)is_good(me, status,
                   kept.size == OBJECT_SIZE && support_is_filled(kept.data, kept.size, which),
                   "an object");
     troupe_view_end(&kept);
     (void)ask_echo(me, it->own[round % 3], "its own actor");
+    say_counts(it);
+    if (atomic_load(&me->board->over) != 0)
+        return; // The guests have gone.
     if (it->guest.address.id == 0) {
         char name[80];
         snprintf(name, sizeof name, "guest@%s", me->board->guests[0].address);
         status = troupe_lookup(host, name, &it->guest);
         if (!is_good(me, status, true, "a guest's name"))
             it->guest = (host_actor){0};
-        return;
-    }
-    int slept = 0; // Long enough to be answered by somebody else.
-    troupe_ref nap = troupe_call(it->guest, host_nap, 20);
-    atomic_store(&me->board->pending, nap.id);
-    status = troupe_get(int, nap, &slept, .timeout_ms = HUNG_MS);
-    bool good = is_good(me, status, slept == 20, "a guest's nap") && ask_stream(me, it->guest);
-    status = troupe_await_end(it->guest.address, 0, &down);
-    good = good && is_good(me, status == TROUPE_PENDING ? TROUPE_OK : TROUPE_MAYBE_EXECUTED, true,
-                           "a guest's end");
-    if (!good)
+    } else if (ask_guest(it)) {
+        atomic_fetch_add(&me->board->served[0], 1);
+    } else {
         it->guest = (host_actor){0};
-    atomic_fetch_add(&me->board->served[0], good);
-    for (int i = 1; i < 3; i++) {
-        status = troupe_get(uint64_t, troupe_call(it->own[i], host_refused), &refused);
-        if (is_good(me, status, true, "a count"))
-            atomic_store(&me->board->doors[DRIVER_DOOR + i].refused, refused);
     }
-    atomic_store(&me->board->doors[DRIVER_DOOR].refused, troupe_frames_refused());
-    atomic_store(&me->board->strangers, troupe_strangers_refused());
 }
 
 void strangers_host(siege *it)
@@ -285,7 +304,7 @@ void strangers_host(siege *it)
     open_house(&hosted);
     while (atomic_load(&it->ready) < 1 + GUESTS && atomic_load(&it->over) == 0)
         usleep(1000);
-    for (uint64_t round = 0; atomic_load(&it->over) == 0; round++) {
+    for (uint64_t round = 0; atomic_load(&it->over) < 2; round++) {
         look_around(&hosted, round);
         troupe_reset();
         usleep(5000);
@@ -323,6 +342,14 @@ static void visit(visiting *it)
     }
 }
 
+// Who is new may find no room beside those who only stay (which test_transport sees), and come
+// often; who is there is not disturbed.
+static bool may_be_crowded(siege *board)
+{
+    int what = atomic_load(&board->phase);
+    return what == SILENT || what == CLAIMS;
+}
+
 // A process that is new to the host must be answered, if only that there is no room for it.
 static void come_afresh(visiting *it)
 {
@@ -351,8 +378,7 @@ static void ask_once(visiting *it)
     if (it->asker.number % 99 == 0 && (!ask_mirror(&it->asker, it->there[it->asker.number % 2]) ||
                                        !ask_stream(&it->asker, it->there[1])))
         return;
-    // Who is new may find no room beside those who only stay; who is there is not disturbed.
-    if (now_ns() > it->next_fresh_ns && atomic_load(&it->asker.board->phase) != SILENT) {
+    if (now_ns() > it->next_fresh_ns && !may_be_crowded(it->asker.board)) {
         it->next_fresh_ns = now_ns() + FRESH_NS;
         come_afresh(it);
     }
@@ -361,7 +387,7 @@ static void ask_once(visiting *it)
 static void join_again(visiting *it)
 {
     enum { JOIN_NS = 2000000000 };
-    if (now_ns() < it->next_join_ns || atomic_load(&it->asker.board->phase) == SILENT)
+    if (now_ns() < it->next_join_ns || may_be_crowded(it->asker.board))
         return;
     it->next_join_ns = now_ns() + JOIN_NS;
     if (is_good(&it->asker, troupe_node_leave(it->asker.board->host.address), true, "leaving"))
