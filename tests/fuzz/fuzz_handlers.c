@@ -145,15 +145,21 @@ static void name_treasures(uint8_t *body, size_t size)
 }
 
 // And where a process of this node happens to name one that it has not given, which is not defended
-// against, it names nothing.
+// against, it names nothing. What is left may name another: each pass leaves fewer bytes.
 static void hide_treasures(uint8_t *body, size_t size)
 {
-    for (int form = 0; form < 2 * TREASURES; form++) {
-        uint8_t id[ID];
-        write_id(treasures[form / 2].id, form % 2 != 0, id);
-        for (size_t at = 0; at + ID <= size; at++)
-            if (memcmp(body + at, id, ID) == 0)
+    for (bool found = true; found;) {
+        found = false;
+        for (int form = 0; form < 2 * TREASURES; form++) {
+            uint8_t id[ID];
+            write_id(treasures[form / 2].id, form % 2 != 0, id);
+            for (size_t at = 0; at + ID <= size; at++) {
+                if (memcmp(body + at, id, ID) != 0)
+                    continue;
                 memset(body + at, 0, ID);
+                found = true;
+            }
+        }
     }
 }
 
