@@ -20,6 +20,7 @@
 #include <runtime/hot.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/slow.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -325,11 +326,17 @@ TRP_COLD troupe_status wait_for_room(trp_actor *actor, uint64_t id, size_t weigh
     trp_wait_for(TRP_WAIT_MAILBOX, id, trp_home_here.process);
     TROUPE_TRY(trp_scheduler_block());
     bool room = false, in_time = true;
+    trp_slow slow;
+    trp_slow_begin(&slow, TRP_SLOW_MAILBOX);
     while (!room && in_time && trp_actor_is_open(actor, id) &&
            !(deadline_ns < 0 && atomic_load(&stopping))) {
-        in_time = trp_mailbox_wait(&actor->mailbox, weight, deadline_ns);
+        if (trp_slow_is_due(&slow))
+            trp_slow_tell(&slow, "room in the mailbox of actor %s", trp_actor_label(id).text);
+        int64_t until_ns = trp_slow_until(&slow, deadline_ns);
+        in_time = trp_mailbox_wait(&actor->mailbox, weight, until_ns) || until_ns != deadline_ns;
         room = trp_mailbox_reserve(&actor->mailbox, weight);
     }
+    trp_slow_end(&slow);
     trp_scheduler_unblock();
     if (room)
         return TROUPE_OK;

@@ -53,7 +53,7 @@ static struct {
     uint64_t last;
 } adopted = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-TROUPE_STRUCT(trp_restart_order, (uint64_t, number), (int64_t, delay_ms));
+TROUPE_STRUCT(trp_restart_order, (uint64_t, number), (int64_t, delay_ms), (troupe_text, whom));
 
 typedef struct trp_restarter {
     char unused;
@@ -112,14 +112,15 @@ static void end_record(record *it, const trp_down *why)
 typedef struct loss {
     bool ended;
     int64_t delay_ms; // Of one that is started again,
-    char line[512];   // and what is said of that.
+    trp_label whom;
+    char line[512]; // And what is said of that.
 } loss;
 
 static void describe_loss(record *it, const trp_down *why, const char *when, loss *what)
 {
-    trp_label whom = trp_label_of(it->class_name, it->how.name, it->origin.id);
+    what->whom = trp_label_of(it->class_name, it->how.name, it->origin.id);
     snprintf(what->line, sizeof what->line, "actor %s is started again in another process %s: %s",
-             whom.text, when, why->text);
+             what->whom.text, when, why->text);
     it->due_ms = trp_clock_ms() + what->delay_ms;
 }
 
@@ -175,10 +176,10 @@ static void tell_end(record *it)
     announce();
 }
 
-static void start_helper(uint64_t number, int64_t delay_ms)
+static void start_helper(uint64_t number, int64_t delay_ms, const char *whom)
 {
     trp_restarter_actor helper = troupe_spawn(trp_restarter, .place = TROUPE_PLACE_HERE);
-    trp_restart_order order = {.number = number, .delay_ms = delay_ms};
+    trp_restart_order order = {.number = number, .delay_ms = delay_ms, .whom = whom};
     if (troupe_tell_from(helper, trp_restarter_run, &order) == TROUPE_OK)
         return;
     pthread_mutex_lock(&adopted.lock);
@@ -200,7 +201,7 @@ static void lost(record *it, const loss *what)
     }
     if (what->line[0] != '\0' && !trp_actors_stopping())
         trp_log(TRP_WARN, "%s", what->line);
-    start_helper(it->number, what->delay_ms);
+    start_helper(it->number, what->delay_ms, what->whom.text);
 }
 
 // ---- what is asked
@@ -517,8 +518,7 @@ static void moved(uint64_t number, troupe_status status, troupe_actor address, a
         what = lose(it, &why);
     }
     pthread_mutex_unlock(&adopted.lock);
-    if (!made)
-        trp_free(room);
+    trp_free(made ? NULL : room);
     if (it == NULL)
         return;
     if (useless && status == TROUPE_OK)
@@ -584,7 +584,7 @@ static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_or
     (void)self, (void)nothing;
     trp_adoption again = {0};
     troupe_actor origin = {0}, address = {0};
-    trp_restart_sleep(order->delay_ms, is_wanted, &order->number);
+    trp_restart_sleep(order->delay_ms, order->whom, is_wanted, &order->number);
     if (end_retired(order->number))
         return troupe_exit();
     troupe_status status = begin_again(order->number, &again, &origin);

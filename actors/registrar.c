@@ -11,6 +11,7 @@
 #include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/slow.h>
 #include <stdio.h>
 #include <string.h>
 #include <uthash.h>
@@ -438,7 +439,8 @@ static bool wait_for_news(uint32_t seen, int64_t deadline_ns)
     return true;
 }
 
-static troupe_status find_patiently(troupe_actor *address, int64_t deadline_ns, bool retire)
+static troupe_status find_patiently(troupe_actor *address, int64_t deadline_ns, bool retire,
+                                    trp_slow *slow)
 {
     for (;;) {
         trp_found found;
@@ -457,6 +459,9 @@ static troupe_status find_patiently(troupe_actor *address, int64_t deadline_ns, 
             (void)recall(address);
             return TROUPE_OK;
         }
+        if (trp_slow_is_due(slow))
+            trp_slow_tell(slow, "actor #%llu, which is being started again",
+                          (unsigned long long)address->id);
         if (!wait_for_news(seen, deadline_ns))
             return troupe_fail(TROUPE_BUSY, "actor #%llu is being restarted",
                                (unsigned long long)address->id);
@@ -473,7 +478,10 @@ troupe_status trp_registrar_find(troupe_actor *address, int64_t deadline_ns, boo
                            "cannot ask for it",
                            (unsigned long long)address->id);
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
-    troupe_status status = find_patiently(address, deadline_ns, retire);
+    trp_slow slow;
+    trp_slow_begin(&slow, TRP_SLOW_RESTART);
+    troupe_status status = find_patiently(address, deadline_ns, retire, &slow);
+    trp_slow_end(&slow);
     (void)trp_arena_swap(before);
     trp_arena_clear(&arena);
     return status;

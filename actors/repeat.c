@@ -91,7 +91,7 @@ static troupe_status trp_repeater_run(trp_repeater *self, const trp_repeat_order
 {
     (void)self, (void)nothing;
     repeat *it = (repeat *)(uintptr_t)order->record;
-    trp_restart_sleep(it->delay_ms, NULL, NULL);
+    trp_restart_sleep(it->delay_ms, NULL, NULL, NULL);
     it->delay_ms = it->delay_ms * 2 < DELAY_MAX_MS ? it->delay_ms * 2 : DELAY_MAX_MS;
     if (!trp_actors_stopping()) // Else the row ends with the runtime.
         trp_call_send_method(it->row, it->to, it->class_, it->method, it->args, it->deadline_ns);

@@ -16,6 +16,7 @@
 #include <runtime/options.h>
 #include <runtime/park.h>
 #include <runtime/process.h>
+#include <runtime/slow.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -180,18 +181,26 @@ static bool take_request(trp_actor *actor, trp_policy **policy, trp_request *req
     return wanted;
 }
 
-void trp_restart_sleep(int64_t delay_ms, bool (*wanted)(const void *user), const void *user)
+void trp_restart_sleep(int64_t delay_ms, const char *whom, bool (*wanted)(const void *user),
+                       const void *user)
 {
     enum { LOOK_NS = 20000000 };
     static _Atomic uint32_t never;
     int64_t until_ns = trp_clock_ns() + delay_ms * 1000000;
     if (delay_ms == 0 || trp_scheduler_block() != TROUPE_OK)
         return;
+    trp_slow slow;
+    trp_slow_begin(&slow, TRP_SLOW_PAUSE);
+    slow.who = whom;
     while (trp_clock_ns() < until_ns && (wanted == NULL || wanted(user)) &&
            !trp_actors_stopping() && !trp_process_ending() && !trp_runtime_is_lost()) {
+        if (whom != NULL && trp_slow_is_due(&slow))
+            trp_slow_tell(&slow, "its restart, which is to come after %.1f s",
+                          (double)delay_ms * 1e-3);
         int64_t look_ns = trp_clock_ns() + LOOK_NS;
         trp_park(&never, 0, look_ns < until_ns ? look_ns : until_ns);
     }
+    trp_slow_end(&slow);
     trp_scheduler_unblock();
 }
 
@@ -236,11 +245,11 @@ static bool is_still_open(const void *user)
 static void pause_before(trp_actor *actor, trp_policy *policy, int64_t delay_ms, const char *why)
 {
     char when[TRP_BUDGET_TEXT];
+    trp_label label = trp_actor_label(trp_actor_id(actor));
     trp_budget_describe(&policy->budget, delay_ms, when);
-    trp_log(TRP_WARN, "actor %s is started again %s: %s", trp_actor_label(trp_actor_id(actor)).text,
-            when, why);
+    trp_log(TRP_WARN, "actor %s is started again %s: %s", label.text, when, why);
     atomic_store(&policy->due_ms, trp_clock_ms() + delay_ms);
-    trp_restart_sleep(delay_ms, is_still_open, actor);
+    trp_restart_sleep(delay_ms, label.text, is_still_open, actor);
     atomic_store(&policy->due_ms, 0);
 }
 

@@ -100,8 +100,9 @@ void trp_policy_act(trp_actor *actor);
 // How long an actor of this process still waits for its next start; negative: it does not.
 int64_t trp_restart_left_ms(uint64_t id);
 // Waits inside a method, until the runtime stops at most, or `wanted` (NULL: always), which is
-// asked now and then, says no.
-void trp_restart_sleep(int64_t delay_ms, bool (*wanted)(const void *user), const void *user);
+// asked now and then, says no. `whom` (NULL: nobody) is named where that lasts.
+void trp_restart_sleep(int64_t delay_ms, const char *whom, bool (*wanted)(const void *user),
+                       const void *user);
 
 // ---- the registrar (registrar.c), from any process
 

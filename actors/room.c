@@ -7,6 +7,7 @@
 #include <runtime/clock.h>
 #include <runtime/error.h>
 #include <runtime/process.h>
+#include <runtime/slow.h>
 #include <runtime/store_room.h>
 
 enum { SLICE_MS = 50 }; // Whoever should wake us may have been killed.
@@ -15,6 +16,7 @@ typedef struct room_wait {
     bool begun;
     uint32_t seen;
     int64_t began_ns;
+    trp_slow slow;
 } room_wait;
 
 static bool begin(room_wait *wait)
@@ -27,6 +29,7 @@ static bool begin(room_wait *wait)
     wait->begun = trp_scheduler_block() == TROUPE_OK;
     trp_error_restore(&kept);
     wait->began_ns = trp_clock_ns();
+    trp_slow_begin(&wait->slow, TRP_SLOW_STORE);
     return wait->begun;
 }
 
@@ -41,6 +44,8 @@ static bool await(room_wait *wait)
         int64_t left_ms = most_ms - (trp_clock_ns() - wait->began_ns) / 1000000;
         if (left_ms <= 0 || trp_actors_stopping())
             return false;
+        if (trp_slow_is_due(&wait->slow))
+            trp_slow_tell(&wait->slow, "room in the object store");
         trp_room_wait(wait->seen, left_ms < SLICE_MS ? (int)left_ms : SLICE_MS);
     }
     wait->seen = trp_room_expect();
@@ -50,8 +55,10 @@ static bool await(room_wait *wait)
 static void finish(room_wait *wait, bool full)
 {
     int64_t waited_ms = wait->begun ? (trp_clock_ns() - wait->began_ns) / 1000000 : 0;
-    if (wait->begun)
+    if (wait->begun) {
+        trp_slow_end(&wait->slow);
         trp_scheduler_unblock();
+    }
     if (full)
         (void)trp_room_explain(waited_ms);
 }
@@ -59,7 +66,8 @@ static void finish(room_wait *wait, bool full)
 troupe_status trp_object_create(size_t size, uint64_t schema, trp_encoding encoding,
                                 trp_object *object, void **data)
 {
-    room_wait wait = {0};
+    room_wait wait;
+    wait.begun = false;
     troupe_status status;
     TROUPE_TRY(trp_process_use_begin(size));
     do
@@ -78,7 +86,8 @@ int trp_object_patience_ms(void)
 
 trp_object_info trp_object_pin(trp_object object)
 {
-    room_wait wait = {0};
+    room_wait wait;
+    wait.begun = false;
     int patient_ms = trp_object_patience_ms();
     trp_object_info info;
     bool full;

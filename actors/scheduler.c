@@ -327,8 +327,11 @@ static void sleep_idle(void)
         if (!trp_me->idle || trp_scheduler.watcher != trp_me)
             continue;
         trp_scheduler.full = trp_stalls_look();
+        trp_stalls_told(trp_scheduler.full);
         if (trp_scheduler.full)
             trp_stalls_refuse();
+        if (!trp_me->idle || trp_scheduler.watcher != trp_me) // The lock was let go.
+            continue;
         if (take_over())
             continue;
         quiet = trp_scheduler.active > 0 ? 0 : quiet + 1;

@@ -9,6 +9,7 @@
 #include <runtime/node.h>
 #include <runtime/park.h>
 #include <runtime/process.h>
+#include <runtime/slow.h>
 
 enum { LOOK_MS = 100 }; // Between looks at whether the process is stopped.
 
@@ -48,9 +49,17 @@ troupe_status trp_spawn_await(const trp_spawn_wait *wait, uint64_t *claim)
     int64_t stopped_ns = 0, limit_ns = (int64_t)trp_process_options()->request_timeout_ms * 1000000;
     bool stopped = false, late = false;
     int pid = trp_process_pid(wait->process);
+    trp_slow slow;
+    trp_slow_begin(&slow, TRP_SLOW_SPAWN);
     while (!late) {
-        if (await_for(wait->call, look_ms(wait->until_ns)))
+        if (trp_slow_is_due(&slow))
+            trp_slow_tell(&slow, "the init of an actor of class '%.60s' in %s%s", wait->class_name,
+                          trp_process_text(wait->process).text,
+                          stopped ? ", which is stopped" : "");
+        if (await_for(wait->call, look_ms(wait->until_ns))) {
+            trp_slow_end(&slow);
             return TROUPE_OK;
+        }
         int64_t now_ns = trp_clock_ns();
         stopped = trp_process_is_stopped(pid);
         if (!stopped)
@@ -60,6 +69,7 @@ troupe_status trp_spawn_await(const trp_spawn_wait *wait, uint64_t *claim)
         late = wait->until_ns != 0 ? now_ns >= wait->until_ns
                                    : stopped && now_ns - stopped_ns >= limit_ns;
     }
+    trp_slow_end(&slow);
     trp_ref_when((troupe_ref){.id = wait->call}, end_late, (void *)(uintptr_t)*claim);
     *claim = 0;
     return troupe_fail(TROUPE_TIMED_OUT,

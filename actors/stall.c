@@ -13,6 +13,7 @@
 #include <actors/async.h>
 #include <fcntl.h>
 #include <runtime/clock.h>
+#include <runtime/slow.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -177,11 +178,12 @@ static void see(const trp_actor_look *look, void *user)
         all->ids[all->count++] = look->id;
 }
 
-troupe_status trp_stalls_full(void)
+// The first few that hold a thread; returns how many do.
+static size_t list_holders(char *text, size_t capacity)
 {
     holders all = {.count = 0};
-    char text[400] = "";
     size_t used = 0, listed = 0, count = 0;
+    text[0] = '\0';
     trp_actor_each(see, &all);
     for (size_t i = 0; i < all.count; i++) {
         trp_actor *actor = trp_actor_find(all.ids[i]);
@@ -189,11 +191,47 @@ troupe_status trp_stalls_full(void)
         count += method != NULL;
         if (method == NULL || listed == LISTED)
             continue;
-        int size = snprintf(text + used, sizeof text - used, "%s%.60s in %.48s",
+        int size = snprintf(text + used, capacity - used, "%s%.60s in %.48s",
                             listed > 0 ? "; " : "", trp_actor_label(all.ids[i]).text, method);
-        listed = used + (size_t)size < sizeof text ? listed + 1 : LISTED;
+        listed = used + (size_t)size < capacity ? listed + 1 : LISTED;
         used = strlen(text);
     }
+    return count;
+}
+
+void trp_stalls_told(bool full)
+{
+    static trp_slow slow;
+    static enum { ROOM, FULL, BEING_TOLD } known;
+    char text[256];
+    bool nothing_new = full ? known == FULL && !trp_slow_is_due(&slow) : known == ROOM;
+    if (known == BEING_TOLD || nothing_new)
+        return;
+    bool first = known == ROOM;
+    known = BEING_TOLD;
+    if (first) {
+        trp_slow_begin(&slow, TRP_SLOW_THREADS);
+        slow.who = "what is to run";
+        (void)trp_slow_is_due(&slow);
+        known = FULL;
+        return;
+    }
+    trp_scheduler_unlock();
+    if (full) {
+        size_t count = list_holders(text, sizeof text);
+        trp_slow_tell(&slow, "a thread of process %u: %zu methods hold one each: %s; and more",
+                      trp_home_here.process, count, text);
+    } else {
+        trp_slow_end(&slow);
+    }
+    trp_scheduler_lock();
+    known = full ? FULL : ROOM;
+}
+
+troupe_status trp_stalls_full(void)
+{
+    char text[400];
+    size_t count = list_holders(text, sizeof text);
     return troupe_fail(TROUPE_BUSY,
                        "no thread is left in process %u to start an actor: %zu methods hold one "
                        "each, and %d that block or wait are the limit: %s; and more",

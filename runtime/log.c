@@ -75,6 +75,13 @@ void trp_log_describe_set(void (*describe)(char *text, size_t capacity))
     describe_caller = describe;
 }
 
+void trp_log_caller(char *text, size_t capacity)
+{
+    text[0] = '\0';
+    if (describe_caller != NULL)
+        describe_caller(text, capacity);
+}
+
 void troupe_log(troupe_level level, const char *format, ...)
 {
     enum { TEXT_MAX = 3800, REST_MAX = 256 }; // Together below PIPE_BUF.
@@ -89,8 +96,7 @@ void troupe_log(troupe_level level, const char *format, ...)
     struct tm local;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)localtime_r(&now.tv_sec, &local);
-    if (describe_caller != NULL)
-        describe_caller(who, sizeof who);
+    trp_log_caller(who, sizeof who);
     int used = snprintf(line, REST_MAX, "%02d:%02d:%02d.%03d %s %s%s", local.tm_hour, local.tm_min,
                         local.tm_sec, (int)(now.tv_nsec / 1000000), names[level], who,
                         who[0] != '\0' ? ": " : "");

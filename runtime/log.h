@@ -13,6 +13,9 @@ void trp_log(trp_level level, const char *format, ...) __attribute__((format(pri
 // How troupe_log learns which actor's method runs on the calling thread (empty: none).
 void trp_log_describe_set(void (*describe)(char *text, size_t capacity));
 
+// The actor whose method runs on the calling thread; "": none.
+void trp_log_caller(char *text, size_t capacity);
+
 // Invariants: on in release builds. Prints the place and aborts.
 #define trp_assert(condition)                                                                      \
     ((condition) ? (void)0 : trp_assert_failed(#condition, __FILE__, __LINE__))

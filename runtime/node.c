@@ -10,6 +10,7 @@
 #include <runtime/park.h>
 #include <runtime/request.h>
 #include <runtime/resolve.h>
+#include <runtime/slow.h>
 #include <runtime/wire.h>
 #include <runtime/worker_start.h>
 #include <stdio.h>
@@ -236,14 +237,31 @@ static troupe_status too_late(const request *mine)
                        pid, trp_process_is_stopped(pid) ? ": it is stopped" : "");
 }
 
+static void tell_slow(trp_slow *slow, const request *mine)
+{
+    int pid = trp_process_pid(TRP_PROCESS_NODE);
+    const char *stopped = trp_process_is_stopped(pid) ? ", which is stopped" : "";
+    if (trp_process_is_far(mine->process) || (mine->joins && stopped[0] == '\0'))
+        trp_slow_tell(slow, "the answer of another node");
+    else if (mine->tells && stopped[0] == '\0')
+        trp_slow_later(slow);
+    else
+        trp_slow_tell(slow, "the answer of the node process (pid %d)%s", pid, stopped);
+}
+
 // Waits for the answer to what was sent, or was not. Inside the gate.
 static troupe_status await_answer(request *mine, troupe_status sent)
 {
     bool late = false;
+    trp_slow slow;
+    trp_slow_begin(&slow, TRP_SLOW_NODE);
     int64_t until_ns = mine->until_ns != 0 ? mine->until_ns : trp_clock_ns() + limit_ns();
     // Lost between the check before and the registration: nobody would end this wait.
     while (sent == TROUPE_OK && !mine->done && !trp_self.runtime_lost && !late) {
-        trp_park(&mine->done, 0, trp_self.local ? trp_clock_ns() + LOCAL_LOOK_NS : until_ns);
+        if (trp_slow_is_due(&slow))
+            tell_slow(&slow, mine);
+        trp_park(&mine->done, 0,
+                 trp_self.local ? trp_clock_ns() + LOCAL_LOOK_NS : trp_slow_until(&slow, until_ns));
         if (trp_self.local)
             trp_node_tick_here();
         late = !mine->done && trp_clock_ns() >= until_ns;
@@ -252,6 +270,7 @@ static troupe_status await_answer(request *mine, troupe_status sent)
             late = false;
         }
     }
+    trp_slow_end(&slow);
     if (late)
         give_up(mine);
     else
@@ -391,7 +410,7 @@ troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation,
 static troupe_status ask_address(trp_ask what, const char *address)
 {
     int64_t far_ns = (int64_t)FAR_TIMEOUTS * trp_self.options.node_timeout_ms * 1000000;
-    request mine = {.until_ns = trp_clock_ns() + limit_ns() + far_ns}; // The other one answers too.
+    request mine = {.until_ns = trp_clock_ns() + limit_ns() + far_ns, .joins = true};
     trp_frame frame = {.method = what, .body = address, .body_size = strlen(address)};
     return ask_patiently(&frame, &mine);
 }
@@ -529,7 +548,7 @@ void trp_node_claim_abandon(uint64_t number)
 troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TRP_CLAIM_GPUS_MAX])
 {
     trp_buffer body = {0};
-    request mine = {.until_ns = thread_until_ns};
+    request mine = {.until_ns = thread_until_ns, .tells = true};
     write_want(want, &body);
     trp_frame frame = {.method = TRP_ASK_CLAIM, .body = body.data, .body_size = body.size};
     troupe_status status = body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim")

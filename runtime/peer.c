@@ -13,6 +13,7 @@
 #include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
+#include <runtime/slow.h>
 #include <runtime/sockets.h>
 #include <uthash.h>
 
@@ -127,23 +128,44 @@ static troupe_status no_room(const trp_peer *peer, uint32_t process, uint64_t ta
                        (unsigned long long)target, trp_process_text(process).text);
 }
 
+// Without the lock.
+static void tell_slow(trp_slow *slow, uint32_t process, uint64_t target, bool full)
+{
+    const char *whom = trp_process_text(process).text;
+    int pid = trp_process_is_far(process) ? 0 : trp_process_pid(process);
+    const char *stopped = pid != 0 && trp_process_is_stopped(pid) ? ", which is stopped" : "";
+    if (full)
+        trp_slow_tell(slow, "room on the way to %s%s", whom, stopped);
+    else
+        trp_slow_tell(slow, "room in the mailbox of actor #%llu of %s%s",
+                      (unsigned long long)target, whom, stopped);
+}
+
 // Waits for room in the window and in the target's mailbox. With the lock held, which it gives up
 // meanwhile.
 static troupe_status wait_room(trp_peer *peer, uint32_t process, uint64_t incarnation,
                                uint64_t target, int timeout_ms)
 {
     int64_t deadline_ns = trp_clock_deadline(timeout_ms);
+    trp_slow slow;
+    trp_slow_begin(&slow, TRP_SLOW_WINDOW);
     while (peer->incarnation == incarnation && !peer->dead && !peer->closing &&
            (is_full(peer) || is_paused(peer, target))) {
-        if (timeout_ms == 0 || (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns))
+        if (timeout_ms == 0 || (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns)) {
+            trp_slow_end(&slow);
             return no_room(peer, process, target);
+        }
         uint32_t seen = atomic_load(&peer->room);
+        bool full = is_full(peer);
         peer->waiting++;
         pthread_mutex_unlock(&peer->lock);
-        trp_park(&peer->room, seen, deadline_ns);
+        if (trp_slow_is_due(&slow))
+            tell_slow(&slow, process, target, full);
+        trp_park(&peer->room, seen, trp_slow_until(&slow, deadline_ns));
         pthread_mutex_lock(&peer->lock);
         peer->waiting--;
     }
+    trp_slow_end(&slow);
     if (peer->closing)
         return troupe_fail(TROUPE_NOT_EXECUTED, "the runtime was stopped before it was sent");
     if (peer->incarnation != incarnation || peer->dead) {

@@ -20,6 +20,8 @@ typedef struct trp_request {
     trp_claimed claimed; // Nobody waits, and this is called; the request is freed then.
     void *user;
     int64_t until_ns; // A monotonic time; 0: as long as it takes, if the node process lives.
+    bool tells;       // The node process tells itself what this waits for,
+    bool joins;       // or another node is to answer it.
     bool starts;      // A worker, which is to be ended if nobody waits for it any more,
     bool late;        // as is so here: this is freed when the answer has come.
 } trp_request;

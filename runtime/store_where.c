@@ -13,6 +13,7 @@
 #include <runtime/fault.h>
 #include <runtime/pages.h>
 #include <runtime/process.h>
+#include <runtime/slow.h>
 #include <runtime/spill.h>
 #include <runtime/store_ledger.h>
 #include <runtime/store_room.h>
@@ -84,13 +85,21 @@ static bool is_stopped(uint32_t where)
 static troupe_status await_mover(trp_object_row *row, uint32_t where, int patience_ms)
 {
     int64_t began_ns = trp_clock_ns();
-    while (atomic_load(&row->where) == where) {
+    troupe_status status = TROUPE_OK;
+    trp_slow slow;
+    trp_slow_begin(&slow, TRP_SLOW_MOVE);
+    while (status == TROUPE_OK && atomic_load(&row->where) == where) {
+        if (trp_slow_is_due(&slow))
+            trp_slow_tell(&slow, "an object that %s moves to disk or back%s",
+                          trp_process_text(trp_where_process(where)).text,
+                          is_stopped(where) ? "; it is stopped" : "");
         await_step(row, where, LOOK_NS);
         if (patience_ms >= 0 && (trp_clock_ns() - began_ns) / 1000000 >= patience_ms &&
             is_stopped(where) && atomic_load(&row->where) == where)
-            return still_moved(TROUPE_TIMED_OUT, where, "which is stopped");
+            status = still_moved(TROUPE_TIMED_OUT, where, "which is stopped");
     }
-    return TROUPE_OK;
+    trp_slow_end(&slow);
+    return status;
 }
 
 troupe_status trp_where_await(uint32_t slot, uint64_t generation, int64_t deadline_ns)

@@ -7,6 +7,7 @@
 #include <runtime/log.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
+#include <runtime/slow.h>
 
 enum {
     READY_TIMEOUT_MS = 5000, // For a program that was executed to reach troupe_start.
@@ -68,12 +69,27 @@ static troupe_status ended(uint32_t slot, uint64_t incarnation)
                        trp_process_pid(slot), cause);
 }
 
-troupe_status trp_worker_await(uint32_t slot, uint64_t incarnation, int64_t until_ns)
+static void tell_slow(uint32_t slot, trp_slow *slow)
+{
+    int pid = trp_process_pid(slot), keeper = trp_process_parent(trp_process_pid(TRP_PROCESS_NODE));
+    int maker = pid != 0 ? pid : keeper;
+    const char *stopped = trp_process_is_stopped(maker) ? ", which is stopped" : "";
+    if (pid != 0)
+        trp_slow_tell(slow, "worker process %u (pid %d) to be ready%s", slot, pid, stopped);
+    else
+        trp_slow_tell(slow, "worker process %u to be made by the keeper (pid %d)%s", slot, keeper,
+                      stopped);
+}
+
+static troupe_status await_ready(uint32_t slot, uint64_t incarnation, int64_t until_ns,
+                                 trp_slow *slow)
 {
     watched keeper = {0}, worker = {0};
     for (;;) {
         int64_t left_ns = until_ns != 0 ? until_ns - trp_clock_ns() : INT64_MAX;
         int look_ms = left_ns / 1000000 < LOOK_MS ? (int)(left_ns / 1000000) + 1 : LOOK_MS;
+        if (trp_slow_is_due(slow))
+            tell_slow(slot, slow);
         trp_process_state state = trp_process_await(slot, incarnation, left_ns > 0 ? look_ms : 0);
         if (state == TRP_PROCESS_READY)
             return TROUPE_OK;
@@ -84,6 +100,15 @@ troupe_status trp_worker_await(uint32_t slot, uint64_t incarnation, int64_t unti
                                slot, trp_process_pid(slot));
         TROUPE_TRY(judge(slot, incarnation, &keeper, &worker));
     }
+}
+
+troupe_status trp_worker_await(uint32_t slot, uint64_t incarnation, int64_t until_ns)
+{
+    trp_slow slow;
+    trp_slow_begin(&slow, TRP_SLOW_PROCESS);
+    troupe_status status = await_ready(slot, incarnation, until_ns, &slow);
+    trp_slow_end(&slow);
+    return status;
 }
 
 // ---- forked or executed

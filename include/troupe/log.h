@@ -1,4 +1,12 @@
 // log.h: one line of a program's log, from any thread of any process, with or without a runtime.
+//
+// The library has lines of its own, "troupe: <level>: text (pid=123)". Those at `warn` say what a
+// program should know and cannot see: processes that were killed, actors that are started again,
+// and waits for the library itself that last over 2 s (room in a mailbox, on the way to another
+// process or in the store, a process or an actor that is being started, again too, an answer of the
+// node process, a thread), with a line for the end of each. Of waits of one kind a process tells
+// one in 30 s, and counts the others. Answers, tasks and jobs take as long as they take, and are
+// not told.
 #ifndef TROUPE_LOG_H
 #define TROUPE_LOG_H
 

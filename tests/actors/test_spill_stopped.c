@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 enum { MB = 1 << 20, CAPACITY = 8 * MB, SIZE = MB - 100, MOST = 4 * CAPACITY / MB, WAIT_MS = 300 };
+enum { LONG_WAIT_MS = 2500 };
 
 static char *base;
 static char bytes[SIZE];
@@ -108,15 +109,26 @@ TROUPE_ACTOR(mover, (mover_size, troupe_ref, uint64_t), (mover_read, piece, trou
 static mover_actor other;
 static int other_pid;
 
-static int set_up(void **state)
+static int begin(int wait_ms)
 {
-    (void)state;
     base = support_directory_make();
     troupe_must(troupe_start(0, NULL, .workers = 1, .threads = 1, .store_bytes_max = CAPACITY,
-                             .spill_dir = base, .store_wait_ms = WAIT_MS));
+                             .spill_dir = base, .store_wait_ms = wait_ms));
     other = troupe_spawn(mover, .place = TROUPE_PLACE_ISOLATED);
     troupe_must(troupe_get(int, troupe_call(other, mover_pid), &other_pid));
     return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return begin(WAIT_MS);
+}
+
+static int set_up_patiently(void **state)
+{
+    (void)state;
+    return begin(LONG_WAIT_MS);
 }
 
 static int tear_down(void **state)
@@ -241,6 +253,34 @@ static void test_a_result_that_is_passed_on(void **state)
     read_the_result_of_a_call(true);
 }
 
+// Who waits for a stopped process for long says so, and when that is over.
+static void test_a_long_wait_is_told(void **state)
+{
+    (void)state;
+    char told[96], *path = support_path(base, "errors");
+    troupe_view view;
+    int screen = dup(STDERR_FILENO);
+    troupe_ref mine = troupe_put_bytes(bytes, SIZE);
+    troupe_ref call = troupe_call(other, mover_push_out, mine.id);
+    assert_true(support_wait_until(is_stopped, NULL, SUPPORT_SOON_MS));
+    assert_non_null(freopen(path, "a", stderr));
+    troupe_status status = troupe_view_bytes(mine, &view, -1);
+    (void)dup2(screen, STDERR_FILENO);
+    close(screen);
+    assert_int_equal(status, TROUPE_TIMED_OUT);
+    char *text = support_read_file(path);
+    snprintf(told, sizeof told, "s for an object that process %u (pid %d) moves to disk or back",
+             other.address.process, other_pid);
+    const char *line = strstr(text, told);
+    if (line == NULL || strstr(line + 1, told) == NULL || strstr(line, "it is stopped") == NULL ||
+        strstr(text, " has waited 2.") == NULL || strstr(text, " waits no more: ") == NULL)
+        fail_msg("%s", text);
+    free(text);
+    (void)unlink(path);
+    free(path);
+    go_on(call, mine);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -251,6 +291,7 @@ int main(void)
         TEST(test_stopped_while_it_goes),
         TEST(test_the_result_of_a_call),
         TEST(test_a_result_that_is_passed_on),
+        cmocka_unit_test_setup_teardown(test_a_long_wait_is_told, set_up_patiently, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
