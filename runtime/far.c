@@ -153,6 +153,31 @@ static void beat_all(void)
 
 // ---- in
 
+// Nothing of the session can be believed any more, or taken.
+static void break_session(uint64_t session, trp_node_break why)
+{
+    trp_frame frame = {
+        .kind = TRP_FRAME_NODE, .method = TRP_NODE_BREAK, .schema = session, .call = (uint64_t)why};
+    if (trp_process_serve != NULL)
+        trp_nodes_take(&frame);
+    else
+        (void)trp_process_send(TRP_PROCESS_NODE, trp_segment_process(TRP_PROCESS_NODE)->incarnation,
+                               &frame, 0);
+}
+
+// Ends the session that has most of the numbers, so that who has few of them finds room; false: it
+// is the one that wants another.
+static bool make_room(void)
+{
+    uint64_t session = trp_far_larger(far.current.session);
+    if (session == 0)
+        return false;
+    break_session(session, TRP_BREAK_CROWDED);
+    trp_far_end(session, "cannot be reached any more: its node has a process more than one of this "
+                         "node can talk with");
+    return true;
+}
+
 // A process says where it is; the first that is heard of it.
 static bool take_reach(const trp_frame *frame, bool *crowded)
 {
@@ -164,24 +189,13 @@ static bool take_reach(const trp_frame *frame, bool *crowded)
     address[frame->body_size] = '\0';
     if (!trp_address_is_numeric(address))
         return false;
-    troupe_status status = trp_far_note_heard(far.current.node, far.current.session, frame->from,
-                                              frame->from_incarnation, address, &number);
+    troupe_status status;
+    do
+        status = trp_far_note_heard(far.current.node, far.current.session, frame->from,
+                                    frame->from_incarnation, address, &number);
+    while (status == TROUPE_BUSY && make_room());
     *crowded = status == TROUPE_BUSY;
     return status == TROUPE_OK;
-}
-
-// Nothing of the session can be believed any more, or taken.
-static void break_session(trp_node_break why)
-{
-    trp_frame frame = {.kind = TRP_FRAME_NODE,
-                       .method = TRP_NODE_BREAK,
-                       .schema = far.current.session,
-                       .call = (uint64_t)why};
-    if (trp_process_serve != NULL)
-        trp_nodes_take(&frame);
-    else
-        (void)trp_process_send(TRP_PROCESS_NODE, trp_segment_process(TRP_PROCESS_NODE)->incarnation,
-                               &frame, 0);
 }
 
 // Whether a CALL or TELL finds room in the window that its sender was given. With the peer's lock
@@ -217,7 +231,7 @@ static bool accept_next(trp_peer *peer, const trp_frame *frame)
         trp_log(TRP_ERROR, "%llu frames from %s were lost", (unsigned long long)missing,
                 trp_process_text(frame->from).text);
     if (missing > 0 || !room)
-        break_session(missing > 0 ? TRP_BREAK_LOST : TRP_BREAK_FLOODED);
+        break_session(far.current.session, missing > 0 ? TRP_BREAK_LOST : TRP_BREAK_FLOODED);
     return fresh && missing == 0 && room;
 }
 
@@ -230,14 +244,14 @@ static bool accept_frame(trp_frame *frame)
         return false;
     if (frame->kind == TRP_FRAME_REACH && !take_reach(frame, &crowded)) {
         if (crowded) // Else who cannot be answered would wait for ever.
-            break_session(TRP_BREAK_CROWDED);
+            break_session(far.current.session, TRP_BREAK_CROWDED);
         return false;
     }
     uint32_t number =
         trp_far_number(far.current.node, frame->from, far.current.session, frame->from_incarnation);
     trp_peer *peer = number != 0 ? trp_peer_of(number) : NULL;
     if (number != 0 && peer == NULL) // No memory.
-        break_session(TRP_BREAK_CROWDED);
+        break_session(far.current.session, TRP_BREAK_CROWDED);
     if (peer == NULL)
         return false;
     frame->from = number;

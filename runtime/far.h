@@ -40,6 +40,8 @@ void trp_far_lose_all(void);
 void trp_far_doom(uint64_t session, uint64_t incarnation, const char *cause);
 // Tells the deaths whose time has come; ms until the next, -1: there is none.
 int trp_far_tell_doomed(void);
+// The session that has most of the numbers, if these are more than that session has; else 0.
+uint64_t trp_far_larger(uint64_t session);
 uint32_t trp_far_count(void); // Numbers given so far: TRP_PROCESSES_MAX and up.
 void trp_far_forget_all(void);
 // A copy of the row of a node, by its number, or by a session. False: there is none in a state

@@ -298,6 +298,29 @@ uint32_t trp_far_count(void)
     return count;
 }
 
+uint64_t trp_far_larger(uint64_t session)
+{
+    struct {
+        uint64_t session;
+        uint32_t count;
+    } all[TRP_NODES_MAX + 1] = {{.session = session}}, *largest = all;
+    pthread_mutex_lock(&table.lock);
+    for (uint32_t i = 0; i < table.count; i++) {
+        int at = 0;
+        if (table.rows[i].dead)
+            continue;
+        while (at < TRP_NODES_MAX && all[at].session != table.rows[i].session &&
+               all[at].session != 0)
+            at++;
+        all[at].session = table.rows[i].session;
+        all[at].count++;
+        if (all[at].count > largest->count)
+            largest = &all[at];
+    }
+    pthread_mutex_unlock(&table.lock);
+    return largest != all && largest->count > all[0].count ? largest->session : 0;
+}
+
 void trp_far_forget_all(void)
 {
     pthread_mutex_lock(&table.lock);

@@ -16,7 +16,7 @@
 static int launcher_fd;
 static char *damaged_keys;
 
-static other order_other(const order *what)
+other two_nodes_order(const order *what)
 {
     other made;
     assert_int_equal(send(launcher_fd, what, sizeof *what, 0), sizeof *what);
@@ -26,7 +26,7 @@ static other order_other(const order *what)
 
 other two_nodes_start(void)
 {
-    return order_other(&(order){.stranger = false});
+    return two_nodes_order(&(order){.stranger = false});
 }
 
 static bool has_ended(void *pid)
@@ -443,7 +443,7 @@ static void strangers(void **state)
     uint64_t before = troupe_strangers_refused(), refused = troupe_frames_refused();
     order what = {.stranger = true};
     snprintf(what.join, sizeof what.join, "%s", troupe_node_address());
-    other second = order_other(&what);
+    other second = two_nodes_order(&what);
     assert_int_equal(second.joined, TROUPE_TIMED_OUT);
     assert_true(troupe_strangers_refused() > before);
     assert_int_equal(troupe_node_join(second.address), TROUPE_TIMED_OUT);
@@ -462,7 +462,7 @@ static void joined_from_there(void **state)
     order what = {.stranger = false};
     snprintf(what.join, sizeof what.join, "%s", troupe_node_address());
     for (int i = 0; i < 3; i++) { // Each with another number: above ours, and below.
-        other second = order_other(&what);
+        other second = two_nodes_order(&what);
         int64_t total = 0;
         assert_int_equal(second.joined, TROUPE_OK);
         troupe_must(troupe_node_join(second.address));

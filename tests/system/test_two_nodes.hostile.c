@@ -204,7 +204,7 @@ static bool is_gone(void *address)
 void two_nodes_too_many_processes(void **state)
 {
     (void)state;
-    enum { MANY = TRP_FAR_MAX + 1 };
+    enum { MANY = TRP_FAR_MAX + 1, SOME = TRP_FAR_MAX - 2 }; // And one that calls, and one more.
     other second = two_nodes_start();
     troupe_must(troupe_node_join(second.address));
     clerk_actor desk = two_nodes_find("desk", second.address);
@@ -222,6 +222,25 @@ void two_nodes_too_many_processes(void **state)
     clerk_actor pool = two_nodes_find("pool", second.address);
     int64_t total = 0;
     troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 1), &total));
+    // Who fills the table ends the own session, not that of another node that comes then.
+    order what = {.stranger = false};
+    snprintf(what.join, sizeof what.join, "%s", second.address);
+    other third = two_nodes_order(&what);
+    assert_int_equal(third.joined, TROUPE_OK);
+    troupe_must(troupe_node_join(third.address));
+    clerk_actor visitor = two_nodes_find("pool", third.address);
+    desk = two_nodes_find("desk", second.address);
+    it = begin(desk);
+    for (uint64_t i = 0; i < SOME; i++)
+        reach(&it, UINT64_C(2) << 40 | i);
+    uint64_t refused = refused_by(desk);
+    say(&it, (trp_frame){.kind = TRP_FRAME_KILL, .body = "x", .body_size = 1});
+    await_refused(desk, refused + 1); // So all that came before is there.
+    troupe_ref round = troupe_call(visitor, clerk_run, .to = desk.address, .amount = 1);
+    troupe_must(troupe_get(int64_t, round, &total));
+    assert_true(support_wait_until(is_gone, second.address, SOON_MS));
+    end(&it);
+    two_nodes_end(&third);
     two_nodes_end(&second);
 }
 

@@ -77,6 +77,7 @@ void two_nodes_continue(const other *it, const pids *all);
 
 // What test_two_nodes.c has for the other parts.
 other two_nodes_start(void); // Another node.
+other two_nodes_order(const order *what);
 void two_nodes_end(other *it);
 clerk_actor two_nodes_find(const char *name, const char *address);
 bool two_nodes_joined(const char *address);
