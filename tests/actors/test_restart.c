@@ -280,11 +280,11 @@ static void test_elsewhere(void **state)
     }
 }
 
-// With the default pauses this would take 20 s.
+// With the default pauses this would take three minutes.
 static void test_a_crash_in_a_hundred(void **state)
 {
     (void)state;
-    enum { CRASHES = 12, BETWEEN = 99 };
+    enum { CRASHES = 18, BETWEEN = 99, MOST_MS = 90000 };
     int out;
     start from = {.value = 0, .name = "stage"};
     phoenix_actor stage =
@@ -300,7 +300,7 @@ static void test_a_crash_in_a_hundred(void **state)
                          TROUPE_MAYBE_EXECUTED);
     }
     assert_int_equal(look_at(stage).restarts, CRASHES);
-    assert_true(support_now_ms() - begun < SUPPORT_SOON_MS);
+    assert_true(support_now_ms() - begun < MOST_MS);
     assert_int_equal(troupe_kill(stage), TROUPE_OK);
 }
 

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 enum { SENDERS = 5, LARGE = 10 << 20, STORE = 16 << 20, LONG_MS = 60000 };
+// One that was told before, where starting all of this took so long, keeps others quiet for 30 s.
+enum { TOLD_MS = 40000 };
 
 static struct {
     _Atomic int held, began, asleep; // Methods and inits wait while held.
@@ -110,7 +112,7 @@ static bool all_are_told(void *unused)
 static bool all_are_over(void *unused)
 {
     (void)unused;
-    return count_lines(" waits no more: it was ") >= KINDS;
+    return count_lines(" waits no more: it was ") == count_lines(" has waited ");
 }
 
 static void check(bool fine, const char *what)
@@ -255,7 +257,7 @@ static void test_each_is_told_once(void **state)
     support_await_counter(&shared->started, 1);
     assert_int_equal(kill(node, SIGSTOP), 0);
     assert_int_equal(pthread_create(&threads[count++], NULL, look_up, NULL), 0);
-    bool told = support_wait_until(all_are_told, NULL, SUPPORT_SOON_MS);
+    bool told = support_wait_until(all_are_told, NULL, TOLD_MS);
     assert_int_equal(kill(node, SIGCONT), 0);
     shared->slow_start = false;
     shared->held = 0;
@@ -265,10 +267,11 @@ static void test_each_is_told_once(void **state)
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     check(support_wait_until(all_are_over, NULL, SUPPORT_SOON_MS), "not all are over");
-    check(count_lines(" has waited ") == KINDS && count_lines(" waits no more: it was ") == KINDS,
-          "one line for each kind, and one for its end");
+    // On a busy machine other waits of these kinds may last as well, but for this one.
+    check(count_lines(" for room in the mailbox of actor plug 'here'") == 2,
+          "one line for five that wait, and one for the end");
     check(count_lines("'here'; so did 4 more meanwhile") == 1, "the others are counted");
-    check(count_lines(", which is stopped") == 2, "the node process is stopped");
+    check(count_lines(", which is stopped") >= 2, "the node process is stopped");
 }
 
 // ---- around
