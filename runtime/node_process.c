@@ -16,11 +16,11 @@
 #include <runtime/clock.h>
 #include <runtime/door.h>
 #include <runtime/far.h>
-#include <runtime/keeper.h>
 #include <runtime/keys.h>
 #include <runtime/log.h>
 #include <runtime/names.h>
 #include <runtime/nodes.h>
+#include <runtime/orders.h>
 #include <runtime/park.h>
 #include <runtime/printable.h>
 #include <runtime/sockets.h>
@@ -34,8 +34,8 @@
 #include <unistd.h>
 
 enum {
-    RETRY_MS = 10,
-    QUIET_MS = 2, // Without a death, before a whole sweep.
+    RETRY_MS = 10, // Between tries to send what there was no room for.
+    QUIET_MS = 2,  // Without a death, before a whole sweep.
 };
 
 typedef struct worker {
@@ -58,35 +58,6 @@ static struct {
     int64_t stop_at_ms;
     uint32_t unswept; // Deaths since the last whole sweep. Of the thread that hears the keeper.
 } node TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void send_order(const void *message, size_t size)
-{
-    while (send(node.keeper, message, size, MSG_NOSIGNAL) < 0 && errno == EINTR)
-        continue;
-}
-
-static void order(trp_order_kind kind, uint32_t slot, uint64_t incarnation)
-{
-    trp_order message = {.kind = kind, .slot = slot, .incarnation = incarnation};
-    send_order(&message, sizeof message);
-}
-
-// Orders a worker with the environment and folder of all workers, and its own ones over them.
-static void order_start(uint32_t slot, uint64_t incarnation, bool isolated, const char *env,
-                        const char *folder)
-{
-    static trp_start_order message TRP_VAST;
-    const char *common = trp_self.options.worker_env, *home = trp_self.options.worker_folder;
-    message.order = (trp_order){
-        .kind = TRP_ORDER_START, .slot = slot, .incarnation = incarnation, .isolated = isolated};
-    if (folder[0] == '\0' && home != NULL)
-        folder = home;
-    int used =
-        snprintf(message.text, sizeof message.text, "%s\n%s", common != NULL ? common : "", env) +
-        1;
-    used += snprintf(message.text + used, sizeof message.text - (size_t)used, "%s", folder) + 1;
-    send_order(&message, sizeof message.order + (size_t)used);
-}
 
 // ---- answers
 
@@ -138,6 +109,7 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
                            "%u worker processes run, and the limit of descriptors (ulimit -Hn) has "
                            "no room for more",
                            node.living);
+    TROUPE_TRY(trp_order_reserve(env, folder));
     TROUPE_TRY(free_slot(slot));
     TROUPE_TRY(trp_door_reset(*slot));
     if (node.slots <= *slot)
@@ -148,7 +120,7 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
     trp_process_row_set(*slot, TRP_PROCESS_STARTING);
     node.workers[*slot] = (worker){0};
     node.living++;
-    order_start(*slot, row->incarnation, isolated, env, folder);
+    trp_order_start(*slot, row->incarnation, isolated, env, folder);
     if (!isolated)
         node.pool[node.pool_size++] = *slot;
     return TROUPE_OK;
@@ -221,7 +193,7 @@ static void serve_kill(const trp_frame *frame)
     if (trp_process_alive(slot, frame->schema, NULL)) {
         (void)trp_printable_copy(frame->body, frame->body_size, node.workers[slot].kill_cause,
                                  sizeof node.workers[slot].kill_cause);
-        order(TRP_ORDER_KILL, slot, frame->schema);
+        trp_order_give(TRP_ORDER_KILL, slot, frame->schema);
     }
     answer_ok(frame);
 }
@@ -388,7 +360,7 @@ static void begin_stop(void)
         } else if (state == TRP_PROCESS_READY)
             (void)trp_process_send(slot, incarnation, &(trp_frame){.kind = TRP_FRAME_END}, 0);
         else if (state == TRP_PROCESS_STARTING) // No method runs there that should finish.
-            order(TRP_ORDER_KILL, slot, incarnation);
+            trp_order_give(TRP_ORDER_KILL, slot, incarnation);
     }
 }
 
@@ -482,6 +454,8 @@ static bool goes_on(int64_t *left_ms)
 {
     pthread_mutex_lock(&node.lock);
     *left_ms = node.stopping ? node.stop_at_ms - trp_clock_ms() : trp_admission_tick();
+    if (!trp_orders_flush() && (*left_ms < 0 || *left_ms > RETRY_MS))
+        *left_ms = RETRY_MS;
     bool over = node.stopping && (*left_ms <= 0 || node.living == 0);
     pthread_mutex_unlock(&node.lock);
     return !over;
@@ -568,6 +542,7 @@ void trp_node_reset_here(void)
 _Noreturn void trp_node_run(int keeper_socket)
 {
     node.keeper = keeper_socket;
+    trp_orders_open(keeper_socket);
     node.next_slot = node.slots = TRP_PROCESS_DRIVER + 1;
     trp_cause_start();
     trp_process_serve = serve;
@@ -590,7 +565,10 @@ _Noreturn void trp_node_run(int keeper_socket)
         trp_far_stop();
         trp_far_close(); // Returns when what was said has left.
     }
-    order(TRP_ORDER_QUIT, 0, 0);
+    pthread_mutex_lock(&node.lock);
+    trp_order_give(TRP_ORDER_QUIT, 0, 0);
+    trp_orders_finish();
+    pthread_mutex_unlock(&node.lock);
     for (;;) // The keeper ends us with the rest.
         pause();
 }

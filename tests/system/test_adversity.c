@@ -11,6 +11,7 @@
 #include <runtime/keeper.h>
 #include <runtime/node.h>
 #include <runtime/segment.h>
+#include <runtime/worker_env.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -142,6 +143,78 @@ static void test_a_hung_node_process_does_not_hold_the_keeper_up(void **state)
     assert_true(support_wait_until(is_gone, folder, 2000));
     close(ends[0]);
     close(ends[1]);
+}
+
+// More orders than a socket's buffer holds while the keeper is stopped.
+enum { VICTIMS = 4, TIMES = 1000, ORDERED = 12, ORDERED_MOST = 400 };
+
+static pid_t stop_keeper(void)
+{
+    pid_t keeper = trp_process_parent(trp_process_pid(TRP_PROCESS_NODE));
+    assert_true(keeper > 1);
+    assert_int_equal(kill(keeper, SIGSTOP), 0);
+    return keeper;
+}
+
+static void give_many_orders(trp_worker_ask *asked, int count)
+{
+    static char env[TRP_WORKER_ENV_MAX / 2];
+    memset(env, 'x', sizeof env - 1);
+    memcpy(env, "LONG=", 5);
+    for (int i = 0; i < count; i++)
+        troupe_must(trp_node_worker_begin(env, NULL, &asked[i]));
+}
+
+static void stop_keeper_for_a_while(troupe_transport transport)
+{
+    pid_t victims[VICTIMS];
+    uint32_t process[VICTIMS];
+    uint64_t incarnation[VICTIMS];
+    trp_worker_ask asked[ORDERED];
+    troupe_must(
+        troupe_start(0, NULL, .workers = 1, .transport = transport, .request_timeout_ms = 2000));
+    for (int i = 0; i < VICTIMS; i++) {
+        troupe_must(trp_node_worker(true, &process[i], &incarnation[i]));
+        victims[i] = trp_process_pid(process[i]);
+    }
+    pid_t keeper = stop_keeper();
+    give_many_orders(asked, ORDERED);
+    for (int i = 0; i < VICTIMS * TIMES; i++)
+        trp_node_end(process[i % VICTIMS], incarnation[i % VICTIMS], "was ended: by the test");
+    troupe_resources all;
+    troupe_status named = trp_node_name_put("there", "1", 1), got = troupe_resources_get(&all);
+    assert_int_equal(kill(keeper, SIGCONT), 0);
+    assert_int_equal(named, TROUPE_OK); // The node process has answered.
+    assert_int_equal(got, TROUPE_OK);
+    for (int i = 0; i < ORDERED; i++)
+        troupe_must(trp_node_worker_end(&asked[i], &process[0], &incarnation[0]));
+    assert_true(support_processes_end(victims, VICTIMS, SUPPORT_SOON_MS));
+    assert_int_equal(troupe_stop(), 0);
+}
+
+static void test_a_stopped_keeper_does_not_hold_the_node_process_up(void **state)
+{
+    (void)state;
+    stop_keeper_for_a_while(TROUPE_TRANSPORT_RING);
+    stop_keeper_for_a_while(TROUPE_TRANSPORT_IPC);
+}
+
+static void test_orders_are_not_kept_without_bound(void **state)
+{
+    (void)state;
+    static trp_worker_ask asked[ORDERED_MOST];
+    uint32_t process;
+    uint64_t incarnation;
+    troupe_must(troupe_start(0, NULL, .workers = 1));
+    pid_t keeper = stop_keeper();
+    give_many_orders(asked, ORDERED_MOST);
+    troupe_status last = trp_node_worker_end(&asked[ORDERED_MOST - 1], &process, &incarnation);
+    assert_int_equal(kill(keeper, SIGKILL), 0);
+    assert_int_equal(last, TROUPE_BUSY);
+    assert_non_null(strstr(troupe_last_error()->text, ": it is stopped"));
+    for (int i = 0; i < ORDERED_MOST - 1; i++)
+        assert_int_not_equal(trp_node_worker_end(&asked[i], &process, &incarnation), TROUPE_OK);
+    assert_int_equal(troupe_stop(), 0);
 }
 
 // The node process has written a death into the table and dies before it has told anyone.
@@ -364,6 +437,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_orderly_end_loses_no_answer),
         cmocka_unit_test(test_a_hung_node_process_does_not_hold_the_keeper_up),
+        cmocka_unit_test(test_a_stopped_keeper_does_not_hold_the_node_process_up),
+        cmocka_unit_test(test_orders_are_not_kept_without_bound),
         cmocka_unit_test(test_a_death_that_nobody_was_told_of),
         cmocka_unit_test(test_few_descriptors),
         cmocka_unit_test(test_the_longest_stop_timeout),
