@@ -38,6 +38,13 @@ void trp_kill_untold(troupe_actor actor);
 bool trp_tell_at_once(const troupe_actor *to, const troupe_class *row, size_t method,
                       const void *args);
 
+// (ask.c) Waits for the answer to a call of the library's own: 1 s longer than its actor was told
+// to wait; `timeout_ms` 0: not here, negative: that 1 s. TROUPE_OK: troupe_get is next.
+// TROUPE_TIMED_OUT, TROUPE_BUSY: the call is cancelled, and `late` is called when it has ended, as
+// by trp_ref_when: it must take or drop the reference. `what` is who was asked, in the sentence.
+troupe_status trp_ask_await(troupe_ref ref, const char *what, int timeout_ms,
+                            void (*late)(void *user, troupe_ref ref), void *user);
+
 // A reference that fails with the thread's last error.
 troupe_ref trp_call_failed(troupe_status status);
 

@@ -4,11 +4,14 @@
 // in it as long as something can be moved: after every message the queue moves values from who puts
 // to itself, and from itself to who gets, until nothing moves. An answer that nobody takes any more
 // (its caller was cancelled, or died) leaves the values in the queue, for the next.
+#include <actors/call.h>
 #include <actors/class.h>
+#include <actors/queue_items.h>
 #include <actors/ref_table.h>
 #include <actors/spawn.h>
 #include <runtime/arena.h>
 #include <runtime/error.h>
+#include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/options.h>
 #include <runtime/process.h>
@@ -28,28 +31,18 @@ TROUPE_STRUCT(trp_queue_offer, (uint64_t, schema), (int32_t, timeout_ms),
 TROUPE_STRUCT(trp_queue_taken, (uint32_t, status), (uint64_t, count));
 TROUPE_STRUCT(trp_queue_request, (uint64_t, schema), (int32_t, timeout_ms), (uint64_t, max));
 TROUPE_STRUCT(trp_queue_given, (uint32_t, status), (troupe_array_troupe_bytes, values));
+TROUPE_STRUCT(trp_queue_returned, (troupe_array_troupe_bytes, values));
 TROUPE_STRUCT(trp_queue_looks, (uint64_t, count), (uint64_t, bytes), (uint64_t, capacity),
               (uint64_t, getters), (uint64_t, putters), (bool, closed));
 
 // ---- state
-
-typedef struct item {
-    struct item *next;
-    size_t size;
-    unsigned char data[];
-} item;
-
-typedef struct items {
-    item *first, **last;
-    uint64_t count, bytes;
-} items;
 
 typedef struct waiter {
     struct waiter *next;
     uint64_t number;
     troupe_deferred answer;
     troupe_timer timer; // id 0: it waits for ever.
-    items offered;      // Of who puts: not in the queue yet,
+    trp_items offered;  // Of who puts: not in the queue yet,
     uint64_t put;       // and in it.
     uint64_t max;       // Of who gets.
 } waiter;
@@ -61,7 +54,7 @@ typedef struct waiters {
 
 typedef struct trp_queue {
     uint64_t schema, capacity, bytes_max;
-    items values;
+    trp_items values;
     waiters getters, putters;
     uint64_t last_number;
     bool closed;
@@ -73,6 +66,8 @@ static troupe_status trp_queue_put(trp_queue *self, const trp_queue_offer *offer
                                    trp_queue_taken *taken);
 static troupe_status trp_queue_get(trp_queue *self, const trp_queue_request *request,
                                    trp_queue_given *given);
+static troupe_status trp_queue_return(trp_queue *self, const trp_queue_returned *returned,
+                                      troupe_none *none);
 static troupe_status trp_queue_expire(trp_queue *self, const uint64_t *number, troupe_none *none);
 static troupe_status trp_queue_shut(trp_queue *self, const troupe_none *args, troupe_none *none);
 static troupe_status trp_queue_look(trp_queue *self, const troupe_none *args,
@@ -83,33 +78,8 @@ TROUPE_ACTOR_WITH(trp_queue, (trp_queue_begin, trp_queue_how), trp_queue_end,
                   (trp_queue_get, trp_queue_request, trp_queue_given),
                   (trp_queue_expire, uint64_t, troupe_none),
                   (trp_queue_shut, troupe_none, troupe_none),
-                  (trp_queue_look, troupe_none, trp_queue_looks));
-
-static void push_item(items *to, item *it)
-{
-    it->next = NULL;
-    *to->last = it;
-    to->last = &it->next;
-    to->count++;
-    to->bytes += it->size;
-}
-
-static item *pop_item(items *from)
-{
-    item *it = from->first;
-    from->first = it->next;
-    if (from->first == NULL)
-        from->last = &from->first;
-    from->count--;
-    from->bytes -= it->size;
-    return it;
-}
-
-static void drop_items(items *from, uint64_t count)
-{
-    for (; count > 0; count--)
-        trp_free(pop_item(from));
-}
+                  (trp_queue_look, troupe_none, trp_queue_looks),
+                  (trp_queue_return, trp_queue_returned, troupe_none));
 
 static bool has_room(const trp_queue *self, size_t size)
 {
@@ -143,7 +113,7 @@ static void drop_waiter(waiters *from, waiter *gone)
     from->count--;
     if (gone->timer.id_ != 0)
         (void)troupe_timer_stop(gone->timer);
-    drop_items(&gone->offered, gone->offered.count);
+    trp_items_drop(&gone->offered, gone->offered.count);
     trp_free(gone);
 }
 
@@ -161,7 +131,7 @@ static bool move_in(trp_queue *self)
     bool moved = false;
     for (waiter *it; (it = self->putters.first) != NULL;) {
         while (it->offered.first != NULL && has_room(self, it->offered.first->size)) {
-            push_item(&self->values, pop_item(&it->offered));
+            trp_items_push(&self->values, trp_items_pop(&it->offered));
             it->put++;
             moved = true;
         }
@@ -178,7 +148,7 @@ static uint64_t fitting(const trp_queue *self, uint64_t max)
 {
     size_t weight = sizeof(trp_queue_given), limit = trp_process_options()->message_bytes_max;
     uint64_t count = 0;
-    for (item *it = self->values.first; it != NULL && count < max && count < MOVED_MAX;
+    for (trp_item *it = self->values.first; it != NULL && count < max && count < MOVED_MAX;
          it = it->next) {
         weight += sizeof(troupe_bytes) + it->size;
         if (count > 0 && weight > limit)
@@ -192,7 +162,7 @@ static uint64_t fitting(const trp_queue *self, uint64_t max)
 static uint64_t view_items(const trp_queue *self, troupe_bytes *views, uint64_t max)
 {
     uint64_t count = 0;
-    for (item *it = self->values.first; it != NULL && count < max; it = it->next)
+    for (trp_item *it = self->values.first; it != NULL && count < max; it = it->next)
         views[count++] = (troupe_bytes){it->data, it->size};
     return count;
 }
@@ -209,7 +179,7 @@ static bool move_out(trp_queue *self)
                                  .values = {views, view_items(self, views, max)}};
         troupe_status status = troupe_fulfil(trp_queue_given, &it->answer, &given);
         if (status == TROUPE_OK)
-            drop_items(&self->values, given.values.count);
+            trp_items_drop(&self->values, given.values.count);
         moved = moved || status == TROUPE_OK;
         if (views != &one)
             trp_free(views);
@@ -245,18 +215,6 @@ static troupe_status wait_later(waiter *it, waiters *in, int32_t timeout_ms)
     return status;
 }
 
-static item *copy_item(const troupe_bytes *value)
-{
-    item *it = trp_alloc(sizeof *it + value->size);
-    if (it == NULL) {
-        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes in a queue", value->size);
-        return NULL;
-    }
-    it->size = value->size;
-    memcpy(it->data, value->data, value->size);
-    return it;
-}
-
 static troupe_status trp_queue_put(trp_queue *self, const trp_queue_offer *offer,
                                    trp_queue_taken *taken)
 {
@@ -267,10 +225,10 @@ static troupe_status trp_queue_put(trp_queue *self, const trp_queue_offer *offer
         return TROUPE_OK;
     }
     while (put < count && self->putters.first == NULL && has_room(self, values[put].size)) {
-        item *it = copy_item(&values[put]);
+        trp_item *it = trp_item_copy(&values[put]);
         if (it == NULL)
             return TROUPE_NO_MEMORY;
-        push_item(&self->values, it);
+        trp_items_push(&self->values, it);
         put++;
         if (self->getters.first != NULL)
             move_all(self);
@@ -283,12 +241,12 @@ static troupe_status trp_queue_put(trp_queue *self, const trp_queue_offer *offer
         return TROUPE_NO_MEMORY;
     it->put = put;
     for (; put < count; put++) {
-        item *fresh = copy_item(&values[put]);
+        trp_item *fresh = trp_item_copy(&values[put]);
         if (fresh == NULL) {
             drop_waiter(&self->putters, it);
             return TROUPE_NO_MEMORY;
         }
-        push_item(&it->offered, fresh);
+        trp_items_push(&it->offered, fresh);
     }
     return wait_later(it, &self->putters, offer->timeout_ms);
 }
@@ -297,7 +255,7 @@ static troupe_status give(trp_queue *self, uint64_t max, trp_queue_given *given)
 {
     uint64_t count = fitting(self, max), copied = 0;
     troupe_bytes *values = troupe_alloc(count * sizeof *values);
-    for (item *it = self->values.first; values != NULL && copied < count; it = it->next) {
+    for (trp_item *it = self->values.first; values != NULL && copied < count; it = it->next) {
         void *copy = troupe_alloc(it->size + 1);
         if (copy == NULL)
             break;
@@ -306,7 +264,7 @@ static troupe_status give(trp_queue *self, uint64_t max, trp_queue_given *given)
     }
     if (copied < count) // They all stay in the queue.
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for what is in a queue");
-    drop_items(&self->values, count);
+    trp_items_drop(&self->values, count);
     *given = (trp_queue_given){.status = TROUPE_OK, .values = {values, count}};
     move_all(self);
     return TROUPE_OK;
@@ -329,6 +287,25 @@ static troupe_status trp_queue_get(trp_queue *self, const trp_queue_request *req
         return TROUPE_NO_MEMORY;
     it->max = request->max;
     return wait_later(it, &self->getters, request->timeout_ms);
+}
+
+// Values that were given to somebody who had not waited for them come back, before the others.
+static troupe_status trp_queue_return(trp_queue *self, const trp_queue_returned *returned,
+                                      troupe_none *none)
+{
+    trp_items back = {.last = &back.first};
+    troupe_status status = TROUPE_OK;
+    (void)none;
+    for (size_t i = 0; i < returned->values.count; i++) {
+        trp_item *it = trp_item_copy(&returned->values.items[i]);
+        if (it != NULL)
+            trp_items_push(&back, it);
+        else
+            status = TROUPE_NO_MEMORY;
+    }
+    trp_items_push_back(&self->values, &back);
+    move_all(self);
+    return status;
 }
 
 static void answer_getter(trp_queue *self, waiter *it, troupe_status status)
@@ -395,7 +372,7 @@ static troupe_status trp_queue_begin(trp_queue *self, const trp_queue_how *how)
 
 static void trp_queue_end(trp_queue *self)
 {
-    drop_items(&self->values, self->values.count);
+    trp_items_drop(&self->values, self->values.count);
     while (self->getters.first != NULL)
         drop_waiter(&self->getters, self->getters.first);
     while (self->putters.first != NULL)
@@ -490,6 +467,44 @@ static troupe_status pack_all(const troupe_type *type, const void *values, size_
     return TROUPE_OK;
 }
 
+static void drop_late(void *unused, troupe_ref ref)
+{
+    (void)unused;
+    troupe_drop(ref);
+}
+
+// Values that came when nobody waited for them any more go back to their queue. `user` is its
+// address, of this alone; NULL: there was no memory for it.
+static void return_late(void *user, troupe_ref ref)
+{
+    trp_queue_given given = {0};
+    trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    troupe_status status = troupe_get(trp_queue_given, ref, &given, .timeout_ms = -1);
+    if (status == TROUPE_OK && given.values.count > 0) {
+        trp_queue_returned back = {.values = given.values};
+        status = user == NULL ? TROUPE_NO_MEMORY
+                              : troupe_tell_from((trp_queue_actor){*(troupe_actor *)user},
+                                                 trp_queue_return, &back);
+        if (status != TROUPE_OK)
+            trp_log(TRP_ERROR, "%zu values that a queue gave too late are lost",
+                    given.values.count);
+    }
+    (void)trp_arena_swap(before);
+    trp_arena_clear(&arena);
+    trp_free(user);
+}
+
+static troupe_status await_given(troupe_ref ref, troupe_queue queue, int timeout_ms)
+{
+    troupe_actor *copy = timeout_ms != 0 ? trp_alloc(sizeof *copy) : NULL;
+    if (copy != NULL)
+        *copy = queue.address;
+    troupe_status status = trp_ask_await(ref, "a queue", timeout_ms, return_late, copy);
+    if (status == TROUPE_OK)
+        trp_free(copy);
+    return status;
+}
+
 troupe_status troupe_queue_put_as(const troupe_type *type, troupe_queue queue, const void *values,
                                   size_t count, const troupe_queue_wait *how)
 {
@@ -510,7 +525,9 @@ troupe_status troupe_queue_put_as(const troupe_type *type, troupe_queue queue, c
         trp_queue_offer offer = {
             .schema = trp_type_note(type), .timeout_ms = timeout_ms, .values = {parts, count}};
         troupe_ref ref = troupe_call_from((trp_queue_actor){queue.address}, trp_queue_put, &offer);
-        status = troupe_get(trp_queue_taken, ref, &answer);
+        status = trp_ask_await(ref, "a queue", timeout_ms, drop_late, NULL);
+        if (status == TROUPE_OK)
+            status = troupe_get(trp_queue_taken, ref, &answer);
     }
     if (status == TROUPE_OK)
         status = explain(answer.status, type, "the queue had no room in time");
@@ -537,8 +554,10 @@ troupe_status troupe_queue_get_as(const troupe_type *type, troupe_queue queue, v
     trp_queue_request request = {
         .schema = trp_type_note(type), .timeout_ms = timeout_ms, .max = max};
     troupe_ref ref = troupe_call_from((trp_queue_actor){queue.address}, trp_queue_get, &request);
+    troupe_status status = await_given(ref, queue, timeout_ms);
     trp_arena *before = trp_arena_swap(&arena); // The packed values are ours alone.
-    troupe_status status = troupe_get(trp_queue_given, ref, &given);
+    if (status == TROUPE_OK)
+        status = troupe_get(trp_queue_given, ref, &given);
     (void)trp_arena_swap(before);
     if (status == TROUPE_OK)
         status = explain(given.status, type, "the queue had no value in time");

@@ -53,8 +53,11 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_queue_lookup(const char *name, t
 
 typedef struct troupe_queue_wait {
     size_t size;
-    int timeout_ms; // 0: waits for ever; negative: does not wait.
-    size_t *count;  // Becomes how many values were put; NULL: not wanted.
+    // 0: waits for ever; negative: does not wait. Unless it is 0, a queue that has not answered 1 s
+    // after that, since its process is stopped perhaps, is TROUPE_TIMED_OUT: what it gives later
+    // goes back to it, before its other values, and what was to be put may be put all the same.
+    int timeout_ms;
+    size_t *count; // Becomes how many values were put; NULL: not wanted.
     int unused_;
 } troupe_queue_wait;
 

@@ -5,6 +5,7 @@
 #include <support.h>
 
 #include <pthread.h>
+#include <runtime/process.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -425,6 +426,49 @@ static void test_killing(void **state)
     }
 }
 
+enum { IMPATIENT = 8, KEPT = 20 };
+
+static void *get_in_vain(void *queue)
+{
+    int64_t value, begin = support_now_ms();
+    troupe_status status =
+        troupe_queue_get(int64_t, *(troupe_queue *)queue, &value, .timeout_ms = 50);
+    bool well = status == TROUPE_TIMED_OUT && support_now_ms() - begin < SUPPORT_SOON_MS &&
+                strstr(troupe_last_error()->text, ": the process is stopped") != NULL;
+    return well ? queue : NULL;
+}
+
+// Who waits at a queue whose process is stopped waits not for ever, and takes nothing with him.
+static void test_a_stopped_queue(void **state)
+{
+    (void)state;
+    pthread_t threads[IMPATIENT];
+    bool got[KEPT] = {false};
+    int64_t value;
+    troupe_queue queue = troupe_queue_open(int64_t, .place = TROUPE_PLACE_ISOLATED);
+    for (value = 0; value < KEPT; value++)
+        troupe_must(troupe_queue_put(int64_t, queue, &value));
+    pid_t pid = trp_process_pid(queue.address.process);
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    void *well = &queue;
+    for (int i = 0; i < IMPATIENT; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, get_in_vain, &queue), 0);
+    for (int i = 0; i < IMPATIENT; i++) {
+        void *one;
+        assert_int_equal(pthread_join(threads[i], &one), 0);
+        well = one == NULL ? NULL : well;
+    }
+    assert_int_equal(kill(pid, SIGCONT), 0);
+    assert_non_null(well);
+    for (int i = 0; i < KEPT; i++) { // Perhaps in another order.
+        troupe_must(troupe_queue_get(int64_t, queue, &value, .timeout_ms = SUPPORT_SOON_MS));
+        assert_in_range(value, 0, KEPT - 1);
+        assert_false(got[value]);
+        got[value] = true;
+    }
+    assert_int_equal(troupe_queue_try_get(int64_t, queue, &value), TROUPE_PENDING);
+}
+
 static void test_failing_to_open(void **state)
 {
     (void)state;
@@ -451,6 +495,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_death_of_who_waits, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_more_than_a_message, set_up_small, stop_runtime),
         cmocka_unit_test_setup_teardown(test_killing, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_a_stopped_queue, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_failing_to_open, set_up, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

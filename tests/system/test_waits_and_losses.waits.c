@@ -488,6 +488,14 @@ troupe_status wait_queue_there(void)
     return wait_queue(TROUPE_PLACE_ISOLATED);
 }
 
+troupe_status wait_queue_put(void)
+{
+    troupe_queue queue = troupe_queue_open(int64_t, .capacity = 1, .place = TROUPE_PLACE_ISOLATED);
+    troupe_must(troupe_queue_put(int64_t, queue, &(int64_t){1}));
+    begin();
+    return troupe_queue_put(int64_t, queue, &(int64_t){2}, .timeout_ms = mine->limit_ms);
+}
+
 troupe_status wait_end(void)
 {
     holder_actor whom = victim();

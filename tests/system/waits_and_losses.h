@@ -79,6 +79,7 @@ troupe_status wait_channel_read(void);
 troupe_status wait_channel_write(void);
 troupe_status wait_queue_here(void);
 troupe_status wait_queue_there(void);
+troupe_status wait_queue_put(void);
 troupe_status wait_end(void);
 troupe_status wait_end_here(void);
 troupe_status wait_monitor(void);

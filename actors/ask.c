@@ -1,0 +1,38 @@
+// ask.c: the library's own calls that have a time limit. What such a call has taken must not be
+// lost where its answer comes too late.
+#include <actors/call.h>
+
+#include <actors/ref.h>
+#include <actors/ref_table.h>
+#include <runtime/error.h>
+#include <runtime/process.h>
+#include <troupe/async.h>
+
+static troupe_status unanswered(const char *what, uint32_t process, int limit_ms)
+{
+    bool stopped = !trp_process_is_far(process) && trp_process_is_stopped(trp_process_pid(process));
+    return troupe_fail(TROUPE_TIMED_OUT, "%s in %s has not answered within %d ms%s", what,
+                       trp_process_text(process).text, limit_ms,
+                       stopped ? ": the process is stopped" : "");
+}
+
+troupe_status trp_ask_await(troupe_ref ref, const char *what, int timeout_ms,
+                            void (*late)(void *user, troupe_ref ref), void *user)
+{
+    enum { ANSWER_MS = 1000, MOST_MS = INT32_MAX - ANSWER_MS };
+    int wait_ms = timeout_ms < 0 ? 0 : timeout_ms < MOST_MS ? timeout_ms : MOST_MS;
+    if (timeout_ms == 0)
+        return TROUPE_OK;
+    troupe_status status = trp_ref_await(ref, wait_ms + ANSWER_MS);
+    if (status != TROUPE_PENDING && status != TROUPE_BUSY)
+        return TROUPE_OK; // Ready, or troupe_get says why not.
+    troupe_error failure = *troupe_last_error();
+    trp_entry *entry = trp_entry_lock(trp_entry_behind(ref));
+    uint32_t process = entry != NULL ? entry->target.process : trp_process_slot();
+    if (entry != NULL)
+        trp_entry_unlock(entry);
+    (void)troupe_cancel(ref); // What has not begun never does.
+    trp_ref_when(ref, late, user);
+    return status == TROUPE_PENDING ? unanswered(what, process, wait_ms + ANSWER_MS)
+                                    : trp_error_set(&failure);
+}
