@@ -575,6 +575,7 @@ bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void))
     bool all_left =
         trp_scheduler.living == 0 || wait_quiet(until_ns > last_ns ? until_ns : last_ns, true);
     trp_runner *left = abandon_some();
+    trp_stalls_told(false);
     trp_scheduler_unlock();
     for (trp_runner *older; left != NULL; left = older) {
         older = left->older;

@@ -131,14 +131,20 @@ static troupe_status no_room(const trp_peer *peer, uint32_t process, uint64_t ta
 // Without the lock.
 static void tell_slow(trp_slow *slow, uint32_t process, uint64_t target, bool full)
 {
-    const char *whom = trp_process_text(process).text;
+    trp_process_label_text whom = trp_process_text(process);
     int pid = trp_process_is_far(process) ? 0 : trp_process_pid(process);
     const char *stopped = pid != 0 && trp_process_is_stopped(pid) ? ", which is stopped" : "";
     if (full)
-        trp_slow_tell(slow, "room on the way to %s%s", whom, stopped);
+        trp_slow_tell(slow, "room on the way to %s%s", whom.text, stopped);
     else
         trp_slow_tell(slow, "room in the mailbox of actor #%llu of %s%s",
-                      (unsigned long long)target, whom, stopped);
+                      (unsigned long long)target, whom.text, stopped);
+}
+
+static bool lacks_room(const trp_peer *peer, uint64_t incarnation, uint64_t target)
+{
+    return peer->incarnation == incarnation && !peer->dead && !peer->closing &&
+           (is_full(peer) || is_paused(peer, target));
 }
 
 // Waits for room in the window and in the target's mailbox. With the lock held, which it gives up
@@ -146,14 +152,14 @@ static void tell_slow(trp_slow *slow, uint32_t process, uint64_t target, bool fu
 static troupe_status wait_room(trp_peer *peer, uint32_t process, uint64_t incarnation,
                                uint64_t target, int timeout_ms)
 {
+    troupe_status status = TROUPE_OK;
     int64_t deadline_ns = trp_clock_deadline(timeout_ms);
     trp_slow slow;
     trp_slow_begin(&slow, TRP_SLOW_WINDOW);
-    while (peer->incarnation == incarnation && !peer->dead && !peer->closing &&
-           (is_full(peer) || is_paused(peer, target))) {
+    while (status == TROUPE_OK && lacks_room(peer, incarnation, target)) {
         if (timeout_ms == 0 || (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns)) {
-            trp_slow_end(&slow);
-            return no_room(peer, process, target);
+            status = no_room(peer, process, target);
+            continue;
         }
         uint32_t seen = atomic_load(&peer->room);
         bool full = is_full(peer);
@@ -166,6 +172,15 @@ static troupe_status wait_room(trp_peer *peer, uint32_t process, uint64_t incarn
         peer->waiting--;
     }
     trp_slow_end(&slow);
+    return status;
+}
+
+// With the lock held.
+static troupe_status get_room(trp_peer *peer, uint32_t process, uint64_t incarnation,
+                              uint64_t target, int timeout_ms)
+{
+    if (lacks_room(peer, incarnation, target))
+        TROUPE_TRY(wait_room(peer, process, incarnation, target, timeout_ms));
     if (peer->closing)
         return troupe_fail(TROUPE_NOT_EXECUTED, "the runtime was stopped before it was sent");
     if (peer->incarnation != incarnation || peer->dead) {
@@ -237,7 +252,7 @@ static troupe_status send_locked(trp_peer *peer, uint32_t process, uint64_t inca
     trp_peer_renew(peer, incarnation);
     bool room = trp_frame_takes_room(frame);
     if (room && (is_full(peer) || peer->closing || is_paused(peer, frame->target)))
-        TROUPE_TRY(wait_room(peer, process, incarnation, frame->target, timeout_ms));
+        TROUPE_TRY(get_room(peer, process, incarnation, frame->target, timeout_ms));
     TROUPE_TRY(trp_peer_post(peer, process, frame));
     if (room) {
         peer->window_messages--;

@@ -58,7 +58,7 @@ static bool take_turn(trp_slow *it, int64_t now_ns, uint32_t *more)
     int64_t again_ns = kinds[it->kind].told_ns + (int64_t)BETWEEN_MS * 1000000;
     const trp_slow *leads = kinds[it->kind].leads;
     bool early = kinds[it->kind].told_ns != 0 && now_ns < again_ns;
-    if (early || (leads != NULL && strcmp(leads->text, it->text) == 0)) {
+    if (early || (leads != NULL && leads != it && strcmp(leads->text, it->text) == 0)) {
         kinds[it->kind].more += it->state == QUIET;
         it->state = COUNTED;
         it->due_ns = early ? again_ns : now_ns + (int64_t)BETWEEN_MS * 1000000;
