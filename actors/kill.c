@@ -33,7 +33,7 @@ static void end_late(void *user, troupe_ref ref)
     troupe_actor *actor = user;
     bool isolated = false;
     if (troupe_get(bool, ref, &isolated, .timeout_ms = -1) == TROUPE_OK && isolated)
-        trp_node_end(actor->process, actor->incarnation, why_ended);
+        (void)trp_node_end(actor->process, actor->incarnation, why_ended);
     trp_free(actor);
 }
 
@@ -46,7 +46,7 @@ static void leave_kill(troupe_actor actor, troupe_ref ref)
     if (!trp_process_is_far(actor.process) &&
         trp_cancel_may_force(actor.process, actor.incarnation) &&
         trp_process_doing(trp_process_pid(actor.process), &ran_ms) == 'T')
-        trp_node_end(actor.process, actor.incarnation, why_ended);
+        (void)trp_node_end(actor.process, actor.incarnation, why_ended);
     if (copy == NULL) {
         troupe_drop(ref);
         return;
@@ -77,7 +77,7 @@ static troupe_status kill_elsewhere(troupe_actor actor, bool give_up, int limit_
     if (status == TROUPE_PENDING)
         leave_kill(actor, ref);
     if (status == TROUPE_OK && isolated)
-        trp_node_end(actor.process, actor.incarnation, why_ended);
+        (void)trp_node_end(actor.process, actor.incarnation, why_ended);
     return trp_error_settled(TROUPE_OK);
 }
 

@@ -197,7 +197,8 @@ static void end_process(const order *what)
 {
     troupe_error failure = *troupe_last_error(); // The process was made for this actor alone.
     if (what->place == TROUPE_PLACE_ISOLATED)
-        trp_node_end(what->process, what->incarnation, "was ended: its actor could not be started");
+        (void)trp_node_end(what->process, what->incarnation,
+                           "was ended: its actor could not be started");
     (void)trp_error_set(&failure);
 }
 

@@ -43,14 +43,19 @@ static void finish(request *done)
 
 static troupe_status send_ask(trp_frame *frame);
 
-// Has a worker ended, without waiting for the answer.
-static void end_worker(uint32_t slot, uint64_t incarnation, const char *cause)
+static trp_frame kill_frame(uint32_t process, uint64_t incarnation, const char *cause)
 {
-    trp_frame frame = {.method = TRP_ASK_KILL,
-                       .target = slot,
+    return (trp_frame){.method = TRP_ASK_KILL,
+                       .target = process,
                        .schema = incarnation,
                        .body = cause,
                        .body_size = strlen(cause)};
+}
+
+// Has a worker ended, without waiting for the answer.
+static void end_worker(uint32_t slot, uint64_t incarnation, const char *cause)
+{
+    trp_frame frame = kill_frame(slot, incarnation, cause);
     (void)send_ask(&frame);
 }
 
@@ -356,7 +361,9 @@ troupe_status trp_request_ask_far(uint32_t node, trp_frame *frame, request *mine
     return status;
 }
 
-static troupe_status kill_far(uint32_t process, trp_frame *frame, request *mine)
+// The node of a process of another one, and its slot there into the frame; false: it is lost, with
+// its node.
+static bool place_far(uint32_t process, trp_frame *frame, uint32_t *node)
 {
     char address[TRP_NODE_ADDRESS_MAX];
     uint32_t slot;
@@ -364,33 +371,43 @@ static troupe_status kill_far(uint32_t process, trp_frame *frame, request *mine)
     trp_node_row row;
     if (!trp_far_place(process, &slot, &session, address) ||
         !trp_node_row_of_session(session, &row))
-        return TROUPE_OK; // It is lost, with its node.
+        return false;
     frame->target = slot;
-    return trp_request_ask_far(row.id, frame, mine);
+    *node = row.id;
+    return true;
 }
 
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause)
 {
     request mine = {0};
-    trp_frame frame = {.method = TRP_ASK_KILL,
-                       .target = process,
-                       .schema = incarnation,
-                       .body = cause,
-                       .body_size = strlen(cause)};
-    return trp_process_is_far(process) ? kill_far(process, &frame, &mine)
-                                       : trp_request_ask(&frame, &mine);
+    uint32_t node;
+    trp_frame frame = kill_frame(process, incarnation, cause);
+    if (!trp_process_is_far(process))
+        return trp_request_ask(&frame, &mine);
+    return place_far(process, &frame, &node) ? trp_request_ask_far(node, &frame, &mine) : TROUPE_OK;
 }
 
-void trp_node_end(uint32_t process, uint64_t incarnation, const char *cause)
+static troupe_status end_far(uint32_t process, trp_frame *frame)
 {
-    if (trp_process_is_far(process)) {
-        (void)trp_node_kill(process, incarnation, cause);
-        return;
-    }
-    if (trp_process_check() != TROUPE_OK || !trp_process_try_enter())
-        return;
-    end_worker(process, incarnation, cause);
+    uint32_t node, node_process;
+    uint64_t there;
+    if (!place_far(process, frame, &node))
+        return TROUPE_OK;
+    frame->kind = TRP_FRAME_ASK;
+    TROUPE_TRY(trp_node_process(node, &node_process, &there));
+    return trp_process_send(node_process, there, frame, 0);
+}
+
+troupe_status trp_node_end(uint32_t process, uint64_t incarnation, const char *cause)
+{
+    trp_frame frame = kill_frame(process, incarnation, cause);
+    TROUPE_TRY(trp_process_check());
+    if (!trp_process_try_enter())
+        return troupe_fail(TROUPE_NOT_STARTED, "the runtime is being stopped");
+    troupe_status status =
+        trp_process_is_far(process) ? end_far(process, &frame) : send_ask(&frame);
     trp_process_leave();
+    return status;
 }
 
 troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation, char *address)

@@ -29,8 +29,9 @@ void trp_node_limit(int64_t until_ns);
 // Kills a worker process; death is reported to all as for any other, with `cause` as its reason.
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause);
 
-// The same without waiting for the node process's word: it is asked, and answers for the rest.
-void trp_node_end(uint32_t process, uint64_t incarnation, const char *cause);
+// The same without waiting for the node process's word: it is asked, and answers for the rest. What
+// fails is that it could not be asked.
+troupe_status trp_node_end(uint32_t process, uint64_t incarnation, const char *cause);
 
 // The directory of names: a value of up to TRP_NAMED_VALUE_MAX bytes under a name, owned by this
 // process and dropped with it. TROUPE_EXISTS: taken; TROUPE_INVALID: not 1 to 128 of

@@ -52,7 +52,7 @@ static troupe_status judge(uint32_t slot, uint64_t incarnation, watched *keeper,
     if (trp_self.options.launch != TROUPE_LAUNCH_EXEC ||
         worker->idle_ms + worker->ran_ms < READY_TIMEOUT_MS)
         return TROUPE_OK;
-    trp_node_end(slot, incarnation, "did not reach troupe_start in time");
+    (void)trp_node_end(slot, incarnation, "did not reach troupe_start in time");
     return troupe_fail(TROUPE_IO,
                        "worker process %u (pid %d) did not reach troupe_start within %d s: "
                        "troupe_start must come first in main, in workers too",

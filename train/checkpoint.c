@@ -252,11 +252,22 @@ int trp_checkpoint_hold(const char *run)
     trp_path parent;
     if (trp_path_make(&parent, "%s/" FOLDER, run) != TROUPE_OK)
         return -1;
-    int fd = open(parent.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    // Who clears it has it for a moment; not for long, and a lock is no condition for a run.
-    for (int i = 0; fd >= 0 && i < TRIES && flock(fd, LOCK_SH | LOCK_NB) != 0; i++)
+    int fd = open(parent.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC), locked = -1;
+    // Who clears it has it for a moment.
+    for (int i = 0; fd >= 0 && i < TRIES; i++) {
+        locked = flock(fd, LOCK_SH | LOCK_NB);
+        if (locked == 0 || errno != EWOULDBLOCK)
+            break;
         (void)usleep(PAUSE_US);
-    return fd;
+    }
+    if (locked == 0)
+        return fd;
+    // No condition for a run: a file system may have no locks.
+    trp_log(TRP_INFO, "%s cannot be locked (%s): another driver may clear it", parent.text,
+            strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
 }
 
 void trp_checkpoint_clean_left(const char *run)

@@ -55,9 +55,9 @@ typedef struct trp_run {
     trp_group_region *region; // NULL: no group.
     rank_state *ranks;
     int attempt, pending;
-    bool begun;     // A group has started.
-    bool stopped;   // A rank has seen the stop.
-    bool giving_up; // Its workers were ended by force.
+    bool begun;    // A group has started.
+    bool stopped;  // A rank has seen the stop.
+    bool given_up; // The job was, by its user.
     bool finished;
     cause cause;
 } trp_run;
@@ -72,7 +72,7 @@ static const char *describe(const trp_run *run, troupe_result *result)
     const troupe_train_options *options = &run->job->options;
     trp_buffer text = {0};
     trp_buffer_printf(&text, "%s; the run is at %s", run->cause.text, run->job->path);
-    bool hint = run->begun && !run->giving_up && run->cause.status != TROUPE_RUNTIME_LOST;
+    bool hint = run->begun && !run->given_up && run->cause.status != TROUPE_RUNTIME_LOST;
     if (hint && options->restarts == 0)
         trp_buffer_printf(&text, "; it was not restarted: .restarts = n in the options allows n "
                                  "restarts from the last checkpoint, a negative n any number");
@@ -130,9 +130,10 @@ static void kill_ranks(trp_run *run)
     for (int rank = 0; rank < run->job->options.workers; rank++) {
         rank_state *state = &run->ranks[rank];
         troupe_actor worker = state->worker.address;
-        if (!state->killed && worker.id)
-            trp_node_end(worker.process, worker.incarnation, "was ended with its group");
-        state->killed = true;
+        // Where the word is lost, who asks again has it sent again.
+        state->killed = state->killed || worker.id == 0 ||
+                        trp_node_end(worker.process, worker.incarnation,
+                                     "was ended with its group") == TROUPE_OK;
     }
 }
 
@@ -203,6 +204,18 @@ static void leave_group(trp_run *run)
     run->region = NULL;
 }
 
+// Whether the job was given up; then that is how it ends, whatever its ranks did meanwhile.
+static bool finish_given_up(trp_run *run)
+{
+    troupe_status status = trp_job_given_up(run->job);
+    if (status == TROUPE_OK)
+        return false;
+    run->given_up = true;
+    run->cause.known = false;
+    fail_run(run, status);
+    return true;
+}
+
 static void attempt_over(trp_run *run)
 {
     const troupe_train_options *options = &run->job->options;
@@ -220,12 +233,8 @@ static void attempt_over(trp_run *run)
         fail_run(run, trp_process_check());
         return;
     }
-    if (run->giving_up) {
-        troupe_status status = trp_job_given_up(run->job);
-        run->cause.known = false;
-        fail_run(run, status);
+    if (finish_given_up(run))
         return;
-    }
     if (!run->cause.known && trp_reports_uneven(&run->reports, &rank, &other)) {
         (void)troupe_fail(TROUPE_INVALID,
                           "rank %d made %d reports and rank %d %d: all ranks must report equally "
@@ -417,7 +426,10 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
 
 static void start_attempt(trp_run *run)
 {
-    if (trp_job_stopping(run->job)) { // While it waited, or between two attempts.
+    // While it waited, or between two attempts.
+    if (finish_given_up(run))
+        return;
+    if (trp_job_stopping(run->job)) {
         run->stopped = true;
         finish(run, TROUPE_OK);
         return;
@@ -462,10 +474,8 @@ troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *not
     (void)nothing;
     (void)none;
     trp_run *run = self->run;
-    if (!run->finished && run->pending > 0) {
-        run->giving_up = true;
+    if (!run->finished && run->pending > 0)
         end_group(run, TRP_GROUP_ENDED, 0);
-    }
     return TROUPE_OK;
 }
 
@@ -557,14 +567,8 @@ void trp_coordinator_remind(troupe_job *job)
         atomic_store(&job->missed, true);
 }
 
-void trp_coordinator_give_up(troupe_job *job, troupe_status status, const char *why)
+void trp_coordinator_kill_group(troupe_job *job)
 {
-    pthread_mutex_lock(&job->lock);
-    if (job->given_up == TROUPE_OK) {
-        job->given_up = status;
-        snprintf(job->given_up_why, sizeof(job->given_up_why), "%s", why);
-    }
-    pthread_mutex_unlock(&job->lock);
     troupe_actor coordinator = coordinator_of(job);
     if (coordinator.id && !trp_life_post_to(coordinator, &troupe_class_trp_coordinator,
                                             troupe_index_trp_coordinator_kill, &(troupe_none){0}))

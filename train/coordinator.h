@@ -38,8 +38,7 @@ TROUPE_ACTOR_WITH(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordin
 bool trp_coordinator_start(troupe_job *job);
 // Sees to it that a lost word is made good.
 void trp_coordinator_remind(troupe_job *job);
-// Ends the job's workers now, if it has any; its result gets that status and sentence. May be asked
-// again: the first reason is the one that is told.
-void trp_coordinator_give_up(troupe_job *job, troupe_status status, const char *why);
+// Ends the workers of a job that was given up now, if it has any. May be asked again.
+void trp_coordinator_kill_group(troupe_job *job);
 
 #endif

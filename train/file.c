@@ -222,9 +222,23 @@ troupe_status trp_folder_rename(const char *from, const char *to)
     return TROUPE_OK;
 }
 
+// A link alone: what it leads to is somebody else's.
+static bool remove_link(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0 && S_ISLNK(about.st_mode) && unlink(path) == 0;
+}
+
 troupe_status trp_folder_discard(const char *path)
 {
-    DIR *folder = opendir(path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    int error = errno;
+    if (!folder && fd >= 0)
+        close(fd);
+    if (!folder && fd < 0 && remove_link(path))
+        return TROUPE_OK;
+    errno = error;
     if (!folder)
         return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", path);
     bool whole = true;

@@ -38,7 +38,7 @@ troupe_status trp_folder_make_new(const char *path);
 troupe_status trp_folder_sync(const char *path);
 // Renames; that it lasts needs a sync of the folder that both are in.
 troupe_status trp_folder_rename(const char *from, const char *to);
-// Removes a folder and the files in it.
+// Removes a folder and the files in it; of a link to one, the link.
 troupe_status trp_folder_discard(const char *path);
 
 // Test hook: as on a system without openat2.

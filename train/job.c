@@ -5,6 +5,7 @@
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <runtime/require.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <train/coordinator.h>
@@ -64,6 +65,16 @@ bool trp_job_stopping(troupe_job *job)
     bool stop = job->stop;
     pthread_mutex_unlock(&job->lock);
     return stop;
+}
+
+void trp_job_give_up(troupe_job *job, troupe_status status, const char *why)
+{
+    pthread_mutex_lock(&job->lock);
+    if (job->given_up == TROUPE_OK) {
+        job->given_up = status;
+        snprintf(job->given_up_why, sizeof(job->given_up_why), "%s", why);
+    }
+    pthread_mutex_unlock(&job->lock);
 }
 
 troupe_status trp_job_given_up(troupe_job *job)
@@ -284,13 +295,13 @@ void troupe_job_stop(troupe_job *job)
     if (TRP_IS_NULL(job))
         return;
     pthread_mutex_lock(&job->lock);
-    bool first = job->state != TROUPE_JOB_DONE && !job->stop;
+    bool open = job->state != TROUPE_JOB_DONE;
     job->stop = true;
     // The group's memory has gone with the runtime, also where its coordinator could not say so.
     if (job->region && trp_job_has_runtime(job))
         (void)trp_group_stop(job->region);
     pthread_mutex_unlock(&job->lock);
-    if (first) // Where it waits in the queue still.
+    if (open) // Where it waits in the queue still. Each time: the word may have been lost.
         trp_server_stop_job(job);
 }
 
@@ -298,9 +309,9 @@ void troupe_job_kill(troupe_job *job, troupe_status status, const char *why)
 {
     if (TRP_IS_NULL(job))
         return;
+    trp_job_give_up(job, status == TROUPE_OK ? TROUPE_CANCELLED : status, why == NULL ? "" : why);
     troupe_job_stop(job); // Where it waits in the queue still, or is between two groups.
-    trp_coordinator_give_up(job, status == TROUPE_OK ? TROUPE_CANCELLED : status,
-                            why == NULL ? "" : why);
+    trp_coordinator_kill_group(job);
 }
 
 // Gives the job up from inside its own follower, which is not called again.
@@ -332,7 +343,8 @@ void troupe_job_close(troupe_job **held)
     bool blocked = trp_scheduler_block() == TROUPE_OK;
     troupe_job_stop(job);
     if (!await_done(job, GRACE_MS)) {
-        trp_coordinator_give_up(job, TROUPE_CANCELLED, "the job was closed while it ran");
+        trp_job_give_up(job, TROUPE_CANCELLED, "the job was closed while it ran");
+        trp_coordinator_kill_group(job);
         (void)await_done(job, -1);
     }
     pthread_mutex_lock(&job->lock);

@@ -78,6 +78,8 @@ bool trp_job_has_runtime(const troupe_job *job);
 double trp_job_elapsed_s(troupe_job *job);
 // Whether the user has asked for a stop.
 bool trp_job_stopping(troupe_job *job);
+// Says how the run ends, which goes before what else ends it. Only the first such word counts.
+void trp_job_give_up(troupe_job *job, troupe_status status, const char *why);
 // Why it was given up, with the thread's last error set; TROUPE_OK: it was not.
 troupe_status trp_job_given_up(troupe_job *job);
 // Makes the group known to troupe_job_stop (NULL: it is gone), and asks it for the stop that was

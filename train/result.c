@@ -140,7 +140,5 @@ troupe_status troupe_checkpoint_load_as(const troupe_type *type, const char *fol
     TRP_REQUIRE(type);
     TRP_REQUIRE(folder);
     TRP_REQUIRE(value);
-    if (!folder)
-        return troupe_fail(TROUPE_NOT_FOUND, "no folder of a checkpoint was given");
     return trp_checkpoint_load(folder, rank, TRP_STATE_EXACTLY, type, trp_arena_current(), value);
 }

@@ -163,8 +163,12 @@ static troupe_status server_stop(trp_server *self, const uint64_t *address, trou
     if (!trp_job_stopping(job))
         return TROUPE_OK; // Another job, at the address of one that has ended meanwhile.
     troupe_result *result = trp_job_result(job);
-    if (result)
-        result->stopped = true;
+    if (result) {
+        result->status = trp_job_given_up(job);
+        result->stopped = result->status == TROUPE_OK;
+        if (!result->stopped)
+            result->error = trp_job_result_text(result, troupe_last_error()->text);
+    }
     (void)trp_job_finish(job, result);
     forget(self, job);
     return TROUPE_OK;

@@ -6,6 +6,7 @@
 // so that nothing here is locked. The controller opens no worker itself.
 #include <tune/sweep.h>
 
+#include <dirent.h>
 #include <math.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
@@ -13,7 +14,9 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <train/checkpoint.h>
 #include <tune/events.h>
 #include <tune/journal.h>
 #include <tune/progress.h>
@@ -43,6 +46,7 @@ typedef struct running {
     int next;       // Trial that is submitted next.
     int open;       // Jobs that have not ended.
     int64_t due_ns; // The least of those of the trials; 0: none.
+    bool begun;     // Some trial was submitted.
     bool lost;      // The runtime was, and with it all that ran and could run.
 } running;
 
@@ -106,6 +110,7 @@ static troupe_status submit(running *run, int number)
     }
     trp_trial_submitted(trial, job);
     run->open++;
+    run->begun = true;
     trp_journal_submitted(&run->journal, sweep, trial, sweep->port->path(job));
     return TROUPE_OK;
 }
@@ -426,6 +431,30 @@ static troupe_status settle_counts(troupe_sweep *sweep)
     return TROUPE_OK;
 }
 
+// Removes what a killed driver left half done in the trials of the sweep that had the name before.
+static void clean_earlier(const char *folder, const char *name)
+{
+    trp_path earlier, trial;
+    char suffix[24] = "";
+    const char *last = strrchr(folder, '/'), *number = last + 1 + strlen(name);
+    if (number[0] != '_') // It is the first.
+        return;
+    long before = strtol(number + 1, NULL, 10) - 1;
+    if (before > 0)
+        snprintf(suffix, sizeof suffix, "_%ld", before);
+    if (trp_path_make(&earlier, "%.*s/%s%s", (int)(last - folder), folder, name, suffix) !=
+        TROUPE_OK)
+        return;
+    DIR *trials = opendir(earlier.text);
+    for (struct dirent *it; trials != NULL && (it = readdir(trials)) != NULL;) {
+        if (it->d_name[0] != '.' &&
+            trp_path_make(&trial, "%s/%s", earlier.text, it->d_name) == TROUPE_OK)
+            trp_checkpoint_clean_left(trial.text);
+    }
+    if (trials != NULL)
+        closedir(trials);
+}
+
 static troupe_status prepare(running *run, const troupe_param *params, size_t count)
 {
     troupe_sweep *sweep = run->sweep;
@@ -443,6 +472,7 @@ static troupe_status prepare(running *run, const troupe_param *params, size_t co
     snprintf(sweep->metric, sizeof sweep->metric, "%s", how->metric);
     snprintf(sweep->scheduler, sizeof sweep->scheduler, "%s", run->scheduler->description);
     TROUPE_TRY(trp_folder_claim(how->train.storage, how->name, &sweep->folder));
+    clean_earlier(sweep->folder, how->name);
     TROUPE_TRY(make_trials(sweep));
     return trp_journal_open(&run->journal, sweep);
 }
@@ -460,7 +490,7 @@ static void abandon(running *run)
             sweep->port->close(&sweep->trials[i].job);
         sweep->trials[i].job = NULL;
     }
-    if (run->next <= 1 && sweep->folder != NULL) { // No trial has left anything in the folder.
+    if (!run->begun && sweep->folder != NULL) { // No trial has left anything in the folder.
         trp_journal_remove(sweep->folder);
         rmdir(sweep->folder);
     }
@@ -528,14 +558,17 @@ static troupe_status run_checked(const trp_sweep_port *port, const troupe_traine
     return verdict(made);
 }
 
+troupe_scheduler *trp_sweep_scheduler(const troupe_tune_options *how)
+{
+    return how != NULL && how->size > offsetof(troupe_tune_options, scheduler) ? how->scheduler
+                                                                               : NULL;
+}
+
 troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
                             const troupe_param *params, size_t count, troupe_sweep **sweep,
                             const troupe_tune_options *how)
 {
-    // Taken out first, so that it is freed whatever happens.
-    troupe_scheduler *scheduler = NULL;
-    if (how != NULL && how->size > offsetof(troupe_tune_options, scheduler))
-        scheduler = how->scheduler;
+    troupe_scheduler *scheduler = trp_sweep_scheduler(how); // It is freed whatever happens.
     troupe_status status = run_checked(port, trainer, params, count, sweep, how);
     troupe_scheduler_free(&scheduler);
     return status;

@@ -13,12 +13,18 @@ static troupe_status cpus_of_process(double *cpus)
 troupe_status troupe_tune_with(const troupe_trainer *trainer, const troupe_param *space,
                                size_t count, troupe_sweep **sweep, const troupe_tune_options *how)
 {
-    TRP_REQUIRE(trainer);
-    TRP_REQUIRE(sweep);
-    *sweep = NULL;
-    if (count > 0)
-        TRP_REQUIRE(space);
-    TRP_REQUIRE_COUNT(count, sizeof *space);
+    troupe_status status = TRP_IS_NULL(trainer)                  ? TRP_NULL(trainer)
+                           : TRP_IS_NULL(sweep)                  ? TRP_NULL(sweep)
+                           : count > 0 && TRP_IS_NULL(space)     ? TRP_NULL(space)
+                           : TRP_IS_ABSURD(count, sizeof *space) ? TRP_ABSURD(count)
+                                                                 : TROUPE_OK;
+    if (sweep != NULL)
+        *sweep = NULL;
+    if (status != TROUPE_OK) {
+        troupe_scheduler *scheduler = trp_sweep_scheduler(how);
+        troupe_scheduler_free(&scheduler);
+        return status;
+    }
     static const trp_sweep_port train = {
         .cpus = cpus_of_process,
         .submit = troupe_submit_with,

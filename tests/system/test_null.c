@@ -459,6 +459,7 @@ static void test_sweeps(void **state)
     troupe_tune_options how = {.size = sizeof how, .metric = "loss"};
     REFUSED(troupe_tune_with, (NULL, space, 1, &sweep, &how), "trainer");
     REFUSED(troupe_tune_with, (trainer, NULL, 1, &sweep, &how), "space");
+    how.scheduler = troupe_asha(.grace = 1); // Consumed all the same.
     REFUSED(troupe_tune_with, (trainer, space, 1, NULL, &how), "sweep");
     SILENT(troupe_tune_with, (trainer, space, 1, &sweep, NULL)); // No metric.
     HARMLESS(troupe_sweep_free, (NULL));

@@ -455,6 +455,15 @@ static void what_a_killed_driver_left_is_removed(void **state)
     trp_checkpoint_clean_beside(folder.text);
     assert_false(support_exists(staged.text));
     assert_true(support_exists(folder.text));
+    // A link in the place of what is left half done is removed, not what it leads to.
+    char *other = support_directory_make(), *kept = support_path(other, "kept");
+    support_write_file(kept, "x", 1);
+    assert_int_equal(symlink(other, staged.text), 0);
+    trp_checkpoint_clean_beside(folder.text);
+    assert_false(support_exists(staged.text));
+    assert_true(support_exists(kept));
+    free(kept);
+    support_directory_remove(other);
     support_directory_remove(run);
 }
 

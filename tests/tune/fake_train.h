@@ -55,6 +55,7 @@ static struct fake_train {
     int refuse_from;  // Submission from which all are refused with `refusal`; negative: none.
     int refuse_until; // One past the last that is refused.
     troupe_status refusal;
+    troupe_status failure; // Of a job that fails; TROUPE_OK: TROUPE_FAILED.
     // What was seen.
     struct troupe_job *jobs[FAKE_JOBS_MAX];
     int submitted, running, open, running_max, open_max, results;
@@ -152,7 +153,8 @@ static bool fake_step(struct troupe_job *job)
         fake_set_state(job, TROUPE_JOB_RUNNING);
     }
     if (job->config.fail_at == job->number)
-        fake_finish(job, TROUPE_FAILED, "the loss is not finite");
+        fake_finish(job, fake.failure != TROUPE_OK ? fake.failure : TROUPE_FAILED,
+                    "the loss is not finite");
     return true;
 }
 

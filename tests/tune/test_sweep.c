@@ -297,6 +297,55 @@ static void a_sweep_of_failures_fails_with_the_first_sentence(void **state)
     fake_shut();
 }
 
+static void a_sweep_that_loses_the_runtime_keeps_what_it_has(void **state)
+{
+    (void)state;
+    static const troupe_param rows[] = {TROUPE_FIXED(fake_settings, epochs, 5),
+                                        TROUPE_FIXED(fake_settings, fail_at, 2)};
+    char *folder = support_path(storage, "lost"), *journal = support_path(folder, "trials.jsonl");
+    troupe_sweep *sweep;
+    fake_open(2);
+    fake.failure = TROUPE_RUNTIME_LOST;
+    assert_int_equal(trp_sweep_run(&fake_port, &fit, rows, 2, &sweep,
+                                   &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                                                          .metric = "loss",
+                                                          .name = "lost",
+                                                          .trials = 3,
+                                                          .concurrent = 1,
+                                                          .train = {.storage = storage}}),
+                     TROUPE_RUNTIME_LOST);
+    assert_non_null(strstr(troupe_last_error()->text, folder));
+    assert_true(support_exists(journal));
+    free(journal);
+    free(folder);
+    fake_shut();
+}
+
+static char *make_folder(const char *parent, const char *name)
+{
+    char *path = support_path(parent, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+    return path;
+}
+
+static void what_a_killed_sweep_left_is_removed(void **state)
+{
+    (void)state;
+    char *killed = make_folder(storage, "again"), *trial = make_folder(killed, "fit_00000_00000");
+    char *kept = make_folder(trial, "checkpoints"), *staged = make_folder(kept, ".staging_2_0");
+    char *file = support_path(staged, "rank_00000.state");
+    support_write_file(file, "half", 4);
+    troupe_sweep *sweep;
+    fake_open(2);
+    ok(SWEEP(&sweep, .name = "again", .trials = 1));
+    assert_string_equal(sweep->folder + strlen(sweep->folder) - strlen("again_1"), "again_1");
+    assert_false(support_exists(staged));
+    assert_true(support_exists(kept));
+    troupe_sweep_free(&sweep);
+    fake_shut();
+    free(file), free(staged), free(kept), free(trial), free(killed);
+}
+
 static void a_report_without_the_metric_is_an_error(void **state)
 {
     (void)state;
@@ -390,6 +439,8 @@ int main(void)
         cmocka_unit_test(asha_stops_the_weak),
         cmocka_unit_test(a_failed_trial_leaves_the_others_alone),
         cmocka_unit_test(a_sweep_of_failures_fails_with_the_first_sentence),
+        cmocka_unit_test(a_sweep_that_loses_the_runtime_keeps_what_it_has),
+        cmocka_unit_test(what_a_killed_sweep_left_is_removed),
         cmocka_unit_test(a_report_without_the_metric_is_an_error),
         cmocka_unit_test(a_job_that_ends_without_a_word_is_found),
         cmocka_unit_test(a_refused_submission_is_an_error_of_its_trial),
