@@ -41,24 +41,6 @@ static void finish(request *done)
     trp_unpark(&done->done, 1);
 }
 
-static troupe_status send_ask(trp_frame *frame);
-
-static trp_frame kill_frame(uint32_t process, uint64_t incarnation, const char *cause)
-{
-    return (trp_frame){.method = TRP_ASK_KILL,
-                       .target = process,
-                       .schema = incarnation,
-                       .body = cause,
-                       .body_size = strlen(cause)};
-}
-
-// Has a worker ended, without waiting for the answer.
-static void end_worker(uint32_t slot, uint64_t incarnation, const char *cause)
-{
-    trp_frame frame = kill_frame(slot, incarnation, cause);
-    (void)send_ask(&frame);
-}
-
 // Tells those for whom nobody waits, and forgets them. With the lock held.
 static void tell_claimed(void)
 {
@@ -71,7 +53,7 @@ static void tell_claimed(void)
         *at = it->next;
         if (it->late) {
             if (it->status == TROUPE_OK)
-                end_worker((uint32_t)it->target, it->schema, "was ended: it came too late");
+                trp_request_end((uint32_t)it->target, it->schema, "was ended: it came too late");
             trp_free(it);
             continue;
         }
@@ -136,7 +118,7 @@ void trp_node_far_lost(uint32_t process)
     pthread_mutex_unlock(&requests.lock);
 }
 
-static troupe_status send_ask(trp_frame *frame)
+troupe_status trp_request_send(trp_frame *frame)
 {
     frame->kind = TRP_FRAME_ASK;
     if (trp_self.local) {
@@ -155,7 +137,7 @@ static void tell_node(trp_frame *frame)
 {
     if (trp_process_check() != TROUPE_OK || !trp_process_try_enter())
         return;
-    (void)send_ask(frame);
+    (void)trp_request_send(frame);
     trp_process_leave();
 }
 
@@ -293,7 +275,7 @@ static troupe_status await_answer(request *mine, troupe_status sent)
 static troupe_status ask_inside(trp_frame *frame, request *mine)
 {
     frame->call = enlist(mine);
-    return await_answer(mine, send_ask(frame));
+    return await_answer(mine, trp_request_send(frame));
 }
 
 // As long as it takes.
@@ -322,7 +304,7 @@ static troupe_status await_worker(const request *mine, int64_t until_ns, uint32_
         *process = slot;
         *incarnation = mine->schema;
     } else if (mine->starts && status == TROUPE_TIMED_OUT) {
-        end_worker(slot, mine->schema, "was ended: it did not start in time");
+        trp_request_end(slot, mine->schema, "was ended: it did not start in time");
     }
     return status;
 }
@@ -357,55 +339,6 @@ troupe_status trp_request_ask_far(uint32_t node, trp_frame *frame, request *mine
         else
             unlist(mine);
     }
-    trp_process_leave();
-    return status;
-}
-
-// The node of a process of another one, and its slot there into the frame; false: it is lost, with
-// its node.
-static bool place_far(uint32_t process, trp_frame *frame, uint32_t *node)
-{
-    char address[TRP_NODE_ADDRESS_MAX];
-    uint32_t slot;
-    uint64_t session;
-    trp_node_row row;
-    if (!trp_far_place(process, &slot, &session, address) ||
-        !trp_node_row_of_session(session, &row))
-        return false;
-    frame->target = slot;
-    *node = row.id;
-    return true;
-}
-
-troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause)
-{
-    request mine = {0};
-    uint32_t node;
-    trp_frame frame = kill_frame(process, incarnation, cause);
-    if (!trp_process_is_far(process))
-        return trp_request_ask(&frame, &mine);
-    return place_far(process, &frame, &node) ? trp_request_ask_far(node, &frame, &mine) : TROUPE_OK;
-}
-
-static troupe_status end_far(uint32_t process, trp_frame *frame)
-{
-    uint32_t node, node_process;
-    uint64_t there;
-    if (!place_far(process, frame, &node))
-        return TROUPE_OK;
-    frame->kind = TRP_FRAME_ASK;
-    TROUPE_TRY(trp_node_process(node, &node_process, &there));
-    return trp_process_send(node_process, there, frame, 0);
-}
-
-troupe_status trp_node_end(uint32_t process, uint64_t incarnation, const char *cause)
-{
-    trp_frame frame = kill_frame(process, incarnation, cause);
-    TROUPE_TRY(trp_process_check());
-    if (!trp_process_try_enter())
-        return troupe_fail(TROUPE_NOT_STARTED, "the runtime is being stopped");
-    troupe_status status =
-        trp_process_is_far(process) ? end_far(process, &frame) : send_ask(&frame);
     trp_process_leave();
     return status;
 }
@@ -462,7 +395,7 @@ static troupe_status begin_request(request *mine, trp_frame *frame)
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_process_enter());
     frame->call = enlist(mine);
-    troupe_status status = send_ask(frame); // The answer may be here before this returns.
+    troupe_status status = trp_request_send(frame); // The answer may be here before this returns.
     trp_process_leave();
     return status;
 }
@@ -613,5 +546,5 @@ troupe_status trp_node_claims(trp_buffer *list)
 troupe_status trp_node_stop(void)
 {
     trp_frame frame = {.method = TRP_ASK_STOP};
-    return send_ask(&frame);
+    return trp_request_send(&frame);
 }

@@ -1,4 +1,5 @@
-// request.h: a request to a node process, for the files that make them (node.c, node_names.c).
+// request.h: a request to a node process, for the files that make them (node.c, node_names.c,
+// node_end.c).
 #ifndef TRP_REQUEST_H
 #define TRP_REQUEST_H
 
@@ -30,5 +31,9 @@ typedef struct trp_request {
 troupe_status trp_request_ask(trp_frame *frame, trp_request *mine);
 // The same to the node process of another node.
 troupe_status trp_request_ask_far(uint32_t node, trp_frame *frame, trp_request *mine);
+// Sends one whose answer nobody waits for. While the process is not closed.
+troupe_status trp_request_send(trp_frame *frame);
+// Has a worker of this node ended, likewise.
+void trp_request_end(uint32_t slot, uint64_t incarnation, const char *cause);
 
 #endif

@@ -5,7 +5,6 @@
 #include <places.h>
 #include <support.h>
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,18 +26,6 @@ other two_nodes_order(const order *what)
 other two_nodes_start(void)
 {
     return two_nodes_order(&(order){.stranger = false});
-}
-
-static bool has_ended(void *pid)
-{
-    return kill(*(pid_t *)pid, 0) != 0 && errno == ESRCH;
-}
-
-void two_nodes_end(other *it)
-{
-    assert_true(it->pid > 0); // 0 would be this process and all around it.
-    (void)kill(it->pid, SIGTERM);
-    assert_true(support_wait_until(has_ended, &it->pid, SLACK_MS));
 }
 
 static other first; // The node that most tests talk to.
@@ -584,6 +571,7 @@ int main(void)
         cmocka_unit_test(two_nodes_a_repeated_frame),
         cmocka_unit_test(two_nodes_a_gap),
         cmocka_unit_test(two_nodes_a_cut_connection),
+        cmocka_unit_test(two_nodes_a_late_answer_to_a_kill),
         cmocka_unit_test(two_nodes_holds_of_others),
         cmocka_unit_test(two_nodes_answers_of_others),
         cmocka_unit_test(two_nodes_too_many_processes),

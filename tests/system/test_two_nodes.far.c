@@ -4,6 +4,7 @@
 #include <support.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,7 +257,19 @@ int two_nodes_launch(void)
     return pair[0];
 }
 
-// ---- stopped for a while
+// ---- ended, or stopped for a while
+
+static bool has_ended(void *pid)
+{
+    return kill(*(pid_t *)pid, 0) != 0 && errno == ESRCH;
+}
+
+void two_nodes_end(other *it)
+{
+    assert_true(it->pid > 0); // 0 would be this process and all around it.
+    (void)kill(it->pid, SIGTERM);
+    assert_true(support_wait_until(has_ended, &it->pid, SLACK_MS));
+}
 
 // Every thread of it.
 static bool is_stopped(void *pid)

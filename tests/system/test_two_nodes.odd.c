@@ -13,6 +13,7 @@
 #include <runtime/node.h>
 #include <runtime/nodes.h>
 #include <runtime/peer.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -458,5 +459,29 @@ void two_nodes_a_cut_connection(void **state)
     pool = two_nodes_find("pool", second.address);
     int64_t total;
     troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 0), &total));
+    two_nodes_end(&second);
+}
+
+// It is taken by the thread that reads what comes from there, which must go on.
+void two_nodes_a_late_answer_to_a_kill(void **state)
+{
+    (void)state;
+    other second = two_nodes_start();
+    troupe_must(troupe_node_join(second.address));
+    clerk_actor alone = two_nodes_find("alone", second.address),
+                pool = two_nodes_find("pool", second.address);
+    pids all;
+    int64_t total, began_ms;
+    troupe_must(troupe_get(pids, troupe_call(alone, clerk_pids), &all));
+    troupe_ref nap = troupe_call(alone, clerk_nap, 20000); // Its own end does not come first.
+    assert_int_equal(kill(all.own, SIGSTOP), 0);
+    (void)troupe_stop_actor(alone, .deadline_ms = 50);
+    assert_int_equal(kill(all.own, SIGCONT), 0);
+    began_ms = support_now_ms();
+    troupe_must(troupe_await_end(alone.address, SLACK_MS, NULL));
+    troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 1), &total));
+    assert_true(support_now_ms() - began_ms < TIMEOUT_MS);
+    troupe_drop(nap);
+    assert_true(two_nodes_joined(second.address));
     two_nodes_end(&second);
 }

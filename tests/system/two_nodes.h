@@ -94,6 +94,7 @@ void two_nodes_deaths_before_numbers(void **state);
 void two_nodes_a_gap(void **state);
 void two_nodes_a_repeated_frame(void **state);
 void two_nodes_a_cut_connection(void **state);
+void two_nodes_a_late_answer_to_a_kill(void **state);
 
 // test_two_nodes.hostile.c
 void two_nodes_holds_of_others(void **state);
