@@ -183,11 +183,7 @@ static bool take_reach(const trp_frame *frame, bool *crowded)
 {
     char address[TRP_NODE_ADDRESS_MAX];
     uint32_t number;
-    if (frame->sequence != 1 || frame->body_size == 0 || frame->body_size >= sizeof address)
-        return false;
-    memcpy(address, frame->body, frame->body_size);
-    address[frame->body_size] = '\0';
-    if (!trp_address_is_numeric(address))
+    if (frame->sequence != 1 || !trp_address_read(frame->body, frame->body_size, address))
         return false;
     troupe_status status;
     do
@@ -306,8 +302,8 @@ static void take_message(const void *data, size_t size)
             trp_nodes_take_loose(far.current.node, &frame);
         else
             trp_process_refused("it is of no session");
-    } else if (trp_node_row_of(far.current.node, TRP_NODE_OPEN, &node) &&
-               node.session == far.current.session) {
+    } else if (trp_node_row_of_session(far.current.session, &node) && node.id == far.current.node &&
+               node.state != TRP_NODE_GONE) {
         take_frame(&frame);
     } else {
         trp_process_refused(NULL);

@@ -68,11 +68,13 @@ bool trp_node_row_is_at(const trp_node_row *row, const char *address)
 
 bool trp_node_row_of(uint32_t id, trp_node_state least, trp_node_row *row)
 {
-    for (int i = 0; i < TRP_NODES_MAX; i++) {
-        const trp_node_row *it = &trp_segment_nodes()->rows[i];
-        if (it->id == id && it->state >= least && it->state != TRP_NODE_GONE && copy_row(it, row))
-            return true;
-    }
+    // Who has not been heard may give itself the number of another who has.
+    for (uint32_t state = TRP_NODE_LIVE; state >= least; state--)
+        for (int i = 0; i < TRP_NODES_MAX; i++) {
+            const trp_node_row *it = &trp_segment_nodes()->rows[i];
+            if (it->id == id && it->state == state && copy_row(it, row))
+                return true;
+        }
     return false;
 }
 

@@ -44,6 +44,21 @@ troupe_status troupe_node_leave(const char *address)
     return trp_node_leave(address);
 }
 
+// Whether it is the last that is known of its address. Who has not been heard there yet may be
+// anybody.
+static bool is_news(const trp_node_row *row)
+{
+    for (int i = 0; i < TRP_NODES_MAX; i++) {
+        trp_node_row other;
+        uint64_t session = trp_segment_nodes()->rows[i].session;
+        if (session != 0 && session != row->session && trp_node_row_of_session(session, &other) &&
+            strcmp(other.address, row->address) == 0 && other.state != TRP_NODE_OPEN &&
+            other.joined > row->joined)
+            return false;
+    }
+    return row->state != TRP_NODE_OPEN;
+}
+
 size_t troupe_nodes_list(troupe_node_info *list, size_t most)
 {
     if (list == NULL)
@@ -54,7 +69,7 @@ size_t troupe_nodes_list(troupe_node_info *list, size_t most)
     for (int i = 0; i < TRP_NODES_MAX; i++) {
         trp_node_row row;
         uint64_t session = trp_segment_nodes()->rows[i].session;
-        if (session == 0 || !trp_node_row_of_session(session, &row))
+        if (session == 0 || !trp_node_row_of_session(session, &row) || !is_news(&row))
             continue;
         if (count < most) {
             troupe_node_info *it = &list[count];

@@ -348,11 +348,7 @@ troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation,
     request mine = {0};
     trp_frame frame = {.method = TRP_ASK_WHERE, .target = slot, .schema = incarnation};
     TROUPE_TRY(trp_request_ask_far(node, &frame, &mine));
-    if (mine.value_size == 0 || mine.value_size >= TRP_NODE_ADDRESS_MAX)
-        return troupe_fail(TROUPE_MALFORMED, "another node's answer is no address");
-    memcpy(address, mine.value, mine.value_size);
-    address[mine.value_size] = '\0';
-    if (!trp_address_is_numeric(address)) // No process here looks up what another one names.
+    if (!trp_address_read(mine.value, mine.value_size, address)) // Nobody here looks up names.
         return troupe_fail(TROUPE_MALFORMED, "another node's answer is no address in numbers");
     return TROUPE_OK;
 }

@@ -72,8 +72,20 @@ bool trp_address_is_numeric(const char *address)
     char host[TRP_NODE_ADDRESS_MAX];
     struct in_addr number;
     int port;
+    const char *colon = strrchr(address, ':');
+    if (colon != NULL && colon[1] == '0') // Two addresses are the same if their texts are.
+        return false;
     return split(address, host, &port) && port > 0 && inet_pton(AF_INET, host, &number) == 1 &&
            is_one(number);
+}
+
+bool trp_address_read(const void *text, size_t size, char address[TRP_NODE_ADDRESS_MAX])
+{
+    if (size == 0 || size >= TRP_NODE_ADDRESS_MAX || memchr(text, '\0', size) != NULL)
+        return false;
+    memcpy(address, text, size);
+    address[size] = '\0';
+    return trp_address_is_numeric(address);
 }
 
 static bool is_interface(const char *name, struct in_addr *found)

@@ -9,6 +9,9 @@
 // Whether the text is "1.2.3.4:5": an IPv4 address of one machine and a port.
 bool trp_address_is_numeric(const char *address);
 
+// Copies such an address that somebody else wrote, without its end; false: it is none.
+bool trp_address_read(const void *text, size_t size, char address[TRP_NODE_ADDRESS_MAX]);
+
 // Writes "1.2.3.4:5" for "host:port", where the host may be an address, the name of a network
 // interface of this machine, or a name that the system's resolver knows; `what` begins the sentence
 // of a failure, and `wild` says that port 0 will do. Waits at most `timeout_ms` for a name; the

@@ -30,6 +30,11 @@
 // connection that this node makes is known to do that. The secret key is in the memory of each
 // process of a listening node, workers included, for libzmq has copies of it: so it is in their
 // core files, though not in what was made by troupe_keys_make or read from the file.
+//
+// All nodes of a cluster have the same keys: who has them is a node like any other. He cannot end a
+// session of others by giving himself their number or address: it ends only when he is heard where
+// that node was, since another has been started there. What is claimed without that is refused and
+// counted (troupe_frames_refused).
 #ifndef TROUPE_NODE_H
 #define TROUPE_NODE_H
 
@@ -54,7 +59,8 @@ TROUPE_API const char *troupe_node_address(void);
 // TROUPE_NOT_FOUND: the host's name is not known, or TROUPE_BUSY: too many names are being looked
 // up (which takes as long at most);
 // TROUPE_VERSION: nobody answers there, and somebody spoke another version of the protocol;
-// TROUPE_BUSY: 64 nodes are joined. A node is known by the address that it gives itself
+// TROUPE_BUSY: 64 nodes are joined; TROUPE_EXISTS: one that is joined has the same number, which is
+// random. A node is known by the address that it gives itself
 // (troupe_nodes_list) and by the one that it was first joined by, if that is another.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_node_join(const char *address);
 

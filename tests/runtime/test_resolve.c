@@ -26,6 +26,7 @@ static void what_is_in_numbers(void **state)
                                       "1.2.3.4:0",
                                       "1.2.3.4:65536",
                                       "1.2.3.4:+5",
+                                      "1.2.3.4:05", // Another text for the same address.
                                       "1.2.3.4:5 ",
                                       "0.0.0.0:4500",
                                       "0:4500",
@@ -45,6 +46,25 @@ static void what_is_in_numbers(void **state)
 }
 
 // Whatever they are written as.
+// As others write them, who need not end them.
+static void what_others_write(void **state)
+{
+    (void)state;
+    static const char text[] = "10.0.0.7:4500and more", inside[] = "10.0.0.7:45\0";
+    char longer[2 * TRP_NODE_ADDRESS_MAX];
+    memset(longer, '1', sizeof longer);
+    assert_true(trp_address_read(text, 13, numeric));
+    assert_string_equal(numeric, "10.0.0.7:4500");
+    assert_true(trp_address_read(text, 12, numeric));
+    assert_string_equal(numeric, "10.0.0.7:450");
+    assert_false(trp_address_read(text, 14, numeric));
+    assert_false(trp_address_read(text, 0, numeric));
+    assert_false(trp_address_read(NULL, 0, numeric));
+    assert_false(trp_address_read(inside, sizeof inside, numeric));
+    assert_false(trp_address_read(longer, TRP_NODE_ADDRESS_MAX, numeric));
+    assert_false(trp_address_read(longer, sizeof longer, numeric));
+}
+
 static void addresses_of_all_are_refused(void **state)
 {
     (void)state;
@@ -121,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_in_numbers),
+        cmocka_unit_test(what_others_write),
         cmocka_unit_test(addresses_of_all_are_refused),
         cmocka_unit_test(names_become_numbers),
         cmocka_unit_test(a_silent_name_server_is_not_waited_for),

@@ -51,8 +51,7 @@ typedef struct score {
     _Atomic uint32_t bins[BINS]; // Of calls, by what they took.
     _Atomic uint64_t calls, slowest_ns;
     _Atomic uint64_t fresh, fresh_refused; // Processes that called for the first time.
-    _Atomic uint64_t joined;               // Sessions ended and begun again by their own wish,
-    _Atomic uint64_t cut;                  // or by others.
+    _Atomic uint64_t joined;               // Sessions ended and begun again by their own wish.
     _Atomic uint64_t opened, shut;         // The attackers' connections, and those shut by the node
     _Atomic uint64_t frames, sure;         // Their frames, and of how many at least one is refused.
     _Atomic uint64_t knocks;               // The connections over which those went.
@@ -67,17 +66,15 @@ typedef struct siege {
     char log[256];           // The attacked node's output.
     _Atomic int ready, over; // 1: the guests end, 2: the attacked node too.
     _Atomic int phase;
-    _Atomic int lenient; // Sessions may end now.
     _Atomic int attack_over;
     _Atomic int troubled;
     char trouble[600];
     way_in doors[DOORS];
     node_facts host, guests[GUESTS];
-    uint64_t honest[4];       // Ids of the actors that nobody is to end, and of one
-    uint64_t bait;            // that lives in the same worker, for everybody to do as they like.
-    _Atomic uint64_t pending; // The number of a call that another node has to answer.
-    _Atomic uint64_t served[1 + GUESTS]; // Rounds of questions that were all answered.
-    _Atomic uint64_t strangers;          // As the attacked node counts them.
+    uint64_t honest[4];         // Ids of the actors that nobody is to end, and of one
+    uint64_t bait;              // that lives in the same worker, for everybody to do as they like.
+    _Atomic uint64_t pending;   // The number of a call that another node has to answer.
+    _Atomic uint64_t strangers; // As the attacked node counts them.
     score tallies[PHASES];
 } siege;
 

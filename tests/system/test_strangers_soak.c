@@ -141,24 +141,6 @@ static pid_t begin_attack(phase what, uint64_t seed)
     _exit(0);
 }
 
-// What an impostor has cut is made again before others come: each node asks again, and is answered.
-static void await_mended(void)
-{
-    siege *board = test.board;
-    uint64_t before[1 + GUESTS];
-    int64_t until = support_now_ms() + HUNG_MS;
-    for (int i = 0; i < 1 + GUESTS; i++)
-        before[i] = atomic_load(&board->served[i]);
-    for (int i = 0; i < 1 + GUESTS; i++)
-        while (atomic_load(&board->served[i]) < before[i] + 2 &&
-               atomic_load(&board->troubled) == 0) {
-            usleep(1000);
-            if (support_now_ms() > until)
-                board_trouble(board, "node %d does not come back after the impostor", i);
-        }
-    atomic_store(&board->lenient, 0);
-}
-
 static uint64_t us_of(struct timeval time)
 {
     return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
@@ -198,7 +180,6 @@ static bool run_phase(phase what, int64_t ms, uint64_t seed)
     siege *board = test.board;
     int64_t began_ms = support_now_ms();
     atomic_store(&board->attack_over, 0);
-    atomic_store(&board->lenient, what == IMPOSTOR);
     atomic_store(&board->phase, what);
     for (int i = 0; i < DOORS; i++)
         test.memory_began[i] = memory_of(board->doors[i].pid);
@@ -207,8 +188,6 @@ static bool run_phase(phase what, int64_t ms, uint64_t seed)
     measure_window(what, &board->tallies[what]);
     if (attacker > 0)
         end_attack(what, attacker, began_ms);
-    if (what == IMPOSTOR)
-        await_mended();
     if (attacker > 0)
         await_gone();
     return good;
@@ -255,13 +234,12 @@ static void print_all(void **state)
         const score *it = &test.board->tallies[what];
         int windows;
         double ratio = measure_ratio(what, &windows);
-        print_message(
-            "%-8s %7llu calls, p50 %.0f p99 %.0f us (in %d windows %.2f times that "
-            "without), slowest %.1f ms; %llu fresh (%llu refused), %llu joined, %llu cut\n",
-            names[what], (unsigned long long)it->calls, measure_percentile_us(it->bins, 0.5),
-            measure_percentile_us(it->bins, 0.99), windows, ratio, (double)it->slowest_ns / 1e6,
-            (unsigned long long)it->fresh, (unsigned long long)it->fresh_refused,
-            (unsigned long long)it->joined, (unsigned long long)it->cut);
+        print_message("%-8s %7llu calls, p50 %.0f p99 %.0f us (in %d windows %.2f times that "
+                      "without), slowest %.1f ms; %llu fresh (%llu refused), %llu joined\n",
+                      names[what], (unsigned long long)it->calls,
+                      measure_percentile_us(it->bins, 0.5), measure_percentile_us(it->bins, 0.99),
+                      windows, ratio, (double)it->slowest_ns / 1e6, (unsigned long long)it->fresh,
+                      (unsigned long long)it->fresh_refused, (unsigned long long)it->joined);
         print_message("         %llu connections (%llu seen shut), %llu with the keys, %llu frames "
                       "(%llu sure), %.2f s CPU in %.2f s; %.1f MiB (%.1f more), %llu descriptors\n",
                       (unsigned long long)it->opened, (unsigned long long)it->shut,

@@ -1,0 +1,85 @@
+// handshake.h: what the parts of test_handshake share: honest nodes, which do as they are told, and
+// a node made by hand: this program itself, which has the cluster's keys and no runtime.
+#ifndef TROUPE_TEST_HANDSHAKE_H
+#define TROUPE_TEST_HANDSHAKE_H
+
+#include <runtime/far.h>
+#include <runtime/nodes.h>
+#include <sys/types.h>
+#include <troupe.h>
+
+// Sessions that end sooner have not ended by silence.
+enum { HANDSHAKE_TIMEOUT_MS = 60000, HANDSHAKE_SOON_MS = 20000 };
+
+// ---- honest nodes: processes that have been forked, and start Troupe when they are told
+
+typedef struct honest {
+    pid_t pid;
+    int fd;
+    uint32_t id;
+    uint64_t incarnation; // Of its node process.
+    char address[TRP_NODE_ADDRESS_MAX];
+} honest;
+
+typedef struct honest_view {
+    troupe_status status;
+    char text[256];
+    uint32_t id;
+    uint64_t incarnation;
+    char address[TRP_NODE_ADDRESS_MAX];
+    uint64_t refused; // Frames.
+    uint64_t session; // With the node that was asked about; 0: none.
+    size_t joined;    // How many there are.
+    char cause[112];  // Why there is none with it any more.
+} honest_view;
+
+// Forks one; before this process has threads.
+void honest_fork(honest *it, const char *keys, const char *transport);
+// Starts it, at an address that it may have to wait for.
+void honest_start(honest *it, const char *listen);
+void honest_end(honest *it);
+// What it knows of the node at an address.
+honest_view honest_look(honest *it, const char *address);
+honest_view honest_join(honest *it, const char *address);
+// In two steps.
+void honest_join_begin(honest *it, const char *address);
+honest_view honest_join_end(honest *it);
+honest_view honest_leave(honest *it, const char *address);
+// Waits until it has refused so many more frames.
+void honest_await_refused(honest *it, uint64_t least);
+
+// ---- the node made by hand
+
+typedef struct claim {
+    uint32_t id;
+    uint64_t incarnation;
+    const char *address;
+} claim;
+
+typedef struct heard {
+    trp_envelope envelope;
+    trp_frame frame; // Its body is `text`.
+    char text[256];
+} heard;
+
+extern char hand_address[TRP_ENDPOINT_MAX]; // Where it listens.
+
+void hand_open(const char *keys);
+void hand_close(void);
+// Says something outside of sessions, with `who` as its sender and its address as the body.
+void hand_say(const honest *to, const claim *who, const trp_frame *frame);
+void hand_say_text(const honest *to, const claim *who, const trp_frame *frame, const void *body,
+                   size_t size);
+// Waits for that word from there, not for what was read before; fails the test where none comes.
+heard hand_await(trp_node_word method, const honest *from);
+// Whether it has come yet, of what can be read now. Leaves others unread.
+bool hand_has_heard(trp_node_word method, const honest *from, heard *what);
+// Forgets what has been heard so far.
+void hand_forget(void);
+// Is heard in a session: says where it is, and that it is there.
+void hand_beat(const honest *to, const claim *who, uint64_t session);
+
+// Makes a session as a node would that joins, and returns its number.
+uint64_t hand_join(const honest *to, const claim *who);
+
+#endif
