@@ -322,6 +322,23 @@ static bool read_claim(uint32_t node, const trp_frame *frame, claim *it)
     return trp_address_read(frame->body, frame->body_size, it->address);
 }
 
+// What is said outside of sessions is answered over a connection of its own, to wherever it says.
+// So whoever has the keys could have any number of these made: there is an end to it, but for what
+// answers our own words. Who is not answered asks again.
+static bool may_be_answered(void)
+{
+    enum { MOST = 128, SPAN_MS = 1000 }; // Which is how long such a connection stays at most.
+    static int64_t taken_ms[MOST];
+    static uint64_t count;
+    int64_t now = trp_clock_ms();
+    if (count >= MOST && now - taken_ms[count % MOST] < SPAN_MS) {
+        trp_process_refused("other nodes say more outside of sessions than is answered");
+        return false;
+    }
+    taken_ms[count++ % MOST] = now;
+    return true;
+}
+
 static void take_loose(uint32_t node, const trp_frame *frame)
 {
     char text[256];
@@ -335,6 +352,8 @@ static void take_loose(uint32_t node, const trp_frame *frame)
     case TRP_NODE_WELCOME:
         if (!read_claim(node, frame, &it))
             trp_process_refused("a node gives no address in numbers");
+        else if (mine == NULL && frame->target != cookie_for(&it) && !may_be_answered())
+            break;
         else if (frame->method == TRP_NODE_HELLO)
             take_hello(&it);
         else

@@ -14,6 +14,7 @@ pthread_mutex_t trp_nodes_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
     int64_t heard_ms[TRP_NODES_MAX];
+    int64_t told_ms[TRP_NODES_MAX]; // That a session is over, to who goes on with it.
     int64_t last_tick_ms;
     uint64_t last_joined;
     bool left; // This node stops: no session begins any more, for nobody would end it.
@@ -244,11 +245,18 @@ void trp_nodes_take(const trp_frame *frame)
 
 void trp_nodes_stale(uint32_t node, uint64_t session)
 {
+    enum {
+        REPEAT_MS = 250
+    }; // It may say much before it has heard that, and each takes a connection.
+    int64_t now = trp_clock_ms();
     pthread_mutex_lock(&trp_nodes_lock);
     for (int i = 0; i < TRP_NODES_MAX; i++) {
         const trp_node_row *row = trp_nodes_row(i);
-        if (row->state == TRP_NODE_GONE && row->session == session && row->id == node)
-            trp_nodes_say_bye(row->address, session, "had given this session up");
+        if (row->state != TRP_NODE_GONE || row->session != session || row->id != node ||
+            now - nodes.told_ms[i] < REPEAT_MS)
+            continue;
+        nodes.told_ms[i] = now;
+        trp_nodes_say_bye(row->address, session, "had given this session up");
     }
     pthread_mutex_unlock(&trp_nodes_lock);
 }

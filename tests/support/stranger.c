@@ -55,11 +55,6 @@ void stranger_pace(stranger_budget *budget)
     }
 }
 
-double stranger_used(const stranger_budget *budget)
-{
-    return (double)(clock_of(CLOCK_PROCESS_CPUTIME_ID) - budget->cpu_began_ns) / 1e9;
-}
-
 // ---- connections
 
 int stranger_connect(const char *address)

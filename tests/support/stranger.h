@@ -24,8 +24,6 @@ void stranger_budget_begin(stranger_budget *budget, double share);
 // Sleeps as long as more has been used than may be, after at most 10 ms of work at once: what was
 // saved up by waiting is not used later.
 void stranger_pace(stranger_budget *budget);
-// CPU seconds since the beginning.
-double stranger_used(const stranger_budget *budget);
 
 // ---- connections: nothing waits but to be connected, and what cannot be sent is not
 

@@ -363,11 +363,30 @@ static void say_odd(const char *to)
                                          : me.address);
 }
 
+// To be answered as often, each time over another connection; over one of our own. It is always the
+// same claim: others would be of other nodes, which take their turns in the table of nodes.
+static void flood_hello(int count)
+{
+    trp_outbound *out = open_way(node_door());
+    for (int i = 0; i < count; i++) {
+        trp_envelope envelope = {.node = 7};
+        trp_frame frame = {.kind = TRP_FRAME_NODE,
+                           .method = TRP_NODE_HELLO,
+                           .from = TRP_PROCESS_NODE,
+                           .from_incarnation = 4711,
+                           .call = 1 + roll(1ull << 60),
+                           .body = me.address,
+                           .body_size = strlen(me.address)};
+        put(out, &envelope, &frame, false);
+    }
+    trp_outbound_close(out, LINGER_MS);
+}
+
 static void attack_once(void)
 {
     static const trp_frame_kind floods[] = {TRP_FRAME_PAUSE, TRP_FRAME_REPLY, TRP_FRAME_DOWN,
                                             TRP_FRAME_ITEM,  TRP_FRAME_WATCH, TRP_FRAME_CALL};
-    enum { SOME = 50, REST_MS = 300 };
+    enum { SOME = 50, MANY = 500 };
     int where = (int)roll(DOORS);
     uint64_t dice = roll(1000);
     if (dice < 100) {
@@ -376,6 +395,8 @@ static void attack_once(void)
         flood_kind(where != NODE_DOOR ? where : DRIVER_DOOR, floods[roll(6)], SOME);
     } else if (dice < (me.impostor ? 900 : 310)) {
         say_odd(me.impostor && roll(4) == 0 ? me.board->guests[roll(GUESTS)].address : node_door());
+    } else if (dice < 910 && dice >= 905) {
+        flood_hello(MANY);
     } else if (dice == 999) {
         leave();
     } else {
