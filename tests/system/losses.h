@@ -13,7 +13,7 @@
 #include <troupe.h>
 
 enum {
-    ROWS = 1 << 18,        // Of one era, from a start of the runtime to its end.
+    ROWS = 1 << 22,        // Of one era, from a start of the runtime to its end.
     PROCESSES = 1 << 12,   // That lived in it.
     SENDERS = 4,           // Threads of load.
     ACTORS = 12,           // That live at a time, and may die.
