@@ -193,9 +193,11 @@ const char *trp_running_name(trp_actor *actor)
     return name;
 }
 
-// Buries the call if it does not run; then *marker (0: there is none) is to be sent. If it runs,
-// `cancels` stays raised until tell_running.
-static bool bury(trp_actor *actor, bool open, const trp_caller *caller, uint64_t *marker)
+typedef enum found { BURIED, RUNS, LEFT } found;
+
+// Buries the call if it does not run; then *marker (0: there is none) is to be sent. If it RUNS,
+// `cancels` stays raised until tell_running. LEFT: it waits, and there is no room for a tombstone.
+static found bury(trp_actor *actor, bool open, const trp_caller *caller, uint64_t *marker)
 {
     static _Atomic uint64_t serials;
     trp_async *async = atomic_load(&actor->async);
@@ -207,9 +209,10 @@ static bool bury(trp_actor *actor, bool open, const trp_caller *caller, uint64_t
     bool deferred = trp_deferral_cancel(async, caller);
     bool far = caller->remote && trp_process_is_far(caller->process);
     bool room = stone != NULL && (!far || async->far_tombstones < FAR_TOMBSTONES_MAX);
-    bool running = find_running(actor, caller) != NULL || deferred || !room;
+    bool running = find_running(actor, caller) != NULL || deferred;
     trp_message *waits = running || !open ? NULL : trp_lanes_cancel(actor, caller);
-    if (waits != NULL) {
+    bool left = !running && waits == NULL && !room;
+    if (waits != NULL || left) {
         atomic_fetch_sub(&actor->cancels, 1);
     } else if (!running) {
         *marker = atomic_fetch_add(&serials, 1) + 1;
@@ -221,7 +224,7 @@ static bool bury(trp_actor *actor, bool open, const trp_caller *caller, uint64_t
     pthread_mutex_unlock(&async->lock);
     trp_free(stone);
     trp_message_free(waits);
-    return running;
+    return left ? LEFT : running ? RUNS : BURIED;
 }
 
 // Only after the caller has been answered: a method that hears of it could answer before that.
@@ -265,11 +268,17 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
     pthread_t thread;
     uint64_t marker = 0;
     bool guest = trp_guest_enter(actor); // What it has is not freed meanwhile if it is open now.
-    bool running = !guest || bury(actor, trp_actor_is_open(actor, id), caller, &marker);
-    troupe_error failure = trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED,
-                                       running ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
-                                       running ? "the call was cancelled while its method ran"
-                                               : "the call was cancelled before it was run");
+    static const char *const words[] = {
+        [BURIED] = "the call was cancelled before it was run",
+        [RUNS] = "the call was cancelled while its method ran",
+        [LEFT] = "the call was cancelled while it waited, and may still be run: there is no room "
+                 "to note that it is not to be",
+    };
+    found how = guest ? bury(actor, trp_actor_is_open(actor, id), caller, &marker) : RUNS;
+    bool running = how == RUNS;
+    troupe_error failure =
+        trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED,
+                    how == BURIED ? TROUPE_EXECUTED_NO : TROUPE_EXECUTED_MAYBE, "%s", words[how]);
     trp_caller_fail(caller, &failure, id);
     if (marker != 0)
         send_marker(actor, id, marker);
@@ -288,11 +297,11 @@ static void take_back(trp_actor *actor, uint64_t id, const trp_caller *caller)
     uint64_t marker = 0;
     if (!trp_guest_enter(actor))
         return;
-    bool running = bury(actor, trp_actor_is_open(actor, id), caller, &marker);
-    if (running)
+    found how = bury(actor, trp_actor_is_open(actor, id), caller, &marker);
+    if (how == RUNS)
         atomic_fetch_sub(&actor->cancels, 1); // Nobody is told.
     trp_guest_leave(actor);
-    if (running)
+    if (how != BURIED)
         return;
     troupe_error failure =
         trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_NO,

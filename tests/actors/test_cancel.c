@@ -2,7 +2,10 @@
 #include <places.h>
 #include <support.h>
 
+#include <actors/async.h>
+#include <actors/run.h>
 #include <pthread.h>
+#include <runtime/process.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -48,9 +51,24 @@ static troupe_status patient_pid(patient *self, const troupe_none *nothing, int 
     return TROUPE_OK;
 }
 
+// So many callers of another node give up calls which wait, and at last one does so by force.
+static troupe_status patient_bury(patient *self, const int *count, int *result)
+{
+    (void)self;
+    trp_actor *actor = trp_run_actor();
+    trp_caller caller = {.remote = true, .process = TRP_PROCESSES_MAX, .incarnation = 1};
+    for (int i = 0; i <= *count; i++) {
+        caller.call = (uint64_t)i + 1;
+        trp_cancel_call(actor, trp_actor_id(actor), &caller, i == *count);
+    }
+    usleep(20000); // For who would end the process.
+    *result = *count;
+    return TROUPE_OK;
+}
+
 TROUPE_ACTOR(patient, (patient_wait, int, int, .options = TROUPE_METHOD_REPEATABLE),
              (patient_add, int, int, .options = TROUPE_METHOD_REPEATABLE),
-             (patient_pid, troupe_none, int));
+             (patient_pid, troupe_none, int), (patient_bury, int, int));
 
 static patient_actor make(troupe_place place)
 {
@@ -325,6 +343,17 @@ static void the_dead_and_the_waiting(void **state)
     }
 }
 
+// Where no more calls that wait can be noted as given up, another one's end by force is no end of
+// the process: its method does not run.
+static void more_than_can_be_buried(void **state)
+{
+    (void)state;
+    enum { TOMBSTONES = 4096 };
+    patient_actor actor = make(TROUPE_PLACE_ISOLATED);
+    assert_value(troupe_call(actor, patient_bury, TOMBSTONES), TOMBSTONES);
+    assert_value(troupe_call(actor, patient_bury, 1), 1); // Their markers have come.
+}
+
 int main(int argc, char **argv)
 {
     shared = support_share(sizeof *shared);
@@ -342,6 +371,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_method_sees_that_its_deadline_has_passed),
         cmocka_unit_test(cancelling_races_with_running),
         cmocka_unit_test(the_dead_and_the_waiting),
+        cmocka_unit_test(more_than_can_be_buried),
     };
     return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }
