@@ -380,24 +380,26 @@ troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message
     return status;
 }
 
-void trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message)
+bool trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message)
 {
-    if (message->urgent && trp_urgent_deliver(actor, id, message))
-        return;
+    troupe_status status;
+    if (message->urgent && trp_urgent_deliver(actor, id, message, &status))
+        return status == TROUPE_OK;
     trp_mailbox_reserve_always(&actor->mailbox, message->weight);
-    if (!push(actor, id, message)) {
-        troupe_error failure = trp_actor_obituary(id);
-        trp_actor_refuse(actor, message, &failure);
-    }
+    if (push(actor, id, message))
+        return true;
+    troupe_error failure = trp_actor_obituary(id);
+    trp_actor_refuse(actor, message, &failure);
+    return false;
 }
 
 // ---- turns
 
 static bool may_start(troupe_error *failure)
 {
-    if (!trp_starts_refused)
+    if (trp_starts_refused == NULL)
         return true;
-    *failure = trp_failure_last(trp_stalls_full(), TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+    *failure = *trp_starts_refused;
     return false;
 }
 

@@ -140,8 +140,8 @@ trp_actor_extra *trp_actor_extend(trp_actor *actor);
 troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message,
                              int64_t deadline_ns);
 // The same for a message that another process has sent: it is let in always, and answered if the
-// actor is dead.
-void trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message);
+// actor is dead: false then.
+bool trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message);
 
 bool trp_actor_is_open(trp_actor *actor, uint64_t id);
 // Has it take a turn; nobody else may have it.

@@ -26,7 +26,7 @@ void trp_guests_admit(trp_actor *actor);
 // Hands over a message of an urgent method, as trp_actor_send and trp_actor_deliver. False: it has
 // to go through the mailbox.
 bool trp_urgent_send(trp_actor *actor, uint64_t id, trp_message *message, troupe_status *status);
-bool trp_urgent_deliver(trp_actor *actor, uint64_t id, trp_message *message);
+bool trp_urgent_deliver(trp_actor *actor, uint64_t id, trp_message *message, troupe_status *status);
 
 // Runs a message as a guest, and frees it.
 void trp_beside_run(trp_message *message);

@@ -418,10 +418,9 @@ bool trp_life_post(uint64_t id, const trp_method *method, const void *args)
         posted = trp_message_copy_args(message, &method->args, args) == TROUPE_OK;
     }
     if (posted)
-        trp_actor_deliver(actor, id, message);
-    else
-        trp_message_free(message);
-    return posted;
+        return trp_actor_deliver(actor, id, message);
+    trp_message_free(message);
+    return false;
 }
 
 bool trp_life_post_to(troupe_actor to, const troupe_class *row, size_t method, const void *args)

@@ -118,16 +118,15 @@ bool trp_urgent_send(trp_actor *actor, uint64_t id, trp_message *message, troupe
     return true;
 }
 
-bool trp_urgent_deliver(trp_actor *actor, uint64_t id, trp_message *message)
+bool trp_urgent_deliver(trp_actor *actor, uint64_t id, trp_message *message, troupe_status *status)
 {
-    troupe_status status;
-    if (visit(actor, id, &status))
-        status = hand_over(actor, id, message, true); // Its link's window bounds it.
-    else if (status == TROUPE_OK)
+    if (visit(actor, id, status))
+        *status = hand_over(actor, id, message, true); // Its link's window bounds it.
+    else if (*status == TROUPE_OK)
         return false;
-    if (status != TROUPE_OK) {
+    if (*status != TROUPE_OK) {
         troupe_error failure =
-            trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+            trp_failure_last(*status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
         trp_actor_refuse(actor, message, &failure);
     }
     return true;

@@ -4,6 +4,7 @@
 #include <support.h>
 
 #include <actors/actor.h>
+#include <actors/life.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -387,9 +388,24 @@ static void test_late_messages(void **state)
     assert_tells_of_former(ref);
 }
 
+// Who posts a message to one that has been killed and whose method still runs is told so.
+static void test_posts_to_one_that_ends(void **state)
+{
+    (void)state;
+    const trp_method *rest = &trp_class_of(&troupe_class_shop)->methods[troupe_index_shop_rest];
+    int before = *rests, none = 0, once = 500;
+    shop_actor closing = troupe_spawn(shop, .place = TROUPE_PLACE_HERE);
+    troupe_must(troupe_actor_status(closing.address));
+    assert_true(trp_life_post(closing.address.id, rest, &once));
+    support_await_counter(rests, before + 1);
+    assert_int_equal(troupe_kill(closing), TROUPE_OK);
+    assert_false(trp_life_post(closing.address.id, rest, &none));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_posts_to_one_that_ends),
         cmocka_unit_test(test_init_arguments),
         cmocka_unit_test(test_failing_to_start),
         cmocka_unit_test(test_names),
