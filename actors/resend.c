@@ -61,14 +61,15 @@ static void resend_all(void)
     }
 }
 
-void trp_resend_start(void)
+troupe_status trp_resend_start(void)
 {
     pthread_mutex_lock(&resends.lock);
     bool here = resends.actor.address.incarnation == trp_home_here.incarnation;
     pthread_mutex_unlock(&resends.lock);
     if (here)
-        return;
+        return TROUPE_OK;
     trp_resender_actor fresh = troupe_spawn(trp_resender, .place = TROUPE_PLACE_HERE);
+    TROUPE_TRY(troupe_actor_status(fresh.address));
     pthread_mutex_lock(&resends.lock);
     if (resends.actor.address.incarnation != trp_home_here.incarnation) {
         resends.actor = fresh;
@@ -78,6 +79,7 @@ void trp_resend_start(void)
     pthread_mutex_unlock(&resends.lock);
     if (fresh.address.id != 0)
         troupe_kill(fresh);
+    return TROUPE_OK;
 }
 
 void trp_resend_look(void)

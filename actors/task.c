@@ -505,8 +505,9 @@ troupe_ref troupe_run_task(const troupe_class *row, const void *args, const trou
         status = wait_for_room(taken.flags);
     if (status != TROUPE_OK)
         return trp_call_failed(status);
-    trp_resend_start();
-    trp_task *it = make_task(class_, args, &taken);
+    // What runs here and now has one attempt.
+    trp_task *it =
+        at_once || trp_resend_start() == TROUPE_OK ? make_task(class_, args, &taken) : NULL;
     if (it != NULL) {
         troupe_ref ref = start(it, at_once, trp_run_patience(taken.flags) != 0);
         TRP_LEAKS_MADE(ref, "troupe_run");

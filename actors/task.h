@@ -46,7 +46,7 @@ void trp_task_again(trp_task *it);
 // Has a task sent again by an actor of this process, soon; takes a hold of the task's. (resend.c)
 void trp_resend(trp_task *it);
 // Makes that actor, if this start of the runtime has none yet.
-void trp_resend_start(void);
+troupe_status trp_resend_start(void);
 // Has the list looked at, unless somebody will.
 void trp_resend_look(void);
 
