@@ -154,8 +154,8 @@ static troupe_status await_end(troupe_actor actor, int64_t deadline_ns, trp_down
     release(shared);
     if (status != TROUPE_OK || over)
         return trp_error_settled(status);
-    return troupe_fail(TROUPE_PENDING, "actor #%llu of process %u lives still",
-                       (unsigned long long)actor.id, actor.process);
+    return troupe_fail(TROUPE_PENDING, "actor #%llu of %s lives still",
+                       (unsigned long long)actor.id, trp_process_text(actor.process).text);
 }
 
 static troupe_status check_not_self(troupe_actor actor)
@@ -226,14 +226,16 @@ troupe_status troupe_stop_actor_with(troupe_actor actor, const troupe_stop_actor
     if (status != TROUPE_PENDING)
         return trp_error_settled(status);
     // Who waits for what it runs is told now: a light one's method cannot be stopped from outside.
-    // Its end is awaited for as long as is left of what a deadline allows; it comes in any case.
+    // Its end comes in any case, and is awaited for a moment longer: so long at most for the word
+    // that it is ended by force, and once more for its end.
     enum { AT_ONCE_MS = 1000, LAST_MS = 20 };
     int last_ms = taken.deadline_ms < 0 ? AT_ONCE_MS : LAST_MS;
     TROUPE_TRY(trp_kill_actor(actor, true, last_ms));
     status = await_end(actor, trp_clock_deadline(last_ms), &news);
     if (status != TROUPE_OK && status != TROUPE_PENDING)
         return status;
-    return troupe_fail(
-        TROUPE_TIMED_OUT, "actor #%llu of process %u was ended by force: it did not end in %d ms",
-        (unsigned long long)actor.id, actor.process, taken.deadline_ms > 0 ? taken.deadline_ms : 0);
+    return troupe_fail(TROUPE_TIMED_OUT,
+                       "actor #%llu of %s was ended by force: it did not end in %d ms",
+                       (unsigned long long)actor.id, trp_process_text(actor.process).text,
+                       taken.deadline_ms > 0 ? taken.deadline_ms : 0);
 }

@@ -29,7 +29,10 @@ enum {
     HOPS_MAX = 1 << 16, // A probe that is caught in a ring of others goes no further.
     TEXT_MAX = 320,     // Of its description.
     PLACES = 16384, // Of each table; who finds a place taken takes it over, and tries again later.
-    WAITS_MAX = 2048, // Of this process that are looked at: more than can wait.
+    // Of this process that are looked at: TRP_BLOCKED_MAX threads of the scheduler, as many of what
+    // runs beside (helper.c), and three times both for those that one actor has for itself and the
+    // user's. Of a wait beyond, a ring may be found by two, who end two waits.
+    WAITS_MAX = 2 * TRP_BLOCKED_MAX * 4,
     FIELDS = 6,
 };
 
