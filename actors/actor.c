@@ -13,7 +13,6 @@
 #include <actors/pressure.h>
 #include <actors/restart.h>
 #include <actors/run.h>
-#include <actors/stall.h>
 #include <actors/waits.h>
 #include <runtime/debug.h>
 #include <runtime/error.h>
@@ -30,8 +29,8 @@ enum {
 
 trp_home trp_home_here;
 
-static _Atomic bool stopping;            // Turns end after the message that runs.
-static _Thread_local trp_actor *turning; // The actor whose turn this thread runs.
+static _Atomic bool stopping;                    // Turns end after the message that runs.
+static _Thread_local trp_actor *_Atomic turning; // The actor whose turn this thread runs.
 
 // ---- beginnings
 
@@ -204,7 +203,8 @@ static void end_at_once(trp_actor *actor, uint64_t id)
 bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
                      const troupe_error *failure)
 {
-    bool pinned = atomic_load(&actor->pinned), own = turning == actor, idle = false;
+    bool pinned = atomic_load(&actor->pinned),
+         own = atomic_load_explicit(&turning, memory_order_relaxed) == actor, idle = false;
     trp_actor_extra *extra = failure != NULL ? trp_actor_extend(actor) : NULL;
     if (extra != NULL) { // Only init fails an actor, and it runs once.
         extra->failure = *failure;
@@ -508,11 +508,17 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
 
 uint32_t trp_actor_turn(trp_actor *actor, uint64_t until, bool *again)
 {
-    trp_actor *outer = turning; // See trp_scheduler_help.
-    turning = actor;
+    // There is one where this runs on top of a method: see trp_scheduler_help.
+    trp_actor *outer = atomic_load_explicit(&turning, memory_order_relaxed);
+    atomic_store_explicit(&turning, actor, memory_order_release);
     uint32_t done = turn(actor, until, again);
-    turning = outer;
+    atomic_store_explicit(&turning, outer, memory_order_release);
     return done;
+}
+
+trp_actor *_Atomic *trp_actor_turning(void)
+{
+    return &turning;
 }
 
 // ---- all of them

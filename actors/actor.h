@@ -116,6 +116,12 @@ static inline uint64_t trp_actor_id(const trp_actor *actor)
     return actor->generation << TRP_SLOT_INDEX_BITS | actor->index;
 }
 
+// Of one that others run: it may be the next one's by now.
+static inline uint64_t trp_actor_id_of(trp_actor *actor)
+{
+    return atomic_load(&actor->phase) >> TRP_PHASE_BITS << TRP_SLOT_INDEX_BITS | actor->index;
+}
+
 // A new actor that nobody can find yet. NULL with the last error set.
 trp_actor *trp_actor_create(const trp_class *class_, const char *name, uint32_t mailbox_max,
                             bool pinned);
@@ -154,6 +160,9 @@ void trp_actor_refuse(trp_actor *actor, trp_message *message, const troupe_error
 // thread's by now, or another actor: nothing of it may be touched but what is atomic. By the
 // scheduler and the main thread's loop alone.
 uint32_t trp_actor_turn(trp_actor *actor, uint64_t until, bool *again);
+// Where the actor is whose turn this thread runs (NULL: none), for others who look while the thread
+// lives: when they use it, it may have changed.
+trp_actor *_Atomic *trp_actor_turning(void);
 // Ends an actor that was runnable when the runtime stopped.
 void trp_actor_abandon(trp_actor *actor);
 

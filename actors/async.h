@@ -98,8 +98,8 @@ bool trp_cancel_buried(trp_async *async, const trp_message *message);
 // The first with the lock held.
 void trp_cancel_handed(trp_async *async);
 void trp_cancel_dropped(trp_actor *actor);
-// The method that runs in the actor's turn; NULL: none. Static.
-const char *trp_running_name(trp_actor *actor);
+// The method that runs in the turn of the actor with that id; NULL: none. Static.
+const char *trp_running_name(trp_actor *actor, uint64_t id);
 // The method is over: nobody looks at *here after this.
 static inline void trp_cancel_leave(trp_running *here, bool beside)
 {

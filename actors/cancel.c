@@ -176,7 +176,7 @@ static trp_running *find_running(trp_actor *actor, const trp_caller *caller)
     return running != NULL && trp_caller_is(caller, running->message) ? running : NULL;
 }
 
-const char *trp_running_name(trp_actor *actor)
+const char *trp_running_name(trp_actor *actor, uint64_t id)
 {
     trp_async *async = trp_async_of(actor);
     const char *name = NULL;
@@ -186,8 +186,9 @@ const char *trp_running_name(trp_actor *actor)
     atomic_fetch_add(&actor->cancels, 1); // What runs stays until the lock is let go.
     trp_fence_heavy();
     const trp_running *running = atomic_load(&actor->running);
-    if (running != NULL && running->message != NULL && running->message->method != NULL)
-        name = running->message->method->row->name;
+    const trp_message *message = running != NULL ? running->message : NULL;
+    if (message != NULL && message->method != NULL && message->target == id)
+        name = message->method->row->name;
     atomic_fetch_sub(&actor->cancels, 1);
     pthread_mutex_unlock(&async->lock);
     return name;

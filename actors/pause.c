@@ -189,7 +189,8 @@ static void pause_for(trp_runner *me, trp_actor *receiver)
     trp_pauser pauser = {.runner = me, .followed = follows ? receiver : NULL};
     trp_runqueue *where = follows ? there : mine;
     trp_scheduler_lock();
-    bool may = !trp_scheduler.stopping && !me->abandoned && trp_scheduler.paused < PAUSED_MAX;
+    bool may = !trp_scheduler.stopping && !me->abandoned && trp_scheduler.paused < PAUSED_MAX &&
+               where < trp_queues.each + trp_queues.count; // Still in use.
     if (may) {
         trp_scheduler.paused++;
         add(where, &pauser);

@@ -16,10 +16,11 @@ typedef struct trp_runner {
     bool left;                     // Its thread is about to end, and to be joined.
     bool abandoned;                // It outlived the stop: it counts no more, and frees itself.
     bool away;                     // Its method waits, or pauses.
-    _Atomic bool stalled;          // Another one has its place; see stall.h. Under the lock,
-    bool computes;                 // as all that follows here: its turn is long by computing.
-    int tid;                       // Its thread's number; 0: not yet.
-    uint32_t returns;              // How often its methods went on.
+    _Atomic bool stalled;          // Another one has its place; see stall.h. Under the lock.
+    bool computes;                 // So it does, and is long by computing. Under the lock.
+    int tid;                       // Its thread's number; 0: not yet. Under the lock.
+    uint32_t returns;              // How often its methods went on. Under the lock.
+    trp_actor *_Atomic *turning;   // Where the actor is whose turn it runs; NULL: not yet.
     struct {                       // The watcher's last look: which turn, since when,
         const trp_runqueue *queue; // and the CPU time that the thread had used.
         uint32_t turns, returns;
@@ -37,7 +38,6 @@ typedef struct trp_runners {
     int living, blocked, paused; // `blocked`: wait in a method; `paused`: see pause.h.
     int stalled, computing;      // See stall.h: those, and how many of them compute.
     bool ready, spinning;
-    bool full;   // No thread is left for what waits, and none may be made.
     bool drowsy; // The watcher sleeps for long, as all places are taken.
     _Atomic int active;
     _Atomic bool stopping, over;
@@ -51,6 +51,12 @@ void trp_scheduler_lock(void);
 void trp_scheduler_unlock(void);
 
 // ---- with the lock held
+
+// Whether this thread is the watcher.
+static inline bool trp_runner_watches(void)
+{
+    return trp_me->idle && trp_scheduler.watcher == trp_me;
+}
 
 // Wakes who is parked on the word, whose change has been made, when this thread lets the lock go:
 // else it would wait for that. The word may be gone by then.

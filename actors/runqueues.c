@@ -64,18 +64,38 @@ trp_runqueue *trp_queues_take(void)
     return found;
 }
 
+// Who looks at all queues, which most do without the lock, is to look at no more than are in use.
+// What is nobody's and empty stays so while the lock is held: only who has a queue adds to it, and
+// who pauses in one does so under the lock.
+static void narrow(void)
+{
+    int count = trp_queues.count;
+    for (; count > trp_queues.limit; count--) {
+        trp_runqueue *last = &trp_queues.each[count - 1];
+        if (last->taken || !trp_queues_empty(last))
+            break;
+    }
+    if (count != trp_queues.count)
+        trp_queues.count = count;
+}
+
+void trp_queues_share(trp_runqueue *queue)
+{
+    trp_actor *next = trp_runqueue_take_next(queue);
+    if (next != NULL)
+        trp_runqueue_append(&trp_queues.inject, next);
+    trp_runqueue_move(queue, &trp_queues.inject, true);
+}
+
 // Where turns have stalled there are more queues than threads that run turns: what is left in one
 // would wait until a thread has nothing else to do.
 void trp_queues_give(trp_runqueue *queue)
 {
-    if (trp_queues.count > trp_queues.limit || trp_queues.taken > trp_queues.limit) {
-        trp_actor *next = trp_runqueue_take_next(queue);
-        if (next != NULL)
-            trp_runqueue_append(&trp_queues.inject, next);
-        trp_runqueue_move(queue, &trp_queues.inject, true);
-    }
+    if (trp_queues.count > trp_queues.limit || trp_queues.taken > trp_queues.limit)
+        trp_queues_share(queue);
     atomic_store(&queue->taken, false);
     trp_queues.taken--;
+    narrow();
 }
 
 void trp_queues_widen(int by)
@@ -83,6 +103,7 @@ void trp_queues_widen(int by)
     trp_queues.limit += by;
     if (trp_queues.count < trp_queues.limit)
         trp_queues.count = trp_queues.limit;
+    narrow();
 }
 
 bool trp_queues_some_wait(void)

@@ -13,7 +13,7 @@ enum {
 
 typedef struct trp_runqueues {
     _Atomic int limit;   // So many turns may run at once: more while some have stalled (stall.h).
-    _Atomic int count;   // So many of `each` were ever in use.
+    _Atomic int count;   // So many of `each` may be in use: `limit` at least.
     int taken;           // So many are. Under the scheduler's lock.
     trp_runqueue inject; // What threads without a queue made runnable.
     trp_runqueue each[TRP_QUEUES_MAX];
@@ -33,6 +33,8 @@ bool trp_queues_work_waits(void);
 bool trp_queues_some_wait(void);
 // Changes how many turns may run at once. With the scheduler's lock held.
 void trp_queues_widen(int by);
+// What waits in the queue, which may be another thread's, is anybody's from now on.
+void trp_queues_share(trp_runqueue *queue);
 // The queue is nobody's any more. With the scheduler's lock held.
 void trp_queues_give(trp_runqueue *queue);
 // One that was free, with work if there is such a one; NULL: none was. Whoever gives it back clears

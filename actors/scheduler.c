@@ -324,13 +324,9 @@ static void sleep_idle(void)
         if (spin)
             trp_scheduler.spinning = false;
         spin = shortly = false;
-        if (!trp_me->idle || trp_scheduler.watcher != trp_me)
-            continue;
-        trp_scheduler.full = trp_stalls_look();
-        trp_stalls_told(trp_scheduler.full);
-        if (trp_scheduler.full)
-            trp_stalls_refuse();
-        if (!trp_me->idle || trp_scheduler.watcher != trp_me) // The lock was let go.
+        if (trp_runner_watches())
+            trp_stalls_watch();
+        if (!trp_runner_watches()) // It may just have been woken, as that lets the lock go.
             continue;
         if (take_over())
             continue;
@@ -343,6 +339,7 @@ static void sleep_idle(void)
 // Goes to sleep, unless there is work. With the lock held.
 static void go_idle(void)
 {
+    (void)trp_stall_end(trp_me); // It may have been taken for stalled while it got the lock.
     trp_runner_detach(trp_me);
     trp_scheduler.active--; // Before the look for work; a push does the reverse.
     if (trp_queues_work_waits() && trp_scheduler.active < trp_queues.limit) {
@@ -364,6 +361,7 @@ static void *runner_main(void *user)
     trp_me = user;
     trp_scheduler_lock();
     trp_me->tid = (int)gettid();
+    trp_me->turning = trp_actor_turning();
     if (trp_me->idle)
         sleep_idle();
     while (!trp_scheduler.stopping && !trp_me->abandoned) {
@@ -381,6 +379,7 @@ static void *runner_main(void *user)
     trp_runner *mine = trp_me;
     bool abandoned = mine->abandoned;
     if (!abandoned) {
+        (void)trp_stall_end(mine);
         trp_runner_detach(mine);
         if (!mine->idle)
             trp_scheduler.active--;
@@ -480,9 +479,8 @@ troupe_status trp_scheduler_block(void)
     if (trp_me == NULL)
         return TROUPE_OK;
     trp_scheduler_lock();
-    bool allowed =
-        trp_me->abandoned ||
-        trp_scheduler.blocked + trp_scheduler.stalled - trp_me->stalled < TRP_BLOCKED_MAX;
+    int stalled = trp_scheduler.stalled - trp_me->stalled;
+    bool allowed = trp_me->abandoned || trp_scheduler.blocked + stalled < TRP_BLOCKED_MAX;
     if (allowed && !trp_me->abandoned) {
         trp_scheduler.blocked++;
         trp_runner_leave(trp_me, false);
@@ -492,7 +490,7 @@ troupe_status trp_scheduler_block(void)
     if (allowed)
         return TROUPE_OK;
     trp_wait_over();
-    return trp_waits_full(TRP_BLOCKED_MAX);
+    return trp_waits_full(TRP_BLOCKED_MAX, stalled);
 }
 
 bool trp_scheduler_crowded(void)
@@ -500,7 +498,7 @@ bool trp_scheduler_crowded(void)
     if (trp_me == NULL)
         return false;
     trp_scheduler_lock();
-    bool crowded = trp_scheduler.blocked >= TRP_BLOCKED_MAX / 2;
+    bool crowded = trp_scheduler.blocked + trp_scheduler.stalled >= TRP_BLOCKED_MAX / 2;
     trp_scheduler_unlock();
     return crowded;
 }
@@ -548,7 +546,7 @@ static trp_runner *abandon_some(void)
     trp_scheduler.all = trp_scheduler.idle = trp_scheduler.watcher = NULL;
     trp_scheduler.living = trp_scheduler.blocked = trp_scheduler.paused = 0;
     trp_scheduler.stalled = trp_scheduler.computing = 0;
-    trp_scheduler.full = trp_scheduler.drowsy = false;
+    trp_scheduler.drowsy = false;
     trp_scheduler.active = 0;
     trp_scheduler.spinning = false;
     return others;

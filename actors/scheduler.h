@@ -35,8 +35,9 @@ void trp_scheduler_unblock(void);
 // Whether, on a thread that runs methods, so many of them wait that those who still can do without
 // waiting had better.
 bool trp_scheduler_crowded(void);
-// On this thread no actor begins its life: all threads are held, and who asked for it is told.
-extern _Thread_local bool trp_starts_refused;
+// Not NULL: on this thread no actor begins its life: all threads are held, and who asked for it is
+// told this.
+extern _Thread_local const troupe_error *trp_starts_refused;
 
 // Takes no more work; waits up to `timeout_ms` for running methods, then calls `hurry`, which ends
 // all that they may wait for, and waits for the rest of the time (1 s more at least). False: a

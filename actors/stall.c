@@ -11,8 +11,11 @@
 
 #include <actors/actor.h>
 #include <actors/async.h>
+#include <actors/failure.h>
 #include <fcntl.h>
 #include <runtime/clock.h>
+#include <runtime/fault.h>
+#include <runtime/process.h>
 #include <runtime/slow.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +27,7 @@ enum {
     COMPUTES_NS = 100000000, // A turn that computes for longer gives its place up.
 };
 
-_Thread_local bool trp_starts_refused;
+_Thread_local const troupe_error *trp_starts_refused;
 
 // ---- one thread
 
@@ -37,7 +40,8 @@ static int64_t cpu_of(const trp_runner *one)
     return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
 }
 
-// Whether the kernel would run the thread if it had a CPU for it.
+// Whether the kernel would run the thread if it had a CPU for it. Where that cannot be read, as no
+// file can be opened, what the thread has used must do.
 static bool wants_cpu(const trp_runner *one)
 {
     char path[64], text[128];
@@ -48,7 +52,7 @@ static bool wants_cpu(const trp_runner *one)
         close(fd);
     text[size > 0 ? size : 0] = '\0';
     const char *state = strrchr(text, ')');
-    return state == NULL || strlen(state) < 3 || state[2] == 'R';
+    return state != NULL && strlen(state) >= 3 && state[2] == 'R';
 }
 
 // Whether its turn is the one that it had at the last look; notes the one that it has.
@@ -80,7 +84,7 @@ static bool sleeps(trp_runner *one, int64_t now_ns)
 
 static bool runs(const trp_runner *one)
 {
-    return !one->idle && !one->away && !one->left && one->tid != 0;
+    return !one->idle && !one->away && !one->left;
 }
 
 static void stall(trp_runner *one, bool computes)
@@ -118,11 +122,14 @@ bool trp_stalls_look(void)
         if (!runs(one))
             continue;
         all++;
+        trp_runqueue *queue = one->queue;
         if (one->stalled) {
             held++;
+            if (queue != NULL) // What its method wakes; all others may be busy for ever.
+                trp_queues_share(queue);
             continue;
         }
-        if (!is_long(one, now_ns))
+        if (one->tid == 0 || !is_long(one, now_ns)) // 0: it is about to begin.
             continue;
         held++;
         bool computes = !sleeps(one, now_ns);
@@ -144,59 +151,95 @@ void trp_stall_over(void)
     trp_scheduler_unlock();
 }
 
-// All threads are held: who has asked for an actor that would begin here is told, at once. With the
-// lock held, which is let go meanwhile.
-void trp_stalls_refuse(void)
+// ---- where all threads are held
+
+enum { LISTED = 6 };
+
+typedef struct holder {
+    trp_actor *actor;
+    uint64_t id;
+} holder;
+
+// Who holds the threads: the first few; returns how many do. With the scheduler's lock held.
+static size_t find_holders(holder found[LISTED])
+{
+    size_t count = 0;
+    for (const trp_runner *one = trp_scheduler.all; one != NULL; one = one->older) {
+        bool may = !one->idle && !one->left && one->turning != NULL;
+        trp_actor *actor = may ? atomic_load_explicit(one->turning, memory_order_acquire) : NULL;
+        if (actor == NULL)
+            continue;
+        if (count < LISTED)
+            found[count] = (holder){actor, trp_actor_id_of(actor)};
+        count++;
+    }
+    return count;
+}
+
+// "box#3 in box_open", "box#4 in init", "box#5": that one is between two of them.
+static int describe(const holder *it, char *text, size_t capacity)
+{
+    const char *method = trp_running_name(it->actor, it->id);
+    bool open = trp_actor_is_open(it->actor, it->id);
+    if (method == NULL && !(open && it->actor->ready))
+        method = open ? "init" : "deinit";
+    return snprintf(text, capacity, "%s%s%.48s", trp_actor_label(it->id).text,
+                    method != NULL ? " in " : "", method != NULL ? method : "");
+}
+
+// Says who holds the threads: the first few, and how many more; returns how many do.
+static size_t list_holders(char *text, size_t capacity)
+{
+    holder found[LISTED];
+    trp_scheduler_lock();
+    size_t count = find_holders(found), used = 0, listed = 0;
+    trp_scheduler_unlock();
+    for (; listed < count && listed < LISTED; listed++) {
+        char one[128];
+        (void)describe(&found[listed], one, sizeof one);
+        if (used + strlen(one) + 32 > capacity)
+            break;
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", used > 0 ? "; " : "", one);
+    }
+    if (count > listed)
+        snprintf(text + used, capacity - used, "; and %zu more", count - listed);
+    else if (count == 0)
+        text[0] = '\0';
+    return count;
+}
+
+// TROUPE_BUSY, with a sentence that says whose methods hold the threads.
+static troupe_status fail_full(void)
+{
+    char text[400];
+    size_t count = list_holders(text, sizeof text);
+    return troupe_fail(TROUPE_BUSY,
+                       "no thread is left in %s to start an actor: %zu methods hold one each, and "
+                       "%d that block or wait are the limit: %s",
+                       trp_process_text(trp_home_here.process).text, count, TRP_BLOCKED_MAX, text);
+}
+
+// Who has asked for an actor that would begin here is told, at once. With the lock held, which is
+// let go meanwhile.
+static void refuse(void)
 {
     trp_actor *fresh = trp_queues_take_fresh(), *next;
     if (fresh == NULL)
         return;
     trp_scheduler_unlock();
+    TRP_FAULT("refuse");
+    troupe_error failure =
+        trp_failure_last(fail_full(), TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+    trp_starts_refused = &failure;
     for (; fresh != NULL; fresh = next) {
         bool again;
         next = fresh->next_runnable;
-        trp_starts_refused = true;
         (void)trp_actor_turn(fresh, 0, &again);
-        trp_starts_refused = false;
+        if (again) // The runtime stops, and ends what is in its queues.
+            trp_scheduler_push(fresh);
     }
+    trp_starts_refused = NULL;
     trp_scheduler_lock();
-}
-
-// ---- words
-
-enum { LOOKED_AT = 2 * TRP_BLOCKED_MAX, LISTED = 6 };
-
-typedef struct holders {
-    uint64_t ids[LOOKED_AT];
-    size_t count;
-} holders;
-
-static void see(const trp_actor_look *look, void *user)
-{
-    holders *all = user;
-    if (look->running && all->count < LOOKED_AT)
-        all->ids[all->count++] = look->id;
-}
-
-// The first few that hold a thread; returns how many do.
-static size_t list_holders(char *text, size_t capacity)
-{
-    holders all = {.count = 0};
-    size_t used = 0, listed = 0, count = 0;
-    text[0] = '\0';
-    trp_actor_each(see, &all);
-    for (size_t i = 0; i < all.count; i++) {
-        trp_actor *actor = trp_actor_find(all.ids[i]);
-        const char *method = actor != NULL ? trp_running_name(actor) : NULL;
-        count += method != NULL;
-        if (method == NULL || listed == LISTED)
-            continue;
-        int size = snprintf(text + used, capacity - used, "%s%.60s in %.48s",
-                            listed > 0 ? "; " : "", trp_actor_label(all.ids[i]).text, method);
-        listed = used + (size_t)size < capacity ? listed + 1 : LISTED;
-        used = strlen(text);
-    }
-    return count;
 }
 
 void trp_stalls_told(bool full)
@@ -219,8 +262,8 @@ void trp_stalls_told(bool full)
     trp_scheduler_unlock();
     if (full) {
         size_t count = list_holders(text, sizeof text);
-        trp_slow_tell(&slow, "a thread of process %u: %zu methods hold one each: %s; and more",
-                      trp_home_here.process, count, text);
+        trp_slow_tell(&slow, "a thread of %s: %zu methods hold one each: %s",
+                      trp_process_text(trp_home_here.process).text, count, text);
     } else {
         trp_slow_end(&slow);
     }
@@ -228,12 +271,10 @@ void trp_stalls_told(bool full)
     known = full ? FULL : ROOM;
 }
 
-troupe_status trp_stalls_full(void)
+void trp_stalls_watch(void)
 {
-    char text[400];
-    size_t count = list_holders(text, sizeof text);
-    return troupe_fail(TROUPE_BUSY,
-                       "no thread is left in process %u to start an actor: %zu methods hold one "
-                       "each, and %d that block or wait are the limit: %s; and more",
-                       trp_home_here.process, count, TRP_BLOCKED_MAX, text);
+    bool full = trp_stalls_look();
+    trp_stalls_told(full);
+    if (full && trp_runner_watches())
+        refuse();
 }

@@ -12,13 +12,12 @@ bool trp_stalls_look(void);
 bool trp_stall_end(trp_runner *one);
 // The turn of this thread is over, which had stalled. Without the lock.
 void trp_stall_over(void);
-// Where trp_stalls_look said so: who has asked for an actor that would begin here is told, at once.
-// With the scheduler's lock held, which is let go meanwhile.
-void trp_stalls_refuse(void);
-// What waits for a thread is told, where that lasts. By the watcher after each look, with the
-// scheduler's lock held, which is let go meanwhile.
+// The same, and where it says so, who has asked for an actor that would begin here is told, at
+// once; what waits for a thread is told where that lasts. By the watcher, with the scheduler's lock
+// held, which is let go meanwhile: it may be woken then.
+void trp_stalls_watch(void);
+// What waits for a thread is told, where that lasts; false: nothing does. With the scheduler's lock
+// held, which is let go meanwhile.
 void trp_stalls_told(bool full);
-// TROUPE_BUSY, with a sentence that says whose methods hold the threads.
-troupe_status trp_stalls_full(void);
 
 #endif

@@ -126,7 +126,7 @@ size_t trp_waits_copy(trp_wait_look *waits, size_t room)
 
 // ---- words
 
-// "counter#3", "counter#3 in process 2"
+// "counter#3", "counter#3 in process 2 (pid 4711)"
 static void describe_actor(uint64_t id, uint64_t incarnation, uint32_t process, const char *class_,
                            char text[TRP_WAIT_TEXT])
 {
@@ -135,8 +135,8 @@ static void describe_actor(uint64_t id, uint64_t incarnation, uint32_t process, 
     else if (incarnation == trp_home_here.incarnation)
         snprintf(text, TRP_WAIT_TEXT, "%.60s", trp_actor_label(id).text);
     else
-        snprintf(text, TRP_WAIT_TEXT, "%.60s#%llu in process %u", class_ != NULL ? class_ : "actor",
-                 (unsigned long long)id, process);
+        snprintf(text, TRP_WAIT_TEXT, "%.60s#%llu in %.70s", class_ != NULL ? class_ : "actor",
+                 (unsigned long long)id, trp_process_text(process).text);
 }
 
 static void describe_call(uint64_t call, char text[TRP_WAIT_TEXT])
@@ -204,7 +204,7 @@ void trp_wait_describe(const trp_wait_look *wait, char text[TRP_WAIT_TEXT])
     }
 }
 
-troupe_status trp_waits_full(int most)
+troupe_status trp_waits_full(int most, int stalled)
 {
     trp_wait_look waits[LISTED_MAX];
     char text[400], one[TRP_WAIT_TEXT + 128], what[TRP_WAIT_TEXT];
@@ -214,14 +214,18 @@ troupe_status trp_waits_full(int most)
         trp_wait_describe(&waits[listed], what);
         int size = snprintf(one, sizeof one, "%s%.60s in %.60s for %s", listed > 0 ? "; " : "",
                             trp_actor_label(waits[listed].actor).text, waits[listed].method, what);
-        if (used + (size_t)size >= sizeof text)
+        if (used + (size_t)size + 32 >= sizeof text) // How many more comes behind.
             break;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s", one);
     }
-    return troupe_fail(TROUPE_BUSY,
-                       "%d methods of this process wait already, which is the limit: %s; and %zu "
-                       "more",
-                       most, text, count - listed);
+    if (count > listed)
+        snprintf(text + used, sizeof text - used, "%sand %zu more", listed > 0 ? "; " : "",
+                 count - listed);
+    return troupe_fail(
+        TROUPE_BUSY,
+        "%zu methods of this process wait already, and %d hold their threads without "
+        "a word to the library; %d together are the limit%s%s",
+        count, stalled, most, text[0] != '\0' ? ": " : "", text);
 }
 
 // ---- rings

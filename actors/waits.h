@@ -29,7 +29,7 @@ void trp_wait_for(trp_wait_kind kind, uint64_t subject, uint32_t process);
 void trp_wait_begun(void);
 void trp_wait_over(void);
 // TROUPE_BUSY, with a sentence that lists who waits for what: the first few, and how many more.
-troupe_status trp_waits_full(int most);
+troupe_status trp_waits_full(int most, int stalled);
 
 // One that waits.
 typedef struct trp_wait_look {
