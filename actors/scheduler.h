@@ -16,7 +16,7 @@
 typedef struct trp_actor trp_actor;
 typedef struct trp_async trp_async;
 
-enum { TRP_BLOCKED_MAX = 256 }; // Threads that may wait in a method.
+enum { TRP_BLOCKED_MAX = 256 }; // Threads that may wait in a method, or have stalled (stall.h).
 
 void trp_scheduler_start(int threads);
 // Queues an actor for a turn (trp_actor_turn). It must not be queued already. After the scheduler's
@@ -32,8 +32,8 @@ void trp_scheduler_help(const trp_actor *actor, uint64_t call);
 // that are no scheduler's. TROUPE_BUSY: too many threads wait; then it must not.
 troupe_status trp_scheduler_block(void);
 void trp_scheduler_unblock(void);
-// Whether, on a thread that runs methods, so many of them wait that those who still can do without
-// waiting had better.
+// Whether, on a thread that runs methods, so many of them wait or have stalled that those who still
+// can do without waiting had better.
 bool trp_scheduler_crowded(void);
 // Not NULL: on this thread no actor begins its life: all threads are held, and who asked for it is
 // told this.

@@ -28,7 +28,8 @@ void trp_wait_for(trp_wait_kind kind, uint64_t subject, uint32_t process);
 // By the scheduler: the wait of this thread can be seen / is over.
 void trp_wait_begun(void);
 void trp_wait_over(void);
-// TROUPE_BUSY, with a sentence that lists who waits for what: the first few, and how many more.
+// TROUPE_BUSY, with a sentence that lists who waits for what: the first few, and how many more;
+// `stalled` others hold their threads without a word, and `most` together are the limit.
 troupe_status trp_waits_full(int most, int stalled);
 
 // One that waits.
