@@ -10,13 +10,13 @@
 #include <actors/state.h>
 #include <pthread.h>
 #include <runtime/clock.h>
+#include <runtime/hash.h>
 #include <runtime/identity.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <stdio.h>
 #include <string.h>
-#include <uthash.h>
 
 typedef struct record {
     uint64_t number;
@@ -81,12 +81,13 @@ static record *find_number(uint64_t number)
     return found;
 }
 
-// `room` is the table's from now on.
-static void add_alias(record *of, troupe_actor address, alias *room)
+// `room` is the table's from now on; false: no memory for the table, where it had no other.
+static bool add_alias(record *of, troupe_actor address, alias *room)
 {
     room->key = (alias_key){.incarnation = address.incarnation, .id = address.id};
     room->of = of;
-    HASH_ADD(hh, adopted.aliases, key, sizeof room->key, room);
+    TRP_HASH_ADD(hh, adopted.aliases, key, sizeof room->key, room);
+    return TRP_HASH_HAS(hh, room);
 }
 
 static void free_record(record *it)
@@ -247,17 +248,24 @@ static void look_at_process(uint64_t number)
         lost(it, &what);
 }
 
+// Into both tables; false: no memory.
+static bool add(record *made, troupe_actor address, alias *name)
+{
+    TRP_HASH_ADD(hh, adopted.records, number, sizeof made->number, made);
+    if (!TRP_HASH_HAS(hh, made) || add_alias(made, address, name))
+        return TRP_HASH_HAS(hh, made);
+    HASH_DEL(adopted.records, made);
+    return false;
+}
+
 bool trp_adopted_adopt(trp_adoption *what)
 {
-    record *made = trp_alloc(sizeof *made);
     pthread_mutex_lock(&adopted.lock);
+    record *made = trp_alloc(sizeof *made);
     alias *name = trp_alloc(sizeof *name);
-    bool added = made != NULL && name != NULL && fill(made, what);
+    bool added = made != NULL && name != NULL && fill(made, what) && add(made, what->address, name);
     uint64_t number = added ? made->number : 0;
-    if (added) {
-        add_alias(made, what->address, name);
-        HASH_ADD(hh, adopted.records, number, sizeof made->number, made);
-    } else {
+    if (!added) {
         trp_free(name);
         if (made != NULL)
             free_record(made);
@@ -265,10 +273,9 @@ bool trp_adopted_adopt(trp_adoption *what)
     pthread_mutex_unlock(&adopted.lock);
     trp_kept_drop(&what->args);
     trp_segment_process(TRP_PROCESS_DRIVER)->registrar = 1;
-    if (!added)
-        return false;
-    look_at_process(number);
-    return true;
+    if (added)
+        look_at_process(number);
+    return added;
 }
 
 bool trp_adopted_save(troupe_actor origin, uint64_t incarnation, trp_kept *image)
@@ -479,19 +486,11 @@ void trp_adopted_each(void (*see)(const trp_adopted_look *look, void *user), voi
 
 void trp_registrar_clear(void)
 {
-    record *it, *next;
-    alias *one, *other;
     pthread_mutex_lock(&adopted.lock);
-    HASH_ITER(hh, adopted.aliases, one, other)
-    {
+    for (alias *one; (one = adopted.aliases) != NULL; trp_free(one))
         HASH_DEL(adopted.aliases, one);
-        trp_free(one);
-    }
-    HASH_ITER(hh, adopted.records, it, next)
-    {
+    for (record *it; (it = adopted.records) != NULL; free_record(it))
         HASH_DEL(adopted.records, it);
-        free_record(it);
-    }
     trp_early_clear();
     pthread_mutex_unlock(&adopted.lock);
 }
@@ -508,7 +507,7 @@ static void moved(uint64_t number, troupe_status status, troupe_actor address, a
     bool useless = it != NULL && it->where != TRP_WHERE_RESTARTING; // Ended meanwhile.
     bool made = it != NULL && !useless && status == TROUPE_OK;
     if (made) {
-        add_alias(it, address, room);
+        (void)add_alias(it, address, room); // Beside the one that it has: it needs no memory.
         it->now = address;
         it->where = TRP_WHERE_ALIVE;
         useless = it->retired;

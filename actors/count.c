@@ -10,9 +10,9 @@
 #include <actors/restart.h>
 #include <pthread.h>
 #include <runtime/error.h>
+#include <runtime/hash.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
-#include <uthash.h>
 
 typedef struct count_key {
     uint64_t incarnation, id;
@@ -37,6 +37,7 @@ typedef struct counted {
     count_key key;
     uint32_t process;
     holder *holders;
+    struct counted *next; // Of those that are to end.
     UT_hash_handle hh;
 } counted;
 
@@ -115,11 +116,13 @@ static bool hold(troupe_actor actor, uint64_t incarnation, bool first)
     pthread_mutex_lock(&counts.lock);
     HASH_FIND(hh, counts.counted, &key, sizeof key, it);
     if (it == NULL && fresh != NULL) {
-        it = fresh;
-        fresh = NULL;
-        it->key = key;
-        it->process = actor.process;
-        HASH_ADD(hh, counts.counted, key, sizeof it->key, it);
+        fresh->key = key;
+        fresh->process = actor.process;
+        TRP_HASH_ADD(hh, counts.counted, key, sizeof fresh->key, fresh);
+        if (TRP_HASH_HAS(hh, fresh)) {
+            it = fresh;
+            fresh = NULL;
+        }
     }
     bool held = it != NULL && made != NULL;
     if (held) {
@@ -163,13 +166,13 @@ void trp_count_death(uint64_t incarnation)
             held = true;
         if (held && it->holders == NULL) {
             HASH_DEL(counts.counted, it);
-            HASH_ADD(hh, due, key, sizeof it->key, it);
+            it->next = due;
+            due = it;
         }
     }
     pthread_mutex_unlock(&counts.lock);
-    HASH_ITER(hh, due, it, next)
-    {
-        HASH_DEL(due, it);
+    for (; (it = due) != NULL;) {
+        due = it->next;
         end_actor(it);
         free_counted(it);
     }
@@ -268,7 +271,8 @@ static troupe_status ask_hold(troupe_actor actor, bool first, bool *at_driver)
     return !first && *at_driver ? TROUPE_OK : ask_place(actor, first, *at_driver);
 }
 
-// Counts one more, or the first, if `may_add`. False: this process does not hold the actor.
+// Counts one more, or the first, in `fresh` (NULL: none). False: this process does not hold the
+// actor, or there was no memory.
 static bool count_up(troupe_actor actor, retained *fresh, bool *added)
 {
     count_key key = key_of(actor);
@@ -277,15 +281,20 @@ static bool count_up(troupe_actor actor, retained *fresh, bool *added)
     pthread_mutex_lock(&counts.lock);
     HASH_FIND(hh, counts.retained, &key, sizeof key, it);
     if (it == NULL && fresh != NULL) {
-        it = fresh;
-        it->key = key;
-        HASH_ADD(hh, counts.retained, key, sizeof it->key, it);
-        *added = true;
+        fresh->key = key;
+        TRP_HASH_ADD(hh, counts.retained, key, sizeof fresh->key, fresh);
+        *added = TRP_HASH_HAS(hh, fresh);
+        it = *added ? fresh : NULL;
     }
     if (it != NULL)
         it->count++;
     pthread_mutex_unlock(&counts.lock);
     return it != NULL;
+}
+
+static troupe_status no_memory(void)
+{
+    return troupe_fail(TROUPE_NO_MEMORY, "no memory to retain an actor");
 }
 
 static troupe_status retain(troupe_actor actor, bool first, bool at_driver)
@@ -296,19 +305,19 @@ static troupe_status retain(troupe_actor actor, bool first, bool at_driver)
         return TROUPE_OK;
     retained *fresh = trp_alloc(sizeof *fresh);
     if (fresh == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory to retain an actor");
+        return no_memory();
     troupe_status status = ask_hold(actor, first, &at_driver);
     if (status != TROUPE_OK) {
         trp_free(fresh);
         return status;
     }
     fresh->at_driver = at_driver;
-    (void)count_up(actor, fresh, &added);
+    bool held = count_up(actor, fresh, &added);
     if (!added) { // Another thread was faster: this process needs one hold only.
         trp_free(fresh);
         send_release(actor, at_driver);
     }
-    return TROUPE_OK;
+    return held ? TROUPE_OK : no_memory();
 }
 
 troupe_status trp_count_begin(troupe_actor actor, bool restarted)

@@ -1,10 +1,10 @@
 // pressure.c: see pressure.h.
 #include <actors/pressure.h>
 
+#include <runtime/hash.h>
 #include <runtime/memory.h>
 #include <runtime/peer.h>
 #include <runtime/process.h>
-#include <uthash.h>
 
 #define POOL_BYTES ((int64_t)64 << 20)
 
@@ -77,7 +77,11 @@ static pressed *find_or_make(trp_actor *actor)
     pressed *it = find(actor);
     if (it == NULL && (it = trp_alloc(sizeof *it)) != NULL) {
         it->actor = actor;
-        HASH_ADD(hh, pressure.table, actor, sizeof it->actor, it);
+        TRP_HASH_ADD(hh, pressure.table, actor, sizeof it->actor, it);
+        if (!TRP_HASH_HAS(hh, it)) {
+            trp_free(it);
+            return NULL;
+        }
     }
     return it;
 }

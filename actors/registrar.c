@@ -8,13 +8,13 @@
 #include <pthread.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/hash.h>
 #include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <runtime/slow.h>
 #include <stdio.h>
 #include <string.h>
-#include <uthash.h>
 
 enum { OPERATION_BITS = 8, LOOK_MS = 5, FIELDS = 21, TEXT_MAX = 128 };
 
@@ -64,7 +64,11 @@ static void remember(troupe_actor from, troupe_actor to)
     HASH_FIND(hh, moves.table, &key, sizeof key, found);
     if (found == NULL && (found = trp_alloc(sizeof *found)) != NULL) {
         found->from = key;
-        HASH_ADD(hh, moves.table, from, sizeof found->from, found);
+        TRP_HASH_ADD(hh, moves.table, from, sizeof found->from, found);
+        if (!TRP_HASH_HAS(hh, found)) {
+            trp_free(found);
+            found = NULL;
+        }
     }
     if (found != NULL)
         found->to = to;

@@ -6,12 +6,12 @@
 #include <actors/restart.h>
 
 #include <pthread.h>
+#include <runtime/hash.h>
 #include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <stdio.h>
 #include <string.h>
-#include <uthash.h>
 
 // What there is once at most, if it was asked for by trp_watch_once.
 typedef struct pair_key {
@@ -48,23 +48,40 @@ static bool is_here(uint32_t process, uint64_t incarnation)
 
 // ---- the table: with the lock held
 
-static void add(watch *it)
+// In its owner's list behind the first one, which is in the table of owners. False: no memory.
+static bool add_to_owner(watch *it)
 {
     watch *first = NULL;
-    HASH_ADD(hh, watches.table, number, sizeof it->number, it);
-    if (it->once)
-        HASH_ADD(by_pair, watches.pairs, pair, sizeof it->pair, it);
     if (it->owner == 0)
-        return;
+        return true;
     HASH_FIND(by_owner, watches.owners, &it->owner, sizeof it->owner, first);
     it->before = first;
     it->behind = first != NULL ? first->behind : NULL;
-    if (first == NULL)
-        HASH_ADD(by_owner, watches.owners, owner, sizeof it->owner, it);
-    else
-        first->behind = it;
     if (it->behind != NULL)
         it->behind->before = it;
+    if (first != NULL) {
+        first->behind = it;
+        return true;
+    }
+    TRP_HASH_ADD(by_owner, watches.owners, owner, sizeof it->owner, it);
+    return TRP_HASH_HAS(by_owner, it);
+}
+
+static bool add(watch *it)
+{
+    TRP_HASH_ADD(hh, watches.table, number, sizeof it->number, it);
+    bool added = TRP_HASH_HAS(hh, it), paired = added && it->once;
+    if (paired) {
+        TRP_HASH_ADD(by_pair, watches.pairs, pair, sizeof it->pair, it);
+        added = paired = TRP_HASH_HAS(by_pair, it);
+    }
+    if (added && add_to_owner(it))
+        return true;
+    if (paired)
+        HASH_DELETE(by_pair, watches.pairs, it);
+    if (TRP_HASH_HAS(hh, it))
+        HASH_DEL(watches.table, it);
+    return false;
 }
 
 static void take(watch *it)
@@ -81,18 +98,20 @@ static void take(watch *it)
         it->before->behind = behind;
         return;
     }
+    if (behind !=
+        NULL) // Before the other leaves it: into one that is not empty it needs no memory.
+        TRP_HASH_ADD(by_owner, watches.owners, owner, sizeof behind->owner, behind);
     HASH_DELETE(by_owner, watches.owners, it);
-    if (behind != NULL)
-        HASH_ADD(by_owner, watches.owners, owner, sizeof behind->owner, behind);
 }
 
 // ---- one watch
 
-static void put_in(watch *it)
+static bool put_in(watch *it)
 {
     pthread_mutex_lock(&watches.lock);
-    add(it);
+    bool added = add(it);
     pthread_mutex_unlock(&watches.lock);
+    return added;
 }
 
 static watch *take_out(uint64_t number)
@@ -188,11 +207,16 @@ static void begin(uint64_t number, troupe_actor target)
     }
 }
 
+static troupe_status no_memory(void)
+{
+    return troupe_fail(TROUPE_NO_MEMORY, "no memory to watch an actor");
+}
+
 static watch *make(troupe_actor actor, uint64_t owner, trp_watch_told *told, void *user)
 {
     watch *made = trp_alloc(sizeof *made);
     if (made == NULL) {
-        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory to watch an actor");
+        (void)no_memory();
         return NULL;
     }
     made->number = atomic_fetch_add(&watches.last, 1) + 1;
@@ -211,7 +235,11 @@ uint64_t trp_watch(troupe_actor actor, uint64_t owner, trp_watch_told *told, voi
         return 0;
     uint64_t number = made->number;
     troupe_actor near = made->near;
-    put_in(made);
+    if (!put_in(made)) {
+        trp_free(made);
+        (void)no_memory();
+        return 0;
+    }
     begin(number, near);
     return number;
 }
@@ -240,14 +268,13 @@ troupe_status trp_watch_once(troupe_actor actor, uint64_t owner, trp_watch_told 
     made->pair = pair_of(owner, actor, told);
     pthread_mutex_lock(&watches.lock);
     bool known = find_pair(&made->pair) != NULL;
-    if (!known)
-        add(made);
+    bool added = !known && add(made);
     pthread_mutex_unlock(&watches.lock);
-    if (known)
-        trp_free(made);
-    else
+    if (added)
         begin(number, near);
-    return TROUPE_OK;
+    else
+        trp_free(made);
+    return known || added ? TROUPE_OK : no_memory();
 }
 
 static void send_unwatch(uint64_t number, troupe_actor target)
@@ -342,11 +369,10 @@ void trp_watch_death(const uint64_t *incarnation)
     bool known = incarnation != NULL && trp_registrar_known();
     for (watch *it = take_lost(incarnation); it != NULL; it = next) {
         next = it->next;
-        if (known && !trp_process_is_far(it->near.process)) { // It may be started again: the
-                                                              // registrar tells when it has ended.
-            uint64_t number = it->number;
-            troupe_actor target = it->target;
-            put_in(it);
+        uint64_t number = it->number;
+        troupe_actor target = it->target;
+        // It may be started again: the registrar tells when it has ended.
+        if (known && !trp_process_is_far(it->near.process) && put_in(it)) {
             if (trp_registrar_watch(target, number)) {
                 if (!is_in(number)) // Dropped or told meanwhile, before the registrar had it.
                     trp_registrar_unwatch(target, number);

@@ -5,6 +5,7 @@
 #include <runtime/admission.h>
 
 #include <runtime/clock.h>
+#include <runtime/hash.h>
 #include <runtime/identity.h>
 #include <runtime/limits.h>
 #include <runtime/log.h>
@@ -13,7 +14,6 @@
 #include <runtime/wire.h>
 #include <stdio.h>
 #include <string.h>
-#include <uthash.h>
 
 enum { TELL_MS = 2000, WHO_MAX = 96, WAITS_MAX = 256, TEXT_MAX = 1024 };
 
@@ -159,8 +159,13 @@ static void serve_claim(const trp_frame *frame)
     made->request = *frame;
     made->request.body = NULL;
     made->request.body_size = 0;
-    HASH_ADD(hh, admission.all, id, sizeof made->id, made);
-    admit();
+    TRP_HASH_ADD(hh, admission.all, id, sizeof made->id, made);
+    if (TRP_HASH_HAS(hh, made)) {
+        admit();
+    } else {
+        trp_node_answer_failure(frame, troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim"));
+        trp_free(made);
+    }
 }
 
 static holding *find(uint64_t id)

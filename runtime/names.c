@@ -1,18 +1,19 @@
 // names.c: see names.h.
 #include <runtime/names.h>
 
+#include <runtime/hash.h>
 #include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/node.h>
 #include <runtime/wire.h>
 #include <stdio.h>
 #include <string.h>
-#include <uthash.h>
 
 typedef struct name_entry {
     char name[TRP_NAME_MAX + 1];
     uint32_t owner;
     uint64_t owner_incarnation;
+    uint64_t request; // Of the owner, that put it.
     size_t size;
     unsigned char value[TRP_NAMED_VALUE_MAX];
     UT_hash_handle hh;
@@ -41,10 +42,14 @@ static troupe_status name_put(const trp_frame *frame, const char *name, const vo
     strcpy(entry->name, name);
     entry->owner = frame->from;
     entry->owner_incarnation = frame->from_incarnation;
+    entry->request = frame->call;
     entry->size = size;
     memcpy(entry->value, value, size);
-    HASH_ADD_STR(names, name, entry);
-    return TROUPE_OK;
+    TRP_HASH_ADD(hh, names, name[0], strlen(entry->name), entry);
+    if (TRP_HASH_HAS(hh, entry))
+        return TROUPE_OK;
+    trp_free(entry);
+    return troupe_fail(TROUPE_NO_MEMORY, "no memory for the name '%s'", name);
 }
 
 static troupe_status read_name(const trp_frame *frame, char name[TRP_NAME_MAX + 1],
@@ -81,7 +86,8 @@ void trp_names_serve(const trp_frame *frame)
         trp_node_answer(frame, &(trp_frame){.status = TROUPE_OK});
     } else if (frame->method == TRP_ASK_NAME_DROP) {
         if (entry != NULL && entry->owner == frame->from &&
-            entry->owner_incarnation == frame->from_incarnation)
+            entry->owner_incarnation == frame->from_incarnation &&
+            (frame->target == 0 || frame->target == entry->request))
             name_remove(entry);
         trp_node_answer(frame, &(trp_frame){.status = TROUPE_OK});
     } else if (entry == NULL) {

@@ -10,12 +10,12 @@
 #include <runtime/door.h>
 #include <runtime/error.h>
 #include <runtime/far.h>
+#include <runtime/hash.h>
 #include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
 #include <runtime/slow.h>
 #include <runtime/sockets.h>
-#include <uthash.h>
 
 enum {
     CREDIT_MESSAGES = TRP_WINDOW_MESSAGES / 4, // Room is given back in pieces of this size.
@@ -415,7 +415,9 @@ static bool add_paused(trp_peer *peer, uint64_t target, uint32_t most)
     if ((it = trp_alloc(sizeof *it)) == NULL)
         return true;
     it->target = target;
-    HASH_ADD(hh, peer->paused, target, sizeof it->target, it);
+    TRP_HASH_ADD(hh, peer->paused, target, sizeof it->target, it);
+    if (!TRP_HASH_HAS(hh, it))
+        trp_free(it);
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include <runtime/memory.h>
 #include <string.h>
 #include <troupe/actor.h>
+#include <troupe/life.h>
 
 TROUPE_STRUCT(list, (troupe_text, title), (troupe_array_double, numbers), (troupe_ref, source));
 
@@ -116,6 +117,7 @@ static void use_everything(void)
     allow(status);
     if (status != TROUPE_OK && actor.address.id != 0)
         (void)troupe_kill(actor);
+    allow(troupe_await_end(actor.address, 10000, NULL));
     troupe_reset();
 }
 
@@ -123,7 +125,7 @@ static void test_each_allocation_fails(void **state)
 {
     (void)state;
     use_everything();
-    for (long allowed = 0; allowed < 180; allowed++) {
+    for (long allowed = 0; allowed < 190; allowed++) {
         trp_memory_fail_after(allowed);
         use_everything();
         trp_memory_fail_after(-1);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <runtime/buffer.h>
 #include <runtime/clock.h>
+#include <runtime/hash.h>
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <signal.h>
@@ -178,6 +179,38 @@ static void a_broken_invariant_aborts(void **state)
     assert_non_null(strstr(said, "broken invariant: 1 + 1 == 3, at "));
 }
 
+// Without memory the first is not added, and the process lives on; a table that cannot grow is used
+// as it is.
+static void a_table_without_memory(void **state)
+{
+    (void)state;
+    enum { COUNT = 2000 }; // It would have grown several times.
+    static struct numbered {
+        int number;
+        UT_hash_handle hh;
+    } all[COUNT], *table, *found;
+    for (long allowed = 0; allowed < 2; allowed++) { // It takes two pieces.
+        trp_memory_fail_after(allowed);
+        TRP_HASH_ADD(hh, table, number, sizeof all[0].number, &all[0]);
+        assert_false(TRP_HASH_HAS(hh, &all[0]));
+        assert_null(table);
+    }
+    trp_memory_fail_after(2);
+    for (int i = 0; i < COUNT; i++) {
+        all[i].number = i;
+        TRP_HASH_ADD(hh, table, number, sizeof all[i].number, &all[i]);
+        assert_true(TRP_HASH_HAS(hh, &all[i]));
+    }
+    trp_memory_fail_after(-1);
+    assert_int_equal(HASH_COUNT(table), COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        HASH_FIND(hh, table, &i, sizeof i, found);
+        assert_ptr_equal(found, &all[i]);
+        HASH_DEL(table, found);
+    }
+    assert_null(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +221,7 @@ int main(void)
         cmocka_unit_test(the_clock_goes_forward),
         cmocka_unit_test(lines_have_a_level_and_a_process),
         cmocka_unit_test(a_broken_invariant_aborts),
+        cmocka_unit_test(a_table_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

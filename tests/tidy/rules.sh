@@ -61,6 +61,8 @@ length($0) > 100 && !unformatted { complain("the line has " length($0) " columns
         complain("a public header includes " target " of a library that users need not have")
     if (level && target == "zmq.h" && FILENAME != "runtime/transport_inner.h")
         complain("only runtime/transport_inner.h may include zmq.h")
+    if (level && target == "uthash.h" && FILENAME != "runtime/hash.h")
+        complain("only runtime/hash.h may include uthash.h, which it gives our memory")
 }
 {
     code = $0

@@ -63,6 +63,7 @@ echo '#include <actors/good.h>' | breach x runtime/a.c 'runtime includes actors/
 echo '#include <runtime/low.h>' | breach x include/troupe/a.h 'runtime/low.h, which is not public'
 echo '#include <zmq.h>' | breach x include/troupe/a.h 'of a library that users need not have'
 echo '#include <zmq.h>' | breach x runtime/a.c 'only runtime/transport_inner.h may include zmq.h'
+echo '#include <uthash.h>' | breach x actors/a.c 'only runtime/hash.h may include uthash.h'
 echo 'void *x = malloc(3);' | breach x runtime/a.c 'only runtime/memory.c may call malloc'
 echo 'int f(void) { free(x); }' | breach x actors/a.c 'only runtime/memory.c may call malloc'
 echo 'char *s = strdup("x");' | breach x actors/a.c 'only runtime/memory.c may call malloc'
