@@ -132,8 +132,7 @@ troupe_status trp_request_send(trp_frame *frame)
                : sent;
 }
 
-// Asks for what has no answer, unless this process is being closed.
-static void tell_node(trp_frame *frame)
+void trp_request_tell(trp_frame *frame)
 {
     if (trp_process_check() != TROUPE_OK || !trp_process_try_enter())
         return;
@@ -355,8 +354,9 @@ troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation,
 
 static troupe_status ask_address(trp_ask what, const char *address)
 {
-    int64_t far_ns = (int64_t)FAR_TIMEOUTS * trp_self.options.node_timeout_ms * 1000000;
-    request mine = {.until_ns = trp_clock_ns() + limit_ns() + far_ns, .joins = true};
+    request mine = {.until_ns = trp_clock_ns() + limit_ns(), .joins = what == TRP_ASK_JOIN};
+    if (mine.joins)
+        mine.until_ns += (int64_t)FAR_TIMEOUTS * trp_self.options.node_timeout_ms * 1000000;
     trp_frame frame = {.method = what, .body = address, .body_size = strlen(address)};
     return ask_patiently(&frame, &mine);
 }
@@ -471,7 +471,7 @@ troupe_status trp_node_claim_begin(const trp_want *want, trp_claimed claimed, vo
 static void abandon(uint64_t number)
 {
     trp_frame frame = {.method = TRP_ASK_CLAIM_DROP, .schema = number};
-    tell_node(&frame);
+    trp_request_tell(&frame);
 }
 
 void trp_node_claim_abandon(uint64_t number)
@@ -528,7 +528,7 @@ troupe_status trp_node_claim_give(uint64_t claim, uint32_t process, uint64_t inc
 void trp_node_claim_drop(uint64_t claim)
 {
     trp_frame frame = {.method = TRP_ASK_CLAIM_DROP, .target = claim};
-    tell_node(&frame);
+    trp_request_tell(&frame);
 }
 
 troupe_status trp_node_claims(trp_buffer *list)

@@ -1,6 +1,7 @@
 // node_names.c: requests about names, to the own node process and to those of other nodes.
 #include <runtime/node.h>
 
+#include <runtime/error.h>
 #include <runtime/identity.h>
 #include <runtime/request.h>
 #include <runtime/wire.h>
@@ -25,6 +26,19 @@ static void write_name(trp_buffer *body, const char *name, const void *value, si
     trp_write_bytes(body, value, size);
 }
 
+// Has the node process drop the name: always, or if the request of that number has put it there.
+// Whatever this process asks afterwards comes after it.
+static void tell_drop(const char *name, uint64_t number)
+{
+    trp_buffer body = {0};
+    write_name(&body, name, "", 0);
+    trp_frame frame = {
+        .method = TRP_ASK_NAME_DROP, .target = number, .body = body.data, .body_size = body.size};
+    if (!body.failed)
+        trp_request_tell(&frame);
+    trp_buffer_free(&body);
+}
+
 // Sends a request about a name, with a value (NULL: none) behind it.
 static troupe_status ask_name(trp_ask what, const char *name, const void *value, size_t size,
                               trp_request *mine)
@@ -45,7 +59,14 @@ troupe_status trp_node_name_put(const char *name, const void *value, size_t size
         return troupe_fail(TROUPE_TOO_LARGE, "a named value of %zu bytes is above the limit of %d",
                            size, TRP_NAMED_VALUE_MAX);
     trp_request mine = {0};
-    return ask_name(TRP_ASK_NAME_PUT, name, value, size, &mine);
+    troupe_status status = ask_name(TRP_ASK_NAME_PUT, name, value, size, &mine);
+    if (status == TROUPE_TIMED_OUT && !mine.done) { // It may be obeyed still.
+        troupe_error kept;
+        trp_error_hold(&kept);
+        tell_drop(name, mine.number);
+        trp_error_restore(&kept);
+    }
+    return status;
 }
 
 // A request's answer has room for more than a named value has, and the caller for that alone.
@@ -85,6 +106,12 @@ troupe_status trp_node_name_get_far(uint32_t node, const char *name, void *value
 void trp_node_name_drop(const char *name)
 {
     trp_request mine = {0};
-    if (check_name(name) == TROUPE_OK)
+    if (check_name(name) != TROUPE_OK)
+        return;
+    // The answer is waited for so that the name is free in all processes when this returns. Actors
+    // that end one after another while the node process is stopped do not wait for it in turn.
+    if (!trp_self.local && trp_process_is_stopped(trp_process_pid(TRP_PROCESS_NODE)))
+        tell_drop(name, 0);
+    else
         (void)ask_name(TRP_ASK_NAME_DROP, name, "", 0, &mine);
 }

@@ -20,16 +20,18 @@ typedef struct trp_request {
     trp_buffer *whole;   // Where a longer answer goes; NULL: nowhere.
     trp_claimed claimed; // Nobody waits, and this is called; the request is freed then.
     void *user;
-    int64_t until_ns; // A monotonic time; 0: as long as it takes, if the node process lives.
+    int64_t until_ns; // A monotonic time; 0: as long as it takes, while the node process answers.
     bool tells;       // The node process tells itself what this waits for,
     bool joins;       // or another node is to answer it.
-    bool starts;      // A worker, which is to be ended if nobody waits for it any more,
-    bool late;        // as is so here: this is freed when the answer has come.
+    bool starts;      // A worker, which is to be ended if nobody waits for it any more.
+    bool late;        // Nobody waits for that worker any more: freed when the answer has come.
 } trp_request;
 
 // Sends the request and waits for its answer, at most for .request_timeout_ms of troupe_start.
 troupe_status trp_request_ask(trp_frame *frame, trp_request *mine);
-// The same to the node process of another node.
+// Asks for what has no answer, unless this process is being closed.
+void trp_request_tell(trp_frame *frame);
+// As trp_request_ask, to the node process of another node.
 troupe_status trp_request_ask_far(uint32_t node, trp_frame *frame, trp_request *mine);
 // Sends one whose answer nobody waits for. While the process is not closed.
 troupe_status trp_request_send(trp_frame *frame);

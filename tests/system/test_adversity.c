@@ -217,6 +217,48 @@ static void test_orders_are_not_kept_without_bound(void **state)
     assert_int_equal(troupe_stop(), 0);
 }
 
+// While the node process is stopped, a name is asked for in vain, and actors with names end. When
+// it goes on, nothing is left of what it was asked meanwhile.
+static int use_names_of_a_stopped_node(void)
+{
+    enum { NAMED = 12, LIMIT_MS = 1000 };
+    char name[NAMED][8];
+    adder_actor actors[NAMED];
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1,
+                             .request_timeout_ms = LIMIT_MS));
+    pid_t node = trp_process_pid(TRP_PROCESS_NODE);
+    for (int i = 0; i < NAMED; i++) {
+        snprintf(name[i], sizeof name[i], "n%d", i);
+        actors[i] = troupe_spawn(adder, .name = name[i]);
+        troupe_must(troupe_actor_status(actors[i].address));
+    }
+    (void)kill(node, SIGSTOP);
+    adder_actor late = troupe_spawn(adder, .name = "late");
+    if (troupe_actor_status(late.address) != TROUPE_TIMED_OUT)
+        return 2;
+    int64_t begun_ms = support_now_ms();
+    for (int i = 0; i < NAMED; i++)
+        troupe_must(troupe_end(actors[i]));
+    for (int i = 0; i < NAMED; i++)
+        troupe_must(troupe_await_end(actors[i].address, SUPPORT_SOON_MS, NULL));
+    if (support_now_ms() - begun_ms > NAMED * LIMIT_MS * 2 / 3)
+        return 3; // Each has waited.
+    (void)kill(node, SIGCONT);
+    late = troupe_spawn(adder, .name = "late");
+    troupe_must(troupe_actor_status(late.address));
+    for (int i = 0; i < NAMED; i++) {
+        actors[i] = troupe_spawn(adder, .name = name[i]);
+        troupe_must(troupe_actor_status(actors[i].address));
+    }
+    return troupe_stop();
+}
+
+static void test_names_while_the_node_process_is_stopped(void **state)
+{
+    (void)state;
+    assert_int_equal(run_driver(use_names_of_a_stopped_node), 0);
+}
+
 // The node process has written a death into the table and dies before it has told anyone.
 static void test_a_death_that_nobody_was_told_of(void **state)
 {
@@ -439,6 +481,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_hung_node_process_does_not_hold_the_keeper_up),
         cmocka_unit_test(test_a_stopped_keeper_does_not_hold_the_node_process_up),
         cmocka_unit_test(test_orders_are_not_kept_without_bound),
+        cmocka_unit_test(test_names_while_the_node_process_is_stopped),
         cmocka_unit_test(test_a_death_that_nobody_was_told_of),
         cmocka_unit_test(test_few_descriptors),
         cmocka_unit_test(test_the_longest_stop_timeout),
