@@ -17,6 +17,7 @@
 #include <runtime/copy.h>
 #include <runtime/debug.h>
 #include <runtime/error.h>
+#include <runtime/executed.h>
 #include <runtime/fence.h>
 #include <runtime/identity.h>
 #include <runtime/keeper.h>
@@ -56,12 +57,6 @@ static struct {
     int keeper_socket;
     bool watching_forks;
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER, .keeper_socket = -1};
-
-// Whether this process was executed as a worker, and one of its threads becomes that.
-static struct {
-    pthread_mutex_t lock;
-    bool taken;
-} executed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int troupe_version(void)
 {
@@ -127,6 +122,7 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
     trp_self.incarnation = incarnation;
     trp_self.isolated = isolated;
     trp_self.ending = false;
+    trp_executed_known();
     (void)pthread_mutex_init(&driver.lock,
                              NULL); // Held by the troupe_start that we were forked from.
     trp_store_open(slot);
@@ -191,31 +187,11 @@ static _Noreturn void run_executed_worker(const char *value)
     run_worker(slot, incarnation, isolated != 0);
 }
 
-// Whether the thread is the worker's, or one that such a thread has begun: a name is inherited.
-static bool is_of_worker(void)
-{
-    char name[16] = "";
-    (void)prctl(PR_GET_NAME, name);
-    return strncmp(name, "troupe-", strlen("troupe-")) == 0;
-}
-
-// In an executed worker, the first thread that comes becomes it. What others would do after
-// troupe_start is the driver's part of the program, which must not run again: they stay here.
+// In an executed worker does not return.
 static void enter_executed_worker(const troupe_options *how)
 {
     char order[512] = "";
-    pthread_mutex_lock(&executed.lock);
-    bool late = executed.taken;
-    const char *value = late ? NULL : getenv(TRP_WORKER_VARIABLE);
-    if (value != NULL && strtol(value, NULL, 10) == getpid()) {
-        executed.taken = true;
-        snprintf(order, sizeof order, "%s", value);
-        (void)unsetenv(TRP_WORKER_VARIABLE); // What the user's code executes is no worker.
-    }
-    pthread_mutex_unlock(&executed.lock);
-    while (late && !trp_self.forked && !is_of_worker())
-        (void)pause();
-    if (order[0] == '\0')
+    if (!trp_executed_enter(order, sizeof order))
         return;
     if (trp_options_complete(how, &trp_self.options) != TROUPE_OK)
         leave(EXIT_FAILURE);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <troupe/actor.h>
 #include <troupe/resources.h>
 #include <unistd.h>
@@ -29,6 +30,24 @@ static troupe_status pid_of(holder *self, const troupe_none *none, int *pid)
     (void)self;
     (void)none;
     *pid = getpid();
+    return TROUPE_OK;
+}
+
+static void *start_again(void *status)
+{
+    (void)prctl(PR_SET_NAME, "its own");
+    *(int *)status = troupe_start(0, NULL);
+    return NULL;
+}
+
+// By a thread of the method's own, as a library may do it.
+static troupe_status start_beside(holder *self, const troupe_none *none, int *status)
+{
+    (void)self, (void)none;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, start_again, status) != 0)
+        return troupe_fail(TROUPE_FAILED, "no thread");
+    pthread_join(thread, NULL);
     return TROUPE_OK;
 }
 
@@ -56,7 +75,7 @@ static troupe_status spawn_at_the_end(holder *self, const troupe_none *none, tro
 
 TROUPE_ACTOR(holder, (pid_of, troupe_none, int), (variable, troupe_text, troupe_text),
              (folder_of, troupe_none, troupe_text), (spawn_one, double, int),
-             (spawn_at_the_end, troupe_none, troupe_none));
+             (spawn_at_the_end, troupe_none, troupe_none), (start_beside, troupe_none, int));
 
 static troupe_status spawn_one(holder *self, const double *cpus, int *status)
 {
@@ -402,6 +421,7 @@ static void *start_in_worker(void *late)
 static void start_by_threads(void)
 {
     pthread_t threads[STARTERS];
+    (void)prctl(PR_SET_NAME, "troupe-lookalike"); // The program's own name, for all of them.
     pthread_barrier_init(&starters, NULL, STARTERS);
     for (int i = 0; i < STARTERS; i++)
         pthread_create(&threads[i], NULL, start_in_worker, i == 0 ? &starters : NULL);
@@ -423,6 +443,11 @@ static void test_executed_workers_whose_threads_start_at_once(void **state)
     (void)poll(NULL, 0, 100); // Meanwhile the late ones have come.
     for (int i = 0; i < 4; i++)
         assert_string_equal(ask(own[i], "OWN"), "1");
+    int status = -1;
+    assert_int_equal(
+        troupe_get(int, troupe_call(own[0], start_beside), &status, .timeout_ms = SUPPORT_SOON_MS),
+        TROUPE_OK);
+    assert_int_equal(status, TROUPE_OK);
     assert_int_equal(troupe_stop(), 0);
 }
 
