@@ -11,6 +11,7 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <runtime/error.h>
+#include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/thread.h>
 #include <stdatomic.h>
@@ -175,7 +176,7 @@ static troupe_status ask(const char *what, const char *host, int timeout_ms, str
             troupe_fail(TROUPE_BUSY, "%s: %d other names are being looked up", what, ASKING_MAX);
     else if ((it = make_question(host)) == NULL)
         status = troupe_fail(TROUPE_NO_MEMORY, "%s: no memory for looking a name up", what);
-    else if ((status = trp_thread_start(&thread, "troupe-name", ask_main, it)) != TROUPE_OK)
+    else if ((status = trp_thread_start(&thread, TRP_RESOLVER_NAME, ask_main, it)) != TROUPE_OK)
         free_question(it);
     if (status != TROUPE_OK) {
         atomic_fetch_sub(&asking, 1);
@@ -191,6 +192,17 @@ static troupe_status ask(const char *what, const char *host, int timeout_ms, str
     return failure == 0 ? TROUPE_OK
                         : troupe_fail(TROUPE_NOT_FOUND, "%s: the host '%s' is not known: %s", what,
                                       host, gai_strerror(failure));
+}
+
+// Where this node is to listen: debian's /etc/hosts, for one, has a machine's own name there.
+static void warn_of_loopback(const char *what, const char *host, struct in_addr found)
+{
+    char text[INET_ADDRSTRLEN];
+    if (ntohl(found.s_addr) >> 24 == 127 && strncmp(host, "localhost", strlen("localhost")) != 0)
+        trp_log(TRP_WARN,
+                "%s: the name '%s' is %s here (see /etc/hosts), which no other machine can reach: "
+                "give an address or a network interface, if one is to join",
+                what, host, inet_ntop(AF_INET, &found, text, sizeof text));
 }
 
 troupe_status trp_address_resolve(const char *what, const char *address, bool wild, int timeout_ms,
@@ -210,8 +222,11 @@ troupe_status trp_address_resolve(const char *what, const char *address, bool wi
                            address);
     if (strcmp(host, "*") == 0)
         found.s_addr = INADDR_ANY;
-    else if (inet_pton(AF_INET, host, &found) != 1 && !is_interface(host, &found))
+    else if (inet_pton(AF_INET, host, &found) != 1 && !is_interface(host, &found)) {
         TROUPE_TRY(ask(what, host, timeout_ms, &found));
+        if (wild)
+            warn_of_loopback(what, host, found);
+    }
     if (!is_one(found))
         return troupe_fail(TROUPE_INVALID,
                            "%s is '%s': expected the address of one machine, under which other "

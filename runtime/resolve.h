@@ -6,6 +6,9 @@
 #include <runtime/segment.h>
 #include <stdbool.h>
 
+// The name of threads that look a name up: they are none of the program's.
+#define TRP_RESOLVER_NAME "troupe-name"
+
 // Whether the text is "1.2.3.4:5": an IPv4 address of one machine and a port.
 bool trp_address_is_numeric(const char *address);
 
@@ -14,7 +17,8 @@ bool trp_address_read(const void *text, size_t size, char address[TRP_NODE_ADDRE
 
 // Writes "1.2.3.4:5" for "host:port", where the host may be an address, the name of a network
 // interface of this machine, or a name that the system's resolver knows; `what` begins the sentence
-// of a failure, and `wild` says that port 0 will do. Waits at most `timeout_ms` for a name; the
+// of a failure, and `wild` says that it is where this node is to listen: port 0 will do, and a name
+// for this machine alone is warned of. Waits at most `timeout_ms` for a name; the
 // thread that asks for it goes on by itself. INVALID: no such address, or one that stands for all
 // (0.0.0.0); NOT_FOUND: nobody knows the name; TIMED_OUT; BUSY: too many names are being asked for.
 troupe_status trp_address_resolve(const char *what, const char *address, bool wild, int timeout_ms,

@@ -2,12 +2,18 @@
 #include <runtime/worker_start.h>
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <runtime/clock.h>
 #include <runtime/identity.h>
 #include <runtime/log.h>
 #include <runtime/node.h>
 #include <runtime/process.h>
+#include <runtime/resolve.h>
 #include <runtime/slow.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 enum {
     READY_TIMEOUT_MS = 5000, // For a program that was executed to reach troupe_start.
@@ -113,6 +119,21 @@ troupe_status trp_worker_await(uint32_t slot, uint64_t incarnation, int64_t unti
 
 // ---- forked or executed
 
+// Whether it looks up a name that an earlier troupe_start was given, and has given up.
+static bool is_looking_up(DIR *tasks, const char *task)
+{
+    char path[NAME_MAX + 16], name[sizeof TRP_RESOLVER_NAME + 1] = "";
+    snprintf(path, sizeof path, "%s/comm", task);
+    int fd = openat(dirfd(tasks), path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool is = read(fd, name, sizeof name) == sizeof TRP_RESOLVER_NAME &&
+              strcmp(name, TRP_RESOLVER_NAME "\n") == 0;
+    close(fd);
+    return is;
+}
+
+// Of the program.
 static int count_threads(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -120,7 +141,7 @@ static int count_threads(void)
         return 1;
     int count = 0;
     for (struct dirent *task; (task = readdir(tasks)) != NULL;)
-        count += task->d_name[0] != '.';
+        count += task->d_name[0] != '.' && !is_looking_up(tasks, task->d_name);
     closedir(tasks);
 #if defined(__SANITIZE_THREAD__)
     count--; // Its own thread survives a fork.
@@ -135,7 +156,7 @@ troupe_launch trp_launch_choose(void)
     if (threads <= 1)
         return TROUPE_LAUNCH_FORK;
     if (!told && !trp_self.local)
-        trp_log(TRP_INFO,
+        trp_log(TRP_WARN,
                 "the program had %d threads when it came to troupe_start, so that its workers are "
                 "executed afresh: what stands before troupe_start runs again in each of them",
                 threads);

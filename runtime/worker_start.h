@@ -11,8 +11,8 @@
 // not reach troupe_start; TROUPE_NOT_STARTED: the runtime was stopped meanwhile.
 troupe_status trp_worker_await(uint32_t slot, uint64_t incarnation, int64_t until_ns);
 
-// For TROUPE_LAUNCH_AUTO: forked, unless this process has more threads than this one, since a fork
-// has none of the others; then it is said, once.
+// For TROUPE_LAUNCH_AUTO: forked, unless the program has other threads than the calling one, which
+// a fork would not have; then a warning says so, once.
 troupe_launch trp_launch_choose(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include <netdb.h>
 #include <pthread.h>
 #include <runtime/resolve.h>
+#include <runtime/worker_start.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,6 +138,70 @@ static void a_silent_name_server_is_not_waited_for(void **state)
     trp_resolve_by(NULL);
 }
 
+static bool none_answers(void *unused)
+{
+    (void)unused;
+    return support_count_threads() == 1;
+}
+
+// The thread that still asks for a name of a start that was given up is none of the program's: the
+// next start forks its workers all the same.
+static void a_start_after_one_that_was_given_up(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); // It has a thread of its own.
+#endif
+    assert_true(support_wait_until(none_answers, NULL, SUPPORT_SOON_MS));
+    atomic_store(&silent, true);
+    trp_resolve_by(never);
+    assert_int_equal(troupe_start(0, NULL, .workers = 1, .listen = "far.example:1", .keys = "none",
+                                  .node_timeout_ms = 200),
+                     TROUPE_TIMED_OUT);
+    assert_int_equal(support_count_threads(), 2);
+    assert_int_equal(trp_launch_choose(), TROUPE_LAUNCH_FORK);
+    atomic_store(&silent, false);
+    trp_resolve_by(NULL);
+}
+
+static int own_name(const char *host, const char *service, const struct addrinfo *hints,
+                    struct addrinfo **found)
+{
+    (void)host;
+    return getaddrinfo("127.0.1.1", service, hints, found);
+}
+
+// What was written to stderr while `address` was resolved.
+static const char *heard(const char *address, bool wild)
+{
+    static char text[1024];
+    FILE *file = tmpfile();
+    int kept = dup(STDERR_FILENO);
+    assert_true(file != NULL && kept >= 0);
+    (void)dup2(fileno(file), STDERR_FILENO);
+    troupe_status status = resolve(address, wild);
+    (void)dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    assert_int_equal(status, TROUPE_OK);
+    return text;
+}
+
+static void a_name_for_this_machine_alone_is_warned_of(void **state)
+{
+    (void)state;
+    trp_resolve_by(own_name);
+    const char *text = heard("myhost:4600", true);
+    assert_non_null(strstr(text, "'myhost' is 127.0.1.1"));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    assert_string_equal(heard("myhost:4600", false), "");
+    assert_string_equal(heard("localhost:4600", true), "");
+    assert_string_equal(heard("127.0.0.1:4600", true), "");
+    trp_resolve_by(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +210,8 @@ int main(void)
         cmocka_unit_test(addresses_of_all_are_refused),
         cmocka_unit_test(names_become_numbers),
         cmocka_unit_test(a_silent_name_server_is_not_waited_for),
+        cmocka_unit_test(a_start_after_one_that_was_given_up),
+        cmocka_unit_test(a_name_for_this_machine_alone_is_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
