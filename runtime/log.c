@@ -108,9 +108,10 @@ void troupe_log(troupe_level level, const char *format, ...)
     while (length > 0 && text[length - 1] == '\n') // The line has its end anyway.
         length--;
     // Parts of it may be another's words, which must not look like lines of their own.
-    used += (int)trp_printable_copy(text, length, line + used, TEXT_MAX + 1);
-    used += snprintf(line + used, sizeof line - (size_t)used, "%s (pid=%d)\n",
-                     size > TEXT_MAX ? cut : "", (int)getpid());
+    bool whole = trp_printable_copy(text, length, line + used, TEXT_MAX + 1) && size <= TEXT_MAX;
+    used += (int)strlen(line + used);
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s (pid=%d)\n", whole ? "" : cut,
+                     (int)getpid());
     write_line(line, (size_t)used);
     errno = saved;
 }

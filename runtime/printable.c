@@ -20,8 +20,9 @@ static size_t character_at(const unsigned char *at, size_t left)
             return 0;
         code = code << 6 | (at[i] & 0x3fu);
     }
-    bool turns = (code >= 0x200e && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-                 (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+    bool turns = code == 0x061c || (code >= 0x200e && code <= 0x200f) ||
+                 (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+                 code == 0xfeff;
     bool none = code < least[size] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff);
     return none || turns || code < 0xa0 ? 0 : size; // Below: control characters of 8 bits.
 }
@@ -42,11 +43,11 @@ bool trp_printable_is(const char *text, size_t size)
     return true;
 }
 
-size_t trp_printable_copy(const char *text, size_t size, char *out, size_t capacity)
+bool trp_printable_copy(const char *text, size_t size, char *out, size_t capacity)
 {
     const unsigned char *bytes = (const unsigned char *)text;
-    size_t used = 0;
-    for (size_t at = 0, step; at < size; at += step) {
+    size_t used = 0, at = 0;
+    for (size_t step; at < size; at += step) {
         char escape[8];
         const char *piece = text + at;
         step = is_plain(bytes[at]) ? 1 : character_at(bytes + at, size - at);
@@ -66,7 +67,7 @@ size_t trp_printable_copy(const char *text, size_t size, char *out, size_t capac
         used += length;
     }
     out[used] = '\0';
-    return used;
+    return at == size;
 }
 
 void trp_printable_clean(char *text, size_t capacity)
@@ -77,8 +78,8 @@ void trp_printable_clean(char *text, size_t capacity)
         return;
     char clean[CLEAN_MAX];
     size_t room = capacity < sizeof clean ? capacity : sizeof clean;
-    size = trp_printable_copy(text, size, clean, room);
-    memcpy(text, clean, size + 1);
+    (void)trp_printable_copy(text, size, clean, room);
+    strcpy(text, clean);
 }
 
 int trp_printable_format(char *out, size_t capacity, const char *format, va_list list)

@@ -12,8 +12,8 @@
 bool trp_printable_is(const char *text, size_t size);
 // Copies the text, with "\n", "\x1b" and the like for what may not be printed; what no longer fits
 // is cut, never within an escape or a character. Always ends `out`, which has `capacity` bytes, at
-// least 1. Returns the length. `out` must not overlap the text.
-size_t trp_printable_copy(const char *text, size_t size, char *out, size_t capacity);
+// least 1. Whether all of it fitted. `out` must not overlap the text.
+bool trp_printable_copy(const char *text, size_t size, char *out, size_t capacity);
 // The same in place, for a text that ends within `capacity` bytes; else it is ended there.
 void trp_printable_clean(char *text, size_t capacity);
 // As vsnprintf, where no format is the empty text. Not cleaned.

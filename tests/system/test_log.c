@@ -150,6 +150,9 @@ static int drive_plainly(void)
     char *text = malloc(10000);
     if (text == NULL)
         return 2;
+    memset(text, 27, 2000); // Each becomes four.
+    text[2000] = '\0';
+    troupe_log(TROUPE_LOG_ERROR, "%s", text);
     memset(text, 'x', 9999);
     text[9999] = '\0';
     troupe_log(TROUPE_LOG_INFO, "%d and %s", 5, "six");
@@ -165,6 +168,7 @@ static void test_without_a_runtime(void **state)
     run(drive_plainly);
     assert_non_null(strstr(output, " info 5 and six (pid="));
     assert_non_null(strstr(output, "xxx [cut] (pid="));
+    assert_non_null(strstr(output, "\\x1b [cut] (pid="));
     assert_null(strstr(output, "details"));
     setenv("TROUPE_LOG", "debug", 1);
     run(drive_plainly);
