@@ -173,11 +173,12 @@ static bool start_writer(void)
 // ---- from outside
 
 // Opens a file that is this user's, and no other's through a link, to be written from its beginning
-// (`make`) or on. A device is nobody's.
+// (`make`) or on. A device is nobody's. A pipe that nobody reads is not waited for.
 static int open_own(const char *path, int make)
 {
     struct stat about = {0};
-    int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | make, trp_file_mode());
+    int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
+    int fd = open(path, flags | O_NONBLOCK | make, trp_file_mode());
     if (fd < 0)
         return -1;
     bool file = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
@@ -185,6 +186,8 @@ static int open_own(const char *path, int make)
                     : S_ISCHR(about.st_mode) || about.st_uid == geteuid();
     int error = own ? 0 : EPERM;
     if (own && file && make != 0 && ftruncate(fd, 0) != 0)
+        error = errno;
+    if (error == 0 && fcntl(fd, F_SETFL, flags) != 0)
         error = errno;
     if (error == 0)
         return fd;
@@ -203,6 +206,7 @@ troupe_status trp_trace_create(const char *path, const char *folder)
     if (trace.fd < 0)
         return troupe_fail(TROUPE_IO, "the file of the trace, '%s', could not be made: %s", path,
                            errno == ELOOP   ? "it is a link"
+                           : errno == ENXIO ? "a pipe that nobody reads is there"
                            : errno == EPERM ? "another user's file is there, or one with two names"
                                             : strerror(errno));
     snprintf(link, sizeof link, "%s/trace", folder);
