@@ -32,7 +32,7 @@ static const trp_range ranges[] = {
     TRP_RANGE(troupe_options, threads, 1, 256),
     TRP_RANGE(troupe_options, store_bytes_max, MIB, 16 * TIB),
     TRP_RANGE(troupe_options, message_bytes_max, MIB / 16, 16 * TIB),
-    TRP_RANGE(troupe_options, node_message_bytes_max, MIB / 16, 4096 * MIB),
+    TRP_RANGE(troupe_options, node_message_bytes_max, MIB / 16, 4095 * MIB),
     TRP_RANGE(troupe_options, launch, TROUPE_LAUNCH_AUTO, TROUPE_LAUNCH_EXEC),
     TRP_RANGE(troupe_options, stop_timeout_ms, 0, INT_MAX),
     TRP_RANGE(troupe_options, worker_output, TROUPE_OUTPUT_NAMED, TROUPE_OUTPUT_DIRECT),
