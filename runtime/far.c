@@ -298,7 +298,7 @@ static void take_message(const void *data, size_t size)
         return;
     }
     if (far.current.session == 0) {
-        if (node_process && frame.kind == TRP_FRAME_NODE)
+        if (frame.kind == TRP_FRAME_NODE && trp_frame_allowed(&frame, true, node_process))
             trp_nodes_take_loose(far.current.node, &frame);
         else
             trp_process_refused("it is of no session");
@@ -315,8 +315,6 @@ static void take_message(const void *data, size_t size)
 void trp_far_take_gone(const trp_frame *frame)
 {
     char cause[112];
-    if (frame->from != TRP_PROCESS_NODE)
-        return;
     (void)trp_printable_copy(frame->body, frame->body_size, cause, sizeof cause);
     if (frame->target == 0) {
         trp_far_end(frame->schema, cause);

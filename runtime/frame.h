@@ -45,7 +45,8 @@ typedef enum trp_frame_kind {
     TRP_FRAME_COUNT,     // actor `target` is retained or released by the sender: see count.h
     TRP_FRAME_RESTART,   // actor `target` is to be restarted in place
     TRP_FRAME_REGISTRAR, // the driver: what is asked about restarted actors (see restart.h)
-    TRP_FRAME_LINK,   // actor `target` is linked with, or (flag) untied from, the one in the body
+    TRP_FRAME_LINK,   // actor `target` is linked with, or (flag) untied from, actor `call` of the
+                      // sender
     TRP_FRAME_CANCEL, // gives `call` to actor `target` up; FORCE: even if the process must be
                       // killed
     TRP_FRAME_ITEM,   // a value of the stream of `call`, from actor `target`

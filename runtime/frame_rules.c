@@ -1,5 +1,6 @@
 // frame_rules.c: what each kind of frame may be: who may send it, and what it may carry. Asked
-// where a frame comes in, before anybody acts on it, and where one goes out to another node.
+// where a frame comes in, of no session too, before anybody acts on it, and where one goes out to
+// another node.
 //
 // What is in this node's memory (objects, holds, images of values) means nothing in another one: a
 // frame from there carries packed bytes alone, and none of the kinds by which processes of a node

@@ -73,7 +73,8 @@ void trp_process_deliver_end(void);
 // In between: lets another thread that waits for its turn have it first.
 void trp_process_deliver_pause(void);
 void trp_process_take(const trp_frame *frame);      // A frame,
-void trp_process_take_near(const trp_frame *frame); // or, of this node, if it may come from there;
+void trp_process_take_near(const trp_frame *frame); // or, of this node, if it may come from there,
+bool trp_process_admits(const trp_frame *frame);    // which this says, or refuses it;
 // a death, after which nothing of that incarnation comes,
 void trp_process_died(uint32_t process, uint64_t incarnation);
 void trp_process_told_end(void); // the order to end,
@@ -115,7 +116,7 @@ typedef enum trp_ask {
     TRP_ASK_KILL,       // target: slot, schema: incarnation, body: cause
     TRP_ASK_NAME_PUT,   // body: [name, value]
     TRP_ASK_NAME_GET,   // body: [name] -> body: value
-    TRP_ASK_NAME_DROP,  // body: [name]; no answer
+    TRP_ASK_NAME_DROP,  // body: [name]; target: the `call` of the request that put it; 0: any
     TRP_ASK_STOP,       // no answer
     TRP_ASK_CLAIM,      // body: see admission.c -> target: the claim, body: ids of GPUs
     TRP_ASK_CLAIM_GIVE, // target: the claim, schema: incarnation, body: slot

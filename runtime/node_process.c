@@ -504,10 +504,11 @@ static void run_over_rings(void)
 static void run_over_sockets(void)
 {
     int64_t left_ms;
-    while (goes_on(&left_ms)) {
+    for (bool more = false; goes_on(&left_ms);) {
         bool from_keeper = false;
-        trp_transport_wait(true, node.keeper, left_ms < 0 ? -1 : left_ms * 1000000, &from_keeper);
-        trp_sockets_drain();
+        int64_t wait_ns = more ? 0 : left_ms < 0 ? -1 : left_ms * 1000000;
+        trp_transport_wait(true, node.keeper, wait_ns, &from_keeper);
+        more = trp_sockets_drain();
         if (from_keeper)
             hear_keeper();
         (void)sweep_rest(true);

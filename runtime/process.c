@@ -138,13 +138,19 @@ void trp_process_told_end(void)
         handlers.ending();
 }
 
-void trp_process_take_near(const trp_frame *frame)
+bool trp_process_admits(const trp_frame *frame)
 {
     if (trp_frame_allowed(frame, false, trp_process_serve != NULL))
+        return true;
+    trp_process_refused("it is none that a process of this node may send, or carries what it must "
+                        "not");
+    return false;
+}
+
+void trp_process_take_near(const trp_frame *frame)
+{
+    if (trp_process_admits(frame))
         trp_process_take(frame);
-    else
-        trp_process_refused("it is none that a process of this node may send, or carries what it "
-                            "must not");
 }
 
 void trp_process_take(const trp_frame *frame)

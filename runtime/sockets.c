@@ -17,6 +17,9 @@
 enum {
     FLUSH_LOOK_NS = 5000000,
     DEATH_DELAY_MS = 2,
+    DEATH_FLOOD_MS = 1000, // In addition, while what others send does not end.
+    DRAIN_MESSAGES = 64,   // At a time, so that the reader's other duties do not wait
+    DRAIN_NS = 1000000,    // for who sends much.
     HEADER_MAX = 4096,
     LONE_NS = 20000,         // A frame that comes so long after the last ones is sent at once.
     BATCH = 30720,           // Bytes of frames that leave together; the last one may exceed it.
@@ -39,6 +42,7 @@ static struct {
     _Atomic uint32_t taken;           // How often one began to.
     _Atomic bool back;                // The I/O thread stands back until it is woken.
     _Atomic bool watched;             // It looks for gathered frames, soon, without being woken.
+    _Atomic bool left;                // Messages were left, of which no descriptor tells any more.
     _Atomic uint32_t begun;           // How often there were some.
     _Atomic uint32_t flushed;         // Rises when a peer says that everything has arrived.
 } sockets = {.keeper_fd = -1};
@@ -199,11 +203,14 @@ static void defer_death(uint32_t process, uint64_t incarnation)
     trp_transport_wake(); // Another thread than the I/O thread may be reading.
 }
 
-// Tells the deaths whose time has come. After every frame that was there has been taken.
-static void tell_deaths(void)
+// Tells the deaths whose time has come. After every frame that was there has been taken, or
+// (`more`) so long after it that those of the dead are among the taken ones: peers are read in
+// turn.
+static void tell_deaths(bool more)
 {
     size_t told = 0;
-    while (told < deaths.count && deaths.items[told].due_ns <= trp_clock_ns()) {
+    int64_t now = trp_clock_ns() - (more ? (int64_t)DEATH_FLOOD_MS * 1000000 : 0);
+    while (told < deaths.count && deaths.items[told].due_ns <= now) {
         trp_process_died(deaths.items[told].process, deaths.items[told].incarnation);
         told++;
     }
@@ -230,13 +237,14 @@ void trp_sockets_take_flush(const trp_frame *frame)
 
 static void take_frame(const trp_frame *frame)
 {
-    bool allowed = trp_frame_allowed(frame, false, trp_process_serve != NULL);
-    if (allowed && frame->kind == TRP_FRAME_FLUSH)
+    if (!trp_process_admits(frame))
+        return;
+    if (frame->kind == TRP_FRAME_FLUSH)
         trp_sockets_take_flush(frame);
-    else if (allowed && frame->kind == TRP_FRAME_DEATH)
+    else if (frame->kind == TRP_FRAME_DEATH)
         defer_death(frame->method, frame->target);
     else
-        trp_process_take_near(frame); // Or refuses it.
+        trp_process_take(frame);
 }
 
 // A message is a batch; one that is not to be taken is refused as one.
@@ -258,17 +266,23 @@ static void take_message(const void *data, size_t size)
         trp_process_refused(troupe_last_error()->text);
 }
 
-void trp_sockets_drain(void)
+bool trp_sockets_drain(void)
 {
     troupe_error kept;
     trp_error_hold(&kept);
+    bool more = true;
     trp_process_deliver_begin();
-    while (trp_transport_receive(take_message))
+    int64_t until_ns = trp_clock_ns() + DRAIN_NS;
+    for (int i = 0; i < DRAIN_MESSAGES && more && trp_clock_ns() < until_ns; i++) {
+        more = trp_transport_receive(take_message);
         trp_process_deliver_pause(); // A flood keeps nobody else from handing out.
-    tell_deaths();
+    }
+    atomic_store(&sockets.left, more);
+    tell_deaths(more);
     trp_process_deliver_end();
     trp_error_restore(&kept);
     send_all_gathered();
+    return more;
 }
 
 // ---- who reads
@@ -289,14 +303,15 @@ bool trp_sockets_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns
     bool reads = atomic_compare_exchange_strong(&sockets.waits_for, &nobody, (uintptr_t)word);
     if (reads) {
         atomic_fetch_add(&sockets.taken, 1);
-        // Whoever read before us has left nothing: what has come since makes the wait return.
+        // What whoever read before us has left is known: what has come since makes the wait return.
         while (atomic_load(word) == seen && atomic_load(&sockets.open) &&
                (deadline_ns < 0 || trp_clock_ns() < deadline_ns)) {
-            trp_transport_wait_reader(deadline_ns);
-            trp_sockets_drain();
+            if (!atomic_load(&sockets.left))
+                trp_transport_wait_reader(deadline_ns);
+            (void)trp_sockets_drain();
         }
         atomic_store(&sockets.waits_for, 0);
-        if (deaths.count > 0 || atomic_load(&sockets.back))
+        if (deaths.count > 0 || atomic_load(&sockets.back) || atomic_load(&sockets.left))
             trp_transport_wake();
     }
     trp_process_leave();
@@ -353,7 +368,8 @@ static void wait_for_work(watcher *me)
         others = atomic_load(&sockets.waits_for) != 0;
     }
     me->reads = !others;
-    trp_transport_wait(me->reads, sockets.keeper_fd, patience(me, now), &me->keeper_ended);
+    int64_t wait_ns = me->reads && atomic_load(&sockets.left) ? 0 : patience(me, now);
+    trp_transport_wait(me->reads, sockets.keeper_fd, wait_ns, &me->keeper_ended);
     atomic_store(&sockets.back, false);
 }
 
@@ -369,6 +385,13 @@ static void look_after_gathered(watcher *me)
     send_all_gathered(); // Looks whether there are any; pairs with leave_gathered.
 }
 
+// A thread that has begun to wait meanwhile sleeps on the descriptor, which tells of what is new.
+static void drain_beside_readers(void)
+{
+    if (trp_sockets_drain() && atomic_load(&sockets.waits_for) != 0)
+        trp_transport_wake_reader();
+}
+
 static void *io_main(void *unused)
 {
     (void)unused;
@@ -377,7 +400,7 @@ static void *io_main(void *unused)
         wait_for_work(&me);
         look_after_gathered(&me);
         if (me.reads || me.keeper_ended || deaths.count > 0)
-            trp_sockets_drain();
+            drain_beside_readers();
         if (me.keeper_ended) {
             sockets.keeper_fd = -1;
             trp_process_deliver_begin();
@@ -442,6 +465,7 @@ troupe_status trp_sockets_start(int keeper_fd)
     atomic_store(&sockets.some, 0);
     atomic_store(&sockets.waits_for, 0);
     atomic_store(&sockets.watched, false);
+    atomic_store(&sockets.left, false);
     for (int word = 0; word < WORDS; word++)
         atomic_store(&sockets.gathered[word], 0);
     TROUPE_TRY(trp_thread_start(&sockets.thread, "troupe-io", io_main, NULL));

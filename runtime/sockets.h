@@ -27,7 +27,8 @@ bool trp_sockets_unread(void); // Sockets are open, and nobody but the I/O threa
 void trp_sockets_flush(int timeout_ms);
 // Takes a FLUSH.
 void trp_sockets_take_flush(const trp_frame *frame);
-// Reads and hands out every frame that is there. The I/O thread's and the node process's loop.
-void trp_sockets_drain(void);
+// Reads and hands out frames that are there, for 1 ms at most. True: there are more, of which no
+// descriptor tells. The I/O thread's and the node process's loop.
+bool trp_sockets_drain(void);
 
 #endif
