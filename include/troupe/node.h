@@ -43,8 +43,8 @@
 TROUPE_BEGIN_C
 
 // Makes a pair of keys in a new file that only this user may read. All nodes of a cluster have a
-// copy of that one file; who has it may do anything in the cluster. It is read only where it is a
-// file (no link) of this user's or root's that nobody else may read. TROUPE_EXISTS, TROUPE_IO,
+// copy of that one file; who has it may do anything in the cluster. It is refused unless it is
+// a file (no link) of this user's or root's that nobody else may read. TROUPE_EXISTS, TROUPE_IO,
 // TROUPE_UNSUPPORTED: libzmq is missing.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_keys_make(const char *path);
 
@@ -53,13 +53,13 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_keys_make(const char *path);
 TROUPE_API const char *troupe_node_address(void);
 
 // Makes a session with the node that listens at `address` ("host:port"), for all processes of both
-// nodes; where there is one, it stays. Waits for the answer, at most .node_timeout_ms. Joining is
-// not handed on: each pair of nodes joins. TROUPE_INVALID: no such address, this node's own, or
-// this node was started without .listen; TROUPE_TIMED_OUT: nobody answers there, or has other keys;
-// TROUPE_NOT_FOUND: the host's name is not known, or TROUPE_BUSY: too many names are being looked
-// up (which takes as long at most);
-// TROUPE_VERSION: nobody answers there, and somebody spoke another version of the protocol;
-// TROUPE_BUSY: 64 nodes are joined; TROUPE_EXISTS: one that is joined has the same number, which is
+// nodes; where there is one, it stays. Looking up the host's name and waiting for the answer take
+// at most .node_timeout_ms each. Joining is not handed on: each pair of nodes joins.
+// TROUPE_INVALID: no such address, this node's own, or this node was started without .listen;
+// TROUPE_TIMED_OUT: the name was not found in time, or nobody answers there, or has other keys;
+// TROUPE_NOT_FOUND: the host's name is not known; TROUPE_VERSION: nobody answers there, and
+// somebody spoke another version of the protocol; TROUPE_BUSY: 64 nodes are joined, or too many
+// names are being looked up; TROUPE_EXISTS: one that is joined has the same number, which is
 // random. A node is known by the address that it gives itself
 // (troupe_nodes_list) and by the one that it was first joined by, if that is another.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_node_join(const char *address);

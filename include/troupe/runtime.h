@@ -11,11 +11,14 @@ TROUPE_BEGIN_C
 
 // How worker processes come to be.
 typedef enum troupe_launch {
-    TROUPE_LAUNCH_AUTO, // Forked, unless the program had started threads before troupe_start.
+    // Forked, unless the program had started threads before troupe_start: then executed afresh, and
+    // a warning on stderr says so, once.
+    TROUPE_LAUNCH_AUTO,
     // Forked by the keeper: they have the state that the program had at troupe_start.
     TROUPE_LAUNCH_FORK,
     // Executed afresh: main runs again up to troupe_start. Of several threads that call it there
-    // the first becomes the worker, and the others do not return from it.
+    // the first becomes the worker, and the others do not return from it: those that the program
+    // had by then, and later ones of the same name (pthread_setname_np) as the first had.
     TROUPE_LAUNCH_EXEC,
 } troupe_launch;
 
@@ -66,12 +69,12 @@ typedef struct troupe_options {
     troupe_output worker_output;
     // Identical lines of several workers are printed once, and 5 s later once more with how many
     // there were; this, or the variable TROUPE_LOG_FOLD=0, prints each. What one worker alone
-    // repeats is printed. Of the library's own lines ("troupe: warn: ...") those count as identical
-    // that differ in numbers only; see .worker_output_fold_numbers.
+    // repeats is printed. The library's own lines ("troupe: warn: ...") count as identical where
+    // nothing but numbers in them differs, as all lines do with .worker_output_fold_numbers.
     bool worker_output_unfolded;
-    // Of several workers' lines that differ in numbers only the first and 5 s later the newest is
-    // printed, with how many there were, whoever wrote them; so does TROUPE_LOG_FOLD=numbers. For
-    // progress of many workers, not for results.
+    // Lines of several workers in which nothing but numbers differs: the first of them is printed,
+    // and 5 s later the newest, with how many there were, whoever wrote them. The variable
+    // TROUPE_LOG_FOLD=numbers does the same. For progress of many workers, not for results.
     bool worker_output_fold_numbers;
     // GPUs that actors and jobs may ask for; default: those in CUDA_VISIBLE_DEVICES where that is
     // set, else one for each /dev/nvidia0, nvidia1, ...; TROUPE_GPUS_NONE: none.
@@ -93,10 +96,11 @@ typedef struct troupe_options {
     // others as far as the umask lets them; default: files are 0600 and folders 0700.
     bool shared_files;
     // A file that says when which method ran in which process, for chrome://tracing or Perfetto
-    // (ui.perfetto.dev); default: what the variable TROUPE_TRACE names. It is made anew,
-    // unless it is a link or another user's, and is complete when troupe_stop returns. Each process
-    // keeps up to 65,536 events that are not written yet; what comes beyond is counted in the file.
-    // A process that is killed loses those of its last 0.1 s.
+    // (ui.perfetto.dev); default: what the variable TROUPE_TRACE names. What is there
+    // of that name is written over; where it is a link, another user's, a file with two names or a
+    // pipe that nobody reads, troupe_start fails (TROUPE_IO). Complete when troupe_stop returns.
+    // Each process keeps up to 65,536 events that are not written yet; what comes beyond is counted
+    // in the file. A process that is killed loses those of its last 0.1 s.
     const char *trace;
     // Takes part in a cluster: where other nodes can reach this one, "10.0.0.7:4500": an IPv4
     // address, or the name of a network interface or of a host that has one (looked up for at most
@@ -119,9 +123,9 @@ typedef struct troupe_options {
     // give something up; default 2,000; TROUPE_STORE_WAIT_NONE: not at all. As long a stopped
     // process is waited for that was moving an object, by who reads it without a timeout.
     int store_wait_ms;
-    // Largest packed argument or result between nodes; default 64 MiB, at most .message_bytes_max.
-    // All nodes of a cluster have the same: who receives a larger one refuses it, and the session
-    // ends.
+    // Largest packed argument or result between nodes; default 64 MiB, at most .message_bytes_max
+    // and 4095 MiB. All nodes of a cluster have the same: who receives a larger one refuses it, and
+    // the session ends.
     size_t node_message_bytes_max;
     int unused_;
     // How long the node process may take to answer (a spawn that needs a process, a name, a look at
