@@ -298,7 +298,7 @@ static void take_message(const void *data, size_t size)
         return;
     }
     if (far.current.session == 0) {
-        if (frame.kind == TRP_FRAME_NODE && trp_frame_allowed(&frame, true, node_process))
+        if (node_process && frame.kind == TRP_FRAME_NODE)
             trp_nodes_take_loose(far.current.node, &frame);
         else
             trp_process_refused("it is of no session");
