@@ -305,6 +305,7 @@ bool trp_transport_receive(trp_take *take)
 
 trp_outbound *trp_outbound_make(void *context, const char *path, size_t part_max)
 {
+    int64_t answer_max = TRP_ANSWER_MAX; // Who listens there may be anybody, too.
     trp_outbound *outbound = trp_alloc(sizeof *outbound);
     if (outbound == NULL) {
         (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a connection to %s", path);
@@ -321,6 +322,7 @@ trp_outbound *trp_outbound_make(void *context, const char *path, size_t part_max
     trp_zmq_set(outbound->socket, ZMQ_LINGER, 0);
     trp_zmq_set(outbound->socket, ZMQ_RECONNECT_IVL, RECONNECT_MS);
     trp_zmq_set(outbound->socket, ZMQ_HANDSHAKE_IVL, TRP_HANDSHAKE_MS);
+    (void)trp_zmq.setsockopt(outbound->socket, ZMQ_MAXMSGSIZE, &answer_max, sizeof answer_max);
     return outbound;
 }
 
@@ -387,33 +389,53 @@ static troupe_status send_part(trp_outbound *outbound, zmq_msg_t *part, int flag
                        trp_zmq.strerror(trp_zmq.error()));
 }
 
+// Makes the parts of a message, the first of which is its size; the bytes are freed with the last.
+static bool make_parts(zmq_msg_t *parts, size_t count, uint64_t size, size_t part_max,
+                       shared_bytes *shared)
+{
+    size_t made = 0;
+    if (trp_zmq.msg_init_size(&parts[made], sizeof size) == 0)
+        memcpy(trp_zmq.msg_data(&parts[made++]), &size, sizeof size);
+    for (size_t at = 0; made > 0 && made < count; at += part_max) {
+        size_t left = size - at, length = left < part_max ? left : part_max;
+        if (trp_zmq.msg_init_data(&parts[made], (char *)shared->data + at, length, free_part,
+                                  shared) != 0)
+            break;
+        made++;
+    }
+    if (made == count)
+        return true;
+    for (size_t i = made == 0 ? 1 : made; i < count; i++)
+        free_part(NULL, shared);
+    for (size_t i = 0; i < made; i++)
+        trp_zmq.msg_close(&parts[i]);
+    return false;
+}
+
+// All parts are there before the first is sent: what follows half a message would be part of it.
 static troupe_status send_parts(trp_outbound *outbound, trp_buffer *buffer)
 {
-    uint64_t size = buffer->size;
-    size_t parts = (buffer->size + outbound->part_max - 1) / outbound->part_max, made = 0;
-    zmq_msg_t part;
+    size_t part_max = outbound->part_max, count = 1 + (buffer->size + part_max - 1) / part_max;
     shared_bytes *shared = trp_alloc(sizeof *shared);
-    if (shared == NULL || trp_zmq.msg_init_size(&part, sizeof size) != 0) {
+    zmq_msg_t *parts = trp_alloc(count * sizeof *parts);
+    uint64_t size = buffer->size;
+    buffer->size = 0;
+    bool made = shared != NULL && parts != NULL;
+    if (made) {
+        *shared = (shared_bytes){.parts = count - 1, .data = buffer->data};
+        *buffer = (trp_buffer){0};
+        made = make_parts(parts, count, size, part_max, shared);
+    } else {
         trp_free(shared);
-        buffer->size = 0;
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
     }
-    *shared = (shared_bytes){.parts = parts, .data = buffer->data};
-    *buffer = (trp_buffer){0};
-    memcpy(trp_zmq.msg_data(&part), &size, sizeof size);
-    troupe_status status = send_part(outbound, &part, ZMQ_SNDMORE);
-    for (size_t at = 0; at < size && status == TROUPE_OK; at += outbound->part_max) {
-        size_t left = size - at, length = left < outbound->part_max ? left : outbound->part_max;
-        if (trp_zmq.msg_init_data(&part, (char *)shared->data + at, length, free_part, shared) !=
-            0) {
-            status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
-            break;
-        }
-        made++;
-        status = send_part(outbound, &part, at + length < size ? ZMQ_SNDMORE : 0);
-    }
-    for (size_t rest = parts - made; rest > 0; rest--)
-        free_part(NULL, shared);
+    troupe_status status =
+        made ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for a message");
+    for (size_t i = 0; made && i < count; i++)
+        if (status == TROUPE_OK)
+            status = send_part(outbound, &parts[i], i + 1 < count ? ZMQ_SNDMORE : 0);
+        else
+            trp_zmq.msg_close(&parts[i]);
+    trp_free(parts);
     return status;
 }
 

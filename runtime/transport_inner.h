@@ -18,9 +18,11 @@ enum {
     TRP_ENDPOINT_TEXT = 160,
     // Whoever connects and is not let in by then is sent away.
     TRP_HANDSHAKE_MS = 3000,
-    // Over tcp nobody may claim more at once, since it is claimed before he is let in. Larger
-    // messages go in parts of that size.
+    // Over tcp no part may be larger, since libzmq takes what a part claims to have before it knows
+    // who claims it. Larger messages go in parts of that size: who has the keys may send any number
+    // of them, which libzmq keeps until the last has come.
     TRP_PART_MAX = 65536,
+    TRP_ANSWER_MAX = 4096, // Nothing but handshakes comes back on a DEALER.
 };
 
 // libzmq is loaded when it is first asked for: over rings nobody needs it, and it brings fifteen
@@ -63,12 +65,14 @@ typedef struct trp_doorman {
     _Atomic uint32_t port;       // Where the ROUTER listens; 0: not yet.
     int spare_fd, base_fd;       // A descriptor that is always free for a look at another one.
     struct trp_visit *held;      // Connections that have not ended,
-    uint32_t held_count, most;   // so many, and how many there may be.
-    int fd_most;                 // No descriptor above that may be a connection's.
+    uint32_t held_count, most;   // so many, and how many young ones there may be.
+    int fd_most;                 // No connection's descriptor may be that, or above.
     bool failing;                // The connection that ends next was not let in.
     uint32_t young;              // Of those held, who may not have been let in yet.
     // All that were made, were let in, and are known not to have been; and those that were counted.
     uint64_t made, let_in, failed, counted;
+    uint64_t cuts; // For want of room, since that was told last;
+    int64_t told_ms;
 } trp_doorman;
 
 // Reads the keys, makes the ROUTER a server with them, and starts the thread that lets in who has

@@ -1,9 +1,10 @@
 // test_transport.c: messages between two processes over unix sockets and over tcp, and strangers:
 // who has other keys, none at all, or damages the files that say where to go.
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <runtime/transport.h>
+#include <runtime/transport_inner.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <zmq.h>
 
 enum { LARGEST = 1 << 20, MESSAGES = 1000 };
 
@@ -268,8 +268,27 @@ static bool is_cut(int fd, int timeout_ms)
     return false;
 }
 
+static int no_third_part(zmq_msg_t *part, void *data, size_t size, zmq_free_fn *end, void *hint)
+{
+    static int parts;
+    errno = ENOMEM;
+    return ++parts == 3 ? -1 : zmq_msg_init_data(part, data, size, end, hint);
+}
+
+static troupe_status send_filled(trp_outbound *out, size_t size, uint64_t seed)
+{
+    trp_buffer bytes = {0};
+    char *data = malloc(size);
+    support_fill(data, size, seed);
+    trp_buffer_append(&bytes, data, size);
+    troupe_status status = trp_outbound_send(out, &bytes);
+    trp_buffer_free(&bytes);
+    free(data);
+    return status;
+}
+
 // A message is of several parts once it is larger than what a stranger may claim; none above the
-// limit is taken, and what follows is.
+// limit is taken, nor one for which memory ends half-way, and what follows is.
 static void large_messages_go_in_parts_over_tcp(void **state)
 {
     (void)state;
@@ -282,15 +301,11 @@ static void large_messages_go_in_parts_over_tcp(void **state)
     assert_int_equal(open_at(mine, keys), TROUPE_OK);
     trp_outbound *out = trp_outbound_open(mine); // To itself.
     assert_non_null(out);
-    for (int i = 0; i < SIZES; i++) {
-        trp_buffer bytes = {0};
-        char *data = malloc(sizes[i]);
-        support_fill(data, sizes[i], (uint64_t)i);
-        trp_buffer_append(&bytes, data, sizes[i]);
-        assert_int_equal(trp_outbound_send(out, &bytes), TROUPE_OK);
-        trp_buffer_free(&bytes);
-        free(data);
-    }
+    trp_zmq.msg_init_data = no_third_part;
+    assert_int_equal(send_filled(out, LARGEST, 0), TROUPE_NO_MEMORY);
+    trp_zmq.msg_init_data = zmq_msg_init_data;
+    for (int i = 0; i < SIZES; i++)
+        assert_int_equal(send_filled(out, sizes[i], (uint64_t)i), TROUPE_OK);
     memset(&whole, 0, sizeof whole);
     for (int i = 0; i < SIZES; i++) {
         whole.wanted = sizes[i] <= LARGEST ? sizes[i] : 0;
@@ -304,14 +319,38 @@ static void large_messages_go_in_parts_over_tcp(void **state)
     support_directory_remove(home);
 }
 
-// Whoever claims more than a part has, before he has said who he is, is sent away at once; whoever
-// says nothing, after a while.
+// Connects to somebody who has no keys and claims much; true: he is left at once.
+static bool is_left(const char *path, int timeout_ms)
+{
+    char endpoint[64];
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof here;
+    int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listening, (struct sockaddr *)&here, sizeof here), 0);
+    assert_int_equal(listen(listening, 8), 0);
+    assert_int_equal(getsockname(listening, (struct sockaddr *)&here, &size), 0);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(here.sin_port));
+    support_write_file(path, endpoint, strlen(endpoint));
+    trp_outbound *out = trp_outbound_open(path);
+    assert_non_null(out);
+    int fd = accept(listening, NULL, NULL);
+    assert_true(fd >= 0);
+    assert_true(stranger_greet(fd, "CURVE") && stranger_claim(fd, 6, UINT64_C(1) << 20));
+    bool left = is_cut(fd, timeout_ms);
+    trp_outbound_close(out, 0);
+    close(fd), close(listening);
+    return left;
+}
+
+// Whoever claims more than a part has, before he has said who he is, is sent away at once, and left
+// if it was we who came; whoever says nothing is sent away after a while.
 static void strangers_take_little_and_not_for_long(void **state)
 {
     (void)state;
     enum { HANDSHAKE_MS = 3000, SLACK_MS = 2000 };
     char *home = support_directory_make();
     char *keys = support_path(home, "keys"), *mine = support_path(home, "mine");
+    char *its = support_path(home, "its");
     assert_int_equal(trp_transport_keys_make(keys), TROUPE_OK);
     assert_int_equal(open_at(mine, keys), TROUPE_OK);
     int silent = connect_to(port_of(mine)), claiming = connect_to(port_of(mine));
@@ -324,11 +363,12 @@ static void strangers_take_little_and_not_for_long(void **state)
     assert_int_equal(send(claiming, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
     int64_t began = support_now_ms();
     assert_true(is_cut(claiming, HANDSHAKE_MS / 2));
+    assert_true(is_left(its, HANDSHAKE_MS / 2));
     assert_true(is_cut(silent, HANDSHAKE_MS + SLACK_MS));
     assert_true(support_now_ms() - began >= HANDSHAKE_MS / 2); // Not at once, either.
     close(silent), close(claiming);
     trp_transport_close();
-    free(keys), free(mine);
+    free(keys), free(mine), free(its);
     support_directory_remove(home);
 }
 
