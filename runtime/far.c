@@ -380,11 +380,6 @@ void trp_far_path(uint32_t slot, uint64_t incarnation, char path[128])
     strcat(path, ".far");
 }
 
-uint64_t trp_connections_reserve(void)
-{
-    return trp_listens() ? trp_connections_most(&(int){0}) + TRP_CONNECTIONS_LATE : 0;
-}
-
 troupe_status trp_far_open(void)
 {
     char any_port[TRP_ENDPOINT_MAX], path[128];

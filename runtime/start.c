@@ -255,16 +255,26 @@ static troupe_status plan_descriptors(void)
         (void)setrlimit(RLIMIT_NOFILE, &limit);
         (void)getrlimit(RLIMIT_NOFILE, &limit);
     }
-    uint64_t used = count_descriptors() + OWN + trp_connections_reserve(), fit = TRP_PROCESSES_MAX;
+    uint64_t tcp = (trp_self.options.transport == TROUPE_TRANSPORT_TCP) + trp_listens(), low;
+    uint64_t own = count_descriptors() + OWN, needed = 0, fit = TRP_PROCESSES_MAX;
+    for (uint64_t more; (more = own + EACH + trp_connections_reserve(tcp, needed, &low)) > needed;)
+        needed = more; // What is kept grows with the limit, by less.
+    uint64_t used = own + trp_connections_reserve(tcp, limit.rlim_cur, &low);
     if (limit.rlim_cur < used + fit * EACH)
         fit = limit.rlim_cur > used ? (limit.rlim_cur - used) / EACH : 0;
     trp_self.workers_max = (uint32_t)fit;
-    return fit > 0
-               ? TROUPE_OK
-               : troupe_fail(TROUPE_IO,
-                             "this process may have %llu descriptors open (ulimit -Hn) and "
-                             "Troupe needs %llu at least",
-                             (unsigned long long)limit.rlim_cur, (unsigned long long)used + EACH);
+    unsigned long long may = limit.rlim_cur;
+    if (fit == 0)
+        return troupe_fail(TROUPE_IO,
+                           "this process may have %llu descriptors open (ulimit -Hn) and Troupe "
+                           "needs %llu at least",
+                           may, (unsigned long long)needed);
+    if (may < low)
+        trp_log(TRP_WARN,
+                "this process may have %llu descriptors open (ulimit -Hn): many connections over "
+                "tcp at once may leave none free, which ends a process; from %llu on they cannot",
+                may, (unsigned long long)low);
+    return TROUPE_OK;
 }
 
 // Opens what is closed of descriptors 0 to 2: else whoever prints would write to a socket.

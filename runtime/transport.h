@@ -13,13 +13,16 @@
 #include <stdint.h>
 #include <troupe/status.h>
 
-// How many connections a process takes at most, over tcp, from whom it does not know yet among
-// others: a quarter of the descriptors, or fewer; and the first number that no descriptor of theirs
-// may have: 80 % of what there is. What comes beyond is cut, and for a moment there are up to
-// TRP_CONNECTIONS_LATE of those.
-enum { TRP_CONNECTIONS_MAX = 4096, TRP_CONNECTIONS_LATE = 512 };
+// How many connections that have not been let in yet a socket over tcp keeps: a quarter of the
+// limit of descriptors, and TRP_CONNECTIONS_MAX at most. No connection keeps a descriptor with the
+// number *fd_most, 80 % of that limit, or a larger one. What comes beyond either is cut; before
+// that is done there may be TRP_CONNECTIONS_LATE more.
+enum { TRP_CONNECTIONS_MAX = 4096, TRP_CONNECTIONS_LATE = 1002 };
 uint32_t trp_connections_most(int *fd_most);
-uint64_t trp_connections_reserve(void); // Descriptors that are kept for them; 0: nothing listens.
+// How many descriptors, of `limit`, a process with so many sockets over tcp keeps for connections
+// that have not been let in. It is less than may come where a quarter of the limit is less than the
+// late ones of all these sockets; *short_of: the limit from which on it is not.
+uint64_t trp_connections_reserve(uint64_t sockets, uint64_t limit, uint64_t *short_of);
 
 // Loads libzmq, unless it is there. UNSUPPORTED: it cannot be.
 troupe_status trp_transport_load(void);

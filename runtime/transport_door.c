@@ -15,7 +15,9 @@
 #include <netinet/in.h>
 #include <runtime/clock.h>
 #include <runtime/error.h>
+#include <runtime/log.h>
 #include <runtime/memory.h>
+#include <runtime/segment.h>
 #include <runtime/thread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +25,25 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static uint64_t smaller(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
 uint32_t trp_connections_most(int *fd_most)
 {
     struct rlimit limit = {.rlim_cur = 1024};
     (void)getrlimit(RLIMIT_NOFILE, &limit);
-    uint64_t all = limit.rlim_cur < INT32_MAX ? limit.rlim_cur : INT32_MAX;
+    uint64_t all = smaller(limit.rlim_cur, INT32_MAX);
     *fd_most = (int)(all / 10 * 8);
-    return all / 4 < TRP_CONNECTIONS_MAX ? (uint32_t)(all / 4) : TRP_CONNECTIONS_MAX;
+    return (uint32_t)smaller(all / 4, TRP_CONNECTIONS_MAX);
+}
+
+uint64_t trp_connections_reserve(uint64_t sockets, uint64_t limit, uint64_t *short_of)
+{
+    *short_of = 4 * sockets * TRP_CONNECTIONS_LATE;
+    return sockets * smaller(limit / 4, TRP_CONNECTIONS_MAX) +
+           smaller(limit / 4, sockets * TRP_CONNECTIONS_LATE);
 }
 
 // ---- keys
@@ -79,11 +93,14 @@ typedef struct trp_visit {
     int64_t since_ms;
 } trp_visit;
 
-// So many are told of at most before those beyond the limit have been cut.
+// Of those let in one socket keeps as many as there may be processes to come from. So many are told
+// of at most before those beyond the limits have been cut.
 enum {
-    HELD_MAX = TRP_CONNECTIONS_MAX + 2 * TRP_CONNECTIONS_LATE,
+    LET_IN_MAX = TRP_FAR_MAX,
+    HELD_MAX = LET_IN_MAX + TRP_CONNECTIONS_MAX + 2 * TRP_CONNECTIONS_LATE,
     YOUNG_MS = TRP_HANDSHAKE_MS + 1000
 };
+_Static_assert((int)TRP_FAR_MAX >= (int)TRP_PROCESSES_MAX, "all of this node find room");
 
 static void begin_visit(trp_doorman *man, int fd)
 {
@@ -141,13 +158,34 @@ static void cut(const trp_doorman *man, int fd)
     (void)dup3(man->base_fd, man->spare_fd, O_CLOEXEC);
 }
 
+// Somebody who has the keys may be among those who are cut, and comes again.
+static void tell_cut(trp_doorman *man, int fd)
+{
+    enum { BETWEEN_MS = 30000 };
+    int64_t now_ms = trp_clock_ms();
+    man->cuts++;
+    if (man->told_ms != 0 && now_ms < man->told_ms + BETWEEN_MS)
+        return;
+    man->told_ms = now_ms;
+    trp_log(
+        TRP_WARN,
+        "%llu connections to port %u were cut for want of room: %u are there, %u of them so new "
+        "that they may not be let in (at most %u); the last one had descriptor %d (at most %d)",
+        (unsigned long long)man->cuts, (unsigned)atomic_load(&man->port), man->held_count,
+        man->young, man->most, fd, man->fd_most - 1);
+    man->cuts = 0;
+}
+
 static void take_event(trp_doorman *man, uint16_t event, uint32_t value)
 {
     switch (event) {
     case ZMQ_EVENT_ACCEPTED:
         begin_visit(man, (int)value);
-        if (man->held_count > man->most || (int)value >= man->fd_most)
+        if (man->young > man->most || man->held_count - man->young >= LET_IN_MAX ||
+            (int)value >= man->fd_most) {
             cut(man, (int)value);
+            tell_cut(man, (int)value);
+        }
         break;
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
         man->let_in++;
@@ -271,8 +309,8 @@ static troupe_status open_sockets(trp_doorman *man, void *context, void *router)
     trp_zmq_set(man->requests, ZMQ_LINGER, 0);
     trp_zmq_set(man->events, ZMQ_LINGER, 0);
     // When so much is said that is not heard yet, libzmq's thread waits: so it takes at most
-    // TRP_CONNECTIONS_LATE connections (half as many as it keeps parts for a monitor) beyond the
-    // limit.
+    // TRP_CONNECTIONS_LATE connections beyond the limit: the 1,000 messages that it keeps for a
+    // monitor, the one that is kept here, and the one of which it waits to tell.
     trp_zmq_set(man->events, ZMQ_RCVHWM, 1);
     if (trp_zmq.bind(man->requests, place) != 0)
         return trp_zmq_failed("cannot bind", place);
@@ -304,7 +342,8 @@ troupe_status trp_doorman_start(trp_doorman *man, void *context, void *router,
 {
     man->requests = man->events = NULL;
     man->held_count = man->young = 0;
-    man->made = man->let_in = man->failed = man->counted = 0;
+    man->made = man->let_in = man->failed = man->counted = man->cuts = 0;
+    man->told_ms = 0;
     man->failing = false;
     man->most = trp_connections_most(&man->fd_most);
     atomic_store(&man->port, 0);

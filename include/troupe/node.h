@@ -22,9 +22,10 @@
 //
 // Join nodes over networks that you trust. Nobody without the keys is heard, but what comes before
 // the keys is libzmq's, in every process of a listening node. What is left to whoever can reach its
-// ports: up to 4,096 connections a process (a quarter of its descriptors, if that is less), each
+// ports: up to 4,096 connections a socket (a quarter of the descriptors, if that is less; a process
+// has one such socket, and another over TROUPE_TRANSPORT_TCP, on the loopback interface), each
 // for at most 3 s and 100 KiB (68 KiB of what it claims to send, and what libzmq has for it), so
-// some 400 MiB a process at worst; what comes beyond is sent away, counted
+// some 400 MiB a socket at worst; what comes beyond is sent away, counted
 // (troupe_strangers_refused), and meanwhile others wait those 3 s to get in. And libzmq ends the
 // process where it meets what it does not expect: a firewall's answer "protocol unreachable" to a
 // connection that this node makes is known to do that. The secret key is in the memory of each
@@ -34,7 +35,9 @@
 // All nodes of a cluster have the same keys: who has them is a node like any other. He cannot end a
 // session of others by giving himself their number or address: it ends only when he is heard where
 // that node was, since another has been started there. What is claimed without that is refused and
-// counted (troupe_frames_refused).
+// counted (troupe_frames_refused). Yet he may take any amount of memory of these processes,
+// whatever .node_message_bytes_max says: a message of which the last part never comes is kept by
+// libzmq, which knows no bound for that.
 #ifndef TROUPE_NODE_H
 #define TROUPE_NODE_H
 

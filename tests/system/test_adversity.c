@@ -314,6 +314,44 @@ static void test_few_descriptors(void **state)
     assert_int_equal(run_driver(start_with_too_few_descriptors), 0);
 }
 
+static unsigned long long *needed;
+
+// Starts with as many descriptors as *needed says; becomes what a refusal says, or 0.
+static int start_with_what_is_needed(void)
+{
+    struct rlimit few = {*needed, *needed};
+    char *home = support_directory_make(), *keys = support_path(home, "keys");
+    troupe_must(troupe_keys_make(keys));
+    if (setrlimit(RLIMIT_NOFILE, &few) != 0)
+        return 2;
+    troupe_status status = troupe_start(0, NULL, .workers = 1, .transport = TROUPE_TRANSPORT_TCP,
+                                        .listen = "127.0.0.1:0", .keys = keys);
+    const char *said = strstr(troupe_last_error()->text, "needs ");
+    *needed = status == TROUPE_IO && said != NULL ? strtoull(said + strlen("needs "), NULL, 10) : 0;
+    bool good = status == TROUPE_OK ? troupe_stop() == 0 : *needed != 0;
+    free(keys);
+    support_directory_remove(home);
+    return good ? 0 : 3;
+}
+
+// Where connections over tcp may take a share of the limit, what is asked for would do.
+static void test_what_is_needed_is_said(void **state)
+{
+    (void)state;
+    needed = support_share(sizeof *needed);
+    assert_true(needed != MAP_FAILED);
+    *needed = 96;
+    assert_int_equal(run_driver(start_with_what_is_needed), 0);
+    unsigned long long enough = *needed;
+    assert_true(enough > 96);
+    *needed = enough - 8;
+    assert_int_equal(run_driver(start_with_what_is_needed), 0);
+    assert_int_equal(*needed, enough);
+    assert_int_equal(run_driver(start_with_what_is_needed), 0);
+    assert_int_equal(*needed, 0);
+    munmap(needed, sizeof *needed);
+}
+
 static bool is_napping(void *unused)
 {
     (void)unused;
@@ -484,6 +522,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_names_while_the_node_process_is_stopped),
         cmocka_unit_test(test_a_death_that_nobody_was_told_of),
         cmocka_unit_test(test_few_descriptors),
+        cmocka_unit_test(test_what_is_needed_is_said),
         cmocka_unit_test(test_the_longest_stop_timeout),
         cmocka_unit_test(test_a_fork_in_an_executed_worker),
         cmocka_unit_test(test_a_keeper_or_node_process_that_dies_at_birth),
