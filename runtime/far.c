@@ -153,16 +153,23 @@ static void beat_all(void)
 
 // ---- in
 
-// Nothing of the session can be believed any more, or taken.
+// Nothing of the session can be believed any more, or taken. Told once; again if it could not be,
+// for want of memory say, with the next frame of the link.
 static void break_session(uint64_t session, trp_node_break why)
 {
+    static uint64_t told; // Of the thread that reads.
+    if (session == told)
+        return;
     trp_frame frame = {
         .kind = TRP_FRAME_NODE, .method = TRP_NODE_BREAK, .schema = session, .call = (uint64_t)why};
+    troupe_status status = TROUPE_OK;
     if (trp_process_serve != NULL)
         trp_nodes_take(&frame);
     else
-        (void)trp_process_send(TRP_PROCESS_NODE, trp_segment_process(TRP_PROCESS_NODE)->incarnation,
-                               &frame, 0);
+        status = trp_process_send(TRP_PROCESS_NODE,
+                                  trp_segment_process(TRP_PROCESS_NODE)->incarnation, &frame, 0);
+    if (status == TROUPE_OK)
+        told = session;
 }
 
 // Ends the session that has most of the numbers, so that who has few of them finds room; false: it
@@ -214,6 +221,7 @@ static bool accept_next(trp_peer *peer, const trp_frame *frame)
     pthread_mutex_lock(&peer->lock);
     trp_peer_renew(peer, frame->from_incarnation);
     bool fresh = frame->sequence > peer->sequence_in && !peer->dead;
+    bool broken = peer->sequence_in == UINT64_MAX && !peer->dead;
     if (fresh)
         missing = frame->sequence - peer->sequence_in - 1;
     if (fresh && missing == 0)
@@ -228,6 +236,8 @@ static bool accept_next(trp_peer *peer, const trp_frame *frame)
                 trp_process_text(frame->from).text);
     if (missing > 0 || !room)
         break_session(far.current.session, missing > 0 ? TRP_BREAK_LOST : TRP_BREAK_FLOODED);
+    else if (broken) // It may not have been told yet.
+        break_session(far.current.session, TRP_BREAK_LOST);
     return fresh && missing == 0 && room;
 }
 
