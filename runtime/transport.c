@@ -161,19 +161,13 @@ troupe_status trp_transport_open(const trp_transport_how *how)
     struct stat there;
     if (lstat(how->path, &there) == 0) // libzmq would unlink whatever is there.
         return troupe_fail(TROUPE_EXISTS, "cannot bind %s: a file of that name exists", how->path);
-    TROUPE_TRY(trp_transport_load());
     transport.tcp = how->keys_path != NULL;
-    transport.context = trp_zmq.ctx_new();
-    if (transport.context == NULL)
-        return trp_zmq_failed("cannot open a ZeroMQ context for", how->path);
-    (void)trp_zmq.ctx_set(transport.context, ZMQ_MAX_SOCKETS, TRP_SOCKETS_MAX);
-    transport.inbound = trp_zmq.socket(transport.context, ZMQ_ROUTER);
-    transport.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    troupe_status status = TROUPE_OK;
+    troupe_status status =
+        trp_context_begin(how->path, &transport.context, &transport.inbound, &transport.wake_fd);
     transport.reader_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (transport.inbound == NULL || transport.wake_fd < 0 || transport.reader_wake_fd < 0) {
-        status = trp_zmq_failed("cannot open a socket for", how->path);
-    } else {
+    if (status == TROUPE_OK && transport.reader_wake_fd < 0)
+        status = trp_fail_errno(TROUPE_IO, "no descriptor to be woken by");
+    if (status == TROUPE_OK) {
         transport.message_bytes_max = how->message_bytes_max;
         trp_inbound_set_up(transport.inbound, how->message_bytes_max, transport_part());
         status = transport.tcp ? bind_tcp(how) : bind_unix(how);
@@ -183,6 +177,20 @@ troupe_status trp_transport_open(const trp_transport_how *how)
     if (status != TROUPE_OK)
         trp_transport_close();
     return status;
+}
+
+troupe_status trp_context_begin(const char *who, void **context, void **router, int *wake_fd)
+{
+    TROUPE_TRY(trp_transport_load());
+    *context = trp_zmq.ctx_new();
+    if (*context == NULL)
+        return trp_zmq_failed("cannot open a ZeroMQ context for", who);
+    (void)trp_zmq.ctx_set(*context, ZMQ_MAX_SOCKETS, TRP_SOCKETS_MAX);
+    *router = trp_zmq.socket(*context, ZMQ_ROUTER);
+    if (*router == NULL)
+        return trp_zmq_failed("cannot open a socket for", who);
+    *wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return *wake_fd >= 0 ? TROUPE_OK : trp_fail_errno(TROUPE_IO, "no descriptor to be woken by");
 }
 
 void trp_context_end(void *context, void *router, trp_doorman *man)

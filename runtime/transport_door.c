@@ -145,7 +145,9 @@ static void count_refused(trp_doorman *man)
 }
 
 // Ends the connection that has this descriptor, unless it has ended and the number is another's by
-// now: looked at through a descriptor of our own, which nobody else closes.
+// now: looked at through a descriptor of our own, which nobody else closes. If it is that of a
+// later connection to the same ROUTER, that one is beyond the limit as well, and not let in yet:
+// what is told of it is read after this, and before its request.
 static void cut(const trp_doorman *man, int fd)
 {
     struct sockaddr_in here = {0};

@@ -47,16 +47,10 @@ static troupe_status bind_far(const trp_far_how *how, char endpoint[TRP_ENDPOINT
 
 troupe_status trp_far_transport_open(const trp_far_how *how, char endpoint[TRP_ENDPOINT_MAX])
 {
-    TROUPE_TRY(trp_transport_load());
-    far.context = trp_zmq.ctx_new();
-    if (far.context == NULL)
-        return trp_zmq_failed("cannot open a ZeroMQ context for", how->address);
-    (void)trp_zmq.ctx_set(far.context, ZMQ_MAX_SOCKETS, TRP_SOCKETS_MAX);
-    far.inbound = trp_zmq.socket(far.context, ZMQ_ROUTER);
-    far.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    troupe_status status = far.inbound == NULL || far.wake_fd < 0
-                               ? trp_zmq_failed("cannot open a socket for", how->address)
-                               : bind_far(how, endpoint);
+    troupe_status status =
+        trp_context_begin(how->address, &far.context, &far.inbound, &far.wake_fd);
+    if (status == TROUPE_OK)
+        status = bind_far(how, endpoint);
     if (status != TROUPE_OK)
         trp_far_transport_close();
     return status;

@@ -94,6 +94,9 @@ bool trp_inbound_receive(void *router, size_t message_bytes_max, trp_take *take)
 // A DEALER that is not connected yet. NULL with the last error set.
 trp_outbound *trp_outbound_make(void *context, const char *path, size_t part_max);
 void *trp_outbound_socket(trp_outbound *outbound);
+// Begins a context with a ROUTER that is not bound, and an eventfd by which its reader is woken.
+// What there is of them where it fails is closed as ever.
+troupe_status trp_context_begin(const char *who, void **context, void **router, int *wake_fd);
 // Closes the ROUTER and ends the context, when its sockets have lingered, and the doorman with it.
 void trp_context_end(void *context, void *router, trp_doorman *man);
 
