@@ -115,20 +115,6 @@ troupe_status trp_far_send(trp_peer *peer, uint32_t process, trp_frame *frame)
     return put_next(peer, session, frame);
 }
 
-void trp_far_send_loose(const char *address, trp_frame *frame)
-{
-    enum { LINGER_MS = 1000 };
-    trp_buffer buffer = {0};
-    trp_outbound *outbound = trp_far_outbound_open(address);
-    frame->from = trp_self.slot;
-    frame->from_incarnation = trp_self.incarnation;
-    if (outbound == NULL || put(outbound, 0, frame, &buffer) != TROUPE_OK)
-        trp_log(TRP_WARN, "nothing can be said to node %s: %s", address, troupe_last_error()->text);
-    if (outbound != NULL)
-        trp_outbound_close(outbound, LINGER_MS);
-    trp_buffer_free(&buffer);
-}
-
 void trp_far_wake(void)
 {
     if (far.open)
@@ -374,7 +360,7 @@ static void *far_main(void *unused)
         }
         int wait_ms = trp_far_count() > 0 ? (int)(next_beat - now) : -1;
         if (trp_process_serve != NULL)
-            wait_ms = sooner(wait_ms, trp_nodes_tick());
+            wait_ms = sooner(sooner(wait_ms, trp_nodes_tick()), trp_far_tick_loose());
         trp_process_deliver_begin();
         wait_ms = sooner(wait_ms, trp_far_tell_doomed());
         trp_process_deliver_end();
@@ -453,6 +439,7 @@ void trp_far_close(void)
         return;
     far.open = false;
     disconnect_all(); // What is still open would keep the transport from closing.
+    trp_far_close_loose();
     trp_far_transport_close();
     trp_far_forget_all();
 }

@@ -67,11 +67,17 @@ void trp_far_stop(void);
 void trp_far_close(void);
 // Sends to a far peer, connecting first if need be. With the peer's lock held.
 troupe_status trp_far_send(trp_peer *peer, uint32_t process, trp_frame *frame);
-// Sends one message of no session, over a connection of its own that is closed after it.
-void trp_far_send_loose(const char *address, trp_frame *frame);
 void trp_far_take_gone(const trp_frame *frame);
 // Where a process of this node has written down where it listens for other nodes.
 void trp_far_path(uint32_t slot, uint64_t incarnation, char path[128]);
 void trp_far_wake(void); // The thread looks what is to be done.
+
+// ---- far_loose.c
+
+// Sends one message of no session. Where there is no room it is refused and counted, and what
+// `answers` somebody else sooner than what this node begins.
+void trp_far_send_loose(const char *address, trp_frame *frame, bool answers);
+int trp_far_tick_loose(void); // Does what is due; ms until the next, -1: nothing is.
+void trp_far_close_loose(void);
 
 #endif

@@ -41,7 +41,9 @@ static void say(const char *address, trp_frame *frame, const char *text)
     frame->kind = TRP_FRAME_NODE;
     frame->body = text;
     frame->body_size = strlen(text);
-    trp_far_send_loose(address, frame);
+    bool own = frame->method == TRP_NODE_BYE || // Of a session that there was.
+               (frame->method == TRP_NODE_HELLO && frame->target == 0);
+    trp_far_send_loose(address, frame, !own);
 }
 
 static void say_hello(const char *address, uint64_t nonce, uint64_t answered)
@@ -322,23 +324,6 @@ static bool read_claim(uint32_t node, const trp_frame *frame, claim *it)
     return trp_address_read(frame->body, frame->body_size, it->address);
 }
 
-// What is said outside of sessions is answered over a connection of its own, to wherever it says.
-// So whoever has the keys could have any number of these made: there is an end to it, but for what
-// answers our own words. Who is not answered asks again.
-static bool may_be_answered(void)
-{
-    enum { MOST = 128, SPAN_MS = 1000 }; // Which is how long such a connection stays at most.
-    static int64_t taken_ms[MOST];
-    static uint64_t count;
-    int64_t now = trp_clock_ms();
-    if (count >= MOST && now - taken_ms[count % MOST] < SPAN_MS) {
-        trp_process_refused("other nodes say more outside of sessions than is answered");
-        return false;
-    }
-    taken_ms[count++ % MOST] = now;
-    return true;
-}
-
 static void take_loose(uint32_t node, const trp_frame *frame)
 {
     char text[256];
@@ -352,8 +337,6 @@ static void take_loose(uint32_t node, const trp_frame *frame)
     case TRP_NODE_WELCOME:
         if (!read_claim(node, frame, &it))
             trp_process_refused("a node gives no address in numbers");
-        else if (mine == NULL && frame->target != cookie_for(&it) && !may_be_answered())
-            break;
         else if (frame->method == TRP_NODE_HELLO)
             take_hello(&it);
         else

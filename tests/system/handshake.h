@@ -14,7 +14,7 @@ enum { HANDSHAKE_TIMEOUT_MS = 60000, HANDSHAKE_SOON_MS = 20000 };
 // ---- honest nodes: processes that have been forked, and start Troupe when they are told
 
 typedef struct honest {
-    pid_t pid;
+    pid_t pid, node_pid; // Its driver, and its node process.
     int fd;
     uint32_t id;
     uint64_t incarnation; // Of its node process.
@@ -27,7 +27,8 @@ typedef struct honest_view {
     uint32_t id;
     uint64_t incarnation;
     char address[TRP_NODE_ADDRESS_MAX];
-    uint64_t refused; // Frames.
+    uint64_t refused, strangers; // Frames, and connections.
+    pid_t node_pid;
     uint64_t session; // With the node that was asked about; 0: none.
     size_t joined;    // How many there are.
     char cause[112];  // Why there is none with it any more.
@@ -81,5 +82,16 @@ void hand_beat(const honest *to, const claim *who, uint64_t session);
 
 // Makes a session as a node would that joins, and returns its number.
 uint64_t hand_join(const honest *to, const claim *who);
+
+// ---- test_handshake.odd.c
+
+extern honest handshake_nodes[4]; // The last one's processes talk over unix sockets.
+
+void handshake_no_addresses(void **state);
+void handshake_no_words(void **state);
+void handshake_no_messages(void **state);
+void handshake_no_processes(void **state);
+void handshake_answers_without_end(void **state);
+void handshake_flood_beside_ipc(void **state);
 
 #endif

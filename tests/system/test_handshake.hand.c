@@ -8,7 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINGER_MS = 2000, KEPT = 1024 };
+enum { KEPT = 1024, WAYS = 4 };
+
+static struct {
+    char address[TRP_NODE_ADDRESS_MAX];
+    trp_outbound *out;
+} ways[WAYS];
 
 char hand_address[TRP_ENDPOINT_MAX];
 
@@ -44,19 +49,35 @@ void hand_open(const char *keys)
 
 void hand_close(void)
 {
+    for (size_t i = 0; i < WAYS; i++)
+        if (ways[i].out != NULL)
+            trp_outbound_close(ways[i].out, 0);
     trp_far_transport_close();
+}
+
+static trp_outbound *way_to(const honest *to)
+{
+    for (size_t i = 0; i < WAYS; i++) {
+        if (ways[i].out != NULL && strcmp(ways[i].address, to->address) == 0)
+            return ways[i].out;
+        if (ways[i].out != NULL)
+            continue;
+        snprintf(ways[i].address, sizeof ways[i].address, "%s", to->address);
+        ways[i].out = trp_far_outbound_open(to->address);
+        assert_non_null(ways[i].out);
+        return ways[i].out;
+    }
+    fail_msg("there are more than %d nodes", WAYS);
+    return NULL;
 }
 
 static void put(const honest *to, const trp_envelope *envelope, const trp_frame *frame)
 {
     trp_buffer bytes = {0};
-    trp_outbound *out = trp_far_outbound_open(to->address);
-    assert_non_null(out);
     trp_envelope_write(envelope, &bytes);
     trp_frame_write(frame, &bytes);
     assert_false(bytes.failed);
-    troupe_must(trp_outbound_send(out, &bytes));
-    trp_outbound_close(out, LINGER_MS);
+    troupe_must(trp_outbound_send(way_to(to), &bytes));
     trp_buffer_free(&bytes);
 }
 
@@ -123,22 +144,36 @@ void hand_beat(const honest *to, const claim *who, uint64_t session)
     put(to, &envelope, &frame);
 }
 
+// Asks until it is answered, as nodes do.
+static heard ask(const honest *to, const claim *who, trp_node_word answer)
+{
+    enum { REPEAT_MS = 250 };
+    static uint64_t nonce = 4711;
+    heard what = {0};
+    int64_t until = support_now_ms() + HANDSHAKE_SOON_MS, repeat_ms = 0;
+    for (nonce++; what.frame.target != nonce;) {
+        if (support_now_ms() > until)
+            fail_msg("node %s does not answer", to->address);
+        if (support_now_ms() > repeat_ms) {
+            repeat_ms = support_now_ms() + REPEAT_MS;
+            hand_say(to, who, &(trp_frame){.method = TRP_NODE_HELLO, .call = nonce});
+        }
+        if (!hand_has_heard(answer, to, &what))
+            trp_far_transport_wait(5);
+    }
+    return what;
+}
+
 uint64_t hand_join(const honest *to, const claim *who)
 {
-    uint64_t nonce = 4711, session;
+    static uint64_t made = 1000;
     hand_forget();
-    hand_say(to, who, &(trp_frame){.method = TRP_NODE_HELLO, .call = nonce});
     if (who->id > to->id) { // It is theirs to make.
-        session = hand_await(TRP_NODE_WELCOME, to).frame.schema;
+        uint64_t session = ask(to, who, TRP_NODE_WELCOME).frame.schema;
         hand_beat(to, who, session);
         return session;
     }
-    static uint64_t made = 1000;
-    session = ++made;
-    heard hello = hand_await(TRP_NODE_HELLO, to);
-    assert_int_equal(hello.frame.target, nonce);
-    hand_say(
-        to, who,
-        &(trp_frame){.method = TRP_NODE_WELCOME, .schema = session, .target = hello.frame.call});
-    return session;
+    uint64_t number = ask(to, who, TRP_NODE_HELLO).frame.call;
+    hand_say(to, who, &(trp_frame){.method = TRP_NODE_WELCOME, .schema = ++made, .target = number});
+    return made;
 }

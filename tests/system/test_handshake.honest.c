@@ -37,6 +37,8 @@ static void look(const char *address, honest_view *view)
     view->id = trp_process_node_id();
     view->incarnation = trp_segment_process(TRP_PROCESS_NODE)->incarnation;
     view->refused = troupe_frames_refused();
+    view->strangers = troupe_strangers_refused();
+    view->node_pid = (pid_t)trp_segment_process(TRP_PROCESS_NODE)->pid;
     snprintf(view->address, sizeof view->address, "%s", troupe_node_address());
     for (int i = 0; i < TRP_NODES_MAX; i++) {
         const trp_node_row *row = &trp_segment_nodes()->rows[i];
@@ -115,6 +117,7 @@ void honest_start(honest *it, const char *listen)
         fail_msg("%s", view.text);
     it->id = view.id;
     it->incarnation = view.incarnation;
+    it->node_pid = view.node_pid;
     snprintf(it->address, sizeof it->address, "%s", view.address);
 }
 
