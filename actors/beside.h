@@ -63,6 +63,6 @@ trp_link *trp_lanes_close(trp_actor *actor);
 bool trp_helper_push(trp_message *message, bool always);
 // Takes no more; waits so long for what runs. What was not begun is refused.
 void trp_helpers_start(void);
-void trp_helpers_stop(int timeout_ms);
+void trp_helpers_stop(int64_t until_ns);
 
 #endif

@@ -117,9 +117,9 @@ void trp_helpers_start(void)
     pthread_mutex_unlock(&helpers.lock);
 }
 
-void trp_helpers_stop(int timeout_ms)
+void trp_helpers_stop(int64_t until_ns)
 {
-    struct timespec until = after_ms(timeout_ms);
+    struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
     pthread_mutex_lock(&helpers.lock);
     helpers.stopping = true;
     pthread_cond_broadcast(&helpers.work);

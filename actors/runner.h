@@ -16,6 +16,7 @@ typedef struct trp_runner {
     bool left;                     // Its thread is about to end, and to be joined.
     bool abandoned;                // It outlived the stop: it counts no more, and frees itself.
     bool away;                     // Its method waits, or pauses.
+    bool overdue;                  // Its method has had all the time of the stop.
     _Atomic bool stalled;          // Another one has its place; see stall.h. Under the lock.
     bool computes;                 // So it does, and is long by computing. Under the lock.
     int tid;                       // Its thread's number; 0: not yet. Under the lock.
@@ -61,6 +62,8 @@ static inline bool trp_runner_watches(void)
 // Wakes who is parked on the word, whose change has been made, when this thread lets the lock go:
 // else it would wait for that. The word may be gone by then.
 void trp_wake_later(_Atomic uint32_t *word);
+// Tells a runner that sleeps to look, whatever for.
+void trp_runner_poke(trp_runner *one);
 // Gets one more runner to look for work, if one may run. `near`: on this CPU.
 void trp_wake_one(bool near);
 // Gives the runner a queue that is free; takes it from it.

@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 enum {
-    LAST_WAIT_MS = 1000,
     HELP_MAX = 8,
     WATCH_NS = 1000000,
     NAP_NS = 5000000,
@@ -73,7 +72,7 @@ void trp_wake_later(_Atomic uint32_t *word)
 static void *runner_main(void *user);
 
 // Tells a runner that sleeps to look, whatever for.
-static void poke(trp_runner *one)
+void trp_runner_poke(trp_runner *one)
 {
     atomic_fetch_add(&one->word, 1);
     if (atomic_load(&one->parked)) // Set before it looks at `word` for the last time.
@@ -126,14 +125,14 @@ static void want_watcher(void)
     if (trp_scheduler.watcher != NULL) {
         if (trp_scheduler.drowsy && trp_scheduler.active < trp_queues.limit) {
             trp_scheduler.drowsy = false;
-            poke(trp_scheduler.watcher);
+            trp_runner_poke(trp_scheduler.watcher);
         }
         return;
     }
     if (trp_scheduler.idle == NULL && !make_runner(false))
         return;
     trp_scheduler.watcher = trp_scheduler.idle;
-    poke(trp_scheduler.watcher);
+    trp_runner_poke(trp_scheduler.watcher);
 }
 
 // Gets one more runner to look for work, if one may run. `near`: on this CPU.
@@ -153,7 +152,7 @@ void trp_wake_one(bool near)
         trp_scheduler.active++;
         if (near)
             trp_bind_here(&one->binding, one->thread);
-        poke(one);
+        trp_runner_poke(one);
     }
     want_watcher();
 }
@@ -517,71 +516,6 @@ void trp_scheduler_unblock(void)
 }
 
 // ---- the end
-
-// Waits until nothing is active (and, if `all`, every runner has left). With the lock held.
-static bool wait_quiet(int64_t until_ns, bool all)
-{
-    struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
-    while (trp_scheduler.active > 0 || (all && trp_scheduler.living > 0))
-        if (pthread_cond_timedwait(&trp_scheduler.changed, &trp_scheduler.lock, &until) != 0)
-            return false;
-    return true;
-}
-
-// Leaves those alone that still run a method. Returns the others. With the lock held.
-static trp_runner *abandon_some(void)
-{
-    trp_runner *others = NULL, *older;
-    for (trp_runner *one = trp_scheduler.all; one != NULL; one = older) {
-        older = one->older;
-        if (one->left) {
-            one->older = others;
-            others = one;
-            continue;
-        }
-        one->abandoned = true; // It may be gone with the lock.
-        trp_runner_detach(one);
-        pthread_detach(one->thread);
-    }
-    trp_scheduler.all = trp_scheduler.idle = trp_scheduler.watcher = NULL;
-    trp_scheduler.living = trp_scheduler.blocked = trp_scheduler.paused = 0;
-    trp_scheduler.stalled = trp_scheduler.computing = 0;
-    trp_scheduler.drowsy = false;
-    trp_scheduler.active = 0;
-    trp_scheduler.spinning = false;
-    return others;
-}
-
-bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void))
-{
-    int64_t until_ns = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
-    trp_scheduler_lock();
-    trp_scheduler.stopping = true;
-    for (trp_runner *one = trp_scheduler.idle; one != NULL; one = one->next_idle)
-        poke(one);
-    trp_pause_end_all();
-    trp_scheduler_unlock(); // Which wakes them.
-    trp_scheduler_lock();
-    if (trp_scheduler.living > 0)
-        (void)wait_quiet(until_ns, false);
-    trp_scheduler_unlock();
-
-    hurry();
-
-    int64_t last_ns = trp_clock_ns() + (int64_t)LAST_WAIT_MS * 1000000;
-    trp_scheduler_lock();
-    bool all_left =
-        trp_scheduler.living == 0 || wait_quiet(until_ns > last_ns ? until_ns : last_ns, true);
-    trp_runner *left = abandon_some();
-    trp_stalls_told(false);
-    trp_scheduler_unlock();
-    for (trp_runner *older; left != NULL; left = older) {
-        older = left->older;
-        pthread_join(left->thread, NULL);
-        trp_free(left);
-    }
-    return all_left;
-}
 
 bool trp_scheduler_over(void)
 {

@@ -39,10 +39,10 @@ bool trp_scheduler_crowded(void);
 // told this.
 extern _Thread_local const troupe_error *trp_starts_refused;
 
-// Takes no more work; waits up to `timeout_ms` for running methods, then calls `hurry`, which ends
-// all that they may wait for, and waits for the rest of the time (1 s more at least). False: a
-// method still runs, and its thread is left alone: it ends with the method.
-bool trp_scheduler_stop(int timeout_ms, void (*hurry)(void));
+// Takes no more work; waits until then for running methods, then calls `hurry`, which ends all that
+// they may wait for, and waits for those that did wait for the rest of the time (1 s at least).
+// False: a method still runs, and its thread is left alone: it ends with the method.
+bool trp_scheduler_stop(int64_t until_ns, void (*hurry)(void));
 // After the stop: those that were queued, linked by next_runnable. From now on nobody is queued.
 trp_actor *trp_scheduler_clear(void);
 bool trp_scheduler_over(void);

@@ -20,6 +20,7 @@
 #include <actors/spawn.h>
 #include <actors/stream.h>
 #include <actors/timer.h>
+#include <actors/waits.h>
 #include <runtime/clock.h>
 #include <runtime/identity.h>
 #include <runtime/log.h>
@@ -467,9 +468,12 @@ static void lost(void)
     trp_run_callback_end();
 }
 
+static bool some_waited; // When the time was over.
+
 // Ends what running methods may wait for.
 static void hurry(void)
 {
+    some_waited = trp_waits_copy(NULL, 0) > 0;
     trp_actors_close();
     end_all_calls();
 }
@@ -484,16 +488,22 @@ static void start(void)
     trp_scheduler_start(trp_process_options()->threads);
 }
 
+// All methods share one time. What they waited for is ended after that: then who waited gets a
+// second more, and a method that does not return is left behind soon.
 static void stop(void)
 {
-    enum { SOLO_LAST_MS = 1000 };
+    enum { WAITED_MS = 1000, OVERDUE_MS = 5 };
+    int64_t until_ns = trp_process_stop_until();
     trp_actors_stop_turns();
     if (trp_process_is_local())
-        (void)trp_solo_stop(trp_process_options()->stop_timeout_ms);
-    (void)trp_scheduler_stop(trp_process_options()->stop_timeout_ms, hurry);
-    if (trp_process_is_local()) // What they waited for has been ended.
-        (void)trp_solo_stop(SOLO_LAST_MS);
-    trp_helpers_stop(trp_process_options()->stop_timeout_ms);
+        (void)trp_solo_stop(until_ns);
+    (void)trp_scheduler_stop(until_ns, hurry);
+    int64_t last_ns = trp_clock_ns() + (some_waited ? WAITED_MS : OVERDUE_MS) * INT64_C(1000000);
+    if (last_ns < until_ns)
+        last_ns = until_ns;
+    if (trp_process_is_local())
+        (void)trp_solo_stop(last_ns);
+    trp_helpers_stop(last_ns);
     trp_process_mute();
     trp_timer_stop();
     trp_actors_finish();

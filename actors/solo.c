@@ -128,9 +128,8 @@ static bool any_runs(void)
     return false;
 }
 
-bool trp_solo_stop(int timeout_ms)
+bool trp_solo_stop(int64_t until_ns)
 {
-    int64_t until_ns = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
     pthread_mutex_lock(&solos.lock);
     solos.stopping = true;
     for (solo *one = solos.all; one != NULL; one = one->next)

@@ -11,7 +11,7 @@ void trp_solo_push(trp_actor *actor);
 void trp_solo_gone(void);
 // Ends the threads, as soon as their methods let them; false: one did not within the time, and is
 // left alone.
-bool trp_solo_stop(int timeout_ms);
+bool trp_solo_stop(int64_t until_ns);
 // After that: the next actor that was runnable; NULL: none is left.
 trp_actor *trp_solo_clear(void);
 

@@ -75,6 +75,23 @@ const troupe_options *trp_process_options(void)
     return &trp_self.options;
 }
 
+void trp_stop_time_begin(void)
+{
+    trp_self.stop_until_ns = trp_clock_ns() + (int64_t)trp_self.options.stop_timeout_ms * 1000000;
+}
+
+int64_t trp_stop_time_left_ms(void)
+{
+    enum { LEAST_MS = 20 };
+    int64_t left_ms = (trp_self.stop_until_ns - trp_clock_ns()) / 1000000;
+    return left_ms > LEAST_MS ? left_ms : LEAST_MS;
+}
+
+int64_t trp_process_stop_until(void)
+{
+    return trp_self.stop_until_ns;
+}
+
 bool trp_process_ending(void)
 {
     return trp_self.ending;

@@ -20,12 +20,18 @@ typedef struct trp_identity {
     troupe_options options;    // Complete: no field is a default any more.
     uint32_t workers_max;      // So many fit into the limit of descriptors.
     _Atomic bool running;      // Between a successful start and the last stop.
+    int64_t stop_until_ns;     // Set by trp_stop_time_begin.
     _Atomic bool ending;       // Told to end.
     _Atomic bool runtime_lost; // The keeper has died.
     _Atomic bool forked;       // This process is a user's fork() of one that was started.
 } trp_identity;
 
 extern trp_identity trp_self;
+
+// The end begins: methods have .stop_timeout_ms from now on. What is left of that, and at least
+// what those processes need whose methods have ended.
+void trp_stop_time_begin(void);
+int64_t trp_stop_time_left_ms(void);
 
 // The path of the socket of a process.
 void trp_socket_path(uint32_t slot, uint64_t incarnation, char path[128]);
@@ -105,8 +111,8 @@ const trp_handlers *trp_process_handlers(void);
 void trp_node_answered(const trp_frame *frame);
 void trp_node_lost(void);                 // No answer will come any more.
 void trp_node_far_lost(uint32_t process); // No answer of that far node process will come.
-// Tells the node process that the driver wants everything to end.
-troupe_status trp_node_stop(void);
+// Tells the node process that the driver wants everything to end, within that time.
+troupe_status trp_node_stop(int64_t left_ms);
 
 // What is asked in an ASK frame's `method`.
 typedef enum trp_ask {

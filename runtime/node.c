@@ -539,8 +539,8 @@ troupe_status trp_node_claims(trp_buffer *list)
     return list->failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a list") : TROUPE_OK;
 }
 
-troupe_status trp_node_stop(void)
+troupe_status trp_node_stop(int64_t left_ms)
 {
-    trp_frame frame = {.method = TRP_ASK_STOP};
+    trp_frame frame = {.method = TRP_ASK_STOP, .schema = (uint64_t)left_ms};
     return trp_request_send(&frame);
 }

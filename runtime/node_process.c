@@ -344,13 +344,14 @@ static bool sweep_rest(bool quiet)
     return node.unswept > 0;
 }
 
-static void begin_stop(void)
+static void begin_stop(uint64_t left_ms)
 {
+    uint64_t most_ms = (uint64_t)trp_self.options.stop_timeout_ms;
     if (node.stopping)
         return;
     node.stopping = true;
     trp_admission_stop();
-    node.stop_at_ms = trp_clock_ms() + trp_self.options.stop_timeout_ms;
+    node.stop_at_ms = trp_clock_ms() + (int64_t)(left_ms < most_ms ? left_ms : most_ms);
     for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < node.slots; slot++) {
         uint32_t state = trp_segment_process(slot)->state;
         uint64_t incarnation = trp_segment_process(slot)->incarnation;
@@ -423,7 +424,7 @@ static void serve_ask(const trp_frame *frame)
         break;
     case TRP_ASK_STOP:
         if (frame->from == TRP_PROCESS_DRIVER)
-            begin_stop();
+            begin_stop(frame->schema);
         break;
     default:
         if (trp_admission_serve(frame))

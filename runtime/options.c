@@ -9,7 +9,6 @@
 #include <runtime/range.h>
 #include <runtime/resolve.h>
 #include <runtime/segment.h>
-#include <runtime/transport.h>
 #include <runtime/worker_env.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -50,6 +50,7 @@ bool trp_process_is_driver(void);
 bool trp_process_is_local(void);                 // TROUPE_LOCAL: all is in this process.
 const troupe_options *trp_process_options(void); // With all defaults filled in.
 bool trp_process_ending(void);                   // Told to end; blocking work should give up.
+int64_t trp_process_stop_until(void);            // When methods have had their time, then.
 // In the driver: the keeper or the node process has died. What waits for others should give up,
 // with the failure of trp_process_check.
 bool trp_runtime_is_lost(void);

@@ -149,6 +149,7 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
     else
         while (!trp_self.ending) // Nothing but the end can come: poll it without haste.
             (void)poll(NULL, 0, 20);
+    trp_stop_time_begin();
     if (handlers->stop != NULL)
         handlers->stop();
     trp_trace_leave();
@@ -455,13 +456,15 @@ static troupe_status start_local(void)
 // Ends the node in order. With the lock held.
 static void stop_driver(void)
 {
+    trp_stop_time_begin();
     trp_self.ending = true;
     if (trp_process_handlers()->stop != NULL)
         trp_process_handlers()->stop();
     trp_process_mute();
     int node = trp_process_pid(TRP_PROCESS_NODE), keeper = trp_process_parent(node);
-    bool ended = trp_self.local || trp_self.runtime_lost || trp_node_stop() != TROUPE_OK ||
-                 await_keeper_end(trp_self.options.stop_timeout_ms);
+    int64_t left_ms = trp_stop_time_left_ms();
+    bool ended = trp_self.local || trp_self.runtime_lost || trp_node_stop(left_ms) != TROUPE_OK ||
+                 await_keeper_end(left_ms);
     if (!ended && trp_process_is_stopped(keeper))
         (void)kill(keeper, SIGKILL); // With it all its children end.
     else if (!ended && !trp_process_is_stopped(node))

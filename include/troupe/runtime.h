@@ -65,7 +65,11 @@ typedef struct troupe_options {
     troupe_launch launch;
     // Run first in each worker process; the actors that are to live there wait for its end.
     void (*worker_init)(void);
-    int stop_timeout_ms; // How long troupe_stop lets methods finish; default 1000.
+    // How long troupe_stop lets methods finish, in all processes together; default 1000. One that
+    // has not returned then is left behind in the driver, and killed in a worker: troupe_stop takes
+    // about 50 ms longer. Only methods that wait by a call of the library, whose wait it ends then,
+    // have up to 1 s more, to return.
+    int stop_timeout_ms;
     troupe_output worker_output;
     // Identical lines of several workers are printed once, and 5 s later once more with how many
     // there were; this, or the variable TROUPE_LOG_FOLD=0, prints each. What one worker alone

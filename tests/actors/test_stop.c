@@ -14,7 +14,12 @@ typedef struct idler {
     void *memory;
 } idler;
 
-enum { LARGE = 64 << 20 };
+enum { LARGE = 64 << 20, STOP_MS = 100 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SLOWER = 8 };
+#else
+enum { SLOWER = 1 };
+#endif
 
 static _Atomic int finished, begun;
 static _Atomic int awaited; // How idler_await's wait ended.
@@ -124,6 +129,11 @@ static void test_running_methods_finish(void **state)
     assert_int_equal(finished, 2);
 }
 
+static bool is_finished(void *user)
+{
+    return finished >= *(int *)user;
+}
+
 static void *wait_in_thread(void *user)
 {
     int out;
@@ -152,6 +162,85 @@ static void test_threads_that_wait_are_freed(void **state)
     assert_int_equal((intptr_t)status[0], TROUPE_MAYBE_EXECUTED);
     assert_int_equal((intptr_t)status[1], TROUPE_MAYBE_EXECUTED); // It had begun.
     assert_int_equal((intptr_t)status[2], TROUPE_NOT_EXECUTED);
+    int one = 1; // It was left behind.
+    assert_true(support_wait_until(is_finished, &one, SUPPORT_SOON_MS));
+}
+
+// ---- methods that do not return
+
+typedef struct stubborn {
+    char unused;
+} stubborn;
+
+static struct {
+    _Atomic bool go;
+    _Atomic int inside;
+} * cell; // Shared with workers.
+
+static troupe_status stubborn_stay(stubborn *self, const troupe_none *nothing, troupe_none *out)
+{
+    (void)self, (void)nothing, (void)out;
+    cell->inside++;
+    while (!cell->go)
+        usleep(1000);
+    cell->inside--;
+    return TROUPE_OK;
+}
+
+static troupe_status stubborn_urge(stubborn *self, const troupe_none *nothing, troupe_none *out)
+{
+    return stubborn_stay(self, nothing, out);
+}
+TROUPE_ACTOR(stubborn, (stubborn_stay, troupe_none, troupe_none),
+             (stubborn_urge, troupe_none, troupe_none, .options = TROUPE_METHOD_URGENT));
+
+static bool are_inside(void *count)
+{
+    return cell->inside == *(int *)count;
+}
+
+// How long the stop takes while they run, in the driver, beside their actor, and in a worker.
+static int64_t stop_with(bool here, bool beside, bool there)
+{
+    int wanted = here + beside + there, none = 0;
+    cell->go = false;
+    cell->inside = 0;
+    troupe_must(troupe_start(0, NULL, .workers = 1, .threads = 2, .stop_timeout_ms = STOP_MS));
+    stubborn_actor one = troupe_spawn(stubborn, .place = TROUPE_PLACE_HERE);
+    stubborn_actor other = troupe_spawn(stubborn, .place = TROUPE_PLACE_WORKER);
+    if (here)
+        troupe_must(troupe_tell(one, stubborn_stay));
+    if (beside)
+        troupe_must(troupe_tell(one, stubborn_urge));
+    if (there)
+        troupe_must(troupe_tell(other, stubborn_stay));
+    if (!support_wait_until(are_inside, &wanted, SUPPORT_SOON_MS))
+        fail_msg("%d run, not %d: %d %d %d", cell->inside, wanted, here, beside, there);
+    int64_t begin = support_now_ms();
+    assert_int_equal(troupe_stop(), 0);
+    int64_t took = support_now_ms() - begin;
+    cell->inside -= there; // It was killed.
+    cell->go = true;
+    assert_true(support_wait_until(are_inside, &none, SUPPORT_SOON_MS));
+    return took;
+}
+
+static void test_methods_that_do_not_return(void **state)
+{
+    (void)state;
+    enum { TRIES = 8, SLACK_MS = 50, LOADED_MS = 150, MOST_MS = 5000 };
+    cell = support_share(sizeof *cell);
+    for (int which = 1; which < 8; which++) {
+        int64_t best = INT64_MAX, took;
+        for (int i = 0; i < TRIES && best > STOP_MS + SLACK_MS; i++) {
+            took = stop_with((which & 1) != 0, (which & 2) != 0, (which & 4) != 0);
+            assert_true(took >= STOP_MS - 10);
+            assert_true(took < MOST_MS);
+            best = took < best ? took : best;
+        }
+        if (best > STOP_MS + LOADED_MS * SLOWER) // It was a second and more.
+            fail_msg("case %d: the best of %d stops took %d ms", which, TRIES, (int)best);
+    }
 }
 
 // A method that waits when the runtime stops has run, and what it waits for has not.
@@ -270,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_again_and_again),
         cmocka_unit_test(test_running_methods_finish),
         cmocka_unit_test(test_threads_that_wait_are_freed),
+        cmocka_unit_test(test_methods_that_do_not_return),
         cmocka_unit_test(test_what_waits_has_begun),
         cmocka_unit_test(test_deadlines_in_deinit),
         cmocka_unit_test(test_copies_under_way),
