@@ -7,7 +7,6 @@
 // the stack of the troupe_start that the driver called.
 #include <troupe/runtime.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,6 +15,7 @@
 #include <runtime/clock.h>
 #include <runtime/copy.h>
 #include <runtime/debug.h>
+#include <runtime/descriptors.h>
 #include <runtime/error.h>
 #include <runtime/executed.h>
 #include <runtime/fence.h>
@@ -37,10 +37,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -230,65 +228,6 @@ static troupe_status make_folder(const char *base, int *lock_fd)
 
 // ---- the driver
 
-static uint64_t count_descriptors(void)
-{
-    uint64_t count = 0;
-    DIR *open_ones = opendir("/proc/self/fd");
-    if (open_ones == NULL)
-        return 0;
-    for (struct dirent *it; (it = readdir(open_ones)) != NULL;)
-        count += it->d_name[0] != '.';
-    closedir(open_ones);
-    return count;
-}
-
-// Raises the limit of descriptors as far as the system allows, and finds how many workers fit in:
-// a process may talk with every other of its node, and libzmq aborts where there are too few.
-static troupe_status plan_descriptors(void)
-{
-    enum { OWN = 48, EACH = 5 }; // Of a process without peers and some to spare; for each peer.
-    struct rlimit limit;
-    trp_self.workers_max = TRP_PROCESSES_MAX;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return TROUPE_OK;
-    if (limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-        (void)getrlimit(RLIMIT_NOFILE, &limit);
-    }
-    uint64_t tcp = (trp_self.options.transport == TROUPE_TRANSPORT_TCP) + trp_listens(), low;
-    uint64_t own = count_descriptors() + OWN, needed = 0, fit = TRP_PROCESSES_MAX;
-    for (uint64_t more; (more = own + EACH + trp_connections_reserve(tcp, needed, &low)) > needed;)
-        needed = more; // What is kept grows with the limit, by less.
-    uint64_t used = own + trp_connections_reserve(tcp, limit.rlim_cur, &low);
-    if (limit.rlim_cur < used + fit * EACH)
-        fit = limit.rlim_cur > used ? (limit.rlim_cur - used) / EACH : 0;
-    trp_self.workers_max = (uint32_t)fit;
-    unsigned long long may = limit.rlim_cur;
-    if (fit == 0)
-        return troupe_fail(TROUPE_IO,
-                           "this process may have %llu descriptors open (ulimit -Hn) and Troupe "
-                           "needs %llu at least",
-                           may, (unsigned long long)needed);
-    if (may < low)
-        trp_log(TRP_WARN,
-                "this process may have %llu descriptors open (ulimit -Hn): many connections over "
-                "tcp at once may leave none free, which ends a process; from %llu on they cannot",
-                may, (unsigned long long)low);
-    return TROUPE_OK;
-}
-
-// Opens what is closed of descriptors 0 to 2: else whoever prints would write to a socket.
-static void hold_standard_descriptors(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
 // Forks the keeper as nobody's child of ours: the process between exits at once and is waited for.
 static troupe_status fork_keeper(trp_keeper_setup *setup)
 {
@@ -310,14 +249,12 @@ static troupe_status fork_keeper(trp_keeper_setup *setup)
 
 static troupe_status launch_keeper(int argc, char **argv, int lock_fd, int output_socket)
 {
-    int pair[2];
-    int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    if (pidfd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        int error = errno;
-        if (pidfd >= 0)
-            close(pidfd);
-        return troupe_fail(TROUPE_IO, "the keeper's descriptors could not be made: %s",
-                           strerror(error));
+    int pair[2], pidfd;
+    TROUPE_TRY(trp_descriptor_of_self(&pidfd));
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        troupe_status failure = trp_fail_errno(TROUPE_IO, "the keeper's socket could not be made");
+        close(pidfd);
+        return failure;
     }
     static char *no_arguments[] = {(char *)"troupe-worker", NULL};
     trp_keeper_setup setup = {
@@ -492,7 +429,7 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
     trp_self.local = local != NULL && strcmp(local, "1") == 0;
     if (trp_self.options.launch == TROUPE_LAUNCH_AUTO)
         trp_self.options.launch = trp_launch_choose();
-    TROUPE_TRY(plan_descriptors());
+    TROUPE_TRY(trp_descriptors_plan(&trp_self.workers_max));
     if (trp_self.local && trp_listens())
         return troupe_fail(TROUPE_UNSUPPORTED, "TROUPE_LOCAL has no processes that could listen "
                                                "for other nodes (.listen of troupe_start)");
@@ -500,7 +437,7 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
     if (!trp_over_rings() || trp_listens())
         TROUPE_TRY(trp_transport_load()); // Once, for all who are forked from here.
     watch_forks();
-    hold_standard_descriptors();
+    trp_descriptors_hold_standard();
     if (trp_self.local)
         return start_local();
 

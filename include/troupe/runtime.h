@@ -141,10 +141,10 @@ typedef struct troupe_options {
 
 // Starts the runtime. Comes first in main, before threads are made: in a worker process it does not
 // return. May be called again while running: starts are counted, the options of the first hold.
-// Errors: TROUPE_INVALID (an option out of range, which the sentence names), TROUPE_NO_MEMORY,
-// TROUPE_IO (a socket, directory or process could not be made), TROUPE_UNSUPPORTED (called from
-// a child made by fork() of a running program), TROUPE_VERSION (the program was compiled with the
-// headers of a newer version of the library).
+// Errors: TROUPE_INVALID (an option out of range; the sentence names it), TROUPE_NO_MEMORY,
+// TROUPE_IO (a socket, directory or process could not be made), TROUPE_UNSUPPORTED (in a child of a
+// running program; or where processes cannot be kept, as under valgrind: run with TROUPE_LOCAL=1),
+// TROUPE_VERSION (compiled with the headers of a newer version of the library).
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_start_with(int argc, char **argv,
                                                            const troupe_options *how);
 #define troupe_start(...) TROUPE_START_(__VA_ARGS__, .unused_ = 0)
