@@ -15,7 +15,7 @@
 
 enum {
     SECOND_MS = 1000,
-    QUIET_MS = 10 * SECOND_MS, // Without as many requests, before those that are too many end.
+    QUIET_MS = 3 * SECOND_MS, // Without as many requests, once or twice, before the others end.
     AFTER_FAILURE_MS = SECOND_MS,
     AFTER_REQUEST_MS = 3, // The CPUs are the new worker's first,
     AFTER_EACH_MS = 1,    // and those of all that were asked for together.

@@ -1,8 +1,8 @@
 // spare.h: in the keeper: worker processes that were forked ahead and wait for what they are to be.
 //
 // None is made before the first worker of its own was asked for. From then on as many wait as were
-// asked for within a second or two lately, two at least, so that a burst finds what the one before
-// it asked for; what is too many goes once it has been quiet. A spare has its pipes already and
+// asked for within a second or two in the last 3 to 6 s, two at least, so that a burst finds what
+// the one before it asked for; then those that are too many go. A spare has its pipes already and
 // nothing else: environment, folder, identity and all user code come with its order.
 #ifndef TRP_SPARE_H
 #define TRP_SPARE_H

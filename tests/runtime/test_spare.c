@@ -77,6 +77,21 @@ static int stock_of_a_burst(void)
     return end_stock();
 }
 
+// In tenths of a second: when it is looked whether they are too many, with nothing set.
+static int quiet_after_a_burst(void)
+{
+    ask(BURST);
+    tend();
+    int ms = trp_spare_tend(-1, make);
+    return end_stock() == BURST && ms >= 0 && ms < 20000 ? ms / 100 : 255;
+}
+
+static void test_a_burst_is_soon_forgotten(void **state)
+{
+    (void)state;
+    assert_in_range(run_apart(quiet_after_a_burst), 0, 30); // And once more after that.
+}
+
 static void test_as_many_as_were_asked_for(void **state)
 {
     (void)state;
@@ -170,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_many_as_were_asked_for),
+        cmocka_unit_test(test_a_burst_is_soon_forgotten),
         cmocka_unit_test(test_a_share_of_the_processes),
         cmocka_unit_test(test_a_share_of_the_memory),
         cmocka_unit_test(test_half_go_where_none_can_be_made),
