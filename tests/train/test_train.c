@@ -5,8 +5,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static char *storage;
 
@@ -396,8 +400,87 @@ static void a_config_can_hold_references(void **state)
     assert_store_empty();
 }
 
+// ---- what a killed driver left
+
+static troupe_status stage_and_wait(troupe_worker *me, const troupe_none *none)
+{
+    (void)none;
+    int value = 1;
+    TROUPE_TRY(troupe_save(int, me, &value));
+    for (;;)
+        pause(); // Until it is killed, or its driver.
+}
+TROUPE_TRAINER(stage_and_wait, troupe_none);
+
+// Another driver, of this program: it begins a run and stages a checkpoint that it never reports.
+static int run_until_killed(int argc, char **argv)
+{
+    troupe_result *result;
+    troupe_must(troupe_start(argc, argv, .cpus = 4));
+    troupe_must(troupe_train(stage_and_wait, &(troupe_none){0}, &result, .storage = argv[1],
+                             .name = "twin"));
+    return 1;
+}
+
+static pid_t start_driver(void)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); // A test that fails leaves none.
+        execl("/proc/self/exe", "test_train", storage, (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+static bool is_staged(void *run)
+{
+    char *staged = support_path(storage, run);
+    bool there = support_exists(staged);
+    free(staged);
+    return there;
+}
+
+static void end_driver(pid_t driver)
+{
+    int status;
+    assert_int_equal(kill(driver, SIGKILL), 0);
+    assert_int_equal(waitpid(driver, &status, 0), driver);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+// Three runs of one name: the first has lost its driver, the second is at work while a third, of
+// this process, begins.
+static void only_what_a_killed_driver_staged_is_cleared(void **state)
+{
+    (void)state;
+    static char dead_one[] = "twin/checkpoints/.staging_1_0";
+    static char alive_one[] = "twin_1/checkpoints/.staging_1_0";
+    line_settings config = line_plain(1);
+    troupe_result *result;
+    pid_t dead = start_driver();
+    assert_true(support_wait_until(is_staged, dead_one, SUPPORT_SOON_MS));
+    pid_t alive = start_driver();
+    assert_true(support_wait_until(is_staged, alive_one, SUPPORT_SOON_MS));
+    assert_true(is_staged(dead_one)); // The second has met it, too.
+    end_driver(dead);
+    assert_true(is_staged(dead_one)); // Nobody is left to remove it.
+    troupe_must(troupe_train(line_fit, &config, &result, .storage = storage, .name = "twin"));
+    assert_string_equal(strrchr(troupe_result_path(result), '/'), "/twin_2");
+    troupe_result_free(&result);
+    assert_false(is_staged(dead_one));
+    assert_true(is_staged(alive_one));
+    end_driver(alive);
+    troupe_must(troupe_train(line_fit, &config, &result, .storage = storage, .name = "twin"));
+    troupe_result_free(&result);
+    assert_false(is_staged(alive_one));
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1)
+        return run_until_killed(argc, argv);
     support_allow_mounts();
     troupe_must(troupe_start(argc, argv, .cpus = 4));
     storage = support_directory_make();
@@ -412,6 +495,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(wrong_calls_are_refused_and_do_not_count),
         cmocka_unit_test(a_full_disk_does_not_end_the_run),
         cmocka_unit_test(a_config_can_hold_references),
+        cmocka_unit_test(only_what_a_killed_driver_staged_is_cleared),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);
