@@ -209,8 +209,10 @@ troupe_status troupe_refuse(troupe_deferred *later, troupe_status status, const 
         return used();
     if (status == TROUPE_OK || status == TROUPE_PENDING || (unsigned)status >= TROUPE_STATUS_COUNT)
         status = TROUPE_FAILED;
+    bool fate = trp_failure_is_fate(status);
     troupe_error failure =
-        trp_failure(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES, "%s", text);
+        trp_failure(fate ? TROUPE_FAILED : status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES,
+                    "%s%s%s", fate ? troupe_status_name(status) : "", fate ? ": " : "", text);
     bool gone = is_caller_gone(&it->caller), wanted = !gone && is_wanted(it);
     if (wanted)
         trp_caller_fail(&it->caller, &failure, it->owner);

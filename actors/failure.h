@@ -15,6 +15,13 @@ troupe_error trp_failure(troupe_status status, troupe_outcome outcome, troupe_ex
 // error is another's.
 troupe_error trp_failure_last(troupe_status status, troupe_outcome outcome,
                               troupe_executed executed);
+// Whether a status says of a call alone whether it was executed: NOT_EXECUTED, MAYBE_EXECUTED.
+// Where a method hands one on, of a call that it made itself, it is no answer: its own call has
+// run, and to send that again would run it twice.
+static inline bool trp_failure_is_fate(troupe_status status)
+{
+    return status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED;
+}
 // The failure of a call whose earlier attempt may have been executed: it does not say that it was
 // not.
 void trp_failure_tried(troupe_error *failure);

@@ -86,9 +86,7 @@ static troupe_error method_failure(troupe_status status, const char *name)
                            "%s returned %s (%d), which is no end of a call", name,
                            troupe_status_name(status), (int)status);
     troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
-    // Of a call that the method made itself, and handed on as it was: this one has run, and to send
-    // it again would run it twice. MAYBE_EXECUTED promises nothing, and is handed on.
-    if (status == TROUPE_NOT_EXECUTED)
+    if (trp_failure_is_fate(status))
         return trp_failure(TROUPE_FAILED, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES,
                            "%.100s failed, as what it called for ended as %s: %.350s", name,
                            troupe_status_name(status), failure.text);
