@@ -25,6 +25,7 @@
 #include <runtime/options.h>
 #include <runtime/process.h>
 #include <runtime/thread.h>
+#include <runtime/use.h>
 #include <signal.h>
 #include <troupe/async.h>
 #include <unistd.h>
@@ -344,6 +345,7 @@ bool trp_cancel_may_force(uint32_t process, uint64_t incarnation)
 {
     if (!trp_process_running() || process >= TRP_PROCESSES_MAX)
         return false;
+    TRP_USE_SEGMENT(false);
     const trp_process_row *row = trp_segment_process(process);
     return incarnation != trp_home_here.incarnation && row->incarnation == incarnation &&
            row->isolated != 0;

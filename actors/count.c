@@ -13,6 +13,7 @@
 #include <runtime/hash.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/use.h>
 
 typedef struct count_key {
     uint64_t incarnation, id;
@@ -213,6 +214,7 @@ static trp_target place_of(troupe_actor actor, bool at_driver)
     if (!at_driver)
         return (trp_target){
             .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
+    TRP_USE_SEGMENT((trp_target){.process = TRP_PROCESS_DRIVER});
     return (trp_target){.process = TRP_PROCESS_DRIVER,
                         .incarnation = trp_segment_process(TRP_PROCESS_DRIVER)->incarnation,
                         .actor = actor.id};

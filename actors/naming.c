@@ -7,6 +7,7 @@
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <runtime/store_room.h>
+#include <runtime/use.h>
 #include <string.h>
 
 // Above so many bytes a value lies apart from the ids of what it names: they stay in memory when it
@@ -91,6 +92,7 @@ static troupe_status seal_list(trp_naming *named, trp_object list, void *memory)
 troupe_status trp_naming_list(trp_naming *named, trp_object *list)
 {
     void *memory;
+    TRP_USE_SEGMENT(trp_use_refused());
     TROUPE_TRY(
         trp_room_create(named->count * sizeof named->ids[0], 0, TRP_ENCODING_INNER, list, &memory));
     return seal_list(named, *list, memory);
@@ -101,6 +103,7 @@ static troupe_status put_apart(trp_naming *named, const trp_buffer *packed, uint
 {
     trp_object list;
     void *memory;
+    TRP_USE_SEGMENT(trp_use_refused());
     TROUPE_TRY(trp_object_create(named->count * sizeof named->ids[0], 0, TRP_ENCODING_INNER, &list,
                                  &memory));
     TROUPE_TRY(seal_list(named, list, memory));
@@ -123,6 +126,7 @@ static troupe_status put_together(trp_naming *named, const trp_buffer *packed, u
                                   trp_object *object)
 {
     void *memory;
+    TRP_USE_SEGMENT(trp_use_refused());
     size_t before = named->count * sizeof named->ids[0];
     TROUPE_TRY(
         trp_object_create(before + packed->size, schema, TRP_ENCODING_PACKED, object, &memory));

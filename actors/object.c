@@ -14,6 +14,7 @@
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <runtime/require.h>
+#include <runtime/use.h>
 #include <string.h>
 #include <troupe/object.h>
 
@@ -36,14 +37,13 @@ static troupe_status put(const void *data, size_t size, uint64_t schema, trp_enc
                          trp_object *object)
 {
     void *memory;
+    TRP_USE_SEGMENT(trp_use_refused());
     TROUPE_TRY(trp_object_create(size, schema, encoding, object, &memory));
-    TROUPE_TRY(trp_process_use_begin(size));
     if (size > 0)
         trp_copy(memory, data, size);
     troupe_status status = trp_store_seal(*object);
     if (status != TROUPE_OK)
         trp_store_discard(*object);
-    trp_process_use_end(size);
     return status;
 }
 
@@ -241,11 +241,10 @@ static troupe_status read_pinned(const trp_object_info *info, const trp_shape *s
 troupe_status trp_object_read(trp_object object, const trp_shape *shape, void *value)
 {
     trp_object_info info;
+    TRP_USE_SEGMENT(trp_use_refused());
     TROUPE_TRY(pin(object, &info));
-    TROUPE_TRY(trp_process_use_begin(info.size));
     troupe_status status = read_pinned(&info, shape, value);
     trp_store_unpin(object);
-    trp_process_use_end(info.size);
     return status;
 }
 
@@ -278,6 +277,7 @@ troupe_status trp_object_lend_args(trp_object object, const trp_shape *shape, tr
 {
     trp_object_info info;
     *args = room;
+    TRP_USE_SEGMENT(trp_use_refused());
     TROUPE_TRY(pin(object, &info));
     troupe_status status = lend_pinned(&info, shape, arena, room, args);
     if (status != TROUPE_OK)
@@ -322,15 +322,14 @@ troupe_status trp_object_pack(trp_object object, troupe_bytes *value)
 {
     trp_object_info info;
     trp_buffer packed = {0};
+    TRP_USE_SEGMENT(trp_use_refused());
     TROUPE_TRY(pin(object, &info));
-    TROUPE_TRY(trp_process_use_begin(info.size));
     troupe_status status = pack_pinned(&info, &packed);
     if (status == TROUPE_OK)
         status = trp_packed_give(&packed, value);
     if (status == TROUPE_OK) // Last: nothing that fails after it has to give them back.
         status = trp_naming_hold(&info);
     trp_store_unpin(object);
-    trp_process_use_end(info.size);
     trp_buffer_free(&packed);
     return status;
 }
@@ -349,6 +348,7 @@ static troupe_status check_lendable(const trp_object_info *info)
 static troupe_status lend(trp_object object, troupe_view *view)
 {
     trp_object_info info;
+    TRP_USE_SEGMENT(trp_use_refused());
     TROUPE_TRY(pin(object, &info));
     troupe_status status = check_lendable(&info);
     if (status != TROUPE_OK)

@@ -7,6 +7,7 @@
 #include <runtime/pool.h>
 #include <runtime/process.h>
 #include <runtime/store_room.h>
+#include <runtime/use.h>
 #include <string.h>
 
 // ---- sending
@@ -177,6 +178,7 @@ void trp_parcel_append(trp_parcel *parcel, const void *packed, size_t size)
 static troupe_status store(const trp_parcel *parcel, trp_object *object)
 {
     void *data;
+    TRP_USE_SEGMENT(trp_use_refused());
     TROUPE_TRY(trp_room_create(parcel->bytes.size, 0, TRP_ENCODING_PARCEL, object, &data));
     memcpy(data, parcel->bytes.data, parcel->bytes.size);
     troupe_status status = trp_store_seal(*object);
@@ -359,6 +361,9 @@ static troupe_status unpack(const trp_body *body, const trp_shape *shape, trp_ar
                             void *value, bool lent)
 {
     trp_reader in;
+    TRP_USE_SEGMENT_IF_OPEN(used);
+    if (body->pinned && !used)
+        return trp_use_refused();
     TROUPE_TRY(trp_body_open(body, &in));
     TROUPE_TRY(lent ? trp_unpack_lent(shape->type, &in, arena, value)
                     : trp_unpack(shape->type, &in, arena, value));
@@ -400,8 +405,10 @@ static void release(trp_object object, void *user)
 void trp_body_drop(trp_body *body)
 {
     if (body->data == NULL && body->object == 0 && body->bytes == NULL)
-        return;                                            // It came as an image, as most do.
-    if (body->data != NULL && !body->kept && !body->far) { // No hold comes from another node.
+        return; // It came as an image, as most do.
+    TRP_USE_SEGMENT_IF_OPEN(used);
+    bool readable = body->data != NULL && (used || !body->pinned);
+    if (readable && !body->kept && !body->far) { // No hold comes from another node.
         trp_reader in = reader_at(body);
         (void)read_holds(&in, release, NULL);
     }

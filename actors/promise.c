@@ -8,6 +8,7 @@
 #include <actors/room.h>
 #include <runtime/log.h>
 #include <runtime/process.h>
+#include <runtime/use.h>
 
 // The value of a result as an object keeps it.
 typedef struct encoded {
@@ -117,6 +118,7 @@ static troupe_status fulfil_value(trp_object promise, const trp_result *result)
 static void fulfil(trp_object promise, const trp_result *result)
 {
     troupe_error failure;
+    TRP_USE_SEGMENT(); // Else nobody waits for it any more.
     if (result->kind != TRP_RESULT_FAILURE) {
         troupe_status status = fulfil_value(promise, result);
         if (status == TROUPE_OK)

@@ -15,6 +15,7 @@
 #include <runtime/process.h>
 #include <runtime/require.h>
 #include <runtime/store.h>
+#include <runtime/use.h>
 #include <string.h>
 
 enum {
@@ -241,7 +242,7 @@ static bool claim_ref(troupe_ref ref, claim *mine)
     return true;
 }
 
-// troupe_stop may have waited for the reading of a large object alone: then all is given up.
+// troupe_stop may have waited for the reading of the object alone: then all is given up.
 static void give_up_object(trp_object object)
 {
     if (!trp_process_running())
@@ -298,11 +299,10 @@ static troupe_status read_result(const trp_result *result, const trp_shape *shap
 
 troupe_status trp_result_take(trp_result *result, const trp_shape *shape, void *value)
 {
-    trp_process_uses_keep();
+    TRP_USE_SEGMENT_IF_OPEN(used);
     troupe_status status = read_result(result, shape, value);
     result->moved = status == TROUPE_OK;
     trp_result_free(result);
-    trp_process_uses_end();
     return status;
 }
 
@@ -371,10 +371,9 @@ troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *val
     if (waited != TROUPE_OK || mine.taken)
         return waited != TROUPE_OK ? waited : read_taken(&taken, type, value);
     trp_shape shape = trp_shape_of(type);
-    trp_process_uses_keep();
+    TRP_USE_SEGMENT_IF_OPEN(used);
     troupe_status status = read_typed(&mine, &shape, value);
     release_claim(&mine);
-    trp_process_uses_end();
     return status;
 }
 
@@ -479,10 +478,9 @@ troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troup
     TRP_REQUIRE(value);
     claim mine;
     TROUPE_TRY(await_claim(ref, how, &mine, NULL));
-    trp_process_uses_keep();
+    TRP_USE_SEGMENT_IF_OPEN(used);
     troupe_status status = read_packed(&mine, value);
     release_claim(&mine);
-    trp_process_uses_end();
     return status;
 }
 

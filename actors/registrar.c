@@ -13,6 +13,7 @@
 #include <runtime/memory.h>
 #include <runtime/process.h>
 #include <runtime/slow.h>
+#include <runtime/use.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ static struct {
 
 bool trp_registrar_known(void)
 {
+    TRP_USE_SEGMENT(false);
     return trp_process_running() && trp_segment_process(TRP_PROCESS_DRIVER)->registrar != 0;
 }
 
@@ -89,10 +91,15 @@ void trp_registrar_forget(void)
 
 // ---- frames
 
+static uint64_t driver_incarnation(void)
+{
+    TRP_USE_SEGMENT(0);
+    return trp_segment_process(TRP_PROCESS_DRIVER)->incarnation;
+}
+
 static trp_parcel to_driver(void)
 {
-    return (trp_parcel){.process = TRP_PROCESS_DRIVER,
-                        .incarnation = trp_segment_process(TRP_PROCESS_DRIVER)->incarnation};
+    return (trp_parcel){.process = TRP_PROCESS_DRIVER, .incarnation = driver_incarnation()};
 }
 
 // `parcel` (NULL: none) is to the driver, and has only bytes and holds.
@@ -109,14 +116,13 @@ static troupe_status send(uint32_t what, troupe_actor about, uint64_t call, trp_
                        .held_count = parcel != NULL ? parcel->held_count : 0};
     if (parcel != NULL && parcel->bytes.failed)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a question to the registrar");
-    return trp_process_send(TRP_PROCESS_DRIVER,
-                            trp_segment_process(TRP_PROCESS_DRIVER)->incarnation, &frame, 0);
+    return trp_process_send(TRP_PROCESS_DRIVER, driver_incarnation(), &frame, 0);
 }
 
 static troupe_status ask(uint32_t what, troupe_actor about, trp_parcel *parcel, trp_found *found)
 {
     trp_target target = {.process = TRP_PROCESS_DRIVER,
-                         .incarnation = trp_segment_process(TRP_PROCESS_DRIVER)->incarnation,
+                         .incarnation = driver_incarnation(),
                          .class_name = "registrar"};
     uint64_t call = trp_entry_call(trp_type_note(&troupe_type_trp_found), &target, 0);
     troupe_ref ref = {.id = call};
@@ -436,6 +442,7 @@ static bool wait_for_news(uint32_t seen, int64_t deadline_ns)
     if (left <= 0 || trp_process_ending() || trp_actors_stopping())
         return false;
     int64_t look = (int64_t)LOOK_MS * 1000000;
+    TRP_USE_SEGMENT(false);
     if (trp_scheduler_block() != TROUPE_OK)
         return false;
     trp_wait(&trp_segment_process(TRP_PROCESS_DRIVER)->relocation, seen, left < look ? left : look);

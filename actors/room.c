@@ -9,6 +9,7 @@
 #include <runtime/process.h>
 #include <runtime/slow.h>
 #include <runtime/store_room.h>
+#include <runtime/use.h>
 
 enum { SLICE_MS = 50 }; // Whoever should wake us may have been killed.
 
@@ -69,12 +70,11 @@ troupe_status trp_object_create(size_t size, uint64_t schema, trp_encoding encod
     room_wait wait;
     wait.begun = false;
     troupe_status status;
-    TROUPE_TRY(trp_process_use_begin(size));
+    TRP_USE_SEGMENT(trp_use_refused());
     do
         status = trp_room_try(size, schema, encoding, object, data);
     while (status == TROUPE_NO_MEMORY && await(&wait));
     finish(&wait, status == TROUPE_NO_MEMORY);
-    trp_process_use_end(size);
     return trp_error_settled(status);
 }
 

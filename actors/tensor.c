@@ -9,6 +9,7 @@
 #include <runtime/process.h>
 #include <runtime/require.h>
 #include <runtime/tensor.h>
+#include <runtime/use.h>
 #include <string.h>
 
 // ---- making
@@ -30,14 +31,13 @@ troupe_status trp_tensor_put(const troupe_tensor *tensor, trp_object *object)
     size_t size;
     void *elements;
     TROUPE_TRY(trp_tensor_good(tensor, &size));
+    TRP_USE_SEGMENT(trp_use_refused());
     TROUPE_TRY(begin(tensor, size, object, &elements));
-    TROUPE_TRY(trp_process_use_begin(size));
     if (size > 0)
         memcpy(elements, tensor->data, size);
     troupe_status status = trp_store_seal(*object);
     if (status != TROUPE_OK)
         trp_store_discard(*object);
-    trp_process_use_end(size);
     return status;
 }
 
@@ -80,6 +80,7 @@ troupe_status trp_tensor_read(const trp_object_info *info, const troupe_type *ty
 // Opens the tensor that an object is, compares it with what was asked, and pins it for the view.
 static troupe_status lend(trp_object object, troupe_dtype dtype, int rank, troupe_tensor *tensor)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     trp_object_info info = trp_object_pin(object);
     bool pinned = info.state != TRP_OBJECT_FILLING && info.state != TRP_OBJECT_GONE &&
                   info.state != TRP_OBJECT_ABSENT;

@@ -5,6 +5,7 @@
 #include <runtime/clock.h>
 #include <runtime/identity.h>
 #include <runtime/layout.h>
+#include <runtime/use.h>
 #include <stdio.h>
 
 enum { SLICE_MS = 100 };
@@ -77,6 +78,7 @@ troupe_status trp_channel_size(const trp_channel_shape *shape, size_t *size)
 
 void trp_channel_init(void *memory, const trp_channel_shape *shape)
 {
+    TRP_USE_SEGMENT();
     trp_channel_region *region = memory;
     region->bytes = shape->bytes;
     region->slots = shape->slots;
@@ -87,6 +89,7 @@ void trp_channel_init(void *memory, const trp_channel_shape *shape)
 
 troupe_status trp_channel_attach(void *memory, size_t size, uint32_t process, trp_channel *channel)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     trp_channel_region *region = memory;
     size_t needed = 0;
     if (size < sizeof *region || region->magic != MAGIC)
@@ -113,6 +116,7 @@ troupe_status trp_channel_attach(void *memory, size_t size, uint32_t process, tr
 
 trp_channel_look trp_channel_see(const trp_channel *channel)
 {
+    TRP_USE_SEGMENT((trp_channel_look){.closed = true});
     const trp_channel_region *region = channel->region;
     uint64_t head = atomic_load(&region->head.all);
     trp_channel_look look = {.published = trp_channel_sequence(head),
@@ -125,5 +129,7 @@ trp_channel_look trp_channel_see(const trp_channel *channel)
 
 void trp_channel_writer_text(const trp_channel *channel, char text[TRP_CHANNEL_WHO])
 {
+    text[0] = '\0';
+    TRP_USE_SEGMENT();
     trp_channel_owner_text(atomic_load(&channel->region->owner), text);
 }

@@ -4,6 +4,7 @@
 #include <runtime/fault.h>
 #include <runtime/identity.h>
 #include <runtime/park.h>
+#include <runtime/use.h>
 
 static trp_habit spins = {.every = 1};
 
@@ -51,6 +52,7 @@ static troupe_status take_place(const trp_channel *channel, int wanted, uint32_t
 troupe_status trp_channel_read_open(const trp_channel *channel, int wanted, bool newest,
                                     trp_channel_reader *reader)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     trp_channel_region *region = channel->region;
     uint32_t index;
     TROUPE_TRY(take_place(channel, wanted, &index));
@@ -152,6 +154,7 @@ static trp_channel_turn begin_next(const trp_channel_reader *reader, trp_channel
 trp_channel_turn trp_channel_read_begin(trp_channel_reader *reader, bool again,
                                         trp_channel_value *value)
 {
+    TRP_USE_SEGMENT(TRP_CHANNEL_STOPPED);
     trp_channel_turn turn = reader->channel.shape.latest ? begin_latest(reader, again, value)
                                                          : begin_next(reader, value);
     reader->begun = turn == TRP_CHANNEL_READY;
@@ -161,6 +164,7 @@ trp_channel_turn trp_channel_read_begin(trp_channel_reader *reader, bool again,
 trp_channel_turn trp_channel_read_spin(trp_channel_reader *reader, bool again,
                                        trp_channel_value *value)
 {
+    TRP_USE_SEGMENT(TRP_CHANNEL_STOPPED);
     trp_channel_word *head = &reader->channel.region->head;
     uint32_t seen = atomic_load(&head->low);
     trp_channel_turn turn = trp_channel_read_begin(reader, again, value);
@@ -172,6 +176,7 @@ trp_channel_turn trp_channel_read_spin(trp_channel_reader *reader, bool again,
 trp_channel_turn trp_channel_read_wait(trp_channel_reader *reader, bool again, int64_t until_ns,
                                        trp_channel_value *value)
 {
+    TRP_USE_SEGMENT(TRP_CHANNEL_STOPPED);
     trp_channel_region *region = reader->channel.region;
     if (!trp_process_try_enter())
         return TRP_CHANNEL_STOPPED;
@@ -191,6 +196,7 @@ trp_channel_turn trp_channel_read_wait(trp_channel_reader *reader, bool again, i
 
 void trp_channel_read_end(trp_channel_reader *reader)
 {
+    TRP_USE_SEGMENT();
     trp_channel_place *mine = place_of(reader);
     if (!reader->begun)
         return;
@@ -205,6 +211,7 @@ void trp_channel_read_end(trp_channel_reader *reader)
 
 void trp_channel_read_close(trp_channel_reader *reader)
 {
+    TRP_USE_SEGMENT();
     trp_channel_place *mine = place_of(reader);
     atomic_store(&mine->pin, 0);
     TRP_FAULT("channel");

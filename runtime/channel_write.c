@@ -5,6 +5,7 @@
 #include <runtime/identity.h>
 #include <runtime/park.h>
 #include <runtime/store.h>
+#include <runtime/use.h>
 #include <stdio.h>
 
 static trp_habit spins = {.every = 1};
@@ -17,6 +18,7 @@ static uint64_t make_head(uint64_t sequence, uint32_t index)
 
 troupe_status trp_channel_write_open(const trp_channel *channel, trp_channel_writer *writer)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     trp_channel_region *region = channel->region;
     char text[TRP_CHANNEL_WHO];
     uint64_t found;
@@ -109,6 +111,7 @@ static uint32_t take_spare(trp_channel_writer *writer)
 
 trp_channel_turn trp_channel_write_begin(trp_channel_writer *writer, void **data)
 {
+    TRP_USE_SEGMENT(TRP_CHANNEL_STOPPED);
     const trp_channel *channel = &writer->channel;
     if (!writer->begun) {
         if (channel->shape.latest)
@@ -126,6 +129,7 @@ trp_channel_turn trp_channel_write_begin(trp_channel_writer *writer, void **data
 
 trp_channel_turn trp_channel_write_spin(trp_channel_writer *writer, void **data)
 {
+    TRP_USE_SEGMENT(TRP_CHANNEL_STOPPED);
     trp_channel_place *blocker = &writer->channel.region->places[writer->blocker];
     uint32_t seen = atomic_load(&blocker->at.low);
     trp_channel_turn turn = trp_channel_write_begin(writer, data);
@@ -136,6 +140,7 @@ trp_channel_turn trp_channel_write_spin(trp_channel_writer *writer, void **data)
 
 trp_channel_turn trp_channel_write_wait(trp_channel_writer *writer, int64_t until_ns, void **data)
 {
+    TRP_USE_SEGMENT(TRP_CHANNEL_STOPPED);
     trp_channel_region *region = writer->channel.region;
     if (!trp_process_try_enter())
         return TRP_CHANNEL_STOPPED;
@@ -157,6 +162,8 @@ trp_channel_turn trp_channel_write_wait(trp_channel_writer *writer, int64_t unti
 
 uint64_t trp_channel_blocker(const trp_channel_writer *writer, char text[TRP_CHANNEL_WHO])
 {
+    text[0] = '\0';
+    TRP_USE_SEGMENT(0);
     char who[TRP_CHANNEL_WHO];
     trp_channel_owner_text(atomic_load(&writer->channel.region->places[writer->blocker].owner),
                            who);
@@ -180,6 +187,7 @@ static void wake_readers(trp_channel_region *region, uint64_t head)
 
 troupe_status trp_channel_publish(trp_channel_writer *writer, size_t size)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     const trp_channel *channel = &writer->channel;
     if (!writer->begun)
         return troupe_fail(TROUPE_INVALID, "nothing was begun to be written into the channel");
@@ -202,6 +210,7 @@ troupe_status trp_channel_publish(trp_channel_writer *writer, size_t size)
 
 void trp_channel_write_close(trp_channel_writer *writer, bool end)
 {
+    TRP_USE_SEGMENT();
     trp_channel_region *region = writer->channel.region;
     if (end) {
         uint64_t head = atomic_load(&region->head.all) | 1;

@@ -9,6 +9,7 @@
 #include <runtime/fault.h>
 #include <runtime/hot.h>
 #include <runtime/printable.h>
+#include <runtime/use.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -20,7 +21,7 @@ trp_identity trp_self;
 
 static struct {
     _Atomic bool open;
-    _Atomic uint32_t inside, using;
+    _Atomic uint32_t inside;
 } gate;
 
 bool trp_process_running(void)
@@ -106,6 +107,9 @@ bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
 {
     if (trp_process_is_far(process))
         return trp_far_alive(process, incarnation, cause);
+    if (cause != NULL)
+        snprintf(cause, sizeof(trp_process_row){0}.cause, "was left by troupe_stop");
+    TRP_USE_SEGMENT(false);
     trp_process_row *row = trp_segment_process(process);
     uint32_t state = row->state; // Pairs with the release in trp_process_row_set.
     if (row->incarnation == incarnation && state != TRP_PROCESS_DEAD && state != TRP_PROCESS_FREE)
@@ -126,6 +130,7 @@ trp_process_end_kind trp_process_end(uint32_t process, uint64_t incarnation, int
     *culprit = 0;
     if (process >= TRP_PROCESSES_MAX)
         return TRP_END_UNKNOWN;
+    TRP_USE_SEGMENT(TRP_END_UNKNOWN);
     trp_process_row *row = trp_segment_process(process);
     if (row->state != TRP_PROCESS_DEAD || row->incarnation != incarnation)
         return TRP_END_UNKNOWN;
@@ -142,11 +147,12 @@ trp_process_end_kind trp_process_end(uint32_t process, uint64_t incarnation, int
 
 uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *words, size_t size)
 {
+    words[0] = '\0';
     if (process >= TRP_PROCESSES_MAX)
         return 0;
+    TRP_USE_SEGMENT(0);
     trp_process_row *row = trp_segment_process(process);
     uint32_t reason = row->last_reason; // Pairs with the store in trp_process_say_last.
-    words[0] = '\0';
     if (reason == 0 || row->incarnation != incarnation) // The words may be being written.
         return 0;
     snprintf(words, size, "%s", row->last_words);
@@ -161,6 +167,7 @@ bool trp_process_said_final(uint32_t process, uint64_t incarnation)
 {
     if (process >= TRP_PROCESSES_MAX)
         return false;
+    TRP_USE_SEGMENT(false);
     trp_process_row *row = trp_segment_process(process);
     bool final = row->last_reason != 0;
     TRP_FAULT("process row");
@@ -170,6 +177,7 @@ bool trp_process_said_final(uint32_t process, uint64_t incarnation)
 
 void trp_process_say_last(uint32_t reason, const char *words, bool final)
 {
+    TRP_USE_SEGMENT();
     trp_process_row *row = trp_segment_process(trp_self.slot);
     snprintf(row->last_words, sizeof row->last_words, "%s", words);
     row->last_final = final;
@@ -183,12 +191,8 @@ void trp_process_blame(uint64_t actor)
 
 int trp_process_pid(uint32_t process)
 {
-    int pid = 0;
-    atomic_fetch_add(&gate.inside, 1);
-    if (gate.open && process < TRP_PROCESSES_MAX)
-        pid = trp_segment_process(process)->pid;
-    trp_process_leave();
-    return pid;
+    TRP_USE_SEGMENT(0);
+    return process < TRP_PROCESSES_MAX ? trp_segment_process(process)->pid : 0;
 }
 
 // What proc(5) says of a process behind its name, which may have any signs in it. NULL: nothing.
@@ -244,6 +248,7 @@ trp_process_label_text trp_process_text(uint32_t process)
 
 void trp_process_label(const char *text)
 {
+    TRP_USE_SEGMENT();
     trp_process_row *row = trp_segment_process(trp_self.slot);
     if (row->labelled != 0)
         return;
@@ -263,74 +268,26 @@ bool trp_process_try_enter(void)
     return false;
 }
 
-static troupe_status stopped(void)
-{
-    return troupe_fail(TROUPE_NOT_STARTED, "Troupe has been stopped in this process");
-}
-
 troupe_status trp_process_enter(void)
 {
-    return trp_process_try_enter() ? TROUPE_OK : stopped();
-}
-
-static void leave(_Atomic uint32_t *count)
-{
-    if (atomic_fetch_sub(count, 1) == 1 && !gate.open)
-        trp_wake(count);
+    return trp_process_try_enter() ? TROUPE_OK : trp_use_refused();
 }
 
 void trp_process_leave(void)
 {
-    leave(&gate.inside);
-}
-
-enum { USE_COUNTED = 64 << 10 }; // Bytes.
-
-troupe_status trp_process_use_begin(size_t size)
-{
-    if (size < USE_COUNTED)
-        return TROUPE_OK;
-    atomic_fetch_add(&gate.using, 1);
-    if (gate.open)
-        return TROUPE_OK;
-    leave(&gate.using);
-    return stopped();
-}
-
-// Of this thread: whether uses are kept, and how many have been.
-static _Thread_local struct {
-    bool keep;
-    uint32_t kept;
-} uses;
-
-void trp_process_use_end(size_t size)
-{
-    if (size < USE_COUNTED)
-        return;
-    if (uses.keep)
-        uses.kept++;
-    else
-        leave(&gate.using);
-}
-
-void trp_process_uses_keep(void)
-{
-    uses.keep = true;
-}
-
-void trp_process_uses_end(void)
-{
-    for (uses.keep = false; uses.kept > 0; uses.kept--)
-        leave(&gate.using);
+    if (atomic_fetch_sub(&gate.inside, 1) == 1 && !gate.open)
+        trp_wake(&gate.inside);
 }
 
 void trp_process_gate_open(void)
 {
+    trp_use_allow(true);
     gate.open = true;
 }
 
 void trp_process_gate_close(void)
 {
+    trp_use_allow(false);
     gate.open = false;
     for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++)
         if (trp_segment_process(slot)->state == TRP_PROCESS_STARTING)
@@ -342,8 +299,7 @@ void trp_process_gate_await(int timeout_ms)
     int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000, left = 0;
     for (uint32_t inside; (inside = gate.inside) != 0 && (left = give_up - trp_clock_ns()) > 0;)
         trp_wait(&gate.inside, inside, left);
-    for (uint32_t using; (using = gate.using) != 0;) // Waits for nobody by now.
-        trp_wait(&gate.using, using, INT64_C(1000000000));
+    trp_use_await(); // They wait for nobody by now.
 }
 
 uint64_t trp_random_incarnation(void)

@@ -6,6 +6,7 @@
 #include <runtime/node.h>
 #include <runtime/require.h>
 #include <runtime/resolve.h>
+#include <runtime/use.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ static bool is_news(const trp_node_row *row)
 
 size_t troupe_nodes_list(troupe_node_info *list, size_t most)
 {
+    TRP_USE_SEGMENT(0);
     if (list == NULL)
         most = 0; // Only how many there are.
     size_t count = 0;
@@ -112,6 +114,7 @@ size_t trp_node_joined(const char *address, uint32_t *list, size_t most)
 
 uint32_t trp_process_node_id(void)
 {
+    TRP_USE_SEGMENT(0);
     return trp_listens() ? (uint32_t)trp_segment_nodes()->id : 0;
 }
 
@@ -122,6 +125,7 @@ static bool is_here(uint32_t node)
 
 static troupe_status unreachable(uint32_t node)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     for (int i = 0; i < TRP_NODES_MAX; i++) {
         const trp_node_row *row = &trp_segment_nodes()->rows[i];
         if (row->id == node && row->state == TRP_NODE_GONE)

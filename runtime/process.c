@@ -13,6 +13,7 @@
 #include <runtime/reader.h>
 #include <runtime/sockets.h>
 #include <runtime/thread.h>
+#include <runtime/use.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -297,6 +298,7 @@ void trp_process_flush(int timeout_ms)
 
 void trp_process_close(int linger_ms)
 {
+    TRP_USE_SEGMENT_IF_OPEN(used); // Which nobody else may any more.
     trp_process_gate_close();
     trp_node_lost();
     trp_peers_empty();

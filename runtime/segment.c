@@ -8,6 +8,7 @@
 #include <runtime/door.h>
 #include <runtime/error.h>
 #include <runtime/layout.h>
+#include <runtime/use.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -136,6 +137,7 @@ static troupe_status map(int fd, size_t size)
     trp_segment.read_only = read_only;
     trp_segment.header = base;
     trp_segment.size = size;
+    trp_use_allow(true);
     return TROUPE_OK;
 }
 
@@ -262,6 +264,8 @@ troupe_status trp_segment_map_tables(int fd, const char **base, size_t *size, tr
 
 void trp_segment_close(void)
 {
+    trp_use_allow(false);
+    trp_use_await();
     if (trp_segment.base != NULL) {
         (void)munmap(trp_segment.base, trp_segment.size);
         (void)munmap((void *)(uintptr_t)trp_segment.read_only, trp_segment.size);

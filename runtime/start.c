@@ -31,6 +31,7 @@
 #include <runtime/store.h>
 #include <runtime/trace.h>
 #include <runtime/transport.h>
+#include <runtime/use.h>
 #include <runtime/worker_start.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,6 +300,7 @@ static bool await_keeper_end(int64_t timeout_ms)
 // Ends what was started so far. With the lock held.
 static void tear_down(void)
 {
+    TRP_USE_SEGMENT_IF_OPEN(used); // Which nobody else may from trp_process_close on.
     trp_self.running = false;
     trp_process_close(0);
     if (trp_process_handlers()->closed != NULL)

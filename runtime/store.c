@@ -15,6 +15,7 @@
 #include <runtime/store_ledger.h>
 #include <runtime/store_room.h>
 #include <runtime/store_where.h>
+#include <runtime/use.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -332,6 +333,7 @@ void trp_store_open(uint32_t process)
 
 troupe_status trp_store_promise(uint64_t schema, trp_object *id)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     uint32_t slot;
     uint64_t word;
     TROUPE_TRY(take_row(TRP_ROW_PROMISED, schema, TRP_ENCODING_PACKED, &slot, &word));
@@ -342,6 +344,7 @@ troupe_status trp_store_promise(uint64_t schema, trp_object *id)
 troupe_status trp_store_try(size_t size, uint64_t schema, trp_encoding encoding, bool make_room,
                             trp_object *id, void **data)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     uint32_t slot;
     uint64_t word;
     TROUPE_TRY(take_row(TRP_ROW_FILLING, schema, encoding, &slot, &word));
@@ -380,11 +383,13 @@ static troupe_status finish(trp_object id, trp_row_state state)
 
 troupe_status trp_store_seal(trp_object id)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     return finish(id, TRP_ROW_SEALED);
 }
 
 void trp_store_discard(trp_object id)
 {
+    TRP_USE_SEGMENT();
     uint64_t word;
     trp_object_row *row = trp_row_find(id, &word);
     if (row == NULL ||
@@ -406,6 +411,7 @@ void trp_store_discard(trp_object id)
 troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void *data, size_t size,
                                bool failed)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     uint64_t word;
     trp_object_row *row = trp_row_find(id, &word);
     if (row == NULL)
@@ -433,6 +439,7 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
 static troupe_status share(size_t size, size_t zeroed, trp_encoding encoding, trp_object *id,
                            void **data)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     trp_object made;
     TROUPE_TRY(trp_room_create(size, 0, encoding, &made, data));
     memset(*data, 0, zeroed);
@@ -470,6 +477,7 @@ static void raise_epoch(trp_object_row *row)
 
 troupe_status trp_store_hold(trp_object id, uint32_t process)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     uint64_t word;
     trp_object_row *row = trp_row_find(id, &word);
     if (row == NULL || process >= TRP_PROCESSES_MAX)
@@ -505,6 +513,7 @@ static void look_after(trp_object id, uint32_t process, uint32_t held)
 
 void trp_store_release(trp_object id, uint32_t process)
 {
+    TRP_USE_SEGMENT();
     uint64_t word;
     TRP_STORE_HANDED();
     if (trp_row_find(id, &word) == NULL || process >= TRP_PROCESSES_MAX)
@@ -523,6 +532,7 @@ static bool is_there(uint32_t process, uint64_t incarnation)
 
 troupe_status trp_store_lend(trp_object id, uint32_t process, uint64_t incarnation)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     if (process != trp_store_self && !is_there(process, incarnation))
         return TROUPE_OK;
     return trp_store_hold(id, process);
@@ -530,6 +540,7 @@ troupe_status trp_store_lend(trp_object id, uint32_t process, uint64_t incarnati
 
 void trp_store_take_back(trp_object id, uint32_t process, uint64_t incarnation)
 {
+    TRP_USE_SEGMENT();
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     if (process == trp_store_self) {
         trp_store_release(id, process);

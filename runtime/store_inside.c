@@ -5,6 +5,7 @@
 #include <runtime/pages.h>
 #include <runtime/store_ledger.h>
 #include <runtime/store_ring.h>
+#include <runtime/use.h>
 
 enum { NO_KEEPER = TRP_PROCESSES_MAX }; // It has died: nothing is to be taken back.
 
@@ -66,6 +67,7 @@ static void note_keeper(trp_object_row *row, bool open)
 
 troupe_status trp_store_contain(trp_object id, uint32_t count)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     uint64_t word;
     trp_object one;
     const trp_object *ids;
@@ -85,6 +87,7 @@ troupe_status trp_store_contain(trp_object id, uint32_t count)
 
 troupe_status trp_store_contain_list(trp_object id, trp_object list)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     uint64_t word;
     trp_object_row *row = find_own(id, true, &word);
     if (row == NULL)

@@ -9,6 +9,7 @@
 #include <runtime/store_ledger.h>
 #include <runtime/store_room.h>
 #include <runtime/store_where.h>
+#include <runtime/use.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -92,6 +93,7 @@ static trp_object_info read_row(const trp_object_row *row, uint64_t word)
 
 trp_object_info trp_store_look(trp_object id)
 {
+    TRP_USE_SEGMENT((trp_object_info){.state = TRP_OBJECT_GONE});
     uint64_t word;
     trp_object_row *row = trp_row_find(id, &word);
     if (row == NULL)
@@ -108,6 +110,7 @@ static void note_use(trp_object_row *row)
 
 trp_object_info trp_store_pin_within(trp_object id, int patience_ms)
 {
+    TRP_USE_SEGMENT(((void)trp_use_refused(), (trp_object_info){.state = TRP_OBJECT_ABSENT}));
     uint64_t word;
     trp_object_row *row = trp_row_find(id, &word);
     if (row == NULL)
@@ -137,6 +140,7 @@ trp_object_info trp_store_pin(trp_object id)
 
 bool trp_store_is_moved(trp_object id)
 {
+    TRP_USE_SEGMENT(false);
     uint64_t word;
     const trp_object_row *row = trp_row_find(id, &word);
     return row != NULL && trp_where_is_moved(atomic_load(&row->where));
@@ -144,6 +148,7 @@ bool trp_store_is_moved(trp_object id)
 
 troupe_status trp_store_await_move(trp_object id, int64_t deadline_ns)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     uint64_t word;
     return trp_row_find(id, &word) != NULL
                ? trp_where_await(trp_row_slot(id), trp_row_generation(word), deadline_ns)
@@ -152,6 +157,7 @@ troupe_status trp_store_await_move(trp_object id, int64_t deadline_ns)
 
 void trp_store_unpin(trp_object id)
 {
+    TRP_USE_SEGMENT();
     uint64_t word;
     TRP_STORE_HANDED();
     trp_object_row *row = trp_row_find(id, &word);
@@ -166,6 +172,7 @@ void trp_store_unpin(trp_object id)
 
 trp_object_info trp_store_wait(trp_object id, int timeout_ms)
 {
+    TRP_USE_SEGMENT((trp_object_info){.state = TRP_OBJECT_GONE});
     int64_t give_up = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
     struct timespec until = {give_up / 1000000000, give_up % 1000000000};
     for (;;) {

@@ -7,6 +7,7 @@
 #include <runtime/process.h>
 #include <runtime/require.h>
 #include <runtime/store_view.h>
+#include <runtime/use.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,6 +261,9 @@ troupe_status troupe_memory_get_with(troupe_memory *memory, const troupe_memory_
     report all = {.memory = memory};
     if (given.pid == 0)
         TROUPE_TRY(trp_process_check());
+    TRP_USE_SEGMENT_IF_OPEN(used);
+    if (given.pid == 0 && !used)
+        return trp_use_refused();
     TROUPE_TRY(trp_view_open(given.pid, &all.view));
     troupe_status status = look(&all, &given);
     trp_view_close(&all.view);

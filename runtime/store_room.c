@@ -13,6 +13,7 @@
 #include <runtime/store_ledger.h>
 #include <runtime/store_row.h>
 #include <runtime/store_where.h>
+#include <runtime/use.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ enum {
 
 uint32_t trp_room_expect(void)
 {
+    TRP_USE_SEGMENT(0);
     uint32_t seen = atomic_load(&trp_segment.header->freed);
     (void)atomic_fetch_or(&trp_segment.header->awaited, TRP_AWAITED_ROOM);
     return seen;
@@ -39,6 +41,7 @@ uint32_t trp_room_expect(void)
 
 void trp_room_wait(uint32_t seen, int timeout_ms)
 {
+    TRP_USE_SEGMENT();
     const struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
     (void)syscall(SYS_futex, &trp_segment.header->freed, FUTEX_WAIT, seen, &timeout, NULL, 0);
 }
@@ -392,6 +395,7 @@ static void say_why(char *text, size_t size)
 
 troupe_status trp_room_explain(int64_t waited_ms)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     char why[120], waited[48] = "";
     troupe_error kept = *troupe_last_error();
     say_why(why, sizeof why);

@@ -12,6 +12,7 @@
 #include <runtime/store_ledger.h>
 #include <runtime/store_room.h>
 #include <runtime/store_where.h>
+#include <runtime/use.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -147,6 +148,7 @@ void trp_store_sweep_last(const uint32_t *processes, uint32_t count)
 
 troupe_status trp_store_usage(troupe_store_usage *usage)
 {
+    TRP_USE_SEGMENT(trp_use_refused());
     const trp_header *header = trp_segment.header;
     struct stat file;
     if (header == NULL)

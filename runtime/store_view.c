@@ -13,6 +13,7 @@
 #include <runtime/memory.h>
 #include <runtime/pages_inner.h>
 #include <runtime/printable.h>
+#include <runtime/use.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -317,6 +318,8 @@ static uint32_t take_heaviest(weighing *work, uint64_t *bytes)
 
 void trp_store_holders(char *text, size_t size)
 {
+    text[0] = '\0';
+    TRP_USE_SEGMENT();
     enum { SHOWN = 3 };
     trp_store_view view;
     troupe_error kept;
@@ -361,6 +364,7 @@ troupe_status trp_store_blame(void)
 
 void trp_store_kind(trp_object id, trp_object_kind kind)
 {
+    TRP_USE_SEGMENT();
     uint64_t word;
     trp_object_row *row = trp_row_find(id, &word);
     if (row != NULL)
@@ -369,6 +373,7 @@ void trp_store_kind(trp_object id, trp_object_kind kind)
 
 void trp_store_name_type(uint64_t schema, const char *name)
 {
+    TRP_USE_SEGMENT();
     if (schema == 0 || trp_segment.header == NULL)
         return;
     for (uint32_t i = 0; i < TRP_TYPE_NAMES; i++) {

@@ -94,8 +94,9 @@ static troupe_status await_mover(trp_object_row *row, uint32_t where, int patien
                           trp_process_text(trp_where_process(where)).text,
                           is_stopped(where) ? "; it is stopped" : "");
         await_step(row, where, LOOK_NS);
-        if (patience_ms >= 0 && (trp_clock_ns() - began_ns) / 1000000 >= patience_ms &&
-            is_stopped(where) && atomic_load(&row->where) == where)
+        bool patient = patience_ms < 0 || (trp_clock_ns() - began_ns) / 1000000 < patience_ms;
+        if ((!patient || trp_process_ending()) && is_stopped(where) &&
+            atomic_load(&row->where) == where)
             status = still_moved(TROUPE_TIMED_OUT, where, "which is stopped");
     }
     trp_slow_end(&slow);

@@ -510,6 +510,70 @@ static void test_a_stop_while_other_threads_call(void **state)
     assert_int_equal(run_driver(stop_under_load), 0);
 }
 
+// The same with what takes an instant in the store, which troupe_stop must not take away meanwhile.
+static _Atomic bool enough;
+
+static bool is_refusal(troupe_status status)
+{
+    return status == TROUPE_NOT_STARTED || status == TROUPE_INVALID || // Of a run before.
+           status == TROUPE_MAYBE_EXECUTED; // Stopped while a reference was made.
+}
+
+static void *put_and_read(void *unused)
+{
+    (void)unused;
+    static const char bytes[200] = "some";
+    while (!enough) {
+        troupe_ref ref = troupe_put_bytes(bytes, sizeof bytes);
+        troupe_bytes value;
+        troupe_view view;
+        troupe_status status = troupe_get(troupe_bytes, ref, &value);
+        if (status == TROUPE_OK && strcmp(value.data, bytes) != 0)
+            return &enough;
+        if (status != TROUPE_OK && !is_refusal(status))
+            return &enough;
+        status = troupe_view_bytes(ref, &view, 0);
+        if (status == TROUPE_OK)
+            troupe_view_end(&view);
+        else if (!is_refusal(status))
+            return &enough;
+        troupe_drop(ref);
+        troupe_reset();
+        rounds++;
+    }
+    return NULL;
+}
+
+static int stop_beside_short_uses(void)
+{
+    enum { THREADS = 3, STOPS = 25 };
+    pthread_t threads[THREADS];
+    for (int k = 0; k < THREADS; k++)
+        if (pthread_create(&threads[k], NULL, put_and_read, NULL) != 0)
+            return 2;
+    for (int i = 0; i < STOPS; i++) {
+        int wanted = rounds + 50;
+        troupe_must(troupe_start(0, NULL, .workers = 1, .store_bytes_max = 16 << 20));
+        if (!support_wait_until(rounds_made, &wanted, SUPPORT_SOON_MS))
+            return 3;
+        (void)troupe_stop();
+    }
+    enough = true;
+    int wrong = 0;
+    for (int k = 0; k < THREADS; k++) {
+        void *failed;
+        (void)pthread_join(threads[k], &failed);
+        wrong += failed != NULL;
+    }
+    return wrong == 0 ? 0 : 4;
+}
+
+static void test_a_stop_beside_short_uses_of_the_store(void **state)
+{
+    (void)state;
+    assert_int_equal(run_driver(stop_beside_short_uses), 0);
+}
+
 int main(int argc, char **argv)
 {
     if (getenv(TRP_WORKER_VARIABLE) != NULL) // An executed worker: does not return.
@@ -530,6 +594,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_socket_that_was_removed),
         cmocka_unit_test(test_a_start_in_worker_init),
         cmocka_unit_test(test_a_stop_while_other_threads_call),
+        cmocka_unit_test(test_a_stop_beside_short_uses_of_the_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,12 +261,6 @@ static bool take_child(child *running, int *count, bool all)
 
 static bool is_wanted(const row *it, loss what)
 {
-#if defined(__SANITIZE_THREAD__)
-    // troupe_stop does not wait for what other threads do for an instant with the store, such as
-    // giving up an object, and this sanitizer sees that.
-    if (what == STOP || it->wait == wait_stop)
-        return false;
-#endif
     const char *wanted = getenv("TROUPE_TEST_ROW"), *column = getenv("TROUPE_TEST_LOSS");
     return it->expected[what] != NONE && (wanted == NULL || strcmp(wanted, it->name) == 0) &&
            (column == NULL || strcmp(column, loss_names[what]) == 0);
@@ -276,9 +270,6 @@ static void test_every_wait_ends_whatever_is_lost(void **state)
 {
     (void)state;
     bool all = getenv("TROUPE_TEST_ALL") != NULL;
-#if defined(__SANITIZE_THREAD__)
-    print_message("SKIPPED in part under the thread sanitizer: troupe_stop beside other waits\n");
-#endif
     child running[AT_ONCE];
     int count = 0, wrong = 0;
     cell *cells = support_share(sizeof(cell) * ROWS * LOSSES), *next = cells;

@@ -13,6 +13,7 @@
 #include <runtime/log.h>
 #include <runtime/memory.h>
 #include <runtime/park.h>
+#include <runtime/use.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -145,6 +146,8 @@
 #define pthread_mutex_unlock(mutex) explore_unlock(mutex)
 #define trp_process_try_enter() true
 #define trp_process_leave() ((void)0)
+#undef TRP_USE_SEGMENT
+#define TRP_USE_SEGMENT(otherwise) ((void)0)
 #define trp_clock_ns() explore_now_ns()
 #define clock_gettime(clock, now) explore_clock(now)
 
