@@ -45,7 +45,7 @@ bool trp_process_try_enter(void); // Without a last error.
 void trp_process_leave(void);
 void trp_process_gate_open(void);
 void trp_process_gate_close(void); // From now on nobody enters;
-// waits for those inside, who have been woken, and without a limit for large objects.
+// waits for those inside, who have been woken.
 void trp_process_gate_await(int timeout_ms);
 
 // Whether this node has, or may have, to do with others.

@@ -101,16 +101,6 @@ bool trp_process_said_final(uint32_t process, uint64_t incarnation);
 // Says, in a process that is about to die, that it is this actor's doing. Safe in signal handlers.
 void trp_process_blame(uint64_t actor);
 
-// A user's thread makes, fills or reads an object of so many bytes between these two: troupe_stop
-// waits for large ones; small ones are over long before it has come to the segment. NOT_STARTED:
-// nothing of the store may be touched any more.
-troupe_status trp_process_use_begin(size_t size);
-void trp_process_use_end(size_t size);
-// Between these two, what this thread has read large is in use until the second: it is given up by
-// then, too. Not nested.
-void trp_process_uses_keep(void);
-void trp_process_uses_end(void);
-
 // Sends one frame; fills in the sender, the sequence and to_incarnation. Frames of one thread to
 // one peer arrive in order. TROUPE_NOT_EXECUTED: the peer is dead (the sentence has the cause).
 // TROUPE_BUSY: the link's window stayed full for `timeout_ms` (0: does not wait) - only CALL and

@@ -93,8 +93,10 @@ TROUPE_API const troupe_error *troupe_last_error(void);
 
 // Sets the thread's last error to `status` and a printf-formatted sentence, and returns `status`.
 // A method ends with `return troupe_fail(TROUPE_INVALID, "rate is %g, must be positive", rate);`
-// and its caller reads that sentence. The text is cut at 511 bytes. A failure is never TROUPE_OK:
-// where that is asked for, TROUPE_FAILED is returned.
+// and its caller reads that sentence, with that status; but TROUPE_NOT_EXECUTED, _MAYBE_EXECUTED
+// and _PENDING reach it as TROUPE_FAILED with their name in the text, since the method has run. The
+// text is cut at 511 bytes. A failure is never TROUPE_OK: where that is asked for, TROUPE_FAILED is
+// returned.
 TROUPE_API troupe_status troupe_fail(troupe_status status, const char *format, ...)
     TROUPE_PRINTF(2, 3);
 
