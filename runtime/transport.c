@@ -147,6 +147,11 @@ void trp_inbound_set_up(void *router, size_t message_bytes_max, size_t part_max)
     trp_zmq_set(router, ZMQ_LINGER, 0);
     trp_zmq_set(router, ZMQ_BACKLOG, BACKLOG);
     trp_zmq_set(router, ZMQ_HANDSHAKE_IVL, TRP_HANDSHAKE_MS);
+    // Over tcp: a machine that vanishes without a word does not keep its connections for ever.
+    trp_zmq_set(router, ZMQ_TCP_KEEPALIVE, 1);
+    trp_zmq_set(router, ZMQ_TCP_KEEPALIVE_IDLE, 60);
+    trp_zmq_set(router, ZMQ_TCP_KEEPALIVE_INTVL, 10);
+    trp_zmq_set(router, ZMQ_TCP_KEEPALIVE_CNT, 6);
     (void)trp_zmq.setsockopt(router, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
 }
 

@@ -222,7 +222,7 @@ static void test_orders_are_not_kept_without_bound(void **state)
 static int use_names_of_a_stopped_node(void)
 {
     enum { NAMED = 12, LIMIT_MS = 1000 };
-    char name[NAMED][8];
+    char name[NAMED][16];
     adder_actor actors[NAMED];
     troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1,
                              .request_timeout_ms = LIMIT_MS));
