@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <runtime/identity.h>
+#include <runtime/use.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,10 +129,13 @@ static pid_t keeper_pid(void)
 static int signal_workers(int number, bool one)
 {
     int count = 0;
+    if (!trp_use_begin()) // The wait was a stop, and is over.
+        return 0;
     for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX && !(one && count > 0);
          slot++)
         if (trp_segment_process(slot)->state == TRP_PROCESS_READY)
             count += kill(trp_process_pid(slot), number) == 0;
+    trp_use_end();
     return count;
 }
 
