@@ -15,7 +15,7 @@ enum { SLOWER = 1 };
 
 enum {
     SOON_MS = 2000 * SLOWER, // For a wait to end.
-    LIMIT_MS = 300,          // Of what is waited for, where a stopped process does not end.
+    LIMIT_MS = 500,          // Of what is waited for, where a stopped process does not end.
     BEGUN_MS = 60,           // For a wait to have begun.
     AT_ONCE = 12,            // Programs.
     CELL_S = 30,
@@ -39,7 +39,7 @@ typedef struct cell {
     _Atomic int64_t lost_ms;
     int64_t took_ms;
     int status;
-    bool ended;
+    bool ended, early; // `early`: before the loss.
     char text[200];
 } cell;
 
