@@ -165,13 +165,14 @@ static bool waits_for_one(void *user)
     const pair *both = user;
     troupe_actor_list list;
     char expected[64];
-    snprintf(expected, sizeof expected, "pid_of of worker#%llu in process %u",
+    snprintf(expected, sizeof expected, "pid_of of worker#%llu in process %u (pid ",
              (unsigned long long)both->one.address.id, both->one.address.process);
     assert_int_equal(troupe_actors_list(0, &list), TROUPE_OK);
     const troupe_actor_info *waits = find(&list, both->other.address),
                             *works = find(&list, both->one.address);
     bool so = waits != NULL && waits->waits_for != NULL &&
-              strcmp(waits->waits_for, expected) == 0 && works != NULL && works->waits_for == NULL;
+              strncmp(waits->waits_for, expected, strlen(expected)) == 0 && works != NULL &&
+              works->waits_for == NULL;
     troupe_reset();
     return so;
 }
