@@ -172,7 +172,7 @@ static void a_stop_keeps_its_deadline(void **state)
             int64_t took = support_now_ms() - begin;
             best = took < best ? took : best;
             expect_given_up(runs);
-            if (places[p] == TROUPE_PLACE_ISOLATED)
+            if (places[p] == TROUPE_PLACE_ISOLATED && getenv("TROUPE_LOCAL") == NULL)
                 shared->running = 0; // Killed.
             await_gone(actor);
         }
