@@ -31,8 +31,12 @@ troupe_status trp_ask_await(troupe_ref ref, const char *what, int timeout_ms,
     uint32_t process = entry != NULL ? entry->target.process : trp_process_slot();
     if (entry != NULL)
         trp_entry_unlock(entry);
-    (void)troupe_cancel(ref); // What has not begun never does.
-    trp_ref_when(ref, late, user);
+    if (late != NULL) {
+        trp_ref_when(ref, late, user);
+    } else {
+        (void)troupe_cancel(ref); // What has not begun never does.
+        troupe_drop(ref);
+    }
     return status == TROUPE_PENDING ? unanswered(what, process, wait_ms + ANSWER_MS)
                                     : trp_error_set(&failure);
 }

@@ -467,12 +467,6 @@ static troupe_status pack_all(const troupe_type *type, const void *values, size_
     return TROUPE_OK;
 }
 
-static void drop_late(void *unused, troupe_ref ref)
-{
-    (void)unused;
-    troupe_drop(ref);
-}
-
 // Values that came when nobody waited for them any more go back to their queue. `user` is its
 // address, of this alone; NULL: there was no memory for it.
 static void return_late(void *user, troupe_ref ref)
@@ -525,7 +519,7 @@ troupe_status troupe_queue_put_as(const troupe_type *type, troupe_queue queue, c
         trp_queue_offer offer = {
             .schema = trp_type_note(type), .timeout_ms = timeout_ms, .values = {parts, count}};
         troupe_ref ref = troupe_call_from((trp_queue_actor){queue.address}, trp_queue_put, &offer);
-        status = trp_ask_await(ref, "a queue", timeout_ms, drop_late, NULL);
+        status = trp_ask_await(ref, "a queue", timeout_ms, NULL, NULL);
         if (status == TROUPE_OK)
             status = troupe_get(trp_queue_taken, ref, &answer);
     }

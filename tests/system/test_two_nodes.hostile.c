@@ -229,7 +229,7 @@ void two_nodes_too_many_processes(void **state)
     assert_int_equal(third.joined, TROUPE_OK);
     troupe_must(troupe_node_join(third.address));
     clerk_actor visitor = two_nodes_find("pool", third.address);
-    desk = two_nodes_find("desk", second.address);
+    desk = two_nodes_find("narrow", second.address); // In the same process, and not asleep.
     it = begin(desk);
     for (uint64_t i = 0; i < SOME; i++)
         reach(&it, UINT64_C(2) << 40 | i);

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 #include <troupe.h>
 
-enum { TIMEOUT_MS = 2000, SLACK_MS = 5000, TWO_NODES_LARGEST = 6 << 20 };
+enum { TIMEOUT_MS = 2000, SLACK_MS = 10000, TWO_NODES_LARGEST = 6 << 20 };
 
 TROUPE_STRUCT(letter, (troupe_text, from), (int32_t, number), (troupe_text, text));
 TROUPE_STRUCT(pids, (int, own), (int, keeper));
