@@ -91,7 +91,7 @@ static troupe_status put_value(const troupe_type *type, const void *value, trp_o
 
 static troupe_ref put_as(const troupe_type *type, const void *value)
 {
-    trp_object object;
+    trp_object object = 0;
     uint64_t schema = 0;
     troupe_status status = trp_process_check();
     if (status == TROUPE_OK)
@@ -372,7 +372,7 @@ static troupe_status view_bytes(troupe_ref ref, troupe_view *view, int timeout_m
     trp_shape shape = trp_shape_of(&troupe_type_troupe_bytes);
     troupe_bytes bytes;
     trp_arena arena = {0};
-    trp_object object;
+    trp_object object = 0;
     trp_arena *before = trp_arena_swap(&arena);
     troupe_status status = trp_ref_read(ref, &shape, &bytes);
     if (status == TROUPE_OK)

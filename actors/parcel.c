@@ -211,7 +211,7 @@ static troupe_status send_object(trp_parcel *parcel, trp_frame *frame, trp_objec
 
 static troupe_status send_stored(trp_parcel *parcel, trp_frame *frame, int timeout_ms)
 {
-    trp_object object;
+    trp_object object = 0;
     TROUPE_TRY(store(parcel, &object));
     frame->flags |= TRP_FRAME_STORED;
     troupe_status status = send_object(parcel, frame, object, timeout_ms);

@@ -101,7 +101,8 @@ static void take(watch *it)
     if (behind !=
         NULL) // Before the other leaves it: into one that is not empty it needs no memory.
         TRP_HASH_ADD(by_owner, watches.owners, owner, sizeof behind->owner, behind);
-    HASH_DELETE(by_owner, watches.owners, it);
+    if (watches.owners != NULL) // It is in there.
+        HASH_DELETE(by_owner, watches.owners, it);
 }
 
 // ---- one watch

@@ -228,6 +228,11 @@ static int64_t stop_with(bool here, bool beside, bool there)
 static void test_methods_that_do_not_return(void **state)
 {
     (void)state;
+#if defined(__SANITIZE_THREAD__)
+    // What a stop has left behind reads this process's numbers beside the next start.
+    print_message("SKIPPED under the thread sanitizer\n");
+    skip();
+#endif
     enum { TRIES = 8, SLACK_MS = 50, LOADED_MS = 150, MOST_MS = 5000 };
     cell = support_share(sizeof *cell);
     for (int which = 1; which < 8; which++) {
