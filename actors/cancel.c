@@ -273,8 +273,7 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
     static const char *const words[] = {
         [BURIED] = "the call was cancelled before it was run",
         [RUNS] = "the call was cancelled while its method ran",
-        [LEFT] = "the call was cancelled while it waited, and may still be run: there is no room "
-                 "to note that it is not to be",
+        [LEFT] = "the call was cancelled while it waited, and may be run: no room to note that",
     };
     found how = guest ? bury(actor, trp_actor_is_open(actor, id), caller, &marker) : RUNS;
     bool running = how == RUNS;

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGE = UINT32_MAX - 8, SMALL = 8 }; // Numbers above and below those of honest nodes.
+// Numbers above and below those of honest nodes.
+static const uint32_t LARGE = UINT32_MAX - 8, SMALL = 8;
 
 honest handshake_nodes[4];
 

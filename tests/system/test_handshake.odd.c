@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SMALL = 9, LARGE = UINT32_MAX - 9 };
+static const uint32_t SMALL = 9, LARGE = UINT32_MAX - 9;
 
 static honest *const first = &handshake_nodes[0], *const by_ipc = &handshake_nodes[3];
 
