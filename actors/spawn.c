@@ -245,13 +245,13 @@ static troupe_status ask(order *what)
                : TROUPE_OK;
 }
 
-// Waits for its process; the one that was asked for in any case.
-static troupe_status take(order *what)
+// Waits for its process, until then (0: as usual); the one that was asked for in any case.
+static troupe_status take(order *what, int64_t until_ns)
 {
     if (what->place == TROUPE_PLACE_HERE)
         return TROUPE_OK;
     // If too many methods wait already, this one keeps its thread, for as long as a process starts.
-    trp_node_limit(what->until_ns);
+    trp_node_limit(until_ns);
     trp_wait_for(TRP_WAIT_NODE, 0, 0);
     bool blocked = trp_scheduler_block() == TROUPE_OK;
     troupe_status status =
@@ -304,7 +304,7 @@ static troupe_status choose(order *what, troupe_actor *address)
     TROUPE_TRY(settle(what));
     troupe_status status = ask(what);
     if (status == TROUPE_OK)
-        status = take(what);
+        status = take(what, what->until_ns);
     if (status == TROUPE_OK)
         status = dispatch(what, address);
     if (status == TROUPE_OK)
@@ -527,9 +527,13 @@ static void spawn_all(one *all, size_t count, troupe_actor *addresses)
     for (size_t i = 0; i < count; i++)
         if (all[i].status == TROUPE_OK)
             note(&all[i], &addresses[i], ask(&all[i].order));
+    int64_t late_ns = 0; // Who was asked has not answered until then: the others have waited, too.
     for (size_t i = 0; i < count; i++) {
         if (all[i].status == TROUPE_OK)
-            note(&all[i], &addresses[i], take(&all[i].order));
+            note(&all[i], &addresses[i],
+                 take(&all[i].order, late_ns != 0 ? late_ns : all[i].order.until_ns));
+        if (late_ns == 0 && all[i].status == TROUPE_TIMED_OUT)
+            late_ns = trp_clock_ns();
         if (all[i].status == TROUPE_OK)
             note(&all[i], &addresses[i], dispatch(&all[i].order, &addresses[i]));
     }

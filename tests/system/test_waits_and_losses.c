@@ -83,7 +83,7 @@ static const row rows[] = {
     {"pool",               wait_pool,        {MAYBE, LATER, MAYBE, GOES_ON, MAYBE, GOES_ON, EITHER(MAYBE, INVAL)}, false, 0},
     {"full mailbox",       wait_mailbox,     {NOTEX, LATE, EITHER(NOTEX, LOST), LATE, EITHER(NOTEX, LOST), LATE, EITHER(NOTEX, STOPD)}, false, 0},
     {"spawn, alone",       wait_spawn_alone, {GOES_ON, GOES_ON, LOST, LATE, LOST, LATE, STOPD}, true, 0},
-    {"spawn of many",      wait_spawn_many,  {GOES_ON, GOES_ON, LOST, LATE, LOST, LATE, STOPD}, true, 4000}, // One after the other.
+    {"spawn of many",      wait_spawn_many,  {GOES_ON, GOES_ON, LOST, LATE, LOST, LATE, STOPD}, true, 0},
     {"spawn, resources",   wait_spawn_needs, {GOES_ON, GOES_ON, LOST, LATE, LOST, GOES_ON, NONE}, false, 0},
     {"spawn, init",        wait_spawn_init,  {MAYBE, LATE, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
     {"spawn, deadline",    wait_spawn_deadline, {MAYBE, LATE, MAYBE, GOES_ON, MAYBE, GOES_ON, MAYBE}, false, 0},
