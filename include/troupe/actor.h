@@ -142,9 +142,10 @@ typedef struct troupe_spawn_options {
     // How long this spawn may take, in milliseconds: what it asks for, its process and its init
     // together; then it is TROUPE_TIMED_OUT, which says what it was waiting for. An init that
     // answers later has its actor ended then; the process of an isolated one is ended at once.
-    // 0: none, as of a call: it is waited for an init for as long as it runs, but not for a process
-    // that is stopped (by a signal) for .request_timeout_ms of troupe_start. Not of an init in the
-    // calling process, which runs on the calling thread, nor of later starts (.restarts).
+    // 0: no limit, as for a call: the spawn waits as long as the init runs, but gives a process up
+    // that has been stopped (by a signal) for .request_timeout_ms of troupe_start. It does not
+    // bound an init in the calling process, which runs on the calling thread, nor later starts
+    // (.restarts).
     uint32_t deadline_ms;
 } troupe_spawn_options;
 
