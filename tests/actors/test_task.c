@@ -342,8 +342,8 @@ static void test_tasks_that_wait_for_tasks(void **state)
     assert_int_equal(value, 36000);
 }
 
-// All tasks began, though one worker's hang: `taken` is how many the other one ran. The busy worker
-// may begin some itself, on threads that take the place of those that hang.
+// All tasks began, though one worker's hang: `taken` is how many the other one ran. Each of the two
+// may take some of the other's first, on threads that take the place of those that hang.
 static void all_begin(const troupe_ref *refs, int count, int *taken)
 {
     int out, other = shared->pids[0];
@@ -369,7 +369,7 @@ static void test_an_idle_worker_takes_from_a_busy_one(void **state)
     support_await_counter(&shared->inside, 2 * THREADS);
     shared->free_pid = shared->pids[0];
     all_begin(refs, MANY, &taken);
-    assert_in_range(taken, MANY / 2 + 1, MANY - THREADS); // Half of them were sent to it.
+    assert_true(taken > MANY / 2); // Half of them were sent to it.
 }
 
 // The other worker runs dry at once, when what waits has only just been sent; nothing ends later.
@@ -389,7 +389,7 @@ static void test_what_was_just_sent_is_taken_later(void **state)
         shared->free_pid = shared->pids[0];
         all_begin(refs, 2 * EACH, &taken);
     }
-    assert_in_range(taken, ROUNDS * EACH + 1, ROUNDS * (2 * EACH - THREADS));
+    assert_true(taken > ROUNDS * EACH); // Half of them were sent to it.
 }
 
 static void test_cancelling(void **state)

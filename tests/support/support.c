@@ -196,8 +196,13 @@ int support_count_threads(void)
     return support_count_files("/proc/self/task");
 }
 
-// Reads a process's state letter and parent; false if there is no such process.
-static bool process_read(pid_t pid, char *state, pid_t *parent)
+typedef struct process_stat {
+    char state; // A letter, as proc(5) has them.
+    pid_t parent, group;
+} process_stat;
+
+// False if there is no such process.
+static bool process_read(pid_t pid, process_stat *stat)
 {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -211,30 +216,36 @@ static bool process_read(pid_t pid, char *state, pid_t *parent)
     text[size] = 0;
     // The name may hold blanks and parentheses, so the fields are found from the last one.
     const char *rest = strrchr(text, ')');
-    int parent_id = 0;
-    if (!rest || sscanf(rest + 1, " %c %d", state, &parent_id) != 2)
-        return false;
-    *parent = parent_id;
-    return true;
+    return rest && sscanf(rest + 1, " %c %d %d", &stat->state, &stat->parent, &stat->group) == 3;
+}
+
+static bool lives(const process_stat *stat)
+{
+    return stat->state != 'Z' && stat->state != 'X';
 }
 
 bool support_process_lives(pid_t pid)
 {
-    char state;
-    pid_t parent;
-    return process_read(pid, &state, &parent) && state != 'Z' && state != 'X';
+    process_stat stat;
+    return process_read(pid, &stat) && lives(&stat);
 }
 
 static bool descends(pid_t pid, pid_t ancestor)
 {
-    char state;
-    for (pid_t parent; pid > 1 && process_read(pid, &state, &parent); pid = parent)
-        if (parent == ancestor)
+    for (process_stat stat; pid > 1 && process_read(pid, &stat); pid = stat.parent)
+        if (stat.parent == ancestor)
             return true;
     return false;
 }
 
-int support_count_descendants(pid_t ancestor)
+static bool is_of_group(pid_t pid, pid_t group)
+{
+    process_stat stat;
+    return process_read(pid, &stat) && stat.group == group;
+}
+
+// The living ones of which `is_counted` says so.
+static int count_processes(bool (*is_counted)(pid_t pid, pid_t of), pid_t of)
 {
     DIR *directory = opendir("/proc");
     if (!directory)
@@ -242,10 +253,20 @@ int support_count_descendants(pid_t ancestor)
     int count = 0;
     for (struct dirent *entry; (entry = readdir(directory));) {
         pid_t pid = (pid_t)atoi(entry->d_name);
-        count += pid > 0 && support_process_lives(pid) && descends(pid, ancestor);
+        count += pid > 0 && support_process_lives(pid) && is_counted(pid, of);
     }
     closedir(directory);
     return count;
+}
+
+int support_count_descendants(pid_t ancestor)
+{
+    return count_processes(descends, ancestor);
+}
+
+int support_count_group(pid_t group)
+{
+    return count_processes(is_of_group, group);
 }
 
 typedef struct process_list {

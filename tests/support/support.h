@@ -57,6 +57,8 @@ int support_count_descriptors(void);
 int support_count_threads(void);
 // The processes that descend from `ancestor`, itself and zombies not counted.
 int support_count_descendants(pid_t ancestor);
+// The processes of that group, zombies not counted: who adopts these may be slow to wait for them.
+int support_count_group(pid_t group);
 // Whether the process exists and is no zombie.
 bool support_process_lives(pid_t pid);
 // Whether every one of `count` processes has ended within `timeout_ms`.

@@ -401,7 +401,7 @@ static void stop_all(const other *it, int ms)
 static bool is_gone(void *it)
 {
     other *whom = it;
-    return kill(whom->driver, 0) != 0 && kill(-whom->keeper, 0) != 0;
+    return !support_process_lives(whom->driver) && support_count_group(whom->keeper) == 0;
 }
 
 static void kill_a_worker(const other *it)
@@ -416,8 +416,12 @@ static void kill_a_worker(const other *it)
 static void replace(other *it)
 {
     (void)kill(it->driver, SIGKILL);
-    if (!support_wait_until(is_gone, it, JOIN_MS))
+    if (!support_wait_until(is_gone, it, JOIN_MS)) {
+        char output[8192];
+        (void)support_run("ps -o pid,ppid,pgid,stat,wchan:20,args -e", output, sizeof output);
+        printf("of driver %d and the group of keeper %d:\n%s", it->driver, it->keeper, output);
         fail_msg("processes of a killed node are left");
+    }
     *it = ask_for_other();
     join(it);
 }
