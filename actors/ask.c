@@ -16,14 +16,10 @@ static troupe_status unanswered(const char *what, uint32_t process, int limit_ms
                        stopped ? ": the process is stopped" : "");
 }
 
-troupe_status trp_ask_await(troupe_ref ref, const char *what, int timeout_ms,
-                            void (*late)(void *user, troupe_ref ref), void *user)
+troupe_status trp_ask_within(troupe_ref ref, const char *what, int limit_ms,
+                             void (*late)(void *user, troupe_ref ref), void *user)
 {
-    enum { ANSWER_MS = 1000, MOST_MS = INT32_MAX - ANSWER_MS };
-    int wait_ms = timeout_ms < 0 ? 0 : timeout_ms < MOST_MS ? timeout_ms : MOST_MS;
-    if (timeout_ms == 0)
-        return TROUPE_OK;
-    troupe_status status = trp_ref_await(ref, wait_ms + ANSWER_MS);
+    troupe_status status = trp_ref_await(ref, limit_ms);
     if (status != TROUPE_PENDING && status != TROUPE_BUSY)
         return TROUPE_OK; // Ready, or troupe_get says why not.
     troupe_error failure = *troupe_last_error();
@@ -37,6 +33,13 @@ troupe_status trp_ask_await(troupe_ref ref, const char *what, int timeout_ms,
         (void)troupe_cancel(ref); // What has not begun never does.
         troupe_drop(ref);
     }
-    return status == TROUPE_PENDING ? unanswered(what, process, wait_ms + ANSWER_MS)
-                                    : trp_error_set(&failure);
+    return status == TROUPE_PENDING ? unanswered(what, process, limit_ms) : trp_error_set(&failure);
+}
+
+troupe_status trp_ask_await(troupe_ref ref, const char *what, int timeout_ms,
+                            void (*late)(void *user, troupe_ref ref), void *user)
+{
+    enum { ANSWER_MS = 1000, MOST_MS = INT32_MAX - ANSWER_MS };
+    int wait_ms = timeout_ms < 0 ? 0 : timeout_ms < MOST_MS ? timeout_ms : MOST_MS;
+    return timeout_ms == 0 ? TROUPE_OK : trp_ask_within(ref, what, wait_ms + ANSWER_MS, late, user);
 }

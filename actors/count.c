@@ -3,6 +3,7 @@
 // that may be started again in another process, the driver does, under the address that lasts.
 #include <actors/count.h>
 
+#include <actors/call.h>
 #include <actors/failure.h>
 #include <actors/life.h>
 #include <actors/near.h>
@@ -254,7 +255,10 @@ static troupe_status ask_place(troupe_actor actor, bool first, bool at_driver)
         troupe_drop(ref);
         return status;
     }
-    status = troupe_get(bool, ref, &held);
+    status = trp_ask_within(ref, "an actor that is to be retained",
+                            trp_process_options()->request_timeout_ms, NULL, NULL);
+    if (status == TROUPE_OK)
+        status = troupe_get(bool, ref, &held);
     if (status != TROUPE_OK) { // The hold may be granted all the same, and nobody would have it.
         troupe_error failure = *troupe_last_error();
         send_release(actor, at_driver);

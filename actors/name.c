@@ -89,12 +89,13 @@ static troupe_status find_restarting(const troupe_class *class_, const char *nam
     return TROUPE_OK;
 }
 
-// Asks the nodes that are joined, or the one of them that listens at `address` (NULL: all).
+// Asks the nodes that are joined, or the one of them that listens at `address` (NULL: all). Where
+// none has it and a session ended before the answer, that is not known: TROUPE_NOT_EXECUTED.
 static troupe_status ask_others(const char *name, const char *address, unsigned char *value,
                                 size_t *size, uint32_t *node)
 {
     uint32_t nodes[TRP_NODES_MAX];
-    size_t count = trp_node_joined(address, nodes, TRP_NODES_MAX);
+    size_t count = trp_node_joined(address, nodes, TRP_NODES_MAX), silent = 0;
     if (address != NULL && count == 0)
         return troupe_fail(TROUPE_NOT_FOUND, "there is no session with a node at '%.64s'", address);
     for (size_t i = 0; i < count; i++) {
@@ -105,7 +106,13 @@ static troupe_status ask_others(const char *name, const char *address, unsigned 
         *node = nodes[i];
         if (status != TROUPE_NOT_FOUND && status != TROUPE_NOT_EXECUTED)
             return status;
+        silent += status == TROUPE_NOT_EXECUTED;
     }
+    if (silent > 0)
+        return troupe_fail(TROUPE_NOT_EXECUTED,
+                           "whether an actor has the name '%s' is not known: of %zu joined nodes "
+                           "the sessions with %zu ended before they answered",
+                           name, count, silent);
     return troupe_fail(TROUPE_NOT_FOUND, "no actor has the name '%s' here or at %zu joined nodes",
                        name, count);
 }

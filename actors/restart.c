@@ -5,6 +5,7 @@
 
 #include <actors/async.h>
 #include <actors/beside.h>
+#include <actors/call.h>
 #include <actors/failure.h>
 #include <actors/run.h>
 #include <actors/state.h>
@@ -366,6 +367,8 @@ static troupe_status ask_for_restart(troupe_actor actor, bool sound)
         troupe_drop(ref);
         return status;
     }
+    TROUPE_TRY(trp_ask_within(ref, "an actor that is to be restarted",
+                              trp_process_options()->request_timeout_ms, NULL, NULL));
     return troupe_get(troupe_none, ref, &nothing);
 }
 

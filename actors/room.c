@@ -43,7 +43,7 @@ static bool await(room_wait *wait)
     } else {
         int64_t most_ms = trp_process_options()->store_wait_ms;
         int64_t left_ms = most_ms - (trp_clock_ns() - wait->began_ns) / 1000000;
-        if (left_ms <= 0 || trp_actors_stopping())
+        if (left_ms <= 0 || trp_actors_stopping() || trp_runtime_is_lost())
             return false;
         if (trp_slow_is_due(&wait->slow))
             trp_slow_tell(&wait->slow, "room in the object store");
@@ -53,6 +53,7 @@ static bool await(room_wait *wait)
     return true;
 }
 
+// Why there is none still: its status is the last error.
 static void finish(room_wait *wait, bool full)
 {
     int64_t waited_ms = wait->begun ? (trp_clock_ns() - wait->began_ns) / 1000000 : 0;
@@ -60,7 +61,12 @@ static void finish(room_wait *wait, bool full)
         trp_slow_end(&wait->slow);
         trp_scheduler_unblock();
     }
-    if (full)
+    if (full && wait->begun && trp_runtime_is_lost())
+        (void)trp_process_check();
+    else if (full && wait->begun && trp_actors_stopping())
+        (void)troupe_fail(TROUPE_NOT_STARTED,
+                          "the runtime was stopped during a wait for room in the store");
+    else if (full)
         (void)trp_room_explain(waited_ms);
 }
 
@@ -75,7 +81,7 @@ troupe_status trp_object_create(size_t size, uint64_t schema, trp_encoding encod
         status = trp_room_try(size, schema, encoding, object, data);
     while (status == TROUPE_NO_MEMORY && await(&wait));
     finish(&wait, status == TROUPE_NO_MEMORY);
-    return trp_error_settled(status);
+    return status == TROUPE_NO_MEMORY ? troupe_last_error()->status : trp_error_settled(status);
 }
 
 int trp_object_patience_ms(void)

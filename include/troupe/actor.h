@@ -169,8 +169,10 @@ TROUPE_API troupe_status troupe_spawn_many_class(const troupe_class *class_, con
 // The status of the spawn behind an address: TROUPE_OK, or why it failed (with last error set).
 TROUPE_API troupe_status troupe_actor_status(troupe_actor actor);
 
-// Finds a named actor of this node. TROUPE_NOT_FOUND: no actor has that name now;
-// TROUPE_WRONG_TYPE: it is of another class (`class_` may be NULL: any class).
+// Finds a named actor of this node or, if none has that name, of a joined one (see node.h).
+// TROUPE_NOT_FOUND: no actor has that name now; TROUPE_NOT_EXECUTED: that is not known, since the
+// session with a joined node ended before it answered; TROUPE_WRONG_TYPE: it is of another class
+// (`class_` may be NULL: any class).
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_lookup_class(const troupe_class *class_,
                                                              const char *name, troupe_actor *actor);
 

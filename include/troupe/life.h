@@ -125,7 +125,8 @@ TROUPE_API troupe_status troupe_stop_actor_with(troupe_actor actor,
 // An actor spawned with .counted lives until the last of its retains is released; what a process
 // that died had retained is released. Copying an address retains nothing: who passes one on keeps
 // its own retain until the receiver has made one. The first retain of a process asks the actor's
-// process; others only count. TROUPE_NOT_EXECUTED: it has ended, or is not counted.
+// process; others only count. TROUPE_NOT_EXECUTED: it has ended, or is not counted;
+// TROUPE_TIMED_OUT: its process has not answered within .request_timeout_ms of troupe_start.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_actor_retain(troupe_actor actor);
 // Gives one back. TROUPE_INVALID: this process retains it not.
 TROUPE_API troupe_status troupe_actor_release(troupe_actor actor);
@@ -145,8 +146,9 @@ typedef struct troupe_restart_options {
 // had in its mailbox end as TROUPE_MAYBE_EXECUTED. If its class has TROUPE_ACTOR_STATE its state is
 // saved before, after the method that it runs, so that the new start has it. Does not wait for any
 // of it, only for the word of an actor's process that it will be done. TROUPE_NOT_EXECUTED: it has
-// ended; TROUPE_UNSUPPORTED: it has no policy; TROUPE_BUSY: as troupe_get, and it may be restarted
-// all the same.
+// ended; TROUPE_UNSUPPORTED: it has no policy; TROUPE_TIMED_OUT (that process is stopped, say, and
+// has not answered within .request_timeout_ms of troupe_start) and TROUPE_BUSY (as troupe_get): it
+// may be restarted all the same.
 TROUPE_API troupe_status troupe_restart_actor_with(troupe_actor actor,
                                                    const troupe_restart_options *how);
 #define troupe_restart(...) TROUPE_RESTART_(__VA_ARGS__, .unused_ = 0)

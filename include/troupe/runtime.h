@@ -124,8 +124,9 @@ typedef struct troupe_options {
     const char *spill_dir;
     int64_t spill_bytes_max;
     // How long whoever finds the store full, and nothing that can go to disk, waits for others to
-    // give something up; default 2,000; TROUPE_STORE_WAIT_NONE: not at all. As long a stopped
-    // process is waited for that was moving an object, by who reads it without a timeout.
+    // give something up; default 2,000; TROUPE_STORE_WAIT_NONE: not at all. The loss of the runtime
+    // and troupe_stop end that wait, as TROUPE_RUNTIME_LOST and TROUPE_NOT_STARTED. As long a
+    // stopped process is waited for that was moving an object, by who reads it without a timeout.
     int store_wait_ms;
     // Largest packed argument or result between nodes; default 64 MiB, at most .message_bytes_max
     // and 4095 MiB. All nodes of a cluster have the same: who receives a larger one refuses it, and
@@ -133,9 +134,9 @@ typedef struct troupe_options {
     size_t node_message_bytes_max;
     int unused_;
     // How long the node process may take to answer (a spawn that needs a process, a name, a look at
-    // the resources), and the keeper to make a process, before TROUPE_TIMED_OUT says which of them
-    // does not; 50 to 3,600,000, default 10,000. What waits for resources waits on, while the node
-    // process answers.
+    // the resources), the keeper to make a process, and an actor's process to take a troupe_restart
+    // or a troupe_actor_retain, before TROUPE_TIMED_OUT says which of them does not; 50 to
+    // 3,600,000, default 10,000. What waits for resources waits on, while the node process answers.
     int request_timeout_ms;
 } troupe_options;
 

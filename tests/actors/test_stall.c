@@ -222,17 +222,25 @@ static bool has_gone(void *unused)
     return troupe_lookup(dawdler, "late", &late) == TROUPE_NOT_FOUND && free_cpus() == CPUS;
 }
 
-static void spawn_late(troupe_place place)
+// Whether the time passed in its init: on a busy machine that may not have begun.
+static bool spawn_late_in_init(troupe_place place)
 {
     int64_t begin = support_now_ms();
     dawdler_actor late =
         troupe_spawn(dawdler, .name = "late", .cpus = 1, .place = place, .deadline_ms = 50);
     int64_t took = support_now_ms() - begin;
     assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
-    assert_non_null(strstr(troupe_last_error()->text, "the init of an actor of class 'dawdler'"));
-    assert_non_null(strstr(troupe_last_error()->text, "(pid "));
     assert_true(took >= 50);
     assert_true(took < 50 + 10 * soon_ms());
+    const char *text = strstr(troupe_last_error()->text, "the init of an actor of class 'dawdler'");
+    return text != NULL && strstr(text, "(pid ") != NULL;
+}
+
+static void spawn_late(troupe_place place)
+{
+    int tries = 0;
+    while (!spawn_late_in_init(place))
+        assert_true(++tries < 20);
 }
 
 // Inits hold threads as methods do, and are named.

@@ -25,6 +25,7 @@ static const char *const loss_names[] = {"worker killed", "worker stopped", "nod
 
 cell *mine;
 char *storage;
+static char keys[256]; // A file.
 
 static void nap(int ms)
 {
@@ -102,7 +103,13 @@ static const row rows[] = {
     {"kill",               wait_kill,        {OK, OK, LOST, OK, LOST, OK, STOPD}, true, 0},
     {"train",              wait_train,       {GOES_ON, GOES_ON, LOST, GOES_ON, LOST, GOES_ON, CANC}, false, 0},
     {"queued job",         wait_queued_job,  {GOES_ON, GOES_ON, LOST, LATER, LOST, LATER, CANC}, false, 0},
-    {"tune",               wait_tune,        {GOES_ON, NONE, LOST, NONE, LOST, GOES_ON, FAIL}, false, 0},
+    {"tune",               wait_tune,        {GOES_ON, NONE, LOST, GOES_ON, LOST, GOES_ON, FAIL}, false, 0},
+    // Its trials are asked to stop for 2 s when their time has passed, before they are killed.
+    {"tune, trial's time", wait_tune,        {NONE, FAIL, NONE, NONE, NONE, NONE, NONE}, false, 3500},
+    {"restart",            wait_restart,     {OK, LATE, EITHER(OK, LOST), OK, EITHER(OK, LOST), OK, STOPD}, true, 0},
+    {"retain",             wait_retain,      {EITHER(NOTEX, MAYBE), LATE, LOST, OK, LOST, OK, STOPD}, true, 0},
+    {"room in the store",  wait_room,        {GOES_ON, GOES_ON, LOST, GOES_ON, LOST, GOES_ON, STOPD}, false, 0},
+    {"join of a node",     wait_join_node,   {LATE, LATE, LOST, LATE, LOST, LATE, STOPD}, false, 0},
     {"stop",               wait_stop,        {OK, OK, OK, OK, OK, OK, NONE}, false, 400},
 };
 // clang-format on
@@ -169,6 +176,20 @@ static bool is_lost(void *unused)
     return trp_self.runtime_lost;
 }
 
+// A signal takes effect some time after kill(2) has returned.
+static bool workers_are_lost(void *unused)
+{
+    (void)unused;
+    for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++) {
+        pid_t pid = trp_process_pid(slot);
+        if (trp_segment_process(slot)->state != TRP_PROCESS_READY)
+            continue;
+        if (mine->what == WORKER_S ? !trp_process_is_stopped(pid) : support_process_lives(pid))
+            return false;
+    }
+    return true;
+}
+
 static bool main_sleeps(void *unused)
 {
     (void)unused;
@@ -203,6 +224,8 @@ static void *lose_something(void *unused)
     }
     if (trp_process_running()) // Else the wait was a stop, and is over.
         lose(mine->what);
+    if (mine->after && (mine->what == WORKER_K || mine->what == WORKER_S))
+        (void)support_wait_until(workers_are_lost, NULL, SOON_MS);
     if (mine->after && (mine->what == NODE_K || mine->what == KEEPER_K))
         (void)support_wait_until(is_lost, NULL, SOON_MS);
     if (mine->after && mine->what == STOP)
@@ -223,8 +246,11 @@ static _Noreturn void run_cell(const row *it)
     pthread_t thread;
     bool stops = mine->what == WORKER_S || mine->what == NODE_S || mine->what == KEEPER_S;
     (void)alarm(CELL_S * SLOWER);
-    troupe_must(troupe_start(0, NULL, .workers = 1, .cpus = 2, .stop_timeout_ms = 200,
-                             .request_timeout_ms = stops || mine->limit_ms != 0 ? LIMIT_MS : 0));
+    troupe_must(troupe_start(
+        0, NULL, .workers = 1, .cpus = 2, .stop_timeout_ms = 200, .store_bytes_max = ROOM_BYTES,
+        .spill_bytes_max = TROUPE_SPILL_NONE, .store_wait_ms = CELL_S * 1000,
+        .node_timeout_ms = LIMIT_MS, .listen = it->wait == wait_join_node ? "127.0.0.1:0" : NULL,
+        .keys = keys, .request_timeout_ms = stops || mine->limit_ms != 0 ? LIMIT_MS : 0));
     node = trp_process_pid(TRP_PROCESS_NODE);
     keeper = keeper_pid();
     if (pthread_create(&thread, NULL, lose_something, NULL) != 0)
@@ -330,7 +356,8 @@ static int make_storage(void **state)
 {
     (void)state;
     storage = support_directory_make();
-    return 0;
+    snprintf(keys, sizeof keys, "%s/keys", storage);
+    return (int)troupe_keys_make(keys);
 }
 
 static int remove_storage(void **state)

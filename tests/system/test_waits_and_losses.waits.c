@@ -15,7 +15,7 @@ static void nap(int ms)
     (void)poll(NULL, 0, ms);
 }
 
-static troupe_status hold_on(void)
+troupe_status waits_hold_on(void)
 {
     while (atomic_load(&mine->go) == 0)
         nap(2);
@@ -30,7 +30,7 @@ static troupe_status holder_hold(holder *self, const int64_t *give, int64_t *giv
 {
     (void)self;
     *given = *give;
-    return hold_on();
+    return waits_hold_on();
 }
 
 static troupe_status holder_pid(holder *self, const int64_t *nothing, int64_t *pid)
@@ -56,19 +56,21 @@ static troupe_status holder_fulfil(holder *self, const int64_t *give, int64_t *g
 static troupe_status holder_many(holder *self, const int64_t *give, int64_t *value)
 {
     (void)self;
-    TROUPE_TRY(hold_on());
+    TROUPE_TRY(waits_hold_on());
     *value = *give;
     return troupe_yield(int64_t, value);
 }
 
 static troupe_status holder_lend(holder *self, const int64_t *give, troupe_ref *lent);
 static troupe_status holder_ask(holder *self, const troupe_actor *whom, int64_t *given);
+static troupe_status holder_make(holder *self, const int64_t *nothing, troupe_actor *made);
 
 TROUPE_ACTOR(holder, (holder_hold, int64_t, int64_t, .options = TROUPE_METHOD_REPEATABLE),
              (holder_pid, int64_t, int64_t), (holder_later, int64_t, int64_t),
              (holder_fulfil, int64_t, int64_t),
              (holder_many, int64_t, int64_t, .options = TROUPE_METHOD_STREAM),
-             (holder_lend, int64_t, troupe_ref), (holder_ask, troupe_actor, int64_t));
+             (holder_lend, int64_t, troupe_ref), (holder_ask, troupe_actor, int64_t),
+             (holder_make, int64_t, troupe_actor));
 
 // The value is made in this process, by another actor.
 static troupe_status holder_lend(holder *self, const int64_t *give, troupe_ref *lent)
@@ -85,6 +87,13 @@ static troupe_status holder_ask(holder *self, const troupe_actor *whom, int64_t 
     return troupe_get(int64_t, troupe_call((holder_actor){*whom}, holder_hold, 5), given);
 }
 
+static troupe_status holder_make(holder *self, const int64_t *nothing, troupe_actor *made)
+{
+    (void)self, (void)nothing;
+    *made = troupe_spawn(holder, .place = TROUPE_PLACE_WORKER, .counted = true).address;
+    return troupe_actor_status(*made);
+}
+
 typedef struct slow {
     char unused;
 } slow;
@@ -93,7 +102,7 @@ static troupe_status slow_init(slow *self, const int64_t *nothing)
 {
     (void)self, (void)nothing;
     atomic_store(&mine->waits, 1); // The loss is to come in the middle of this.
-    return hold_on();
+    return waits_hold_on();
 }
 
 static void slow_deinit(slow *self)
@@ -134,28 +143,13 @@ static troupe_status heir_watch(heir *self, const troupe_actor *whom, int64_t *r
 static troupe_status slow_task(const int64_t *give, int64_t *given)
 {
     *given = *give;
-    return hold_on();
+    return waits_hold_on();
 }
 TROUPE_TASK(slow_task, int64_t, int64_t);
 
-TROUPE_STRUCT(waiting, (double, rate));
-
-// Loses something in the middle. The reports after that cannot be made without the other ranks.
-static troupe_status wait_loop(troupe_worker *me, const waiting *config)
-{
-    TROUPE_TRY(troupe_report(me, {"loss", config->rate}));
-    atomic_store(&mine->waits, 1);
-    TROUPE_TRY(hold_on());
-    for (int i = 0; i < 40; i++)
-        TROUPE_TRY(troupe_report(me, {"loss", config->rate / 2}));
-    return TROUPE_OK;
-}
-TROUPE_TRAINER(wait_loop, waiting);
-
 // ---- the waits
 
-// The loss may come now. Where the wait is one that begins after it, it has come.
-static void begin(void)
+void waits_begin(void)
 {
     atomic_store(&mine->waits, 1);
     while (mine->after && atomic_load(&mine->lost_ms) == 0)
@@ -175,7 +169,7 @@ troupe_status wait_get(void)
 {
     int64_t value;
     troupe_ref ref = troupe_call(victim(), holder_hold, 5);
-    begin();
+    waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
 }
 
@@ -183,7 +177,7 @@ troupe_status wait_deadline(void)
 {
     int64_t value;
     holder_actor whom = troupe_with(victim(), .deadline_ms = (uint32_t)mine->limit_ms);
-    begin();
+    waits_begin();
     return troupe_get(int64_t, troupe_call(whom, holder_hold, 5), &value);
 }
 
@@ -192,7 +186,7 @@ troupe_status wait_retries(void)
     int64_t value;
     holder_actor whom =
         troupe_with(victim(), .retries = 3, .deadline_ms = (uint32_t)mine->limit_ms);
-    begin();
+    waits_begin();
     return troupe_get(int64_t, troupe_call(whom, holder_hold, 5), &value);
 }
 
@@ -202,7 +196,7 @@ troupe_status wait_restarts(void)
     holder_actor whom =
         troupe_spawn(holder, .place = TROUPE_PLACE_ISOLATED, .restarts = 5, .backoff_ms = 10);
     whom = troupe_with(whom, .retries = 3, .deadline_ms = (uint32_t)mine->limit_ms);
-    begin();
+    waits_begin();
     return troupe_get(int64_t, troupe_call(whom, holder_hold, 5), &value);
 }
 
@@ -211,7 +205,7 @@ troupe_status wait_get_all(void)
     int64_t values[2];
     holder_actor whom = victim();
     troupe_ref refs[] = {troupe_call(whom, holder_hold, 5), troupe_call(whom, holder_hold, 6)};
-    begin();
+    waits_begin();
     return troupe_get_all(int64_t, refs, 2, values, .timeout_ms = mine->limit_ms);
 }
 
@@ -219,7 +213,7 @@ troupe_status wait_wait(void)
 {
     holder_actor whom = victim();
     troupe_ref refs[] = {troupe_call(whom, holder_hold, 5), troupe_call(whom, holder_hold, 6)};
-    begin();
+    waits_begin();
     return troupe_wait(refs, 2, 2, mine->limit_ms > 0 ? mine->limit_ms : -1, NULL, NULL);
 }
 
@@ -229,7 +223,7 @@ troupe_status wait_set(void)
     troupe_ref ready;
     troupe_must(troupe_ref_set_open(&set));
     troupe_must(troupe_ref_set_add(set, troupe_call(victim(), holder_hold, 5), NULL));
-    begin();
+    waits_begin();
     return troupe_ref_set_next(set, mine->limit_ms > 0 ? mine->limit_ms : -1, &ready, NULL);
 }
 
@@ -239,7 +233,7 @@ troupe_status wait_join(void)
     holder_actor whom = victim();
     troupe_ref refs[] = {troupe_call(whom, holder_hold, 5), troupe_call(whom, holder_hold, 6)};
     troupe_ref all = troupe_join(int64_t, refs, 2);
-    begin();
+    waits_begin();
     return troupe_get(troupe_array_int64_t, all, &values, .timeout_ms = mine->limit_ms);
 }
 
@@ -247,7 +241,7 @@ troupe_status wait_stream(void)
 {
     int64_t value;
     troupe_stream stream = troupe_stream(victim(), holder_many, 5);
-    begin();
+    waits_begin();
     return troupe_next(int64_t, stream, &value, .timeout_ms = mine->limit_ms);
 }
 
@@ -256,7 +250,7 @@ troupe_status wait_object(void)
     int64_t value;
     troupe_ref lent;
     troupe_must(troupe_get(troupe_ref, troupe_call(victim(), holder_lend, 5), &lent));
-    begin();
+    waits_begin();
     return troupe_get(int64_t, lent, &value, .timeout_ms = mine->limit_ms);
 }
 
@@ -264,7 +258,7 @@ troupe_status wait_objects(void)
 {
     troupe_ref lent;
     troupe_must(troupe_get(troupe_ref, troupe_call(victim(), holder_lend, 5), &lent));
-    begin();
+    waits_begin();
     return troupe_wait(&lent, 1, 1, mine->limit_ms > 0 ? mine->limit_ms : -1, NULL, NULL);
 }
 
@@ -273,9 +267,9 @@ troupe_status wait_deferred(void)
     int64_t value;
     holder_actor here = troupe_spawn(holder, .place = TROUPE_PLACE_HERE);
     troupe_ref ref = troupe_call(here, holder_later, 0);
-    begin();
+    waits_begin();
     if (mine->expected == GOES_ON) {
-        (void)hold_on();
+        (void)waits_hold_on();
         troupe_must(troupe_tell(here, holder_fulfil, 5));
     }
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
@@ -286,7 +280,7 @@ troupe_status wait_inside(void)
     int64_t value;
     holder_actor here = troupe_spawn(holder, .place = TROUPE_PLACE_HERE), whom = victim();
     troupe_ref ref = troupe_call_from(here, holder_ask, &whom.address);
-    begin();
+    waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
 }
 
@@ -294,7 +288,7 @@ troupe_status wait_task(void)
 {
     int64_t value, give = 5;
     troupe_ref ref = troupe_run_with(slow_task, &give, .deadline_ms = (uint32_t)mine->limit_ms * 2);
-    begin();
+    waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
 }
 
@@ -302,7 +296,7 @@ troupe_status wait_task_once(void)
 {
     int64_t value, give = 5;
     troupe_ref ref = troupe_run_with(slow_task, &give, .retries = TROUPE_RETRIES_NONE);
-    begin();
+    waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
 }
 
@@ -311,42 +305,35 @@ troupe_status wait_task_alone(void)
     int64_t value, give = 5;
     troupe_ref ref = troupe_run_with(slow_task, &give, .place = TROUPE_PLACE_ISOLATED,
                                      .retries = TROUPE_RETRIES_NONE);
-    begin();
+    waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
-}
-
-// Has all CPUs that there are.
-static holder_actor owner_of_all(void)
-{
-    holder_actor all = troupe_spawn(holder, .place = TROUPE_PLACE_HERE, .cpus = 2);
-    troupe_must(troupe_actor_status(all.address));
-    return all;
 }
 
 static void *give_back_later(void *actor)
 {
-    (void)hold_on();
+    (void)waits_hold_on();
     troupe_kill(*(holder_actor *)actor);
     return NULL;
 }
 
-// Where the wait goes on, it gets what it waits for in the end.
-static void give_back_when_told(holder_actor *all)
+void waits_take_all(void)
 {
+    static holder_actor all;
     pthread_t thread;
+    all = troupe_spawn(holder, .place = TROUPE_PLACE_HERE, .cpus = 2);
+    troupe_must(troupe_actor_status(all.address));
     if (mine->expected != GOES_ON)
         return;
-    assert_int_equal(pthread_create(&thread, NULL, give_back_later, all), 0);
+    assert_int_equal(pthread_create(&thread, NULL, give_back_later, &all), 0);
     (void)pthread_detach(thread);
 }
 
 troupe_status wait_task_needs(void)
 {
     int64_t value, give = 5;
-    holder_actor all = owner_of_all();
-    give_back_when_told(&all);
+    waits_take_all();
     troupe_ref ref = troupe_run_with(slow_task, &give, .cpus = 1, .deadline_ms = 0);
-    begin();
+    waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
 }
 
@@ -355,7 +342,7 @@ troupe_status wait_map(void)
     static const int64_t give[] = {1, 2, 3};
     int64_t value;
     troupe_map *map = troupe_run_map(slow_task, give, 3);
-    begin();
+    waits_begin();
     return troupe_map_next(int64_t, map, &value, .timeout_ms = mine->limit_ms);
 }
 
@@ -365,7 +352,7 @@ troupe_status wait_pool(void)
     troupe_pool *pool;
     troupe_must(troupe_pool_open(holder, &pool, .count = 2));
     troupe_ref ref = troupe_pool_call(pool, holder_hold, 5);
-    begin();
+    waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
 }
 
@@ -375,7 +362,7 @@ troupe_status wait_mailbox(void)
     troupe_must(troupe_actor_status(whom.address));
     whom = troupe_with(whom, .deadline_ms = (uint32_t)mine->limit_ms);
     troupe_status status = TROUPE_OK;
-    begin();
+    waits_begin();
     // More than there is room for, in the mailbox and on the way.
     for (int i = 0; i < 100000 && status == TROUPE_OK; i++)
         status = troupe_tell(whom, holder_hold, i);
@@ -397,7 +384,7 @@ troupe_status wait_spawn_deadline(void)
 
 troupe_status wait_spawn_alone(void)
 {
-    begin();
+    waits_begin();
     holder_actor made = troupe_spawn(holder, .place = TROUPE_PLACE_ISOLATED);
     return troupe_actor_status(made.address);
 }
@@ -405,15 +392,14 @@ troupe_status wait_spawn_alone(void)
 troupe_status wait_spawn_many(void)
 {
     holder_actor made[4];
-    begin();
+    waits_begin();
     return troupe_spawn_many(holder, 4, made, .place = TROUPE_PLACE_ISOLATED);
 }
 
 troupe_status wait_spawn_needs(void)
 {
-    holder_actor all = owner_of_all();
-    give_back_when_told(&all);
-    begin();
+    waits_take_all();
+    waits_begin();
     holder_actor made = troupe_spawn(holder, .place = TROUPE_PLACE_HERE, .cpus = 1);
     return troupe_actor_status(made.address);
 }
@@ -423,13 +409,13 @@ troupe_status wait_name(void)
     troupe_actor found;
     holder_actor named = troupe_spawn(holder, .place = TROUPE_PLACE_HERE, .name = "known");
     troupe_must(troupe_actor_status(named.address));
-    begin();
+    waits_begin();
     return troupe_lookup_class(&troupe_class_holder, "known", &found);
 }
 
 troupe_status wait_take_name(void)
 {
-    begin();
+    waits_begin();
     holder_actor named = troupe_spawn(holder, .place = TROUPE_PLACE_HERE, .name = "fresh");
     return troupe_actor_status(named.address);
 }
@@ -437,7 +423,7 @@ troupe_status wait_take_name(void)
 troupe_status wait_resources(void)
 {
     troupe_resources all;
-    begin();
+    waits_begin();
     return troupe_resources_get(&all);
 }
 
@@ -449,7 +435,7 @@ troupe_status wait_channel_read(void)
     troupe_must(troupe_channel_open(64, 4, 1, &channel));
     troupe_must(troupe_channel_read_open(channel, 0, &reader));
     (void)victim();
-    begin();
+    waits_begin();
     return troupe_channel_read_begin(&reader, &view, mine->limit_ms > 0 ? mine->limit_ms : -1);
 }
 
@@ -464,7 +450,7 @@ troupe_status wait_channel_write(void)
     troupe_must(troupe_channel_write_open(channel, &writer));
     troupe_must(troupe_channel_write_begin(&writer, &data, 0));
     troupe_must(troupe_channel_publish(&writer, 8));
-    begin();
+    waits_begin();
     return troupe_channel_write_begin(&writer, &data, mine->limit_ms > 0 ? mine->limit_ms : -1);
 }
 
@@ -474,7 +460,7 @@ static troupe_status wait_queue(troupe_place place)
     troupe_queue queue = troupe_queue_open(int64_t, .capacity = 4, .place = place);
     troupe_must(troupe_queue_put(int64_t, queue, &(int64_t){1}));
     troupe_must(troupe_queue_get(int64_t, queue, &value));
-    begin();
+    waits_begin();
     return troupe_queue_get(int64_t, queue, &value, .timeout_ms = mine->limit_ms);
 }
 
@@ -492,21 +478,21 @@ troupe_status wait_queue_put(void)
 {
     troupe_queue queue = troupe_queue_open(int64_t, .capacity = 1, .place = TROUPE_PLACE_ISOLATED);
     troupe_must(troupe_queue_put(int64_t, queue, &(int64_t){1}));
-    begin();
+    waits_begin();
     return troupe_queue_put(int64_t, queue, &(int64_t){2}, .timeout_ms = mine->limit_ms);
 }
 
 troupe_status wait_end(void)
 {
     holder_actor whom = victim();
-    begin();
+    waits_begin();
     return troupe_await_end(whom.address, mine->limit_ms > 0 ? mine->limit_ms : -1, NULL);
 }
 
 troupe_status wait_end_here(void)
 {
     holder_actor whom = troupe_spawn(holder, .place = TROUPE_PLACE_HERE);
-    begin();
+    waits_begin();
     return troupe_await_end(whom.address, mine->limit_ms > 0 ? mine->limit_ms : -1, NULL);
 }
 
@@ -524,7 +510,7 @@ troupe_status wait_monitor(void)
     holder_actor whom = victim();
     troupe_ref ref = troupe_call_from(here, heir_watch, &whom.address);
     troupe_must(troupe_get(int64_t, ref, &none));
-    begin();
+    waits_begin();
     return support_wait_until(is_told, NULL, mine->limit_ms > 0 ? mine->limit_ms : 2 * SOON_MS)
                ? TROUPE_OK
                : TROUPE_PENDING;
@@ -535,46 +521,41 @@ troupe_status wait_stop_actor(void)
     holder_actor whom = victim();
     troupe_ref ref = troupe_call(whom, holder_hold, 5);
     (void)ref;
-    begin();
+    waits_begin();
     return troupe_stop_actor(whom, .deadline_ms = 200);
 }
 
 troupe_status wait_kill(void)
 {
     holder_actor whom = victim();
-    begin();
+    waits_begin();
     return troupe_kill(whom);
 }
 
-troupe_status wait_train(void)
+static holder_actor victim_with_policy(void)
 {
-    troupe_result *result = NULL;
-    waiting config = {.rate = 1};
-    troupe_status status =
-        troupe_train(wait_loop, &config, &result, .storage = storage, .workers = 2,
-                     .cpus_per_worker = 0.5, .collective_timeout_ms = LIMIT_MS, .restarts = -1);
-    return status;
+    int64_t pid;
+    holder_actor made =
+        troupe_spawn(holder, .place = TROUPE_PLACE_WORKER, .restarts = TROUPE_RESTARTS_FOREVER);
+    troupe_must(troupe_get(int64_t, troupe_call(made, holder_pid, 0), &pid));
+    return made;
 }
 
-troupe_status wait_queued_job(void)
+// Its process is asked, which answers at once. A dead one is being restarted already.
+troupe_status wait_restart(void)
 {
-    troupe_result *result = NULL;
-    troupe_job *job;
-    waiting config = {.rate = 1};
-    holder_actor all = owner_of_all();
-    give_back_when_told(&all);
-    troupe_must(troupe_submit(wait_loop, &config, NULL, &job, .storage = storage));
-    begin();
-    troupe_status status = troupe_job_wait(job, mine->limit_ms > 0 ? mine->limit_ms : -1, &result);
-    return status == TROUPE_OK ? troupe_result_status(result) : status;
+    holder_actor whom = victim_with_policy();
+    waits_begin();
+    return troupe_restart(whom);
 }
 
-troupe_status wait_tune(void)
+// The first of this process, which asks the actor's.
+troupe_status wait_retain(void)
 {
-    troupe_sweep *sweep;
-    static const troupe_param space[] = {TROUPE_UNIFORM(waiting, rate, 0, 1)};
-    return troupe_tune(wait_loop, space, &sweep, .metric = "loss", .trials = 4, .concurrent = 2,
-                       .train = {.storage = storage});
+    troupe_actor whom;
+    troupe_must(troupe_get(troupe_actor, troupe_call(victim(), holder_make, 0), &whom));
+    waits_begin();
+    return troupe_actor_retain(whom);
 }
 
 troupe_status wait_stop(void)
@@ -582,6 +563,6 @@ troupe_status wait_stop(void)
     holder_actor whom = victim();
     troupe_ref ref = troupe_call(whom, holder_hold, 5);
     (void)ref;
-    begin();
+    waits_begin();
     return troupe_stop() == 0 ? TROUPE_OK : TROUPE_FAILED;
 }

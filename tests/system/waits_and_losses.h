@@ -19,6 +19,7 @@ enum {
     BEGUN_MS = 60,           // For a wait to have begun.
     AT_ONCE = 12,            // Programs.
     CELL_S = 30,
+    ROOM_BYTES = 64 << 20, // Of the store.
 };
 
 // What is lost: processes, killed or stopped, or the runtime, by a troupe_stop of another thread.
@@ -46,7 +47,15 @@ typedef struct cell {
 extern cell *mine;    // Shared by all processes of the cell.
 extern char *storage; // A folder.
 
-// The waits (test_waits_and_losses.waits.c): each makes what it waits for, says `begin`, and waits.
+// Waits until the cell is over, in methods.
+troupe_status waits_hold_on(void);
+// The loss may come now. Where the wait is one that begins after it, it has come.
+void waits_begin(void);
+// Has an actor take all CPUs that there are; where the wait goes on, until the cell is over.
+void waits_take_all(void);
+
+// The waits (test_waits_and_losses.waits.c, .other.c): each makes what it waits for, says
+// `waits_begin`, and waits.
 troupe_status wait_get(void);
 troupe_status wait_deadline(void);
 troupe_status wait_retries(void);
@@ -88,6 +97,10 @@ troupe_status wait_kill(void);
 troupe_status wait_train(void);
 troupe_status wait_queued_job(void);
 troupe_status wait_tune(void);
+troupe_status wait_restart(void);
+troupe_status wait_retain(void);
+troupe_status wait_room(void);
+troupe_status wait_join_node(void);
 troupe_status wait_stop(void);
 
 #endif
