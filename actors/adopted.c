@@ -154,13 +154,6 @@ static loss lose(record *it, const trp_down *why)
 
 // ---- what follows from it: without the lock
 
-static void announce(void)
-{
-    trp_process_row *row = trp_segment_process(TRP_PROCESS_DRIVER);
-    row->relocation++; // Pairs with the load before the question in trp_registrar_find.
-    trp_wake(&row->relocation);
-}
-
 // An ended record changes no more, but for its watchers.
 static void tell_end(record *it)
 {
@@ -174,7 +167,7 @@ static void tell_end(record *it)
     for (size_t i = 0; i < count; i++)
         trp_watch_tell(&watchers[i], &end);
     trp_free(watchers);
-    announce();
+    trp_registrar_announce();
 }
 
 static void start_helper(uint64_t number, int64_t delay_ms, const char *whom)
@@ -272,7 +265,7 @@ bool trp_adopted_adopt(trp_adoption *what)
     }
     pthread_mutex_unlock(&adopted.lock);
     trp_kept_drop(&what->args);
-    trp_segment_process(TRP_PROCESS_DRIVER)->registrar = 1;
+    trp_registrar_begin();
     if (added)
         look_at_process(number);
     return added;
@@ -523,7 +516,7 @@ static void moved(uint64_t number, troupe_status status, troupe_actor address, a
     if (useless && status == TROUPE_OK)
         (void)troupe_kill_actor(address);
     else if (made)
-        announce();
+        trp_registrar_announce();
     else if (!useless)
         lost(it, &what);
     look_at_process(number);

@@ -10,6 +10,7 @@
 #include <runtime/process.h>
 #include <runtime/require.h>
 #include <runtime/segment.h>
+#include <runtime/use.h>
 #include <string.h>
 #include <troupe/task.h>
 #include <unistd.h>
@@ -148,16 +149,24 @@ static troupe_status trp_observe(const uint64_t *most, trp_observed *seen)
     return TROUPE_OK;
 }
 
+// Whether a process of that row takes messages; then what names its present one.
+static bool is_ready(uint32_t slot, uint64_t *incarnation)
+{
+    TRP_USE_SEGMENT(false);
+    const trp_process_row *row = trp_segment_process(slot);
+    *incarnation = row->incarnation;
+    return row->state == TRP_PROCESS_READY;
+}
+
 size_t trp_observe_ask(const troupe_class *task, const void *args, troupe_ref *refs)
 {
     size_t asked = 0;
     for (uint32_t slot = TRP_PROCESS_DRIVER; slot < TRP_PROCESSES_MAX; slot++) {
-        trp_process_row *row = trp_segment_process(slot);
-        if (row->state != TRP_PROCESS_READY)
+        uint64_t incarnation;
+        if (!is_ready(slot, &incarnation))
             continue;
-        troupe_actor there = {.id = trp_task_target(trp_class_of(task)),
-                              .incarnation = row->incarnation,
-                              .process = slot};
+        troupe_actor there = {
+            .id = trp_task_target(trp_class_of(task)), .incarnation = incarnation, .process = slot};
         there =
             troupe_with_options(there, &(troupe_call_options){.size = sizeof(troupe_call_options),
                                                               .deadline_ms = ANSWER_MS});

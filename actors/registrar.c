@@ -42,6 +42,20 @@ bool trp_registrar_known(void)
     return trp_process_running() && trp_segment_process(TRP_PROCESS_DRIVER)->registrar != 0;
 }
 
+void trp_registrar_begin(void)
+{
+    TRP_USE_SEGMENT();
+    trp_segment_process(TRP_PROCESS_DRIVER)->registrar = 1;
+}
+
+void trp_registrar_announce(void)
+{
+    TRP_USE_SEGMENT();
+    trp_process_row *row = trp_segment_process(TRP_PROCESS_DRIVER);
+    row->relocation++; // Pairs with the load before the question in trp_registrar_find.
+    trp_wake(&row->relocation);
+}
+
 static bool recall(troupe_actor *address)
 {
     move *found;
@@ -450,13 +464,19 @@ static bool wait_for_news(uint32_t seen, int64_t deadline_ns)
     return true;
 }
 
+static uint32_t relocations(void)
+{
+    TRP_USE_SEGMENT(0);
+    return trp_segment_process(TRP_PROCESS_DRIVER)->relocation;
+}
+
 static troupe_status find_patiently(troupe_actor *address, int64_t deadline_ns, bool retire,
                                     trp_slow *slow)
 {
     for (;;) {
         trp_found found;
         TROUPE_TRY(trp_process_check());
-        uint32_t seen = trp_segment_process(TRP_PROCESS_DRIVER)->relocation;
+        uint32_t seen = relocations();
         TROUPE_TRY(find_once(*address, retire, &found));
         if (found.where == TRP_WHERE_UNKNOWN)
             return troupe_fail(TROUPE_NOT_FOUND, "no such actor was ever restarted");

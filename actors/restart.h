@@ -130,6 +130,9 @@ typedef struct trp_adoption {
 
 // Whether any actor of this node can have been restarted.
 bool trp_registrar_known(void);
+// In the driver: from now on one can; who waits for such an actor looks again.
+void trp_registrar_begin(void);
+void trp_registrar_announce(void);
 // The arguments become the registrar's, or are given up. A failure: it may have been adopted all
 // the same, and is the caller's to end.
 troupe_status trp_registrar_adopt(trp_adoption *what);

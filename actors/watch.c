@@ -10,6 +10,7 @@
 #include <runtime/identity.h>
 #include <runtime/memory.h>
 #include <runtime/process.h>
+#include <runtime/use.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -130,6 +131,7 @@ static watch *take_out(uint64_t number)
 // looks after those that are started again.
 static bool may_tell(const watch *it, const trp_frame *frame)
 {
+    TRP_USE_SEGMENT(false);
     const trp_process_row *driver = trp_segment_process(TRP_PROCESS_DRIVER);
     bool by_driver = frame->from == TRP_PROCESS_DRIVER &&
                      frame->from_incarnation == driver->incarnation &&
