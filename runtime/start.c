@@ -46,8 +46,8 @@
 enum {
     NODE_TIMEOUT_MS = 60000, // For the node process to be ready, on a machine however busy.
     END_TIMEOUT_MS = 3000,   // For the keeper to end, beyond the options' stop_timeout_ms.
-    FLUSH_MS = 1000,         // For a worker's last replies to arrive,
-    LINGER_MS = 100,         // and for what is behind them to leave.
+    FLUSH_MS = 5000, // For a worker's last replies to arrive, where a connection begins by them,
+    LINGER_MS = 100, // and for what is behind them to leave.
 };
 
 static struct {

@@ -299,7 +299,7 @@ static void test_kill_amid_many(void **state)
     static troupe_ref refs[MANY];
     for (int i = 0; i < MANY; i++)
         refs[i] = troupe_run(wait_gate, i);
-    support_await_counter(&shared->inside, 2);
+    support_await_counter(&shared->pids[0], 1); // Two others may have begun before it.
     kill(shared->pids[0], SIGKILL);
     shared->gate = 1;
     for (int i = 0; i < MANY; i++) {
@@ -367,6 +367,7 @@ static void test_an_idle_worker_takes_from_a_busy_one(void **state)
     for (int i = 0; i < MANY; i++)
         refs[i] = troupe_run(wait_gate, i);
     support_await_counter(&shared->inside, 2 * THREADS);
+    support_await_counter(&shared->pids[0], 1);
     shared->free_pid = shared->pids[0];
     all_begin(refs, MANY, &taken);
     assert_true(taken > MANY / 2); // Half of them were sent to it.
