@@ -13,6 +13,7 @@
 
 // A line stays below PIPE_BUF, so that a pipe takes it whole.
 enum { LINE_MAX_BYTES = 2048 };
+static const char cut[] = " [cut]"; // Behind what is left of a line that was longer.
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
 
@@ -54,12 +55,12 @@ void trp_log(trp_level level, const char *format, ...)
     char text[LINE_MAX_BYTES - 64];
     va_list list;
     va_start(list, format);
-    (void)vsnprintf(text, sizeof(text), format, list);
+    bool whole = vsnprintf(text, sizeof(text), format, list) < (int)sizeof(text);
     va_end(list);
     trp_printable_clean(text, sizeof(text)); // Parts of it may be another's words.
     char line[LINE_MAX_BYTES];
-    int size = snprintf(line, sizeof(line), "troupe: %s: %s (pid=%d)\n", names[level], text,
-                        (int)getpid());
+    int size = snprintf(line, sizeof(line), "troupe: %s: %s%s (pid=%d)\n", names[level], text,
+                        whole ? "" : cut, (int)getpid());
     if (size > 0)
         write_line(line, (size_t)size);
     errno = saved;
@@ -85,7 +86,6 @@ void trp_log_caller(char *text, size_t capacity)
 void troupe_log(troupe_level level, const char *format, ...)
 {
     enum { TEXT_MAX = 3800, REST_MAX = 256 }; // Together below PIPE_BUF.
-    static const char cut[] = " [cut]";
     if ((unsigned)level > TROUPE_LOG_DEBUG)
         level = TROUPE_LOG_ERROR;
     if ((int)level > threshold(TROUPE_LOG_INFO))

@@ -160,6 +160,7 @@ static void lines_have_a_level_and_a_process(void **state)
     assert_int_equal(strncmp(said, "troupe: error: first 1 (pid=", 28), 0);
     assert_non_null(strstr(said, "troupe: warn: second (pid="));
     assert_null(strstr(said, "third"));
+    assert_non_null(strstr(said, "000 [cut] (pid="));
     assert_int_equal(log_in_child("debug", false, said, sizeof(said)), 0);
     assert_int_equal(count_lines(said), 5);
     assert_non_null(strstr(said, "troupe: debug: fourth (pid="));
