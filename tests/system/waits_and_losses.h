@@ -18,6 +18,7 @@ enum {
     LIMIT_MS = 500,          // Of what is waited for, where a stopped process does not end.
     BEGUN_MS = 60,           // For a wait to have begun.
     AT_ONCE = 12,            // Programs.
+    GOES_ON_MS = 10000 * SLOWER,
     CELL_S = 30,
     ROOM_BYTES = 64 << 20, // Of the store.
 };
