@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <runtime/clock.h>
 #include <runtime/memory.h>
@@ -24,6 +25,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { END_TIMEOUT_MS = 1500 };
@@ -382,26 +384,48 @@ void trp_keeper_run(const trp_keeper_setup *setup)
     end();
 }
 
-void trp_folder_sweep(const char *base)
+// The process that made a folder of that name for this user; 0: it is none such.
+static pid_t maker_of(const char *name, bool *fresh)
 {
     char prefix[32];
-    int prefix_size = snprintf(prefix, sizeof prefix, "troupe-%u-", (unsigned)getuid());
+    size_t size = strlen(TRP_FOLDER_FRESH);
+    *fresh = strncmp(name, TRP_FOLDER_FRESH, size) == 0;
+    int written = snprintf(prefix, sizeof prefix, "%s%u-", *fresh ? TRP_FOLDER_FRESH : "troupe-",
+                           (unsigned)getuid());
+    if (strncmp(name, prefix, (size_t)written) != 0)
+        return 0;
+    long pid = strtol(name + written, NULL, 10);
+    return pid > 0 && pid <= INT_MAX ? (pid_t)pid : 0;
+}
+
+// `about` a folder of a process that has gone, or is another container's.
+static bool is_left(const char *path, const struct stat *about, bool fresh, int *lock)
+{
+    enum { MAKING_S = 60 };
+    char lock_path[520];
+    if (fresh)
+        return time(NULL) - about->st_mtime > MAKING_S;
+    snprintf(lock_path, sizeof lock_path, "%s/lock", path);
+    *lock = open(lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    return *lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) == 0;
+}
+
+void trp_folder_sweep(const char *base)
+{
     DIR *entries = opendir(base);
     if (entries == NULL)
         return;
     for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        if (strncmp(entry->d_name, prefix, (size_t)prefix_size) != 0)
-            continue;
-        char path[512], lock_path[520];
+        char path[512];
         struct stat about;
-        long pid = strtol(entry->d_name + prefix_size, NULL, 10);
+        bool fresh;
+        int lock = -1;
+        pid_t pid = maker_of(entry->d_name, &fresh);
         snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
-        snprintf(lock_path, sizeof lock_path, "%s/lock", path);
-        if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH || lstat(path, &about) != 0 ||
+        if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH || lstat(path, &about) != 0 ||
             !S_ISDIR(about.st_mode) || about.st_uid != getuid())
             continue;
-        int lock = open(lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) == 0)
+        if (is_left(path, &about, fresh, &lock))
             trp_folder_remove(path);
         if (lock >= 0)
             close(lock);

@@ -200,31 +200,35 @@ static void enter_executed_worker(const troupe_options *how)
 
 // ---- the run folder
 
-// Makes the folder of this run, 0700, and takes its lock.
+// Makes the folder of this run, 0700, and takes its lock. It has its name only once it is locked:
+// whoever sweeps in a container that shares `base` does not know our process's number.
 static troupe_status make_folder(const char *base, int *lock_fd)
 {
     enum { SOCKET_NAME_MAX = 20 }; // "/2047.89abcdef" and some
-    int size = snprintf(trp_self.folder, sizeof trp_self.folder, "%s/troupe-%u-%d-%08x", base,
-                        (unsigned)getuid(), (int)getpid(), (unsigned)trp_random_incarnation());
+    char fresh[128], path[144];
+    unsigned user = (unsigned)getuid(), any = (unsigned)trp_random_incarnation();
+    int size = snprintf(trp_self.folder, sizeof trp_self.folder, "%s/troupe-%u-%d-%08x", base, user,
+                        (int)getpid(), any);
     if (size >= (int)sizeof trp_self.folder || size + SOCKET_NAME_MAX > 107)
         return troupe_fail(TROUPE_INVALID,
                            ".directory of troupe_start, '%s', is too long for unix sockets: "
                            "expected at most %d bytes",
                            base, TRP_DIRECTORY_MAX);
-    if (mkdir(trp_self.folder, 0700) != 0)
-        return troupe_fail(TROUPE_IO, "the folder %s for sockets could not be made: %s",
-                           trp_self.folder, strerror(errno));
-    char path[128];
-    snprintf(path, sizeof path, "%s/lock", trp_self.folder);
+    snprintf(fresh, sizeof fresh, "%s/" TRP_FOLDER_FRESH "%u-%d-%08x", base, user, (int)getpid(),
+             any);
+    if (mkdir(fresh, 0700) != 0)
+        return troupe_fail(TROUPE_IO, "the folder %s for sockets could not be made: %s", fresh,
+                           strerror(errno));
+    snprintf(path, sizeof path, "%s/lock", fresh);
     *lock_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (*lock_fd < 0 || flock(*lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        troupe_status status = trp_fail_errno(TROUPE_IO, "%s could not be locked", path);
-        if (*lock_fd >= 0)
-            close(*lock_fd);
-        trp_folder_remove(trp_self.folder);
-        return status;
-    }
-    return TROUPE_OK;
+    if (*lock_fd >= 0 && flock(*lock_fd, LOCK_EX | LOCK_NB) == 0 &&
+        rename(fresh, trp_self.folder) == 0)
+        return TROUPE_OK;
+    troupe_status status = trp_fail_errno(TROUPE_IO, "%s could not be made and locked", path);
+    if (*lock_fd >= 0)
+        close(*lock_fd);
+    trp_folder_remove(fresh);
+    return status;
 }
 
 // ---- the driver

@@ -375,40 +375,6 @@ static void test_options_out_of_range(void **state)
     assert_int_equal(troupe_start(0, NULL, .workers = 2), TROUPE_OK);
 }
 
-static void test_stale_folders_are_swept(void **state)
-{
-    (void)state;
-    assert_int_equal(troupe_stop(), 0);
-    pid_t dead = fork();
-    if (dead == 0)
-        _exit(0);
-    assert_int_equal(waitpid(dead, NULL, 0), dead);
-    char *base = support_directory_make();
-    char stale[300], held[300], lock[320];
-    snprintf(stale, sizeof stale, "%s/troupe-%u-%d-1", base, (unsigned)getuid(), (int)dead);
-    snprintf(held, sizeof held, "%s/troupe-%u-%d-2", base, (unsigned)getuid(), (int)dead);
-    assert_int_equal(mkdir(stale, 0700), 0);
-    assert_int_equal(mkdir(held, 0700), 0);
-    snprintf(lock, sizeof lock, "%s/lock", stale);
-    support_write_file(lock, "", 0);
-    snprintf(lock, sizeof lock, "%s/lock", held);
-    support_write_file(lock, "", 0);
-    int holder = open(lock, O_RDWR);
-    assert_true(holder >= 0 && flock(holder, LOCK_EX | LOCK_NB) == 0);
-
-    assert_int_equal(troupe_start(0, NULL, .workers = 2, .directory = base), TROUPE_OK);
-    assert_false(support_exists(stale));
-    assert_true(support_exists(held));
-    assert_int_equal(strncmp(trp_self.folder, base, strlen(base)), 0);
-    struct stat about;
-    assert_int_equal(stat(trp_self.folder, &about), 0);
-    assert_int_equal(about.st_mode & 0777, 0700);
-    assert_int_equal(troupe_stop(), 0);
-    close(holder);
-    support_directory_remove(base);
-    assert_int_equal(troupe_start(0, NULL, .workers = 2), TROUPE_OK);
-}
-
 static void test_a_socket_path_that_is_taken(void **state)
 {
     (void)state;
@@ -573,7 +539,6 @@ int main(int argc, char **argv)
         ROW(test_fork_in_user_code),
         ROW(test_starts_are_counted_and_repeatable),
         ROW(test_options_out_of_range),
-        ROW(test_stale_folders_are_swept),
         ROW(test_a_socket_path_that_is_taken),
         ROW(test_executed_workers),
         ROW(test_a_program_that_a_worker_executed),
