@@ -34,6 +34,7 @@ struct trp_stream {
     item *first, **last;
     uint32_t window, unreported; // Values that were read and not counted back.
     uint32_t room;               // So many more may come.
+    bool flooded;                // More have come, so it has failed: nothing is taken any more.
     bool done;                   // Nothing comes any more: the row has the end.
     troupe_ref call;
 };
@@ -140,7 +141,8 @@ static pushed push(trp_stream *stream, trp_result *result)
         return NO_MEMORY;
     it->result = *result;
     pthread_mutex_lock(&stream->lock);
-    bool room = stream->room > 0;
+    bool room = stream->room > 0 && !stream->flooded;
+    stream->flooded = !room;
     if (room) {
         stream->room--;
         *stream->last = it;
