@@ -199,10 +199,15 @@ static bool are_inside(void *count)
     return cell->inside == *(int *)count;
 }
 
+static bool have_so_many_threads(void *count)
+{
+    return support_count_threads() <= *(int *)count;
+}
+
 // How long the stop takes while they run, in the driver, beside their actor, and in a worker.
 static int64_t stop_with(bool here, bool beside, bool there)
 {
-    int wanted = here + beside + there, none = 0;
+    int wanted = here + beside + there, none = 0, threads = support_count_threads();
     cell->go = false;
     cell->inside = 0;
     troupe_must(troupe_start(0, NULL, .workers = 1, .threads = 2, .stop_timeout_ms = STOP_MS));
@@ -222,6 +227,8 @@ static int64_t stop_with(bool here, bool beside, bool there)
     cell->inside -= there; // It was killed.
     cell->go = true;
     assert_true(support_wait_until(are_inside, &none, SUPPORT_SOON_MS));
+    // Else the next start has its workers executed afresh, and these know of no cell.
+    assert_true(support_wait_until(have_so_many_threads, &threads, SUPPORT_SOON_MS));
     return took;
 }
 
