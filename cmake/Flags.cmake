@@ -27,7 +27,7 @@ if(PROJECT_IS_TOP_LEVEL AND NOT TROUPE_SANITIZE) # They put room between variabl
 endif()
 
 add_compile_definitions(_GNU_SOURCE)
-# Fault points (runtime/fault.h): in every build but release, where there are tests to use them.
+# Fault points (runtime/base/fault.h): in every build but release, where there are tests to use them.
 if(TROUPE_TESTS)
   add_compile_definitions($<$<NOT:$<CONFIG:Release>>:TROUPE_FAULTS>)
 endif()

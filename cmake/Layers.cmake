@@ -22,7 +22,7 @@ endfunction()
 
 function(troupe_layer name)
   troupe_view(${name} ${layers})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.c)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.c)
   set(below ${layers})
   set(layers ${layers} ${name} PARENT_SCOPE)
   if(NOT sources)

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <runtime/error.h>
-#include <runtime/log.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #ifndef TRP_CHECKPOINT_H
 #define TRP_CHECKPOINT_H
 
-#include <runtime/arena.h>
+#include <runtime/base/arena.h>
 #include <train/file.h>
 #include <train/sealed.h>
 #include <troupe/wire.h>

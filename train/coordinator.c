@@ -7,14 +7,14 @@
 //
 // The invariant: while `pending` > 0 ranks of this attempt may run, and nothing of the next one is
 // begun; so a job never has more processes than it has reserved CPUs for.
-#include <actors/life.h>
-#include <actors/ref.h>
-#include <runtime/error.h>
-#include <runtime/log.h>
-#include <runtime/memory.h>
-#include <runtime/node.h>
-#include <runtime/process.h>
-#include <runtime/store.h>
+#include <actors/actor/lifecycle.h>
+#include <actors/ref/ref.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/link/dispatch.h>
+#include <runtime/node/node_client.h>
+#include <runtime/store/store.h>
 #include <stdio.h>
 #include <string.h>
 #include <train/coordinator.h>

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <runtime/error.h>
-#include <runtime/folder.h>
-#include <runtime/log.h>
-#include <runtime/memory.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/host/folder.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <runtime/clock.h>
-#include <runtime/log.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/log.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

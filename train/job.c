@@ -1,10 +1,10 @@
 // job.c: the job's record: who holds it, its state, its follower, and waiting for its end.
-#include <actors/scheduler.h>
-#include <runtime/clock.h>
-#include <runtime/log.h>
-#include <runtime/memory.h>
-#include <runtime/process.h>
-#include <runtime/require.h>
+#include <actors/sched/scheduler.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/require.h>
+#include <runtime/link/dispatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -8,8 +8,8 @@
 #define TRP_JOB_H
 
 #include <pthread.h>
-#include <runtime/arena.h>
-#include <runtime/buffer.h>
+#include <runtime/base/arena.h>
+#include <runtime/base/buffer.h>
 #include <stdatomic.h>
 #include <train/group.h>
 #include <troupe/train.h>

@@ -1,9 +1,9 @@
 // options.c: what a submission asks for: defaults, checks, and the folder of its run.
-#include <runtime/error.h>
-#include <runtime/folder.h>
-#include <runtime/memory.h>
-#include <runtime/process.h>
-#include <runtime/resource.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <runtime/host/folder.h>
+#include <runtime/link/dispatch.h>
+#include <runtime/node/resource_ledger.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

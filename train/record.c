@@ -1,8 +1,8 @@
 // record.c: committing, delivering and remembering a run's reports.
 #include <inttypes.h>
 #include <math.h>
-#include <runtime/error.h>
-#include <runtime/log.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
 #include <string.h>
 #include <train/record.h>
 #include <unistd.h>

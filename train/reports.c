@@ -1,6 +1,6 @@
 // reports.c: a ring of open reports, by number.
-#include <runtime/memory.h>
-#include <runtime/wire.h>
+#include <runtime/base/memory.h>
+#include <runtime/codec/msgpack.h>
 #include <string.h>
 #include <train/reports.h>
 

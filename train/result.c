@@ -1,8 +1,8 @@
 // result.c: results: what is known of a run that has ended, and reading a checkpoint outside a
 // loop.
 #include <math.h>
-#include <runtime/memory.h>
-#include <runtime/require.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/require.h>
 #include <string.h>
 #include <train/checkpoint.h>
 #include <train/job.h>

@@ -1,8 +1,8 @@
 // retention.c: keeps the best n. One that was evicted would not be among the best later either,
 // since newcomers only push others down; so what is kept now is all that must be known.
 #include <math.h>
-#include <runtime/log.h>
-#include <runtime/memory.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
 #include <stdbool.h>
 #include <string.h>
 #include <train/retention.h>

@@ -1,9 +1,9 @@
 // sealed.c: writing and reading sealed files; what is read is checked before anything uses it.
 #include <endian.h>
 #include <inttypes.h>
-#include <runtime/error.h>
-#include <runtime/memory.h>
-#include <runtime/wire.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <runtime/codec/msgpack.h>
 #include <stdio.h>
 #include <string.h>
 #include <train/file.h>

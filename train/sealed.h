@@ -8,7 +8,7 @@
 #ifndef TRP_SEALED_H
 #define TRP_SEALED_H
 
-#include <runtime/arena.h>
+#include <runtime/base/arena.h>
 #include <troupe/wire.h>
 
 // What a sealed file says of its payload.

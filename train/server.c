@@ -2,10 +2,10 @@
 //
 // All books are the actor's state, so no lock is needed for them; the one lock here guards which
 // actor is the server.
-#include <actors/life.h>
+#include <actors/actor/lifecycle.h>
 #include <pthread.h>
-#include <runtime/node.h>
-#include <runtime/process.h>
+#include <runtime/link/dispatch.h>
+#include <runtime/node/node_client.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <train/coordinator.h>

@@ -1,11 +1,11 @@
 // submit.c: submitting a job, and submitting one and waiting for it.
-#include <actors/failure.h>
-#include <actors/ref.h>
-#include <runtime/error.h>
-#include <runtime/memory.h>
-#include <runtime/process.h>
-#include <runtime/require.h>
-#include <runtime/wire.h>
+#include <actors/class/call_error.h>
+#include <actors/ref/ref.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/require.h>
+#include <runtime/codec/msgpack.h>
+#include <runtime/link/dispatch.h>
 #include <string.h>
 #include <train/server.h>
 

@@ -1,8 +1,8 @@
 // trainer.c: the registry of trainers: filled by constructors before main, or by hand.
 #include <inttypes.h>
 #include <pthread.h>
-#include <runtime/memory.h>
-#include <runtime/require.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/require.h>
 #include <string.h>
 #include <train/trainer.h>
 

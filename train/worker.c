@@ -1,10 +1,10 @@
 // worker.c: one rank: its loop, and what the loop may call.
-#include <actors/ref.h>
-#include <runtime/error.h>
-#include <runtime/log.h>
-#include <runtime/require.h>
-#include <runtime/store.h>
-#include <runtime/wire.h>
+#include <actors/ref/ref.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/base/require.h>
+#include <runtime/codec/msgpack.h>
+#include <runtime/store/store.h>
 #include <stdio.h>
 #include <string.h>
 #include <train/collective.h>

@@ -6,7 +6,7 @@
 // included, or the best of all where that would be nobody. Equal scores share the better rank; NaN
 // is worse than any number. Decisions are final: a trial that went on is not stopped by later ones.
 #include <math.h>
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 #include <stdio.h>
 #include <string.h>
 #include <tune/scheduler.h>

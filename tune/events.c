@@ -1,10 +1,10 @@
 // events.c: a list under a mutex; the reader sleeps on a condition that counts monotonic time.
 #include <tune/events.h>
 
-#include <actors/scheduler.h>
+#include <actors/sched/scheduler.h>
 #include <errno.h>
-#include <runtime/log.h>
-#include <runtime/memory.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
 #include <string.h>
 #include <time.h>
 

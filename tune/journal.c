@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <runtime/error.h>
-#include <runtime/folder.h>
-#include <runtime/log.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/host/folder.h>
 #include <stdio.h>
 #include <string.h>
 #include <tune/json.h>

@@ -3,7 +3,7 @@
 #ifndef TRP_TUNE_JSON_H
 #define TRP_TUNE_JSON_H
 
-#include <runtime/buffer.h>
+#include <runtime/base/buffer.h>
 #include <troupe/wire.h>
 
 void trp_json_text(trp_buffer *out, const char *text); // With its quotes; NULL is null.

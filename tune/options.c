@@ -1,5 +1,5 @@
 // options.c: checks the options of a sweep and fills in their defaults.
-#include <runtime/options.h>
+#include <runtime/node/options.h>
 #include <string.h>
 #include <tune/sweep.h>
 

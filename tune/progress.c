@@ -2,7 +2,7 @@
 #include <tune/progress.h>
 
 #include <math.h>
-#include <runtime/clock.h>
+#include <runtime/base/clock.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>

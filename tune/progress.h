@@ -3,7 +3,7 @@
 #ifndef TRP_PROGRESS_H
 #define TRP_PROGRESS_H
 
-#include <runtime/arena.h>
+#include <runtime/base/arena.h>
 #include <stdio.h>
 #include <tune/sweep.h>
 #include <tune/table.h>

@@ -3,7 +3,7 @@
 // Pseudorandom Number Generators", OOPSLA 2014), as the authors of the first advise.
 #include <tune/random.h>
 
-#include <runtime/log.h>
+#include <runtime/base/log.h>
 
 uint64_t trp_random_split(uint64_t *state)
 {

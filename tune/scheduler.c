@@ -1,5 +1,5 @@
 // scheduler.c: what all schedulers share, and the one that stops nobody.
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 #include <stdio.h>
 #include <tune/scheduler.h>
 

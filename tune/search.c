@@ -1,7 +1,7 @@
 // search.c: the two searchers that learn nothing: random and grid.
 #include <tune/search.h>
 
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 
 typedef struct plain_search {
     trp_search base;

@@ -6,8 +6,8 @@
 
 #include <float.h>
 #include <math.h>
-#include <runtime/log.h>
-#include <runtime/memory.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
 #include <string.h>
 
 // Above these, neighbouring whole numbers are no longer different doubles (floats).

@@ -8,11 +8,11 @@
 
 #include <dirent.h>
 #include <math.h>
-#include <runtime/clock.h>
-#include <runtime/error.h>
-#include <runtime/folder.h>
-#include <runtime/log.h>
-#include <runtime/memory.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/host/folder.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

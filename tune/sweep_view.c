@@ -1,7 +1,7 @@
 // sweep_view.c: reading, printing and freeing a sweep that has ended.
 #include <math.h>
-#include <runtime/memory.h>
-#include <runtime/require.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/require.h>
 #include <tune/progress.h>
 #include <tune/sweep.h>
 

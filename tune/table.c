@@ -3,7 +3,7 @@
 #include <tune/table.h>
 
 #include <math.h>
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef TRP_TABLE_H
 #define TRP_TABLE_H
 
-#include <runtime/buffer.h>
+#include <runtime/base/buffer.h>
 #include <troupe/tune.h>
 
 typedef struct trp_table_cell {

@@ -2,8 +2,8 @@
 #include <tune/trial.h>
 
 #include <math.h>
-#include <runtime/log.h>
-#include <runtime/memory.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
 #include <string.h>
 
 // The first reason is the one that is told.

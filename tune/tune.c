@@ -1,6 +1,6 @@
 // tune.c: troupe_tune over the real Train.
-#include <runtime/process.h>
-#include <runtime/require.h>
+#include <runtime/base/require.h>
+#include <runtime/link/dispatch.h>
 #include <tune/sweep.h>
 
 static troupe_status cpus_of_process(double *cpus)

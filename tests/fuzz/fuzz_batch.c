@@ -1,6 +1,6 @@
 // fuzz_batch.c: any bytes, read as a batch of records as it comes over a socket. What is handed out
 // lies within the bytes, could have been sent, and is written and read back as the same.
-#include <runtime/batch.h>
+#include <runtime/link/batch.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,10 +2,10 @@
 // byte chooses the type, the second how the body came; the rest is the body.
 //
 // Whatever it is, in the end nothing is held that was not held before.
-#include <actors/message.h>
-#include <actors/object.h>
-#include <runtime/identity.h>
-#include <runtime/segment.h>
+#include <actors/actor/message.h>
+#include <actors/ref/object.h>
+#include <runtime/shm/process_table.h>
+#include <runtime/shm/segment.h>
 #include <shapes.h>
 
 static const troupe_type *const types[] = {

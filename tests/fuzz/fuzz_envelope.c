@@ -1,8 +1,8 @@
 // fuzz_envelope.c: any bytes, read as a message of another node: an envelope, a frame, and what its
 // body may hold. What is accepted is written and read back as the same, and has nothing in it that
 // would mean something in this node's memory.
-#include <actors/parcel.h>
-#include <runtime/far.h>
+#include <actors/ref/body.h>
+#include <runtime/remote/remote_carrier.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // fuzz_failure.c: any bytes, read as a failure, and as a restart budget. A failure is always one,
 // with a sentence, and what was read is written and read back as the same.
-#include <actors/failure.h>
-#include <actors/restart.h>
+#include <actors/actor/restart_in_place.h>
+#include <actors/class/call_error.h>
 #include <stdlib.h>
 #include <string.h>
 

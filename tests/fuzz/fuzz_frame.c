@@ -1,5 +1,5 @@
 // fuzz_frame.c: any bytes, read as a frame. What is accepted is written and read back as the same.
-#include <runtime/frame.h>
+#include <runtime/link/frame.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,9 +6,9 @@
 // and ended afterwards, what this process holds is as it was, and no other object is left.
 #include "house.h"
 
-#include <actors/ref_table.h>
-#include <runtime/identity.h>
-#include <runtime/store.h>
+#include <actors/ref/call_table.h>
+#include <runtime/shm/process_table.h>
+#include <runtime/store/store.h>
 #include <unistd.h>
 
 enum { STRANGER = 5, THERE = 1234567, PATIENCE_MS = 20000, NUMBER_UNKNOWN = 999999 };

@@ -2,7 +2,7 @@
 // the ninth says whether that is taken as it is, and whether the writer waits for room.
 //
 // A reader stays inside the ring, ends, and hands out only frames that could have been sent.
-#include <runtime/ring.h>
+#include <runtime/link/spsc_ring.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // fuzz_spawn.c: any bytes, read as a request for an actor; then its concurrency, as the class there
 // would understand it.
-#include <actors/beside.h>
-#include <actors/spawn.h>
-#include <runtime/segment.h>
+#include <actors/async/beside.h>
+#include <actors/spawn/spawn.h>
+#include <runtime/shm/segment.h>
 #include <stdlib.h>
 #include <string.h>
 

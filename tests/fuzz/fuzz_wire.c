@@ -4,7 +4,7 @@
 // What is accepted must be a value like any other: it packs, the packed form is read back as the
 // same value, a deep copy is the same, and it can be printed; and it took no more memory than
 // allowed.
-#include <runtime/wire.h>
+#include <runtime/codec/msgpack.h>
 #include <shapes.h>
 
 TROUPE_STRUCT(tree, (troupe_array_everything, all), (troupe_array_layer, layers),

@@ -3,9 +3,9 @@
 #ifndef TROUPE_TEST_HOUSE_H
 #define TROUPE_TEST_HOUSE_H
 
-#include <actors/restart.h>
+#include <actors/actor/restart_in_place.h>
 #include <pthread.h>
-#include <runtime/frame.h>
+#include <runtime/link/frame.h>
 #include <stdlib.h>
 #include <string.h>
 #include <troupe.h>

@@ -3,9 +3,9 @@
 // record_frames <directory>, which exists.
 #include "house.h"
 
-#include <actors/count.h>
+#include <actors/ends/retain.h>
 #include <fcntl.h>
-#include <runtime/identity.h>
+#include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -6,11 +6,11 @@
 #include <support.h>
 
 #include <errno.h>
-#include <runtime/channel.h>
-#include <runtime/clock.h>
-#include <runtime/identity.h>
-#include <runtime/segment.h>
-#include <runtime/store.h>
+#include <runtime/base/clock.h>
+#include <runtime/channel/channel.h>
+#include <runtime/shm/process_table.h>
+#include <runtime/shm/segment.h>
+#include <runtime/store/store.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

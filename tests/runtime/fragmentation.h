@@ -6,9 +6,9 @@
 #include <support.h>
 
 #include <math.h>
-#include <runtime/pages_inner.h>
-#include <runtime/segment.h>
-#include <runtime/store.h>
+#include <runtime/shm/pages_internal.h>
+#include <runtime/shm/segment.h>
+#include <runtime/store/store.h>
 #include <stdlib.h>
 #include <string.h>
 

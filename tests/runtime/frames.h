@@ -2,7 +2,7 @@
 #ifndef TROUPE_TEST_FRAMES_H
 #define TROUPE_TEST_FRAMES_H
 
-#include <runtime/frame.h>
+#include <runtime/link/frame.h>
 #include <support.h>
 
 static inline void assert_same_frame(const trp_frame *a, const trp_frame *b)

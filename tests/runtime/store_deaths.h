@@ -3,15 +3,15 @@
 #ifndef TROUPE_TEST_STORE_DEATHS_H
 #define TROUPE_TEST_STORE_DEATHS_H
 
-#include <runtime/fault.h>
-#include <runtime/layout.h>
-#include <runtime/pages.h>
-#include <runtime/pages_inner.h>
-#include <runtime/spill.h>
-#include <runtime/store_ledger.h>
-#include <runtime/store_room.h>
-#include <runtime/store_row.h>
-#include <runtime/store_where.h>
+#include <runtime/base/fault.h>
+#include <runtime/shm/layout.h>
+#include <runtime/shm/pages.h>
+#include <runtime/shm/pages_internal.h>
+#include <runtime/store/eviction.h>
+#include <runtime/store/holds.h>
+#include <runtime/store/residency.h>
+#include <runtime/store/row.h>
+#include <runtime/store/spill_file.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

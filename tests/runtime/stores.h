@@ -4,9 +4,9 @@
 
 #include <support.h>
 
-#include <runtime/segment.h>
-#include <runtime/spill.h>
-#include <runtime/store.h>
+#include <runtime/shm/segment.h>
+#include <runtime/store/spill_file.h>
+#include <runtime/store/store.h>
 #include <string.h>
 #include <sys/resource.h>
 

@@ -3,8 +3,8 @@
 #ifndef TROUPE_TEST_HANDSHAKE_H
 #define TROUPE_TEST_HANDSHAKE_H
 
-#include <runtime/far.h>
-#include <runtime/nodes.h>
+#include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/session.h>
 #include <sys/types.h>
 #include <troupe.h>
 

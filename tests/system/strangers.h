@@ -3,7 +3,7 @@
 #ifndef TROUPE_TEST_STRANGERS_H
 #define TROUPE_TEST_STRANGERS_H
 
-#include <runtime/segment.h>
+#include <runtime/shm/segment.h>
 #include <stdatomic.h>
 #include <stranger.h>
 #include <sys/types.h>

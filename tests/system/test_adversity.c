@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <runtime/identity.h>
-#include <runtime/keeper.h>
-#include <runtime/node.h>
-#include <runtime/segment.h>
-#include <runtime/worker_env.h>
+#include <runtime/host/worker_env.h>
+#include <runtime/node/keeper.h>
+#include <runtime/node/node_client.h>
+#include <runtime/shm/process_table.h>
+#include <runtime/shm/segment.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

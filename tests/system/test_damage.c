@@ -5,16 +5,16 @@
 #include <support.h>
 
 #include <pthread.h>
-#include <runtime/door.h>
-#include <runtime/identity.h>
-#include <runtime/layout.h>
-#include <runtime/node.h>
-#include <runtime/pages.h>
-#include <runtime/reader.h>
-#include <runtime/ring.h>
-#include <runtime/store.h>
-#include <runtime/store_row.h>
-#include <runtime/store_view.h>
+#include <runtime/link/ring_poller.h>
+#include <runtime/link/spsc_ring.h>
+#include <runtime/node/node_client.h>
+#include <runtime/shm/doorbell.h>
+#include <runtime/shm/layout.h>
+#include <runtime/shm/pages.h>
+#include <runtime/shm/process_table.h>
+#include <runtime/store/inspect.h>
+#include <runtime/store/row.h>
+#include <runtime/store/store.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #include <places.h>
 #include <support.h>
 
-#include <runtime/identity.h>
-#include <runtime/node.h>
+#include <runtime/node/node_client.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include <support.h>
 
 #include <fcntl.h>
-#include <runtime/identity.h>
-#include <runtime/keeper.h>
+#include <runtime/node/keeper.h>
+#include <runtime/shm/process_table.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include <dirent.h>
 #include <inttypes.h>
-#include <runtime/segment.h>
+#include <runtime/shm/segment.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

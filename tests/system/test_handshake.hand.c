@@ -3,7 +3,7 @@
 #include "handshake.h"
 #include <support.h>
 
-#include <runtime/transport.h>
+#include <runtime/link/zmq.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <support.h>
 
 #include <errno.h>
-#include <runtime/log.h>
+#include <runtime/base/log.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "losses.h"
 
 #include <pthread.h>
-#include <runtime/segment.h>
+#include <runtime/shm/segment.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

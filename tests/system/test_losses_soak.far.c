@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <pthread.h>
-#include <runtime/segment.h>
+#include <runtime/shm/segment.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include <support.h>
 
 #include <fcntl.h>
-#include <runtime/layout.h>
+#include <runtime/shm/layout.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>

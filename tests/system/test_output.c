@@ -5,8 +5,8 @@
 #include <support.h>
 
 #include <dirent.h>
-#include <runtime/identity.h>
-#include <runtime/keeper.h>
+#include <runtime/node/keeper.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

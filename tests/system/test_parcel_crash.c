@@ -5,7 +5,7 @@
 // label: faults
 #include <support.h>
 
-#include <runtime/fault.h>
+#include <runtime/base/fault.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

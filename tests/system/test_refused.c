@@ -2,13 +2,13 @@
 // socket, a ring of garbage; and sentences that were cut within a character still arrive.
 #include <support.h>
 
-#include <runtime/batch.h>
-#include <runtime/door.h>
-#include <runtime/identity.h>
-#include <runtime/ring.h>
-#include <runtime/store.h>
-#include <runtime/transport.h>
-#include <runtime/wire.h>
+#include <runtime/codec/msgpack.h>
+#include <runtime/link/batch.h>
+#include <runtime/link/spsc_ring.h>
+#include <runtime/link/zmq.h>
+#include <runtime/shm/doorbell.h>
+#include <runtime/shm/process_table.h>
+#include <runtime/store/store.h>
 #include <stdio.h>
 #include <string.h>
 #include <troupe/actor.h>

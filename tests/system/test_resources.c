@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <runtime/keeper.h>
-#include <runtime/limits.h>
-#include <runtime/node.h>
-#include <runtime/resource.h>
+#include <runtime/node/keeper.h>
+#include <runtime/node/limits.h>
+#include <runtime/node/node_client.h>
+#include <runtime/node/resource_ledger.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,13 +7,13 @@
 #include <support.h>
 
 #include <pthread.h>
-#include <runtime/fault.h>
-#include <runtime/identity.h>
-#include <runtime/layout.h>
-#include <runtime/node.h>
-#include <runtime/park.h>
-#include <runtime/peer.h>
-#include <runtime/reader.h>
+#include <runtime/base/fault.h>
+#include <runtime/link/park.h>
+#include <runtime/link/peer.h>
+#include <runtime/link/ring_poller.h>
+#include <runtime/node/node_client.h>
+#include <runtime/shm/layout.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <string.h>
 #include <troupe/object.h>

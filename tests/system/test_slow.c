@@ -4,7 +4,7 @@
 #include <support.h>
 
 #include <pthread.h>
-#include <runtime/identity.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

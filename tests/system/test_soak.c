@@ -7,8 +7,8 @@
 // again: full slow 900 600 4
 #include "soak.h"
 
-#include <runtime/segment.h>
-#include <runtime/spill.h>
+#include <runtime/shm/segment.h>
+#include <runtime/store/spill_file.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <runtime/identity.h>
-#include <runtime/node.h>
-#include <runtime/spare.h>
+#include <runtime/node/node_client.h>
+#include <runtime/node/prefork.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include <support.h>
 
 #include <errno.h>
-#include <runtime/transport.h>
+#include <runtime/link/zmq.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 // runtime behind it.
 #include "strangers.h"
 
-#include <runtime/far.h>
-#include <runtime/nodes.h>
-#include <runtime/transport.h>
+#include <runtime/link/zmq.h>
+#include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/session.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -4,9 +4,9 @@
 #include <support.h>
 
 #include <fcntl.h>
-#include <runtime/far.h>
-#include <runtime/identity.h>
-#include <runtime/keys.h>
+#include <runtime/link/keys.h>
+#include <runtime/remote/remote_carrier.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include <places.h>
 #include <support.h>
 
-#include <runtime/clock.h>
-#include <runtime/trace.h>
+#include <runtime/base/clock.h>
+#include <runtime/host/trace.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,11 +4,11 @@
 #include "two_nodes.h"
 #include <support.h>
 
-#include <actors/life.h>
-#include <runtime/far.h>
-#include <runtime/identity.h>
-#include <runtime/nodes.h>
-#include <runtime/peer.h>
+#include <actors/actor/lifecycle.h>
+#include <runtime/link/peer.h>
+#include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/session.h>
+#include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -8,11 +8,11 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <runtime/far.h>
-#include <runtime/identity.h>
-#include <runtime/node.h>
-#include <runtime/nodes.h>
-#include <runtime/peer.h>
+#include <runtime/link/peer.h>
+#include <runtime/node/node_client.h>
+#include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/session.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <runtime/identity.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

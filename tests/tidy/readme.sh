@@ -13,14 +13,14 @@ awk 'body || !/^\/\// { if (body || $0 != "") { body = 1; print } }' examples/01
 [ -s "$work/real" ] || { echo "examples/01_counter.c is empty"; status=1; }
 diff "$work/real" "$work/shown" || { echo "The README's example is not examples/01_counter.c."; status=1; }
 
-for layer in runtime actors train tune; do
-    for file in "$layer"/*.c; do
+for folder in runtime/* actors/* train tune; do
+    for file in "$folder"/*.c; do
         basename "$file" .c
     done | sort >"$work/files"
-    # A row of the map: | `layer/` | words with `names` of files |
+    # A row of the map: | `folder/` | words with `names` of files |
     # shellcheck disable=SC2016
-    grep "^| \`$layer/\`" README.md | cut -d'|' -f4 | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort >"$work/named"
-    diff "$work/files" "$work/named" || { echo "The README's map of $layer/ is not what is there."; status=1; }
+    grep "^| \`$folder/\`" README.md | cut -d'|' -f4 | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort >"$work/named"
+    diff "$work/files" "$work/named" || { echo "The README's map of $folder/ is not what is there."; status=1; }
 done
 [ $status -eq 0 ] && echo "the README shows what is there"
 exit $status

@@ -59,10 +59,10 @@ length($0) > 100 && !unformatted { complain("the line has " length($0) " columns
         complain("a public header includes " target ", which is not public")
     if (public && target ~ /^(zmq|msgpack|xxhash)/)
         complain("a public header includes " target " of a library that users need not have")
-    if (level && target == "zmq.h" && FILENAME != "runtime/transport_inner.h")
-        complain("only runtime/transport_inner.h may include zmq.h")
-    if (level && target == "uthash.h" && FILENAME != "runtime/hash.h")
-        complain("only runtime/hash.h may include uthash.h, which it gives our memory")
+    if (level && target == "zmq.h" && FILENAME != "runtime/link/zmq_internal.h")
+        complain("only runtime/link/zmq_internal.h may include zmq.h")
+    if (level && target == "uthash.h" && FILENAME != "runtime/base/hash.h")
+        complain("only runtime/base/hash.h may include uthash.h, which it gives our memory")
 }
 {
     code = $0
@@ -74,9 +74,9 @@ length($0) > 100 && !unformatted { complain("the line has " length($0) " columns
     gsub(/\/\*[^*]*\*\//, "", code)
     sub(/\/\/.*/, "", code)
     if (code ~ /\/\*/) { in_comment = 1; sub(/\/\*.*/, "", code) }
-    if (level && FILENAME != "runtime/memory.c" &&
+    if (level && FILENAME != "runtime/base/memory.c" &&
         code ~ /(^|[^A-Za-z0-9_.>])(malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|vasprintf|posix_memalign|aligned_alloc)[ ]*\(/)
-        complain("only runtime/memory.c may call malloc and its kin; use trp_alloc and trp_free")
+        complain("only runtime/base/memory.c may call malloc and its kin; use trp_alloc and trp_free")
     if (public && code ~ /trp_/)
         complain("a public header speaks of trp_, which users do not have")
     if (code ~ /^[ \t]*typedef .*[A-Za-z0-9]_t[ \t]*(;|\[)/ || code ~ /^\}[ \t]*[A-Za-z0-9_]+_t[ \t]*;/ ||

@@ -1,6 +1,6 @@
 // test_asha.c: the stopping rule against vectors made by hand and against a reference that sorts.
 #include <math.h>
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>

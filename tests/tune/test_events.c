@@ -1,8 +1,8 @@
 // test_events.c: events of many threads reach the one reader, each thread's in order, each with its
 // own copy of what it points to.
 #include <pthread.h>
-#include <runtime/clock.h>
-#include <runtime/memory.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/memory.h>
 #include <stdio.h>
 #include <string.h>
 #include <support.h>

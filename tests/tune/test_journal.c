@@ -1,7 +1,7 @@
 // test_journal.c: the files that a sweep leaves, and what is shown of it.
 #include "fake_train.h"
 
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 
 static int count_text(const char *text, const char *part)
 {

@@ -4,7 +4,7 @@
 
 #include <dirent.h>
 #include <math.h>
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 
 static int count_files(const char *path)
 {

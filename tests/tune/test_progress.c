@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>

@@ -2,7 +2,7 @@
 // range.
 #include <float.h>
 #include <math.h>
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 #include <string.h>
 #include <support.h>
 #include <tune/space.h>

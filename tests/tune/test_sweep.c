@@ -3,7 +3,7 @@
 
 #include <dirent.h>
 #include <math.h>
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 #include <tune/search.h>
 
 // ---- a sweep that goes well

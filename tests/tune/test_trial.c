@@ -1,6 +1,6 @@
 // test_trial.c: the states of a trial, and how it ends for each way that its job may end.
 #include <math.h>
-#include <runtime/memory.h>
+#include <runtime/base/memory.h>
 #include <support.h>
 #include <tune/trial.h>
 

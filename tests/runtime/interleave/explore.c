@@ -3,7 +3,7 @@
 
 #include <interleave/explore.h>
 #include <interleave/memory.h>
-#include <runtime/layout.h>
+#include <runtime/shm/layout.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,14 +6,14 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <runtime/clock.h>
-#include <runtime/fault.h>
-#include <runtime/identity.h>
-#include <runtime/layout.h>
-#include <runtime/log.h>
-#include <runtime/memory.h>
-#include <runtime/park.h>
-#include <runtime/use.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/fault.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/link/park.h>
+#include <runtime/shm/layout.h>
+#include <runtime/shm/process_table.h>
+#include <runtime/shm/segment_guard.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
 
 #include <interleave/explore.h>
 #include <pthread.h>
-#include <runtime/segment.h>
-#include <runtime/store.h>
+#include <runtime/shm/segment.h>
+#include <runtime/store/store.h>
 
 enum {
     A = 5, // Processes.

@@ -1,12 +1,13 @@
-# tests.cmake: what runtime/test_interleave is linked with: the explorer, and the sources of what lives
+# tests.cmake: what runtime/store/test_interleave is linked with: the explorer, and the sources of what lives
 # in shared memory, compiled anew so that each access to it is a point at which others may go on
 # (points.h). Included by tests/CMakeLists.txt, where each layer is a library.
 
 set(interleave ${CMAKE_CURRENT_SOURCE_DIR}/runtime/interleave)
-file(GLOB protocol CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/store*.c
-     ${PROJECT_SOURCE_DIR}/runtime/pages*.c ${PROJECT_SOURCE_DIR}/runtime/spill*.c
-     ${PROJECT_SOURCE_DIR}/runtime/channel*.c)
-list(FILTER protocol EXCLUDE REGEX "/store_(view|report)\\.c$") # They only look.
+set(rooms ${PROJECT_SOURCE_DIR}/runtime)
+file(GLOB protocol CONFIGURE_DEPENDS ${rooms}/store/*.c ${rooms}/channel/*.c)
+list(FILTER protocol EXCLUDE REGEX "/(inspect|memory_report)\\.c$") # They only look.
+list(APPEND protocol ${rooms}/shm/pages.c ${rooms}/shm/slab.c ${rooms}/shm/prefault.c
+     ${rooms}/shm/reclaim.c)
 
 add_library(interleave_explorer STATIC ${interleave}/explore.c ${interleave}/waits.c
             ${interleave}/delays.c ${interleave}/schedule.c ${interleave}/memory.c)
@@ -22,18 +23,18 @@ target_link_libraries(interleave_points INTERFACE view_runtime ${TROUPE_NEEDS})
 
 add_library(interleave_protocol SHARED ${protocol} ${interleave}/points.c)
 target_link_libraries(interleave_protocol PRIVATE interleave_points)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/runtime/spill.c PROPERTIES
+set_source_files_properties(${rooms}/store/spill_file.c PROPERTIES
                             COMPILE_DEFINITIONS POINT_FILES)
 
 # Before the layers, which have these functions as well.
-get_target_property(others runtime_test_interleave LINK_LIBRARIES)
-set_target_properties(runtime_test_interleave PROPERTIES
+get_target_property(others runtime_store_test_interleave LINK_LIBRARIES)
+set_target_properties(runtime_store_test_interleave PROPERTIES
                       LINK_LIBRARIES "interleave_explorer;interleave_protocol;${others}")
-target_link_libraries(runtime_test_interleave PRIVATE interleave_points)
+target_link_libraries(runtime_store_test_interleave PRIVATE interleave_points)
 
-add_test(NAME runtime/test_interleave.deep COMMAND runtime_test_interleave --spend 3 --most 400000)
-add_test(NAME runtime/test_interleave.delayed COMMAND runtime_test_interleave --spend 2 --delayed)
-set_tests_properties(runtime/test_interleave.deep runtime/test_interleave.delayed PROPERTIES TIMEOUT 900 LABELS "runtime;slow"
+add_test(NAME runtime/store/test_interleave.deep COMMAND runtime_store_test_interleave --spend 3 --most 400000)
+add_test(NAME runtime/store/test_interleave.delayed COMMAND runtime_store_test_interleave --spend 2 --delayed)
+set_tests_properties(runtime/store/test_interleave.deep runtime/store/test_interleave.delayed PROPERTIES TIMEOUT 900 LABELS "runtime;slow"
                      ENVIRONMENT "${test_environment}")
 
 # Each of these takes something from the protocols that some scene must miss: the source with one
@@ -51,7 +52,7 @@ function(interleave_mutant name file scene was is)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
                ${PROJECT_SOURCE_DIR}/runtime/${file})
   file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/runtime/mutants/libmutant_${name}.scene "${scene}")
-  if(file STREQUAL spill.c)
+  if(file STREQUAL store/spill_file.c)
     set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS POINT_FILES)
   endif()
   add_library(mutant_${name} MODULE ${source} ${interleave}/points.c)
@@ -61,8 +62,8 @@ function(interleave_mutant name file scene was is)
                         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/runtime/mutants)
 endfunction()
 include(runtime/interleave/mutants.cmake)
-add_test(NAME runtime/test_interleave.mutants
-         COMMAND sh ${interleave}/mutants.sh $<TARGET_FILE:runtime_test_interleave>
+add_test(NAME runtime/store/test_interleave.mutants
+         COMMAND sh ${interleave}/mutants.sh $<TARGET_FILE:runtime_store_test_interleave>
                  ${CMAKE_CURRENT_BINARY_DIR}/runtime/mutants)
-set_tests_properties(runtime/test_interleave.mutants PROPERTIES TIMEOUT 120 LABELS "runtime"
+set_tests_properties(runtime/store/test_interleave.mutants PROPERTIES TIMEOUT 120 LABELS "runtime"
                      ENVIRONMENT "${test_environment}")

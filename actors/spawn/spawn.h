@@ -1,0 +1,76 @@
+// spawn.h: making actors, here and elsewhere, and remembering why one could not be made.
+#ifndef TRP_SPAWN_H
+#define TRP_SPAWN_H
+
+#include <actors/actor/message.h>
+#include <actors/actor/restart_in_place.h>
+#include <troupe/actor.h>
+
+enum {
+    TRP_SPAWN_TEXT = 128, // Bytes of a text in a request.
+    TRP_SPAWN_FIELDS = 8,
+    TRP_SPAWN_POLICY_FIELDS = 5,
+    TRP_SPAWN_ADDRESS_FIELDS = 3
+};
+
+// What a request says about restarts.
+typedef struct trp_spawn_policy {
+    bool given;
+    trp_budget budget;
+    troupe_actor origin, owner;
+    uint32_t save_every;
+    troupe_bytes image; // In what was read: what is kept of a state; of size 0: nothing.
+} trp_spawn_policy;
+
+// What a SPAWN frame asks for, without the init arguments.
+typedef struct trp_spawn_request {
+    bool classed, named, isolated, has_lanes; // Of the texts: whether they were there.
+    char class_name[TRP_SPAWN_TEXT + 1], name[TRP_SPAWN_TEXT + 1], lanes[TRP_SPAWN_TEXT + 1];
+    uint64_t hash, claim;
+    uint32_t mailbox_max;
+    trp_spawn_policy policy;
+} trp_spawn_request;
+
+// Replaces the texts of options by copies; false: no memory for all of them. And frees those.
+// (spawn_request.c)
+bool trp_spawn_options_copy(troupe_spawn_options *how);
+void trp_spawn_options_free(troupe_spawn_options *how);
+// Appends what a request says about restarts. (spawn_request.c)
+void trp_spawn_write_policy(const trp_spawn_policy *policy, trp_buffer *out);
+// Reads a request; the arguments' holds begin where it ends. TROUPE_MALFORMED. (spawn_request.c)
+troupe_status trp_spawn_read(trp_reader *in, trp_spawn_request *wanted);
+// A new actor, in a state to be entered. NULL with the last error set.
+trp_actor *trp_spawn_make(const trp_class *class_, const char *name, uint32_t mailbox_max,
+                          bool isolated, const char *lanes_text);
+// Makes the actor that a SPAWN frame asks for, and takes the message (its body is the frame's),
+// which the new actor runs first and answers. On failure the message stays the caller's, with the
+// last error set. (spawn_request.c)
+troupe_status trp_spawn_serve(trp_message *message);
+// Waits for the answer to the call that makes an actor in another process. TROUPE_TIMED_OUT: it has
+// not come by `until_ns` or, where that is 0, the process has been stopped for too long: then the
+// claim goes with the call, and what is made later ends at once. (spawn_wait.c)
+typedef struct trp_spawn_wait {
+    uint64_t call;
+    const char *class_name;
+    uint32_t process;
+    int64_t until_ns;
+} trp_spawn_wait;
+troupe_status trp_spawn_await(const trp_spawn_wait *wait, uint64_t *claim);
+// Why the address (of id 0) is none, as the last error.
+troupe_status trp_spawn_failure(troupe_actor actor);
+// As troupe_spawn_named, with arguments that are kept, which stay the caller's.
+troupe_actor trp_spawn_kept(const char *class_name, const trp_kept *args,
+                            const troupe_spawn_options *how);
+// Makes an actor whose process has died again, elsewhere; it is known by `origin`.
+struct trp_adoption;
+troupe_status trp_spawn_again(const struct trp_adoption *what, troupe_actor origin,
+                              troupe_actor *address);
+// As troupe_spawn_many_class, with the arguments of each one `stride` bytes behind the last one's.
+troupe_status trp_spawn_many(const troupe_class *row, const void *args, size_t stride, size_t count,
+                             troupe_actor *addresses, const troupe_spawn_options *how);
+// An address that fails with the thread's last error, of that status.
+troupe_actor trp_spawn_failed(troupe_status status);
+// Frees the failures.
+void trp_spawn_forget(void);
+
+#endif

@@ -1,0 +1,81 @@
+// buffer.c: bytes that grow by doubling.
+#include <runtime/base/buffer.h>
+#include <runtime/base/cell_pool.h>
+#include <runtime/base/memory.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_CAPACITY = 256 };
+
+static void *grow(trp_buffer *buffer, size_t capacity)
+{
+    if (buffer->capacity > TRP_POOL_LARGEST)
+        return trp_realloc(buffer->data, capacity);
+    void *data = trp_pool_take(capacity);
+    if (data == NULL)
+        return NULL;
+    if (buffer->size > 0)
+        memcpy(data, buffer->data, buffer->size);
+    trp_pool_give(buffer->data, buffer->capacity);
+    return data;
+}
+
+// Makes room for `size` more bytes; false: `failed` is set.
+static bool reserve(trp_buffer *buffer, size_t size)
+{
+    if (buffer->failed)
+        return false;
+    if (size <= buffer->capacity - buffer->size)
+        return true;
+    size_t capacity = buffer->capacity ? buffer->capacity : FIRST_CAPACITY;
+    if (size > PTRDIFF_MAX - buffer->size) {
+        buffer->failed = true;
+        return false;
+    }
+    // Neither term is above PTRDIFF_MAX, so doubling cannot overflow before the loop ends.
+    while (capacity < buffer->size + size)
+        capacity *= 2;
+    void *data = grow(buffer, capacity);
+    if (!data) {
+        buffer->failed = true;
+        return false;
+    }
+    buffer->data = (unsigned char *)data;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void trp_buffer_append(trp_buffer *buffer, const void *data, size_t size)
+{
+    if (size == 0 || !reserve(buffer, size))
+        return;
+    memcpy(buffer->data + buffer->size, data, size);
+    buffer->size += size;
+}
+
+void trp_buffer_printf(trp_buffer *buffer, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    int size = vsnprintf(NULL, 0, format, list);
+    va_end(list);
+    if (size < 0) {
+        buffer->failed = true;
+        return;
+    }
+    // vsnprintf ends with a NUL, which needs room but is not part of the bytes.
+    if (!reserve(buffer, (size_t)size + 1))
+        return;
+    va_start(list, format);
+    (void)vsnprintf((char *)buffer->data + buffer->size, (size_t)size + 1, format, list);
+    va_end(list);
+    buffer->size += (size_t)size;
+}
+
+void trp_buffer_free(trp_buffer *buffer)
+{
+    trp_pool_give(buffer->data, buffer->capacity);
+    *buffer = (trp_buffer){0};
+}

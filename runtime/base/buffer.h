@@ -1,0 +1,19 @@
+// buffer.h: bytes that grow.
+#ifndef TRP_BASE_BUFFER_H
+#define TRP_BASE_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct trp_buffer {
+    unsigned char *data;
+    size_t size, capacity;
+    bool failed; // An append ran out of memory; what follows is ignored. Checked once at the end.
+} trp_buffer;
+
+void trp_buffer_append(trp_buffer *buffer, const void *data, size_t size);
+void trp_buffer_printf(trp_buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void trp_buffer_free(trp_buffer *buffer); // Frees the bytes and zeroes *buffer.
+
+#endif

@@ -1,0 +1,65 @@
+// memory.c: the library's private memory, with a switch that makes the nth allocation fail.
+#include <runtime/base/memory.h>
+#include <stdlib.h>
+#include <string.h>
+
+// No sensible block is larger; above this AddressSanitizer ends the process instead of failing.
+static const size_t block_max = (size_t)1 << 39;
+
+// The sanitizer's, in a program that has it.
+extern void __asan_poison_memory_region(void const volatile *at, size_t size) __attribute__((weak));
+
+bool trp_memory_watched(void)
+{
+    return &__asan_poison_memory_region != NULL;
+}
+
+// Relaxed: it orders nothing but itself.
+atomic_long trp_memory_allowed = -1;
+
+bool trp_memory_refuses(void)
+{
+    long left = atomic_load_explicit(&trp_memory_allowed, memory_order_relaxed);
+    while (left > 0) {
+        if (atomic_compare_exchange_weak_explicit(&trp_memory_allowed, &left, left - 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return false;
+    }
+    return left == 0;
+}
+
+void *trp_alloc(size_t size)
+{
+    if (trp_memory_refuses() || size > block_max)
+        return NULL;
+    // calloc(1, 0) may return NULL, which here always means failure.
+    return calloc(1, size ? size : 1);
+}
+
+void *trp_realloc(void *block, size_t size)
+{
+    if (trp_memory_refuses() || size > block_max)
+        return NULL;
+    return realloc(block, size ? size : 1);
+}
+
+char *trp_strdup(const char *text)
+{
+    if (!text)
+        return NULL;
+    size_t size = strlen(text) + 1;
+    char *copy = (char *)trp_alloc(size);
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+void trp_free(void *block)
+{
+    free(block);
+}
+
+void trp_memory_fail_after(long count)
+{
+    atomic_store_explicit(&trp_memory_allowed, count < 0 ? -1 : count, memory_order_relaxed);
+}

@@ -1,0 +1,77 @@
+// thread.c: see thread.h.
+//
+// A thread gives itself its name: for another thread's, the C library opens and writes a file. What
+// it is told for that lies in one of a few static places, since memory that a thread frees as its
+// first act has the C library make an arena for it.
+#include <runtime/base/thread.h>
+
+#include <runtime/base/error.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+typedef struct birth {
+    _Atomic bool taken; // From before it is written until the new thread has read it.
+    void *(*main)(void *);
+    void *user;
+    const char *name;
+} birth;
+
+enum { BIRTHS = 8 };
+
+static birth births[BIRTHS];
+
+static void *begin(void *given)
+{
+    birth *mine = given;
+    void *(*run)(void *) = mine->main;
+    void *user = mine->user;
+    (void)prctl(PR_SET_NAME, mine->name);
+    atomic_store(&mine->taken, false); // Pairs with the exchange in free_birth.
+    return run(user);
+}
+
+// NULL: more threads begin at this moment than there are places.
+static birth *free_birth(void)
+{
+    for (int i = 0; i < BIRTHS; i++)
+        if (!atomic_exchange(&births[i].taken, true))
+            return &births[i];
+    return NULL;
+}
+
+static int create(pthread_t *thread, const char *name, void *(*main)(void *), void *user)
+{
+    birth *given = free_birth();
+    if (given == NULL) {
+        int failed = pthread_create(thread, NULL, main, user);
+        if (failed == 0)
+            (void)pthread_setname_np(*thread, name);
+        return failed;
+    }
+    given->main = main;
+    given->user = user;
+    given->name = name;
+    int failed = pthread_create(thread, NULL, begin, given);
+    if (failed != 0)
+        atomic_store(&given->taken, false);
+    return failed;
+}
+
+troupe_status trp_thread_start(pthread_t *thread, const char *name, void *(*main)(void *),
+                               void *user)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}; // See crash.c.
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        sigdelset(&all, own[i]);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = create(thread, name, main, user);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed == 0 ? TROUPE_OK
+                       : troupe_fail(TROUPE_NO_MEMORY, "the thread %s could not be started: %s",
+                                     name, strerror(failed));
+}

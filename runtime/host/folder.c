@@ -1,0 +1,90 @@
+// folder.c: makes folders for results. mkdir is what decides who has a name, so that two runs that
+// start at once never share one.
+#include <runtime/host/folder.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <runtime/link/dispatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NUMBERS_MAX = 1000000 };
+
+mode_t trp_file_mode(void)
+{
+    return trp_process_options()->shared_files ? 0666 : 0600;
+}
+
+mode_t trp_folder_mode(void)
+{
+    return trp_process_options()->shared_files ? 0777 : 0700;
+}
+
+static troupe_status too_long(const char *what)
+{
+    return troupe_fail(TROUPE_INVALID, "the path of a folder is too long: %.100s...", what);
+}
+
+static troupe_status storage_path(const char *storage, char path[PATH_MAX])
+{
+    const char *home = getenv("HOME");
+    char here[PATH_MAX];
+    int length;
+    if (storage != NULL && storage[0] == '/') {
+        length = snprintf(path, PATH_MAX, "%s", storage);
+    } else if ((storage == NULL || storage[0] == '\0') && home != NULL && home[0] == '/') {
+        length = snprintf(path, PATH_MAX, "%s/troupe_results", home);
+    } else {
+        if (storage == NULL || storage[0] == '\0')
+            storage = "troupe_results";
+        if (getcwd(here, sizeof here) == NULL)
+            return trp_fail_errno(TROUPE_IO, "cannot tell which folder this is");
+        length = snprintf(path, PATH_MAX, "%s/%s", here, storage);
+    }
+    return length >= 0 && length < PATH_MAX ? TROUPE_OK : too_long(path);
+}
+
+// Makes a folder and those above it, as far as they are missing.
+static troupe_status make_all(char path[PATH_MAX])
+{
+    for (char *at = path + 1;; at++) {
+        char ended = *at;
+        if (ended != '/' && ended != '\0')
+            continue;
+        *at = '\0';
+        struct stat about;
+        if (mkdir(path, trp_folder_mode()) != 0 && (errno != EEXIST || stat(path, &about) != 0))
+            return trp_fail_errno(TROUPE_IO, "the folder %s cannot be made", path);
+        *at = ended;
+        if (ended == '\0')
+            return TROUPE_OK;
+    }
+}
+
+troupe_status trp_folder_claim(const char *storage, const char *name, char **path)
+{
+    char parent[PATH_MAX], whole[PATH_MAX];
+    TROUPE_TRY(storage_path(storage, parent));
+    TROUPE_TRY(make_all(parent));
+    for (int number = 0; number <= NUMBERS_MAX; number++) {
+        int length = number == 0 ? snprintf(whole, sizeof whole, "%s/%s", parent, name)
+                                 : snprintf(whole, sizeof whole, "%s/%s_%d", parent, name, number);
+        if (length < 0 || (size_t)length >= sizeof whole)
+            return too_long(parent);
+        if (mkdir(whole, trp_folder_mode()) == 0) {
+            *path = trp_strdup(whole);
+            if (*path != NULL)
+                return TROUPE_OK;
+            (void)rmdir(whole);
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for a path");
+        }
+        if (errno != EEXIST)
+            return trp_fail_errno(TROUPE_IO, "the folder %s cannot be made", whole);
+    }
+    return troupe_fail(TROUPE_IO, "%s/%s and %d numbers behind it are all taken", parent, name,
+                       NUMBERS_MAX);
+}

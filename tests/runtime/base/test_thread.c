@@ -1,0 +1,112 @@
+// test_thread.c: the library's own threads: their names, the signals that they leave to the user's
+// threads, many that begin at once, and one that cannot be had.
+#include <support.h>
+
+#include <pthread.h>
+#include <runtime/base/thread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <troupe/status.h>
+
+enum { THREADS = 40, STARTERS = 4 };
+
+typedef struct seen {
+    char name[16];
+    sigset_t blocked;
+    int runs;
+} seen;
+
+static void *look(void *user)
+{
+    seen *mine = user;
+    (void)prctl(PR_GET_NAME, mine->name);
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &mine->blocked);
+    mine->runs++;
+    return mine;
+}
+
+static void test_names_and_signals(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    seen here = {0}, there = {0};
+    (void)look(&here);
+    assert_int_equal(trp_thread_start(&thread, "troupe-name-15c", look, &there), TROUPE_OK);
+    void *result;
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, &there);
+    assert_string_equal(there.name, "troupe-name-15c");
+    assert_true(sigismember(&there.blocked, SIGTERM) && sigismember(&there.blocked, SIGUSR1));
+    assert_false(sigismember(&there.blocked, SIGSEGV) || sigismember(&there.blocked, SIGABRT));
+    seen after = {0};
+    (void)look(&after);
+    assert_memory_equal(&after.blocked, &here.blocked, sizeof after.blocked);
+}
+
+static void *start_many(void *name)
+{
+    pthread_t threads[THREADS];
+    seen all[THREADS];
+    memset(all, 0, sizeof all);
+    for (int i = 0; i < THREADS; i++)
+        if (trp_thread_start(&threads[i], name, look, &all[i]) != TROUPE_OK)
+            return (void *)1;
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_join(threads[i], NULL) != 0 || all[i].runs != 1)
+            return (void *)2;
+    return NULL;
+}
+
+// More than there are places for what they are told. (Those without one get their names from
+// whoever starts them, perhaps after they have looked.)
+static void test_many_at_once(void **state)
+{
+    (void)state;
+    static char names[STARTERS][16] = {"troupe-a", "troupe-b", "troupe-c", "troupe-d"};
+    pthread_t starters[STARTERS];
+    for (int i = 0; i < STARTERS; i++)
+        assert_int_equal(pthread_create(&starters[i], NULL, start_many, names[i]), 0);
+    for (int i = 0; i < STARTERS; i++) {
+        void *wrong;
+        pthread_join(starters[i], &wrong);
+        assert_null(wrong);
+    }
+}
+
+static void test_none_to_be_had(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); // They make threads in their own way.
+#else
+    pthread_attr_t before, vast;
+    pthread_t thread;
+    seen there = {0};
+    assert_int_equal(pthread_getattr_default_np(&before), 0);
+    assert_int_equal(pthread_attr_init(&vast), 0);
+    assert_int_equal(pthread_attr_setstacksize(&vast, (size_t)1 << 50), 0);
+    assert_int_equal(pthread_setattr_default_np(&vast), 0);
+    for (int i = 0; i < THREADS; i++) { // What each was to be told is given up again.
+        assert_int_equal(trp_thread_start(&thread, "troupe-none", look, &there), TROUPE_NO_MEMORY);
+        assert_non_null(strstr(troupe_last_error()->text, "the thread troupe-none "));
+    }
+    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    assert_int_equal(there.runs, 0);
+    assert_int_equal(trp_thread_start(&thread, "troupe-one", look, &there), TROUPE_OK);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_string_equal(there.name, "troupe-one");
+    (void)pthread_attr_destroy(&vast);
+    (void)pthread_attr_destroy(&before);
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_and_signals),
+        cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_none_to_be_had),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
