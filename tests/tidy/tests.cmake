@@ -13,6 +13,11 @@ if(TROUPE_LAYERED)
   troupe_script_test(tidy/readme ${here}/tidy/readme.sh ${PROJECT_SOURCE_DIR})
   troupe_script_test(tidy/dev ${here}/tidy/dev_test.sh ${PROJECT_SOURCE_DIR})
   troupe_script_test(tidy/layers ${here}/tidy/layers.sh ${PROJECT_SOURCE_DIR})
+  add_test(NAME tidy/rooms COMMAND sh ${here}/tidy/rooms.sh ${PROJECT_SOURCE_DIR}
+           $<TARGET_OBJECTS:troupe_runtime> $<TARGET_OBJECTS:troupe_actors> COMMAND_EXPAND_LISTS)
+  set_tests_properties(tidy/rooms PROPERTIES TIMEOUT 60 LABELS "tidy")
+  troupe_script_test(tidy/rooms_test ${here}/tidy/rooms_test.sh ${PROJECT_SOURCE_DIR}
+                     ${CMAKE_C_COMPILER})
   troupe_script_test(api/misuse ${here}/api/misuse.sh ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}
                      ${TROUPE_GENERATED})
   # The default of a project without a build type, and one in which the whole is built and run.
