@@ -12,8 +12,8 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/node_client.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/store/store.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -2,8 +2,8 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/host/folder.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/resource_ledger.h>
+#include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 // actor is the server.
 #include <actors/actor/lifecycle.h>
 #include <pthread.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/node_client.h>
+#include <runtime/shm/process_table.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <train/coordinator.h>

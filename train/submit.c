@@ -5,7 +5,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 #include <train/server.h>
 

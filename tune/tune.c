@@ -1,6 +1,6 @@
 // tune.c: troupe_tune over the real Train.
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <tune/sweep.h>
 
 static troupe_status cpus_of_process(double *cpus)

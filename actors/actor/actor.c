@@ -19,7 +19,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/slow.h>
 #include <runtime/host/debug_wait.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -8,8 +8,8 @@
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/node_client.h>
+#include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>
 #include <troupe/node.h>

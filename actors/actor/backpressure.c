@@ -3,8 +3,8 @@
 
 #include <runtime/base/hash.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/link/peer.h>
+#include <runtime/link/peer_internal.h>
 
 #define POOL_BYTES ((int64_t)64 << 20)
 

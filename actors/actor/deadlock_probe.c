@@ -19,6 +19,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

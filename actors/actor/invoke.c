@@ -12,7 +12,6 @@
 #include <runtime/base/attributes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
-#include <runtime/link/dispatch.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include <actors/actor/local_isolated.h>
 
 #include <runtime/base/thread.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/link/park.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <unistd.h>
 

@@ -6,7 +6,7 @@
 #include <actors/ref/object.h>
 #include <runtime/base/attributes.h>
 #include <runtime/base/clock.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 
 TRP_COLD trp_message *no_memory(size_t size)

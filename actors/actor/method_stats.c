@@ -8,7 +8,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/host/trace.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -4,7 +4,8 @@
 #include <actors/actor/invoke.h>
 #include <actors/sched/scheduler.h>
 #include <actors/sched/wait_notes.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/remote/cluster.h>
+#include <runtime/shm/segment.h>
 
 troupe_status trp_actor_near(troupe_actor *actor)
 {

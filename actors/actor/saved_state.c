@@ -12,8 +12,8 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/options.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 
 // ---- the hooks, by the names of their classes

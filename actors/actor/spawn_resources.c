@@ -11,9 +11,9 @@
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/host/worker_env.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/node_client.h>
 #include <runtime/node/resource_ledger.h>
+#include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>
 #include <troupe/resources.h>

@@ -5,7 +5,6 @@
 #include <actors/actor/invoke.h>
 #include <actors/class/call_error.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
 #include <troupe/task.h>
 
 enum {

@@ -22,9 +22,10 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
 #include <runtime/node/options.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <signal.h>
 #include <troupe/async.h>

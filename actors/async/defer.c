@@ -13,7 +13,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <stdarg.h>
 #include <troupe/async.h>
 

@@ -17,6 +17,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
 #include <runtime/node/options.h>
 #include <runtime/shm/process_table.h>
 #include <troupe/async.h>

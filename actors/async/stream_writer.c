@@ -9,7 +9,6 @@
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
 #include <troupe/async.h>
 
 enum { BUCKETS = 64 };

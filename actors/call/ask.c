@@ -5,7 +5,7 @@
 #include <actors/ref/call_table.h>
 #include <actors/ref/ref.h>
 #include <runtime/base/error.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <troupe/async.h>
 
 static troupe_status unanswered(const char *what, uint32_t process, int limit_ms)

@@ -22,8 +22,8 @@
 #include <runtime/base/error.h>
 #include <runtime/base/fault.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/node_client.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 
 // What is to be sent.

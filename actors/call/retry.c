@@ -11,7 +11,7 @@
 #include <actors/ref/ref.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 
 enum { DELAY_FIRST_MS = 5, DELAY_MAX_MS = 1000 };

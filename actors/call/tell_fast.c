@@ -6,7 +6,7 @@
 #include <actors/call/call.h>
 #include <actors/sched/sender_yield.h>
 #include <runtime/base/attributes.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 
 // The actor behind an address that asks for nothing besides; NULL: it is not here, or not open.
 TRP_HOT trp_actor *find_here(const troupe_actor *to)

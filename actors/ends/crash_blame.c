@@ -5,7 +5,7 @@
 #include <actors/actor/lifecycle.h>
 
 #include <actors/actor/invoke.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,9 @@
 #include <actors/ref/ref.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
+#include <runtime/shm/process_table.h>
 
 enum { KILL_ANSWER_MS = 1000 };
 

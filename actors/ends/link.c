@@ -4,7 +4,8 @@
 
 #include <actors/actor/invoke.h>
 #include <actors/actor/resolve.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
+#include <runtime/shm/process_table.h>
 #include <stdio.h>
 
 // The linked actor has ended: so does this one, or its trap is told.

@@ -12,9 +12,9 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/link/park.h>
 #include <runtime/node/options.h>
+#include <runtime/shm/process_table.h>
 #include <stdarg.h>
 
 // ---- monitors

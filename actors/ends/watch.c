@@ -9,6 +9,7 @@
 #include <runtime/base/hash.h>
 #include <runtime/base/memory.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <stdio.h>

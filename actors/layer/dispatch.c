@@ -25,6 +25,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

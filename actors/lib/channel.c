@@ -12,8 +12,8 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/channel/channel.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/options.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/store/store.h>
 #include <troupe/object.h>
 

@@ -15,8 +15,8 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/options.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 #include <troupe/async.h>
 #include <troupe/queue.h>

@@ -8,7 +8,7 @@
 #include <actors/observe/actor_list.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>
 #include <runtime/shm/segment_guard.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <actors/actor/method_stats.h>
 #include <actors/observe/actor_list.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 #include <troupe/task.h>
 

@@ -5,7 +5,9 @@
 #include <actors/ref/object.h>
 #include <runtime/base/cell_pool.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
+#include <runtime/remote/cluster.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/eviction.h>
 #include <string.h>

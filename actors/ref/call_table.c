@@ -5,8 +5,8 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/link/park.h>
+#include <runtime/shm/process_table.h>
 #include <sched.h>
 
 enum {

@@ -4,8 +4,8 @@
 #include <actors/ref/call_table.h>
 #include <actors/ref/store_wait.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/shm/parallel_copy.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/eviction.h>
 #include <string.h>

@@ -12,8 +12,8 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/shm/parallel_copy.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <string.h>
 #include <troupe/object.h>

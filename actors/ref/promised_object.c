@@ -7,7 +7,7 @@
 #include <actors/ref/object.h>
 #include <actors/ref/store_wait.h>
 #include <runtime/base/log.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 
 // The value of a result as an object keeps it.

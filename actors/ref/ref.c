@@ -13,7 +13,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/store.h>
 #include <string.h>

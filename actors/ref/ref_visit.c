@@ -2,7 +2,7 @@
 #include <actors/ref/call_table.h>
 
 #include <actors/ref/ref.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 
 static void drop(troupe_ref *ref, void *user)

@@ -5,7 +5,7 @@
 #include <actors/class/call_error.h>
 #include <runtime/base/cell_pool.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 
 void trp_result_fail(trp_result *result, const troupe_error *failure)

@@ -8,6 +8,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/slow.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/eviction.h>
 

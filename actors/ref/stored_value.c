@@ -3,7 +3,7 @@
 
 #include <actors/ref/call_table.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 
 // Calls `each` for every object that a body lists, until one is refused; *value (may be NULL) is

@@ -8,7 +8,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/tensor.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 
 enum { SWEEP_MIN = 1024, LOOK_MS = 2 };
 

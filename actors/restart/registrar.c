@@ -13,7 +13,6 @@
 #include <runtime/base/hash.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

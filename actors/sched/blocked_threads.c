@@ -16,7 +16,7 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/fault.h>
 #include <runtime/base/slow.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

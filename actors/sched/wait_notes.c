@@ -8,7 +8,7 @@
 #include <actors/actor/invoke.h>
 #include <actors/actor/task_executor.h>
 #include <actors/ref/call_table.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>
 

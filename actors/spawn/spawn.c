@@ -25,8 +25,8 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/range.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/node_client.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 
 // What is to be made.

@@ -6,7 +6,6 @@
 #include <actors/actor/spawn_resources.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 

@@ -7,9 +7,9 @@
 #include <actors/ref/ref.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/slow.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/link/park.h>
 #include <runtime/node/node_client.h>
+#include <runtime/shm/process_table.h>
 
 enum { LOOK_MS = 100 }; // Between looks at whether the process is stopped.
 

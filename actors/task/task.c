@@ -28,9 +28,9 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/link/park.h>
 #include <runtime/node/options.h>
+#include <runtime/shm/process_table.h>
 
 enum {
     UNFINISHED_MAX = 4096,

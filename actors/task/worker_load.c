@@ -6,8 +6,8 @@
 #include <actors/sched/wait_notes.h>
 #include <pthread.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/node_client.h>
+#include <runtime/shm/process_table.h>
 
 enum { MEMBERS_MAX = 1024 };
 

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -1,8 +1,8 @@
 // batch.c: batches of records, as they travel over sockets (see batch.h).
 #include <runtime/link/batch.h>
+#include <runtime/shm/segment.h>
 
 #include <runtime/base/error.h>
-#include <runtime/shm/process_table.h>
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-endian");

@@ -1,6 +1,9 @@
 // dispatch.c: this process among the others of its node (see process.h): handing out what arrives,
 // and opening and closing the ways in and out.
 #include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
+#include <runtime/link/peer_internal.h>
+#include <runtime/node/node_client.h>
 #include <runtime/shm/process_table.h>
 
 #include <poll.h>
@@ -9,7 +12,6 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/thread.h>
-#include <runtime/link/peer.h>
 #include <runtime/link/ring_poller.h>
 #include <runtime/link/zmq_carrier.h>
 #include <runtime/remote/remote_carrier.h>

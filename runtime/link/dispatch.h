@@ -1,12 +1,11 @@
-// dispatch.h: this process among the others of its node: who it is, and sending frames to its
-// peers.
+// dispatch.h: what arrives at this process is handed out, and its start and end among the others.
 #ifndef TRP_LINK_DISPATCH_H
 #define TRP_LINK_DISPATCH_H
 
 #include <runtime/link/frame.h>
-#include <runtime/shm/segment.h>
 #include <stdbool.h>
-#include <troupe/runtime.h>
+#include <stdint.h>
+#include <troupe/status.h>
 
 // What the layer above wants to be told. Set once, by a constructor of that layer, before
 // troupe_start. `frame` and `death` are called by the I/O thread alone and must not block.
@@ -35,87 +34,40 @@ typedef struct trp_handlers {
     void (*closed)(void);
 } trp_handlers;
 void trp_process_handlers_set(const trp_handlers *handlers);
+const trp_handlers *trp_process_handlers(void);
 // After it returns, `frame` and `death` are not called any more (not to be called from them).
 void trp_process_mute(void);
 
 // Whether this thread is handing out what has arrived: then it must not wait for anybody.
 bool trp_process_delivering(void);
 
-bool trp_process_running(void); // Started, and not a fork() of a started process.
-// TROUPE_OK, or TROUPE_NOT_STARTED / TROUPE_UNSUPPORTED (forked child) / TROUPE_RUNTIME_LOST (the
-// keeper or node process has died) with a sentence.
-troupe_status trp_process_check(void);
-uint32_t trp_process_slot(void);
-uint64_t trp_process_incarnation(void);
-bool trp_process_is_driver(void);
-bool trp_process_is_local(void);                 // TROUPE_LOCAL: all is in this process.
-const troupe_options *trp_process_options(void); // With all defaults filled in.
-bool trp_process_ending(void);                   // Told to end; blocking work should give up.
-int64_t trp_process_stop_until(void);            // When methods have had their time, then.
-// In the driver: the keeper or the node process has died. What waits for others should give up,
-// with the failure of trp_process_check.
-bool trp_runtime_is_lost(void);
-
-// Whether that incarnation lives, as far as the table says; `cause` (may be NULL, 112 bytes) gets
-// why not.
-bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause);
-// "process 3 (pid 77)", "process 3 of node 10.0.0.8:4500".
-typedef struct trp_process_label_text {
-    char text[112];
-} trp_process_label_text;
-trp_process_label_text trp_process_text(uint32_t process);
-
-// ---- processes of other nodes (far.h), which have numbers of this process's own
-
-static inline bool trp_process_is_far(uint32_t process)
-{
-    return process >= TRP_PROCESSES_MAX;
-}
-// This node's number among others; 0: it has none.
-uint32_t trp_process_node_id(void);
-// The number here of a process of another node (of this one: as it is). If need be that node is
-// asked, which waits for its answer. NOT_EXECUTED: it cannot be reached, or has ended.
-troupe_status trp_process_find(uint32_t node, uint32_t slot, uint64_t incarnation,
-                               uint32_t *process);
-// Whether trp_process_find would have to wait for an answer.
-bool trp_process_find_waits(uint32_t node, uint32_t slot, uint64_t incarnation);
-int trp_process_pid(uint32_t process); // Operating-system id; 0: none.
-// What the process of that id does, by the letter of proc(5), and for how long it has run; 0: it is
-// not known.
-char trp_process_doing(int pid, int64_t *ran_ms);
-int trp_process_parent(int pid);      // 0: it is not known.
-bool trp_process_is_stopped(int pid); // By a signal.
-// Says what this worker process is for, once: the name of its isolated actor. Its lines of output
-// carry it.
-void trp_process_label(const char *text);
-
-// How a dead incarnation ended: TRP_END_UNKNOWN if its place has another process by now. *number is
-// the signal or exit status, *culprit the actor whose method crashed it (0: not known).
-trp_process_end_kind trp_process_end(uint32_t process, uint64_t incarnation, int *number,
-                                     uint64_t *culprit);
-// Why the actor that had a process for itself has ended in order, as that process said, with at
-// most `size` bytes of its words; 0: it did not say, or its place has another process by now.
-uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *words, size_t size);
-// Says that, in the process. `final`: the actor is not to be started again.
-void trp_process_say_last(uint32_t reason, const char *words, bool final);
-bool trp_process_said_final(uint32_t process, uint64_t incarnation);
-// Says, in a process that is about to die, that it is this actor's doing. Safe in signal handlers.
-void trp_process_blame(uint64_t actor);
-
-// Sends one frame; fills in the sender, the sequence and to_incarnation. Frames of one thread to
-// one peer arrive in order. TROUPE_NOT_EXECUTED: the peer is dead (the sentence has the cause).
-// TROUPE_BUSY: the link's window stayed full for `timeout_ms` (0: does not wait) - only CALL and
-// TELL take room in it. TROUPE_TOO_LARGE: as trp_process_fits.
-troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
-                               int timeout_ms);
-// Whether a body of that size may go to that process. TROUPE_TOO_LARGE names the option whose limit
-// it is above.
-troupe_status trp_process_fits(uint32_t process, size_t size);
-// Gives room in the link's window back to the peer that sent a CALL or TELL with a body of that
-// size.
-void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size);
-// Has the peer send no CALL or TELL to the layer above's `target` here, or lets it again: there
-// trp_process_send waits, or is TROUPE_BUSY, as for a full window.
-void trp_process_pause(uint32_t process, uint64_t incarnation, uint64_t target, bool paused);
+// Opens the way in and says READY in this process's row.
+troupe_status trp_process_open(void);
+// Starts the threads that read; `keeper_fd` (-1: none) hangs up when the keeper dies.
+troupe_status trp_process_io_start(int keeper_fd);
+void trp_process_io_stop(void);
+// Waits until every living peer can read all that was sent to it, so that no answer is lost by an
+// orderly end. Needs the threads that read.
+void trp_process_flush(int timeout_ms);
+// Closes all ways out and in; frames sent before are given `linger_ms` to leave.
+void trp_process_close(int linger_ms);
+// What arrives is handed out between these two, one thread at a time.
+void trp_process_deliver_begin(void);
+void trp_process_deliver_end(void);
+// In between: lets another thread that waits for its turn have it first.
+void trp_process_deliver_pause(void);
+void trp_process_take(const trp_frame *frame);      // A frame,
+void trp_process_take_near(const trp_frame *frame); // or, of this node, if it may come from there,
+bool trp_process_admits(const trp_frame *frame);    // which this says, or refuses it;
+// a death, after which nothing of that incarnation comes,
+void trp_process_died(uint32_t process, uint64_t incarnation);
+void trp_process_told_end(void); // the order to end,
+void trp_process_lost(void);     // the loss of the keeper and with it of all other processes.
+// Counts what was refused instead, for troupe_frames_refused. `why` is logged now and then; NULL:
+// it need not be, like a frame for an earlier incarnation.
+void trp_process_refused(const char *why);
+// Frames of the kinds below 16 go here in the node process (elsewhere process.c serves them
+// itself).
+extern void (*trp_process_serve)(const trp_frame *frame);
 
 #endif

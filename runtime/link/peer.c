@@ -4,6 +4,8 @@
 // A window in messages and bytes bounds what a peer was sent and has not given back; CALL and TELL
 // frames take room in it.
 #include <runtime/link/peer.h>
+#include <runtime/link/peer_internal.h>
+#include <runtime/shm/process_table.h>
 
 #include <limits.h>
 #include <runtime/base/clock.h>
@@ -15,7 +17,6 @@
 #include <runtime/link/zmq_carrier.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/doorbell.h>
-#include <runtime/shm/process_table.h>
 
 enum {
     CREDIT_MESSAGES = TRP_WINDOW_MESSAGES / 4, // Room is given back in pieces of this size.

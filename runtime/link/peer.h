@@ -1,98 +1,29 @@
-// peer.h: the way from this process to each other one of its node: for process.c and its parts.
+// peer.h: sending frames to the other processes, near and far.
 #ifndef TRP_LINK_PEER_H
 #define TRP_LINK_PEER_H
 
-#include <pthread.h>
 #include <runtime/link/frame.h>
-#include <runtime/link/spsc_ring.h>
-#include <runtime/link/zmq.h>
-#include <runtime/shm/segment.h>
-#include <runtime/store/store.h>
-#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <troupe/status.h>
 
-enum {
-    TRP_WINDOW_MESSAGES = 16384,
-    TRP_WINDOW_BYTES = 64 << 20,
-};
-
-// A target that is to be sent nothing now: see trp_process_pause.
-typedef struct trp_pause trp_pause;
-
-// A frame that waits for room in a ring.
-typedef struct trp_queued {
-    struct trp_queued *next;
-    size_t size; // Of it all.
-    trp_frame frame;
-    _Alignas(8) unsigned char body[]; // And, behind it, what it names.
-} trp_queued;
-
-// One incarnation of one process. Never freed while this process runs: when the place has another
-// process, the peer is renewed under its lock.
-typedef struct trp_peer {
-    pthread_mutex_t lock;
-    uint64_t incarnation; // 0: nothing was sent or received yet.
-    bool dead, closing;
-    bool met;                              // Each will be told of the other's death.
-    int64_t window_messages, window_bytes; // Room left for CALL and TELL.
-    uint64_t owed_messages, owed_bytes;    // Room that the peer has not been given back yet.
-    _Atomic uint32_t room;                 // Changes when who waits for room should look.
-    uint32_t waiting;
-    trp_pause *paused; // Those there.
-    // Of one of another node: CALL and TELL that came and whose room was not given back.
-    uint64_t taken_messages, taken_bytes;
-    // Over rings.
-    trp_ring_writer out;
-    trp_object ring; // Held by this process; 0: none yet.
-    bool announced;
-    uint32_t ring_size;  // With everything.
-    uint32_t overflowed; // Frames that found no room since it was made, or could not be larger.
-    trp_queued *first, **last; // What the ring had no room for.
-    _Atomic bool queued;       // There is any.
-    bool starved;              // The store had no room for the ring.
-    // Over sockets.
-    trp_outbound *outbound;
-    trp_buffer frame; // Frames that have not been sent yet.
-    int64_t sent_ns;  // When some were sent last.
-    uint64_t sequence_out, sequence_in;
-    bool bursts;   // Those were several.
-    bool flushing; // It has not said yet that everything sent has arrived.
-} trp_peer;
-
-// NULL: no memory, with the last error set.
-trp_peer *trp_peer_of(uint32_t process);
-trp_peer *trp_peer_find(uint32_t process); // NULL: there is none yet.
-// Makes it a peer of this incarnation. With its lock held.
-void trp_peer_renew(trp_peer *peer, uint64_t incarnation);
-// Sends a frame, for which the caller has room. With the lock held.
-troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame);
-// Lends the process, of that incarnation, holds of what the frame names; all or none. And takes
-// them back.
-troupe_status trp_peer_give(const trp_frame *frame, uint32_t process, uint64_t incarnation);
-void trp_peer_take_back(const trp_frame *frame, uint32_t process, uint64_t incarnation);
-// Whether a frame takes room in the window.
-bool trp_frame_takes_room(const trp_frame *frame);
-// Takes the room that a CREDIT frame gives.
-void trp_peer_credit(const trp_frame *frame);
-// Room that the calling thread gives back between these is gathered.
-void trp_peer_run_begin(void);
-void trp_peer_run_end(void);
-// Notes which target there is paused, or not any more. False: more are than it is believed.
-bool trp_peer_pause(const trp_frame *frame);
-// Whether something was sent there or received whose process's death was not heard of.
-bool trp_peer_open(uint32_t process, uint64_t *incarnation);
-// Whether something sent to a living peer waits for room in its ring.
-bool trp_peers_queued(void);
-// Makes all who wait for room give up; frees all peers.
-void trp_peers_empty(void);
-void trp_peers_free(int linger_ms);
-
-// peer_ring.c: with the lock held, but for the last two.
-troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *frame);
-void trp_peer_ring_close(trp_peer *peer);
-// Moves what waited for room into the ring.
-void trp_peer_refill(uint32_t process);
-// The same for all; whether some still lack room in the store, as trp_peers_starved then says.
-bool trp_peers_refill(void);
-extern _Atomic bool trp_peers_starved;
+// Sends one frame; fills in the sender, the sequence and to_incarnation. Frames of one thread to
+// one peer arrive in order. TROUPE_NOT_EXECUTED: the peer is dead (the sentence has the cause).
+// TROUPE_BUSY: the link's window stayed full for `timeout_ms` (0: does not wait) - only CALL and
+// TELL take room in it. TROUPE_TOO_LARGE: as trp_process_fits.
+troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
+                               int timeout_ms);
+// Whether a body of that size may go to that process. TROUPE_TOO_LARGE names the option whose limit
+// it is above.
+troupe_status trp_process_fits(uint32_t process, size_t size);
+// Gives room in the link's window back to the peer that sent a CALL or TELL with a body of that
+// size.
+void trp_process_credit(uint32_t process, uint64_t incarnation, size_t body_size);
+// Has the peer send no CALL or TELL to the layer above's `target` here, or lets it again: there
+// trp_process_send waits, or is TROUPE_BUSY, as for a full window.
+void trp_process_pause(uint32_t process, uint64_t incarnation, uint64_t target, bool paused);
+// Ends the way to a dead incarnation: sends to it fail from now on.
+void trp_process_forget(uint32_t process, uint64_t incarnation);
 
 #endif

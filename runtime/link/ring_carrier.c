@@ -1,12 +1,12 @@
 // ring_carrier.c: what is sent to a peer over rings: making and announcing the ring, moving to a
 // larger one, and the queue of what has no room (see peer.h).
-#include <runtime/link/peer.h>
+#include <runtime/link/peer_internal.h>
+#include <runtime/shm/process_table.h>
 
 #include <runtime/base/cell_pool.h>
 #include <runtime/base/fault.h>
 #include <runtime/link/ring_poller.h>
 #include <runtime/shm/doorbell.h>
-#include <runtime/shm/process_table.h>
 #include <runtime/store/eviction.h>
 #include <string.h>
 

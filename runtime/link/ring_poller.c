@@ -17,7 +17,8 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
-#include <runtime/link/peer.h>
+#include <runtime/link/dispatch.h>
+#include <runtime/link/peer_internal.h>
 #include <runtime/shm/doorbell.h>
 #include <runtime/shm/layout.h>
 #include <runtime/shm/process_table.h>

@@ -10,6 +10,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/thread.h>
 #include <runtime/link/batch.h>
+#include <runtime/link/dispatch.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 #include <unistd.h>

@@ -8,7 +8,7 @@
 #ifndef TRP_LINK_ZMQ_CARRIER_H
 #define TRP_LINK_ZMQ_CARRIER_H
 
-#include <runtime/link/peer.h>
+#include <runtime/link/peer_internal.h>
 
 troupe_status trp_sockets_open(void);
 troupe_status trp_sockets_start(int keeper_fd);

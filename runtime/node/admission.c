@@ -9,8 +9,10 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/link/ask.h>
 #include <runtime/node/limits.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

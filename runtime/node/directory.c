@@ -4,7 +4,9 @@
 #include <runtime/base/hash.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/link/ask.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 
 #include <runtime/base/error.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/link/ask.h>
 #include <runtime/node/request.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>

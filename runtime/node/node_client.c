@@ -7,9 +7,12 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/slow.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/link/ask.h>
 #include <runtime/link/park.h>
+#include <runtime/link/peer.h>
 #include <runtime/link/resolve.h>
 #include <runtime/node/request.h>
+#include <runtime/node/server.h>
 #include <runtime/node/worker_start.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/process_table.h>

@@ -5,6 +5,7 @@
 #define TRP_NODE_NODE_CLIENT_H
 
 #include <runtime/base/buffer.h>
+#include <runtime/link/frame.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -86,5 +87,12 @@ troupe_status trp_node_claim_give(uint64_t claim, uint32_t process, uint64_t inc
 void trp_node_claim_drop(uint64_t claim);
 // What there is and who waits, as admission.c writes it.
 troupe_status trp_node_claims(trp_buffer *list);
+
+// For who hands out what arrives, and for troupe_stop.
+void trp_node_answered(const trp_frame *frame);
+void trp_node_lost(void);                 // No answer will come any more.
+void trp_node_far_lost(uint32_t process); // No answer of that far node process will come.
+// Tells the node process that the driver wants everything to end, within that time.
+troupe_status trp_node_stop(int64_t left_ms);
 
 #endif

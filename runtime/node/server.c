@@ -5,7 +5,11 @@
 // When it dies, the keeper ends the node. Over rings its main thread serves requests and another
 // one hears the keeper, with one lock; over sockets one thread does both.
 #include <runtime/base/memory.h>
+#include <runtime/link/ask.h>
+#include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server.h>
 #include <runtime/shm/process_table.h>
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 // server_stop.c: has processes ended by their node's node process.
-#include <runtime/link/dispatch.h>
+#include <runtime/link/ask.h>
+#include <runtime/link/peer.h>
 #include <runtime/node/request.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/process_table.h>

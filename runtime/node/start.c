@@ -21,12 +21,15 @@
 #include <runtime/host/signals.h>
 #include <runtime/host/trace.h>
 #include <runtime/host/worker_output.h>
+#include <runtime/link/dispatch.h>
 #include <runtime/link/ring_poller.h>
 #include <runtime/link/zmq.h>
 #include <runtime/node/descriptors.h>
 #include <runtime/node/executed.h>
 #include <runtime/node/keeper.h>
+#include <runtime/node/node_client.h>
 #include <runtime/node/options.h>
+#include <runtime/node/server.h>
 #include <runtime/node/worker_start.h>
 #include <runtime/shm/parallel_copy.h>
 #include <runtime/shm/process_table.h>

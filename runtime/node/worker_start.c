@@ -7,7 +7,6 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/log.h>
 #include <runtime/base/slow.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/link/resolve.h>
 #include <runtime/node/node_client.h>
 #include <runtime/shm/process_table.h>

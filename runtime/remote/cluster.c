@@ -4,6 +4,7 @@
 #include <runtime/base/require.h>
 #include <runtime/link/resolve.h>
 #include <runtime/node/node_client.h>
+#include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>

@@ -9,7 +9,10 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
+#include <runtime/link/dispatch.h>
 #include <runtime/link/resolve.h>
+#include <runtime/node/server.h>
+#include <runtime/remote/cluster.h>
 #include <runtime/remote/cookie.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/process_table.h>

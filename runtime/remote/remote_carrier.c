@@ -7,9 +7,12 @@
 #include <runtime/base/log.h>
 #include <runtime/base/printable.h>
 #include <runtime/base/thread.h>
+#include <runtime/link/dispatch.h>
 #include <runtime/link/keys.h>
+#include <runtime/link/peer.h>
 #include <runtime/link/resolve.h>
 #include <runtime/link/zmq_carrier.h>
+#include <runtime/remote/cluster.h>
 #include <runtime/remote/session.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #define TRP_REMOTE_REMOTE_CARRIER_H
 
 #include <runtime/codec/msgpack.h>
-#include <runtime/link/peer.h>
+#include <runtime/link/peer_internal.h>
 
 enum {
     TRP_FAR_VERSION = 1,

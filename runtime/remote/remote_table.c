@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
+#include <runtime/link/dispatch.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,6 +5,10 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
+#include <runtime/link/ask.h>
+#include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
+#include <runtime/node/server.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>

@@ -8,6 +8,8 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/link/dispatch.h>
+#include <runtime/remote/cluster.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,12 @@
-// process_table.h: what the files about this process share: who it is, where its sockets are, and
-// how what arrives is handed out. For start.c, process.c, node_process.c and their parts only.
+// process_table.h: this process among the others of its node: who it is, the rows of all, and words
+// that processes wait on.
 #ifndef TRP_SHM_PROCESS_TABLE_H
 #define TRP_SHM_PROCESS_TABLE_H
 
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/segment.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <troupe/runtime.h>
 
 enum {
     TRP_FOLDER_MAX = 80,    // A unix socket's path has at most 107 bytes.
@@ -60,37 +62,61 @@ static inline bool trp_over_rings(void)
     return trp_self.options.transport == TROUPE_TRANSPORT_RING;
 }
 
-// Opens the way in and says READY in this process's row.
-troupe_status trp_process_open(void);
-// Starts the threads that read; `keeper_fd` (-1: none) hangs up when the keeper dies.
-troupe_status trp_process_io_start(int keeper_fd);
-void trp_process_io_stop(void);
-// Waits until every living peer can read all that was sent to it, so that no answer is lost by an
-// orderly end. Needs the threads that read.
-void trp_process_flush(int timeout_ms);
-// Closes all ways out and in; frames sent before are given `linger_ms` to leave.
-void trp_process_close(int linger_ms);
-// Ends the way to a dead incarnation: sends to it fail from now on.
-void trp_process_forget(uint32_t process, uint64_t incarnation);
+// ---- who this process is
 
-// What arrives is handed out between these two, one thread at a time.
-void trp_process_deliver_begin(void);
-void trp_process_deliver_end(void);
-// In between: lets another thread that waits for its turn have it first.
-void trp_process_deliver_pause(void);
-void trp_process_take(const trp_frame *frame);      // A frame,
-void trp_process_take_near(const trp_frame *frame); // or, of this node, if it may come from there,
-bool trp_process_admits(const trp_frame *frame);    // which this says, or refuses it;
-// a death, after which nothing of that incarnation comes,
-void trp_process_died(uint32_t process, uint64_t incarnation);
-void trp_process_told_end(void); // the order to end,
-void trp_process_lost(void);     // the loss of the keeper and with it of all other processes.
-// Counts what was refused instead, for troupe_frames_refused. `why` is logged now and then; NULL:
-// it need not be, like a frame for an earlier incarnation.
-void trp_process_refused(const char *why);
-// Frames of the kinds below 16 go here in the node process (elsewhere process.c serves them
-// itself).
-extern void (*trp_process_serve)(const trp_frame *frame);
+bool trp_process_running(void); // Started, and not a fork() of a started process.
+// TROUPE_OK, or TROUPE_NOT_STARTED / TROUPE_UNSUPPORTED (forked child) / TROUPE_RUNTIME_LOST (the
+// keeper or node process has died) with a sentence.
+troupe_status trp_process_check(void);
+uint32_t trp_process_slot(void);
+uint64_t trp_process_incarnation(void);
+bool trp_process_is_driver(void);
+bool trp_process_is_local(void);                 // TROUPE_LOCAL: all is in this process.
+const troupe_options *trp_process_options(void); // With all defaults filled in.
+bool trp_process_ending(void);                   // Told to end; blocking work should give up.
+int64_t trp_process_stop_until(void);            // When methods have had their time, then.
+// In the driver: the keeper or the node process has died. What waits for others should give up,
+// with the failure of trp_process_check.
+bool trp_runtime_is_lost(void);
+
+// Whether that incarnation lives, as far as the table says; `cause` (may be NULL, 112 bytes) gets
+// why not.
+bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause);
+// "process 3 (pid 77)", "process 3 of node 10.0.0.8:4500".
+typedef struct trp_process_label_text {
+    char text[112];
+} trp_process_label_text;
+trp_process_label_text trp_process_text(uint32_t process);
+
+// ---- the others
+
+// Processes of other nodes have numbers of this process's own, above those of the table.
+static inline bool trp_process_is_far(uint32_t process)
+{
+    return process >= TRP_PROCESSES_MAX;
+}
+int trp_process_pid(uint32_t process); // Operating-system id; 0: none.
+// What the process of that id does, by the letter of proc(5), and for how long it has run; 0: it is
+// not known.
+char trp_process_doing(int pid, int64_t *ran_ms);
+int trp_process_parent(int pid);      // 0: it is not known.
+bool trp_process_is_stopped(int pid); // By a signal.
+// Says what this worker process is for, once: the name of its isolated actor. Its lines of output
+// carry it.
+void trp_process_label(const char *text);
+
+// How a dead incarnation ended: TRP_END_UNKNOWN if its place has another process by now. *number is
+// the signal or exit status, *culprit the actor whose method crashed it (0: not known).
+trp_process_end_kind trp_process_end(uint32_t process, uint64_t incarnation, int *number,
+                                     uint64_t *culprit);
+// Why the actor that had a process for itself has ended in order, as that process said, with at
+// most `size` bytes of its words; 0: it did not say, or its place has another process by now.
+uint32_t trp_process_last_words(uint32_t process, uint64_t incarnation, char *words, size_t size);
+// Says that, in the process. `final`: the actor is not to be started again.
+void trp_process_say_last(uint32_t reason, const char *words, bool final);
+bool trp_process_said_final(uint32_t process, uint64_t incarnation);
+// Says, in a process that is about to die, that it is this actor's doing. Safe in signal handlers.
+void trp_process_blame(uint64_t actor);
 
 // A 64-bit random number that is not 0.
 uint64_t trp_random_incarnation(void);
@@ -104,47 +130,5 @@ void trp_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns);
 void trp_process_row_begin(uint32_t slot, bool isolated);
 // Sets the row's state and wakes who waits for it.
 void trp_process_row_set(uint32_t slot, trp_process_state state);
-
-const trp_handlers *trp_process_handlers(void);
-
-// Requests to the node process (node.c): called by process.c.
-void trp_node_answered(const trp_frame *frame);
-void trp_node_lost(void);                 // No answer will come any more.
-void trp_node_far_lost(uint32_t process); // No answer of that far node process will come.
-// Tells the node process that the driver wants everything to end, within that time.
-troupe_status trp_node_stop(int64_t left_ms);
-
-// What is asked in an ASK frame's `method`.
-typedef enum trp_ask {
-    // target: isolated or not; body (if isolated): [env, folder] -> target: slot, schema:
-    // incarnation
-    TRP_ASK_WORKER = 1,
-    TRP_ASK_KILL,       // target: slot, schema: incarnation, body: cause
-    TRP_ASK_NAME_PUT,   // body: [name, value]
-    TRP_ASK_NAME_GET,   // body: [name] -> body: value
-    TRP_ASK_NAME_DROP,  // body: [name]; target: the `call` of the request that put it; 0: any
-    TRP_ASK_STOP,       // no answer
-    TRP_ASK_CLAIM,      // body: see admission.c -> target: the claim, body: ids of GPUs
-    TRP_ASK_CLAIM_GIVE, // target: the claim, schema: incarnation, body: slot
-    TRP_ASK_CLAIM_DROP, // target: the claim, or 0 and schema: the `call` that waits; no answer
-    TRP_ASK_CLAIM_LIST, // -> body: see admission.c
-    TRP_ASK_JOIN,       // body: the address of another node, a space, the same in numbers
-    TRP_ASK_LEAVE,      // body: the address of another node
-    TRP_ASK_PING,       // nothing
-    TRP_ASK_WHERE,      // of a far process: target: slot, schema: incarnation -> body: its address
-} trp_ask;
-
-// In the node process: answers a request; a failure with the last error as the reason.
-void trp_node_answer(const trp_frame *to, trp_frame *frame);
-void trp_node_answer_failure(const trp_frame *to, troupe_status status);
-
-// Where there is no node process: serves a request, and answers it, on the calling thread.
-void trp_node_serve_here(trp_frame *frame);
-// Ends waits whose time is over; begins with empty books.
-void trp_node_tick_here(void);
-void trp_node_reset_here(void);
-
-// The node process (node_process.c). Does not return.
-_Noreturn void trp_node_run(int keeper_socket);
 
 #endif

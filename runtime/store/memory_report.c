@@ -4,8 +4,8 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/node/options.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/inspect.h>
 #include <stdlib.h>

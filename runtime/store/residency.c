@@ -12,8 +12,8 @@
 #include <runtime/base/error.h>
 #include <runtime/base/fault.h>
 #include <runtime/base/slow.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/shm/pages.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/store/eviction.h>
 #include <runtime/store/holds.h>
 #include <runtime/store/inspect.h>

@@ -7,7 +7,6 @@
 #include <runtime/base/error.h>
 #include <runtime/base/fault.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/shm/layout.h>
 #include <runtime/shm/pages.h>
 #include <runtime/shm/parallel_copy.h>

@@ -7,7 +7,8 @@
 #include "house.h"
 
 #include <actors/ref/call_table.h>
-#include <runtime/shm/process_table.h>
+#include <runtime/link/dispatch.h>
+#include <runtime/shm/segment.h>
 #include <runtime/store/store.h>
 #include <unistd.h>
 

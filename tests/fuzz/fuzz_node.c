@@ -1,6 +1,7 @@
 // fuzz_node.c: any bytes as requests to the node process: names, processes, claims on resources. A
 // request is its kind, what it is about, the body's size, and the body. The books must balance in
 // the end (runtime/node/resource_ledger.c asserts it for each claim).
+#include <runtime/node/server.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include <actors/ends/retain.h>
 #include <fcntl.h>
-#include <runtime/shm/process_table.h>
+#include <runtime/link/dispatch.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <runtime/host/worker_env.h>
+#include <runtime/link/peer.h>
 #include <runtime/node/keeper.h>
 #include <runtime/node/node_client.h>
 #include <runtime/shm/process_table.h>

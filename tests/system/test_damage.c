@@ -5,6 +5,7 @@
 #include <support.h>
 
 #include <pthread.h>
+#include <runtime/link/dispatch.h>
 #include <runtime/link/ring_poller.h>
 #include <runtime/link/spsc_ring.h>
 #include <runtime/node/node_client.h>

@@ -3,6 +3,8 @@
 #include <places.h>
 #include <support.h>
 
+#include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
 #include <runtime/shm/process_table.h>
 #include <signal.h>

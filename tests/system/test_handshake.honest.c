@@ -2,7 +2,7 @@
 #include "handshake.h"
 #include <support.h>
 
-#include <runtime/shm/process_table.h>
+#include <runtime/remote/cluster.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

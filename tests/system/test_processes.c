@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <runtime/link/batch.h>
+#include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
 #include <runtime/link/zmq.h>
 #include <runtime/node/keeper.h>
 #include <runtime/node/node_client.h>

@@ -8,8 +8,10 @@
 
 #include <pthread.h>
 #include <runtime/base/fault.h>
+#include <runtime/link/dispatch.h>
 #include <runtime/link/park.h>
 #include <runtime/link/peer.h>
+#include <runtime/link/peer_internal.h>
 #include <runtime/link/ring_poller.h>
 #include <runtime/node/node_client.h>
 #include <runtime/shm/layout.h>

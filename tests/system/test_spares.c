@@ -6,6 +6,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
 #include <runtime/node/prefork.h>
 #include <runtime/shm/process_table.h>

@@ -5,8 +5,8 @@
 
 #include <fcntl.h>
 #include <runtime/link/keys.h>
+#include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
-#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,8 @@
 #include <support.h>
 
 #include <actors/actor/lifecycle.h>
-#include <runtime/link/peer.h>
+#include <runtime/link/peer_internal.h>
+#include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/remote/session.h>
 #include <runtime/shm/process_table.h>

@@ -8,8 +8,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <runtime/link/peer.h>
+#include <runtime/link/peer_internal.h>
 #include <runtime/node/node_client.h>
+#include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/remote/session.h>
 #include <runtime/shm/process_table.h>

@@ -33,7 +33,7 @@ END
 // timeout: 120
 // label: faults
 // cost: 60
-// again: full slow 900 600
+// again: full slow 900 1000
 END
 }
 
@@ -76,8 +76,8 @@ awk 'BEGIN { printf "int x; //"; for (i = 0; i < 92; i++) printf "x"; print "" }
     breach x runtime/a.c 'has 101 columns'
 awk 'BEGIN { print "void f(void)\n{"; for (i = 0; i < 69; i++) print "    g();"; print "}" }' |
     breach x runtime/a.c 'has 71 lines; 70'
-awk 'BEGIN { for (i = 0; i < 600; i++) print "int x;" }' | breach x runtime/a.c 'has 601 lines; 600'
-for line in 'timeout: 120' 'label: faults' 'cost: 60' 'again: full slow 900 600'; do
+awk 'BEGIN { for (i = 0; i < 1000; i++) print "int x;" }' | breach x runtime/a.c 'has 1001 lines; 1000'
+for line in 'timeout: 120' 'label: faults' 'cost: 60' 'again: full slow 900 1000'; do
     echo "// More. $line" | breach x tests/actors/test_a.c 'does not begin its line'
 done
 

@@ -5,7 +5,7 @@
 
 #include <actors/actor/message.h>
 #include <actors/ref/ref.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <string.h>
 #include <troupe/actor.h>
 

@@ -5,7 +5,7 @@
 #include <actors/actor/invoke.h>
 #include <actors/async/async.h>
 #include <pthread.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/segment.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -3,7 +3,8 @@
 #include <places.h>
 #include <support.h>
 
-#include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/store/store.h>
 #include <signal.h>
 #include <stdatomic.h>

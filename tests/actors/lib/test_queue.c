@@ -5,7 +5,7 @@
 #include <support.h>
 
 #include <pthread.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <support.h>
 
 #include <actors/ref/ref.h>
-#include <runtime/link/dispatch.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/store/store.h>
 #include <signal.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <support.h>
 
 #include <pthread.h>
-#include <runtime/shm/process_table.h>
+#include <runtime/link/dispatch.h>
 #include <stdatomic.h>
 
 static _Atomic bool other_had_it;

@@ -4,7 +4,6 @@
 #include <support.h>
 
 #include <runtime/base/fault.h>
-#include <runtime/link/dispatch.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 
