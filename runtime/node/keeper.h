@@ -63,13 +63,4 @@ _Noreturn void trp_keeper_run(const trp_keeper_setup *setup);
 // it executes inherits the variable, and is not meant by it.
 #define TRP_WORKER_VARIABLE "TROUPE_WORKER"
 
-// Removes the run folder with what is in it (one level).
-void trp_folder_remove(const char *folder);
-// Of the names of folders that are being made, before the user's and the process's number.
-#define TRP_FOLDER_FRESH "troupe-new-"
-
-// Removes the folders of killed runs in `base`: those whose process is gone and whose lock nobody
-// holds, and those whose making began a minute ago.
-void trp_folder_sweep(const char *base);
-
 #endif

@@ -17,6 +17,7 @@
 #include <runtime/base/fence.h>
 #include <runtime/base/log.h>
 #include <runtime/base/require.h>
+#include <runtime/base/run_folder.h>
 #include <runtime/host/debug_wait.h>
 #include <runtime/host/signals.h>
 #include <runtime/host/trace.h>

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <runtime/base/error.h>
 #include <runtime/base/fault.h>
-#include <runtime/node/keeper.h>
+#include <runtime/base/run_folder.h>
 #include <runtime/shm/layout.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/store/row.h>

@@ -3,6 +3,7 @@
 #include <support.h>
 
 #include <fcntl.h>
+#include <runtime/base/run_folder.h>
 #include <runtime/node/keeper.h>
 #include <runtime/shm/process_table.h>
 #include <sched.h>

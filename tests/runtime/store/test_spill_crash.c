@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/fault.h>
+#include <runtime/base/run_folder.h>
 #include <runtime/node/keeper.h>
 #include <runtime/shm/layout.h>
 #include <runtime/store/eviction.h>
