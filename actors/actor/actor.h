@@ -40,7 +40,7 @@ typedef struct trp_actor_extra {
     bool named;              // The node's directory has the name,
     uint64_t incarnation;    // that of the runtime which was then.
     struct trp_lanes *lanes; // NULL: its methods run one at a time. See beside.h.
-    uint64_t claim;          // What it holds of the node's resources (need.h); 0: nothing.
+    uint64_t claim; // What it holds of the node's resources (actor/spawn_resources.h); 0: nothing.
     bool failed;
     troupe_error failure; // Of FAILED: set, as `failed`, before the state that tells of it.
 } trp_actor_extra;
@@ -59,12 +59,12 @@ struct trp_actor {
     _Atomic bool pinned;             // Runs on the process's main thread.
     _Atomic bool ready;              // init has succeeded: deinit is owed.
     _Atomic bool concurrent;         // Has lanes: several of its methods run at a time.
-    bool executor;                   // Runs tasks: see executor.h.
-    bool saves;                      // Its class saves its state for a restart: see state.h.
-    _Atomic bool pressed;            // Other processes have been told to wait: see pressure.h.
-    _Atomic uint16_t restarts;       // So far, 65,535 at most.
+    bool executor;                   // Runs tasks: see actor/task_executor.h.
+    bool saves;                // Its class saves its state for a restart: see actor/saved_state.h.
+    _Atomic bool pressed;      // Other processes have been told to wait: see actor/backpressure.h.
+    _Atomic uint16_t restarts; // So far, 65,535 at most.
 
-    _Alignas(TRP_LINE) struct trp_life *_Atomic life; // How it ends, see life.h; NULL: as usual.
+    _Alignas(TRP_LINE) struct trp_life *_Atomic life; // How it ends (lifecycle.h); NULL: as usual.
     trp_async *_Atomic async;   // NULL: nothing yet. The slot's: later occupants use the same.
     _Atomic uint64_t waits_for; // The call that its method waits for; 0: none.
     _Atomic uint64_t cpu_ns;    // From samples, by the thread that runs it.
@@ -184,8 +184,8 @@ typedef struct trp_actor_look {
 // Calls back for each actor that there is for the time being. The callback must not end actors.
 void trp_actor_each(void (*see)(const trp_actor_look *look, void *user), void *user);
 
-// Where the runnable go when they are not the scheduler's (stage.c), and the main thread's loop in
-// a process with an isolated actor: until that ends or the process has to.
+// Where the runnable go when they are not the scheduler's (actor/main_thread.c), and the main
+// thread's loop in a process with an isolated actor: until that ends or the process has to.
 void trp_stage_push(trp_actor *actor);
 void trp_stage_gone(void);
 void trp_stage_killed(void);
@@ -202,7 +202,7 @@ void trp_actors_close(void);
 void trp_actors_finish(void);
 void trp_actors_start(void);
 
-// ---- what is said of actors (obituary.c)
+// ---- what is said of actors (actor/death_record.c)
 
 // Of any: `name` NULL: it has none.
 trp_label trp_label_of(const char *class_name, const char *name, uint64_t id);

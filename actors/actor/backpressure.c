@@ -1,4 +1,4 @@
-// backpressure.c: see pressure.h.
+// backpressure.c: see actor/backpressure.h.
 #include <actors/actor/backpressure.h>
 
 #include <runtime/base/hash.h>

@@ -1,4 +1,4 @@
-// deadlock_probe.c: see probe.h.
+// deadlock_probe.c: see actor/deadlock_probe.h.
 //
 // A wait is known by the number of its call, which never comes again in its process: whoever waits
 // for the same call at two moments has waited all the time between. The second probe starts after
@@ -31,8 +31,8 @@ enum {
     TEXT_MAX = 320,     // Of its description.
     PLACES = 16384, // Of each table; who finds a place taken takes it over, and tries again later.
     // Of this process that are looked at: TRP_BLOCKED_MAX threads of the scheduler, as many of what
-    // runs beside (helper.c), and three times both for those that one actor has for itself and the
-    // user's. Of a wait beyond, a ring may be found by two, who end two waits.
+    // runs beside (async/side_thread.c), and three times both for those that one actor has for
+    // itself and the user's. Of a wait beyond, a ring may be found by two, who end two waits.
     WAITS_MAX = 2 * TRP_BLOCKED_MAX * 4,
     FIELDS = 6,
 };

@@ -1,5 +1,5 @@
-// invoke.c: see run.h. While a method runs, the thread's arena is the message's, and the thread's
-// last error is the method's own.
+// invoke.c: see actor/invoke.h. While a method runs, the thread's arena is the message's, and the
+// thread's last error is the method's own.
 #include <actors/actor/invoke.h>
 
 #include <actors/actor/method_stats.h>

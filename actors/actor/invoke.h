@@ -12,11 +12,12 @@ typedef struct trp_running {
     struct trp_running *outer;
     struct trp_running *next, **link; // Of its actor's that run beside the turn; see async.h.
     _Atomic bool cancelled;           // The caller has given the call up.
-    struct trp_maker *maker;          // Of a streaming method; see yield.c.
+    struct trp_maker *maker;          // Of a streaming method; see async/stream_writer.c.
     uint64_t deferral;                // The answer that is owed later; 0: none. See defer.c.
 } trp_running;
 
-// This thread's, by run.c alone: the innermost (NULL: nothing runs), and callbacks that it is in.
+// This thread's, by actor/invoke.c alone: the innermost (NULL: nothing runs), and callbacks that it
+// is in.
 extern _Thread_local trp_running *trp_run_innermost;
 extern _Thread_local int trp_run_callbacks;
 

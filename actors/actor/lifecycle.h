@@ -106,7 +106,7 @@ void trp_watch_tell(const trp_watcher *watcher, const trp_down *down);
 void trp_watch_death(const uint64_t *incarnation);
 void trp_watch_serve(const trp_frame *frame);
 
-// ---- who is to blame (crash.c): in workers, from now on
+// ---- who is to blame (ends/crash_blame.c): in workers, from now on
 void trp_crash_start(void);
 
 // ---- links (link.c)

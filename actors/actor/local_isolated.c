@@ -1,4 +1,4 @@
-// local_isolated.c: isolated actors on threads of this process (see solo.h).
+// local_isolated.c: isolated actors on threads of this process (see actor/local_isolated.h).
 #include <actors/actor/local_isolated.h>
 
 #include <runtime/base/clock.h>

@@ -40,7 +40,7 @@ typedef struct trp_message {
     bool urgent;              // Of an urgent method.
     bool plain;               // Of a plain method (class.h), from here, without a deadline.
     bool beside;              // Runs beside the actor's turn,
-    uint8_t lane;             // in this lane (lanes.c), or TRP_LANE_NONE.
+    uint8_t lane;             // in this lane (async/concurrency_group.c), or TRP_LANE_NONE.
     uint64_t target;          // The actor; set when it is pushed.
     const trp_method *method; // Of a CALL.
     uint64_t call;            // The row of the caller's table that waits; 0: none.
@@ -49,7 +49,7 @@ typedef struct trp_message {
     trp_remote *remote;       // NULL: it is of this process.
     void *args;
     struct trp_extra *extra; // NULL: none.
-    int64_t pushed_ns;       // When, if anything is measured (measure.h); else 0.
+    int64_t pushed_ns;       // When, if anything is measured (actor/method_stats.h); else 0.
     uint64_t borrowed;       // The first of the aliases that the arguments' references are.
     trp_arena arena;         // Of the call: what `args` points to, and what the method allocates.
     _Alignas(16) unsigned char small[];
@@ -78,8 +78,8 @@ troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *sha
 void trp_message_left(trp_message *message);
 void trp_message_free(trp_message *message);
 
-// ---- answers (serve.c). Each answers the caller, if there is one; the message stays the caller's.
-// A failure of the actor with that id; 0: the failure says itself where it happened.
+// ---- answers (layer/dispatch.c). Each answers the caller, if there is one; the message stays the
+// caller's. A failure of the actor with that id; 0: the failure says itself where it happened.
 void trp_message_fail(trp_message *message, const troupe_error *failure, uint64_t actor);
 // Sends a frame with a value to the process that a message came from. NOT_EXECUTED: it is dead.
 troupe_status trp_value_send(const trp_remote *remote, trp_frame *frame, const trp_shape *shape,

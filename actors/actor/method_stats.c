@@ -1,5 +1,5 @@
-// method_stats.c: see measure.h: the histograms of all methods of this process, and what goes into
-// its trace.
+// method_stats.c: see actor/method_stats.h: the histograms of all methods of this process, and what
+// goes into its trace.
 //
 // The histograms are in a table by method that is only added to: a method's row is found by a look
 // or two without a lock. Rows stay when the runtime stops; the next start empties them.

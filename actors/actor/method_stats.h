@@ -1,5 +1,5 @@
 // method_stats.h: what is noted of each method that runs, where that was asked for at troupe_start:
-// how long its message waited and it ran (histograms, methods.c reads them), and when
+// how long its message waited and it ran (histograms, observe/method_list.c reads them), and when
 // (runtime/host/trace.h).
 #ifndef TRP_ACTOR_METHOD_STATS_H
 #define TRP_ACTOR_METHOD_STATS_H

@@ -1,4 +1,4 @@
-// pending_adoption.c: see early.h. They are few, and soon taken out: a list.
+// pending_adoption.c: see actor/pending_adoption.h. They are few, and soon taken out: a list.
 #include <actors/actor/pending_adoption.h>
 
 #include <runtime/base/clock.h>

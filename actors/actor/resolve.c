@@ -1,4 +1,4 @@
-// resolve.c: see near.h.
+// resolve.c: see actor/resolve.h.
 #include <actors/actor/resolve.h>
 
 #include <actors/actor/invoke.h>

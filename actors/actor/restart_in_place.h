@@ -55,10 +55,10 @@ typedef struct trp_policy {
     trp_budget budget;
     troupe_actor origin; // The address that it is known by.
     trp_kept args;       // Init arguments.
-    // What its class saves (state.c): the hooks, NULL: none; the last image; one that init has
-    // made, which counts if there is no other once init has succeeded; after how many messages it
-    // is saved, 0: when it is asked for; and how many there were since. `saving` is held while an
-    // image is made and published.
+    // What its class saves (actor/saved_state.c): the hooks, NULL: none; the last image; one that
+    // init has made, which counts if there is no other once init has succeeded; after how many
+    // messages it is saved, 0: when it is asked for; and how many there were since. `saving` is
+    // held while an image is made and published.
     const troupe_state *state;
     trp_kept image, first;
     uint32_t every, since;
@@ -77,7 +77,7 @@ typedef struct trp_policy_order {
     trp_kept args, image;
 } trp_policy_order;
 
-// ---- beside the actor (restart.c)
+// ---- beside the actor (actor/restart_in_place.c)
 
 // Gives a new actor its policy.
 troupe_status trp_policy_set(trp_actor *actor, trp_policy_order *order);
@@ -104,7 +104,7 @@ int64_t trp_restart_left_ms(uint64_t id);
 void trp_restart_sleep(int64_t delay_ms, const char *whom, bool (*wanted)(const void *user),
                        const void *user);
 
-// ---- the registrar (registrar.c), from any process
+// ---- the registrar (restart/registrar_client.c), from any process
 
 // What it knows of an address.
 typedef enum trp_where {
@@ -158,7 +158,7 @@ bool trp_registrar_watch(troupe_actor address, uint64_t number);
 void trp_registrar_unwatch(troupe_actor address, uint64_t number);
 void trp_registrar_forget(void); // The runtime has stopped.
 
-// ---- in the driver (adopted.c)
+// ---- in the driver (restart/registrar.c)
 enum {
     TRP_ADOPT = 1,
     TRP_FIND,

@@ -1,6 +1,6 @@
-// saved_state.c: see state.h. What is saved lies packed beside the actor's policy, for a restart in
-// place, and with the registrar, which answers before the save is done: so what was saved outlives
-// the process from then on.
+// saved_state.c: see actor/saved_state.h. What is saved lies packed beside the actor's policy, for
+// a restart in place, and with the registrar, which answers before the save is done: so what was
+// saved outlives the process from then on.
 #include <actors/actor/saved_state.h>
 
 #include <actors/actor/invoke.h>

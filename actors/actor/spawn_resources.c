@@ -1,5 +1,5 @@
-// spawn_resources.c: what a spawn asks of its node (see need.h), and the public view of what there
-// is.
+// spawn_resources.c: what a spawn asks of its node (see actor/spawn_resources.h), and the public
+// view of what there is.
 #include <actors/actor/spawn_resources.h>
 
 #include <actors/class/call_error.h>

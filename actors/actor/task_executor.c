@@ -1,5 +1,6 @@
-// task_executor.c: see executor.h. An executor is in one of two lists of its task, of those that
-// rest or of those that have a call, until its last turn: it can be killed like any other actor.
+// task_executor.c: see actor/task_executor.h. An executor is in one of two lists of its task, of
+// those that rest or of those that have a call, until its last turn: it can be killed like any
+// other actor.
 #include <actors/actor/task_executor.h>
 
 #include <actors/actor/invoke.h>

@@ -46,7 +46,8 @@ struct trp_async {
     trp_alarm *alarms;
     trp_running *runs; // Methods that run beside the turn,
     uint32_t handed;   // and those that are about to.
-    bool killed; // Its methods' calls have been answered (forced.c); `cancels` is raised for that.
+    bool killed; // Its methods' calls have been answered (async/abandon_running.c); `cancels` is
+                 // raised for that.
     _Atomic uint32_t guests; // See beside.h.
     _Atomic bool shut;      // They are kept out; who waits until they are gone parks on the number.
     _Atomic bool finishing; // The last turn waits until there is none.
@@ -129,7 +130,7 @@ void trp_cancel_overdue(uint64_t call, const trp_target *target);
 // Whether the process has been made for one actor alone.
 bool trp_cancel_may_force(uint32_t process, uint64_t incarnation);
 
-// ---- forced.c
+// ---- async/abandon_running.c
 
 // Answers the calls whose methods run in an actor that was killed, and those that it has deferred,
 // as the death of a process would (MAYBE_EXECUTED), and tells the methods; what they answer is
@@ -153,7 +154,7 @@ troupe_status trp_value_give(const trp_shape *shape, const void *value, trp_aren
 // The actor with that id has ended: who waits gets a failure.
 void trp_deferrals_end(trp_async *async, uint64_t id);
 
-// ---- alarm.c
+// ---- async/actor_timer.c
 
 // On the timer's thread, when it is due.
 void trp_alarm_ring(uint64_t id);
@@ -162,7 +163,7 @@ bool trp_alarm_pending(uint64_t id);
 bool trp_alarm_taken(const trp_message *message);
 void trp_alarms_end(trp_async *async);
 
-// ---- continuation.c
+// ---- async/then.c
 
 // Reads the value into the arguments, or the failure.
 troupe_status trp_continuation_fill(trp_message *message);

@@ -1,6 +1,7 @@
 // beside.h: methods that run beside their actor's turn: urgent ones (urgent.c), and those of actors
-// that run several at a time (lanes.c). They run on threads of their own (helper.c), since they may
-// wait, and since an urgent one must run when all of the scheduler's threads are busy.
+// that run several at a time (async/concurrency_group.c). They run on threads of their own
+// (async/side_thread.c), since they may wait, and since an urgent one must run when all of the
+// scheduler's threads are busy.
 //
 // What runs beside is a *guest* of its actor: the last turn waits until there is none.
 #ifndef TRP_ASYNC_BESIDE_H
@@ -31,7 +32,7 @@ bool trp_urgent_deliver(trp_actor *actor, uint64_t id, trp_message *message, tro
 // Runs a message as a guest, and frees it.
 void trp_beside_run(trp_message *message);
 
-// ---- lanes (lanes.c)
+// ---- lanes (async/concurrency_group.c)
 typedef struct trp_lanes trp_lanes;
 
 // Reads "4;io=2,disk=1": how many methods may run at a time, and of which groups. NULL with the
@@ -57,7 +58,7 @@ trp_message *trp_lanes_cancel(trp_actor *actor, const trp_caller *caller);
 // The actor is closed: takes out all that wait. With the slot's lock held.
 trp_link *trp_lanes_close(trp_actor *actor);
 
-// ---- threads (helper.c)
+// ---- threads (async/side_thread.c)
 
 // Runs trp_beside_run on a thread of its own. False: too many wait already.
 bool trp_helper_push(trp_message *message, bool always);

@@ -83,7 +83,8 @@ void trp_cancel_dropped(trp_actor *actor)
     pthread_mutex_unlock(&async->lock);
 }
 
-// Of one that was taken before its actor was killed (forced.c), and would begin after that.
+// Of one that was taken before its actor was killed (async/abandon_running.c), and would begin
+// after that.
 static void refuse(const trp_running *here)
 {
     troupe_error failure = trp_actor_obituary(trp_actor_id(here->actor));

@@ -1,4 +1,4 @@
-// stream_reader.c: see stream.h: opening a stream, and reading it.
+// stream_reader.c: see async/stream_reader.h: opening a stream, and reading it.
 //
 // The call behind a stream has an ordinary row, whose result is how the method ended: values come
 // before it over the same link, so that a reader which has none left and sees the row done is at

@@ -1,5 +1,6 @@
-// stream_reader.h: calls that are answered in many values. The reader's end (stream.c) keeps what
-// has come; the maker's end (yield.c) sends no more than the reader has room for.
+// stream_reader.h: calls that are answered in many values. The reader's end (async/stream_reader.c)
+// keeps what has come; the maker's end (async/stream_writer.c) sends no more than the reader has
+// room for.
 #ifndef TRP_ASYNC_STREAM_READER_H
 #define TRP_ASYNC_STREAM_READER_H
 

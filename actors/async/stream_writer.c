@@ -1,4 +1,4 @@
-// stream_writer.c: see stream.h: the method that makes the values of a stream.
+// stream_writer.c: see async/stream_reader.h: the method that makes the values of a stream.
 //
 // Makers are found by their reader and call, for counts of what was read; they lie on the stack of
 // the thread that runs the method.

@@ -33,8 +33,8 @@ troupe_status trp_kill_actor(troupe_actor actor, bool give_up, int limit_ms);
 // (kill.c) The same without waiting for anything, and of an actor that was never started again.
 void trp_kill_untold(troupe_actor actor);
 
-// (tell.c) Most tells: of a plain method, without options, to an actor of this process that has
-// room. False: nothing has happened, and the general way does it or says why not.
+// (call/tell_fast.c) Most tells: of a plain method, without options, to an actor of this process
+// that has room. False: nothing has happened, and the general way does it or says why not.
 bool trp_tell_at_once(const troupe_actor *to, const troupe_class *row, size_t method,
                       const void *args);
 

@@ -1,5 +1,5 @@
-// call_error.c: see failure.h. Packed, a failure is an array of its fields; a reader accepts longer
-// arrays, so that fields can be added at the end.
+// call_error.c: see class/call_error.h. Packed, a failure is an array of its fields; a reader
+// accepts longer arrays, so that fields can be added at the end.
 #include <actors/class/call_error.h>
 
 #include <runtime/base/error.h>

@@ -1,4 +1,4 @@
-// source_line.c: lines of the source (see site.h).
+// source_line.c: lines of the source (see class/source_line.h).
 #include <actors/class/source_line.h>
 
 #include <dlfcn.h>

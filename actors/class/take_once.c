@@ -1,4 +1,4 @@
-// take_once.c: see registry.h.
+// take_once.c: see class/take_once.h.
 #include <actors/class/take_once.h>
 
 #include <stddef.h>

@@ -22,8 +22,8 @@
 enum { SHUTDOWN_DEFAULT_MS = 5000, RESTARTS_DEFAULT = 3, WINDOW_DEFAULT_MS = 5000, DEPTH_MAX = 16 };
 enum { CHILDREN_MAX = 1 << 20 };
 
-// `args` are init arguments as kept.h has them, `refs` the references in them: those bring holds of
-// what they refer to along.
+// `args` are init arguments as ref/stored_value.h has them, `refs` the references in them: those
+// bring holds of what they refer to along.
 TROUPE_STRUCT(trp_child_spec, (troupe_text, class_name), (troupe_bytes, args),
               (troupe_array_troupe_ref, refs), (troupe_text, name), (int32_t, place),
               (int32_t, restart), (int32_t, shutdown_ms));

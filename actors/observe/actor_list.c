@@ -28,8 +28,8 @@ typedef struct sight {
     size_t count, most;
 } sight;
 
-// The executors that look, here and in methods.c, are not listed; nor is who waits to start an
-// actor again, since that is.
+// The executors that look, here and in observe/method_list.c, are not listed; nor is who waits to
+// start an actor again, since that is.
 static bool is_mine(const trp_actor_look *look)
 {
     const char *name = look->class_->row->name;

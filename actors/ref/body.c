@@ -1,4 +1,4 @@
-// body.c: see parcel.h.
+// body.c: see ref/body.h.
 #include <actors/ref/body.h>
 
 #include <actors/ref/call_table.h>

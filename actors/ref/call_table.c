@@ -1,4 +1,4 @@
-// call_table.c: the rows of ref_table.h: making, holding, resolving and freeing them.
+// call_table.c: the rows of ref/call_table.h: making, holding, resolving and freeing them.
 #include <actors/ref/call_table.h>
 
 #include <actors/class/call_error.h>

@@ -65,7 +65,7 @@ const void *trp_result_value(const trp_result *result);
 size_t trp_result_size(const trp_result *result);
 const troupe_type *trp_result_type(const trp_result *result);
 void trp_result_free(trp_result *result);
-// As the body of a frame. On failure what came with it is given back. (serve.c)
+// As the body of a frame. On failure what came with it is given back. (layer/dispatch.c)
 troupe_status trp_result_receive(trp_result *result, const trp_frame *frame);
 // Reads a result that nobody else has into the thread's arena, and frees it: its references are the
 // reader's. (ref.c)
@@ -248,7 +248,8 @@ uint64_t trp_entry_behind(troupe_ref ref);
 // Ends the owner's claim on a reference. False: it was stale or borrowed; then nothing changes.
 bool trp_entry_disown(uint64_t id);
 
-// Gives the promised object of a call that is done its value, or its failure (promise.c).
+// Gives the promised object of a call that is done its value, or its failure
+// (ref/promised_object.c).
 void trp_promise_fulfil(trp_object promise, const trp_result *result);
 // Makes the id one that means the same in every process of the node, that of an object, and holds
 // that once more.

@@ -1,4 +1,4 @@
-// nested_refs.c: see naming.h.
+// nested_refs.c: see ref/nested_refs.h.
 #include <actors/ref/nested_refs.h>
 
 #include <actors/ref/call_table.h>

@@ -1,4 +1,4 @@
-// result.c: how a call ended, kept until it is fetched (see ref_table.h).
+// result.c: how a call ended, kept until it is fetched (see ref/call_table.h).
 #include <actors/ref/call_table.h>
 #include <actors/ref/object.h>
 

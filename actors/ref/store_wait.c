@@ -1,4 +1,4 @@
-// store_wait.c: waiting for room in the store (see room.h).
+// store_wait.c: waiting for room in the store (see ref/store_wait.h).
 #include <actors/ref/store_wait.h>
 
 #include <actors/actor/actor.h>

@@ -1,4 +1,4 @@
-// stored_value.c: see kept.h.
+// stored_value.c: see ref/stored_value.h.
 #include <actors/ref/stored_value.h>
 
 #include <actors/ref/call_table.h>

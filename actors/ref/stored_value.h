@@ -1,7 +1,7 @@
 // stored_value.h: packed values that are kept for later, with the objects that they refer to: the
 // init arguments and the saved state of actors that are started again.
 //
-// What is kept is a body (parcel.h): a count, the ids of the objects that its owner holds, the
+// What is kept is a body (ref/body.h): a count, the ids of the objects that its owner holds, the
 // packed value. So it can be copied, handed to another process and given up by who does not know
 // the value's type.
 #ifndef TRP_REF_STORED_VALUE_H

@@ -1,4 +1,4 @@
-// waiter.c: a thread that sleeps until what it waits for has become ready: see ref_table.h.
+// waiter.c: a thread that sleeps until what it waits for has become ready: see ref/call_table.h.
 #include <actors/ref/call_table.h>
 
 #include <runtime/base/clock.h>

@@ -1,6 +1,6 @@
-// registrar_client.c: asking the registrar (see restart.h): a function call in the driver, a
-// REGISTRAR frame from elsewhere. Where an actor has moved to is kept, so that one question is
-// asked for each move and process.
+// registrar_client.c: asking the registrar (see actor/restart_in_place.h): a function call in the
+// driver, a REGISTRAR frame from elsewhere. Where an actor has moved to is kept, so that one
+// question is asked for each move and process.
 #include <actors/actor/restart_in_place.h>
 
 #include <actors/actor/invoke.h>

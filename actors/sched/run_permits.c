@@ -1,4 +1,4 @@
-// run_permits.c: see runqueues.h.
+// run_permits.c: see sched/run_permits.h.
 #include <actors/sched/run_permits.h>
 
 #include <actors/actor/actor.h>

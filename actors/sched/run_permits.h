@@ -12,7 +12,8 @@ enum {
 };
 
 typedef struct trp_runqueues {
-    _Atomic int limit;   // So many turns may run at once: more while some have stalled (stall.h).
+    _Atomic int limit;   // So many turns may run at once: more while some have stalled
+                         // (sched/blocked_threads.h).
     _Atomic int count;   // So many of `each` may be in use: `limit` at least.
     int taken;           // So many are. Under the scheduler's lock.
     trp_runqueue inject; // What threads without a queue made runnable.

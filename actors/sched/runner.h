@@ -7,20 +7,20 @@
 // A thread that runs turns.
 typedef struct trp_runner {
     pthread_t thread;
-    struct trp_runner *older;      // In the list of all.
-    struct trp_runner *next_idle;  // In the stack of those that sleep.
-    trp_runqueue *_Atomic queue;   // NULL: none. By itself, the stop, and who lets it go on.
-    _Atomic uint32_t word;         // Changes when it is to look; it parks on it.
-    _Atomic bool idle;             // It sleeps, or is about to. Changed under the lock.
-    _Atomic bool parked;           // A change of `word` must be told to the kernel.
-    bool left;                     // Its thread is about to end, and to be joined.
-    bool abandoned;                // It outlived the stop: it counts no more, and frees itself.
-    bool away;                     // Its method waits, or pauses.
-    bool overdue;                  // Its method has had all the time of the stop.
-    _Atomic bool stalled;          // Another one has its place; see stall.h. Under the lock.
-    bool computes;                 // So it does, and is long by computing. Under the lock.
-    int tid;                       // Its thread's number; 0: not yet. Under the lock.
-    uint32_t returns;              // How often its methods went on. Under the lock.
+    struct trp_runner *older;     // In the list of all.
+    struct trp_runner *next_idle; // In the stack of those that sleep.
+    trp_runqueue *_Atomic queue;  // NULL: none. By itself, the stop, and who lets it go on.
+    _Atomic uint32_t word;        // Changes when it is to look; it parks on it.
+    _Atomic bool idle;            // It sleeps, or is about to. Changed under the lock.
+    _Atomic bool parked;          // A change of `word` must be told to the kernel.
+    bool left;                    // Its thread is about to end, and to be joined.
+    bool abandoned;               // It outlived the stop: it counts no more, and frees itself.
+    bool away;                    // Its method waits, or pauses.
+    bool overdue;                 // Its method has had all the time of the stop.
+    _Atomic bool stalled; // Another one has its place; see sched/blocked_threads.h. Under the lock.
+    bool computes;        // So it does, and is long by computing. Under the lock.
+    int tid;              // Its thread's number; 0: not yet. Under the lock.
+    uint32_t returns;     // How often its methods went on. Under the lock.
     trp_actor *_Atomic *turning;   // Where the actor is whose turn it runs; NULL: not yet.
     struct {                       // The watcher's last look: which turn, since when,
         const trp_runqueue *queue; // and the CPU time that the thread had used.
@@ -29,15 +29,15 @@ typedef struct trp_runner {
     } seen;
     bool woke_near;      // It has woken one on its CPU, which it then does not keep busy.
     uint32_t sent;       // By its method, since the turn began or it paused.
-    trp_binding binding; // Until it runs; see pause.h.
+    trp_binding binding; // Until it runs; see sched/sender_yield.h.
 } trp_runner;
 
 typedef struct trp_runners {
     pthread_mutex_t lock; // Of all that follows but what is atomic.
     pthread_cond_t changed;
     trp_runner *all, *idle, *watcher;
-    int living, blocked, paused; // `blocked`: wait in a method; `paused`: see pause.h.
-    int stalled, computing;      // See stall.h: those, and how many of them compute.
+    int living, blocked, paused; // `blocked`: wait in a method; `paused`: see sched/sender_yield.h.
+    int stalled, computing; // See sched/blocked_threads.h: those, and how many of them compute.
     bool ready, spinning;
     bool drowsy; // The watcher sleeps for long, as all places are taken.
     _Atomic int active;

@@ -2,11 +2,12 @@
 //
 // A *queue* is the right to run turns: there are as many as turns may run at once. A *runner* is a
 // thread. One that runs turns has a queue, but for the rest of a turn in which it waited, or paused
-// (pause.c), and got none back. One without work sleeps; of those, one is the *watcher*: while
-// others run, it looks every millisecond whether work waits behind a turn that takes long, and
-// takes that over. Where all places are taken it looks less often, and makes places for what waits
-// behind methods that hold their threads (stall.c). While some runners are active there is a
-// watcher: whoever changes their number sees to that, before it lets the lock go.
+// (sched/sender_yield.c), and got none back. One without work sleeps; of those, one is the
+// *watcher*: while others run, it looks every millisecond whether work waits behind a turn that
+// takes long, and takes that over. Where all places are taken it looks less often, and makes places
+// for what waits behind methods that hold their threads (sched/blocked_threads.c). While some
+// runners are active there is a watcher: whoever changes their number sees to that, before it lets
+// the lock go.
 //
 // `active` counts the runners that are awake and neither wait nor pause in a method. Who makes an
 // actor runnable on a runner with a queue wakes nobody: that runner looks before it sleeps. Who

@@ -3,8 +3,8 @@
 // Up to `threads` turns run at once, each from a queue of its own. What a method wakes waits in the
 // queue of the thread that runs the method; what other threads wake goes to a common one. A further
 // thread is woken only for work that is worth a wake-up, or that waits behind a long turn. A thread
-// that waits inside a method, or has sent much there (pause.h), hands its queue to another. Threads
-// are made when they are needed.
+// that waits inside a method, or has sent much there (sched/sender_yield.h), hands its queue to
+// another. Threads are made when they are needed.
 #ifndef TRP_SCHED_SCHEDULER_H
 #define TRP_SCHED_SCHEDULER_H
 
@@ -16,7 +16,9 @@
 typedef struct trp_actor trp_actor;
 typedef struct trp_async trp_async;
 
-enum { TRP_BLOCKED_MAX = 256 }; // Threads that may wait in a method, or have stalled (stall.h).
+enum {
+    TRP_BLOCKED_MAX = 256
+}; // Threads that may wait in a method, or have stalled (sched/blocked_threads.h).
 
 void trp_scheduler_start(int threads);
 // Queues an actor for a turn (trp_actor_turn). It must not be queued already. After the scheduler's

@@ -1,4 +1,4 @@
-// sender_yield.c: see pause.h.
+// sender_yield.c: see sched/sender_yield.h.
 #include <actors/sched/sender_yield.h>
 
 #include <actors/actor/actor.h>

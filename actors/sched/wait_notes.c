@@ -1,4 +1,4 @@
-// wait_notes.c: see waits.h.
+// wait_notes.c: see sched/wait_notes.h.
 //
 // Each thread that has waited in a method has a note of its own, which it alone writes and which
 // stays in a list until the thread ends. So a wait costs a few stores; who reads may see half of

@@ -32,19 +32,20 @@ typedef struct trp_spawn_request {
 } trp_spawn_request;
 
 // Replaces the texts of options by copies; false: no memory for all of them. And frees those.
-// (spawn_request.c)
+// (spawn/spawn_frame.c)
 bool trp_spawn_options_copy(troupe_spawn_options *how);
 void trp_spawn_options_free(troupe_spawn_options *how);
-// Appends what a request says about restarts. (spawn_request.c)
+// Appends what a request says about restarts. (spawn/spawn_frame.c)
 void trp_spawn_write_policy(const trp_spawn_policy *policy, trp_buffer *out);
-// Reads a request; the arguments' holds begin where it ends. TROUPE_MALFORMED. (spawn_request.c)
+// Reads a request; the arguments' holds begin where it ends. TROUPE_MALFORMED.
+// (spawn/spawn_frame.c)
 troupe_status trp_spawn_read(trp_reader *in, trp_spawn_request *wanted);
 // A new actor, in a state to be entered. NULL with the last error set.
 trp_actor *trp_spawn_make(const trp_class *class_, const char *name, uint32_t mailbox_max,
                           bool isolated, const char *lanes_text);
 // Makes the actor that a SPAWN frame asks for, and takes the message (its body is the frame's),
 // which the new actor runs first and answers. On failure the message stays the caller's, with the
-// last error set. (spawn_request.c)
+// last error set. (spawn/spawn_frame.c)
 troupe_status trp_spawn_serve(trp_message *message);
 // Waits for the answer to the call that makes an actor in another process. TROUPE_TIMED_OUT: it has
 // not come by `until_ns` or, where that is 0, the process has been stopped for too long: then the

@@ -1,5 +1,5 @@
 // task.h: a task of this process, for the files that see to it: task.c (attempts, how many),
-// resend.c (attempts after the first) and task_here.c (on this thread).
+// resend.c (attempts after the first) and task/task_inline.c (on this thread).
 #ifndef TRP_TASK_H
 #define TRP_TASK_H
 
@@ -53,7 +53,7 @@ void trp_resend_look(void);
 // Looks again whether a worker that is idle could have a task of a busy one; for the timer.
 void trp_tasks_look(void);
 
-// Has the task, which has a row, run on this thread, now. (task_here.c)
+// Has the task, which has a row, run on this thread, now. (task/task_inline.c)
 void trp_task_run_here(trp_task *it);
 
 #endif

@@ -1,5 +1,6 @@
-// task_resources.c: see allot.h. The node answers on a thread that holds the node's lock, so its
-// answer is only noted there; what follows from it is done by whoever takes it, or gives it up.
+// task_resources.c: see task/task_resources.h. The node answers on a thread that holds the node's
+// lock, so its answer is only noted there; what follows from it is done by whoever takes it, or
+// gives it up.
 #include <actors/task/task_resources.h>
 
 #include <actors/actor/spawn_resources.h>

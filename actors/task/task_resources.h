@@ -39,8 +39,8 @@ bool trp_allot_ask(trp_allot *allot);
 // Whether the node has answered / has not yet.
 bool trp_allot_decided(trp_allot *allot);
 bool trp_allot_waits(trp_allot *allot);
-// Takes what has been decided: TROUPE_OK with the claim for the next spawn on this thread (need.h),
-// or the refusal as the thread's last error.
+// Takes what has been decided: TROUPE_OK with the claim for the next spawn on this thread
+// (actor/spawn_resources.h), or the refusal as the thread's last error.
 troupe_status trp_allot_take(trp_allot *allot);
 // Wants nothing any more, ever. True: `ready` will not be called for the last trp_allot_ask; false:
 // it was, or nothing was asked.

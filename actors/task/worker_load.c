@@ -1,5 +1,5 @@
-// worker_load.c: see crew.h. The node names the workers, one for each question, until as many are
-// known as the pool has; one that has died is forgotten, and asked for again.
+// worker_load.c: see task/worker_load.h. The node names the workers, one for each question, until
+// as many are known as the pool has; one that has died is forgotten, and asked for again.
 #include <actors/task/worker_load.h>
 
 #include <actors/sched/scheduler.h>

@@ -65,7 +65,7 @@ troupe_status trp_thread_start(pthread_t *thread, const char *name, void *(*main
 {
     sigset_t all, before;
     sigfillset(&all);
-    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}; // See crash.c.
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}; // See ends/crash_blame.c.
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         sigdelset(&all, own[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,4 +1,4 @@
-// internal.h: a channel's memory, for channel.c, channel_write.c and channel_read.c only.
+// internal.h: a channel's memory, for channel.c, channel/writer.c and channel/reader.c only.
 //
 //     header | places, a line each | slots: a line with the size, then the bytes
 //

@@ -1,4 +1,4 @@
-// debug_wait.c: a worker process that waits for a debugger (see debug.h).
+// debug_wait.c: a worker process that waits for a debugger (see host/debug_wait.h).
 #include <runtime/host/debug_wait.h>
 
 #include <runtime/base/clock.h>

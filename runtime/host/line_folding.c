@@ -1,4 +1,4 @@
-// line_folding.c: lines of several processes that say the same (see fold.h).
+// line_folding.c: lines of several processes that say the same (see host/line_folding.h).
 #include <runtime/host/line_folding.h>
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-// worker_output.c: the lines of worker processes at the driver (see output.h).
+// worker_output.c: the lines of worker processes at the driver (see host/worker_output.h).
 #include <runtime/host/worker_output.h>
 
 #include <errno.h>

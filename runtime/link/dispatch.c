@@ -1,5 +1,5 @@
-// dispatch.c: this process among the others of its node (see process.h): handing out what arrives,
-// and opening and closing the ways in and out.
+// dispatch.c: this process among the others of its node (see link/dispatch.h): handing out what
+// arrives, and opening and closing the ways in and out.
 #include <runtime/link/dispatch.h>
 #include <runtime/link/peer.h>
 #include <runtime/link/peer_internal.h>

@@ -66,7 +66,7 @@ void trp_process_lost(void);     // the loss of the keeper and with it of all ot
 // Counts what was refused instead, for troupe_frames_refused. `why` is logged now and then; NULL:
 // it need not be, like a frame for an earlier incarnation.
 void trp_process_refused(const char *why);
-// Frames of the kinds below 16 go here in the node process (elsewhere process.c serves them
+// Frames of the kinds below 16 go here in the node process (elsewhere link/dispatch.c serves them
 // itself).
 extern void (*trp_process_serve)(const trp_frame *frame);
 

@@ -42,9 +42,10 @@ typedef enum trp_frame_kind {
     TRP_FRAME_UNWATCH,
     TRP_FRAME_DOWN, // the actor of watch `call` has ended: `method` and `schema` are the reason and
                     // signal, the body the text
-    TRP_FRAME_COUNT,     // actor `target` is retained or released by the sender: see count.h
+    TRP_FRAME_COUNT,     // actor `target` is retained or released by the sender: see ends/retain.h
     TRP_FRAME_RESTART,   // actor `target` is to be restarted in place
-    TRP_FRAME_REGISTRAR, // the driver: what is asked about restarted actors (see restart.h)
+    TRP_FRAME_REGISTRAR, // the driver: what is asked about restarted actors (see
+                         // actor/restart_in_place.h)
     TRP_FRAME_LINK,   // actor `target` is linked with, or (flag) untied from, actor `call` of the
                       // sender
     TRP_FRAME_CANCEL, // gives `call` to actor `target` up; FORCE: even if the process must be
@@ -52,7 +53,7 @@ typedef enum trp_frame_kind {
     TRP_FRAME_ITEM,   // a value of the stream of `call`, from actor `target`
     TRP_FRAME_TAKEN,  // `method` values of the stream of `call` have been read
     TRP_FRAME_PROBE,  // what actor `target` waits for is asked by who waits for `call`; or
-                      // (`method` 0) that has been looked at: see probe.h
+                      // (`method` 0) that has been looked at: see actor/deadlock_probe.h
 } trp_frame_kind;
 
 enum {
@@ -105,7 +106,7 @@ bool trp_frame_valid(const trp_frame *frame);
 // frame_rules.c: whether a valid frame may come from a process of this node, or of another one
 // (`far`), in whose own numbers `from` is; `to_node`: to a node process.
 bool trp_frame_allowed(const trp_frame *frame, bool far, bool to_node);
-// Whether its body is a value, as parcel.h says.
+// Whether its body is a value, as ref/body.h says.
 bool trp_frame_has_value(const trp_frame *frame);
 bool trp_frame_kind_known(uint32_t kind);
 // Appends the frame.

@@ -21,7 +21,7 @@ typedef enum carries {
     NOTHING,
     BYTES, // That name nothing: their reader copies what it wants.
     LIST,  // Bytes that may name objects, whose holds come along. Within a node.
-    VALUE, // Likewise, as parcel.h says; from another node without any.
+    VALUE, // Likewise, as ref/body.h says; from another node without any.
 } carries;
 
 enum {

@@ -87,7 +87,7 @@ bool trp_peers_queued(void);
 void trp_peers_empty(void);
 void trp_peers_free(int linger_ms);
 
-// peer_ring.c: with the lock held, but for the last two.
+// link/ring_carrier.c: with the lock held, but for the last two.
 troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *frame);
 void trp_peer_ring_close(trp_peer *peer);
 // Moves what waited for room into the ring.

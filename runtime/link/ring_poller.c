@@ -1,4 +1,4 @@
-// ring_poller.c: see reader.h.
+// ring_poller.c: see link/ring_poller.h.
 //
 // The role of the reader is a word of this process: free, held, being left or closed. Its holder
 // sleeps on the door's bell. Who gives it up says at the door that nobody reads, so that who

@@ -1,4 +1,4 @@
-// spsc_ring.c: see ring.h.
+// spsc_ring.c: see link/spsc_ring.h.
 #include <runtime/link/batch.h>
 #include <runtime/link/spsc_ring.h>
 

@@ -1,4 +1,4 @@
-// zmq.c: moving whole messages between processes over ZeroMQ (see transport.h).
+// zmq.c: moving whole messages between processes over ZeroMQ (see link/zmq.h).
 //
 // ZeroMQ loses messages silently in several ways (docs/design.md, "Over ZeroMQ"). What this file
 // does about it: no high-water marks, since the windows of peer.c bound every queue; no routing
@@ -6,10 +6,10 @@
 // (a 0700 folder, the peer's user id checked); sizes are checked before a socket sees them.
 //
 // Over tcp each process is a CURVE server and client with the one key pair of its run, and a thread
-// says who is let in (transport_door.c). Messages travel in parts there, since libzmq takes as much
-// as it is told of a part before it knows who tells it.
-// There are no heartbeats of ZeroMQ's: deaths are told otherwise, and a process that is stopped for
-// a while, by a debugger say, must not lose what was sent to it.
+// says who is let in (link/zmq_acceptor.c). Messages travel in parts there, since libzmq takes as
+// much as it is told of a part before it knows who tells it. There are no heartbeats of ZeroMQ's:
+// deaths are told otherwise, and a process that is stopped for a while, by a debugger say, must not
+// lose what was sent to it.
 #include <runtime/link/zmq_internal.h>
 
 #include <dlfcn.h>

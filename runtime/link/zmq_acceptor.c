@@ -1,4 +1,4 @@
-// zmq_acceptor.c: who is let in to a socket over tcp (see transport_inner.h).
+// zmq_acceptor.c: who is let in to a socket over tcp (see link/zmq_internal.h).
 //
 // A CURVE server lets in whoever knows its public key unless somebody says otherwise: here that is
 // a thread that answers ZeroMQ's authentication requests (ZAP, RFC 27) and lets in the own key

@@ -1,4 +1,4 @@
-// zmq_carrier.c: see sockets.h; transport.c moves the bytes.
+// zmq_carrier.c: see link/zmq_carrier.h; link/zmq.c moves the bytes.
 //
 // Frames carry both incarnations and the link's sequence: what is for another one, from a dead one,
 // or repeated is refused. The notice of a death comes over another connection than the last frames

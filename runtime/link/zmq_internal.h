@@ -1,5 +1,5 @@
 // zmq_internal.h: what the parts of the transport share: libzmq's functions, keys, and who is
-// let in. For transport.c, transport_door.c and transport_far.c only.
+// let in. For link/zmq.c, link/zmq_acceptor.c and link/zmq_remote.c only.
 #ifndef TRP_LINK_ZMQ_INTERNAL_H
 #define TRP_LINK_ZMQ_INTERNAL_H
 
@@ -51,7 +51,7 @@ extern struct trp_zmq trp_zmq;
 troupe_status trp_zmq_failed(const char *what, const char *path);
 bool trp_zmq_set(void *socket, int option, int value);
 
-// ---- transport_door.c: keys, and who is let in
+// ---- link/zmq_acceptor.c: keys, and who is let in
 
 // Watches the connections of a ROUTER: says whose key may come in, and cuts those for which there
 // is no room. Zeros, but for `strangers`, before trp_doorman_start.
@@ -86,7 +86,7 @@ void trp_doorman_at(trp_doorman *man, const char *endpoint);
 // Makes a DEALER a client with the keys.
 bool trp_doorman_client(const trp_doorman *man, void *dealer);
 
-// ---- transport.c, for the other parts
+// ---- link/zmq.c, for the other parts
 
 // `part_max` 0: messages come whole.
 void trp_inbound_set_up(void *router, size_t message_bytes_max, size_t part_max);

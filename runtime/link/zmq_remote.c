@@ -1,4 +1,4 @@
-// zmq_remote.c: the sockets towards other nodes (see transport.h): a context of their own, since
+// zmq_remote.c: the sockets towards other nodes (see link/zmq.h): a context of their own, since
 // its doorman knows another key. libzmq is given numbers alone: it would look a name up on the
 // thread that moves all messages.
 #include <runtime/link/zmq_internal.h>

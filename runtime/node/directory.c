@@ -1,4 +1,4 @@
-// directory.c: see names.h.
+// directory.c: see node/directory.h.
 #include <runtime/node/directory.h>
 
 #include <runtime/base/hash.h>

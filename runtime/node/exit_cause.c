@@ -1,4 +1,4 @@
-// exit_cause.c: why a worker process has ended (see cause.h).
+// exit_cause.c: why a worker process has ended (see node/exit_cause.h).
 #include <runtime/node/exit_cause.h>
 
 #include <runtime/base/log.h>

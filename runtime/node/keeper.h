@@ -40,15 +40,15 @@ typedef struct trp_start_order {
 // What the keeper is given: everything was made by the driver before the fork.
 typedef struct trp_keeper_setup {
     int driver_pidfd;
-    int driver_socket;                   // Closed by the keeper's end: how the driver learns of it.
-    int lock_fd;                         // Its lock says that the run folder is in use.
-    int output_socket;                   // Where pipes of workers go (output.h); -1: nowhere.
-    const char *folder;                  // The run folder, removed at the end;
-    const char *spill_folder;            // and that of objects' files, which may never be made.
-    bool execute;                        // Workers are executed afresh.
-    char **argv;                         // For that.
-    sigset_t mask;                       // The signal mask that workers start with.
-    struct sigaction child_action;       // What the program did about SIGCHLD.
+    int driver_socket;             // Closed by the keeper's end: how the driver learns of it.
+    int lock_fd;                   // Its lock says that the run folder is in use.
+    int output_socket;             // Where pipes of workers go (host/worker_output.h); -1: nowhere.
+    const char *folder;            // The run folder, removed at the end;
+    const char *spill_folder;      // and that of objects' files, which may never be made.
+    bool execute;                  // Workers are executed afresh.
+    char **argv;                   // For that.
+    sigset_t mask;                 // The signal mask that workers start with.
+    struct sigaction child_action; // What the program did about SIGCHLD.
     void (*run_node)(int keeper_socket); // Does not return.
     void (*prepare_worker)(void);        // What a spare does before it has its order.
     void (*run_worker)(uint32_t slot, uint64_t incarnation, bool isolated); // Does not return.

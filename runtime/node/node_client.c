@@ -1,5 +1,6 @@
-// node_client.c: what a process can ask of its node (see node.h): requests, answered by the node
-// process, whose answers whoever reads hands to the thread that waits, or to what was begun, here.
+// node_client.c: what a process can ask of its node (see node_client.h): requests, answered by the
+// node process, whose answers whoever reads hands to the thread that waits, or to what was begun,
+// here.
 #include <runtime/node/node_client.h>
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// prefork.c: see spare.h. No allocation and no threads, as in all of the keeper.
+// prefork.c: see node/prefork.h. No allocation and no threads, as in all of the keeper.
 #include <runtime/node/prefork.h>
 
 #include <errno.h>

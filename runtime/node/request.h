@@ -1,5 +1,5 @@
-// request.h: a request to a node process, for the files that make them (node.c, node_names.c,
-// node_end.c).
+// request.h: a request to a node process, for the files that make them (node/node_client.c,
+// node/directory_client.c, node/server_stop.c).
 #ifndef TRP_NODE_REQUEST_H
 #define TRP_NODE_REQUEST_H
 

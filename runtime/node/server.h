@@ -15,7 +15,7 @@ void trp_node_serve_here(trp_frame *frame);
 void trp_node_tick_here(void);
 void trp_node_reset_here(void);
 
-// The node process (node_process.c). Does not return.
+// The node process (node/server.c). Does not return.
 _Noreturn void trp_node_run(int keeper_socket);
 
 #endif

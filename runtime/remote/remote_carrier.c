@@ -1,5 +1,6 @@
-// remote_carrier.c: sending to and hearing from processes of other nodes (see far.h): envelopes,
-// links, and the thread that reads, says "still here", and finds gaps.
+// remote_carrier.c: sending to and hearing from processes of other nodes (see
+// remote/remote_carrier.h): envelopes, links, and the thread that reads, says "still here", and
+// finds gaps.
 #include <runtime/remote/remote_carrier.h>
 
 #include <runtime/base/clock.h>

@@ -1,6 +1,6 @@
 // remote_carrier.h: processes of other nodes: their numbers here, and sending to and hearing from
-// them over tcp. For process.c, peer.c, node.c and the node process's parts. See docs/design.md,
-// "Two nodes".
+// them over tcp. For link/dispatch.c, peer.c, node/node_client.c and the node process's parts. See
+// docs/design.md, "Two nodes".
 //
 // A far process has a number from TRP_PROCESSES_MAX up, which this process alone gives it, and from
 // then on a peer like any other. A message between nodes is an envelope (protocol, node, session)
@@ -17,7 +17,7 @@ enum {
     TRP_FAR_BEATS = 5,        // So often in .node_timeout_ms a link says that it is there.
 };
 
-// ---- far_table.c: who has which number
+// ---- remote/remote_table.c: who has which number
 
 // The number of a process in a session; 0: it has none.
 uint32_t trp_far_number(uint32_t node, uint32_t slot, uint64_t session, uint64_t incarnation);
@@ -51,7 +51,7 @@ bool trp_node_row_of(uint32_t id, trp_node_state least, trp_node_row *row);
 bool trp_node_row_of_session(uint64_t session, trp_node_row *row);
 bool trp_node_row_is_at(const trp_node_row *row, const char *address);
 
-// ---- far.c
+// ---- remote/remote_carrier.c
 
 typedef struct trp_envelope {
     uint32_t node;    // The sender's.
@@ -73,7 +73,7 @@ void trp_far_take_gone(const trp_frame *frame);
 void trp_far_path(uint32_t slot, uint64_t incarnation, char path[128]);
 void trp_far_wake(void); // The thread looks what is to be done.
 
-// ---- far_loose.c
+// ---- remote/sessionless.c
 
 // Sends one message of no session. Where there is no room it is refused and counted, and what
 // `answers` somebody else sooner than what this node begins.

@@ -1,5 +1,5 @@
-// remote_table.c: which process of which other node has which number here (see far.h), and what the
-// segment says of other nodes.
+// remote_table.c: which process of which other node has which number here (see
+// remote/remote_carrier.h), and what the segment says of other nodes.
 //
 // A process has a number for each session with its node: so what the end of the last one takes
 // along is known even where the next has begun already. The number of who is dead is given away

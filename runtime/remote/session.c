@@ -1,4 +1,4 @@
-// session.c: sessions with other nodes (see nodes.h): how they go on and end.
+// session.c: sessions with other nodes (see remote/session.h): how they go on and end.
 #include <runtime/remote/session_internal.h>
 
 #include <runtime/base/clock.h>

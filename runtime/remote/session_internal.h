@@ -1,5 +1,5 @@
 // session_internal.h: what the two parts of the sessions with other nodes share: how they begin
-// (handshake.c), and how they go on and end (nodes.c). All of it with the lock held.
+// (handshake.c), and how they go on and end (remote/session.c). All of it with the lock held.
 #ifndef TRP_REMOTE_SESSION_INTERNAL_H
 #define TRP_REMOTE_SESSION_INTERNAL_H
 
@@ -10,7 +10,7 @@
 
 extern pthread_mutex_t trp_nodes_lock; // Of all of it, and of writing the segment's rows.
 
-// ---- nodes.c: the rows
+// ---- remote/session.c: the rows
 
 trp_node_row *trp_nodes_row(int place);
 bool trp_nodes_active(const trp_node_row *row);

@@ -1,4 +1,4 @@
-// doorbell.c: see door.h.
+// doorbell.c: see shm/doorbell.h.
 #include <runtime/shm/doorbell.h>
 
 #include <runtime/base/fault.h>

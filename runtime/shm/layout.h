@@ -43,16 +43,16 @@ typedef struct trp_object_row {
     _Atomic uint16_t maker;   // The process that made it.
     _Atomic uint16_t kind;    // trp_object_kind. Written last, and 0 in a free row: who finds 0 in
                               // another looks at one whose other words are not written yet.
-    _Atomic uint16_t keeper;  // Of what is inside: see store_inside.h.
+    _Atomic uint16_t keeper;  // Of what is inside: see store/nested.h.
     _Atomic uint16_t lent;    // Whether any process but the maker ever had a hold.
-    _Atomic uint32_t inside;  // How many objects it names, or where it says so: store_inside.h.
+    _Atomic uint32_t inside;  // How many objects it names, or where it says so: store/nested.h.
     _Atomic uint32_t next;    // Of those that the node process is to free: slot + 1.
     _Atomic uint32_t made_ms; // When it was made, and when it was last pinned or let go of: see
     _Atomic uint32_t used_ms; // trp_row_now.
-    _Atomic uint32_t where;   // Whether its bytes are at `place` or on disk: store_where.h.
+    _Atomic uint32_t where;   // Whether its bytes are at `place` or on disk: store/residency.h.
 } trp_object_row;
 
-// What a process holds of an object, and how often it has pinned it: see store_ledger.h.
+// What a process holds of an object, and how often it has pinned it: see store/holds.h.
 typedef uint32_t trp_ledger_cell;
 
 // One data page.
@@ -83,7 +83,7 @@ typedef struct trp_plan {
     uint64_t capacity; // Bytes of data.
     uint64_t doors_at, ledgers_at, objects_at, pages_at, blocks_at, data_at, end_at;
     uint32_t pages_max;
-    uint32_t huge; // The system gives pages of 2 MiB to who asks: see segment_huge.c.
+    uint32_t huge; // The system gives pages of 2 MiB to who asks: see shm/huge_pages.c.
 } trp_plan;
 
 typedef struct trp_header {
@@ -97,11 +97,11 @@ typedef struct trp_header {
     _Atomic uint32_t pages_backed;   // Data pages that memory was reserved for: only grows.
     _Atomic uint32_t objects_backed; // Rows of the object table likewise.
     // Who is to be told that something was freed: trp_awaited. `freed` rises when there is room
-    // again: see store_room.h.
+    // again: see store/eviction.h.
     _Atomic uint32_t awaited, freed;
     // Objects that go to disk: where to (none: empty) and how many bytes at most; whether that was
     // made, whether small ones share a file, and when it failed last and with which errno. See
-    // spill.h.
+    // store/spill_file.h.
     char spill_folder[TRP_SPILL_FOLDER_MAX];
     uint64_t spill_bytes_max;
     _Atomic uint32_t spill_made, spill_sharing, spill_failed_ms, spill_told_ms, spill_error;
@@ -121,7 +121,7 @@ typedef struct trp_header {
     // Objects that the node process is to free, linked by `next`: slot + 1; and a word that rises
     // with each, and when somebody frees what it awaits.
     _Atomic uint32_t orphans, work_rung;
-    // Who has died, by count % TRP_DEATHS; see door.h. The node process writes it.
+    // Who has died, by count % TRP_DEATHS; see shm/doorbell.h. The node process writes it.
     _Atomic uint64_t deaths;
     struct {
         _Atomic uint64_t incarnation;

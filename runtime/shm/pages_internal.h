@@ -1,4 +1,4 @@
-// pages_internal.h: what pages.c (runs of pages) and pages_slab.c (blocks of a page) share.
+// pages_internal.h: what pages.c (runs of pages) and shm/slab.c (blocks of a page) share.
 #ifndef TRP_SHM_PAGES_INTERNAL_H
 #define TRP_SHM_PAGES_INTERNAL_H
 

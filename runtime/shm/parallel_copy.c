@@ -1,4 +1,4 @@
-// parallel_copy.c: see copy.h.
+// parallel_copy.c: see shm/parallel_copy.h.
 //
 // What is larger than the caches is written past them: an ordinary store first reads the line that
 // it is about to write, which halves the rate.

@@ -1,4 +1,5 @@
-// prefault.c: mapping long runs before they are written (see trp_pages_warm in pages_inner.h).
+// prefault.c: mapping long runs before they are written (see trp_pages_warm in
+// shm/pages_internal.h).
 //
 // Each process maps each page of the segment for itself, by a fault at its first touch: for a large
 // object these took twice as long as the copy. One call for all of them takes half of that for

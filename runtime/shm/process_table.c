@@ -1,5 +1,5 @@
-// process_table.c: who this process is (see identity.h), and the rows of the process table: who
-// lives, and waiting for that.
+// process_table.c: who this process is (see shm/process_table.h), and the rows of the process
+// table: who lives, and waiting for that.
 #include <runtime/shm/process_table.h>
 
 #include <fcntl.h>
@@ -254,7 +254,7 @@ void trp_process_label(const char *text)
         return;
     // Printing would cost a worker 8 pages.
     (void)trp_printable_copy(text, strlen(text), row->label, sizeof row->label);
-    // Pairs with the acquire in output.c: who sees the flag sees the text.
+    // Pairs with the acquire in host/worker_output.c: who sees the flag sees the text.
     atomic_store_explicit(&row->labelled, 1, memory_order_release);
 }
 

@@ -1,4 +1,4 @@
-// segment_guard.c: see use.h.
+// segment_guard.c: see shm/segment_guard.h.
 #include <runtime/shm/segment_guard.h>
 
 #include <pthread.h>

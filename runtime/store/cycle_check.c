@@ -1,5 +1,5 @@
 // cycle_check.c: a walk along what objects name, while others make promises true (see
-// store_ring.h).
+// store/cycle_check.h).
 //
 // Only what is open is walked along: what was settled throughout when it was sealed leads to no
 // promise. Promises that others are about to fulfil are walked along as well, by what their rows

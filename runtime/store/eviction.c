@@ -1,4 +1,4 @@
-// eviction.c: what goes to disk for room, and waiting for some (see store_room.h).
+// eviction.c: what goes to disk for room, and waiting for some (see store/eviction.h).
 #include <runtime/store/eviction.h>
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-// holds.c: counts of holds and pins (see store_ledger.h).
+// holds.c: counts of holds and pins (see store/holds.h).
 //
 //     a ledger for each process:   [ cell of object 0 | of object 1 | ... ]   32 bits each
 //     a cell:                      holds (lower 16 bits) | pins (upper 16)

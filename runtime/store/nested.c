@@ -1,4 +1,4 @@
-// nested.c: see store_inside.h.
+// nested.c: see store/nested.h.
 #include <runtime/store/nested.h>
 
 #include <runtime/base/fault.h>

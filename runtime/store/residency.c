@@ -1,4 +1,4 @@
-// residency.c: the machine of `where` (see store_where.h).
+// residency.c: the machine of `where` (see store/residency.h).
 //
 // Who moves an object out of memory must hold it, but had no hold to begin with. It adds one in its
 // own ledger and then raises the epoch, which succeeds only on a settled word of that generation;

@@ -1,4 +1,4 @@
-// spill_file.c: files of objects (see spill.h).
+// spill_file.c: files of objects (see store/spill_file.h).
 #include <runtime/store/spill_file.h>
 
 #include <dirent.h>

@@ -285,7 +285,7 @@ static troupe_status take_row(trp_row_state state, uint64_t schema, trp_encoding
     uint32_t now_ms = trp_row_now();
     atomic_store_explicit(&row->made_ms, now_ms, memory_order_relaxed);
     atomic_store_explicit(&row->used_ms, now_ms, memory_order_relaxed);
-    // Release: who sees it sees the rest (store_view.c).
+    // Release: who sees it sees the rest (store/inspect.c).
     atomic_store_explicit(&row->kind, trp_row_kind(state, encoding), memory_order_release);
     troupe_status status = trp_ledger_reserve(trp_store_self, *slot);
     if (status == TROUPE_OK)

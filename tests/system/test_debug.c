@@ -117,7 +117,8 @@ static void check_waiting(const char *wanted, const char *label)
         sscanf(line, "(%63[^=]=%d) waiting for a debugger: gdb -p %d", writer, &named, &pid), 3);
     assert_int_equal(named, pid);
     assert_memory_equal(writer, label, strlen(label));
-    assert_int_equal(kill(pid, SIGCONT), 0); // As a debugger's "continue" would not: see debug.h.
+    assert_int_equal(kill(pid, SIGCONT),
+                     0); // As a debugger's "continue" would not: see host/debug_wait.h.
     end(driver, lines);
 }
 
