@@ -16,9 +16,8 @@
 typedef struct trp_actor trp_actor;
 typedef struct trp_async trp_async;
 
-enum {
-    TRP_BLOCKED_MAX = 256
-}; // Threads that may wait in a method, or have stalled (sched/blocked_threads.h).
+// Threads that may wait in a method, or have stalled (sched/blocked_threads.h).
+enum { TRP_BLOCKED_MAX = 256 };
 
 void trp_scheduler_start(int threads);
 // Queues an actor for a turn (trp_actor_turn). It must not be queued already. After the scheduler's

@@ -106,7 +106,7 @@ static const row rows[] = {
     {"tune",               wait_tune,        {GOES_ON, NONE, LOST, GOES_ON, LOST, GOES_ON, FAIL}, false, 0},
     // Its trials are asked to stop for 2 s when their time has passed, before they are killed.
     {"tune, trial's time", wait_tune,        {NONE, FAIL, NONE, NONE, NONE, NONE, NONE}, false, 3500},
-    {"restart",            wait_restart,     {OK, LATE, EITHER(OK, LOST), OK, EITHER(OK, LOST), OK, STOPD}, true, 0},
+    {"restart",            wait_restart,     {OK, LATE, LOST, OK, LOST, OK, STOPD}, true, 0},
     {"retain",             wait_retain,      {EITHER(NOTEX, MAYBE), LATE, LOST, OK, LOST, OK, STOPD}, true, 0},
     {"room in the store",  wait_room,        {GOES_ON, GOES_ON, LOST, GOES_ON, LOST, GOES_ON, STOPD}, false, 0},
     {"join of a node",     wait_join_node,   {LATE, LATE, LOST, LATE, LOST, LATE, STOPD}, false, 0},
