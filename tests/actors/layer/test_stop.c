@@ -14,12 +14,13 @@ typedef struct idler {
     void *memory;
 } idler;
 
-enum { LARGE = 64 << 20, STOP_MS = 100 };
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SLOWER = 8 };
 #else
 enum { SLOWER = 1 };
 #endif
+// The shadow memory of a sanitizer makes each page of a copy cost five.
+enum { LARGE = (64 << 20) / SLOWER, STOP_MS = 100 };
 
 static _Atomic int finished, begun;
 static _Atomic int awaited; // How idler_await's wait ended.
