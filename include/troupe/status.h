@@ -49,7 +49,7 @@ typedef enum troupe_status {
         TROUPE_STATUS_COUNT
 } troupe_status;
 
-// How a call ended: exactly one of these (see "Guaranteed" in docs/design.md). When the outcome is
+// How a call ended: exactly one of these (see docs/guarantees.md). When the outcome is
 // TROUPE_OUTCOME_TIMED_OUT, troupe_error.executed says which of the two kinds it is.
 typedef enum troupe_outcome {
     TROUPE_OUTCOME_NONE, // The error is not the end of a call.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# guarantees.sh SOURCE: each row of the guarantees in docs/design.md names tests, and each of those is
+# guarantees.sh SOURCE: each row of the guarantees in docs/guarantees.md names tests, and each of those is
 # in a program of tests/ and is run by it.
 set -eu
 cd "$1"
@@ -7,8 +7,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-guarantees-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 status=0
 
-sed -n '/^## Guaranteed/,/^## Decisions/p' docs/design.md | grep '^|' | tail -n +3 >"$work/rows"
-[ -s "$work/rows" ] || { echo "docs/design.md has no table of guarantees"; status=1; }
+grep '^|' docs/guarantees.md | grep -v '^| Guaranteed |' | grep -v '^|---' >"$work/rows" || true
+[ -s "$work/rows" ] || { echo "docs/guarantees.md has no table of guarantees"; status=1; }
 while read -r row; do
     # shellcheck disable=SC2016
     printf '%s\n' "$row" | cut -d'|' -f4 | grep -o '`[^`]*`' | tr -d '`' >"$work/named"

@@ -10,14 +10,14 @@ status=0
 mkdir -p "$work/docs" "$work/tests/actors"
 echo 'int main(void) { return cmocka_unit_test(test_order); }' >"$work/tests/actors/test_call.c"
 
-# table ROW...: the tree's design has these guarantees.
+# table ROW...: the tree's page has these guarantees.
 table() {
     {
-        echo '## Guaranteed'
+        echo '# What is guaranteed'
         [ $# -eq 0 ] || printf '| Guaranteed | Not guaranteed | Shown by |\n|---|---|---|\n'
         [ $# -eq 0 ] || printf '%s\n' "$@"
-        echo '## Decisions'
-    } >"$work/docs/design.md"
+        echo '## Not there'
+    } >"$work/docs/guarantees.md"
 }
 
 # expect SENTENCE: guarantees.sh fails and says so.
@@ -48,6 +48,6 @@ expect 'tests/actors/test_call.c does not run test_disorder'
 table '| In order | | `actors/test_none:test_order` |'
 expect 'tests/actors/test_none.c does not run test_order'
 table
-expect 'docs/design.md has no table'
+expect 'docs/guarantees.md has no table'
 [ $status -eq 0 ] && echo "guarantees.sh finds what is wrong"
 exit $status

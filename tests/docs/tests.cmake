@@ -25,3 +25,6 @@ foreach(script guarantees guarantees_test)
            COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/${script}.sh ${PROJECT_SOURCE_DIR})
 endforeach()
 set_tests_properties(docs/guarantees docs/guarantees_test PROPERTIES TIMEOUT 60 LABELS docs)
+add_test(NAME docs/figures
+         COMMAND sh ${PROJECT_SOURCE_DIR}/benchmarks/results/pages.sh check ${PROJECT_SOURCE_DIR})
+set_tests_properties(docs/figures PROPERTIES TIMEOUT 60 LABELS docs)

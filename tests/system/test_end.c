@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { GONE_MS = 2000 }; // "Gone within 2 s" is what docs/design.md guarantees.
+enum { GONE_MS = 2000 }; // "Gone within 2 s" is what docs/guarantees.md says.
 
 typedef enum ending { BY_STOP, BY_RETURN, BY_EXIT, BY_SIGINT, BY_SIGKILL, BY_ABORT } ending;
 

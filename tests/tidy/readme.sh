@@ -1,6 +1,6 @@
 #!/bin/sh
-# readme.sh SOURCE: the README shows examples/01_counter.c as it is, and its map names every source
-# file of the four layers and no other.
+# readme.sh SOURCE: the README shows examples/01_counter.c as it is, and the map in docs/source-tour.md
+# names every source file of the four layers and no other.
 set -eu
 cd "$1"
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-readme-XXXXXX")
@@ -19,8 +19,8 @@ for folder in runtime/* actors/* train tune; do
     done | sort >"$work/files"
     # A row of the map: | `folder/` | words with `names` of files |
     # shellcheck disable=SC2016
-    grep "^| \`$folder/\`" README.md | cut -d'|' -f4 | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort >"$work/named"
-    diff "$work/files" "$work/named" || { echo "The README's map of $folder/ is not what is there."; status=1; }
+    grep "^| \`$folder/\`" docs/source-tour.md | cut -d'|' -f4 | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort >"$work/named"
+    diff "$work/files" "$work/named" || { echo "The map of $folder/ in docs/source-tour.md is not what is there."; status=1; }
 done
-[ $status -eq 0 ] && echo "the README shows what is there"
+[ $status -eq 0 ] && echo "the README and the map show what is there"
 exit $status
