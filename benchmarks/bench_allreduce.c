@@ -32,7 +32,7 @@ static size_t repetitions_of(size_t which, int64_t share)
     return count < 3 ? 3 : count;
 }
 
-static troupe_status time_one(troupe_worker *me, size_t which, size_t count, bench_round *round)
+static troupe_status time_one(troupe_rank *me, size_t which, size_t count, bench_round *round)
 {
     size_t items = sizes[which] / sizeof(float), warm_up = count / 5 + 2;
     float *values = aligned_alloc(64, sizes[which]);
@@ -61,7 +61,7 @@ static troupe_status time_one(troupe_worker *me, size_t which, size_t count, ben
     return status;
 }
 
-static troupe_status measured(troupe_worker *me, const settings *config)
+static troupe_status measured(troupe_rank *me, const settings *config)
 {
     bench_pin(0, me->rank);
     troupe_metric metrics[3 * SIZES];
@@ -94,7 +94,7 @@ static bench_round round_in_unit(bench_round round, size_t which)
 static void add_run(const settings *config, const char *storage, bench_rounds rounds[SIZES])
 {
     troupe_result *result = NULL;
-    troupe_status status = troupe_train(measured, config, &result, .workers = 2, .storage = storage,
+    troupe_status status = troupe_train(measured, config, &result, .ranks = 2, .storage = storage,
                                         .keep = TROUPE_KEEP_NONE, .collective_timeout_ms = 10000);
     for (size_t i = 0; i < SIZES; i++) {
         double parts[3] = {NAN, NAN, NAN};

@@ -21,7 +21,7 @@ typedef struct echo {
 
 static troupe_status echo_back(echo *self, const troupe_bytes *question, troupe_bytes *answer)
 {
-    void *copy = troupe_alloc(question->size);
+    void *copy = troupe_arena_alloc(question->size);
     if (!copy)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes", question->size);
     memcpy(copy, question->data, question->size);
@@ -75,7 +75,7 @@ static troupe_status call_once(echo_actor actor)
     TROUPE_TRY(troupe_get(troupe_bytes, troupe_call(actor, echo_back, payload, PAYLOAD), &answer,
                           .timeout_ms = 5000));
     bool same = answer.size == PAYLOAD && memcmp(answer.data, payload, PAYLOAD) == 0;
-    troupe_reset();
+    troupe_arena_reset();
     return same ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "the answer is not what was sent");
 }
 
@@ -111,7 +111,7 @@ static troupe_status keep_in_flight(echo_actor actor, size_t count, double *rate
         if (i < count)
             *slot = troupe_call(actor, echo_back, payload, PAYLOAD);
         if (i % IN_FLIGHT == 0)
-            troupe_reset();
+            troupe_arena_reset();
     }
     *rate = (double)count / ((double)(bench_now_ns() - start) / 1e9);
     return TROUPE_OK;

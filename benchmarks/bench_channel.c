@@ -92,7 +92,7 @@ static troupe_status mill_take(mill *self, const troupe_ref *object, uint32_t *s
 static troupe_status mill_answer(mill *self, const troupe_bytes *question, troupe_bytes *answer)
 {
     (void)self;
-    void *copy = troupe_alloc(question->size);
+    void *copy = troupe_arena_alloc(question->size);
     if (copy == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes", question->size);
     memcpy(copy, question->data, question->size);
@@ -155,7 +155,7 @@ static troupe_status through_objects(const bench *with, size_t size, size_t coun
             continue;
         troupe_ref object = troupe_put_bytes(with->from, size);
         *place = troupe_call_from(with->actor, mill_take, &object);
-        troupe_drop(object);
+        troupe_ref_drop(object);
     }
     *ns = (double)(bench_now_ns() - start) / (double)count;
     return TROUPE_OK;
@@ -259,7 +259,7 @@ static troupe_status echo_calls(const bench *with, size_t count, bench_samples *
         TROUPE_TRY(troupe_get(troupe_bytes, troupe_call(with->actor, mill_answer, with->from, LINE),
                               &answer));
         bench_samples_add(samples, (double)(bench_now_ns() - start) / 1e3);
-        troupe_reset();
+        troupe_arena_reset();
     }
     return TROUPE_OK;
 }

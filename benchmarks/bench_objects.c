@@ -76,7 +76,7 @@ static void resize(client *self, size_t size)
     if (self->size > 0) {
         munmap(self->from, self->size);
         munmap(self->to, self->size);
-        troupe_drop(self->lent);
+        troupe_ref_drop(self->lent);
         close(self->file);
     }
     self->from = bench_written(size);
@@ -110,7 +110,7 @@ static troupe_status put(const client *self, size_t count, double *ns)
     *ns += (double)(bench_now_ns() - start);
     troupe_status status = check(refs[count - 1]);
     for (size_t i = 0; i < count; i++)
-        troupe_drop(refs[i]);
+        troupe_ref_drop(refs[i]);
     return status;
 }
 
@@ -143,7 +143,7 @@ static troupe_status once(const client *self, operation what)
     void *memory;
     switch (what) {
     case PUT_DROP:
-        troupe_drop(troupe_put_bytes(self->from, self->size));
+        troupe_ref_drop(troupe_put_bytes(self->from, self->size));
         return TROUPE_OK;
     case GET:
     case VIEW:
@@ -383,7 +383,7 @@ static int numbers[MANY];
 static troupe_status get_many(void)
 {
     for (int i = 0; i < MANY; i++)
-        refs[i] = troupe_keep(kept[i]);
+        refs[i] = troupe_ref_keep(kept[i]);
     return troupe_get_all(int, refs, MANY, numbers);
 }
 
@@ -391,10 +391,10 @@ static troupe_status get_many(void)
 static troupe_status get_list(void)
 {
     troupe_array_troupe_ref found;
-    TROUPE_TRY(troupe_get(troupe_array_troupe_ref, troupe_keep(list), &found));
+    TROUPE_TRY(troupe_get(troupe_array_troupe_ref, troupe_ref_keep(list), &found));
     for (size_t i = 0; i < found.count; i++)
-        troupe_drop(found.items[i]);
-    troupe_reset();
+        troupe_ref_drop(found.items[i]);
+    troupe_arena_reset();
     return found.count == MANY ? TROUPE_OK : TROUPE_FAILED;
 }
 
@@ -420,7 +420,7 @@ static const struct many {
     {"refs10k",
      "an object that holds 10,000 references: troupe_get, and a drop of each; floor: 500",
      get_list},
-    {"getall10k", "10,000 objects of an int: troupe_keep of each, troupe_get_all", get_many},
+    {"getall10k", "10,000 objects of an int: troupe_ref_keep of each, troupe_get_all", get_many},
     {"wait1k", "1,000 objects: troupe_wait for one of those left, until none is", wait_few},
 };
 
@@ -444,9 +444,9 @@ static void measure_many(const struct many *what)
         } while ((passed = bench_now_ns() - start) < (bench_rows_quick() ? 5000000 : 100000000));
         bench_rounds_add(&ours, bench_round_plain(count / ((double)passed / 1e9)));
     }
-    troupe_drop(list);
+    troupe_ref_drop(list);
     for (int i = 0; i < MANY; i++)
-        troupe_drop(kept[i]);
+        troupe_ref_drop(kept[i]);
     bench_rows_print(&(bench_line){.name = what->name,
                                    .unit = "1/s",
                                    .placement = "one thread, not pinned",
@@ -504,13 +504,13 @@ static troupe_status use_disk(unsigned char *memory, size_t count, disk_round *r
         warmer[fill + i] = troupe_put_bytes(memory, WHOLE);
     round->spill = gigabytes(start, count);
     for (size_t i = 0; i < fill + count; i++)
-        troupe_drop(warmer[i]);
+        troupe_ref_drop(warmer[i]);
     start = bench_now_ns();
     for (size_t i = 0; i < count; i++)
         TROUPE_TRY(check(cold[i]));
     round->restore = gigabytes(start, count);
     for (size_t i = 0; i < count; i++)
-        troupe_drop(cold[i]);
+        troupe_ref_drop(cold[i]);
     return TROUPE_OK;
 }
 

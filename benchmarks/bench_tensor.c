@@ -164,7 +164,7 @@ static void add(bench_rounds *rounds, deed *once, size_t times)
         bench_rounds_add(rounds, bench_round_plain(us));
     else
         bench_rounds_fail(rounds, "%s", troupe_last_error()->text);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void measure(const struct row *what)
@@ -184,8 +184,8 @@ static void measure(const struct row *what)
         if (what->others != NULL)
             add(&others, what->others, what->times);
     }
-    troupe_drop(tensor_object);
-    troupe_drop(bytes_object);
+    troupe_ref_drop(tensor_object);
+    troupe_ref_drop(bytes_object);
     bench_rows_print(&(bench_line){.name = name,
                                    .unit = "us",
                                    .placement = "not pinned",

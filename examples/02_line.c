@@ -9,7 +9,7 @@ int main(int argc, char **argv)
 
     settings config = {.rate = 0.7, .epochs = 150};
     troupe_result *result;
-    troupe_must(troupe_train(fit, &config, &result, .workers = 4, .cpus_per_worker = 0.25,
+    troupe_must(troupe_train(fit, &config, &result, .ranks = 4, .cpus_per_rank = 0.25,
                              .storage = "runs", .name = "line", .keep = 2, .restarts = 3));
 
     line model;

@@ -14,7 +14,7 @@ static troupe_status multiply(const share *work, troupe_tensor *products)
     troupe_view view; // Lent, not copied; a table of another type or rank is refused.
     TROUPE_TRY(troupe_view_tensor(work->table, TROUPE_FLOAT32, 2, &table, &view, -1));
     const float *vector = work->vector.data;
-    double *sums = troupe_alloc(SHARE * sizeof *sums); // Until the result has been sent.
+    double *sums = troupe_arena_alloc(SHARE * sizeof *sums); // Until the result has been sent.
     for (size_t i = 0; sums != NULL && i < SHARE; i++) {
         const float *row = (const float *)table.data + (work->first + i) * COLUMNS;
         for (size_t k = 0; k < COLUMNS; k++)
@@ -33,12 +33,12 @@ int main(int argc, char **argv)
 
     troupe_buffer buffer; // Written where it will be read.
     troupe_tensor shape = troupe_tensor_of(TROUPE_FLOAT32, NULL, ROWS, COLUMNS);
-    troupe_must(troupe_create_tensor(&shape, &buffer));
+    troupe_must(troupe_tensor_create(&shape, &buffer));
     for (size_t i = 0; i < ROWS; i++)
         for (size_t k = 0; k < COLUMNS; k++)
             ((float *)buffer.data)[i * COLUMNS + k] = (float)(i + k);
     share work;
-    troupe_must(troupe_seal(&buffer, &work.table)); // From now on nobody can write it.
+    troupe_must(troupe_buffer_seal(&buffer, &work.table)); // From now on nobody can write it.
 
     static float ones[COLUMNS];
     for (size_t k = 0; k < COLUMNS; k++)
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     troupe_ref refs[TASKS];
     for (size_t i = 0; i < TASKS; i++) {
         work.first = i * SHARE;
-        refs[i] = troupe_run_with(multiply, &work);
+        refs[i] = troupe_run_from(multiply, &work);
     }
     troupe_tensor products[TASKS];
     troupe_must(troupe_get_all(troupe_tensor, refs, TASKS, products));
@@ -59,6 +59,6 @@ int main(int argc, char **argv)
     char line[80];
     troupe_print(troupe_tensor, &products[0], line, sizeof line);
     printf("%d times %s, the sum of all is %.0f\n", TASKS, line, sum);
-    troupe_drop(work.table);
+    troupe_ref_drop(work.table);
     return troupe_stop();
 }

@@ -11,7 +11,7 @@ TROUPE_STRUCT(line, (double, slope), (double, offset), (int64_t, epoch));
 enum { POINTS = 1000 };
 
 // Every worker runs this function on its own share of the points, which lie on y = 3 x + 2.
-static troupe_status fit(troupe_worker *me, const settings *config)
+static troupe_status fit(troupe_rank *me, const settings *config)
 {
     line model = {0};
     TROUPE_TRY(troupe_restore(line, me, &model)); // Where a lost group stopped; else still zeros.

@@ -71,7 +71,7 @@ static int find_nodes(int pids[NODES_MAX], bool all, char *stranger, size_t size
             if (known == count && count < NODES_MAX)
                 pids[count++] = driver;
         }
-        troupe_reset();
+        troupe_arena_reset();
     }
     closedir(processes);
     return count;
@@ -354,6 +354,6 @@ int tool_memory(int argc, char **argv)
         print_processes(&memory);
         print_objects(&memory);
     }
-    troupe_reset();
+    troupe_arena_reset();
     return TOOL_DONE;
 }

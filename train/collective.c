@@ -20,10 +20,8 @@ typedef enum operation { BARRIER = 1, ALLREDUCE, BROADCAST } operation;
 
 static const char *const operation_names[] = {"?", "troupe_barrier", "troupe_allreduce",
                                               "troupe_broadcast"};
-static const char *const element_names[] = {"float", "double", "int64_t"};
 static const char *const reduction_names[] = {"TROUPE_SUM", "TROUPE_MEAN", "TROUPE_MIN",
                                               "TROUPE_MAX"};
-static const size_t element_sizes[] = {sizeof(float), sizeof(double), sizeof(int64_t)};
 
 // One of a static table's names; what another process wrote is not trusted as an index.
 static const char *name_of(const char *const *names, size_t count, uint32_t index)
@@ -54,8 +52,8 @@ static troupe_status differ(const trp_group *group, int other, const trp_group_c
         return troupe_fail(TROUPE_INVALID,
                            "%s: rank %d passed %s values and rank %d %s: all ranks must pass the "
                            "same type",
-                           name, me, NAME_OF(element_names, mine->element), other,
-                           NAME_OF(element_names, theirs->element));
+                           name, me, troupe_dtype_text((troupe_dtype)mine->element), other,
+                           troupe_dtype_text((troupe_dtype)theirs->element));
     if (mine->how != theirs->how)
         return troupe_fail(
             TROUPE_INVALID,
@@ -129,12 +127,12 @@ DEFINE_COMBINE(combine_floats, float, ADD_FLOATS)
 DEFINE_COMBINE(combine_doubles, double, ADD_FLOATS)
 DEFINE_COMBINE(combine_integers, int64_t, ADD_INTEGERS)
 
-static void divide(void *values, size_t count, troupe_element element, int world)
+static void divide(void *values, size_t count, troupe_dtype element, int world)
 {
-    if (element == TROUPE_ELEMENT_FLOAT)
+    if (element == TROUPE_FLOAT32)
         for (size_t i = 0; i < count; i++)
             ((float *)values)[i] /= (float)world;
-    else if (element == TROUPE_ELEMENT_DOUBLE)
+    else if (element == TROUPE_FLOAT64)
         for (size_t i = 0; i < count; i++)
             ((double *)values)[i] /= world;
     else
@@ -143,7 +141,7 @@ static void divide(void *values, size_t count, troupe_element element, int world
 }
 
 typedef struct reduction {
-    troupe_element element;
+    troupe_dtype element;
     troupe_reduction how;
     size_t width; // Bytes an element.
 } reduction;
@@ -152,8 +150,10 @@ typedef struct reduction {
 static void reduce(const trp_group *group, const reduction *what, unsigned parity, size_t from,
                    size_t to, unsigned char *out)
 {
-    void (*const combine[])(void *restrict, const void *restrict, size_t,
-                            troupe_reduction) = {combine_floats, combine_doubles, combine_integers};
+    void (*const combine)(void *restrict, const void *restrict, size_t, troupe_reduction) =
+        what->element == TROUPE_FLOAT32   ? combine_floats
+        : what->element == TROUPE_FLOAT64 ? combine_doubles
+                                          : combine_integers;
     _Alignas(64) unsigned char block[BLOCK * sizeof(int64_t)];
     for (size_t at = from; at < to; at += BLOCK) {
         size_t count = to - at < BLOCK ? to - at : BLOCK;
@@ -164,7 +164,7 @@ static void reduce(const trp_group *group, const reduction *what, unsigned parit
             if (rank == 0)
                 memcpy(block, slot, bytes);
             else
-                combine[what->element](block, slot, count, what->how);
+                combine(block, slot, count, what->how);
         }
         if (what->how == TROUPE_MEAN)
             divide(block, count, what->element, group->world);
@@ -203,15 +203,19 @@ static troupe_status reduce_chunk(trp_group *group, const reduction *what, unsig
     return TROUPE_OK;
 }
 
-troupe_status trp_allreduce(trp_group *group, void *values, size_t count, troupe_element element,
+troupe_status trp_allreduce(trp_group *group, void *values, size_t count, troupe_dtype element,
                             troupe_reduction how)
 {
-    if ((unsigned)element > TROUPE_ELEMENT_INT64 || (unsigned)how > TROUPE_MAX)
-        return troupe_fail(TROUPE_INVALID, "troupe_allreduce: no element type %d or reduction %d",
-                           (int)element, (int)how);
+    if (element != TROUPE_FLOAT32 && element != TROUPE_FLOAT64 && element != TROUPE_INT64)
+        return troupe_fail(TROUPE_INVALID,
+                           "troupe_allreduce: element type %d (%s), expected float32, float64 or "
+                           "int64",
+                           (int)element, troupe_dtype_text(element));
+    if ((unsigned)how > TROUPE_MAX)
+        return troupe_fail(TROUPE_INVALID, "troupe_allreduce: no reduction %d", (int)how);
     if (!values && count)
         return troupe_fail(TROUPE_INVALID, "troupe_allreduce: %zu values at NULL", count);
-    reduction what = {element, how, element_sizes[element]};
+    reduction what = {element, how, troupe_dtype_size(element)};
     announce(group, (trp_group_call){ALLREDUCE, element, how, 0, count});
     size_t chunk = TRP_GROUP_SLOT / what.width;
     size_t at = 0;

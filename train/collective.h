@@ -9,7 +9,7 @@
 #include <troupe/train.h>
 
 // As troupe_allreduce, troupe_broadcast and troupe_barrier.
-troupe_status trp_allreduce(trp_group *group, void *values, size_t count, troupe_element element,
+troupe_status trp_allreduce(trp_group *group, void *values, size_t count, troupe_dtype element,
                             troupe_reduction how);
 troupe_status trp_broadcast(trp_group *group, void *data, size_t size, int root);
 troupe_status trp_barrier(trp_group *group);

@@ -103,7 +103,7 @@ static void finish(trp_run *run, troupe_status status)
                 troupe_last_error()->text);
     (void)trp_job_finish(run->job, result);
     trp_server_job_done(run->job);
-    (void)troupe_end(run->self);
+    (void)troupe_actor_end(run->self);
 }
 
 static void note_cause(trp_run *run, int rank, troupe_status status, bool own, const char *text)
@@ -127,7 +127,7 @@ static void fail_run(trp_run *run, troupe_status status)
 // end where its process is stopped.
 static void kill_ranks(trp_run *run)
 {
-    for (int rank = 0; rank < run->job->options.workers; rank++) {
+    for (int rank = 0; rank < run->job->options.ranks; rank++) {
         rank_state *state = &run->ranks[rank];
         troupe_actor worker = state->worker.address;
         // Where the word is lost, who asks again has it sent again.
@@ -147,7 +147,7 @@ static void end_group(trp_run *run, trp_group_reason reason, int rank)
 // word lies in the group's memory, also if it was killed before it could send it.
 static void look_for_own_cause(trp_run *run)
 {
-    for (int rank = 0; rank < run->job->options.workers; rank++) {
+    for (int rank = 0; rank < run->job->options.ranks; rank++) {
         troupe_status status;
         const char *text;
         char sentence[600];
@@ -292,7 +292,7 @@ troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *not
     (void)none;
     trp_run *run = self->run;
     int attempt = run->attempt; // The next one has nothing to do with it.
-    for (int rank = 0; rank < run->job->options.workers; rank++) {
+    for (int rank = 0; rank < run->job->options.ranks; rank++) {
         bool ready = false;
         if (run->finished || run->attempt != attempt)
             break;
@@ -325,7 +325,7 @@ static void rank_ended(void *user, troupe_ref ref)
 
 static troupe_status make_group(trp_run *run, int first_report)
 {
-    int world = run->job->options.workers;
+    int world = run->job->options.ranks;
     void *memory;
     TROUPE_TRY(trp_store_share(trp_group_size(world), &run->region_object, &memory));
     run->region = trp_group_init(memory, world, first_report);
@@ -336,7 +336,7 @@ static troupe_status make_group(trp_run *run, int first_report)
 static void log_group(const trp_run *run)
 {
     trp_log(TRP_INFO, "Started distributed worker processes:");
-    for (int rank = 0; rank < run->job->options.workers; rank++)
+    for (int rank = 0; rank < run->job->options.ranks; rank++)
         trp_log(TRP_INFO, "- (pid=%d) world_rank=%d, local_rank=%d, node_rank=0",
                 run->ranks[rank].pid, rank, rank);
 }
@@ -344,7 +344,7 @@ static void log_group(const trp_run *run)
 // Who could not be started says so when it is called.
 static void spawn_workers(trp_run *run)
 {
-    int world = run->job->options.workers;
+    int world = run->job->options.ranks;
     trp_worker_actor *workers = (trp_worker_actor *)trp_alloc((size_t)world * sizeof(*workers));
     if (workers)
         (void)troupe_spawn_many(trp_worker, (size_t)world, workers, .place = TROUPE_PLACE_ISOLATED);
@@ -363,7 +363,7 @@ static void spawn_ranks(trp_run *run)
     troupe_job *job = run->job;
     spawn_workers(run);
     pthread_mutex_lock(&job->lock);
-    for (int rank = 0; rank < job->options.workers && rank < 16; rank++)
+    for (int rank = 0; rank < job->options.ranks && rank < 16; rank++)
         job->pids[rank] = run->ranks[rank].pid;
     pthread_mutex_unlock(&job->lock);
 }
@@ -372,7 +372,7 @@ static void run_ranks(trp_run *run, const char *origin, int first_report)
 {
     troupe_job *job = run->job;
     trp_task task = {
-        .world = job->options.workers,
+        .world = job->options.ranks,
         .attempt = run->attempt,
         .first_report = first_report,
         .timeout_ms = job->options.collective_timeout_ms,
@@ -401,7 +401,7 @@ static void run_ranks(trp_run *run, const char *origin, int first_report)
 // Makes what will be needed for sure before anything is started.
 static troupe_status make_watches(trp_run *run)
 {
-    for (int rank = 0; rank < run->job->options.workers; rank++) {
+    for (int rank = 0; rank < run->job->options.ranks; rank++) {
         watch *told = (watch *)trp_alloc(sizeof(*told));
         if (!told)
             return troupe_fail(TROUPE_NO_MEMORY, "no memory to watch rank %d", rank);
@@ -418,7 +418,7 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
     int last_report;
     TROUPE_TRY(trp_checkpoint_clean(run->job->path));
     TROUPE_TRY(trp_record_origin(&run->record, origin, &last_report));
-    TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.workers, last_report));
+    TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.ranks, last_report));
     TROUPE_TRY(make_watches(run));
     *first_report = last_report + 1;
     return make_group(run, *first_report);
@@ -497,7 +497,7 @@ troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *addres
 {
     troupe_job *job = (troupe_job *)(uintptr_t)*address;
     self->run = (trp_run *)trp_alloc(sizeof(*self->run));
-    rank_state *ranks = (rank_state *)trp_alloc((size_t)job->options.workers * sizeof(*ranks));
+    rank_state *ranks = (rank_state *)trp_alloc((size_t)job->options.ranks * sizeof(*ranks));
     if (!self->run || !ranks) {
         trp_free(ranks);
         trp_free(self->run);
@@ -517,13 +517,13 @@ void trp_coordinator_deinit(trp_coordinator *self)
         bool there = trp_job_has_runtime(run->job);
         if (there && run->region)
             (void)trp_group_end(run->region, TRP_GROUP_ENDED, 0);
-        for (int rank = 0; there && rank < run->job->options.workers; rank++)
-            troupe_drop(run->ranks[rank].end);
+        for (int rank = 0; there && rank < run->job->options.ranks; rank++)
+            troupe_ref_drop(run->ranks[rank].end);
         if (there)
             leave_group(run);
         trp_job_cancel(run->job);
     }
-    for (int rank = 0; rank < run->job->options.workers; rank++)
+    for (int rank = 0; rank < run->job->options.ranks; rank++)
         drop_watch(run->ranks[rank].told);
     trp_reports_free(&run->reports);
     trp_record_close(&run->record);
@@ -536,7 +536,7 @@ bool trp_coordinator_start(troupe_job *job)
 {
     uint64_t address = (uint64_t)(uintptr_t)job;
     trp_coordinator_actor made =
-        troupe_spawn_with(trp_coordinator, &address, .place = TROUPE_PLACE_HERE);
+        troupe_spawn_from(trp_coordinator, &address, .place = TROUPE_PLACE_HERE);
     troupe_status status = troupe_actor_status(made.address);
     if (status == TROUPE_OK)
         status = troupe_tell(made, trp_coordinator_begin);

@@ -26,7 +26,7 @@ troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *non
                                    troupe_none *result);
 troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *none,
                                    troupe_none *result);
-TROUPE_ACTOR_WITH(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordinator_deinit,
+TROUPE_ACTOR_INIT(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordinator_deinit,
                   (trp_coordinator_begin, troupe_none, troupe_none),
                   (trp_coordinator_report, trp_report, troupe_none),
                   (trp_coordinator_ended, trp_rank_event, troupe_none),

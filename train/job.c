@@ -37,7 +37,7 @@ void trp_job_release(troupe_job *job)
     if (atomic_fetch_sub(&job->holds, 1) > 1)
         return;
     for (size_t i = 0; i < job->ref_count; i++)
-        troupe_drop(job->refs[i]);
+        troupe_ref_drop(job->refs[i]);
     troupe_result_free(&job->result);
     trp_buffer_free(&job->config);
     trp_arena_clear(&job->arena);

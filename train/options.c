@@ -30,8 +30,8 @@ static troupe_status check_name(const char *name)
 
 static troupe_status check_ranges(const troupe_train_options *o)
 {
-    if (o->workers < 1 || o->workers > TRP_GROUP_WORLD_MAX)
-        return troupe_fail(TROUPE_INVALID, "option .workers is %d: expected 1 to %d", o->workers,
+    if (o->ranks < 1 || o->ranks > TRP_GROUP_WORLD_MAX)
+        return troupe_fail(TROUPE_INVALID, "option .ranks is %d: expected 1 to %d", o->ranks,
                            TRP_GROUP_WORLD_MAX);
     if (o->keep < TROUPE_KEEP_NONE)
         return troupe_fail(TROUPE_INVALID,
@@ -59,17 +59,17 @@ static troupe_status check_ranges(const troupe_train_options *o)
 
 static troupe_status check_cpus(const troupe_train_options *options, int64_t *cpus)
 {
-    if (trp_cpus_count(options->cpus_per_worker, cpus) != TROUPE_OK)
-        return trp_error_prefix("option .cpus_per_worker");
+    if (trp_cpus_count(options->cpus_per_rank, cpus) != TROUPE_OK)
+        return trp_error_prefix("option .cpus_per_rank");
     double there = trp_process_options()->cpus;
     int64_t total;
     TROUPE_TRY(trp_cpus_count(there, &total));
-    if (*cpus > total / options->workers)
+    if (*cpus > total / options->ranks)
         return troupe_fail(TROUPE_TOO_LARGE,
-                           "options .workers = %d and .cpus_per_worker = %g need %g CPUs, and jobs "
+                           "options .ranks = %d and .cpus_per_rank = %g need %g CPUs, and jobs "
                            "may reserve %g in all",
-                           options->workers, options->cpus_per_worker,
-                           options->cpus_per_worker * options->workers, there);
+                           options->ranks, options->cpus_per_rank,
+                           options->cpus_per_rank * options->ranks, there);
     return TROUPE_OK;
 }
 
@@ -86,10 +86,10 @@ static troupe_status check_from(const char *from)
 troupe_status trp_train_options_complete(troupe_train_options *options,
                                          const troupe_trainer *trainer, int64_t *cpus)
 {
-    if (options->workers == 0)
-        options->workers = 1;
-    if (options->cpus_per_worker == 0)
-        options->cpus_per_worker = 1;
+    if (options->ranks == 0)
+        options->ranks = 1;
+    if (options->cpus_per_rank == 0)
+        options->cpus_per_rank = 1;
     if (!options->name)
         options->name = trainer->name;
     if (options->collective_timeout_ms == 0)

@@ -62,7 +62,7 @@ static troupe_status try_commit(trp_record *record, int attempt, const trp_open_
     trp_manifest manifest = {
         .id = record->next_id,
         .report = report->number,
-        .world = record->job->options.workers,
+        .world = record->job->options.ranks,
         .metrics = {report->metrics, report->metric_count},
         .files = {report->files, report->file_count},
     };

@@ -20,7 +20,7 @@ static void server_deinit(trp_server *self);
 static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none);
 static troupe_status server_stop(trp_server *self, const uint64_t *address, troupe_none *none);
 static troupe_status server_done(trp_server *self, const troupe_none *nothing, troupe_none *none);
-TROUPE_ACTOR_WITH(trp_server, (server_init, troupe_none), server_deinit,
+TROUPE_ACTOR_INIT(trp_server, (server_init, troupe_none), server_deinit,
                   (server_submit, uint64_t, troupe_none), (server_stop, uint64_t, troupe_none),
                   (server_done, troupe_none, troupe_none));
 
@@ -139,7 +139,7 @@ static troupe_status server_submit(trp_server *self, const uint64_t *address, tr
     self->jobs = job;
     char who[96];
     snprintf(who, sizeof who, "job '%.80s'", job->options.name != NULL ? job->options.name : "");
-    trp_want want = {.cpus = job->cpus * job->options.workers, .who = who, .patient = true};
+    trp_want want = {.cpus = job->cpus * job->options.ranks, .who = who, .patient = true};
     if (trp_node_claim_begin(&want, claimed, job, &job->request) != TROUPE_OK)
         atomic_store(&job->refused, true);
     admit(self);

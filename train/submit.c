@@ -82,9 +82,9 @@ static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const 
     return trp_run_folder_make(&job->options, &job->arena, &job->path);
 }
 
-troupe_status troupe_submit_with(const troupe_trainer *trainer, const void *config,
-                                 const troupe_follower *follower, troupe_job **job,
-                                 const troupe_train_options *how)
+troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config,
+                               const troupe_follower *follower, troupe_job **job,
+                               const troupe_train_options *how)
 {
     TRP_REQUIRE(trainer);
     TRP_REQUIRE(config);
@@ -108,13 +108,13 @@ troupe_status troupe_submit_with(const troupe_trainer *trainer, const void *conf
     return TROUPE_OK;
 }
 
-troupe_status troupe_train_with(const troupe_trainer *trainer, const void *config,
-                                troupe_result **result, const troupe_train_options *how)
+troupe_status troupe_train_as(const troupe_trainer *trainer, const void *config,
+                              troupe_result **result, const troupe_train_options *how)
 {
     TRP_REQUIRE(result);
     troupe_job *job;
     *result = NULL;
-    TROUPE_TRY(troupe_submit_with(trainer, config, NULL, &job, how));
+    TROUPE_TRY(troupe_submit_as(trainer, config, NULL, &job, how));
     troupe_status status = troupe_job_wait(job, -1, result);
     troupe_job_close(&job);
     TROUPE_TRY(status);

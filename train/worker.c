@@ -13,7 +13,7 @@
 
 // The loop that runs on this thread.
 typedef struct loop {
-    troupe_worker me; // First: it is what the user's code holds.
+    troupe_rank me; // First: it is what the user's code holds.
     const trp_task *task;
     trp_group group;
     int reports; // The last one made.
@@ -24,7 +24,7 @@ typedef struct loop {
 
 static _Thread_local loop *current;
 
-static troupe_status loop_of(troupe_worker *me, const char *what, loop **found)
+static troupe_status loop_of(troupe_rank *me, const char *what, loop **found)
 {
     if (!current || me != &current->me)
         return troupe_fail(TROUPE_INVALID,
@@ -52,7 +52,7 @@ static void exchange_ref(troupe_ref *ref, void *user)
 // objects.
 static troupe_status read_config(const trp_task *task, const troupe_type *type, void **config)
 {
-    *config = troupe_alloc(type->size);
+    *config = troupe_arena_alloc(type->size);
     if (!*config)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of '%s'", task->trainer);
     trp_reader in = trp_reader_of(task->config.data, task->config.size);
@@ -107,7 +107,7 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
         text = last->status == status && last->text[0] ? last->text : troupe_strerror(status);
     }
     trp_group_leave(&it.group, status, text);
-    *end = (trp_worker_end){(int)status, troupe_alloc_text(text), it.stopped};
+    *end = (trp_worker_end){(int)status, troupe_arena_text(text), it.stopped};
     return TROUPE_OK;
 }
 
@@ -156,7 +156,7 @@ static troupe_status send_report(loop *it, const troupe_metric *metrics, size_t 
     return status;
 }
 
-troupe_status troupe_report_metrics(troupe_worker *me, const troupe_metric *metrics, size_t count)
+troupe_status troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t count)
 {
     TRP_REQUIRE(me);
     if (count > 0)
@@ -179,7 +179,7 @@ troupe_status troupe_report_metrics(troupe_worker *me, const troupe_metric *metr
     return troupe_fail(TROUPE_STOPPED, "the run was asked to stop, at report %d", it->reports);
 }
 
-troupe_status troupe_save_as(const troupe_type *type, troupe_worker *me, const void *value)
+troupe_status troupe_save_as(const troupe_type *type, troupe_rank *me, const void *value)
 {
     TRP_REQUIRE(type);
     TRP_REQUIRE(me);
@@ -197,7 +197,7 @@ troupe_status troupe_save_as(const troupe_type *type, troupe_worker *me, const v
     return TROUPE_OK;
 }
 
-troupe_status troupe_restore_as(const troupe_type *type, troupe_worker *me, void *value)
+troupe_status troupe_restore_as(const troupe_type *type, troupe_rank *me, void *value)
 {
     TRP_REQUIRE(type);
     TRP_REQUIRE(me);
@@ -210,8 +210,8 @@ troupe_status troupe_restore_as(const troupe_type *type, troupe_worker *me, void
                                trp_arena_current(), value);
 }
 
-troupe_status troupe_allreduce_as(troupe_worker *me, void *values, size_t count,
-                                  troupe_element element, troupe_reduction how)
+troupe_status troupe_allreduce_as(troupe_rank *me, void *values, size_t count, troupe_dtype element,
+                                  troupe_reduction how)
 {
     TRP_REQUIRE(me);
     if (count > 0)
@@ -221,7 +221,7 @@ troupe_status troupe_allreduce_as(troupe_worker *me, void *values, size_t count,
     return trp_allreduce(&it->group, values, count, element, how);
 }
 
-troupe_status troupe_broadcast(troupe_worker *me, void *data, size_t size, int root)
+troupe_status troupe_broadcast(troupe_rank *me, void *data, size_t size, int root)
 {
     TRP_REQUIRE(me);
     if (size > 0)
@@ -231,7 +231,7 @@ troupe_status troupe_broadcast(troupe_worker *me, void *data, size_t size, int r
     return trp_broadcast(&it->group, data, size, root);
 }
 
-troupe_status troupe_barrier(troupe_worker *me)
+troupe_status troupe_barrier(troupe_rank *me)
 {
     TRP_REQUIRE(me);
     loop *it;

@@ -422,10 +422,10 @@ static troupe_status settle_counts(troupe_sweep *sweep)
         how->trials = TRIALS_DEFAULT;
     // Train fills in the same defaults; here they tell how many jobs fit and what the table shows.
     troupe_train_options *train = &how->train;
-    train->workers = train->workers == 0 ? 1 : train->workers;
-    train->cpus_per_worker = train->cpus_per_worker == 0 ? 1 : train->cpus_per_worker;
+    train->ranks = train->ranks == 0 ? 1 : train->ranks;
+    train->cpus_per_rank = train->cpus_per_rank == 0 ? 1 : train->cpus_per_rank;
     if (how->concurrent == 0) {
-        double fit = floor(sweep->cpus / (train->workers * train->cpus_per_worker) + 1e-9);
+        double fit = floor(sweep->cpus / (train->ranks * train->cpus_per_rank) + 1e-9);
         how->concurrent = fit >= 1 ? (int)fmin(fit, TRP_TRIALS_MAX) + 1 : 1;
     }
     return TROUPE_OK;

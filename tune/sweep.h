@@ -59,7 +59,7 @@ troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune
 // The scheduler in options of any version; NULL: none.
 troupe_scheduler *trp_sweep_scheduler(const troupe_tune_options *how);
 
-// troupe_tune_with over a given Train.
+// troupe_tune_as over a given Train.
 troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
                             const troupe_param *params, size_t count, troupe_sweep **sweep,
                             const troupe_tune_options *how);

@@ -10,8 +10,8 @@ static troupe_status cpus_of_process(double *cpus)
     return TROUPE_OK;
 }
 
-troupe_status troupe_tune_with(const troupe_trainer *trainer, const troupe_param *space,
-                               size_t count, troupe_sweep **sweep, const troupe_tune_options *how)
+troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *space, size_t count,
+                             troupe_sweep **sweep, const troupe_tune_options *how)
 {
     troupe_status status = TRP_IS_NULL(trainer)                  ? TRP_NULL(trainer)
                            : TRP_IS_NULL(sweep)                  ? TRP_NULL(sweep)
@@ -27,7 +27,7 @@ troupe_status troupe_tune_with(const troupe_trainer *trainer, const troupe_param
     }
     static const trp_sweep_port train = {
         .cpus = cpus_of_process,
-        .submit = troupe_submit_with,
+        .submit = troupe_submit_as,
         .stop = troupe_job_stop,
         .kill = troupe_job_kill,
         .wait = troupe_job_wait,

@@ -1,9 +1,9 @@
 // actor.h: one actor of this process: its state, its life, its turns.
 //
-//     OPEN --troupe_kill--> KILLED      --+
-//     OPEN --troupe_end---> ENDED         +--> its last turn: deinit (ENDED and STOPPED only), name
-//     OPEN --init failed--> FAILED        |    dropped, state freed --> GONE: the slot is free
-//     OPEN --stop---------> STOPPED     --+
+//     OPEN --troupe_actor_kill--> KILLED      --+
+//     OPEN --troupe_actor_end---> ENDED         +--> its last turn: deinit (ENDED and STOPPED
+//     only), name OPEN --init failed--> FAILED        |    dropped, state freed --> GONE: the slot
+//     is free OPEN --stop---------> STOPPED     --+
 //
 // An actor leaves OPEN once, by a compare-and-swap on its `phase`, which has its generation in it,
 // so that nobody ends the actor that came after. Who does that closes the mailbox and answers what

@@ -141,7 +141,7 @@ static troupe_status find_entry(const char *name, unsigned char *value, size_t *
     return ask_others(name, NULL, value, size, node);
 }
 
-troupe_status troupe_lookup_class(const troupe_class *class_, const char *name, troupe_actor *actor)
+troupe_status troupe_lookup_as(const troupe_class *class_, const char *name, troupe_actor *actor)
 {
     TRP_REQUIRE(name);
     TRP_REQUIRE(actor);

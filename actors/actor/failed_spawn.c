@@ -65,7 +65,7 @@ void trp_spawn_forget(void)
     pthread_mutex_unlock(&tickets.lock);
 }
 
-troupe_status troupe_actor_status(troupe_actor actor)
+troupe_status(troupe_actor_status)(troupe_actor actor)
 {
     return actor.id != 0 ? TROUPE_OK : trp_spawn_failure(actor);
 }

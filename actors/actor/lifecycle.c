@@ -128,7 +128,7 @@ troupe_down trp_down_public(const trp_down *down, uint64_t monitor)
                          .monitor = monitor,
                          .reason = down->reason,
                          .signal = down->signal,
-                         .text = troupe_alloc_text(down->text)};
+                         .text = troupe_arena_text(down->text)};
 }
 
 // ---- the record

@@ -301,7 +301,7 @@ void trp_policy_act(trp_actor *actor)
 
 // ---- for users
 
-uint32_t troupe_was_restarted(void)
+uint32_t troupe_actor_restarts(void)
 {
     trp_actor *self = trp_run_actor();
     trp_policy *policy = self != NULL && trp_life_has(self) ? trp_policy_of(self) : NULL;
@@ -365,7 +365,7 @@ static troupe_status ask_for_restart(troupe_actor actor, bool sound)
     trp_entry_apart(call);
     troupe_status status = trp_process_send(actor.process, actor.incarnation, &frame, 0);
     if (status != TROUPE_OK) {
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         return status;
     }
     TROUPE_TRY(trp_ask_within(ref, "an actor that is to be restarted",
@@ -393,9 +393,9 @@ static troupe_status restart_elsewhere(troupe_actor actor, bool sound)
                                                                                      : status;
 }
 
-troupe_status troupe_restart_actor_with(troupe_actor actor, const troupe_restart_options *how)
+troupe_status troupe_actor_restart_with(troupe_actor actor, const troupe_actor_restart_options *how)
 {
-    troupe_restart_options taken;
+    troupe_actor_restart_options taken;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(troupe_actor_status(actor));

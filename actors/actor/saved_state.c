@@ -89,7 +89,7 @@ static troupe_status publish(const trp_policy *policy, const trp_kept *image)
 static troupe_status write_image(trp_actor *actor, const troupe_state *state, trp_kept *kept)
 {
     trp_shape shape = trp_shape_of(state->image);
-    void *image = troupe_alloc(shape.type->size);
+    void *image = troupe_arena_alloc(shape.type->size);
     if (image == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for an image of the state");
     troupe_status status = state->save(actor->self, image);
@@ -119,7 +119,7 @@ static troupe_status save(trp_actor *actor, trp_policy *policy)
 static troupe_status save_alone(trp_actor *actor, trp_policy *policy)
 {
     if (pthread_mutex_lock(&policy->saving) == EDEADLK)
-        return troupe_fail(TROUPE_INVALID, "troupe_save_state was called inside save");
+        return troupe_fail(TROUPE_INVALID, "troupe_actor_save was called inside save");
     troupe_status status = save(actor, policy);
     pthread_mutex_unlock(&policy->saving);
     return status;
@@ -153,15 +153,15 @@ void trp_state_leave(trp_actor *actor)
     trp_arena_clear(&arena);
 }
 
-troupe_status troupe_save_state(void)
+troupe_status troupe_actor_save(void)
 {
     trp_actor *self = trp_run_actor();
     if (self == NULL)
-        return troupe_fail(TROUPE_INVALID, "troupe_save_state was called outside methods");
+        return troupe_fail(TROUPE_INVALID, "troupe_actor_save was called outside methods");
     if (!self->saves)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "actor %s cannot save its state: it was spawned without .restarts, or "
-                           "its class has no TROUPE_ACTOR_STATE",
+                           "its class has no TROUPE_STATE",
                            trp_actor_label(trp_actor_id(self)).text);
     return save_alone(self, trp_policy_of(self));
 }

@@ -1,5 +1,5 @@
 // saved_state.h: what a class saves of its actors' state and restores after a restart
-// (TROUPE_ACTOR_STATE), and when that is done.
+// (TROUPE_STATE), and when that is done.
 #ifndef TRP_ACTOR_SAVED_STATE_H
 #define TRP_ACTOR_SAVED_STATE_H
 

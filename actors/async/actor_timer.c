@@ -91,8 +91,8 @@ static troupe_status make_alarm(trp_running *here, const trp_method *method, con
     return TROUPE_OK;
 }
 
-troupe_timer troupe_timer_start(const troupe_class *class_, size_t method, const void *args,
-                                uint32_t ms, bool repeats)
+troupe_timer troupe_timer_start_as(const troupe_class *class_, size_t method, const void *args,
+                                   uint32_t ms, bool repeats)
 {
     const trp_method *found;
     trp_alarm *alarm;

@@ -121,7 +121,7 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
 // Asks another process to give a call back that has not begun to run there: it ends as cancelled
 // and not executed then, and nothing happens otherwise. Does not wait.
 void trp_cancel_waiting(uint64_t call, troupe_actor at);
-// Gives up what a troupe_join's row stands for. False: the row is another's. (group.c)
+// Gives up what a troupe_ref_join's row stands for. False: the row is another's. (group.c)
 bool trp_join_cancel(uint64_t call, const troupe_cancel_options *how, troupe_status *status);
 // Another process gives a call up.
 void trp_cancel_serve(const trp_frame *frame);

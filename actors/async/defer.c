@@ -1,7 +1,7 @@
 // defer.c: answers that a method has promised to give later.
 //
 // What is owed is in a registry, by number, and in a list of its actor. Whoever takes it out of the
-// registry answers: troupe_fulfil, troupe_refuse, or the actor's end.
+// registry answers: troupe_deferred_fulfil, troupe_deferred_refuse, or the actor's end.
 #include <actors/async/async.h>
 
 #include <actors/actor/actor.h>
@@ -166,7 +166,8 @@ troupe_status trp_value_give(const trp_shape *shape, const void *value, trp_aren
     return shape->refs ? trp_refs_keep_borrowed(shape, *copy) : TROUPE_OK;
 }
 
-troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later, const void *value)
+troupe_status troupe_deferred_fulfil_as(const troupe_type *type, troupe_deferred *later,
+                                        const void *value)
 {
     TRP_REQUIRE(type);
     TRP_REQUIRE(later);
@@ -195,7 +196,8 @@ troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later, 
     return status;
 }
 
-troupe_status troupe_refuse(troupe_deferred *later, troupe_status status, const char *format, ...)
+troupe_status troupe_deferred_refuse(troupe_deferred *later, troupe_status status,
+                                     const char *format, ...)
 {
     TRP_REQUIRE(later);
     char text[sizeof((troupe_error *)0)->text];

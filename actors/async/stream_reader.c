@@ -105,8 +105,8 @@ static trp_stream *make_stream(uint32_t window)
     return stream;
 }
 
-troupe_stream troupe_stream_open(troupe_actor actor, const troupe_class *class_, size_t method,
-                                 const void *args)
+troupe_stream troupe_stream_open_as(troupe_actor actor, const troupe_class *class_, size_t method,
+                                    const void *args)
 {
     uint32_t window = actor.flags >> TROUPE_CALL_WINDOW_SHIFT;
     if (window == 0)
@@ -366,6 +366,6 @@ void troupe_stream_drop(troupe_stream stream)
         return;
     if (troupe_cancel(found->call) != TROUPE_OK)
         stop_maker(found);
-    troupe_drop(found->call);
+    troupe_ref_drop(found->call);
     release(found);
 }

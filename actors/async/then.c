@@ -44,8 +44,8 @@ static troupe_status check_type(troupe_ref ref, const trp_method *method)
                        trp_type_label(ref.schema, label));
 }
 
-troupe_status troupe_then_with(troupe_ref ref, const troupe_class *class_, size_t method,
-                               const troupe_then_options *how)
+troupe_status troupe_then_as(troupe_ref ref, const troupe_class *class_, size_t method,
+                             const troupe_then_options *how)
 {
     const trp_method *found;
     troupe_then_options taken;
@@ -59,12 +59,12 @@ troupe_status troupe_then_with(troupe_ref ref, const troupe_class *class_, size_
     if (message != NULL)
         message->extra = trp_alloc(sizeof *message->extra);
     if (it == NULL || message == NULL || message->extra == NULL) {
-        troupe_drop(kept);
+        troupe_ref_drop(kept);
         trp_message_free(message);
         trp_free(it);
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a continuation");
     }
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     message->method = found;
     *message->extra = (trp_extra){.serial = taken.tag, .ref = kept};
     *it = (continuation){.actor = trp_actor_id(trp_run_actor()), .message = message};
@@ -80,9 +80,9 @@ troupe_status trp_continuation_fill(trp_message *message)
     if (message->args == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments");
     trp_arena *before = trp_arena_swap(&message->arena);
-    troupe_status status = troupe_get_with(
-        shape->type, extra->ref, message->args,
-        &(troupe_get_options){.size = sizeof(troupe_get_options), .timeout_ms = -1});
+    troupe_status status =
+        troupe_get_as(shape->type, extra->ref, message->args,
+                      &(troupe_get_options){.size = sizeof(troupe_get_options), .timeout_ms = -1});
     (void)trp_arena_swap(before);
     extra->ref = (troupe_ref){0};
     extra->filled = status == TROUPE_OK && shape->refs;
@@ -102,7 +102,7 @@ void trp_extra_free(trp_message *message)
     if (extra->filled) // What the method has kept it holds itself.
         trp_refs_drop(&message->method->args, message->args);
     if (extra->ref.id != 0)
-        troupe_drop(extra->ref);
+        troupe_ref_drop(extra->ref);
     trp_free(extra);
 }
 

@@ -31,7 +31,7 @@ troupe_status trp_ask_within(troupe_ref ref, const char *what, int limit_ms,
         trp_ref_when(ref, late, user);
     } else {
         (void)troupe_cancel(ref); // What has not begun never does.
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
     }
     return status == TROUPE_PENDING ? unanswered(what, process, limit_ms) : trp_error_set(&failure);
 }

@@ -463,8 +463,8 @@ static inline troupe_ref call_method(troupe_actor actor, const troupe_class *cla
     return call_plainly(&what, troupe_type_hash(what.method->row->result), class_->name);
 }
 
-troupe_ref troupe_call_method(troupe_actor actor, const troupe_class *class_, size_t method,
-                              const void *args)
+troupe_ref troupe_call_as(troupe_actor actor, const troupe_class *class_, size_t method,
+                          const void *args)
 {
     troupe_ref ref = call_method(actor, class_, method, args);
     TRP_LEAKS_MADE(ref, "troupe_call");
@@ -498,8 +498,8 @@ TRP_APART troupe_status tell_method(troupe_actor actor, const troupe_class *clas
     return tell(&what);
 }
 
-troupe_status troupe_tell_method(troupe_actor actor, const troupe_class *class_, size_t method,
-                                 const void *args)
+troupe_status troupe_tell_as(troupe_actor actor, const troupe_class *class_, size_t method,
+                             const void *args)
 {
     return trp_tell_at_once(&actor, class_, method, args)
                ? TROUPE_OK
@@ -534,7 +534,7 @@ troupe_status troupe_tell_named(troupe_actor actor, const char *method, troupe_b
     return tell(&what);
 }
 
-troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *how)
+troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_options *how)
 {
     troupe_call_options taken;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);

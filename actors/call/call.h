@@ -27,7 +27,7 @@ troupe_status trp_call_check_force(troupe_actor to, int64_t deadline_ns);
 troupe_status trp_call_check_address(troupe_actor *to);
 // Whether the actor may have been started again somewhere else: the driver knows where.
 bool trp_call_may_have_moved(troupe_actor actor);
-// (kill.c) Kills an actor, as troupe_kill_actor; `give_up` as trp_kill_here. An answer
+// (kill.c) Kills an actor, as troupe_actor_kill; `give_up` as trp_kill_here. An answer
 // of another process is waited for at most `limit_ms`.
 troupe_status trp_kill_actor(troupe_actor actor, bool give_up, int limit_ms);
 // (kill.c) The same without waiting for anything, and of an actor that was never started again.

@@ -78,7 +78,7 @@ troupe_status trp_resend_start(void)
     }
     pthread_mutex_unlock(&resends.lock);
     if (fresh.address.id != 0)
-        troupe_kill(fresh);
+        troupe_actor_kill(fresh);
     return TROUPE_OK;
 }
 

@@ -96,7 +96,7 @@ static troupe_status trp_repeater_run(trp_repeater *self, const trp_repeat_order
     if (!trp_actors_stopping()) // Else the row ends with the runtime.
         trp_call_send_method(it->row, it->to, it->class_, it->method, it->args, it->deadline_ns);
     release(it);
-    return troupe_exit();
+    return troupe_actor_exit();
 }
 
 static troupe_status make(troupe_actor actor, const trp_class *class_, size_t method,

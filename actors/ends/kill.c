@@ -49,7 +49,7 @@ static void leave_kill(troupe_actor actor, troupe_ref ref)
         trp_process_doing(trp_process_pid(actor.process), &ran_ms) == 'T')
         (void)trp_node_end(actor.process, actor.incarnation, why_ended);
     if (copy == NULL) {
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         return;
     }
     *copy = actor;
@@ -68,7 +68,7 @@ static troupe_status kill_elsewhere(troupe_actor actor, bool give_up, int limit_
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
     troupe_status status = send_end(actor, TRP_FRAME_KILL, give_up ? TRP_FRAME_FORCE : 0, call);
     if (status != TROUPE_OK) {
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         if (status == TROUPE_NOT_EXECUTED)
             status = TROUPE_OK; // It is dead.
         return trp_error_settled(status);
@@ -101,12 +101,12 @@ void trp_kill_untold(troupe_actor actor)
         (void)send_end(actor, TRP_FRAME_KILL, 0, 0);
 }
 
-troupe_status troupe_kill_actor(troupe_actor actor)
+troupe_status(troupe_actor_kill)(troupe_actor actor)
 {
     return trp_kill_actor(actor, false, KILL_ANSWER_MS);
 }
 
-troupe_status troupe_end_actor(troupe_actor actor)
+troupe_status(troupe_actor_end)(troupe_actor actor)
 {
     TROUPE_TRY(trp_call_check_address(&actor));
     if (!trp_is_here(&actor)) {

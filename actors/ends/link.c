@@ -130,18 +130,18 @@ static troupe_status check(const trp_actor *self, troupe_actor other, const char
     return TROUPE_OK;
 }
 
-troupe_status troupe_link_actor(troupe_actor other)
+troupe_status(troupe_actor_link)(troupe_actor other)
 {
     trp_actor *self = trp_run_actor();
-    TROUPE_TRY(check(self, other, "troupe_link"));
+    TROUPE_TRY(check(self, other, "troupe_actor_link"));
     tell_other(trp_actor_id(self), other, true); // First: its end is told to us in any case.
     return tie(trp_actor_id(self), other, told);
 }
 
-troupe_status troupe_unlink_actor(troupe_actor other)
+troupe_status(troupe_actor_unlink)(troupe_actor other)
 {
     trp_actor *self = trp_run_actor();
-    TROUPE_TRY(check(self, other, "troupe_unlink"));
+    TROUPE_TRY(check(self, other, "troupe_actor_unlink"));
     untie(trp_actor_id(self), other);
     tell_other(trp_actor_id(self), other, false);
     return TROUPE_OK;

@@ -53,7 +53,7 @@ static void tell_method(void *user, uint64_t owner, uint64_t number, const trp_d
     trp_free(user);
 }
 
-uint64_t troupe_monitor_method(troupe_actor actor, const troupe_class *class_, size_t method)
+uint64_t troupe_monitor_start_as(troupe_actor actor, const troupe_class *class_, size_t method)
 {
     const trp_method *chosen;
     if (choose_method(class_, method, &chosen) != TROUPE_OK)
@@ -76,7 +76,7 @@ uint64_t troupe_monitor_method(troupe_actor actor, const troupe_class *class_, s
     return number;
 }
 
-bool troupe_demonitor(uint64_t monitor)
+bool troupe_monitor_stop(uint64_t monitor)
 {
     trp_actor *self = trp_run_actor();
     void *kept = NULL;
@@ -86,7 +86,7 @@ bool troupe_demonitor(uint64_t monitor)
     return true;
 }
 
-troupe_status troupe_trap_ends_method(const troupe_class *class_, size_t method)
+troupe_status troupe_actor_trap_ends_as(const troupe_class *class_, size_t method)
 {
     const trp_method *chosen;
     TROUPE_TRY(choose_method(class_, method, &chosen));
@@ -167,7 +167,7 @@ static troupe_status check_not_self(troupe_actor actor)
                        trp_actor_label(trp_actor_id(trp_run_actor())).text);
 }
 
-troupe_status troupe_await_end(troupe_actor actor, int timeout_ms, troupe_down *down)
+troupe_status(troupe_actor_await_end)(troupe_actor actor, int timeout_ms, troupe_down *down)
 {
     trp_down news;
     TROUPE_TRY(check_not_self(actor));
@@ -179,22 +179,22 @@ troupe_status troupe_await_end(troupe_actor actor, int timeout_ms, troupe_down *
 
 // ---- ending
 
-troupe_status troupe_exit_with(const troupe_exit_options *how)
+troupe_status troupe_actor_exit_with(const troupe_actor_exit_options *how)
 {
-    troupe_exit_options taken;
+    troupe_actor_exit_options taken;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     trp_actor *self = trp_run_actor();
     if (self == NULL)
-        return troupe_fail(TROUPE_INVALID, "troupe_exit was called outside methods");
+        return troupe_fail(TROUPE_INVALID, "troupe_actor_exit was called outside methods");
     trp_life_say(self, trp_actor_id(self), TROUPE_DOWN_NORMAL, 0, taken.text);
     if (taken.drain)
-        return troupe_end_actor(trp_actor_address(self));
+        return troupe_actor_end(trp_actor_address(self));
     (void)trp_actor_close(self, trp_actor_id(self), TRP_ACTOR_ENDED, NULL);
     return TROUPE_OK;
 }
 
 // In parentheses: a macro of that name tells compilers that it never returns TROUPE_OK.
-troupe_status(troupe_fail_actor)(troupe_status status, const char *format, ...)
+troupe_status(troupe_actor_fail)(troupe_status status, const char *format, ...)
 {
     char text[256];
     va_list rest;
@@ -209,9 +209,9 @@ troupe_status(troupe_fail_actor)(troupe_status status, const char *format, ...)
     return troupe_fail(status, "%s", text);
 }
 
-troupe_status troupe_stop_actor_with(troupe_actor actor, const troupe_stop_actor_options *how)
+troupe_status troupe_actor_stop_with(troupe_actor actor, const troupe_actor_stop_options *how)
 {
-    troupe_stop_actor_options taken;
+    troupe_actor_stop_options taken;
     trp_down news;
     trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     TROUPE_TRY(check_not_self(actor));
@@ -219,7 +219,7 @@ troupe_status troupe_stop_actor_with(troupe_actor actor, const troupe_stop_actor
         return TROUPE_OK;
     troupe_status status = TROUPE_PENDING;
     if (taken.deadline_ms >= 0) {
-        TROUPE_TRY(troupe_end_actor(actor));
+        TROUPE_TRY(troupe_actor_end(actor));
         status = await_end(
             actor, taken.deadline_ms == 0 ? -1 : trp_clock_deadline(taken.deadline_ms), &news);
     }

@@ -88,7 +88,7 @@ static void end_actor(const counted *it)
 {
     troupe_actor address = {
         .id = it->key.id, .incarnation = it->key.incarnation, .process = it->process};
-    (void)troupe_end_actor(address);
+    (void)troupe_actor_end(address);
 }
 
 // Whether there is such an actor, which this process knows the holders of; in the driver, *actor
@@ -253,7 +253,7 @@ static troupe_status ask_place(troupe_actor actor, bool first, bool at_driver)
     troupe_ref ref = {.id = call};
     troupe_status status = send(actor, &target, first ? TRP_COUNT_BEGIN : TRP_COUNT_RETAIN, call);
     if (status != TROUPE_OK) {
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         return status;
     }
     status = trp_ask_within(ref, "an actor that is to be retained",
@@ -332,13 +332,13 @@ troupe_status trp_count_begin(troupe_actor actor, bool restarted)
     return retain(actor, true, restarted && actor.process != TRP_PROCESS_DRIVER);
 }
 
-troupe_status troupe_actor_retain(troupe_actor actor)
+troupe_status(troupe_actor_retain)(troupe_actor actor)
 {
     TROUPE_TRY(trp_actor_at_home(actor, "retained"));
     return actor.id != 0 ? retain(actor, false, false) : refused(actor);
 }
 
-troupe_status troupe_actor_release(troupe_actor actor)
+troupe_status(troupe_actor_release)(troupe_actor actor)
 {
     count_key key = key_of(actor);
     retained *it;

@@ -84,10 +84,10 @@ troupe_channel troupe_channel_keep(troupe_channel channel)
 
 void troupe_channel_drop(troupe_channel channel)
 {
-    troupe_drop(channel.memory);
+    troupe_ref_drop(channel.memory);
 }
 
-troupe_status troupe_channel_look(troupe_channel channel, troupe_channel_state *state)
+troupe_status troupe_channel_state_get(troupe_channel channel, troupe_channel_state *state)
 {
     TRP_REQUIRE(state);
     trp_object object;

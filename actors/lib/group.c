@@ -15,8 +15,8 @@
 
 // ---- to all
 
-troupe_status troupe_group_tell_method(const troupe_actor *actors, size_t count,
-                                       const troupe_class *class_, size_t method, const void *args)
+troupe_status troupe_group_tell_as(const troupe_actor *actors, size_t count,
+                                   const troupe_class *class_, size_t method, const void *args)
 {
     if (count > 0)
         TRP_REQUIRE(actors);
@@ -25,7 +25,7 @@ troupe_status troupe_group_tell_method(const troupe_actor *actors, size_t count,
     TRP_REQUIRE_COUNT(count, sizeof *actors);
     troupe_error first = {.status = TROUPE_OK};
     for (size_t i = 0; i < count; i++) {
-        if (troupe_tell_method(actors[i], class_, method, args) == TROUPE_OK ||
+        if (troupe_tell_as(actors[i], class_, method, args) == TROUPE_OK ||
             first.status != TROUPE_OK)
             continue;
         (void)trp_error_prefix("actor %zu of %zu", i, count);
@@ -34,15 +34,15 @@ troupe_status troupe_group_tell_method(const troupe_actor *actors, size_t count,
     return first.status == TROUPE_OK ? TROUPE_OK : trp_error_set(&first);
 }
 
-void troupe_group_call_method(const troupe_actor *actors, size_t count, const troupe_class *class_,
-                              size_t method, const void *args, size_t stride, troupe_ref *refs)
+void troupe_group_call_as(const troupe_actor *actors, size_t count, const troupe_class *class_,
+                          size_t method, const void *args, size_t stride, troupe_ref *refs)
 {
     if (TRP_IS_NULL(refs) || TRP_IS_ABSURD(count, sizeof *refs))
         return;
     for (size_t i = 0; i < count; i++) {
         const unsigned char *own = args != NULL ? (const unsigned char *)args + i * stride : NULL;
         refs[i] = TRP_IS_NULL(actors) ? trp_call_failed(TRP_NULL(actors))
-                                      : troupe_call_method(actors[i], class_, method, own);
+                                      : troupe_call_as(actors[i], class_, method, own);
         TRP_LEAKS_MADE(refs[i], "troupe_group_call");
     }
 }
@@ -87,7 +87,7 @@ static void end_joint(joint *all)
     void *values = trp_arena_alloc(&arena, all->count * size + 1);
     troupe_status status = TROUPE_NO_MEMORY;
     if (values != NULL)
-        status = troupe_get_all_with(all->array->item, all->refs, all->count, values, NULL);
+        status = troupe_get_all_as(all->array->item, all->refs, all->count, values, NULL);
     any_array array = {values, values != NULL ? all->count : 0};
     if (status == TROUPE_OK) {
         trp_result_copy(&result, &shape, &array);
@@ -114,7 +114,7 @@ static void note_one(void *user, troupe_ref ref)
         end_joint(all);
 }
 
-troupe_ref troupe_join_as(const troupe_type *array_type, const troupe_ref *refs, size_t count)
+troupe_ref troupe_ref_join_as(const troupe_type *array_type, const troupe_ref *refs, size_t count)
 {
     if (TRP_IS_NULL(array_type))
         return trp_call_failed(TRP_NULL(array_type));
@@ -131,7 +131,7 @@ troupe_ref troupe_join_as(const troupe_type *array_type, const troupe_ref *refs,
     if (whole.id == TRP_REF_NO_MEMORY) {
         trp_free(all);
         for (size_t i = 0; i < count; i++)
-            troupe_drop(refs[i]);
+            troupe_ref_drop(refs[i]);
         return whole;
     }
     all->row.id = whole.id;
@@ -145,7 +145,7 @@ troupe_ref troupe_join_as(const troupe_type *array_type, const troupe_ref *refs,
     for (size_t i = 0; i < count; i++)
         trp_ref_when(refs[i], note_one, all);
     note_one(all, whole);
-    TRP_LEAKS_MADE(whole, "troupe_join");
+    TRP_LEAKS_MADE(whole, "troupe_ref_join");
     return whole;
 }
 

@@ -75,8 +75,8 @@ static troupe_status send_one(troupe_map *map, slot *it)
 {
     const void *args = map->args + map->sent * map->stride;
     it->index = map->sent++;
-    it->ref = map->pool != NULL ? troupe_pool_call_method(map->pool, map->class_, map->method, args)
-                                : troupe_run_task(map->class_, args, NULL);
+    it->ref = map->pool != NULL ? troupe_pool_call_as(map->pool, map->class_, map->method, args)
+                                : troupe_run_as(map->class_, args, NULL);
     return map->set == NULL ? TROUPE_OK : troupe_ref_set_add(map->set, it->ref, it);
 }
 
@@ -110,8 +110,8 @@ static troupe_map *begin(troupe_map *map)
     return NULL;
 }
 
-troupe_map *troupe_pool_map_method(troupe_pool *pool, const troupe_class *class_, size_t method,
-                                   const void *args, size_t count, const troupe_map_options *how)
+troupe_map *troupe_pool_map_as(troupe_pool *pool, const troupe_class *class_, size_t method,
+                               const void *args, size_t count, const troupe_map_options *how)
 {
     if (TRP_IS_NULL(pool) || TRP_IS_NULL(class_)) {
         (void)(pool == NULL ? TRP_NULL(pool) : TRP_NULL(class_));
@@ -125,8 +125,8 @@ troupe_map *troupe_pool_map_method(troupe_pool *pool, const troupe_class *class_
     return begin(map);
 }
 
-troupe_map *troupe_run_map_task(const troupe_class *task, const void *args, size_t count,
-                                const troupe_map_options *how)
+troupe_map *troupe_run_map_as(const troupe_class *task, const void *args, size_t count,
+                              const troupe_map_options *how)
 {
     if (TRP_IS_NULL(task)) {
         (void)TRP_NULL(task);
@@ -154,7 +154,7 @@ static troupe_status next_as_they_come(const troupe_type *type, troupe_map *map,
     it->next_free = map->free;
     map->free = it;
     map->fetched++;
-    return troupe_get_with(type, ref, value, NULL);
+    return troupe_get_as(type, ref, value, NULL);
 }
 
 static troupe_status next_in_order(const troupe_type *type, troupe_map *map, void *value,
@@ -162,7 +162,7 @@ static troupe_status next_in_order(const troupe_type *type, troupe_map *map, voi
 {
     slot *it = &map->slots[map->fetched % map->slot_count];
     *index = it->index;
-    troupe_status status = troupe_get_with(
+    troupe_status status = troupe_get_as(
         type, it->ref, value,
         &(troupe_get_options){.size = sizeof(troupe_get_options), .timeout_ms = timeout_ms});
     map->fetched += status != TROUPE_PENDING;
@@ -200,6 +200,6 @@ void troupe_map_close(troupe_map *map)
         return;
     troupe_ref_set_close(map->set);
     for (size_t i = 0; i < map->slot_count; i++)
-        troupe_drop(map->slots[i].ref); // Harmless where it was fetched.
+        troupe_ref_drop(map->slots[i].ref); // Harmless where it was fetched.
     trp_free(map);
 }

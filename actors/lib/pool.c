@@ -150,8 +150,8 @@ static troupe_status fill(troupe_pool *pool, const troupe_pool_options *how)
     return status;
 }
 
-troupe_status troupe_pool_open_class(const troupe_class *row, const void *init_args,
-                                     const troupe_pool_options *how, troupe_pool **pool)
+troupe_status troupe_pool_open_as(const troupe_class *row, const void *init_args,
+                                  const troupe_pool_options *how, troupe_pool **pool)
 {
     TRP_REQUIRE(pool);
     troupe_pool_options taken;
@@ -183,7 +183,7 @@ void troupe_pool_close(troupe_pool *pool)
         return;
     for (size_t i = 0; pool->makes && i < pool->count; i++)
         if (pool->members[i].actor.id != 0 && trp_process_running())
-            (void)troupe_end_actor(pool->members[i].actor);
+            (void)troupe_actor_end(pool->members[i].actor);
     release(pool);
 }
 
@@ -251,7 +251,7 @@ static troupe_status fill_vacancies(troupe_pool *pool)
     for (member *it; status == TROUPE_OK && (it = find_vacancy(pool)) != NULL;) {
         it->replacing = true;
         pthread_mutex_unlock(&pool->lock);
-        troupe_actor fresh = troupe_spawn_class(pool->class_->row, pool->init_args, &pool->spawn);
+        troupe_actor fresh = troupe_spawn_as(pool->class_->row, pool->init_args, &pool->spawn);
         status = troupe_actor_status(fresh);
         pthread_mutex_lock(&pool->lock);
         it->replacing = false;
@@ -286,8 +286,8 @@ static bool choose(troupe_pool *pool, pending *call, troupe_actor *to)
     return best != NULL;
 }
 
-troupe_ref troupe_pool_call_method(troupe_pool *pool, const troupe_class *class_, size_t method,
-                                   const void *args)
+troupe_ref troupe_pool_call_as(troupe_pool *pool, const troupe_class *class_, size_t method,
+                               const void *args)
 {
     if (TRP_IS_NULL(pool))
         return trp_call_failed(TRP_NULL(pool));
@@ -306,7 +306,7 @@ troupe_ref troupe_pool_call_method(troupe_pool *pool, const troupe_class *class_
     }
     call->pool = pool;
     atomic_fetch_add(&pool->holds, 1);
-    troupe_ref ref = troupe_call_method(to, class_, method, args);
+    troupe_ref ref = troupe_call_as(to, class_, method, args);
     TRP_LEAKS_MADE(ref, "troupe_pool_call");
     trp_ref_when(ref, note_end, call);
     return ref;

@@ -73,7 +73,7 @@ static troupe_status trp_queue_shut(trp_queue *self, const troupe_none *args, tr
 static troupe_status trp_queue_look(trp_queue *self, const troupe_none *args,
                                     trp_queue_looks *looks);
 
-TROUPE_ACTOR_WITH(trp_queue, (trp_queue_begin, trp_queue_how), trp_queue_end,
+TROUPE_ACTOR_INIT(trp_queue, (trp_queue_begin, trp_queue_how), trp_queue_end,
                   (trp_queue_put, trp_queue_offer, trp_queue_taken),
                   (trp_queue_get, trp_queue_request, trp_queue_given),
                   (trp_queue_expire, uint64_t, troupe_none),
@@ -122,7 +122,7 @@ static void drop_waiter(waiters *from, waiter *gone)
 static void answer_putter(trp_queue *self, waiter *it, troupe_status status)
 {
     trp_queue_taken taken = {.status = status, .count = it->put};
-    (void)troupe_fulfil(trp_queue_taken, &it->answer, &taken);
+    (void)troupe_deferred_fulfil(trp_queue_taken, &it->answer, &taken);
     drop_waiter(&self->putters, it);
 }
 
@@ -177,7 +177,7 @@ static bool move_out(trp_queue *self)
             views = &one, max = 1;
         trp_queue_given given = {.status = TROUPE_OK,
                                  .values = {views, view_items(self, views, max)}};
-        troupe_status status = troupe_fulfil(trp_queue_given, &it->answer, &given);
+        troupe_status status = troupe_deferred_fulfil(trp_queue_given, &it->answer, &given);
         if (status == TROUPE_OK)
             trp_items_drop(&self->values, given.values.count);
         moved = moved || status == TROUPE_OK;
@@ -207,7 +207,7 @@ static troupe_status wait_later(waiter *it, waiters *in, int32_t timeout_ms)
     if (it->answer.id_ == 0)
         status = troupe_failed_(troupe_last_error()->status);
     else if (timeout_ms > 0)
-        it->timer = troupe_after(trp_queue_expire, (uint32_t)timeout_ms, it->number);
+        it->timer = troupe_timer_after(trp_queue_expire, (uint32_t)timeout_ms, it->number);
     if (status == TROUPE_OK && timeout_ms > 0 && it->timer.id_ == 0)
         status = troupe_failed_(troupe_last_error()->status);
     if (status != TROUPE_OK)
@@ -254,9 +254,9 @@ static troupe_status trp_queue_put(trp_queue *self, const trp_queue_offer *offer
 static troupe_status give(trp_queue *self, uint64_t max, trp_queue_given *given)
 {
     uint64_t count = fitting(self, max), copied = 0;
-    troupe_bytes *values = troupe_alloc(count * sizeof *values);
+    troupe_bytes *values = troupe_arena_alloc(count * sizeof *values);
     for (trp_item *it = self->values.first; values != NULL && copied < count; it = it->next) {
-        void *copy = troupe_alloc(it->size + 1);
+        void *copy = troupe_arena_alloc(it->size + 1);
         if (copy == NULL)
             break;
         memcpy(copy, it->data, it->size);
@@ -311,7 +311,7 @@ static troupe_status trp_queue_return(trp_queue *self, const trp_queue_returned 
 static void answer_getter(trp_queue *self, waiter *it, troupe_status status)
 {
     trp_queue_given given = {.status = status};
-    (void)troupe_fulfil(trp_queue_given, &it->answer, &given);
+    (void)troupe_deferred_fulfil(trp_queue_given, &it->answer, &given);
     drop_waiter(&self->getters, it);
 }
 
@@ -404,14 +404,14 @@ troupe_queue troupe_queue_open_as(const troupe_type *type, const troupe_queue_op
     if (trp_type_check(type) == TROUPE_OK)
         init.schema = trp_type_note(type);
     troupe_spawn_options spawn = {.size = sizeof spawn, .name = taken.name, .place = taken.place};
-    return (troupe_queue){troupe_spawn_class(&troupe_class_trp_queue, &init, &spawn)};
+    return (troupe_queue){troupe_spawn_as(&troupe_class_trp_queue, &init, &spawn)};
 }
 
 troupe_status troupe_queue_lookup(const char *name, troupe_queue *queue)
 {
     TRP_REQUIRE(name);
     TRP_REQUIRE(queue);
-    return troupe_lookup_class(&troupe_class_trp_queue, name, &queue->address);
+    return troupe_lookup_as(&troupe_class_trp_queue, name, &queue->address);
 }
 
 static troupe_status check_type(const troupe_type *type)
@@ -571,7 +571,7 @@ troupe_status troupe_queue_close(troupe_queue queue)
                       &none);
 }
 
-troupe_status troupe_queue_look(troupe_queue queue, troupe_queue_state *state)
+troupe_status troupe_queue_state_get(troupe_queue queue, troupe_queue_state *state)
 {
     TRP_REQUIRE(state);
     trp_queue_looks looks;

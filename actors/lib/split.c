@@ -52,10 +52,10 @@ static void end_splitting(void *user, troupe_ref ref)
     unsigned char *value = trp_arena_alloc(&arena, it->type->size);
     troupe_status status =
         value != NULL
-            ? troupe_get_with(it->type, it->whole, value, NULL)
+            ? troupe_get_as(it->type, it->whole, value, NULL)
             : troupe_fail(TROUPE_NO_MEMORY, "no memory for a value of type '%s'", it->type->name);
     if (value == NULL)
-        troupe_drop(it->whole);
+        troupe_ref_drop(it->whole);
     if (status != TROUPE_OK)
         fail_all(it, status);
     for (size_t i = 0; i < it->count && status == TROUPE_OK; i++)
@@ -96,8 +96,8 @@ static void refuse(troupe_ref *const *parts, size_t count, troupe_status status)
             *parts[i] = trp_call_failed(status);
 }
 
-void troupe_split_as(const troupe_type *type, troupe_ref ref, troupe_ref *const *parts,
-                     size_t count)
+void troupe_ref_split_as(const troupe_type *type, troupe_ref ref, troupe_ref *const *parts,
+                         size_t count)
 {
     trp_target nowhere = {0};
     troupe_status status = check(type, count, ref);
@@ -106,7 +106,7 @@ void troupe_split_as(const troupe_type *type, troupe_ref ref, troupe_ref *const 
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory to split a call's result");
     if (status == TROUPE_OK)
         status = trp_ref_keep(ref, &it->whole);
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     if (status != TROUPE_OK) {
         trp_free(it);
         refuse(parts, count, status);
@@ -124,7 +124,7 @@ void troupe_split_as(const troupe_type *type, troupe_ref ref, troupe_ref *const 
             continue;
         trp_entry_part(row, it->whole.id);
         it->rows[i] = row;
-        TRP_LEAKS_MADE(*parts[i], "troupe_split");
+        TRP_LEAKS_MADE(*parts[i], "troupe_ref_split");
     }
     trp_ref_when(it->whole, end_splitting, it);
 }

@@ -64,7 +64,7 @@ static troupe_status trp_supervisor_look(trp_supervisor *self, const uint64_t *i
 static troupe_status trp_supervisor_add(trp_supervisor *self, const trp_child_spec *spec,
                                         troupe_actor *address);
 
-TROUPE_ACTOR_WITH(trp_supervisor, (trp_supervisor_init, trp_supervisor_spec), trp_supervisor_deinit,
+TROUPE_ACTOR_INIT(trp_supervisor, (trp_supervisor_init, trp_supervisor_spec), trp_supervisor_deinit,
                   (trp_supervisor_told, troupe_down, troupe_none),
                   (trp_supervisor_retry, uint64_t, troupe_none),
                   (trp_supervisor_look, uint64_t, trp_child_look),
@@ -107,10 +107,10 @@ static troupe_status start_child(trp_child *child)
     troupe_spawn_options how = {.size = sizeof how, .name = child->name, .place = child->place};
     troupe_actor actor = trp_spawn_kept(child->class_name, &child->args, &how);
     TROUPE_TRY(troupe_actor_status(actor));
-    child->monitor = troupe_monitor_method(actor, &troupe_class_trp_supervisor,
-                                           troupe_index_trp_supervisor_told);
+    child->monitor = troupe_monitor_start_as(actor, &troupe_class_trp_supervisor,
+                                             troupe_index_trp_supervisor_told);
     if (child->monitor == 0) {
-        (void)troupe_kill_actor(actor);
+        (void)troupe_actor_kill(actor);
         return TROUPE_NO_MEMORY;
     }
     trp_link_child(actor);
@@ -123,9 +123,10 @@ static void stop_child(trp_child *child)
 {
     if (child->actor.id == 0)
         return;
-    (void)troupe_demonitor(child->monitor); // Else its news wait, and will name no child's monitor.
-    troupe_stop_actor_options how = {.size = sizeof how, .deadline_ms = child->shutdown_ms};
-    (void)troupe_stop_actor_with(child->actor, &how);
+    (void)troupe_monitor_stop(
+        child->monitor); // Else its news wait, and will name no child's monitor.
+    troupe_actor_stop_options how = {.size = sizeof how, .deadline_ms = child->shutdown_ms};
+    (void)troupe_actor_stop_with(child->actor, &how);
     child->actor = (troupe_actor){0};
     child->monitor = 0;
     if (child->restart == TROUPE_TEMPORARY)
@@ -207,7 +208,7 @@ static void trp_supervisor_deinit(trp_supervisor *self)
 static troupe_status give_up(trp_supervisor *self, const char *why)
 {
     self->ended = true;
-    return troupe_fail_actor(TROUPE_FAILED, "gave up after %u restarts: %.180s", self->budget.count,
+    return troupe_actor_fail(TROUPE_FAILED, "gave up after %u restarts: %.180s", self->budget.count,
                              why);
 }
 
@@ -225,7 +226,8 @@ static troupe_status start_again(trp_supervisor *self, size_t *which)
 static troupe_status start_later(trp_supervisor *self, size_t which, int64_t delay_ms)
 {
     trp_child *child = &self->children[which];
-    if (!child->waits && troupe_after(trp_supervisor_retry, (uint32_t)delay_ms, which).id_ == 0)
+    if (!child->waits &&
+        troupe_timer_after(trp_supervisor_retry, (uint32_t)delay_ms, which).id_ == 0)
         return give_up(self, troupe_last_error()->text);
     child->waits = true;
     return TROUPE_OK;
@@ -374,7 +376,7 @@ static troupe_status list_refs(const trp_shape *shape, void *args, troupe_array_
 {
     listing refs = {0};
     trp_value_refs(shape->type, args, list_ref, &refs);
-    refs.items = troupe_alloc((refs.count + 1) * sizeof *refs.items);
+    refs.items = troupe_arena_alloc((refs.count + 1) * sizeof *refs.items);
     if (refs.items == NULL)
         return no_memory();
     refs.count = 0;
@@ -386,7 +388,7 @@ static troupe_status list_refs(const trp_shape *shape, void *args, troupe_array_
 static troupe_status keep_args(const trp_shape *shape, const void *args, draft **drafts,
                                trp_child_spec *spec)
 {
-    draft *one = troupe_alloc(sizeof *one);
+    draft *one = troupe_arena_alloc(sizeof *one);
     if (one == NULL)
         return no_memory();
     TROUPE_TRY(trp_kept_pack(shape, args, &one->kept));
@@ -408,7 +410,7 @@ static troupe_status describe_actor(const troupe_child *child, draft **drafts, t
     if (known == NULL)
         return troupe_failed_(troupe_last_error()->status);
     const void *args =
-        child->init_args != NULL ? child->init_args : troupe_alloc(known->init.type->size);
+        child->init_args != NULL ? child->init_args : troupe_arena_alloc(known->init.type->size);
     return args != NULL ? keep_args(&known->init, args, drafts, spec) : no_memory();
 }
 
@@ -475,7 +477,7 @@ static troupe_status describe_supervisor(const troupe_child *children, size_t co
         return troupe_fail(TROUPE_INVALID, "child_count is %zu, expected at most %d", count,
                            CHILDREN_MAX);
     TROUPE_TRY(take_options(how, spec));
-    trp_child_spec *items = troupe_alloc((count + 1) * sizeof *items);
+    trp_child_spec *items = troupe_arena_alloc((count + 1) * sizeof *items);
     if (items == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu children", count);
     for (size_t i = 0; i < count; i++)
@@ -486,8 +488,9 @@ static troupe_status describe_supervisor(const troupe_child *children, size_t co
 
 // ---- for users
 
-troupe_supervisor_actor troupe_supervise_with(const troupe_child *children, size_t child_count,
-                                              const troupe_supervisor_options *how)
+troupe_supervisor_actor troupe_supervisor_start_with(const troupe_child *children,
+                                                     size_t child_count,
+                                                     const troupe_supervisor_options *how)
 {
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
     draft *drafts = NULL;
@@ -498,10 +501,10 @@ troupe_supervisor_actor troupe_supervise_with(const troupe_child *children, size
     troupe_status status = describe_supervisor(children, child_count, how, 0, &drafts, &spec);
     if (status == TROUPE_OK) {
         troupe_place place = taken.place != TROUPE_PLACE_ANY ? taken.place : TROUPE_PLACE_HERE;
-        made.address = troupe_spawn_class(
-            &troupe_class_trp_supervisor, &spec,
-            &(troupe_spawn_options){
-                .size = sizeof(troupe_spawn_options), .name = taken.name, .place = place});
+        made.address = troupe_spawn_as(&troupe_class_trp_supervisor, &spec,
+                                       &(troupe_spawn_options){.size = sizeof(troupe_spawn_options),
+                                                               .name = taken.name,
+                                                               .place = place});
     } else {
         made.address = trp_spawn_failed(status);
     }

@@ -53,7 +53,7 @@ static void see(const trp_actor_look *look, void *user)
     if (is_mine(look))
         return;
     if (all->items != NULL && all->count < all->most) {
-        char *label = troupe_alloc_text(look->label.text);
+        char *label = troupe_arena_text(look->label.text);
         all->items[all->count] =
             (troupe_actor_info){.address = {.id = look->id,
                                             .incarnation = trp_home_here.incarnation,
@@ -76,8 +76,8 @@ static void see_adopted(const trp_adopted_look *look, void *user)
 {
     sight *all = user;
     if (all->items != NULL && all->count < all->most) {
-        const char *label = troupe_alloc_text(look->label.text);
-        const char *class_name = troupe_alloc_text(look->class_name);
+        const char *label = troupe_arena_text(look->label.text);
+        const char *class_name = troupe_arena_text(look->class_name);
         all->items[all->count] =
             (troupe_actor_info){.address = look->origin,
                                 .label = label != NULL ? label : "",
@@ -115,7 +115,7 @@ static void add_restarts(troupe_actor_info *items, size_t count)
 static void add_waits(troupe_actor_info *items, size_t count)
 {
     enum { WAITS_MAX = 2048 };
-    trp_wait_look *waits = troupe_alloc(WAITS_MAX * sizeof *waits);
+    trp_wait_look *waits = troupe_arena_alloc(WAITS_MAX * sizeof *waits);
     size_t waiting = waits != NULL ? trp_waits_copy(waits, WAITS_MAX) : 0;
     for (size_t w = 0; w < waiting && w < WAITS_MAX; w++) {
         char text[TRP_WAIT_TEXT];
@@ -125,7 +125,7 @@ static void add_waits(troupe_actor_info *items, size_t count)
         if (i == count || items[i].waits_for != NULL)
             continue;
         trp_wait_describe(&waits[w], text);
-        items[i].waits_for = troupe_alloc_text(text);
+        items[i].waits_for = troupe_arena_text(text);
         if (items[i].state != TROUPE_ACTOR_ENDING)
             items[i].state = TROUPE_ACTOR_WAITING;
     }
@@ -137,7 +137,7 @@ static troupe_status trp_observe(const uint64_t *most, trp_observed *seen)
     see_all(&counted);
     if (all.most > counted.count)
         all.most = counted.count; // Who comes meanwhile is counted, and not listed.
-    all.items = troupe_alloc((all.most > 0 ? all.most : 1) * sizeof *all.items);
+    all.items = troupe_arena_alloc((all.most > 0 ? all.most : 1) * sizeof *all.items);
     if (all.items == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list %zu actors", all.most);
     see_all(&all);
@@ -167,10 +167,9 @@ size_t trp_observe_ask(const troupe_class *task, const void *args, troupe_ref *r
             continue;
         troupe_actor there = {
             .id = trp_task_target(trp_class_of(task)), .incarnation = incarnation, .process = slot};
-        there =
-            troupe_with_options(there, &(troupe_call_options){.size = sizeof(troupe_call_options),
-                                                              .deadline_ms = ANSWER_MS});
-        refs[asked++] = troupe_call_method(there, task, 0, args);
+        there = troupe_actor_with(there, &(troupe_call_options){.size = sizeof(troupe_call_options),
+                                                                .deadline_ms = ANSWER_MS});
+        refs[asked++] = troupe_call_as(there, task, 0, args);
     }
     return asked;
 }
@@ -185,7 +184,7 @@ static troupe_status join(const trp_observed *answers, size_t answered, troupe_a
     }
     if (count == 0)
         return TROUPE_OK;
-    troupe_actor_info *items = troupe_alloc(count * sizeof *items);
+    troupe_actor_info *items = troupe_arena_alloc(count * sizeof *items);
     if (items == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list %zu actors", count);
     for (size_t i = 0; i < answered; i++) {
@@ -204,8 +203,8 @@ troupe_status troupe_actors_list(size_t most, troupe_actor_list *list)
     size_t answered = 0;
     memset(list, 0, sizeof *list);
     TROUPE_TRY(trp_process_check());
-    troupe_ref *refs = troupe_alloc(TRP_PROCESSES_MAX * sizeof *refs);
-    trp_observed *answers = troupe_alloc(TRP_PROCESSES_MAX * sizeof *answers);
+    troupe_ref *refs = troupe_arena_alloc(TRP_PROCESSES_MAX * sizeof *refs);
+    trp_observed *answers = troupe_arena_alloc(TRP_PROCESSES_MAX * sizeof *answers);
     if (refs == NULL || answers == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list actors");
     uint64_t each = most > 0 ? most : MOST_DEFAULT;

@@ -36,7 +36,7 @@ static bool copy_counts(const trp_histogram *from, troupe_array_uint64_t *to)
     size_t count = TRP_HISTOGRAM_BUCKETS;
     while (count > 0 && relaxed(&from->counts[count - 1]) == 0)
         count--;
-    uint64_t *items = troupe_alloc((count > 0 ? count : 1) * sizeof *items);
+    uint64_t *items = troupe_arena_alloc((count > 0 ? count : 1) * sizeof *items);
     for (size_t i = 0; items != NULL && i < count; i++)
         items[i] = relaxed(&from->counts[i]);
     to->items = items;
@@ -65,7 +65,7 @@ static troupe_status trp_observe_methods(const troupe_none *none, trp_tallies *s
     survey counted = {0}, all = {0};
     trp_measure_each(survey_one, &counted);
     all.most = counted.count; // What comes meanwhile is in the next list.
-    all.items = troupe_alloc((all.most > 0 ? all.most : 1) * sizeof *all.items);
+    all.items = troupe_arena_alloc((all.most > 0 ? all.most : 1) * sizeof *all.items);
     if (all.items != NULL)
         trp_measure_each(survey_one, &all);
     if (all.items == NULL || all.failed)
@@ -98,7 +98,7 @@ static total *total_of(totals *all, const trp_tally *one)
             return all->items[i];
     if (all->count == all->capacity) {
         size_t capacity = all->capacity > 0 ? 2 * all->capacity : 64;
-        total **items = (total **)troupe_alloc(capacity * sizeof *items);
+        total **items = (total **)troupe_arena_alloc(capacity * sizeof *items);
         if (items == NULL)
             return NULL;
         if (all->count > 0)
@@ -106,7 +106,7 @@ static total *total_of(totals *all, const trp_tally *one)
         all->items = items;
         all->capacity = capacity;
     }
-    total *made = troupe_alloc(sizeof *made);
+    total *made = troupe_arena_alloc(sizeof *made);
     if (made == NULL)
         return NULL;
     made->class_name = one->class_name;
@@ -150,7 +150,8 @@ static troupe_latency latency_of(const uint64_t counts[TRP_HISTOGRAM_BUCKETS], u
 
 static troupe_status show(const totals *all, troupe_method_list *list)
 {
-    troupe_method_info *items = troupe_alloc((all->count > 0 ? all->count : 1) * sizeof *items);
+    troupe_method_info *items =
+        troupe_arena_alloc((all->count > 0 ? all->count : 1) * sizeof *items);
     if (items == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list %zu methods", all->count);
     for (size_t i = 0; i < all->count; i++) {
@@ -177,7 +178,7 @@ troupe_status troupe_methods_list(troupe_method_list *list)
     if (!trp_process_options()->measure)
         return troupe_fail(TROUPE_UNSUPPORTED, "methods are not measured: start with .measure = "
                                                "true or the variable TROUPE_MEASURE=1");
-    troupe_ref *refs = troupe_alloc(TRP_PROCESSES_MAX * sizeof *refs);
+    troupe_ref *refs = troupe_arena_alloc(TRP_PROCESSES_MAX * sizeof *refs);
     if (refs == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list methods");
     troupe_status status = TROUPE_OK;
@@ -186,7 +187,7 @@ troupe_status troupe_methods_list(troupe_method_list *list)
     for (size_t i = 0; i < asked; i++) {
         trp_tallies seen;
         if (status != TROUPE_OK)
-            troupe_drop(refs[i]);
+            troupe_ref_drop(refs[i]);
         else if (troupe_get(trp_tallies, refs[i], &seen) == TROUPE_OK)
             status = add_up(&all, &seen);
         else

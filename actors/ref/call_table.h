@@ -255,7 +255,7 @@ void trp_promise_fulfil(trp_object promise, const trp_result *result);
 // that once more.
 troupe_status trp_ref_export(troupe_ref *ref);
 // Drops each reference in a value / replaces each borrowed one by one that is kept / adds an owner
-// to each. Where they fail, as troupe_keep, the value has no references any more.
+// to each. Where they fail, as troupe_ref_keep, the value has no references any more.
 void trp_refs_drop(const trp_shape *shape, void *value);
 troupe_status trp_refs_keep_borrowed(const trp_shape *shape, void *value);
 troupe_status trp_refs_share(const trp_shape *shape, void *value);

@@ -249,7 +249,7 @@ void trp_leaks_report(void)
     if (trp_arena_kept() >= VALUES_BYTES)
         trp_log(TRP_WARN,
                 "leaks: %zu MiB of texts and arrays that threads of this process were given and "
-                "never freed by troupe_reset",
+                "never freed by troupe_arena_reset",
                 trp_arena_kept() >> 20);
 }
 

@@ -119,7 +119,7 @@ troupe_ref troupe_put_bytes(const void *data, size_t size)
     return ref;
 }
 
-troupe_status troupe_create(size_t size, troupe_buffer *buffer)
+troupe_status troupe_buffer_create(size_t size, troupe_buffer *buffer)
 {
     TRP_REQUIRE(buffer);
     trp_object object;
@@ -130,12 +130,12 @@ troupe_status troupe_create(size_t size, troupe_buffer *buffer)
     trp_store_kind(object, TRP_KIND_BUFFER);
     trp_type_show(&troupe_type_troupe_bytes);
     TRP_LEAKS_MADE(((troupe_ref){object, trp_type_note(&troupe_type_troupe_bytes)}),
-                   "troupe_create");
+                   "troupe_buffer_create");
     *buffer = (troupe_buffer){.data = data, .size = size, .id_ = object};
     return TROUPE_OK;
 }
 
-troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref)
+troupe_status troupe_buffer_seal(troupe_buffer *buffer, troupe_ref *ref)
 {
     TRP_REQUIRE(buffer);
     TRP_REQUIRE(ref);
@@ -143,13 +143,13 @@ troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref)
     if (buffer->id_ == 0)
         return troupe_fail(TROUPE_INVALID, "the buffer was sealed or discarded before");
     TROUPE_TRY(trp_store_seal(buffer->id_));
-    TRP_LEAKS_MOVED(((troupe_ref){.id = buffer->id_}), "troupe_seal");
+    TRP_LEAKS_MOVED(((troupe_ref){.id = buffer->id_}), "troupe_buffer_seal");
     *ref = (troupe_ref){buffer->id_, trp_store_look(buffer->id_).schema};
     *buffer = (troupe_buffer){0};
     return TROUPE_OK;
 }
 
-void troupe_discard(troupe_buffer *buffer)
+void troupe_buffer_discard(troupe_buffer *buffer)
 {
     if (TRP_IS_NULL(buffer))
         return;
@@ -208,7 +208,7 @@ static troupe_status pin(trp_object object, trp_object_info *info)
 
 static troupe_status copy_bytes(const trp_object_info *info, troupe_bytes *value)
 {
-    void *copy = troupe_alloc(info->size);
+    void *copy = troupe_arena_alloc(info->size);
     if (copy == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes", info->size);
     if (info->size > 0)
@@ -309,7 +309,7 @@ static troupe_status pack_pinned(const trp_object_info *info, trp_buffer *out)
 
 troupe_status trp_packed_give(const trp_buffer *packed, troupe_bytes *value)
 {
-    void *copy = packed->failed ? NULL : troupe_alloc(packed->size);
+    void *copy = packed->failed ? NULL : troupe_arena_alloc(packed->size);
     if (copy == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a packed value");
     if (packed->size > 0)

@@ -353,13 +353,13 @@ static troupe_status await_claim(troupe_ref ref, const troupe_get_options *how, 
     if (status == TROUPE_OK && claim_ref(ref, mine))
         return TROUPE_OK;
     if (status != TROUPE_OK && status != TROUPE_PENDING)
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
     trp_wait_unpin(mine->pinned);
     return status == TROUPE_OK ? stale() : status;
 }
 
-troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref, void *value,
-                              const troupe_get_options *how)
+troupe_status troupe_get_as(const troupe_type *type, troupe_ref ref, void *value,
+                            const troupe_get_options *how)
 {
     TRP_REQUIRE(value);
     claim mine;
@@ -440,7 +440,7 @@ static troupe_status pack_body(const trp_body *body, bool last, troupe_bytes *va
     trp_reader in;
     TROUPE_TRY(trp_body_open(body, &in));
     size_t size = (size_t)(in.end - in.at);
-    void *copy = troupe_alloc(size);
+    void *copy = troupe_arena_alloc(size);
     if (copy == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a packed value");
     memcpy(copy, in.at, size);
@@ -486,7 +486,7 @@ troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troup
 
 // ---- keeping and giving up
 
-void troupe_drop(troupe_ref ref)
+void troupe_ref_drop(troupe_ref ref)
 {
     if ((ref.id & TRP_REF_OBJECT) != 0)
         give_up_object(ref.id);
@@ -518,11 +518,11 @@ troupe_status trp_ref_keep(troupe_ref ref, troupe_ref *kept)
     return TROUPE_OK;
 }
 
-troupe_ref troupe_keep(troupe_ref ref)
+troupe_ref troupe_ref_keep(troupe_ref ref)
 {
     troupe_ref kept;
     if (keep(ref, &kept) == TROUPE_OK)
-        TRP_LEAKS_MADE(kept, "troupe_keep");
+        TRP_LEAKS_MADE(kept, "troupe_ref_keep");
     return kept;
 }
 

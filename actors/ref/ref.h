@@ -2,7 +2,7 @@
 //
 // A reference is an object of the store (bit 63 of its id is set: the id is the trp_object) or a
 // row of this process's table: a call's future, or an alias of either. The references in a method's
-// arguments are aliases that end when the method returns; troupe_keep makes one that lasts.
+// arguments are aliases that end when the method returns; troupe_ref_keep makes one that lasts.
 #ifndef TRP_REF_H
 #define TRP_REF_H
 
@@ -15,7 +15,7 @@
 // meanwhile.
 void trp_ref_when(troupe_ref ref, void (*done)(void *user, troupe_ref ref), void *user);
 
-// troupe_keep, for what the library keeps and gives up itself. TROUPE_INVALID: it is empty or
+// troupe_ref_keep, for what the library keeps and gives up itself. TROUPE_INVALID: it is empty or
 // stale; then, as on every failure, *kept is empty.
 troupe_status trp_ref_keep(troupe_ref ref, troupe_ref *kept);
 

@@ -8,7 +8,7 @@
 static void drop(troupe_ref *ref, void *user)
 {
     (void)user;
-    troupe_drop(*ref);
+    troupe_ref_drop(*ref);
 }
 
 void trp_refs_drop(const trp_shape *shape, void *value)

@@ -41,7 +41,7 @@ troupe_status trp_tensor_put(const troupe_tensor *tensor, trp_object *object)
     return status;
 }
 
-troupe_status troupe_create_tensor(const troupe_tensor *like, troupe_buffer *buffer)
+troupe_status troupe_tensor_create(const troupe_tensor *like, troupe_buffer *buffer)
 {
     TRP_REQUIRE(like);
     TRP_REQUIRE(buffer);
@@ -55,7 +55,7 @@ troupe_status troupe_create_tensor(const troupe_tensor *like, troupe_buffer *buf
     TROUPE_TRY(begin(like, size, &object, &elements));
     trp_store_kind(object, TRP_KIND_BUFFER);
     TRP_LEAKS_MADE(((troupe_ref){object, trp_type_show(&troupe_type_troupe_tensor)}),
-                   "troupe_create_tensor");
+                   "troupe_tensor_create");
     *buffer = (troupe_buffer){.data = elements, .size = size, .id_ = object};
     return TROUPE_OK;
 }
@@ -78,7 +78,7 @@ troupe_status trp_tensor_read(const trp_object_info *info, const troupe_type *ty
 // ---- views
 
 // Opens the tensor that an object is, compares it with what was asked, and pins it for the view.
-static troupe_status lend(trp_object object, troupe_dtype dtype, int rank, troupe_tensor *tensor)
+static troupe_status lend(trp_object object, troupe_dtype dtype, int ndim, troupe_tensor *tensor)
 {
     TRP_USE_SEGMENT(trp_use_refused());
     trp_object_info info = trp_object_pin(object);
@@ -88,14 +88,14 @@ static troupe_status lend(trp_object object, troupe_dtype dtype, int rank, troup
                                ? trp_tensor_open(info.data, info.size, tensor)
                                : trp_object_failure(&info);
     if (status == TROUPE_OK)
-        status = troupe_tensor_check(tensor, dtype, rank);
+        status = troupe_tensor_check(tensor, dtype, ndim);
     if (status != TROUPE_OK && pinned)
         trp_store_unpin(object);
     return status;
 }
 
 // What is in this process's memory or packed is put in the store, for this view alone.
-static troupe_status lend_own(troupe_ref ref, troupe_dtype dtype, int rank, troupe_tensor *tensor,
+static troupe_status lend_own(troupe_ref ref, troupe_dtype dtype, int ndim, troupe_tensor *tensor,
                               trp_object *object)
 {
     trp_shape shape = trp_shape_of(&troupe_type_troupe_tensor);
@@ -103,18 +103,18 @@ static troupe_status lend_own(troupe_ref ref, troupe_dtype dtype, int rank, trou
     trp_arena *before = trp_arena_swap(&arena);
     troupe_status status = trp_ref_read(ref, &shape, tensor);
     if (status == TROUPE_OK)
-        status = troupe_tensor_check(tensor, dtype, rank);
+        status = troupe_tensor_check(tensor, dtype, ndim);
     if (status == TROUPE_OK)
         status = trp_tensor_put(tensor, object);
     (void)trp_arena_swap(before);
     trp_arena_clear(&arena);
     TROUPE_TRY(status);
-    status = lend(*object, dtype, rank, tensor);
+    status = lend(*object, dtype, ndim, tensor);
     trp_store_release(*object, trp_process_slot()); // The pin holds it.
     return status;
 }
 
-troupe_status troupe_view_tensor(troupe_ref ref, troupe_dtype dtype, int rank,
+troupe_status troupe_view_tensor(troupe_ref ref, troupe_dtype dtype, int ndim,
                                  troupe_tensor *tensor, troupe_view *view, int timeout_ms)
 {
     TRP_REQUIRE(tensor);
@@ -129,8 +129,8 @@ troupe_status troupe_view_tensor(troupe_ref ref, troupe_dtype dtype, int rank,
     if (object != 0)
         info = trp_store_look(object);
     bool sealed = info.state == TRP_OBJECT_SEALED && info.encoding == TRP_ENCODING_TENSOR;
-    TROUPE_TRY(sealed ? lend(object, dtype, rank, &found)
-                      : lend_own(ref, dtype, rank, &found, &object));
+    TROUPE_TRY(sealed ? lend(object, dtype, ndim, &found)
+                      : lend_own(ref, dtype, ndim, &found, &object));
     TROUPE_TRY(trp_tensor_size(&found, &size)); // Was checked: it cannot fail.
     *tensor = found;
     *view = (troupe_view){.data = found.data, .size = size, .id_ = object};

@@ -175,8 +175,8 @@ static troupe_status await_all(const troupe_ref *refs, size_t count, int64_t dea
     return TROUPE_OK;
 }
 
-troupe_status troupe_get_all_with(const troupe_type *type, const troupe_ref *refs, size_t count,
-                                  void *values, const troupe_get_options *how)
+troupe_status troupe_get_all_as(const troupe_type *type, const troupe_ref *refs, size_t count,
+                                void *values, const troupe_get_options *how)
 {
     TRP_REQUIRE(type);
     if (count > 0)
@@ -194,7 +194,7 @@ troupe_status troupe_get_all_with(const troupe_type *type, const troupe_ref *ref
     troupe_error first = {.status = TROUPE_OK};
     for (size_t i = 0; i < count; i++) {
         void *value = (unsigned char *)values + i * type->size;
-        if (troupe_get_with(type, refs[i], value, NULL) == TROUPE_OK)
+        if (troupe_get_as(type, refs[i], value, NULL) == TROUPE_OK)
             continue;
         memset(value, 0, type->size);
         if (first.status == TROUPE_OK)

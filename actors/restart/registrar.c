@@ -308,7 +308,7 @@ static trp_found describe(const record *it)
                        .saves = it->saves,
                        .reason = it->end.reason,
                        .signal = it->end.signal,
-                       .text = troupe_alloc_text(it->end.text)};
+                       .text = troupe_arena_text(it->end.text)};
 }
 
 trp_found trp_adopted_find(troupe_actor address, bool retire)
@@ -334,7 +334,7 @@ trp_found trp_adopted_find_name(const char *name)
             strcmp(it->how.name, name) == 0) {
             found = describe(it);
             found.now = it->origin;
-            found.text = troupe_alloc_text(it->class_name);
+            found.text = troupe_arena_text(it->class_name);
         }
     pthread_mutex_unlock(&adopted.lock);
     return found;
@@ -513,7 +513,7 @@ static void moved(uint64_t number, troupe_status status, troupe_actor address, a
     if (it == NULL)
         return;
     if (useless && status == TROUPE_OK)
-        (void)troupe_kill_actor(address);
+        (void)troupe_actor_kill(address);
     else if (made)
         trp_registrar_announce();
     else if (!useless)
@@ -556,7 +556,7 @@ static troupe_status begin_again(uint64_t number, trp_adoption *again, troupe_ac
     if (it != NULL && it->where == TRP_WHERE_RESTARTING && !trp_actors_stopping()) {
         *origin = it->origin;
         again->owner = it->owner;
-        again->class_name = troupe_alloc_text(it->class_name);
+        again->class_name = troupe_arena_text(it->class_name);
         again->how = it->how; // Records stay until all turns have ended.
         again->budget = it->budget;
         status = again->class_name == NULL
@@ -577,7 +577,7 @@ static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_or
     troupe_actor origin = {0}, address = {0};
     trp_restart_sleep(order->delay_ms, order->whom, is_wanted, &order->number);
     if (end_retired(order->number))
-        return troupe_exit();
+        return troupe_actor_exit();
     troupe_status status = begin_again(order->number, &again, &origin);
     alias *room = status != TROUPE_STOPPED ? trp_alloc(sizeof *room) : NULL;
     if (status == TROUPE_OK)
@@ -587,5 +587,5 @@ static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_or
         moved(order->number, status, address, room);
     trp_kept_drop(&again.args);
     trp_kept_drop(&again.image);
-    return troupe_exit();
+    return troupe_actor_exit();
 }

@@ -144,7 +144,7 @@ static troupe_status ask(uint32_t what, troupe_actor about, trp_parcel *parcel, 
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
     troupe_status status = send(what, about, call, parcel);
     if (status != TROUPE_OK) {
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         return status;
     }
     return troupe_get(trp_found, ref, found);
@@ -182,7 +182,7 @@ static troupe_status read_text(trp_reader *in, const char **text)
     const char *found;
     size_t size;
     TROUPE_TRY(trp_read_text(in, &found, &size));
-    char *copy = found != NULL ? troupe_alloc(size + 1) : NULL;
+    char *copy = found != NULL ? troupe_arena_alloc(size + 1) : NULL;
     if (found != NULL && copy == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for an adoption");
     if (size > 0)

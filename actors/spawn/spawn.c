@@ -219,7 +219,7 @@ static troupe_status send_order(order *what)
     if (status == TROUPE_OK)
         what->call = call;
     else
-        troupe_drop((troupe_ref){.id = call});
+        troupe_ref_drop((troupe_ref){.id = call});
     return status;
 }
 
@@ -317,7 +317,7 @@ static troupe_status choose(order *what, troupe_actor *address)
 static troupe_status take_back(troupe_actor address)
 {
     troupe_error failure = *troupe_last_error();
-    (void)troupe_kill_actor(address);
+    (void)troupe_actor_kill(address);
     return trp_error_set(&failure);
 }
 
@@ -366,7 +366,7 @@ static troupe_status get_or_choose(order *what, troupe_actor *address)
     const troupe_class *row = what->class_ != NULL ? what->class_->row : NULL;
     for (int i = 0; i < ATTEMPTS && status == TROUPE_EXISTS; i++) {
         trp_node_limit(what->until_ns);
-        status = troupe_lookup_class(row, what->how.name, address);
+        status = troupe_lookup_as(row, what->how.name, address);
         trp_node_limit(0);
         if (status != TROUPE_NOT_FOUND)
             return status;
@@ -434,7 +434,7 @@ static troupe_status check_saving(const order *what)
         return troupe_fail(
             TROUPE_INVALID,
             ".save_every of an actor of class '%s' needs .restarts, and a class with "
-            "TROUPE_ACTOR_STATE",
+            "TROUPE_STATE",
             what->class_name);
     return what->lanes[0] == '\0'
                ? TROUPE_OK
@@ -473,8 +473,8 @@ static troupe_actor spawn(order *what, const troupe_spawn_options *how)
     return trp_error_settled(status) == TROUPE_OK ? address : trp_spawn_failed(status);
 }
 
-troupe_actor troupe_spawn_class(const troupe_class *class_, const void *init_args,
-                                const troupe_spawn_options *how)
+troupe_actor troupe_spawn_as(const troupe_class *class_, const void *init_args,
+                             const troupe_spawn_options *how)
 {
     order what = {.class_ = trp_class_of(class_), .args = init_args};
     if (what.class_ == NULL)
@@ -562,7 +562,7 @@ troupe_status trp_spawn_many(const troupe_class *row, const void *args, size_t s
         if (status != TROUPE_OK)
             addresses[i] = trp_spawn_failed(status);
         else if (!together)
-            addresses[i] = troupe_spawn_class(row, own, how);
+            addresses[i] = troupe_spawn_as(row, own, how);
         else
             all[i].order = what, all[i].order.args = own;
     }
@@ -574,9 +574,8 @@ troupe_status trp_spawn_many(const troupe_class *row, const void *args, size_t s
     return trp_error_settled(status);
 }
 
-troupe_status troupe_spawn_many_class(const troupe_class *class_, const void *init_args,
-                                      size_t count, troupe_actor *addresses,
-                                      const troupe_spawn_options *how)
+troupe_status troupe_spawn_many_as(const troupe_class *class_, const void *init_args, size_t count,
+                                   troupe_actor *addresses, const troupe_spawn_options *how)
 {
     TRP_REQUIRE(class_);
     TRP_REQUIRE(addresses);

@@ -66,7 +66,7 @@ troupe_actor trp_spawn_kept(const char *class_name, const trp_kept *args,
 struct trp_adoption;
 troupe_status trp_spawn_again(const struct trp_adoption *what, troupe_actor origin,
                               troupe_actor *address);
-// As troupe_spawn_many_class, with the arguments of each one `stride` bytes behind the last one's.
+// As troupe_spawn_many_as, with the arguments of each one `stride` bytes behind the last one's.
 troupe_status trp_spawn_many(const troupe_class *row, const void *args, size_t stride, size_t count,
                              troupe_actor *addresses, const troupe_spawn_options *how);
 // An address that fails with the thread's last error, of that status.

@@ -234,7 +234,7 @@ static void finish(void *user, troupe_ref ref)
     pthread_mutex_unlock(&away.lock);
     leave_worker(it);
     if (last.id != 0)
-        (void)troupe_end_actor(last);
+        (void)troupe_actor_end(last);
     if (it->needy && trp_allot_give_up(&it->allot))
         trp_task_release(it); // What the answer would have had.
     give_room();
@@ -255,7 +255,7 @@ static void own(trp_task *it, troupe_actor fresh)
         it->own = fresh;
     pthread_mutex_unlock(&away.lock);
     if (needless.id != 0)
-        (void)troupe_end_actor(needless);
+        (void)troupe_actor_end(needless);
 }
 
 // Ends the actor of the attempt that failed. The call is not in its process any more, whose end
@@ -279,7 +279,7 @@ static troupe_status spawn_own(trp_task *it, troupe_place place, troupe_actor *t
         how.gpus = it->gpus;
         how.lifetime = TROUPE_OWNED; // With this process it gives back what it has.
     }
-    *to = troupe_spawn_class(it->class_->row, NULL, &how);
+    *to = troupe_spawn_as(it->class_->row, NULL, &how);
     if (it->needy)
         trp_need_bring(0, NULL); // In case the spawn has failed before it looked.
     TROUPE_TRY(troupe_actor_status(*to));
@@ -488,7 +488,7 @@ static troupe_ref start(trp_task *it, bool at_once, bool may_wait)
     return ref;
 }
 
-troupe_ref troupe_run_task(const troupe_class *row, const void *args, const troupe_run_options *how)
+troupe_ref troupe_run_as(const troupe_class *row, const void *args, const troupe_run_options *how)
 {
     troupe_run_options taken;
     const trp_class *class_ = trp_class_of(row);

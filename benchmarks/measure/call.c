@@ -216,7 +216,7 @@ static bench_round rate(const char *shape, const int cpus[2], int count)
     int64_t start = bench_now_ns();
     run(&what, from_many ? callers : NULL, object);
     double passed = (double)(bench_now_ns() - start) / 1e9;
-    troupe_drop(object);
+    troupe_ref_drop(object);
     return bench_round_plain(count / passed);
 }
 

@@ -63,7 +63,7 @@ static double end(int count)
 {
     int64_t start = bench_now_ns();
     for (int i = 0; i < count; i++)
-        troupe_kill(actors[i]);
+        troupe_actor_kill(actors[i]);
     for (int i = 0; i < count; i++) {
         while (kill(pids[i], 0) == 0)
             usleep(50);

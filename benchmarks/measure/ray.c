@@ -58,7 +58,7 @@ static troupe_status small_value_arg(server *self, const argument *x, troupe_byt
 {
     (void)self;
     int number;
-    TROUPE_TRY(troupe_get(int, troupe_keep(x->object), &number));
+    TROUPE_TRY(troupe_get(int, troupe_ref_keep(x->object), &number));
     *value = ok;
     return TROUPE_OK;
 }
@@ -93,7 +93,7 @@ static troupe_status client_batch_arg(client *self, const batch *what, troupe_no
     for (int i = 0; i < what->calls; i++)
         refs[i] = troupe_call(what->servers[i % what->server_count], small_value_arg, x);
     troupe_status status = troupe_get_all(troupe_bytes, refs, (size_t)what->calls, values);
-    troupe_drop(x);
+    troupe_ref_drop(x);
     return status;
 }
 
@@ -105,7 +105,7 @@ static troupe_status client_put(client *self, const pile *what, troupe_none *non
     if (arrays[what->size] == NULL)
         arrays[what->size] = bench_written(put_sizes[what->size]);
     for (int i = 0; i < what->count; i++)
-        troupe_drop(troupe_put_bytes(arrays[what->size], put_sizes[what->size]));
+        troupe_ref_drop(troupe_put_bytes(arrays[what->size], put_sizes[what->size]));
     return TROUPE_OK;
 }
 
@@ -126,7 +126,7 @@ static troupe_status put_small(const troupe_none *none, troupe_none *nothing)
     (void)none, (void)nothing;
     int zero = 0;
     for (int i = 0; i < CLIENT_PUTS; i++)
-        troupe_drop(troupe_put(int, &zero));
+        troupe_ref_drop(troupe_put(int, &zero));
     return TROUPE_OK;
 }
 
@@ -138,7 +138,7 @@ static troupe_status put_large(const troupe_none *none, troupe_none *nothing)
     if (!mine)
         mine = bench_written(CLIENT_ARRAY);
     for (int i = 0; i < CLIENT_ARRAYS; i++)
-        troupe_drop(troupe_put_bytes(mine, CLIENT_ARRAY));
+        troupe_ref_drop(troupe_put_bytes(mine, CLIENT_ARRAY));
     return TROUPE_OK;
 }
 
@@ -176,7 +176,7 @@ static void measure(const char *name, double per_repetition, void (*repeat)(void
     int64_t start = bench_now_ns();
     do {
         repeat();
-        troupe_reset();
+        troupe_arena_reset();
         repetitions++;
     } while ((passed = bench_now_ns() - start) < enough);
     printf("%s %.9g\n", name, per_repetition * repetitions / ((double)passed / 1e9));
@@ -186,18 +186,18 @@ static void measure(const char *name, double per_repetition, void (*repeat)(void
 static void get_object(void)
 {
     int number;
-    troupe_must(troupe_get(int, troupe_keep(zero_object), &number));
+    troupe_must(troupe_get(int, troupe_ref_keep(zero_object), &number));
 }
 
 static void put_object(void)
 {
     int zero = 0;
-    troupe_drop(troupe_put(int, &zero));
+    troupe_ref_drop(troupe_put(int, &zero));
 }
 
 static void put_array(void)
 {
-    troupe_drop(troupe_put_bytes(array, ARRAY));
+    troupe_ref_drop(troupe_put_bytes(array, ARRAY));
 }
 
 static void put_from_clients(troupe_ref (*start)(void))
@@ -251,11 +251,11 @@ static void view(void)
 static void get_10k(void)
 {
     troupe_array_troupe_ref found;
-    troupe_must(troupe_get(troupe_array_troupe_ref, troupe_keep(list), &found));
+    troupe_must(troupe_get(troupe_array_troupe_ref, troupe_ref_keep(list), &found));
     if (found.count != MANY)
         bench_die("ray: %zu references, where %d were expected", found.count, MANY);
     for (size_t i = 0; i < found.count; i++)
-        troupe_drop(found.items[i]);
+        troupe_ref_drop(found.items[i]);
 }
 
 static void take(troupe_ref ref)
@@ -289,7 +289,7 @@ static void wait_1k(void)
         size_t first = 0;
         while (!ready[first])
             first++;
-        troupe_drop(refs[first]);
+        troupe_ref_drop(refs[first]);
         memmove(&refs[first], &refs[first + 1], (--left - first) * sizeof *refs);
     }
 }
@@ -352,7 +352,7 @@ static void create(void)
     for (int i = 0; i < 4; i++)
         take(refs[i]);
     for (int i = 0; i < 4; i++)
-        troupe_kill(made[i]);
+        troupe_actor_kill(made[i]);
 }
 
 static void measure_sizes(void)
@@ -373,7 +373,7 @@ static void measure_sizes(void)
         array = bench_written(size);
         lent = troupe_put_bytes(array, size);
         measure(name, 1, view);
-        troupe_drop(lent);
+        troupe_ref_drop(lent);
         munmap(array, size);
     }
 }
@@ -388,9 +388,9 @@ static void measure_list(void)
     troupe_array_troupe_ref all = {refs, MANY};
     list = troupe_put(troupe_array_troupe_ref, &all);
     for (int i = 0; i < MANY; i++)
-        troupe_drop(refs[i]); // The list holds them.
+        troupe_ref_drop(refs[i]); // The list holds them.
     measure(name, 1, get_10k);
-    troupe_drop(list);
+    troupe_ref_drop(list);
 }
 
 static void measure_objects(void)

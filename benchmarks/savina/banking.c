@@ -46,7 +46,7 @@ static troupe_status account_pay(account *self, const transfer *order, troupe_no
 static troupe_status account_take(account *self, const deposit *what, troupe_none *none);
 static troupe_status account_taken(account *self, const troupe_none *from, troupe_none *none);
 
-TROUPE_ACTOR_WITH(account, (account_open, troupe_none), account_close,
+TROUPE_ACTOR_INIT(account, (account_open, troupe_none), account_close,
                   (account_pay, transfer, troupe_none), (account_take, deposit, troupe_none),
                   (account_taken, troupe_none, troupe_none));
 
@@ -132,9 +132,9 @@ static void play(void)
     teller_actor the_teller = savina_spawn(teller);
     troupe_tell(the_teller, teller_open, 0);
     savina_wait();
-    troupe_kill(the_teller);
+    troupe_actor_kill(the_teller);
     for (int i = 0; i < ACCOUNTS; i++)
-        troupe_kill_actor(accounts[i]);
+        troupe_actor_kill(accounts[i]);
 }
 
 int main(int argc, char **argv)

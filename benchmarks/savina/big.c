@@ -63,7 +63,7 @@ static void play(void)
         troupe_tell((pinger_actor){all[i]}, pinger_start, (uint32_t)i + 1);
     savina_wait();
     for (int i = 0; i < ACTORS; i++)
-        troupe_kill_actor(all[i]);
+        troupe_actor_kill(all[i]);
 }
 
 int main(int argc, char **argv)

@@ -36,7 +36,7 @@ static void mall_close(mall *self)
 static troupe_status mall_meet(mall *self, const visit *who, troupe_none *none);
 static troupe_status mall_count(mall *self, const int64_t *meetings, troupe_none *none);
 
-TROUPE_ACTOR_WITH(mall, (mall_open, troupe_none), mall_close, (mall_meet, visit, troupe_none),
+TROUPE_ACTOR_INIT(mall, (mall_open, troupe_none), mall_close, (mall_meet, visit, troupe_none),
                   (mall_count, int64_t, troupe_none));
 
 typedef struct creature {
@@ -123,8 +123,8 @@ static void play(void)
     }
     savina_wait();
     for (int i = 0; i < CREATURES; i++)
-        troupe_kill(creatures[i]);
-    troupe_kill(the_mall);
+        troupe_actor_kill(creatures[i]);
+    troupe_actor_kill(the_mall);
 }
 
 int main(int argc, char **argv)

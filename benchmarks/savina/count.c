@@ -46,8 +46,8 @@ static void play(void)
     producer_actor the_producer = savina_spawn(producer);
     troupe_tell_from(the_producer, producer_run, &the_counter);
     savina_wait();
-    troupe_kill(the_producer);
-    troupe_kill(the_counter);
+    troupe_actor_kill(the_producer);
+    troupe_actor_kill(the_counter);
 }
 
 int main(int argc, char **argv)

@@ -94,8 +94,8 @@ static void play(void)
     }
     savina_wait();
     for (int i = 0; i < WORKERS; i++)
-        troupe_kill(workers[i]);
-    troupe_kill(the_dictionary);
+        troupe_actor_kill(workers[i]);
+    troupe_actor_kill(the_dictionary);
 }
 
 int main(int argc, char **argv)

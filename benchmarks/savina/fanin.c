@@ -43,8 +43,8 @@ static void play(void)
     }
     savina_wait();
     for (int i = 0; i < SENDERS; i++)
-        troupe_kill(sources[i]);
-    troupe_kill(the_sink);
+        troupe_actor_kill(sources[i]);
+    troupe_actor_kill(the_sink);
 }
 
 int main(int argc, char **argv)

@@ -54,9 +54,9 @@ static void play(void)
     source_actor the_source = savina_spawn(source);
     troupe_tell(the_source, source_run, 0);
     savina_wait();
-    troupe_kill(the_source);
+    troupe_actor_kill(the_source);
     for (int i = 0; i < ACTORS; i++)
-        troupe_kill(workers[i]);
+        troupe_actor_kill(workers[i]);
 }
 
 int main(int argc, char **argv)

@@ -47,7 +47,7 @@ static void play(void)
     parent_actor the_parent = savina_spawn(parent);
     troupe_tell(the_parent, parent_run, 0);
     savina_wait();
-    troupe_kill(the_parent);
+    troupe_actor_kill(the_parent);
 }
 
 int main(int argc, char **argv)

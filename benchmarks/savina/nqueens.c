@@ -117,7 +117,7 @@ static troupe_status master_done(master *self, const troupe_none *from, troupe_n
     if (self->solutions != SOLUTIONS)
         savina_wrong("the solutions", self->solutions, SOLUTIONS);
     for (int i = 0; i < WORKERS; i++)
-        troupe_end_actor(self->workers[i]);
+        troupe_actor_end(self->workers[i]);
     savina_leave();
     savina_over();
     return TROUPE_OK;

@@ -54,8 +54,8 @@ static void play(void)
     troupe_tell_from(right, player_meet, &left.address);
     troupe_tell_from(left, player_serve, &right.address);
     savina_wait();
-    troupe_kill(left);
-    troupe_kill(right);
+    troupe_actor_kill(left);
+    troupe_actor_kill(right);
 }
 
 int main(int argc, char **argv)

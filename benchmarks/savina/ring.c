@@ -38,7 +38,7 @@ static void play(void)
     troupe_tell(ring[0], member_token, HOPS);
     savina_wait();
     for (int i = 0; i < ACTORS; i++)
-        troupe_kill(ring[i]);
+        troupe_actor_kill(ring[i]);
 }
 
 int main(int argc, char **argv)

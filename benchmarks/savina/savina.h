@@ -34,7 +34,7 @@ static inline uint32_t savina_random(uint32_t *state)
 // Of an actor's own address: ends it after the messages that it has.
 static inline void savina_leave(void)
 {
-    troupe_end_actor(troupe_self());
+    troupe_actor_end(troupe_self());
 }
 
 // Ends a program whose game came out wrong.

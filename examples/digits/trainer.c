@@ -73,7 +73,7 @@ troupe_status digits_network(const digits_state *state, network *net)
 }
 
 // Goes on from a checkpoint if there is one.
-static troupe_status restore(run *r, troupe_worker *me)
+static troupe_status restore(run *r, troupe_rank *me)
 {
     digits_state state = {0};
     TROUPE_TRY(troupe_restore(digits_state, me, &state));
@@ -91,7 +91,7 @@ static troupe_status restore(run *r, troupe_worker *me)
     return TROUPE_OK;
 }
 
-static troupe_status begin(run *r, troupe_worker *me, const digits_config *config)
+static troupe_status begin(run *r, troupe_rank *me, const digits_config *config)
 {
     TROUPE_TRY(check(config));
     TROUPE_TRY(digits_load(config->data, config->seed, &r->data));
@@ -132,7 +132,7 @@ static void fetch(run *r, size_t at, size_t rows)
 
 // One pass over the training set in a fresh order, at a rate that falls to nothing over the epochs;
 // *loss becomes its mean loss.
-static troupe_status learn(run *r, troupe_worker *me, const digits_config *config, double *loss)
+static troupe_status learn(run *r, troupe_rank *me, const digits_config *config, double *loss)
 {
     const digits_set *train = &r->data.train;
     double rate = config->rate * (1 - (double)r->epoch / (double)config->epochs);
@@ -162,7 +162,7 @@ static troupe_status learn(run *r, troupe_worker *me, const digits_config *confi
 }
 
 // The share of the validation images that the network gets right; each rank tries its part of them.
-static troupe_status validate(run *r, troupe_worker *me, double *accuracy)
+static troupe_status validate(run *r, troupe_rank *me, double *accuracy)
 {
     const digits_set *set = &r->data.validation;
     size_t at = share(set->count, me->rank, me->world);
@@ -182,7 +182,7 @@ static troupe_status validate(run *r, troupe_worker *me, double *accuracy)
     return TROUPE_OK;
 }
 
-static troupe_status save(const run *r, troupe_worker *me)
+static troupe_status save(const run *r, troupe_rank *me)
 {
     const digits_state state = {
         .inputs = (int64_t)r->net.inputs,
@@ -195,7 +195,7 @@ static troupe_status save(const run *r, troupe_worker *me)
     return troupe_save(digits_state, me, &state);
 }
 
-static troupe_status train(run *r, troupe_worker *me, const digits_config *config)
+static troupe_status train(run *r, troupe_rank *me, const digits_config *config)
 {
     while (r->epoch < config->epochs) {
         double loss = 0, accuracy = 0;
@@ -209,7 +209,7 @@ static troupe_status train(run *r, troupe_worker *me, const digits_config *confi
     return TROUPE_OK;
 }
 
-troupe_status fit_digits(troupe_worker *me, const digits_config *config)
+troupe_status fit_digits(troupe_rank *me, const digits_config *config)
 {
     run r = {0};
     troupe_status status = begin(&r, me, config);

@@ -33,7 +33,7 @@ TROUPE_STRUCT(digits_state, (int64_t, inputs), // Pixels of an image,
 
 // The loop. Reports "loss" (mean over the epoch's training images), DIGITS_METRIC and "epoch" after
 // every epoch. TROUPE_INVALID names a setting out of range.
-troupe_status fit_digits(troupe_worker *me, const digits_config *config);
+troupe_status fit_digits(troupe_rank *me, const digits_config *config);
 TROUPE_TRAINER(fit_digits, digits_config);
 
 // Fills `net` with the network of a checkpoint. The caller ends it with network_deinit.

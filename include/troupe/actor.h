@@ -106,11 +106,11 @@ typedef struct troupe_spawn_options {
     const char *env;
     const char *folder;
     // How often it is started again, with the same init arguments (whose references are kept until
-    // it has ended for good), when its process crashes, a method calls troupe_fail_actor, or
-    // troupe_restart asks for it; a number, or TROUPE_RESTARTS_FOREVER. Its address stays valid; a
-    // sender waits while it is being started, as for a full mailbox. Its first init is not
+    // it has ended for good), when its process crashes, a method calls troupe_actor_fail, or
+    // troupe_actor_restart asks for it; a number, or TROUPE_RESTARTS_FOREVER. Its address stays
+    // valid; a sender waits while it is being started, as for a full mailbox. Its first init is not
     // repeated. A neighbour's crash is not counted. Its state starts anew, unless its class has
-    // TROUPE_ACTOR_STATE (life.h).
+    // TROUPE_STATE (life.h).
     int restarts;
     uint32_t restart_window_ms; // `restarts` within so long (then 64 at most); 0: in all.
     // The pause before the second restart in a row, doubling with each to `backoff_max_ms`; default
@@ -131,7 +131,7 @@ typedef struct troupe_spawn_options {
     // all others. A group that no method of the class has is TROUPE_INVALID; a group without a
     // limit here counts with the others.
     const char *groups;
-    // With .restarts, of a class with TROUPE_ACTOR_STATE: its state is saved after each so many
+    // With .restarts, of a class with TROUPE_STATE: its state is saved after each so many
     // messages that it has run (urgent ones not counted), before the last of them is answered. 0:
     // only when it is asked for. TROUPE_INVALID without these, or with .concurrency or .groups.
     uint32_t save_every;
@@ -153,18 +153,18 @@ typedef struct troupe_spawn_options {
 // that failed (init returned a status, the name is taken, the process could not be made), every
 // call to the returned address ends with that status and sentence, and troupe_actor_status tells.
 // The actor lives until it is killed or stopped, its process ends, or the driver ends.
-TROUPE_API troupe_actor troupe_spawn_class(const troupe_class *class_, const void *init_args,
-                                           const troupe_spawn_options *how);
+TROUPE_API troupe_actor troupe_spawn_as(const troupe_class *class_, const void *init_args,
+                                        const troupe_spawn_options *how);
 
 // Starts `count` actors at once, which with processes of their own takes a fraction of the time of
 // one after the other, and returns when each has been started or has failed. `init_args`: an array
 // of as many arguments (NULL: zeros for each); `addresses` gets the addresses in that order, each
-// as of troupe_spawn_class: one that failed says why, and the others live. `how` is of each of
+// as of troupe_spawn_as: one that failed says why, and the others live. `how` is of each of
 // them, so a name is the first one's and the others fail (TROUPE_EXISTS). Returns the status of the
 // first that failed, with the last error set; TROUPE_OK if there is none.
-TROUPE_API troupe_status troupe_spawn_many_class(const troupe_class *class_, const void *init_args,
-                                                 size_t count, troupe_actor *addresses,
-                                                 const troupe_spawn_options *how);
+TROUPE_API troupe_status troupe_spawn_many_as(const troupe_class *class_, const void *init_args,
+                                              size_t count, troupe_actor *addresses,
+                                              const troupe_spawn_options *how);
 
 // The status of the spawn behind an address: TROUPE_OK, or why it failed (with last error set).
 TROUPE_API troupe_status troupe_actor_status(troupe_actor actor);
@@ -173,8 +173,8 @@ TROUPE_API troupe_status troupe_actor_status(troupe_actor actor);
 // TROUPE_NOT_FOUND: no actor has that name now; TROUPE_NOT_EXECUTED: that is not known, since the
 // session with a joined node ended before it answered; TROUPE_WRONG_TYPE: it is of another class
 // (`class_` may be NULL: any class).
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_lookup_class(const troupe_class *class_,
-                                                             const char *name, troupe_actor *actor);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_lookup_as(const troupe_class *class_,
+                                                          const char *name, troupe_actor *actor);
 
 // Ends an actor at once. Calls that wait in its mailbox end as TROUPE_NOT_EXECUTED; an isolated
 // actor's process is killed, and the call that it was running ends as TROUPE_MAYBE_EXECUTED (with
@@ -182,26 +182,25 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_lookup_class(const troupe_class 
 // finish, and answers. Killing a dead actor is harmless. Messages sent afterwards by the same
 // thread find the actor dead. Waits for an answer of the actor's process, 1 s at most; one that
 // cannot answer (stopped by SIGSTOP) acts on the request when it goes on.
-TROUPE_API troupe_status troupe_kill_actor(troupe_actor actor);
+TROUPE_API troupe_status troupe_actor_kill(troupe_actor actor);
 
 // Ends an actor after the messages that are in its mailbox now; its deinit runs.
-TROUPE_API troupe_status troupe_end_actor(troupe_actor actor);
+TROUPE_API troupe_status troupe_actor_end(troupe_actor actor);
 
 // The address of the actor whose method runs on this thread; `id` is 0 outside methods.
 TROUPE_API troupe_actor troupe_self(void);
 
 // Sends a call; `args` is copied before it returns. The result is held by the returned reference.
-TROUPE_API TROUPE_MUST_USE troupe_ref troupe_call_method(troupe_actor actor,
-                                                         const troupe_class *class_, size_t method,
-                                                         const void *args);
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_call_as(troupe_actor actor, const troupe_class *class_,
+                                                     size_t method, const void *args);
 
 // Sends a message without an answer. Returns what is known at once: TROUPE_OK if it is on its way,
 // TROUPE_NOT_EXECUTED if the actor is known to be dead, TROUPE_TOO_LARGE, or TROUPE_BUSY if its
 // queue is full: at once where the address says TROUPE_CALL_NO_WAIT, in callbacks, and if the queue
 // is the sender's own; in other methods after 10 s, or if too many of them wait already; elsewhere
 // the sender waits as long as it takes. The method's own status is lost.
-TROUPE_API troupe_status troupe_tell_method(troupe_actor actor, const troupe_class *class_,
-                                            size_t method, const void *args);
+TROUPE_API troupe_status troupe_tell_as(troupe_actor actor, const troupe_class *class_,
+                                        size_t method, const void *args);
 
 // The string-named lower layer, for tools and other languages: class and method by name,
 // arguments in MessagePack (nil where a method or an init takes none). A wrong name or wrong
@@ -242,13 +241,13 @@ typedef struct troupe_call_options {
     bool retry_errors; // Also when the method itself failed.
 } troupe_call_options;
 
-TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_call_options *how);
+TROUPE_API troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_options *how);
 
 // A copy of a typed address whose calls have options:
 //     troupe_call(troupe_with(a, .deadline_ms = 50), m)
 #define troupe_with(...) TROUPE_WITH_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_WITH_(actor, ...)                                                                   \
-    ((__typeof__(actor)){troupe_with_options(                                                      \
+    ((__typeof__(actor)){troupe_actor_with(                                                        \
         (actor).address,                                                                           \
         &(troupe_call_options){.size = sizeof(troupe_call_options), __VA_ARGS__})})
 
@@ -307,13 +306,13 @@ TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_cal
 // A header shared by several files may hold it if the methods are not static.
 #define TROUPE_ACTOR(C, ...) TROUPE_CLASS_(C, troupe_none, NULL, NULL, __VA_ARGS__)
 
-// TROUPE_ACTOR_WITH(C, (init, args), deinit, (method, args, result), ...): the same with
+// TROUPE_ACTOR_INIT(C, (init, args), deinit, (method, args, result), ...): the same with
 // `troupe_status init(C *self, const args *)`, run first in the actor's own process (a status other
 // than TROUPE_OK fails the spawn), and `void deinit(C *self)`, run when the actor ends in order.
-#define TROUPE_ACTOR_WITH(C, init, deinit, ...)                                                    \
-    TROUPE_ACTOR_WITH_(C, deinit, TROUPE_UNPACK init, __VA_ARGS__)
-#define TROUPE_ACTOR_WITH_(...) TROUPE_ACTOR_WITH__(__VA_ARGS__)
-#define TROUPE_ACTOR_WITH__(C, deinit, init, A, ...)                                               \
+#define TROUPE_ACTOR_INIT(C, init, deinit, ...)                                                    \
+    TROUPE_ACTOR_INIT_(C, deinit, TROUPE_UNPACK init, __VA_ARGS__)
+#define TROUPE_ACTOR_INIT_(...) TROUPE_ACTOR_INIT__(__VA_ARGS__)
+#define TROUPE_ACTOR_INIT__(C, deinit, init, A, ...)                                               \
     static troupe_status troupe_init_##C(void *self, const void *args)                             \
     {                                                                                              \
         return init((C *)self, (const A *)args);                                                   \
@@ -327,15 +326,15 @@ TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_cal
 // counter_actor a = troupe_spawn(counter, .name = "tally", .place = TROUPE_PLACE_ISOLATED);
 #define troupe_spawn(...) TROUPE_SPAWN_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_SPAWN_(C, ...)                                                                      \
-    ((C##_actor){troupe_spawn_class(                                                               \
+    ((C##_actor){troupe_spawn_as(                                                                  \
         &troupe_class_##C, NULL,                                                                   \
         &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), __VA_ARGS__})})
 
-// The same with init arguments: troupe_spawn_with(counter, &start, .name = "tally"). `start` is a
+// The same with init arguments: troupe_spawn_from(counter, &start, .name = "tally"). `start` is a
 // named variable: a compound literal with a comma in it cannot be an argument of a macro.
-#define troupe_spawn_with(...) TROUPE_SPAWN_WITH_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_SPAWN_WITH_(C, args, ...)                                                           \
-    ((C##_actor){troupe_spawn_class(                                                               \
+#define troupe_spawn_from(...) TROUPE_SPAWN_FROM_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SPAWN_FROM_(C, args, ...)                                                           \
+    ((C##_actor){troupe_spawn_as(                                                                  \
         &troupe_class_##C, TROUPE_POINTER(const troupe_init_args_##C, args),                       \
         &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), __VA_ARGS__})})
 
@@ -343,43 +342,51 @@ TROUPE_API troupe_actor troupe_with_options(troupe_actor actor, const troupe_cal
 // troupe_must(troupe_spawn_many(counter, 100, all, .place = TROUPE_PLACE_ISOLATED));
 #define troupe_spawn_many(...) TROUPE_SPAWN_MANY_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_SPAWN_MANY_(C, count, addresses, ...)                                               \
-    troupe_spawn_many_class(                                                                       \
+    troupe_spawn_many_as(                                                                          \
         &troupe_class_##C, NULL, (count), &TROUPE_POINTER(C##_actor, addresses)->address,          \
         &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), __VA_ARGS__})
 
 // The same with init arguments, an array of `count`:
-// troupe_must(troupe_spawn_many_with(counter, starts, 100, all));
-#define troupe_spawn_many_with(...) TROUPE_SPAWN_MANY_WITH_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_SPAWN_MANY_WITH_(C, args, count, addresses, ...)                                    \
-    troupe_spawn_many_class(                                                                       \
+// troupe_must(troupe_spawn_many_from(counter, starts, 100, all));
+#define troupe_spawn_many_from(...) TROUPE_SPAWN_MANY_FROM_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SPAWN_MANY_FROM_(C, args, count, addresses, ...)                                    \
+    troupe_spawn_many_as(                                                                          \
         &troupe_class_##C, TROUPE_POINTER(const troupe_init_args_##C, args), (count),              \
         &TROUPE_POINTER(C##_actor, addresses)->address,                                            \
         &(troupe_spawn_options){.size = sizeof(troupe_spawn_options), __VA_ARGS__})
 
 // troupe_must(troupe_lookup(counter, "tally", &tally));
 #define troupe_lookup(C, name, actor)                                                              \
-    troupe_lookup_class(&troupe_class_##C, (name), &TROUPE_POINTER(C##_actor, actor)->address)
+    troupe_lookup_as(&troupe_class_##C, (name), &TROUPE_POINTER(C##_actor, actor)->address)
 
 // troupe_call(actor, method, argument...): the arguments initialise one value of the method's type.
 #define troupe_call(actor, ...) TROUPE_CALL_(actor, __VA_ARGS__, )
 #define TROUPE_CALL_(actor, m, ...)                                                                \
-    troupe_call_method(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,              \
-                       __extension__ &(troupe_args_##m){__VA_ARGS__})
+    troupe_call_as(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,                  \
+                   __extension__ &(troupe_args_##m){__VA_ARGS__})
 #define troupe_tell(actor, ...) TROUPE_TELL_(actor, __VA_ARGS__, )
 #define TROUPE_TELL_(actor, m, ...)                                                                \
-    troupe_tell_method(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,              \
-                       __extension__ &(troupe_args_##m){__VA_ARGS__})
+    troupe_tell_as(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,                  \
+                   __extension__ &(troupe_args_##m){__VA_ARGS__})
 
 // With the whole argument by pointer, where it is at hand already.
 #define troupe_call_from(actor, m, args)                                                           \
-    troupe_call_method(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,              \
-                       TROUPE_POINTER(const troupe_args_##m, args))
+    troupe_call_as(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,                  \
+                   TROUPE_POINTER(const troupe_args_##m, args))
 #define troupe_tell_from(actor, m, args)                                                           \
-    troupe_tell_method(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,              \
-                       TROUPE_POINTER(const troupe_args_##m, args))
+    troupe_tell_as(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,                  \
+                   TROUPE_POINTER(const troupe_args_##m, args))
 
-#define troupe_kill(actor) troupe_kill_actor((actor).address)
-#define troupe_end(actor) troupe_end_actor((actor).address)
+// The functions about an actor of any class, troupe_actor_..., take a typed handle or its address.
+#define TROUPE_ADDRESS_(actor)                                                                     \
+    __extension__({                                                                                \
+        __typeof__(actor) troupe_of_ = (actor);                                                    \
+        TROUPE_STATIC_ASSERT_(sizeof troupe_of_ == sizeof(troupe_actor), "an actor is expected");  \
+        *(const troupe_actor *)&troupe_of_;                                                        \
+    })
+#define troupe_actor_status(actor) troupe_actor_status(TROUPE_ADDRESS_(actor))
+#define troupe_actor_kill(actor) troupe_actor_kill(TROUPE_ADDRESS_(actor))
+#define troupe_actor_end(actor) troupe_actor_end(TROUPE_ADDRESS_(actor))
 
 TROUPE_END_C
 

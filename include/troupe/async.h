@@ -26,8 +26,8 @@ typedef struct troupe_cancel_options {
 // when that process has seen the request; troupe_error.executed says whether its method had begun
 // (TROUPE_EXECUTED_MAYBE) or will never run (TROUPE_EXECUTED_NO). A running method is not
 // interrupted, but its result is thrown away, and troupe_cancelled() is true in it from then on.
-// The reference stays the caller's: troupe_get or troupe_drop ends it as ever. Of a troupe_join's
-// each call is given up that has not ended.
+// The reference stays the caller's: troupe_get or troupe_ref_drop ends it as ever. Of a
+// troupe_ref_join's each call is given up that has not ended.
 //
 // TROUPE_OK: the call has been cancelled, or the request is on its way; the call can still end
 // otherwise if its answer is on its way too. Harmless, and nothing changes: TROUPE_NOT_FOUND: the
@@ -52,34 +52,35 @@ typedef struct troupe_deferred {
     uint64_t id_; // 0: none.
 } troupe_deferred;
 
-// In a method: the call will be answered later, by troupe_fulfil or troupe_refuse, from any thread
-// of this process or any method. The method then returns TROUPE_OK, and what it has left in
-// *result is ignored; if it returns another status the call ends with that, and the deferred answer
-// is void. Arguments are borrowed until the method returns: copy what is needed longer. If the
-// actor ends first, the call ends as TROUPE_MAYBE_EXECUTED. Empty, with the last error set:
-// TROUPE_INVALID: not in a method, in a streaming one or a task (whose answer is what it returns),
-// or asked twice; TROUPE_NO_MEMORY.
+// In a method: the call will be answered later, by troupe_deferred_fulfil or
+// troupe_deferred_refuse, from any thread of this process or any method. The method then returns
+// TROUPE_OK, and what it has left in *result is ignored; if it returns another status the call ends
+// with that, and the deferred answer is void. Arguments are borrowed until the method returns: copy
+// what is needed longer. If the actor ends first, the call ends as TROUPE_MAYBE_EXECUTED. Empty,
+// with the last error set: TROUPE_INVALID: not in a method, in a streaming one or a task (whose
+// answer is what it returns), or asked twice; TROUPE_NO_MEMORY.
 TROUPE_API TROUPE_MUST_USE troupe_deferred troupe_defer(void);
 
 // Answers with a value of the method's result type, which is copied; references in it are given
 // away, as in a result. Consumes the deferred answer on every status but TROUPE_WRONG_TYPE.
 // TROUPE_INVALID: it is empty, or was used before; TROUPE_CANCELLED: nobody waits any more (the
 // value is thrown away); TROUPE_NOT_EXECUTED: the actor, or the caller's process, has ended.
-TROUPE_API troupe_status troupe_fulfil_as(const troupe_type *type, troupe_deferred *later,
-                                          const void *value);
-#define troupe_fulfil(T, later, value)                                                             \
-    troupe_fulfil_as(&troupe_type_##T, (later), TROUPE_POINTER(const T, value))
+TROUPE_API troupe_status troupe_deferred_fulfil_as(const troupe_type *type, troupe_deferred *later,
+                                                   const void *value);
+#define troupe_deferred_fulfil(T, later, value)                                                    \
+    troupe_deferred_fulfil_as(&troupe_type_##T, (later), TROUPE_POINTER(const T, value))
 
-// Answers with a failure: the caller gets `status` and the sentence. Errors as troupe_fulfil.
-TROUPE_API troupe_status troupe_refuse(troupe_deferred *later, troupe_status status,
-                                       const char *format, ...) TROUPE_PRINTF(3, 4);
+// Answers with a failure: the caller gets `status` and the sentence. Errors as
+// troupe_deferred_fulfil.
+TROUPE_API troupe_status troupe_deferred_refuse(troupe_deferred *later, troupe_status status,
+                                                const char *format, ...) TROUPE_PRINTF(3, 4);
 
 // ---- answering in many values
 
 // A method whose row says `.options = TROUPE_METHOD_STREAM` makes values of its result type one by
 // one; its own *result is not used. The stream is read in order while the method runs:
 //
-//     troupe_stream lines = troupe_stream(actor, file_lines, path);
+//     troupe_stream lines = troupe_stream_open(actor, file_lines, path);
 //     while ((status = troupe_next(line, lines, &next)) == TROUPE_OK)
 //         ...
 //     // TROUPE_END, or why it failed
@@ -92,13 +93,13 @@ typedef struct troupe_stream {
 // Calls a streaming method; a failure to do so comes out of troupe_next. With
 // troupe_with(actor, .window = n) the method may be n values ahead of the reader. The stream must
 // be read to its end, or dropped. Empty, with the last error set: TROUPE_NO_MEMORY.
-TROUPE_API TROUPE_MUST_USE troupe_stream troupe_stream_open(troupe_actor actor,
-                                                            const troupe_class *class_,
-                                                            size_t method, const void *args);
-#define troupe_stream(actor, ...) TROUPE_STREAM_(actor, __VA_ARGS__, )
-#define TROUPE_STREAM_(actor, m, ...)                                                              \
-    troupe_stream_open(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,              \
-                       __extension__ &(troupe_args_##m){__VA_ARGS__})
+TROUPE_API TROUPE_MUST_USE troupe_stream troupe_stream_open_as(troupe_actor actor,
+                                                               const troupe_class *class_,
+                                                               size_t method, const void *args);
+#define troupe_stream_open(actor, ...) TROUPE_STREAM_OPEN_(actor, __VA_ARGS__, )
+#define TROUPE_STREAM_OPEN_(actor, m, ...)                                                         \
+    troupe_stream_open_as(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,           \
+                          __extension__ &(troupe_args_##m){__VA_ARGS__})
 
 // Waits for the next value and copies it to *value; texts and arrays are in the thread's arena.
 // `.timeout_ms` as for troupe_get: TROUPE_PENDING: none came in that time, and the stream stays.
@@ -138,14 +139,15 @@ typedef struct troupe_timer {
 // copied. The timer ends when it is stopped or its actor ends, one that does not repeat also when
 // its message is run. Empty, with the last error set: TROUPE_INVALID: not in an actor, a method of
 // another class, or a period of 0; TROUPE_NO_MEMORY.
-TROUPE_API troupe_timer troupe_timer_start(const troupe_class *class_, size_t method,
-                                           const void *args, uint32_t ms, bool repeats);
-// troupe_after(method, delay_ms, argument...) and troupe_every(method, period_ms, argument...)
-#define troupe_after(...) TROUPE_TIMER_(false, __VA_ARGS__, )
-#define troupe_every(...) TROUPE_TIMER_(true, __VA_ARGS__, )
+TROUPE_API troupe_timer troupe_timer_start_as(const troupe_class *class_, size_t method,
+                                              const void *args, uint32_t ms, bool repeats);
+// troupe_timer_after(method, delay_ms, argument...) and troupe_timer_every(method, period_ms,
+// argument...)
+#define troupe_timer_after(...) TROUPE_TIMER_(false, __VA_ARGS__, )
+#define troupe_timer_every(...) TROUPE_TIMER_(true, __VA_ARGS__, )
 #define TROUPE_TIMER_(repeats, m, ms, ...)                                                         \
-    troupe_timer_start(troupe_home_##m(), troupe_index_##m,                                        \
-                       __extension__ &(troupe_args_##m){__VA_ARGS__}, (ms), (repeats))
+    troupe_timer_start_as(troupe_home_##m(), troupe_index_##m,                                     \
+                          __extension__ &(troupe_args_##m){__VA_ARGS__}, (ms), (repeats))
 
 // Ends a timer: a message of its that waits in the mailbox is not run either. From any thread of
 // the process. TROUPE_NOT_FOUND, harmless: it has ended before.
@@ -166,13 +168,13 @@ typedef struct troupe_then_options {
 // lost by forgetting a second one. If the actor ends first, the value is dropped.
 // TROUPE_INVALID: not in an actor, a method of another class, or a stale reference;
 // TROUPE_WRONG_TYPE: the value is known to be of another type; TROUPE_NO_MEMORY.
-TROUPE_API troupe_status troupe_then_with(troupe_ref ref, const troupe_class *class_, size_t method,
-                                          const troupe_then_options *how);
+TROUPE_API troupe_status troupe_then_as(troupe_ref ref, const troupe_class *class_, size_t method,
+                                        const troupe_then_options *how);
 // troupe_then(reference, method) or troupe_then(reference, method, .tag = 7)
 #define troupe_then(...) TROUPE_THEN_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_THEN_(ref, m, ...)                                                                  \
-    troupe_then_with((ref), troupe_home_##m(), troupe_index_##m,                                   \
-                     &(troupe_then_options){.size = sizeof(troupe_then_options), __VA_ARGS__})
+    troupe_then_as((ref), troupe_home_##m(), troupe_index_##m,                                     \
+                   &(troupe_then_options){.size = sizeof(troupe_then_options), __VA_ARGS__})
 
 // In a method: the failure of what it continues, which becomes the thread's last error; TROUPE_OK
 // if the arguments are the value, and in a method that was called in the ordinary way.

@@ -23,7 +23,7 @@
 // Values have sequence numbers, from 1. Each value goes to every reader; a slot is rewritten when
 // all living readers have released it, and the writer waits for that. It does not wait for readers
 // that have not come yet: who must miss nothing opens before the first value is written
-// (troupe_channel_look says how many have). With .latest = true the
+// (troupe_channel_state_get says how many have). With .latest = true the
 // writer never waits, and readers get the newest value alone, always whole: for parameters that
 // change. A dead process keeps nobody waiting: its reader's place is free, and the writer's place
 // can be taken by another process, which goes on with the next sequence.
@@ -60,9 +60,9 @@ troupe_channel_open_with(size_t bytes, uint32_t slots, uint32_t readers, troupe_
         (bytes), (slots), (readers), (channel),                                                    \
         &(troupe_channel_options){.size = sizeof(troupe_channel_options), __VA_ARGS__})
 
-// One that the caller owns, of one that is borrowed; empty where troupe_keep is.
+// One that the caller owns, of one that is borrowed; empty where troupe_ref_keep is.
 TROUPE_API TROUPE_MUST_USE troupe_channel troupe_channel_keep(troupe_channel channel);
-// Gives the channel's reference up; its writers and readers stay. As troupe_drop.
+// Gives the channel's reference up; its writers and readers stay. As troupe_ref_drop.
 TROUPE_API void troupe_channel_drop(troupe_channel channel);
 
 typedef struct troupe_channel_state {
@@ -72,7 +72,8 @@ typedef struct troupe_channel_state {
     uint32_t readers;             // Places that living processes have.
     bool latest, written, closed; // `written`: a living process has the writer's place.
 } troupe_channel_state;
-TROUPE_API troupe_status troupe_channel_look(troupe_channel channel, troupe_channel_state *state);
+TROUPE_API troupe_status troupe_channel_state_get(troupe_channel channel,
+                                                  troupe_channel_state *state);
 
 // ---- writing
 

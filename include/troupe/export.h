@@ -14,9 +14,11 @@
 #ifdef __cplusplus
 #define TROUPE_BEGIN_C extern "C" {
 #define TROUPE_END_C }
+#define TROUPE_STATIC_ASSERT_ static_assert
 #else
 #define TROUPE_BEGIN_C
 #define TROUPE_END_C
+#define TROUPE_STATIC_ASSERT_ _Static_assert
 #endif
 
 #endif

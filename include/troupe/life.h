@@ -4,8 +4,8 @@
 //
 //     static troupe_status boss_lost(boss *self, const troupe_down *down, troupe_none *out);
 //     ...
-//     troupe_monitor(worker, boss_lost);        // in a method of boss: a message when it ends
-//     troupe_await_end(worker.address, 1000, &down);  // anywhere: waits for the end
+//     troupe_monitor_start(worker, boss_lost);        // in a method of boss: a message when it
+//     ends troupe_actor_await_end(worker.address, 1000, &down);  // anywhere: waits for the end
 //
 // An actor spawned with .restarts is started again when it crashes, under the same address.
 #ifndef TROUPE_LIFE_H
@@ -17,20 +17,21 @@ TROUPE_BEGIN_C
 
 // Why an actor ended.
 typedef enum troupe_down_reason {
-    TROUPE_DOWN_NORMAL = 1, // It was asked to end, or did so itself (troupe_end, troupe_exit).
-    TROUPE_DOWN_ERROR,      // troupe_fail_actor, or its init failed.
-    TROUPE_DOWN_KILLED,     // troupe_kill, or force at the deadline of troupe_stop_actor.
-    TROUPE_DOWN_CRASHED,    // Its process got a signal (then .signal says which), or exited.
-    TROUPE_DOWN_NO_MEMORY,  // Its process was killed at the memory limit.
-    TROUPE_DOWN_NEIGHBOUR,  // Another actor of its process crashed the process.
-    TROUPE_DOWN_NO_ACTOR,   // It never existed, or ended too long ago to be remembered.
-    TROUPE_DOWN_RUNTIME,    // The runtime was stopped or lost.
-    TROUPE_DOWN_NODE,       // The session with its node has ended (node.h): it may live on there.
+    TROUPE_DOWN_NORMAL =
+        1, // It was asked to end, or did so itself (troupe_actor_end, troupe_actor_exit).
+    TROUPE_DOWN_ERROR,     // troupe_actor_fail, or its init failed.
+    TROUPE_DOWN_KILLED,    // troupe_actor_kill, or force at the deadline of troupe_actor_stop.
+    TROUPE_DOWN_CRASHED,   // Its process got a signal (then .signal says which), or exited.
+    TROUPE_DOWN_NO_MEMORY, // Its process was killed at the memory limit.
+    TROUPE_DOWN_NEIGHBOUR, // Another actor of its process crashed the process.
+    TROUPE_DOWN_NO_ACTOR,  // It never existed, or ended too long ago to be remembered.
+    TROUPE_DOWN_RUNTIME,   // The runtime was stopped or lost.
+    TROUPE_DOWN_NODE,      // The session with its node has ended (node.h): it may live on there.
 } troupe_down_reason;
 
 // The news of an actor's end.
 TROUPE_STRUCT(troupe_down, (troupe_actor, actor), // As it was named when the watch began.
-              (uint64_t, monitor),                // What troupe_monitor returned; 0: none.
+              (uint64_t, monitor),                // What troupe_monitor_start returned; 0: none.
               (int32_t, reason),                  // troupe_down_reason
               (int32_t, signal),                  // Of CRASHED; 0: none.
               (troupe_text, text));               // A sentence: "was killed by signal 11 (...)".
@@ -46,65 +47,67 @@ TROUPE_API const char *troupe_down_reason_name(int reason);
 // One with a restart policy has ended only when it is not started again. Returns the monitor's
 // number; 0 with the last error set: TROUPE_INVALID (not inside a method, or of another class),
 // TROUPE_WRONG_TYPE (the method takes something else), TROUPE_NO_MEMORY. Ends with the watcher.
-TROUPE_API uint64_t troupe_monitor_method(troupe_actor actor, const troupe_class *class_,
-                                          size_t method);
-#define troupe_monitor(actor, m)                                                                   \
-    troupe_monitor_method((actor).address, troupe_home_##m(), troupe_index_##m)
+TROUPE_API uint64_t troupe_monitor_start_as(troupe_actor actor, const troupe_class *class_,
+                                            size_t method);
+#define troupe_monitor_start(actor, m)                                                             \
+    troupe_monitor_start_as(TROUPE_ADDRESS_(actor), troupe_home_##m(), troupe_index_##m)
 
 // Ends a monitor of the calling actor. False: there is none with that number any more: its news
 // have been sent, and may wait in the mailbox.
-TROUPE_API bool troupe_demonitor(uint64_t monitor);
+TROUPE_API bool troupe_monitor_stop(uint64_t monitor);
 
 // Waits until `actor` has ended, at most `timeout_ms` (negative: for ever), and says why in *down
 // (may be NULL; its text belongs to the thread's arena). TROUPE_PENDING: it lives still;
 // TROUPE_DEADLOCK: an actor asked for its own end; TROUPE_BUSY: as troupe_get.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_await_end(troupe_actor actor, int timeout_ms,
-                                                          troupe_down *down);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_actor_await_end(troupe_actor actor, int timeout_ms,
+                                                                troupe_down *down);
+#define troupe_actor_await_end(actor, timeout_ms, down)                                            \
+    troupe_actor_await_end(TROUPE_ADDRESS_(actor), (timeout_ms), (down))
 
 // From inside a method: ties the calling actor and `other` together: when one ends for another
 // reason than TROUPE_DOWN_NORMAL, the other ends too, with that reason, after the method that it
 // runs; its deinit runs. An `other` that has ended already ends the caller, unless it ended
 // normally. TROUPE_INVALID: not inside a method, or to itself.
-TROUPE_API troupe_status troupe_link_actor(troupe_actor other);
-#define troupe_link(actor) troupe_link_actor((actor).address)
+TROUPE_API troupe_status troupe_actor_link(troupe_actor other);
+#define troupe_actor_link(actor) troupe_actor_link(TROUPE_ADDRESS_(actor))
 // Unties both.
-TROUPE_API troupe_status troupe_unlink_actor(troupe_actor other);
-#define troupe_unlink(actor) troupe_unlink_actor((actor).address)
+TROUPE_API troupe_status troupe_actor_unlink(troupe_actor other);
+#define troupe_actor_unlink(actor) troupe_actor_unlink(TROUPE_ADDRESS_(actor))
 
 // From inside a method: from now on, the end of a linked actor, the normal one included, is told to
-// this method of the calling actor instead of ending it. Errors as troupe_monitor.
-TROUPE_API troupe_status troupe_trap_ends_method(const troupe_class *class_, size_t method);
-#define troupe_trap_ends(m) troupe_trap_ends_method(troupe_home_##m(), troupe_index_##m)
+// this method of the calling actor instead of ending it. Errors as troupe_monitor_start.
+TROUPE_API troupe_status troupe_actor_trap_ends_as(const troupe_class *class_, size_t method);
+#define troupe_actor_trap_ends(m) troupe_actor_trap_ends_as(troupe_home_##m(), troupe_index_##m)
 
 // ---- ending
 
-typedef struct troupe_exit_options {
+typedef struct troupe_actor_exit_options {
     size_t size;
     bool drain;       // Messages that are in the mailbox now are run first.
     const char *text; // A reason in words, for those who are told. Copied.
     int unused_;
-} troupe_exit_options;
+} troupe_actor_exit_options;
 
 // From inside a method: the actor ends, normally, when this call has been answered; messages behind
 // it end as TROUPE_NOT_EXECUTED; deinit runs. TROUPE_INVALID: not inside a method.
-TROUPE_API troupe_status troupe_exit_with(const troupe_exit_options *how);
-#define troupe_exit(...)                                                                           \
-    troupe_exit_with(                                                                              \
-        &(troupe_exit_options){.size = sizeof(troupe_exit_options), .unused_ = 0, __VA_ARGS__})
+TROUPE_API troupe_status troupe_actor_exit_with(const troupe_actor_exit_options *how);
+#define troupe_actor_exit(...)                                                                     \
+    troupe_actor_exit_with(&(troupe_actor_exit_options){                                           \
+        .size = sizeof(troupe_actor_exit_options), .unused_ = 0, __VA_ARGS__})
 
 // From inside a method, "let it crash": when this method has returned, the actor ends with
 // TROUPE_DOWN_ERROR and this text, or is started again if its policy allows it. Its deinit runs.
-// Returns `status`, so that a method can end with `return troupe_fail_actor(status, "...")`; the
+// Returns `status`, so that a method can end with `return troupe_actor_fail(status, "...")`; the
 // call itself fails with that sentence.
-TROUPE_API troupe_status troupe_fail_actor(troupe_status status, const char *format, ...)
+TROUPE_API troupe_status troupe_actor_fail(troupe_status status, const char *format, ...)
     TROUPE_PRINTF(2, 3);
 
-typedef struct troupe_stop_actor_options {
+typedef struct troupe_actor_stop_options {
     size_t size;
     int deadline_ms; // After this, by force, 50 ms later at most; 0: none; negative: by force at
                      // once.
     int unused_;
-} troupe_stop_actor_options;
+} troupe_actor_stop_options;
 
 // Ends an actor and waits until it is gone: what is in its mailbox is run, then its deinit. At the
 // deadline it is killed: an isolated one's process, while a light one closes at once, its queue is
@@ -112,13 +115,13 @@ typedef struct troupe_stop_actor_options {
 // TROUPE_MAYBE_EXECUTED, and it is gone after that method. It is not started again.
 // TROUPE_OK: it has ended (or had); TROUPE_TIMED_OUT: by force; TROUPE_DEADLOCK: from inside the
 // actor itself.
-TROUPE_API troupe_status troupe_stop_actor_with(troupe_actor actor,
-                                                const troupe_stop_actor_options *how);
-#define troupe_stop_actor(...) TROUPE_STOP_ACTOR_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_STOP_ACTOR_(actor, ...)                                                             \
-    troupe_stop_actor_with(                                                                        \
-        (actor).address,                                                                           \
-        &(troupe_stop_actor_options){.size = sizeof(troupe_stop_actor_options), __VA_ARGS__})
+TROUPE_API troupe_status troupe_actor_stop_with(troupe_actor actor,
+                                                const troupe_actor_stop_options *how);
+#define troupe_actor_stop(...) TROUPE_ACTOR_STOP_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_ACTOR_STOP_(actor, ...)                                                             \
+    troupe_actor_stop_with(                                                                        \
+        TROUPE_ADDRESS_(actor),                                                                    \
+        &(troupe_actor_stop_options){.size = sizeof(troupe_actor_stop_options), __VA_ARGS__})
 
 // ---- being counted
 
@@ -130,35 +133,37 @@ TROUPE_API troupe_status troupe_stop_actor_with(troupe_actor actor,
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_actor_retain(troupe_actor actor);
 // Gives one back. TROUPE_INVALID: this process retains it not.
 TROUPE_API troupe_status troupe_actor_release(troupe_actor actor);
+#define troupe_actor_retain(actor) troupe_actor_retain(TROUPE_ADDRESS_(actor))
+#define troupe_actor_release(actor) troupe_actor_release(TROUPE_ADDRESS_(actor))
 
 // ---- being started again
 
-typedef struct troupe_restart_options {
+typedef struct troupe_actor_restart_options {
     size_t size;
     // Its state is not saved before, even if its class can, and an isolated one's process is killed
     // whatever it does.
     bool at_once;
     int unused_;
-} troupe_restart_options;
+} troupe_actor_restart_options;
 
 // Ends an actor and has its policy (.restarts of its spawn) start it again: a light one after the
 // method that it runs, in place; an isolated one's process is killed, and the calls that it ran or
-// had in its mailbox end as TROUPE_MAYBE_EXECUTED. If its class has TROUPE_ACTOR_STATE its state is
+// had in its mailbox end as TROUPE_MAYBE_EXECUTED. If its class has TROUPE_STATE its state is
 // saved before, after the method that it runs, so that the new start has it. Does not wait for any
 // of it, only for the word of an actor's process that it will be done. TROUPE_NOT_EXECUTED: it has
 // ended; TROUPE_UNSUPPORTED: it has no policy; TROUPE_TIMED_OUT (that process is stopped, say, and
 // has not answered within .request_timeout_ms of troupe_start) and TROUPE_BUSY (as troupe_get): it
 // may be restarted all the same.
-TROUPE_API troupe_status troupe_restart_actor_with(troupe_actor actor,
-                                                   const troupe_restart_options *how);
-#define troupe_restart(...) TROUPE_RESTART_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_RESTART_(actor, ...)                                                                \
-    troupe_restart_actor_with(                                                                     \
-        (actor).address,                                                                           \
-        &(troupe_restart_options){.size = sizeof(troupe_restart_options), __VA_ARGS__})
+TROUPE_API troupe_status troupe_actor_restart_with(troupe_actor actor,
+                                                   const troupe_actor_restart_options *how);
+#define troupe_actor_restart(...) TROUPE_ACTOR_RESTART_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_ACTOR_RESTART_(actor, ...)                                                          \
+    troupe_actor_restart_with(TROUPE_ADDRESS_(actor),                                              \
+                              &(troupe_actor_restart_options){                                     \
+                                  .size = sizeof(troupe_actor_restart_options), __VA_ARGS__})
 
 // Inside init or a method: how often the actor has been started again; 0: never, or outside.
-TROUPE_API uint32_t troupe_was_restarted(void);
+TROUPE_API uint32_t troupe_actor_restarts(void);
 
 // ---- the state that a restart keeps
 //
@@ -169,21 +174,21 @@ TROUPE_API uint32_t troupe_was_restarted(void);
 //     static troupe_status tally_save(tally *self, tally_image *image);
 //     static troupe_status tally_restore(tally *self, const tally_image *image);
 //     TROUPE_ACTOR(tally, (tally_add, int64_t, int64_t));
-//     TROUPE_ACTOR_STATE(tally, tally_image, tally_save, tally_restore);
+//     TROUPE_STATE(tally, tally_image, tally_save, tally_restore);
 //
 //     tally_actor one = troupe_spawn(tally, .restarts = 3, .save_every = 1);
 //
 // `save` fills an image, which begins as zeros and may point into the state and the thread's arena:
 // it is packed and kept outside the actor's process at once. It is called when a method asks
-// (troupe_save_state), after each `.save_every` messages, and before troupe_restart restarts the
-// actor; not after troupe_fail_actor or a crash, since that state is what has failed. With the
+// (troupe_actor_save), after each `.save_every` messages, and before troupe_actor_restart restarts
+// the actor; not after troupe_actor_fail or a crash, since that state is what has failed. With the
 // next start, wherever that is, `restore` is given the last image, after init; if nothing was
 // saved, init is all. What the image points to is borrowed until `restore` returns; references in
 // it are held by whoever keeps the image, so a state that shall go on using one keeps it
-// (troupe_keep). A `restore` that fails is a start that failed. Neither is called of an actor that
-// was spawned without .restarts.
+// (troupe_ref_keep). A `restore` that fails is a start that failed. Neither is called of an actor
+// that was spawned without .restarts.
 
-// A class's state hooks: static, made by TROUPE_ACTOR_STATE.
+// A class's state hooks: static, made by TROUPE_STATE.
 typedef struct troupe_state {
     uint32_t abi; // TROUPE_ABI
     const troupe_type *image;
@@ -191,7 +196,7 @@ typedef struct troupe_state {
     troupe_status (*restore)(void *self, const void *image);
 } troupe_state;
 
-// Makes a class's hooks known under its name. TROUPE_ACTOR_STATE does it before main; as
+// Makes a class's hooks known under its name. TROUPE_STATE does it before main; as
 // troupe_class_register. Both must stay valid for ever. TROUPE_EXISTS: the class has others, with
 // an image of another type; TROUPE_VERSION, TROUPE_INVALID: as there.
 TROUPE_API troupe_status troupe_state_register(const troupe_class *class_,
@@ -206,9 +211,9 @@ TROUPE_API troupe_status troupe_state_register(const troupe_class *class_,
 // .message_bytes_max, in which they would travel to the next start; TROUPE_NO_MEMORY;
 // TROUPE_INVALID: not inside a method, or inside `save`; TROUPE_BUSY: as troupe_get, and the image
 // may be kept all the same.
-TROUPE_API troupe_status troupe_save_state(void);
+TROUPE_API troupe_status troupe_actor_save(void);
 
-#define TROUPE_ACTOR_STATE(C, image, save, restore)                                                \
+#define TROUPE_STATE(C, image, save, restore)                                                      \
     static troupe_status troupe_save_##C(void *self, void *out)                                    \
     {                                                                                              \
         return save((C *)self, (image *)out);                                                      \

@@ -9,11 +9,11 @@
 //     troupe_must(troupe_lookup(counter, "tally", &tally)); // Here, or else there.
 //
 // From then on an actor of the other node is called like any other: calls, tells, streams,
-// deadlines, cancelling, troupe_monitor, troupe_await_end, troupe_end and troupe_kill. Not between
-// nodes, and refused with TROUPE_UNSUPPORTED: references in arguments and results, links,
-// troupe_actor_retain, troupe_restart; and actors are spawned on the own node only. The address of
-// an actor that was started again elsewhere on its node is not followed from another one: look its
-// name up again.
+// deadlines, cancelling, troupe_monitor_start, troupe_actor_await_end, troupe_actor_end and
+// troupe_actor_kill. Not between nodes, and refused with TROUPE_UNSUPPORTED: references in
+// arguments and results, links, troupe_actor_retain, troupe_actor_restart; and actors are spawned
+// on the own node only. The address of an actor that was started again elsewhere on its node is not
+// followed from another one: look its name up again.
 //
 // A session between two nodes ends as a whole: when one of them says goodbye (troupe_stop,
 // troupe_node_leave), is silent for .node_timeout_ms, or a message between them was lost. Every

@@ -34,14 +34,14 @@ typedef struct troupe_buffer {
 // Creates an object of `size` bytes to be filled in place. TROUPE_NO_MEMORY: the store is full (see
 // troupe_put_as); TROUPE_TOO_LARGE: it could never hold that much. The caller must seal or discard
 // it.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_create(size_t size, troupe_buffer *buffer);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_buffer_create(size_t size, troupe_buffer *buffer);
 
 // Seals the object: from now on it is read only. `buffer` is cleared; *ref (to troupe_bytes) is
 // held by the caller. TROUPE_INVALID if it was sealed or discarded before.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_seal(troupe_buffer *buffer, troupe_ref *ref);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_buffer_seal(troupe_buffer *buffer, troupe_ref *ref);
 
 // Gives up an object that was not sealed, and clears `buffer`. Harmless on a cleared one.
-TROUPE_API void troupe_discard(troupe_buffer *buffer);
+TROUPE_API void troupe_buffer_discard(troupe_buffer *buffer);
 
 // An object's bytes, lent read-only: a write through `data` ends in a segmentation fault.
 typedef struct troupe_view {
@@ -50,13 +50,13 @@ typedef struct troupe_view {
     uint64_t id_;
 } troupe_view;
 
-// Lends the bytes of an object made by troupe_put_bytes or troupe_create, or of a call's result
-// above 64 KiB, without copying them. The reference is not consumed, and the view stays valid until
-// troupe_view_end even if the reference is dropped or the creator dies. Waits up to `timeout_ms`
-// (negative: for ever) for a call's result. TROUPE_PENDING: not ready in that time;
+// Lends the bytes of an object made by troupe_put_bytes or troupe_buffer_create, or of a call's
+// result above 64 KiB, without copying them. The reference is not consumed, and the view stays
+// valid until troupe_view_end even if the reference is dropped or the creator dies. Waits up to
+// `timeout_ms` (negative: for ever) for a call's result. TROUPE_PENDING: not ready in that time;
 // TROUPE_WRONG_TYPE: not bytes; TROUPE_INVALID: stale or foreign reference; TROUPE_NO_MEMORY: it is
 // on disk, and there is no room for it; TROUPE_CORRUPT: its file is gone or damaged;
-// TROUPE_TIMED_OUT: see troupe_get_with; else the failure of the call that should have made the
+// TROUPE_TIMED_OUT: see troupe_get_as; else the failure of the call that should have made the
 // value.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view,
                                                            int timeout_ms);
@@ -81,13 +81,12 @@ typedef struct troupe_get_options {
 // back to it: who holds a ring would hold it for ever. TROUPE_TIMED_OUT: asked
 // without a timeout for an object that a stopped process (SIGSTOP, a debugger) was bringing to disk
 // or back, for .store_wait_ms of troupe_start; with one, that is TROUPE_PENDING.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_with(const troupe_type *type, troupe_ref ref,
-                                                         void *value,
-                                                         const troupe_get_options *how);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_as(const troupe_type *type, troupe_ref ref,
+                                                       void *value, const troupe_get_options *how);
 #define troupe_get(...) TROUPE_GET_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_GET_(T, ref, value, ...)                                                            \
-    troupe_get_with(&troupe_type_##T, (ref), TROUPE_POINTER(T, value),                             \
-                    &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
+    troupe_get_as(&troupe_type_##T, (ref), TROUPE_POINTER(T, value),                               \
+                  &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
 
 // As troupe_get for a value of any type, left in MessagePack: for tools and other languages. The
 // bytes belong to the thread's arena. References in it, each an array of its two numbers, are the
@@ -107,14 +106,14 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_wait(const troupe_ref *refs, siz
 // `count`) and consumes all references. If some calls failed, the failure of the first of them in
 // the order of `refs` is returned, its value and the other failed ones' are zeros, and the rest is
 // there all the same. TROUPE_PENDING: not all were ready in time; then none is consumed.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_all_with(const troupe_type *type,
-                                                             const troupe_ref *refs, size_t count,
-                                                             void *values,
-                                                             const troupe_get_options *how);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_all_as(const troupe_type *type,
+                                                           const troupe_ref *refs, size_t count,
+                                                           void *values,
+                                                           const troupe_get_options *how);
 #define troupe_get_all(...) TROUPE_GET_ALL_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_GET_ALL_(T, refs, count, values, ...)                                               \
-    troupe_get_all_with(&troupe_type_##T, (refs), (count), TROUPE_POINTER(T, values),              \
-                        &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
+    troupe_get_all_as(&troupe_type_##T, (refs), (count), TROUPE_POINTER(T, values),                \
+                      &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
 
 // References that are taken in the order in which they become ready. Where troupe_wait looks at all
 // references every time, a set costs each of them once: what many are waited for with, one by one.
@@ -135,13 +134,13 @@ TROUPE_API void troupe_ref_set_close(troupe_ref_set *set);
 
 // Gives a reference up without reading it; a call behind it runs all the same. Harmless on an empty
 // reference and on one that was consumed.
-TROUPE_API void troupe_drop(troupe_ref ref);
+TROUPE_API void troupe_ref_drop(troupe_ref ref);
 
 // References in a method's arguments are borrowed until it returns. Makes one that the caller
 // owns; it must be consumed or dropped in its turn. An empty reference, with the sentence in
 // troupe_last_error(), if `ref` is stale, memory is short, or the process holds the object 65,535
 // times: more is not counted.
-TROUPE_API TROUPE_MUST_USE troupe_ref troupe_keep(troupe_ref ref);
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_ref_keep(troupe_ref ref);
 
 // Several results of one call: the references to the fields of the record (a TROUPE_STRUCT) that
 // `ref` stands for, ready or not. Each is a reference like any other, to a value of its field's
@@ -151,18 +150,18 @@ TROUPE_API TROUPE_MUST_USE troupe_ref troupe_keep(troupe_ref ref);
 // part; to cancel one is to cancel the call, and so all of them. A field that is a fixed array, or
 // a `count` that is not that of the fields, comes out of troupe_get (TROUPE_UNSUPPORTED,
 // TROUPE_INVALID), as does a call whose result is of another type.
-TROUPE_API void troupe_split_as(const troupe_type *type, troupe_ref ref, troupe_ref *const *parts,
-                                size_t count);
+TROUPE_API void troupe_ref_split_as(const troupe_type *type, troupe_ref ref,
+                                    troupe_ref *const *parts, size_t count);
 // TROUPE_STRUCT(halves, (troupe_array_double, low), (troupe_array_double, high));
-// troupe_split(halves, troupe_call(sorter, sorter_halve, ...), &low, &high);
-#define troupe_split(S, ref, ...)                                                                  \
-    troupe_split_as(&troupe_type_##S, (ref), (troupe_ref *const[]){__VA_ARGS__},                   \
-                    TROUPE_SPLIT_COUNT_(S, TROUPE_COUNT(__VA_ARGS__)))
+// troupe_ref_split(halves, troupe_call(sorter, sorter_halve, ...), &low, &high);
+#define troupe_ref_split(S, ref, ...)                                                              \
+    troupe_ref_split_as(&troupe_type_##S, (ref), (troupe_ref *const[]){__VA_ARGS__},               \
+                        TROUPE_SPLIT_COUNT_(S, TROUPE_COUNT(__VA_ARGS__)))
 // A constant; does not compile unless it is the number of fields.
 #define TROUPE_SPLIT_COUNT_(S, count)                                                              \
     (sizeof(struct {                                                                               \
         _Static_assert((count) == sizeof troupe_fields_##S / sizeof troupe_fields_##S[0],          \
-                       "troupe_split takes a pointer for each field of " #S);                      \
+                       "troupe_ref_split takes a pointer for each field of " #S);                  \
         char unused[count];                                                                        \
     }))
 

@@ -74,7 +74,7 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_methods_list(troupe_method_list 
 // ---- what the node's store holds: the same as the program `troupe memory` shows from outside
 
 typedef enum troupe_object_state {
-    TROUPE_OBJECT_FILLING,  // Made by troupe_create, or being written.
+    TROUPE_OBJECT_FILLING,  // Made by troupe_buffer_create, or being written.
     TROUPE_OBJECT_PROMISED, // The result of a call that has not ended.
     TROUPE_OBJECT_SEALED,
     TROUPE_OBJECT_FAILED,  // The result of a call that failed.
@@ -85,7 +85,7 @@ typedef enum troupe_object_state {
 
 typedef enum troupe_object_kind {
     TROUPE_OBJECT_VALUE,    // Of troupe_put.
-    TROUPE_OBJECT_BUFFER,   // Of troupe_create.
+    TROUPE_OBJECT_BUFFER,   // Of troupe_buffer_create.
     TROUPE_OBJECT_RESULT,   // Of a call.
     TROUPE_OBJECT_ARGUMENT, // Of a call: what is too large for a message.
     TROUPE_OBJECT_REGION,   // Memory that processes share.

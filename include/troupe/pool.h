@@ -31,10 +31,10 @@ typedef struct troupe_pool_options {
 // Makes a pool of actors of `class_`; `init_args` (NULL: zeros) are copied, for each actor that it
 // makes, now and later. The caller closes it. TROUPE_INVALID: no actor, or an option that makes no
 // sense; else why an actor could not be started (then none stays).
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_pool_open_class(const troupe_class *class_,
-                                                                const void *init_args,
-                                                                const troupe_pool_options *how,
-                                                                troupe_pool **pool);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_pool_open_as(const troupe_class *class_,
+                                                             const void *init_args,
+                                                             const troupe_pool_options *how,
+                                                             troupe_pool **pool);
 // Ends the actors that the pool made, after the calls that they have; actors that it was given stay
 // as they are. References of calls stay valid. Not while another thread uses the pool, or a map of
 // it is open. NULL does nothing.
@@ -48,28 +48,28 @@ TROUPE_API size_t troupe_pool_count(troupe_pool *pool);
 // restarts: it gets no more calls, and if the pool made it, another one is made in its place at the
 // next call. The lost call itself is not sent again. Without a living member the reference fails as
 // TROUPE_NOT_EXECUTED.
-TROUPE_API TROUPE_MUST_USE troupe_ref troupe_pool_call_method(troupe_pool *pool,
-                                                              const troupe_class *class_,
-                                                              size_t method, const void *args);
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_pool_call_as(troupe_pool *pool,
+                                                          const troupe_class *class_, size_t method,
+                                                          const void *args);
 
 // troupe_must(troupe_pool_open(counter, &pool, .count = 4));
 #define troupe_pool_open(...) TROUPE_POOL_OPEN_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_POOL_OPEN_(C, pool, ...)                                                            \
-    troupe_pool_open_class(                                                                        \
-        &troupe_class_##C, NULL,                                                                   \
-        &(troupe_pool_options){.size = sizeof(troupe_pool_options), __VA_ARGS__}, (pool))
-// The same with init arguments: troupe_pool_open_with(counter, &start, &pool, .count = 4).
-#define troupe_pool_open_with(...) TROUPE_POOL_OPEN_WITH_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_POOL_OPEN_WITH_(C, args, pool, ...)                                                 \
-    troupe_pool_open_class(                                                                        \
-        &troupe_class_##C, TROUPE_POINTER(const troupe_init_args_##C, args),                       \
-        &(troupe_pool_options){.size = sizeof(troupe_pool_options), __VA_ARGS__}, (pool))
+    troupe_pool_open_as(&troupe_class_##C, NULL,                                                   \
+                        &(troupe_pool_options){.size = sizeof(troupe_pool_options), __VA_ARGS__},  \
+                        (pool))
+// The same with init arguments: troupe_pool_open_from(counter, &start, &pool, .count = 4).
+#define troupe_pool_open_from(...) TROUPE_POOL_OPEN_FROM_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_POOL_OPEN_FROM_(C, args, pool, ...)                                                 \
+    troupe_pool_open_as(&troupe_class_##C, TROUPE_POINTER(const troupe_init_args_##C, args),       \
+                        &(troupe_pool_options){.size = sizeof(troupe_pool_options), __VA_ARGS__},  \
+                        (pool))
 
 // troupe_ref r = troupe_pool_call(pool, counter_add, 5);
 #define troupe_pool_call(pool, ...) TROUPE_POOL_CALL_(pool, __VA_ARGS__, )
 #define TROUPE_POOL_CALL_(pool, m, ...)                                                            \
-    troupe_pool_call_method((pool), troupe_home_##m(), troupe_index_##m,                           \
-                            __extension__ &(troupe_args_##m){__VA_ARGS__})
+    troupe_pool_call_as((pool), troupe_home_##m(), troupe_index_##m,                               \
+                        __extension__ &(troupe_args_##m){__VA_ARGS__})
 
 // ---- maps
 
@@ -86,13 +86,14 @@ typedef struct troupe_map_options {
 // Begins to call a method of a pool's members once for each of `count` arguments of its type, which
 // must stay until the map is closed. The caller closes it. NULL, with the last error set: out of
 // memory, or the class is another one than the pool's.
-TROUPE_API TROUPE_MUST_USE troupe_map *
-troupe_pool_map_method(troupe_pool *pool, const troupe_class *class_, size_t method,
-                       const void *args, size_t count, const troupe_map_options *how);
+TROUPE_API TROUPE_MUST_USE troupe_map *troupe_pool_map_as(troupe_pool *pool,
+                                                          const troupe_class *class_, size_t method,
+                                                          const void *args, size_t count,
+                                                          const troupe_map_options *how);
 // The same for a task.
-TROUPE_API TROUPE_MUST_USE troupe_map *troupe_run_map_task(const troupe_class *task,
-                                                           const void *args, size_t count,
-                                                           const troupe_map_options *how);
+TROUPE_API TROUPE_MUST_USE troupe_map *troupe_run_map_as(const troupe_class *task, const void *args,
+                                                         size_t count,
+                                                         const troupe_map_options *how);
 
 typedef struct troupe_map_next_options {
     size_t size;
@@ -115,15 +116,14 @@ TROUPE_API void troupe_map_close(troupe_map *map);
 // troupe_map *map = troupe_pool_map(pool, counter_add, amounts, 100, .unordered = true);
 #define troupe_pool_map(...) TROUPE_POOL_MAP_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_POOL_MAP_(pool, m, args, count, ...)                                                \
-    troupe_pool_map_method((pool), troupe_home_##m(), troupe_index_##m,                            \
-                           TROUPE_POINTER(const troupe_args_##m, args), (count),                   \
-                           &(troupe_map_options){.size = sizeof(troupe_map_options), __VA_ARGS__})
+    troupe_pool_map_as((pool), troupe_home_##m(), troupe_index_##m,                                \
+                       TROUPE_POINTER(const troupe_args_##m, args), (count),                       \
+                       &(troupe_map_options){.size = sizeof(troupe_map_options), __VA_ARGS__})
 // troupe_map *map = troupe_run_map(square, numbers, 1000);
 #define troupe_run_map(...) TROUPE_RUN_MAP_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_RUN_MAP_(f, args, count, ...)                                                       \
-    troupe_run_map_task(&troupe_task_##f, TROUPE_POINTER(const troupe_task_args_##f, args),        \
-                        (count),                                                                   \
-                        &(troupe_map_options){.size = sizeof(troupe_map_options), __VA_ARGS__})
+    troupe_run_map_as(&troupe_task_##f, TROUPE_POINTER(const troupe_task_args_##f, args), (count), \
+                      &(troupe_map_options){.size = sizeof(troupe_map_options), __VA_ARGS__})
 // while (troupe_map_next(int64_t, map, &value, .index = &i) != TROUPE_END) ...
 #define troupe_map_next(...) TROUPE_MAP_NEXT_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_MAP_NEXT_(T, map, value, ...)                                                       \
@@ -136,43 +136,43 @@ TROUPE_API void troupe_map_close(troupe_map *map);
 // Sends a message without an answer to each of `count` actors, to all of them also where some
 // fail. The first failure, by their order, is returned; its sentence begins with the actor's
 // number.
-TROUPE_API troupe_status troupe_group_tell_method(const troupe_actor *actors, size_t count,
-                                                  const troupe_class *class_, size_t method,
-                                                  const void *args);
+TROUPE_API troupe_status troupe_group_tell_as(const troupe_actor *actors, size_t count,
+                                              const troupe_class *class_, size_t method,
+                                              const void *args);
 // Sends one call to each of `count` actors: refs[i] is the answer of the i-th. `stride` 0: all get
 // *args; sizeof the arguments: the i-th gets args[i]. troupe_get_all reads all the answers.
-TROUPE_API void troupe_group_call_method(const troupe_actor *actors, size_t count,
-                                         const troupe_class *class_, size_t method,
-                                         const void *args, size_t stride, troupe_ref *refs);
+TROUPE_API void troupe_group_call_as(const troupe_actor *actors, size_t count,
+                                     const troupe_class *class_, size_t method, const void *args,
+                                     size_t stride, troupe_ref *refs);
 
 // One reference to all the values of `count` references, as an array (`array_type`) of their type:
 // ready when all of them are. Consumes them. The first failure, by their order, is its failure.
-TROUPE_API TROUPE_MUST_USE troupe_ref troupe_join_as(const troupe_type *array_type,
-                                                     const troupe_ref *refs, size_t count);
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_ref_join_as(const troupe_type *array_type,
+                                                         const troupe_ref *refs, size_t count);
 
 // troupe_group_tell(counters, 8, counter_add, 5);
 #define troupe_group_tell(actors, count, ...) TROUPE_GROUP_TELL_(actors, count, __VA_ARGS__, )
 #define TROUPE_GROUP_TELL_(actors, count, m, ...)                                                  \
-    troupe_group_tell_method(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(),                 \
-                             troupe_index_##m, __extension__ &(troupe_args_##m){__VA_ARGS__})
+    troupe_group_tell_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
+                         __extension__ &(troupe_args_##m){__VA_ARGS__})
 // troupe_group_call(counters, 8, refs, counter_add, 5);
 #define troupe_group_call(actors, count, refs, ...)                                                \
     TROUPE_GROUP_CALL_(actors, count, refs, __VA_ARGS__, )
 #define TROUPE_GROUP_CALL_(actors, count, refs, m, ...)                                            \
-    troupe_group_call_method(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(),                 \
-                             troupe_index_##m, __extension__ &(troupe_args_##m){__VA_ARGS__}, 0,   \
-                             (refs))
-// troupe_scatter(counters, 8, refs, counter_add, amounts): amounts[i] to the i-th.
-#define troupe_scatter(actors, count, refs, m, args)                                               \
-    troupe_group_call_method(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(),                 \
-                             troupe_index_##m, TROUPE_POINTER(const troupe_args_##m, args),        \
-                             sizeof(troupe_args_##m), (refs))
+    troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
+                         __extension__ &(troupe_args_##m){__VA_ARGS__}, 0, (refs))
+// troupe_group_scatter(counters, 8, refs, counter_add, amounts): amounts[i] to the i-th.
+#define troupe_group_scatter(actors, count, refs, m, args)                                         \
+    troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
+                         TROUPE_POINTER(const troupe_args_##m, args), sizeof(troupe_args_##m),     \
+                         (refs))
 // The addresses in an array of typed handles, whose type must be that of the method's class.
 #define TROUPE_GROUP_(m, actors)                                                                   \
     (sizeof(troupe_target_##m((actors)[0])) > 0 ? &(actors)[0].address : NULL)
 
-// troupe_ref all = troupe_join(int64_t, refs, 8); its type is troupe_array_int64_t
-#define troupe_join(T, refs, count) troupe_join_as(&troupe_type_troupe_array_##T, (refs), (count))
+// troupe_ref all = troupe_ref_join(int64_t, refs, 8); its type is troupe_array_int64_t
+#define troupe_ref_join(T, refs, count)                                                            \
+    troupe_ref_join_as(&troupe_type_troupe_array_##T, (refs), (count))
 
 TROUPE_END_C
 

@@ -7,8 +7,8 @@
 // A queue is an actor of the library. Its handle is a plain value that owns nothing: it can be
 // copied, be a field of a TROUPE_STRUCT (as troupe_queue), be sent in messages, and be looked up by
 // name. Values are copied in and out, first in, first out; who waits is served in the order of
-// coming. A wait blocks its own thread or method only, and never the queue. troupe_end(queue) and
-// troupe_kill(queue) end it with what is in it, as any actor.
+// coming. A wait blocks its own thread or method only, and never the queue. troupe_actor_end(queue)
+// and troupe_actor_kill(queue) end it with what is in it, as any actor.
 #ifndef TROUPE_QUEUE_H
 #define TROUPE_QUEUE_H
 
@@ -44,7 +44,7 @@ typedef struct troupe_queue_options {
 } troupe_queue_options;
 
 // Makes a queue of values of one type, which must not hold references to calls or objects. If that
-// failed, every use of it says why, as with troupe_spawn_class.
+// failed, every use of it says why, as with troupe_spawn_as.
 TROUPE_API troupe_queue troupe_queue_open_as(const troupe_type *type,
                                              const troupe_queue_options *how);
 // Finds a queue by its name. TROUPE_NOT_FOUND; TROUPE_WRONG_TYPE: the name is of another actor.
@@ -89,7 +89,7 @@ typedef struct troupe_queue_state {
     uint64_t putters;  // and for room.
     bool closed;
 } troupe_queue_state;
-TROUPE_API troupe_status troupe_queue_look(troupe_queue queue, troupe_queue_state *state);
+TROUPE_API troupe_status troupe_queue_state_get(troupe_queue queue, troupe_queue_state *state);
 
 #define troupe_queue_open(...) TROUPE_QUEUE_OPEN_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_QUEUE_OPEN_(T, ...)                                                                 \

@@ -2,7 +2,7 @@
 //
 // troupe_start says how many CPUs, GPUs, how much memory and what else there is (`.cpus`, `.gpus`,
 // `.memory_bytes`, `.resources`); troupe_spawn says what an actor holds of it as long as it lives,
-// troupe_run_with what a task holds while it runs.
+// troupe_run_from what a task holds while it runs.
 // Holding is admission, not enforcement: an actor that holds one CPU may use more.
 #ifndef TROUPE_RESOURCES_H
 #define TROUPE_RESOURCES_H

@@ -5,9 +5,10 @@
 //         {.class_ = &troupe_class_store, .name = "store"},
 //         {.class_ = &troupe_class_front, .init_args = &port, .restart = TROUPE_TRANSIENT},
 //     };
-//     troupe_supervisor_actor top = troupe_supervise(children, 2, .strategy = TROUPE_REST_FOR_ONE);
+//     troupe_supervisor_actor top = troupe_supervisor_start(children, 2, .strategy =
+//     TROUPE_REST_FOR_ONE);
 //     ...
-//     troupe_stop_actor(top); // first the front, then the store, then itself
+//     troupe_actor_stop(top); // first the front, then the store, then itself
 //
 // A child's address changes with each start (the supervisor's state knows it, or a name); an actor
 // that only has to come back under the same address needs no supervisor: see .restarts.
@@ -65,7 +66,7 @@ typedef struct troupe_child {
     const char *name;      // As of troupe_spawn; NULL: none.
     troupe_place place;
     troupe_child_restart restart;
-    int shutdown_ms; // How long it may take to end (see troupe_stop_actor); default 5000.
+    int shutdown_ms; // How long it may take to end (see troupe_actor_stop); default 5000.
     // A child that is a supervisor itself, with children of its own.
     const troupe_supervisor_options *supervisor; // NULL: defaults.
     const struct troupe_child *children;
@@ -73,19 +74,18 @@ typedef struct troupe_child {
 } troupe_child;
 
 typedef struct troupe_supervisor_actor {
-    troupe_actor address; // For troupe_stop_actor, troupe_kill, troupe_link, ...
+    troupe_actor address; // For troupe_actor_stop, troupe_actor_kill, troupe_actor_link, ...
 } troupe_supervisor_actor;
 
 // Starts a supervisor and its children, in order, and returns when all have started. If one fails,
 // those before it are stopped and the spawn has failed with that sentence (troupe_actor_status).
 // When the supervisor ends in order, it stops its children first, in reverse order; when it is
 // killed or its process dies, they end by themselves (after the method that they run).
-TROUPE_API troupe_supervisor_actor troupe_supervise_with(const troupe_child *children,
-                                                         size_t child_count,
-                                                         const troupe_supervisor_options *how);
-#define troupe_supervise(...) TROUPE_SUPERVISE_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_SUPERVISE_(children, count, ...)                                                    \
-    troupe_supervise_with(                                                                         \
+TROUPE_API troupe_supervisor_actor troupe_supervisor_start_with(
+    const troupe_child *children, size_t child_count, const troupe_supervisor_options *how);
+#define troupe_supervisor_start(...) TROUPE_SUPERVISOR_START_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SUPERVISOR_START_(children, count, ...)                                             \
+    troupe_supervisor_start_with(                                                                  \
         (children), (count),                                                                       \
         &(troupe_supervisor_options){.size = sizeof(troupe_supervisor_options), __VA_ARGS__})
 

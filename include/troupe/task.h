@@ -60,8 +60,8 @@ typedef struct troupe_run_options {
 // at a time: beyond that the caller waits (in a method 10 s, then the reference ends as
 // TROUPE_BUSY); a task that would have to wait runs the function itself, before this returns, and
 // so does one in a process where very many tasks wait for others.
-TROUPE_API TROUPE_MUST_USE troupe_ref troupe_run_task(const troupe_class *task, const void *args,
-                                                      const troupe_run_options *how);
+TROUPE_API TROUPE_MUST_USE troupe_ref troupe_run_as(const troupe_class *task, const void *args,
+                                                    const troupe_run_options *how);
 
 // Makes a task known under its name, as troupe_class_register does for classes. TROUPE_TASK does it
 // before main.
@@ -100,13 +100,13 @@ typedef struct troupe_executor_ {
 // troupe_run(f, argument...): the arguments initialise one value of the task's argument type.
 #define troupe_run(...) TROUPE_RUN_(__VA_ARGS__, )
 #define TROUPE_RUN_(f, ...)                                                                        \
-    troupe_run_task(&troupe_task_##f, __extension__ &(troupe_task_args_##f){__VA_ARGS__}, NULL)
+    troupe_run_as(&troupe_task_##f, __extension__ &(troupe_task_args_##f){__VA_ARGS__}, NULL)
 
-// troupe_run_with(f, &args, .retries = 5, .deadline_ms = 100): `args` is a named variable.
-#define troupe_run_with(...) TROUPE_RUN_WITH_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_RUN_WITH_(f, args, ...)                                                             \
-    troupe_run_task(&troupe_task_##f, TROUPE_POINTER(const troupe_task_args_##f, args),            \
-                    &(troupe_run_options){.size = sizeof(troupe_run_options), __VA_ARGS__})
+// troupe_run_from(f, &args, .retries = 5, .deadline_ms = 100): `args` is a named variable.
+#define troupe_run_from(...) TROUPE_RUN_FROM_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_RUN_FROM_(f, args, ...)                                                             \
+    troupe_run_as(&troupe_task_##f, TROUPE_POINTER(const troupe_task_args_##f, args),              \
+                  &(troupe_run_options){.size = sizeof(troupe_run_options), __VA_ARGS__})
 
 TROUPE_END_C
 

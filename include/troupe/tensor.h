@@ -42,25 +42,25 @@ typedef enum troupe_dtype {
 } troupe_dtype;
 
 enum {
-    TROUPE_RANK_MAX = 8,  // Dimensions that a tensor can have.
-    TROUPE_RANK_ANY = -1, // Where one is asked for: however many.
+    TROUPE_DIMS_MAX = 8,  // Dimensions that a tensor can have.
+    TROUPE_DIMS_ANY = -1, // Where one is asked for: however many.
 };
 
 // A plain value that owns nothing: the elements are borrowed, as the pointers of all values are.
 typedef struct troupe_tensor {
     const void *data; // May be NULL only if there are no elements.
     troupe_dtype dtype;
-    uint32_t rank; // How many dimensions; 0: a single element.
-    size_t shape[TROUPE_RANK_MAX];
+    uint32_t ndim; // How many dimensions; 0: a single element.
+    size_t shape[TROUPE_DIMS_MAX];
 } troupe_tensor;
 TROUPE_PRIMITIVE_(troupe_tensor);
 
 // clang-format off
 // The tensor of `data` with the dimensions given (1 to 8; each may be 0): troupe_tensor_of(
-// TROUPE_FLOAT64, numbers, 3, 4). For another rank, or one that is only known at run time, fill the
+// TROUPE_FLOAT64, numbers, 3, 4). For another number of dimensions, or one that is only known at run time, fill the
 // struct.
 #define troupe_tensor_of(dtype_, data_, ...)                                                       \
-    (troupe_tensor){.data = (data_), .dtype = (dtype_), .rank = TROUPE_COUNT(__VA_ARGS__),         \
+    (troupe_tensor){.data = (data_), .dtype = (dtype_), .ndim = TROUPE_COUNT(__VA_ARGS__),         \
                     .shape = {__VA_ARGS__}}
 // clang-format on
 
@@ -77,28 +77,30 @@ TROUPE_API size_t troupe_tensor_count(const troupe_tensor *tensor);
 // How many elements lie between neighbours along a dimension; 0 if there is no such dimension.
 TROUPE_API size_t troupe_tensor_stride(const troupe_tensor *tensor, uint32_t dimension);
 
-// Whether a tensor is what is asked for: of that type (TROUPE_DTYPE_NONE: any) and rank
-// (TROUPE_RANK_ANY: any). TROUPE_WRONG_TYPE says both: "float32[3,4] where float64[?] was asked".
-// TROUPE_INVALID: it is none at all: an unknown type, more than TROUPE_RANK_MAX dimensions, more
-// elements than memory can hold, or no data where there should be some.
+// Whether a tensor is what is asked for: of that type (TROUPE_DTYPE_NONE: any) and with
+// so many dimensions (TROUPE_DIMS_ANY: any). TROUPE_WRONG_TYPE says both: "float32[3,4] where
+// float64[?] was asked". TROUPE_INVALID: it is none at all: an unknown type, more than
+// TROUPE_DIMS_MAX dimensions, more elements than memory can hold, or no data where there should be
+// some.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_tensor_check(const troupe_tensor *tensor,
-                                                             troupe_dtype dtype, int rank);
+                                                             troupe_dtype dtype, int ndim);
 
 // Creates a tensor in the store to be filled in place: of the type and shape of `like`, whose data
-// is not looked at. The elements are at buffer->data, 64-byte aligned and undefined; troupe_seal
-// makes it readable and gives the reference (to a troupe_tensor), troupe_discard gives it up.
-// Statuses as troupe_create, and TROUPE_INVALID as troupe_tensor_check.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_create_tensor(const troupe_tensor *like,
+// is not looked at. The elements are at buffer->data, 64-byte aligned and undefined;
+// troupe_buffer_seal makes it readable and gives the reference (to a troupe_tensor),
+// troupe_buffer_discard gives it up. Statuses as troupe_buffer_create, and TROUPE_INVALID as
+// troupe_tensor_check.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_tensor_create(const troupe_tensor *like,
                                                               troupe_buffer *buffer);
 
-// Lends the tensor behind a reference: an object (troupe_put, troupe_create_tensor) or a call's
+// Lends the tensor behind a reference: an object (troupe_put, troupe_tensor_create) or a call's
 // result. `tensor` and `view` have the same elements, in shared memory, read only, until
 // troupe_view_end(view), even if the reference is dropped or the creator dies. The reference is not
 // consumed. What it costs does not depend on the size, but for results up to 64 KiB, which are
-// copied. Type and rank are refused as by troupe_tensor_check; waits and other statuses as
+// copied. Type and dimensions are refused as by troupe_tensor_check; waits and other statuses as
 // troupe_view_bytes.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_view_tensor(troupe_ref ref, troupe_dtype dtype,
-                                                            int rank, troupe_tensor *tensor,
+                                                            int ndim, troupe_tensor *tensor,
                                                             troupe_view *view, int timeout_ms);
 
 TROUPE_END_C

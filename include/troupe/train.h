@@ -2,7 +2,7 @@
 // each in a process of its own, under a coordinator that takes their reports, commits checkpoints
 // and restarts the group from the last one when a worker is lost.
 //
-//     static troupe_status fit(troupe_worker *me, const settings *config)
+//     static troupe_status fit(troupe_rank *me, const settings *config)
 //     {
 //         model m = {0};
 //         TROUPE_TRY(troupe_restore(model, me, &m));          // untouched on a first run
@@ -20,23 +20,24 @@
 #define TROUPE_TRAIN_H
 
 #include <troupe/actor.h>
+#include <troupe/tensor.h>
 
 TROUPE_BEGIN_C
 
 // What a loop sees of its place in the group. Owned by the library, valid while the loop runs, used
 // by the loop's thread only.
-typedef struct troupe_worker {
+typedef struct troupe_rank {
     int rank;    // 0 to world - 1
     int world;   // workers in the group
     int attempt; // 0 at first, then the number of restarts so far
-} troupe_worker;
+} troupe_rank;
 
 // A trainer: static, made by TROUPE_TRAINER, found in worker processes by name and schema.
 typedef struct troupe_trainer {
     uint32_t abi; // TROUPE_ABI
     const char *name;
     const troupe_type *config;
-    troupe_status (*run)(troupe_worker *me, const void *config);
+    troupe_status (*run)(troupe_rank *me, const void *config);
 } troupe_trainer;
 
 // Makes a trainer known under its name; TROUPE_TRAINER does it before main. Errors as those of
@@ -44,7 +45,7 @@ typedef struct troupe_trainer {
 TROUPE_API troupe_status troupe_trainer_register(const troupe_trainer *trainer);
 
 #define TROUPE_TRAINER(loop, T)                                                                    \
-    static troupe_status troupe_loop_##loop(troupe_worker *me, const void *config)                 \
+    static troupe_status troupe_loop_##loop(troupe_rank *me, const void *config)                   \
     {                                                                                              \
         return loop(me, (const T *)config);                                                        \
     }                                                                                              \
@@ -69,7 +70,7 @@ typedef struct troupe_metric {
 // often; a checkpoint is committed once every rank has reported its number. Returns TROUPE_STOPPED
 // on all ranks at the same report when the run is to end (that report still counts): the
 // loop then returns it. At most 32 metrics. TROUPE_PEER_LOST: the group is being torn down.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_report_metrics(troupe_worker *me,
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_report_metrics(troupe_rank *me,
                                                                const troupe_metric *metrics,
                                                                size_t count);
 #define troupe_report(me, ...)                                                                     \
@@ -81,7 +82,7 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_report_metrics(troupe_worker *me
 // the last committed checkpoint is untouched and training may go on. Checkpoints are numbered from
 // 0 as they are committed, in folders checkpoint_%06d; the run's reports.jsonl says which report
 // each belongs to.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type, troupe_worker *me,
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type, troupe_rank *me,
                                                         const void *value);
 #define troupe_save(T, me, value)                                                                  \
     troupe_save_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
@@ -89,8 +90,8 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type,
 // Reads this rank's state from the checkpoint that the run continues from (where the world was
 // smaller, rank 0's); leaves *value untouched if there is none. Texts and arrays live as long as
 // the loop runs. TROUPE_CORRUPT or TROUPE_WRONG_TYPE name the file and what is wrong.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_restore_as(const troupe_type *type,
-                                                           troupe_worker *me, void *value);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_restore_as(const troupe_type *type, troupe_rank *me,
+                                                           void *value);
 #define troupe_restore(T, me, value)                                                               \
     troupe_restore_as(&troupe_type_##T, (me), TROUPE_POINTER(T, value))
 
@@ -101,34 +102,28 @@ typedef enum troupe_reduction {
     TROUPE_MAX,
 } troupe_reduction;
 
-typedef enum troupe_element {
-    TROUPE_ELEMENT_FLOAT,
-    TROUPE_ELEMENT_DOUBLE,
-    TROUPE_ELEMENT_INT64,
-} troupe_element;
-
 // Replaces each of `count` values by its reduction over all ranks, the same bits on every rank:
 // values are combined in the order of ranks. All ranks must call with the same arguments. A rank
 // that died or does not come within the run's collective time-out ends it for everyone:
 // TROUPE_PEER_LOST, with the rank's number. MEAN of integers truncates.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_allreduce_as(troupe_worker *me, void *values,
-                                                             size_t count, troupe_element element,
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_allreduce_as(troupe_rank *me, void *values,
+                                                             size_t count, troupe_dtype dtype,
                                                              troupe_reduction how);
 // `values` is float *, double * or int64_t *.
 #define troupe_allreduce(me, values, count, how)                                                   \
     troupe_allreduce_as((me), (values), (count),                                                   \
                         _Generic((values),                                                         \
-                        float *: TROUPE_ELEMENT_FLOAT,                                             \
-                        double *: TROUPE_ELEMENT_DOUBLE,                                           \
-                        int64_t *: TROUPE_ELEMENT_INT64),                                          \
+                        float *: TROUPE_FLOAT32,                                             \
+                        double *: TROUPE_FLOAT64,                                           \
+                        int64_t *: TROUPE_INT64),                                          \
                         (how))
 
 // Copies `size` bytes of rank `root` to all ranks. Errors as those of troupe_allreduce.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_broadcast(troupe_worker *me, void *data,
-                                                          size_t size, int root);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_broadcast(troupe_rank *me, void *data, size_t size,
+                                                          int root);
 
 // Returns when every rank has called it. Errors as those of troupe_allreduce.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_barrier(troupe_worker *me);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_barrier(troupe_rank *me);
 
 // ---- Running one ----
 
@@ -140,9 +135,9 @@ enum {
 
 typedef struct troupe_train_options {
     size_t size;
-    int workers;            // Ranks; default 1.
-    double cpus_per_worker; // Reserved while the job runs; default 1.
-    const char *storage;    // Folder of runs; default ~/troupe_results.
+    int ranks;            // Processes of the run; default 1.
+    double cpus_per_rank; // Reserved while the job runs; default 1.
+    const char *storage;  // Folder of runs; default ~/troupe_results.
     // The run's folder in it, 1 to 128 of [A-Za-z0-9._-]; default: the trainer's name. A taken name
     // gets a number appended.
     const char *name;
@@ -194,16 +189,16 @@ typedef struct troupe_follower {
 // verified when the run begins, and their damage is the run's failure), TROUPE_VERSION and
 // TROUPE_EXISTS as troupe_trainer_register, TROUPE_UNSUPPORTED (not in the driver process),
 // TROUPE_NO_MEMORY, TROUPE_NOT_STARTED.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_submit_with(const troupe_trainer *trainer,
-                                                            const void *config,
-                                                            const troupe_follower *follower,
-                                                            troupe_job **job,
-                                                            const troupe_train_options *how);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_trainer *trainer,
+                                                          const void *config,
+                                                          const troupe_follower *follower,
+                                                          troupe_job **job,
+                                                          const troupe_train_options *how);
 #define troupe_submit(...) TROUPE_SUBMIT_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_SUBMIT_(loop, config, follower, job, ...)                                           \
-    troupe_submit_with(&troupe_trainer_##loop, TROUPE_POINTER(const troupe_config_##loop, config), \
-                       (follower), (job),                                                          \
-                       &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
+    troupe_submit_as(&troupe_trainer_##loop, TROUPE_POINTER(const troupe_config_##loop, config),   \
+                     (follower), (job),                                                            \
+                     &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
 
 // Waits for the job's end up to `timeout_ms` (negative: for ever) and gives the result, which the
 // caller owns (troupe_result_free). TROUPE_PENDING: not ended yet; TROUPE_INVALID: the job's own
@@ -244,15 +239,14 @@ TROUPE_API void troupe_job_close(troupe_job **job);
 // Submits and waits. TROUPE_OK: the loop ended well (or was stopped) and *result says how; else the
 // status and sentence of the failure that ended the run, with *result set as well where the run had
 // begun (else NULL). The caller frees *result.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_train_with(const troupe_trainer *trainer,
-                                                           const void *config,
-                                                           troupe_result **result,
-                                                           const troupe_train_options *how);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_train_as(const troupe_trainer *trainer,
+                                                         const void *config, troupe_result **result,
+                                                         const troupe_train_options *how);
 #define troupe_train(...) TROUPE_TRAIN_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_TRAIN_(loop, config, result, ...)                                                   \
-    troupe_train_with(&troupe_trainer_##loop, TROUPE_POINTER(const troupe_config_##loop, config),  \
-                      (result),                                                                    \
-                      &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
+    troupe_train_as(&troupe_trainer_##loop, TROUPE_POINTER(const troupe_config_##loop, config),    \
+                    (result),                                                                      \
+                    &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
 
 // ---- Results ----
 

@@ -11,7 +11,7 @@
 //     troupe_must(troupe_tune(fit, space, &sweep,
 //         .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 27,
 //         .scheduler = troupe_asha(.grace = 1, .reduction = 3, .limit = 81),
-//         .train = { .workers = 2, .storage = "runs/sweep" }));
+//         .train = { .ranks = 2, .storage = "runs/sweep" }));
 //     printf("best rate %g\n", troupe_best(fit, sweep)->rate);
 //     troupe_sweep_free(&sweep);
 #ifndef TROUPE_TUNE_H
@@ -149,14 +149,14 @@ typedef struct troupe_sweep troupe_sweep;
 // *sweep, which is set in the first two cases and NULL otherwise. A trial whose report lacks the
 // metric is an ERROR. The sweep's folder gets trials.jsonl, a line an event, and each trial's its
 // params.json.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_tune_with(const troupe_trainer *trainer,
-                                                          const troupe_param *space, size_t count,
-                                                          troupe_sweep **sweep,
-                                                          const troupe_tune_options *how);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_tune_as(const troupe_trainer *trainer,
+                                                        const troupe_param *space, size_t count,
+                                                        troupe_sweep **sweep,
+                                                        const troupe_tune_options *how);
 #define troupe_tune(...) TROUPE_TUNE_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_TUNE_(loop, space, sweep, ...)                                                      \
-    troupe_tune_with(&troupe_trainer_##loop, (space), sizeof(space) / sizeof *(space), (sweep),    \
-                     &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
+    troupe_tune_as(&troupe_trainer_##loop, (space), sizeof(space) / sizeof *(space), (sweep),      \
+                   &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
 
 // Frees a sweep and clears *sweep. Harmless on NULL.
 TROUPE_API void troupe_sweep_free(troupe_sweep **sweep);

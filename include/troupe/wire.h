@@ -16,7 +16,7 @@
 // those of its arguments until it returns; a program with AddressSanitizer is told of one that was
 // kept for longer, where it is used. Values that come out of the library (troupe_get,
 // troupe_restore, troupe_unpack) point into the calling thread's arena: inside a method it lives
-// until the method returns; on other threads until that thread calls troupe_reset or ends.
+// until the method returns; on other threads until that thread calls troupe_arena_reset or ends.
 #ifndef TROUPE_WIRE_H
 #define TROUPE_WIRE_H
 
@@ -82,7 +82,7 @@ typedef struct troupe_none {
 
 // A reference: the future of a call, or an object of the store. It carries the schema hash of its
 // value, so that it cannot be read as another type. A plain value: copying it does not copy the
-// hold behind it; exactly one troupe_get or troupe_drop ends it.
+// hold behind it; exactly one troupe_get or troupe_ref_drop ends it.
 typedef struct troupe_ref {
     uint64_t id; // 0: no reference.
     uint64_t schema;
@@ -195,16 +195,16 @@ TROUPE_API size_t troupe_print_as(const troupe_type *type, const void *value, ch
 
 // Returns `size` bytes (at least 16-byte aligned, zeroed) from the calling thread's arena: for
 // texts and arrays of a method's result. Inside a method they live until its result has been sent,
-// elsewhere until troupe_reset. NULL when memory is short.
-TROUPE_API void *troupe_alloc(size_t size);
+// elsewhere until troupe_arena_reset. NULL when memory is short.
+TROUPE_API void *troupe_arena_alloc(size_t size);
 
 // Copies `text` into the calling thread's arena. NULL when memory is short or `text` is NULL.
-TROUPE_API char *troupe_alloc_text(const char *text);
+TROUPE_API char *troupe_arena_text(const char *text);
 
 // Frees everything in the arena of the calling thread. Inside a method it does nothing. A thread
 // that never calls it keeps all texts and arrays that it was given: at 64 MiB that is said once, as
 // a warning, and where leaks are watched (TROUPE_LEAKS) again at the end.
-TROUPE_API void troupe_reset(void);
+TROUPE_API void troupe_arena_reset(void);
 
 TROUPE_END_C
 

@@ -59,7 +59,7 @@ static void note_own(size_t more)
         return;
     trp_log(TRP_WARN,
             "a thread keeps %zu MiB of texts and arrays that troupe_get and others have given it: "
-            "troupe_reset frees them, call it when they are not needed any more",
+            "troupe_arena_reset frees them, call it when they are not needed any more",
             own_kept >> 20);
 }
 
@@ -197,23 +197,23 @@ trp_arena *trp_arena_swap(trp_arena *arena)
     return before;
 }
 
-void *troupe_alloc(size_t size)
+void *troupe_arena_alloc(size_t size)
 {
     return trp_arena_alloc(trp_arena_current(), size);
 }
 
-char *troupe_alloc_text(const char *text)
+char *troupe_arena_text(const char *text)
 {
     if (!text)
         return NULL;
     size_t size = strlen(text) + 1;
-    char *copy = (char *)troupe_alloc(size);
+    char *copy = (char *)troupe_arena_alloc(size);
     if (copy)
         memcpy(copy, text, size);
     return copy;
 }
 
-void troupe_reset(void)
+void troupe_arena_reset(void)
 {
     // Inside a method the arena belongs to the call.
     if (!borrowed)

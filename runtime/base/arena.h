@@ -1,6 +1,6 @@
 // arena.h: memory that is freed all at once: a bump allocator over chained blocks.
 //
-// Every thread has a current arena, from which troupe_alloc takes: its own, or the one of the
+// Every thread has a current arena, from which troupe_arena_alloc takes: its own, or the one of the
 // method that it runs. An arena is used by one thread at a time.
 #ifndef TRP_BASE_ARENA_H
 #define TRP_BASE_ARENA_H

@@ -1,5 +1,6 @@
 // tensor.c: what a tensor is, and its forms as bytes (see tensor.h). What other processes wrote is
-// believed only after it was checked: rank, product of the shape, size of the elements.
+// believed only after it was checked: the number of dimensions, product of the shape, size of the
+// elements.
 #include <runtime/codec/tensor.h>
 
 #include <runtime/base/error.h>
@@ -50,16 +51,16 @@ static troupe_dtype dtype_named(const char *name, size_t size)
 // ---- shapes
 
 // A type and a shape in words: `shape` NULL is one that may be any.
-static const char *describe(troupe_dtype dtype, int rank, const size_t *shape,
+static const char *describe(troupe_dtype dtype, int ndim, const size_t *shape,
                             char out[TRP_TENSOR_TEXT])
 {
     const char *name = dtype == TROUPE_DTYPE_NONE && shape == NULL ? "any"
                        : is_known(dtype)                           ? dtypes[dtype].name
                                                                    : "unknown";
     int used = snprintf(out, TRP_TENSOR_TEXT, "%s[", name);
-    if (rank < 0 || rank > TROUPE_RANK_MAX)
+    if (ndim < 0 || ndim > TROUPE_DIMS_MAX)
         used += snprintf(out + used, (size_t)(TRP_TENSOR_TEXT - used), "...");
-    for (int i = 0; i < rank && rank <= TROUPE_RANK_MAX; i++) {
+    for (int i = 0; i < ndim && ndim <= TROUPE_DIMS_MAX; i++) {
         const char *comma = i > 0 ? "," : "";
         size_t left = (size_t)(TRP_TENSOR_TEXT - used);
         used += shape != NULL ? snprintf(out + used, left, "%s%zu", comma, shape[i])
@@ -71,8 +72,8 @@ static const char *describe(troupe_dtype dtype, int rank, const size_t *shape,
 
 const char *trp_tensor_text(const troupe_tensor *tensor, char out[TRP_TENSOR_TEXT])
 {
-    int rank = tensor->rank <= TROUPE_RANK_MAX ? (int)tensor->rank : TROUPE_RANK_ANY;
-    return describe(tensor->dtype, rank, tensor->shape, out);
+    int ndim = tensor->ndim <= TROUPE_DIMS_MAX ? (int)tensor->ndim : TROUPE_DIMS_ANY;
+    return describe(tensor->dtype, ndim, tensor->shape, out);
 }
 
 // False: more than memory can hold. Dimensions of 0 do not count, since strides must be right, too.
@@ -80,7 +81,7 @@ static bool measure(const troupe_tensor *tensor, size_t *size)
 {
     size_t most = dtypes[tensor->dtype].size;
     bool empty = false;
-    for (uint32_t i = 0; i < tensor->rank; i++) {
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
         if (tensor->shape[i] == 0)
             empty = true;
         else if (__builtin_mul_overflow(most, tensor->shape[i], &most))
@@ -96,11 +97,11 @@ static troupe_status size_of(const troupe_tensor *tensor, troupe_status status, 
     if (!is_known(tensor->dtype))
         return troupe_fail(status, "a tensor's element type is %u, which is none of the known",
                            (unsigned)tensor->dtype);
-    if (tensor->rank > TROUPE_RANK_MAX)
-        return troupe_fail(status, "a tensor has %u dimensions, more than %d", tensor->rank,
-                           TROUPE_RANK_MAX);
-    if (tensor->dtype == TROUPE_DTYPE_NONE && tensor->rank > 0)
-        return troupe_fail(status, "a tensor has %u dimensions, but no element type", tensor->rank);
+    if (tensor->ndim > TROUPE_DIMS_MAX)
+        return troupe_fail(status, "a tensor has %u dimensions, more than %d", tensor->ndim,
+                           TROUPE_DIMS_MAX);
+    if (tensor->dtype == TROUPE_DTYPE_NONE && tensor->ndim > 0)
+        return troupe_fail(status, "a tensor has %u dimensions, but no element type", tensor->ndim);
     if (!measure(tensor, size))
         return troupe_fail(status, "%s has more elements than memory can hold",
                            trp_tensor_text(tensor, text));
@@ -125,7 +126,7 @@ troupe_status trp_tensor_good(const troupe_tensor *tensor, size_t *size)
 static bool is_measurable(const troupe_tensor *tensor, size_t *size)
 {
     return tensor != NULL && is_known(tensor->dtype) && tensor->dtype != TROUPE_DTYPE_NONE &&
-           tensor->rank <= TROUPE_RANK_MAX && measure(tensor, size);
+           tensor->ndim <= TROUPE_DIMS_MAX && measure(tensor, size);
 }
 
 size_t troupe_tensor_count(const troupe_tensor *tensor)
@@ -137,24 +138,24 @@ size_t troupe_tensor_count(const troupe_tensor *tensor)
 size_t troupe_tensor_stride(const troupe_tensor *tensor, uint32_t dimension)
 {
     size_t size = 0, stride = 1;
-    if (!is_measurable(tensor, &size) || dimension >= tensor->rank)
+    if (!is_measurable(tensor, &size) || dimension >= tensor->ndim)
         return 0;
-    for (uint32_t i = dimension + 1; i < tensor->rank; i++)
+    for (uint32_t i = dimension + 1; i < tensor->ndim; i++)
         stride *= tensor->shape[i];
     return stride;
 }
 
-troupe_status troupe_tensor_check(const troupe_tensor *tensor, troupe_dtype dtype, int rank)
+troupe_status troupe_tensor_check(const troupe_tensor *tensor, troupe_dtype dtype, int ndim)
 {
     TRP_REQUIRE(tensor);
     char found[TRP_TENSOR_TEXT], asked[TRP_TENSOR_TEXT];
     size_t size = 0;
     TROUPE_TRY(trp_tensor_good(tensor, &size));
     if ((dtype == TROUPE_DTYPE_NONE || dtype == tensor->dtype) &&
-        (rank == TROUPE_RANK_ANY || rank == (int)tensor->rank))
+        (ndim == TROUPE_DIMS_ANY || ndim == (int)tensor->ndim))
         return TROUPE_OK;
     return troupe_fail(TROUPE_WRONG_TYPE, "%s where %s was asked", trp_tensor_text(tensor, found),
-                       describe(dtype, rank, NULL, asked));
+                       describe(dtype, ndim, NULL, asked));
 }
 
 // ---- copies
@@ -198,8 +199,8 @@ troupe_status trp_tensor_pack(const troupe_tensor *tensor, trp_buffer *out)
         trp_write_nil(out);
     else
         trp_write_text(out, dtypes[tensor->dtype].name);
-    trp_write_array(out, tensor->rank);
-    for (uint32_t i = 0; i < tensor->rank; i++)
+    trp_write_array(out, tensor->ndim);
+    for (uint32_t i = 0; i < tensor->ndim; i++)
         trp_write_uint(out, tensor->shape[i]);
     if (size >= TRP_TENSOR_PADDED_MIN) {
         size_t begin = out->size + bin_head(0) + bin_head(size);
@@ -226,12 +227,12 @@ static troupe_status read_dtype(trp_reader *in, troupe_dtype *dtype)
 static troupe_status read_shape(trp_reader *in, troupe_tensor *tensor)
 {
     size_t at = (size_t)(in->at - in->start);
-    TROUPE_TRY(trp_read_array(in, &tensor->rank));
-    if (tensor->rank > TROUPE_RANK_MAX)
+    TROUPE_TRY(trp_read_array(in, &tensor->ndim));
+    if (tensor->ndim > TROUPE_DIMS_MAX)
         return troupe_fail(TROUPE_MALFORMED,
                            "found a tensor of %u dimensions at byte %zu, more than %d",
-                           tensor->rank, at, TROUPE_RANK_MAX);
-    for (uint32_t i = 0; i < tensor->rank; i++) {
+                           tensor->ndim, at, TROUPE_DIMS_MAX);
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
         uint64_t extent = 0;
         TROUPE_TRY(trp_read_uint(in, &extent));
         tensor->shape[i] = extent;
@@ -283,16 +284,16 @@ troupe_status trp_tensor_unpack(trp_reader *in, troupe_tensor *tensor, size_t *s
 // ---- objects of the store
 
 typedef struct head {
-    uint32_t dtype, rank;
-    uint64_t shape[TROUPE_RANK_MAX];
+    uint32_t dtype, ndim;
+    uint64_t shape[TROUPE_DIMS_MAX];
 } head;
 _Static_assert(sizeof(head) <= TRP_TENSOR_HEAD && TRP_TENSOR_HEAD % TRP_TENSOR_ALIGN == 0,
                "the elements behind the head are aligned as the object is");
 
 void trp_tensor_head(const troupe_tensor *tensor, void *object)
 {
-    head written = {.dtype = (uint32_t)tensor->dtype, .rank = tensor->rank};
-    for (uint32_t i = 0; i < tensor->rank; i++)
+    head written = {.dtype = (uint32_t)tensor->dtype, .ndim = tensor->ndim};
+    for (uint32_t i = 0; i < tensor->ndim; i++)
         written.shape[i] = tensor->shape[i];
     memset(object, 0, TRP_TENSOR_HEAD);
     memcpy(object, &written, sizeof written);
@@ -306,8 +307,8 @@ troupe_status trp_tensor_open(const void *object, size_t size, troupe_tensor *te
     if (size < TRP_TENSOR_HEAD)
         return troupe_fail(TROUPE_MALFORMED, "an object of %zu bytes is no tensor", size);
     memcpy(&read, object, sizeof read);
-    troupe_tensor found = {.dtype = (troupe_dtype)read.dtype, .rank = read.rank};
-    for (int i = 0; i < TROUPE_RANK_MAX; i++)
+    troupe_tensor found = {.dtype = (troupe_dtype)read.dtype, .ndim = read.ndim};
+    for (int i = 0; i < TROUPE_DIMS_MAX; i++)
         found.shape[i] = read.shape[i];
     TROUPE_TRY(size_of(&found, TROUPE_MALFORMED, &expected));
     if (expected != size - TRP_TENSOR_HEAD)

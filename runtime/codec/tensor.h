@@ -5,7 +5,7 @@
 // which mean nothing) brings the elements of larger ones to a multiple of 64 bytes from the start
 // of the buffer, so that who has the buffer in shared memory need not copy them. In the store:
 //
-//     0             type, rank, shape           128             128 + bytes of the elements
+//     0             type, ndim, shape           128             128 + bytes of the elements
 //     |-------------- head ----------------------|--- elements ---|
 #ifndef TRP_CODEC_TENSOR_H
 #define TRP_CODEC_TENSOR_H

@@ -113,7 +113,8 @@ static troupe_status list_objects(report *all, size_t most)
     qsort(all->listed, all->count, sizeof *all->listed, larger_first);
     if (all->count > most)
         all->count = (uint32_t)most;
-    troupe_object_info *items = troupe_alloc((all->count > 0 ? all->count : 1) * sizeof *items);
+    troupe_object_info *items =
+        troupe_arena_alloc((all->count > 0 ? all->count : 1) * sizeof *items);
     if (items == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list %u objects", all->count);
     for (uint32_t i = 0; i < all->count; i++) {
@@ -121,7 +122,7 @@ static troupe_status list_objects(report *all, size_t most)
         char type[TRP_TYPE_NAME];
         bool typed = trp_view_type(&all->view, seen->schema, type);
         trp_process_seen maker = trp_view_process(&all->view, seen->maker);
-        const char *label = troupe_alloc_text(maker.label);
+        const char *label = troupe_arena_text(maker.label);
         items[i] = (troupe_object_info){.id = seen->id,
                                         .bytes = seen->size,
                                         .bytes_used = seen->bytes,
@@ -129,7 +130,7 @@ static troupe_status list_objects(report *all, size_t most)
                                         .idle_s = seconds(seen->used_ms, all->now_ms),
                                         .state = (int32_t)state_of(seen->state, seen->where),
                                         .kind = (int32_t)seen->kind - 1,
-                                        .type_name = typed ? troupe_alloc_text(type) : NULL,
+                                        .type_name = typed ? troupe_arena_text(type) : NULL,
                                         .maker = seen->maker,
                                         .maker_pid = maker.pid,
                                         .maker_label = label != NULL ? label : ""};
@@ -196,7 +197,7 @@ static void name_processes(report *all)
 {
     for (uint32_t process = 0; process < TRP_PROCESSES_MAX; process++) {
         trp_process_seen seen = trp_view_process(&all->view, process);
-        const char *label = seen.pid != 0 ? troupe_alloc_text(seen.label) : NULL;
+        const char *label = seen.pid != 0 ? troupe_arena_text(seen.label) : NULL;
         all->processes[process].process = process;
         all->processes[process].pid = seen.pid;
         all->processes[process].label = label != NULL ? label : "";
@@ -213,7 +214,7 @@ static troupe_status list_holders(report *all)
     for (uint32_t i = 0; i < all->count; i++) {
         holding *them = &all->holdings[i];
         if (them->room > 0 &&
-            (them->items = troupe_alloc(them->room * sizeof *them->items)) == NULL)
+            (them->items = troupe_arena_alloc(them->room * sizeof *them->items)) == NULL)
             return troupe_fail(TROUPE_NO_MEMORY, "no memory to list who holds objects");
     }
     trp_view_holds(&all->view, note_holder, all);
@@ -242,7 +243,7 @@ static troupe_status look(report *all, const troupe_memory_options *how)
     all->now_ms = trp_row_now();
     all->notes = trp_alloc((all->slots + 1) * sizeof *all->notes);
     all->listed = trp_alloc((all->slots + 1) * sizeof *all->listed);
-    all->processes = troupe_alloc(TRP_PROCESSES_MAX * sizeof *all->processes);
+    all->processes = troupe_arena_alloc(TRP_PROCESSES_MAX * sizeof *all->processes);
     if (all->notes == NULL || all->listed == NULL || all->processes == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to look at %u objects", all->slots);
     memset(all->processes, 0, TRP_PROCESSES_MAX * sizeof *all->processes);

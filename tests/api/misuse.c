@@ -49,7 +49,7 @@ static troupe_status clock_state_tick(clock_state *self, const int64_t *by, int6
 
 TROUPE_ACTOR(clock_state, (clock_state_tick, int64_t, int64_t));
 
-static troupe_status fit(troupe_worker *me, const settings *config)
+static troupe_status fit(troupe_rank *me, const settings *config)
 {
     double loss = config->rate;
     TROUPE_TRY(troupe_allreduce(me, &loss, 1, TROUPE_SUM));
@@ -99,21 +99,21 @@ static int use(int argc, char **argv)
 
     troupe_ref rate, epochs;
 #if MISUSE == 14
-    troupe_split(settings, troupe_put(settings, &how), &rate); // one field has no reference
+    troupe_ref_split(settings, troupe_put(settings, &how), &rate); // one field has no reference
     epochs = rate;
 #else
-    troupe_split(settings, troupe_put(settings, &how), &rate, &epochs);
+    troupe_ref_split(settings, troupe_put(settings, &how), &rate, &epochs);
 #endif
-    troupe_drop(rate);
-    troupe_drop(epochs);
+    troupe_ref_drop(rate);
+    troupe_ref_drop(epochs);
 
     troupe_result *result = NULL;
 #if MISUSE == 11
-    troupe_must(troupe_train(fit, &total, &result, .workers = 2)); // wrong config type
+    troupe_must(troupe_train(fit, &total, &result, .ranks = 2)); // wrong config type
 #elif MISUSE == 12
     troupe_must(troupe_train(fit, &how, &result, .worker = 2)); // misspelt option
 #else
-    troupe_must(troupe_train(fit, &how, &result, .workers = 2));
+    troupe_must(troupe_train(fit, &how, &result, .ranks = 2));
 #endif
     troupe_result_free(&result);
 

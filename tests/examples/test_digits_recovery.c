@@ -83,8 +83,8 @@ static outcome train(const char *name, plan *p)
     const troupe_follower follower = {.report = strike, .user = p};
     troupe_job *job = NULL;
     troupe_result *result = NULL;
-    troupe_must(troupe_submit(fit_digits, &config, &follower, &job, .workers = WORLD,
-                              .cpus_per_worker = 0.5, .storage = folder, .name = name, .keep = 2,
+    troupe_must(troupe_submit(fit_digits, &config, &follower, &job, .ranks = WORLD,
+                              .cpus_per_rank = 0.5, .storage = folder, .name = name, .keep = 2,
                               .restarts = 4));
     troupe_must(troupe_job_wait(job, -1, &result));
     troupe_job_close(&job);
@@ -106,7 +106,7 @@ static outcome train(const char *name, plan *p)
     assert_true(o.state.weights.count > 0);
     o.state.weights = copy(o.state.weights);
     o.state.velocity = copy(o.state.velocity);
-    troupe_reset();
+    troupe_arena_reset();
     troupe_result_free(&result);
     return o;
 }

@@ -58,7 +58,7 @@ static bool all_there(void *context)
 
 // The first trials go on only when the workers of all of them live: that they ever end shows that
 // they overlap. The others come and go.
-static troupe_status attend(troupe_worker *me, const probe *config)
+static troupe_status attend(troupe_rank *me, const probe *config)
 {
     TROUPE_TRY(note(config->log, '+', (int)config->trial, me->rank));
     meeting m = {config, me->world};
@@ -84,8 +84,8 @@ static int most_at_once(const char *name, int workers, double cpus_per_worker, i
     troupe_sweep *sweep;
     troupe_must(troupe_tune(attend, space, &sweep, .metric = "trial", .search = TROUPE_SEARCH_GRID,
                             .concurrent = TRIALS, .name = "sweep",
-                            .train = {.workers = workers,
-                                      .cpus_per_worker = cpus_per_worker,
+                            .train = {.ranks = workers,
+                                      .cpus_per_rank = cpus_per_worker,
                                       .storage = folder,
                                       .keep = TROUPE_KEEP_NONE}));
     assert_int_equal(troupe_sweep_count(sweep), TRIALS);

@@ -58,7 +58,7 @@ static void read_elements(const troupe_tensor *tensor)
 {
     size_t size = troupe_tensor_count(tensor) * troupe_dtype_size(tensor->dtype);
     trp_buffer copy = {0};
-    require(troupe_tensor_check(tensor, TROUPE_DTYPE_NONE, TROUPE_RANK_ANY) == TROUPE_OK);
+    require(troupe_tensor_check(tensor, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY) == TROUPE_OK);
     require((uintptr_t)tensor->data % 64 == 0);
     if (size > 0)
         trp_buffer_append(&copy, tensor->data, size);

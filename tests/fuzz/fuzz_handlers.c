@@ -75,11 +75,11 @@ static void set_scene(scene *here)
     trp_target far = {.process = FAR_STRANGER, .incarnation = FAR_THERE, .actor = 1};
     here->objects = objects();
     note first = {.number = 1, .text = "the first"};
-    here->guest = troupe_spawn_with(guest, &first, .restarts = 3, .counted = true);
-    here->lister = troupe_spawn_with(guest, &first);
+    here->guest = troupe_spawn_from(guest, &first, .restarts = 3, .counted = true);
+    here->lister = troupe_spawn_from(guest, &first);
     require(troupe_actor_status(here->guest.address) == TROUPE_OK);
     require(troupe_actor_status(here->lister.address) == TROUPE_OK);
-    here->stream = troupe_stream(troupe_with(here->lister, .window = 1), guest_list, 100);
+    here->stream = troupe_stream_open(troupe_with(here->lister, .window = 1), guest_list, 100);
     here->pending.id = trp_entry_call(trp_type_note(&troupe_type_note), &stranger, 0);
     here->far_pending.id = trp_entry_call(trp_type_note(&troupe_type_note), &far, 0);
     here->watch = trp_watch(here->lister.address, 0, told, NULL);
@@ -247,9 +247,9 @@ static void end_pending(troupe_ref pending)
     note value;
     troupe_status status = troupe_get(note, pending, &value, .timeout_ms = -1);
     if (status == TROUPE_OK && value.ref.id != 0)
-        troupe_drop(value.ref);
+        troupe_ref_drop(value.ref);
     if (status == TROUPE_PENDING || status == TROUPE_WRONG_TYPE)
-        troupe_drop(pending);
+        troupe_ref_drop(pending);
 }
 
 static void read_all(const scene *here)
@@ -259,7 +259,7 @@ static void read_all(const scene *here)
     do {
         status = troupe_next(note, here->stream, &value, .timeout_ms = -1);
         if (status == TROUPE_OK && value.ref.id != 0)
-            troupe_drop(value.ref);
+            troupe_ref_drop(value.ref);
     } while (status == TROUPE_OK || status == TROUPE_WRONG_TYPE || status == TROUPE_MALFORMED);
     troupe_stream_drop(here->stream);
     end_pending(here->pending);
@@ -268,7 +268,7 @@ static void read_all(const scene *here)
 
 static bool is_gone(troupe_actor actor)
 {
-    return troupe_await_end(actor, PATIENCE_MS, NULL) == TROUPE_OK;
+    return troupe_actor_await_end(actor, PATIENCE_MS, NULL) == TROUPE_OK;
 }
 
 // Init adds its actor before anybody can kill it: after a pass that finds none there is none.
@@ -283,7 +283,7 @@ static void empty_house(void)
         pthread_mutex_unlock(&house.lock);
         if (!left)
             return;
-        (void)troupe_kill_actor(one);
+        (void)troupe_actor_kill(one);
         require(is_gone(one));
     }
 }
@@ -291,8 +291,8 @@ static void empty_house(void)
 static void clear_scene(const scene *here)
 {
     (void)trp_watch_drop(here->watch, 0, NULL);
-    (void)troupe_kill_actor(here->lister.address);
-    (void)troupe_kill_actor(here->guest.address);
+    (void)troupe_actor_kill(here->lister.address);
+    (void)troupe_actor_kill(here->guest.address);
     (void)troupe_actor_release(here->guest.address);
     require(is_gone(here->lister.address) && is_gone(here->guest.address));
     empty_house();
@@ -307,7 +307,7 @@ static void clear_scene(const scene *here)
         (void)usleep(1000);
     }
     check_treasures();
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -49,14 +49,14 @@ static troupe_status guest_init(guest *self, const note *first)
 static void guest_deinit(guest *self)
 {
     if (self->owed.id_ != 0)
-        (void)troupe_refuse(&self->owed, TROUPE_STOPPED, "the guest leaves");
+        (void)troupe_deferred_refuse(&self->owed, TROUPE_STOPPED, "the guest leaves");
 }
 
 static troupe_status guest_take(guest *self, const note *in, note *out)
 {
     self->value += in->number % 1000;
     *out = *in;
-    out->ref = in->ref.id != 0 ? troupe_keep(in->ref) : (troupe_ref){0};
+    out->ref = in->ref.id != 0 ? troupe_ref_keep(in->ref) : (troupe_ref){0};
     return TROUPE_OK;
 }
 
@@ -71,7 +71,7 @@ static troupe_status guest_owe(guest *self, const int *number, int *out)
 {
     (void)out;
     if (self->owed.id_ != 0)
-        (void)troupe_fulfil(int, &self->owed, number);
+        (void)troupe_deferred_fulfil(int, &self->owed, number);
     self->owed = troupe_defer();
     return self->owed.id_ != 0 ? TROUPE_OK : troupe_last_error()->status;
 }
@@ -98,7 +98,7 @@ static troupe_status guest_keep(guest *self, const troupe_none *nothing, int *ou
 {
     (void)nothing;
     *out = self->value;
-    return troupe_save_state();
+    return troupe_actor_save();
 }
 
 static troupe_status guest_watch(guest *self, const troupe_actor *other, int *out);
@@ -110,7 +110,7 @@ static troupe_status guest_told(guest *self, const troupe_down *down, troupe_non
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR_WITH(guest, (guest_init, note), guest_deinit, (guest_take, note, note),
+TROUPE_ACTOR_INIT(guest, (guest_init, note), guest_deinit, (guest_take, note, note),
                   (guest_walk, plot, plot), (guest_owe, int, int),
                   (guest_list, int, note, .options = TROUPE_METHOD_STREAM),
                   (guest_peek, troupe_none, int, .options = TROUPE_METHOD_URGENT),
@@ -121,9 +121,9 @@ static troupe_status guest_watch(guest *self, const troupe_actor *other, int *ou
 {
     guest_actor typed = {*other};
     *out = self->value;
-    if (troupe_monitor(typed, guest_told) == 0)
+    if (troupe_monitor_start(typed, guest_told) == 0)
         return troupe_last_error()->status;
-    return troupe_link_actor(*other);
+    return troupe_actor_link(*other);
 }
 
 // Makes actors elsewhere, does with them what can be done, and leaves the rest to its own end.
@@ -131,7 +131,7 @@ static troupe_status guest_raise(guest *self, const int *place, int *out)
 {
     note first = {.number = *place, .text = "a child"};
     guest_actor child =
-        troupe_spawn_with(guest, &first, .place = (troupe_place)*place, .name = "child",
+        troupe_spawn_from(guest, &first, .place = (troupe_place)*place, .name = "child",
                           .restarts = 3, .counted = true, .lifetime = TROUPE_OWNED, .groups = NULL);
     guest_actor found;
     *out = self->value;
@@ -139,12 +139,12 @@ static troupe_status guest_raise(guest *self, const int *place, int *out)
     TROUPE_TRY(troupe_lookup(guest, "child", &found));
     TROUPE_TRY(troupe_actor_retain(found.address));
     TROUPE_TRY(troupe_actor_release(found.address));
-    TROUPE_TRY(troupe_link_actor(child.address));
-    TROUPE_TRY(troupe_unlink_actor(child.address));
-    TROUPE_TRY(troupe_restart(child));
-    TROUPE_TRY(troupe_await_end(child.address, 1, NULL) == TROUPE_PENDING ? TROUPE_OK
-                                                                          : TROUPE_BUSY);
-    return troupe_kill(child);
+    TROUPE_TRY(troupe_actor_link(child.address));
+    TROUPE_TRY(troupe_actor_unlink(child.address));
+    TROUPE_TRY(troupe_actor_restart(child));
+    TROUPE_TRY(troupe_actor_await_end(child.address, 1, NULL) == TROUPE_PENDING ? TROUPE_OK
+                                                                                : TROUPE_BUSY);
+    return troupe_actor_kill(child);
 }
 
 static troupe_status guest_save(guest *self, guest_image *image)
@@ -158,7 +158,7 @@ static troupe_status guest_restore(guest *self, const guest_image *image)
     self->value = image->value;
     return TROUPE_OK;
 }
-TROUPE_ACTOR_STATE(guest, guest_image, guest_save, guest_restore);
+TROUPE_STATE(guest, guest_image, guest_save, guest_restore);
 
 // ---- frames in a file
 

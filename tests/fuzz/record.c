@@ -160,10 +160,10 @@ static void settle(guest_actor actor)
 static void read_stream(guest_actor actor)
 {
     note next;
-    troupe_stream few = troupe_stream(troupe_with(actor, .window = 2), guest_list, 5);
+    troupe_stream few = troupe_stream_open(troupe_with(actor, .window = 2), guest_list, 5);
     while (troupe_next(note, few, &next) == TROUPE_OK)
         continue;
-    troupe_stream many = troupe_stream(troupe_with(actor, .window = 2), guest_list, 100);
+    troupe_stream many = troupe_stream_open(troupe_with(actor, .window = 2), guest_list, 100);
     must(troupe_next(note, many, &next));
     troupe_stream_drop(many);
 }
@@ -174,20 +174,20 @@ static void end_them(guest_actor watching, guest_actor watched)
     int out;
     troupe_down down;
     must(troupe_get(int, troupe_call_from(watching, guest_watch, &watched.address), &out));
-    require(troupe_await_end(watched.address, 1, &down) == TROUPE_PENDING);
-    must(troupe_kill_actor(watched.address));
-    must(troupe_await_end(watched.address, -1, &down));
-    must(troupe_end(watching));
-    must(troupe_await_end(watching.address, -1, &down));
+    require(troupe_actor_await_end(watched.address, 1, &down) == TROUPE_PENDING);
+    must(troupe_actor_kill(watched.address));
+    must(troupe_actor_await_end(watched.address, -1, &down));
+    must(troupe_actor_end(watching));
+    must(troupe_actor_await_end(watching.address, -1, &down));
 }
 
 static void play(troupe_place place)
 {
     note first = {.number = 7, .text = "hello"};
-    guest_actor one = troupe_spawn_with(guest, &first, .place = place, .restarts = 5, .name = "one",
+    guest_actor one = troupe_spawn_from(guest, &first, .place = place, .restarts = 5, .name = "one",
                                         .save_every = 1, .groups = NULL);
     guest_actor two =
-        troupe_spawn_with(guest, &first, .place = place, .counted = true, .concurrency = 2);
+        troupe_spawn_from(guest, &first, .place = place, .counted = true, .concurrency = 2);
     guest_actor found;
     int out;
     must(troupe_actor_status(one.address));
@@ -199,9 +199,9 @@ static void play(troupe_place place)
     must(troupe_lookup(guest, "one", &found));
     must(troupe_actor_retain(two.address));
     must(troupe_actor_release(two.address));
-    must(troupe_restart(one));
+    must(troupe_actor_restart(one));
     settle(one);
-    must(troupe_restart(one, .at_once = true));
+    must(troupe_actor_restart(one, .at_once = true));
     settle(one);
     must(troupe_get(int, troupe_call(two, guest_raise, TROUPE_PLACE_ISOLATED), &out));
     must(troupe_get(int, troupe_call(two, guest_raise, TROUPE_PLACE_WORKER), &out));

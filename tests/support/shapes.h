@@ -162,9 +162,9 @@ TROUPE_UNUSED static void shapes_fill_tensor(shapes_random *random, shapes_memor
                                              troupe_tensor *tensor)
 {
     tensor->dtype = (troupe_dtype)shapes_below(random, TROUPE_FLOAT64 + 1);
-    tensor->rank = tensor->dtype ? (uint32_t)shapes_below(random, TROUPE_RANK_MAX + 1) : 0;
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        tensor->shape[i] = shapes_below(random, tensor->rank == 2 ? 64 : 4);
+    tensor->ndim = tensor->dtype ? (uint32_t)shapes_below(random, TROUPE_DIMS_MAX + 1) : 0;
+    for (uint32_t i = 0; i < tensor->ndim; i++)
+        tensor->shape[i] = shapes_below(random, tensor->ndim == 2 ? 64 : 4);
     size_t size = troupe_tensor_count(tensor) * troupe_dtype_size(tensor->dtype);
     unsigned char *bytes = size > 0 ? (unsigned char *)shapes_take(memory, size) : NULL;
     for (size_t i = 0; i < size; i++)
@@ -245,8 +245,8 @@ TROUPE_UNUSED static bool shapes_same(const troupe_type *type, const void *a, co
 TROUPE_UNUSED static bool shapes_same_tensor(const troupe_tensor *a, const troupe_tensor *b)
 {
     size_t size = troupe_tensor_count(a) * troupe_dtype_size(a->dtype);
-    if (a->dtype != b->dtype || a->rank != b->rank ||
-        memcmp(a->shape, b->shape, a->rank * sizeof(a->shape[0])) != 0)
+    if (a->dtype != b->dtype || a->ndim != b->ndim ||
+        memcmp(a->shape, b->shape, a->ndim * sizeof(a->shape[0])) != 0)
         return false;
     if (size == 0)
         return !b->data;

@@ -143,7 +143,7 @@ static void member_deinit(member *self)
     (void)self;
 }
 
-TROUPE_ACTOR_WITH(member, (member_init, troupe_none), member_deinit, (member_work, order, uint64_t),
+TROUPE_ACTOR_INIT(member, (member_init, troupe_none), member_deinit, (member_work, order, uint64_t),
                   (member_news, order, troupe_none));
 
 // Calls from inside methods have a deadline always: actors of several processes may wait for each
@@ -168,7 +168,7 @@ static void finish_call(troupe_ref ref, uint32_t call, int timeout_ms)
     troupe_status status = troupe_get(uint64_t, ref, &answer, .timeout_ms = timeout_ms);
     if (status == TROUPE_PENDING) { // It is found without an end by the check.
         book->stuck = true;
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         return;
     }
     note_end(call, status);
@@ -301,7 +301,7 @@ static void disturb(flight *flights, uint64_t *dice)
     case 3: {
         troupe_actor old = some_actor(dice);
         if (old.id != 0)
-            (void)troupe_kill_actor(old);
+            (void)troupe_actor_kill(old);
         place_actor(place, dice);
         atomic_fetch_add(&book->stops, 1);
         break;
@@ -309,7 +309,7 @@ static void disturb(flight *flights, uint64_t *dice)
     case 4: {
         troupe_actor old = some_actor(dice);
         if (old.id != 0)
-            (void)troupe_end_actor(old);
+            (void)troupe_actor_end(old);
         place_actor(place, dice);
         atomic_fetch_add(&book->stops, 1);
         break;
@@ -318,7 +318,7 @@ static void disturb(flight *flights, uint64_t *dice)
         flight *it = &flights[roll(dice) % IN_FLIGHT];
         if (it->call != 0) {
             book->record[it->call].told = 1;
-            troupe_drop(it->ref);
+            troupe_ref_drop(it->ref);
             it->call = 0;
         }
         break;
@@ -450,7 +450,7 @@ static void conserve(int seconds)
     run_plan(seconds);
     for (uint32_t i = 1; i <= book->addresses && i < ADDRESSES; i++)
         if (book->address[i].id != 0)
-            (void)troupe_kill_actor(book->address[i]);
+            (void)troupe_actor_kill(book->address[i]);
     // What is held by the dead, and by rings and mailboxes of those who are gone, has come back.
     bool empty = support_wait_until(store_is_as_before, &usage.objects, SUPPORT_SOON_MS);
     troupe_store_usage left;

@@ -95,7 +95,7 @@ typedef struct maker {
 
 static troupe_status maker_make(maker *self, const wish *what, troupe_bytes *out)
 {
-    void *data = troupe_alloc(what->size);
+    void *data = troupe_arena_alloc(what->size);
     if (data == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a result");
     support_fill(data, what->size, what->seed);
@@ -147,7 +147,7 @@ TROUPE_ACTOR(hand, (hand_take, item, troupe_none), (hand_step, order, tally),
 
 static void drop_at(hand *self, uint32_t i)
 {
-    troupe_drop(self->items[i].ref);
+    troupe_ref_drop(self->items[i].ref);
     self->items[i] = self->items[--self->count];
     self->done.counts[DROPPED]++;
 }
@@ -184,13 +184,13 @@ static troupe_status put(hand *self)
         it.ref = troupe_put_bytes(words, it.size);
     } else {
         troupe_buffer buffer;
-        TROUPE_TRY(troupe_create(it.size, &buffer));
+        TROUPE_TRY(troupe_buffer_create(it.size, &buffer));
         support_fill(buffer.data, it.size, it.seed);
         if (roll(&self->dice) % 16 == 0) {
-            troupe_discard(&buffer);
+            troupe_buffer_discard(&buffer);
             return TROUPE_OK;
         }
-        TROUPE_TRY(troupe_seal(&buffer, &it.ref));
+        TROUPE_TRY(troupe_buffer_seal(&buffer, &it.ref));
     }
     keep(self, &it);
     return TROUPE_OK;
@@ -203,9 +203,9 @@ static troupe_status put_tensor(hand *self)
                .kind = TENSOR};
     troupe_tensor like = troupe_tensor_of(TROUPE_UINT64, NULL, it.size / 128, 16);
     troupe_buffer buffer;
-    TROUPE_TRY(troupe_create_tensor(&like, &buffer));
+    TROUPE_TRY(troupe_tensor_create(&like, &buffer));
     support_fill(buffer.data, it.size, it.seed);
-    TROUPE_TRY(troupe_seal(&buffer, &it.ref));
+    TROUPE_TRY(troupe_buffer_seal(&buffer, &it.ref));
     keep(self, &it);
     self->done.counts[TENSORS]++;
     return TROUPE_OK;
@@ -270,14 +270,14 @@ static troupe_status check_list(const item *it)
 {
     list value;
     troupe_status status = TROUPE_OK;
-    troupe_ref own = troupe_keep(it->ref);
+    troupe_ref own = troupe_ref_keep(it->ref);
     TROUPE_TRY(troupe_get(list, own, &value));
     if (value.seed != it->seed)
         status = troupe_fail(TROUPE_CORRUPT, "a list is another one");
     for (size_t i = 0; i < value.items.count; i++) {
         if (status == TROUPE_OK)
             status = check_item(&value.items.items[i]);
-        troupe_drop(value.items.items[i].ref);
+        troupe_ref_drop(value.items.items[i].ref);
     }
     return status;
 }
@@ -327,7 +327,7 @@ static troupe_status hand_take(hand *self, const item *what, troupe_none *out)
 {
     item it = *what;
     (void)out;
-    it.ref = troupe_keep(what->ref);
+    it.ref = troupe_ref_keep(what->ref);
     keep(self, &it);
     self->done.counts[RECEIVED]++;
     return TROUPE_OK;
@@ -445,7 +445,7 @@ static troupe_status hand_step(hand *self, const order *what, tally *out)
         if (status == TROUPE_NO_MEMORY)
             self->done.refused++;
         if (status != TROUPE_OK) {
-            self->done.trouble = troupe_alloc_text(troupe_last_error()->text);
+            self->done.trouble = troupe_arena_text(troupe_last_error()->text);
             break;
         }
         rest(self);

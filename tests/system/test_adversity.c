@@ -92,7 +92,7 @@ static void test_an_orderly_end_loses_no_answer(void **state)
     for (int64_t i = 0; i < 150; i++) {
         adder_actor actor = troupe_spawn(adder, .place = TROUPE_PLACE_ISOLATED);
         troupe_ref sum = troupe_call(actor, adder_add, i);
-        assert_int_equal(troupe_end(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_end(actor), TROUPE_OK);
         int64_t total = -1;
         assert_int_equal(troupe_get(int64_t, sum, &total), TROUPE_OK);
         assert_int_equal(total, i);
@@ -239,9 +239,9 @@ static int use_names_of_a_stopped_node(void)
         return 2;
     int64_t begun_ms = support_now_ms();
     for (int i = 0; i < NAMED; i++)
-        troupe_must(troupe_end(actors[i]));
+        troupe_must(troupe_actor_end(actors[i]));
     for (int i = 0; i < NAMED; i++)
-        troupe_must(troupe_await_end(actors[i].address, SUPPORT_SOON_MS, NULL));
+        troupe_must(troupe_actor_await_end(actors[i].address, SUPPORT_SOON_MS, NULL));
     if (support_now_ms() - begun_ms > NAMED * LIMIT_MS * 2 / 3)
         return 3; // Each has waited.
     (void)kill(node, SIGCONT);
@@ -476,7 +476,7 @@ static void *spawn_and_call(void *place)
         rounds++;
         if (status != TROUPE_OK)
             return NULL;
-        (void)troupe_kill(actor);
+        (void)troupe_actor_kill(actor);
     }
 }
 
@@ -538,8 +538,8 @@ static void *put_and_read(void *unused)
             troupe_view_end(&view);
         else if (!is_refusal(status))
             return &enough;
-        troupe_drop(ref);
-        troupe_reset();
+        troupe_ref_drop(ref);
+        troupe_arena_reset();
         rounds++;
     }
     return NULL;

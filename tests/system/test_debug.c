@@ -203,7 +203,7 @@ static int drive_eating(void)
     if (!said)
         fprintf(stderr, "%s\n", troupe_last_error()->text);
     troupe_down down;
-    troupe_must(troupe_await_end(one.address, SUPPORT_SOON_MS, &down));
+    troupe_must(troupe_actor_await_end(one.address, SUPPORT_SOON_MS, &down));
     bool told = down.reason == TROUPE_DOWN_NO_MEMORY && down.signal == 0 &&
                 strstr(down.text, "memory limit of its cgroup") != NULL;
     if (!told)

@@ -54,7 +54,7 @@ static troupe_status let_go(holder *self, const troupe_none *none, int64_t *wron
         *wrong +=
             bytes[0] != (unsigned char)(self->count + 1) || memcmp(bytes, bytes + 1, EACH - 1) != 0;
         troupe_view_end(&view);
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
     }
     return TROUPE_OK;
 }

@@ -67,8 +67,9 @@ static troupe_status look(keeper *self, const troupe_none *in, int *value)
 {
     (void)in;
     *value = *self->kept;
-    return self->later.id_ != 0 ? troupe_fulfil(troupe_none, &self->later, &(troupe_none){0})
-                                : TROUPE_OK;
+    return self->later.id_ != 0
+               ? troupe_deferred_fulfil(troupe_none, &self->later, &(troupe_none){0})
+               : TROUPE_OK;
 }
 
 TROUPE_ACTOR(keeper, (keep_number, int, troupe_none), (keep_text, troupe_text, troupe_none),

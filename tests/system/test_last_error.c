@@ -110,9 +110,9 @@ static void test_a_full_window(void **state)
         troupe_must(troupe_get(int, held, &out));
         SUCCEEDS(troupe_get(int, troupe_call(actor, busy_count, 0), &out));
         assert_int_equal(out, MANY);
-        SUCCEEDS(troupe_kill(actor));
-        SUCCEEDS(troupe_await_end(actor.address, SUPPORT_SOON_MS, NULL));
-        SUCCEEDS(troupe_kill(actor)); // It is dead, which is harmless.
+        SUCCEEDS(troupe_actor_kill(actor));
+        SUCCEEDS(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, NULL));
+        SUCCEEDS(troupe_actor_kill(actor)); // It is dead, which is harmless.
     }
 }
 
@@ -145,7 +145,7 @@ static void test_an_actor_that_comes_again(void **state)
         SUCCEEDS(troupe_get(int, troupe_call(actor, busy_count, 1), &out));
         assert_int_equal(out, 2);
     }
-    SUCCEEDS(troupe_stop_actor(actor));
+    SUCCEEDS(troupe_actor_stop(actor));
 }
 
 static void test_many(void **state)
@@ -173,9 +173,9 @@ static void test_many(void **state)
     expect_mark("troupe_pool_close");
     troupe_ref failed[2] = {troupe_run(odd_ones_fail, 1), troupe_run(odd_ones_fail, 2)};
     SUCCEEDS(troupe_wait(failed, 2, 2, -1, NULL, NULL));
-    troupe_drop(failed[0]);
-    troupe_drop(failed[1]);
-    expect_mark("troupe_drop");
+    troupe_ref_drop(failed[0]);
+    troupe_ref_drop(failed[1]);
+    expect_mark("troupe_ref_drop");
 }
 
 static void test_lists(void **state)
@@ -189,7 +189,7 @@ static void test_lists(void **state)
     SUCCEEDS(troupe_resources_get(&resources));
     SUCCEEDS(troupe_memory_get(&memory));
     SUCCEEDS(troupe_store_usage_get(&usage));
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 // The store is full for a while, or goes to disk.
@@ -208,9 +208,9 @@ static void test_room(void **state)
     for (int i = 0; i < OBJECTS; i++) {
         SUCCEEDS(troupe_view_bytes(refs[i], &view, -1));
         troupe_view_end(&view);
-        troupe_drop(refs[i]);
+        troupe_ref_drop(refs[i]);
     }
-    expect_mark("troupe_drop");
+    expect_mark("troupe_ref_drop");
 }
 
 static int set_up(void **state)

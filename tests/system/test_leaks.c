@@ -30,7 +30,7 @@ static int line_of_keep(void)
 
 static troupe_status keep(leaky *self, const troupe_ref *ref, int *result)
 {
-    self->kept = troupe_keep(*ref);
+    self->kept = troupe_ref_keep(*ref);
     *result = 1;
     return TROUPE_OK;
 }
@@ -38,7 +38,7 @@ static troupe_status keep(leaky *self, const troupe_ref *ref, int *result)
 static troupe_status let_go(leaky *self, const troupe_none *none, int *result)
 {
     (void)none;
-    troupe_drop(self->kept);
+    troupe_ref_drop(self->kept);
     *result = 1;
     return TROUPE_OK;
 }
@@ -46,7 +46,7 @@ static troupe_status let_go(leaky *self, const troupe_none *none, int *result)
 static troupe_status tell_at_length(leaky *self, const size_t *size, troupe_text *text)
 {
     (void)self;
-    char *long_one = troupe_alloc(*size + 1);
+    char *long_one = troupe_arena_alloc(*size + 1);
     if (long_one == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory");
     memset(long_one, 'x', *size);
@@ -101,7 +101,7 @@ static int leak_view(leaky_actor actor)
     troupe_ref ref = troupe_put_bytes("some", 4);
     troupe_must(troupe_view_bytes(ref, &view, -1));
     int line = __LINE__ - 1;
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     return line;
 }
 
@@ -110,7 +110,7 @@ static int leak_kept(leaky_actor actor)
     int done;
     troupe_ref ref = troupe_put(int, &(int){1});
     troupe_must(troupe_get(int, troupe_call_from(actor, keep, &ref), &done));
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     return line_of_keep();
 }
 
@@ -119,8 +119,8 @@ static int leak_sealed(leaky_actor actor)
     (void)actor;
     troupe_buffer buffer;
     troupe_ref ref;
-    troupe_must(troupe_create(10, &buffer));
-    troupe_must(troupe_seal(&buffer, &ref));
+    troupe_must(troupe_buffer_create(10, &buffer));
+    troupe_must(troupe_buffer_seal(&buffer, &ref));
     return __LINE__ - 1;
 }
 
@@ -128,22 +128,22 @@ static int leak_buffer(leaky_actor actor)
 {
     (void)actor;
     troupe_buffer buffer;
-    troupe_must(troupe_create(10, &buffer));
+    troupe_must(troupe_buffer_create(10, &buffer));
     return __LINE__ - 1;
 }
 
 static int leak_tensor(leaky_actor actor)
 {
     (void)actor;
-    troupe_tensor like = {.dtype = TROUPE_FLOAT32, .rank = 1, .shape = {3}}, tensor;
+    troupe_tensor like = {.dtype = TROUPE_FLOAT32, .ndim = 1, .shape = {3}}, tensor;
     troupe_buffer buffer;
     troupe_ref ref;
     troupe_view view;
-    troupe_must(troupe_create_tensor(&like, &buffer));
-    troupe_must(troupe_seal(&buffer, &ref));
+    troupe_must(troupe_tensor_create(&like, &buffer));
+    troupe_must(troupe_buffer_seal(&buffer, &ref));
     troupe_must(troupe_view_tensor(ref, TROUPE_FLOAT32, 1, &tensor, &view, -1));
     int line = __LINE__ - 1;
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     return line;
 }
 
@@ -159,9 +159,9 @@ static int leak_part(leaky_actor actor)
 {
     (void)actor;
     troupe_ref made, number, whole = troupe_call(actor, give, 4);
-    troupe_split(leaky_pair, whole, &made, &number);
+    troupe_ref_split(leaky_pair, whole, &made, &number);
     int line = __LINE__ - 1;
-    troupe_drop(made);
+    troupe_ref_drop(made);
     troupe_must(troupe_wait(&number, 1, 1, -1, NULL, NULL));
     return line;
 }
@@ -181,32 +181,32 @@ static int leak_nothing(leaky_actor actor)
     troupe_must(troupe_get_packed(bytes, &packed, NULL));
     troupe_ref both[] = {troupe_call(actor, twice, 1), troupe_put(int, &(int){2})};
     troupe_must(troupe_get_all(int, both, 2, numbers));
-    troupe_drop(troupe_call(actor, twice, 3));
+    troupe_ref_drop(troupe_call(actor, twice, 3));
     ref = troupe_put(int, &(int){1});
-    troupe_ref kept = troupe_keep(ref), row = troupe_call(actor, twice, 1),
-               other = troupe_keep(row);
-    troupe_drop(ref);
-    troupe_drop(kept);
-    troupe_drop(row);
+    troupe_ref kept = troupe_ref_keep(ref), row = troupe_call(actor, twice, 1),
+               other = troupe_ref_keep(row);
+    troupe_ref_drop(ref);
+    troupe_ref_drop(kept);
+    troupe_ref_drop(row);
     troupe_must(troupe_get(int, other, &done));
     ref = troupe_put(int, &(int){1});
     troupe_must(troupe_get(int, troupe_call_from(actor, keep, &ref), &done));
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     troupe_must(troupe_get(int, troupe_call(actor, let_go), &done));
     troupe_must(troupe_get(leaky_pair, troupe_call(actor, give, 5), &pair));
     troupe_must(troupe_get(int, pair.made, &done));
-    troupe_must(troupe_create(10, &buffer));
-    troupe_discard(&buffer);
-    troupe_must(troupe_create(10, &buffer));
-    troupe_must(troupe_seal(&buffer, &ref));
-    troupe_drop(ref);
+    troupe_must(troupe_buffer_create(10, &buffer));
+    troupe_buffer_discard(&buffer);
+    troupe_must(troupe_buffer_create(10, &buffer));
+    troupe_must(troupe_buffer_seal(&buffer, &ref));
+    troupe_ref_drop(ref);
     troupe_channel channel, second;
     troupe_must(troupe_channel_open(100, 1, 1, &channel));
     second = troupe_channel_keep(channel);
     troupe_channel_drop(channel);
     troupe_channel_drop(second);
     (void)!troupe_get(int, ref, &done); // Gone before.
-    troupe_reset();
+    troupe_arena_reset();
     return 0;
 }
 
@@ -217,7 +217,7 @@ static int take_texts(leaky_actor actor, size_t each_bytes, bool resets)
     for (size_t taken = 0; taken < (size_t)71 << 20; taken += each_bytes) {
         troupe_must(troupe_get(troupe_text, troupe_call(actor, tell_at_length, each_bytes), &text));
         if (resets)
-            troupe_reset();
+            troupe_arena_reset();
     }
     return 0;
 }
@@ -250,12 +250,12 @@ static const deed deeds[] = {
     {"puts", leak_puts, "'int'", "troupe_put", 3, false},
     {"call", leak_call, "'int'", "troupe_call of twice", 1, false},
     {"view", leak_view, "'troupe_bytes'", "troupe_view_bytes", 1, false},
-    {"kept", leak_kept, "'int'", "troupe_keep", 1, true},
-    {"sealed", leak_sealed, "'troupe_bytes'", "troupe_seal", 1, false},
-    {"buffer", leak_buffer, "'troupe_bytes'", "troupe_create", 1, false},
+    {"kept", leak_kept, "'int'", "troupe_ref_keep", 1, true},
+    {"sealed", leak_sealed, "'troupe_bytes'", "troupe_buffer_seal", 1, false},
+    {"buffer", leak_buffer, "'troupe_bytes'", "troupe_buffer_create", 1, false},
     {"tensor", leak_tensor, "'troupe_tensor'", "troupe_view_tensor", 1, false},
     {"channel", leak_channel, "'troupe_channel'", "troupe_channel_open", 1, false},
-    {"part", leak_part, "'int'", "troupe_split", 1, false},
+    {"part", leak_part, "'int'", "troupe_ref_split", 1, false},
     {"nothing", leak_nothing, NULL, NULL, 0, false},
     {"no-texts", leak_no_texts, NULL, NULL, 0, false},
 };
@@ -319,20 +319,20 @@ static void test_each_is_told_with_its_line(void **state)
         run("TROUPE_LEAKS=1", &deeds[i]);
         if (deeds[i].count > 0)
             expect_report(&deeds[i], lines);
-        else if (strstr(output, "leaks:") != NULL || strstr(output, "troupe_reset") != NULL)
+        else if (strstr(output, "leaks:") != NULL || strstr(output, "troupe_arena_reset") != NULL)
             support_fail_output(output, "%s: expected no leaks", deeds[i].name);
     }
 }
 
-// A thread outside actors that never calls troupe_reset is told so once as its values grow, and
-// again at the end where leaks are watched.
+// A thread outside actors that never calls troupe_arena_reset is told so once as its values grow,
+// and again at the end where leaks are watched.
 static void test_values_of_a_thread(void **state)
 {
     (void)state;
     static const char growing[] = "troupe: warn: a thread keeps 64 MiB of texts and arrays";
     run("TROUPE_LEAKS=0", &texts);
     const char *told = strstr(output, growing);
-    if (told == NULL || strstr(told, "troupe_reset frees them") == NULL ||
+    if (told == NULL || strstr(told, "troupe_arena_reset frees them") == NULL ||
         strstr(told + 1, growing) != NULL || strstr(output, "leaks:") != NULL)
         support_fail_output(output, "expected '%s', once", growing);
     run("TROUPE_LEAKS=1", &texts);

@@ -81,9 +81,9 @@ static void test_one_process(void **state)
         assert_int_equal(troupe_get(int, troupe_call(actor, where), &pid), TROUPE_OK);
         assert_int_equal(pid, getpid());
         if (i % 2 == 0)
-            assert_int_equal(troupe_end(actor), TROUPE_OK);
+            assert_int_equal(troupe_actor_end(actor), TROUPE_OK);
         else
-            assert_int_equal(troupe_kill(actor), TROUPE_OK);
+            assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
     }
     assert_int_equal(support_count_descendants(getpid()), 0);
 }
@@ -104,7 +104,7 @@ static void test_names(void **state)
     assert_int_equal(troupe_actor_status(again.address), TROUPE_EXISTS);
     assert_int_equal(troupe_get(int, troupe_call(asker, ask_other, "host"), &pid), TROUPE_OK);
     assert_int_equal(pid, getpid());
-    assert_int_equal(troupe_kill(named), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(named), TROUPE_OK);
     assert_true(support_wait_until(is_free, (void *)(uintptr_t) "host", SUPPORT_SOON_MS));
     assert_int_equal(troupe_get(int, troupe_call(asker, ask_other, "host"), &pid),
                      TROUPE_NOT_FOUND);
@@ -139,7 +139,7 @@ static void test_killing_at_work(void **state)
     guest_actor blocked = troupe_spawn(guest, .place = TROUPE_PLACE_ISOLATED, .name = "at-work");
     troupe_ref running = troupe_call(blocked, block), waiting = troupe_call(blocked, where);
     assert_true(support_wait_until(is_at_work, &blocked, SUPPORT_SOON_MS));
-    assert_int_equal(troupe_kill(blocked), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(blocked), TROUPE_OK);
     assert_int_equal(troupe_get(int, running, &calls, .timeout_ms = -1), TROUPE_MAYBE_EXECUTED);
     assert_non_null(strstr(troupe_last_error()->text, "killed"));
     assert_int_equal(troupe_get(int, waiting, &calls, .timeout_ms = -1), TROUPE_NOT_EXECUTED);
@@ -148,7 +148,7 @@ static void test_killing_at_work(void **state)
     guest_actor light = troupe_spawn(guest);
     running = troupe_call(light, block);
     assert_true(support_wait_until(is_at_work, &light, SUPPORT_SOON_MS));
-    assert_int_equal(troupe_kill(light), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(light), TROUPE_OK);
     released = 1;
     assert_int_equal(troupe_get(int, running, &calls), TROUPE_OK);
     // The name of the first is free when its method has returned, and its place serves another.
@@ -156,7 +156,7 @@ static void test_killing_at_work(void **state)
     guest_actor other = troupe_spawn(guest, .place = TROUPE_PLACE_ISOLATED, .name = "at-work");
     assert_int_equal(troupe_get(int, troupe_call(other, block), &calls), TROUPE_OK);
     assert_int_equal(calls, 1);
-    assert_int_equal(troupe_end(other), TROUPE_OK);
+    assert_int_equal(troupe_actor_end(other), TROUPE_OK);
 }
 
 static void test_many_lives(void **state)
@@ -166,7 +166,7 @@ static void test_many_lives(void **state)
     for (int i = 0; i < 500; i++) {
         guest_actor actor = troupe_spawn(guest, .place = TROUPE_PLACE_ISOLATED);
         assert_int_equal(troupe_get(int, troupe_call(actor, where), &pid), TROUPE_OK);
-        assert_int_equal(troupe_end(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_end(actor), TROUPE_OK);
     }
 }
 
@@ -180,7 +180,7 @@ static void test_objects(void **state)
     assert_int_equal(view.size, sizeof put);
     assert_memory_equal(view.data, put, sizeof put);
     troupe_view_end(&view);
-    troupe_drop(object);
+    troupe_ref_drop(object);
 }
 
 static void test_resources(void **state)
@@ -190,7 +190,7 @@ static void test_resources(void **state)
     guest_actor holder = troupe_spawn(guest, .cpus = 2, .place = TROUPE_PLACE_ISOLATED);
     guest_actor late = troupe_spawn(guest, .cpus = 1, .resources_wait_ms = 30);
     assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
-    assert_int_equal(troupe_kill(holder), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(holder), TROUPE_OK);
     late = troupe_spawn(guest, .cpus = 1);
     assert_int_equal(troupe_actor_status(late.address), TROUPE_OK);
     assert_int_equal(troupe_resources_get(&all), TROUPE_OK);

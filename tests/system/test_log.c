@@ -37,7 +37,7 @@ static troupe_status refuse(logger *self, const troupe_text *text, int *unused)
 static troupe_status give_up(logger *self, const troupe_text *text, int *unused)
 {
     (void)self, (void)unused;
-    return troupe_fail_actor(TROUPE_IO, "%s", *text);
+    return troupe_actor_fail(TROUPE_IO, "%s", *text);
 }
 
 static troupe_status leave(logger *self, const troupe_none *none, int *unused)
@@ -198,7 +198,7 @@ static int drive_restarts(void)
     troupe_must(troupe_get(int, troupe_call(away, say, "away"), &out));
     troupe_child child = {.class_ = &troupe_class_logger};
     troupe_child_state now;
-    troupe_supervisor_actor top = troupe_supervise(&child, 1, .name = "top", .restarts = 1);
+    troupe_supervisor_actor top = troupe_supervisor_start(&child, 1, .name = "top", .restarts = 1);
     troupe_must(troupe_supervisor_child(top, 0, &now));
     logger_actor below = {now.address};
     if (troupe_get(int, troupe_call(below, give_up, "no light"), &out) != TROUPE_IO)

@@ -190,7 +190,7 @@ static void end_in_order(uint64_t objects)
     if (!losses_posts_have_all())
         losses_wrong("what was told has not arrived", 0);
     for (uint32_t i = 1; i <= book->addresses; i++)
-        (void)troupe_kill_actor(book->address[i]);
+        (void)troupe_actor_kill(book->address[i]);
     troupe_store_usage usage = {.objects = 1};
     int64_t until = support_now_ms() + SUPPORT_SOON_MS;
     do

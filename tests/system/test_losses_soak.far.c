@@ -66,7 +66,7 @@ static void clerk_deinit(clerk *self)
     (void)self;
 }
 
-TROUPE_ACTOR_WITH(clerk, (clerk_init, troupe_none), clerk_deinit, (clerk_work, far_work, uint64_t),
+TROUPE_ACTOR_INIT(clerk, (clerk_init, troupe_none), clerk_deinit, (clerk_work, far_work, uint64_t),
                   (clerk_again, far_work, uint64_t, .options = TROUPE_METHOD_REPEATABLE),
                   (clerk_count, far_work, uint64_t, .options = TROUPE_METHOD_STREAM));
 
@@ -303,8 +303,8 @@ static void follow(sender *me)
     uint64_t next = 0, value = 0;
     troupe_status status;
     doing(me, "next", number);
-    troupe_stream stream = troupe_stream_open(there.address, troupe_home_clerk_count(),
-                                              troupe_index_clerk_count, &what);
+    troupe_stream stream = troupe_stream_open_as(there.address, troupe_home_clerk_count(),
+                                                 troupe_index_clerk_count, &what);
     while ((status = troupe_next(uint64_t, stream, &value)) == TROUPE_OK)
         if (value != next++)
             losses_wrong("an item is another", number);

@@ -65,11 +65,11 @@ static void post_deinit(post *self)
     (void)self;
 }
 
-TROUPE_ACTOR_WITH(hand, (hand_init, troupe_none), hand_deinit, (hand_work, work, uint64_t),
+TROUPE_ACTOR_INIT(hand, (hand_init, troupe_none), hand_deinit, (hand_work, work, uint64_t),
                   (hand_again, work, uint64_t, .options = TROUPE_METHOD_REPEATABLE),
                   (hand_count, work, uint64_t, .options = TROUPE_METHOD_STREAM),
                   (hand_read, reading, troupe_bytes));
-TROUPE_ACTOR_WITH(post, (post_init, uint32_t), post_deinit, (post_take, note, troupe_none));
+TROUPE_ACTOR_INIT(post, (post_init, uint32_t), post_deinit, (post_take, note, troupe_none));
 
 static post_actor posts[POSTS];
 
@@ -147,7 +147,7 @@ static troupe_status chore_large(const work *what, troupe_bytes *answer)
     uint64_t row;
     size_t size = 8 * (1 + what->dice % (LOAD_MAX / 8));
     losses_enter();
-    void *data = troupe_alloc(size);
+    void *data = troupe_arena_alloc(size);
     if (data == NULL)
         return TROUPE_NO_MEMORY;
     support_fill(data, size, what->row);
@@ -173,7 +173,7 @@ static troupe_status hand_read(hand *self, const reading *what, troupe_bytes *co
 {
     self->served++;
     atomic_fetch_add(&book->row[what->row].begun, 1);
-    if (troupe_get(troupe_bytes, troupe_keep(what->object), copy) != TROUPE_OK)
+    if (troupe_get(troupe_bytes, troupe_ref_keep(what->object), copy) != TROUPE_OK)
         return troupe_fail(TROUPE_CORRUPT, "what is to be read has failed");
     if (!support_is_filled(copy->data, copy->size, what->filled))
         losses_wrong("the object is another", what->row);
@@ -212,7 +212,7 @@ static void place_hand(uint32_t place, uint64_t *dice)
 void losses_people(uint64_t *dice)
 {
     for (uint32_t i = 0; i < POSTS; i++) {
-        posts[i] = troupe_spawn_with(post, &i,
+        posts[i] = troupe_spawn_from(post, &i,
                                      .place = i == 0 ? TROUPE_PLACE_HERE : TROUPE_PLACE_ISOLATED);
         troupe_must(troupe_actor_status(posts[i].address));
     }
@@ -264,7 +264,7 @@ static void land(sender *me, flight *it)
         (answer != it->row || (it->large && !support_is_filled(bytes.data, bytes.size, it->row))))
         losses_wrong("the value is another", it->row);
     if (it->large)
-        troupe_reset();
+        troupe_arena_reset();
     if (troupe_get(uint64_t, it->ref, &answer, .timeout_ms = -1) != TROUPE_INVALID)
         losses_wrong("there is a second end", it->row);
     it->row = 0;
@@ -293,11 +293,11 @@ static void launch(sender *me, flight *it)
     else if (kind == CALL_AGAIN)
         it->ref = troupe_call_from(to, hand_again, &what);
     else if (kind == TASK_ONCE)
-        it->ref = troupe_run_with(chore, &what, .retries = TROUPE_RETRIES_NONE);
+        it->ref = troupe_run_from(chore, &what, .retries = TROUPE_RETRIES_NONE);
     else if (it->large)
-        it->ref = troupe_run_with(chore_large, &what, .retries = KEPT_MAX);
+        it->ref = troupe_run_from(chore_large, &what, .retries = KEPT_MAX);
     else // Some wait for what they are to hold.
-        it->ref = troupe_run_with(chore, &what, .retries = KEPT_MAX,
+        it->ref = troupe_run_from(chore, &what, .retries = KEPT_MAX,
                                   .cpus = losses_chance(&me->dice, 6) ? 0.5 : 0);
 }
 
@@ -328,7 +328,7 @@ static void follow(sender *me)
     uint64_t next = 0, value = 0;
     troupe_status status;
     doing(me, "open a stream", row);
-    troupe_stream stream = troupe_stream_open(
+    troupe_stream stream = troupe_stream_open_as(
         some_hand(&me->dice).address, troupe_home_hand_count(), troupe_index_hand_count, &what);
     doing(me, "next", row);
     while ((status = troupe_next(uint64_t, stream, &value)) == TROUPE_OK) {
@@ -351,7 +351,7 @@ static troupe_ref bytes_to_read(sender *me, uint32_t *made)
     if (losses_chance(&me->dice, 3) && (*made = losses_row(TASK)) != 0) {
         work what = {.row = *made, .dice = losses_roll(&me->dice)};
         doing(me, "run for others", *made);
-        return troupe_run_with(chore_large, &what, .retries = KEPT_MAX);
+        return troupe_run_from(chore_large, &what, .retries = KEPT_MAX);
     }
     size_t size = 8 * (1 + losses_roll(&me->dice) % (LOAD_MAX / 8));
     unsigned char *data = malloc(size);
@@ -384,7 +384,7 @@ static void put(sender *me)
     if (status == TROUPE_OK ? !support_is_filled(value.data, value.size, made)
                             : made == 0 && !book->lost)
         losses_wrong("the object is gone", number);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void map(sender *me)
@@ -438,21 +438,21 @@ static void replace(sender *me)
     doing(me, "end an actor", place);
     switch (losses_roll(&me->dice) % 4) {
     case 0:
-        (void)troupe_kill(old);
+        (void)troupe_actor_kill(old);
         break;
     case 1:
-        (void)troupe_end(old);
+        (void)troupe_actor_end(old);
         break;
     case 2:
-        (void)troupe_stop_actor(old, .deadline_ms = 50);
+        (void)troupe_actor_stop(old, .deadline_ms = 50);
         break;
     default:
-        (void)troupe_restart(old);
+        (void)troupe_actor_restart(old);
         return;
     }
     doing(me, "await an end", place);
     troupe_down down;
-    if (at != 0 && troupe_await_end(old.address, -1, &down) != TROUPE_OK && !book->lost)
+    if (at != 0 && troupe_actor_await_end(old.address, -1, &down) != TROUPE_OK && !book->lost)
         losses_wrong(troupe_last_error()->text, place);
     doing(me, "spawn", place);
     place_hand(place, &me->dice);
@@ -504,7 +504,7 @@ static void act(sender *me, flight *flights)
     case 10:
         if (it->row != 0) {
             book->row[it->row].silent = true;
-            troupe_drop(it->ref);
+            troupe_ref_drop(it->ref);
             it->row = 0;
         }
         break;

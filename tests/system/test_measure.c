@@ -77,7 +77,7 @@ static void test_methods_of_all_processes(void **state)
     assert_int_equal(troupe_methods_list(&list), TROUPE_OK);
     for (size_t i = 0; i < list.methods.count; i++) // The library's own are not the program's.
         assert_int_not_equal(strncmp(list.methods.items[i].class_name, "trp_", 4), 0);
-    troupe_reset();
+    troupe_arena_reset();
     assert_int_equal(troupe_stop(), 0);
 }
 
@@ -92,7 +92,7 @@ static void test_a_new_start_counts_anew(void **state)
     assert_int_equal(troupe_get(int, troupe_call(one, nap, 0), &pid), TROUPE_OK);
     expected it = {"sleeper", "nap", 1, {0}};
     assert_true(support_wait_until(is_counted, &it, SUPPORT_SOON_MS));
-    troupe_reset();
+    troupe_arena_reset();
     assert_int_equal(troupe_stop(), 0);
 }
 

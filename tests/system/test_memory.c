@@ -22,7 +22,7 @@ typedef struct keeper {
 
 static troupe_status keep(keeper *self, const troupe_ref *ref, int *pid)
 {
-    self->kept = troupe_keep(*ref);
+    self->kept = troupe_ref_keep(*ref);
     *pid = getpid();
     return TROUPE_OK;
 }
@@ -40,14 +40,14 @@ static troupe_status let_go(keeper *self, const troupe_none *none, int *pid)
     (void)none;
     *pid = getpid();
     troupe_view_end(&self->view);
-    troupe_drop(self->kept);
+    troupe_ref_drop(self->kept);
     return TROUPE_OK;
 }
 
 static troupe_status make(keeper *self, const int *size, troupe_bytes *made)
 {
     (void)self;
-    void *data = troupe_alloc((size_t)*size);
+    void *data = troupe_arena_alloc((size_t)*size);
     if (data == NULL)
         return TROUPE_NO_MEMORY;
     memset(data, 1, (size_t)*size);
@@ -123,7 +123,7 @@ static void test_what_was_put(void **state)
     static char bytes[LARGE];
     troupe_ref large = troupe_put_bytes(bytes, sizeof bytes);
     troupe_buffer buffer;
-    assert_int_equal(troupe_create(300000, &buffer), TROUPE_OK);
+    assert_int_equal(troupe_buffer_create(300000, &buffer), TROUPE_OK);
 
     troupe_memory now = see();
     troupe_store_usage usage;
@@ -167,11 +167,11 @@ static void test_what_was_put(void **state)
     assert_int_equal(some.items.count, 1);
     assert_int_equal(some.objects, 3);
     assert_int_equal(some.items.items[0].kind, TROUPE_OBJECT_BUFFER);
-    troupe_drop(point);
-    troupe_drop(large);
-    troupe_discard(&buffer);
+    troupe_ref_drop(point);
+    troupe_ref_drop(large);
+    troupe_buffer_discard(&buffer);
     assert_int_equal(see().objects, 0);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_who_holds_it(void **state)
@@ -205,14 +205,14 @@ static void test_who_holds_it(void **state)
     assert_int_equal(process(&now, getpid())->pinned, 0);
     assert_int_equal(now.bytes_used, object->bytes_used);
 
-    troupe_drop(large);
+    troupe_ref_drop(large);
     now = see();
     assert_int_equal(now.objects, 1);
     assert_null(process(&now, getpid()));
     assert_int_equal(troupe_get(int, troupe_call(one, let_go), &pid), TROUPE_OK);
     assert_int_equal(see().objects, 0);
-    assert_int_equal(troupe_kill(one), TROUPE_OK);
-    troupe_reset();
+    assert_int_equal(troupe_actor_kill(one), TROUPE_OK);
+    troupe_arena_reset();
 }
 
 static bool argument_is_there(void *unused)
@@ -222,7 +222,7 @@ static bool argument_is_there(void *unused)
     const troupe_object_info *it = find(&now, TROUPE_OBJECT_ARGUMENT);
     bool there = it != NULL && it->bytes == LARGE && it->holders.count == 1 &&
                  it->holders.items[0].pid != getpid() && it->maker_pid == getpid();
-    troupe_reset();
+    troupe_arena_reset();
     return there;
 }
 
@@ -243,7 +243,7 @@ static void test_results_and_arguments(void **state)
     assert_int_equal(object->bytes, LARGE);
     assert_int_not_equal(object->maker_pid, getpid());
     assert_true(strncmp(object->maker_label, "worker ", 7) == 0);
-    troupe_drop(result);
+    troupe_ref_drop(result);
 
     troupe_ref measured = troupe_call(one, measure, bytes, sizeof bytes);
     assert_true(support_wait_until(argument_is_there, NULL, SUPPORT_SOON_MS));
@@ -252,7 +252,7 @@ static void test_results_and_arguments(void **state)
     assert_int_equal(size, LARGE);
     free(go);
     support_directory_remove(folder);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_the_runtimes_own(void **state)
@@ -270,8 +270,8 @@ static void test_the_runtimes_own(void **state)
     assert_non_null(ring);
     assert_int_equal(ring->state, TROUPE_OBJECT_SHARED);
     assert_int_equal(all.objects, memory.objects);
-    troupe_drop(ref);
-    troupe_reset();
+    troupe_ref_drop(ref);
+    troupe_arena_reset();
 }
 
 static void test_a_channel(void **state)
@@ -286,7 +286,7 @@ static void test_a_channel(void **state)
     assert_int_equal(object->state, TROUPE_OBJECT_SHARED);
     troupe_channel_drop(channel);
     assert_int_equal(see().objects, 0);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_a_full_store_says_who_holds_it(void **state)
@@ -308,11 +308,11 @@ static void test_a_full_store_says_who_holds_it(void **state)
     snprintf(expected, sizeof expected, "it is held by driver (pid %d) ", (int)getpid());
     assert_int_equal(troupe_get(troupe_bytes, refs[count], &out), TROUPE_NO_MEMORY);
     assert_non_null(strstr(troupe_last_error()->text, expected));
-    assert_int_equal(troupe_create(PIECE, &buffer), TROUPE_NO_MEMORY);
+    assert_int_equal(troupe_buffer_create(PIECE, &buffer), TROUPE_NO_MEMORY);
     assert_non_null(strstr(troupe_last_error()->text, expected));
     while (count-- > 0)
-        troupe_drop(refs[count]);
-    troupe_reset();
+        troupe_ref_drop(refs[count]);
+    troupe_arena_reset();
 }
 
 // ---- the program, from outside
@@ -367,8 +367,8 @@ static void test_the_program(void **state)
              LARGE);
     expect_output(expected);
     expect_output("\"state\": \"sealed\", \"kind\": \"value\", \"type\": \"troupe_bytes\"");
-    troupe_drop(large);
-    troupe_reset();
+    troupe_ref_drop(large);
+    troupe_arena_reset();
 }
 
 // Six objects of 3 MiB where five have room.
@@ -399,9 +399,9 @@ static void test_what_is_on_disk(void **state)
              (int)now.objects_on_disk * (PIECE >> 20));
     expect_output(expected);
     for (int i = 0; i < COUNT; i++)
-        troupe_drop(refs[i]);
+        troupe_ref_drop(refs[i]);
     assert_int_equal(see().objects_on_disk, 0);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_misuse_of_the_program(void **state)

@@ -39,7 +39,7 @@ static troupe_status doubled(const int *in, int *out)
 }
 TROUPE_TASK(doubled, int, int);
 
-static troupe_status fit(troupe_worker *me, const pair *config);
+static troupe_status fit(troupe_rank *me, const pair *config);
 TROUPE_TRAINER(fit, pair);
 
 // ---- calls that may crash
@@ -135,21 +135,21 @@ static troupe_status plain_inside(plain *self, const int *in, int *out)
     int before = faults;
     (void)self, (void)in;
     troupe_deferred later = troupe_defer();
-    REFUSED(troupe_fulfil_as, (NULL, &later, &five), "type");
-    REFUSED(troupe_fulfil_as, (type, NULL, &five), "later");
-    REFUSED(troupe_fulfil_as, (type, &later, NULL), "value");
-    REFUSED(troupe_refuse, (NULL, TROUPE_FAILED, "because"), "later");
-    UNABLE(troupe_monitor_method, (troupe_self(), NULL, 0), "class_");
-    REFUSED(troupe_trap_ends_method, (NULL, 0), "class_");
-    UNABLE(troupe_timer_start, (NULL, 0, &five, 1000, false), "class_");
-    UNABLE(troupe_timer_start, (class_, 0, NULL, 1000, false), "args");
-    REFUSED(troupe_then_with, ((troupe_ref){0}, NULL, 0, NULL), "class_");
-    HARMLESS(troupe_refuse, (&(troupe_deferred){0}, TROUPE_FAILED, NULL));
-    HARMLESS(troupe_exit_with, (NULL));
+    REFUSED(troupe_deferred_fulfil_as, (NULL, &later, &five), "type");
+    REFUSED(troupe_deferred_fulfil_as, (type, NULL, &five), "later");
+    REFUSED(troupe_deferred_fulfil_as, (type, &later, NULL), "value");
+    REFUSED(troupe_deferred_refuse, (NULL, TROUPE_FAILED, "because"), "later");
+    UNABLE(troupe_monitor_start_as, (troupe_self(), NULL, 0), "class_");
+    REFUSED(troupe_actor_trap_ends_as, (NULL, 0), "class_");
+    UNABLE(troupe_timer_start_as, (NULL, 0, &five, 1000, false), "class_");
+    UNABLE(troupe_timer_start_as, (class_, 0, NULL, 1000, false), "args");
+    REFUSED(troupe_then_as, ((troupe_ref){0}, NULL, 0, NULL), "class_");
+    HARMLESS(troupe_deferred_refuse, (&(troupe_deferred){0}, TROUPE_FAILED, NULL));
+    HARMLESS(troupe_actor_exit_with, (NULL));
     *out = 0;
     troupe_status status = report_faults(before);
     if (status == TROUPE_OK)
-        (void)troupe_fulfil(int, &later, &five);
+        (void)troupe_deferred_fulfil(int, &later, &five);
     return status;
 }
 
@@ -162,13 +162,13 @@ static troupe_status plain_yields(plain *self, const int *in, int *out)
     return report_faults(before);
 }
 
-static troupe_status fit(troupe_worker *me, const pair *config)
+static troupe_status fit(troupe_rank *me, const pair *config)
 {
     int before = faults;
     double number = 1;
     pair state = *config;
     signal(SIGSEGV, on_crash);
-    REFUSED(troupe_allreduce_as, (me, NULL, 1, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM), "values");
+    REFUSED(troupe_allreduce_as, (me, NULL, 1, TROUPE_FLOAT64, TROUPE_SUM), "values");
     REFUSED(troupe_broadcast, (me, NULL, 8, 0), "data");
     REFUSED(troupe_report_metrics, (me, NULL, 1), "metrics");
     REFUSED(troupe_save_as, (NULL, me, &state), "type");
@@ -186,7 +186,7 @@ static void test_values(void **state)
 {
     (void)state;
     troupe_tensor tensor = {0};
-    HARMLESS(troupe_alloc_text, (NULL));
+    HARMLESS(troupe_arena_text, (NULL));
     HARMLESS(troupe_type_hash, (NULL));
     HARMLESS(troupe_print_as, (NULL, &five, memory, sizeof memory));
     HARMLESS(troupe_print_as, (type, NULL, memory, sizeof memory));
@@ -200,9 +200,9 @@ static void test_values(void **state)
     REFUSED(troupe_unpack_as, (type, memory, 1, NULL), "value");
     HARMLESS(troupe_tensor_count, (NULL));
     HARMLESS(troupe_tensor_stride, (NULL, 0));
-    REFUSED(troupe_tensor_check, (NULL, TROUPE_DTYPE_NONE, TROUPE_RANK_ANY), "tensor");
+    REFUSED(troupe_tensor_check, (NULL, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY), "tensor");
     HARMLESS(troupe_fail, (TROUPE_INVALID, NULL));
-    HARMLESS(troupe_fail_actor, (TROUPE_INVALID, NULL));
+    HARMLESS(troupe_actor_fail, (TROUPE_INVALID, NULL));
     HARMLESS(troupe_log, (TROUPE_LOG_DEBUG, NULL));
     HARMLESS(troupe_must_at, (TROUPE_OK, NULL, NULL, 0));
     REFUSED(troupe_keys_make, (NULL), "path");
@@ -212,8 +212,8 @@ static void test_values(void **state)
     REFUSED(troupe_task_register, (NULL), "task");
     REFUSED(troupe_trainer_register, (NULL), "trainer");
     REFUSED(troupe_start_with, (2, NULL, NULL), "argv");
-    REFUSED(troupe_create_tensor, (NULL, (troupe_buffer *)aside), "like");
-    REFUSED(troupe_create_tensor, (&tensor, NULL), "buffer");
+    REFUSED(troupe_tensor_create, (NULL, (troupe_buffer *)aside), "like");
+    REFUSED(troupe_tensor_create, (&tensor, NULL), "buffer");
     assert_int_equal(faults, 0);
 }
 
@@ -226,27 +226,27 @@ static void test_objects(void **state)
     troupe_tensor tensor;
     troupe_ref_set *set;
     troupe_ref one = troupe_put(int, &five);
-    troupe_must(troupe_create(8, &buffer));
+    troupe_must(troupe_buffer_create(8, &buffer));
     troupe_must(troupe_ref_set_open(&set));
     FAILED(troupe_put_as, (NULL, &five), "type");
     FAILED(troupe_put_as, (type, NULL), "value");
     FAILED(troupe_put_bytes, (NULL, 5), "data");
-    REFUSED(troupe_create, (8, NULL), "buffer");
-    REFUSED(troupe_seal, (NULL, &ref), "buffer");
-    REFUSED(troupe_seal, (&buffer, NULL), "ref");
-    HARMLESS(troupe_discard, (NULL));
+    REFUSED(troupe_buffer_create, (8, NULL), "buffer");
+    REFUSED(troupe_buffer_seal, (NULL, &ref), "buffer");
+    REFUSED(troupe_buffer_seal, (&buffer, NULL), "ref");
+    HARMLESS(troupe_buffer_discard, (NULL));
     REFUSED(troupe_view_bytes, (one, NULL, 0), "view");
     HARMLESS(troupe_view_end, (NULL));
-    REFUSED(troupe_view_tensor, (one, TROUPE_DTYPE_NONE, TROUPE_RANK_ANY, NULL, &view, 0),
+    REFUSED(troupe_view_tensor, (one, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, NULL, &view, 0),
             "tensor");
-    REFUSED(troupe_view_tensor, (one, TROUPE_DTYPE_NONE, TROUPE_RANK_ANY, &tensor, NULL, 0),
+    REFUSED(troupe_view_tensor, (one, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, &tensor, NULL, 0),
             "view");
-    REFUSED(troupe_get_with, (NULL, one, &five, NULL), "type");
-    REFUSED(troupe_get_with, (type, one, NULL, NULL), "value");
+    REFUSED(troupe_get_as, (NULL, one, &five, NULL), "type");
+    REFUSED(troupe_get_as, (type, one, NULL, NULL), "value");
     REFUSED(troupe_get_packed, (one, NULL, NULL), "value");
-    REFUSED(troupe_get_all_with, (NULL, &one, 1, &five, NULL), "type");
-    REFUSED(troupe_get_all_with, (type, NULL, 1, &five, NULL), "refs");
-    REFUSED(troupe_get_all_with, (type, &one, 1, NULL, NULL), "values");
+    REFUSED(troupe_get_all_as, (NULL, &one, 1, &five, NULL), "type");
+    REFUSED(troupe_get_all_as, (type, NULL, 1, &five, NULL), "refs");
+    REFUSED(troupe_get_all_as, (type, &one, 1, NULL, NULL), "values");
     REFUSED(troupe_wait, (NULL, 1, 1, 0, ready, NULL), "refs");
     SILENT(troupe_wait, (&one, 1, 1, 0, NULL, NULL));
     REFUSED(troupe_ref_set_open, (NULL), "set");
@@ -254,15 +254,15 @@ static void test_objects(void **state)
     REFUSED(troupe_ref_set_next, (NULL, 0, &ref, NULL), "set");
     REFUSED(troupe_ref_set_next, (set, 0, NULL, NULL), "ref");
     HARMLESS(troupe_ref_set_close, (NULL));
-    FAILED(troupe_join_as, (NULL, &one, 1), "array_type");
-    FAILED(troupe_join_as, (&troupe_type_troupe_array_int, NULL, 1), "refs");
-    HARMLESS(troupe_split_as, (NULL, (troupe_ref){0}, NULL, 0));
-    HARMLESS(troupe_split_as, (&troupe_type_pair, (troupe_ref){0}, NULL, 2));
+    FAILED(troupe_ref_join_as, (NULL, &one, 1), "array_type");
+    FAILED(troupe_ref_join_as, (&troupe_type_troupe_array_int, NULL, 1), "refs");
+    HARMLESS(troupe_ref_split_as, (NULL, (troupe_ref){0}, NULL, 0));
+    HARMLESS(troupe_ref_split_as, (&troupe_type_pair, (troupe_ref){0}, NULL, 2));
     REFUSED(troupe_store_usage_get, (NULL), "usage");
     REFUSED(troupe_memory_get_with, (NULL, NULL), "memory");
     troupe_must(troupe_get(int, one, &five)); // None of these has consumed it.
-    troupe_must(troupe_seal(&buffer, &ref));
-    troupe_drop(ref);
+    troupe_must(troupe_buffer_seal(&buffer, &ref));
+    troupe_ref_drop(ref);
     troupe_ref_set_close(set);
     assert_int_equal(faults, 0);
 }
@@ -273,48 +273,48 @@ static void test_actors(void **state)
     troupe_actor one[1], actor = troupe_spawn(plain, .place = TROUPE_PLACE_HERE).address;
     troupe_bytes none = {0};
     int out;
-    NOBODY(troupe_spawn_class, (NULL, NULL, NULL), "class_");
+    NOBODY(troupe_spawn_as, (NULL, NULL, NULL), "class_");
     NOBODY(troupe_spawn_named, (NULL, none, NULL), "class_name");
     NOBODY(troupe_spawn_named, ("plain", (troupe_bytes){NULL, 7}, NULL), "init_args");
-    REFUSED(troupe_spawn_many_class, (NULL, NULL, 1, one, NULL), "class_");
-    REFUSED(troupe_spawn_many_class, (class_, NULL, 1, NULL, NULL), "addresses");
-    REFUSED(troupe_spawn_many_class, (class_, NULL, (size_t)-1, one, NULL), "count");
-    REFUSED(troupe_lookup_class, (NULL, NULL, &address), "name");
-    REFUSED(troupe_lookup_class, (NULL, "nobody", NULL), "actor");
-    FAILED(troupe_call_method, (actor, NULL, 0, &five), "class_");
-    FAILED(troupe_call_method, (actor, class_, 0, NULL), "args");
-    REFUSED(troupe_tell_method, (actor, NULL, 0, &five), "class_");
-    REFUSED(troupe_tell_method, (actor, class_, 0, NULL), "args");
+    REFUSED(troupe_spawn_many_as, (NULL, NULL, 1, one, NULL), "class_");
+    REFUSED(troupe_spawn_many_as, (class_, NULL, 1, NULL, NULL), "addresses");
+    REFUSED(troupe_spawn_many_as, (class_, NULL, (size_t)-1, one, NULL), "count");
+    REFUSED(troupe_lookup_as, (NULL, NULL, &address), "name");
+    REFUSED(troupe_lookup_as, (NULL, "nobody", NULL), "actor");
+    FAILED(troupe_call_as, (actor, NULL, 0, &five), "class_");
+    FAILED(troupe_call_as, (actor, class_, 0, NULL), "args");
+    REFUSED(troupe_tell_as, (actor, NULL, 0, &five), "class_");
+    REFUSED(troupe_tell_as, (actor, class_, 0, NULL), "args");
     FAILED(troupe_call_named, (actor, NULL, none), "method");
     FAILED(troupe_call_named, (actor, "plain_echo", (troupe_bytes){NULL, 7}), "args");
     REFUSED(troupe_tell_named, (actor, NULL, none), "method");
     REFUSED(troupe_tell_named, (actor, "plain_echo", (troupe_bytes){NULL, 7}), "args");
-    HARMLESS(troupe_with_options, (actor, NULL));
+    HARMLESS(troupe_actor_with, (actor, NULL));
     HARMLESS(troupe_cancel_with, ((troupe_ref){0}, NULL));
-    SILENT(troupe_await_end, (actor, 0, NULL));
-    HARMLESS(troupe_restart_actor_with, (actor, NULL));
-    FAILED(troupe_run_task, (NULL, &five, NULL), "task");
-    FAILED(troupe_run_task, (&troupe_task_doubled, NULL, NULL), "args");
+    SILENT(troupe_actor_await_end, (actor, 0, NULL));
+    HARMLESS(troupe_actor_restart_with, (actor, NULL));
+    FAILED(troupe_run_as, (NULL, &five, NULL), "task");
+    FAILED(troupe_run_as, (&troupe_task_doubled, NULL, NULL), "args");
     REFUSED(troupe_actors_list, (0, NULL), "list");
     REFUSED(troupe_methods_list, (NULL), "list");
     REFUSED(troupe_resources_get, (NULL), "all");
     REFUSED(troupe_node_join, (NULL), "address");
     REFUSED(troupe_node_leave, (NULL), "address");
     HARMLESS(troupe_nodes_list, (NULL, 5));
-    NOBODY(troupe_supervise_with, (NULL, 1, NULL).address, "children");
+    NOBODY(troupe_supervisor_start_with, (NULL, 1, NULL).address, "children");
     REFUSED(troupe_supervisor_child, ((troupe_supervisor_actor){actor}, 0, NULL), "child");
     REFUSED(troupe_supervisor_add, ((troupe_supervisor_actor){actor}, NULL, &address), "child");
     REFUSED(troupe_supervisor_add,
             ((troupe_supervisor_actor){actor}, &(troupe_child){.class_ = class_}, NULL), "address");
     troupe_must(troupe_get(int, troupe_call((plain_actor){actor}, plain_inside, 1), &out));
     actor = troupe_spawn(plain, .place = TROUPE_PLACE_HERE).address; // That one has left.
-    troupe_stream stream = troupe_stream_open(actor, class_, 2, &five);
+    troupe_stream stream = troupe_stream_open_as(actor, class_, 2, &five);
     REFUSED(troupe_next_as, (NULL, stream, &out, NULL), "type");
     REFUSED(troupe_next_as, (type, stream, NULL, NULL), "value");
     assert_int_equal(troupe_next(int, stream, &out), TROUPE_END);
-    UNABLE(troupe_stream_open, (actor, NULL, 2, &five), "class_");
-    UNABLE(troupe_stream_open, (actor, class_, 2, NULL), "args");
-    HARMLESS(troupe_stop_actor_with, (actor, NULL));
+    UNABLE(troupe_stream_open_as, (actor, NULL, 2, &five), "class_");
+    UNABLE(troupe_stream_open_as, (actor, class_, 2, NULL), "args");
+    HARMLESS(troupe_actor_stop_with, (actor, NULL));
     assert_int_equal(faults, 0);
 }
 
@@ -327,32 +327,32 @@ static void test_many(void **state)
     troupe_ref refs[1];
     troupe_must(troupe_pool_open(plain, &pool, .count = 1));
     troupe_map *map = troupe_run_map(doubled, &five, 1);
-    REFUSED(troupe_pool_open_class, (NULL, NULL, NULL, &pool), "class_");
-    REFUSED(troupe_pool_open_class, (class_, NULL, NULL, NULL), "pool");
+    REFUSED(troupe_pool_open_as, (NULL, NULL, NULL, &pool), "class_");
+    REFUSED(troupe_pool_open_as, (class_, NULL, NULL, NULL), "pool");
     HARMLESS(troupe_pool_close, (NULL));
     HARMLESS(troupe_pool_count, (NULL));
-    FAILED(troupe_pool_call_method, (NULL, class_, 0, &five), "pool");
-    FAILED(troupe_pool_call_method, (pool, NULL, 0, &five), "class_");
-    FAILED(troupe_pool_call_method, (pool, class_, 0, NULL), "args");
-    UNABLE(troupe_pool_map_method, (NULL, class_, 0, &five, 1, NULL), "pool");
-    UNABLE(troupe_pool_map_method, (pool, NULL, 0, &five, 1, NULL), "class_");
-    UNABLE(troupe_pool_map_method, (pool, class_, 0, NULL, 1, NULL), "args");
-    UNABLE(troupe_run_map_task, (NULL, &five, 1, NULL), "task");
-    UNABLE(troupe_run_map_task, (&troupe_task_doubled, NULL, 1, NULL), "args");
+    FAILED(troupe_pool_call_as, (NULL, class_, 0, &five), "pool");
+    FAILED(troupe_pool_call_as, (pool, NULL, 0, &five), "class_");
+    FAILED(troupe_pool_call_as, (pool, class_, 0, NULL), "args");
+    UNABLE(troupe_pool_map_as, (NULL, class_, 0, &five, 1, NULL), "pool");
+    UNABLE(troupe_pool_map_as, (pool, NULL, 0, &five, 1, NULL), "class_");
+    UNABLE(troupe_pool_map_as, (pool, class_, 0, NULL, 1, NULL), "args");
+    UNABLE(troupe_run_map_as, (NULL, &five, 1, NULL), "task");
+    UNABLE(troupe_run_map_as, (&troupe_task_doubled, NULL, 1, NULL), "args");
     REFUSED(troupe_map_next_as, (NULL, map, &five, NULL), "type");
     REFUSED(troupe_map_next_as, (type, NULL, &five, NULL), "map");
     REFUSED(troupe_map_next_as, (type, map, NULL, NULL), "value");
     HARMLESS(troupe_map_close, (NULL));
-    REFUSED(troupe_group_tell_method, (NULL, 1, class_, 0, &five), "actors");
-    REFUSED(troupe_group_tell_method, (&actor, 1, NULL, 0, &five), "class_");
-    REFUSED(troupe_group_tell_method, (&actor, 1, class_, 0, NULL), "args");
-    HARMLESS(troupe_group_call_method, (&actor, 1, class_, 0, &five, 0, NULL));
-    HARMLESS(troupe_group_call_method, (NULL, 1, class_, 0, &five, 0, refs));
-    expect("troupe_group_call_method", outcome(refs[0]), "actors");
-    HARMLESS(troupe_group_call_method, (&actor, 1, NULL, 0, &five, 0, refs));
-    expect("troupe_group_call_method", outcome(refs[0]), "class_");
-    HARMLESS(troupe_group_call_method, (&actor, 1, class_, 0, NULL, 0, refs));
-    expect("troupe_group_call_method", outcome(refs[0]), "args");
+    REFUSED(troupe_group_tell_as, (NULL, 1, class_, 0, &five), "actors");
+    REFUSED(troupe_group_tell_as, (&actor, 1, NULL, 0, &five), "class_");
+    REFUSED(troupe_group_tell_as, (&actor, 1, class_, 0, NULL), "args");
+    HARMLESS(troupe_group_call_as, (&actor, 1, class_, 0, &five, 0, NULL));
+    HARMLESS(troupe_group_call_as, (NULL, 1, class_, 0, &five, 0, refs));
+    expect("troupe_group_call_as", outcome(refs[0]), "actors");
+    HARMLESS(troupe_group_call_as, (&actor, 1, NULL, 0, &five, 0, refs));
+    expect("troupe_group_call_as", outcome(refs[0]), "class_");
+    HARMLESS(troupe_group_call_as, (&actor, 1, class_, 0, NULL, 0, refs));
+    expect("troupe_group_call_as", outcome(refs[0]), "args");
     NOBODY(troupe_queue_open_as, (NULL, NULL).address, "type");
     REFUSED(troupe_queue_lookup, (NULL, &queue), "name");
     REFUSED(troupe_queue_lookup, ("nobody", NULL), "queue");
@@ -360,7 +360,7 @@ static void test_many(void **state)
     REFUSED(troupe_queue_put_as, (type, queue, NULL, 1, NULL), "values");
     REFUSED(troupe_queue_get_as, (NULL, queue, &five, 1, &size, NULL), "type");
     REFUSED(troupe_queue_get_as, (type, queue, NULL, 1, &size, NULL), "values");
-    REFUSED(troupe_queue_look, (queue, NULL), "state");
+    REFUSED(troupe_queue_state_get, (queue, NULL), "state");
     troupe_map_close(map);
     troupe_pool_close(pool);
     assert_int_equal(faults, 0);
@@ -378,7 +378,7 @@ static void test_channels(void **state)
     troupe_must(troupe_channel_write_open(channel, &writer));
     troupe_must(troupe_channel_read_open(channel, 0, &reader));
     REFUSED(troupe_channel_open_with, (8, 2, 1, NULL, NULL), "channel");
-    REFUSED(troupe_channel_look, (channel, NULL), "state");
+    REFUSED(troupe_channel_state_get, (channel, NULL), "state");
     REFUSED(troupe_channel_write_open, (channel, NULL), "writer");
     REFUSED(troupe_channel_write_begin, (NULL, &data, 0), "writer");
     REFUSED(troupe_channel_write_begin, (&writer, NULL, 0), "data");
@@ -407,12 +407,12 @@ static void test_training(void **state)
     const troupe_trainer *trainer = &troupe_trainer_fit;
     troupe_must(troupe_train(fit, &config, &result, .storage = storage));
     troupe_must(troupe_submit(fit, &config, NULL, &job, .storage = storage));
-    REFUSED(troupe_train_with, (NULL, &config, &none, NULL), "trainer");
-    REFUSED(troupe_train_with, (trainer, NULL, &none, NULL), "config");
-    REFUSED(troupe_train_with, (trainer, &config, NULL, NULL), "result");
-    REFUSED(troupe_submit_with, (NULL, &config, NULL, &job, NULL), "trainer");
-    REFUSED(troupe_submit_with, (trainer, NULL, NULL, &job, NULL), "config");
-    REFUSED(troupe_submit_with, (trainer, &config, NULL, NULL, NULL), "job");
+    REFUSED(troupe_train_as, (NULL, &config, &none, NULL), "trainer");
+    REFUSED(troupe_train_as, (trainer, NULL, &none, NULL), "config");
+    REFUSED(troupe_train_as, (trainer, &config, NULL, NULL), "result");
+    REFUSED(troupe_submit_as, (NULL, &config, NULL, &job, NULL), "trainer");
+    REFUSED(troupe_submit_as, (trainer, NULL, NULL, &job, NULL), "config");
+    REFUSED(troupe_submit_as, (trainer, &config, NULL, NULL, NULL), "job");
     REFUSED(troupe_job_wait, (NULL, 0, &result), "job");
     REFUSED(troupe_job_wait, (job, 0, NULL), "result");
     HARMLESS(troupe_job_stop, (NULL));
@@ -438,7 +438,7 @@ static void test_training(void **state)
     REFUSED(troupe_checkpoint_load_as, (NULL, "/", 0, &five), "type");
     REFUSED(troupe_checkpoint_load_as, (type, NULL, 0, &five), "folder");
     REFUSED(troupe_checkpoint_load_as, (type, "/", 0, NULL), "value");
-    REFUSED(troupe_allreduce_as, (NULL, &five, 1, TROUPE_ELEMENT_FLOAT, TROUPE_SUM), "me");
+    REFUSED(troupe_allreduce_as, (NULL, &five, 1, TROUPE_FLOAT32, TROUPE_SUM), "me");
     REFUSED(troupe_broadcast, (NULL, &five, 4, 0), "me");
     REFUSED(troupe_barrier, (NULL), "me");
     REFUSED(troupe_report_metrics, (NULL, NULL, 0), "me");
@@ -457,11 +457,11 @@ static void test_sweeps(void **state)
     const troupe_param space[] = {TROUPE_INTEGER(pair, left, 1, 2)};
     const troupe_trainer *trainer = &troupe_trainer_fit;
     troupe_tune_options how = {.size = sizeof how, .metric = "loss"};
-    REFUSED(troupe_tune_with, (NULL, space, 1, &sweep, &how), "trainer");
-    REFUSED(troupe_tune_with, (trainer, NULL, 1, &sweep, &how), "space");
+    REFUSED(troupe_tune_as, (NULL, space, 1, &sweep, &how), "trainer");
+    REFUSED(troupe_tune_as, (trainer, NULL, 1, &sweep, &how), "space");
     how.scheduler = troupe_asha(.grace = 1); // Consumed all the same.
-    REFUSED(troupe_tune_with, (trainer, space, 1, NULL, &how), "sweep");
-    SILENT(troupe_tune_with, (trainer, space, 1, &sweep, NULL)); // No metric.
+    REFUSED(troupe_tune_as, (trainer, space, 1, NULL, &how), "sweep");
+    SILENT(troupe_tune_as, (trainer, space, 1, &sweep, NULL)); // No metric.
     HARMLESS(troupe_sweep_free, (NULL));
     HARMLESS(troupe_sweep_count, (NULL));
     HARMLESS(troupe_sweep_trial, (NULL, 0));
@@ -481,43 +481,25 @@ static void test_sweeps(void **state)
 
 // Those that take no pointer.
 static const char *const plain_ones[] = {
-    "troupe_actor_release",
-    "troupe_actor_retain",
-    "troupe_actor_status",
-    "troupe_alloc",
-    "troupe_cancelled",
-    "troupe_channel_drop",
-    "troupe_channel_keep",
-    "troupe_continuation_status",
-    "troupe_continuation_tag",
-    "troupe_defer",
-    "troupe_demonitor",
-    "troupe_down_reason_name",
-    "troupe_drop",
-    "troupe_dtype_size",
-    "troupe_dtype_text",
-    "troupe_end_actor",
-    "troupe_frames_refused",
-    "troupe_keep",
-    "troupe_kill_actor",
-    "troupe_last_error",
-    "troupe_link_actor",
-    "troupe_node_address",
-    "troupe_object_kind_name",
-    "troupe_object_state_name",
-    "troupe_queue_close",
-    "troupe_reset",
-    "troupe_save_state",
-    "troupe_self",
-    "troupe_status_name",
-    "troupe_stop",
-    "troupe_strangers_refused",
-    "troupe_stream_drop",
-    "troupe_strerror",
-    "troupe_timer_stop",
-    "troupe_unlink_actor",
-    "troupe_version",
-    "troupe_was_restarted",
+    "troupe_actor_release",     "troupe_actor_retain",
+    "troupe_actor_status",      "troupe_arena_alloc",
+    "troupe_cancelled",         "troupe_channel_drop",
+    "troupe_channel_keep",      "troupe_continuation_status",
+    "troupe_continuation_tag",  "troupe_defer",
+    "troupe_monitor_stop",      "troupe_down_reason_name",
+    "troupe_ref_drop",          "troupe_dtype_size",
+    "troupe_dtype_text",        "troupe_actor_end",
+    "troupe_frames_refused",    "troupe_ref_keep",
+    "troupe_actor_kill",        "troupe_last_error",
+    "troupe_actor_link",        "troupe_node_address",
+    "troupe_object_kind_name",  "troupe_object_state_name",
+    "troupe_queue_close",       "troupe_arena_reset",
+    "troupe_actor_save",        "troupe_self",
+    "troupe_status_name",       "troupe_stop",
+    "troupe_strangers_refused", "troupe_stream_drop",
+    "troupe_strerror",          "troupe_timer_stop",
+    "troupe_actor_unlink",      "troupe_version",
+    "troupe_actor_restarts",
 };
 
 // Each function of the library's list has been called above, or takes no pointer. (Those of the

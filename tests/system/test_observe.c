@@ -36,7 +36,7 @@ static troupe_status ask(worker *self, const troupe_actor *other, int *pid);
 static troupe_status fail_at_once(worker *self, const troupe_none *none, int *out)
 {
     (void)self, (void)none, (void)out;
-    return troupe_fail_actor(TROUPE_IO, "the disk is gone");
+    return troupe_actor_fail(TROUPE_IO, "the disk is gone");
 }
 
 static troupe_status leave(worker *self, const troupe_none *none, int *out)
@@ -100,8 +100,8 @@ static void test_actors_of_all_processes(void **state)
             assert_string_equal(it->label, "worker 'alone'");
     }
     for (int i = 0; i < COUNT; i++)
-        assert_int_equal(troupe_kill(actors[i]), TROUPE_OK);
-    troupe_reset();
+        assert_int_equal(troupe_actor_kill(actors[i]), TROUPE_OK);
+    troupe_arena_reset();
 }
 
 static bool none_is_left(void *context)
@@ -109,7 +109,7 @@ static bool none_is_left(void *context)
     (void)context;
     troupe_actor_list list;
     bool none = troupe_actors_list(0, &list) == TROUPE_OK && list.total == 0;
-    troupe_reset();
+    troupe_arena_reset();
     return none;
 }
 
@@ -126,8 +126,8 @@ static void test_many_are_cut_and_counted(void **state)
     assert_int_equal(list.total, COUNT);
     assert_int_equal(list.actors.count, MOST);
     for (int i = 0; i < COUNT; i++)
-        assert_int_equal(troupe_kill(actors[i]), TROUPE_OK);
-    troupe_reset();
+        assert_int_equal(troupe_actor_kill(actors[i]), TROUPE_OK);
+    troupe_arena_reset();
 }
 
 // ---- what they do
@@ -145,7 +145,7 @@ static bool is_seen(void *context)
     assert_int_equal(troupe_actors_list(0, &list), TROUPE_OK);
     const troupe_actor_info *found = find(&list, it->actor);
     bool seen = found != NULL && found->state == it->state && found->restarts == it->restarts;
-    troupe_reset();
+    troupe_arena_reset();
     return seen;
 }
 
@@ -173,7 +173,7 @@ static bool waits_for_one(void *user)
     bool so = waits != NULL && waits->waits_for != NULL &&
               strncmp(waits->waits_for, expected, strlen(expected)) == 0 && works != NULL &&
               works->waits_for == NULL;
-    troupe_reset();
+    troupe_arena_reset();
     return so;
 }
 
@@ -192,13 +192,13 @@ static void test_states(void **state)
                     .process = one.address.process);
     expect(other, TROUPE_ACTOR_WAITING, 0);
     assert_true(support_wait_until(waits_for_one, &(pair){one, other}, SUPPORT_SOON_MS));
-    assert_int_equal(troupe_kill(one), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(one), TROUPE_OK);
     expect(one, TROUPE_ACTOR_ENDING, 0); // Its method still runs.
     support_write_file(path, "", 0);
-    troupe_drop(held);
+    troupe_ref_drop(held);
     assert_int_not_equal(troupe_get(int, asked, &pid), TROUPE_OK);
     expect(other, TROUPE_ACTOR_RESTING, 0);
-    assert_int_equal(troupe_kill(other), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(other), TROUPE_OK);
     free(path);
     support_directory_remove(folder);
 }
@@ -209,11 +209,11 @@ static void test_restarts(void **state)
     int pid;
     worker_actor one = troupe_spawn(worker, .place = TROUPE_PLACE_WORKER, .restarts = 3);
     for (uint32_t i = 1; i <= 2; i++) {
-        assert_int_equal(troupe_restart(one), TROUPE_OK);
+        assert_int_equal(troupe_actor_restart(one), TROUPE_OK);
         expect(one, TROUPE_ACTOR_RESTING, i);
         assert_int_equal(troupe_get(int, troupe_call(one, pid_of), &pid), TROUPE_OK);
     }
-    assert_int_equal(troupe_kill(one), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(one), TROUPE_OK);
 }
 
 // Those that wait for their restart, in place and without any process, and for how long.
@@ -228,7 +228,7 @@ static bool is_paused(void *user)
               found->restart_in_s <= 600 && found->waits_for != NULL &&
               strcmp(found->waits_for, "its restart") == 0 &&
               strcmp(found->class_name, "worker") == 0 && list.actors.count == list.total;
-    troupe_reset();
+    troupe_arena_reset();
     return so;
 }
 
@@ -249,8 +249,8 @@ static void test_paused_restarts(void **state)
         assert_true(support_wait_until(is_paused, &it, SUPPORT_SOON_MS));
         // Its end does not wait for that.
         troupe_down down;
-        assert_int_equal(troupe_kill(one), TROUPE_OK);
-        assert_int_equal(troupe_await_end(one.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(one), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(one.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
         assert_int_equal(down.reason, TROUPE_DOWN_KILLED);
         assert_true(support_wait_until(none_is_left, NULL, SUPPORT_SOON_MS));
     }

@@ -30,7 +30,7 @@ static troupe_status doubled(const int *in, int *out)
 TROUPE_TASK(doubled, int, int);
 
 TROUPE_STRUCT(pair, (int, left), (int, right));
-static troupe_status fit(troupe_worker *me, const pair *config)
+static troupe_status fit(troupe_rank *me, const pair *config)
 {
     (void)config;
     return troupe_report(me, {"loss", 1});
@@ -203,21 +203,28 @@ static void test_actors(void **state)
     plain_actor one = troupe_spawn(plain, .restarts = INT_MAX, .backoff_ms = UINT32_MAX);
     troupe_must(outcome(troupe_call(troupe_with(one, .deadline_ms = UINT32_MAX), plain_echo, 1)));
     troupe_must(outcome(troupe_call(troupe_with(one, .retries = UINT32_MAX), plain_echo, 1)));
-    assert_int_equal(troupe_kill(one), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(one), TROUPE_OK);
     troupe_child child = {.class_ = &troupe_class_plain, .shutdown_ms = -2};
-    expect(troupe_actor_status(troupe_supervise(&child, 1).address), ".shutdown_ms");
+    expect(troupe_actor_status(troupe_supervisor_start(&child, 1).address), ".shutdown_ms");
     child.shutdown_ms = 0;
-    expect(troupe_actor_status(troupe_supervise(&child, 1, .restarts = 65).address), ".restarts");
-    expect(troupe_actor_status(troupe_supervise(&child, 1, .restarts = -3).address), ".restarts");
-    expect(troupe_actor_status(troupe_supervise(&child, 1, .backoff_max_ms = UINT32_MAX).address),
+    expect(troupe_actor_status(troupe_supervisor_start(&child, 1, .restarts = 65).address),
+           ".restarts");
+    expect(troupe_actor_status(troupe_supervisor_start(&child, 1, .restarts = -3).address),
+           ".restarts");
+    expect(troupe_actor_status(
+               troupe_supervisor_start(&child, 1, .backoff_max_ms = UINT32_MAX).address),
            ".backoff_max_ms");
-    expect(troupe_actor_status(troupe_supervise(&child, 1, .backoff_reset_ms = 86400001).address),
+    expect(troupe_actor_status(
+               troupe_supervisor_start(&child, 1, .backoff_reset_ms = 86400001).address),
            ".backoff_reset_ms");
-    expect(troupe_actor_status(troupe_supervise(&child, 1, .strategy = (troupe_strategy)3).address),
+    expect(troupe_actor_status(
+               troupe_supervisor_start(&child, 1, .strategy = (troupe_strategy)3).address),
            ".strategy");
-    expect(troupe_actor_status(troupe_supervise(&child, 1, .place = (troupe_place)4).address),
-           ".place");
-    expect(troupe_actor_status(troupe_supervise(&child, SIZE_MAX / 8).address), "child_count");
+    expect(
+        troupe_actor_status(troupe_supervisor_start(&child, 1, .place = (troupe_place)4).address),
+        ".place");
+    expect(troupe_actor_status(troupe_supervisor_start(&child, SIZE_MAX / 8).address),
+           "child_count");
     assert_int_equal(faults, 0);
 }
 
@@ -229,10 +236,10 @@ static void test_many(void **state)
     troupe_pool *pool = NULL;
     troupe_map *map;
     faults = 0;
-    expect(outcome(troupe_run_with(doubled, &five, .retries = -3)), "retries");
-    expect(outcome(troupe_run_with(doubled, &five, .place = (troupe_place)9)), ".place");
-    expect(outcome(troupe_run_with(doubled, &five, .cpus = NAN)), ".cpus");
-    expect(outcome(troupe_run_with(doubled, &five, .memory_bytes = SIZE_MAX)), ".memory_bytes");
+    expect(outcome(troupe_run_from(doubled, &five, .retries = -3)), "retries");
+    expect(outcome(troupe_run_from(doubled, &five, .place = (troupe_place)9)), ".place");
+    expect(outcome(troupe_run_from(doubled, &five, .cpus = NAN)), ".cpus");
+    expect(outcome(troupe_run_from(doubled, &five, .memory_bytes = SIZE_MAX)), ".memory_bytes");
     expect(troupe_pool_open(plain, &pool, .count = SIZE_MAX), "count");
     expect(troupe_pool_open(plain, &pool, .actor_count = SIZE_MAX, .actors = &(troupe_actor){0}),
            "actor_count");
@@ -240,15 +247,15 @@ static void test_many(void **state)
     assert_non_null(map);
     troupe_must(troupe_map_next(int, map, &five));
     troupe_map_close(map);
-    map = troupe_run_map_task(
+    map = troupe_run_map_as(
         &troupe_task_doubled, &five, SIZE_MAX,
         &(troupe_map_options){.size = sizeof(troupe_map_options), .in_flight = SIZE_MAX});
     assert_null(map);
     expect(troupe_last_error()->status, "count");
     expect(troupe_wait(refs, 1, 2, 0, (bool[1]){0}, NULL), "needed");
-    expect(troupe_get_all_with(&troupe_type_int, refs, SIZE_MAX, &five, NULL), "count");
+    expect(troupe_get_all_as(&troupe_type_int, refs, SIZE_MAX, &five, NULL), "count");
     expect(troupe_wait(refs, SIZE_MAX, 1, 0, (bool[1]){0}, NULL), "count");
-    expect(outcome(troupe_join_as(&troupe_type_troupe_array_int, refs, SIZE_MAX)), "count");
+    expect(outcome(troupe_ref_join_as(&troupe_type_troupe_array_int, refs, SIZE_MAX)), "count");
     troupe_queue queue = troupe_queue_open(int, .place = (troupe_place)7);
     expect(troupe_actor_status(queue.address), ".place");
     queue = troupe_queue_open(int, .capacity = UINT32_MAX, .bytes_max = SIZE_MAX);
@@ -270,9 +277,9 @@ static void test_objects(void **state)
     expect(troupe_channel_open(8, UINT32_MAX, 1, &channel), "slots");
     expect(troupe_channel_open(8, 2, 0, &channel), "readers");
     expect(troupe_channel_open(8, 2, UINT32_MAX, &channel), "readers");
-    assert_int_equal(troupe_create(SIZE_MAX, &buffer), TROUPE_TOO_LARGE);
+    assert_int_equal(troupe_buffer_create(SIZE_MAX, &buffer), TROUPE_TOO_LARGE);
     assert_int_equal(outcome(troupe_put_bytes(&buffer, SIZE_MAX)), TROUPE_TOO_LARGE);
-    assert_null(troupe_alloc(SIZE_MAX));
+    assert_null(troupe_arena_alloc(SIZE_MAX));
     assert_int_equal(faults, 0);
 }
 
@@ -288,10 +295,10 @@ static void test_training(void **state)
     const troupe_param space[] = {TROUPE_INTEGER(pair, left, 1, 2)};
     char *storage = support_directory_make();
     faults = 0;
-    expect(TRAIN(.workers = -1), ".workers");
-    expect(TRAIN(.workers = INT_MAX), ".workers");
-    expect(TRAIN(.cpus_per_worker = -1), ".cpus_per_worker");
-    expect(TRAIN(.cpus_per_worker = NAN), ".cpus_per_worker");
+    expect(TRAIN(.ranks = -1), ".ranks");
+    expect(TRAIN(.ranks = INT_MAX), ".ranks");
+    expect(TRAIN(.cpus_per_rank = -1), ".cpus_per_rank");
+    expect(TRAIN(.cpus_per_rank = NAN), ".cpus_per_rank");
     expect(TRAIN(.keep = -2), ".keep");
     expect(TRAIN(.keep_goal = (troupe_goal)2), ".keep_goal");
     expect(TRAIN(.keep_metric = ""), ".keep_metric");
@@ -309,7 +316,7 @@ static void test_training(void **state)
     expect(TUNE(.scheduler = troupe_asha(.reduction = 1)), "reduction");
     expect(TUNE(.scheduler = troupe_asha(.reduction = -1)), "reduction");
     expect(TUNE(.scheduler = troupe_asha(.limit = -1)), "limit");
-    expect(troupe_tune_with(
+    expect(troupe_tune_as(
                &troupe_trainer_fit, space, SIZE_MAX, &sweep,
                &(troupe_tune_options){.size = sizeof(troupe_tune_options), .metric = "loss"}),
            "count");

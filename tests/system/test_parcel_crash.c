@@ -78,7 +78,7 @@ static void put_on(shelf *self, troupe_ref ref)
 {
     self->bad += !reads_well(ref);
     if (self->count < KEPT)
-        self->kept[self->count++] = troupe_keep(ref);
+        self->kept[self->count++] = troupe_ref_keep(ref);
 }
 
 static troupe_status shelf_flat(shelf *self, const flat *what, troupe_none *out)
@@ -109,7 +109,7 @@ static troupe_status shelf_drop(shelf *self, const troupe_none *in, int *bad)
 {
     (void)in;
     while (self->count > 0)
-        troupe_drop(self->kept[--self->count]);
+        troupe_ref_drop(self->kept[--self->count]);
     *bad = self->bad;
     return TROUPE_OK;
 }
@@ -152,7 +152,7 @@ static void tell(shelf_actor to, way how)
     case FLAT: {
         refs[0] = put_letters('a', SMALL);
         (void)troupe_tell(to, shelf_flat, .number = 1, .ref = refs[0]);
-        troupe_drop(refs[0]);
+        troupe_ref_drop(refs[0]);
         break;
     }
     case PACKED:
@@ -163,7 +163,7 @@ static void tell(shelf_actor to, way how)
         (void)troupe_tell(to, shelf_folder, .title = "letters", .refs = {refs, PAGES},
                           .load = {letters, size});
         for (int i = 0; i < PAGES; i++)
-            troupe_drop(refs[i]);
+            troupe_ref_drop(refs[i]);
         break;
     }
     default: {
@@ -196,7 +196,7 @@ static troupe_status sender_pour(sender *self, const plan *what, troupe_none *ou
         TROUPE_TRY(troupe_tell(to, shelf_flat, .number = (uint64_t)i, .ref = ref));
         atomic_fetch_add(sent, 1);
     }
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     return TROUPE_OK;
 }
 
@@ -212,7 +212,7 @@ static troupe_status sender_give_bytes(sender *self, const plan *what, troupe_by
 {
     (void)self;
     arm(what);
-    void *data = troupe_alloc(LARGE);
+    void *data = troupe_arena_alloc(LARGE);
     *out = (troupe_bytes){data, data != NULL ? LARGE : 0};
     return TROUPE_OK;
 }
@@ -269,7 +269,7 @@ static void expect_little_left(watch *it)
 static void expect_nothing_left(shelf_actor last)
 {
     if (last.address.id != 0)
-        troupe_must(troupe_kill_actor(last.address));
+        troupe_must(troupe_actor_kill(last.address));
     if (!support_wait_until(has_come_down, &(watch){0}, SUPPORT_SOON_MS))
         fail_msg("%llu objects are left", (unsigned long long)count_objects());
 }
@@ -283,7 +283,7 @@ enum { NAMES = sizeof names / sizeof names[0] };
 static bool has_died(troupe_ref disarming, troupe_actor victim)
 {
     bool died = troupe_get(troupe_none, disarming, &(troupe_none){0}) != TROUPE_OK;
-    (void)troupe_kill_actor(victim);
+    (void)troupe_actor_kill(victim);
     return died;
 }
 
@@ -323,7 +323,7 @@ static bool give_ref(const char *name, int64_t point)
     expect_an_end(status);
     if (status == TROUPE_OK) {
         assert_true(reads_well(got));
-        troupe_drop(got);
+        troupe_ref_drop(got);
     }
     return has_died(troupe_call(victim, sender_disarm), victim.address);
 }
@@ -339,7 +339,7 @@ static bool give_bytes(const char *name, int64_t point)
         assert_true(are_letters(view.data, view.size, LARGE));
         troupe_view_end(&view);
     }
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     return has_died(troupe_call(victim, sender_disarm), victim.address);
 }
 
@@ -399,13 +399,13 @@ static void test_what_waits_goes_with_its_sender(void **state)
         assert_int_equal(kill(pid, SIGSTOP), 0);
         troupe_ref call = troupe_call(victim, sender_pour, .to = on.address, .count = counts[i]);
         support_await_counter(sent, counts[i] < WINDOW ? counts[i] : WINDOW);
-        troupe_must(troupe_kill_actor(victim.address));
+        troupe_must(troupe_actor_kill(victim.address));
         expect_an_end(troupe_get(troupe_none, call, &(troupe_none){0}));
         assert_int_equal(kill(pid, SIGCONT), 0);
         if (!support_wait_until(has_come_down, &(watch){.shelf = on}, SUPPORT_SOON_MS))
             fail_msg("after %d messages %llu objects are left", *sent,
                      (unsigned long long)count_objects());
-        troupe_must(troupe_kill_actor(on.address));
+        troupe_must(troupe_actor_kill(on.address));
     }
 }
 

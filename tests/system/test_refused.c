@@ -171,7 +171,7 @@ static void test_too_large(void **state)
     }
     assert_int_equal(troupe_frames_refused(), count + 1); // It was no frame, and is not there.
     trp_outbound_close(out, 0);
-    assert_int_equal(troupe_kill(actor), TROUPE_OK); // Nobody listens to it any more.
+    assert_int_equal(troupe_actor_kill(actor), TROUPE_OK); // Nobody listens to it any more.
     expect_alive(other);
     assert_int_equal(troupe_stop(), 0);
 }

@@ -55,7 +55,7 @@ static troupe_status variable(holder *self, const troupe_text *name, troupe_text
 {
     (void)self;
     const char *found = getenv(*name);
-    *value = troupe_alloc_text(found != NULL ? found : "(not set)");
+    *value = troupe_arena_text(found != NULL ? found : "(not set)");
     return TROUPE_OK;
 }
 
@@ -64,7 +64,7 @@ static troupe_status folder_of(holder *self, const troupe_none *none, troupe_tex
     (void)self;
     (void)none;
     char path[4096];
-    *folder = troupe_alloc_text(getcwd(path, sizeof path) != NULL ? path : "(none)");
+    *folder = troupe_arena_text(getcwd(path, sizeof path) != NULL ? path : "(none)");
     return TROUPE_OK;
 }
 
@@ -131,7 +131,7 @@ static troupe_status nothing(refuser *self, const troupe_none *none, int *result
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR_WITH(refuser, (refuse, troupe_none), undo, (nothing, troupe_none, int));
+TROUPE_ACTOR_INIT(refuser, (refuse, troupe_none), undo, (nothing, troupe_none, int));
 
 static int set_up(void **state)
 {
@@ -182,7 +182,7 @@ static const char *ask(holder_actor actor, const char *name)
     assert_int_equal(troupe_get(troupe_text, troupe_call(actor, variable, name), &value),
                      TROUPE_OK);
     snprintf(text, sizeof text, "%s", value);
-    troupe_reset();
+    troupe_arena_reset();
     return text;
 }
 
@@ -209,9 +209,9 @@ static void test_held_for_a_life(void **state)
         assert_free(3.5, 3, 990, 0.75);
         holder_actor two = troupe_spawn(holder, .place = places[i], .cpus = 1.5);
         assert_free(2, 3, 990, 0.75);
-        assert_int_equal(troupe_end(one), TROUPE_OK);
+        assert_int_equal(troupe_actor_end(one), TROUPE_OK);
         assert_free(2.5, 3, 1000, 1);
-        assert_int_equal(troupe_kill(two), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(two), TROUPE_OK);
         assert_all_free();
     }
 }
@@ -271,7 +271,7 @@ static void test_deadline(void **state)
     assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
     assert_non_null(strstr(troupe_last_error()->text, "2 CPUs (1 of 4 are free)"));
     assert_int_equal(now().waiting, 0);
-    assert_int_equal(troupe_kill(one), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(one), TROUPE_OK);
     assert_all_free();
 }
 
@@ -303,12 +303,12 @@ static void test_waiting_is_seen(void **state)
     // Who asks for something else is not held up.
     holder_actor other = troupe_spawn(holder, .resources = "slot=1");
     assert_int_equal(troupe_actor_status(other.address), TROUPE_OK);
-    assert_int_equal(troupe_kill(other), TROUPE_OK);
-    assert_int_equal(troupe_kill(one), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(other), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(one), TROUPE_OK);
     assert_int_equal(pthread_join(thread, &made), 0);
     assert_int_equal(troupe_actor_status(((holder_actor *)made)->address), TROUPE_OK);
     assert_free(2, 3, 1000, 1);
-    assert_int_equal(troupe_kill(*(holder_actor *)made), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(*(holder_actor *)made), TROUPE_OK);
     assert_all_free();
 }
 
@@ -326,7 +326,7 @@ static void test_a_waiting_process_dies(void **state)
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(troupe_get(int, answer, &status), TROUPE_MAYBE_EXECUTED);
     assert_int_equal(now().waiting, 0);
-    assert_int_equal(troupe_kill(all), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(all), TROUPE_OK);
     assert_all_free();
 }
 
@@ -340,16 +340,16 @@ static void test_gpus(void **state)
     assert_string_equal(ask(half, "CUDA_VISIBLE_DEVICES"), "6");
     assert_string_equal(ask(quarter, "CUDA_VISIBLE_DEVICES"), "6");
     assert_free(4, 0.25, 1000, 1);
-    assert_int_equal(troupe_kill(two), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(two), TROUPE_OK);
     assert_free(4, 2.25, 1000, 1);
     holder_actor whole = troupe_spawn(holder, .gpus = 1);
     assert_string_equal(ask(whole, "CUDA_VISIBLE_DEVICES"), "4");
     int pid;
     assert_int_equal(troupe_get(int, troupe_call(whole, pid_of), &pid), TROUPE_OK);
     assert_int_not_equal(pid, getpid());
-    assert_int_equal(troupe_kill(whole), TROUPE_OK);
-    assert_int_equal(troupe_kill(half), TROUPE_OK);
-    assert_int_equal(troupe_kill(quarter), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(whole), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(half), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(quarter), TROUPE_OK);
     assert_all_free();
 }
 
@@ -379,10 +379,10 @@ static void test_environment_and_folder(void **state)
     assert_int_equal(
         troupe_actor_status(troupe_spawn(holder, .env = "A=1", .place = TROUPE_PLACE_HERE).address),
         TROUPE_INVALID);
-    troupe_reset();
-    (void)troupe_kill(pooled);
-    (void)troupe_kill(own);
-    (void)troupe_kill(here);
+    troupe_arena_reset();
+    (void)troupe_actor_kill(pooled);
+    (void)troupe_actor_kill(own);
+    (void)troupe_actor_kill(here);
 }
 
 static void test_wrong_options(void **state)

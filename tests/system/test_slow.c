@@ -68,7 +68,7 @@ static void plug_deinit(plug *self)
     (void)self;
 }
 
-TROUPE_ACTOR_WITH(plug, (plug_init, bool), plug_deinit, (plug_hold, troupe_none, troupe_none),
+TROUPE_ACTOR_INIT(plug, (plug_init, bool), plug_deinit, (plug_hold, troupe_none, troupe_none),
                   (plug_rest, troupe_none, troupe_none), (plug_leave, troupe_none, troupe_none));
 
 // ---- what was told
@@ -158,7 +158,7 @@ static void *put_more(void *unused)
     troupe_view view;
     troupe_must(troupe_view_bytes(more, &view, 0));
     troupe_view_end(&view);
-    troupe_drop(more);
+    troupe_ref_drop(more);
     return NULL;
 }
 
@@ -166,7 +166,7 @@ static void *spawn_slow(void *unused)
 {
     (void)unused;
     bool yes = true;
-    slow = troupe_spawn_with(plug, &yes, .place = TROUPE_PLACE_ISOLATED);
+    slow = troupe_spawn_from(plug, &yes, .place = TROUPE_PLACE_ISOLATED);
     troupe_must(troupe_actor_status(slow.address));
     return NULL;
 }
@@ -261,8 +261,8 @@ static void test_each_is_told_once(void **state)
     assert_int_equal(kill(node, SIGCONT), 0);
     shared->slow_start = false;
     shared->held = 0;
-    troupe_drop(object);
-    assert_int_equal(troupe_kill(again), TROUPE_OK);
+    troupe_ref_drop(object);
+    assert_int_equal(troupe_actor_kill(again), TROUPE_OK);
     check(told, "not all are told");
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);

@@ -21,7 +21,7 @@ enum { STACK = 64 << 10, EPOCHS = 3, CALLS = 40 };
 TROUPE_STRUCT(walk, (int, epochs));
 TROUPE_STRUCT(step, (int, epoch));
 
-static troupe_status train_step(troupe_worker *me, const walk *config)
+static troupe_status train_step(troupe_rank *me, const walk *config)
 {
     step at = {0};
     TROUPE_TRY(troupe_restore(step, me, &at));
@@ -47,7 +47,7 @@ static void call_actors(void)
         troupe_must(troupe_get_all(int, refs, CALLS, pids));
         if ((pids[0] == getpid()) != (places[i] == TROUPE_PLACE_HERE))
             _exit(3);
-        troupe_must(troupe_stop_actor(actor, SUPPORT_SOON_MS));
+        troupe_must(troupe_actor_stop(actor, SUPPORT_SOON_MS));
     }
     int pid;
     troupe_must(troupe_get(int, troupe_run(doze, 0), &pid));
@@ -65,7 +65,7 @@ static void put_objects(void)
     // Left over: the report at the end asks for the lines of all.
     for (int i = 0; i < 8; i++)
         troupe_must(troupe_wait((troupe_ref[]){troupe_put(int, &i)}, 1, 1, -1, NULL, NULL));
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
 }
 
 static int program(int argc, char **argv)
@@ -79,8 +79,8 @@ static int program(int argc, char **argv)
     call_actors();
     put_objects();
     troupe_result *run;
-    troupe_must(troupe_train(train_step, &(walk){EPOCHS}, &run, .workers = 2,
-                             .cpus_per_worker = 0.5, .storage = argv[1], .name = "small"));
+    troupe_must(troupe_train(train_step, &(walk){EPOCHS}, &run, .ranks = 2, .cpus_per_rank = 0.5,
+                             .storage = argv[1], .name = "small"));
     troupe_result_free(&run);
     return troupe_stop() == TROUPE_OK ? 0 : 4;
 }

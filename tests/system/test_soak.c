@@ -157,7 +157,7 @@ static void work(void)
         troupe_must(troupe_ref_set_next(set, -1, &ref, &whose));
         troupe_must(troupe_get(tally, ref, &done));
         add(&done);
-        troupe_reset();
+        troupe_arena_reset();
         int64_t now_ms = support_now_ms() - begun_ms;
         if (now_ms >= next_ms) {
             troupe_memory memory;

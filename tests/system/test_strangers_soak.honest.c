@@ -133,7 +133,7 @@ static bool ask_mirror(asker *it, host_actor there)
 static bool ask_stream(asker *it, host_actor there)
 {
     enum { MANY = 40 };
-    troupe_stream numbers = troupe_stream(there, host_count, MANY);
+    troupe_stream numbers = troupe_stream_open(there, host_count, MANY);
     troupe_status status = TROUPE_OK;
     bool same = true;
     for (int i = 0; i < MANY && status == TROUPE_OK && same; i++) {
@@ -257,7 +257,7 @@ static void ask_guest(hosting *it)
     troupe_status status = troupe_get(int, nap, &slept, .timeout_ms = HUNG_MS);
     if (!is_good(me, status, slept == 20, "a guest's nap") || !ask_stream(me, it->guest))
         return;
-    status = troupe_await_end(it->guest.address, 0, &down);
+    status = troupe_actor_await_end(it->guest.address, 0, &down);
     (void)is_good(me, status == TROUPE_PENDING ? TROUPE_OK : TROUPE_MAYBE_EXECUTED, true,
                   "a guest's end");
 }
@@ -297,7 +297,7 @@ void strangers_host(siege *it)
         usleep(1000);
     for (uint64_t round = 0; atomic_load(&it->over) < 2; round++) {
         look_around(&hosted, round);
-        troupe_reset();
+        troupe_arena_reset();
         usleep(5000);
     }
     (void)troupe_stop();
@@ -348,7 +348,7 @@ static void come_afresh(visiting *it)
         atomic_fetch_add(&tally->fresh, 1);
         atomic_fetch_add(&tally->fresh_refused, answered != TROUPE_OK);
     }
-    (void)troupe_kill(fresh);
+    (void)troupe_actor_kill(fresh);
 }
 
 static void ask_once(visiting *it)
@@ -397,7 +397,7 @@ void strangers_guest(siege *it, int number)
         ask_once(&visitor);
         if (number == 1)
             join_again(&visitor);
-        troupe_reset();
+        troupe_arena_reset();
         usleep(1000);
     }
     (void)troupe_stop();

@@ -159,7 +159,7 @@ static void test_trace_of_several_processes(void **state)
     assert_int_equal(troupe_start(0, NULL, .workers = 2, .trace = path), TROUPE_OK);
     call_all(pids);
     assert_int_equal(troupe_get(int, troupe_run(doze, NAP_MS), &pid), TROUPE_OK);
-    troupe_reset();
+    troupe_arena_reset();
     assert_int_equal(troupe_stop(), 0);
     double to_us = (double)trp_clock_ns() * 1e-3;
     char *events = load(path);
@@ -187,7 +187,7 @@ static void test_trace_of_one_process_for_all(void **state)
     assert_int_equal(unsetenv("TROUPE_LOCAL"), 0);
     assert_int_equal(unsetenv("TROUPE_TRACE"), 0);
     call_all(pids);
-    troupe_reset();
+    troupe_arena_reset();
     assert_int_equal(troupe_stop(), 0);
     char *events = load(path);
     assert_int_equal(count(events, "X", "sleeper.nap", getpid()), 6);
@@ -224,7 +224,7 @@ static void test_a_killed_process_leaves_what_it_had_written(void **state)
              pid);
     assert_true(support_wait_until(is_written, &it, SUPPORT_SOON_MS));
     assert_int_equal(kill(pid, SIGKILL), 0);
-    troupe_reset();
+    troupe_arena_reset();
     assert_int_equal(troupe_stop(), 0);
     char *events = load(it.path);
     assert_int_equal(count(events, "X", "sleeper.nap", pid), 1);

@@ -96,7 +96,7 @@ static void calls_to_every_kind_of_process(void **state)
         assert_int_equal(troupe_get(int, failed, &none), TROUPE_NO_SPACE);
         assert_non_null(strstr(troupe_last_error()->text, "no paper left"));
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_FAILED);
-        troupe_reset();
+        troupe_arena_reset();
     }
 }
 
@@ -112,7 +112,7 @@ static void calls_back(void **state)
             troupe_must(troupe_get(int64_t, troupe_call_from(there, clerk_run, &what), &total));
             assert_int_equal(total, 7 * k);
         }
-        troupe_must(troupe_kill(here));
+        troupe_must(troupe_actor_kill(here));
     }
     // An address of theirs, sent there and back, leads there still.
     clerk_actor pool;
@@ -144,7 +144,7 @@ static void long_waits(void **state)
         what.to = there.address;
         troupe_must(troupe_get(int64_t, troupe_call_from(here, clerk_run, &what), &total));
         troupe_must(troupe_get(int, nap, &slept));
-        troupe_must(troupe_kill(here));
+        troupe_must(troupe_actor_kill(here));
     }
     assert_true(two_nodes_joined(first.address));
 }
@@ -161,7 +161,7 @@ static void rings_of_waits(void **state)
         assert_int_equal(troupe_get(int64_t, ring, &total, .timeout_ms = SUPPORT_SOON_MS),
                          TROUPE_DEADLOCK);
         assert_non_null(strstr(troupe_last_error()->text, " -> "));
-        troupe_must(troupe_kill(here));
+        troupe_must(troupe_actor_kill(here));
     }
     assert_true(two_nodes_joined(first.address));
 }
@@ -213,7 +213,7 @@ static void large_values(void **state)
             same++;
         assert_int_equal(same, size);
         free(data);
-        troupe_reset();
+        troupe_arena_reset();
     }
 }
 
@@ -236,7 +236,7 @@ static void names(void **state)
     snprintf(own, sizeof own, "desk@%s", troupe_node_address());
     troupe_must(troupe_lookup(clerk, own, &found));
     assert_int_equal(found.address.id, mine.address.id);
-    troupe_must(troupe_kill(mine));
+    troupe_must(troupe_actor_kill(mine));
 }
 
 // ---- ends of calls
@@ -265,7 +265,7 @@ static void streams(void **state)
 {
     (void)state;
     clerk_actor there = two_nodes_find("pool", first.address);
-    troupe_stream numbers = troupe_stream(there, clerk_count, 500);
+    troupe_stream numbers = troupe_stream_open(there, clerk_count, 500);
     for (int i = 0; i < 500; i++) {
         int number = -1;
         troupe_must(troupe_next(int, numbers, &number));
@@ -285,8 +285,8 @@ static void what_does_not_reach_so_far(void **state)
     assert_int_equal(troupe_get(int, refused, &none), TROUPE_UNSUPPORTED);
     assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NOT_EXECUTED);
     assert_int_equal(troupe_actor_retain(there.address), TROUPE_UNSUPPORTED);
-    assert_int_equal(troupe_restart(there), TROUPE_UNSUPPORTED);
-    troupe_drop(object);
+    assert_int_equal(troupe_actor_restart(there), TROUPE_UNSUPPORTED);
+    troupe_ref_drop(object);
 }
 
 // The end of an actor, and of a process, over there.
@@ -300,17 +300,17 @@ static void ends_of_actors(void **state)
     troupe_down down;
     int slept;
     int64_t total;
-    assert_int_equal(troupe_await_end(pool.address, 10, &down), TROUPE_PENDING);
-    troupe_must(troupe_end(pool));
-    troupe_must(troupe_await_end(pool.address, SLACK_MS, &down));
+    assert_int_equal(troupe_actor_await_end(pool.address, 10, &down), TROUPE_PENDING);
+    troupe_must(troupe_actor_end(pool));
+    troupe_must(troupe_actor_await_end(pool.address, SLACK_MS, &down));
     assert_int_equal(down.reason, TROUPE_DOWN_NORMAL);
     assert_int_equal(troupe_get(int64_t, troupe_call(pool, clerk_add, 1), &total),
                      TROUPE_NOT_EXECUTED);
     troupe_ref nap = troupe_call(alone, clerk_nap, 20000);
-    troupe_must(troupe_kill(alone));                     // And its process.
+    troupe_must(troupe_actor_kill(alone));               // And its process.
     troupe_status status = troupe_get(int, nap, &slept); // It may have waited in the mailbox still.
     assert_true(status == TROUPE_MAYBE_EXECUTED || status == TROUPE_NOT_EXECUTED);
-    troupe_must(troupe_await_end(alone.address, SLACK_MS, &down));
+    troupe_must(troupe_actor_await_end(alone.address, SLACK_MS, &down));
     assert_int_equal(troupe_get(int64_t, troupe_call(alone, clerk_add, 1), &total),
                      TROUPE_NOT_EXECUTED);
     assert_true(two_nodes_joined(second.address)); // Their node is well.
@@ -340,7 +340,7 @@ static void goodbye(void **state)
     assert_true(support_now_ms() - began < TIMEOUT_MS + SLACK_MS);
     assert_int_equal(troupe_get(int64_t, troupe_call(desk, clerk_add, 1), &total),
                      TROUPE_NOT_EXECUTED);
-    troupe_must(troupe_await_end(desk.address, SLACK_MS, &down));
+    troupe_must(troupe_actor_await_end(desk.address, SLACK_MS, &down));
     two_nodes_end(&second);
 }
 
@@ -377,7 +377,7 @@ static void a_killed_node(void **state)
     troupe_down down;
     for (int i = 0; i < SOME; i++)
         naps[i] = troupe_call(pool, clerk_nap, 60000);
-    assert_int_equal(troupe_await_end(pool.address, 100, &down), TROUPE_PENDING);
+    assert_int_equal(troupe_actor_await_end(pool.address, 100, &down), TROUPE_PENDING);
     (void)kill(second.pid, SIGKILL);
     int64_t began = support_now_ms();
     for (int i = 0; i < SOME; i++) {
@@ -387,7 +387,7 @@ static void a_killed_node(void **state)
     }
     assert_true(support_now_ms() - began < TIMEOUT_MS + SLACK_MS);
     assert_false(two_nodes_joined(second.address));
-    troupe_must(troupe_await_end(pool.address, SLACK_MS, &down));
+    troupe_must(troupe_actor_await_end(pool.address, SLACK_MS, &down));
     assert_int_equal(down.reason, TROUPE_DOWN_NODE);
     assert_int_equal(troupe_node_join(second.address), TROUPE_TIMED_OUT);
 }

@@ -23,7 +23,7 @@ troupe_status clerk_add(clerk *self, const int64_t *amount, int64_t *total)
 troupe_status clerk_reply(clerk *self, const letter *question, letter *answer)
 {
     (void)self;
-    char *text = troupe_alloc(strlen(question->text) + 8);
+    char *text = troupe_arena_alloc(strlen(question->text) + 8);
     if (text == NULL)
         return TROUPE_NO_MEMORY;
     sprintf(text, "re: %s", question->text);
@@ -35,7 +35,7 @@ troupe_status clerk_mirror(clerk *self, const troupe_bytes *data, troupe_bytes *
 {
     (void)self;
     const unsigned char *from = data->data;
-    unsigned char *to = troupe_alloc(data->size);
+    unsigned char *to = troupe_arena_alloc(data->size);
     if (to == NULL)
         return TROUPE_NO_MEMORY;
     for (size_t i = 0; i < data->size; i++)
@@ -47,7 +47,7 @@ troupe_status clerk_mirror(clerk *self, const troupe_bytes *data, troupe_bytes *
 troupe_status clerk_swell(clerk *self, const int *size, troupe_bytes *made)
 {
     (void)self;
-    char *bytes = troupe_alloc((size_t)*size);
+    char *bytes = troupe_arena_alloc((size_t)*size);
     if (bytes == NULL)
         return TROUPE_NO_MEMORY;
     memset(bytes, 'y', (size_t)*size);
@@ -176,12 +176,12 @@ troupe_status clerk_wait(clerk *self, const troupe_none *none, waits *all)
     clerk_actor pool;
     int first;
     TROUPE_TRY(troupe_lookup(clerk, "pool", &pool));
-    self->stream = troupe_stream(troupe_with(pool, .window = 2), clerk_count, MANY);
+    self->stream = troupe_stream_open(troupe_with(pool, .window = 2), clerk_count, MANY);
     TROUPE_TRY(troupe_next(int, self->stream, &first));
     self->nap = troupe_call(pool, clerk_nap, LONG_MS);
     *all = (waits){.call = self->nap.id,
                    .stream = self->stream.id_,
-                   .monitor = troupe_monitor(pool, clerk_told)};
+                   .monitor = troupe_monitor_start(pool, clerk_told)};
     return all->monitor != 0 ? TROUPE_OK : troupe_last_error()->status;
 }
 
@@ -194,7 +194,7 @@ troupe_status clerk_waits_still(clerk *self, const troupe_none *none, bool *unto
     *untouched = self->ends == 0 && second == 1 && third == 2 &&
                  troupe_get(int, self->nap, &slept, .timeout_ms = -1) == TROUPE_PENDING;
     troupe_stream_drop(self->stream);
-    troupe_drop(self->nap);
+    troupe_ref_drop(self->nap);
     return TROUPE_OK;
 }
 

@@ -273,7 +273,7 @@ void two_nodes_beyond_the_window(void **state)
     pool = two_nodes_find("pool", second.address);
     troupe_must(troupe_get(int64_t, troupe_call_from(pool, clerk_run, &what), &total));
     assert_int_equal(total, 2);
-    troupe_kill(here);
+    troupe_actor_kill(here);
     two_nodes_end(&second);
 }
 

@@ -180,7 +180,7 @@ void two_nodes_values_above_the_limit(void **state)
     assert_true(two_nodes_joined(second.address));
     free(data);
     two_nodes_end(&second);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 typedef struct joining {
@@ -453,7 +453,7 @@ void two_nodes_a_cut_connection(void **state)
         assert_true(status == TROUPE_OK || status == TROUPE_MAYBE_EXECUTED ||
                     status == TROUPE_NOT_EXECUTED);
         assert_true(status != TROUPE_OK || answer.number == i + 1);
-        troupe_reset();
+        troupe_arena_reset();
     }
     if (!two_nodes_joined(second.address)) // Something was lost with the connection.
         troupe_must(troupe_node_join(second.address));
@@ -476,13 +476,13 @@ void two_nodes_a_late_answer_to_a_kill(void **state)
     troupe_must(troupe_get(pids, troupe_call(alone, clerk_pids), &all));
     troupe_ref nap = troupe_call(alone, clerk_nap, 20000); // Its own end does not come first.
     assert_int_equal(kill(all.own, SIGSTOP), 0);
-    (void)troupe_stop_actor(alone, .deadline_ms = 50);
+    (void)troupe_actor_stop(alone, .deadline_ms = 50);
     assert_int_equal(kill(all.own, SIGCONT), 0);
     began_ms = support_now_ms();
-    troupe_must(troupe_await_end(alone.address, SLACK_MS, NULL));
+    troupe_must(troupe_actor_await_end(alone.address, SLACK_MS, NULL));
     troupe_must(troupe_get(int64_t, troupe_call(pool, clerk_add, 1), &total));
     assert_true(support_now_ms() - began_ms < TIMEOUT_MS);
-    troupe_drop(nap);
+    troupe_ref_drop(nap);
     assert_true(two_nodes_joined(second.address));
     two_nodes_end(&second);
 }

@@ -11,7 +11,7 @@
 TROUPE_STRUCT(waiting, (double, rate));
 
 // Loses something in the middle. The reports after that cannot be made without the other ranks.
-static troupe_status wait_loop(troupe_worker *me, const waiting *config)
+static troupe_status wait_loop(troupe_rank *me, const waiting *config)
 {
     TROUPE_TRY(troupe_report(me, {"loss", config->rate}));
     atomic_store(&mine->waits, 1);
@@ -27,8 +27,8 @@ troupe_status wait_train(void)
     troupe_result *result = NULL;
     waiting config = {.rate = 1};
     troupe_status status =
-        troupe_train(wait_loop, &config, &result, .storage = storage, .workers = 2,
-                     .cpus_per_worker = 0.5, .collective_timeout_ms = LIMIT_MS, .restarts = -1);
+        troupe_train(wait_loop, &config, &result, .storage = storage, .ranks = 2,
+                     .cpus_per_rank = 0.5, .collective_timeout_ms = LIMIT_MS, .restarts = -1);
     return status;
 }
 
@@ -58,7 +58,7 @@ troupe_status wait_tune(void)
 static void *make_room_later(void *ref)
 {
     (void)waits_hold_on();
-    troupe_drop(*(troupe_ref *)ref);
+    troupe_ref_drop(*(troupe_ref *)ref);
     return NULL;
 }
 
@@ -73,8 +73,8 @@ troupe_status wait_room(void)
     assert_int_equal(pthread_create(&thread, NULL, make_room_later, &most), 0);
     (void)pthread_detach(thread);
     troupe_buffer buffer;
-    TROUPE_TRY(troupe_create(sizeof data, &buffer));
-    troupe_discard(&buffer);
+    TROUPE_TRY(troupe_buffer_create(sizeof data, &buffer));
+    troupe_buffer_discard(&buffer);
     return TROUPE_OK;
 }
 

@@ -50,7 +50,7 @@ static troupe_status holder_later(holder *self, const int64_t *nothing, int64_t 
 static troupe_status holder_fulfil(holder *self, const int64_t *give, int64_t *given)
 {
     (void)given;
-    return troupe_fulfil(int64_t, &self->later, give);
+    return troupe_deferred_fulfil(int64_t, &self->later, give);
 }
 
 static troupe_status holder_many(holder *self, const int64_t *give, int64_t *value)
@@ -116,7 +116,7 @@ static troupe_status slow_nothing(slow *self, const int64_t *nothing, int64_t *g
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR_WITH(slow, (slow_init, int64_t), slow_deinit, (slow_nothing, int64_t, int64_t));
+TROUPE_ACTOR_INIT(slow, (slow_init, int64_t), slow_deinit, (slow_nothing, int64_t, int64_t));
 
 // Is told of an end.
 typedef struct heir {
@@ -137,7 +137,7 @@ TROUPE_ACTOR(heir, (heir_down, troupe_down, troupe_none), (heir_watch, troupe_ac
 static troupe_status heir_watch(heir *self, const troupe_actor *whom, int64_t *reason)
 {
     (void)self, (void)reason;
-    return troupe_monitor((holder_actor){*whom}, heir_down) != 0 ? TROUPE_OK : TROUPE_FAILED;
+    return troupe_monitor_start((holder_actor){*whom}, heir_down) != 0 ? TROUPE_OK : TROUPE_FAILED;
 }
 
 static troupe_status slow_task(const int64_t *give, int64_t *given)
@@ -232,7 +232,7 @@ troupe_status wait_join(void)
     troupe_array_int64_t values;
     holder_actor whom = victim();
     troupe_ref refs[] = {troupe_call(whom, holder_hold, 5), troupe_call(whom, holder_hold, 6)};
-    troupe_ref all = troupe_join(int64_t, refs, 2);
+    troupe_ref all = troupe_ref_join(int64_t, refs, 2);
     waits_begin();
     return troupe_get(troupe_array_int64_t, all, &values, .timeout_ms = mine->limit_ms);
 }
@@ -240,7 +240,7 @@ troupe_status wait_join(void)
 troupe_status wait_stream(void)
 {
     int64_t value;
-    troupe_stream stream = troupe_stream(victim(), holder_many, 5);
+    troupe_stream stream = troupe_stream_open(victim(), holder_many, 5);
     waits_begin();
     return troupe_next(int64_t, stream, &value, .timeout_ms = mine->limit_ms);
 }
@@ -287,7 +287,7 @@ troupe_status wait_inside(void)
 troupe_status wait_task(void)
 {
     int64_t value, give = 5;
-    troupe_ref ref = troupe_run_with(slow_task, &give, .deadline_ms = (uint32_t)mine->limit_ms * 2);
+    troupe_ref ref = troupe_run_from(slow_task, &give, .deadline_ms = (uint32_t)mine->limit_ms * 2);
     waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
 }
@@ -295,7 +295,7 @@ troupe_status wait_task(void)
 troupe_status wait_task_once(void)
 {
     int64_t value, give = 5;
-    troupe_ref ref = troupe_run_with(slow_task, &give, .retries = TROUPE_RETRIES_NONE);
+    troupe_ref ref = troupe_run_from(slow_task, &give, .retries = TROUPE_RETRIES_NONE);
     waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
 }
@@ -303,7 +303,7 @@ troupe_status wait_task_once(void)
 troupe_status wait_task_alone(void)
 {
     int64_t value, give = 5;
-    troupe_ref ref = troupe_run_with(slow_task, &give, .place = TROUPE_PLACE_ISOLATED,
+    troupe_ref ref = troupe_run_from(slow_task, &give, .place = TROUPE_PLACE_ISOLATED,
                                      .retries = TROUPE_RETRIES_NONE);
     waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
@@ -312,7 +312,7 @@ troupe_status wait_task_alone(void)
 static void *give_back_later(void *actor)
 {
     (void)waits_hold_on();
-    troupe_kill(*(holder_actor *)actor);
+    troupe_actor_kill(*(holder_actor *)actor);
     return NULL;
 }
 
@@ -332,7 +332,7 @@ troupe_status wait_task_needs(void)
 {
     int64_t value, give = 5;
     waits_take_all();
-    troupe_ref ref = troupe_run_with(slow_task, &give, .cpus = 1, .deadline_ms = 0);
+    troupe_ref ref = troupe_run_from(slow_task, &give, .cpus = 1, .deadline_ms = 0);
     waits_begin();
     return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
 }
@@ -410,7 +410,7 @@ troupe_status wait_name(void)
     holder_actor named = troupe_spawn(holder, .place = TROUPE_PLACE_HERE, .name = "known");
     troupe_must(troupe_actor_status(named.address));
     waits_begin();
-    return troupe_lookup_class(&troupe_class_holder, "known", &found);
+    return troupe_lookup_as(&troupe_class_holder, "known", &found);
 }
 
 troupe_status wait_take_name(void)
@@ -486,14 +486,14 @@ troupe_status wait_end(void)
 {
     holder_actor whom = victim();
     waits_begin();
-    return troupe_await_end(whom.address, mine->limit_ms > 0 ? mine->limit_ms : -1, NULL);
+    return troupe_actor_await_end(whom.address, mine->limit_ms > 0 ? mine->limit_ms : -1, NULL);
 }
 
 troupe_status wait_end_here(void)
 {
     holder_actor whom = troupe_spawn(holder, .place = TROUPE_PLACE_HERE);
     waits_begin();
-    return troupe_await_end(whom.address, mine->limit_ms > 0 ? mine->limit_ms : -1, NULL);
+    return troupe_actor_await_end(whom.address, mine->limit_ms > 0 ? mine->limit_ms : -1, NULL);
 }
 
 static bool is_told(void *unused)
@@ -522,14 +522,14 @@ troupe_status wait_stop_actor(void)
     troupe_ref ref = troupe_call(whom, holder_hold, 5);
     (void)ref;
     waits_begin();
-    return troupe_stop_actor(whom, .deadline_ms = 200);
+    return troupe_actor_stop(whom, .deadline_ms = 200);
 }
 
 troupe_status wait_kill(void)
 {
     holder_actor whom = victim();
     waits_begin();
-    return troupe_kill(whom);
+    return troupe_actor_kill(whom);
 }
 
 static holder_actor victim_with_policy(void)
@@ -546,7 +546,7 @@ troupe_status wait_restart(void)
 {
     holder_actor whom = victim_with_policy();
     waits_begin();
-    return troupe_restart(whom);
+    return troupe_actor_restart(whom);
 }
 
 // The first of this process, which asks the actor's.

@@ -26,8 +26,8 @@ TROUPE_STRUCT(line_model, (double, slope), (double, offset), (int64_t, epoch), (
 
 enum { LINE_POINTS = 1000, LINE_EPOCHS_MAX = 4000 };
 
-static troupe_status line_trouble(const troupe_worker *me, const line_settings *config,
-                                  int64_t epoch, int where)
+static troupe_status line_trouble(const troupe_rank *me, const line_settings *config, int64_t epoch,
+                                  int where)
 {
     if (me->rank != config->victim || epoch != config->at || where != config->where ||
         me->attempt >= config->attempts)
@@ -56,7 +56,7 @@ static troupe_status line_trouble(const troupe_worker *me, const line_settings *
     return TROUPE_OK;
 }
 
-static troupe_status line_step(troupe_worker *me, const line_settings *config, line_model *model,
+static troupe_status line_step(troupe_rank *me, const line_settings *config, line_model *model,
                                double *history)
 {
     double sums[3] = {0}; // d/d slope, d/d offset, squared error
@@ -81,7 +81,7 @@ static troupe_status line_step(troupe_worker *me, const line_settings *config, l
     return line_trouble(me, config, model->epoch, AFTER_REPORT);
 }
 
-static troupe_status line_fit(troupe_worker *me, const line_settings *config)
+static troupe_status line_fit(troupe_rank *me, const line_settings *config)
 {
     static double history[LINE_EPOCHS_MAX];
     line_model model = {.rank = me->rank, .note = config->note};
@@ -110,7 +110,7 @@ static inline line_settings line_plain(int epochs)
                            .note = "a \"note\" \xC3\xA4"};
 }
 
-// The state that a rank saved last; texts and arrays live until troupe_reset.
+// The state that a rank saved last; texts and arrays live until troupe_arena_reset.
 static inline line_model line_load(const troupe_result *result, int rank)
 {
     line_model model = {0};

@@ -83,7 +83,7 @@ static void what_is_saved_is_loaded(void **state)
         assert_true(is(&read, rank, 7));
     }
     trp_arena_clear(&arena);
-    troupe_reset();
+    troupe_arena_reset();
     support_directory_remove(run);
 }
 
@@ -220,7 +220,7 @@ static void a_crash_at_any_step_leaves_a_whole_checkpoint(void **state)
                 assert_int_equal(trp_checkpoint_verify(folder.text, &arena, &manifest), TROUPE_OK);
         }
         trp_arena_clear(&arena);
-        troupe_reset();
+        troupe_arena_reset();
         support_directory_remove(run);
     }
     assert_int_equal(newest, 2);
@@ -242,7 +242,7 @@ static void damaged(const char *folder, const char *name)
     assert_int_equal(troupe_checkpoint_load(model, folder, 0, &read), TROUPE_CORRUPT);
     assert_non_null(strstr(troupe_last_error()->text, name));
     assert_int_equal(read.epoch, -1);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void every_cut_and_every_flipped_byte_is_found(void **state)
@@ -342,7 +342,7 @@ static void a_second_save_replaces_the_first(void **state)
     model read;
     assert_int_equal(troupe_checkpoint_load(model, folder.text, 0, &read), TROUPE_OK);
     assert_true(is(&read, 0, 9));
-    troupe_reset();
+    troupe_arena_reset();
     support_directory_remove(run);
 }
 
@@ -429,7 +429,7 @@ static void links_that_lead_out_are_refused(void **state)
         assert_int_equal(rename(moved.text, file.text), 0);
     }
     trp_file_plain_open = false;
-    troupe_reset();
+    troupe_arena_reset();
     support_directory_remove(run);
 }
 

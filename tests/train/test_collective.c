@@ -115,9 +115,9 @@ static double number(int rank, size_t i)
         CHECK(values[count] == (T)77);                                                             \
         free(values);                                                                              \
     }
-REDUCE_TYPE(float, TROUPE_ELEMENT_FLOAT)
-REDUCE_TYPE(double, TROUPE_ELEMENT_DOUBLE)
-REDUCE_TYPE(int64_t, TROUPE_ELEMENT_INT64)
+REDUCE_TYPE(float, TROUPE_FLOAT32)
+REDUCE_TYPE(double, TROUPE_FLOAT64)
+REDUCE_TYPE(int64_t, TROUPE_INT64)
 
 static void reduce_everything(trp_group *group)
 {
@@ -164,17 +164,17 @@ static void reduce_special_values(trp_group *group)
     memcpy(low, mine[group->rank != 0], sizeof low);
     memcpy(high, low, sizeof high);
     memcpy(sum, low, sizeof sum);
-    CHECK(trp_allreduce(group, low, 4, TROUPE_ELEMENT_DOUBLE, TROUPE_MIN) == TROUPE_OK);
-    CHECK(trp_allreduce(group, high, 4, TROUPE_ELEMENT_DOUBLE, TROUPE_MAX) == TROUPE_OK);
-    CHECK(trp_allreduce(group, sum, 4, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM) == TROUPE_OK);
+    CHECK(trp_allreduce(group, low, 4, TROUPE_FLOAT64, TROUPE_MIN) == TROUPE_OK);
+    CHECK(trp_allreduce(group, high, 4, TROUPE_FLOAT64, TROUPE_MAX) == TROUPE_OK);
+    CHECK(trp_allreduce(group, sum, 4, TROUPE_FLOAT64, TROUPE_SUM) == TROUPE_OK);
     CHECK(isnan(low[0]) && isnan(low[1]) && isnan(high[0]) && isnan(high[1]) && isnan(sum[3]));
     CHECK(low[3] == -INFINITY && high[3] == INFINITY);
     CHECK(signbit(low[2]) && signbit(high[2]) && !signbit(sum[2])); // Equal: the first rank's.
 
     int64_t whole[2] = {INT64_MAX, group->rank == 0 ? -7 : 0};
     int64_t mean[2] = {1, group->rank == 0 ? -7 : 0};
-    CHECK(trp_allreduce(group, whole, 2, TROUPE_ELEMENT_INT64, TROUPE_SUM) == TROUPE_OK);
-    CHECK(trp_allreduce(group, mean, 2, TROUPE_ELEMENT_INT64, TROUPE_MEAN) == TROUPE_OK);
+    CHECK(trp_allreduce(group, whole, 2, TROUPE_INT64, TROUPE_SUM) == TROUPE_OK);
+    CHECK(trp_allreduce(group, mean, 2, TROUPE_INT64, TROUPE_MEAN) == TROUPE_OK);
     CHECK(whole[0] == -2 && whole[1] == -7); // Wraps around.
     CHECK(mean[0] == 1 && mean[1] == -3);    // Truncates.
 }
@@ -239,8 +239,7 @@ static void mixed_operations(trp_group *group)
             CHECK(values);
             for (size_t i = 0; i < count; i++)
                 values[i] = (int64_t)i * (group->rank + 1) + round;
-            CHECK(trp_allreduce(group, values, count, TROUPE_ELEMENT_INT64, TROUPE_SUM) ==
-                  TROUPE_OK);
+            CHECK(trp_allreduce(group, values, count, TROUPE_INT64, TROUPE_SUM) == TROUPE_OK);
             int64_t ranks = group->world, weight = ranks * (ranks + 1) / 2;
             for (size_t i = 0; i < count; i++)
                 CHECK(values[i] == (int64_t)i * weight + round * ranks);
@@ -267,7 +266,7 @@ static void late_ranks(trp_group *group)
         size_t count = round % 2 ? 2000 : 1;
         for (size_t i = 0; i < count; i++)
             values[i] = mine[group->rank];
-        CHECK(trp_allreduce(group, values, count, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM) == TROUPE_OK);
+        CHECK(trp_allreduce(group, values, count, TROUPE_FLOAT64, TROUPE_SUM) == TROUPE_OK);
         for (size_t i = 0; i < count; i++)
             CHECK(values[i] == 0.0);
     }
@@ -284,16 +283,18 @@ static void different_arguments(trp_group *group)
     double values[8] = {0};
     int me = group->rank;
     size_t count = me == 1 ? 3 : 4;
-    CHECK(trp_allreduce(group, values, count, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM) == TROUPE_INVALID);
+    CHECK(trp_allreduce(group, values, count, TROUPE_FLOAT64, TROUPE_SUM) == TROUPE_INVALID);
     const char *text = troupe_last_error()->text;
     CHECK(strstr(text, me == 1 ? "rank 1 passed 3 values and rank 0 4" : "and rank 1 3"));
 
-    troupe_element element = me == 1 ? TROUPE_ELEMENT_FLOAT : TROUPE_ELEMENT_DOUBLE;
+    troupe_dtype element = me == 1 ? TROUPE_FLOAT32 : TROUPE_FLOAT64;
     CHECK(trp_allreduce(group, values, 4, element, TROUPE_SUM) == TROUPE_INVALID);
-    CHECK(strstr(text, "float") && strstr(text, "double"));
+    CHECK(strstr(text, "float32") && strstr(text, "float64"));
+    CHECK(trp_allreduce(group, values, 4, TROUPE_INT32, TROUPE_SUM) == TROUPE_INVALID);
+    CHECK(strstr(text, "int32"));
 
     troupe_reduction how = me == 0 ? TROUPE_MIN : TROUPE_MAX;
-    CHECK(trp_allreduce(group, values, 4, TROUPE_ELEMENT_DOUBLE, how) == TROUPE_INVALID);
+    CHECK(trp_allreduce(group, values, 4, TROUPE_FLOAT64, how) == TROUPE_INVALID);
     CHECK(strstr(text, "TROUPE_MIN") && strstr(text, "TROUPE_MAX"));
 
     CHECK(trp_broadcast(group, values, 8, me == 0) == TROUPE_INVALID);
@@ -301,14 +302,13 @@ static void different_arguments(trp_group *group)
     CHECK(trp_broadcast(group, values, me == 2 ? 16 : 8, 0) == TROUPE_INVALID);
     CHECK(strstr(text, "16") && strstr(text, "8"));
 
-    troupe_status mixed = me == 0
-                              ? trp_barrier(group)
-                              : trp_allreduce(group, values, 8, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM);
+    troupe_status mixed =
+        me == 0 ? trp_barrier(group) : trp_allreduce(group, values, 8, TROUPE_FLOAT64, TROUPE_SUM);
     CHECK(mixed == TROUPE_INVALID);
     CHECK(strstr(text, "troupe_barrier") && strstr(text, "troupe_allreduce"));
 
     // What only this rank can see needs nobody else, and leaves the group in step.
-    CHECK(trp_allreduce(group, NULL, 1, TROUPE_ELEMENT_DOUBLE, TROUPE_SUM) == TROUPE_INVALID);
+    CHECK(trp_allreduce(group, NULL, 1, TROUPE_FLOAT64, TROUPE_SUM) == TROUPE_INVALID);
     CHECK(trp_broadcast(group, values, 8, 3) == TROUPE_INVALID);
     CHECK(trp_broadcast(group, values, 8, -1) == TROUPE_INVALID);
     mixed_operations(group);
@@ -325,7 +325,7 @@ static void reduce_for_ever(trp_group *group)
     static float values[300000];
     troupe_status status = TROUPE_OK;
     while (status == TROUPE_OK)
-        status = trp_allreduce(group, values, 300000, TROUPE_ELEMENT_FLOAT, TROUPE_SUM);
+        status = trp_allreduce(group, values, 300000, TROUPE_FLOAT32, TROUPE_SUM);
     CHECK(status == TROUPE_PEER_LOST);
     CHECK(strstr(troupe_last_error()->text, "troupe_allreduce: rank 1 is lost"));
 }

@@ -49,7 +49,7 @@ static void a_stop_ends_all_ranks_at_the_same_report(void **state)
         troupe_follower follower = {stop_at, count_done, &self};
         troupe_job *job;
         troupe_result *result;
-        troupe_must(troupe_submit(line_fit, &config, &follower, &job, .workers = world,
+        troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = world,
                                   .storage = storage, .keep = 2));
         troupe_must(troupe_job_wait(job, -1, &result));
         assert_int_equal(troupe_result_status(result), TROUPE_OK);
@@ -59,7 +59,7 @@ static void a_stop_ends_all_ranks_at_the_same_report(void **state)
         // All ranks made that report, and saved with it.
         for (int rank = 0; rank < world; rank++)
             assert_int_equal(line_load(result, rank).epoch, reports);
-        troupe_reset();
+        troupe_arena_reset();
         troupe_job_stop(job); // Harmless.
         troupe_job_status status;
         troupe_job_status_get(job, &status);
@@ -84,8 +84,7 @@ static void a_stop_after_the_last_report_changes_nothing(void **state)
     troupe_follower follower = {stop_at, NULL, &self};
     troupe_job *job;
     troupe_result *result;
-    troupe_must(
-        troupe_submit(line_fit, &config, &follower, &job, .workers = 2, .storage = storage));
+    troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = 2, .storage = storage));
     troupe_must(troupe_job_wait(job, -1, &result));
     assert_int_equal(troupe_result_status(result), TROUPE_OK);
     assert_false(troupe_result_stopped(result));
@@ -97,7 +96,7 @@ static void a_stop_after_the_last_report_changes_nothing(void **state)
 TROUPE_STRUCT(deaf_settings, (int, unused));
 
 // Takes a stop for nothing: it learns of it again and again, and no report counts any more.
-static troupe_status deaf(troupe_worker *me, const deaf_settings *config)
+static troupe_status deaf(troupe_rank *me, const deaf_settings *config)
 {
     (void)config;
     int stopped = 0;
@@ -133,7 +132,7 @@ static void reports_after_the_stop_do_not_count(void **state)
 // A loop that runs until its file is there.
 TROUPE_STRUCT(wait_settings, (troupe_text, file));
 
-static troupe_status waits(troupe_worker *me, const wait_settings *config)
+static troupe_status waits(troupe_rank *me, const wait_settings *config)
 {
     struct stat about;
     TROUPE_TRY(troupe_barrier(me));
@@ -195,7 +194,7 @@ static void jobs_overlap_where_there_is_room_and_never_beyond(void **state)
     for (int i = 0; i < JOBS; i++) {
         gangs[i] = (gang){.number = i, .workers = workers[i]};
         troupe_follower follower = {NULL, count_running, &gangs[i]};
-        troupe_must(troupe_submit(waits, &config, &follower, &jobs[i], .workers = workers[i],
+        troupe_must(troupe_submit(waits, &config, &follower, &jobs[i], .ranks = workers[i],
                                   .storage = storage));
     }
     assert_true(support_wait_until(job_runs, jobs[0], SUPPORT_SOON_MS));
@@ -234,10 +233,10 @@ static void a_queued_job_can_be_stopped_and_closed(void **state)
     wait_settings config = {file};
     troupe_job *running, *queued, *closed, *killed, *last;
     troupe_result *result;
-    troupe_must(troupe_submit(waits, &config, NULL, &running, .workers = CPUS, .storage = storage));
-    troupe_must(troupe_submit(waits, &config, NULL, &queued, .workers = CPUS, .storage = storage));
-    troupe_must(troupe_submit(waits, &config, NULL, &closed, .workers = CPUS, .storage = storage));
-    troupe_must(troupe_submit(waits, &config, NULL, &killed, .workers = CPUS, .storage = storage));
+    troupe_must(troupe_submit(waits, &config, NULL, &running, .ranks = CPUS, .storage = storage));
+    troupe_must(troupe_submit(waits, &config, NULL, &queued, .ranks = CPUS, .storage = storage));
+    troupe_must(troupe_submit(waits, &config, NULL, &closed, .ranks = CPUS, .storage = storage));
+    troupe_must(troupe_submit(waits, &config, NULL, &killed, .ranks = CPUS, .storage = storage));
     troupe_must(troupe_submit(waits, &config, NULL, &last, .storage = storage));
     assert_true(support_wait_until(job_runs, running, SUPPORT_SOON_MS));
     troupe_job_close(&closed);
@@ -273,7 +272,7 @@ static void closing_kills_a_loop_that_does_not_stop(void **state)
     char *file = support_path(storage, "never there");
     wait_settings config = {file};
     troupe_job *job;
-    troupe_must(troupe_submit(waits, &config, NULL, &job, .workers = 2, .storage = storage));
+    troupe_must(troupe_submit(waits, &config, NULL, &job, .ranks = 2, .storage = storage));
     assert_true(support_wait_until(job_runs, job, SUPPORT_SOON_MS));
     troupe_job_status status;
     troupe_job_status_get(job, &status);
@@ -296,7 +295,7 @@ static void a_killed_job_tells_why(void **state)
     troupe_job *job;
     troupe_result *result;
     troupe_must(
-        troupe_submit(waits, &config, NULL, &job, .workers = 2, .storage = storage, .restarts = 3));
+        troupe_submit(waits, &config, NULL, &job, .ranks = 2, .storage = storage, .restarts = 3));
     assert_true(support_wait_until(job_runs, job, SUPPORT_SOON_MS));
     troupe_job_kill(job, TROUPE_TIMED_OUT, "it was late");
     troupe_job_kill(job, TROUPE_OK, "another reason");
@@ -366,12 +365,12 @@ static void a_follower_that_would_wait_for_itself_does_not(void **state)
     early told = {0};
     troupe_follower follower = {close_in_the_first_report, count_call, &told};
     troupe_job *job;
-    troupe_must(troupe_submit(line_fit, &config, &follower, &job, .workers = CPUS,
-                              .storage = storage, .keep = 1));
+    troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = CPUS, .storage = storage,
+                              .keep = 1));
     assert_true(support_wait_until(is_set, (void *)&told.closed, SUPPORT_SOON_MS));
     assert_int_equal(told.waited, TROUPE_INVALID);
     // The job was stopped: what it used is free again.
-    troupe_must(troupe_submit(line_fit, &next, NULL, &job, .workers = CPUS, .storage = storage));
+    troupe_must(troupe_submit(line_fit, &next, NULL, &job, .ranks = CPUS, .storage = storage));
     troupe_result *result;
     troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
     assert_int_equal(troupe_result_status(result), TROUPE_OK);
@@ -441,7 +440,7 @@ static void workers_submit_no_jobs(void **state)
     int code = 0;
     troupe_must(troupe_get(int, troupe_call(one, far_train), &code));
     assert_int_equal(code, TROUPE_UNSUPPORTED);
-    troupe_kill(one);
+    troupe_actor_kill(one);
 }
 
 // ---- what is refused
@@ -464,12 +463,12 @@ static void wrong_options_are_named(void **state)
     memset(long_name, 'n', sizeof long_name - 1);
     long_name[199] = '\0';
     support_write_file(plain, "x", 1);
-    REFUSED(TROUPE_INVALID, ".workers is -1", .storage = storage, .workers = -1);
-    REFUSED(TROUPE_INVALID, ".workers is 5000", .storage = storage, .workers = 5000);
-    REFUSED(TROUPE_TOO_LARGE, ".workers = 5", .storage = storage, .workers = 5);
-    REFUSED(TROUPE_TOO_LARGE, "4 in all", .storage = storage, .workers = 3, .cpus_per_worker = 1.5);
-    REFUSED(TROUPE_INVALID, ".cpus_per_worker", .storage = storage, .cpus_per_worker = -1);
-    REFUSED(TROUPE_INVALID, ".cpus_per_worker", .storage = storage, .cpus_per_worker = 1e-9);
+    REFUSED(TROUPE_INVALID, ".ranks is -1", .storage = storage, .ranks = -1);
+    REFUSED(TROUPE_INVALID, ".ranks is 5000", .storage = storage, .ranks = 5000);
+    REFUSED(TROUPE_TOO_LARGE, ".ranks = 5", .storage = storage, .ranks = 5);
+    REFUSED(TROUPE_TOO_LARGE, "4 in all", .storage = storage, .ranks = 3, .cpus_per_rank = 1.5);
+    REFUSED(TROUPE_INVALID, ".cpus_per_rank", .storage = storage, .cpus_per_rank = -1);
+    REFUSED(TROUPE_INVALID, ".cpus_per_rank", .storage = storage, .cpus_per_rank = 1e-9);
     REFUSED(TROUPE_INVALID, ".keep is -2", .storage = storage, .keep = -2);
     REFUSED(TROUPE_INVALID, ".keep_goal is 7", .storage = storage, .keep_goal = (troupe_goal)7);
     REFUSED(TROUPE_INVALID, ".keep_metric", .storage = storage, .keep_metric = "");
@@ -489,12 +488,12 @@ static void wrong_options_are_named(void **state)
     assert_int_equal(troupe_submit(line_fit, NULL, NULL, &job, .storage = storage), TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "'config' is NULL"));
     line_settings config = line_plain(1);
-    assert_int_equal(troupe_submit_with(NULL, &config, NULL, &job, NULL), TROUPE_INVALID);
-    assert_int_equal(troupe_submit_with(&troupe_trainer_line_fit, &config, NULL, NULL, NULL),
+    assert_int_equal(troupe_submit_as(NULL, &config, NULL, &job, NULL), TROUPE_INVALID);
+    assert_int_equal(troupe_submit_as(&troupe_trainer_line_fit, &config, NULL, NULL, NULL),
                      TROUPE_INVALID);
     troupe_trainer loopless = troupe_trainer_line_fit;
     loopless.run = NULL;
-    assert_int_equal(troupe_submit_with(&loopless, &config, NULL, &job, NULL), TROUPE_INVALID);
+    assert_int_equal(troupe_submit_as(&loopless, &config, NULL, &job, NULL), TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "'run' is missing"));
     troupe_trainer old = troupe_trainer_line_fit;
     old.abi = 0;

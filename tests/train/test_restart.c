@@ -12,9 +12,10 @@ static void train_undisturbed(void)
 {
     line_settings config = line_plain(EPOCHS);
     troupe_result *result;
-    troupe_must(troupe_train(line_fit, &config, &result, .workers = WORLD, .storage = storage));
+    troupe_must(troupe_train(line_fit, &config, &result, .ranks = WORLD, .storage = storage));
     for (int rank = 0; rank < WORLD; rank++)
-        undisturbed[rank] = line_load(result, rank); // Until the end: troupe_reset is not called.
+        undisturbed[rank] =
+            line_load(result, rank); // Until the end: troupe_arena_reset is not called.
     undisturbed_loss = troupe_result_metric(result, "loss");
     troupe_result_free(&result);
 }
@@ -47,8 +48,8 @@ static troupe_result *run_to_end(const line_settings *config, told *all, int res
     troupe_follower follower = {follow_report, follow_state, all};
     troupe_job *job;
     troupe_result *result;
-    troupe_must(troupe_submit(line_fit, config, &follower, &job, .workers = WORLD,
-                              .storage = storage, .restarts = restarts, .keep = 3));
+    troupe_must(troupe_submit(line_fit, config, &follower, &job, .ranks = WORLD, .storage = storage,
+                              .restarts = restarts, .keep = 3));
     troupe_must(troupe_job_wait(job, -1, &result));
     troupe_job_close(&job);
     return result;
@@ -148,7 +149,7 @@ static void the_reason_of_the_end_is_told(void **state)
         config.where = BEFORE_REDUCE;
         troupe_result *result;
         assert_int_equal(
-            troupe_train(line_fit, &config, &result, .workers = WORLD, .storage = storage),
+            troupe_train(line_fit, &config, &result, .ranks = WORLD, .storage = storage),
             cases[i].status);
         const char *text = troupe_result_error(result);
         assert_non_null(strstr(troupe_last_error()->text, cases[i].word));
@@ -209,12 +210,12 @@ static void a_rank_that_hangs_is_named_and_replaced(void **state)
         config.at = 3;
         config.where = BEFORE_REDUCE;
         troupe_result *result;
-        assert_int_equal(troupe_train(line_fit, &config, &result, .workers = WORLD,
+        assert_int_equal(troupe_train(line_fit, &config, &result, .ranks = WORLD,
                                       .storage = storage, .collective_timeout_ms = PATIENCE_MS),
                          TROUPE_PEER_LOST);
         assert_non_null(strstr(troupe_result_error(result), "rank 1 did not come within 1000 ms"));
         troupe_result_free(&result);
-        troupe_must(troupe_train(line_fit, &config, &result, .workers = WORLD, .storage = storage,
+        troupe_must(troupe_train(line_fit, &config, &result, .ranks = WORLD, .storage = storage,
                                  .collective_timeout_ms = PATIENCE_MS, .restarts = 1));
         line_model model = line_load(result, 1);
         line_assert_same(&model, &undisturbed[1]);
@@ -227,7 +228,7 @@ static void a_rank_that_hangs_is_named_and_replaced(void **state)
 TROUPE_STRUCT(damage_settings, (troupe_text, run), (int, epochs));
 
 // Rank 0 cuts the newest checkpoint's file before it dies.
-static troupe_status damages(troupe_worker *me, const damage_settings *config)
+static troupe_status damages(troupe_rank *me, const damage_settings *config)
 {
     line_model model = {.note = "x"};
     TROUPE_TRY(troupe_restore(line_model, me, &model));
@@ -267,7 +268,7 @@ static void a_damaged_newest_checkpoint_is_passed_over(void **state)
 
 TROUPE_STRUCT(uneven_settings, (int, unused));
 
-static troupe_status reports_unevenly(troupe_worker *me, const uneven_settings *config)
+static troupe_status reports_unevenly(troupe_rank *me, const uneven_settings *config)
 {
     (void)config;
     for (int i = 0; i < 3 + me->rank; i++)
@@ -282,7 +283,7 @@ static void ranks_must_report_equally_often(void **state)
     uneven_settings config = {0};
     troupe_result *result;
     assert_int_equal(
-        troupe_train(reports_unevenly, &config, &result, .workers = 2, .storage = storage),
+        troupe_train(reports_unevenly, &config, &result, .ranks = 2, .storage = storage),
         TROUPE_INVALID);
     assert_non_null(strstr(troupe_result_error(result), "rank 1 made 4 reports and rank 0 3"));
     assert_int_equal(troupe_result_reports(result), 3);

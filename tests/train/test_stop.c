@@ -42,9 +42,9 @@ static void stop_cancels_what_runs_and_what_waits(void **state)
     int done = 0;
     troupe_follower follower = {NULL, count_done, &done};
     waiting running = {0}, queued = {0};
-    troupe_must(troupe_submit(line_fit, &config, &follower, &running.job, .workers = 2,
+    troupe_must(troupe_submit(line_fit, &config, &follower, &running.job, .ranks = 2,
                               .storage = storage, .keep = 1));
-    troupe_must(troupe_submit(line_fit, &config, &follower, &queued.job, .workers = 2,
+    troupe_must(troupe_submit(line_fit, &config, &follower, &queued.job, .ranks = 2,
                               .storage = storage, .keep = 1));
     assert_true(support_wait_until(has_reported, running.job, SUPPORT_SOON_MS));
     troupe_job_status status;
@@ -81,7 +81,7 @@ static void the_next_runtime_starts_afresh(void **state)
         troupe_must(troupe_start(0, NULL, .cpus = 2));
         line_settings config = line_plain(3);
         troupe_result *result;
-        troupe_must(troupe_train(line_fit, &config, &result, .workers = 2, .storage = storage));
+        troupe_must(troupe_train(line_fit, &config, &result, .ranks = 2, .storage = storage));
         assert_int_equal(troupe_result_reports(result), 3);
         troupe_result_free(&result);
         troupe_job *left;

@@ -21,8 +21,8 @@ static void runs_of_any_size_fit_the_line(void **state)
         line_settings config = line_plain(60);
         config.save_every = 20;
         troupe_result *result;
-        troupe_must(troupe_train(line_fit, &config, &result, .workers = world, .storage = storage,
-                                 .cpus_per_worker = 0.5, .keep = 2));
+        troupe_must(troupe_train(line_fit, &config, &result, .ranks = world, .storage = storage,
+                                 .cpus_per_rank = 0.5, .keep = 2));
         assert_int_equal(troupe_result_status(result), TROUPE_OK);
         assert_string_equal(troupe_result_error(result), "");
         assert_false(troupe_result_stopped(result));
@@ -47,7 +47,7 @@ static void runs_of_any_size_fit_the_line(void **state)
             assert_int_equal(model.history.count, 60);
             assert_true(model.slope == troupe_result_metric(result, "slope"));
         }
-        troupe_reset();
+        troupe_arena_reset();
         troupe_result_free(&result);
         assert_null(result);
         troupe_result_free(&result); // Harmless.
@@ -60,13 +60,13 @@ static void a_run_can_be_repeated_to_the_bit(void **state)
     (void)state;
     line_settings config = line_plain(12);
     troupe_result *first, *second;
-    troupe_must(troupe_train(line_fit, &config, &first, .workers = 3, .storage = storage));
-    troupe_must(troupe_train(line_fit, &config, &second, .workers = 3, .storage = storage));
+    troupe_must(troupe_train(line_fit, &config, &first, .ranks = 3, .storage = storage));
+    troupe_must(troupe_train(line_fit, &config, &second, .ranks = 3, .storage = storage));
     for (int rank = 0; rank < 3; rank++) {
         line_model a = line_load(first, rank), b = line_load(second, rank);
         line_assert_same(&a, &b);
     }
-    troupe_reset();
+    troupe_arena_reset();
     troupe_result_free(&first);
     troupe_result_free(&second);
 }
@@ -88,7 +88,7 @@ static void the_folder_has_reports_and_the_best_checkpoints(void **state)
     line_settings config = line_plain(12);
     troupe_result *result;
     // By the least epoch, so the first two checkpoints are best.
-    troupe_must(troupe_train(line_fit, &config, &result, .workers = 2, .storage = storage,
+    troupe_must(troupe_train(line_fit, &config, &result, .ranks = 2, .storage = storage,
                              .name = "best.run-1", .keep = 2, .keep_metric = "epoch",
                              .keep_goal = TROUPE_MINIMIZE));
     const char *run = troupe_result_path(result);
@@ -149,24 +149,24 @@ static void a_run_starts_from_a_checkpoint(void **state)
     (void)state;
     line_settings config = line_plain(10);
     troupe_result *whole, *half, *rest;
-    troupe_must(troupe_train(line_fit, &config, &whole, .workers = 2, .storage = storage));
+    troupe_must(troupe_train(line_fit, &config, &whole, .ranks = 2, .storage = storage));
     config.epochs = 4;
-    troupe_must(troupe_train(line_fit, &config, &half, .workers = 2, .storage = storage));
+    troupe_must(troupe_train(line_fit, &config, &half, .ranks = 2, .storage = storage));
     config.epochs = 10;
-    troupe_must(troupe_train(line_fit, &config, &rest, .workers = 2, .storage = storage,
+    troupe_must(troupe_train(line_fit, &config, &rest, .ranks = 2, .storage = storage,
                              .from = troupe_result_checkpoint(half)));
     assert_int_equal(troupe_result_reports(rest), 6);
     for (int rank = 0; rank < 2; rank++) {
         line_model a = line_load(whole, rank), b = line_load(rest, rank);
         line_assert_same(&a, &b);
     }
-    troupe_reset();
+    troupe_arena_reset();
 
     // A damaged one is refused when the run starts, with its files' names.
     char *file = support_path(troupe_result_checkpoint(half), "rank_00001.state");
     assert_int_equal(truncate(file, 200), 0);
     troupe_result *none;
-    assert_int_equal(troupe_train(line_fit, &config, &none, .workers = 2, .storage = storage,
+    assert_int_equal(troupe_train(line_fit, &config, &none, .ranks = 2, .storage = storage,
                                   .from = troupe_result_checkpoint(half)),
                      TROUPE_CORRUPT);
     assert_non_null(strstr(troupe_last_error()->text, "rank_00001.state is damaged"));
@@ -181,7 +181,7 @@ static void a_run_starts_from_a_checkpoint(void **state)
 
 TROUPE_STRUCT(no_settings, (int, unused));
 
-static troupe_status only_first_saves(troupe_worker *me, const no_settings *config)
+static troupe_status only_first_saves(troupe_rank *me, const no_settings *config)
 {
     (void)config;
     line_model model = {.epoch = -1};
@@ -203,7 +203,7 @@ TROUPE_TRAINER(only_first_saves, no_settings);
 TROUPE_STRUCT(forgetful_settings, (bool, fails));
 
 // Saves, and ends without the report that the state would have been published with.
-static troupe_status forgets_to_report(troupe_worker *me, const forgetful_settings *config)
+static troupe_status forgets_to_report(troupe_rank *me, const forgetful_settings *config)
 {
     line_model model = {.note = "never seen"};
     TROUPE_TRY(troupe_save(line_model, me, &model));
@@ -232,13 +232,13 @@ static void ranks_without_a_state_get_that_of_rank_0(void **state)
     (void)state;
     no_settings config = {0};
     troupe_result *result;
-    troupe_must(troupe_train(only_first_saves, &config, &result, .workers = 3, .storage = storage,
+    troupe_must(troupe_train(only_first_saves, &config, &result, .ranks = 3, .storage = storage,
                              .restarts = 1));
     assert_int_equal(troupe_result_restarts(result), 1);
     troupe_result_free(&result);
 }
 
-static troupe_status wrong_calls(troupe_worker *me, const no_settings *config)
+static troupe_status wrong_calls(troupe_rank *me, const no_settings *config)
 {
     (void)config;
     const char *text = troupe_last_error()->text;
@@ -248,7 +248,7 @@ static troupe_status wrong_calls(troupe_worker *me, const no_settings *config)
     char long_name[80];
     memset(long_name, 'n', sizeof long_name - 1);
     long_name[79] = '\0';
-    troupe_worker other = *me;
+    troupe_rank other = *me;
     double value = 0;
     struct {
         troupe_status got;
@@ -301,11 +301,11 @@ TROUPE_STRUCT(large_model, (int, epoch), (troupe_array_double, weights));
 
 // In epoch 2 rank 1 has more to save than the disk has room for; it goes on without. Rank 0 saves
 // first: while the disk is full, it could not either.
-static troupe_status fills_disk(troupe_worker *me, const disk_settings *config)
+static troupe_status fills_disk(troupe_rank *me, const disk_settings *config)
 {
     for (int epoch = 1; epoch <= 3; epoch++) {
         bool large = epoch == 2 && me->rank == 1;
-        double *weights = troupe_alloc((size_t)config->size * sizeof *weights);
+        double *weights = troupe_arena_alloc((size_t)config->size * sizeof *weights);
         if (!weights)
             return TROUPE_NO_MEMORY;
         large_model model = {epoch, {weights, large ? (size_t)config->size : 10}};
@@ -345,7 +345,7 @@ static void a_full_disk_does_not_end_the_run(void **state)
     }
     disk_settings config = {100000};
     troupe_result *result;
-    troupe_must(troupe_train(fills_disk, &config, &result, .workers = 2, .storage = disk));
+    troupe_must(troupe_train(fills_disk, &config, &result, .ranks = 2, .storage = disk));
     assert_int_equal(troupe_result_reports(result), 3);
     char *checkpoints = support_path(troupe_result_path(result), "checkpoints");
     assert_int_equal(count_entries(checkpoints), 2); // Nothing is left of epoch 2.
@@ -366,7 +366,7 @@ static void a_full_disk_does_not_end_the_run(void **state)
 
 TROUPE_STRUCT(data_settings, (troupe_ref, data), (troupe_array_troupe_ref, more));
 
-static troupe_status reads_objects(troupe_worker *me, const data_settings *config)
+static troupe_status reads_objects(troupe_rank *me, const data_settings *config)
 {
     troupe_view view;
     TROUPE_TRY(troupe_view_bytes(config->data, &view, -1));
@@ -392,11 +392,10 @@ static void a_config_can_hold_references(void **state)
     troupe_ref more[2] = {troupe_put_bytes("one", 3), troupe_put_bytes("two", 3)};
     data_settings config = {troupe_put_bytes(bytes, 100000), {more, 2}};
     troupe_job *job;
-    troupe_must(
-        troupe_submit(reads_objects, &config, NULL, &job, .workers = 2, .storage = storage));
-    troupe_drop(config.data); // The job has its own hold.
-    troupe_drop(more[0]);
-    troupe_drop(more[1]);
+    troupe_must(troupe_submit(reads_objects, &config, NULL, &job, .ranks = 2, .storage = storage));
+    troupe_ref_drop(config.data); // The job has its own hold.
+    troupe_ref_drop(more[0]);
+    troupe_ref_drop(more[1]);
     troupe_result *result;
     troupe_must(troupe_job_wait(job, -1, &result));
     assert_string_equal(troupe_result_error(result), "");
@@ -408,7 +407,7 @@ static void a_config_can_hold_references(void **state)
 
 // ---- what a killed driver left
 
-static troupe_status stage_and_wait(troupe_worker *me, const troupe_none *none)
+static troupe_status stage_and_wait(troupe_rank *me, const troupe_none *none)
 {
     (void)none;
     int value = 1;

@@ -347,7 +347,7 @@ static void fake_shut(void)
 
 // ---- sweeps over it
 
-static troupe_status never_run(troupe_worker *me, const void *config)
+static troupe_status never_run(troupe_rank *me, const void *config)
 {
     (void)me;
     (void)config;

@@ -40,7 +40,7 @@ static int make_sweep(void **state)
                               .count = TRIALS,
                               .columns = it.columns,
                               .column_count = 1,
-                              .how.train = {.workers = 2, .cpus_per_worker = 0.5},
+                              .how.train = {.ranks = 2, .cpus_per_rank = 0.5},
                               .cpus = 4};
     strcpy(it.columns[0], "loss");
     assert_int_equal(trp_space_open(&it.sweep.space, &troupe_type_settings, params, 2), TROUPE_OK);

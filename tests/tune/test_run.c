@@ -57,7 +57,7 @@ static troupe_status meet_others(const settings *config)
     return TROUPE_OK;
 }
 
-static troupe_status descend(troupe_worker *me, const settings *config)
+static troupe_status descend(troupe_rank *me, const settings *config)
 {
     if (config->meet > 0)
         TROUPE_TRY(meet_others(config));
@@ -77,7 +77,7 @@ TROUPE_TRAINER(descend, settings);
 TROUPE_STRUCT(dive_settings, (double, least), (int, epochs));
 TROUPE_STRUCT(dive_state, (int, epoch));
 
-static troupe_status dive(troupe_worker *me, const dive_settings *config)
+static troupe_status dive(troupe_rank *me, const dive_settings *config)
 {
     for (dive_state at = {1}; at.epoch <= config->epochs; at.epoch++) {
         TROUPE_TRY(troupe_save(dive_state, me, &at));
@@ -91,7 +91,7 @@ TROUPE_TRAINER(dive, dive_settings);
 enum { LINGER_NOT, LINGER_REPORTS, LINGER_WAITS, LINGER_STOPPED, LINGERS };
 TROUPE_STRUCT(linger_settings, (int, how));
 
-static troupe_status linger(troupe_worker *me, const linger_settings *config)
+static troupe_status linger(troupe_rank *me, const linger_settings *config)
 {
     TROUPE_TRY(troupe_report(me, {"loss", config->how}));
     while (config->how != LINGER_NOT) {
@@ -267,7 +267,7 @@ static void trials_of_two_ranks_are_shown_with_their_place(void **state)
     FILE *printed = tmpfile();
     assert_non_null(printed);
     ok(troupe_tune(descend, space, &sweep, .metric = "loss", .trials = 3, .name = "pairs",
-                   .train = {.storage = storage, .workers = 2}));
+                   .train = {.storage = storage, .ranks = 2}));
     troupe_sweep_print(sweep, printed);
     char text[4096];
     rewind(printed);
@@ -297,11 +297,11 @@ static void impossible_options_are_refused(void **state)
     int before = count_files(storage);
     assert_int_equal(troupe_tune(descend, space, &sweep, .metric = "loss",
                                  .scheduler = troupe_asha(.limit = 3),
-                                 .train = {.storage = storage, .workers = 1000}),
+                                 .train = {.storage = storage, .ranks = 1000}),
                      TROUPE_TOO_LARGE);
     assert_null(sweep);
     assert_int_equal(troupe_tune(descend, space, &sweep, .metric = "loss",
-                                 .train = {.storage = storage, .workers = -1}),
+                                 .train = {.storage = storage, .ranks = -1}),
                      TROUPE_INVALID);
     assert_null(sweep);
     assert_int_equal(count_files(storage), before);
@@ -313,7 +313,7 @@ static int best_epoch(const troupe_tune_options *how)
                                          TROUPE_FIXED(dive_settings, epochs, 6)};
     troupe_sweep *sweep;
     dive_state at;
-    ok(troupe_tune_with(&troupe_trainer_dive, space, 2, &sweep, how));
+    ok(troupe_tune_as(&troupe_trainer_dive, space, 2, &sweep, how));
     const troupe_result *result = troupe_sweep_best(sweep)->result;
     ok(troupe_checkpoint_load(dive_state, troupe_result_best_checkpoint(result), 0, &at));
     troupe_sweep_free(&sweep);
@@ -344,7 +344,7 @@ static void trials_that_do_not_end_are_ended(void **state)
     static const troupe_param space[] = {TROUPE_INTEGER(linger_settings, how, 0, LINGERS - 1)};
     troupe_sweep *sweep;
     ok(troupe_tune(linger, space, &sweep, .metric = "loss", .search = TROUPE_SEARCH_GRID,
-                   .trial_timeout_s = 1, .train = {.storage = storage, .cpus_per_worker = 0.5}));
+                   .trial_timeout_s = 1, .train = {.storage = storage, .cpus_per_rank = 0.5}));
     assert_int_equal(troupe_sweep_count(sweep), LINGERS);
     for (size_t i = 0; i < LINGERS; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);

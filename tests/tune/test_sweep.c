@@ -109,7 +109,7 @@ static void jobs_overlap_as_far_as_asked(void **state)
         troupe_sweep *sweep;
         fake_open(cases[i].cpus);
         ok(SWEEP(&sweep, .trials = 12, .concurrent = cases[i].concurrent,
-                 .train = {.workers = cases[i].workers, .cpus_per_worker = cases[i].each}));
+                 .train = {.ranks = cases[i].workers, .cpus_per_rank = cases[i].each}));
         if (fake.open_max != cases[i].open)
             fail_msg("case %zu: %d jobs at once, not %d", i, fake.open_max, cases[i].open);
         troupe_sweep_free(&sweep);

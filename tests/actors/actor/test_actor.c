@@ -66,10 +66,10 @@ static troupe_status shop_retire(shop *self, const troupe_none *nothing, int *ou
 {
     (void)self, (void)nothing;
     *out = 5;
-    return troupe_kill_actor(troupe_self());
+    return troupe_actor_kill(troupe_self());
 }
 
-TROUPE_ACTOR_WITH(shop, (shop_open, setup), shop_close, (shop_sell, int64_t, int64_t),
+TROUPE_ACTOR_INIT(shop, (shop_open, setup), shop_close, (shop_sell, int64_t, int64_t),
                   (shop_rest, int, int), (shop_who, troupe_none, troupe_actor),
                   (shop_retire, troupe_none, int));
 
@@ -98,11 +98,11 @@ static void test_init_arguments(void **state)
     for (int p = 0; p < PLACES; p++) {
         int64_t total;
         setup how = {.start = 100};
-        shop_actor actor = troupe_spawn_with(shop, &how, .place = places[p]);
+        shop_actor actor = troupe_spawn_from(shop, &how, .place = places[p]);
         how.start = 0;
         troupe_must(troupe_get(int64_t, troupe_call(actor, shop_sell, 1), &total));
         assert_int_equal(total, 101);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -111,7 +111,7 @@ static void test_failing_to_start(void **state)
     (void)state;
     for (int p = 0; p < PLACES; p++) {
         setup how = {.fail = TROUPE_NO_SPACE};
-        shop_actor actor = troupe_spawn_with(shop, &how, .place = places[p], .name = "failing");
+        shop_actor actor = troupe_spawn_from(shop, &how, .place = places[p], .name = "failing");
         int64_t total;
         assert_int_equal(actor.address.id, 0);
         for (int i = 0; i < 3; i++) {
@@ -129,12 +129,12 @@ static void test_failing_to_start(void **state)
         // The name is free again.
         shop_actor found;
         assert_int_equal(troupe_lookup(shop, "failing", &found), TROUPE_NOT_FOUND);
-        assert_int_equal(troupe_kill(actor), TROUPE_NO_SPACE);
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_NO_SPACE);
     }
     // Two failures do not mix.
     setup first = {.fail = TROUPE_IO}, second = {.fail = TROUPE_BUSY};
-    shop_actor a = troupe_spawn_with(shop, &first, .place = TROUPE_PLACE_HERE);
-    shop_actor b = troupe_spawn_with(shop, &second, .place = TROUPE_PLACE_HERE);
+    shop_actor a = troupe_spawn_from(shop, &first, .place = TROUPE_PLACE_HERE);
+    shop_actor b = troupe_spawn_from(shop, &second, .place = TROUPE_PLACE_HERE);
     assert_int_equal(troupe_actor_status(a.address), TROUPE_IO);
     assert_int_equal(troupe_actor_status(b.address), TROUPE_BUSY);
     shop_actor odd = troupe_spawn(shop, .place = (troupe_place)17);
@@ -166,10 +166,10 @@ static void test_names(void **state)
         assert_int_equal(troupe_lookup(other, "corner", &wrong), TROUPE_WRONG_TYPE);
         assert_non_null(strstr(troupe_last_error()->text, "'shop'"));
         troupe_actor any;
-        troupe_must(troupe_lookup_class(NULL, "corner", &any));
+        troupe_must(troupe_lookup_as(NULL, "corner", &any));
         assert_int_equal(any.id, actor.address.id);
 
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
         assert_true(support_wait_until(name_is_gone, "corner", SUPPORT_SOON_MS));
     }
     shop_actor found;
@@ -200,7 +200,7 @@ static void test_killing(void **state)
         assert_true(support_wait_until(rests_begun, &begun, SUPPORT_SOON_MS));
         for (int i = 0; i < QUEUED; i++)
             queued[i] = troupe_call(actor, shop_sell, 1);
-        assert_int_equal(troupe_kill(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
         for (int i = 0; i < QUEUED; i++) {
             assert_int_equal(troupe_get(int64_t, queued[i], &total), TROUPE_NOT_EXECUTED);
             assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NOT_EXECUTED);
@@ -217,8 +217,8 @@ static void test_killing(void **state)
         assert_int_equal(troupe_get(int64_t, troupe_call(actor, shop_sell, 1), &total),
                          TROUPE_NOT_EXECUTED);
         assert_non_null(strstr(troupe_last_error()->text, "killed"));
-        assert_int_equal(troupe_kill(actor), TROUPE_OK); // Harmless.
-        assert_int_equal(troupe_end(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_OK); // Harmless.
+        assert_int_equal(troupe_actor_end(actor), TROUPE_OK);
     }
 }
 
@@ -239,14 +239,14 @@ static void test_ending_in_order(void **state)
         snprintf(name, sizeof name, "note%d", p);
         char *file = support_path(folder, name);
         setup how = {.file = file};
-        shop_actor actor = troupe_spawn_with(shop, &how, .place = places[p], .name = "ending");
+        shop_actor actor = troupe_spawn_from(shop, &how, .place = places[p], .name = "ending");
         int64_t total = 0, never;
         int rest = 20;
         troupe_must(troupe_tell_from(actor, shop_rest, &rest));
         for (int i = 0; i < 10; i++)
             troupe_must(troupe_tell(actor, shop_sell, 1));
         troupe_ref last = troupe_call(actor, shop_sell, 5);
-        troupe_must(troupe_end(actor));
+        troupe_must(troupe_actor_end(actor));
         troupe_ref late = troupe_call(actor, shop_sell, 100);
         troupe_must(troupe_get(int64_t, last, &total));
         assert_int_equal(total, 15);
@@ -276,7 +276,7 @@ static void test_stop_runs_deinit(void **state)
         snprintf(name, sizeof name, "note%d", p);
         files[p] = support_path(folder, name);
         setup how = {.file = files[p]};
-        shop_actor actor = troupe_spawn_with(shop, &how, .place = places[p]);
+        shop_actor actor = troupe_spawn_from(shop, &how, .place = places[p]);
         int64_t total;
         troupe_must(troupe_get(int64_t, troupe_call(actor, shop_sell, p), &total));
     }
@@ -333,7 +333,7 @@ static void test_many_actors(void **state)
         assert_int_equal(total, i);
     }
     for (int i = 0; i < MANY; i += 2)
-        troupe_kill(actors[i]);
+        troupe_actor_kill(actors[i]);
     for (int i = 0; i < MANY; i += 1000) {
         int64_t total;
         assert_int_equal(troupe_get(int64_t, troupe_call(actors[i], shop_sell, 1), &total),
@@ -372,7 +372,7 @@ static void test_late_messages(void **state)
     shop_actor former = troupe_spawn(shop, .place = TROUPE_PLACE_HERE, .name = "former");
     uint64_t id = former.address.id;
     troupe_must(troupe_actor_status(former.address));
-    assert_int_equal(troupe_kill(former), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(former), TROUPE_OK);
     // Its successor ends with the message in the mailbox.
     trp_actor *actor = trp_actor_create(trp_class_of(&troupe_class_shop), NULL, 0, false);
     assert_non_null(actor);
@@ -399,7 +399,7 @@ static void test_posts_to_one_that_ends(void **state)
     troupe_must(troupe_actor_status(closing.address));
     assert_true(trp_life_post(closing.address.id, rest, &once));
     support_await_counter(rests, before + 1);
-    assert_int_equal(troupe_kill(closing), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(closing), TROUPE_OK);
     assert_false(trp_life_post(closing.address.id, rest, &none));
 }
 

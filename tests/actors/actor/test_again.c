@@ -26,14 +26,14 @@ typedef struct hydra {
 static troupe_status hydra_view(hydra *self, const troupe_none *nothing, view *out)
 {
     (void)self, (void)nothing;
-    *out = (view){(int)troupe_was_restarted(), getpid()};
+    *out = (view){(int)troupe_actor_restarts(), getpid()};
     return TROUPE_OK;
 }
 
 static troupe_status fall(bool crash)
 {
     if (!crash)
-        return troupe_fail_actor(TROUPE_IO, "a head is off");
+        return troupe_actor_fail(TROUPE_IO, "a head is off");
     (void)kill(getpid(), SIGKILL);
     (void)pause();
     return TROUPE_OK;
@@ -81,7 +81,7 @@ static troupe_status hydra_count(hydra *self, const series *in, int *unused)
 static troupe_status hydra_leave(hydra *self, const troupe_none *nothing, troupe_none *out)
 {
     (void)self, (void)nothing, (void)out;
-    return troupe_exit();
+    return troupe_actor_exit();
 }
 
 static troupe_status hydra_retain(hydra *self, const troupe_actor *other, troupe_none *out)
@@ -143,7 +143,7 @@ static void make_fall(hydra_actor actor, bool crash)
 static void await_end(hydra_actor actor, int reason)
 {
     troupe_down down;
-    assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_string_equal(troupe_down_reason_name(down.reason), troupe_down_reason_name(reason));
 }
 
@@ -216,11 +216,11 @@ static void test_counted(void **state)
                                            troupe_call_from(other, hydra_release, address), &none));
                 await_end(actor, TROUPE_DOWN_NORMAL);
                 assert_int_equal(troupe_actor_retain(actor.address), TROUPE_NOT_EXECUTED);
-                troupe_kill(other);
+                troupe_actor_kill(other);
             }
     hydra_actor plain = troupe_spawn(hydra, .place = TROUPE_PLACE_WORKER, .restarts = 1);
     assert_int_equal(troupe_actor_retain(plain.address), TROUPE_NOT_EXECUTED);
-    troupe_kill(plain);
+    troupe_actor_kill(plain);
     plain = troupe_spawn(hydra, .place = TROUPE_PLACE_WORKER, .counted = true);
     troupe_must(troupe_actor_retain(plain.address));
     assert_int_equal(troupe_actor_release(plain.address), TROUPE_OK);
@@ -257,7 +257,7 @@ static void test_owned(void **state)
                                     .restarts = 1);
     make_fall(mine, true);
     assert_int_equal(view_of(mine).restarts, 1);
-    troupe_kill(mine);
+    troupe_actor_kill(mine);
 }
 
 // ---- several methods at a time
@@ -289,7 +289,7 @@ static void test_concurrent(void **state)
         for (int i = 0; i < CALLS; i++)
             calls[i] = troupe_call(actor, hydra_hold, i);
         await(&shared->running, 2);
-        assert_int_equal(troupe_restart(actor, .at_once = true), TROUPE_OK);
+        assert_int_equal(troupe_actor_restart(actor, .at_once = true), TROUPE_OK);
         shared->open = 1;
         for (int i = 0; i < CALLS; i++) {
             troupe_status status = troupe_get(int, calls[i], &out);
@@ -307,7 +307,7 @@ static void test_concurrent(void **state)
             for (int i = 0; i < CALLS; i++)
                 troupe_must(troupe_get(int, calls[i], &out));
         }
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -335,7 +335,7 @@ static void test_urgent_retries(void **state)
             troupe_get(int, troupe_call(troupe_with(actor, .retries = 1), hydra_try, true), &runs),
             TROUPE_MAYBE_EXECUTED);
         assert_int_equal(shared->runs, 2);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -357,7 +357,7 @@ static void test_urgent_failure(void **state)
         int restarts = view_of(actor).restarts;
         assert_int_equal(troupe_get(int, troupe_call(actor, hydra_try, false), &runs), TROUPE_IO);
         await_restarts(actor, restarts + 1);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     // Without a policy it ends.
     prepare(1);
@@ -375,7 +375,7 @@ static void test_restart_beside_urgent(void **state)
         hydra_actor actor = troupe_spawn(hydra, .place = places[p], .restarts = 1);
         troupe_ref runs = troupe_call(actor, hydra_pause, 1);
         await(&shared->running, 1);
-        assert_int_equal(troupe_restart(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_restart(actor), TROUPE_OK);
         // It waits for what runs beside it; later ones may overtake the restart or wait for it.
         troupe_ref later = troupe_call(actor, hydra_pause, 2);
         shared->open = 1;
@@ -384,7 +384,7 @@ static void test_restart_beside_urgent(void **state)
         troupe_must(troupe_get(int, later, &out));
         assert_int_equal(out, 2);
         await_restarts(actor, 1);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -398,7 +398,7 @@ static void test_streams(void **state)
         hydra_actor actor = troupe_spawn(hydra, .place = places[p], .backoff_ms = 1,
                                          .restarts = TROUPE_RESTARTS_FOREVER);
         for (int then = THEN_FAIL; then <= (p == 0 ? THEN_FAIL : THEN_CRASH); then++) {
-            troupe_stream stream = troupe_stream(actor, hydra_count, 5, then);
+            troupe_stream stream = troupe_stream_open(actor, hydra_count, 5, then);
             troupe_status status;
             int count = 0;
             while ((status = troupe_next(int, stream, &value, .timeout_ms = SUPPORT_SOON_MS)) ==
@@ -409,7 +409,7 @@ static void test_streams(void **state)
             assert_true(then == THEN_FAIL ? count == 5 : count <= 5);
             assert_int_equal(troupe_next(int, stream, &value), TROUPE_INVALID);
             // The next start makes another.
-            stream = troupe_stream(actor, hydra_count, 40, THEN_END);
+            stream = troupe_stream_open(actor, hydra_count, 40, THEN_END);
             for (int i = 0; i < 40; i++) {
                 troupe_must(troupe_next(int, stream, &value));
                 assert_int_equal(value, i);
@@ -420,9 +420,9 @@ static void test_streams(void **state)
         // A maker that waits for its reader is in its method: the restart comes with its end, and
         // one whose process is killed ends for the reader at once.
         int restarts = view_of(actor).restarts;
-        troupe_stream endless = troupe_stream(actor, hydra_count, 0, THEN_GO_ON);
+        troupe_stream endless = troupe_stream_open(actor, hydra_count, 0, THEN_GO_ON);
         troupe_must(troupe_next(int, endless, &value));
-        assert_int_equal(troupe_restart(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_restart(actor), TROUPE_OK);
         if (places[p] == TROUPE_PLACE_ISOLATED) {
             troupe_status status = TROUPE_OK;
             while (status == TROUPE_OK)
@@ -432,7 +432,7 @@ static void test_streams(void **state)
             troupe_stream_drop(endless);
         }
         await_restarts(actor, restarts + 1);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -442,10 +442,10 @@ static void test_streams_are_not_repeated(void **state)
     (void)state;
     int value;
     hydra_actor actor = troupe_spawn(hydra, .place = TROUPE_PLACE_WORKER);
-    troupe_stream stream = troupe_stream(troupe_with(actor, .retries = 2), hydra_count, 1, 0);
+    troupe_stream stream = troupe_stream_open(troupe_with(actor, .retries = 2), hydra_count, 1, 0);
     assert_int_equal(troupe_next(int, stream, &value), TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, ".retries"));
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
 }
 
 int main(void)

@@ -64,7 +64,7 @@ TROUPE_TASK(hold, troupe_none, troupe_none);
 static troupe_status end_or_spawn(const int *number, troupe_actor *made)
 {
     if (*number % 2 == 0)
-        return troupe_kill_actor(troupe_self());
+        return troupe_actor_kill(troupe_self());
     *made = troupe_spawn(bystander, .place = TROUPE_PLACE_HERE).address;
     return troupe_actor_status(*made);
 }
@@ -102,9 +102,9 @@ static void test_tasks_that_kill_themselves(void **state)
     static troupe_ref refs[MANY];
     troupe_none none = {0};
     atomic_store(&held, true);
-    troupe_ref first = troupe_run_with(hold, &none, .place = TROUPE_PLACE_HERE);
+    troupe_ref first = troupe_run_from(hold, &none, .place = TROUPE_PLACE_HERE);
     for (int i = 0; i < MANY; i++)
-        refs[i] = troupe_run_with(end_or_spawn, &i, .place = TROUPE_PLACE_HERE);
+        refs[i] = troupe_run_from(end_or_spawn, &i, .place = TROUPE_PLACE_HERE);
     atomic_store(&held, false);
     troupe_must(troupe_get(troupe_none, first, &none));
     for (int i = 0; i < MANY; i++) {
@@ -117,7 +117,7 @@ static void test_tasks_that_kill_themselves(void **state)
         bystander_actor one = {made};
         troupe_must(troupe_get(int, troupe_call(one, bystander_look), &changed));
         assert_int_equal(changed, 0);
-        troupe_end(one);
+        troupe_actor_end(one);
     }
 }
 
@@ -129,8 +129,8 @@ static void *kill_executors(void *stop)
         troupe_must(troupe_actors_list(0, &list));
         for (size_t i = 0; i < list.actors.count; i++)
             if (strcmp(list.actors.items[i].class_name, "square") == 0)
-                (void)troupe_kill_actor(list.actors.items[i].address);
-        troupe_reset();
+                (void)troupe_actor_kill(list.actors.items[i].address);
+        troupe_arena_reset();
     }
     return NULL;
 }
@@ -146,7 +146,7 @@ static void test_executors_that_others_kill(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         troupe_ref refs[EACH];
         for (int64_t k = 0; k < EACH; k++)
-            refs[k] = troupe_run_with(square, &k, .retries = TROUPE_RETRIES_FOREVER);
+            refs[k] = troupe_run_from(square, &k, .retries = TROUPE_RETRIES_FOREVER);
         for (int64_t k = 0; k < EACH; k++) {
             troupe_must(troupe_get(int64_t, refs[k], &value));
             assert_int_equal(value, k * k);
@@ -164,7 +164,7 @@ static void test_a_task_cannot_defer(void **state)
     troupe_must(troupe_get(int, troupe_run(defers), &status));
     assert_int_equal(status, TROUPE_INVALID);
     troupe_must(
-        troupe_get(int, troupe_run_with(defers, &none, .place = TROUPE_PLACE_ISOLATED), &status));
+        troupe_get(int, troupe_run_from(defers, &none, .place = TROUPE_PLACE_ISOLATED), &status));
     assert_int_equal(status, TROUPE_INVALID);
 }
 
@@ -176,7 +176,7 @@ static bool no_die(void *unused)
     troupe_must(troupe_actors_list(0, &list));
     for (size_t i = 0; i < list.actors.count; i++)
         found = found || strcmp(list.actors.items[i].class_name, "die") == 0;
-    troupe_reset();
+    troupe_arena_reset();
     return !found;
 }
 
@@ -186,7 +186,7 @@ static void test_deadline_of_an_isolated_task(void **state)
     (void)state;
     troupe_none none = {0};
     for (uint32_t ms = 20; ms <= 200; ms += 20) {
-        troupe_ref late = troupe_run_with(die, &none, .place = TROUPE_PLACE_ISOLATED,
+        troupe_ref late = troupe_run_from(die, &none, .place = TROUPE_PLACE_ISOLATED,
                                           .deadline_ms = ms, .retries = TROUPE_RETRIES_FOREVER);
         assert_int_equal(troupe_get(troupe_none, late, &none), TROUPE_TIMED_OUT);
     }

@@ -104,15 +104,15 @@ static troupe_status mirror_basket(mirror *self, const basket *in, int64_t *sum)
     if (count != in->count || in->tail[2] != 3)
         return troupe_fail(TROUPE_FAILED, "%d references came, not %d", count, in->count);
     if (self->kept.id != 0)
-        troupe_drop(self->kept);
-    self->kept = in->wanted >= 0 ? troupe_keep(in->items[in->wanted]) : (troupe_ref){0};
+        troupe_ref_drop(self->kept);
+    self->kept = in->wanted >= 0 ? troupe_ref_keep(in->items[in->wanted]) : (troupe_ref){0};
     return TROUPE_OK;
 }
 
 static troupe_status mirror_kept(mirror *self, const troupe_none *none, int64_t *number)
 {
     (void)none;
-    return troupe_get(int64_t, troupe_keep(self->kept), number);
+    return troupe_get(int64_t, troupe_ref_keep(self->kept), number);
 }
 
 TROUPE_ACTOR(mirror, (mirror_small, int64_t, int64_t), (mirror_wide, wide, wide),
@@ -132,7 +132,7 @@ static int set_up(void **state)
 
 static void end(mirror_actor actor)
 {
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
     assert_store_empty();
 }
 
@@ -181,7 +181,7 @@ static void test_large_values(void **state)
         troupe_must(troupe_get(troupe_bytes, ref, &bytes));
         assert_int_equal(bytes.size, sizeof text);
         assert_memory_equal(bytes.data, text, sizeof text);
-        troupe_reset();
+        troupe_arena_reset();
         end(actor);
     }
 }
@@ -206,7 +206,7 @@ static void test_views_make_no_copy(void **state)
         // Besides it there may be the argument, until the message has gone.
         troupe_must(troupe_store_usage_get(&usage));
         assert_in_range(usage.objects, 1, 2);
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         troupe_view_end(&first);
         assert_memory_equal(second.data, text, sizeof text);
         troupe_view_end(&second);
@@ -249,7 +249,7 @@ static void test_packed_answers(void **state)
         troupe_must(troupe_get_packed(troupe_call_from(actor, mirror_huge, &big), &packed, NULL));
         troupe_must(troupe_unpack(huge, packed.data, packed.size, &back));
         assert_memory_equal(&big, &back, sizeof big);
-        troupe_reset();
+        troupe_arena_reset();
         end(actor);
     }
 }
@@ -268,12 +268,12 @@ static void test_promised_results(void **state)
         troupe_ref ref = troupe_call_from(maker, mirror_huge, &big);
         troupe_must(troupe_get(double, troupe_call_from(reader, mirror_sum, &ref), &sum));
         assert_true(sum == 14);
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         ref = troupe_call(maker, mirror_small, 21);
         troupe_must(troupe_get(int64_t, troupe_call_from(reader, mirror_double, &ref), &twice));
         assert_int_equal(twice, 42);
-        troupe_drop(ref);
-        troupe_kill(maker);
+        troupe_ref_drop(ref);
+        troupe_actor_kill(maker);
         end(reader);
     }
 }
@@ -313,10 +313,10 @@ static void test_references_in_flat_values(void **state)
         basket wrong = {.items = {object, object}, .count = 5};
         assert_int_equal(troupe_get(int64_t, troupe_call_from(actor, mirror_basket, &wrong), &sum),
                          TROUPE_FAILED);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
         assert_int_not_equal(
             troupe_get(int64_t, troupe_call_from(actor, mirror_basket, &wrong), &sum), TROUPE_OK);
-        troupe_drop(object);
+        troupe_ref_drop(object);
         assert_store_empty();
     }
 }
@@ -382,14 +382,14 @@ static void test_nothing_stays_in_the_store(void **state)
     static char text[LARGE];
     mirror_actor actor = troupe_spawn(mirror, .place = TROUPE_PLACE_WORKER);
     troupe_bytes bytes;
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
     for (int i = 0; i < 5; i++)
         assert_int_equal(
             troupe_get(troupe_bytes, troupe_call(actor, mirror_bytes, text, sizeof text), &bytes),
             TROUPE_NOT_EXECUTED);
     actor = troupe_spawn(mirror, .place = TROUPE_PLACE_WORKER);
     for (int i = 0; i < 5; i++)
-        troupe_drop(troupe_call(actor, mirror_bytes, text, sizeof text));
+        troupe_ref_drop(troupe_call(actor, mirror_bytes, text, sizeof text));
     end(actor);
 }
 

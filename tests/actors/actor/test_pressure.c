@@ -92,7 +92,7 @@ static void test_the_end_of_a_full_actor(void **state)
     (void)state;
     sink_actor slow = troupe_spawn(sink, .place = TROUPE_PLACE_WORKER, .mailbox_max = MAILBOX);
     (void)fill(slow);
-    assert_int_equal(troupe_kill(slow), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(slow), TROUPE_OK);
     gate->open = 1;
     int64_t taken; // It would wait for ever for an actor that takes no more.
     assert_int_equal(troupe_get(int64_t, troupe_call(slow, sink_take, 1), &taken),

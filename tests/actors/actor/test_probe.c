@@ -59,7 +59,7 @@ static troupe_status node_pass(node *self, const course *way, course_end *end)
     bool own = status == TROUPE_DEADLOCK && troupe_last_error()->outcome == TROUPE_OUTCOME_NONE;
     shared->rings += own; // Not somebody else's that came back as an answer.
     if (status == TROUPE_PENDING)
-        troupe_drop(answer);
+        troupe_ref_drop(answer);
     end->depth = after.depth + 1;
     return status;
 }
@@ -78,7 +78,7 @@ static void *fulfil(void *user)
     int64_t value = 7;
     while (shared->gate == 0)
         usleep(500);
-    (void)troupe_fulfil(int64_t, &self->later, &value);
+    (void)troupe_deferred_fulfil(int64_t, &self->later, &value);
     return NULL;
 }
 
@@ -110,15 +110,15 @@ TROUPE_TASK(call_back, troupe_actor, int64_t);
 static troupe_status node_ask_a_task(node *self, const troupe_actor *me, int64_t *value)
 {
     (void)self;
-    return troupe_get(int64_t, troupe_run_with(call_back, me), value);
+    return troupe_get(int64_t, troupe_run_from(call_back, me), value);
 }
 
 static troupe_status node_ask_a_part(node *self, const course *way, int64_t *depth)
 {
     (void)self;
     troupe_ref part;
-    troupe_split(course_end, troupe_call_from((node_actor){way->rest.items[0]}, node_pass, way),
-                 &part, NULL);
+    troupe_ref_split(course_end, troupe_call_from((node_actor){way->rest.items[0]}, node_pass, way),
+                     &part, NULL);
     return troupe_get(int64_t, part, depth);
 }
 
@@ -173,9 +173,9 @@ static void test_rings_of_all_sizes(void **state)
         troupe_must(troupe_get(course_end, answer, &end, .timeout_ms = DEADLOCKS_MS));
         assert_int_equal(end.depth, size - 1);
         for (int i = 0; i < size; i++)
-            (void)troupe_kill_actor(actors[i]);
+            (void)troupe_actor_kill(actors[i]);
     }
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 // Of more actors than a bound that is thought of in passing: one call goes round.
@@ -194,7 +194,7 @@ static void find_large(int size, troupe_place odd)
     assert_int_equal(troupe_get(course_end, answer, &end, .timeout_ms = DEADLOCKS_MS),
                      TROUPE_DEADLOCK);
     assert_int_equal(shared->rings, 1);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_a_large_ring(void **state)
@@ -237,10 +237,10 @@ static void test_all_at_once(void **state)
         assert_int_equal(failed, 1);
         assert_int_equal(shared->rings, 1);
         for (int i = 0; i < size; i++)
-            (void)troupe_kill_actor(actors[i]);
+            (void)troupe_actor_kill(actors[i]);
     }
     assert_in_range(support_now_ms() - begun, 0, DEADLOCKS_MS);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 // Whoever waits first looks after 50 ms, and then is told at once: not at its next look, at 150.
@@ -261,10 +261,10 @@ static void test_told_at_once(void **state)
         int64_t took_ms = support_now_ms() - begun;
         least_ms = took_ms < least_ms ? took_ms : least_ms;
         for (int n = 0; n < 2; n++)
-            (void)troupe_kill_actor(actors[n]);
+            (void)troupe_actor_kill(actors[n]);
     }
     assert_in_range(least_ms, 50, NEXT_LOOK_MS - 1);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 // Long waits that end, and waits that end by themselves, are no rings.
@@ -285,7 +285,7 @@ static void test_long_waits_are_none(void **state)
     assert_int_not_equal(troupe_get(course_end, answer, &end, .timeout_ms = DEADLOCKS_MS),
                          TROUPE_DEADLOCK);
     assert_int_equal(shared->rings, 0);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 // An answer that is owed can be given by others than the method that waits.
@@ -315,7 +315,7 @@ static void test_deferred_answers_are_none(void **state)
     troupe_must(troupe_get(int64_t, waits, &value, .timeout_ms = DEADLOCKS_MS));
     assert_int_equal(value, 7);
     troupe_must(troupe_get(course_end, crossed, &end, .timeout_ms = DEADLOCKS_MS));
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_through_a_task_and_a_part(void **state)
@@ -335,7 +335,7 @@ static void test_through_a_task_and_a_part(void **state)
         assert_int_equal(troupe_get(int64_t, answer, &value, .timeout_ms = DEADLOCKS_MS),
                          TROUPE_DEADLOCK);
     }
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 // Traffic that can form no ring, since each calls only those behind it, with waits that are long
@@ -359,7 +359,7 @@ static void test_traffic_is_none(void **state)
         }
     }
     assert_int_equal(shared->rings, 0);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 int main(void)

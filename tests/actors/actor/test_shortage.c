@@ -30,7 +30,7 @@ static troupe_status adder_add(adder *self, const list *in, list *out)
     double first = 0;
     if (in->source.id != 0)
         TROUPE_TRY(troupe_get(double, in->source, &first));
-    double *sums = troupe_alloc((in->numbers.count + 1) * sizeof *sums);
+    double *sums = troupe_arena_alloc((in->numbers.count + 1) * sizeof *sums);
     if (sums == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu sums", in->numbers.count);
     sums[0] = first;
@@ -49,7 +49,7 @@ static troupe_status adder_total(adder *self, const troupe_none *nothing, double
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR_WITH(adder, (adder_init, list), adder_deinit, (adder_add, list, list),
+TROUPE_ACTOR_INIT(adder, (adder_init, list), adder_deinit, (adder_add, list, list),
                   (adder_total, troupe_none, double));
 
 static int set_up(void **state)
@@ -70,21 +70,21 @@ static void use_everything(void)
 {
     double numbers[] = {1, 2, 3}, first = 5, total;
     list in = {"title", {numbers, 3}, {0}}, out;
-    adder_actor actor = troupe_spawn_with(adder, &in, .place = TROUPE_PLACE_HERE);
+    adder_actor actor = troupe_spawn_from(adder, &in, .place = TROUPE_PLACE_HERE);
     in.source = troupe_put(double, &first);
     troupe_ref ref = troupe_call_from(actor, adder_add, &in);
-    troupe_ref kept = troupe_keep(ref);
+    troupe_ref kept = troupe_ref_keep(ref);
     bool ready;
     allow(troupe_wait(&ref, 1, 1, 10000, &ready, NULL));
     troupe_status status = troupe_get(list, ref, &out);
     allow(status);
     if (status == TROUPE_OK)
-        troupe_drop(out.source);
+        troupe_ref_drop(out.source);
     if (kept.id != 0) {
         status = troupe_get(list, kept, &out);
         allow(status);
         if (status == TROUPE_OK)
-            troupe_drop(out.source);
+            troupe_ref_drop(out.source);
     }
     allow(troupe_tell_from(actor, adder_add, &in));
     allow(troupe_get(double, troupe_call(troupe_with(actor, .deadline_ms = 10000), adder_total),
@@ -110,15 +110,15 @@ static void use_everything(void)
     allow(status);
     if (status == TROUPE_OK)
         troupe_view_end(&view);
-    troupe_drop(ref);
-    troupe_drop(in.source);
+    troupe_ref_drop(ref);
+    troupe_ref_drop(in.source);
     allow(troupe_actor_status(actor.address));
-    status = troupe_end(actor);
+    status = troupe_actor_end(actor);
     allow(status);
     if (status != TROUPE_OK && actor.address.id != 0)
-        (void)troupe_kill(actor);
-    allow(troupe_await_end(actor.address, 10000, NULL));
-    troupe_reset();
+        (void)troupe_actor_kill(actor);
+    allow(troupe_actor_await_end(actor.address, 10000, NULL));
+    troupe_arena_reset();
 }
 
 static void test_each_allocation_fails(void **state)

@@ -34,12 +34,12 @@ static troupe_status ledger_init(ledger *self, const opening *how)
     shared->inits++;
     self->value = how->value;
     if (how->holds_picture)
-        self->picture = troupe_keep(how->picture);
+        self->picture = troupe_ref_keep(how->picture);
     if (how->saves)
-        TROUPE_TRY(troupe_save_state());
+        TROUPE_TRY(troupe_actor_save());
     if (how->ends)
-        return troupe_exit();
-    int restarts = (int)troupe_was_restarted();
+        return troupe_actor_exit();
+    int restarts = (int)troupe_actor_restarts();
     return how->fails_at == 0 || restarts != how->fails_at
                ? TROUPE_OK
                : troupe_fail(TROUPE_IO, "start %d fails", restarts);
@@ -48,17 +48,17 @@ static troupe_status ledger_init(ledger *self, const opening *how)
 static void ledger_deinit(ledger *self)
 {
     shared->deinits++;
-    troupe_drop(self->picture);
+    troupe_ref_drop(self->picture);
 }
 
 static troupe_status ledger_store(ledger *self, page *image)
 {
     shared->saves++;
     if (shared->save_nests)
-        shared->nested = troupe_save_state();
+        shared->nested = troupe_actor_save();
     if (shared->save_fails)
         return troupe_fail(TROUPE_IO, "the ink is dry");
-    char *ballast = troupe_alloc(self->ballast + 1);
+    char *ballast = troupe_arena_alloc(self->ballast + 1);
     memset(ballast, 'x', self->ballast);
     *image = (page){.value = self->value,
                     .owner = "me",
@@ -79,9 +79,9 @@ static troupe_status ledger_recall(ledger *self, const page *image)
             return troupe_fail(TROUPE_CORRUPT, "the page is smudged");
     self->value = image->value;
     self->ballast = image->ballast.size;
-    troupe_drop(self->picture); // What init has kept.
-    self->picture = image->picture.id != 0 ? troupe_keep(image->picture) : (troupe_ref){0};
-    self->restored = (int)troupe_was_restarted();
+    troupe_ref_drop(self->picture); // What init has kept.
+    self->picture = image->picture.id != 0 ? troupe_ref_keep(image->picture) : (troupe_ref){0};
+    self->restored = (int)troupe_actor_restarts();
     return TROUPE_OK;
 }
 
@@ -95,13 +95,13 @@ static troupe_status ledger_save(ledger *self, const int *ballast, troupe_none *
 {
     (void)out;
     self->ballast = (size_t)*ballast;
-    return troupe_save_state();
+    return troupe_actor_save();
 }
 
 static troupe_status ledger_look(ledger *self, const troupe_none *nothing, reading *out)
 {
     (void)nothing;
-    *out = (reading){self->value, (int)troupe_was_restarted(), getpid(), self->restored};
+    *out = (reading){self->value, (int)troupe_actor_restarts(), getpid(), self->restored};
     return TROUPE_OK;
 }
 
@@ -110,7 +110,7 @@ static troupe_status ledger_fall(ledger *self, const bool *crash, int *out)
 {
     *out = self->value += 1000;
     if (!*crash)
-        return troupe_fail_actor(TROUPE_IO, "the books do not balance");
+        return troupe_actor_fail(TROUPE_IO, "the books do not balance");
     (void)kill(getpid(), SIGKILL);
     (void)pause();
     return TROUPE_OK;
@@ -121,13 +121,13 @@ static troupe_status ledger_picture(ledger *self, const troupe_none *nothing, in
     (void)nothing;
     if (self->picture.id == 0)
         return troupe_fail(TROUPE_NOT_FOUND, "there is no picture");
-    return troupe_get(int, troupe_keep(self->picture), out);
+    return troupe_get(int, troupe_ref_keep(self->picture), out);
 }
 
-TROUPE_ACTOR_WITH(ledger, (ledger_init, opening), ledger_deinit, (ledger_add, int, int),
+TROUPE_ACTOR_INIT(ledger, (ledger_init, opening), ledger_deinit, (ledger_add, int, int),
                   (ledger_save, int, troupe_none), (ledger_look, troupe_none, reading),
                   (ledger_fall, bool, int), (ledger_picture, troupe_none, int));
-TROUPE_ACTOR_STATE(ledger, page, ledger_store, ledger_recall);
+TROUPE_STATE(ledger, page, ledger_store, ledger_recall);
 
 static bool is_local(void)
 {
@@ -186,7 +186,7 @@ static void test_saved_by_request(void **state)
     for (int p = 0; p < PLACES; p++)
         for (int large = 0; large < 2; large++) {
             ledger_actor actor =
-                troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
                                   .restarts = TROUPE_RESTARTS_FOREVER);
             troupe_must(troupe_actor_status(actor.address));
             // Nothing was saved yet: init alone.
@@ -211,7 +211,7 @@ static void test_saved_by_request(void **state)
             save(actor, 0); // By a later incarnation.
             fall(actor, places[p]);
             assert_int_equal(look_at(actor).value, 8);
-            troupe_kill(actor);
+            troupe_actor_kill(actor);
         }
 }
 
@@ -221,7 +221,7 @@ static void test_saved_after_messages(void **state)
     opening from = {.value = 0};
     for (int p = 0; p < PLACES; p++) {
         ledger_actor actor =
-            troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+            troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
                               .restarts = TROUPE_RESTARTS_FOREVER, .save_every = 1);
         troupe_must(troupe_actor_status(actor.address));
         int sum = 0;
@@ -230,8 +230,8 @@ static void test_saved_after_messages(void **state)
             fall(actor, places[p]); // What was answered was saved; what fell was not.
             assert_int_equal(look_at(actor).value, sum);
         }
-        troupe_kill(actor);
-        actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+        troupe_actor_kill(actor);
+        actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
                                   .restarts = TROUPE_RESTARTS_FOREVER, .save_every = 3);
         int saves = shared->saves;
         for (int i = 1; i <= 5; i++)
@@ -239,7 +239,7 @@ static void test_saved_after_messages(void **state)
         assert_int_equal(shared->saves - saves, 1);
         fall(actor, places[p]);
         assert_int_equal(look_at(actor).value, 3);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -250,12 +250,12 @@ static void test_failed_state(void **state)
     opening from = {.value = 5};
     for (int p = 0; p < PLACES; p++) {
         ledger_actor actor =
-            troupe_spawn_with(ledger, &from, .place = places[p],
+            troupe_spawn_from(ledger, &from, .place = places[p],
                               .restarts = TROUPE_RESTARTS_FOREVER, .save_every = 1);
         assert_int_equal(add(actor, 1), 6);
         fall_in_place(actor);
         assert_int_equal(look_at(actor).value, 6);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -275,17 +275,17 @@ static void test_restart_by_request(void **state)
     for (int p = 0; p < PLACES; p++)
         for (int at_once = 0; at_once < 2; at_once++) {
             ledger_actor actor =
-                troupe_spawn_with(ledger, &from, .place = places[p], .restarts = 1);
+                troupe_spawn_from(ledger, &from, .place = places[p], .restarts = 1);
             assert_int_equal(add(actor, 1), 6);
             reading before = look_at(actor);
-            assert_int_equal(troupe_restart(actor, .at_once = at_once != 0), TROUPE_OK);
+            assert_int_equal(troupe_actor_restart(actor, .at_once = at_once != 0), TROUPE_OK);
             assert_true(support_wait_until(is_restarted, &actor, SUPPORT_SOON_MS));
             reading now = look_at(actor);
             assert_int_equal(now.value, at_once != 0 ? 5 : 6);
             assert_int_equal(now.restarts, 1);
             bool moves = places[p] == TROUPE_PLACE_ISOLATED && !is_local();
             assert_int_equal(now.process == before.process, !moves);
-            troupe_kill(actor);
+            troupe_actor_kill(actor);
         }
 }
 
@@ -295,7 +295,7 @@ static void test_saved_by_init(void **state)
     (void)state;
     opening from = {.value = 5, .saves = true};
     for (int p = 0; p < PLACES; p++) {
-        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+        ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
                                                .restarts = TROUPE_RESTARTS_FOREVER);
         troupe_must(troupe_actor_status(actor.address));
         for (int i = 1; i <= 2; i++) {
@@ -312,7 +312,7 @@ static void test_saved_by_init(void **state)
             fall(actor, places[p]);
             assert_int_equal(look_at(actor).value, 7);
         }
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -322,22 +322,22 @@ static void test_saved_by_an_init_that_fails(void **state)
     (void)state;
     for (int p = 0; p < PLACES; p++) {
         opening from = {.value = 5, .fails_at = 1};
-        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+        ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
                                                .restarts = TROUPE_RESTARTS_FOREVER);
         fall(actor, places[p]);
         assert_int_equal(look_at(actor).restarts, 2);
         assert_int_equal(look_at(actor).restored, 0);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
         from.saves = true;
         from.value = 6;
-        actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+        actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
                                   .restarts = TROUPE_RESTARTS_FOREVER);
         assert_int_equal(add(actor, 1), 7);
         fall(actor, places[p]);
         assert_int_equal(look_at(actor).restarts, 2);
         assert_int_equal(look_at(actor).value, 6);
         assert_int_equal(look_at(actor).restored, 2); // Of the first start.
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -349,7 +349,7 @@ static void test_failures(void **state)
     opening from = {.value = 5};
     troupe_none none;
     for (int p = 0; p < PLACES; p++) {
-        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+        ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
                                                .restarts = 3, .save_every = 1);
         assert_int_equal(add(actor, 1), 6);
         shared->save_fails = true; // Then the image before is the last one.
@@ -364,7 +364,7 @@ static void test_failures(void **state)
         shared->restore_fails = true; // A start that fails, until the budget is spent.
         fall(actor, places[p]);
         troupe_down down;
-        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
         assert_int_equal(down.reason, TROUPE_DOWN_ERROR);
         assert_non_null(strstr(down.text, "could not be restarted: the page is torn"));
         shared->restore_fails = false;
@@ -382,7 +382,7 @@ typedef struct plain {
 static troupe_status plain_save(plain *self, const troupe_none *nothing, troupe_none *out)
 {
     (void)self, (void)nothing, (void)out;
-    return troupe_save_state();
+    return troupe_actor_save();
 }
 
 TROUPE_ACTOR(plain, (plain_save, troupe_none, troupe_none));
@@ -392,22 +392,22 @@ static void test_refused(void **state)
     (void)state;
     opening from = {.value = 5};
     troupe_none none;
-    ledger_actor actor = troupe_spawn_with(ledger, &from, .save_every = 1);
+    ledger_actor actor = troupe_spawn_from(ledger, &from, .save_every = 1);
     assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
-    actor = troupe_spawn_with(ledger, &from, .save_every = 1, .restarts = 1, .concurrency = 2);
+    actor = troupe_spawn_from(ledger, &from, .save_every = 1, .restarts = 1, .concurrency = 2);
     assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
     plain_actor other = troupe_spawn(plain, .save_every = 1, .restarts = 1);
     assert_int_equal(troupe_actor_status(other.address), TROUPE_INVALID);
-    assert_non_null(strstr(troupe_last_error()->text, "TROUPE_ACTOR_STATE"));
+    assert_non_null(strstr(troupe_last_error()->text, "TROUPE_STATE"));
     other = troupe_spawn(plain, .restarts = 1);
     assert_int_equal(troupe_get(troupe_none, troupe_call(other, plain_save), &none),
                      TROUPE_UNSUPPORTED);
-    troupe_kill(other);
-    actor = troupe_spawn_with(ledger, &from);
+    troupe_actor_kill(other);
+    actor = troupe_spawn_from(ledger, &from);
     assert_int_equal(troupe_get(troupe_none, troupe_call(actor, ledger_save, 0), &none),
                      TROUPE_UNSUPPORTED);
-    troupe_kill(actor);
-    assert_int_equal(troupe_save_state(), TROUPE_INVALID);
+    troupe_actor_kill(actor);
+    assert_int_equal(troupe_actor_save(), TROUPE_INVALID);
     troupe_state broken = troupe_state_ledger;
     assert_int_equal(troupe_state_register(&troupe_class_ledger, &broken), TROUPE_OK);
     broken.image = &troupe_type_int;
@@ -443,10 +443,10 @@ static void test_references(void **state)
             int number = 42, out = 0;
             opening from = {.value = 5, .holds_picture = true, .picture = troupe_put(int, &number)};
             ledger_actor actor =
-                troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+                troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
                                   .restarts = TROUPE_RESTARTS_FOREVER);
             troupe_must(troupe_actor_status(actor.address));
-            troupe_drop(from.picture);
+            troupe_ref_drop(from.picture);
             for (int i = 0; i < 3 * saved; i++) // Each image has a hold of its own.
                 save(actor, 0);
             for (int i = 0; i < 4; i++) {
@@ -458,7 +458,7 @@ static void test_references(void **state)
                     fall(actor, places[p]);
             }
             assert_int_equal(look_at(actor).restarts, 4);
-            assert_int_equal(troupe_stop_actor(actor), TROUPE_OK); // With its deinit.
+            assert_int_equal(troupe_actor_stop(actor), TROUPE_OK); // With its deinit.
             assert_true(support_wait_until(has_no_objects, NULL, SUPPORT_SOON_MS));
         }
 }
@@ -471,9 +471,9 @@ static void test_references_of_one_that_ends(void **state)
         int number = 42;
         opening from = {.saves = true, .ends = true, .holds_picture = true};
         from.picture = troupe_put(int, &number);
-        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .restarts = 3);
-        troupe_drop(from.picture);
-        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+        ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p], .restarts = 3);
+        troupe_ref_drop(from.picture);
+        assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
         assert_true(support_wait_until(has_no_objects, NULL, SUPPORT_SOON_MS));
     }
 }
@@ -485,16 +485,16 @@ static void test_reference_of_a_call(void **state)
     for (int p = 0; p < PLACES; p++) {
         int out = 0;
         opening nothing = {0};
-        ledger_actor source = troupe_spawn_with(ledger, &nothing);
+        ledger_actor source = troupe_spawn_from(ledger, &nothing);
         opening from = {.holds_picture = true, .picture = troupe_call(source, ledger_add, 7)};
-        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .restarts = 1);
+        ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p], .restarts = 1);
         troupe_must(troupe_actor_status(actor.address));
-        troupe_drop(from.picture);
-        assert_int_equal(troupe_stop_actor(source), TROUPE_OK); // After the call.
+        troupe_ref_drop(from.picture);
+        assert_int_equal(troupe_actor_stop(source), TROUPE_OK); // After the call.
         fall(actor, places[p]);
         troupe_must(troupe_get(int, troupe_call(actor, ledger_picture), &out));
         assert_int_equal(out, 7);
-        assert_int_equal(troupe_stop_actor(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_stop(actor), TROUPE_OK);
         assert_true(support_wait_until(has_no_objects, NULL, SUPPORT_SOON_MS));
     }
 }
@@ -507,7 +507,7 @@ static void test_save_in_save(void **state)
     opening from = {.value = 5};
     shared->save_nests = true;
     for (int p = 0; p < PLACES; p++) {
-        ledger_actor actor = troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1,
+        ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
                                                .restarts = 4, .save_every = 2);
         troupe_must(troupe_actor_status(actor.address));
         assert_int_equal(add(actor, 1), 6);
@@ -522,7 +522,7 @@ static void test_save_in_save(void **state)
         assert_true(look_at(actor).value >= 7);
         assert_int_equal(shared->nested, TROUPE_INVALID);
         shared->nested = TROUPE_OK;
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     shared->save_nests = false;
 }
@@ -541,7 +541,7 @@ static void test_too_large(void **state)
         troupe_none none;
         bool moves = places[p] != TROUPE_PLACE_HERE && !is_local();
         ledger_actor actor =
-            troupe_spawn_with(ledger, &from, .place = places[p], .backoff_ms = 1, .restarts = 4);
+            troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1, .restarts = 4);
         troupe_must(troupe_actor_status(actor.address));
         assert_int_equal(add(actor, 1), 6);
         save(actor, LARGE - 1000);
@@ -555,7 +555,7 @@ static void test_too_large(void **state)
             fall(actor, places[p]);
             assert_int_equal(look_at(actor).value, moves ? 6 : 7);
         }
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 

@@ -59,7 +59,7 @@ static void worker_end(worker *self)
     ended++;
 }
 
-TROUPE_ACTOR_WITH(worker, (worker_begin, troupe_none), worker_end, (worker_note, int, int),
+TROUPE_ACTOR_INIT(worker, (worker_begin, troupe_none), worker_end, (worker_note, int, int),
                   (worker_hog, troupe_array_troupe_actor, bool),
                   (worker_hit, troupe_none, troupe_none), (worker_meet, troupe_actor, troupe_none),
                   (worker_stop, troupe_none, troupe_none), (worker_burn, troupe_none, troupe_none),
@@ -233,7 +233,7 @@ static void test_successors_get_no_old_mail(void **state)
         troupe_actor old = {.id = current[i % 4],
                             .incarnation = trp_home_here.incarnation,
                             .process = trp_home_here.process};
-        troupe_must(troupe_kill_actor(old));
+        troupe_must(troupe_actor_kill(old));
         worker_actor fresh = make();
         assert_int_not_equal(fresh.address.id, old.id);
         again = again || fresh.address.id >> TRP_SLOT_INDEX_BITS != 0;

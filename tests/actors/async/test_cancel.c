@@ -111,7 +111,7 @@ static void a_call_in_the_mailbox_is_not_run(void **state)
         assert_value(first, 1);
         assert_value(third, 10);
         assert_value(troupe_call(actor, patient_add, 100), 110);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -127,7 +127,7 @@ static void a_running_method_is_told(void **state)
         support_await_counter(&shared->saw, 1);
         assert_value(troupe_call(actor, patient_add, 1), 1); // The next is not told.
         assert_false(troupe_cancelled());
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -145,7 +145,7 @@ static void a_cancelled_call_ends_once(void **state)
         atomic_store(&shared->open, 1); // Now it answers, and nobody listens.
         assert_value(troupe_call(actor, patient_add, 2), 2);
         assert_int_equal(troupe_cancel(call), TROUPE_INVALID);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -163,8 +163,8 @@ static void what_has_ended_is_left_alone(void **state)
         assert_int_equal(troupe_cancel((troupe_ref){0}), TROUPE_INVALID);
         troupe_ref object = troupe_put_bytes("x", 1);
         assert_int_equal(troupe_cancel(object), TROUPE_INVALID);
-        troupe_drop(object);
-        troupe_kill(actor);
+        troupe_ref_drop(object);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -188,7 +188,7 @@ static void force_needs_a_process_of_its_own(void **state)
                                        patient_add, 1),
                            &value),
                 TROUPE_UNSUPPORTED);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -280,7 +280,7 @@ static void a_method_sees_that_its_deadline_has_passed(void **state)
         assert_true(status == TROUPE_TIMED_OUT || status == TROUPE_OK); // It answers just then.
         if (atomic_load(&shared->running) > 0) // Else it was late to begin with.
             support_await_counter(&shared->saw, 1);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -321,7 +321,7 @@ static void cancelling_races_with_running(void **state)
         }
         assert_value(troupe_call(actor, patient_add, 0), atomic_load(&shared->added));
         assert_in_range(atomic_load(&shared->added), ran, ran + maybe);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -335,7 +335,7 @@ static void the_dead_and_the_waiting(void **state)
         support_await_counter(&shared->running, 1);
         troupe_ref second = troupe_call(actor, patient_add, 1);
         assert_int_equal(troupe_cancel(second), TROUPE_OK);
-        assert_int_equal(troupe_kill(actor), TROUPE_OK); // With a tombstone and its marker.
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_OK); // With a tombstone and its marker.
         atomic_store(&shared->open, 1);
         troupe_status status = troupe_get(int, first, &value);
         assert_true(status == TROUPE_OK || status == TROUPE_MAYBE_EXECUTED);

@@ -75,7 +75,7 @@ static troupe_status desk_add(desk *self, const int64_t *amount, int64_t *total)
 
 static troupe_status desk_call_self(desk *self, const int64_t *amount, int64_t *total);
 
-TROUPE_ACTOR_WITH(desk, (desk_init, troupe_none), desk_deinit, (desk_wait, int, int),
+TROUPE_ACTOR_INIT(desk, (desk_init, troupe_none), desk_deinit, (desk_wait, int, int),
                   (desk_read, int, int, .group = "disk"),
                   (desk_add, int64_t, int64_t, .group = "fast"),
                   (desk_call_self, int64_t, int64_t));
@@ -123,7 +123,7 @@ static void so_many_at_a_time_and_no_more(void **state)
             assert_int_equal(get(calls[k]), k);
         assert_int_equal(atomic_load(&shared->most), 3);
         assert_int_equal(atomic_load(&shared->done), CALLS);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -153,7 +153,7 @@ static void groups_have_limits_of_their_own(void **state)
         }
         assert_int_equal(atomic_load(&shared->most), 1);
         assert_int_equal(atomic_load(&shared->disk_most), 2);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -184,7 +184,7 @@ static void cancelling_in_every_place(void **state)
         assert_true(never >= CALLS / 2 - 2);
         assert_int_equal(get(troupe_call(actor, desk_wait, 5)), 5);
         assert_int_equal(atomic_load(&shared->done), CALLS - never + 1);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -198,7 +198,7 @@ static void the_end_comes_after_what_was_sent(void **state)
         troupe_ref calls[CALLS];
         for (int k = 0; k < CALLS; k++)
             calls[k] = troupe_call(actor, desk_wait, k);
-        assert_int_equal(troupe_end(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_end(actor), TROUPE_OK);
         support_await_counter(&shared->running, 2);
         atomic_store(&shared->open, 1);
         for (int k = 0; k < CALLS; k++)
@@ -225,7 +225,7 @@ static void killing_ends_what_waits(void **state)
         for (int k = 0; k < CALLS; k++)
             calls[k] = troupe_call(actor, desk_wait, k);
         support_await_counter(&shared->running, 2);
-        assert_int_equal(troupe_kill(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
         atomic_store(&shared->open, 1);
         for (int k = 0; k < CALLS; k++) {
             troupe_status status = troupe_get(int, calls[k], &value, .timeout_ms = SUPPORT_SOON_MS);
@@ -234,7 +234,7 @@ static void killing_ends_what_waits(void **state)
             ran += status == TROUPE_OK;
         }
         assert_in_range(ran, 0, 2);
-        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
         // With one process for all they go on though an isolated actor has ended.
         if (places[i] != TROUPE_PLACE_ISOLATED || getenv("TROUPE_LOCAL") != NULL)
             support_await_counter(&shared->done, 2);
@@ -254,8 +254,8 @@ static void deadlocks_are_only_where_they_are(void **state)
                                     .timeout_ms = SUPPORT_SOON_MS),
                          TROUPE_OK);
         assert_int_equal(total, 4);
-        troupe_kill(one);
-        troupe_kill(two);
+        troupe_actor_kill(one);
+        troupe_actor_kill(two);
     }
 }
 
@@ -275,7 +275,7 @@ static void the_mailbox_is_bounded_still(void **state)
     support_await_counter(&shared->running, 2);
     atomic_store(&shared->open, 1);
     support_await_counter(&shared->done, sent);
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
 }
 
 static void what_is_refused(void **state)
@@ -299,7 +299,7 @@ static void what_is_refused(void **state)
         snprintf(many, sizeof many, "disk=%0107d", 1);
         actor = troupe_spawn(desk, .place = places[i], .groups = many);
         assert_int_equal(troupe_actor_status(actor.address), TROUPE_OK);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
         actor = troupe_spawn(desk, .place = places[i], .concurrency = 100000);
         assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
     }

@@ -44,7 +44,7 @@ static troupe_status desk_answer(bureau *self, const int64_t *answer, int *left)
     troupe_deferred later = self->owed[0];
     memmove(self->owed, self->owed + 1, (size_t)--self->count * sizeof *self->owed);
     *left = self->count;
-    TROUPE_TRY(troupe_fulfil(int64_t, &later, answer));
+    TROUPE_TRY(troupe_deferred_fulfil(int64_t, &later, answer));
     if (later.id_ != 0)
         return troupe_fail(TROUPE_FAILED, "the deferred answer was not cleared");
     return TROUPE_OK;
@@ -56,7 +56,7 @@ static troupe_status desk_refuse(bureau *self, const troupe_text *why, troupe_no
     if (self->count == 0)
         return troupe_fail(TROUPE_NOT_FOUND, "nobody has asked");
     troupe_deferred later = self->owed[--self->count];
-    return troupe_refuse(&later, TROUPE_NO_SPACE, "refused: %s", *why);
+    return troupe_deferred_refuse(&later, TROUPE_NO_SPACE, "refused: %s", *why);
 }
 
 // What can go wrong with a deferred answer; the text says what did not go wrong.
@@ -68,13 +68,13 @@ static troupe_status desk_misuse(bureau *self, const troupe_none *nothing, int64
     int64_t right = 12;
     if (second.id_ != 0 || troupe_last_error()->status != TROUPE_INVALID)
         return troupe_fail(TROUPE_FAILED, "it could be deferred twice");
-    if (troupe_fulfil(double, &later, &wrong) != TROUPE_WRONG_TYPE)
+    if (troupe_deferred_fulfil(double, &later, &wrong) != TROUPE_WRONG_TYPE)
         return troupe_fail(TROUPE_FAILED, "it took a wrong type");
-    if (troupe_fulfil(int64_t, &later, &right) != TROUPE_OK)
+    if (troupe_deferred_fulfil(int64_t, &later, &right) != TROUPE_OK)
         return troupe_fail(TROUPE_FAILED, "it did not take the right one");
-    if (troupe_fulfil(int64_t, &later, &right) != TROUPE_INVALID ||
-        troupe_fulfil(int64_t, &copy, &right) != TROUPE_INVALID ||
-        troupe_refuse(&copy, TROUPE_FAILED, "no") != TROUPE_INVALID)
+    if (troupe_deferred_fulfil(int64_t, &later, &right) != TROUPE_INVALID ||
+        troupe_deferred_fulfil(int64_t, &copy, &right) != TROUPE_INVALID ||
+        troupe_deferred_refuse(&copy, TROUPE_FAILED, "no") != TROUPE_INVALID)
         return troupe_fail(TROUPE_FAILED, "it could be answered twice");
     return TROUPE_OK;
 }
@@ -96,7 +96,7 @@ static void *run_errand(void *user)
     errand *it = user;
     const double numbers[] = {1, 2, 3};
     report value = {.text = it->text, .numbers = {numbers, 3}};
-    (void)troupe_fulfil(report, &it->later, &value);
+    (void)troupe_deferred_fulfil(report, &it->later, &value);
     free(it);
     return NULL;
 }
@@ -220,7 +220,7 @@ static troupe_status clerk_relay(scribe *self, const int64_t *number, int64_t *a
 static troupe_status clerk_relayed(scribe *self, const int64_t *answer, troupe_none *nothing)
 {
     (void)nothing;
-    return troupe_fulfil(int64_t, &self->later, answer);
+    return troupe_deferred_fulfil(int64_t, &self->later, answer);
 }
 
 static troupe_status clerk_last(scribe *self, const troupe_none *nothing, reply *last)
@@ -285,7 +285,7 @@ static void an_answer_comes_later(void **state)
         assert_int_equal(troupe_get(int64_t, second, &value, .timeout_ms = -1), TROUPE_PENDING);
         answer(desk, 50);
         assert_number(second, 50);
-        troupe_kill(desk);
+        troupe_actor_kill(desk);
     }
 }
 
@@ -301,7 +301,7 @@ static void an_answer_can_be_a_failure(void **state)
         assert_string_equal(troupe_last_error()->text, "refused: no room");
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_FAILED);
         assert_non_null(strstr(troupe_last_error()->actor, "bureau"));
-        troupe_kill(desk);
+        troupe_actor_kill(desk);
     }
 }
 
@@ -317,13 +317,13 @@ static void exactly_one_answer(void **state)
                          TROUPE_EXISTS);
         assert_int_equal(troupe_get(int, troupe_call(desk, desk_answer, 1), &left),
                          TROUPE_INVALID); // The method had answered itself.
-        troupe_kill(desk);
+        troupe_actor_kill(desk);
     }
     troupe_deferred none = troupe_defer();
     assert_int_equal(none.id_, 0);
     assert_int_equal(troupe_last_error()->status, TROUPE_INVALID);
     int64_t value = 1;
-    assert_int_equal(troupe_fulfil(int64_t, &none, &value), TROUPE_INVALID);
+    assert_int_equal(troupe_deferred_fulfil(int64_t, &none, &value), TROUPE_INVALID);
 }
 
 static void another_thread_answers(void **state)
@@ -337,8 +337,8 @@ static void another_thread_answers(void **state)
         assert_string_equal(value.text, "by thread");
         assert_int_equal(value.numbers.count, 3);
         assert_true(value.numbers.items[2] == 3);
-        troupe_reset();
-        troupe_kill(desk);
+        troupe_arena_reset();
+        troupe_actor_kill(desk);
     }
 }
 
@@ -353,9 +353,9 @@ static void what_is_owed_ends_with_the_actor(void **state)
             int left;
             troupe_must(troupe_get(int, troupe_call(desk, desk_count), &left));
             if (ended)
-                troupe_end(desk);
+                troupe_actor_end(desk);
             else
-                troupe_kill(desk);
+                troupe_actor_kill(desk);
             assert_int_equal(troupe_get(int64_t, call, &value, .timeout_ms = SUPPORT_SOON_MS),
                              TROUPE_MAYBE_EXECUTED);
             assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
@@ -380,7 +380,7 @@ static void a_deferred_call_can_be_given_up(void **state)
                          TROUPE_CANCELLED); // The method is told that nobody waits.
         call = troupe_call(troupe_with(desk, .deadline_ms = 20), desk_ask, 1);
         assert_int_equal(troupe_get(int64_t, call, &value), TROUPE_TIMED_OUT);
-        troupe_kill(desk);
+        troupe_actor_kill(desk);
     }
 }
 
@@ -421,15 +421,15 @@ static void a_value_goes_on_to_a_method(void **state)
         assert_int_equal(last.status, TROUPE_OK);
         assert_int_equal(last.value, 50);
         assert_int_equal(last.tag, 5);
-        troupe_kill(clerk);
+        troupe_actor_kill(clerk);
         clerk = make_clerk(places[i % PLACES], desk);
         troupe_must(troupe_get(troupe_none, troupe_call(clerk, clerk_fetch, "long"), &nothing));
         last = heard(clerk);
         assert_string_equal(last.text, "long");
         assert_int_equal(last.value, 3);
-        troupe_kill(clerk);
-        troupe_kill(desk);
-        troupe_reset();
+        troupe_actor_kill(clerk);
+        troupe_actor_kill(desk);
+        troupe_arena_reset();
     }
 }
 
@@ -447,14 +447,14 @@ static void a_failure_goes_on_to_the_method(void **state)
         assert_string_equal(last.text, "refused: closed");
         assert_int_equal(last.value, 0);
         assert_int_equal(last.tag, 6);
-        troupe_kill(clerk);
+        troupe_actor_kill(clerk);
         clerk = make_clerk(places[i % PLACES], desk);
         troupe_must(troupe_get(troupe_none, troupe_call(clerk, clerk_begin, 7), &nothing));
-        troupe_kill(desk); // Before the question reaches it, or after.
+        troupe_actor_kill(desk); // Before the question reaches it, or after.
         last = heard(clerk);
         assert_true(last.status == TROUPE_MAYBE_EXECUTED || last.status == TROUPE_NOT_EXECUTED);
-        troupe_kill(clerk);
-        troupe_reset();
+        troupe_actor_kill(clerk);
+        troupe_arena_reset();
     }
 }
 
@@ -472,13 +472,13 @@ static void references_of_all_kinds_go_on(void **state)
             troupe_get(troupe_none, troupe_call_from(clerk, clerk_take, &object), &nothing));
         assert_int_equal(heard(clerk).value, 77);
         assert_int_equal(heard(clerk).tag, 99);
-        troupe_drop(object);
+        troupe_ref_drop(object);
         troupe_ref other = troupe_put(double, &wrong);
         assert_int_equal(
             troupe_get(troupe_none, troupe_call_from(clerk, clerk_take, &other), &nothing),
             TROUPE_WRONG_TYPE);
-        troupe_drop(other);
-        troupe_kill(clerk);
+        troupe_ref_drop(other);
+        troupe_actor_kill(clerk);
         // One that is pending still, and another process's.
         clerk = make_clerk(places[i], desk);
         troupe_ref pending = troupe_call(desk, desk_ask, 1);
@@ -487,8 +487,8 @@ static void references_of_all_kinds_go_on(void **state)
         answer(desk, 78);
         assert_int_equal(heard(clerk).value, 78);
         assert_number(pending, 78);
-        troupe_kill(clerk);
-        troupe_kill(desk);
+        troupe_actor_kill(clerk);
+        troupe_actor_kill(desk);
     }
     assert_int_equal(troupe_then((troupe_ref){0}, clerk_hear), TROUPE_INVALID); // In no actor.
 }
@@ -504,9 +504,9 @@ static void a_chain_of_deferred_answers(void **state)
         troupe_must(troupe_get(reply, troupe_call(clerk, clerk_last), &last));
         answer(desk, 80);
         assert_number(call, 80);
-        troupe_kill(clerk);
-        troupe_kill(desk);
-        troupe_reset();
+        troupe_actor_kill(clerk);
+        troupe_actor_kill(desk);
+        troupe_arena_reset();
     }
 }
 
@@ -518,9 +518,9 @@ static void an_actor_may_end_before_its_continuation(void **state)
         bureau_actor desk = make_desk(places[i]);
         scribe_actor clerk = make_clerk(TROUPE_PLACE_HERE, desk);
         troupe_must(troupe_get(troupe_none, troupe_call(clerk, clerk_begin, 9), &nothing));
-        troupe_kill(clerk);
+        troupe_actor_kill(clerk);
         answer(desk, 1); // To nobody.
-        troupe_kill(desk);
+        troupe_actor_kill(desk);
     }
 }
 

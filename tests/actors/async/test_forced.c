@@ -78,14 +78,14 @@ static troupe_status mourner_watch(mourner *self, const troupe_actor *actor, tro
 {
     (void)self, (void)nothing;
     uint64_t monitor =
-        troupe_monitor_method(*actor, &troupe_class_mourner, troupe_index_mourner_told);
+        troupe_monitor_start_as(*actor, &troupe_class_mourner, troupe_index_mourner_told);
     return monitor != 0 ? TROUPE_OK : TROUPE_FAILED;
 }
 
 static troupe_status mourner_link(mourner *self, const troupe_actor *actor, troupe_none *nothing)
 {
     (void)self, (void)nothing;
-    return troupe_link_actor(*actor);
+    return troupe_actor_link(*actor);
 }
 
 static int set_up(void **state)
@@ -128,7 +128,7 @@ static void await_gone(stone_actor actor, bool killed)
 {
     shared->open = !killed;
     troupe_down down;
-    assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_KILLED);
     if (!killed)
         await_running(0);
@@ -145,7 +145,7 @@ static void a_running_call_ends_at_the_deadline(void **state)
             troupe_ref runs = troupe_call(actor, stone_hold, 1);
             troupe_ref waits = troupe_call(actor, stone_hold, 2);
             await_running(1);
-            assert_int_equal(troupe_stop_actor(actor, .deadline_ms = negative != 0 ? -1 : 20),
+            assert_int_equal(troupe_actor_stop(actor, .deadline_ms = negative != 0 ? -1 : 20),
                              TROUPE_TIMED_OUT);
             expect_given_up(runs);
             assert_non_null(strstr(troupe_last_error()->text, "killed before it answered"));
@@ -169,7 +169,7 @@ static void a_stop_keeps_its_deadline(void **state)
             troupe_ref runs = troupe_call(actor, stone_hold, 1);
             await_running(1);
             int64_t begin = support_now_ms();
-            assert_int_equal(troupe_stop_actor(actor, .deadline_ms = DEADLINE_MS),
+            assert_int_equal(troupe_actor_stop(actor, .deadline_ms = DEADLINE_MS),
                              TROUPE_TIMED_OUT);
             int64_t took = support_now_ms() - begin;
             best = took < best ? took : best;
@@ -191,7 +191,7 @@ static void so_do_those_that_run_beside_each_other(void **state)
         for (int i = 0; i < 3; i++)
             calls[i] = troupe_call(actor, stone_hold, i);
         await_running(2);
-        assert_int_equal(troupe_stop_actor(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_actor_stop(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
         int given_up = 0;
         for (int i = 0; i < 3; i++) { // One of them waits in the lane.
             troupe_status status = troupe_get(int, calls[i], &out, .timeout_ms = SUPPORT_SOON_MS);
@@ -211,10 +211,10 @@ static void a_stream_ends_at_the_deadline(void **state)
     for (int p = 0; p < LIGHT_PLACES; p++) {
         stone_actor actor = make(places[p], 1);
         int out;
-        troupe_stream stream = troupe_stream(actor, stone_drip, 0);
+        troupe_stream stream = troupe_stream_open(actor, stone_drip, 0);
         troupe_must(troupe_next(int, stream, &out));
         await_running(1);
-        assert_int_equal(troupe_stop_actor(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_actor_stop(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
         assert_int_equal(troupe_next(int, stream, &out, .timeout_ms = SUPPORT_SOON_MS),
                          TROUPE_MAYBE_EXECUTED);
         assert_int_equal(troupe_next(int, stream, &out), TROUPE_INVALID);
@@ -223,7 +223,7 @@ static void a_stream_ends_at_the_deadline(void **state)
     }
 }
 
-// troupe_kill alone lets the method answer.
+// troupe_actor_kill alone lets the method answer.
 static void killing_lets_it_answer(void **state)
 {
     (void)state;
@@ -232,7 +232,7 @@ static void killing_lets_it_answer(void **state)
         int out;
         troupe_ref runs = troupe_call(actor, stone_hold, 7);
         await_running(1);
-        assert_int_equal(troupe_kill(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
         assert_int_equal(troupe_get(int, runs, &out, .timeout_ms = -1), TROUPE_PENDING);
         await_gone(actor, false);
         troupe_must(troupe_get(int, runs, &out));
@@ -266,18 +266,18 @@ static void a_killed_isolated_one_has_gone_at_once(void **state)
         troupe_get(troupe_none, troupe_call_from(heir, mourner_link, &actor.address), &none));
     troupe_ref runs = troupe_call(actor, stone_hold, 1);
     await_running(1);
-    assert_int_equal(troupe_kill(actor), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
     expect_given_up(runs);
-    assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_KILLED);
     assert_true(support_wait_until(is_told, NULL, SUPPORT_SOON_MS));
     assert_int_equal(shared->reason, TROUPE_DOWN_KILLED);
-    assert_int_equal(troupe_await_end(heir.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(heir.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_KILLED);
     stone_actor next = troupe_spawn(stone, .place = TROUPE_PLACE_ISOLATED, .name = "granite",
                                     .resources = "chisel=1", .resources_wait_ms = SUPPORT_SOON_MS);
     troupe_must(troupe_actor_status(next.address));
-    assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_KILLED); // Who asks later learns the same.
     assert_int_equal(shared->running, 1);              // It went on, or died where it was.
     shared->open = 1;
@@ -288,8 +288,8 @@ static void a_killed_isolated_one_has_gone_at_once(void **state)
     troupe_must(troupe_lookup(stone, "granite", &found));
     assert_int_equal(found.address.id, next.address.id); // The end of the method took nothing.
     shared->running = 0;
-    assert_int_equal(troupe_kill(next), TROUPE_OK);
-    assert_int_equal(troupe_kill(widow), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(next), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(widow), TROUPE_OK);
 }
 
 int main(void)

@@ -100,12 +100,12 @@ static troupe_status source_sum(source *self, const order *in, int64_t *sum)
 {
     (void)self;
     source_actor other = troupe_spawn(source, .place = TROUPE_PLACE_HERE);
-    troupe_stream stream = troupe_stream(other, source_count, in->from, in->to, in->then);
+    troupe_stream stream = troupe_stream_open(other, source_count, in->from, in->to, in->then);
     troupe_status status;
     int64_t next;
     while ((status = troupe_next(int64_t, stream, &next)) == TROUPE_OK)
         *sum += next;
-    troupe_kill(other);
+    troupe_actor_kill(other);
     return status == TROUPE_END ? TROUPE_OK : status;
 }
 
@@ -149,13 +149,13 @@ static void values_come_in_order(void **state)
     (void)state;
     for (int i = 0; i < PLACES; i++) {
         source_actor actor = make(places[i]);
-        troupe_stream stream = troupe_stream(actor, source_count, 0, 1000, 0);
+        troupe_stream stream = troupe_stream_open(actor, source_count, 0, 1000, 0);
         for (int64_t k = 0; k < 1000; k++)
             assert_next(stream, k);
         assert_end(stream, TROUPE_END);
-        stream = troupe_stream(actor, source_count); // None at all.
+        stream = troupe_stream_open(actor, source_count); // None at all.
         assert_end(stream, TROUPE_END);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -164,7 +164,7 @@ static void values_of_every_shape(void **state)
     (void)state;
     for (int i = 0; i < PLACES; i++) {
         source_actor actor = make(places[i]);
-        troupe_stream stream = troupe_stream(actor, source_lines, 40);
+        troupe_stream stream = troupe_stream_open(actor, source_lines, 40);
         for (int k = 0; k < 40; k++) {
             char expected[32];
             line next;
@@ -175,8 +175,8 @@ static void values_of_every_shape(void **state)
             assert_int_equal(next.digits.items[2], k + 2);
         }
         assert_end(stream, TROUPE_END);
-        troupe_reset();
-        stream = troupe_stream(actor, source_refs, 20);
+        troupe_arena_reset();
+        stream = troupe_stream_open(actor, source_refs, 20);
         for (int64_t k = 0; k < 20; k++) {
             troupe_ref ref;
             int64_t value;
@@ -185,7 +185,7 @@ static void values_of_every_shape(void **state)
             assert_int_equal(value, k);
         }
         assert_end(stream, TROUPE_END);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -203,7 +203,7 @@ static void the_maker_waits_for_the_reader(void **state)
         uint32_t window = windows[i % 3];
         int64_t ahead = window == 0 ? 16 : window;
         troupe_stream stream =
-            troupe_stream(troupe_with(actor, .window = window), source_count, 0, 100, 0);
+            troupe_stream_open(troupe_with(actor, .window = window), source_count, 0, 100, 0);
         for (int64_t k = 0; k < 100; k++) {
             int64_t least = k; // With nothing read yet it fills the window.
             if (k == 0)
@@ -213,7 +213,7 @@ static void the_maker_waits_for_the_reader(void **state)
             assert_next(stream, k);
         }
         assert_end(stream, TROUPE_END);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -222,7 +222,7 @@ static void the_failure_comes_after_the_values(void **state)
     (void)state;
     for (int i = 0; i < PLACES; i++) {
         source_actor actor = make(places[i]);
-        troupe_stream stream = troupe_stream(actor, source_count, 5, 8, TROUPE_CORRUPT);
+        troupe_stream stream = troupe_stream_open(actor, source_count, 5, 8, TROUPE_CORRUPT);
         for (int64_t k = 5; k < 8; k++)
             assert_next(stream, k);
         int64_t value;
@@ -230,7 +230,7 @@ static void the_failure_comes_after_the_values(void **state)
         assert_string_equal(troupe_last_error()->text, "it broke after 8");
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_FAILED);
         assert_end(stream, TROUPE_INVALID);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -239,16 +239,16 @@ static void a_dropped_stream_ends_its_maker(void **state)
     (void)state;
     for (int i = 0; i < PLACES; i++) {
         source_actor actor = make(places[i]);
-        troupe_stream stream = troupe_stream(actor, source_count, 0, INT64_MAX, 0);
+        troupe_stream stream = troupe_stream_open(actor, source_count, 0, INT64_MAX, 0);
         assert_next(stream, 0);
         troupe_stream_drop(stream);
         assert_made_to_end(TROUPE_CANCELLED);
-        troupe_stream_drop(stream);                           // Harmless.
-        stream = troupe_stream(actor, source_count, 0, 3, 0); // The actor goes on.
+        troupe_stream_drop(stream);                                // Harmless.
+        stream = troupe_stream_open(actor, source_count, 0, 3, 0); // The actor goes on.
         for (int64_t k = 0; k < 3; k++)
             assert_next(stream, k);
         assert_end(stream, TROUPE_END);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -257,8 +257,8 @@ static void a_deadline_ends_both(void **state)
     (void)state;
     for (int i = 0; i < PLACES; i++) {
         source_actor actor = make(places[i]);
-        troupe_stream stream =
-            troupe_stream(troupe_with(actor, .deadline_ms = 400), source_count, 0, INT64_MAX, 0);
+        troupe_stream stream = troupe_stream_open(troupe_with(actor, .deadline_ms = 400),
+                                                  source_count, 0, INT64_MAX, 0);
         assert_next(stream, 0);
         assert_made_to_end(TROUPE_CANCELLED); // It waited for room meanwhile.
         troupe_status status;
@@ -268,7 +268,7 @@ static void a_deadline_ends_both(void **state)
             count++;
         assert_true(status == TROUPE_TIMED_OUT || status == TROUPE_CANCELLED);
         assert_in_range(count, 1, 17 + 8);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -279,8 +279,8 @@ static void the_reader_may_not_want_to_wait(void **state)
         source_actor actor = make(places[i]), other = make(places[i]);
         int64_t value;
         // The second waits in the mailbox until the first has been read.
-        troupe_stream first = troupe_stream(actor, source_count, 0, 40, 0);
-        troupe_stream second = troupe_stream(actor, source_count, 100, 101, 0);
+        troupe_stream first = troupe_stream_open(actor, source_count, 0, 40, 0);
+        troupe_stream second = troupe_stream_open(actor, source_count, 100, 101, 0);
         assert_int_equal(troupe_next(int64_t, second, &value, .timeout_ms = -1), TROUPE_PENDING);
         assert_int_equal(troupe_next(int64_t, second, &value, .timeout_ms = 10), TROUPE_PENDING);
         for (int64_t k = 0; k < 40; k++)
@@ -288,8 +288,8 @@ static void the_reader_may_not_want_to_wait(void **state)
         assert_end(first, TROUPE_END);
         assert_next(second, 100);
         assert_end(second, TROUPE_END);
-        troupe_kill(actor);
-        troupe_kill(other);
+        troupe_actor_kill(actor);
+        troupe_actor_kill(other);
     }
 }
 
@@ -304,7 +304,7 @@ static void a_method_reads_a_stream(void **state)
         assert_int_equal(sum, 199 * 100);
         call = troupe_call(actor, source_sum, 0, 20, TROUPE_NO_SPACE);
         assert_int_equal(troupe_get(int64_t, call, &sum), TROUPE_NO_SPACE);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -312,7 +312,7 @@ static void the_death_of_the_maker_ends_the_stream(void **state)
 {
     (void)state;
     source_actor actor = make(TROUPE_PLACE_ISOLATED);
-    troupe_stream stream = troupe_stream(actor, source_die, 0, 3, 0);
+    troupe_stream stream = troupe_stream_open(actor, source_die, 0, 3, 0);
     int64_t value;
     troupe_status status;
     while ((status = troupe_next(int64_t, stream, &value, .timeout_ms = SUPPORT_SOON_MS)) ==
@@ -320,14 +320,14 @@ static void the_death_of_the_maker_ends_the_stream(void **state)
         continue;
     assert_int_equal(status, TROUPE_MAYBE_EXECUTED);
     assert_end(stream, TROUPE_INVALID);
-    stream = troupe_stream(actor, source_count, 0, 3, 0);
+    stream = troupe_stream_open(actor, source_count, 0, 3, 0);
     assert_end(stream, TROUPE_NOT_EXECUTED);
     for (int i = 0; i < PLACES; i++) { // A light one's method is let finish.
         actor = make(places[i]);
-        stream = troupe_stream(actor, source_count, 0, INT64_MAX, 0);
+        stream = troupe_stream_open(actor, source_count, 0, INT64_MAX, 0);
         assert_next(stream, 0);
-        troupe_stream waits = troupe_stream(actor, source_count, 0, 1, 0);
-        assert_int_equal(troupe_kill(actor), TROUPE_OK);
+        troupe_stream waits = troupe_stream_open(actor, source_count, 0, 1, 0);
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
         status = troupe_next(int64_t, waits, &value, .timeout_ms = SUPPORT_SOON_MS);
         assert_true(status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED);
         troupe_stream_drop(stream);
@@ -368,7 +368,7 @@ static void several_threads_read_one_stream(void **state)
         source_actor actor = make(places[i]);
         memset((void *)seen, 0, sizeof seen);
         reading all = {.seen = seen, .count = VALUES};
-        all.stream = troupe_stream(actor, source_count, 0, VALUES, 0);
+        all.stream = troupe_stream_open(actor, source_count, 0, VALUES, 0);
         pthread_t threads[READERS];
         for (int t = 0; t < READERS; t++)
             assert_int_equal(pthread_create(&threads[t], NULL, read_to_the_end, &all), 0);
@@ -380,7 +380,7 @@ static void several_threads_read_one_stream(void **state)
         for (int k = 0; k < VALUES; k++)
             assert_int_equal(seen[k], 1);
         assert_made_to_end(TROUPE_OK);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -398,18 +398,18 @@ static void what_is_no_stream(void **state)
         assert_int_equal(
             troupe_get(int64_t, troupe_call_named(actor.address, "source_count", packed), &value),
             TROUPE_INVALID);
-        troupe_stream stream = troupe_stream(actor, source_plain);
+        troupe_stream stream = troupe_stream_open(actor, source_plain);
         assert_end(stream, TROUPE_INVALID);
         assert_int_equal(troupe_get(int64_t, troupe_call(actor, source_plain), &value),
                          TROUPE_INVALID);
-        stream = troupe_stream(actor, source_wrong);
+        stream = troupe_stream_open(actor, source_wrong);
         assert_end(stream, TROUPE_END);
-        stream = troupe_stream(actor, source_count, 0, 2, 0);
+        stream = troupe_stream_open(actor, source_count, 0, 2, 0);
         double wrong;
         assert_int_equal(troupe_next(double, stream, &wrong), TROUPE_WRONG_TYPE);
         assert_next(stream, 1);
         assert_end(stream, TROUPE_END);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     int64_t value = 1;
     assert_int_equal(troupe_yield(int64_t, &value), TROUPE_INVALID);
@@ -428,7 +428,7 @@ static void a_stream_that_others_ended(void **state)
             atomic_store(&shared->status, 0);
             int64_t value;
             troupe_stream stream =
-                troupe_stream(troupe_with(actor, .window = 1), source_count, 0, 100, 0);
+                troupe_stream_open(troupe_with(actor, .window = 1), source_count, 0, 100, 0);
             assert_next(stream, 0);
             troupe_error failure = trp_failure(TROUPE_FAILED, TROUPE_OUTCOME_FAILED,
                                                TROUPE_EXECUTED_YES, "somebody else said so");
@@ -438,12 +438,12 @@ static void a_stream_that_others_ended(void **state)
                    troupe_next(int64_t, stream, &value) == TROUPE_OK)
                 continue;
             troupe_stream_drop(stream);
-            troupe_stream again = troupe_stream(actor, source_count, 7, 8, 0);
+            troupe_stream again = troupe_stream_open(actor, source_count, 7, 8, 0);
             assert_int_equal(troupe_next(int64_t, again, &value, .timeout_ms = SUPPORT_SOON_MS),
                              TROUPE_OK);
             assert_int_equal(value, 7);
             assert_end(again, TROUPE_END);
-            troupe_kill(actor);
+            troupe_actor_kill(actor);
         }
 }
 

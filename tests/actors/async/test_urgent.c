@@ -87,7 +87,7 @@ static troupe_status digger_fail(digger *self, const troupe_none *nothing, int *
 static troupe_status digger_text(digger *self, const troupe_text *in, troupe_text *out)
 {
     (void)self;
-    char *text = troupe_alloc(64);
+    char *text = troupe_arena_alloc(64);
     snprintf(text, 64, "urgent %s", *in);
     *out = text;
     return TROUPE_OK;
@@ -97,7 +97,7 @@ static troupe_status digger_ask(digger *self, const troupe_none *nothing, int *d
 static troupe_status digger_lean(digger *self, const troupe_actor *on, int *depth);
 static troupe_status digger_consult(digger *self, const troupe_actor *whom, int *depth);
 
-TROUPE_ACTOR_WITH(digger, (digger_init, int), digger_deinit, (digger_dig, troupe_none, int),
+TROUPE_ACTOR_INIT(digger, (digger_init, int), digger_deinit, (digger_dig, troupe_none, int),
                   (digger_depth, troupe_none, int,
                    .options = TROUPE_METHOD_URGENT | TROUPE_METHOD_REPEATABLE),
                   (digger_stop, troupe_none, troupe_none, .options = TROUPE_METHOD_URGENT),
@@ -135,7 +135,7 @@ static digger_actor make(troupe_place place)
 {
     memset(shared, 0, sizeof *shared);
     int depth = 100;
-    digger_actor actor = troupe_spawn_with(digger, &depth, .place = place);
+    digger_actor actor = troupe_spawn_from(digger, &depth, .place = place);
     assert_int_equal(troupe_actor_status(actor.address), TROUPE_OK);
     return actor;
 }
@@ -173,7 +173,7 @@ static void a_busy_actor_can_be_asked(void **state)
                          TROUPE_OK);
         assert_true(get(dig) >= second);
         assert_true(get(queued) >= second);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -192,7 +192,7 @@ static void what_lies_behind_much_is_read(void **state)
             assert_int_equal(troupe_tell(actor, digger_stop), TROUPE_OK);
             assert_true(get(dig) >= 100);
         }
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -211,10 +211,10 @@ static void an_idle_actor_too(void **state)
         assert_int_equal(troupe_get(troupe_text, troupe_call(actor, digger_text, "news"), &text),
                          TROUPE_OK);
         assert_string_equal(text, "urgent news");
-        troupe_reset();
+        troupe_arena_reset();
         assert_int_equal(troupe_tell(actor, digger_stop), TROUPE_OK);
         assert_int_equal(get(troupe_call(actor, digger_dig)) >= 100, 1); // It is told already.
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -224,8 +224,8 @@ static void who_waits_can_be_asked(void **state)
     for (int i = 0; i < PLACES; i++) {
         digger_actor asker = make(places[i]), other = make(places[i]);
         assert_int_equal(get(troupe_call_from(asker, digger_lean, &other.address)), 100);
-        troupe_kill(asker);
-        troupe_kill(other);
+        troupe_actor_kill(asker);
+        troupe_actor_kill(other);
     }
 }
 
@@ -245,7 +245,7 @@ static void urgent_calls_can_be_cancelled(void **state)
         troupe_status status = troupe_get(int, call, &value);
         assert_true(status == TROUPE_TIMED_OUT || status == TROUPE_OK);
         assert_true(support_wait_until(ends, &shared->beside, SUPPORT_SOON_MS));
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -257,7 +257,7 @@ static void the_end_waits_for_what_runs_beside(void **state)
         int value;
         troupe_ref call = troupe_call(actor, digger_pause, 0);
         support_await_counter(&shared->beside, 1);
-        assert_int_equal(troupe_end(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_end(actor), TROUPE_OK);
         // Once it is closed, urgent calls are refused like others.
         troupe_status status = TROUPE_OK;
         while (status == TROUPE_OK)
@@ -287,7 +287,7 @@ static void many_at_once(void **state)
         atomic_store(&shared->open, 1);
         for (int k = 0; k < CALLS; k++)
             assert_int_equal(get(calls[k]), 0);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -301,7 +301,7 @@ static void killed_while_they_run(void **state)
             int value;
             for (int k = 0; k < 8; k++)
                 calls[k] = troupe_call(actor, digger_depth);
-            assert_int_equal(troupe_kill(actor), TROUPE_OK);
+            assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
             for (int k = 0; k < 8; k++) {
                 troupe_status status =
                     troupe_get(int, calls[k], &value, .timeout_ms = SUPPORT_SOON_MS);

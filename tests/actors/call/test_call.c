@@ -62,8 +62,8 @@ static troupe_status ledger_double(ledger *self, const parcel *in, parcel *out)
 {
     (void)self;
     *out = *in;
-    point *points = troupe_alloc(in->points.count * sizeof *points);
-    double *weights = troupe_alloc(in->weights.count * sizeof *weights);
+    point *points = troupe_arena_alloc(in->points.count * sizeof *points);
+    double *weights = troupe_arena_alloc(in->weights.count * sizeof *weights);
     for (size_t i = 0; i < in->points.count; i++)
         points[i] = (point){2 * in->points.items[i].x, 2 * in->points.items[i].y};
     for (size_t i = 0; i < in->weights.count; i++)
@@ -139,7 +139,7 @@ static void test_calls_and_tells(void **state)
         troupe_must(troupe_get(int, troupe_call(actor, ledger_process), &process));
         assert_int_equal(process == getpid(), places[p] == TROUPE_PLACE_HERE);
         assert_int_equal(troupe_actor_status(actor.address), TROUPE_OK);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -156,7 +156,7 @@ static void test_order(void **state)
         troupe_must(troupe_get(int64_t, troupe_call(actor, ledger_disorder), &disorder));
         assert_int_equal(last, MESSAGES);
         assert_int_equal(disorder, 0);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -198,8 +198,8 @@ static void test_arguments_are_copied(void **state)
         troupe_must(troupe_get(parcel, refs[1], &out));
         assert_string_equal(out.label, "xxxxx");
         assert_true(out.fixed[0] == 198);
-        troupe_kill(actor);
-        troupe_reset();
+        troupe_actor_kill(actor);
+        troupe_arena_reset();
     }
 }
 
@@ -219,13 +219,13 @@ static void test_large_values(void **state)
             troupe_must(troupe_get(troupe_bytes, troupe_call_from(actor, ledger_echo, &in), &out));
             assert_int_equal(out.size, in.size);
             assert_memory_equal(out.data, data, out.size);
-            troupe_reset();
+            troupe_arena_reset();
         }
         troupe_ref dropped = troupe_call(actor, ledger_echo, data, SIZE);
-        troupe_drop(dropped);
+        troupe_ref_drop(dropped);
         int64_t total;
         troupe_must(troupe_get(int64_t, troupe_call(actor, ledger_add, 0), &total));
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     troupe_must(troupe_store_usage_get(&after));
     assert_int_equal(after.objects, before.objects);
@@ -244,7 +244,7 @@ static void test_too_large(void **state)
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NOT_EXECUTED);
         assert_non_null(strstr(troupe_last_error()->text, "message_bytes_max"));
         assert_int_equal(troupe_tell_from(actor, ledger_echo, &in), TROUPE_TOO_LARGE);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     test_free(data);
 }
@@ -278,7 +278,7 @@ static void test_failures(void **state)
         assert_int_equal(troupe_get(int64_t, ref, &never), TROUPE_FAILED);
         ref = troupe_call(actor, ledger_fail, 4711, NULL);
         assert_int_equal(troupe_get(int64_t, ref, &never), TROUPE_FAILED);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -310,7 +310,7 @@ static void test_deadlines(void **state)
         troupe_must(troupe_get(
             int64_t, troupe_call(troupe_with(actor, .deadline_ms = 5000), ledger_add, 1), &total));
         assert_int_equal(total, 6);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -344,7 +344,7 @@ static void test_wrong_addresses(void **state)
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NOT_EXECUTED);
         troupe_must(troupe_get(int64_t, troupe_call(actor, ledger_add, 1), &total));
         assert_int_equal(total, 1);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -379,7 +379,7 @@ static void test_many_senders(void **state)
     for (int p = 0; p < PLACES; p++) {
         troupe_must(troupe_get(int64_t, troupe_call(actors[p], ledger_add, 0), &total));
         sum += total;
-        troupe_kill(actors[p]);
+        troupe_actor_kill(actors[p]);
     }
     assert_int_equal(sum, SENDERS * SENT);
 }

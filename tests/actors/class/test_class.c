@@ -40,7 +40,7 @@ static troupe_status desk_point(desk *self, const troupe_ref *in, troupe_none *o
     (void)self, (void)in, (void)out;
     return TROUPE_OK;
 }
-TROUPE_ACTOR_WITH(desk, (desk_open, int64_t), desk_close, (desk_take, order, int64_t),
+TROUPE_ACTOR_INIT(desk, (desk_open, int64_t), desk_close, (desk_take, order, int64_t),
                   (desk_name, troupe_none, troupe_text), (desk_point, troupe_ref, troupe_none));
 
 static int set_up(void **state)
@@ -52,7 +52,7 @@ static int set_up(void **state)
 static troupe_bytes packed(const troupe_type *type, const void *value)
 {
     size_t size;
-    void *out = troupe_alloc(256);
+    void *out = troupe_arena_alloc(256);
     troupe_must(troupe_pack_as(type, value, out, 256, &size));
     return (troupe_bytes){out, size};
 }
@@ -87,9 +87,9 @@ static void test_registering(void **state)
     desk_actor actor = troupe_spawn(desk, .place = TROUPE_PLACE_WORKER);
     order one = {"pen", 1};
     int64_t total;
-    troupe_must(troupe_get(int64_t, troupe_call_method(actor.address, &twin, 0, &one), &total));
+    troupe_must(troupe_get(int64_t, troupe_call_as(actor.address, &twin, 0, &one), &total));
     assert_int_equal(total, 1);
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
 }
 
 static void test_bad_calls(void **state)
@@ -98,15 +98,14 @@ static void test_bad_calls(void **state)
     desk_actor actor = troupe_spawn(desk, .place = TROUPE_PLACE_HERE);
     order one = {"pen", 1};
     int64_t total;
-    troupe_ref ref = troupe_call_method(actor.address, &troupe_class_desk, 3, &one);
+    troupe_ref ref = troupe_call_as(actor.address, &troupe_class_desk, 3, &one);
     assert_int_equal(troupe_get(int64_t, ref, &total), TROUPE_INVALID);
-    ref = troupe_call_method(actor.address, &troupe_class_desk, 0, NULL);
+    ref = troupe_call_as(actor.address, &troupe_class_desk, 0, NULL);
     assert_int_equal(troupe_get(int64_t, ref, &total), TROUPE_INVALID);
-    ref = troupe_call_method(actor.address, NULL, 0, &one);
+    ref = troupe_call_as(actor.address, NULL, 0, &one);
     assert_int_equal(troupe_get(int64_t, ref, &total), TROUPE_INVALID);
-    assert_int_equal(troupe_tell_method(actor.address, &troupe_class_desk, 3, &one),
-                     TROUPE_INVALID);
-    troupe_kill(actor);
+    assert_int_equal(troupe_tell_as(actor.address, &troupe_class_desk, 3, &one), TROUPE_INVALID);
+    troupe_actor_kill(actor);
 }
 
 static void test_by_name(void **state)
@@ -139,8 +138,8 @@ static void test_by_name(void **state)
             troupe_get_packed(troupe_call_named(actor, "desk_take", args), &bytes, NULL),
             TROUPE_INVALID);
         assert_string_equal(troupe_last_error()->text, "-3 of 'pen'");
-        troupe_kill_actor(actor);
-        troupe_reset();
+        troupe_actor_kill(actor);
+        troupe_arena_reset();
     }
     int64_t number = 77;
     troupe_bytes bytes;
@@ -192,8 +191,8 @@ static void test_wrong_names(void **state)
             troupe_get_packed(troupe_call_named(actor, "desk_point", args), &bytes, NULL),
             places[p] == TROUPE_PLACE_HERE ? TROUPE_OK : TROUPE_MALFORMED);
         troupe_must(troupe_get(int, ref, &number));
-        troupe_kill_actor(actor);
-        troupe_reset();
+        troupe_actor_kill(actor);
+        troupe_arena_reset();
     }
 }
 

@@ -37,7 +37,7 @@ static troupe_status node_release(node *self, const troupe_actor *other, troupe_
 static troupe_status node_leave(node *self, const troupe_none *nothing, troupe_none *out)
 {
     (void)self, (void)nothing, (void)out;
-    return troupe_exit();
+    return troupe_actor_exit();
 }
 
 static troupe_status node_crash(node *self, const troupe_none *nothing, troupe_none *out)
@@ -92,7 +92,7 @@ static int set_up(void **state)
 static void await_reason(troupe_actor actor, int reason)
 {
     troupe_down down;
-    assert_int_equal(troupe_await_end(actor, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(actor, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_string_equal(troupe_down_reason_name(down.reason), troupe_down_reason_name(reason));
 }
 
@@ -117,12 +117,12 @@ static void test_counted(void **state)
         troupe_must(troupe_get(troupe_none, troupe_call_from(other, node_release, address), &none));
         await_reason(actor.address, TROUPE_DOWN_NORMAL);
         assert_int_equal(troupe_actor_retain(actor.address), TROUPE_NOT_EXECUTED);
-        troupe_kill(other);
+        troupe_actor_kill(other);
     }
     node_actor plain = troupe_spawn(node);
     assert_int_equal(troupe_actor_retain(plain.address), TROUPE_NOT_EXECUTED);
     assert_int_equal(troupe_actor_retain((troupe_actor){0}), TROUPE_NOT_EXECUTED);
-    troupe_kill(plain);
+    troupe_actor_kill(plain);
 }
 
 // What a dead process retained is given back.
@@ -159,7 +159,7 @@ static void test_dead_holder_of_two(void **state)
     }
     trp_count_death(DEAD);
     assert_int_equal(troupe_actor_release(actor.address), TROUPE_OK);
-    assert_int_equal(troupe_await_end(actor.address, 0, NULL), TROUPE_PENDING);
+    assert_int_equal(troupe_actor_await_end(actor.address, 0, NULL), TROUPE_PENDING);
     frame.method = TRP_COUNT_RELEASE;
     frame.from_incarnation = OTHER;
     trp_count_serve(&frame);
@@ -185,18 +185,19 @@ static void test_owned(void **state)
                 if (how == 0)
                     troupe_must(troupe_get(troupe_none, troupe_call(owner, node_leave), &none));
                 else if (how == 1)
-                    assert_int_equal(troupe_kill(owner), TROUPE_OK);
+                    assert_int_equal(troupe_actor_kill(owner), TROUPE_OK);
                 else
                     assert_int_equal(troupe_get(troupe_none, troupe_call(owner, node_crash), &none),
                                      TROUPE_MAYBE_EXECUTED);
-                assert_int_equal(troupe_await_end(child.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+                assert_int_equal(troupe_actor_await_end(child.address, SUPPORT_SOON_MS, NULL),
+                                 TROUPE_OK);
                 troupe_must(troupe_get(troupe_none, troupe_call(free_one, node_ping), &none));
-                troupe_kill(free_one);
+                troupe_actor_kill(free_one);
             }
     // Outside methods nothing owns it.
     node_actor mine = troupe_spawn(node, .lifetime = TROUPE_OWNED);
     troupe_must(troupe_get(troupe_none, troupe_call(mine, node_ping), &none));
-    troupe_kill(mine);
+    troupe_actor_kill(mine);
 }
 
 static void prepare(int failures)
@@ -242,7 +243,7 @@ static void test_retries(void **state)
                        &runs),
             TROUPE_TIMED_OUT);
         prepare(0);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -257,7 +258,7 @@ static void test_retries_refused(void **state)
         TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "TROUPE_METHOD_REPEATABLE"));
     // One that is not restarted: the last failure is the call's.
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
     assert_int_equal(
         troupe_get(int, troupe_call(troupe_with(actor, .retries = 2), node_try, 0), &runs),
         TROUPE_NOT_EXECUTED);

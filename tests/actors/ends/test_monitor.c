@@ -43,14 +43,14 @@ static troupe_status fragile_leave(fragile *self, const bool *drain, int *out)
 {
     (void)self;
     *out = 7;
-    return troupe_exit(.drain = *drain, .text = "my work is done");
+    return troupe_actor_exit(.drain = *drain, .text = "my work is done");
 }
 
 static troupe_status fragile_give_up(fragile *self, const int *number, int *out)
 {
     (void)self;
     *out = 0;
-    return troupe_fail_actor(TROUPE_INVALID, "number %d is too much", *number);
+    return troupe_actor_fail(TROUPE_INVALID, "number %d is too much", *number);
 }
 
 static troupe_status fragile_rest(fragile *self, const int *ms, int *out)
@@ -81,13 +81,13 @@ TROUPE_ACTOR(fragile, (fragile_process, troupe_none, int), (fragile_die, int, in
 static troupe_status fragile_link(fragile *self, const troupe_actor *other, troupe_none *out)
 {
     (void)self, (void)out;
-    return troupe_link_actor(*other);
+    return troupe_actor_link(*other);
 }
 
 static troupe_status fragile_unlink(fragile *self, const troupe_actor *other, troupe_none *out)
 {
     (void)self, (void)out;
-    return troupe_unlink_actor(*other);
+    return troupe_actor_unlink(*other);
 }
 
 // What a boss has been told.
@@ -131,22 +131,22 @@ static troupe_status boss_watch(boss *self, const troupe_actor *other, uint64_t 
 {
     (void)self;
     fragile_actor target = {*other};
-    *monitor = troupe_monitor(target, boss_told);
+    *monitor = troupe_monitor_start(target, boss_told);
     return *monitor != 0 ? TROUPE_OK : troupe_last_error()->status;
 }
 
 static troupe_status boss_forget(boss *self, const uint64_t *monitor, bool *known)
 {
     (void)self;
-    *known = troupe_demonitor(*monitor);
+    *known = troupe_monitor_stop(*monitor);
     return TROUPE_OK;
 }
 
 static troupe_status boss_follow(boss *self, const troupe_actor *other, troupe_none *out)
 {
     (void)self, (void)out;
-    TROUPE_TRY(troupe_trap_ends(boss_told));
-    return troupe_link_actor(*other);
+    TROUPE_TRY(troupe_actor_trap_ends(boss_told));
+    return troupe_actor_link(*other);
 }
 
 static int set_up(void **state)
@@ -195,10 +195,10 @@ static int do_deed(deed what, fragile_actor actor, troupe_place place)
         assert_string_equal(troupe_last_error()->text, "number 12 is too much");
         return TROUPE_DOWN_ERROR;
     case KILL:
-        assert_int_equal(troupe_kill(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
         return TROUPE_DOWN_KILLED;
     case FINISH:
-        assert_int_equal(troupe_end(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_end(actor), TROUPE_OK);
         return TROUPE_DOWN_NORMAL;
     case CRASH:
     case QUIT:
@@ -235,7 +235,7 @@ static void test_reasons(void **state)
                 int reason = do_deed(what, actor, places[p]);
                 if (reason == 0)
                     continue;
-                assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down),
+                assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down),
                                  TROUPE_OK);
                 assert_string_equal(troupe_down_reason_name(down.reason),
                                     troupe_down_reason_name(reason));
@@ -258,7 +258,7 @@ static void test_reasons(void **state)
                 troupe_must(troupe_get(
                     uint64_t, troupe_call_from(watcher, boss_watch, &actor.address), &monitor));
                 assert_int_equal(await_news(watcher, 2).reason, reason);
-                troupe_kill(watcher);
+                troupe_actor_kill(watcher);
             }
 }
 
@@ -267,24 +267,24 @@ static void test_no_actor(void **state)
     (void)state;
     troupe_down down;
     fragile_actor actor = troupe_spawn(fragile, .place = TROUPE_PLACE_WORKER);
-    assert_int_equal(troupe_await_end(actor.address, 0, &down), TROUPE_PENDING);
-    assert_int_equal(troupe_await_end(actor.address, 20, &down), TROUPE_PENDING);
+    assert_int_equal(troupe_actor_await_end(actor.address, 0, &down), TROUPE_PENDING);
+    assert_int_equal(troupe_actor_await_end(actor.address, 20, &down), TROUPE_PENDING);
     fragile_actor never = actor;
     never.address.id += 1000000;
-    assert_int_equal(troupe_await_end(never.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(never.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_NO_ACTOR);
     never.address.incarnation++;
-    assert_int_equal(troupe_await_end(never.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(never.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_NO_ACTOR);
     fragile_actor failed = troupe_spawn(fragile, .name = "not a name");
-    assert_int_equal(troupe_await_end(failed.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(failed.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_NO_ACTOR);
     assert_non_null(strstr(down.text, "not a name"));
-    assert_int_equal(troupe_monitor(actor, boss_told), 0);
+    assert_int_equal(troupe_monitor_start(actor, boss_told), 0);
     assert_int_equal(troupe_last_error()->status, TROUPE_INVALID);
-    assert_int_equal(troupe_exit(), TROUPE_INVALID);
-    assert_int_equal(troupe_link(actor), TROUPE_INVALID);
-    troupe_kill(actor);
+    assert_int_equal(troupe_actor_exit(), TROUPE_INVALID);
+    assert_int_equal(troupe_actor_link(actor), TROUPE_INVALID);
+    troupe_actor_kill(actor);
 }
 
 static void test_demonitor(void **state)
@@ -303,9 +303,9 @@ static void test_demonitor(void **state)
         assert_true(known);
         troupe_must(troupe_get(bool, troupe_call(watcher, boss_forget, one), &known));
         assert_false(known);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
         assert_int_equal(await_news(watcher, 1).monitor, two);
-        troupe_kill(watcher);
+        troupe_actor_kill(watcher);
     }
 }
 
@@ -327,8 +327,8 @@ static void test_links(void **state)
                 troupe_must(troupe_get(int, troupe_call(pair[1], fragile_process), &out));
                 (void)do_deed(FAIL, pair[first], places[p]);
                 for (int i = 0; i < 2; i++) {
-                    assert_int_equal(troupe_await_end(pair[i].address, SUPPORT_SOON_MS, &down),
-                                     TROUPE_OK);
+                    assert_int_equal(
+                        troupe_actor_await_end(pair[i].address, SUPPORT_SOON_MS, &down), TROUPE_OK);
                     assert_int_equal(down.reason, TROUPE_DOWN_ERROR);
                     assert_non_null(strstr(down.text, "number 12 is too much"));
                 }
@@ -353,9 +353,9 @@ static void test_links_that_hold(void **state)
                 troupe_must(troupe_get(troupe_none, troupe_call_from(here, fragile_unlink, address),
                                        &none));
             (void)do_deed(untie ? FAIL : EXIT, there, places[p]);
-            assert_int_equal(troupe_await_end(*address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+            assert_int_equal(troupe_actor_await_end(*address, SUPPORT_SOON_MS, &down), TROUPE_OK);
             troupe_must(troupe_get(int, troupe_call(here, fragile_process), &out));
-            troupe_kill(here);
+            troupe_actor_kill(here);
         }
     // A trap is told in place of the end.
     for (int p = 0; p < PLACES; p++) {
@@ -366,7 +366,7 @@ static void test_links_that_hold(void **state)
         (void)do_deed(p == 0 ? KILL : CRASH, actor, places[p]);
         assert_int_equal(await_news(trapper, 1).reason,
                          p == 0 ? TROUPE_DOWN_KILLED : TROUPE_DOWN_CRASHED);
-        troupe_kill(trapper);
+        troupe_actor_kill(trapper);
     }
 }
 
@@ -389,14 +389,15 @@ static void test_links_of_many(void **state)
         for (int i = 0; i < MANY / 2; i++) {
             fragile_actor *one = &all[i * steps[s] % MANY];
             (void)do_deed(EXIT, *one, TROUPE_PLACE_HERE);
-            assert_int_equal(troupe_await_end(one->address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+            assert_int_equal(troupe_actor_await_end(one->address, SUPPORT_SOON_MS, NULL),
+                             TROUPE_OK);
         }
         troupe_must(troupe_get(int, troupe_call(hub, fragile_process), &out));
         (void)do_deed(FAIL, hub, TROUPE_PLACE_HERE);
         for (int i = MANY / 2; i < MANY; i++) {
             troupe_down down;
             const troupe_actor *address = &all[i * steps[s] % MANY].address;
-            assert_int_equal(troupe_await_end(*address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+            assert_int_equal(troupe_actor_await_end(*address, SUPPORT_SOON_MS, &down), TROUPE_OK);
             assert_int_equal(down.reason, TROUPE_DOWN_ERROR);
         }
     }
@@ -458,10 +459,10 @@ static void test_stop_actor(void **state)
         fragile_actor actor = troupe_spawn(fragile, .name = "stopped", .place = places[p]);
         troupe_ref rests = troupe_call(actor, fragile_rest, 30);
         troupe_ref queued = troupe_call(actor, fragile_process);
-        assert_int_equal(troupe_stop_actor(actor, .deadline_ms = SUPPORT_SOON_MS), TROUPE_OK);
+        assert_int_equal(troupe_actor_stop(actor, .deadline_ms = SUPPORT_SOON_MS), TROUPE_OK);
         assert_int_equal(troupe_get(int, rests, &out, .timeout_ms = -1), TROUPE_OK);
         assert_int_equal(troupe_get(int, queued, &out, .timeout_ms = -1), TROUPE_OK);
-        assert_int_equal(troupe_stop_actor(actor), TROUPE_OK); // Again.
+        assert_int_equal(troupe_actor_stop(actor), TROUPE_OK); // Again.
         // By force. Its name can be used again when it is gone.
         actor = troupe_spawn(fragile, .name = "stopped", .place = places[p]);
         troupe_must(troupe_actor_status(actor.address));
@@ -469,13 +470,13 @@ static void test_stop_actor(void **state)
         rests = troupe_call(actor, fragile_rest, p == 2 ? 60000 : 1000);
         queued = troupe_call(actor, fragile_process);
         await_begun(wanted);
-        assert_int_equal(troupe_stop_actor(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_actor_stop(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
         assert_int_equal(troupe_get(int, queued, &out), TROUPE_NOT_EXECUTED);
         assert_int_equal(troupe_get(int, rests, &out), TROUPE_MAYBE_EXECUTED);
-        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
         actor = troupe_spawn(fragile, .name = "stopped", .place = places[p]);
         troupe_must(troupe_actor_status(actor.address));
-        assert_int_equal(troupe_stop_actor(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_stop(actor), TROUPE_OK);
     }
 }
 
@@ -515,11 +516,11 @@ static void test_get_if_exists(void **state)
         assert_int_equal(troupe_actor_status(other.address), TROUPE_WRONG_TYPE);
         other = troupe_spawn(boss, .get_if_exists = true);
         assert_int_equal(troupe_actor_status(other.address), TROUPE_INVALID);
-        assert_int_equal(troupe_stop_actor(racers[0].found), TROUPE_OK);
+        assert_int_equal(troupe_actor_stop(racers[0].found), TROUPE_OK);
         fragile_actor next =
             troupe_spawn(fragile, .name = "only", .get_if_exists = true, .place = places[p]);
         troupe_must(troupe_actor_status(next.address));
-        assert_int_equal(troupe_stop_actor(next), TROUPE_OK);
+        assert_int_equal(troupe_actor_stop(next), TROUPE_OK);
     }
 }
 

@@ -126,7 +126,7 @@ static others begin(int threads)
 static void answer(void)
 {
     int value = 1;
-    troupe_must(troupe_fulfil(int, &owed, &value));
+    troupe_must(troupe_deferred_fulfil(int, &owed, &value));
 }
 
 static void must_run(troupe_ref ref)

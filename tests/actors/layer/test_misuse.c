@@ -32,7 +32,7 @@ static troupe_status other_do(other *self, const int *in, int *out)
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR_WITH(other, (other_open, letter), other_close, (other_do, int, int));
+TROUPE_ACTOR_INIT(other, (other_open, letter), other_close, (other_do, int, int));
 
 typedef struct odd {
     int unused;
@@ -66,16 +66,16 @@ static troupe_status odd_inside(odd *self, const int *mistake, int *out)
     (void)self, (void)out;
     switch (*mistake) {
     case FOREIGN_MONITOR:
-        refused = troupe_monitor_method(troupe_self(), &troupe_class_other, 0) == 0;
+        refused = troupe_monitor_start_as(troupe_self(), &troupe_class_other, 0) == 0;
         break;
     case DEAF_MONITOR:
-        refused = troupe_monitor_method(troupe_self(), &troupe_class_odd, 0) == 0;
+        refused = troupe_monitor_start_as(troupe_self(), &troupe_class_odd, 0) == 0;
         break;
     case UNKNOWN_TIMER:
-        refused = troupe_timer_start(&troupe_class_odd, 99, &args, 1000, false).id_ == 0;
+        refused = troupe_timer_start_as(&troupe_class_odd, 99, &args, 1000, false).id_ == 0;
         break;
     default:
-        refused = troupe_timer_start(&troupe_class_other, 0, &args, 1000, false).id_ == 0;
+        refused = troupe_timer_start_as(&troupe_class_other, 0, &args, 1000, false).id_ == 0;
         break;
     }
     return refused ? troupe_last_error()->status : TROUPE_OK;
@@ -134,20 +134,20 @@ static void test_classes_and_types(void **state)
     method.args = NULL;
     expect(troupe_class_register(&half), TROUPE_INVALID, "no type was given");
     expect(troupe_task_register(&troupe_class_odd), TROUPE_INVALID, "none that TROUPE_TASK");
-    expect(troupe_get_all_with(NULL, refs, 3, values, NULL), TROUPE_INVALID, "'type' is NULL");
-    expect(troupe_get_all_with(&troupe_type_int, NULL, 3, values, NULL), TROUPE_INVALID, "'refs'");
-    expect(troupe_get_all_with(&troupe_type_int, refs, 3, NULL, NULL), TROUPE_INVALID, "'values'");
+    expect(troupe_get_all_as(NULL, refs, 3, values, NULL), TROUPE_INVALID, "'type' is NULL");
+    expect(troupe_get_all_as(&troupe_type_int, NULL, 3, values, NULL), TROUPE_INVALID, "'refs'");
+    expect(troupe_get_all_as(&troupe_type_int, refs, 3, NULL, NULL), TROUPE_INVALID, "'values'");
 }
 
 static void test_tasks(void **state)
 {
     (void)state;
     int out, five = 5;
-    expect(troupe_get(int, troupe_run_task(&troupe_task_twice, NULL, NULL), &out), TROUPE_INVALID,
+    expect(troupe_get(int, troupe_run_as(&troupe_task_twice, NULL, NULL), &out), TROUPE_INVALID,
            "'twice' was run with no arguments");
-    expect(troupe_get(int, troupe_run_with(twice, &five, .memory_bytes = SIZE_MAX), &out),
+    expect(troupe_get(int, troupe_run_from(twice, &five, .memory_bytes = SIZE_MAX), &out),
            TROUPE_INVALID, ".memory_bytes of a task");
-    assert_null(troupe_run_map_task(&troupe_task_twice, NULL, 5, NULL));
+    assert_null(troupe_run_map_as(&troupe_task_twice, NULL, 5, NULL));
     expect(troupe_last_error()->status, TROUPE_INVALID, "a map over class 'twice'");
     troupe_must(troupe_get(int, troupe_run(twice, five), &out));
     assert_int_equal(out, 10);
@@ -173,8 +173,8 @@ static void test_actors(void **state)
         other_actor found;
         odd_actor actor = troupe_spawn(odd, .name = "odd-one", .place = places[i]);
         expect(troupe_lookup(other, "odd-one", &found), TROUPE_WRONG_TYPE, "is of class 'odd'");
-        assert_int_equal(troupe_kill(actor), TROUPE_OK);
-        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
     }
 }
 
@@ -212,16 +212,16 @@ static void test_calls(void **state)
         for (size_t k = 0; k < sizeof inside / sizeof inside[0]; k++)
             expect(troupe_get(int, troupe_call(actor, odd_inside, inside[k].mistake), &out),
                    inside[k].status, inside[k].words);
-        troupe_stream stream = troupe_stream_open(actor.address, &troupe_class_odd, 0, &in);
+        troupe_stream stream = troupe_stream_open_as(actor.address, &troupe_class_odd, 0, &in);
         expect(troupe_next(int, stream, &out), TROUPE_INVALID, "odd_plain makes no stream");
         assert_int_not_equal(
             troupe_get(size_t, troupe_call_from(actor, odd_measure, &endless), &count), TROUPE_OK);
         troupe_ref part = {0}, *parts[] = {&part};
-        troupe_split_as(&troupe_type_int, troupe_call(actor, odd_plain, 1), parts, 1);
+        troupe_ref_split_as(&troupe_type_int, troupe_call(actor, odd_plain, 1), parts, 1);
         expect(troupe_get(int, part, &out), TROUPE_INVALID, "no TROUPE_STRUCT");
         troupe_must(troupe_get(int, troupe_call(actor, odd_plain, 7), &out));
         assert_int_equal(out, 7);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -231,13 +231,13 @@ static void test_supervisors(void **state)
     enum { DEEP = 100 };
     troupe_class stranger = {.name = "stranger"};
     troupe_child unknown = {.class_ = &stranger};
-    expect(troupe_actor_status(troupe_supervise(&unknown, 1).address), TROUPE_VERSION,
+    expect(troupe_actor_status(troupe_supervisor_start(&unknown, 1).address), TROUPE_VERSION,
            "compiled for generation 0");
     static troupe_child tower[DEEP];
     tower[DEEP - 1].class_ = &troupe_class_odd;
     for (int i = DEEP - 2; i >= 0; i--)
         tower[i] = (troupe_child){.children = &tower[i + 1], .child_count = 1};
-    expect(troupe_actor_status(troupe_supervise(tower, 1).address), TROUPE_INVALID,
+    expect(troupe_actor_status(troupe_supervisor_start(tower, 1).address), TROUPE_INVALID,
            "is deeper than");
 }
 

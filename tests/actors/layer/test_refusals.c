@@ -117,9 +117,9 @@ static troupe_status err(clerk *self, mistake which)
     double half = 0.5;
     switch (which) {
     case PERIOD_OF_NONE:
-        return unless(troupe_every(clerk_rest, 0, 1).id_ != 0);
+        return unless(troupe_timer_every(clerk_rest, 0, 1).id_ != 0);
     case TIMER_ENDED:
-        timer = troupe_after(clerk_rest, 60000, 1);
+        timer = troupe_timer_after(clerk_rest, 60000, 1);
         TROUPE_TRY(troupe_timer_stop(timer));
         return troupe_timer_stop(timer);
     case DEFERRED_TWICE:
@@ -127,22 +127,23 @@ static troupe_status err(clerk *self, mistake which)
         return unless(troupe_defer().id_ != 0);
     case ANSWER_OF_ANOTHER_TYPE:
         self->later = troupe_defer();
-        return troupe_fulfil(double, &self->later, &half);
+        return troupe_deferred_fulfil(double, &self->later, &half);
     case YIELD_IN_A_CALL:
         return troupe_yield(double, &half);
     case LINK_WITH_ONESELF:
-        return troupe_link_actor(troupe_self());
+        return troupe_actor_link(troupe_self());
     case SAVE_WITHOUT_STATE:
-        return troupe_save_state();
+        return troupe_actor_save();
     case THEN_OF_NOTHING:
         return troupe_then(object, clerk_rest);
     case THEN_OF_ANOTHER_TYPE:
         object = troupe_put(double, &half);
         status = troupe_then(object, clerk_rest);
-        troupe_drop(object);
+        troupe_ref_drop(object);
         return status;
     default:
-        return unless(troupe_timer_start(&troupe_class_clerk, 99, &(int){0}, 1000, false).id_ != 0);
+        return unless(troupe_timer_start_as(&troupe_class_clerk, 99, &(int){0}, 1000, false).id_ !=
+                      0);
     }
 }
 
@@ -178,7 +179,7 @@ static void test_inside_methods(void **state)
             expect(troupe_get(int, troupe_call(actor, clerk_err, i), &out,
                               .timeout_ms = SUPPORT_SOON_MS),
                    inside[i].status, inside[i].words);
-            assert_int_equal(troupe_kill(actor), TROUPE_OK);
+            assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
         }
     expect(troupe_get(int, troupe_run(defer_in_a_task, 1), &out), TROUPE_INVALID,
            "is a task, which cannot defer its answer");
@@ -193,11 +194,12 @@ static void test_outside_methods(void **state)
     troupe_actor nobody = {0};
     expect(unless(troupe_defer().id_ != 0), TROUPE_INVALID, "troupe_defer was called outside");
     expect(troupe_yield(int, &one), TROUPE_INVALID, "troupe_yield was called outside");
-    expect(troupe_exit(), TROUPE_INVALID, "troupe_exit was called outside methods");
-    expect(troupe_save_state(), TROUPE_INVALID, "troupe_save_state was called outside methods");
-    expect(troupe_link_actor(nobody), TROUPE_INVALID, "troupe_link was called outside methods");
-    expect(troupe_unlink_actor(nobody), TROUPE_INVALID, "troupe_unlink was called outside");
-    expect(unless(troupe_monitor_method(nobody, &troupe_class_clerk, 0) != 0), TROUPE_INVALID,
+    expect(troupe_actor_exit(), TROUPE_INVALID, "troupe_actor_exit was called outside methods");
+    expect(troupe_actor_save(), TROUPE_INVALID, "troupe_actor_save was called outside methods");
+    expect(troupe_actor_link(nobody), TROUPE_INVALID,
+           "troupe_actor_link was called outside methods");
+    expect(troupe_actor_unlink(nobody), TROUPE_INVALID, "troupe_actor_unlink was called outside");
+    expect(unless(troupe_monitor_start_as(nobody, &troupe_class_clerk, 0) != 0), TROUPE_INVALID,
            "only an actor can be told by a message");
     expect(troupe_timer_stop((troupe_timer){77}), TROUPE_NOT_FOUND, "the timer has ended before");
 }
@@ -237,12 +239,12 @@ static void test_spawning(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         troupe_spawn_options how = rows[i].how;
         how.size = sizeof how;
-        expect(spawned(troupe_spawn_class(&troupe_class_clerk, NULL, &how)), rows[i].status,
+        expect(spawned(troupe_spawn_as(&troupe_class_clerk, NULL, &how)), rows[i].status,
                rows[i].words);
     }
     expect(spawned(troupe_spawn_named(NULL, none, NULL)), TROUPE_INVALID, "'class_name' is NULL");
     expect(spawned(troupe_spawn_named(name, none, NULL)), TROUPE_INVALID, "the name of a class is");
-    expect(spawned(troupe_spawn_class(NULL, NULL, NULL)), TROUPE_INVALID, "no class was given");
+    expect(spawned(troupe_spawn_as(NULL, NULL, NULL)), TROUPE_INVALID, "no class was given");
     expect(troupe_node_join("nowhere"), TROUPE_INVALID, "is no address of a node: expected");
     expect(troupe_node_join("nowhere:1"), TROUPE_INVALID, "was started without .listen");
     expect(spawned((troupe_actor){0}), TROUPE_INVALID, "the address is empty: it is of no actor");
@@ -254,18 +256,18 @@ static void test_addresses(void **state)
     troupe_actor found;
     clerk_actor actor = troupe_spawn(clerk, .name = "quill");
     troupe_must(troupe_actor_status(actor.address));
-    expect(troupe_lookup_class(&troupe_class_guard, "quill", &found), TROUPE_WRONG_TYPE,
+    expect(troupe_lookup_as(&troupe_class_guard, "quill", &found), TROUPE_WRONG_TYPE,
            "actor 'quill' is of class 'clerk', not 'guard'");
-    expect(troupe_lookup_class(NULL, "nobody", &found), TROUPE_NOT_FOUND,
+    expect(troupe_lookup_as(NULL, "nobody", &found), TROUPE_NOT_FOUND,
            "no actor has the name 'nobody'");
     expect(spawned(troupe_spawn(clerk, .name = "quill").address), TROUPE_EXISTS,
            "the name 'quill' is taken by an actor of process");
     expect(troupe_actor_retain(actor.address), TROUPE_NOT_EXECUTED,
            "cannot be retained: it has ended, or was not spawned");
     expect(troupe_actor_release(actor.address), TROUPE_INVALID, "is not retained here");
-    expect(troupe_restart(actor), TROUPE_UNSUPPORTED, "it was spawned without .restarts");
-    troupe_drop(troupe_call(actor, clerk_rest, 60000));
-    expect(troupe_stop_actor(actor, .deadline_ms = 1), TROUPE_TIMED_OUT, "was ended by force");
+    expect(troupe_actor_restart(actor), TROUPE_UNSUPPORTED, "it was spawned without .restarts");
+    troupe_ref_drop(troupe_call(actor, clerk_rest, 60000));
+    expect(troupe_actor_stop(actor, .deadline_ms = 1), TROUPE_TIMED_OUT, "was ended by force");
 }
 
 // ---- calls and what they leave
@@ -286,7 +288,7 @@ static void test_calls(void **state)
     char name[300];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    expect(fetch(troupe_call_method(to, &troupe_class_clerk, 99, &one)), TROUPE_INVALID,
+    expect(fetch(troupe_call_as(to, &troupe_class_clerk, 99, &one)), TROUPE_INVALID,
            "methods, and number 99 was called");
     expect(fetch(troupe_call_named(to, NULL, none)), TROUPE_INVALID, "'method' is NULL");
     expect(fetch(troupe_call_named(to, name, none)), TROUPE_INVALID, "a method is too");
@@ -297,7 +299,7 @@ static void test_calls(void **state)
     expect(fetch(troupe_call(actor, clerk_count, 1)), TROUPE_INVALID,
            "makes a stream: open it with troupe_stream");
     troupe_ref gone = troupe_put(int, &one);
-    troupe_drop(gone);
+    troupe_ref_drop(gone);
     expect(fetch(gone), TROUPE_INVALID, "stale or foreign: there is no such object");
     expect(fetch(troupe_call(actor, clerk_post, 1, gone)), TROUPE_INVALID, "is stale");
     gone = troupe_call(actor, clerk_rest, 0);
@@ -309,7 +311,7 @@ static void test_calls(void **state)
     expect(troupe_cancel(object), TROUPE_INVALID, "the reference is to an object: only calls can");
     double half;
     expect(troupe_get(double, object, &half), TROUPE_WRONG_TYPE, "the reference is to");
-    troupe_drop(object);
+    troupe_ref_drop(object);
     troupe_ref slow = troupe_call(actor, clerk_rest, 60000);
     expect(troupe_get(int, slow, &out, .timeout_ms = 1), TROUPE_PENDING,
            "was not ready in time; the reference stays valid");
@@ -318,7 +320,7 @@ static void test_calls(void **state)
     expect(fetch(behind), TROUPE_CANCELLED, "the call was cancelled before it was run");
     troupe_must(troupe_cancel(slow));
     expect(fetch(slow), TROUPE_CANCELLED, "the call was cancelled while its method ran");
-    assert_int_equal(troupe_kill(actor), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
 }
 
 static void test_streams(void **state)
@@ -328,14 +330,14 @@ static void test_streams(void **state)
     clerk_actor actor = troupe_spawn(clerk);
     troupe_stream stream = {0};
     expect(troupe_next(int, stream, &out), TROUPE_INVALID, "the stream is empty or stale");
-    stream = troupe_stream_open(troupe_with(actor, .retries = 2).address, &troupe_class_clerk,
-                                troupe_index_clerk_count, &one);
+    stream = troupe_stream_open_as(troupe_with(actor, .retries = 2).address, &troupe_class_clerk,
+                                   troupe_index_clerk_count, &one);
     expect(troupe_next(int, stream, &out), TROUPE_INVALID, "cannot have .retries: what was read");
-    stream = troupe_stream(actor, clerk_count, -1);
+    stream = troupe_stream_open(actor, clerk_count, -1);
     expect(troupe_next(int, stream, &out), TROUPE_WRONG_TYPE, "makes values of type 'int', not");
-    stream = troupe_stream(actor, clerk_count, 0);
+    stream = troupe_stream_open(actor, clerk_count, 0);
     expect(troupe_next(int, stream, &out), TROUPE_INVALID, "which cannot defer its end");
-    assert_int_equal(troupe_kill(actor), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
 }
 
 static void test_many_at_once(void **state)
@@ -366,7 +368,7 @@ static void test_many_at_once(void **state)
     troupe_map *map = troupe_run_map(defer_in_a_task, numbers, 0);
     expect(troupe_map_next(int, map, &value), TROUPE_END, "results of the map were fetched");
     troupe_map_close(map);
-    assert_int_equal(troupe_kill(actor), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
 }
 
 static void test_queues(void **state)
@@ -393,14 +395,14 @@ static void test_objects(void **state)
     troupe_ref ref;
     troupe_buffer buffer;
     troupe_view view;
-    troupe_must(troupe_create(8, &buffer));
-    troupe_discard(&buffer);
-    expect(troupe_seal(&buffer, &ref), TROUPE_INVALID, "was sealed or discarded before");
-    expect(troupe_create(SIZE_MAX / 2, &buffer), TROUPE_TOO_LARGE, "can never fit");
+    troupe_must(troupe_buffer_create(8, &buffer));
+    troupe_buffer_discard(&buffer);
+    expect(troupe_buffer_seal(&buffer, &ref), TROUPE_INVALID, "was sealed or discarded before");
+    expect(troupe_buffer_create(SIZE_MAX / 2, &buffer), TROUPE_TOO_LARGE, "can never fit");
     ref = troupe_put(int, &one);
     expect(troupe_view_bytes(ref, &view, 0), TROUPE_WRONG_TYPE,
            "value of type 'int', not 'troupe_bytes'");
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
 }
 
 // ---- classes, supervisors
@@ -426,17 +428,18 @@ static void test_supervisors(void **state)
     (void)state;
     const troupe_child bad = {.class_ = &troupe_class_clerk, .restart = (troupe_child_restart)7};
     const troupe_child good = {.class_ = &troupe_class_clerk};
-    expect(spawned(troupe_supervise(&bad, 1).address), TROUPE_INVALID, ".restart of a child is 7");
-    expect(spawned(troupe_supervise(NULL, 3).address), TROUPE_INVALID,
+    expect(spawned(troupe_supervisor_start(&bad, 1).address), TROUPE_INVALID,
+           ".restart of a child is 7");
+    expect(spawned(troupe_supervisor_start(NULL, 3).address), TROUPE_INVALID,
            "3 'children' were given as");
-    expect(spawned(troupe_supervise(&good, 1, .strategy = (troupe_strategy)9).address),
+    expect(spawned(troupe_supervisor_start(&good, 1, .strategy = (troupe_strategy)9).address),
            TROUPE_INVALID, ".strategy of a supervisor is 9");
-    expect(spawned(troupe_supervise(&good, 1, .restarts = 999).address), TROUPE_INVALID,
+    expect(spawned(troupe_supervisor_start(&good, 1, .restarts = 999).address), TROUPE_INVALID,
            ".restarts of a supervisor is 999");
     int out, five = 5;
-    expect(troupe_get(int, troupe_run_with(defer_in_a_task, &five, .retries = -7), &out),
+    expect(troupe_get(int, troupe_run_from(defer_in_a_task, &five, .retries = -7), &out),
            TROUPE_INVALID, "a task cannot have -7 retries");
-    expect(troupe_get(int, troupe_run_with(defer_in_a_task, &five, .place = (troupe_place)9), &out),
+    expect(troupe_get(int, troupe_run_from(defer_in_a_task, &five, .place = (troupe_place)9), &out),
            TROUPE_INVALID, ".place of a task is 9");
 }
 

@@ -57,7 +57,7 @@ static troupe_status guard_double(guard *self, const int *in, int *out)
 static troupe_status guard_keep(guard *self, const troupe_ref *in, troupe_none *out)
 {
     (void)out;
-    self->kept = troupe_keep(*in);
+    self->kept = troupe_ref_keep(*in);
     return TROUPE_OK;
 }
 
@@ -179,8 +179,8 @@ static void test_killed_process(void **state)
                          TROUPE_NOT_EXECUTED);
         assert_non_null(strstr(troupe_last_error()->text, "signal 9 (Killed)"));
         assert_int_equal(troupe_tell(actor, guard_double, 1), TROUPE_NOT_EXECUTED);
-        assert_int_equal(troupe_kill(actor), TROUPE_OK);
-        assert_int_equal(troupe_end(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_end(actor), TROUPE_OK);
     }
 }
 
@@ -231,7 +231,7 @@ static void test_objects_of_the_dead(void **state)
     troupe_none none;
     troupe_ref ref = troupe_put(int, &value);
     troupe_must(troupe_get(troupe_none, troupe_call_from(actor, guard_keep, &ref), &none));
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     assert_int_equal(troupe_get(int, troupe_call(actor, guard_crash, SIGKILL), &out),
                      TROUPE_MAYBE_EXECUTED);
     assert_store_empty();
@@ -253,7 +253,7 @@ static void test_an_object_outlives_its_maker(void **state)
         assert_int_equal(before.size, 11);
         assert_memory_equal(before.data, "left behind", 11);
         troupe_must(troupe_view_bytes(ref, &after, 0)); // The reference is as good as it was.
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         troupe_view_end(&before);
         assert_memory_equal(after.data, "left behind", 11); // One view is enough to hold it.
         assert_false(store_is_empty(NULL));
@@ -314,7 +314,7 @@ static void test_odd_frames(void **state)
                                        .body_size = size};
                     send_odd(actor, frame);
                 }
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     assert_store_empty();
 }
@@ -356,7 +356,7 @@ static void test_answers_of_others(void **state)
     assert_int_equal(troupe_get(int, asked, &out, .timeout_ms = -1), TROUPE_PENDING);
     assert_int_equal(kill(process, SIGKILL), 0);
     assert_int_not_equal(troupe_get(int, asked, &out), TROUPE_OK);
-    troupe_kill(reader);
+    troupe_actor_kill(reader);
 }
 
 // Who makes a stream's values sends more than its reader has room for: the stream ends, with what
@@ -369,7 +369,7 @@ static void test_flooded_stream(void **state)
         guard_actor maker = troupe_spawn(guard, .place = elsewhere[p]), beside = maker;
         troupe_must(troupe_actor_status(maker.address));
         troupe_stream stream =
-            troupe_stream(troupe_with(maker, .window = WINDOW), guard_list, MANY);
+            troupe_stream_open(troupe_with(maker, .window = WINDOW), guard_list, MANY);
         flood what = {.call = stream.id_,
                       .process = trp_process_slot(),
                       .incarnation = trp_process_incarnation(),
@@ -398,8 +398,8 @@ static void test_flooded_stream(void **state)
         int out; // It does not wait for a reader any more.
         troupe_must(troupe_get(int, troupe_call(maker, guard_double, 4), &out,
                                .timeout_ms = SUPPORT_SOON_MS));
-        troupe_kill(maker);
-        troupe_kill(beside);
+        troupe_actor_kill(maker);
+        troupe_actor_kill(beside);
     }
 }
 

@@ -57,7 +57,7 @@ static troupe_status idler_await(idler *self, const troupe_ref *in, int *out)
     finished++;
     return awaited == TROUPE_OK ? TROUPE_OK : TROUPE_FAILED;
 }
-TROUPE_ACTOR_WITH(idler, (idler_init, troupe_none), idler_deinit, (idler_add, int64_t, int64_t),
+TROUPE_ACTOR_INIT(idler, (idler_init, troupe_none), idler_deinit, (idler_add, int64_t, int64_t),
                   (idler_rest, int, int), (idler_await, troupe_ref, int));
 
 static void test_again_and_again(void **state)
@@ -81,8 +81,8 @@ static void test_again_and_again(void **state)
         // Nothing that is left does harm, now or in the next round.
         assert_int_equal(troupe_tell(here, idler_add, 1), TROUPE_NOT_STARTED);
         assert_int_equal(troupe_get(int64_t, left[0], &total), TROUPE_INVALID);
-        troupe_drop(left[1]);
-        troupe_drop(left[2]);
+        troupe_ref_drop(left[1]);
+        troupe_ref_drop(left[2]);
         if (round == 0) {
             descriptors = support_count_descriptors();
             threads = support_count_threads();
@@ -117,12 +117,12 @@ static void test_running_methods_finish(void **state)
     troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 4,
                              .stop_timeout_ms = PATIENCE_MS));
     idler_actor runs = troupe_spawn(idler);
-    troupe_drop(troupe_call(runs, idler_rest, 200));
-    troupe_drop(troupe_call(runs, idler_rest, 200)); // Never begins.
+    troupe_ref_drop(troupe_call(runs, idler_rest, 200));
+    troupe_ref_drop(troupe_call(runs, idler_rest, 200)); // Never begins.
     // One that waits for what will not be run any more must not hold the stop up.
     idler_actor waits = troupe_spawn(idler);
     troupe_ref queued = troupe_call(runs, idler_rest, 200);
-    troupe_drop(troupe_call_from(waits, idler_await, &queued));
+    troupe_ref_drop(troupe_call_from(waits, idler_await, &queued));
     await_begun(2);
     int64_t begin = support_now_ms();
     assert_int_equal(troupe_stop(), 0);
@@ -263,7 +263,7 @@ static void test_what_waits_has_begun(void **state)
     begun = finished = 0;
     troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 2));
     idler_actor runs = troupe_spawn(idler), waits = troupe_spawn(idler);
-    troupe_drop(troupe_call(runs, idler_rest, 300));
+    troupe_ref_drop(troupe_call(runs, idler_rest, 300));
     await_begun(1);
     troupe_ref queued = troupe_call(runs, idler_rest, 1);
     troupe_ref call = troupe_call_from(waits, idler_await, &queued);
@@ -297,10 +297,10 @@ static troupe_status leaver_stay(leaver *self, const troupe_none *nothing, troup
 static void leaver_deinit(leaver *self)
 {
     idler_actor timed = troupe_with((idler_actor){self->idle}, .deadline_ms = 60000);
-    troupe_drop(troupe_call(timed, idler_add, 1));
+    troupe_ref_drop(troupe_call(timed, idler_add, 1));
     last_words++;
 }
-TROUPE_ACTOR_WITH(leaver, (leaver_init, troupe_actor), leaver_deinit,
+TROUPE_ACTOR_INIT(leaver, (leaver_init, troupe_actor), leaver_deinit,
                   (leaver_stay, troupe_none, troupe_none));
 
 static void test_deadlines_in_deinit(void **state)
@@ -310,7 +310,7 @@ static void test_deadlines_in_deinit(void **state)
     for (int round = 0; round < 3; round++) {
         troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1));
         idler_actor idle = troupe_spawn(idler);
-        leaver_actor leaves = troupe_spawn_with(leaver, &idle.address);
+        leaver_actor leaves = troupe_spawn_from(leaver, &idle.address);
         troupe_must(troupe_actor_status(leaves.address));
         assert_int_equal(troupe_stop(), 0);
         assert_int_equal(last_words, round + 1);
@@ -336,7 +336,7 @@ static void *copy_on(void *unused)
         copies++;
         if (status == TROUPE_OK)
             assert_memory_equal(out.data, large, 64);
-        troupe_reset();
+        troupe_arena_reset();
     }
     if (status != TROUPE_NOT_STARTED && status != TROUPE_INVALID)
         fail_msg("%s: %s", troupe_status_name(status), troupe_last_error()->text);

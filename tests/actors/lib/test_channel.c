@@ -69,14 +69,14 @@ static void read_some(troupe_channel_reader *in, uint64_t count, int timeout_ms,
         troupe_channel_read_end(in);
     }
     got->status = (int32_t)status;
-    got->text = status != TROUPE_OK ? troupe_alloc_text(troupe_last_error()->text) : NULL;
+    got->text = status != TROUPE_OK ? troupe_arena_text(troupe_last_error()->text) : NULL;
 }
 
 static troupe_status mill_write(mill *self, const work *what, tally *done)
 {
     TROUPE_TRY(troupe_channel_write_open(what->to, &self->out));
     troupe_channel_state state;
-    TROUPE_TRY(troupe_channel_look(what->to, &state));
+    TROUPE_TRY(troupe_channel_state_get(what->to, &state));
     TROUPE_TRY(write_some(&self->out, state.published + 1, what->count));
     if (!what->stays)
         troupe_channel_close(&self->out);
@@ -190,7 +190,7 @@ static void test_in_other_processes(void **state)
             refs[i] = troupe_call(readers[i], mill_read, .count = UINT64_MAX);
         }
         troupe_channel_state look;
-        troupe_must(troupe_channel_look(channel, &look));
+        troupe_must(troupe_channel_state_get(channel, &look));
         assert_int_equal(look.readers, READERS);
         assert_true(look.bytes == BYTES && look.latest == latest && !look.written);
         troupe_ref written = troupe_call(writer, mill_write, .to = channel, .count = VALUES);
@@ -205,15 +205,15 @@ static void test_in_other_processes(void **state)
         }
         assert_store_empty();
         for (int i = 0; i < READERS; i++)
-            troupe_kill(readers[i]);
-        troupe_kill(writer);
+            troupe_actor_kill(readers[i]);
+        troupe_actor_kill(writer);
     }
 }
 
 static bool has_reader(void *channel)
 {
     troupe_channel_state look;
-    troupe_must(troupe_channel_look(*(troupe_channel *)channel, &look));
+    troupe_must(troupe_channel_state_get(*(troupe_channel *)channel, &look));
     return look.readers == 1;
 }
 
@@ -247,7 +247,7 @@ static void test_a_pipeline(void **state)
         assert_int_equal(get(passed[i]).count, got.count);
     for (int i = 0; i <= STAGES; i++) {
         troupe_channel_drop(belts[i]);
-        troupe_kill(i < STAGES ? stages[i] : source);
+        troupe_actor_kill(i < STAGES ? stages[i] : source);
     }
     assert_store_empty();
 }
@@ -266,7 +266,7 @@ static void test_kept_and_given(void **state)
         troupe_must(troupe_channel_write_open(back, &out));
         troupe_channel_close(&out);
         troupe_channel_drop(back);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     assert_store_empty();
 }
@@ -280,7 +280,7 @@ static bool is_seen_waiting(void *unused)
         const char *what = list.actors.items[i].waits_for;
         seen |= what != NULL && strcmp(what, "the other side of a channel") == 0;
     }
-    troupe_reset();
+    troupe_arena_reset();
     return seen;
 }
 
@@ -305,8 +305,8 @@ static void test_a_wait_holds_nobody_up(void **state)
         assert_int_equal(get(read).count, 500);
         troupe_channel_drop(channel);
         for (int i = 0; i < 4; i++)
-            troupe_kill(others[i]);
-        troupe_kill(first);
+            troupe_actor_kill(others[i]);
+        troupe_actor_kill(first);
     }
     assert_store_empty();
 }
@@ -405,9 +405,9 @@ static void test_a_dead_writer(void **state)
         assert_int_equal(got.last, 5);
         troupe_channel_read_close(&in);
         troupe_channel_drop(channel);
-        troupe_kill(next);
+        troupe_actor_kill(next);
     }
-    troupe_reset();
+    troupe_arena_reset();
     assert_store_empty();
 }
 
@@ -457,7 +457,7 @@ static void test_misuse_of_channels(void **state)
 
     double number = 1;
     troupe_ref object = troupe_put(double, &number), stale = troupe_put(double, &number);
-    troupe_drop(stale);
+    troupe_ref_drop(stale);
     mill_actor actor = troupe_spawn(mill, .place = TROUPE_PLACE_WORKER);
     troupe_ref call = troupe_call(actor, mill_pid, 0);
     const struct {
@@ -472,12 +472,12 @@ static void test_misuse_of_channels(void **state)
         channel.memory = foreign[i].ref;
         assert_int_equal(troupe_channel_write_open(channel, &out), foreign[i].status);
         assert_int_equal(troupe_channel_read_open(channel, 0, &in), foreign[i].status);
-        assert_int_equal(troupe_channel_look(channel, &look), foreign[i].status);
+        assert_int_equal(troupe_channel_state_get(channel, &look), foreign[i].status);
         assert_true(strlen(troupe_last_error()->text) > 20);
     }
-    troupe_drop(object);
-    troupe_drop(call);
-    troupe_kill(actor);
+    troupe_ref_drop(object);
+    troupe_ref_drop(call);
+    troupe_actor_kill(actor);
     assert_store_empty();
 }
 
@@ -520,10 +520,10 @@ static void test_misuse_of_sides(void **state)
     troupe_channel_write_leave(&out);
     assert_int_equal(troupe_channel_read_begin(&in, &view, 0), TROUPE_INVALID);
     troupe_bytes bytes;
-    troupe_ref bare = troupe_keep(channel.memory);
+    troupe_ref bare = troupe_ref_keep(channel.memory);
     assert_int_equal(troupe_get(troupe_bytes, bare, &bytes), TROUPE_WRONG_TYPE);
     troupe_channel_drop(channel);
-    assert_int_equal(troupe_channel_look(channel, &look), TROUPE_INVALID);
+    assert_int_equal(troupe_channel_state_get(channel, &look), TROUPE_INVALID);
     assert_store_empty();
 }
 
@@ -555,7 +555,7 @@ static void test_stopped_while_waiting(void **state)
     troupe_must(troupe_channel_read_open(channel, 0, &it.in));
     mill_actor actor = troupe_spawn(mill, .place = TROUPE_PLACE_WORKER);
     (void)get(troupe_call(actor, mill_open, .from = channel, .place = 1));
-    troupe_drop(troupe_call(actor, mill_read, .count = 1));
+    troupe_ref_drop(troupe_call(actor, mill_read, .count = 1));
     assert_int_equal(pthread_create(&thread, NULL, wait_in_thread, &it), 0);
     support_await_counter(&it.begun, 1);
     assert_int_equal(troupe_stop(), 0);

@@ -28,7 +28,7 @@ static troupe_status singer_add(singer *self, const int64_t *amount, int64_t *to
 
 static troupe_status singer_sing(singer *self, const line *words, line *out)
 {
-    out->text = troupe_alloc_text(words->text);
+    out->text = troupe_arena_text(words->text);
     out->number = words->number + self->total;
     return TROUPE_OK;
 }
@@ -77,7 +77,7 @@ static void test_tell_and_get_all(void **state)
     troupe_ref refs[SINGERS];
     int64_t totals[SINGERS], amounts[SINGERS] = {1, 2, 3, 4, 5};
     troupe_must(troupe_group_tell(choir, SINGERS, singer_add, 10));
-    troupe_scatter(choir, SINGERS, refs, singer_add, amounts);
+    troupe_group_scatter(choir, SINGERS, refs, singer_add, amounts);
     troupe_must(troupe_get_all(int64_t, refs, SINGERS, totals));
     for (int i = 0; i < SINGERS; i++)
         assert_int_equal(totals[i], 11 + i);
@@ -93,7 +93,7 @@ static void test_tell_and_get_all(void **state)
         assert_int_equal(out[i].number, 112 + i);
     }
     troupe_must(troupe_get_all(int64_t, refs, 0, totals)); // Nobody's answers are there at once.
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_failures(void **state)
@@ -101,7 +101,7 @@ static void test_failures(void **state)
     (void)state;
     troupe_ref refs[SINGERS];
     int64_t totals[SINGERS], amounts[SINGERS] = {1, -2, 3, -4, 5};
-    troupe_scatter(choir, SINGERS, refs, singer_add, amounts);
+    troupe_group_scatter(choir, SINGERS, refs, singer_add, amounts);
     assert_int_equal(troupe_get_all(int64_t, refs, SINGERS, totals), TROUPE_INVALID);
     assert_string_equal(troupe_last_error()->text, "no singer adds -2");
     assert_int_equal(strncmp(troupe_last_error()->actor, "singer", 6), 0);
@@ -110,7 +110,7 @@ static void test_failures(void **state)
             assert_int_equal(totals[i], i + 1);
         assert_int_equal(troupe_get(int64_t, refs[i], totals), TROUPE_INVALID); // Consumed.
     }
-    troupe_kill(choir[2]);
+    troupe_actor_kill(choir[2]);
     assert_int_equal(troupe_group_tell(choir, SINGERS, singer_add, 1), TROUPE_NOT_EXECUTED);
     assert_int_equal(strncmp(troupe_last_error()->text, "actor 2 of 5: ", 14), 0);
     troupe_group_call(choir, SINGERS, refs, singer_add, 0); // The others were told all the same.
@@ -123,7 +123,7 @@ static void test_get_all_in_time(void **state)
     (void)state;
     troupe_ref refs[SINGERS];
     int out[SINGERS], least[SINGERS] = {0, 0, 0, 1, 0};
-    troupe_scatter(choir, SINGERS, refs, singer_wait, least);
+    troupe_group_scatter(choir, SINGERS, refs, singer_wait, least);
     assert_int_equal(troupe_get_all(int, refs, SINGERS, out, .timeout_ms = 20), TROUPE_PENDING);
     assert_int_equal(troupe_get_all(int, refs, SINGERS, out, .timeout_ms = -1), TROUPE_PENDING);
     *gate = 1;
@@ -132,7 +132,7 @@ static void test_get_all_in_time(void **state)
     // A deadline of the handles is one of each call.
     singer_actor hurried[2] = {troupe_with(choir[0], .deadline_ms = 30), choir[1]};
     int waits[2] = {2, 0};
-    troupe_scatter(hurried, 2, refs, singer_wait, waits);
+    troupe_group_scatter(hurried, 2, refs, singer_wait, waits);
     assert_int_equal(troupe_get_all(int, refs, 2, out), TROUPE_TIMED_OUT);
     *gate = 2;
 }
@@ -145,29 +145,30 @@ static void test_join(void **state)
     troupe_array_line lines;
     troupe_array_int numbers;
     int64_t amounts[SINGERS] = {1, 2, 3, 4, 5};
-    troupe_scatter(choir, SINGERS, refs, singer_add, amounts);
-    troupe_must(troupe_get(troupe_array_int64_t, troupe_join(int64_t, refs, SINGERS), &totals));
+    troupe_group_scatter(choir, SINGERS, refs, singer_add, amounts);
+    troupe_must(troupe_get(troupe_array_int64_t, troupe_ref_join(int64_t, refs, SINGERS), &totals));
     assert_int_equal(totals.count, SINGERS);
     for (int i = 0; i < SINGERS; i++)
         assert_int_equal(totals.items[i], i + 1);
     troupe_group_call(choir, SINGERS, refs, singer_sing, .text = "fa", .number = 0);
-    troupe_must(troupe_get(troupe_array_line, troupe_join(line, refs, SINGERS), &lines));
+    troupe_must(troupe_get(troupe_array_line, troupe_ref_join(line, refs, SINGERS), &lines));
     assert_string_equal(lines.items[4].text, "fa");
     assert_int_equal(lines.items[4].number, 5);
-    troupe_must(troupe_get(troupe_array_int64_t, troupe_join(int64_t, refs, 0), &totals));
+    troupe_must(troupe_get(troupe_array_int64_t, troupe_ref_join(int64_t, refs, 0), &totals));
     assert_int_equal(totals.count, 0);
     troupe_group_call(choir, SINGERS, refs, singer_wait, 1);
-    troupe_ref all = troupe_join(int, refs, SINGERS);
+    troupe_ref all = troupe_ref_join(int, refs, SINGERS);
     assert_int_equal(troupe_get(troupe_array_int, all, &numbers, .timeout_ms = 5), TROUPE_PENDING);
     *gate = 1;
     troupe_must(troupe_get(troupe_array_int, all, &numbers));
     assert_int_equal(numbers.items[2], 1);
     amounts[3] = amounts[4] = -1;
-    troupe_scatter(choir, SINGERS, refs, singer_add, amounts);
-    assert_int_equal(troupe_get(troupe_array_int64_t, troupe_join(int64_t, refs, SINGERS), &totals),
-                     TROUPE_INVALID);
+    troupe_group_scatter(choir, SINGERS, refs, singer_add, amounts);
+    assert_int_equal(
+        troupe_get(troupe_array_int64_t, troupe_ref_join(int64_t, refs, SINGERS), &totals),
+        TROUPE_INVALID);
     assert_string_equal(troupe_last_error()->text, "no singer adds -1");
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_cancelling_a_join(void **state)
@@ -176,9 +177,9 @@ static void test_cancelling_a_join(void **state)
     troupe_ref refs[SINGERS];
     troupe_array_int numbers;
     int waits[SINGERS] = {0, 1, 1, 1, 1}; // The first one ends by itself.
-    troupe_scatter(choir, SINGERS, refs, singer_wait, waits);
+    troupe_group_scatter(choir, SINGERS, refs, singer_wait, waits);
     troupe_must(troupe_wait(refs, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
-    troupe_ref all = troupe_join(int, refs, SINGERS);
+    troupe_ref all = troupe_ref_join(int, refs, SINGERS);
     assert_int_equal(troupe_cancel(all, .force = true), TROUPE_UNSUPPORTED);
     assert_int_equal(troupe_get(troupe_array_int, all, &numbers, .timeout_ms = 5), TROUPE_PENDING);
     troupe_must(troupe_cancel(all));
@@ -187,11 +188,11 @@ static void test_cancelling_a_join(void **state)
     assert_int_equal(troupe_cancel(all), TROUPE_INVALID);
     *gate = 1;
     troupe_group_call(choir, SINGERS, refs, singer_wait, 1);
-    all = troupe_join(int, refs, SINGERS);
+    all = troupe_ref_join(int, refs, SINGERS);
     troupe_must(troupe_wait(&all, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
     assert_int_equal(troupe_cancel(all), TROUPE_NOT_FOUND); // It has ended.
     troupe_must(troupe_get(troupe_array_int, all, &numbers));
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_join_of_references(void **state)
@@ -200,17 +201,17 @@ static void test_join_of_references(void **state)
     troupe_ref refs[SINGERS];
     troupe_array_troupe_ref objects;
     int64_t numbers[SINGERS] = {1, 2, 3, 4, 5}, value;
-    troupe_scatter(choir, SINGERS, refs, singer_store, numbers);
+    troupe_group_scatter(choir, SINGERS, refs, singer_store, numbers);
     troupe_must(
-        troupe_get(troupe_array_troupe_ref, troupe_join(troupe_ref, refs, SINGERS), &objects));
+        troupe_get(troupe_array_troupe_ref, troupe_ref_join(troupe_ref, refs, SINGERS), &objects));
     for (int i = 0; i < SINGERS; i++) {
         troupe_must(troupe_get(int64_t, objects.items[i], &value));
         assert_int_equal(value, i + 1);
     }
     numbers[2] = -1;
-    troupe_scatter(choir, SINGERS, refs, singer_store, numbers);
+    troupe_group_scatter(choir, SINGERS, refs, singer_store, numbers);
     assert_int_equal(
-        troupe_get(troupe_array_troupe_ref, troupe_join(troupe_ref, refs, SINGERS), &objects),
+        troupe_get(troupe_array_troupe_ref, troupe_ref_join(troupe_ref, refs, SINGERS), &objects),
         TROUPE_INVALID);
     troupe_store_usage usage = {.objects = 1};
     for (int i = 0; i < 20000 && usage.objects > 0; i++) {
@@ -218,7 +219,7 @@ static void test_join_of_references(void **state)
         usleep(500);
     }
     assert_int_equal(usage.objects, 0); // Those that did not fail were given back.
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 int main(void)

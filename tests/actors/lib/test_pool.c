@@ -59,7 +59,7 @@ static troupe_status clerk_wait(clerk *self, const int *gate, int *pid)
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR_WITH(clerk, (clerk_open, int64_t), clerk_close, (clerk_add, int64_t, int64_t),
+TROUPE_ACTOR_INIT(clerk, (clerk_open, int64_t), clerk_close, (clerk_add, int64_t, int64_t),
                   (clerk_me, troupe_none, troupe_actor), (clerk_wait, int, int));
 
 typedef struct other {
@@ -103,7 +103,7 @@ static void test_calls(void **state)
     (void)state;
     troupe_pool *pool;
     int64_t base = 100, sum;
-    troupe_must(troupe_pool_open_with(clerk, &base, &pool, .count = 3));
+    troupe_must(troupe_pool_open_from(clerk, &base, &pool, .count = 3));
     assert_int_equal(shared->made, 3);
     assert_int_equal(troupe_pool_count(pool), 3);
     for (int64_t i = 0; i < 10; i++) {
@@ -129,7 +129,7 @@ static void test_the_idle_one_gets_it(void **state)
     troupe_pool *pool;
     int64_t base = 0;
     int pid;
-    troupe_must(troupe_pool_open_with(clerk, &base, &pool, .count = 4));
+    troupe_must(troupe_pool_open_from(clerk, &base, &pool, .count = 4));
     troupe_ref busy[4];
     for (int i = 0; i < 4; i++) {
         busy[i] = troupe_pool_call(pool, clerk_wait, 1);
@@ -146,11 +146,11 @@ static void test_wrong_options(void **state)
     (void)state;
     troupe_pool *pool = NULL;
     int64_t base = -1, sum;
-    assert_int_equal(troupe_pool_open_with(clerk, &base, &pool, .count = 2), TROUPE_INVALID);
+    assert_int_equal(troupe_pool_open_from(clerk, &base, &pool, .count = 2), TROUPE_INVALID);
     assert_string_equal(troupe_last_error()->text, "no clerk has base -1");
     troupe_spawn_options named = {.size = sizeof named, .name = "all"};
     base = 0;
-    assert_int_equal(troupe_pool_open_with(clerk, &base, &pool, .spawn = &named), TROUPE_INVALID);
+    assert_int_equal(troupe_pool_open_from(clerk, &base, &pool, .spawn = &named), TROUPE_INVALID);
     troupe_actor nobody = {0};
     assert_int_equal(troupe_pool_open(clerk, &pool, .actors = &nobody, .actor_count = 1),
                      TROUPE_INVALID);
@@ -169,7 +169,7 @@ static void test_dead_members_are_replaced(void **state)
     troupe_spawn_options how = {.size = sizeof how, .place = TROUPE_PLACE_ISOLATED};
     int64_t base = 7, sum;
     int pid;
-    troupe_must(troupe_pool_open_with(clerk, &base, &pool, .count = 2, .spawn = &how));
+    troupe_must(troupe_pool_open_from(clerk, &base, &pool, .count = 2, .spawn = &how));
     troupe_ref first = troupe_pool_call(pool, clerk_wait, 1);
     troupe_ref second = troupe_pool_call(pool, clerk_wait, 2);
     support_await_counter(&shared->inside, 2);
@@ -199,16 +199,16 @@ static void test_given_actors(void **state)
     troupe_actor actors[2];
     int64_t base = 1, sum;
     for (int i = 0; i < 2; i++)
-        actors[i] = troupe_spawn_with(clerk, &base).address;
+        actors[i] = troupe_spawn_from(clerk, &base).address;
     troupe_pool *pool;
     troupe_must(troupe_pool_open(clerk, &pool, .actors = actors, .actor_count = 2));
-    troupe_kill_actor(actors[0]);
+    troupe_actor_kill(actors[0]);
     int lost = 0;
     for (int i = 0; i < 20; i++)
         lost += troupe_get(int64_t, troupe_pool_call(pool, clerk_add, 20), &sum) != TROUPE_OK;
     assert_in_range(lost, 1, 3);
     assert_int_equal(troupe_pool_count(pool), 1); // Left out, and not replaced.
-    troupe_kill_actor(actors[1]);
+    troupe_actor_kill(actors[1]);
     for (int i = 0; i < 20 && troupe_pool_count(pool) > 0; i++)
         (void)!troupe_get(int64_t, troupe_pool_call(pool, clerk_add, 20), &sum);
     assert_int_equal(troupe_get(int64_t, troupe_pool_call(pool, clerk_add, 1), &sum),
@@ -227,7 +227,7 @@ static void test_map_in_order(void **state)
     troupe_pool *pool;
     int64_t base = 1000, sum;
     size_t index;
-    troupe_must(troupe_pool_open_with(clerk, &base, &pool, .count = 3));
+    troupe_must(troupe_pool_open_from(clerk, &base, &pool, .count = 3));
     troupe_map *map = troupe_pool_map(pool, clerk_add, amounts, MANY);
     for (int64_t i = 0; i < MANY; i++) {
         troupe_status status = troupe_map_next(int64_t, map, &sum, .index = &index);
@@ -278,7 +278,7 @@ static void test_map_as_they_come(void **state)
     // Argument i is let go when the gate is at i: the last one first would never end in order.
     int gates[3] = {3, 2, 1}, pid;
     size_t index;
-    troupe_must(troupe_pool_open_with(clerk, &base, &pool, .count = 3));
+    troupe_must(troupe_pool_open_from(clerk, &base, &pool, .count = 3));
     troupe_map *map = troupe_pool_map(pool, clerk_wait, gates, 3, .unordered = true);
     assert_int_equal(troupe_map_next(int, map, &pid, .timeout_ms = -1), TROUPE_PENDING);
     assert_int_equal(troupe_map_next(int, map, &pid, .timeout_ms = 5), TROUPE_PENDING);

@@ -54,7 +54,7 @@ static int set_up_small(void **state)
 static troupe_queue_state look(troupe_queue queue)
 {
     troupe_queue_state state;
-    troupe_must(troupe_queue_look(queue, &state));
+    troupe_must(troupe_queue_state_get(queue, &state));
     return state;
 }
 
@@ -99,7 +99,7 @@ static void test_order_and_bounds(void **state)
         assert_int_equal(troupe_queue_get(double, queue, &wrong), TROUPE_WRONG_TYPE);
         troupe_ref ref = {0};
         assert_int_equal(troupe_queue_put(troupe_ref, queue, &ref), TROUPE_UNSUPPORTED);
-        troupe_end(queue);
+        troupe_actor_end(queue);
     }
 }
 
@@ -119,9 +119,9 @@ static void test_bytes(void **state)
     value.size = 600;
     troupe_must(troupe_queue_try_put(troupe_bytes, queue, &value));
     assert_int_equal(troupe_queue_try_put(troupe_bytes, queue, &value), TROUPE_BUSY);
-    troupe_end(queue);
+    troupe_actor_end(queue);
     free(large);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_rich_values(void **state)
@@ -139,7 +139,7 @@ static void test_rich_values(void **state)
     assert_string_equal(out.name, "seven");
     assert_int_equal(out.rates.count, 2);
     assert_true(out.rates.items[1] == 0.25);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void test_many(void **state)
@@ -225,7 +225,7 @@ static void test_waiting_to_put(void **state)
         assert_int_equal(a.status, TROUPE_OK);
         assert_int_equal(b.status, TROUPE_OK);
         wait_for_waiters(queue, 0, 0);
-        troupe_end(queue);
+        troupe_actor_end(queue);
     }
 }
 
@@ -247,7 +247,7 @@ static void test_waiting_to_get(void **state)
             assert_int_equal(sides[i].first, 10 + i);
         }
         assert_int_equal(look(queue).count, 1);
-        troupe_end(queue);
+        troupe_actor_end(queue);
     }
 }
 
@@ -271,7 +271,7 @@ static void test_closing(void **state)
     }
     assert_int_equal(troupe_queue_get(int64_t, queue, &value), TROUPE_STOPPED);
     troupe_must(troupe_queue_close(queue));
-    troupe_end(queue);
+    troupe_actor_end(queue);
 
     queue = troupe_queue_open(int64_t);
     begin(&getter, get_side, queue);
@@ -284,7 +284,7 @@ static void test_closing(void **state)
     getter.thread = 0;
     begin(&getter, get_side, queue);
     wait_for_waiters(queue, 1, 0);
-    troupe_end(queue); // Who waits at a queue that ends is told so.
+    troupe_actor_end(queue); // Who waits at a queue that ends is told so.
     pthread_join(getter.thread, NULL);
     assert_int_equal(getter.status, TROUPE_MAYBE_EXECUTED);
 }
@@ -296,7 +296,7 @@ static void test_between_processes(void **state)
     link_job work = {.from = troupe_queue_open(int64_t, .capacity = 8),
                      .to = troupe_queue_open(int64_t, .capacity = 8, .place = TROUPE_PLACE_HERE),
                      .count = MANY / 2};
-    troupe_ref carriers[2] = {troupe_run_with(carry, &work), troupe_run_with(carry, &work)};
+    troupe_ref carriers[2] = {troupe_run_from(carry, &work), troupe_run_from(carry, &work)};
     int64_t value, sum = 0;
     int sent = 0, carried;
     for (int received = 0; received < MANY; received++) {
@@ -319,7 +319,7 @@ static void test_death_of_who_waits(void **state)
     link_job work = {.from = troupe_queue_open(int64_t, .place = TROUPE_PLACE_HERE),
                      .to = troupe_queue_open(int64_t, .place = TROUPE_PLACE_HERE),
                      .count = 1};
-    troupe_ref carrier = troupe_run_with(carry, &work, .retries = TROUPE_RETRIES_NONE);
+    troupe_ref carrier = troupe_run_from(carry, &work, .retries = TROUPE_RETRIES_NONE);
     wait_for_waiters(work.from, 1, 0);
     kill(*waiting_pid, SIGKILL);
     int carried;
@@ -353,7 +353,7 @@ static void *get_all_bulky(void *user)
                 *(const unsigned char *)out[i].data != (unsigned char)all->got++)
                 all->status = TROUPE_CORRUPT;
         all->rounds++;
-        troupe_reset();
+        troupe_arena_reset();
     }
     return NULL;
 }
@@ -384,7 +384,7 @@ static void test_more_than_a_message(void **state)
             assert_int_equal(all.got, BULKY);
             assert_true(all.rounds >= 4);
             assert_int_equal(look(all.queue).bytes, 0);
-            troupe_end(all.queue);
+            troupe_actor_end(all.queue);
         }
     }
 }
@@ -416,12 +416,12 @@ static void test_killing(void **state)
             troupe_must(troupe_queue_put(int64_t, queue, &value));
         assert_int_equal(pthread_create(&thread, NULL, put_one, &queue), 0);
         wait_for_waiters(queue, 0, 1);
-        assert_int_equal(troupe_kill_actor(queue.address), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(queue.address), TROUPE_OK);
         assert_int_equal(pthread_join(thread, NULL), 0);
         queue = troupe_queue_open(int64_t, .place = places[p]);
         assert_int_equal(pthread_create(&thread, NULL, get_one, &queue), 0);
         wait_for_waiters(queue, 1, 0);
-        assert_int_equal(troupe_kill_actor(queue.address), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(queue.address), TROUPE_OK);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
 }
@@ -478,7 +478,7 @@ static void test_failing_to_open(void **state)
     assert_int_equal(troupe_queue_get(int64_t, queue, &value), TROUPE_INVALID);
     assert_int_equal(troupe_queue_close(queue), TROUPE_INVALID);
     troupe_queue_state how;
-    assert_int_equal(troupe_queue_look(queue, &how), TROUPE_INVALID);
+    assert_int_equal(troupe_queue_state_get(queue, &how), TROUPE_INVALID);
 }
 
 int main(void)

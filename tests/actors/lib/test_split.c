@@ -29,10 +29,10 @@ static troupe_status maker_make(maker *self, const range *of, pieces *out)
         usleep(500);
     if (of->count < 0)
         return troupe_fail(TROUPE_INVALID, "a range of %lld", (long long)of->count);
-    int64_t *numbers = troupe_alloc((size_t)of->count * sizeof *numbers + 1);
+    int64_t *numbers = troupe_arena_alloc((size_t)of->count * sizeof *numbers + 1);
     for (int64_t i = 0; i < of->count; i++)
         out->sum += numbers[i] = of->first + i;
-    out->words = troupe_alloc_text("three words here");
+    out->words = troupe_arena_text("three words here");
     out->numbers = (troupe_array_int64_t){numbers, (size_t)of->count};
     return TROUPE_OK;
 }
@@ -55,7 +55,7 @@ static troupe_status maker_fix(maker *self, const troupe_none *none, fixed *out)
 static troupe_status maker_load(maker *self, const int64_t *size, heavy *out)
 {
     (void)self;
-    void *data = troupe_alloc((size_t)*size);
+    void *data = troupe_arena_alloc((size_t)*size);
     memset(data, 7, (size_t)*size);
     out->low = out->high = (troupe_bytes){data, (size_t)*size};
     return TROUPE_OK;
@@ -72,7 +72,8 @@ static troupe_status maker_wait_for_itself(maker *self, const troupe_actor *me, 
 {
     (void)self;
     troupe_ref sum;
-    troupe_split(pieces, troupe_call((maker_actor){*me}, maker_make, .count = 1), &sum, NULL, NULL);
+    troupe_ref_split(pieces, troupe_call((maker_actor){*me}, maker_make, .count = 1), &sum, NULL,
+                     NULL);
     return troupe_get(int64_t, sum, out);
 }
 
@@ -144,23 +145,23 @@ static void test_three_readers(void **state)
         for (int i = 0; i < 3; i++)
             readers[i] = troupe_spawn(reader, .place = places[i]);
         troupe_ref sum, words, numbers, answers[3];
-        troupe_split(pieces, troupe_call(source, maker_make, .first = 10, .count = 5), &sum, &words,
-                     &numbers);
+        troupe_ref_split(pieces, troupe_call(source, maker_make, .first = 10, .count = 5), &sum,
+                         &words, &numbers);
         answers[0] = troupe_call_from(readers[0], reader_sum, &sum);
         answers[1] = troupe_call_from(readers[1], reader_words, &words);
         answers[2] = troupe_call_from(readers[2], reader_numbers, &numbers);
-        troupe_drop(sum); // The messages hold what they name.
-        troupe_drop(words);
-        troupe_drop(numbers);
+        troupe_ref_drop(sum); // The messages hold what they name.
+        troupe_ref_drop(words);
+        troupe_ref_drop(numbers);
         *gate = 1;
         int64_t values[3];
         troupe_must(troupe_get_all(int64_t, answers, 3, values));
         assert_int_equal(values[0], 60);
         assert_int_equal(values[1], strlen("three words here"));
         assert_int_equal(values[2], 14);
-        troupe_kill(source);
+        troupe_actor_kill(source);
         for (int i = 0; i < 3; i++)
-            troupe_kill(readers[i]);
+            troupe_actor_kill(readers[i]);
     }
     expect_no_objects();
 }
@@ -173,16 +174,16 @@ static void test_each_by_itself(void **state)
     troupe_ref sum, words, numbers;
     int64_t value;
     troupe_text text;
-    troupe_split(pieces, troupe_call(source, maker_make, .first = 1, .count = 3), &sum, NULL,
-                 &numbers);
-    troupe_drop(numbers); // Before there is a value, or after: nobody else minds.
+    troupe_ref_split(pieces, troupe_call(source, maker_make, .first = 1, .count = 3), &sum, NULL,
+                     &numbers);
+    troupe_ref_drop(numbers); // Before there is a value, or after: nobody else minds.
     troupe_must(troupe_get(int64_t, sum, &value));
     assert_int_equal(value, 6);
     // Of what is there already.
     troupe_ref whole = troupe_call(source, maker_make, .first = 1, .count = 3);
     troupe_must(troupe_wait(&whole, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
-    troupe_ref other = troupe_keep(whole);
-    troupe_split(pieces, whole, &sum, &words, NULL);
+    troupe_ref other = troupe_ref_keep(whole);
+    troupe_ref_split(pieces, whole, &sum, &words, NULL);
     troupe_must(troupe_get(troupe_text, words, &text));
     assert_string_equal(text, "three words here");
     troupe_must(troupe_get(int64_t, sum, &value));
@@ -191,15 +192,15 @@ static void test_each_by_itself(void **state)
     troupe_must(troupe_get(pieces, other, &all));                      // unlike another one to it.
     assert_int_equal(all.numbers.items[2], 3);
     // Of an object of the store, and of a task.
-    troupe_split(pieces, troupe_put(pieces, &all), &sum, &words, &numbers);
+    troupe_ref_split(pieces, troupe_put(pieces, &all), &sum, &words, &numbers);
     troupe_must(troupe_get(int64_t, sum, &value));
     assert_int_equal(value, 6);
-    troupe_drop(words);
-    troupe_drop(numbers);
-    troupe_split(pieces, troupe_run(halve, .first = 21), &sum, NULL, NULL);
+    troupe_ref_drop(words);
+    troupe_ref_drop(numbers);
+    troupe_ref_split(pieces, troupe_run(halve, .first = 21), &sum, NULL, NULL);
     troupe_must(troupe_get(int64_t, sum, &value));
     assert_int_equal(value, 42);
-    troupe_reset();
+    troupe_arena_reset();
     expect_no_objects();
 }
 
@@ -210,25 +211,25 @@ static void test_references_and_large_fields(void **state)
     maker_actor source = troupe_spawn(maker, .place = TROUPE_PLACE_WORKER);
     troupe_ref object, number, low, high, inner;
     int64_t value;
-    troupe_split(kept, troupe_call(source, maker_keep, 5), &object, &number);
+    troupe_ref_split(kept, troupe_call(source, maker_keep, 5), &object, &number);
     troupe_must(troupe_get(troupe_ref, object, &inner));
     troupe_must(troupe_get(int64_t, inner, &value));
     assert_int_equal(value, 5);
     troupe_must(troupe_get(int64_t, number, &value));
-    troupe_split(kept, troupe_call(source, maker_keep, 6), NULL, &number);
+    troupe_ref_split(kept, troupe_call(source, maker_keep, 6), NULL, &number);
     troupe_must(troupe_get(int64_t, number, &value));
     assert_int_equal(value, 6);
     expect_no_objects(); // What nobody wanted was given back.
-    troupe_split(heavy, troupe_call(source, maker_load, LARGE), &low, &high);
+    troupe_ref_split(heavy, troupe_call(source, maker_load, LARGE), &low, &high);
     troupe_view view;
     troupe_must(troupe_view_bytes(low, &view, SUPPORT_SOON_MS));
     assert_int_equal(view.size, LARGE);
     troupe_view_end(&view);
-    troupe_drop(low);
+    troupe_ref_drop(low);
     troupe_bytes bytes;
     troupe_must(troupe_get(troupe_bytes, high, &bytes));
     assert_int_equal(((const unsigned char *)bytes.data)[LARGE - 1], 7);
-    troupe_reset();
+    troupe_arena_reset();
     expect_no_objects();
 }
 
@@ -240,36 +241,36 @@ static void test_failures(void **state)
     troupe_ref sum, words, numbers, number, row;
     int64_t value;
     troupe_text text;
-    troupe_split(pieces, troupe_call(source, maker_make, .count = -1), &sum, &words, &numbers);
+    troupe_ref_split(pieces, troupe_call(source, maker_make, .count = -1), &sum, &words, &numbers);
     assert_int_equal(troupe_get(int64_t, sum, &value), TROUPE_INVALID);
     assert_string_equal(troupe_last_error()->text, "a range of -1");
     assert_int_equal(troupe_get(troupe_text, words, &text), TROUPE_INVALID);
-    troupe_drop(numbers);
+    troupe_ref_drop(numbers);
     // A part is of its field's type alone.
-    troupe_split(pieces, troupe_call(source, maker_make, .count = 1), &sum, NULL, NULL);
+    troupe_ref_split(pieces, troupe_call(source, maker_make, .count = 1), &sum, NULL, NULL);
     assert_int_equal(troupe_get(troupe_text, sum, &text), TROUPE_WRONG_TYPE);
     // A result of another type.
-    troupe_split(pieces, troupe_call(source, maker_keep, 1), &sum, &words, NULL);
+    troupe_ref_split(pieces, troupe_call(source, maker_keep, 1), &sum, &words, NULL);
     assert_int_equal(troupe_get(int64_t, sum, &value), TROUPE_WRONG_TYPE);
     assert_non_null(strstr(troupe_last_error()->text, "kept"));
-    troupe_drop(words);
+    troupe_ref_drop(words);
     // Nothing to be split, and a field that cannot be.
     troupe_ref gone = troupe_call(source, maker_make, .count = 1);
-    troupe_drop(gone);
-    troupe_split(pieces, gone, &sum, NULL, NULL);
+    troupe_ref_drop(gone);
+    troupe_ref_split(pieces, gone, &sum, NULL, NULL);
     assert_int_equal(troupe_get(int64_t, sum, &value), TROUPE_INVALID);
-    troupe_split(fixed, troupe_call(source, maker_fix), &number, &row);
+    troupe_ref_split(fixed, troupe_call(source, maker_fix), &number, &row);
     assert_int_equal(troupe_get(int64_t, number, &value), TROUPE_UNSUPPORTED);
     assert_non_null(strstr(troupe_last_error()->text, "'row'"));
-    troupe_drop(row);
+    troupe_ref_drop(row);
     fixed last; // What was dropped is run all the same, before the gate closes.
     troupe_must(troupe_get(fixed, troupe_call(source, maker_fix), &last));
     // The maker's death.
     *gate = 0;
     maker_actor mortal = troupe_spawn(maker, .place = TROUPE_PLACE_ISOLATED);
-    troupe_split(pieces, troupe_call(mortal, maker_make, .count = 1), &sum, &words, NULL);
+    troupe_ref_split(pieces, troupe_call(mortal, maker_make, .count = 1), &sum, &words, NULL);
     assert_int_equal(troupe_get(int64_t, sum, &value, .timeout_ms = 20), TROUPE_PENDING);
-    troupe_kill(mortal);
+    troupe_actor_kill(mortal);
     troupe_status status = troupe_get(int64_t, sum, &value, .timeout_ms = SUPPORT_SOON_MS);
     assert_true(status == TROUPE_MAYBE_EXECUTED || status == TROUPE_NOT_EXECUTED);
     assert_int_equal(troupe_get(troupe_text, words, &text), status);
@@ -283,16 +284,16 @@ static void test_cancelling_and_deadlock(void **state)
     troupe_ref sum, words;
     int64_t value;
     troupe_text text;
-    troupe_split(pieces, troupe_call(source, maker_make, .count = 1), &sum, &words, NULL);
+    troupe_ref_split(pieces, troupe_call(source, maker_make, .count = 1), &sum, &words, NULL);
     troupe_must(troupe_cancel(words)); // That is the call, and so all of it.
     assert_int_equal(troupe_get(int64_t, sum, &value, .timeout_ms = SUPPORT_SOON_MS),
                      TROUPE_CANCELLED);
     assert_int_equal(troupe_get(troupe_text, words, &text), TROUPE_CANCELLED);
     *gate = 1;
-    troupe_split(pieces, troupe_call(source, maker_make, .count = 1), &sum, NULL, NULL);
+    troupe_ref_split(pieces, troupe_call(source, maker_make, .count = 1), &sum, NULL, NULL);
     troupe_must(troupe_wait(&sum, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
     assert_int_equal(troupe_cancel(sum), TROUPE_NOT_FOUND);
-    troupe_drop(sum);
+    troupe_ref_drop(sum);
     assert_int_equal(troupe_get(int64_t,
                                 troupe_call_from(source, maker_wait_for_itself, &source.address),
                                 &value),

@@ -51,13 +51,13 @@ static void player_deinit(player *self)
 static troupe_status player_fail(player *self, const troupe_none *nothing, troupe_none *out)
 {
     (void)nothing, (void)out;
-    return troupe_fail_actor(TROUPE_IO, "player %c fell", self->letter);
+    return troupe_actor_fail(TROUPE_IO, "player %c fell", self->letter);
 }
 
 static troupe_status player_leave(player *self, const troupe_none *nothing, troupe_none *out)
 {
     (void)self, (void)nothing, (void)out;
-    return troupe_exit();
+    return troupe_actor_exit();
 }
 
 static troupe_status player_crash(player *self, const troupe_none *nothing, troupe_none *out)
@@ -75,7 +75,7 @@ static troupe_status player_rest(player *self, const int *ms, troupe_none *out)
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR_WITH(player, (player_init, int), player_deinit,
+TROUPE_ACTOR_INIT(player, (player_init, int), player_deinit,
                   (player_fail, troupe_none, troupe_none), (player_leave, troupe_none, troupe_none),
                   (player_crash, troupe_none, troupe_none), (player_rest, int, troupe_none));
 
@@ -144,10 +144,10 @@ static void test_order(void **state)
             troupe_child children[3];
             for (int i = 0; i < 3; i++)
                 children[i] = child_of(i, TROUPE_PERMANENT, places[p]);
-            troupe_supervisor_actor top = troupe_supervise(children, 3, .place = places[s]);
+            troupe_supervisor_actor top = troupe_supervisor_start(children, 3, .place = places[s]);
             troupe_must(troupe_actor_status(top.address));
             await_diary("+a+b+c");
-            assert_int_equal(troupe_stop_actor(top), TROUPE_OK);
+            assert_int_equal(troupe_actor_stop(top), TROUPE_OK);
             await_diary("+a+b+c-c-b-a");
         }
 }
@@ -166,7 +166,7 @@ static void test_strategies(void **state)
             for (int i = 0; i < 3; i++)
                 children[i] = child_of(i, TROUPE_PERMANENT, places[p]);
             troupe_supervisor_actor top =
-                troupe_supervise(children, 3, .strategy = (troupe_strategy)strategy);
+                troupe_supervisor_start(children, 3, .strategy = (troupe_strategy)strategy);
             troupe_must(troupe_actor_status(top.address));
             troupe_none none;
             assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 1), player_fail), &none),
@@ -175,7 +175,7 @@ static void test_strategies(void **state)
             await_starts(top, 2, strategy == TROUPE_ONE_FOR_ONE ? 1 : 2);
             await_starts(top, 0, strategy == TROUPE_ONE_FOR_ALL ? 2 : 1);
             await_diary(diaries[strategy]);
-            assert_int_equal(troupe_stop_actor(top), TROUPE_OK);
+            assert_int_equal(troupe_actor_stop(top), TROUPE_OK);
         }
 }
 
@@ -192,7 +192,7 @@ static void test_kinds(void **state)
     troupe_child children[] = {child_of(0, TROUPE_PERMANENT, TROUPE_PLACE_HERE),
                                child_of(1, TROUPE_TRANSIENT, TROUPE_PLACE_HERE),
                                child_of(2, TROUPE_TEMPORARY, TROUPE_PLACE_HERE)};
-    troupe_supervisor_actor top = troupe_supervise(children, 3);
+    troupe_supervisor_actor top = troupe_supervisor_start(children, 3);
     troupe_must(troupe_get(troupe_none, troupe_call(look(top, 0), player_leave), &none));
     await_starts(top, 0, 2);
     assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 1), player_fail), &none),
@@ -215,7 +215,7 @@ static void test_kinds(void **state)
     diary->refuse = 'e';
     more = child_of(4, TROUPE_PERMANENT, TROUPE_PLACE_WORKER);
     assert_int_equal(troupe_supervisor_add(top, &more, &added), TROUPE_IO);
-    assert_int_equal(troupe_stop_actor(top), TROUPE_OK);
+    assert_int_equal(troupe_actor_stop(top), TROUPE_OK);
     await_diary("+a+b+c-a+a-b+b-b-c+d+d-d-a");
 }
 
@@ -233,14 +233,14 @@ static void test_temporary_among_others(void **state)
                                    child_of(1, TROUPE_TEMPORARY, TROUPE_PLACE_HERE),
                                    child_of(2, TROUPE_PERMANENT, TROUPE_PLACE_HERE)};
         troupe_supervisor_actor top =
-            troupe_supervise(children, 3, .strategy = (troupe_strategy)strategy);
+            troupe_supervisor_start(children, 3, .strategy = (troupe_strategy)strategy);
         assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 0), player_fail), &none),
                          TROUPE_IO);
         await_starts(top, 0, 2);
         await_starts(top, 2, 2);
         await_diary(diaries[strategy]);
         assert_int_equal(look(top, 1).address.id, 0);
-        assert_int_equal(troupe_stop_actor(top), TROUPE_OK);
+        assert_int_equal(troupe_actor_stop(top), TROUPE_OK);
     }
 }
 
@@ -252,7 +252,7 @@ static void test_start_fails(void **state)
         troupe_child children[4];
         for (int i = 0; i < 4; i++)
             children[i] = child_of(i, TROUPE_PERMANENT, places[p]);
-        troupe_supervisor_actor top = troupe_supervise(children, 4);
+        troupe_supervisor_actor top = troupe_supervisor_start(children, 4);
         assert_int_equal(troupe_actor_status(top.address), TROUPE_IO);
         assert_non_null(strstr(troupe_last_error()->text, "player c will not start"));
         await_diary("+a+b-b-a");
@@ -270,7 +270,8 @@ static void test_escalation(void **state)
     troupe_supervisor_options how = {.size = sizeof how, .restarts = 1, .window_ms = 60000};
     troupe_child outer[] = {child_of(0, TROUPE_PERMANENT, TROUPE_PLACE_HERE),
                             {.children = inner, .child_count = 2, .supervisor = &how}};
-    troupe_supervisor_actor top = troupe_supervise(outer, 2, .restarts = 1, .window_ms = 60000);
+    troupe_supervisor_actor top =
+        troupe_supervisor_start(outer, 2, .restarts = 1, .window_ms = 60000);
     troupe_must(troupe_actor_status(top.address));
     for (uint32_t round = 1; round <= 2; round++) {
         await_starts(top, 1, round);
@@ -283,7 +284,7 @@ static void test_escalation(void **state)
         }
     }
     troupe_down down;
-    assert_int_equal(troupe_await_end(top.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(top.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_ERROR);
     assert_non_null(strstr(down.text, "gave up after 1 restarts"));
     assert_non_null(strstr(down.text, "player b fell"));
@@ -296,12 +297,12 @@ static void test_restart_fails(void **state)
     (void)fresh(state);
     troupe_none none;
     troupe_child child = child_of(0, TROUPE_PERMANENT, TROUPE_PLACE_WORKER);
-    troupe_supervisor_actor top = troupe_supervise(&child, 1);
+    troupe_supervisor_actor top = troupe_supervisor_start(&child, 1);
     diary->refuse = 'a';
     assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 0), player_fail), &none),
                      TROUPE_IO);
     troupe_down down;
-    assert_int_equal(troupe_await_end(top.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(top.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_non_null(strstr(down.text, "gave up after 3 restarts"));
     assert_non_null(strstr(down.text, "player a will not start"));
 }
@@ -322,7 +323,7 @@ static void test_restart_for_ever(void **state)
         troupe_child children[] = {child_of(0, TROUPE_PERMANENT, TROUPE_PLACE_HERE),
                                    child_of(1, TROUPE_PERMANENT, TROUPE_PLACE_HERE)};
         troupe_supervisor_actor top =
-            troupe_supervise(children, 2, .restarts = TROUPE_RESTARTS_FOREVER);
+            troupe_supervisor_start(children, 2, .restarts = TROUPE_RESTARTS_FOREVER);
         diary->refuse = 'a';
         assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 0), player_fail), &none),
                          TROUPE_IO);
@@ -332,10 +333,10 @@ static void test_restart_for_ever(void **state)
             await_starts(top, 0, 2);
         }
         if (end < 2)
-            assert_int_equal(troupe_stop_actor(top, .deadline_ms = SUPPORT_SOON_MS), TROUPE_OK);
+            assert_int_equal(troupe_actor_stop(top, .deadline_ms = SUPPORT_SOON_MS), TROUPE_OK);
         else
-            assert_int_equal(troupe_kill(top), TROUPE_OK);
-        assert_int_equal(troupe_await_end(top.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+            assert_int_equal(troupe_actor_kill(top), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(top.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
         await_diary(end == 0 ? "+a+b-a+a-b-a" : "+a+b-a-b");
     }
 }
@@ -349,11 +350,13 @@ static void test_orphans(void **state)
             troupe_child children[2];
             for (int i = 0; i < 2; i++)
                 children[i] = child_of(i, TROUPE_PERMANENT, places[p]);
-            troupe_supervisor_actor top = troupe_supervise(children, 2, .place = places[s]);
+            troupe_supervisor_actor top = troupe_supervisor_start(children, 2, .place = places[s]);
             player_actor first = look(top, 0), second = look(top, 1);
-            assert_int_equal(troupe_kill(top), TROUPE_OK);
-            assert_int_equal(troupe_await_end(first.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
-            assert_int_equal(troupe_await_end(second.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+            assert_int_equal(troupe_actor_kill(top), TROUPE_OK);
+            assert_int_equal(troupe_actor_await_end(first.address, SUPPORT_SOON_MS, NULL),
+                             TROUPE_OK);
+            assert_int_equal(troupe_actor_await_end(second.address, SUPPORT_SOON_MS, NULL),
+                             TROUPE_OK);
         }
 }
 
@@ -365,9 +368,9 @@ static void test_shutdown(void **state)
     for (int i = 0; i < 3; i++)
         children[i] = child_of(i, TROUPE_PERMANENT, TROUPE_PLACE_ISOLATED);
     children[1].shutdown_ms = 30;
-    troupe_supervisor_actor top = troupe_supervise(children, 3);
-    troupe_drop(troupe_call(look(top, 1), player_rest, 60000));
-    assert_int_equal(troupe_stop_actor(top), TROUPE_OK);
+    troupe_supervisor_actor top = troupe_supervisor_start(children, 3);
+    troupe_ref_drop(troupe_call(look(top, 1), player_rest, 60000));
+    assert_int_equal(troupe_actor_stop(top), TROUPE_OK);
     await_diary("+a+b+c-c-a");
 }
 
@@ -375,18 +378,18 @@ static void test_refused(void **state)
 {
     (void)state;
     troupe_child child = child_of(0, (troupe_child_restart)7, TROUPE_PLACE_HERE);
-    troupe_supervisor_actor top = troupe_supervise(&child, 1);
+    troupe_supervisor_actor top = troupe_supervisor_start(&child, 1);
     assert_int_equal(troupe_actor_status(top.address), TROUPE_INVALID);
     child = child_of(0, TROUPE_PERMANENT, TROUPE_PLACE_HERE);
-    top = troupe_supervise(&child, 1, .strategy = (troupe_strategy)9);
+    top = troupe_supervisor_start(&child, 1, .strategy = (troupe_strategy)9);
     assert_int_equal(troupe_actor_status(top.address), TROUPE_INVALID);
-    top = troupe_supervise(&child, 1, .restarts = 65);
+    top = troupe_supervisor_start(&child, 1, .restarts = 65);
     assert_int_equal(troupe_actor_status(top.address), TROUPE_INVALID);
-    top = troupe_supervise(NULL, 1);
+    top = troupe_supervisor_start(NULL, 1);
     assert_int_equal(troupe_actor_status(top.address), TROUPE_INVALID);
-    top = troupe_supervise(NULL, 0);
+    top = troupe_supervisor_start(NULL, 0);
     assert_int_equal(troupe_actor_status(top.address), TROUPE_OK);
-    assert_int_equal(troupe_stop_actor(top), TROUPE_OK);
+    assert_int_equal(troupe_actor_stop(top), TROUPE_OK);
 }
 
 int main(void)

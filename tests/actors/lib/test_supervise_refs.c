@@ -17,9 +17,9 @@ typedef struct owner {
 static troupe_status owner_init(owner *self, const estate *given)
 {
     int64_t value;
-    TROUPE_TRY(troupe_get(int64_t, troupe_keep(given->house), &self->worth));
+    TROUPE_TRY(troupe_get(int64_t, troupe_ref_keep(given->house), &self->worth));
     for (size_t i = 0; i < given->goods.count; i++) {
-        TROUPE_TRY(troupe_get(int64_t, troupe_keep(given->goods.items[i]), &value));
+        TROUPE_TRY(troupe_get(int64_t, troupe_ref_keep(given->goods.items[i]), &value));
         self->worth += value;
     }
     return TROUPE_OK;
@@ -35,7 +35,7 @@ static troupe_status owner_worth(owner *self, const troupe_none *nothing, int64_
 static troupe_status owner_fail(owner *self, const troupe_none *nothing, troupe_none *out)
 {
     (void)self, (void)nothing, (void)out;
-    return troupe_fail_actor(TROUPE_IO, "an owner fell");
+    return troupe_actor_fail(TROUPE_IO, "an owner fell");
 }
 
 static void owner_deinit(owner *self)
@@ -43,7 +43,7 @@ static void owner_deinit(owner *self)
     (void)self;
 }
 
-TROUPE_ACTOR_WITH(owner, (owner_init, estate), owner_deinit, (owner_worth, troupe_none, int64_t),
+TROUPE_ACTOR_INIT(owner, (owner_init, estate), owner_deinit, (owner_worth, troupe_none, int64_t),
                   (owner_fail, troupe_none, troupe_none));
 
 typedef struct trader {
@@ -104,8 +104,8 @@ static troupe_child heir_of(things *all, trader_actor other, troupe_child_restar
 
 static void drop_things(const things *all)
 {
-    troupe_drop(all->goods[0]);
-    troupe_drop(all->goods[1]);
+    troupe_ref_drop(all->goods[0]);
+    troupe_ref_drop(all->goods[1]);
 }
 
 static owner_actor look_owner(troupe_supervisor_actor top, size_t index)
@@ -138,7 +138,7 @@ static void test_references(void **state)
         for (int s = 0; s < PLACES; s++) {
             things all, more;
             troupe_child child = heir_of(&all, other, TROUPE_PERMANENT, places[p]);
-            troupe_supervisor_actor top = troupe_supervise(&child, 1, .place = places[s]);
+            troupe_supervisor_actor top = troupe_supervisor_start(&child, 1, .place = places[s]);
             troupe_must(troupe_actor_status(top.address));
             drop_things(&all);
             expect_worth(top, 0);
@@ -155,10 +155,10 @@ static void test_references(void **state)
             await_objects(before + 4);
             fail_owner(top, 1); // It is not started again, and needs nothing.
             await_objects(before + 2);
-            assert_int_equal(troupe_stop_actor(top), TROUPE_OK);
+            assert_int_equal(troupe_actor_stop(top), TROUPE_OK);
             await_objects(before);
         }
-    assert_int_equal(troupe_kill(other), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(other), TROUPE_OK);
 }
 
 // Through a supervisor under the supervisor; and a supervisor that is killed holds nothing.
@@ -171,7 +171,7 @@ static void test_references_further_down(void **state)
         things all;
         troupe_child child = heir_of(&all, other, TROUPE_PERMANENT, TROUPE_PLACE_WORKER);
         troupe_child inner = {.children = &child, .child_count = 1, .place = places[s]};
-        troupe_supervisor_actor top = troupe_supervise(&inner, 1);
+        troupe_supervisor_actor top = troupe_supervisor_start(&inner, 1);
         troupe_must(troupe_actor_status(top.address));
         drop_things(&all);
         troupe_child_state state_of;
@@ -180,14 +180,15 @@ static void test_references_further_down(void **state)
         expect_worth(middle, 0);
         fail_owner(middle, 0);
         await_starts(middle, 0, 2);
-        assert_int_equal(troupe_kill(middle), TROUPE_OK); // Started again, with all that it had.
+        assert_int_equal(troupe_actor_kill(middle),
+                         TROUPE_OK); // Started again, with all that it had.
         await_starts(top, 0, 2);
         middle.address = look_at_child(top, 0, NULL);
         expect_worth(middle, 0);
-        assert_int_equal(troupe_kill(top), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(top), TROUPE_OK);
         await_objects(before);
     }
-    assert_int_equal(troupe_kill(other), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(other), TROUPE_OK);
 }
 
 static void test_stale_references(void **state)
@@ -198,14 +199,14 @@ static void test_stale_references(void **state)
     for (int s = 0; s < PLACES; s++) {
         things all;
         troupe_child child = heir_of(&all, other, TROUPE_PERMANENT, TROUPE_PLACE_HERE);
-        troupe_drop(all.goods[0]);
-        troupe_supervisor_actor top = troupe_supervise(&child, 1, .place = places[s]);
+        troupe_ref_drop(all.goods[0]);
+        troupe_supervisor_actor top = troupe_supervisor_start(&child, 1, .place = places[s]);
         assert_int_equal(troupe_actor_status(top.address), TROUPE_INVALID);
         assert_non_null(strstr(troupe_last_error()->text, "stale"));
-        troupe_drop(all.goods[1]);
+        troupe_ref_drop(all.goods[1]);
         await_objects(before);
     }
-    assert_int_equal(troupe_kill(other), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(other), TROUPE_OK);
 }
 
 int main(void)

@@ -46,9 +46,9 @@ static troupe_ref put_album(double cover, size_t count)
     assert_non_null(pages);
     album value = make_album(cover, pages, count);
     troupe_ref ref = troupe_put(album, &value);
-    troupe_drop(value.cover);
+    troupe_ref_drop(value.cover);
     for (size_t i = 0; i < count; i++)
-        troupe_drop(pages[i]);
+        troupe_ref_drop(pages[i]);
     free(pages);
     return ref;
 }
@@ -71,9 +71,9 @@ static bool read_album(troupe_ref ref, double cover, size_t count)
 
 static bool drop_album(const album *value)
 {
-    troupe_drop(value->cover);
+    troupe_ref_drop(value->cover);
     for (size_t i = 0; i < value->pages.count; i++)
-        troupe_drop(value->pages.items[i]);
+        troupe_ref_drop(value->pages.items[i]);
     return true;
 }
 
@@ -94,7 +94,7 @@ static troupe_status keeper_read(keeper *self, const troupe_ref *ref, bool *righ
 
 static troupe_status keeper_keep(keeper *self, const troupe_ref *ref, bool *kept)
 {
-    self->kept = troupe_keep(*ref);
+    self->kept = troupe_ref_keep(*ref);
     *kept = self->kept.id != 0;
     return TROUPE_OK;
 }
@@ -102,14 +102,14 @@ static troupe_status keeper_keep(keeper *self, const troupe_ref *ref, bool *kept
 static troupe_status keeper_read_kept(keeper *self, const troupe_none *none, bool *right)
 {
     (void)none;
-    *right = read_album(troupe_keep(self->kept), 0.5, 10);
+    *right = read_album(troupe_ref_keep(self->kept), 0.5, 10);
     return TROUPE_OK;
 }
 
 static troupe_status keeper_drop(keeper *self, const troupe_none *none, troupe_none *out)
 {
     (void)none, (void)out;
-    troupe_drop(self->kept);
+    troupe_ref_drop(self->kept);
     return TROUPE_OK;
 }
 
@@ -128,7 +128,7 @@ static troupe_status keeper_compose(keeper *self, const int *count, album *out)
     size_t pages = (size_t)abs(*count);
     if (*count < 0)
         usleep(20000);
-    troupe_ref *refs = troupe_alloc((pages + 1) * sizeof *refs);
+    troupe_ref *refs = troupe_arena_alloc((pages + 1) * sizeof *refs);
     if (refs == NULL)
         return TROUPE_NO_MEMORY;
     *out = make_album(0.5, refs, pages);
@@ -146,8 +146,8 @@ static troupe_status keeper_defer(keeper *self, const troupe_none *none, album *
 static troupe_status keeper_answer(keeper *self, const troupe_ref *ref, troupe_none *out)
 {
     (void)out;
-    album value = {.title = "of its own", .cover = troupe_keep(*ref)};
-    return troupe_fulfil(album, &self->later, &value);
+    album value = {.title = "of its own", .cover = troupe_ref_keep(*ref)};
+    return troupe_deferred_fulfil(album, &self->later, &value);
 }
 
 static troupe_status keeper_delegate(keeper *self, const errand *what, bool *kept);
@@ -184,7 +184,7 @@ static void test_put_and_get(void **state)
                                          // dropped.
     assert_true(read_album(ref, 0.5, 10));
     assert_store_empty();
-    troupe_drop(put_album(0.5, 10)); // Unread.
+    troupe_ref_drop(put_album(0.5, 10)); // Unread.
     assert_store_empty();
     assert_true(read_album(put_album(2, 0), 2, 0));
 
@@ -206,16 +206,16 @@ static void test_misuse(void **state)
     double number;
     album value = {.cover = put_number(1)}, read;
     troupe_ref pages[2] = {put_number(2), value.cover};
-    troupe_drop(value.cover);
+    troupe_ref_drop(value.cover);
     value.cover = pages[0];
     value.pages = (troupe_array_troupe_ref){pages, 2};
     assert_int_equal(troupe_get(album, troupe_put(album, &value), &read), TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "stale"));
-    troupe_drop(pages[0]);
+    troupe_ref_drop(pages[0]);
     assert_store_empty();
 
     troupe_ref ref = put_album(0.5, 3);
-    assert_int_equal(troupe_get(double, troupe_keep(ref), &number), TROUPE_WRONG_TYPE);
+    assert_int_equal(troupe_get(double, troupe_ref_keep(ref), &number), TROUPE_WRONG_TYPE);
     troupe_view view;
     assert_int_equal(troupe_view_bytes(ref, &view, 0), TROUPE_WRONG_TYPE);
     assert_true(read_album(ref, 0.5, 3));
@@ -231,7 +231,7 @@ static void test_deep(void **state)
     for (int i = 0; i < DEPTH; i++) {
         node value = {.number = i, .next = ref};
         troupe_ref outer = troupe_put(node, &value);
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         ref = outer;
     }
     troupe_store_usage usage;
@@ -242,7 +242,7 @@ static void test_deep(void **state)
     assert_int_equal(value.number, DEPTH - 1);
     troupe_must(troupe_store_usage_get(&usage));
     assert_int_equal(usage.objects, DEPTH - 1);
-    troupe_drop(value.next);
+    troupe_ref_drop(value.next);
     assert_store_empty();
 }
 
@@ -259,7 +259,7 @@ static void test_calls_inside(void **state)
         troupe_must(troupe_get(album, ref, &read));
         troupe_must(troupe_get(double, read.cover, &number));
         assert_true(number == 7);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     assert_store_empty();
 }
@@ -276,14 +276,14 @@ static void test_passed_on(void **state)
         assert_true(right);
         // The last one to drop it is another than its maker.
         troupe_must(troupe_get(bool, troupe_call_from(actor, keeper_keep, &ref), &right));
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         troupe_must(troupe_get(troupe_none, troupe_call(actor, keeper_drop), &none));
         assert_store_empty();
         // And the other way about.
         troupe_must(troupe_get(troupe_ref, troupe_call(actor, keeper_make, 100), &ref));
         assert_true(read_album(ref, 0.5, 100));
         assert_store_empty();
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -300,14 +300,14 @@ static void test_makers_die(void **state)
         outer = troupe_put(album, &value);
         troupe_must(troupe_get(bool, troupe_call_from(heir, keeper_keep, &ref), &kept));
         assert_true(kept);
-        troupe_drop(ref);
-        troupe_kill(maker);
+        troupe_ref_drop(ref);
+        troupe_actor_kill(maker);
         troupe_none none;
         troupe_must(troupe_get(troupe_none, troupe_call(heir, keeper_drop), &none));
         troupe_must(troupe_get(album, outer, &value));
         assert_true(read_album(value.cover, 0.5, 10));
         assert_store_empty();
-        troupe_kill(heir);
+        troupe_actor_kill(heir);
     }
 }
 
@@ -332,8 +332,8 @@ static void test_promised(void **state)
         troupe_none none;
         troupe_must(troupe_get(troupe_none, troupe_call(reader, keeper_drop), &none));
         assert_store_empty();
-        troupe_kill(maker);
-        troupe_kill(reader);
+        troupe_actor_kill(maker);
+        troupe_actor_kill(reader);
     }
 }
 
@@ -348,7 +348,7 @@ static void test_promised_inside(void **state)
         troupe_must(troupe_get(album, ref, &read));
         assert_true(read_album(read.cover, 0.5, 10));
         assert_store_empty();
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -369,13 +369,13 @@ static void test_promisers_die(void **state)
         assert_true(right);
         troupe_must(troupe_get(bool, troupe_call(heir, keeper_read_kept), &right)); // It is there.
         assert_true(right);
-        troupe_kill(maker);
-        troupe_kill(agent);
+        troupe_actor_kill(maker);
+        troupe_actor_kill(agent);
         troupe_must(troupe_get(bool, troupe_call(heir, keeper_read_kept), &right));
         assert_true(right);
         troupe_must(troupe_get(troupe_none, troupe_call(heir, keeper_drop), &none));
         assert_store_empty();
-        troupe_kill(heir);
+        troupe_actor_kill(heir);
     }
 }
 
@@ -400,7 +400,7 @@ static void test_rings_are_refused(void **state)
             troupe_must(
                 troupe_get(troupe_none, troupe_call_from(actor, keeper_answer, &given), &none));
             if (boxed != 0)
-                troupe_drop(given);
+                troupe_ref_drop(given);
             troupe_must(troupe_get(album, ref, &value)); // Its owner has it.
             if (boxed != 0) {
                 troupe_must(troupe_get(album, value.cover, &inner));
@@ -409,7 +409,7 @@ static void test_rings_are_refused(void **state)
             assert_int_equal(troupe_get(album, value.cover, &inner), TROUPE_INVALID);
             assert_non_null(strstr(troupe_last_error()->text, "leads back to the reference"));
             assert_store_empty();
-            troupe_kill(actor);
+            troupe_actor_kill(actor);
         }
     }
 }
@@ -426,21 +426,21 @@ static void test_long_chains(void **state)
     for (int i = 0; i < LENGTH; i++) {
         troupe_ref next = troupe_call(here, keeper_defer);
         troupe_must(troupe_get(troupe_none, troupe_call_from(here, keeper_answer, &ref), &none));
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         ref = next;
-        troupe_reset();
+        troupe_arena_reset();
     }
     troupe_ref outer = put_box(ref);
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     album value = {.cover = outer};
     for (int i = 0; i <= LENGTH; i++) {
         troupe_must(troupe_get(album, value.cover, &value));
-        troupe_reset();
+        troupe_arena_reset();
     }
     double number;
     troupe_must(troupe_get(double, value.cover, &number));
     assert_true(number == 1);
-    troupe_kill(here);
+    troupe_actor_kill(here);
     assert_store_empty();
 }
 
@@ -460,16 +460,16 @@ static void test_packed(void **state)
 {
     (void)state;
     troupe_ref ref = put_album(0.5, 10);
-    assert_true(read_packed(troupe_keep(ref))); // While others have it,
-    assert_true(read_packed(ref));              // and by the last.
+    assert_true(read_packed(troupe_ref_keep(ref))); // While others have it,
+    assert_true(read_packed(ref));                  // and by the last.
     assert_store_empty();
     for (int p = 0; p < PLACES; p++) {
         keeper_actor actor = troupe_spawn(keeper, .place = places[p]);
         ref = troupe_call(actor, keeper_compose, 10);
-        assert_true(read_packed(troupe_keep(ref)));
+        assert_true(read_packed(troupe_ref_keep(ref)));
         assert_true(read_packed(ref));
         assert_store_empty();
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -481,8 +481,8 @@ static void pack_short_of_memory(troupe_ref ref)
     troupe_must(troupe_wait(&ref, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
     for (long allowed = 0; status != TROUPE_OK; allowed++) {
         troupe_bytes packed;
-        troupe_ref kept = troupe_keep(ref);
-        troupe_reset();
+        troupe_ref kept = troupe_ref_keep(ref);
+        troupe_arena_reset();
         trp_memory_fail_after(allowed);
         status = troupe_get_packed(kept, &packed, NULL);
         trp_memory_fail_after(-1);
@@ -496,7 +496,7 @@ static void pack_short_of_memory(troupe_ref ref)
         }
     }
     assert_true(failures > 0);
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     assert_store_empty();
 }
 
@@ -507,7 +507,7 @@ static void test_packed_short_of_memory(void **state)
     for (int p = 0; p < PLACES; p++) {
         keeper_actor actor = troupe_spawn(keeper, .place = places[p]);
         pack_short_of_memory(troupe_call(actor, keeper_compose, 200));
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 

@@ -49,7 +49,7 @@ static int set_up(void **state)
 // A call that keeps an actor busy until the buffer is sealed.
 static troupe_ref shut(gate_actor actor, troupe_buffer *buffer, troupe_ref *opened)
 {
-    troupe_must(troupe_create(8, buffer));
+    troupe_must(troupe_buffer_create(8, buffer));
     *opened = (troupe_ref){.id = buffer->id_};
     return troupe_call_from(actor, gate_hold, opened);
 }
@@ -68,7 +68,7 @@ static void test_get_all(void **state)
             assert_int_equal(values[i], i);
         for (int i = 0; i < MANY; i++) // They are consumed.
             assert_int_equal(troupe_get(int64_t, refs[i], &values[0]), TROUPE_INVALID);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     troupe_must(troupe_get_all(int64_t, NULL, 0, NULL));
 }
@@ -87,7 +87,7 @@ static void test_get_all_with_failures(void **state)
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_FAILED);
         int64_t expected[] = {1, 0, 3, 0, 5};
         assert_memory_equal(values, expected, sizeof values);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -107,13 +107,13 @@ static void test_get_all_in_time_or_not_at_all(void **state)
                          TROUPE_PENDING);
         assert_int_equal(troupe_get_all(int64_t, refs, 3, values, .timeout_ms = -1),
                          TROUPE_PENDING);
-        troupe_must(troupe_seal(&buffer, &opened));
+        troupe_must(troupe_buffer_seal(&buffer, &opened));
         troupe_must(troupe_get_all(int64_t, refs, 3, values, .timeout_ms = 10000));
         assert_true(values[0] == 1 && values[1] == 2 && values[2] == 3);
         troupe_none none;
         troupe_must(troupe_get(troupe_none, held, &none));
-        troupe_drop(opened);
-        troupe_kill(actor);
+        troupe_ref_drop(opened);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -124,7 +124,7 @@ static void test_get_all_of_oneself(void **state)
     int64_t sum;
     assert_int_equal(troupe_get(int64_t, troupe_call(actor, gate_ask_itself), &sum),
                      TROUPE_DEADLOCK);
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
 }
 
 // The waiter is woken by the last of those that are missing, also where some are ready before.
@@ -141,7 +141,7 @@ static void test_wait_counts(void **state)
         troupe_ref held = shut(late, &buffer, &opened);
         for (int64_t i = 0; i < MANY; i++)
             refs[i] = troupe_call(i % 3 == 0 ? late : early, gate_pass, i);
-        refs[MANY - 1] = troupe_keep(refs[1]); // An alias; the call of its own is dropped.
+        refs[MANY - 1] = troupe_ref_keep(refs[1]); // An alias; the call of its own is dropped.
         for (size_t needed = 1; needed < MANY / 3 * 2; needed += 17) {
             troupe_must(troupe_wait(refs, MANY - 1, needed, 10000, ready, &count));
             assert_in_range(count, needed, MANY);
@@ -151,15 +151,15 @@ static void test_wait_counts(void **state)
             assert_int_equal(ready[i], i % 3 != 0);
         assert_int_equal(troupe_wait(refs, MANY, MANY, 10, ready, &count), TROUPE_PENDING);
         assert_int_equal(count, MANY - MANY / 3);
-        troupe_must(troupe_seal(&buffer, &opened));
+        troupe_must(troupe_buffer_seal(&buffer, &opened));
         troupe_must(troupe_wait(refs, MANY, MANY, 10000, ready, &count));
         assert_int_equal(count, MANY);
         int64_t values[MANY];
         troupe_must(troupe_get_all(int64_t, refs, MANY, values));
-        troupe_drop(held);
-        troupe_drop(opened);
-        troupe_kill(early);
-        troupe_kill(late);
+        troupe_ref_drop(held);
+        troupe_ref_drop(opened);
+        troupe_actor_kill(early);
+        troupe_actor_kill(late);
     }
 }
 
@@ -188,7 +188,7 @@ static void test_set_in_the_order_of_readiness(void **state)
             assert_ptr_equal(tag, &tags[value]);
         }
         assert_int_equal(troupe_ref_set_next(set, 10, &ref, &tag), TROUPE_PENDING);
-        troupe_must(troupe_seal(&buffer, &opened));
+        troupe_must(troupe_buffer_seal(&buffer, &opened));
         for (int i = 0; i < MANY / 2; i++) {
             troupe_must(troupe_ref_set_next(set, 10000, &ref, NULL));
             troupe_must(troupe_get(int64_t, ref, &value, .timeout_ms = -1));
@@ -196,10 +196,10 @@ static void test_set_in_the_order_of_readiness(void **state)
         }
         assert_int_equal(troupe_ref_set_next(set, 0, &ref, &tag), TROUPE_NOT_FOUND);
         troupe_ref_set_close(set);
-        troupe_drop(held);
-        troupe_drop(opened);
-        troupe_kill(early);
-        troupe_kill(late);
+        troupe_ref_drop(held);
+        troupe_ref_drop(opened);
+        troupe_actor_kill(early);
+        troupe_actor_kill(late);
     }
 }
 
@@ -219,14 +219,14 @@ static void test_set_closed_early(void **state)
         troupe_must(troupe_ref_set_add(set, refs[i], NULL));
     }
     troupe_ref_set_close(set);
-    troupe_drop(refs[0]);
-    troupe_must(troupe_seal(&buffer, &opened));
+    troupe_ref_drop(refs[0]);
+    troupe_must(troupe_buffer_seal(&buffer, &opened));
     int64_t value;
     troupe_must(troupe_get(int64_t, refs[1], &value));
-    troupe_drop(refs[2]);
-    troupe_drop(held);
-    troupe_drop(opened);
-    troupe_kill(actor);
+    troupe_ref_drop(refs[2]);
+    troupe_ref_drop(held);
+    troupe_ref_drop(opened);
+    troupe_actor_kill(actor);
     troupe_ref_set_close(NULL);
 }
 
@@ -274,7 +274,7 @@ static void test_set_with_several_takers(void **state)
     assert_int_equal(count, MANY);
     assert_int_equal(sum, MANY * (MANY - 1) / 2);
     troupe_ref_set_close(set);
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
 }
 
 int main(void)

@@ -108,8 +108,8 @@ static void test_more_than_is_counted(void **state)
         troupe_must(troupe_get(int, sent[i], &count));
         assert_int_equal(count, MANY);
     }
-    troupe_drop(ref);
-    troupe_must(troupe_stop_actor(there));
+    troupe_ref_drop(ref);
+    troupe_must(troupe_actor_stop(there));
     assert_int_equal(troupe_stop(), 0);
 }
 
@@ -131,12 +131,12 @@ static void test_within_a_process(void **state)
     const pile one = {.refs = {&ref, 1}};
     int holds = fill(ref.id);
     assert_held_too_often(troupe_get(int, troupe_call_from(here, reader_count, &one), &count));
-    assert_int_equal(troupe_keep(ref).id, 0);
+    assert_int_equal(troupe_ref_keep(ref).id, 0);
     assert_held_too_often(troupe_last_error()->status);
     empty(ref.id, holds);
     troupe_must(troupe_get(int, troupe_call_from(here, reader_count, &one), &count));
-    troupe_drop(ref);
-    troupe_must(troupe_stop_actor(here));
+    troupe_ref_drop(ref);
+    troupe_must(troupe_actor_stop(here));
     assert_int_equal(troupe_stop(), 0);
 }
 
@@ -155,18 +155,18 @@ static void test_results(void **state)
         troupe_ref result = troupe_call_from(actor, reader_give, &one);
         troupe_must(troupe_wait(&result, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
         int holds = fill(ref.id);
-        assert_held_too_often(troupe_get(pile, troupe_keep(result), &got));
-        assert_held_too_often(troupe_get_packed(troupe_keep(result), &packed, NULL));
+        assert_held_too_often(troupe_get(pile, troupe_ref_keep(result), &got));
+        assert_held_too_often(troupe_get_packed(troupe_ref_keep(result), &packed, NULL));
         empty(ref.id, holds);
-        troupe_must(troupe_get_packed(troupe_keep(result), &packed, NULL));
+        troupe_must(troupe_get_packed(troupe_ref_keep(result), &packed, NULL));
         troupe_must(troupe_unpack(pile, packed.data, packed.size, &got));
         troupe_must(troupe_get(double, got.refs.items[0], &read));
         assert_true(read == value);
         troupe_must(troupe_get(pile, result, &got));
         troupe_must(troupe_get(double, got.refs.items[0], &read));
         assert_true(read == value);
-        troupe_drop(ref);
-        troupe_must(troupe_stop_actor(actor));
+        troupe_ref_drop(ref);
+        troupe_must(troupe_actor_stop(actor));
         assert_store_empty();
     }
     assert_int_equal(troupe_stop(), 0);
@@ -186,8 +186,8 @@ static void test_kept_results(void **state)
         troupe_ref again = troupe_call_from(actor, reader_hoard, &one);
         troupe_must(troupe_wait(&again, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
         assert_held_too_often(troupe_get(pile, again, &got));
-        troupe_drop(ref);
-        troupe_must(troupe_stop_actor(actor));
+        troupe_ref_drop(ref);
+        troupe_must(troupe_actor_stop(actor));
     }
     assert_int_equal(troupe_stop(), 0);
 }
@@ -210,7 +210,7 @@ static void test_behind_a_full_ring(void **state)
 
     assert_int_equal(kill(pid, SIGSTOP), 0);
     for (int i = 0; i < FILLING; i++)
-        troupe_drop(troupe_call(there, reader_take, bytes, sizeof bytes));
+        troupe_ref_drop(troupe_call(there, reader_take, bytes, sizeof bytes));
     troupe_ref refused = troupe_call_from(there, reader_count, &one);
     troupe_ref next = troupe_call(there, reader_pid);
     assert_int_equal(kill(pid, SIGCONT), 0);
@@ -223,8 +223,8 @@ static void test_behind_a_full_ring(void **state)
         trp_store_release(ref.id, there.address.process);
     troupe_must(troupe_get(int, troupe_call_from(there, reader_count, &one), &count));
     assert_int_equal(count, 1);
-    troupe_drop(ref);
-    troupe_must(troupe_stop_actor(there));
+    troupe_ref_drop(ref);
+    troupe_must(troupe_actor_stop(there));
     assert_int_equal(troupe_stop(), 0);
 }
 

@@ -65,7 +65,7 @@ static troupe_status clerk_sum(clerk *self, const bag *in, double *sum)
             *sum += value;
         }
     }
-    troupe_drop(in->one); // Changes nothing.
+    troupe_ref_drop(in->one); // Changes nothing.
     return TROUPE_OK;
 }
 
@@ -73,7 +73,7 @@ static troupe_status clerk_sum(clerk *self, const bag *in, double *sum)
 static troupe_status clerk_keep(clerk *self, const troupe_ref *in, troupe_none *nothing)
 {
     (void)nothing;
-    self->kept = troupe_keep(*in);
+    self->kept = troupe_ref_keep(*in);
     return self->kept.id != 0 ? TROUPE_OK : TROUPE_INVALID;
 }
 
@@ -95,7 +95,7 @@ static troupe_status clerk_make(clerk *self, const bag *in, bag *out)
 {
     (void)self;
     double value = 40;
-    troupe_ref *more = troupe_alloc(2 * sizeof *more);
+    troupe_ref *more = troupe_arena_alloc(2 * sizeof *more);
     more[0] = troupe_put(double, &value);
     value = 2;
     more[1] = troupe_put(double, &value);
@@ -166,31 +166,31 @@ static void test_buffers_and_views(void **state)
     troupe_buffer buffer;
     troupe_ref ref;
     troupe_view view, other;
-    troupe_must(troupe_create(1000, &buffer));
+    troupe_must(troupe_buffer_create(1000, &buffer));
     assert_int_equal((uintptr_t)buffer.data % 64, 0);
     memset(buffer.data, 'b', 1000);
-    troupe_must(troupe_seal(&buffer, &ref));
+    troupe_must(troupe_buffer_seal(&buffer, &ref));
     assert_null(buffer.data);
-    assert_int_equal(troupe_seal(&buffer, &ref), TROUPE_INVALID);
-    troupe_discard(&buffer);
+    assert_int_equal(troupe_buffer_seal(&buffer, &ref), TROUPE_INVALID);
+    troupe_buffer_discard(&buffer);
 
     troupe_must(troupe_view_bytes(ref, &view, -1));
     troupe_must(troupe_view_bytes(ref, &other, 0));
     assert_ptr_equal(view.data, other.data);
     troupe_view_end(&other);
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     assert_int_equal(view.size, 1000);
     assert_int_equal(((const char *)view.data)[999], 'b');
     troupe_view_end(&view);
     troupe_view_end(&view);
     assert_int_equal(troupe_view_bytes(ref, &view, -1), TROUPE_INVALID);
 
-    troupe_must(troupe_create(10, &buffer));
-    troupe_discard(&buffer);
+    troupe_must(troupe_buffer_create(10, &buffer));
+    troupe_buffer_discard(&buffer);
     double number = 1;
     ref = troupe_put(double, &number);
     assert_int_equal(troupe_view_bytes(ref, &view, -1), TROUPE_WRONG_TYPE);
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     troupe_must(troupe_get(troupe_bytes, troupe_put_bytes("", 0), &(troupe_bytes){0}));
     assert_store_empty();
 }
@@ -204,7 +204,7 @@ static void test_views_of_results(void **state)
         troupe_ref ref = troupe_call(actor, clerk_echo, "result", 7);
         troupe_must(troupe_view_bytes(ref, &view, -1));
         assert_int_equal((uintptr_t)view.data % 64, 0);
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
         assert_int_equal(view.size, 7);
         assert_string_equal(view.data, "result");
         troupe_view_end(&view);
@@ -213,8 +213,8 @@ static void test_views_of_results(void **state)
         assert_int_equal(troupe_view_bytes(ref, &view, 1), TROUPE_PENDING);
         ++*gate;
         assert_int_equal(troupe_view_bytes(ref, &view, -1), TROUPE_WRONG_TYPE);
-        troupe_drop(ref);
-        troupe_kill(actor);
+        troupe_ref_drop(ref);
+        troupe_actor_kill(actor);
     }
     assert_store_empty();
 }
@@ -232,13 +232,13 @@ static void test_timeouts_keep_the_reference(void **state)
         troupe_must(troupe_get(int, ref, &value));
         assert_int_equal(value, times);
         assert_int_equal(troupe_get(int, ref, &value), TROUPE_INVALID);
-        troupe_drop(ref);
-        troupe_kill(actor);
+        troupe_ref_drop(ref);
+        troupe_actor_kill(actor);
     }
     int value;
     assert_int_equal(troupe_get(int, (troupe_ref){0}, &value), TROUPE_INVALID);
     assert_int_equal(troupe_get(int, ((troupe_ref){.id = 12345678}), &value), TROUPE_INVALID);
-    troupe_drop((troupe_ref){0});
+    troupe_ref_drop((troupe_ref){0});
 }
 
 static void test_wait_for_some(void **state)
@@ -271,8 +271,8 @@ static void test_wait_for_some(void **state)
         troupe_must(troupe_get(int, refs[0], &rested, .timeout_ms = -1));
         for (int i = 1; i < 5; i++)
             troupe_must(troupe_get(double, refs[i], &number, .timeout_ms = -1));
-        troupe_kill(slow);
-        troupe_kill(fast);
+        troupe_actor_kill(slow);
+        troupe_actor_kill(fast);
     }
     troupe_must(troupe_wait(NULL, 0, 0, -1, NULL, NULL));
     assert_store_empty();
@@ -288,7 +288,7 @@ static void test_results_of_other_types(void **state)
                          TROUPE_WRONG_TYPE);
         assert_non_null(strstr(troupe_last_error()->text, "'double'"));
         assert_non_null(strstr(troupe_last_error()->text, "'int'"));
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -306,7 +306,7 @@ static void test_references_in_arguments(void **state)
         troupe_must(troupe_tell_from(other, clerk_rest, &rest));
         bag in = {.one = troupe_call(other, clerk_half, 6), .more = {more, 2}};
         troupe_ref result = troupe_call_from(actor, clerk_sum, &in);
-        troupe_drop(more[0]); // The message has a hold of its own.
+        troupe_ref_drop(more[0]); // The message has a hold of its own.
         troupe_must(troupe_get(double, result, &sum));
         assert_true(sum == 3 + 5 + 4);
         // The caller's references are its own still.
@@ -318,8 +318,8 @@ static void test_references_in_arguments(void **state)
         assert_int_equal(troupe_get(double, troupe_call_from(actor, clerk_sum, &in), &sum),
                          TROUPE_INVALID);
         assert_non_null(strstr(troupe_last_error()->text, "stale"));
-        troupe_kill(actor);
-        troupe_kill(other);
+        troupe_actor_kill(actor);
+        troupe_actor_kill(other);
     }
     assert_store_empty();
 }
@@ -335,9 +335,9 @@ static void test_failures_through_references(void **state)
         assert_int_equal(troupe_get(double, troupe_call_from(actor, clerk_sum, &in), &sum),
                          TROUPE_NO_SPACE);
         assert_string_equal(troupe_last_error()->text, "on purpose");
-        troupe_drop(in.one);
-        troupe_kill(actor);
-        troupe_kill(other);
+        troupe_ref_drop(in.one);
+        troupe_actor_kill(actor);
+        troupe_actor_kill(other);
     }
     assert_store_empty();
 }
@@ -353,7 +353,7 @@ static void test_keeping(void **state)
         for (int i = 0; i < 2; i++) {
             troupe_must(
                 troupe_get(troupe_none, troupe_call_from(actor, clerk_keep, &refs[i]), &none));
-            troupe_drop(refs[i]);
+            troupe_ref_drop(refs[i]);
             troupe_must(troupe_get(double, troupe_call(actor, clerk_kept), &value));
             assert_true(value == 7);
             assert_int_equal(troupe_get(double, troupe_call(actor, clerk_kept), &value),
@@ -365,11 +365,11 @@ static void test_keeping(void **state)
         assert_int_equal(troupe_get(double, troupe_call(actor, clerk_kept), &value),
                          TROUPE_INVALID);
         // Two owners in one process.
-        troupe_ref again = troupe_keep(ref);
-        troupe_drop(ref);
+        troupe_ref again = troupe_ref_keep(ref);
+        troupe_ref_drop(ref);
         troupe_must(troupe_get(double, again, &value));
-        assert_int_equal(troupe_keep(again).id, 0);
-        troupe_kill(actor);
+        assert_int_equal(troupe_ref_keep(again).id, 0);
+        troupe_actor_kill(actor);
     }
     assert_store_empty();
 }
@@ -382,7 +382,7 @@ static void test_references_in_results(void **state)
         double value = 9;
         bag in = {.one = troupe_put(double, &value)}, out;
         troupe_ref ref = troupe_call_from(actor, clerk_make, &in);
-        troupe_drop(in.one);
+        troupe_ref_drop(in.one);
         troupe_must(troupe_get(bag, ref, &out));
         assert_string_equal(out.label, "made");
         assert_int_equal(out.more.count, 2);
@@ -390,18 +390,18 @@ static void test_references_in_results(void **state)
         assert_true(value == 9);
         troupe_must(troupe_get(double, out.more.items[0], &value));
         assert_true(value == 40);
-        troupe_drop(out.more.items[1]);
+        troupe_ref_drop(out.more.items[1]);
         // Results that nobody reads, and tells, give theirs back.
         in.one = troupe_put(double, &value);
         ref = troupe_call_from(actor, clerk_make, &in);
         troupe_must(troupe_wait(&ref, 1, 1, -1, NULL, NULL));
-        troupe_drop(ref);
-        troupe_drop(troupe_call_from(actor, clerk_make, &in));
+        troupe_ref_drop(ref);
+        troupe_ref_drop(troupe_call_from(actor, clerk_make, &in));
         troupe_must(troupe_tell_from(actor, clerk_make, &in));
         troupe_must(troupe_get(double, troupe_call(actor, clerk_half, 1), &value));
-        troupe_drop(in.one);
-        troupe_kill(actor);
-        troupe_reset();
+        troupe_ref_drop(in.one);
+        troupe_actor_kill(actor);
+        troupe_arena_reset();
     }
     assert_store_empty();
 }
@@ -417,8 +417,8 @@ static void test_handles_in_arguments(void **state)
             troupe_must(
                 troupe_get(double, troupe_call_from(actor, clerk_call, &other.address), &half));
             assert_true(half == 21);
-            troupe_kill(actor);
-            troupe_kill(other);
+            troupe_actor_kill(actor);
+            troupe_actor_kill(other);
         }
 }
 
@@ -448,13 +448,13 @@ static void test_callbacks(void **state)
         troupe_must(troupe_get(double, ref, &value));
         ref = troupe_call(actor, clerk_rest, 50);
         trp_ref_when(ref, note_ready, &told);
-        troupe_ref dropped = troupe_keep(ref);
-        troupe_drop(ref);
+        troupe_ref dropped = troupe_ref_keep(ref);
+        troupe_ref_drop(ref);
         assert_true(support_wait_until(is_two, &told, SUPPORT_SOON_MS));
         troupe_must(troupe_get(int, dropped, &rested));
         trp_ref_when(dropped, note_ready, &told); // Stale: nothing to wait for.
         assert_int_equal(told, 3);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 

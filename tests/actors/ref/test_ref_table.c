@@ -70,7 +70,7 @@ static void test_held_results_stay(void **state)
     assert_true(trp_entry_ready(alias));
     assert_false(trp_entry_take(id, false, &result)); // The alias is to have it too.
     assert_false(trp_entry_take(alias, false, &result));
-    troupe_drop((troupe_ref){.id = alias});
+    troupe_ref_drop((troupe_ref){.id = alias});
     assert_int_equal(take(id), 5);
     assert_true(trp_entry_behind((troupe_ref){.id = alias}) == 0);
 }
@@ -79,9 +79,9 @@ static void test_a_dropped_call_has_no_end(void **state)
 {
     (void)state;
     uint64_t id = new_call();
-    troupe_drop((troupe_ref){.id = id});
+    troupe_ref_drop((troupe_ref){.id = id});
     assert_false(end_with(id, 1));
-    troupe_drop((troupe_ref){.id = id});
+    troupe_ref_drop((troupe_ref){.id = id});
 }
 
 static void *make_rows(void *ids)

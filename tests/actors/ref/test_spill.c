@@ -28,9 +28,9 @@ static bool is_good(const void *data, size_t size, uint64_t seed)
 static troupe_status put(uint64_t seed, troupe_ref *ref)
 {
     troupe_buffer buffer;
-    TROUPE_TRY(troupe_create(SIZE, &buffer));
+    TROUPE_TRY(troupe_buffer_create(SIZE, &buffer));
     support_fill(buffer.data, SIZE, seed);
-    return troupe_seal(&buffer, ref);
+    return troupe_buffer_seal(&buffer, ref);
 }
 
 static troupe_status check(troupe_ref ref, uint64_t seed)
@@ -80,7 +80,7 @@ static troupe_status hoarder_drop(hoarder *self, const troupe_none *in, troupe_n
     (void)in;
     troupe_view_end(&self->view);
     while (self->count > 0)
-        troupe_drop(self->refs[--self->count]);
+        troupe_ref_drop(self->refs[--self->count]);
     return TROUPE_OK;
 }
 
@@ -95,7 +95,7 @@ static troupe_status hoarder_read(hoarder *self, const piece *in, troupe_none *o
 static troupe_status hoarder_make(hoarder *self, const int *seed, troupe_bytes *out)
 {
     (void)self;
-    void *data = troupe_alloc(SIZE);
+    void *data = troupe_arena_alloc(SIZE);
     if (data == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %d bytes", SIZE);
     support_fill(data, SIZE, (uint64_t)*seed);
@@ -109,8 +109,8 @@ static troupe_status hoarder_fill(hoarder *self, const troupe_none *in, troupe_n
     (void)out;
     (void)in;
     troupe_buffer buffer;
-    TROUPE_TRY(troupe_create(CAPACITY - MB / 2, &buffer));
-    TROUPE_TRY(troupe_seal(&buffer, &self->refs[0]));
+    TROUPE_TRY(troupe_buffer_create(CAPACITY - MB / 2, &buffer));
+    TROUPE_TRY(troupe_buffer_seal(&buffer, &self->refs[0]));
     self->count = 1;
     return troupe_view_bytes(self->refs[0], &self->view, 0);
 }
@@ -130,7 +130,7 @@ static troupe_status put_folio(uint64_t seed, troupe_ref *ref)
     folio value = {.data = {data, SIZE}, .notes = {notes, NOTES}};
     *ref = troupe_put(folio, &value);
     for (int i = 0; i < NOTES; i++)
-        troupe_drop(notes[i]);
+        troupe_ref_drop(notes[i]);
     free(data);
     return TROUPE_OK;
 }
@@ -138,14 +138,14 @@ static troupe_status put_folio(uint64_t seed, troupe_ref *ref)
 static troupe_status check_folio(troupe_ref ref, uint64_t seed)
 {
     folio value;
-    TROUPE_TRY(troupe_get(folio, troupe_keep(ref), &value));
+    TROUPE_TRY(troupe_get(folio, troupe_ref_keep(ref), &value));
     bool good = is_good(value.data.data, value.data.size, seed) && value.notes.count == NOTES;
     for (uint64_t i = 0; i < NOTES && good; i++) {
         uint64_t note;
         TROUPE_TRY(troupe_get(uint64_t, value.notes.items[i], &note));
         good = note == seed + i;
     }
-    troupe_reset();
+    troupe_arena_reset();
     return good ? TROUPE_OK : troupe_fail(TROUPE_CORRUPT, "folio %d", (int)seed);
 }
 
@@ -234,12 +234,12 @@ static void test_three_times_what_there_is(void **state)
     }
     assert_true(is_good(view.data, view.size, 1)); // It has not moved.
     troupe_view_end(&view);
-    troupe_drop(mine);
+    troupe_ref_drop(mine);
     for (int i = 0; i < PROCESSES; i++)
         troupe_must(
             troupe_get(troupe_none, troupe_call(actors[i], hoarder_drop), &(troupe_none){0}));
     for (int i = 0; i < PROCESSES; i++)
-        troupe_must(troupe_stop_actor(actors[i]));
+        troupe_must(troupe_actor_stop(actors[i]));
 }
 
 // References go on meaning the same; so do the results of calls that nobody has fetched yet.
@@ -259,10 +259,10 @@ static void test_what_others_made(void **state)
                                &(troupe_none){0}));
         if (check(mine[i], (uint64_t)i) != TROUPE_OK)
             fail_msg("result %d: %s", i, troupe_last_error()->text);
-        troupe_drop(mine[i]);
-        troupe_drop(made[i]);
+        troupe_ref_drop(mine[i]);
+        troupe_ref_drop(made[i]);
     }
-    troupe_must(troupe_stop_actor(actor));
+    troupe_must(troupe_actor_stop(actor));
 }
 
 // What a process needs in the store to be talked with, it gets there.
@@ -282,9 +282,9 @@ static void test_a_new_process_while_it_is_full(void **state)
     hoarder_actor actor = troupe_spawn(hoarder, .place = TROUPE_PLACE_ISOLATED);
     troupe_must(troupe_get(troupe_none, troupe_call(actor, hoarder_check), &(troupe_none){0},
                            .timeout_ms = SUPPORT_SOON_MS));
-    troupe_must(troupe_stop_actor(actor));
+    troupe_must(troupe_actor_stop(actor));
     while (count > 0)
-        troupe_drop(refs[--count]);
+        troupe_ref_drop(refs[--count]);
 }
 
 // ---- no room
@@ -297,7 +297,7 @@ static void *put_when_there_is_room(void *status)
     waiting = 1;
     *(troupe_status *)status = put(3, &ref);
     if (*(troupe_status *)status == TROUPE_OK)
-        troupe_drop(ref);
+        troupe_ref_drop(ref);
     return NULL;
 }
 
@@ -319,8 +319,8 @@ static void test_who_waits_gets_room(void **state)
     pthread_join(thread, NULL);
     assert_int_equal(status, TROUPE_OK);
     troupe_must(troupe_get(troupe_none, troupe_call(other, hoarder_drop), &(troupe_none){0}));
-    troupe_must(troupe_stop_actor(wall));
-    troupe_must(troupe_stop_actor(other));
+    troupe_must(troupe_actor_stop(wall));
+    troupe_must(troupe_actor_stop(other));
 }
 
 static int set_up_hasty(void **state)
@@ -350,7 +350,7 @@ static void expect_no_room(int64_t at_least_ms, int64_t below_ms)
     assert_non_null(strstr(text, "; it is held by worker "));
     assert_non_null(strstr(text, "what is left is being read"));
     troupe_must(troupe_get(troupe_none, troupe_call(wall, hoarder_drop), &(troupe_none){0}));
-    troupe_must(troupe_stop_actor(wall));
+    troupe_must(troupe_actor_stop(wall));
 }
 
 static void test_no_room_in_time(void **state)
@@ -390,15 +390,15 @@ static void test_a_lost_file_is_one_lost_value(void **state)
     // The one that was used longest ago.
     trp_spill_remove(&(trp_spill_object){.id = refs[0].id, .size = SIZE});
     assert_true(usage().objects_on_disk > 1);
-    troupe_ref again = troupe_keep(refs[0]);
+    troupe_ref again = troupe_ref_keep(refs[0]);
     assert_int_equal(troupe_get(troupe_bytes, refs[0], &value), TROUPE_CORRUPT);
     assert_non_null(strstr(troupe_last_error()->text, "it is torn"));
     assert_non_null(strstr(troupe_last_error()->text, base));
     assert_int_equal(count_states(TROUPE_OBJECT_LOST), 1);
-    troupe_drop(again);
+    troupe_ref_drop(again);
     for (int i = 1; i < COUNT; i++) {
         assert_int_equal(check(refs[i], (uint64_t)i), TROUPE_OK);
-        troupe_drop(refs[i]);
+        troupe_ref_drop(refs[i]);
     }
 }
 
@@ -484,7 +484,7 @@ static void test_options(void **state)
     assert_int_equal(count, CAPACITY / MB);
     assert_non_null(strstr(troupe_last_error()->text, "objects do not go to disk"));
     while (count > 0)
-        troupe_drop(refs[--count]);
+        troupe_ref_drop(refs[--count]);
     assert_int_equal(troupe_stop(), 0);
     support_directory_remove(base);
 }
@@ -505,13 +505,13 @@ static void test_what_holds_references(void **state)
         assert_int_equal(all.count, COUNT);
         memcpy(refs, all.items, sizeof refs);
         assert_true(usage().objects_on_disk >= COUNT - CAPACITY / MB);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(check_folio(refs[i], (uint64_t)(7 + i)), TROUPE_OK);
         assert_int_equal(usage().objects, COUNT * (NOTES + 1));
         assert_true(usage().objects_on_disk > 0);
         for (int i = 0; i < COUNT; i++)
-            troupe_drop(refs[i]);
+            troupe_ref_drop(refs[i]);
         assert_true(support_wait_until(is_empty, NULL, SUPPORT_SOON_MS));
     }
 }

@@ -70,7 +70,7 @@ static troupe_status mover_push_out(mover *self, const uint64_t *object, troupe_
         self->refs[self->count++] = troupe_put_bytes(bytes, SIZE);
     trp_fault_call_at("store", 0, NULL);
     while (self->count > 0)
-        troupe_drop(self->refs[--self->count]);
+        troupe_ref_drop(self->refs[--self->count]);
     return TROUPE_OK;
 }
 
@@ -134,7 +134,7 @@ static int set_up_patiently(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    troupe_must(troupe_stop_actor(other));
+    troupe_must(troupe_actor_stop(other));
     assert_int_equal(troupe_stop(), 0);
     support_directory_remove(base);
     return 0;
@@ -186,7 +186,7 @@ static void go_on(troupe_ref call, troupe_ref ref)
     assert_int_equal(view.size, SIZE);
     assert_memory_equal(view.data, bytes, SIZE);
     troupe_view_end(&view);
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
 }
 
 static void test_stopped_while_it_comes(void **state)
@@ -201,7 +201,7 @@ static void test_stopped_while_it_comes(void **state)
     read_in_time(first, "is being read back from disk by");
     go_on(call, first);
     while (count > 0)
-        troupe_drop(others[--count]);
+        troupe_ref_drop(others[--count]);
 }
 
 static void test_stopped_while_it_goes(void **state)
@@ -238,7 +238,7 @@ static void read_the_result_of_a_call(bool passed_on)
         read_in_time(made, "is being brought to disk by");
     }
     go_on(call, made);
-    troupe_must(troupe_stop_actor(here));
+    troupe_must(troupe_actor_stop(here));
 }
 
 static void test_the_result_of_a_call(void **state)

@@ -92,7 +92,7 @@ static troupe_status painter_look_behind(painter *self, const troupe_ref *ref, s
 static troupe_status painter_make(painter *self, const size_t *columns, troupe_tensor *table)
 {
     (void)self;
-    float *numbers = troupe_alloc(2 * *columns * sizeof *numbers);
+    float *numbers = troupe_arena_alloc(2 * *columns * sizeof *numbers);
     for (size_t i = 0; i < 2 * *columns; i++)
         numbers[i] = (float)i;
     *table = troupe_tensor_of(TROUPE_FLOAT32, numbers, 2, *columns);
@@ -104,10 +104,10 @@ static troupe_status painter_make_there(painter *self, const size_t *columns, tr
 {
     (void)self;
     troupe_buffer buffer;
-    TROUPE_TRY(troupe_create_tensor(&troupe_tensor_of(TROUPE_FLOAT32, NULL, 2, *columns), &buffer));
+    TROUPE_TRY(troupe_tensor_create(&troupe_tensor_of(TROUPE_FLOAT32, NULL, 2, *columns), &buffer));
     for (size_t i = 0; i < 2 * *columns; i++)
         ((float *)buffer.data)[i] = (float)i;
-    return troupe_seal(&buffer, table);
+    return troupe_buffer_seal(&buffer, table);
 }
 
 static troupe_status painter_split(painter *self, const size_t *columns, halves *result)
@@ -117,10 +117,10 @@ static troupe_status painter_split(painter *self, const size_t *columns, halves 
     return painter_make(self, &(size_t){*columns * 2}, &result->high);
 }
 
-static troupe_status painter_make_odd(painter *self, const uint32_t *rank, troupe_tensor *odd)
+static troupe_status painter_make_odd(painter *self, const uint32_t *ndim, troupe_tensor *odd)
 {
     (void)self;
-    *odd = (troupe_tensor){.dtype = TROUPE_FLOAT32, .rank = *rank, .shape = {5}};
+    *odd = (troupe_tensor){.dtype = TROUPE_FLOAT32, .ndim = *ndim, .shape = {5}};
     return TROUPE_OK;
 }
 
@@ -175,12 +175,12 @@ static void test_put_view_and_get(void **state)
     assert_true(lies_in_store(seen.data));
     assert_ptr_equal(seen.data, view.data);
     assert_int_equal(view.size, MANY * sizeof(float));
-    assert_int_equal(seen.rank, 2);
+    assert_int_equal(seen.ndim, 2);
     assert_int_equal(seen.shape[0], ROWS);
     assert_int_equal(troupe_tensor_stride(&seen, 0), COLUMNS);
     assert_memory_equal(seen.data, numbers, view.size);
 
-    troupe_must(troupe_view_tensor(ref, TROUPE_DTYPE_NONE, TROUPE_RANK_ANY, &copy, &other, 0));
+    troupe_must(troupe_view_tensor(ref, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, &copy, &other, 0));
     assert_ptr_equal(copy.data, seen.data); // Nothing was copied.
     troupe_view_end(&other);
     troupe_must(troupe_get(troupe_tensor, ref, &copy));
@@ -190,7 +190,7 @@ static void test_put_view_and_get(void **state)
     assert_memory_equal(seen.data, numbers, view.size); // The view holds it still.
     troupe_view_end(&view);
     assert_int_equal(troupe_view_tensor(ref, TROUPE_FLOAT32, 2, &seen, &view, 0), TROUPE_INVALID);
-    troupe_reset();
+    troupe_arena_reset();
     assert_store_empty();
 }
 
@@ -199,21 +199,21 @@ static void test_every_type_and_rank(void **state)
     (void)state;
     static unsigned char bytes[2 * 3 * 8];
     for (int dtype = TROUPE_BOOL; dtype <= TROUPE_FLOAT64; dtype++) {
-        for (uint32_t rank = 0; rank <= TROUPE_RANK_MAX; rank++) {
-            troupe_tensor sent = {.data = bytes, .dtype = (troupe_dtype)dtype, .rank = rank}, seen;
-            for (uint32_t i = 0; i < rank; i++)
+        for (uint32_t ndim = 0; ndim <= TROUPE_DIMS_MAX; ndim++) {
+            troupe_tensor sent = {.data = bytes, .dtype = (troupe_dtype)dtype, .ndim = ndim}, seen;
+            for (uint32_t i = 0; i < ndim; i++)
                 sent.shape[i] = i == 0 ? 2 : i == 4 ? 3 : 1;
             size_t size = troupe_tensor_count(&sent) * troupe_dtype_size(sent.dtype);
             for (size_t i = 0; i < size; i++)
-                bytes[i] = (unsigned char)(dtype == TROUPE_BOOL ? i % 2 : i + rank);
+                bytes[i] = (unsigned char)(dtype == TROUPE_BOOL ? i % 2 : i + ndim);
             troupe_view view;
             troupe_ref ref = troupe_put(troupe_tensor, &sent);
-            troupe_must(troupe_view_tensor(ref, (troupe_dtype)dtype, (int)rank, &seen, &view, -1));
+            troupe_must(troupe_view_tensor(ref, (troupe_dtype)dtype, (int)ndim, &seen, &view, -1));
             assert_memory_equal(seen.shape, sent.shape, sizeof sent.shape);
             assert_int_equal(view.size, size);
             assert_memory_equal(view.data, bytes, size);
             troupe_view_end(&view);
-            troupe_drop(ref);
+            troupe_ref_drop(ref);
         }
     }
     // Without elements, and none at all.
@@ -224,7 +224,7 @@ static void test_every_type_and_rank(void **state)
     assert_int_equal(seen.shape[2], 2);
     assert_int_equal(view.size, 0);
     troupe_view_end(&view);
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     seen = empty;
     troupe_must(troupe_get(troupe_tensor, troupe_put(troupe_tensor, &none), &seen));
     assert_int_equal(seen.dtype, TROUPE_DTYPE_NONE);
@@ -238,31 +238,31 @@ static void test_created_in_place(void **state)
     troupe_tensor like = troupe_tensor_of(TROUPE_FLOAT32, NULL, 100, 200), seen;
     troupe_view view;
     troupe_ref ref;
-    troupe_must(troupe_create_tensor(&like, &buffer));
+    troupe_must(troupe_tensor_create(&like, &buffer));
     assert_int_equal((uintptr_t)buffer.data % 64, 0);
     assert_int_equal(buffer.size, 100 * 200 * sizeof(float));
     memcpy(buffer.data, numbers, buffer.size);
-    troupe_must(troupe_seal(&buffer, &ref));
+    troupe_must(troupe_buffer_seal(&buffer, &ref));
     assert_null(buffer.data);
-    assert_int_equal(troupe_seal(&buffer, &ref), TROUPE_INVALID);
+    assert_int_equal(troupe_buffer_seal(&buffer, &ref), TROUPE_INVALID);
     troupe_must(troupe_view_tensor(ref, TROUPE_FLOAT32, 2, &seen, &view, 0));
     assert_memory_equal(seen.data, numbers, view.size);
     troupe_view_end(&view);
     expect_error(troupe_view_bytes(ref, &view, 0), TROUPE_WRONG_TYPE, "'troupe_tensor'");
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
 
-    troupe_must(troupe_create_tensor(&like, &buffer));
-    troupe_discard(&buffer);
-    troupe_discard(&buffer);
-    like.rank = 9;
-    expect_error(troupe_create_tensor(&like, &buffer), TROUPE_INVALID, "9 dimensions");
+    troupe_must(troupe_tensor_create(&like, &buffer));
+    troupe_buffer_discard(&buffer);
+    troupe_buffer_discard(&buffer);
+    like.ndim = 9;
+    expect_error(troupe_tensor_create(&like, &buffer), TROUPE_INVALID, "9 dimensions");
     like = (troupe_tensor){0};
-    expect_error(troupe_create_tensor(&like, &buffer), TROUPE_INVALID, "element type");
-    assert_int_equal(troupe_create_tensor(NULL, &buffer), TROUPE_INVALID);
+    expect_error(troupe_tensor_create(&like, &buffer), TROUPE_INVALID, "element type");
+    assert_int_equal(troupe_tensor_create(NULL, &buffer), TROUPE_INVALID);
     like = troupe_tensor_of(TROUPE_FLOAT64, NULL, (size_t)1 << 50);
-    assert_int_equal(troupe_create_tensor(&like, &buffer), TROUPE_TOO_LARGE);
+    assert_int_equal(troupe_tensor_create(&like, &buffer), TROUPE_TOO_LARGE);
     like = troupe_tensor_of(TROUPE_FLOAT64, NULL, (size_t)1 << 32, (size_t)1 << 32);
-    expect_error(troupe_create_tensor(&like, &buffer), TROUPE_INVALID, "than memory can hold");
+    expect_error(troupe_tensor_create(&like, &buffer), TROUPE_INVALID, "than memory can hold");
     assert_store_empty();
 }
 
@@ -281,11 +281,11 @@ static void test_what_is_refused(void **state)
     ref = troupe_put(double, &number);
     expect_error(troupe_view_tensor(ref, TROUPE_FLOAT64, 0, &seen, &view, -1), TROUPE_WRONG_TYPE,
                  "'double'");
-    troupe_drop(ref);
+    troupe_ref_drop(ref);
     table.data = NULL;
     expect_error(troupe_get(troupe_tensor, troupe_put(troupe_tensor, &table), &seen),
                  TROUPE_INVALID, "expected the 48 bytes of float32[3,4], found a null pointer");
-    table.rank = 9;
+    table.ndim = 9;
     expect_error(troupe_get(troupe_tensor, troupe_put(troupe_tensor, &table), &seen),
                  TROUPE_INVALID, "9 dimensions");
     for (int p = 0; p < PLACES; p++) {
@@ -301,7 +301,7 @@ static void test_what_is_refused(void **state)
                      TROUPE_INVALID, "9 dimensions");
         expect_error(troupe_get(troupe_tensor, troupe_call(actor, painter_make_odd, 1), &seen),
                      TROUPE_INVALID, "20 bytes of float32[5]");
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     assert_store_empty();
 }
@@ -315,7 +315,7 @@ static void test_packed_for_others(void **state)
     troupe_must(troupe_unpack(troupe_tensor, packed.data, packed.size, &back));
     assert_int_equal(troupe_tensor_check(&back, TROUPE_FLOAT32, 2), TROUPE_OK);
     assert_memory_equal(back.data, numbers, 48);
-    troupe_reset();
+    troupe_arena_reset();
     assert_store_empty();
 }
 
@@ -342,7 +342,7 @@ static void test_arguments(void **state)
         expect_seen(&seen, 12, false);
         troupe_must(troupe_get(sight, troupe_call_from(actor, painter_look, &large), &seen));
         expect_seen(&seen, MANY, true);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     assert_store_empty();
 }
@@ -370,8 +370,8 @@ static void test_fields(void **state)
             if (round == 0)
                 all.extra = troupe_put(double, &number);
         }
-        troupe_drop(all.extra);
-        troupe_kill(actor);
+        troupe_ref_drop(all.extra);
+        troupe_actor_kill(actor);
     }
     assert_store_empty();
 }
@@ -386,8 +386,8 @@ static void test_objects_in_other_processes(void **state)
         sight seen;
         troupe_must(troupe_get(sight, troupe_call_from(actor, painter_look_behind, &ref), &seen));
         assert_true(seen.sum == sum_of(MANY) && seen.aligned && seen.in_store);
-        troupe_drop(ref);
-        troupe_kill(actor);
+        troupe_ref_drop(ref);
+        troupe_actor_kill(actor);
     }
     assert_store_empty();
 }
@@ -425,9 +425,9 @@ static void test_results(void **state)
                 troupe_get(troupe_ref, troupe_call(actor, painter_make_there, widths[i]), &ref));
             troupe_must(troupe_get(troupe_tensor, ref, &table));
             expect_made(&table, widths[i]);
-            troupe_reset();
+            troupe_arena_reset();
         }
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
     assert_store_empty();
 }
@@ -449,10 +449,10 @@ static void test_results_passed_on(void **state)
             assert_true(seen.sum == n * (n - 1) / 2);
             assert_int_equal(seen.count, 2 * widths[i]);
             assert_true(seen.aligned && seen.in_store);
-            troupe_drop(ref);
+            troupe_ref_drop(ref);
         }
-        troupe_kill(maker);
-        troupe_kill(reader);
+        troupe_actor_kill(maker);
+        troupe_actor_kill(reader);
     }
     assert_store_empty();
 }
@@ -463,7 +463,7 @@ static void test_parts_of_a_result(void **state)
     for (int p = 0; p < PLACES; p++) {
         painter_actor actor = troupe_spawn(painter, .place = places[p]);
         troupe_ref low, middle, high;
-        troupe_split(halves, troupe_call(actor, painter_split, 20000), &low, &middle, &high);
+        troupe_ref_split(halves, troupe_call(actor, painter_split, 20000), &low, &middle, &high);
         troupe_tensor table;
         troupe_view view;
         int number;
@@ -474,9 +474,9 @@ static void test_parts_of_a_result(void **state)
         expect_made(&table, 20000);
         troupe_must(troupe_get(int, middle, &number));
         assert_int_equal(number, 7);
-        troupe_drop(high);
-        troupe_kill(actor);
-        troupe_reset();
+        troupe_ref_drop(high);
+        troupe_actor_kill(actor);
+        troupe_arena_reset();
     }
     assert_store_empty();
 }

@@ -50,8 +50,8 @@ TROUPE_ACTOR(clock_, (clock_beat, troupe_text, troupe_none), (clock_start, start
 static troupe_status clock_start(clock_ *self, const start *how, troupe_none *nothing)
 {
     (void)nothing;
-    self->timer = how->repeats ? troupe_every(clock_beat, how->ms, how->text)
-                               : troupe_after(clock_beat, how->ms, how->text);
+    self->timer = how->repeats ? troupe_timer_every(clock_beat, how->ms, how->text)
+                               : troupe_timer_after(clock_beat, how->ms, how->text);
     return self->timer.id_ != 0 ? TROUPE_OK : troupe_failed_(troupe_last_error()->status);
 }
 
@@ -93,11 +93,12 @@ TROUPE_ACTOR(stranger, (stranger_meet, int, int));
 static troupe_status clock_wrong(clock_ *self, const troupe_none *nothing, int *status)
 {
     (void)self, (void)nothing;
-    if (troupe_every(clock_beat, 0, "never").id_ != 0)
+    if (troupe_timer_every(clock_beat, 0, "never").id_ != 0)
         return troupe_fail(TROUPE_FAILED, "a period of 0 was taken");
     if (troupe_last_error()->status != TROUPE_INVALID)
         return troupe_fail(TROUPE_FAILED, "a period of 0 was not refused as invalid");
-    *status = troupe_after(stranger_meet, 1, 1).id_ == 0 ? troupe_last_error()->status : TROUPE_OK;
+    *status =
+        troupe_timer_after(stranger_meet, 1, 1).id_ == 0 ? troupe_last_error()->status : TROUPE_OK;
     return TROUPE_OK;
 }
 
@@ -154,7 +155,7 @@ static void once_after_its_time(void **state)
         assert_int_equal(beats_now(actor), 1);
         begin(actor, 0, false); // At once, but not within the method.
         await_beats(2);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -171,7 +172,7 @@ static void again_and_again_until_stopped(void **state)
         begin(actor, 30, false); // When this one comes, a beat of the other would have come too.
         await_beats(beats + 1);
         assert_int_equal(beats_now(actor), beats + 1);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -193,8 +194,8 @@ static void a_busy_actor_misses_beats(void **state)
         await_beats(before + 1); // The one that waited.
         assert_int_equal(stop_timer(actor), TROUPE_NOT_FOUND);
         assert_int_equal(beats_now(actor), before + 1);
-        troupe_drop(block);
-        troupe_kill(actor);
+        troupe_ref_drop(block);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -212,9 +213,9 @@ static void a_stopped_timer_takes_its_message_back(void **state)
         int status = -1;
         troupe_must(troupe_get(int, stopped, &status));
         assert_int_equal(beats_now(actor), status == TROUPE_OK ? 0 : 1);
-        troupe_drop(block);
-        troupe_drop(begun);
-        troupe_kill(actor);
+        troupe_ref_drop(block);
+        troupe_ref_drop(begun);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -225,7 +226,7 @@ static void timers_end_with_their_actor(void **state)
         clock__actor actor = make(places[i]);
         begin(actor, 1, true);
         await_beats(2);
-        assert_int_equal(troupe_kill(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
         clock__actor other = troupe_spawn(clock_, .place = places[i]);
         begin(other, 1000000, false); // Never rings; ends with the runtime.
         int beats = atomic_load(&shared->beats), after;
@@ -233,7 +234,7 @@ static void timers_end_with_their_actor(void **state)
         await_beats(beats + 1);
         after = atomic_load(&shared->beats);
         assert_in_range(after, beats + 1, beats + 3); // One that ran as it was killed.
-        troupe_kill(other);
+        troupe_actor_kill(other);
     }
 }
 
@@ -244,10 +245,10 @@ static void what_is_no_timer(void **state)
     int status;
     troupe_must(troupe_get(int, troupe_call(actor, clock_wrong), &status));
     assert_int_equal(status, TROUPE_INVALID);
-    assert_int_equal(troupe_after(clock_beat, 1, "x").id_, 0); // In no actor.
+    assert_int_equal(troupe_timer_after(clock_beat, 1, "x").id_, 0); // In no actor.
     assert_int_equal(troupe_last_error()->status, TROUPE_INVALID);
     assert_int_equal(troupe_timer_stop((troupe_timer){0}), TROUPE_NOT_FOUND);
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
 }
 
 int main(int argc, char **argv)

@@ -16,7 +16,7 @@ TROUPE_STRUCT(look, (int, value), (int, restarts), (int, process), (bool, at_ini
 
 typedef struct phoenix {
     int value;
-    bool at_init; // What troupe_was_restarted said in init.
+    bool at_init; // What troupe_actor_restarts said in init.
 } phoenix;
 
 static struct {
@@ -27,7 +27,7 @@ static troupe_status phoenix_init(phoenix *self, const start *from)
 {
     shared->inits++;
     self->value = from->value;
-    self->at_init = troupe_was_restarted() > 0;
+    self->at_init = troupe_actor_restarts() > 0;
     if (from->fails_later && self->at_init)
         return troupe_fail(TROUPE_IO, "the second start of %s fails", from->name);
     return from->value >= 0 ? TROUPE_OK : troupe_fail(TROUPE_INVALID, "no value");
@@ -42,7 +42,7 @@ static void phoenix_deinit(phoenix *self)
 static troupe_status phoenix_look(phoenix *self, const troupe_none *nothing, look *out)
 {
     (void)nothing;
-    *out = (look){self->value, (int)troupe_was_restarted(), getpid(), self->at_init};
+    *out = (look){self->value, (int)troupe_actor_restarts(), getpid(), self->at_init};
     return TROUPE_OK;
 }
 
@@ -56,7 +56,7 @@ static troupe_status phoenix_fail(phoenix *self, const troupe_none *nothing, int
 {
     (void)self, (void)nothing;
     *out = 0;
-    return troupe_fail_actor(TROUPE_IO, "the disk is gone");
+    return troupe_actor_fail(TROUPE_IO, "the disk is gone");
 }
 
 static troupe_status phoenix_crash(phoenix *self, const int *number, int *out)
@@ -79,7 +79,7 @@ static troupe_status phoenix_self(phoenix *self, const troupe_none *nothing, tro
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR_WITH(phoenix, (phoenix_init, start), phoenix_deinit, (phoenix_look, troupe_none, look),
+TROUPE_ACTOR_INIT(phoenix, (phoenix_init, start), phoenix_deinit, (phoenix_look, troupe_none, look),
                   (phoenix_add, int, int), (phoenix_fail, troupe_none, int),
                   (phoenix_crash, int, int), (phoenix_self, troupe_none, troupe_actor));
 
@@ -165,7 +165,7 @@ static void test_in_place(void **state)
     for (int p = 0; p < PLACES; p++) {
         int out, inits = shared->inits, deinits = shared->deinits;
         phoenix_actor actor =
-            troupe_spawn_with(phoenix, &from, .name = "rise", .place = places[p], .restarts = 2);
+            troupe_spawn_from(phoenix, &from, .name = "rise", .place = places[p], .restarts = 2);
         troupe_must(troupe_actor_status(actor.address));
         look first = look_at(actor);
         assert_int_equal(first.restarts, 0);
@@ -192,7 +192,7 @@ static void test_in_place(void **state)
         assert_int_equal(shared->deinits - deinits, 2);
         assert_int_equal(troupe_get(int, troupe_call(actor, phoenix_fail), &out), TROUPE_IO);
         troupe_down down;
-        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
         assert_int_equal(down.reason, TROUPE_DOWN_ERROR);
         assert_non_null(strstr(down.text, "the disk is gone; it was restarted 2 times"));
         assert_int_equal(troupe_get(int, troupe_call(actor, phoenix_add, 1), &out),
@@ -216,16 +216,16 @@ static void test_restart_by_request(void **state)
     start from = {.value = 5, .name = "request"};
     for (int p = 0; p < PLACES; p++) {
         int out;
-        phoenix_actor actor = troupe_spawn_with(phoenix, &from, .place = places[p], .restarts = 1);
+        phoenix_actor actor = troupe_spawn_from(phoenix, &from, .place = places[p], .restarts = 1);
         look first = look_at(actor);
-        assert_int_equal(troupe_restart(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_restart(actor), TROUPE_OK);
         assert_true(support_wait_until(was_restarted, &actor, SUPPORT_SOON_MS));
         look now = look_at(actor);
         assert_int_equal(now.process == first.process, places[p] != TROUPE_PLACE_ISOLATED);
         assert_int_equal(now.restarts, 1);
-        assert_int_equal(troupe_restart(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_restart(actor), TROUPE_OK);
         troupe_down down;
-        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
         assert_int_equal(down.reason, TROUPE_DOWN_KILLED);
         assert_int_equal(troupe_get(int, troupe_call(actor, phoenix_add, 1), &out),
                          TROUPE_NOT_EXECUTED);
@@ -241,7 +241,7 @@ static void test_elsewhere(void **state)
     start from = {.value = 5, .name = "elsewhere"};
     for (int p = 1; p < PLACES; p++) {
         int out;
-        phoenix_actor actor = troupe_spawn_with(phoenix, &from, .name = "elsewhere",
+        phoenix_actor actor = troupe_spawn_from(phoenix, &from, .name = "elsewhere",
                                                 .place = places[p], .restarts = 5, .backoff_ms = 1);
         troupe_must(troupe_actor_status(actor.address));
         look before = look_at(actor);
@@ -267,7 +267,7 @@ static void test_elsewhere(void **state)
         assert_int_equal(troupe_get(int, troupe_call(actor, phoenix_crash, SIGKILL), &out),
                          TROUPE_MAYBE_EXECUTED);
         troupe_down down;
-        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
         assert_int_equal(down.reason, TROUPE_DOWN_CRASHED);
         assert_int_equal(down.signal, SIGKILL);
         assert_non_null(strstr(down.text, "signal 9"));
@@ -288,7 +288,7 @@ static void test_a_crash_in_a_hundred(void **state)
     int out;
     start from = {.value = 0, .name = "stage"};
     phoenix_actor stage =
-        troupe_spawn_with(phoenix, &from, .place = TROUPE_PLACE_ISOLATED,
+        troupe_spawn_from(phoenix, &from, .place = TROUPE_PLACE_ISOLATED,
                           .restarts = TROUPE_RESTARTS_FOREVER, .backoff_max_ms = 5);
     int64_t begun = support_now_ms();
     for (int i = 0; i < CRASHES; i++) {
@@ -301,7 +301,7 @@ static void test_a_crash_in_a_hundred(void **state)
     }
     assert_int_equal(look_at(stage).restarts, CRASHES);
     assert_true(support_now_ms() - begun < MOST_MS);
-    assert_int_equal(troupe_kill(stage), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(stage), TROUPE_OK);
 }
 
 // Whoever crashed pays; who only lived there does not.
@@ -310,23 +310,24 @@ static void test_neighbours(void **state)
     (void)state;
     int out;
     start from = {.value = 5, .name = "neighbour"};
-    phoenix_actor culprit = troupe_spawn_with(phoenix, &from, .place = TROUPE_PLACE_WORKER);
+    phoenix_actor culprit = troupe_spawn_from(phoenix, &from, .place = TROUPE_PLACE_WORKER);
     phoenix_actor neighbour =
-        troupe_spawn_with(phoenix, &from, .place = TROUPE_PLACE_WORKER, .restarts = 1);
-    phoenix_actor mortal = troupe_spawn_with(phoenix, &from, .place = TROUPE_PLACE_WORKER);
+        troupe_spawn_from(phoenix, &from, .place = TROUPE_PLACE_WORKER, .restarts = 1);
+    phoenix_actor mortal = troupe_spawn_from(phoenix, &from, .place = TROUPE_PLACE_WORKER);
     assert_int_equal(look_at(culprit).process, look_at(neighbour).process);
     troupe_down down;
     for (int i = 1; i <= 3; i++) {
         assert_int_equal(
             troupe_get(int, troupe_call(culprit, phoenix_crash, i == 2 ? -1 : SIGABRT), &out),
             TROUPE_MAYBE_EXECUTED);
-        assert_int_equal(troupe_await_end(culprit.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(culprit.address, SUPPORT_SOON_MS, &down),
+                         TROUPE_OK);
         assert_int_equal(down.reason, TROUPE_DOWN_CRASHED);
         assert_int_equal(look_at(neighbour).restarts, i);
-        culprit = troupe_spawn_with(phoenix, &from, .place = TROUPE_PLACE_WORKER);
+        culprit = troupe_spawn_from(phoenix, &from, .place = TROUPE_PLACE_WORKER);
         assert_int_equal(look_at(culprit).process, look_at(neighbour).process);
     }
-    assert_int_equal(troupe_await_end(mortal.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(mortal.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_NEIGHBOUR);
     assert_non_null(strstr(down.text, "neighbour crashed"));
     // Its budget is untouched: once it may crash itself.
@@ -335,7 +336,7 @@ static void test_neighbours(void **state)
     assert_int_equal(look_at(neighbour).restarts, 4);
     assert_int_equal(troupe_get(int, troupe_call(neighbour, phoenix_crash, SIGABRT), &out),
                      TROUPE_MAYBE_EXECUTED);
-    assert_int_equal(troupe_await_end(neighbour.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(neighbour.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_CRASHED);
 }
 
@@ -356,7 +357,7 @@ static void test_ended_for_good(void **state)
         for (int moved = 0; moved < 2; moved++)
             for (int how = 0; how < 3; how++) {
                 int out, inits = shared->inits;
-                phoenix_actor actor = troupe_spawn_with(phoenix, &from, .place = places[p],
+                phoenix_actor actor = troupe_spawn_from(phoenix, &from, .place = places[p],
                                                         .restarts = TROUPE_RESTARTS_FOREVER);
                 if (moved && p > 0)
                     assert_int_equal(
@@ -365,12 +366,12 @@ static void test_ended_for_good(void **state)
                 look last = look_at(actor);
                 troupe_down down;
                 if (how == 0)
-                    assert_int_equal(troupe_kill(actor), TROUPE_OK);
+                    assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
                 else if (how == 1)
-                    assert_int_equal(troupe_end(actor), TROUPE_OK);
+                    assert_int_equal(troupe_actor_end(actor), TROUPE_OK);
                 else
-                    assert_int_equal(troupe_stop_actor(actor), TROUPE_OK);
-                assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down),
+                    assert_int_equal(troupe_actor_stop(actor), TROUPE_OK);
+                assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down),
                                  TROUPE_OK);
                 assert_int_equal(down.reason, how == 0 ? TROUPE_DOWN_KILLED : TROUPE_DOWN_NORMAL);
                 assert_true(support_wait_until(has_ended, &actor, SUPPORT_SOON_MS));
@@ -385,20 +386,20 @@ static void test_init_fails(void **state)
     for (int p = 0; p < PLACES; p++) {
         int out, inits = shared->inits;
         start from = {.value = -1, .name = "init"};
-        phoenix_actor actor = troupe_spawn_with(phoenix, &from, .place = places[p], .restarts = 3);
+        phoenix_actor actor = troupe_spawn_from(phoenix, &from, .place = places[p], .restarts = 3);
         assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
         assert_int_equal(shared->inits - inits, 1);
         inits = shared->inits;
         from = (start){.value = 1, .fails_later = true, .name = "later"};
         actor =
-            troupe_spawn_with(phoenix, &from, .place = places[p], .restarts = 3, .backoff_ms = 1);
+            troupe_spawn_from(phoenix, &from, .place = places[p], .restarts = 3, .backoff_ms = 1);
         if (p == 0)
             assert_int_equal(troupe_get(int, troupe_call(actor, phoenix_fail), &out), TROUPE_IO);
         else
             assert_int_equal(troupe_get(int, troupe_call(actor, phoenix_crash, -1), &out),
                              TROUPE_MAYBE_EXECUTED);
         troupe_down down;
-        assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+        assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
         assert_int_equal(down.reason, TROUPE_DOWN_ERROR);
         assert_non_null(strstr(down.text, "the second start of later fails"));
         assert_int_equal(shared->inits - inits, 4);
@@ -412,7 +413,7 @@ static void test_waiting_senders(void **state)
     (void)state;
     int out;
     start from = {.value = 5, .name = "waiting"};
-    phoenix_actor actor = troupe_spawn_with(phoenix, &from, .place = TROUPE_PLACE_ISOLATED,
+    phoenix_actor actor = troupe_spawn_from(phoenix, &from, .place = TROUPE_PLACE_ISOLATED,
                                             .restarts = 4, .backoff_ms = 400);
     for (int i = 0; i < 2; i++) // The first restart is at once.
         assert_int_equal(troupe_get(int, troupe_call(actor, phoenix_crash, SIGKILL), &out),
@@ -424,7 +425,7 @@ static void test_waiting_senders(void **state)
     assert_int_equal(troupe_tell(troupe_with(actor, .flags = TROUPE_CALL_NO_WAIT), phoenix_add, 1),
                      TROUPE_BUSY);
     assert_int_equal(look_at(actor).restarts, 2);
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
 }
 
 // From another worker, and through a monitor there.
@@ -462,7 +463,7 @@ static troupe_status client_watch(client *self, const troupe_actor *other, troup
 {
     (void)self, (void)out;
     phoenix_actor target = {*other};
-    return troupe_monitor(target, client_told) != 0 ? TROUPE_OK : TROUPE_FAILED;
+    return troupe_monitor_start(target, client_told) != 0 ? TROUPE_OK : TROUPE_FAILED;
 }
 
 static bool client_heard(void *user)
@@ -484,7 +485,7 @@ static void test_others(void **state)
             if (c == 1 && p == 1) // They would share the one worker.
                 continue;
             phoenix_actor actor =
-                troupe_spawn_with(phoenix, &from, .place = places[p], .restarts = 1);
+                troupe_spawn_from(phoenix, &from, .place = places[p], .restarts = 1);
             client_actor who = troupe_spawn(client, .place = places[c]);
             const troupe_actor *address = &actor.address;
             troupe_must(
@@ -500,7 +501,7 @@ static void test_others(void **state)
             assert_true(support_wait_until(client_heard, &who, SUPPORT_SOON_MS));
             troupe_must(troupe_get(int, troupe_call(who, client_count), &out));
             assert_int_equal(out, 1);
-            troupe_kill(who);
+            troupe_actor_kill(who);
         }
 }
 
@@ -508,7 +509,7 @@ static void test_refused(void **state)
 {
     (void)state;
     start from = {.value = 5, .name = "refused"};
-    phoenix_actor actor = troupe_spawn_with(phoenix, &from, .restarts = -7);
+    phoenix_actor actor = troupe_spawn_from(phoenix, &from, .restarts = -7);
     assert_int_equal(troupe_actor_status(actor.address), TROUPE_INVALID);
 }
 

@@ -27,9 +27,9 @@ static troupe_status ember_init(ember *self, const kindling *from)
 {
     shared->inits++;
     self->lit = true;
-    if (from->fails_later && troupe_was_restarted() > 0)
+    if (from->fails_later && troupe_actor_restarts() > 0)
         return troupe_fail(TROUPE_IO, "the second start fails");
-    return from->goes_out ? troupe_exit() : TROUPE_OK;
+    return from->goes_out ? troupe_actor_exit() : TROUPE_OK;
 }
 
 static void ember_deinit(ember *self)
@@ -43,14 +43,14 @@ static void ember_deinit(ember *self)
 static troupe_status ember_restarts(ember *self, const troupe_none *nothing, int *out)
 {
     (void)self, (void)nothing;
-    *out = (int)troupe_was_restarted();
+    *out = (int)troupe_actor_restarts();
     return TROUPE_OK;
 }
 
 static troupe_status ember_fail(ember *self, const troupe_none *nothing, troupe_none *out)
 {
     (void)self, (void)nothing, (void)out;
-    return troupe_fail_actor(TROUPE_IO, "the wind is gone");
+    return troupe_actor_fail(TROUPE_IO, "the wind is gone");
 }
 
 static troupe_status ember_crash(ember *self, const int *number, troupe_none *out)
@@ -65,15 +65,15 @@ static troupe_status ember_crash(ember *self, const int *number, troupe_none *ou
 static troupe_status ember_own_end(ember *self, const troupe_none *nothing, selfish *out)
 {
     (void)self, (void)nothing;
-    *out = (selfish){.waits = troupe_await_end(troupe_self(), 1, NULL),
-                     .links = troupe_link_actor(troupe_self())};
+    *out = (selfish){.waits = troupe_actor_await_end(troupe_self(), 1, NULL),
+                     .links = troupe_actor_link(troupe_self())};
     return TROUPE_OK;
 }
 
 static troupe_status ember_link(ember *self, const troupe_actor *other, troupe_none *out)
 {
     (void)self, (void)out;
-    return troupe_link_actor(*other);
+    return troupe_actor_link(*other);
 }
 
 static troupe_status ember_watch(ember *self, const troupe_actor *other, troupe_none *out);
@@ -87,18 +87,18 @@ static troupe_status ember_lost(ember *self, const troupe_down *down, troupe_non
 static troupe_status ember_restart(ember *self, const troupe_actor *other, int *status)
 {
     (void)self;
-    *status = troupe_restart_actor_with(*other, NULL);
+    *status = troupe_actor_restart_with(*other, NULL);
     return TROUPE_OK;
 }
 
 static troupe_status ember_await(ember *self, const troupe_actor *other, int *status)
 {
     (void)self;
-    *status = troupe_await_end(*other, 1, NULL);
+    *status = troupe_actor_await_end(*other, 1, NULL);
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR_WITH(ember, (ember_init, kindling), ember_deinit, (ember_restarts, troupe_none, int),
+TROUPE_ACTOR_INIT(ember, (ember_init, kindling), ember_deinit, (ember_restarts, troupe_none, int),
                   (ember_fail, troupe_none, troupe_none), (ember_crash, int, troupe_none),
                   (ember_own_end, troupe_none, selfish), (ember_link, troupe_actor, troupe_none),
                   (ember_restart, troupe_actor, int), (ember_await, troupe_actor, int),
@@ -108,7 +108,7 @@ static troupe_status ember_watch(ember *self, const troupe_actor *other, troupe_
 {
     (void)self, (void)out;
     ember_actor target = {.address = *other};
-    return troupe_monitor(target, ember_lost) != 0 ? TROUPE_OK : troupe_last_error()->status;
+    return troupe_monitor_start(target, ember_lost) != 0 ? TROUPE_OK : troupe_last_error()->status;
 }
 
 static int set_up(void **state)
@@ -158,19 +158,19 @@ static void test_requests_refused(void **state)
         for (int p = 0; p < PLACES; p++) {
             ember_actor mortal = troupe_spawn(ember, .place = places[p]);
             troupe_must(troupe_actor_status(mortal.address));
-            assert_int_equal(troupe_restart(mortal), TROUPE_UNSUPPORTED);
+            assert_int_equal(troupe_actor_restart(mortal), TROUPE_UNSUPPORTED);
             assert_int_equal(ask_to_restart(who, mortal.address), TROUPE_UNSUPPORTED);
-            assert_int_equal(troupe_stop_actor(mortal), TROUPE_OK);
-            assert_int_equal(troupe_restart(mortal), TROUPE_NOT_EXECUTED);
+            assert_int_equal(troupe_actor_stop(mortal), TROUPE_OK);
+            assert_int_equal(troupe_actor_restart(mortal), TROUPE_NOT_EXECUTED);
             assert_int_equal(ask_to_restart(who, mortal.address), TROUPE_NOT_EXECUTED);
             ember_actor actor = troupe_spawn(ember, .place = places[p], .restarts = 1);
             assert_int_equal(ask_to_restart(who, actor.address), TROUPE_OK);
             assert_true(support_wait_until(was_restarted, &actor, SUPPORT_SOON_MS));
-            assert_int_equal(troupe_stop_actor(actor), TROUPE_OK);
-            assert_int_equal(troupe_restart(actor), TROUPE_NOT_EXECUTED);
+            assert_int_equal(troupe_actor_stop(actor), TROUPE_OK);
+            assert_int_equal(troupe_actor_restart(actor), TROUPE_NOT_EXECUTED);
             assert_int_equal(ask_to_restart(who, actor.address), TROUPE_NOT_EXECUTED);
         }
-        troupe_kill(who);
+        troupe_actor_kill(who);
     }
 }
 
@@ -193,9 +193,9 @@ static void test_ended_meanwhile(void **state)
     for (int i = 0; i < 2; i++) // The first restart is at once.
         assert_int_equal(troupe_get(troupe_none, troupe_call(actor, ember_fail), &none), TROUPE_IO);
     assert_true(support_wait_until(have_ended, &deinits, SUPPORT_SOON_MS));
-    assert_int_equal(troupe_kill(other), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(other), TROUPE_OK);
     troupe_down down;
-    assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_KILLED);
     assert_int_equal(shared->deinits, deinits);
 }
@@ -213,16 +213,16 @@ static void test_asked_meanwhile(void **state)
     int inits = shared->inits + 1;
     troupe_none none;
     kindling from = {.fails_later = true};
-    ember_actor actor = troupe_spawn_with(ember, &from, .place = TROUPE_PLACE_HERE,
+    ember_actor actor = troupe_spawn_from(ember, &from, .place = TROUPE_PLACE_HERE,
                                           .restarts = RESTARTS, .backoff_ms = 1);
     assert_int_equal(troupe_get(troupe_none, troupe_call(actor, ember_fail), &none), TROUPE_IO);
     for (int i = 0; i < RESTARTS; i++) {
         inits++;
         assert_true(support_wait_until(has_begun, &inits, SUPPORT_SOON_MS));
-        (void)troupe_restart(actor); // It may have ended.
+        (void)troupe_actor_restart(actor); // It may have ended.
     }
     troupe_down down;
-    assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
     assert_int_equal(down.reason, TROUPE_DOWN_ERROR);
     assert_non_null(strstr(down.text, "the second start fails"));
     assert_int_equal(shared->inits, inits);
@@ -243,7 +243,7 @@ static void test_self_after_a_move(void **state)
             if (!moved)
                 crash(actor, SIGABRT);
         }
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -270,8 +270,8 @@ static void test_waits_after_a_move(void **state)
             assert_int_equal(out, TROUPE_PENDING);
         }
         assert_true(support_wait_until(is_unwatched, &actor, SUPPORT_SOON_MS));
-        troupe_kill(actor);
-        troupe_kill(who);
+        troupe_actor_kill(actor);
+        troupe_actor_kill(who);
     }
 }
 
@@ -295,7 +295,7 @@ static void test_dead_watcher(void **state)
     assert_true(support_wait_until(is_watched, &actor, SUPPORT_SOON_MS));
     crash(who, SIGABRT);
     assert_true(support_wait_until(is_unwatched, &actor, SUPPORT_SOON_MS));
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
 }
 
 static bool is_known_ended(void *user)
@@ -316,12 +316,13 @@ static void test_ended_at_once(void **state)
         ember_actor one = {0};
         for (int i = 0; i < TIMES; i++) {
             one =
-                troupe_spawn_with(ember, &from, .place = places[p], .restarts = 3, .backoff_ms = 1);
+                troupe_spawn_from(ember, &from, .place = places[p], .restarts = 3, .backoff_ms = 1);
             troupe_down down;
-            assert_int_equal(troupe_await_end(one.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
+            assert_int_equal(troupe_actor_await_end(one.address, SUPPORT_SOON_MS, &down),
+                             TROUPE_OK);
             // Who asks while it ends may be told before the driver's table.
             assert_true(support_wait_until(is_known_ended, &one, SUPPORT_SOON_MS));
-            assert_int_equal(troupe_restart(one), TROUPE_NOT_EXECUTED);
+            assert_int_equal(troupe_actor_restart(one), TROUPE_NOT_EXECUTED);
         }
         ember_actor other = troupe_spawn(ember, .place = places[p], .restarts = 1);
         crash(other, SIGABRT);
@@ -329,7 +330,7 @@ static void test_ended_at_once(void **state)
         for (int i = 0; i < 2; i++) // With it they would be started again.
             assert_int_equal(restarts_of(troupe_spawn(ember, .place = places[p])), 0);
         assert_int_equal(shared->inits, inits + 4);
-        troupe_kill(other);
+        troupe_actor_kill(other);
     }
 }
 
@@ -351,7 +352,7 @@ static void test_shortage(void **state)
         }
         crash(actor, SIGABRT);
         assert_int_equal(restarts_of(actor), 1);
-        assert_int_equal(troupe_stop_actor(actor), TROUPE_OK);
+        assert_int_equal(troupe_actor_stop(actor), TROUPE_OK);
     }
 }
 

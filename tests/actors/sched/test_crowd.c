@@ -57,8 +57,8 @@ static troupe_status guest_complain(guest *self, const troupe_actor *where, trou
 {
     (void)self;
     *text = "";
-    if (troupe_await_end(*where, 1, NULL) == TROUPE_BUSY)
-        *text = troupe_alloc_text(troupe_last_error()->text);
+    if (troupe_actor_await_end(*where, 1, NULL) == TROUPE_BUSY)
+        *text = troupe_arena_text(troupe_last_error()->text);
     return TROUPE_OK;
 }
 
@@ -130,7 +130,7 @@ static bool is_full(void *user)
     troupe_must(troupe_actors_list(0, &list));
     for (size_t i = 0; i < list.actors.count; i++)
         waiting += list.actors.items[i].state == TROUPE_ACTOR_WAITING;
-    troupe_reset();
+    troupe_arena_reset();
     return waiting == TRP_BLOCKED_MAX;
 }
 
@@ -183,7 +183,7 @@ static void test_who_waits_for_what(void **state)
         assert_true(!waits || one->state == TROUPE_ACTOR_WAITING);
     }
     assert_int_equal(waiting, TRP_BLOCKED_MAX);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static bool name_is_free(void *user)
@@ -204,7 +204,7 @@ static void test_spawn(void **state)
         assert_int_equal(out.status, TROUPE_OK);
         guest_actor child = {out.address};
         troupe_must(troupe_get(troupe_none, troupe_call(child, guest_ping), &none));
-        assert_int_equal(troupe_stop_actor(child), TROUPE_OK);
+        assert_int_equal(troupe_actor_stop(child), TROUPE_OK);
         assert_true(support_wait_until(name_is_free, NULL, SUPPORT_SOON_MS));
     }
 }
@@ -217,7 +217,7 @@ static bool adoption_is_refused(void *user)
     made out;
     troupe_must(troupe_get(made, troupe_call(spare, guest_spawn_restarted), &out));
     if (out.status == TROUPE_OK)
-        assert_int_equal(troupe_stop_actor((guest_actor){out.address}), TROUPE_OK);
+        assert_int_equal(troupe_actor_stop((guest_actor){out.address}), TROUPE_OK);
     else
         assert_int_equal(out.status, TROUPE_BUSY);
     assert_true(support_wait_until(name_is_free, NULL, SUPPORT_SOON_MS));
@@ -252,7 +252,7 @@ static void test_retain(void **state)
     guest_actor actor = troupe_spawn(guest, .place = TROUPE_PLACE_WORKER, .counted = true);
     assert_true(support_wait_until(retain_is_refused, &actor, SUPPORT_SOON_MS));
     assert_int_equal(troupe_actor_release(actor.address), TROUPE_OK);
-    assert_int_equal(troupe_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
+    assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);
 }
 
 int main(void)

@@ -76,7 +76,7 @@ static troupe_status node_add_at(node *self, const troupe_actor *in, int64_t *ou
 static troupe_status node_ask(node *self, const troupe_actor *in, int64_t *out)
 {
     node_actor other = {*in};
-    char *kept = troupe_alloc_text("of this call");
+    char *kept = troupe_arena_text("of this call");
     troupe_status mine = troupe_fail(TROUPE_NOT_FOUND, "an error of my own");
     troupe_ref sum = troupe_call(other, node_add, self->count);
     troupe_ref behind = troupe_call(other, node_pass, 7);
@@ -136,7 +136,7 @@ static troupe_status child_init(child *self, const troupe_actor *parent)
     int total;
     return parent->id == 0 // The first has no parent.
                ? TROUPE_OK
-               : troupe_get(int, troupe_call_method(*parent, class_of_child, 1, &(troupe_none){0}),
+               : troupe_get(int, troupe_call_as(*parent, class_of_child, 1, &(troupe_none){0}),
                             &total);
 }
 static void child_deinit(child *self)
@@ -150,14 +150,14 @@ static troupe_status child_age(child *self, const troupe_none *nothing, int *out
     *out = self->nothing;
     return TROUPE_OK;
 }
-TROUPE_ACTOR_WITH(child, (child_init, troupe_actor), child_deinit, (child_spawn, troupe_none, int),
+TROUPE_ACTOR_INIT(child, (child_init, troupe_actor), child_deinit, (child_spawn, troupe_none, int),
                   (child_age, troupe_none, int));
 
 static troupe_status child_spawn(child *self, const troupe_none *nothing, int *out)
 {
     (void)self, (void)nothing;
     troupe_actor me = troupe_self();
-    child_actor young = troupe_spawn_with(child, &me, .place = TROUPE_PLACE_HERE);
+    child_actor young = troupe_spawn_from(child, &me, .place = TROUPE_PLACE_HERE);
     *out = 0;
     return troupe_actor_status(young.address);
 }
@@ -228,8 +228,8 @@ static void test_help(void **state)
         troupe_must(troupe_get(int64_t, troupe_call_from(asker, node_ask, &other.address), &sum));
         assert_int_equal(sum, i * (i + 1) / 2);
     }
-    troupe_kill(asker);
-    troupe_kill(other);
+    troupe_actor_kill(asker);
+    troupe_actor_kill(other);
 }
 
 // What has come for that actor meanwhile and needs who waits is not run on top of him.
@@ -249,8 +249,8 @@ static void test_help_ends_with_the_answer(void **state)
         assert_int_equal(sum, i);
         troupe_must(troupe_get(int, leans, &passed));
     }
-    troupe_kill(leaner);
-    troupe_kill(other);
+    troupe_actor_kill(leaner);
+    troupe_actor_kill(other);
 }
 
 static sem_t put_off, may_defer, deferred;
@@ -314,14 +314,14 @@ static void test_who_defers_may_wait_for_who_waits(void **state)
         troupe_ref late = troupe_call_from(other, porter_count_at, &leaner.address);
         sem_post(&may_defer);
         sem_wait(&deferred);
-        troupe_must(troupe_fulfil(int, &owed, &given));
+        troupe_must(troupe_deferred_fulfil(int, &owed, &given));
         troupe_must(troupe_get(int, leans, &value));
         assert_int_equal(value, given);
         troupe_must(troupe_get(int, late, &value));
         assert_int_equal(value, i);
     }
-    troupe_kill(leaner);
-    troupe_kill(other);
+    troupe_actor_kill(leaner);
+    troupe_actor_kill(other);
 }
 
 static void test_deadlocks(void **state)
@@ -381,7 +381,7 @@ static void test_waiting_for_many_inside(void **state)
     troupe_must(troupe_get(int64_t, troupe_call_from(waiter, node_wait_all, &all), &ready));
     assert_int_equal(ready, COUNT);
     for (int i = 0; i < COUNT; i++)
-        troupe_drop(refs[i]);
+        troupe_ref_drop(refs[i]);
 }
 
 // An actor that stands at the gate, with `mailbox_max` messages behind it.
@@ -471,7 +471,7 @@ static void test_full_window(void **state)
         troupe_must(troupe_get(int, held, &passed));
         troupe_must(troupe_get(int64_t, troupe_call(actor, node_add, 0), &total));
         assert_int_equal(total, sent + 10);
-        troupe_kill(actor);
+        troupe_actor_kill(actor);
     }
 }
 
@@ -485,7 +485,7 @@ static void test_killing_a_full_actor_frees_its_senders(void **state)
     troupe_ref flood = troupe_call_from(flooder, node_flood, &actor.address);
     int64_t sent;
     assert_int_equal(troupe_get(int64_t, flood, &sent, .timeout_ms = 50), TROUPE_PENDING);
-    troupe_kill(actor);
+    troupe_actor_kill(actor);
     assert_int_equal(troupe_get(int64_t, flood, &sent), TROUPE_FAILED); // It ran itself.
     sem_post(&gate->open);
     troupe_must(troupe_get(int, held, &passed));

@@ -222,7 +222,7 @@ static troupe_status dawdler_echo(dawdler *self, const int *in, int *out)
 {
     return sleeper_echo((sleeper *)self, in, out);
 }
-TROUPE_ACTOR_WITH(dawdler, (dawdler_init, troupe_none), dawdler_deinit, (dawdler_echo, int, int));
+TROUPE_ACTOR_INIT(dawdler, (dawdler_init, troupe_none), dawdler_deinit, (dawdler_echo, int, int));
 
 static double free_cpus(void)
 {
@@ -297,7 +297,7 @@ static void test_a_spawn_with_a_deadline(void **state)
         troupe_spawn(dawdler, .name = "late", .place = TROUPE_PLACE_WORKER, .deadline_ms = 10000);
     troupe_must(troupe_get(int, troupe_call(fresh, dawdler_echo, 7), &echo));
     room->wake = false;
-    assert_int_equal(troupe_kill(fresh), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(fresh), TROUPE_OK);
 }
 
 // What it waits for before counts too.
@@ -310,7 +310,7 @@ static void test_a_deadline_while_resources_are_waited_for(void **state)
         troupe_spawn(sleeper, .place = TROUPE_PLACE_HERE, .cpus = 1, .deadline_ms = 50);
     assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
     assert_true(support_now_ms() - begin < 50 + 10 * soon_ms());
-    assert_int_equal(troupe_kill(all), TROUPE_OK);
+    assert_int_equal(troupe_actor_kill(all), TROUPE_OK);
 }
 
 static int set_up(void **state)

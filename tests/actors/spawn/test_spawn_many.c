@@ -44,7 +44,7 @@ static troupe_status soldier_pid(soldier *self, const troupe_none *none, int *pi
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR_WITH(soldier, (soldier_enlist, orders), soldier_leave,
+TROUPE_ACTOR_INIT(soldier, (soldier_enlist, orders), soldier_leave,
                   (soldier_number, troupe_none, int), (soldier_pid, troupe_none, int));
 
 // Spawns many from a method, whose thread runs other actors meanwhile.
@@ -62,7 +62,7 @@ static troupe_status captain_muster(captain *self, const int *count, int *answer
         int pid;
         TROUPE_TRY(troupe_get(int, troupe_call(all[i], soldier_pid, 0), &pid));
         *answered += pid != (int)getpid();
-        troupe_kill(all[i]);
+        troupe_actor_kill(all[i]);
     }
     return TROUPE_OK;
 }
@@ -134,11 +134,11 @@ static void assert_apart(int count)
 static void test_each_has_a_process(void **state)
 {
     (void)state;
-    troupe_must(troupe_spawn_many_with(soldier, in, MANY, all, .place = TROUPE_PLACE_ISOLATED));
+    troupe_must(troupe_spawn_many_from(soldier, in, MANY, all, .place = TROUPE_PLACE_ISOLATED));
     call_all(MANY);
     assert_apart(MANY);
     for (int i = 0; i < MANY; i++)
-        troupe_kill(all[i]);
+        troupe_actor_kill(all[i]);
     pid_t processes[MANY];
     for (int i = 0; i < MANY; i++)
         processes[i] = pids[i];
@@ -149,7 +149,7 @@ static void test_few(void **state)
 {
     enum { FEW = 12 };
     (void)state;
-    troupe_must(troupe_spawn_many_with(soldier, in, FEW, all, .place = TROUPE_PLACE_ISOLATED));
+    troupe_must(troupe_spawn_many_from(soldier, in, FEW, all, .place = TROUPE_PLACE_ISOLATED));
     call_all(FEW);
     assert_apart(FEW);
 }
@@ -163,7 +163,7 @@ static void test_failures_are_each_one_s_own(void **state)
         in[i].die = i % 7 == 5;
     }
     troupe_status status =
-        troupe_spawn_many_with(soldier, in, COUNT, all, .place = TROUPE_PLACE_ISOLATED);
+        troupe_spawn_many_from(soldier, in, COUNT, all, .place = TROUPE_PLACE_ISOLATED);
     assert_int_equal(status, TROUPE_INVALID); // The first that failed is number 3.
     assert_non_null(strstr(troupe_last_error()->text, "soldier 3 is ill"));
     for (int i = 0; i < COUNT; i++) {
@@ -184,7 +184,7 @@ static void test_one_name(void **state)
 {
     (void)state;
     soldier_actor found;
-    troupe_status status = troupe_spawn_many_with(soldier, in, 3, all, .name = "general",
+    troupe_status status = troupe_spawn_many_from(soldier, in, 3, all, .name = "general",
                                                   .place = TROUPE_PLACE_ISOLATED);
     assert_int_equal(status, TROUPE_EXISTS);
     int living = 0;
@@ -193,7 +193,7 @@ static void test_one_name(void **state)
     assert_int_equal(living, 1);
     troupe_must(troupe_lookup(soldier, "general", &found));
     // Who asks for one that exists gets the same again and again.
-    troupe_must(troupe_spawn_many_with(soldier, in, 3, all, .name = "general",
+    troupe_must(troupe_spawn_many_from(soldier, in, 3, all, .name = "general",
                                        .place = TROUPE_PLACE_ISOLATED, .get_if_exists = true));
     for (int i = 0; i < 3; i++)
         assert_int_equal(all[i].address.incarnation, found.address.incarnation);
@@ -206,7 +206,7 @@ static void test_other_places(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof wanted_places / sizeof wanted_places[0]; i++) {
         in[4].fail = 1;
-        assert_int_equal(troupe_spawn_many_with(soldier, in, 10, all, .place = wanted_places[i]),
+        assert_int_equal(troupe_spawn_many_from(soldier, in, 10, all, .place = wanted_places[i]),
                          TROUPE_INVALID);
         call_all(10);
         assert_true(wanted_places[i] != TROUPE_PLACE_HERE || pids[0] == (int)getpid());
@@ -214,7 +214,7 @@ static void test_other_places(void **state)
     troupe_must(troupe_spawn_many(soldier, 0, all, .place = TROUPE_PLACE_ISOLATED));
     in[4].fail = 0;
     troupe_must(
-        troupe_spawn_many_with(soldier, in, 3, all, .place = TROUPE_PLACE_ISOLATED, .restarts = 1));
+        troupe_spawn_many_from(soldier, in, 3, all, .place = TROUPE_PLACE_ISOLATED, .restarts = 1));
     call_all(3);
     assert_apart(3);
 }

@@ -37,7 +37,7 @@ TROUPE_STRUCT(greeting, (troupe_text, name), (int, times));
 
 static troupe_status greet(const greeting *who, troupe_text *text)
 {
-    char *out = troupe_alloc(strlen(who->name) * (size_t)who->times + 1);
+    char *out = troupe_arena_alloc(strlen(who->name) * (size_t)who->times + 1);
     for (int i = 0; i < who->times; i++)
         strcat(out, who->name);
     *text = out;
@@ -50,8 +50,8 @@ TROUPE_STRUCT(sum_job, (troupe_ref, left), (troupe_ref, right));
 static troupe_status add_up(const sum_job *job, int64_t *sum)
 {
     int64_t left, right;
-    TROUPE_TRY(troupe_get(int64_t, troupe_keep(job->left), &left));
-    TROUPE_TRY(troupe_get(int64_t, troupe_keep(job->right), &right));
+    TROUPE_TRY(troupe_get(int64_t, troupe_ref_keep(job->left), &left));
+    TROUPE_TRY(troupe_get(int64_t, troupe_ref_keep(job->right), &right));
     *sum = left + right;
     return TROUPE_OK;
 }
@@ -59,7 +59,7 @@ TROUPE_TASK(add_up, sum_job, int64_t);
 
 static troupe_status fill(const int64_t *bytes, troupe_array_uint8_t *out)
 {
-    uint8_t *items = troupe_alloc((size_t)*bytes);
+    uint8_t *items = troupe_arena_alloc((size_t)*bytes);
     memset(items, 7, (size_t)*bytes);
     *out = (troupe_array_uint8_t){items, (size_t)*bytes};
     return TROUPE_OK;
@@ -78,7 +78,7 @@ static troupe_status fib(const int *n, int64_t *value)
     troupe_ref left = troupe_run(fib, *n - 1), right = troupe_run(fib, *n - 2);
     troupe_status status = troupe_get(int64_t, left, &a);
     if (status != TROUPE_OK) {
-        troupe_drop(right);
+        troupe_ref_drop(right);
         return status;
     }
     TROUPE_TRY(troupe_get(int64_t, right, &b));
@@ -89,14 +89,14 @@ static troupe_status fib(const int *n, int64_t *value)
 // Starts more tasks than a process may have unfinished, before it waits for any.
 static troupe_status burst(const int *count, int64_t *sum)
 {
-    troupe_ref *refs = troupe_alloc((size_t)*count * sizeof *refs);
+    troupe_ref *refs = troupe_arena_alloc((size_t)*count * sizeof *refs);
     troupe_status status = TROUPE_OK;
     for (int64_t i = 0; i < *count; i++)
         refs[i] = troupe_run(square, 2);
     for (int i = 0; i < *count; i++) {
         int64_t value;
         if (status != TROUPE_OK)
-            troupe_drop(refs[i]);
+            troupe_ref_drop(refs[i]);
         else if ((status = troupe_get(int64_t, refs[i], &value)) == TROUPE_OK)
             *sum += value;
     }
@@ -187,8 +187,8 @@ static void test_values(void **state)
     assert_int_equal(value, 6);
     troupe_must(troupe_get(int64_t, four, &value)); // The caller's are the caller's still.
     assert_int_equal(value, 4);
-    troupe_drop(put);
-    troupe_reset();
+    troupe_ref_drop(put);
+    troupe_arena_reset();
 }
 
 static void test_where_they_run(void **state)
@@ -211,10 +211,10 @@ static void test_where_they_run(void **state)
     assert_true(spread);
     assert_int_not_equal(pids[0], here);
     troupe_none none = {0};
-    troupe_must(troupe_get(int, troupe_run_with(where, &none, .place = TROUPE_PLACE_HERE), &pid));
+    troupe_must(troupe_get(int, troupe_run_from(where, &none, .place = TROUPE_PLACE_HERE), &pid));
     assert_int_equal(pid, here);
     troupe_must(
-        troupe_get(int, troupe_run_with(where, &none, .place = TROUPE_PLACE_ISOLATED), &pid));
+        troupe_get(int, troupe_run_from(where, &none, .place = TROUPE_PLACE_ISOLATED), &pid));
     assert_int_not_equal(pid, here);
     assert_int_not_equal(pid, shared->pids[0]);
     assert_int_not_equal(pid, shared->pids[1]);
@@ -235,20 +235,20 @@ static void test_errors(void **state)
     assert_true(error->process != 0);
     assert_int_equal(shared->runs, 1); // An error is no reason to run it again,
     shared->runs = 0;
-    troupe_must(troupe_get(int, troupe_run_with(fail_first, &twice, .retry_errors = true), &runs));
+    troupe_must(troupe_get(int, troupe_run_from(fail_first, &twice, .retry_errors = true), &runs));
     assert_int_equal(runs, 3); // unless the caller says so.
     shared->runs = 0;
     assert_int_equal(
-        troupe_get(int, troupe_run_with(fail_first, &always, .retry_errors = true, .retries = 5),
+        troupe_get(int, troupe_run_from(fail_first, &always, .retry_errors = true, .retries = 5),
                    &runs),
         TROUPE_IO);
     assert_int_equal(shared->runs, 6);
     assert_string_equal(troupe_last_error()->text, "run 6 found no disk");
 
-    assert_int_equal(troupe_get(int, troupe_run_with(fail_first, &twice, .retries = -7), &runs),
+    assert_int_equal(troupe_get(int, troupe_run_from(fail_first, &twice, .retries = -7), &runs),
                      TROUPE_INVALID);
     assert_int_equal(
-        troupe_get(int, troupe_run_with(fail_first, &twice, .place = (troupe_place)9), &runs),
+        troupe_get(int, troupe_run_from(fail_first, &twice, .place = (troupe_place)9), &runs),
         TROUPE_INVALID);
     assert_int_equal(troupe_get(double, troupe_run(square, 1), &(double){0}), TROUPE_WRONG_TYPE);
 }
@@ -257,7 +257,7 @@ static void test_deadline(void **state)
 {
     (void)state;
     int number = 3, out;
-    troupe_ref late = troupe_run_with(wait_gate, &number, .deadline_ms = 50);
+    troupe_ref late = troupe_run_from(wait_gate, &number, .deadline_ms = 50);
     assert_int_equal(troupe_get(int, late, &out), TROUPE_TIMED_OUT);
     shared->gate = 1;
     troupe_must(troupe_get(int, troupe_run(wait_gate, 4), &out));
@@ -272,22 +272,22 @@ static void test_death_of_the_worker(void **state)
     assert_int_equal(runs, 3);
     shared->runs = 0;
     assert_int_equal(
-        troupe_get(int, troupe_run_with(die_first, &once, .retries = TROUPE_RETRIES_NONE), &runs),
+        troupe_get(int, troupe_run_from(die_first, &once, .retries = TROUPE_RETRIES_NONE), &runs),
         TROUPE_MAYBE_EXECUTED);
     assert_int_equal(shared->runs, 1);
     assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_MAYBE_EXECUTED);
     shared->runs = 0;
-    assert_int_equal(troupe_get(int, troupe_run_with(die_first, &never, .retries = 2), &runs),
+    assert_int_equal(troupe_get(int, troupe_run_from(die_first, &never, .retries = 2), &runs),
                      TROUPE_MAYBE_EXECUTED);
     assert_int_equal(shared->runs, 3);
     shared->runs = 0;
     int four = 4;
     troupe_must(troupe_get(
-        int, troupe_run_with(die_first, &four, .retries = TROUPE_RETRIES_FOREVER), &runs));
+        int, troupe_run_from(die_first, &four, .retries = TROUPE_RETRIES_FOREVER), &runs));
     assert_int_equal(runs, 5);
     shared->runs = 0;
     troupe_must(
-        troupe_get(int, troupe_run_with(die_first, &once, .place = TROUPE_PLACE_ISOLATED), &runs));
+        troupe_get(int, troupe_run_from(die_first, &once, .place = TROUPE_PLACE_ISOLATED), &runs));
     assert_int_equal(runs, 2);
 }
 
@@ -323,7 +323,7 @@ static void test_many(void **state)
         assert_int_equal(value, i * i);
     }
     for (int i = 0; i < 100; i++) // Forgotten ones run all the same.
-        troupe_drop(troupe_run(fail_first, 0));
+        troupe_ref_drop(troupe_run(fail_first, 0));
     for (int i = 0; i < 20000 && shared->runs < 100; i++)
         usleep(500);
     assert_int_equal(shared->runs, 100);
@@ -434,7 +434,7 @@ static void test_stop_amid(void **state)
 {
     (void)state;
     for (int i = 0; i < 50; i++)
-        troupe_drop(troupe_run(wait_gate, i));
+        troupe_ref_drop(troupe_run(wait_gate, i));
     support_await_counter(&shared->inside, 1);
     troupe_ref left = troupe_run(wait_gate, 1);
     shared->gate = 0;
@@ -459,11 +459,11 @@ static void test_without_workers(void **state)
     troupe_must(troupe_get(int, troupe_run(where), &pid));
     assert_int_equal(pid, getpid());
     int twice = 2;
-    troupe_must(troupe_get(int, troupe_run_with(fail_first, &twice, .retry_errors = true), &runs));
+    troupe_must(troupe_get(int, troupe_run_from(fail_first, &twice, .retry_errors = true), &runs));
     assert_int_equal(runs, 3);
     troupe_none none = {0};
     assert_int_equal(
-        troupe_get(int, troupe_run_with(where, &none, .place = TROUPE_PLACE_WORKER), &pid),
+        troupe_get(int, troupe_run_from(where, &none, .place = TROUPE_PLACE_WORKER), &pid),
         TROUPE_UNSUPPORTED);
 }
 

@@ -70,7 +70,7 @@ static troupe_status see_gpus(const troupe_none *none, troupe_text *out)
 {
     (void)none;
     const char *seen = getenv("CUDA_VISIBLE_DEVICES");
-    *out = troupe_alloc_text(seen != NULL ? seen : "(not set)");
+    *out = troupe_arena_text(seen != NULL ? seen : "(not set)");
     return TROUPE_OK;
 }
 TROUPE_TASK(see_gpus, troupe_none, troupe_text);
@@ -78,7 +78,7 @@ TROUPE_TASK(see_gpus, troupe_none, troupe_text);
 // A task in a task.
 static troupe_status work_within(const int *ms, int *pid)
 {
-    return troupe_get(int, troupe_run_with(work, ms, .cpus = 1), pid);
+    return troupe_get(int, troupe_run_from(work, ms, .cpus = 1), pid);
 }
 TROUPE_TASK(work_within, int, int);
 
@@ -90,7 +90,7 @@ typedef struct asker {
 static troupe_status asker_ask(asker *self, const int *number, troupe_none *none)
 {
     (void)none;
-    self->held = troupe_run_with(hold, number, .resources = "license=1");
+    self->held = troupe_run_from(hold, number, .resources = "license=1");
     return TROUPE_OK;
 }
 TROUPE_ACTOR(asker, (asker_ask, int, troupe_none));
@@ -145,7 +145,7 @@ static void test_so_many_at_a_time(void **state)
                          count = wanted_places[p] == TROUPE_PLACE_ISOLATED ? TASKS / 4 : TASKS;
         shared->most = 0;
         for (int i = 0; i < count; i++)
-            refs[i] = troupe_run_with(work, &ms, .cpus = p == 0 ? 0 : 1, .resources = resources[p],
+            refs[i] = troupe_run_from(work, &ms, .cpus = p == 0 ? 0 : 1, .resources = resources[p],
                                       .place = wanted_places[p]);
         troupe_must(troupe_get_all(int, refs, (size_t)count, pids));
         assert_int_equal(shared->running, 0);
@@ -160,22 +160,22 @@ static void test_what_never_fits(void **state)
 {
     (void)state;
     int ms = 1, pid;
-    assert_int_equal(troupe_get(int, troupe_run_with(work, &ms, .cpus = 3), &pid),
+    assert_int_equal(troupe_get(int, troupe_run_from(work, &ms, .cpus = 3), &pid),
                      TROUPE_TOO_LARGE);
     assert_string_equal(troupe_last_error()->text, "3 CPUs were asked for, and there are 2");
     assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
-    assert_int_equal(troupe_get(int, troupe_run_with(work, &ms, .resources = "dongle=1"), &pid),
+    assert_int_equal(troupe_get(int, troupe_run_from(work, &ms, .resources = "dongle=1"), &pid),
                      TROUPE_TOO_LARGE);
     assert_non_null(strstr(troupe_last_error()->text, "dongle"));
-    assert_int_equal(troupe_get(int, troupe_run_with(work, &ms, .memory_bytes = 1001), &pid),
+    assert_int_equal(troupe_get(int, troupe_run_from(work, &ms, .memory_bytes = 1001), &pid),
                      TROUPE_TOO_LARGE);
-    assert_int_equal(troupe_get(int, troupe_run_with(work, &ms, .cpus = -1), &pid), TROUPE_INVALID);
-    assert_int_equal(troupe_get(int, troupe_run_with(work, &ms, .resources = "??"), &pid),
+    assert_int_equal(troupe_get(int, troupe_run_from(work, &ms, .cpus = -1), &pid), TROUPE_INVALID);
+    assert_int_equal(troupe_get(int, troupe_run_from(work, &ms, .resources = "??"), &pid),
                      TROUPE_INVALID);
-    assert_int_equal(troupe_get(int, troupe_run_with(work, &ms, .gpus = 1.5), &pid),
+    assert_int_equal(troupe_get(int, troupe_run_from(work, &ms, .gpus = 1.5), &pid),
                      TROUPE_INVALID);
     assert_int_equal(
-        troupe_get(int, troupe_run_with(work, &ms, .gpus = 1, .place = TROUPE_PLACE_WORKER), &pid),
+        troupe_get(int, troupe_run_from(work, &ms, .gpus = 1, .place = TROUPE_PLACE_WORKER), &pid),
         TROUPE_INVALID);
     assert_int_equal(shared->runs, 0);
     expect_all_free();
@@ -194,23 +194,23 @@ static void test_what_waits_is_seen_and_can_be_given_up(void **state)
 {
     (void)state;
     int number = 5, ms = 0, out;
-    troupe_ref first = troupe_run_with(hold, &number, .resources = "license=1");
+    troupe_ref first = troupe_run_from(hold, &number, .resources = "license=1");
     expect_runs(1);
-    troupe_ref second = troupe_run_with(work, &ms, .resources = "license=1");
+    troupe_ref second = troupe_run_from(work, &ms, .resources = "license=1");
     assert_true(support_wait_until(one_waits, (void *)(uintptr_t) "work", SUPPORT_SOON_MS));
     // Who wants none of it is not held up.
-    troupe_must(troupe_get(int, troupe_run_with(work, &ms, .cpus = 1), &out));
+    troupe_must(troupe_get(int, troupe_run_from(work, &ms, .cpus = 1), &out));
     troupe_must(troupe_cancel(second));
     assert_int_equal(troupe_get(int, second, &out, .timeout_ms = SUPPORT_SOON_MS),
                      TROUPE_CANCELLED);
     assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
-    second = troupe_run_with(work, &ms, .resources = "license=1", .deadline_ms = 30);
+    second = troupe_run_from(work, &ms, .resources = "license=1", .deadline_ms = 30);
     assert_int_equal(troupe_get(int, second, &out, .timeout_ms = SUPPORT_SOON_MS),
                      TROUPE_TIMED_OUT);
     assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
     assert_int_equal(shared->runs, 2);
     // One that is dropped is run all the same.
-    troupe_drop(troupe_run_with(work, &ms, .resources = "license=1"));
+    troupe_ref_drop(troupe_run_from(work, &ms, .resources = "license=1"));
     shared->gate = 1;
     troupe_must(troupe_get(int, first, &out));
     assert_int_equal(out, 5);
@@ -223,10 +223,10 @@ static void test_held_until_the_function_returns(void **state)
 {
     (void)state;
     int number = 1, ms = 0, out;
-    troupe_ref late = troupe_run_with(hold, &number, .resources = "license=1", .deadline_ms = 1500);
+    troupe_ref late = troupe_run_from(hold, &number, .resources = "license=1", .deadline_ms = 1500);
     expect_runs(1);
     assert_int_equal(troupe_get(int, late, &out, .timeout_ms = SUPPORT_SOON_MS), TROUPE_TIMED_OUT);
-    troupe_ref next = troupe_run_with(work, &ms, .resources = "license=1");
+    troupe_ref next = troupe_run_from(work, &ms, .resources = "license=1");
     assert_true(support_wait_until(one_waits, (void *)(uintptr_t) "work", SUPPORT_SOON_MS));
     assert_int_equal(troupe_get(int, next, &out, .timeout_ms = 30), TROUPE_PENDING);
     shared->gate = 1;
@@ -234,13 +234,13 @@ static void test_held_until_the_function_returns(void **state)
     assert_int_equal(shared->most, 1);
     // Likewise one that is cancelled, and one that fails.
     shared->gate = 0;
-    troupe_ref cancelled = troupe_run_with(hold, &number, .resources = "license=1");
+    troupe_ref cancelled = troupe_run_from(hold, &number, .resources = "license=1");
     expect_runs(3);
     troupe_must(troupe_cancel(cancelled));
     assert_int_equal(troupe_get(int, cancelled, &out, .timeout_ms = SUPPORT_SOON_MS),
                      TROUPE_CANCELLED);
     number = -1;
-    troupe_ref failed = troupe_run_with(hold, &number, .resources = "license=1");
+    troupe_ref failed = troupe_run_from(hold, &number, .resources = "license=1");
     assert_int_equal(troupe_get(int, failed, &out, .timeout_ms = 30), TROUPE_PENDING);
     shared->gate = 1;
     assert_int_equal(troupe_get(int, failed, &out), TROUPE_INVALID);
@@ -257,21 +257,21 @@ static void test_run_again(void **state)
         shared->runs = shared->deaths = 0;
         // All that there is: what the attempt before had must be back for the next one.
         troupe_must(troupe_get(int,
-                               troupe_run_with(die, &times, .cpus = 2, .resources = "license=1",
+                               troupe_run_from(die, &times, .cpus = 2, .resources = "license=1",
                                                .place = wanted_places[p]),
                                &runs));
         assert_int_equal(runs, 3);
         shared->runs = shared->deaths = 0;
         assert_int_equal(
             troupe_get(int,
-                       troupe_run_with(die, &times, .cpus = 2, .place = wanted_places[p],
+                       troupe_run_from(die, &times, .cpus = 2, .place = wanted_places[p],
                                        .retries = TROUPE_RETRIES_NONE),
                        &runs),
             TROUPE_MAYBE_EXECUTED);
         expect_all_free();
         shared->runs = 0;
         troupe_must(troupe_get(int,
-                               troupe_run_with(fail_first, &times, .cpus = 2, .retry_errors = true,
+                               troupe_run_from(fail_first, &times, .cpus = 2, .retry_errors = true,
                                                .place = wanted_places[p]),
                                &runs));
         assert_int_equal(runs, 3);
@@ -285,15 +285,15 @@ static void test_gpus(void **state)
     troupe_none none = {0};
     troupe_text seen;
     int number = 1, out;
-    troupe_must(troupe_get(troupe_text, troupe_run_with(see_gpus, &none, .gpus = 2), &seen));
+    troupe_must(troupe_get(troupe_text, troupe_run_from(see_gpus, &none, .gpus = 2), &seen));
     assert_string_equal(seen, "4,7");
-    troupe_ref first = troupe_run_with(hold, &number, .gpus = 1);
+    troupe_ref first = troupe_run_from(hold, &number, .gpus = 1);
     expect_runs(1);
-    troupe_must(troupe_get(troupe_text, troupe_run_with(see_gpus, &none, .gpus = 0.5), &seen));
+    troupe_must(troupe_get(troupe_text, troupe_run_from(see_gpus, &none, .gpus = 0.5), &seen));
     assert_true(strcmp(seen, "4") == 0 || strcmp(seen, "7") == 0);
     shared->gate = 1;
     troupe_must(troupe_get(int, first, &out));
-    troupe_reset();
+    troupe_arena_reset();
     expect_all_free();
 }
 
@@ -304,7 +304,7 @@ static void test_tasks_in_tasks(void **state)
     troupe_ref refs[TASKS];
     int pids[TASKS], ms = 1;
     for (int i = 0; i < TASKS; i++) // Those outside hold the licence, those inside a CPU.
-        refs[i] = troupe_run_with(work_within, &ms, .resources = "license=1");
+        refs[i] = troupe_run_from(work_within, &ms, .resources = "license=1");
     troupe_must(troupe_get_all(int, refs, TASKS, pids));
     assert_int_equal(shared->most, 1);
     expect_all_free();
@@ -320,8 +320,8 @@ static void test_the_death_of_who_asked(void **state)
     troupe_must(troupe_get(troupe_none, troupe_call(one, asker_ask, number), &none));
     expect_runs(1);
     troupe_must(troupe_get(troupe_none, troupe_call(one, asker_ask, number), &none)); // Waits.
-    troupe_kill(one);
-    troupe_ref mine = troupe_run_with(work, &ms, .resources = "license=1");
+    troupe_actor_kill(one);
+    troupe_ref mine = troupe_run_from(work, &ms, .resources = "license=1");
     assert_int_equal(troupe_get(int, mine, &out, .timeout_ms = 30), TROUPE_PENDING);
     shared->gate = 1; // The function runs on until then, and no other one of that process begins.
     troupe_must(troupe_get(int, mine, &out));
@@ -337,7 +337,7 @@ static void test_the_end_of_the_runtime(void **state)
     troupe_ref refs[TASKS];
     int number = 1, out;
     for (int i = 0; i < TASKS; i++)
-        refs[i] = troupe_run_with(hold, &number, .resources = "license=1");
+        refs[i] = troupe_run_from(hold, &number, .resources = "license=1");
     expect_runs(1);
     troupe_must(troupe_stop());
     for (int i = 0; i < TASKS; i++)
@@ -345,7 +345,7 @@ static void test_the_end_of_the_runtime(void **state)
     assert_int_equal(shared->runs, 1);
     assert_int_equal(set_up(NULL), 0);
     shared->gate = 1;
-    troupe_must(troupe_get(int, troupe_run_with(hold, &number, .resources = "license=1"), &out));
+    troupe_must(troupe_get(int, troupe_run_from(hold, &number, .resources = "license=1"), &out));
     expect_all_free();
 }
 

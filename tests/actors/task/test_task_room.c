@@ -63,7 +63,7 @@ TROUPE_ACTOR(starter, (starter_start, troupe_none, int));
 static troupe_status end_itself(const int *number, int *out)
 {
     *out = *number;
-    return troupe_kill_actor(troupe_self());
+    return troupe_actor_kill(troupe_self());
 }
 TROUPE_TASK(end_itself, int, int);
 
@@ -90,21 +90,21 @@ static troupe_status crowd(const int *count, nested_result *got)
 {
     troupe_none none = {0};
     int twice = 2, always = 1000, out, number = 7;
-    troupe_ref *refs = troupe_alloc((size_t)*count * sizeof *refs);
+    troupe_ref *refs = troupe_arena_alloc((size_t)*count * sizeof *refs);
     opens_gate = true; // Some may be run here: those that sleep hold threads, too.
     for (int i = 0; i < *count; i++)
         refs[i] = troupe_run(wait_gate, i);
     opens_gate = false;
     got->late = TROUPE_CANCELLED;
     for (int ms = 1; got->late == TROUPE_CANCELLED && ms < SUPPORT_SOON_MS / 2; ms *= 2)
-        got->late = troupe_get(troupe_none, troupe_run_with(dawdle, &ms, .deadline_ms = 20), &none);
+        got->late = troupe_get(troupe_none, troupe_run_from(dawdle, &ms, .deadline_ms = 20), &none);
     got->failing =
-        troupe_get(int, troupe_run_with(fail_first, &twice, .retry_errors = true), &got->runs);
+        troupe_get(int, troupe_run_from(fail_first, &twice, .retry_errors = true), &got->runs);
     shared->runs = 0;
     got->hopeless = troupe_get(
-        int, troupe_run_with(fail_first, &always, .retry_errors = true, .retries = 5), &out);
+        int, troupe_run_from(fail_first, &always, .retry_errors = true, .retries = 5), &out);
     got->hopeless_runs = shared->runs;
-    got->killed = troupe_get(int, troupe_run_with(end_itself, &number), &out);
+    got->killed = troupe_get(int, troupe_run_from(end_itself, &number), &out);
     shared->gate = 1;
     for (int i = 0; i < *count; i++)
         TROUPE_TRY(troupe_get(int, refs[i], &out));
@@ -134,7 +134,7 @@ static int set_up_alone(void **state)
 static void fill_up(troupe_ref *refs, int count, troupe_place place)
 {
     for (int i = 0; i < count; i++)
-        refs[i] = troupe_run_with(wait_gate, &i, .place = place, .flags = TROUPE_CALL_NO_WAIT);
+        refs[i] = troupe_run_from(wait_gate, &i, .place = place, .flags = TROUPE_CALL_NO_WAIT);
 }
 
 static void open_gate(const troupe_ref *refs, int count)

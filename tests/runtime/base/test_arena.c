@@ -50,15 +50,15 @@ static void too_much_is_refused(void **state)
 static void the_public_functions_use_the_thread_s_own(void **state)
 {
     (void)state;
-    char *text = troupe_alloc_text("hello");
+    char *text = troupe_arena_text("hello");
     assert_string_equal(text, "hello");
-    assert_null(troupe_alloc_text(NULL));
-    assert_non_null(troupe_alloc(100000));
+    assert_null(troupe_arena_text(NULL));
+    assert_non_null(troupe_arena_alloc(100000));
     assert_non_null(trp_arena_current()->blocks);
-    troupe_reset();
+    troupe_arena_reset();
     assert_null(trp_arena_current()->blocks);
     trp_memory_fail_after(0);
-    char *none = troupe_alloc_text("hello");
+    char *none = troupe_arena_text("hello");
     trp_memory_fail_after(-1);
     assert_null(none);
 }
@@ -67,13 +67,13 @@ static void a_method_s_arena_replaces_it(void **state)
 {
     (void)state;
     trp_arena *own = trp_arena_current();
-    assert_non_null(troupe_alloc(1));
+    assert_non_null(troupe_arena_alloc(1));
     trp_arena first = {0}, second = {0};
     assert_null(trp_arena_swap(&first));
     assert_ptr_equal(trp_arena_current(), &first);
-    char *text = troupe_alloc_text("inside");
+    char *text = troupe_arena_text("inside");
     assert_non_null(first.blocks);
-    troupe_reset(); // Does nothing here.
+    troupe_arena_reset(); // Does nothing here.
     assert_string_equal(text, "inside");
     assert_non_null(own->blocks);
     assert_ptr_equal(trp_arena_swap(&second), &first);
@@ -82,7 +82,7 @@ static void a_method_s_arena_replaces_it(void **state)
     assert_null(trp_arena_swap(NULL));
     assert_ptr_equal(trp_arena_current(), own);
     trp_arena_clear(&first);
-    troupe_reset();
+    troupe_arena_reset();
     assert_null(own->blocks);
 }
 
@@ -90,14 +90,14 @@ static void a_method_s_arena_replaces_it(void **state)
 static void *use_and_end(void *out)
 {
     for (int i = 0; i < 100; i++)
-        *(char **)out = troupe_alloc_text("a thread's own text");
+        *(char **)out = troupe_arena_text("a thread's own text");
     return trp_arena_current();
 }
 
 static void each_thread_has_its_own_and_frees_it(void **state)
 {
     (void)state;
-    char *mine = troupe_alloc_text("mine");
+    char *mine = troupe_arena_text("mine");
     for (int i = 0; i < 8; i++) {
         pthread_t thread;
         char *theirs = NULL;

@@ -8,7 +8,7 @@
 #include <troupe/tensor.h>
 
 static const troupe_dtype none_asked = TROUPE_DTYPE_NONE;
-enum { ANY = TROUPE_RANK_ANY };
+enum { ANY = TROUPE_DIMS_ANY };
 
 static void expect_sentence(troupe_status status, troupe_status wanted, const char *sentence)
 {
@@ -48,7 +48,7 @@ static void shapes_are_in_c_order(void **state)
     (void)state;
     float data[24] = {0};
     troupe_tensor cube = troupe_tensor_of(TROUPE_FLOAT32, data, 2, 3, 4);
-    assert_int_equal(cube.rank, 3);
+    assert_int_equal(cube.ndim, 3);
     assert_ptr_equal(cube.data, data);
     assert_int_equal(troupe_tensor_count(&cube), 24);
     assert_int_equal(troupe_tensor_stride(&cube, 0), 12);
@@ -64,7 +64,7 @@ static void shapes_are_in_c_order(void **state)
     troupe_tensor none = {0};
     assert_int_equal(troupe_tensor_count(&none), 0);
     assert_int_equal(troupe_tensor_count(NULL), 0);
-    troupe_tensor deep = {.dtype = TROUPE_INT8, .rank = 9};
+    troupe_tensor deep = {.dtype = TROUPE_INT8, .ndim = 9};
     assert_int_equal(troupe_tensor_count(&deep), 0);
     assert_int_equal(troupe_tensor_stride(&deep, 0), 0);
 }
@@ -89,7 +89,7 @@ static void what_was_asked_is_said(void **state)
     expect_sentence(troupe_tensor_check(&none, TROUPE_INT8, 1), TROUPE_WRONG_TYPE,
                     "none[] where int8[?] was asked");
     // The longest that there can be is not cut.
-    troupe_tensor long_one = {.dtype = TROUPE_BFLOAT16, .rank = 8};
+    troupe_tensor long_one = {.dtype = TROUPE_BFLOAT16, .ndim = 8};
     for (int i = 0; i < 7; i++)
         long_one.shape[i] = SIZE_MAX;
     expect_sentence(troupe_tensor_check(&long_one, none_asked, ANY), TROUPE_INVALID,
@@ -110,13 +110,13 @@ static void what_is_no_tensor_is_refused(void **state)
         const char *sentence;
     } rows[] = {
         {{.dtype = (troupe_dtype)77}, "a tensor's element type is 77, which is none of the known"},
-        {{.dtype = TROUPE_INT8, .rank = 9}, "a tensor has 9 dimensions, more than 8"},
-        {{.rank = 1}, "a tensor has 1 dimensions, but no element type"},
-        {{.dtype = TROUPE_FLOAT64, .rank = 2, .shape = {(size_t)1 << 32, (size_t)1 << 32}},
+        {{.dtype = TROUPE_INT8, .ndim = 9}, "a tensor has 9 dimensions, more than 8"},
+        {{.ndim = 1}, "a tensor has 1 dimensions, but no element type"},
+        {{.dtype = TROUPE_FLOAT64, .ndim = 2, .shape = {(size_t)1 << 32, (size_t)1 << 32}},
          "float64[4294967296,4294967296] has more elements than memory can hold"},
-        {{.dtype = TROUPE_FLOAT64, .rank = 1, .shape = {SIZE_MAX / 8 + 1}},
+        {{.dtype = TROUPE_FLOAT64, .ndim = 1, .shape = {SIZE_MAX / 8 + 1}},
          "float64[2305843009213693952] has more elements than memory can hold"},
-        {{.dtype = TROUPE_FLOAT32, .rank = 2, .shape = {3, 4}},
+        {{.dtype = TROUPE_FLOAT32, .ndim = 2, .shape = {3, 4}},
          "expected the 48 bytes of float32[3,4], found a null pointer"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -130,7 +130,7 @@ static void what_is_no_tensor_is_refused(void **state)
         assert_int_equal(trp_value_copy(&troupe_type_troupe_tensor, odd, &arena, &copy),
                          TROUPE_INVALID);
         assert_null(copy.data);
-        assert_int_equal(copy.rank, 0);
+        assert_int_equal(copy.ndim, 0);
     }
     assert_int_equal(troupe_tensor_check(NULL, none_asked, ANY), TROUPE_INVALID);
     troupe_tensor huge = troupe_tensor_of(TROUPE_UINT8, data, (size_t)1 << 32);
@@ -164,7 +164,7 @@ static void the_packed_form(void **state)
     assert_string_equal(line, "<float16[2,3]>");
     troupe_print(troupe_tensor, &none, line, sizeof line);
     assert_string_equal(line, "null");
-    troupe_tensor odd = {.dtype = (troupe_dtype)77, .rank = 99};
+    troupe_tensor odd = {.dtype = (troupe_dtype)77, .ndim = 99};
     troupe_print(troupe_tensor, &odd, line, sizeof line);
     assert_string_equal(line, "<unknown[...]>");
 }
@@ -256,12 +256,12 @@ static void large_ones_are_read_where_they_lie(void **state)
 static void expect_malformed(const void *bytes, size_t size, const char *sentence)
 {
     trp_arena arena = {0};
-    troupe_tensor value = {.rank = 42};
+    troupe_tensor value = {.ndim = 42};
     unsigned char *exact = trp_alloc(size); // A sanitizer sees any byte that is read beyond.
     memcpy(exact, bytes, size);
     expect_sentence(trp_unpack_whole(&troupe_type_troupe_tensor, exact, size, &arena, &value),
                     TROUPE_MALFORMED, sentence);
-    assert_int_equal(value.rank, 42);
+    assert_int_equal(value.ndim, 42);
     assert_int_equal(trp_arena_size(&arena), 0);
     trp_free(exact);
 }
@@ -370,8 +370,8 @@ static void objects_are_believed_only_if_they_fit(void **state)
                     "expected the 48 bytes of float32[3,4] in an object, found 47");
     expect_sentence(trp_tensor_open(object, TRP_TENSOR_HEAD - 1, &found), TROUPE_MALFORMED,
                     "an object of 127 bytes is no tensor");
-    uint32_t rank = 9;
-    memcpy(object + 4, &rank, sizeof rank);
+    uint32_t ndim = 9;
+    memcpy(object + 4, &ndim, sizeof ndim);
     expect_sentence(trp_tensor_open(object, sizeof object, &found), TROUPE_MALFORMED,
                     "a tensor has 9 dimensions, more than 8");
     troupe_tensor empty = troupe_tensor_of(TROUPE_INT64, NULL, 0);
