@@ -9,6 +9,50 @@ static const size_t block_max = (size_t)1 << 39;
 // The sanitizer's, in a program that has it.
 extern void __asan_poison_memory_region(void const volatile *at, size_t size) __attribute__((weak));
 
+#if defined(TRP_JEMALLOC) // See cmake/Allocator.cmake.
+
+// jemalloc's, of its manual jemalloc(3): sizes above 0; `flags` 0, or to be zeroed.
+enum { ZEROED = 0x40 };
+extern void *trp_mallocx(size_t size, int flags);
+extern void *trp_rallocx(void *block, size_t size, int flags);
+extern void trp_dallocx(void *block, int flags);
+
+// What a program with AddressSanitizer frees late or twice is only seen by its own malloc.
+static void *block_alloc(size_t size)
+{
+    return trp_memory_watched() ? calloc(1, size) : trp_mallocx(size, ZEROED);
+}
+static void *block_realloc(void *block, size_t size)
+{
+    if (trp_memory_watched())
+        return realloc(block, size);
+    return block ? trp_rallocx(block, size, 0) : trp_mallocx(size, 0);
+}
+static void block_free(void *block)
+{
+    if (trp_memory_watched())
+        free(block);
+    else if (block)
+        trp_dallocx(block, 0);
+}
+
+#else
+
+static void *block_alloc(size_t size)
+{
+    return calloc(1, size);
+}
+static void *block_realloc(void *block, size_t size)
+{
+    return realloc(block, size);
+}
+static void block_free(void *block)
+{
+    free(block);
+}
+
+#endif
+
 bool trp_memory_watched(void)
 {
     return &__asan_poison_memory_region != NULL;
@@ -33,14 +77,14 @@ void *trp_alloc(size_t size)
     if (trp_memory_refuses() || size > block_max)
         return NULL;
     // calloc(1, 0) may return NULL, which here always means failure.
-    return calloc(1, size ? size : 1);
+    return block_alloc(size ? size : 1);
 }
 
 void *trp_realloc(void *block, size_t size)
 {
     if (trp_memory_refuses() || size > block_max)
         return NULL;
-    return realloc(block, size ? size : 1);
+    return block_realloc(block, size ? size : 1);
 }
 
 char *trp_strdup(const char *text)
@@ -56,7 +100,7 @@ char *trp_strdup(const char *text)
 
 void trp_free(void *block)
 {
-    free(block);
+    block_free(block);
 }
 
 void trp_memory_fail_after(long count)
