@@ -1,6 +1,6 @@
 // attributes.h: for the few functions that every message passes through: what is on its way in one
 // piece, and what is beside it out of that way. Measured by instructions a message; see
-// docs/design.md.
+// docs/decisions/0015-wake-a-thread-only-for-work-that-pays.md.
 #ifndef TRP_BASE_ATTRIBUTES_H
 #define TRP_BASE_ATTRIBUTES_H
 

@@ -1,5 +1,5 @@
 // channel.c: see channel.h. What writer and readers share; the argument for each step is in
-// docs/design.md, "Channels".
+// docs/internals/runtime/channels.md.
 #include <runtime/channel/internal.h>
 
 #include <runtime/base/clock.h>

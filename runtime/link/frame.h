@@ -3,7 +3,7 @@
 // where a new field has to be added too (batch.h).
 //
 // The header has its sender's incarnation, a sequence number of the link, the target's incarnation,
-// the deadline left and the protocol version from the start: see docs/design.md, "Frames".
+// the deadline left and the protocol version from the start: see docs/internals/runtime/frames.md.
 #ifndef TRP_LINK_FRAME_H
 #define TRP_LINK_FRAME_H
 

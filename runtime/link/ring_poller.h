@@ -1,5 +1,5 @@
 // ring_poller.h: reading what others have put into rings to this process: by one thread at a time,
-// whichever waits, or by a thread of its own when none does. See docs/design.md, "Rings".
+// whichever waits, or by a thread of its own when none does. See docs/internals/runtime/rings.md.
 #ifndef TRP_LINK_RING_POLLER_H
 #define TRP_LINK_RING_POLLER_H
 

@@ -7,7 +7,7 @@
 // what is left of the end is skipped by a record of its own. Head and tail count bytes for ever.
 // Reader and writer keep their place in memory of their own and believe nothing in the ring that
 // they have not checked: a ring that makes no sense is given up, whoever wrote it. See
-// docs/design.md, "Rings".
+// docs/internals/runtime/rings.md.
 #ifndef TRP_LINK_SPSC_RING_H
 #define TRP_LINK_SPSC_RING_H
 

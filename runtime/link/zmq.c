@@ -1,6 +1,6 @@
 // zmq.c: moving whole messages between processes over ZeroMQ (see link/zmq.h).
 //
-// ZeroMQ loses messages silently in several ways (docs/design.md, "Over ZeroMQ"). What this file
+// ZeroMQ loses messages silently in several ways (docs/internals/runtime/zeromq.md). What this file
 // does about it: no high-water marks, since the windows of peer.c bound every queue; no routing
 // ids of our own; contexts are opened after the fork; the unix sockets are ours alone
 // (a 0700 folder, the peer's user id checked); sizes are checked before a socket sees them.

@@ -1,5 +1,5 @@
 // handshake.c: how sessions with other nodes begin (see remote/session.h): what is said outside of
-// them, and who waits for one. docs/design.md, "Two nodes", has the words in order.
+// them, and who waits for one. docs/internals/runtime/nodes.md has the words in order.
 //
 // Whoever has the cluster's keys may say anything here, and give itself any number and address. So
 // an answer is believed where it names what was said to that address alone: the number of a HELLO,

@@ -1,6 +1,6 @@
 // remote_carrier.h: processes of other nodes: their numbers here, and sending to and hearing from
 // them over tcp. For link/dispatch.c, peer.c, node/node_client.c and the node process's parts. See
-// docs/design.md, "Two nodes".
+// docs/internals/runtime/nodes.md.
 //
 // A far process has a number from TRP_PROCESSES_MAX up, which this process alone gives it, and from
 // then on a peer like any other. A message between nodes is an envelope (protocol, node, session)

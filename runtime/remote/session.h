@@ -1,5 +1,5 @@
 // session.h: in the node process: the sessions with other nodes: how they begin and end (see
-// docs/design.md, "Two nodes").
+// docs/internals/runtime/nodes.md).
 #ifndef TRP_REMOTE_SESSION_H
 #define TRP_REMOTE_SESSION_H
 

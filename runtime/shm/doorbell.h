@@ -5,7 +5,7 @@
 // process's ring to it. Deaths are written down in the segment's header and told by the node
 // process's bit. Everything is sequentially consistent: a publisher writes what it has to say, then
 // the bit, then reads the bell; a reader takes the bits, then looks, and before it sleeps sets the
-// bell and looks at the bits once more. See docs/design.md, "Rings".
+// bell and looks at the bits once more. See docs/internals/runtime/rings.md.
 #ifndef TRP_SHM_DOORBELL_H
 #define TRP_SHM_DOORBELL_H
 

@@ -1,5 +1,5 @@
 // huge_pages.c: pages of 2 MiB for the data of a large store, where the system gives them (see
-// docs/design.md, "Memory given back").
+// docs/internals/runtime/memory-reclaim.md).
 #include <runtime/shm/layout.h>
 
 #include <errno.h>

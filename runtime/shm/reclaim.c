@@ -1,5 +1,5 @@
-// reclaim.c: memory of pages that nobody needs goes back to the system (see docs/design.md,
-// "Memory given back").
+// reclaim.c: memory of pages that nobody needs goes back to the system (see
+// docs/internals/runtime/memory-reclaim.md).
 //
 // What is free becomes COLD; what is COLD still when this thread comes by again, has not been used
 // in between. Of that all but a keep becomes GIVING, the system is told, and it is a HOLE. The keep

@@ -60,7 +60,7 @@ typedef struct trp_process_row {
 
 enum { TRP_LABEL_MAX = 64 };
 
-// ---- other nodes (docs/design.md, "Two nodes")
+// ---- other nodes (docs/internals/runtime/nodes.md)
 
 enum { TRP_NODES_MAX = 64, TRP_NODE_ADDRESS_MAX = 64 };
 

@@ -1,6 +1,6 @@
 // cycle_check.h: rings of references. An object that is put names what exists before it, so only a
 // promise, which is known before it has its value, can come to name itself; such a ring would never
-// be freed. docs/design.md, "Objects that hold references", has the argument.
+// be freed. docs/internals/runtime/nested-objects.md has the argument.
 #ifndef TRP_STORE_CYCLE_CHECK_H
 #define TRP_STORE_CYCLE_CHECK_H
 

@@ -1,7 +1,7 @@
 // holds.h: who holds which object, and who has it pinned, which is to hold it and to read
 // its bytes where they lie: two counts for each process and object, in the segment.
 //
-// Every step is sequentially consistent: "The store" in docs/design.md orders them with those on
+// Every step is sequentially consistent: docs/internals/runtime/store.md orders them with those on
 // the objects' words and on the processes' states.
 #ifndef TRP_STORE_HOLDS_H
 #define TRP_STORE_HOLDS_H

@@ -2,8 +2,7 @@
 // a list, which is an object of its own that the first one names; what they name is held, once for
 // each, in the ledger of one process, the object's keeper: its maker, or the node process, which
 // adopts what a dead keeper had. Only the keeper itself and the node process take from that ledger
-// for it, so no death leaves a count that is wrong (docs/design.md, "Objects that hold
-// references").
+// for it, so no death leaves a count that is wrong (docs/internals/runtime/nested-objects.md).
 #ifndef TRP_STORE_NESTED_H
 #define TRP_STORE_NESTED_H
 

@@ -1,6 +1,6 @@
 // residency.h: where an object's bytes are: in memory or on disk, and how they go from one to the
 // other while any process may die at any instruction. The argument for each step is in
-// docs/design.md, "Where an object's bytes are".
+// docs/internals/runtime/spilling.md.
 //
 //     MEMORY --> SAVING(p) --> LEAVING(p) --> GOING(p) --> DISK, LOST --> COMING(p) --> MEMORY
 //

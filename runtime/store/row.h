@@ -1,5 +1,5 @@
 // row.h: the words and ids of object rows, and what the files of the store share (see
-// store.h; the argument for each step is in docs/design.md, "The store").
+// store.h; the argument for each step is in docs/internals/runtime/store.md).
 //
 // A row's word holds its state, its generation and a tag: while something is half done, the process
 // that does it (so that after its death the sweep knows what to finish); once the object is

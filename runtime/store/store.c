@@ -1,5 +1,5 @@
-// store.c: objects in the segment (see store.h; the argument for each step is in docs/design.md,
-// "The store").
+// store.c: objects in the segment (see store.h; the argument for each step is in
+// docs/internals/runtime/store.md).
 #include <runtime/store/row.h>
 
 #include <linux/futex.h>

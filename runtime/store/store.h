@@ -3,7 +3,7 @@
 //
 // Who holds what is a ledger: a count for each (process, object). An object lives while any count
 // is above 0; whoever finds all counts at 0 frees it. A sender writes the receiver's hold before it
-// publishes the reference. See docs/design.md, "The store".
+// publishes the reference. See docs/internals/runtime/store.md.
 #ifndef TRP_STORE_H
 #define TRP_STORE_H
 

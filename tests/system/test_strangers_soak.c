@@ -251,7 +251,7 @@ static void print_all(void **state)
     }
 }
 
-// What node.h and docs/design.md ("Two nodes") allow the attackers to take of a process.
+// What node.h and docs/internals/runtime/zeromq.md allow the attackers to take of a process.
 static void memory_and_descriptors(void **state)
 {
     (void)state;

@@ -38,7 +38,7 @@ set_tests_properties(runtime/store/test_interleave.deep runtime/store/test_inter
                      ENVIRONMENT "${test_environment}")
 
 # Each of these takes something from the protocols that some scene must miss: the source with one
-# text exchanged for another, loaded before the right one. See docs/design.md.
+# text exchanged for another, loaded before the right one. See docs/verification.md.
 function(interleave_mutant name file scene was is)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/runtime/mutants/${name}.c)
   file(READ ${PROJECT_SOURCE_DIR}/runtime/${file} text)

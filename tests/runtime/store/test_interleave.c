@@ -1,6 +1,6 @@
 // test_interleave.c: small scenes of two or three processes, or threads, that share the tables of
 // the store and a channel, in every schedule of few preemptions, and with a death at every step
-// (interleave/explore.h; docs/design.md, "How the table's protocol is checked").
+// (interleave/explore.h; docs/verification.md).
 // timeout: 900
 // label: nosan
 // label: layered

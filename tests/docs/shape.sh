@@ -1,0 +1,70 @@
+#!/bin/sh
+# shape.sh SOURCE: the form of the pages: lengths, the headings of internals and decisions, links and
+# the files that are named. What pages say is for people to judge.
+set -eu
+cd "$1"
+work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-shape-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+status=0
+complain() {
+    echo "$*"
+    status=1
+}
+# headings FILE: its headings of the second level in one line.
+headings() { sed -n 's/^## //p' "$1" | tr '\n' '|'; }
+
+[ "$(wc -l <README.md)" -le 120 ] || complain "README.md has more than 120 lines"
+for page in docs/internals/*/*.md; do
+    [ "$(wc -l <"$page")" -le 250 ] || complain "$page has more than 250 lines"
+    awk -v page="$page" 'length > 120 { print page ":" FNR " has more than 120 columns"; bad = 1 }
+        END { exit bad }' "$page" || status=1
+    case $(headings "$page") in
+    "Problem|Invariant|Protocol|"*"Failures|Tests|") ;;
+    *) complain "$page: expected Problem, Invariant, Protocol, Failures, Tests" ;;
+    esac
+    grep -qF "(${page#docs/})" docs/README.md || complain "docs/README.md does not list $page"
+done
+for page in docs/decisions/[0-9]*.md; do
+    case $(headings "$page") in
+    "Context|Decision|Measured|" | "Context|Decision|Measured|Tried without gain|") ;;
+    *) complain "$page: expected Context, Decision, Measured, Tried without gain" ;;
+    esac
+    grep -qF "(${page##*/})" docs/decisions/README.md || complain "decisions/README.md does not list $page"
+done
+
+# Links to files of the tree, and their anchors: headings in small letters, words joined by "-".
+find README.md CONTRIBUTING.md CHANGELOG.md docs -name '*.md' >"$work/pages"
+while read -r page; do
+    grep -o ']([^)]*)' "$page" | sed 's/^](//; s/)$//' | grep -v '^[a-z]*:' >"$work/links" || continue
+    while read -r link; do
+        file=${link%%#*}
+        target=$page
+        [ -z "$file" ] || target=$(dirname "$page")/$file
+        [ -e "$target" ] || { complain "$page: there is no $link"; continue; }
+        case $link in
+        *'#'*)
+            sed -n 's/^##* //p' "$target" | tr 'A-Z ' 'a-z-' | sed 's/[^a-z0-9_-]//g' |
+                grep -qx -- "${link#*#}" || complain "$page: $target has no heading for #${link#*#}"
+            ;;
+        esac
+    done <"$work/links"
+done <"$work/pages"
+
+# Files that pages name by their whole path, and pages that sources name.
+# shellcheck disable=SC2016
+grep -rhoE '`(runtime|actors|train|tune|tests|tools|cmake|benchmarks|examples)/[a-z_0-9/]+\.[a-z.]+`' docs README.md |
+    tr -d '`' | sort -u | while read -r file; do
+    [ -e "$file" ] || echo "a page names $file, which is not there"
+done >"$work/missing"
+# shellcheck disable=SC2016
+grep -rhoE '`(runtime|actors|train|tune|system|examples)/([a-z_]+/)?test_[a-z_]+`' docs/internals docs/verification.md |
+    tr -d '`' | sort -u | while read -r test; do
+    [ -e "tests/$test.c" ] || echo "a page names tests/$test.c, which is not there"
+done >>"$work/missing"
+grep -rhoE 'docs/[a-z0-9/_-]+\.(md|c)' runtime actors train tune include tests/runtime tests/actors tests/system tools |
+    sort -u | while read -r file; do
+    [ -e "$file" ] || echo "a source names $file, which is not there"
+done >>"$work/missing"
+[ ! -s "$work/missing" ] || { cat "$work/missing"; status=1; }
+[ $status -eq 0 ] && echo "the pages have their form"
+exit $status
