@@ -1,4 +1,5 @@
-# Examples.cmake: every examples/*.c is a program; examples/digits/*.c together are one.
+# Examples.cmake: every examples/*.c and examples/tutorial/*.c is a program; examples/digits/*.c
+# together are one.
 
 set(TROUPE_EXAMPLES_DIR ${PROJECT_BINARY_DIR}/examples)
 file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c)
@@ -8,6 +9,15 @@ foreach(source IN LISTS examples)
   set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name}
                         RUNTIME_OUTPUT_DIRECTORY ${TROUPE_EXAMPLES_DIR})
   target_link_libraries(example_${name} PRIVATE troupe::troupe m)
+endforeach()
+
+file(GLOB tutorial CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/tutorial/*.c)
+foreach(source IN LISTS tutorial)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(tutorial_${name} ${source})
+  set_target_properties(tutorial_${name} PROPERTIES OUTPUT_NAME ${name}
+                        RUNTIME_OUTPUT_DIRECTORY ${TROUPE_EXAMPLES_DIR}/tutorial)
+  target_link_libraries(tutorial_${name} PRIVATE troupe::troupe)
 endforeach()
 
 # All of digits but its main is a library too, which the tests of the example link.

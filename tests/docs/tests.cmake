@@ -20,11 +20,16 @@ foreach(system ray erlang)
   set_tests_properties(docs/${name} PROPERTIES TIMEOUT 60 LABELS docs
                        ENVIRONMENT "${test_environment}")
 endforeach()
-foreach(script guarantees guarantees_test)
+foreach(script guarantees guarantees_test shape environment statuses)
   add_test(NAME docs/${script}
            COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/${script}.sh ${PROJECT_SOURCE_DIR})
+  set_tests_properties(docs/${script} PROPERTIES TIMEOUT 60 LABELS docs)
 endforeach()
-set_tests_properties(docs/guarantees docs/guarantees_test PROPERTIES TIMEOUT 60 LABELS docs)
+add_test(NAME docs/tutorial
+         COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/tutorial.sh ${PROJECT_SOURCE_DIR}
+                 ${TROUPE_EXAMPLES_DIR}/tutorial)
+set_tests_properties(docs/tutorial PROPERTIES TIMEOUT 240 LABELS docs
+                     ENVIRONMENT "${test_environment}")
 add_test(NAME docs/figures
          COMMAND sh ${PROJECT_SOURCE_DIR}/benchmarks/results/pages.sh check ${PROJECT_SOURCE_DIR})
 set_tests_properties(docs/figures PROPERTIES TIMEOUT 60 LABELS docs)

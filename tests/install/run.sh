@@ -1,6 +1,7 @@
 #!/bin/sh
 # run.sh WAY BUILD SOURCE: installs the build into a fresh prefix, and builds and runs the programs of
-# this folder against that prefix alone. WAY: pkgconfig, static, cmake or cxx.
+# this folder against that prefix alone. WAY: pkgconfig, static, cmake,
+# cxx, or examples: as docs/building.md says.
 # shellcheck disable=SC2046,SC2086
 set -eu
 way=$1 build=$2 source=$3
@@ -48,6 +49,16 @@ cxx)
         c++ -std=$standard $flags consumer.cpp $(pkg-config --cflags --libs troupe) -o consumer
         LD_LIBRARY_PATH=$libraries ./consumer
     done
+    ;;
+examples)
+    # The block of docs/building.md that follows this mark, as a reader would run it.
+    cp -r "$source/examples" .
+    sed -n '/^<!-- A test runs these/,/^```$/p' "$source/docs/building.md" | grep -v '^<!--\|^```' >lines
+    [ -s lines ]
+    sh -eu lines
+    [ "$(LD_LIBRARY_PATH=$libraries ./01_counter)" = "total 55" ]
+    LD_LIBRARY_PATH=$libraries ./06_channel >/dev/null
+    [ "$(LD_LIBRARY_PATH=$libraries ./1_first_actor)" = "2 readings, mean 20.0" ]
     ;;
 *)
     echo "run.sh: no such way: $way" >&2

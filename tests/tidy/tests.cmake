@@ -28,7 +28,7 @@ elseif(TARGET troupe AND NOT TROUPE_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Rele
   troupe_script_test(release/symbols ${here}/tidy/symbols.sh $<TARGET_FILE:troupe>
                      ${PROJECT_SOURCE_DIR}/tools/symbols.txt)
   troupe_script_test(release/hardening ${here}/tidy/hardening.sh $<TARGET_FILE:troupe>)
-  foreach(way pkgconfig static cmake cxx)
+  foreach(way pkgconfig static cmake cxx examples)
     troupe_script_test(install/${way} ${here}/install/run.sh ${way} ${PROJECT_BINARY_DIR}
                        ${PROJECT_SOURCE_DIR})
   endforeach()
