@@ -6,7 +6,7 @@
 # its archive becomes one object file of which only mallocx, rallocx and dallocx are seen, under
 # names of ours. Its variables of a thread take 2.6 KB of the little that a running program has left
 # for libraries that it loads: such a library must be linked, and cannot be loaded by dlopen.
-# docs/decisions/0001-allocator.md has what was measured.
+# docs/decisions/0019-private-memory-is-the-c-librarys.md has what was measured.
 set(TROUPE_ALLOCATOR "malloc" CACHE STRING "Where private memory comes from: malloc or jemalloc")
 set(TROUPE_ALLOCATOR_OBJECT "")
 if(TROUPE_ALLOCATOR STREQUAL "jemalloc")

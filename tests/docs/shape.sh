@@ -61,7 +61,7 @@ grep -rhoE '`(runtime|actors|train|tune|system|examples)/([a-z_]+/)?test_[a-z_]+
     tr -d '`' | sort -u | while read -r test; do
     [ -e "tests/$test.c" ] || echo "a page names tests/$test.c, which is not there"
 done >>"$work/missing"
-grep -rhoE 'docs/[a-z0-9/_-]+\.(md|c)' runtime actors train tune include tests/runtime tests/actors tests/system tools |
+grep -rhoE 'docs/[a-z0-9/_-]+\.(md|c)' runtime actors train tune include tests/runtime tests/actors tests/system tools cmake |
     sort -u | while read -r file; do
     [ -e "$file" ] || echo "a source names $file, which is not there"
 done >>"$work/missing"
