@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < VIEWERS; i++) {
         troupe_none nothing;
         viewers[i] = troupe_spawn(viewer, .place = TROUPE_PLACE_ISOLATED);
-        // Whoever has opened the channel before the first frame misses none.
+        // A reader that has opened the channel before the first frame misses none.
         troupe_ref seated = troupe_call(viewers[i], viewer_sit, .frames = frames, .from = i * HALF);
         troupe_must(troupe_get(troupe_none, seated, &nothing));
         found[i] = troupe_call(viewers[i], viewer_watch, 0);
