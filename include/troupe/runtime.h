@@ -139,6 +139,16 @@ typedef struct troupe_options {
     // does not; 50 to 3,600,000, default 10,000. What waits for resources waits on, while the node
     // process answers.
     int request_timeout_ms;
+    // For a plug-in, or a script in an interpreter: a program that cannot be executed again as a
+    // worker, nor be forked, since it has threads by then. Workers execute the command
+    // `troupe worker --load LIBRARY` instead of the program: a shared library that registers its
+    // classes and tasks when it is loaded, as TROUPE_ACTOR and TROUPE_TASK do; a path, or a name
+    // that the dynamic loader finds. Workers have the options that troupe_start is given here, but
+    // for .worker_init, which is refused (TROUPE_INVALID): what it would do is for a constructor of
+    // the library. So is TROUPE_LAUNCH_FORK. The command is the one that the variable
+    // TROUPE_COMMAND names, else the one that was installed with libtroupe, else the first in PATH;
+    // TROUPE_NOT_FOUND: there is none.
+    const char *worker_library;
 } troupe_options;
 
 // Starts the runtime. Comes first in main, before threads are made: in a worker process it does not

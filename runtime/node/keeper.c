@@ -79,7 +79,7 @@ static _Noreturn void execute_worker(const trp_order *order)
              (unsigned long long)order->incarnation, order->isolated, segment_fd,
              keeper.setup->folder);
     if (setenv(TRP_WORKER_VARIABLE, value, 1) == 0)
-        execv("/proc/self/exe", keeper.setup->argv);
+        execv(keeper.setup->program, keeper.setup->argv);
     static const char text[] = "troupe: error: a worker's program could not be executed\n";
     (void)!write(2, text, sizeof text - 1);
     _exit(127);

@@ -45,8 +45,9 @@ typedef struct trp_keeper_setup {
     int output_socket;             // Where pipes of workers go (host/worker_output.h); -1: nowhere.
     const char *folder;            // The run folder, removed at the end;
     const char *spill_folder;      // and that of objects' files, which may never be made.
-    bool execute;                  // Workers are executed afresh.
-    char **argv;                   // For that.
+    bool execute;                  // Workers are executed afresh:
+    const char *program;           // this program,
+    char **argv;                   // with these arguments.
     sigset_t mask;                 // The signal mask that workers start with.
     struct sigaction child_action; // What the program did about SIGCHLD.
     void (*run_node)(int keeper_socket); // Does not return.

@@ -89,6 +89,21 @@ static troupe_status check_spill(const troupe_options *how)
     return TROUPE_OK;
 }
 
+static troupe_status check_library(const troupe_options *how)
+{
+    if (how->worker_library == NULL)
+        return TROUPE_OK;
+    if (how->worker_init != NULL)
+        return troupe_fail(TROUPE_INVALID,
+                           ".worker_init of troupe_start cannot be run by the workers of "
+                           ".worker_library: let a constructor of the library do it");
+    if (how->launch == TROUPE_LAUNCH_FORK)
+        return troupe_fail(TROUPE_INVALID,
+                           ".launch of troupe_start is TROUPE_LAUNCH_FORK: the workers of "
+                           ".worker_library are executed");
+    return TROUPE_OK;
+}
+
 static const char *choose_spill_dir(const char *given)
 {
     if (given != NULL && given[0] != '\0')
@@ -115,6 +130,7 @@ static troupe_status check(const troupe_options *how)
         trp_worker_env_check(".worker_env of troupe_start", how->worker_env, how->worker_folder));
     TROUPE_TRY(check_listen(how));
     TROUPE_TRY(check_spill(how));
+    TROUPE_TRY(check_library(how));
     return TROUPE_OK;
 }
 
@@ -147,6 +163,8 @@ troupe_status trp_options_complete(const troupe_options *given, troupe_options *
     trp_limits limits = trp_limits_read("");
     int cpus = (int)fmax(1, ceil(limits.cpus));
     TROUPE_TRY(choose_transport(&how.transport));
+    if (how.worker_library != NULL)
+        how.launch = TROUPE_LAUNCH_EXEC;
     if (how.workers == 0)
         how.workers = cpus;
     if (how.cpus == 0)

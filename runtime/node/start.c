@@ -28,8 +28,10 @@
 #include <runtime/node/descriptors.h>
 #include <runtime/node/executed.h>
 #include <runtime/node/keeper.h>
+#include <runtime/node/loaded.h>
 #include <runtime/node/node_client.h>
 #include <runtime/node/options.h>
+#include <runtime/node/query.h>
 #include <runtime/node/server.h>
 #include <runtime/node/worker_start.h>
 #include <runtime/shm/parallel_copy.h>
@@ -179,6 +181,7 @@ static _Noreturn void run_executed_worker(const char *value)
         leave(EXIT_FAILURE);
     }
     strcpy(trp_self.folder, value + folder_at);
+    (void)trp_loaded_options(trp_self.folder, &trp_self.options);
     trp_self.options.launch = TROUPE_LAUNCH_EXEC; // As those are that it asks for.
     (void)fcntl(segment_fd, F_SETFD, FD_CLOEXEC);
     if (trp_segment_attach(segment_fd) != TROUPE_OK) {
@@ -258,7 +261,11 @@ static troupe_status fork_keeper(trp_keeper_setup *setup)
 
 static troupe_status launch_keeper(int argc, char **argv, int lock_fd, int output_socket)
 {
+    static trp_loaded_command loaded;
+    bool loads = trp_self.options.worker_library != NULL;
     int pair[2], pidfd;
+    if (loads)
+        TROUPE_TRY(trp_loaded_prepare(&trp_self.options, trp_self.folder, &loaded));
     TROUPE_TRY(trp_descriptor_of_self(&pidfd));
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         troupe_status failure = trp_fail_errno(TROUPE_IO, "the keeper's socket could not be made");
@@ -274,7 +281,10 @@ static troupe_status launch_keeper(int argc, char **argv, int lock_fd, int outpu
         .folder = trp_self.folder,
         .spill_folder = trp_spill_folder(),
         .execute = trp_self.options.launch == TROUPE_LAUNCH_EXEC,
-        .argv = argc > 0 && argv != NULL ? argv : no_arguments,
+        .program = loads ? loaded.program : "/proc/self/exe",
+        .argv = loads                      ? loaded.argv
+                : argc > 0 && argv != NULL ? argv
+                                           : no_arguments,
         .run_node = trp_node_run,
         .prepare_worker = prepare_worker,
         .run_worker = run_worker,
@@ -313,6 +323,7 @@ static void tear_down(void)
     trp_process_close(0);
     if (trp_process_handlers()->closed != NULL)
         trp_process_handlers()->closed();
+    trp_query_stop(); // What it waits for has failed by now.
     if (driver.keeper_socket >= 0) {
         (void)shutdown(driver.keeper_socket, SHUT_RDWR); // Tells the keeper to end, if nothing did.
         (void)await_keeper_end(END_TIMEOUT_MS);
@@ -356,7 +367,8 @@ static troupe_status open_driver(void)
     trp_trace_join(TRP_PROCESS_DRIVER, trp_self.folder);
     if (handlers->start != NULL)
         handlers->start();
-    return trp_process_io_start(driver.keeper_socket);
+    TROUPE_TRY(trp_process_io_start(driver.keeper_socket));
+    return trp_query_start();
 }
 
 // The rows of this process and of the node process.

@@ -27,6 +27,7 @@ enum {
     TRP_TYPE_NAMES = 256,
     TRP_TYPE_NAME = 48,
     TRP_SPILL_FOLDER_MAX = 512,
+    TRP_RUN_FOLDER_MAX = 80,
 };
 
 // One object. `word` says everything about its life; the rest is written by the one process that
@@ -129,6 +130,7 @@ typedef struct trp_header {
     } died[TRP_DEATHS];
     trp_node_table nodes;
     trp_type_name types[TRP_TYPE_NAMES]; // By schema % TRP_TYPE_NAMES and on from there.
+    char run_folder[TRP_RUN_FOLDER_MAX]; // Where the driver can be asked: see node/query.h.
 } trp_header;
 
 _Static_assert(offsetof(trp_header, pages_backed) == sizeof(trp_plan) &&

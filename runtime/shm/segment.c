@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum {
-    LAYOUT_VERSION = 7,
+    LAYOUT_VERSION = 8,
     SYSTEM_PAGE = 4096,
     DATA_ALIGNMENT = 2 << 20,
     BACK_STEP = 64 << 20, // A signal undoes and repeats no more than this.

@@ -101,6 +101,8 @@ static const struct {
     {"license", REFUSED, {.resources = "license=-1"}},
     {"resources", REFUSED, {.resources = long_text}},
     {".worker_env", REFUSED, {.worker_env = "nonsense"}},
+    {".worker_library", REFUSED, {.worker_library = "/nonexistent/lib.so"}},
+    {".worker_library", REFUSED, {.worker_library = ""}},
     {"working folder", REFUSED, {.worker_folder = "/nonexistent"}},
     {"working folder", REFUSED, {.worker_folder = long_text}},
     {".transport", REFUSED, {.transport = (troupe_transport)-1}},
