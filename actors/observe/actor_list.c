@@ -8,6 +8,8 @@
 #include <actors/observe/actor_list.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/require.h>
+#include <runtime/node/options.h>
+#include <runtime/node/query.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>
 #include <runtime/shm/segment_guard.h>
@@ -18,6 +20,9 @@
 enum { MOST_DEFAULT = 10000, ANSWER_MS = 2000 };
 
 TROUPE_STRUCT(trp_observed, (troupe_array_troupe_actor_info, actors), (uint64_t, total));
+// Of a whole node, for programs outside it.
+TROUPE_STRUCT(trp_observed_node, (troupe_array_troupe_actor_info, actors), (uint64_t, total),
+              (uint64_t, silent));
 
 static troupe_status trp_observe(const uint64_t *most, trp_observed *seen);
 TROUPE_TASK(trp_observe, uint64_t, trp_observed);
@@ -197,11 +202,9 @@ static troupe_status join(const trp_observed *answers, size_t answered, troupe_a
     return TROUPE_OK;
 }
 
-troupe_status troupe_actors_list(size_t most, troupe_actor_list *list)
+static troupe_status list_here(size_t most, troupe_actor_list *list)
 {
-    TRP_REQUIRE(list);
     size_t answered = 0;
-    memset(list, 0, sizeof *list);
     TROUPE_TRY(trp_process_check());
     troupe_ref *refs = troupe_arena_alloc(TRP_PROCESSES_MAX * sizeof *refs);
     trp_observed *answers = troupe_arena_alloc(TRP_PROCESSES_MAX * sizeof *answers);
@@ -215,4 +218,46 @@ troupe_status troupe_actors_list(size_t most, troupe_actor_list *list)
         else
             list->silent++;
     return join(answers, answered, list);
+}
+
+troupe_status troupe_actors_list(size_t most, troupe_actor_list *list)
+{
+    TRP_REQUIRE(list);
+    memset(list, 0, sizeof *list);
+    return list_here(most, list);
+}
+
+// ---- of another node
+
+static troupe_status answer(uint64_t most, const troupe_type **type, const void **value)
+{
+    trp_observed_node *seen = troupe_alloc(sizeof *seen);
+    troupe_actor_list list = {0};
+    if (seen == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to list actors");
+    TROUPE_TRY(list_here((size_t)most, &list));
+    *seen = (trp_observed_node){.actors = list.actors, .total = list.total, .silent = list.silent};
+    *type = &troupe_type_trp_observed_node;
+    *value = seen;
+    return TROUPE_OK;
+}
+
+__attribute__((constructor)) static void register_answer(void)
+{
+    trp_query_answer_set(answer);
+}
+
+troupe_status troupe_actors_list_with(troupe_actor_list *list,
+                                      const troupe_actors_list_options *how)
+{
+    TRP_REQUIRE(list);
+    troupe_actors_list_options given;
+    trp_observed_node seen;
+    trp_options_take(&given, sizeof given, how, how != NULL ? how->size : 0);
+    memset(list, 0, sizeof *list);
+    if (given.pid == 0)
+        return list_here(given.most, list);
+    TROUPE_TRY(trp_query_ask(given.pid, given.most, &troupe_type_trp_observed_node, &seen));
+    *list = (troupe_actor_list){.actors = seen.actors, .total = seen.total, .silent = seen.silent};
+    return TROUPE_OK;
 }

@@ -43,6 +43,21 @@ typedef struct troupe_actor_list {
 // of one moment. Errors: TROUPE_NOT_STARTED, TROUPE_RUNTIME_LOST, TROUPE_NO_MEMORY.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_actors_list(size_t most, troupe_actor_list *list);
 
+typedef struct troupe_actors_list_options {
+    size_t size; // Set by the caller: sizeof(troupe_actors_list_options).
+    size_t most; // Of each process; 0: 10,000.
+    int pid;     // Of any process of another node of this machine and user; 0: this node.
+} troupe_actors_list_options;
+
+// The same of another node, which need not be joined, nor does this process need a node: its driver
+// is asked, which answers its own user and root alone. The addresses in the list are that node's
+// and can be called from there only. Errors besides: TROUPE_NOT_FOUND (`pid` belongs to no node, or
+// may not be looked at), TROUPE_VERSION (its node is of another version of the library),
+// TROUPE_TIMED_OUT (its driver has not answered within 10 s), TROUPE_UNSUPPORTED (a node in one
+// process, TROUPE_LOCAL=1), TROUPE_IO.
+TROUPE_API TROUPE_MUST_USE troupe_status
+troupe_actors_list_with(troupe_actor_list *list, const troupe_actors_list_options *how);
+
 // ---- how long methods take: measured if troupe_start was given .measure = true, or the variable
 // TROUPE_MEASURE is 1
 

@@ -296,6 +296,7 @@ static void test_actors(void **state)
     FAILED(troupe_run_as, (NULL, &five, NULL), "task");
     FAILED(troupe_run_as, (&troupe_task_doubled, NULL, NULL), "args");
     REFUSED(troupe_actors_list, (0, NULL), "list");
+    REFUSED(troupe_actors_list_with, (NULL, NULL), "list");
     REFUSED(troupe_methods_list, (NULL), "list");
     REFUSED(troupe_resources_get, (NULL), "all");
     REFUSED(troupe_node_join, (NULL), "address");
