@@ -9,4 +9,4 @@ set_target_properties(troupe_tool PROPERTIES OUTPUT_NAME troupe
 if(NOT PROJECT_IS_TOP_LEVEL AND NOT TROUPE_INSTALL)
   set_target_properties(troupe_tool PROPERTIES EXCLUDE_FROM_ALL ON)
 endif()
-target_link_libraries(troupe_tool PRIVATE troupe::troupe)
+target_link_libraries(troupe_tool PRIVATE troupe::troupe ${CMAKE_DL_LIBS})

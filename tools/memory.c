@@ -2,20 +2,13 @@
 // objects. The store's tables are mapped and read: a node that hangs is shown like any other.
 #include "troupe.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <troupe.h>
-#include <unistd.h>
 
-enum { MOST_DEFAULT = 20, NODES_MAX = 64, HOLDERS_SHOWN = 3 };
+enum { MOST_DEFAULT = 20, HOLDERS_SHOWN = 3 };
 
 typedef struct settings {
     size_t most;
@@ -36,114 +29,19 @@ static void usage(FILE *out)
             MOST_DEFAULT);
 }
 
-// ---- which node
-
-// Root may look at anybody's memory, but nobody else's is looked at for being there.
-static bool is_own(DIR *processes, const char *pid)
-{
-    struct stat about;
-    return fstatat(dirfd(processes), pid, &about, AT_SYMLINK_NOFOLLOW) == 0 &&
-           about.st_uid == geteuid();
-}
-
-// The drivers of the nodes that can be looked at, of this user or of all; how many. `stranger`:
-// what is wrong with a node of another version, if there is one.
-static int find_nodes(int pids[NODES_MAX], bool all, char *stranger, size_t size)
-{
-    DIR *processes = opendir("/proc");
-    int count = 0;
-    if (processes == NULL)
-        return 0;
-    for (struct dirent *it; (it = readdir(processes)) != NULL;) {
-        troupe_memory memory;
-        int pid = (int)strtol(it->d_name, NULL, 10), known = 0;
-        bool wanted = pid > 0 && (all || is_own(processes, it->d_name));
-        troupe_status status =
-            wanted ? troupe_memory_get(&memory, .pid = pid, .most = 1) : TROUPE_NOT_FOUND;
-        if (status == TROUPE_VERSION)
-            snprintf(stranger, size,
-                     "process %d belongs to a node of another version of Troupe: %.300s", pid,
-                     troupe_last_error()->text);
-        if (status == TROUPE_OK) {
-            int driver = memory.driver_pid > 0 ? memory.driver_pid : pid; // As it says.
-            while (known < count && pids[known] != driver)
-                known++;
-            if (known == count && count < NODES_MAX)
-                pids[count++] = driver;
-        }
-        troupe_arena_reset();
-    }
-    closedir(processes);
-    return count;
-}
-
-static int choose_node(int *pid, bool all)
-{
-    int pids[NODES_MAX];
-    char stranger[512];
-    if (*pid != 0)
-        return TOOL_DONE;
-    snprintf(stranger, sizeof stranger, "no node%s runs on this machine%s", all ? "" : " of yours",
-             all || geteuid() != 0 ? "" : " (-a looks for those of others too)");
-    int count = find_nodes(pids, all, stranger, sizeof stranger);
-    if (count == 1) {
-        *pid = pids[0];
-        return TOOL_DONE;
-    }
-    if (count == 0) {
-        fprintf(stderr, "troupe memory: %s\n", stranger);
-        return TOOL_FAILED;
-    }
-    fprintf(stderr, "troupe memory: %d nodes run here; say which one by its driver:", count);
-    for (int i = 0; i < count; i++)
-        fprintf(stderr, " %d", pids[i]);
-    fprintf(stderr, "\n");
-    return TOOL_MISUSED;
-}
-
 // ---- for people
-
-typedef struct text {
-    char text[32];
-} text;
-
-static text bytes_text(uint64_t bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    text out;
-    double scaled = (double)bytes;
-    size_t unit = 0;
-    while (scaled >= 1024 && unit + 1 < sizeof units / sizeof *units) {
-        scaled /= 1024;
-        unit++;
-    }
-    snprintf(out.text, sizeof out.text, unit == 0 ? "%.0f %s" : "%.1f %s", scaled, units[unit]);
-    return out;
-}
-
-static text time_text(double seconds)
-{
-    text out;
-    if (seconds < 100)
-        snprintf(out.text, sizeof out.text, "%.1f s", seconds);
-    else if (seconds < 6000)
-        snprintf(out.text, sizeof out.text, "%.0f min", seconds / 60);
-    else
-        snprintf(out.text, sizeof out.text, "%.1f h", seconds / 3600);
-    return out;
-}
 
 static void print_totals(const troupe_memory *it)
 {
     printf("node of driver %d: %" PRIu64 " object%s, %s of %s; free %s, in one piece %s\n",
            it->driver_pid, it->objects, it->objects == 1 ? "" : "s",
-           bytes_text(it->bytes_used).text, bytes_text(it->bytes_max).text,
-           bytes_text(it->bytes_free).text, bytes_text(it->bytes_free_longest).text);
-    printf("backed by the system: %s; the runtime's own: %s\n", bytes_text(it->bytes_backed).text,
-           bytes_text(it->bytes_inner).text);
+           tool_bytes(it->bytes_used).text, tool_bytes(it->bytes_max).text,
+           tool_bytes(it->bytes_free).text, tool_bytes(it->bytes_free_longest).text);
+    printf("backed by the system: %s; the runtime's own: %s\n", tool_bytes(it->bytes_backed).text,
+           tool_bytes(it->bytes_inner).text);
     if (it->objects_on_disk > 0)
         printf("on disk: %" PRIu64 " object%s, %s\n", it->objects_on_disk,
-               it->objects_on_disk == 1 ? "" : "s", bytes_text(it->bytes_on_disk).text);
+               it->objects_on_disk == 1 ? "" : "s", tool_bytes(it->bytes_on_disk).text);
 }
 
 static void print_kinds(const troupe_memory *it)
@@ -152,7 +50,7 @@ static void print_kinds(const troupe_memory *it)
     for (int kind = 0; kind < TROUPE_OBJECT_KINDS; kind++)
         if (it->kinds[kind].objects > 0)
             printf("%-10s %8" PRIu64 " %11s\n", troupe_object_kind_name(kind),
-                   it->kinds[kind].objects, bytes_text(it->kinds[kind].bytes_used).text);
+                   it->kinds[kind].objects, tool_bytes(it->kinds[kind].bytes_used).text);
 }
 
 static void print_processes(const troupe_memory *it)
@@ -164,8 +62,8 @@ static void print_processes(const troupe_memory *it)
     for (size_t i = 0; i < it->processes.count; i++) {
         const troupe_memory_process *of = &it->processes.items[i];
         printf("%-24.24s %8d %8" PRIu64 " %11s %8" PRIu64 " %11s\n", of->label, of->pid,
-               of->objects, bytes_text(of->bytes_used).text, of->pinned,
-               bytes_text(of->bytes_pinned).text);
+               of->objects, tool_bytes(of->bytes_used).text, of->pinned,
+               tool_bytes(of->bytes_pinned).text);
     }
     printf("(what several hold counts whole for each)\n");
 }
@@ -195,8 +93,8 @@ static void print_objects(const troupe_memory *it)
     for (size_t i = 0; i < it->items.count; i++) {
         const troupe_object_info *object = &it->items.items[i];
         printf("%016" PRIx64 " %11s %11s %8s %8s %-8s %-8s %-16.24s %-16.24s ", object->id,
-               bytes_text(object->bytes).text, bytes_text(object->bytes_used).text,
-               time_text(object->age_s).text, time_text(object->idle_s).text,
+               tool_bytes(object->bytes).text, tool_bytes(object->bytes_used).text,
+               tool_time(object->age_s).text, tool_time(object->idle_s).text,
                troupe_object_state_name(object->state), troupe_object_kind_name(object->kind),
                object->type_name != NULL ? object->type_name : "?", object->maker_label);
         print_holders(object);
@@ -205,25 +103,10 @@ static void print_objects(const troupe_memory *it)
 
 // ---- for programs
 
-static void print_quoted(const char *name, const char *value)
-{
-    printf("\"%s\": \"", name);
-    for (const char *at = value; *at != '\0'; at++) {
-        unsigned char c = (unsigned char)*at;
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20)
-            printf("\\u%04x", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
-}
-
 static void print_process_json(const troupe_memory_process *it)
 {
     printf("{\"process\": %u, \"pid\": %d, ", it->process, it->pid);
-    print_quoted("label", it->label);
+    tool_print_quoted("label", it->label);
     printf(", \"objects\": %" PRIu64 ", \"bytes_used\": %" PRIu64 ", \"pinned\": %" PRIu64
            ", \"bytes_pinned\": %" PRIu64 "}",
            it->objects, it->bytes_used, it->pinned, it->bytes_pinned);
@@ -235,18 +118,15 @@ static void print_object_json(const troupe_object_info *it)
            ", \"age_s\": %.3f, \"idle_s\": %.3f, \"state\": \"%s\", \"kind\": \"%s\", ",
            it->id, it->bytes, it->bytes_used, it->age_s, it->idle_s,
            troupe_object_state_name(it->state), troupe_object_kind_name(it->kind));
-    if (it->type_name != NULL)
-        print_quoted("type", it->type_name);
-    else
-        printf("\"type\": null");
+    tool_print_quoted("type", it->type_name);
     printf(", \"maker\": {\"process\": %u, \"pid\": %d, ", it->maker, it->maker_pid);
-    print_quoted("label", it->maker_label);
+    tool_print_quoted("label", it->maker_label);
     printf("}, \"holders\": [");
     for (size_t i = 0; i < it->holders.count; i++) {
         const troupe_object_holder *holder = &it->holders.items[i];
         printf("%s{\"process\": %u, \"pid\": %d, ", i > 0 ? ", " : "", holder->process,
                holder->pid);
-        print_quoted("label", holder->label);
+        tool_print_quoted("label", holder->label);
         printf(", \"holds\": %u, \"pins\": %u}", holder->holds, holder->pins);
     }
     printf("]}");
@@ -280,17 +160,6 @@ static void print_json(const troupe_memory *it)
 
 // ---- the command
 
-static bool read_number(const char *given, long least, long *number)
-{
-    char *end;
-    errno = 0;
-    *number = strtol(given, &end, 10);
-    if (errno == 0 && end != given && *end == '\0' && *number >= least && *number <= INT32_MAX)
-        return true;
-    fprintf(stderr, "troupe memory: \"%s\" is not a number of %ld or more\n", given, least);
-    return false;
-}
-
 // False: it ends with *status.
 static bool read_settings(int argc, char **argv, settings *given, int *status)
 {
@@ -303,7 +172,7 @@ static bool read_settings(int argc, char **argv, settings *given, int *status)
     *status = TOOL_MISUSED;
     for (int option; (option = getopt_long(argc, argv, "an:h", options, NULL)) != -1;) {
         if (option == 'n') {
-            if (!read_number(optarg, 1, &number))
+            if (!tool_read_number("memory", optarg, 1, &number))
                 return false;
             given->most = (size_t)number;
         } else if (option == 'h') {
@@ -320,7 +189,7 @@ static bool read_settings(int argc, char **argv, settings *given, int *status)
         }
     }
     if (optind < argc) {
-        if (!read_number(argv[optind], 1, &number))
+        if (!tool_read_number("memory", argv[optind], 1, &number))
             return false;
         given->pid = (int)number;
     }
@@ -338,7 +207,7 @@ int tool_memory(int argc, char **argv)
     int status;
     if (!read_settings(argc, argv, &given, &status))
         return status;
-    status = choose_node(&given.pid, given.all);
+    status = tool_choose_node("memory", &given.pid, given.all);
     if (status != TOOL_DONE)
         return status;
     if (troupe_memory_get(&memory, .pid = given.pid, .most = given.most, .inner = given.inner) !=

@@ -1,9 +1,11 @@
-// troupe.c: the program `troupe`: looking at nodes of this machine from outside.
+// troupe.c: the program `troupe`: looking at nodes of this machine from outside,
+// keys, and workers that are loaded.
 #include "troupe.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <troupe.h>
 
 typedef struct subcommand {
     const char *name, *summary;
@@ -11,13 +13,17 @@ typedef struct subcommand {
 } subcommand;
 
 static const subcommand subcommands[] = {
+    {"actors", "the actors of a node, and what they do", tool_actors},
+    {"keys", "makes a cluster's keys; reads and writes certificates of CZMQ", tool_keys},
     {"memory", "what a node's object store holds, and for whom", tool_memory},
+    {"worker", "becomes a worker of a node (run by nodes alone)", tool_worker},
 };
 enum { COUNT = sizeof subcommands / sizeof *subcommands };
 
 static void list(FILE *out)
 {
-    fprintf(out, "usage: troupe COMMAND [OPTION...]\n\n");
+    fprintf(out, "usage: troupe COMMAND [OPTION...]\n"
+                 "       troupe --version | --help\n\n");
     for (int i = 0; i < COUNT; i++)
         fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].summary);
     fprintf(out, "\ntroupe COMMAND --help lists a command's options.\n");
@@ -29,6 +35,11 @@ int main(int argc, char **argv)
     for (int i = 0; i < COUNT; i++)
         if (strcmp(wanted, subcommands[i].name) == 0)
             return subcommands[i].run(argc - 1, argv + 1);
+    if (strcmp(wanted, "--version") == 0 || strcmp(wanted, "-V") == 0) {
+        int version = troupe_version(); // Of the library that runs.
+        printf("troupe %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+        return TOOL_DONE;
+    }
     bool asked =
         strcmp(wanted, "--help") == 0 || strcmp(wanted, "-h") == 0 || strcmp(wanted, "help") == 0;
     list(asked ? stdout : stderr);

@@ -2,9 +2,30 @@
 #ifndef TROUPE_TOOL_H
 #define TROUPE_TOOL_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 // What a subcommand ends with.
 enum { TOOL_DONE = 0, TOOL_FAILED = 1, TOOL_MISUSED = 2 };
 
+int tool_actors(int argc, char **argv);
+int tool_keys(int argc, char **argv);
 int tool_memory(int argc, char **argv);
+int tool_worker(int argc, char **argv);
+
+// Sets *pid to the driver of the one node that there is (of this user, or of all), unless it is
+// set. Else says on stderr why not, in the name of the command, and returns what to end with.
+int tool_choose_node(const char *command, int *pid, bool all);
+// Reads a number of `least` or more; else says so, and returns false.
+bool tool_read_number(const char *command, const char *given, long least, long *number);
+
+typedef struct tool_text {
+    char text[32];
+} tool_text;
+tool_text tool_bytes(uint64_t bytes); // "1.5 MiB"
+tool_text tool_time(double seconds);  // "12.0 s"
+
+// Prints one member of a JSON object: "name": "value", or null.
+void tool_print_quoted(const char *name, const char *value);
 
 #endif

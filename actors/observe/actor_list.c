@@ -231,7 +231,7 @@ troupe_status troupe_actors_list(size_t most, troupe_actor_list *list)
 
 static troupe_status answer(uint64_t most, const troupe_type **type, const void **value)
 {
-    trp_observed_node *seen = troupe_alloc(sizeof *seen);
+    trp_observed_node *seen = troupe_arena_alloc(sizeof *seen);
     troupe_actor_list list = {0};
     if (seen == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to list actors");

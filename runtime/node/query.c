@@ -153,7 +153,7 @@ static void answer(int fd)
     else if (send_all(fd, &head, sizeof head))
         (void)send_all(fd, packed, size);
     trp_free(packed);
-    troupe_reset();
+    troupe_arena_reset();
 }
 
 static void set_asker(int fd)

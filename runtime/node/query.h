@@ -11,7 +11,7 @@
 #include <troupe/wire.h>
 
 // Answers on a thread of the driver's, which may wait: sets the type and the value to be packed,
-// both valid until that thread's next troupe_reset.
+// both valid until that thread's next troupe_arena_reset.
 typedef troupe_status (*trp_query_answer)(uint64_t most, const troupe_type **type,
                                           const void **value);
 // Set once, by a constructor of a layer above.

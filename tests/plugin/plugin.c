@@ -36,7 +36,7 @@ static troupe_status tally_much(tally *self, const troupe_none *none, troupe_byt
 {
     (void)self;
     (void)none;
-    *much = (troupe_bytes){troupe_alloc(MUCH), MUCH};
+    *much = (troupe_bytes){troupe_arena_alloc(MUCH), MUCH};
     return TROUPE_OK;
 }
 
