@@ -1,6 +1,6 @@
 #!/bin/sh
-# shape.sh SOURCE: the form of the pages: lengths, the headings of internals and decisions, links and
-# the files that are named. What pages say is for people to judge.
+# shape.sh SOURCE: the form of the pages: lengths, the headings of internals and decisions, links, and
+# the files and names of the API in them. What pages say is for people to judge.
 set -eu
 cd "$1"
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-shape-XXXXXX")
@@ -65,6 +65,28 @@ grep -rhoE 'docs/[a-z0-9/_-]+\.(md|c)' runtime actors train tune include tests/r
     sort -u | while read -r file; do
     [ -e "$file" ] || echo "a source names $file, which is not there"
 done >>"$work/missing"
+# Names: those of the public headers, of the library's own, of its variables and of the build.
+grep -rohE '\b(troupe|TROUPE|trp|TRP)_[A-Za-z0-9_]+' include runtime actors train tune |
+    sort -u >"$work/names"
+grep -rohE '\bTROUPE_[A-Z_]+' cmake CMakeLists.txt tests/support docs/environment.md | sort -u >>"$work/names"
+sort -u -o "$work/names" "$work/names"
+# shellcheck disable=SC2046
+grep -ohE '\b(troupe|TROUPE|trp|TRP)_[A-Za-z0-9_]+' $(grep -v '^CHANGELOG' "$work/pages") | sort -u |
+    comm -23 - "$work/names" | grep -vE '^(troupe_(array|class)_[a-z]+|TROUPE_[0-9]+)$' |
+    sed 's/$/ is named by a page, and is not there/' >>"$work/missing" || true
+# shellcheck disable=SC2016,SC2046
+grep -ohE '`\.[a-z_]+( =[^`]*)?`' $(grep -v '^CHANGELOG' "$work/pages") | sed 's/`\.\([a-z_]*\).*/\1/' | sort -u |
+    while read -r option; do
+        grep -qrw "$option" include || echo "a page names the option .$option, which is not there"
+    done >>"$work/missing"
+
+# C that a page shows is compiled by a test: tests.cmake and tests/tidy/readme.sh say which pages have some.
+while read -r page; do
+    case $page in
+    README.md | docs/tutorial.md | docs/coming-from-ray.md | docs/coming-from-erlang.md) ;;
+    *) ! grep -q '^```c$' "$page" || complain "$page has C that no test compiles" ;;
+    esac
+done <"$work/pages"
 [ ! -s "$work/missing" ] || { cat "$work/missing"; status=1; }
 [ $status -eq 0 ] && echo "the pages have their form"
 exit $status
