@@ -9,6 +9,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>
 #include <runtime/node/node_client.h>
+#include <runtime/remote/cluster.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

@@ -95,7 +95,7 @@ static void hurry(trp_want *want, int64_t until_ns)
         return;
     if (want->wait_ms == 0 || want->wait_ms > left_ms)
         want->wait_ms = left_ms > 0 ? (uint32_t)left_ms : 1;
-    trp_node_limit(until_ns + GRACE_NS);
+    trp_request_limit(until_ns + GRACE_NS);
 }
 
 troupe_status trp_need_get(const troupe_spawn_options *how, const char *class_name,
@@ -120,7 +120,7 @@ troupe_status trp_need_get(const troupe_spawn_options *how, const char *class_na
         TROUPE_TRY(trp_scheduler_block());
         hurry(&want, until_ns);
         troupe_status status = trp_node_claim(&want, &need->claim, gpus);
-        trp_node_limit(0);
+        trp_request_limit(0);
         trp_scheduler_unblock();
         TROUPE_TRY(status);
     }

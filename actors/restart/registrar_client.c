@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/base/futex.h>
 #include <runtime/base/hash.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/slow.h>

@@ -413,7 +413,7 @@ void trp_scheduler_start(int threads)
     trp_scheduler.stopping = false;
     trp_scheduler.over = false;
     trp_scheduler_unlock();
-    trp_park_start();
+    trp_spin_start();
 }
 
 // A runner is awake, or was woken: it sees the push before it sleeps.

@@ -251,7 +251,7 @@ static troupe_status take(order *what, int64_t until_ns)
     if (what->place == TROUPE_PLACE_HERE)
         return TROUPE_OK;
     // If too many methods wait already, this one keeps its thread, for as long as a process starts.
-    trp_node_limit(until_ns);
+    trp_request_limit(until_ns);
     trp_wait_for(TRP_WAIT_NODE, 0, 0);
     bool blocked = trp_scheduler_block() == TROUPE_OK;
     troupe_status status =
@@ -262,7 +262,7 @@ static troupe_status take(order *what, int64_t until_ns)
         (status = trp_node_claim_give(what->need.claim, what->process, what->incarnation)) !=
             TROUPE_OK)
         end_process(what);
-    trp_node_limit(0);
+    trp_request_limit(0);
     if (blocked)
         trp_scheduler_unblock();
     return status;
@@ -365,9 +365,9 @@ static troupe_status get_or_choose(order *what, troupe_actor *address)
         return troupe_fail(TROUPE_INVALID, ".get_if_exists was asked for without a .name");
     const troupe_class *row = what->class_ != NULL ? what->class_->row : NULL;
     for (int i = 0; i < ATTEMPTS && status == TROUPE_EXISTS; i++) {
-        trp_node_limit(what->until_ns);
+        trp_request_limit(what->until_ns);
         status = troupe_lookup_as(row, what->how.name, address);
-        trp_node_limit(0);
+        trp_request_limit(0);
         if (status != TROUPE_NOT_FOUND)
             return status;
         *address = (troupe_actor){0};

@@ -3,6 +3,7 @@
 #include <runtime/channel/internal.h>
 
 #include <runtime/base/clock.h>
+#include <runtime/base/futex.h>
 #include <runtime/shm/layout.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>

@@ -2,7 +2,7 @@
 #include <runtime/channel/internal.h>
 
 #include <runtime/base/fault.h>
-#include <runtime/link/park.h>
+#include <runtime/base/futex.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/store.h>

@@ -1,25 +1,20 @@
 // dispatch.c: this process among the others of its node (see link/dispatch.h): handing out what
 // arrives, and opening and closing the ways in and out.
 #include <runtime/link/dispatch.h>
-#include <runtime/link/peer.h>
-#include <runtime/link/peer_internal.h>
-#include <runtime/node/node_client.h>
-#include <runtime/shm/process_table.h>
 
-#include <poll.h>
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
-#include <runtime/base/thread.h>
-#include <runtime/link/ring_poller.h>
-#include <runtime/link/zmq_carrier.h>
-#include <runtime/remote/remote_carrier.h>
+#include <runtime/link/peer.h>
+#include <runtime/link/peer_internal.h>
+#include <runtime/link/request.h>
+#include <runtime/shm/carrier.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 void (*trp_process_serve)(const trp_frame *frame);
@@ -31,13 +26,6 @@ static struct {
     bool muted;
     _Atomic uint32_t waiting, turns; // Who waits for the lock; how often it was had.
 } delivery = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-// The driver's thread that sees the keeper's end, where no thread polls descriptors anyway.
-static struct {
-    pthread_t thread;
-    bool started;
-    int keeper_fd, stop_fd;
-} watch = {.keeper_fd = -1, .stop_fd = -1};
 
 void trp_process_handlers_set(const trp_handlers *wanted)
 {
@@ -126,8 +114,7 @@ void trp_process_died(uint32_t process, uint64_t incarnation)
     if (process >= TRP_PEERS_MAX)
         return;
     trp_process_forget(process, incarnation);
-    if (trp_process_is_far(process))
-        trp_node_far_lost(process);
+    trp_requests_lost_by(process);
     if (trp_process_serve == NULL && !trp_process_alive(process, incarnation, cause) &&
         !delivery.muted && handlers.death != NULL)
         handlers.death(process, incarnation, cause);
@@ -172,10 +159,10 @@ void trp_process_take(const trp_frame *frame)
             trp_process_refused("it pauses more actors than are believed to be full");
         break;
     case TRP_FRAME_GONE:
-        trp_far_take_gone(frame);
+        trp_carriers.far->take(frame); // Of its processes; this node listens.
         break;
     case TRP_FRAME_ANSWER:
-        trp_node_answered(frame);
+        trp_request_answered(frame);
         break;
     case TRP_FRAME_END:
         trp_process_told_end();
@@ -190,7 +177,7 @@ void trp_process_take(const trp_frame *frame)
 void trp_process_lost(void)
 {
     trp_self.runtime_lost = true;
-    trp_node_lost();
+    trp_requests_lost();
     for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < TRP_PROCESSES_MAX; slot++) {
         uint64_t incarnation;
         trp_process_row *row = trp_segment_process(slot);
@@ -202,61 +189,27 @@ void trp_process_lost(void)
         }
         trp_process_died(slot, row->incarnation);
     }
-    if (trp_listens())
-        trp_far_lose_all(); // Nobody is left who would hear of their ends.
+    if (trp_carriers.far->lose != NULL)
+        trp_carriers.far->lose(); // Nobody is left who would hear of their ends.
     if (!delivery.muted && handlers.lost != NULL)
         handlers.lost();
 }
 
-// ---- the keeper's end
-
-static void *watch_main(void *unused)
-{
-    (void)unused;
-    struct pollfd events[] = {{.fd = watch.keeper_fd, .events = POLLIN},
-                              {.fd = watch.stop_fd, .events = POLLIN}};
-    while (poll(events, 2, -1) <= 0)
-        continue;
-    if (events[0].revents != 0)
-        trp_reader_lost();
-    return NULL;
-}
-
-static troupe_status watch_start(int keeper_fd)
-{
-    watch.keeper_fd = keeper_fd;
-    watch.stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (watch.stop_fd < 0)
-        return trp_fail_errno(TROUPE_IO, "the descriptor of a thread could not be made");
-    troupe_status status = trp_thread_start(&watch.thread, "troupe-watch", watch_main, NULL);
-    watch.started = status == TROUPE_OK;
-    if (!watch.started)
-        close(watch.stop_fd);
-    return status;
-}
-
-static void watch_stop(void)
-{
-    uint64_t one = 1;
-    if (!watch.started)
-        return;
-    (void)!write(watch.stop_fd, &one, sizeof one);
-    pthread_join(watch.thread, NULL);
-    close(watch.stop_fd);
-    watch.started = false;
-}
-
 // ---- opening and closing
+
+enum { CARRIERS = 2 };
+
+static const trp_carrier *carrier_at(int place)
+{
+    return place == 0 ? trp_carriers.far : &trp_carriers.near->carrier;
+}
 
 troupe_status trp_process_open(void)
 {
     atomic_store_explicit(&refused, 0, memory_order_relaxed);
-    if (trp_over_rings())
-        trp_reader_open();
-    else
-        TROUPE_TRY(trp_sockets_open());
-    if (trp_listens())
-        TROUPE_TRY(trp_far_open());
+    for (int i = CARRIERS; i-- > 0;) // That to other nodes last: it may speak of this process.
+        if (carrier_at(i)->open != NULL)
+            TROUPE_TRY(carrier_at(i)->open());
     trp_process_gate_open();
     trp_segment_process(trp_self.slot)->pid = getpid();
     trp_process_row_set(trp_self.slot, TRP_PROCESS_READY);
@@ -266,47 +219,38 @@ troupe_status trp_process_open(void)
 troupe_status trp_process_io_start(int keeper_fd)
 {
     delivery.muted = false;
-    if (trp_listens())
-        TROUPE_TRY(trp_far_start());
-    if (!trp_over_rings())
-        return trp_sockets_start(keeper_fd);
-    TROUPE_TRY(trp_reader_start());
-    return keeper_fd >= 0 ? watch_start(keeper_fd) : TROUPE_OK;
+    for (int i = 0; i < CARRIERS; i++)
+        if (carrier_at(i)->start != NULL)
+            TROUPE_TRY(carrier_at(i)->start(keeper_fd));
+    return TROUPE_OK;
 }
 
 void trp_process_io_stop(void)
 {
-    watch_stop();
-    trp_far_stop();
-    trp_reader_stop();
-    trp_sockets_stop();
+    for (int i = 0; i < CARRIERS; i++)
+        if (carrier_at(i)->stop != NULL)
+            carrier_at(i)->stop();
 }
 
 void trp_process_flush(int timeout_ms)
 {
-    enum { LOOK_NS = 1000000 };
-    if (!trp_over_rings()) {
-        trp_sockets_flush(timeout_ms); // To other nodes too.
-        return;
-    }
-    if (trp_listens())
-        trp_sockets_flush(timeout_ms);
-    // What is in a ring will be read; what waits for room there is in this process's memory.
-    _Atomic uint32_t never = 0;
-    int64_t give_up = trp_clock_ms() + timeout_ms;
-    while (trp_peers_queued() && trp_clock_ms() < give_up)
-        trp_wait(&never, 0, LOOK_NS);
+    for (int i = 0; i < CARRIERS; i++)
+        if (carrier_at(i)->flush != NULL)
+            carrier_at(i)->flush(trp_clock_ms() + timeout_ms);
 }
 
 void trp_process_close(int linger_ms)
 {
     TRP_USE_SEGMENT_IF_OPEN(used); // Which nobody else may any more.
     trp_process_gate_close();
-    trp_node_lost();
+    trp_requests_lost();
     trp_peers_empty();
-    trp_reader_close();
+    for (int i = 0; i < CARRIERS; i++)
+        if (carrier_at(i)->leave != NULL)
+            carrier_at(i)->leave();
     trp_process_gate_await(1000); // After the reader: what waits inside as that sleeps on the bell.
     trp_peers_free(linger_ms);
-    trp_far_close();
-    trp_sockets_close();
+    for (int i = 0; i < CARRIERS; i++)
+        if (carrier_at(i)->close != NULL)
+            carrier_at(i)->close();
 }

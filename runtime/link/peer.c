@@ -14,17 +14,11 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/slow.h>
 #include <runtime/link/park.h>
-#include <runtime/link/zmq_carrier.h>
-#include <runtime/remote/remote_carrier.h>
-#include <runtime/shm/doorbell.h>
 
 enum {
     CREDIT_MESSAGES = TRP_WINDOW_MESSAGES / 4, // Room is given back in pieces of this size.
     CREDIT_BYTES = TRP_WINDOW_BYTES / 4,
     RUN_MESSAGES = 64, // That are counted before it is looked whether there is such a piece.
-    // More targets of a peer are not paused: the window bounds what they are sent.
-    PAUSES_MAX = 65536,
-    PAUSES_FAR_MAX = 4096,
 };
 
 struct trp_pause {
@@ -51,6 +45,7 @@ trp_peer *trp_peer_of(uint32_t process)
     peer = atomic_load(&peers.all[process]);
     if (peer == NULL && (peer = trp_alloc(sizeof *peer)) != NULL) {
         pthread_mutex_init(&peer->lock, NULL);
+        peer->carrier = trp_carrier_of(process);
         peer->last = &peer->first;
         atomic_store(&peers.all[process], peer);
     }
@@ -81,8 +76,7 @@ void trp_peer_renew(trp_peer *peer, uint64_t incarnation)
 {
     if (peer->incarnation == incarnation)
         return;
-    trp_sockets_disconnect(peer, 0);
-    trp_peer_ring_close(peer);
+    peer->carrier->disconnect(peer, 0);
     peer->incarnation = incarnation;
     peer->dead = peer->flushing = peer->met = false;
     peer->sequence_out = peer->sequence_in = 0;
@@ -133,7 +127,7 @@ static troupe_status no_room(const trp_peer *peer, uint32_t process, uint64_t ta
 static void tell_slow(trp_slow *slow, uint32_t process, uint64_t target, bool full)
 {
     trp_process_label_text whom = trp_process_text(process);
-    int pid = trp_process_is_far(process) ? 0 : trp_process_pid(process);
+    int pid = trp_process_pid(process);
     const char *stopped = pid != 0 && trp_process_is_stopped(pid) ? ", which is stopped" : "";
     if (full)
         trp_slow_tell(slow, "room on the way to %s%s", whom.text, stopped);
@@ -216,31 +210,18 @@ void trp_peer_take_back(const trp_frame *frame, uint32_t process, uint64_t incar
     take_back(frame, process, incarnation, frame->held_count);
 }
 
-// What waits in ZeroMQ's queues when this process ends leaves its holds to the receiver.
-static troupe_status send_over_socket(trp_peer *peer, uint32_t process, trp_frame *frame)
-{
-    TROUPE_TRY(trp_peer_give(frame, process, peer->incarnation));
-    troupe_status status = trp_sockets_send(peer, process, frame);
-    if (status != TROUPE_OK)
-        trp_peer_take_back(frame, process, peer->incarnation);
-    return status;
-}
-
 troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame)
 {
     char cause[112] = "has ended";
-    if (!peer->met && !trp_process_is_far(process))
-        trp_door_meet(process); // Before it is looked at.
+    if (!peer->met)
+        peer->carrier->meet(process); // Before it is looked at.
     peer->met = true;
-    if (!trp_process_alive(process, peer->incarnation, cause) || peer->dead)
+    if (!peer->carrier->alive(process, peer->incarnation, cause) || peer->dead)
         return dead(process, cause);
     frame->from = trp_self.slot;
     frame->from_incarnation = trp_self.incarnation;
     frame->to_incarnation = peer->incarnation;
-    if (trp_process_is_far(process))
-        return trp_far_send(peer, process, frame);
-    return trp_over_rings() ? trp_peer_put(peer, process, frame)
-                            : send_over_socket(peer, process, frame);
+    return peer->carrier->send(peer, process, frame);
 }
 
 static troupe_status send_locked(trp_peer *peer, uint32_t process, uint64_t incarnation,
@@ -269,27 +250,22 @@ static troupe_status send_frame(uint32_t process, uint64_t incarnation, trp_fram
     if (peer == NULL)
         return TROUPE_NO_MEMORY;
     pthread_mutex_lock(&peer->lock);
-    // Of another incarnation than the last: its ring is yet to be made.
-    bool rings = trp_over_rings() && !trp_process_is_far(process);
-    bool first = rings && (!peer->announced || peer->incarnation != incarnation);
+    bool first = !peer->announced || peer->incarnation != incarnation;
     troupe_status status = send_locked(peer, process, incarnation, frame, timeout_ms);
-    bool ring = rings && peer->announced;
+    bool announced = peer->announced;
     pthread_mutex_unlock(&peer->lock);
-    if (ring) // Outside the lock: it may be a system call.
-        trp_door_ring(process, trp_self.slot, first);
+    if (announced) // Outside the lock: it may be a system call.
+        peer->carrier->notify(process, first);
     return status;
 }
 
 troupe_status trp_process_fits(uint32_t process, size_t size)
 {
-    bool far = trp_process_is_far(process);
-    size_t limit =
-        far ? trp_self.options.node_message_bytes_max : trp_self.options.message_bytes_max;
-    if (size <= limit)
+    const trp_carrier *carrier = trp_carrier_of(process);
+    if (size <= *carrier->message_bytes_max)
         return TROUPE_OK;
     return troupe_fail(TROUPE_TOO_LARGE, "a message of %zu bytes is above the limit of %zu (%s)",
-                       size, limit,
-                       far ? "between nodes: node_message_bytes_max" : "message_bytes_max");
+                       size, *carrier->message_bytes_max, carrier->limit);
 }
 
 troupe_status trp_process_send(uint32_t process, uint64_t incarnation, trp_frame *frame,
@@ -405,13 +381,13 @@ void trp_process_pause(uint32_t process, uint64_t incarnation, uint64_t target, 
 }
 
 // Without memory it is not paused: the window bounds what it is sent. False: there are too many.
-static bool add_paused(trp_peer *peer, uint64_t target, uint32_t most)
+static bool add_paused(trp_peer *peer, uint64_t target)
 {
     trp_pause *it = NULL;
     HASH_FIND(hh, peer->paused, &target, sizeof target, it);
     if (it != NULL)
         return true;
-    if (HASH_COUNT(peer->paused) >= most)
+    if (HASH_COUNT(peer->paused) >= peer->carrier->pauses_max)
         return false;
     if ((it = trp_alloc(sizeof *it)) == NULL)
         return true;
@@ -435,14 +411,13 @@ static void end_pause(trp_peer *peer, uint64_t target)
 bool trp_peer_pause(const trp_frame *frame)
 {
     trp_peer *peer = trp_peer_of(frame->from);
-    uint32_t most = trp_process_is_far(frame->from) ? PAUSES_FAR_MAX : PAUSES_MAX;
     bool known = true;
     if (peer == NULL)
         return true;
     pthread_mutex_lock(&peer->lock);
     if (peer->incarnation == frame->from_incarnation && !peer->dead) {
         if (frame->method == 0)
-            known = add_paused(peer, frame->target, most);
+            known = add_paused(peer, frame->target);
         else
             end_pause(peer, frame->target);
     }
@@ -460,8 +435,7 @@ void trp_process_forget(uint32_t process, uint64_t incarnation)
     pthread_mutex_lock(&peer->lock);
     if (peer->incarnation == incarnation) {
         peer->dead = true;
-        trp_sockets_disconnect(peer, 0); // It would try to reconnect for ever.
-        trp_peer_ring_close(peer);
+        peer->carrier->disconnect(peer, 0); // It might try to reconnect for ever.
         wake_waiting(peer);
     }
     pthread_mutex_unlock(&peer->lock);
@@ -477,18 +451,6 @@ bool trp_peer_open(uint32_t process, uint64_t *incarnation)
     bool open = *incarnation != 0 && !peer->dead;
     pthread_mutex_unlock(&peer->lock);
     return open;
-}
-
-bool trp_peers_queued(void)
-{
-    for (uint32_t slot = 0; slot < TRP_PROCESSES_MAX; slot++) {
-        trp_peer *peer = trp_peer_find(slot);
-        uint64_t incarnation;
-        if (peer != NULL && atomic_load(&peer->queued) && trp_peer_open(slot, &incarnation) &&
-            trp_process_alive(slot, incarnation, NULL))
-            return true;
-    }
-    return false;
 }
 
 void trp_peers_empty(void)
@@ -511,8 +473,7 @@ void trp_peers_free(int linger_ms)
         if (peer == NULL)
             continue;
         bool gone = peer->dead || !trp_process_alive(slot, peer->incarnation, NULL);
-        trp_sockets_disconnect(peer, gone ? 0 : linger_ms);
-        trp_peer_ring_close(peer);
+        peer->carrier->disconnect(peer, gone ? 0 : linger_ms);
         trp_buffer_free(&peer->frame);
         forget_pauses(peer);
         pthread_mutex_destroy(&peer->lock);

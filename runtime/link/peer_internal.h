@@ -7,6 +7,7 @@
 #include <runtime/link/frame.h>
 #include <runtime/link/spsc_ring.h>
 #include <runtime/link/zmq.h>
+#include <runtime/shm/carrier.h>
 #include <runtime/shm/segment.h>
 #include <runtime/store/store.h>
 #include <stdatomic.h>
@@ -14,6 +15,8 @@
 enum {
     TRP_WINDOW_MESSAGES = 16384,
     TRP_WINDOW_BYTES = 64 << 20,
+    // Of targets that a peer of this node may pause: the window bounds what they are sent.
+    TRP_PAUSES_MAX = 65536,
 };
 
 // A target that is to be sent nothing now: see trp_process_pause.
@@ -31,6 +34,7 @@ typedef struct trp_queued {
 // process, the peer is renewed under its lock.
 typedef struct trp_peer {
     pthread_mutex_t lock;
+    const trp_carrier *carrier;
     uint64_t incarnation; // 0: nothing was sent or received yet.
     bool dead, closing;
     bool met;                              // Each will be told of the other's death.
@@ -41,10 +45,10 @@ typedef struct trp_peer {
     trp_pause *paused; // Those there.
     // Of one of another node: CALL and TELL that came and whose room was not given back.
     uint64_t taken_messages, taken_bytes;
+    bool announced; // It knows where to look, and is to be notified of each frame.
     // Over rings.
     trp_ring_writer out;
-    trp_object ring; // Held by this process; 0: none yet.
-    bool announced;
+    trp_object ring;     // Held by this process; 0: none yet.
     uint32_t ring_size;  // With everything.
     uint32_t overflowed; // Frames that found no room since it was made, or could not be larger.
     trp_queued *first, **last; // What the ring had no room for.
@@ -81,19 +85,8 @@ void trp_peer_run_end(void);
 bool trp_peer_pause(const trp_frame *frame);
 // Whether something was sent there or received whose process's death was not heard of.
 bool trp_peer_open(uint32_t process, uint64_t *incarnation);
-// Whether something sent to a living peer waits for room in its ring.
-bool trp_peers_queued(void);
 // Makes all who wait for room give up; frees all peers.
 void trp_peers_empty(void);
 void trp_peers_free(int linger_ms);
-
-// link/ring_carrier.c: with the lock held, but for the last two.
-troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *frame);
-void trp_peer_ring_close(trp_peer *peer);
-// Moves what waited for room into the ring.
-void trp_peer_refill(uint32_t process);
-// The same for all; whether some still lack room in the store, as trp_peers_starved then says.
-bool trp_peers_refill(void);
-extern _Atomic bool trp_peers_starved;
 
 #endif

@@ -1,14 +1,23 @@
-// ring_carrier.c: what is sent to a peer over rings: making and announcing the ring, moving to a
-// larger one, and the queue of what has no room (see peer.h).
-#include <runtime/link/peer_internal.h>
-#include <runtime/shm/process_table.h>
+// ring_carrier.c: the carrier of rings: making and announcing the ring to a peer, moving to a
+// larger one, and the queue of what has no room. link/ring_poller.c reads.
+#include <runtime/link/ring_carrier.h>
 
+#include <poll.h>
 #include <runtime/base/cell_pool.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/error.h>
 #include <runtime/base/fault.h>
+#include <runtime/base/futex.h>
+#include <runtime/base/thread.h>
+#include <runtime/link/park.h>
+#include <runtime/link/peer_internal.h>
 #include <runtime/link/ring_poller.h>
 #include <runtime/shm/doorbell.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/store/eviction.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { OVERFLOWS = 1024 }; // Before a large ring becomes a huge one.
 
@@ -124,7 +133,7 @@ static void starve(trp_peer *peer)
         trp_reader_nudge(); // Somebody has to try again.
 }
 
-static bool write(trp_peer *peer, uint32_t process, const trp_frame *frame)
+static bool write_frame(trp_peer *peer, uint32_t process, const trp_frame *frame)
 {
     if (!trp_ring_takes(&peer->out, frame->body_size) || !trp_ring_write(&peer->out, frame)) {
         if (!grow(peer, process)) {
@@ -190,7 +199,7 @@ static troupe_status put(trp_peer *peer, uint32_t process, const trp_frame *fram
         status = trp_peer_give(frame, process, peer->incarnation);
     else
         starve(peer);
-    if (status == TROUPE_OK && !write(peer, process, frame)) {
+    if (status == TROUPE_OK && !write_frame(peer, process, frame)) {
         trp_peer_take_back(frame, process, peer->incarnation);
         status = TROUPE_BUSY;
     }
@@ -218,7 +227,8 @@ static troupe_status queue(trp_peer *peer, const trp_frame *frame)
     if (queued == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a message of %zu bytes",
                            frame->body_size);
-    troupe_status status = trp_peer_give(frame, trp_self.slot, 0); // Its caller's are its caller's.
+    troupe_status status =
+        trp_peer_give(frame, trp_self.slot, 0); // The queue takes holds of its own.
     if (status != TROUPE_OK) {
         trp_pool_give(queued, queued_size(frame));
         return status;
@@ -254,7 +264,7 @@ static void unqueue(trp_peer *peer)
     trp_pool_give(oldest, oldest->size);
 }
 
-troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *frame)
+static troupe_status send_frame(trp_peer *peer, uint32_t process, trp_frame *frame)
 {
     trp_frame boxed;
     trp_object object = 0;
@@ -272,8 +282,9 @@ troupe_status trp_peer_put(trp_peer *peer, uint32_t process, const trp_frame *fr
     return status;
 }
 
-void trp_peer_ring_close(trp_peer *peer)
+static void disconnect(trp_peer *peer, int linger_ms)
 {
+    (void)linger_ms; // What is in the ring is read however this process ends.
     while (peer->first != NULL)
         unqueue(peer);
     if (peer->ring != 0)
@@ -341,3 +352,160 @@ bool trp_peers_refill(void)
         atomic_store(&trp_peers_starved, true);
     return starved;
 }
+
+// ---- what waits in this process's memory
+
+static bool is_queued(uint32_t process)
+{
+    uint64_t incarnation;
+    trp_peer *peer = trp_peer_find(process);
+    return peer != NULL && atomic_load(&peer->queued) && trp_peer_open(process, &incarnation) &&
+           trp_process_alive(process, incarnation, NULL);
+}
+
+static bool any_queued(void)
+{
+    for (uint32_t process = 0; process < TRP_PROCESSES_MAX; process++)
+        if (is_queued(process))
+            return true;
+    return false;
+}
+
+// What is in a ring will be read.
+static void flush(int64_t give_up_ms)
+{
+    enum { LOOK_NS = 1000000 };
+    _Atomic uint32_t never = 0;
+    while (any_queued() && trp_clock_ms() < give_up_ms)
+        trp_wait(&never, 0, LOOK_NS);
+}
+
+// ---- start and end
+
+// The driver's thread that sees the keeper's end: no thread polls descriptors otherwise.
+static struct {
+    pthread_t thread;
+    bool started;
+    int keeper_fd, stop_fd;
+} watch = {.keeper_fd = -1, .stop_fd = -1};
+
+static void *watch_main(void *unused)
+{
+    (void)unused;
+    struct pollfd events[] = {{.fd = watch.keeper_fd, .events = POLLIN},
+                              {.fd = watch.stop_fd, .events = POLLIN}};
+    while (poll(events, 2, -1) <= 0)
+        continue;
+    if (events[0].revents != 0)
+        trp_reader_lost();
+    return NULL;
+}
+
+static troupe_status watch_start(int keeper_fd)
+{
+    watch.keeper_fd = keeper_fd;
+    watch.stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (watch.stop_fd < 0)
+        return trp_fail_errno(TROUPE_IO, "the descriptor of a thread could not be made");
+    troupe_status status = trp_thread_start(&watch.thread, "troupe-watch", watch_main, NULL);
+    watch.started = status == TROUPE_OK;
+    if (!watch.started)
+        close(watch.stop_fd);
+    return status;
+}
+
+static void watch_stop(void)
+{
+    if (!watch.started)
+        return;
+    (void)eventfd_write(watch.stop_fd, 1);
+    pthread_join(watch.thread, NULL);
+    close(watch.stop_fd);
+    watch.started = false;
+}
+
+static troupe_status open_door(void)
+{
+    trp_reader_open();
+    return TROUPE_OK;
+}
+
+static troupe_status start(int keeper_fd)
+{
+    TROUPE_TRY(trp_reader_start());
+    return keeper_fd >= 0 ? watch_start(keeper_fd) : TROUPE_OK;
+}
+
+static void stop(void)
+{
+    watch_stop();
+    trp_reader_stop();
+}
+
+static void prepare(void)
+{
+    (void)trp_reader_prepare(); // If there is no memory for it, the worker's start will say so.
+}
+
+// ---- what others are told
+
+static void notify(uint32_t process, bool first)
+{
+    trp_door_ring(process, trp_self.slot, first);
+}
+
+static void note_death(uint32_t process, uint64_t incarnation)
+{
+    trp_deaths_add(process, incarnation);
+    trp_door_alarm(TRP_PROCESS_NODE); // What it left here is given back.
+}
+
+// Whoever reads there finds it among the deaths.
+static void tell_death(uint32_t to, bool ready, uint32_t process, uint64_t incarnation)
+{
+    (void)ready, (void)process, (void)incarnation;
+    trp_door_alarm(to);
+}
+
+static void tell_end(uint32_t to)
+{
+    trp_door_of(to)->told_end = 1;
+    trp_door_ring(to, TRP_PROCESS_NODE, true);
+}
+
+static bool serve(int keeper_fd, _Atomic uint32_t *word, uint32_t seen, int64_t wait_ms)
+{
+    enum { RETRY_MS = 10 };
+    (void)keeper_fd;
+    if (trp_peers_starved && trp_peers_refill() && (wait_ms < 0 || wait_ms > RETRY_MS))
+        wait_ms = RETRY_MS;
+    trp_park(word, seen, wait_ms < 0 ? -1 : trp_clock_ns() + wait_ms * 1000000);
+    return false;
+}
+
+const trp_near_carrier trp_ring_carrier = {
+    .carrier = {.name = "ring",
+                .message_bytes_max = &trp_self.options.message_bytes_max,
+                .limit = "message_bytes_max",
+                .pauses_max = TRP_PAUSES_MAX,
+                .open = open_door,
+                .start = start,
+                .flush = flush,
+                .stop = stop,
+                .leave = trp_reader_close,
+                .alive = trp_row_alive,
+                .describe = trp_row_describe,
+                .meet = trp_door_meet,
+                .send = send_frame,
+                .notify = notify,
+                .disconnect = disconnect},
+    .outlives = true,
+    .prepare = prepare,
+    .unread = trp_reader_free,
+    .read = trp_reader_read,
+    .wake = trp_reader_wake,
+    .serve = serve,
+    .note_death = note_death,
+    .tell_death = tell_death,
+    .tell_end = tell_end,
+};

@@ -14,11 +14,14 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <runtime/base/error.h>
+#include <runtime/base/futex.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/park.h>
 #include <runtime/link/peer_internal.h>
+#include <runtime/link/ring_carrier.h>
 #include <runtime/shm/doorbell.h>
 #include <runtime/shm/layout.h>
 #include <runtime/shm/process_table.h>
@@ -36,6 +39,10 @@ enum {
     NAP_NS = 200000,      // Of the fallback thread before it reads itself: at first,
     NAP_MAX_NS = 1000000, // and while others go on taking the role.
     RETRY_NS = 10000000,  // Between looks for room in the store.
+    YIELDS = 8,           // In a row, before a thread sleeps.
+    YIELD_USUAL_MAX = 256,
+    YIELD_EVERY_MAX = 8192, // Where somebody else takes the CPU for long:
+    LATE_NS = 2000000,      // longer than those who send to each other do.
 };
 #define LONG_NS ((int64_t)3600 * 1000000000)
 
@@ -298,7 +305,8 @@ static void lose_all(void)
 
 // ---- reading
 
-bool trp_reader_pending(void)
+// With the role.
+static bool pending(void)
 {
     return reader.todo_words != 0 || atomic_load(&reader.door->summary) != 0 ||
            atomic_load(&reader.lost);
@@ -346,13 +354,14 @@ static void read_round(_Atomic uint32_t *word, uint32_t seen, int *batches)
     }
 }
 
-void trp_reader_drain(_Atomic uint32_t *word, uint32_t seen)
+// With the role: hands out what there is. Soon stops if *word (NULL: none) is not `seen` any more.
+static void drain(_Atomic uint32_t *word, uint32_t seen)
 {
     int batches = BATCHES_AFTER;
     troupe_error kept;
     trp_error_hold(&kept);
     trp_process_deliver_begin();
-    while (trp_reader_pending() && batches > 0) {
+    while (pending() && batches > 0) {
         gather();
         // Before the rings: what someone published before it died is read before that is told.
         uint64_t deaths = trp_deaths_count();
@@ -374,7 +383,7 @@ void trp_reader_drain(_Atomic uint32_t *word, uint32_t seen)
 static bool take_role(void)
 {
     uint32_t free = FREE;
-    // Acquires what the last one has written; pairs with the last store in trp_reader_leave.
+    // Acquires what the last one has written; pairs with the last store in leave.
     if (atomic_load_explicit(&reader.role, memory_order_relaxed) != FREE ||
         !atomic_compare_exchange_strong(&reader.role, &free, HELD))
         return false;
@@ -383,7 +392,7 @@ static bool take_role(void)
     return true;
 }
 
-bool trp_reader_enter(void)
+static bool enter(void)
 {
     if (!take_role())
         return false;
@@ -391,7 +400,7 @@ bool trp_reader_enter(void)
     return true;
 }
 
-void trp_reader_leave(void)
+static void leave(void)
 {
     // Pairs with the fallback thread, which takes `watched` back and then looks at the role: it
     // waits while that is being left, and then takes it.
@@ -399,7 +408,7 @@ void trp_reader_leave(void)
     if (!atomic_load(&reader.watched)) {
         // Pairs with trp_door_ring: it publishes and then looks at the bell.
         (void)atomic_exchange(&reader.door->bell, TRP_BELL_NOBODY);
-        if (trp_reader_pending())
+        if (pending())
             trp_door_call(reader.door);
     }
     atomic_store(&reader.role, FREE); // A release of all that is the role's.
@@ -412,19 +421,63 @@ static long futex(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
                    FUTEX_BITSET_MATCH_ANY);
 }
 
-void trp_reader_sleep(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
+// Sleeps until there is something to read, *word is not `seen`, or the deadline.
+static void sleep_on(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
 {
     // Written before we look; who publishes looks at it after having published, and so does who
     // changes the word.
     (void)atomic_exchange(&reader.door->bell, TRP_BELL_ASLEEP);
-    if (!trp_reader_pending() && atomic_load(word) == seen && !atomic_load(&reader.closing))
+    if (!pending() && atomic_load(word) == seen && !atomic_load(&reader.closing))
         (void)futex(&reader.door->bell, TRP_BELL_ASLEEP, deadline_ns);
     (void)atomic_exchange(&reader.door->bell, TRP_BELL_AWAKE);
 }
 
-void trp_reader_waits_for(_Atomic uint32_t *word)
+// As the reader: gives the CPU to whoever else wants it, which may be who is to answer. Two that
+// share a CPU and hand it to each other so need no sleep and no wake-up; and who sends much to one
+// that shares its CPU is not interrupted for each message, as by one that sleeps and is woken.
+static bool yield_on(_Atomic uint32_t *word, uint32_t seen)
 {
+    static _Atomic bool yields_late;
+    trp_habit *yields = &trp_park_yields;
+    int every = atomic_load_explicit(&yields->every, memory_order_relaxed);
+    if (every > 1 &&
+        atomic_fetch_add_explicit(&yields->waits, 1, memory_order_relaxed) % every != 0)
+        return false;
+    int64_t begin = trp_clock_ns();
+    bool came = false;
+    for (int i = 0; i < YIELDS && !came; i++) {
+        (void)sched_yield();
+        came = atomic_load_explicit(word, memory_order_acquire) != seen || pending();
+    }
+    bool late = trp_clock_ns() - begin > LATE_NS;
+    // Somebody with much to compute has the CPU if that is so twice: who sleeps gets it back
+    // sooner.
+    if (late && atomic_exchange_explicit(&yields_late, true, memory_order_relaxed))
+        atomic_store_explicit(&yields->every, YIELD_EVERY_MAX, memory_order_relaxed);
+    else if (!late) {
+        atomic_store_explicit(&yields_late, false, memory_order_relaxed);
+        trp_habit_learn(yields, came, every > YIELD_USUAL_MAX ? every : YIELD_USUAL_MAX);
+    }
+    return came;
+}
+
+bool trp_reader_read(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
+{
+    if (!enter())
+        return false;
+    // While it is set, the reader looks at the word before it sleeps.
     atomic_store(&reader.waits_for, (uintptr_t)word);
+    for (;;) {
+        drain(word, seen);
+        if (atomic_load(word) != seen || atomic_load(&reader.closing) ||
+            (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns))
+            break;
+        if (!trp_spin_until(&trp_park_spins, word, seen, pending) && !yield_on(word, seen))
+            sleep_on(word, seen, deadline_ns);
+    }
+    atomic_store(&reader.waits_for, 0);
+    leave();
+    return true;
 }
 
 bool trp_reader_wake(_Atomic uint32_t *word)
@@ -445,11 +498,6 @@ bool trp_reader_wake(_Atomic uint32_t *word)
 bool trp_reader_free(void)
 {
     return atomic_load_explicit(&reader.role, memory_order_relaxed) == FREE;
-}
-
-bool trp_reader_closing(void)
-{
-    return atomic_load(&reader.closing);
 }
 
 // ---- the fallback thread
@@ -478,7 +526,7 @@ static void nap(void)
         trp_wait(&reader.door->fallback, atomic_load(&reader.door->fallback), ns);
         ns = 2 * ns < NAP_MAX_NS ? 2 * ns : NAP_MAX_NS; // Each nap ends with a switch of threads.
     } while (taken != atomic_load(&reader.taken) && !is_stopping());
-    atomic_store(&reader.watched, false); // Pairs with trp_reader_leave.
+    atomic_store(&reader.watched, false); // Pairs with leave.
 }
 
 static void *fallback_main(void *unused)
@@ -496,8 +544,8 @@ static void *fallback_main(void *unused)
             nap();
         taken = atomic_load(&reader.taken);
         if (take_role_left()) {
-            trp_reader_drain(NULL, 0);
-            trp_reader_leave();
+            drain(NULL, 0);
+            leave();
         }
         if (!is_stopping())
             trp_wait(&reader.door->fallback, seen,

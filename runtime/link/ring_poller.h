@@ -18,22 +18,11 @@ void trp_reader_stop(void);
 // Waits until no thread reads, and sees to it that none will; gives all rings back.
 void trp_reader_close(void);
 
-// Takes the role of the reader if nobody has it, and gives it up. For park.c.
-bool trp_reader_enter(void);
-void trp_reader_leave(void);
-// Whether nobody has the role.
+// Whether nobody reads.
 bool trp_reader_free(void);
-// Whether the reader must give the role up.
-bool trp_reader_closing(void);
-// With the role: whether there is something to read.
-bool trp_reader_pending(void);
-// With the role: hands out what there is. Soon stops if *word is not `seen` any more.
-void trp_reader_drain(_Atomic uint32_t *word, uint32_t seen);
-// With the role: sleeps until there is something to read, *word is not `seen`, or the deadline.
-void trp_reader_sleep(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns);
-// With the role: says which word the reader waits for; NULL: none. While it is set, the reader
-// looks at the word before it sleeps.
-void trp_reader_waits_for(_Atomic uint32_t *word);
+// Reads while *word is `seen`, until the monotonic time `deadline_ns` (negative: none). False, at
+// once: another thread reads already.
+bool trp_reader_read(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns);
 // Whether the reader waits for that word, which was changed before: then it is awake now.
 bool trp_reader_wake(_Atomic uint32_t *word);
 

@@ -7,10 +7,13 @@
 
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/base/futex.h>
 #include <runtime/base/log.h>
 #include <runtime/base/thread.h>
 #include <runtime/link/batch.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/peer.h>
+#include <runtime/shm/doorbell.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 #include <unistd.h>
@@ -122,7 +125,7 @@ static bool is_lone(trp_peer *peer)
     return !peer->bursts && passed >= LONE_NS;
 }
 
-troupe_status trp_sockets_send(trp_peer *peer, uint32_t process, trp_frame *frame)
+static troupe_status gather(trp_peer *peer, uint32_t process, trp_frame *frame)
 {
     TROUPE_TRY(connect_peer(peer, process));
     size_t before = peer->frame.size;
@@ -139,6 +142,16 @@ troupe_status trp_sockets_send(trp_peer *peer, uint32_t process, trp_frame *fram
     if (before == 0)
         leave_gathered(process);
     return TROUPE_OK;
+}
+
+// What waits in ZeroMQ's queues when this process ends leaves its holds to the receiver.
+static troupe_status send_frame(trp_peer *peer, uint32_t process, trp_frame *frame)
+{
+    TROUPE_TRY(trp_peer_give(frame, process, peer->incarnation));
+    troupe_status status = gather(peer, process, frame);
+    if (status != TROUPE_OK)
+        trp_peer_take_back(frame, process, peer->incarnation);
+    return status;
 }
 
 void trp_sockets_disconnect(trp_peer *peer, int linger_ms)
@@ -267,7 +280,9 @@ static void take_message(const void *data, size_t size)
         trp_process_refused(troupe_last_error()->text);
 }
 
-bool trp_sockets_drain(void)
+// Reads and hands out frames that are there, for 1 ms at most. True: there are more, of which no
+// descriptor tells. The I/O thread's and the node process's loop.
+static bool drain(void)
 {
     troupe_error kept;
     trp_error_hold(&kept);
@@ -288,13 +303,14 @@ bool trp_sockets_drain(void)
 
 // ---- who reads
 
-bool trp_sockets_unread(void)
+// Sockets are open, and nobody but the I/O thread reads them.
+static bool is_unread(void)
 {
     return atomic_load_explicit(&sockets.open, memory_order_relaxed) &&
            atomic_load_explicit(&sockets.waits_for, memory_order_relaxed) == 0;
 }
 
-bool trp_sockets_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
+static bool read_until(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns)
 {
     uintptr_t nobody = 0;
     if (!atomic_load(&sockets.open) || !trp_process_try_enter())
@@ -309,7 +325,7 @@ bool trp_sockets_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns
                (deadline_ns < 0 || trp_clock_ns() < deadline_ns)) {
             if (!atomic_load(&sockets.left))
                 trp_transport_wait_reader(deadline_ns);
-            (void)trp_sockets_drain();
+            (void)drain();
         }
         atomic_store(&sockets.waits_for, 0);
         if (deaths.count > 0 || atomic_load(&sockets.back) || atomic_load(&sockets.left))
@@ -319,7 +335,7 @@ bool trp_sockets_park(_Atomic uint32_t *word, uint32_t seen, int64_t deadline_ns
     return reads;
 }
 
-bool trp_sockets_wake(_Atomic uint32_t *word)
+static bool wake(_Atomic uint32_t *word)
 {
     if (atomic_fetch_add(&sockets.waits_for, 0) != (uintptr_t)word)
         return false;
@@ -389,7 +405,7 @@ static void look_after_gathered(watcher *me)
 // A thread that has begun to wait meanwhile sleeps on the descriptor, which tells of what is new.
 static void drain_beside_readers(void)
 {
-    if (trp_sockets_drain() && atomic_load(&sockets.waits_for) != 0)
+    if (drain() && atomic_load(&sockets.waits_for) != 0)
         trp_transport_wake_reader();
 }
 
@@ -415,10 +431,10 @@ static void *io_main(void *unused)
 // ---- flushing
 
 // Whether a living peer has not said yet that everything has arrived; `ask` sends the question.
-static bool flush_peers(bool ask)
+static bool flush_peers(uint32_t first, uint32_t end, bool ask)
 {
     bool awaited = false;
-    for (uint32_t slot = 0; slot < TRP_PEERS_MAX; slot++) {
+    for (uint32_t slot = first; slot < end; slot++) {
         trp_peer *peer = trp_peer_find(slot);
         if (peer == NULL)
             continue;
@@ -432,20 +448,24 @@ static bool flush_peers(bool ask)
     return awaited;
 }
 
-void trp_sockets_flush(int timeout_ms)
+void trp_sockets_flush(uint32_t first, uint32_t end, int64_t give_up_ms)
 {
-    int64_t give_up = trp_clock_ms() + timeout_ms;
     uint32_t seen = sockets.flushed;
-    for (bool awaited = flush_peers(true); awaited && trp_clock_ms() < give_up;) {
+    for (bool awaited = flush_peers(first, end, true); awaited && trp_clock_ms() < give_up_ms;) {
         trp_wait(&sockets.flushed, seen, FLUSH_LOOK_NS); // A peer may also die.
         seen = sockets.flushed;
-        awaited = flush_peers(false);
+        awaited = flush_peers(first, end, false);
     }
 }
 
 // ---- start and end
 
-troupe_status trp_sockets_open(void)
+static void flush(int64_t give_up_ms)
+{
+    trp_sockets_flush(0, TRP_PROCESSES_MAX, give_up_ms);
+}
+
+static troupe_status open_socket(void)
 {
     char path[128];
     trp_socket_path(trp_self.slot, trp_self.incarnation, path);
@@ -458,7 +478,7 @@ troupe_status trp_sockets_open(void)
         .message_bytes_max = BATCH + HEADER_MAX + trp_self.options.message_bytes_max});
 }
 
-troupe_status trp_sockets_start(int keeper_fd)
+static troupe_status start(int keeper_fd)
 {
     sockets.keeper_fd = keeper_fd;
     sockets.stop = false;
@@ -475,7 +495,7 @@ troupe_status trp_sockets_start(int keeper_fd)
     return TROUPE_OK;
 }
 
-void trp_sockets_stop(void)
+static void stop(void)
 {
     if (!sockets.started)
         return;
@@ -487,7 +507,62 @@ void trp_sockets_stop(void)
     sockets.started = false;
 }
 
-void trp_sockets_close(void)
+// ---- the node process
+
+static void forget(uint32_t process, uint64_t incarnation)
 {
-    trp_transport_close();
+    char path[128];
+    trp_socket_path(process, incarnation, path);
+    (void)unlink(path);
 }
+
+static void tell_death(uint32_t to, bool ready, uint32_t process, uint64_t incarnation)
+{
+    trp_frame frame = {.kind = TRP_FRAME_DEATH, .method = process, .target = incarnation};
+    if (ready)
+        (void)trp_process_send(to, trp_segment_process(to)->incarnation, &frame, 0);
+}
+
+static void tell_end(uint32_t to)
+{
+    (void)trp_process_send(to, trp_segment_process(to)->incarnation,
+                           &(trp_frame){.kind = TRP_FRAME_END}, 0);
+}
+
+// What changes the word is done by this thread, or heard by way of a descriptor.
+static bool serve(int keeper_fd, _Atomic uint32_t *word, uint32_t seen, int64_t wait_ms)
+{
+    static bool more; // Of the node process's one thread.
+    bool from_keeper = false;
+    int64_t wait_ns = wait_ms < 0 ? -1 : wait_ms * 1000000;
+    (void)word, (void)seen;
+    trp_transport_wait(true, keeper_fd, more ? 0 : wait_ns, &from_keeper);
+    more = drain();
+    return from_keeper;
+}
+
+const trp_near_carrier trp_zmq_carrier = {
+    .carrier = {.name = "ZeroMQ",
+                .message_bytes_max = &trp_self.options.message_bytes_max,
+                .limit = "message_bytes_max",
+                .pauses_max = TRP_PAUSES_MAX,
+                .load = trp_transport_load,
+                .open = open_socket,
+                .start = start,
+                .flush = flush,
+                .stop = stop,
+                .close = trp_transport_close,
+                .alive = trp_row_alive,
+                .describe = trp_row_describe,
+                .meet = trp_door_meet,
+                .send = send_frame,
+                .disconnect = trp_sockets_disconnect,
+                .forget = forget},
+    .hears_keeper = true,
+    .unread = is_unread,
+    .read = read_until,
+    .wake = wake,
+    .serve = serve,
+    .tell_death = tell_death,
+    .tell_end = tell_end,
+};

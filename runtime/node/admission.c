@@ -10,9 +10,9 @@
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/link/ask.h>
+#include <runtime/link/request.h>
 #include <runtime/node/limits.h>
 #include <runtime/node/node_client.h>
-#include <runtime/node/server.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,10 +79,10 @@ static void answer_granted(holding *granted)
         trp_gpu_id(i, id);
         used += (size_t)snprintf(gpus + used, sizeof gpus - used, "%s%s", used > 0 ? "," : "", id);
     }
-    trp_node_answer(&granted->request, &(trp_frame){.status = TROUPE_OK,
-                                                    .target = granted->id,
-                                                    .body = gpus,
-                                                    .body_size = strlen(gpus)});
+    trp_request_answer(&granted->request, &(trp_frame){.status = TROUPE_OK,
+                                                       .target = granted->id,
+                                                       .body = gpus,
+                                                       .body_size = strlen(gpus)});
 }
 
 static void admit(void)
@@ -138,20 +138,19 @@ static troupe_status read_claim(const trp_frame *frame, holding *made)
 static void serve_claim(const trp_frame *frame)
 {
     if (admission.stopping) { // Nobody would answer: those that waited have been told.
-        trp_node_answer_failure(frame,
-                                troupe_fail(TROUPE_NOT_STARTED, "the node is being stopped"));
+        trp_request_refuse(frame, troupe_fail(TROUPE_NOT_STARTED, "the node is being stopped"));
         return;
     }
     holding *made = trp_alloc(sizeof *made);
     if (made == NULL) {
-        trp_node_answer_failure(frame, troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim"));
+        trp_request_refuse(frame, troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim"));
         return;
     }
     troupe_status status = read_claim(frame, made);
     if (status == TROUPE_OK)
         status = trp_resources_claim(books(), &made->claim);
     if (status != TROUPE_OK) {
-        trp_node_answer_failure(frame, status);
+        trp_request_refuse(frame, status);
         trp_free(made);
         return;
     }
@@ -165,7 +164,7 @@ static void serve_claim(const trp_frame *frame)
     if (TRP_HASH_HAS(hh, made)) {
         admit();
     } else {
-        trp_node_answer_failure(frame, troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim"));
+        trp_request_refuse(frame, troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim"));
         trp_free(made);
     }
 }
@@ -183,8 +182,8 @@ static void serve_give(const trp_frame *frame)
     uint64_t slot;
     holding *given = find(frame->target);
     if (trp_read_uint(&in, &slot) != TROUPE_OK || slot >= TRP_PROCESSES_MAX || given == NULL) {
-        trp_node_answer_failure(frame, troupe_fail(TROUPE_NOT_FOUND, "claim %llu is not held",
-                                                   (unsigned long long)frame->target));
+        trp_request_refuse(frame, troupe_fail(TROUPE_NOT_FOUND, "claim %llu is not held",
+                                              (unsigned long long)frame->target));
         return;
     }
     given->owner = (uint32_t)slot;
@@ -193,7 +192,7 @@ static void serve_give(const trp_frame *frame)
         forget(given); // Its end has been dealt with already.
         admit();
     }
-    trp_node_answer(frame, &(trp_frame){.status = TROUPE_OK});
+    trp_request_answer(frame, &(trp_frame){.status = TROUPE_OK});
 }
 
 // By number, or as the request of the sender that waits still.
@@ -245,10 +244,10 @@ static void serve_list(const trp_frame *frame)
     }
     trp_write_uint(&out, waiting);
     if (out.failed)
-        trp_node_answer_failure(frame, troupe_fail(TROUPE_NO_MEMORY, "no memory for an answer"));
+        trp_request_refuse(frame, troupe_fail(TROUPE_NO_MEMORY, "no memory for an answer"));
     else
-        trp_node_answer(frame,
-                        &(trp_frame){.status = TROUPE_OK, .body = out.data, .body_size = out.size});
+        trp_request_answer(
+            frame, &(trp_frame){.status = TROUPE_OK, .body = out.data, .body_size = out.size});
     trp_buffer_free(&out);
 }
 
@@ -293,8 +292,8 @@ void trp_admission_stop(void)
     holding *it, *next;
     HASH_ITER(hh, admission.all, it, next)
     if (it->claim.state == TRP_CLAIM_WAITING) {
-        trp_node_answer_failure(&it->request,
-                                troupe_fail(TROUPE_NOT_STARTED, "the node is being stopped"));
+        trp_request_refuse(&it->request,
+                           troupe_fail(TROUPE_NOT_STARTED, "the node is being stopped"));
         forget(it);
     }
 }
@@ -318,9 +317,9 @@ static int64_t look_at(holding *it, int64_t now_ms)
     if (late || tell)
         trp_resources_why(books(), &it->claim, why, sizeof why);
     if (late) {
-        trp_node_answer_failure(&it->request,
-                                troupe_fail(TROUPE_TIMED_OUT, "%s has waited %.1f s for %s",
-                                            it->who, (double)(now_ms - it->since_ms) / 1000, why));
+        trp_request_refuse(&it->request,
+                           troupe_fail(TROUPE_TIMED_OUT, "%s has waited %.1f s for %s", it->who,
+                                       (double)(now_ms - it->since_ms) / 1000, why));
         forget(it);
         admit();
         return -1;

@@ -5,8 +5,8 @@
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/link/ask.h>
+#include <runtime/link/request.h>
 #include <runtime/node/node_client.h>
-#include <runtime/node/server.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,20 +83,20 @@ void trp_names_serve(const trp_frame *frame)
     else if (status == TROUPE_OK)
         HASH_FIND_STR(names, name, entry);
     if (status != TROUPE_OK) {
-        trp_node_answer_failure(frame, status);
+        trp_request_refuse(frame, status);
     } else if (frame->method == TRP_ASK_NAME_PUT) {
-        trp_node_answer(frame, &(trp_frame){.status = TROUPE_OK});
+        trp_request_answer(frame, &(trp_frame){.status = TROUPE_OK});
     } else if (frame->method == TRP_ASK_NAME_DROP) {
         if (entry != NULL && entry->owner == frame->from &&
             entry->owner_incarnation == frame->from_incarnation &&
             (frame->target == 0 || frame->target == entry->request))
             name_remove(entry);
-        trp_node_answer(frame, &(trp_frame){.status = TROUPE_OK});
+        trp_request_answer(frame, &(trp_frame){.status = TROUPE_OK});
     } else if (entry == NULL) {
-        trp_node_answer_failure(frame,
-                                troupe_fail(TROUPE_NOT_FOUND, "no actor has the name '%s'", name));
+        trp_request_refuse(frame,
+                           troupe_fail(TROUPE_NOT_FOUND, "no actor has the name '%s'", name));
     } else {
-        trp_node_answer(
+        trp_request_answer(
             frame,
             &(trp_frame){.status = TROUPE_OK, .body = entry->value, .body_size = entry->size});
     }

@@ -4,7 +4,8 @@
 #include <runtime/base/error.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/link/ask.h>
-#include <runtime/node/request.h>
+#include <runtime/link/request.h>
+#include <runtime/remote/cluster.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ static void tell_drop(const char *name, uint64_t number)
 
 // Sends a request about a name, with a value (NULL: none) behind it.
 static troupe_status ask_name(trp_ask what, const char *name, const void *value, size_t size,
-                              trp_request *mine)
+                              trp_node_request *mine)
 {
     trp_buffer body = {0};
     write_name(&body, name, value, size);
@@ -59,7 +60,7 @@ troupe_status trp_node_name_put(const char *name, const void *value, size_t size
     if (size > TRP_NAMED_VALUE_MAX)
         return troupe_fail(TROUPE_TOO_LARGE, "a named value of %zu bytes is above the limit of %d",
                            size, TRP_NAMED_VALUE_MAX);
-    trp_request mine = {0};
+    trp_node_request mine = {0};
     troupe_status status = ask_name(TRP_ASK_NAME_PUT, name, value, size, &mine);
     if (status == TROUPE_TIMED_OUT && !mine.done) { // It may be obeyed still.
         troupe_error kept;
@@ -71,7 +72,7 @@ troupe_status trp_node_name_put(const char *name, const void *value, size_t size
 }
 
 // A request's answer has room for more than a named value has, and the caller for that alone.
-static troupe_status take_named(const trp_request *mine, void *value, size_t *size)
+static troupe_status take_named(const trp_node_request *mine, void *value, size_t *size)
 {
     if (mine->value_size > TRP_NAMED_VALUE_MAX)
         return troupe_fail(TROUPE_CORRUPT,
@@ -85,7 +86,7 @@ static troupe_status take_named(const trp_request *mine, void *value, size_t *si
 troupe_status trp_node_name_get(const char *name, void *value, size_t *size)
 {
     TROUPE_TRY(check_name(name));
-    trp_request mine = {0};
+    trp_node_request mine = {0};
     TROUPE_TRY(ask_name(TRP_ASK_NAME_GET, name, "", 0, &mine));
     return take_named(&mine, value, size);
 }
@@ -93,7 +94,7 @@ troupe_status trp_node_name_get(const char *name, void *value, size_t *size)
 troupe_status trp_node_name_get_far(uint32_t node, const char *name, void *value, size_t *size)
 {
     trp_buffer body = {0};
-    trp_request mine = {0};
+    trp_node_request mine = {0};
     TROUPE_TRY(check_name(name));
     write_name(&body, name, "", 0);
     trp_frame frame = {.method = TRP_ASK_NAME_GET, .body = body.data, .body_size = body.size};
@@ -106,7 +107,7 @@ troupe_status trp_node_name_get_far(uint32_t node, const char *name, void *value
 
 void trp_node_name_drop(const char *name)
 {
-    trp_request mine = {0};
+    trp_node_request mine = {0};
     if (check_name(name) != TROUPE_OK)
         return;
     // The answer is waited for so that the name is free in all processes when this returns. Actors

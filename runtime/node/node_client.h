@@ -5,7 +5,7 @@
 #define TRP_NODE_NODE_CLIENT_H
 
 #include <runtime/base/buffer.h>
-#include <runtime/link/frame.h>
+#include <runtime/link/request.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,12 +21,10 @@ troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarn
 // an environment ("KEY=VALUE" lines) and a folder of its own (NULL: none), without waiting, and,
 // later, waits until it is ready. Who has begun must end.
 typedef struct trp_worker_ask {
-    struct trp_request *request;
+    struct trp_node_request *request;
 } trp_worker_ask;
 troupe_status trp_node_worker_begin(const char *env, const char *folder, trp_worker_ask *ask);
 troupe_status trp_node_worker_end(trp_worker_ask *ask, uint32_t *process, uint64_t *incarnation);
-// From now on what this thread asks is waited for until that time at most (monotonic; 0: as usual).
-void trp_node_limit(int64_t until_ns);
 // Kills a worker process; death is reported to all as for any other, with `cause` as its reason.
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause);
 
@@ -42,20 +40,8 @@ troupe_status trp_node_name_put(const char *name, const void *value, size_t size
 troupe_status trp_node_name_get(const char *name, void *value, size_t *size);
 void trp_node_name_drop(const char *name);
 
-// ---- other nodes (troupe/node.h)
-
-// `numeric` is the same address in numbers.
-troupe_status trp_node_join(const char *address, const char *numeric);
-troupe_status trp_node_leave(const char *address);
-// The node process of another node, as a process here. NOT_EXECUTED: there is no session.
-troupe_status trp_node_process(uint32_t node, uint32_t *process, uint64_t *incarnation);
-// Asks another node where a process of it can be reached; `address` has 64 bytes.
-troupe_status trp_node_where(uint32_t node, uint32_t slot, uint64_t incarnation, char *address);
 // As trp_node_name_get, of another node.
 troupe_status trp_node_name_get_far(uint32_t node, const char *name, void *value, size_t *size);
-// The nodes that are joined, in the order of joining, at most `most`; `address` (NULL: all): the
-// one that listens there.
-size_t trp_node_joined(const char *address, uint32_t *nodes, size_t most);
 
 // What an actor needs of the node (admission.h).
 typedef struct trp_want {
@@ -66,7 +52,7 @@ typedef struct trp_want {
     bool patient;                     // It may take long: that is no news.
 } trp_want;
 
-enum { TRP_CLAIM_GPUS_MAX = 4096 };
+enum { TRP_CLAIM_GPUS_MAX = TRP_REQUEST_VALUE_MAX };
 
 // Waits until the node gives it, and returns the claim's number and the ids of its GPUs ("0,2").
 // The claim is this process's. TROUPE_TOO_LARGE: it never can be given; TROUPE_TIMED_OUT.
@@ -75,8 +61,7 @@ troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TR
 // failure, and the ids of its GPUs or the sentence of the failure, by a thread of the library that
 // must not be held up and holds a lock: it may not call anything of this header. *request is for
 // trp_node_claim_abandon.
-typedef void (*trp_claimed)(void *user, troupe_status status, uint64_t claim, const char *text);
-troupe_status trp_node_claim_begin(const trp_want *want, trp_claimed claimed, void *user,
+troupe_status trp_node_claim_begin(const trp_want *want, trp_request_told *claimed, void *user,
                                    uint64_t *request);
 // `claimed` is not called any more once this returns. What it was told of is not given back. Does
 // not wait.
@@ -88,10 +73,6 @@ void trp_node_claim_drop(uint64_t claim);
 // What there is and who waits, as admission.c writes it.
 troupe_status trp_node_claims(trp_buffer *list);
 
-// For who hands out what arrives, and for troupe_stop.
-void trp_node_answered(const trp_frame *frame);
-void trp_node_lost(void);                 // No answer will come any more.
-void trp_node_far_lost(uint32_t process); // No answer of that far node process will come.
 // Tells the node process that the driver wants everything to end, within that time.
 troupe_status trp_node_stop(int64_t left_ms);
 

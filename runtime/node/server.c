@@ -2,8 +2,8 @@
 //
 // It gives out the process table's rows (a starting process adds its pid, READY, its label and its
 // last words), takes back what a dead process held in the store, and tells everyone of the death.
-// When it dies, the keeper ends the node. Over rings its main thread serves requests and another
-// one hears the keeper, with one lock; over sockets one thread does both.
+// When it dies, the keeper ends the node. Its main thread serves requests and another one hears
+// the keeper, with one lock; where the carrier waits for descriptors anyway one thread does both.
 #include <runtime/base/memory.h>
 #include <runtime/link/ask.h>
 #include <runtime/link/dispatch.h>
@@ -23,13 +23,14 @@
 #include <runtime/host/worker_env.h>
 #include <runtime/link/keys.h>
 #include <runtime/link/park.h>
-#include <runtime/link/zmq_carrier.h>
+#include <runtime/link/request.h>
 #include <runtime/node/admission.h>
 #include <runtime/node/directory.h>
 #include <runtime/node/exit_cause.h>
 #include <runtime/node/orders.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/remote/session.h>
+#include <runtime/shm/carrier.h>
 #include <runtime/shm/doorbell.h>
 #include <runtime/store/store.h>
 #include <stdio.h>
@@ -65,25 +66,9 @@ static struct {
 
 // ---- answers
 
-void trp_node_answer(const trp_frame *to, trp_frame *frame)
-{
-    frame->kind = TRP_FRAME_ANSWER;
-    frame->call = to->call;
-    if (trp_self.local)
-        trp_node_answered(frame);
-    else
-        (void)trp_process_send(to->from, to->from_incarnation, frame, 0);
-}
-
 static void answer_ok(const trp_frame *to)
 {
-    trp_node_answer(to, &(trp_frame){.status = TROUPE_OK});
-}
-
-void trp_node_answer_failure(const trp_frame *to, troupe_status status)
-{
-    const char *text = troupe_last_error()->text;
-    trp_node_answer(to, &(trp_frame){.status = status, .body = text, .body_size = strlen(text)});
+    trp_request_answer(to, &(trp_frame){.status = TROUPE_OK});
 }
 
 // ---- workers
@@ -135,7 +120,7 @@ static troupe_status pool_worker(uint32_t *slot)
     if (trp_self.options.workers <= 0)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "there is no pool of workers: troupe_start was told .workers = "
-                           "TROUPE_WORKERS_NONE");
+                           "TROUPE_NONE");
     if (node.pool_size < (uint32_t)trp_self.options.workers &&
         (node.pool_size == 0 || node.living < trp_self.workers_max))
         return start_worker(false, "", "", slot);
@@ -177,20 +162,20 @@ static void serve_worker(const trp_frame *frame)
     else
         status = frame->target != 0 ? start_isolated(frame, &slot) : pool_worker(&slot);
     if (status != TROUPE_OK) {
-        trp_node_answer_failure(frame, status);
+        trp_request_refuse(frame, status);
         return;
     }
     node.workers[slot].asked++;
-    trp_node_answer(frame, &(trp_frame){.status = TROUPE_OK,
-                                        .target = slot,
-                                        .schema = trp_segment_process(slot)->incarnation});
+    trp_request_answer(frame, &(trp_frame){.status = TROUPE_OK,
+                                           .target = slot,
+                                           .schema = trp_segment_process(slot)->incarnation});
 }
 
 static void serve_kill(const trp_frame *frame)
 {
     if (frame->target <= TRP_PROCESS_DRIVER || frame->target >= TRP_PROCESSES_MAX) {
-        trp_node_answer_failure(frame, troupe_fail(TROUPE_INVALID, "process %llu cannot be killed",
-                                                   (unsigned long long)frame->target));
+        trp_request_refuse(frame, troupe_fail(TROUPE_INVALID, "process %llu cannot be killed",
+                                              (unsigned long long)frame->target));
         return;
     }
     uint32_t slot = (uint32_t)frame->target;
@@ -214,21 +199,13 @@ static bool concerns(uint32_t slot, uint32_t peer)
 
 static void tell_death(uint32_t slot, uint64_t incarnation)
 {
-    if (trp_over_rings()) {
-        trp_deaths_add(slot, incarnation);
-        trp_door_alarm(TRP_PROCESS_NODE); // What it left here is given back.
-    }
+    const trp_near_carrier *near = trp_carriers.near;
+    if (near->note_death != NULL)
+        near->note_death(slot, incarnation);
     for (uint32_t peer = TRP_PROCESS_DRIVER; peer < node.slots; peer++) {
-        trp_process_row *row = trp_segment_process(peer);
-        uint32_t state = row->state;
-        if ((state != TRP_PROCESS_READY && state != TRP_PROCESS_STARTING) || !concerns(slot, peer))
-            continue;
-        if (trp_over_rings())
-            trp_door_alarm(peer);
-        else if (state == TRP_PROCESS_READY)
-            (void)trp_process_send(
-                peer, row->incarnation,
-                &(trp_frame){.kind = TRP_FRAME_DEATH, .method = slot, .target = incarnation}, 0);
+        uint32_t state = trp_segment_process(peer)->state;
+        if ((state == TRP_PROCESS_READY || state == TRP_PROCESS_STARTING) && concerns(slot, peer))
+            near->tell_death(peer, state == TRP_PROCESS_READY, slot, incarnation);
     }
 }
 
@@ -239,15 +216,10 @@ static void lay_out(uint32_t slot, const char *cause)
     (void)trp_printable_copy(cause, strlen(cause), row->cause, sizeof row->cause);
     node.workers[slot].burying = true;
     trp_process_row_set(slot, TRP_PROCESS_DEAD);
-    char path[128];
-    if (!trp_over_rings()) {
-        trp_socket_path(slot, row->incarnation, path);
-        (void)unlink(path);
-    }
-    if (trp_listens()) {
-        trp_far_path(slot, row->incarnation, path);
-        (void)unlink(path);
-    }
+    const trp_carrier *both[] = {&trp_carriers.near->carrier, trp_carriers.far};
+    for (int i = 0; i < 2; i++)
+        if (both[i]->forget != NULL)
+            both[i]->forget(slot, row->incarnation);
     trp_process_forget(slot, row->incarnation);
     for (uint32_t i = 0; i < node.pool_size; i++)
         if (node.pool[i] == slot)
@@ -359,11 +331,8 @@ static void begin_stop(uint64_t left_ms)
     for (uint32_t slot = TRP_PROCESS_DRIVER + 1; slot < node.slots; slot++) {
         uint32_t state = trp_segment_process(slot)->state;
         uint64_t incarnation = trp_segment_process(slot)->incarnation;
-        if (state == TRP_PROCESS_READY && trp_over_rings()) {
-            trp_door_of(slot)->told_end = 1;
-            trp_door_ring(slot, TRP_PROCESS_NODE, true);
-        } else if (state == TRP_PROCESS_READY)
-            (void)trp_process_send(slot, incarnation, &(trp_frame){.kind = TRP_FRAME_END}, 0);
+        if (state == TRP_PROCESS_READY)
+            trp_carriers.near->tell_end(slot);
         else if (state == TRP_PROCESS_STARTING) // No method runs there that should finish.
             trp_order_give(TRP_ORDER_KILL, slot, incarnation);
     }
@@ -384,9 +353,9 @@ static void serve_where(const trp_frame *frame)
         status = trp_text_read(path, address, sizeof address);
     }
     if (status != TROUPE_OK)
-        trp_node_answer_failure(frame, status);
+        trp_request_refuse(frame, status);
     else
-        trp_node_answer(frame, &(trp_frame){.body = address, .body_size = strlen(address)});
+        trp_request_answer(frame, &(trp_frame){.body = address, .body_size = strlen(address)});
 }
 
 // What another node may ask.
@@ -399,9 +368,9 @@ static bool may_ask(const trp_frame *frame)
 static void serve_ask(const trp_frame *frame)
 {
     if (!may_ask(frame)) {
-        trp_node_answer_failure(frame, troupe_fail(TROUPE_UNSUPPORTED,
-                                                   "request %u is not for other nodes to make",
-                                                   frame->method));
+        trp_request_refuse(frame,
+                           troupe_fail(TROUPE_UNSUPPORTED,
+                                       "request %u is not for other nodes to make", frame->method));
         return;
     }
     switch (frame->method) {
@@ -433,9 +402,9 @@ static void serve_ask(const trp_frame *frame)
     default:
         if (trp_admission_serve(frame))
             break;
-        trp_node_answer_failure(frame, troupe_fail(TROUPE_UNSUPPORTED,
-                                                   "the node process does not know request %u",
-                                                   frame->method));
+        trp_request_refuse(frame,
+                           troupe_fail(TROUPE_UNSUPPORTED,
+                                       "the node process does not know request %u", frame->method));
         break;
     }
 }
@@ -492,44 +461,26 @@ static void start_thread(const char *name, void *(*main)(void *))
     _exit(1);
 }
 
-static void run_over_rings(void)
+static void run(void)
 {
+    const trp_near_carrier *near = trp_carriers.near;
     int64_t left_ms;
-    start_thread("troupe-deaths", hear_main);
+    if (!near->hears_keeper)
+        start_thread("troupe-deaths", hear_main);
     for (;;) {
         uint32_t seen = atomic_load(&node.progress);
         if (!goes_on(&left_ms))
             return;
-        if (trp_peers_starved && trp_peers_refill() && (left_ms < 0 || left_ms > RETRY_MS))
-            left_ms = RETRY_MS;
-        trp_park(&node.progress, seen, left_ms < 0 ? -1 : trp_clock_ns() + left_ms * 1000000);
-    }
-}
-
-static void run_over_sockets(void)
-{
-    int64_t left_ms;
-    for (bool more = false; goes_on(&left_ms);) {
-        bool from_keeper = false;
-        int64_t wait_ns = more ? 0 : left_ms < 0 ? -1 : left_ms * 1000000;
-        trp_transport_wait(true, node.keeper, wait_ns, &from_keeper);
-        more = trp_sockets_drain();
-        if (from_keeper)
+        if (near->serve(node.keeper, &node.progress, seen, left_ms))
             hear_keeper();
-        (void)sweep_rest(true);
+        if (near->hears_keeper)
+            (void)sweep_rest(true);
     }
 }
 
 // ---- without a process of its own
 
-void trp_node_serve_here(trp_frame *frame)
-{
-    frame->from = trp_self.slot;
-    frame->from_incarnation = trp_self.incarnation;
-    serve(frame);
-}
-
-void trp_node_tick_here(void)
+static void tick_here(void)
 {
     pthread_mutex_lock(&node.lock);
     (void)trp_admission_tick();
@@ -543,6 +494,7 @@ void trp_node_reset_here(void)
     node.stopping = false;
     trp_admission_reset();
     pthread_mutex_unlock(&node.lock);
+    trp_request_here = (trp_request_service){.serve = serve, .tick = tick_here};
 }
 
 _Noreturn void trp_node_run(int keeper_socket)
@@ -555,21 +507,19 @@ _Noreturn void trp_node_run(int keeper_socket)
     trp_self.slot = TRP_PROCESS_NODE;
     trp_self.incarnation = trp_segment_process(TRP_PROCESS_NODE)->incarnation;
     trp_store_open(TRP_PROCESS_NODE);
-    if (trp_process_open() != TROUPE_OK || (trp_listens() && trp_far_start() != TROUPE_OK)) {
+    const trp_carrier *far = trp_carriers.far;
+    if (trp_process_open() != TROUPE_OK || (far->start != NULL && far->start(-1) != TROUPE_OK)) {
         trp_process_row *row = trp_segment_process(TRP_PROCESS_NODE);
         snprintf(row->cause, sizeof row->cause, "%.111s", troupe_last_error()->text);
         trp_process_row_set(TRP_PROCESS_NODE, TRP_PROCESS_DEAD);
         _exit(1);
     }
     start_thread("troupe-drain", drain_main);
-    if (trp_over_rings())
-        run_over_rings();
-    else
-        run_over_sockets();
+    run();
     if (trp_listens()) {
         trp_nodes_leave_all();
-        trp_far_stop();
-        trp_far_close(); // Returns when what was said has left.
+        far->stop();
+        far->close(); // Returns when what was said has left.
     }
     pthread_mutex_lock(&node.lock);
     trp_order_give(TRP_ORDER_QUIT, 0, 0);

@@ -1,25 +1,11 @@
 // server_stop.c: has processes ended by their node's node process.
 #include <runtime/link/ask.h>
 #include <runtime/link/peer.h>
-#include <runtime/node/request.h>
+#include <runtime/link/request.h>
+#include <runtime/node/node_client.h>
+#include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/process_table.h>
-#include <string.h>
-
-static trp_frame kill_frame(uint32_t process, uint64_t incarnation, const char *cause)
-{
-    return (trp_frame){.method = TRP_ASK_KILL,
-                       .target = process,
-                       .schema = incarnation,
-                       .body = cause,
-                       .body_size = strlen(cause)};
-}
-
-void trp_request_end(uint32_t slot, uint64_t incarnation, const char *cause)
-{
-    trp_frame frame = kill_frame(slot, incarnation, cause);
-    (void)trp_request_send(&frame);
-}
 
 // The node of a process of another one, and its slot there into the frame; false: it is lost, with
 // its node.
@@ -39,9 +25,9 @@ static bool place_far(uint32_t process, trp_frame *frame, uint32_t *node)
 
 troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause)
 {
-    trp_request mine = {0};
+    trp_node_request mine = {0};
     uint32_t node;
-    trp_frame frame = kill_frame(process, incarnation, cause);
+    trp_frame frame = trp_request_kill(process, incarnation, cause);
     if (!trp_process_is_far(process))
         return trp_request_ask(&frame, &mine);
     return place_far(process, &frame, &node) ? trp_request_ask_far(node, &frame, &mine) : TROUPE_OK;
@@ -60,7 +46,7 @@ static troupe_status end_far(uint32_t process, trp_frame *frame)
 
 troupe_status trp_node_end(uint32_t process, uint64_t incarnation, const char *cause)
 {
-    trp_frame frame = kill_frame(process, incarnation, cause);
+    trp_frame frame = trp_request_kill(process, incarnation, cause);
     TROUPE_TRY(trp_process_check());
     if (!trp_process_try_enter())
         return troupe_fail(TROUPE_NOT_STARTED, "the runtime is being stopped");

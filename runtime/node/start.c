@@ -23,8 +23,8 @@
 #include <runtime/host/trace.h>
 #include <runtime/host/worker_output.h>
 #include <runtime/link/dispatch.h>
-#include <runtime/link/ring_poller.h>
-#include <runtime/link/zmq.h>
+#include <runtime/link/ring_carrier.h>
+#include <runtime/link/zmq_carrier.h>
 #include <runtime/node/descriptors.h>
 #include <runtime/node/executed.h>
 #include <runtime/node/keeper.h>
@@ -34,6 +34,8 @@
 #include <runtime/node/query.h>
 #include <runtime/node/server.h>
 #include <runtime/node/worker_start.h>
+#include <runtime/remote/remote_carrier.h>
+#include <runtime/shm/carrier.h>
 #include <runtime/shm/parallel_copy.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
@@ -81,6 +83,21 @@ static void watch_forks(void)
         driver.watching_forks = pthread_atfork(NULL, NULL, in_forked_child) == 0;
 }
 
+// What the options ask for, for this process and those that are forked from it.
+static void choose_carriers(void)
+{
+    bool rings = trp_self.options.transport == TROUPE_TRANSPORT_RING;
+    trp_carriers.near = rings ? &trp_ring_carrier : &trp_zmq_carrier;
+    trp_carriers.far = trp_listens() ? &trp_remote_carrier : &trp_no_carrier;
+}
+
+static troupe_status load_carriers(void)
+{
+    if (trp_carriers.near->carrier.load != NULL)
+        TROUPE_TRY(trp_carriers.near->carrier.load());
+    return trp_carriers.far->load != NULL ? trp_carriers.far->load() : TROUPE_OK;
+}
+
 // ---- worker processes
 
 static _Noreturn void leave(int status)
@@ -114,8 +131,8 @@ static void print_by_lines(void)
 static void prepare_worker(void)
 {
     trp_fence_start();
-    if (trp_over_rings() && trp_self.options.worker_init == NULL)
-        (void)trp_reader_prepare(); // If there is no memory for it, the worker's start will say so.
+    if (trp_carriers.near->prepare != NULL && trp_self.options.worker_init == NULL)
+        trp_carriers.near->prepare();
 }
 
 // The life of a worker process. Never returns to the user's main.
@@ -161,7 +178,7 @@ static _Noreturn void run_worker(uint32_t slot, uint64_t incarnation, bool isola
     trp_process_mute();
     trp_process_flush(FLUSH_MS);
     trp_process_io_stop();
-    if (!trp_over_rings()) // Else the node takes back what is left, as after any other end.
+    if (!trp_carriers.near->outlives) // Else the node takes back what is left, as after any end.
         trp_process_close(LINGER_MS);
     leave(EXIT_SUCCESS);
 }
@@ -202,6 +219,7 @@ static void enter_executed_worker(const troupe_options *how)
         return;
     if (trp_options_complete(how, &trp_self.options) != TROUPE_OK)
         leave(EXIT_FAILURE);
+    choose_carriers();
     run_executed_worker(order);
 }
 
@@ -456,8 +474,8 @@ static troupe_status start_driver(int argc, char **argv, const troupe_options *h
         return troupe_fail(TROUPE_UNSUPPORTED, "TROUPE_LOCAL has no processes that could listen "
                                                "for other nodes (.listen of troupe_start)");
     TROUPE_TRY(trp_options_listen(&trp_self.options));
-    if (!trp_over_rings() || trp_listens())
-        TROUPE_TRY(trp_transport_load()); // Once, for all who are forked from here.
+    choose_carriers();
+    TROUPE_TRY(load_carriers()); // Once, for all who are forked from here.
     watch_forks();
     trp_descriptors_hold_standard();
     if (trp_self.local)

@@ -1,9 +1,13 @@
 // cluster.c: what a program asks about other nodes (troupe/node.h), and finding their processes.
 #include <troupe/node.h>
 
+#include <runtime/base/clock.h>
+#include <runtime/base/error.h>
 #include <runtime/base/require.h>
+#include <runtime/link/ask.h>
+#include <runtime/link/peer.h>
+#include <runtime/link/request.h>
 #include <runtime/link/resolve.h>
-#include <runtime/node/node_client.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/process_table.h>
@@ -23,6 +27,18 @@ static troupe_status check_address(const char *address)
     return TROUPE_OK;
 }
 
+static troupe_status ask_address(trp_ask what, const char *address)
+{
+    trp_node_request mine = {.until_ns = trp_clock_ns() +
+                                         (int64_t)trp_self.options.request_timeout_ms * 1000000,
+                             .joins = what == TRP_ASK_JOIN};
+    if (mine.joins)
+        mine.until_ns +=
+            (int64_t)TRP_REQUEST_FAR_TIMEOUTS * trp_self.options.node_timeout_ms * 1000000;
+    trp_frame frame = {.method = what, .body = address, .body_size = strlen(address)};
+    return trp_request_ask_patiently(&frame, &mine);
+}
+
 const char *troupe_node_address(void)
 {
     return trp_process_running() && trp_listens() ? trp_segment_nodes()->address : "";
@@ -36,14 +52,16 @@ troupe_status troupe_node_join(const char *address)
     if (trp_process_running() && trp_listens()) // Else there is nothing to be looked up for.
         TROUPE_TRY(trp_address_resolve("the address of a node to join", address, false,
                                        trp_self.options.node_timeout_ms, numeric));
-    return trp_node_join(address, numeric);
+    char both[2 * TRP_NODE_ADDRESS_MAX];
+    snprintf(both, sizeof both, "%s %s", address, numeric);
+    return ask_address(TRP_ASK_JOIN, both);
 }
 
 troupe_status troupe_node_leave(const char *address)
 {
     TRP_REQUIRE(address);
     TROUPE_TRY(check_address(address));
-    return trp_node_leave(address);
+    return ask_address(TRP_ASK_LEAVE, address);
 }
 
 // Whether it is the last that is known of its address. Who has not been heard there yet may be
@@ -147,6 +165,39 @@ troupe_status trp_node_process(uint32_t node, uint32_t *process, uint64_t *incar
     return trp_far_note(node, row.session, TRP_PROCESS_NODE, row.incarnation, row.address, process);
 }
 
+troupe_status trp_request_ask_far(uint32_t node, trp_frame *frame, trp_node_request *mine)
+{
+    uint64_t incarnation;
+    int64_t limit_ms = (int64_t)TRP_REQUEST_FAR_TIMEOUTS * trp_self.options.node_timeout_ms;
+    TROUPE_TRY(trp_process_check());
+    TROUPE_TRY(trp_process_enter());
+    troupe_status status = trp_node_process(node, &mine->process, &incarnation);
+    if (status == TROUPE_OK) {
+        frame->kind = TRP_FRAME_ASK;
+        frame->call = trp_request_enlist(mine);
+        status = trp_process_send(mine->process, incarnation, frame, 0);
+        mine->until_ns = trp_request_sooner(trp_clock_ns() + limit_ms * 1000000);
+        if (status == TROUPE_OK)
+            status = trp_request_await(mine, TROUPE_OK);
+        else
+            trp_request_unlist(mine);
+    }
+    trp_process_leave();
+    return status;
+}
+
+// Asks another node where a process of it can be reached.
+static troupe_status where_is(uint32_t node, uint32_t slot, uint64_t incarnation,
+                              char address[TRP_NODE_ADDRESS_MAX])
+{
+    trp_node_request mine = {0};
+    trp_frame frame = {.method = TRP_ASK_WHERE, .target = slot, .schema = incarnation};
+    TROUPE_TRY(trp_request_ask_far(node, &frame, &mine));
+    if (!trp_address_read(mine.value, mine.value_size, address)) // Nobody here looks up names.
+        return troupe_fail(TROUPE_MALFORMED, "another node's answer is no address in numbers");
+    return TROUPE_OK;
+}
+
 bool trp_process_find_waits(uint32_t node, uint32_t slot, uint64_t incarnation)
 {
     trp_node_row row;
@@ -168,6 +219,6 @@ troupe_status trp_process_find(uint32_t node, uint32_t slot, uint64_t incarnatio
     *process = trp_far_number(node, slot, row.session, incarnation);
     if (*process != 0)
         return TROUPE_OK;
-    TROUPE_TRY(trp_node_where(node, slot, incarnation, address));
+    TROUPE_TRY(where_is(node, slot, incarnation, address));
     return trp_far_note(node, row.session, slot, incarnation, address, process);
 }

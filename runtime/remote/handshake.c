@@ -10,8 +10,8 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/request.h>
 #include <runtime/link/resolve.h>
-#include <runtime/node/server.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/remote/cookie.h>
 #include <runtime/remote/remote_carrier.h>
@@ -72,9 +72,9 @@ static void refuse(const char *address, const trp_frame *hello, troupe_status st
 static void answer_join(join *it, troupe_status status)
 {
     if (status == TROUPE_OK)
-        trp_node_answer(&it->request, &(trp_frame){.status = TROUPE_OK});
+        trp_request_answer(&it->request, &(trp_frame){.status = TROUPE_OK});
     else
-        trp_node_answer_failure(&it->request, status);
+        trp_request_refuse(&it->request, status);
     joins.past[joins.past_count++ % JOINS_MAX] = it->nonce;
     it->nonce = 0;
 }
@@ -397,24 +397,23 @@ void trp_nodes_ask_join(const trp_frame *frame, const char *address, const char 
 {
     join *mine = NULL;
     if (trp_nodes_left()) {
-        trp_node_answer_failure(frame,
-                                troupe_fail(TROUPE_NOT_STARTED, "the runtime is being stopped"));
+        trp_request_refuse(frame, troupe_fail(TROUPE_NOT_STARTED, "the runtime is being stopped"));
         return;
     }
     if (strcmp(numeric, trp_segment_nodes()->address) == 0) {
-        trp_node_answer_failure(
+        trp_request_refuse(
             frame, troupe_fail(TROUPE_INVALID, "%s is the address of this node itself", address));
         return;
     }
     if (is_joined(address)) {
-        trp_node_answer(frame, &(trp_frame){.status = TROUPE_OK});
+        trp_request_answer(frame, &(trp_frame){.status = TROUPE_OK});
         return;
     }
     for (int i = 0; i < JOINS_MAX && mine == NULL; i++)
         if (joins.rows[i].nonce == 0)
             mine = &joins.rows[i];
     if (mine == NULL) {
-        trp_node_answer_failure(
+        trp_request_refuse(
             frame, troupe_fail(TROUPE_BUSY, "%d others wait for a node to answer", JOINS_MAX));
         return;
     }

@@ -18,6 +18,9 @@
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { PAUSES_MAX = 4096 }; // Of targets that a process of another node may pause.
 
 static struct {
     pthread_t thread;
@@ -103,7 +106,7 @@ static troupe_status connect_far(trp_peer *peer, const trp_frame *first, uint64_
     return status;
 }
 
-troupe_status trp_far_send(trp_peer *peer, uint32_t process, trp_frame *frame)
+static troupe_status send_frame(trp_peer *peer, uint32_t process, trp_frame *frame)
 {
     char address[TRP_NODE_ADDRESS_MAX];
     uint32_t slot;
@@ -312,7 +315,7 @@ static void take_message(const void *data, size_t size)
     }
 }
 
-void trp_far_take_gone(const trp_frame *frame)
+static void take_gone(const trp_frame *frame)
 {
     char cause[112];
     (void)trp_printable_copy(frame->body, frame->body_size, cause, sizeof cause);
@@ -380,7 +383,7 @@ void trp_far_path(uint32_t slot, uint64_t incarnation, char path[128])
     strcat(path, ".far");
 }
 
-troupe_status trp_far_open(void)
+static troupe_status open_far(void)
 {
     char any_port[TRP_ENDPOINT_MAX], path[128];
     trp_node_table *nodes = trp_segment_nodes();
@@ -406,15 +409,16 @@ troupe_status trp_far_open(void)
     return trp_text_write(path, far.address);
 }
 
-troupe_status trp_far_start(void)
+static troupe_status start(int keeper_fd)
 {
+    (void)keeper_fd; // The other carrier hears it.
     atomic_store(&far.stop, false);
     TROUPE_TRY(trp_thread_start(&far.thread, "troupe-far", far_main, NULL));
     far.started = true;
     return TROUPE_OK;
 }
 
-void trp_far_stop(void)
+static void stop(void)
 {
     if (!far.started)
         return;
@@ -437,7 +441,7 @@ static void disconnect_all(void)
     }
 }
 
-void trp_far_close(void)
+static void close_far(void)
 {
     if (!far.open)
         return;
@@ -447,3 +451,44 @@ void trp_far_close(void)
     trp_far_transport_close();
     trp_far_forget_all();
 }
+
+// ---- the carrier
+
+static void flush(int64_t give_up_ms)
+{
+    trp_sockets_flush(TRP_PROCESSES_MAX, TRP_PROCESSES_MAX + trp_far_count(), give_up_ms);
+}
+
+// Its node's node process will say that it has died.
+static void meet(uint32_t process)
+{
+    (void)process;
+}
+
+static void forget(uint32_t process, uint64_t incarnation)
+{
+    char path[128];
+    trp_far_path(process, incarnation, path);
+    (void)unlink(path);
+}
+
+const trp_carrier trp_remote_carrier = {
+    .name = "remote",
+    .message_bytes_max = &trp_self.options.node_message_bytes_max,
+    .limit = "between nodes: node_message_bytes_max",
+    .pauses_max = PAUSES_MAX,
+    .load = trp_transport_load,
+    .open = open_far,
+    .start = start,
+    .flush = flush,
+    .stop = stop,
+    .close = close_far,
+    .alive = trp_far_alive,
+    .describe = trp_far_describe,
+    .meet = meet,
+    .send = send_frame,
+    .disconnect = trp_sockets_disconnect,
+    .forget = forget,
+    .take = take_gone,
+    .lose = trp_far_lose_all,
+};

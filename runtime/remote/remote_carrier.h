@@ -1,6 +1,5 @@
 // remote_carrier.h: processes of other nodes: their numbers here, and sending to and hearing from
-// them over tcp. For link/dispatch.c, peer.c, node/node_client.c and the node process's parts. See
-// docs/internals/runtime/nodes.md.
+// them over tcp, by the third carrier. See docs/internals/runtime/nodes.md.
 //
 // A far process has a number from TRP_PROCESSES_MAX up, which this process alone gives it, and from
 // then on a peer like any other. A message between nodes is an envelope (protocol, node, session)
@@ -28,7 +27,7 @@ troupe_status trp_far_note(uint32_t node, uint64_t session, uint32_t slot, uint6
 // Likewise for who was heard, who may be known to end soon: what it said before is still taken.
 troupe_status trp_far_note_heard(uint32_t node, uint64_t session, uint32_t slot,
                                  uint64_t incarnation, const char *address, uint32_t *process);
-bool trp_far_alive(uint32_t process, uint64_t incarnation, char *cause);
+bool trp_far_alive(uint32_t process, uint64_t incarnation, char *cause); // As trp_process_alive.
 void trp_far_describe(uint32_t process, char *text, size_t size);
 // Where it is; false: nowhere any more.
 bool trp_far_place(uint32_t process, uint32_t *slot, uint64_t *session,
@@ -62,13 +61,8 @@ void trp_envelope_write(const trp_envelope *envelope, trp_buffer *out);
 // VERSION names both versions; MALFORMED.
 troupe_status trp_envelope_read(trp_reader *in, trp_envelope *envelope);
 
-troupe_status trp_far_open(void);
-troupe_status trp_far_start(void);
-void trp_far_stop(void);
-void trp_far_close(void);
-// Sends to a far peer, connecting first if need be. With the peer's lock held.
-troupe_status trp_far_send(trp_peer *peer, uint32_t process, trp_frame *frame);
-void trp_far_take_gone(const trp_frame *frame);
+extern const trp_carrier trp_remote_carrier;
+
 // Where a process of this node has written down where it listens for other nodes.
 void trp_far_path(uint32_t slot, uint64_t incarnation, char path[128]);
 void trp_far_wake(void); // The thread looks what is to be done.

@@ -102,7 +102,7 @@ static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER; // Taken first: one n
 static far_row *row_of(uint32_t process)
 {
     uint32_t place = process - TRP_PROCESSES_MAX;
-    return trp_process_is_far(process) && place < table.count ? &table.rows[place] : NULL;
+    return place < table.count ? &table.rows[place] : NULL;
 }
 
 static uint32_t *bucket_of(uint64_t incarnation)

@@ -8,7 +8,7 @@
 #include <runtime/link/ask.h>
 #include <runtime/link/dispatch.h>
 #include <runtime/link/peer.h>
-#include <runtime/node/server.h>
+#include <runtime/link/request.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
@@ -297,9 +297,9 @@ void trp_nodes_ask(const trp_frame *frame)
     if (numeric != NULL)
         *numeric++ = '\0';
     if (!trp_listens()) {
-        trp_node_answer_failure(frame, troupe_fail(TROUPE_INVALID,
-                                                   "this node cannot join others: it was started "
-                                                   "without .listen"));
+        trp_request_refuse(frame, troupe_fail(TROUPE_INVALID,
+                                              "this node cannot join others: it was started "
+                                              "without .listen"));
         return;
     }
     pthread_mutex_lock(&trp_nodes_lock);
@@ -308,9 +308,9 @@ void trp_nodes_ask(const trp_frame *frame)
         trp_nodes_ask_join(frame, address, numeric != NULL ? numeric : "");
     } else if (row != NULL) {
         trp_nodes_break_off(row, TRP_NODES_LEFT, TRP_NODES_GOODBYE);
-        trp_node_answer(frame, &(trp_frame){.status = TROUPE_OK});
+        trp_request_answer(frame, &(trp_frame){.status = TROUPE_OK});
     } else {
-        trp_node_answer_failure(
+        trp_request_refuse(
             frame, troupe_fail(TROUPE_NOT_FOUND, "there is no session with a node at %s", address));
     }
     pthread_mutex_unlock(&trp_nodes_lock);

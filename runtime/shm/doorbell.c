@@ -2,6 +2,7 @@
 #include <runtime/shm/doorbell.h>
 
 #include <runtime/base/fault.h>
+#include <runtime/base/futex.h>
 #include <runtime/shm/layout.h>
 #include <runtime/shm/process_table.h>
 

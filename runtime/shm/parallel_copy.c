@@ -17,8 +17,8 @@
 
 #include <pthread.h>
 #include <runtime/base/error.h>
+#include <runtime/base/futex.h>
 #include <runtime/base/thread.h>
-#include <runtime/link/park.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -112,7 +112,7 @@ static void *help(void *unused)
         copy_parts();
         // Pairs with the owner's close: when it sees nobody inside, it sees what was copied.
         if (atomic_fetch_sub(&crew.gate, 1) == 1)
-            trp_unpark(&crew.gate, 1);
+            trp_rouse(&crew.gate, 1);
     }
     return NULL;
 }
@@ -167,7 +167,7 @@ void trp_copy(void *to, const void *from, size_t size)
         atomic_store_explicit(&crew.next, 0, memory_order_relaxed);
         atomic_store_explicit(&crew.gate, OPEN, memory_order_release);
         (void)atomic_fetch_add(&crew.turn, 1);
-        trp_unpark(&crew.turn, 1);
+        trp_rouse(&crew.turn, 1);
         copy_parts();
         close_gate();
     } else {
@@ -181,7 +181,7 @@ void trp_copy_stop(void)
     if (crew.state == RUNNING) {
         atomic_store(&crew.stopping, true);
         (void)atomic_fetch_add(&crew.turn, 1);
-        trp_unpark(&crew.turn, 1);
+        trp_rouse(&crew.turn, 1);
         (void)pthread_join(crew.helper, NULL);
         atomic_store(&crew.stopping, false);
     }

@@ -3,18 +3,16 @@
 #include <runtime/shm/process_table.h>
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <runtime/base/attributes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/fault.h>
+#include <runtime/base/futex.h>
 #include <runtime/base/printable.h>
-#include <runtime/remote/remote_carrier.h>
+#include <runtime/shm/carrier.h>
 #include <runtime/shm/segment_guard.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 trp_identity trp_self;
@@ -105,8 +103,11 @@ bool trp_runtime_is_lost(void)
 
 bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause)
 {
-    if (trp_process_is_far(process))
-        return trp_far_alive(process, incarnation, cause);
+    return trp_carrier_of(process)->alive(process, incarnation, cause);
+}
+
+bool trp_row_alive(uint32_t process, uint64_t incarnation, char *cause)
+{
     if (cause != NULL)
         snprintf(cause, sizeof(trp_process_row){0}.cause, "was left by troupe_stop");
     TRP_USE_SEGMENT(false);
@@ -235,14 +236,15 @@ int trp_process_parent(int pid)
     return rest != NULL && sscanf(rest, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
+void trp_row_describe(uint32_t process, char *text, size_t size)
+{
+    snprintf(text, size, "process %u (pid %d)", process, trp_process_pid(process));
+}
+
 trp_process_label_text trp_process_text(uint32_t process)
 {
     trp_process_label_text label;
-    if (trp_process_is_far(process))
-        trp_far_describe(process, label.text, sizeof label.text);
-    else
-        snprintf(label.text, sizeof label.text, "process %u (pid %d)", process,
-                 trp_process_pid(process));
+    trp_carrier_of(process)->describe(process, label.text, sizeof label.text);
     return label;
 }
 
@@ -319,17 +321,6 @@ void trp_socket_path(uint32_t slot, uint64_t incarnation, char path[128])
 void trp_socket_keys_path(char path[128])
 {
     snprintf(path, 128, "%s/keys", trp_self.folder);
-}
-
-void trp_wake(_Atomic uint32_t *word)
-{
-    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-void trp_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns)
-{
-    struct timespec wait = {timeout_ns / 1000000000, timeout_ns % 1000000000};
-    (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, &wait, NULL, 0);
 }
 
 void trp_process_row_begin(uint32_t slot, bool isolated)

@@ -56,12 +56,6 @@ static inline bool trp_listens(void)
     return trp_self.options.listen != NULL;
 }
 
-// Whether frames go through rings, or else over sockets.
-static inline bool trp_over_rings(void)
-{
-    return trp_self.options.transport == TROUPE_TRANSPORT_RING;
-}
-
 // ---- who this process is
 
 bool trp_process_running(void); // Started, and not a fork() of a started process.
@@ -82,11 +76,14 @@ bool trp_runtime_is_lost(void);
 // Whether that incarnation lives, as far as the table says; `cause` (may be NULL, 112 bytes) gets
 // why not.
 bool trp_process_alive(uint32_t process, uint64_t incarnation, char *cause);
+// The same of a process of this node, by its row, for carriers (shm/carrier.h).
+bool trp_row_alive(uint32_t process, uint64_t incarnation, char *cause);
 // "process 3 (pid 77)", "process 3 of node 10.0.0.8:4500".
 typedef struct trp_process_label_text {
     char text[112];
 } trp_process_label_text;
 trp_process_label_text trp_process_text(uint32_t process);
+void trp_row_describe(uint32_t process, char *text, size_t size); // As trp_row_alive.
 
 // ---- the others
 
@@ -122,9 +119,6 @@ void trp_process_blame(uint64_t actor);
 uint64_t trp_random_incarnation(void);
 // Waits until the row of a process leaves STARTING, or the deadline; returns its state.
 trp_process_state trp_process_await(uint32_t slot, uint64_t incarnation, int timeout_ms);
-// Wakes who waits for the word to change; waits while it is `seen`. In all processes.
-void trp_wake(_Atomic uint32_t *word);
-void trp_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns);
 // The row is another process's from now on, of a new incarnation. Who reads more of a row than one
 // word finds that out by its incarnation, which is read last.
 void trp_process_row_begin(uint32_t slot, bool isolated);

@@ -3,8 +3,8 @@
 
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
-#include <runtime/node/options.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/inspect.h>

@@ -1,6 +1,7 @@
 // fuzz_node.c: any bytes as requests to the node process: names, processes, claims on resources. A
 // request is its kind, what it is about, the body's size, and the body. The books must balance in
 // the end (runtime/node/resource_ledger.c asserts it for each claim).
+#include <runtime/link/request.h>
 #include <runtime/node/server.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>
@@ -24,6 +25,7 @@ static void begin(void)
     trp_self.slot = TRP_PROCESS_DRIVER;
     trp_self.incarnation = 4711;
     trp_self.local = true;
+    trp_node_reset_here();
     trp_self.options.cpus = 4;
     trp_self.options.gpus = 2;
     trp_self.options.memory_bytes = 1 << 20;
@@ -48,11 +50,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                            .call = data[0] / 12,
                            .body = data + HEADER,
                            .body_size = body};
-        trp_node_serve_here(&frame);
+        (void)trp_request_send(&frame);
         data += HEADER + body;
         size -= HEADER + body;
     }
-    trp_node_tick_here();
+    trp_request_here.tick();
     trp_node_reset_here();
     return 0;
 }

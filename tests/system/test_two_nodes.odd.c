@@ -266,7 +266,7 @@ void two_nodes_long_answers(void **state)
     assert_int_equal(pthread_create(&thread, NULL, ask_for_name, &it), 0);
     while (!atomic_load(&it.over)) { // Whichever number the question has.
         answer.call = answer.call % 4096 + 1;
-        trp_node_answered(&answer);
+        trp_request_answered(&answer);
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
     two_nodes_continue(&second, &all);
@@ -476,7 +476,7 @@ void two_nodes_a_late_answer_to_a_kill(void **state)
     troupe_must(troupe_get(pids, troupe_call(alone, clerk_pids), &all));
     troupe_ref nap = troupe_call(alone, clerk_nap, 20000); // Its own end does not come first.
     assert_int_equal(kill(all.own, SIGSTOP), 0);
-    (void)troupe_actor_stop(alone, .deadline_ms = 50);
+    (void)troupe_actor_stop(alone, 50);
     assert_int_equal(kill(all.own, SIGCONT), 0);
     began_ms = support_now_ms();
     troupe_must(troupe_actor_await_end(alone.address, SLACK_MS, NULL));

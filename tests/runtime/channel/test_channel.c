@@ -38,7 +38,7 @@ static void check_following(uint32_t slots, bool latest)
 {
     pid_t pids[READERS];
     make(slots, READERS, latest);
-    trp_park_start();
+    trp_spin_start();
     for (uint32_t i = 0; i < READERS; i++)
         if ((pids[i] = start(FIRST + i)) == 0)
             follow(FIRST + i, !latest);

@@ -332,7 +332,7 @@ static void play_and_die(uint32_t slots, bool latest)
     pid_t pids[SIDES];
     uint32_t places[SIDES], next = FIRST;
     make(slots, PLACES, latest);
-    trp_park_start();
+    trp_spin_start();
     for (uint32_t side = 0; side < SIDES; side++) {
         places[side] = next++;
         if ((pids[side] = start(places[side])) == 0)
