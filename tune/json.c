@@ -7,14 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-void trp_json_text(trp_buffer *out, const char *text)
+// Of at most `most` bytes.
+static void write_text(trp_buffer *out, const char *text, size_t most)
 {
-    if (text == NULL) {
-        trp_buffer_append(out, "null", 4);
-        return;
-    }
     trp_buffer_append(out, "\"", 1);
-    for (; *text != '\0'; text++) {
+    for (; most > 0 && *text != '\0'; text++, most--) {
         unsigned char c = (unsigned char)*text;
         if (c == '"' || c == '\\')
             trp_buffer_printf(out, "\\%c", c);
@@ -24,6 +21,14 @@ void trp_json_text(trp_buffer *out, const char *text)
             trp_buffer_append(out, text, 1);
     }
     trp_buffer_append(out, "\"", 1);
+}
+
+void trp_json_text(trp_buffer *out, const char *text)
+{
+    if (text == NULL)
+        trp_buffer_append(out, "null", 4);
+    else
+        write_text(out, text, SIZE_MAX);
 }
 
 // The shortest of the precisions that reads back as the same number.
@@ -74,7 +79,9 @@ static void write_record(trp_buffer *out, const troupe_type *type, const char *v
         trp_buffer_append(out, ", ", i == 0 ? 0 : 2);
         trp_json_text(out, field->name);
         trp_buffer_append(out, ": ", 2);
-        if (field->count == 0)
+        if (field->count > 0 && field->type->kind == TROUPE_KIND_CHAR)
+            write_text(out, value + field->offset, field->count);
+        else if (field->count == 0)
             trp_json_value(out, field->type, value + field->offset);
         else
             write_items(out, field->type, value + field->offset, field->count);
@@ -96,6 +103,7 @@ void trp_json_value(trp_buffer *out, const troupe_type *type, const void *value)
     case TROUPE_KIND_BOOL:
         trp_buffer_printf(out, "%s", *(const bool *)value ? "true" : "false");
         break;
+    case TROUPE_KIND_CHAR:
     case TROUPE_KIND_INT:
     case TROUPE_KIND_UINT:
         write_integer(out, type, value);

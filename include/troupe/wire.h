@@ -4,13 +4,14 @@
 //     TROUPE_STRUCT(reading,
 //         (troupe_text, sensor),            // string
 //         (double, position, 3),            // fixed array: double position[3]
-//         (troupe_array_double, samples),   // counted array: { items, count }
-//         (troupe_ref, picture));           // reference to an object or to a call's result
+//         (char, place, 32),                // text of at most 31 bytes, with its NUL, in the
+//         struct (troupe_array_double, samples),   // counted array: { items, count } (troupe_ref,
+//         picture));           // reference to an object or to a call's result
 //
-// Field types: bool, int8_t ... int64_t, uint8_t ... uint64_t, int, size_t, float, double,
-// troupe_text, troupe_bytes, troupe_tensor (tensor.h), troupe_ref, troupe_actor, a typed handle
-// (counter_actor), another TROUPE_STRUCT, and troupe_array_T of any of these. Up to 64 fields a
-// struct.
+// Field types: bool, int8_t ... int64_t, uint8_t ... uint64_t, short, int, unsigned, long, size_t,
+// float, double, enums (see TROUPE_ENUM), troupe_text, troupe_bytes, troupe_tensor (tensor.h),
+// troupe_ref, troupe_actor, a typed handle (counter_actor), another TROUPE_STRUCT, and
+// troupe_array_T of any of these. Up to 64 fields a struct.
 //
 // Ownership: the pointers inside a value (texts, bytes, arrays) are borrowed. A method may read
 // those of its arguments until it returns; a program with AddressSanitizer is told of one that was
@@ -42,6 +43,7 @@ typedef enum troupe_kind {
     TROUPE_KIND_REF,
     TROUPE_KIND_ACTOR,
     TROUPE_KIND_TENSOR, // Numbers with a shape: tensor.h.
+    TROUPE_KIND_CHAR,   // A fixed array of these is a text; one alone is a number.
 } troupe_kind;
 
 typedef struct troupe_type troupe_type;
@@ -118,6 +120,7 @@ TROUPE_PRIMITIVE_(uint32_t);
 TROUPE_PRIMITIVE_(uint64_t);
 TROUPE_PRIMITIVE_(int);
 TROUPE_PRIMITIVE_(size_t);
+TROUPE_PRIMITIVE_(char);
 TROUPE_PRIMITIVE_(float);
 TROUPE_PRIMITIVE_(double);
 TROUPE_PRIMITIVE_(troupe_text);
@@ -132,6 +135,13 @@ extern TROUPE_API const troupe_type troupe_type_bool, troupe_type_troupe_array_b
 extern TROUPE_API const troupe_type troupe_type_troupe_none;
 // In C, bool is a macro for _Bool, which it has become by the time it meets the ## below.
 #define troupe_type__Bool troupe_type_bool
+
+// Other names of these, where the ABI has integers of such widths.
+#define troupe_type_short troupe_type_int16_t
+#define troupe_type_unsigned troupe_type_uint32_t
+#define troupe_type_long troupe_type_int64_t
+TROUPE_STATIC_ASSERT_(sizeof(short) == 2 && sizeof(unsigned) == 4 && sizeof(long) == 8,
+                      "an LP64 machine");
 
 #define TROUPE_FIELD_DECLARE_1(T, name, end) T name;
 #define TROUPE_FIELD_DECLARE_2(T, name, n, end) T name[n];
@@ -160,6 +170,21 @@ extern TROUPE_API const troupe_type troupe_type_troupe_none;
         TROUPE_ABI, TROUPE_KIND_ARRAY, "troupe_array_" #S, sizeof(troupe_array_##S), NULL, 0,      \
         &troupe_type_##S, &troupe_hash_##S[1]}
 // clang-format on
+
+// Makes an enum (by the name of its typedef) a type of fields, arguments and results:
+//     typedef enum color { RED, GREEN } color;
+//     TROUPE_ENUM(color);
+#define TROUPE_ENUM(E)                                                                             \
+    TROUPE_ARRAY_DECLARE_(E);                                                                      \
+    TROUPE_UNUSED static uint64_t troupe_hash_##E[2];                                              \
+    TROUPE_UNUSED static const troupe_type troupe_type_##E = {                                     \
+        TROUPE_ABI, (E)-1 < (E)1 ? TROUPE_KIND_INT : TROUPE_KIND_UINT,                             \
+        #E,         sizeof(E),                                                                     \
+        NULL,       0,                                                                             \
+        NULL,       &troupe_hash_##E[0]};                                                          \
+    TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_##E = {                        \
+        TROUPE_ABI, TROUPE_KIND_ARRAY, "troupe_array_" #E, sizeof(troupe_array_##E), NULL,         \
+        0,          &troupe_type_##E,  &troupe_hash_##E[1]}
 
 // Evaluates to p; does not compile quietly unless p is a T *.
 #define TROUPE_POINTER(T, p) (1 ? (p) : (T *)0)

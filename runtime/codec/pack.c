@@ -121,6 +121,21 @@ static troupe_status pack_items(packing *w, const troupe_type *item, const void 
     return TROUPE_OK;
 }
 
+// A text of at most `count` bytes, its NUL among them.
+static troupe_status pack_fixed_text(packing *w, const char *text, size_t count)
+{
+    if (memchr(text, '\0', count) == NULL)
+        return troupe_fail(TROUPE_INVALID, "expected a text that ends within its %zu bytes", count);
+    return pack_text(w, text);
+}
+
+static troupe_status pack_fixed(packing *w, const troupe_field *field, const void *value)
+{
+    return field->type->kind == TROUPE_KIND_CHAR
+               ? pack_fixed_text(w, (const char *)value, field->count)
+               : pack_items(w, field->type, value, field->count);
+}
+
 static troupe_status pack_record(packing *w, const troupe_type *type, const void *value)
 {
     TROUPE_TRY(trp_walk_enter(&w->at, TROUPE_INVALID));
@@ -129,8 +144,7 @@ static troupe_status pack_record(packing *w, const troupe_type *type, const void
         const troupe_field *field = &type->fields[i];
         const unsigned char *at = (const unsigned char *)value + field->offset;
         trp_walk_field(&w->at, field->name);
-        TROUPE_TRY(field->count ? pack_items(w, field->type, at, field->count)
-                                : pack_value(w, field->type, at));
+        TROUPE_TRY(field->count ? pack_fixed(w, field, at) : pack_value(w, field->type, at));
     }
     trp_walk_leave(&w->at);
     return TROUPE_OK;
@@ -145,6 +159,7 @@ static troupe_status pack_value(packing *w, const troupe_type *type, const void 
     case TROUPE_KIND_BOOL:
         trp_write_bool(w->out, *(const unsigned char *)value != 0);
         return TROUPE_OK;
+    case TROUPE_KIND_CHAR:
     case TROUPE_KIND_INT:
         trp_write_int(w->out, load_int(value, type->size));
         return TROUPE_OK;

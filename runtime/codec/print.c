@@ -33,14 +33,15 @@ __attribute__((format(printf, 2, 3))) static void put_format(sink *to, const cha
         put(to, text, (size_t)size < sizeof(text) ? (size_t)size : sizeof(text) - 1);
 }
 
-static void put_text(sink *to, const char *text)
+// Of at most `most` bytes.
+static void put_text(sink *to, const char *text, size_t most)
 {
     if (!text) {
         put(to, "null", 4);
         return;
     }
     put(to, "\"", 1);
-    for (const char *at = text; *at; at++) {
+    for (const char *at = text; (size_t)(at - text) < most && *at; at++) {
         if (*at == '"' || *at == '\\')
             put_format(to, "\\%c", *at);
         else if (*at == '\n')
@@ -129,9 +130,11 @@ static void print_record(sink *to, const troupe_type *type, const void *value, i
         const void *at = (const unsigned char *)value + field->offset;
         if (i > 0)
             put(to, ", ", 2);
-        put_text(to, field->name);
+        put_text(to, field->name, SIZE_MAX);
         put(to, ": ", 2);
-        if (field->count)
+        if (field->count && field->type->kind == TROUPE_KIND_CHAR)
+            put_text(to, at, field->count);
+        else if (field->count)
             print_items(to, field->type, at, field->count, depth);
         else
             print_value(to, field->type, at, depth);
@@ -153,6 +156,7 @@ static void print_value(sink *to, const troupe_type *type, const void *value, in
     case TROUPE_KIND_BOOL:
         put_format(to, "%s", *(const unsigned char *)value ? "true" : "false");
         break;
+    case TROUPE_KIND_CHAR:
     case TROUPE_KIND_INT:
         put_format(to, "%lld", int_of(value, type->size));
         break;
@@ -163,7 +167,7 @@ static void print_value(sink *to, const troupe_type *type, const void *value, in
         put_float(to, value, type->size);
         break;
     case TROUPE_KIND_TEXT:
-        put_text(to, *(const troupe_text *)value);
+        put_text(to, *(const troupe_text *)value, SIZE_MAX);
         break;
     case TROUPE_KIND_BYTES:
         put_format(to, "<%zu bytes>", ((const troupe_bytes *)value)->size);

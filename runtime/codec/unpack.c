@@ -56,6 +56,8 @@ static size_t least(const troupe_type *type, int depth)
                 sum += least(field->type, depth + 1);
             else if (trp_is_number(field->type))
                 sum += 2 + field->count * field->type->size;
+            else if (field->type->kind == TROUPE_KIND_CHAR)
+                sum += 1; // It may be empty.
             else
                 sum += 1 + field->count * least(field->type, depth + 1);
         }
@@ -232,9 +234,25 @@ static troupe_status unpack_items(unpacking *w, const troupe_type *item, unsigne
     return TROUPE_OK;
 }
 
+// `value` is zeroed, so that the text ends.
+static troupe_status unpack_fixed_text(unpacking *w, size_t count, void *value)
+{
+    size_t at = place(w), size = 0;
+    const char *text = NULL;
+    TROUPE_TRY(trp_read_text(w->in, &text, &size));
+    if (text == NULL || size >= count)
+        return troupe_fail(TROUPE_MALFORMED,
+                           "expected a text of at most %zu bytes, found %s%zu at byte %zu",
+                           count - 1, text == NULL ? "none: " : "", size, at);
+    memcpy(value, text, size);
+    return TROUPE_OK;
+}
+
 static troupe_status unpack_fixed(unpacking *w, const troupe_field *field, void *value)
 {
     const troupe_type *item = field->type;
+    if (item->kind == TROUPE_KIND_CHAR)
+        return unpack_fixed_text(w, field->count, value);
     if (!trp_is_number(item)) {
         TROUPE_TRY(expect_array(w, "an array", field->count));
         TROUPE_TRY(trp_walk_enter(&w->at, TROUPE_MALFORMED));
@@ -317,6 +335,7 @@ static troupe_status unpack_value(unpacking *w, const troupe_type *type, void *v
         TROUPE_TRY(trp_read_bool(w->in, &truth));
         memcpy(value, &truth, sizeof(truth));
         return TROUPE_OK;
+    case TROUPE_KIND_CHAR:
     case TROUPE_KIND_INT:
         return unpack_int(w, type, value);
     case TROUPE_KIND_UINT:

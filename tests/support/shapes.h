@@ -196,6 +196,7 @@ TROUPE_UNUSED static void shapes_fill(shapes_random *random, shapes_memory *memo
     case TROUPE_KIND_BOOL:
         *(unsigned char *)value = bits & 1;
         break;
+    case TROUPE_KIND_CHAR:
     case TROUPE_KIND_INT:
     case TROUPE_KIND_UINT:
     case TROUPE_KIND_FLOAT:
