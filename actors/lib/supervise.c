@@ -22,11 +22,19 @@
 enum { SHUTDOWN_DEFAULT_MS = 5000, RESTARTS_DEFAULT = 3, WINDOW_DEFAULT_MS = 5000, DEPTH_MAX = 16 };
 enum { CHILDREN_MAX = 1 << 20 };
 
+// troupe_spawn_options, as it travels: without what a child says itself.
+TROUPE_STRUCT(trp_child_spawn, (uint32_t, mailbox_max), (bool, get_if_exists), (double, cpus),
+              (double, gpus), (uint64_t, memory_bytes), (troupe_text, resources),
+              (uint32_t, resources_wait_ms), (troupe_text, env), (troupe_text, folder),
+              (int32_t, restarts), (uint32_t, restart_window_ms), (uint32_t, backoff_ms),
+              (int32_t, lifetime), (bool, counted), (uint32_t, concurrency), (troupe_text, groups),
+              (uint32_t, save_every), (uint32_t, backoff_max_ms), (uint32_t, backoff_reset_ms),
+              (uint32_t, deadline_ms));
 // `args` are init arguments as ref/stored_value.h has them, `refs` the references in them: those
 // bring holds of what they refer to along.
 TROUPE_STRUCT(trp_child_spec, (troupe_text, class_name), (troupe_bytes, args),
               (troupe_array_troupe_ref, refs), (troupe_text, name), (int32_t, place),
-              (int32_t, restart), (int32_t, shutdown_ms));
+              (int32_t, restart), (int32_t, shutdown_ms), (trp_child_spawn, spawn));
 TROUPE_STRUCT(trp_supervisor_spec, (int32_t, strategy), (int32_t, restarts), (uint32_t, window_ms),
               (uint32_t, backoff_ms), (uint32_t, backoff_max_ms), (uint32_t, backoff_reset_ms),
               (troupe_array_trp_child_spec, children));
@@ -38,6 +46,8 @@ typedef struct trp_child {
     troupe_place place;
     troupe_child_restart restart;
     int shutdown_ms;
+    trp_child_spawn spawn; // Its texts are in `texts`.
+    trp_arena texts;
     uint32_t starts;
     bool gone;          // It is not started again.
     bool waits;         // Its next start comes by a timer.
@@ -76,6 +86,7 @@ static void free_child(trp_child *child)
 {
     trp_free(child->class_name);
     trp_free(child->name);
+    trp_arena_clear(&child->texts);
     trp_kept_drop(&child->args);
 }
 
@@ -97,14 +108,69 @@ static troupe_status copy_child(const trp_child_spec *spec, trp_child *child)
             ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a child")
             : trp_kept_take_with(spec->args.data, spec->args.size, spec->refs.items,
                                  spec->refs.count, &child->args);
+    if (status == TROUPE_OK)
+        status = trp_value_copy(&troupe_type_trp_child_spawn, &spec->spawn, &child->texts,
+                                &child->spawn);
     if (status != TROUPE_OK)
         free_child(child);
     return status;
 }
 
+static troupe_spawn_options options_of(const trp_child *child)
+{
+    const trp_child_spawn *spawn = &child->spawn;
+    return (troupe_spawn_options){.size = sizeof(troupe_spawn_options),
+                                  .name = child->name,
+                                  .place = child->place,
+                                  .mailbox_max = spawn->mailbox_max,
+                                  .get_if_exists = spawn->get_if_exists,
+                                  .cpus = spawn->cpus,
+                                  .gpus = spawn->gpus,
+                                  .memory_bytes = spawn->memory_bytes,
+                                  .resources = spawn->resources,
+                                  .resources_wait_ms = spawn->resources_wait_ms,
+                                  .env = spawn->env,
+                                  .folder = spawn->folder,
+                                  .restarts = spawn->restarts,
+                                  .restart_window_ms = spawn->restart_window_ms,
+                                  .backoff_ms = spawn->backoff_ms,
+                                  .lifetime = (troupe_lifetime)spawn->lifetime,
+                                  .counted = spawn->counted,
+                                  .concurrency = spawn->concurrency,
+                                  .groups = spawn->groups,
+                                  .save_every = spawn->save_every,
+                                  .backoff_max_ms = spawn->backoff_max_ms,
+                                  .backoff_reset_ms = spawn->backoff_reset_ms,
+                                  .deadline_ms = spawn->deadline_ms};
+}
+
+static trp_child_spawn describe_spawn(const troupe_spawn_options *given)
+{
+    return (trp_child_spawn){.mailbox_max = given->mailbox_max,
+                             .get_if_exists = given->get_if_exists,
+                             .cpus = given->cpus,
+                             .gpus = given->gpus,
+                             .memory_bytes = given->memory_bytes,
+                             .resources = given->resources,
+                             .resources_wait_ms = given->resources_wait_ms,
+                             .env = given->env,
+                             .folder = given->folder,
+                             .restarts = given->restarts,
+                             .restart_window_ms = given->restart_window_ms,
+                             .backoff_ms = given->backoff_ms,
+                             .lifetime = (int32_t)given->lifetime,
+                             .counted = given->counted,
+                             .concurrency = given->concurrency,
+                             .groups = given->groups,
+                             .save_every = given->save_every,
+                             .backoff_max_ms = given->backoff_max_ms,
+                             .backoff_reset_ms = given->backoff_reset_ms,
+                             .deadline_ms = given->deadline_ms};
+}
+
 static troupe_status start_child(trp_child *child)
 {
-    troupe_spawn_options how = {.size = sizeof how, .name = child->name, .place = child->place};
+    troupe_spawn_options how = options_of(child);
     troupe_actor actor = trp_spawn_kept(child->class_name, &child->args, &how);
     TROUPE_TRY(troupe_actor_status(actor));
     child->monitor = troupe_monitor_start_as(actor, &troupe_class_trp_supervisor,
@@ -424,10 +490,16 @@ static troupe_status describe_child(const troupe_child *child, int depth, draft 
         TRP_RANGE(troupe_child, shutdown_ms, TROUPE_SHUTDOWN_KILL, INT_MAX),
     };
     TROUPE_TRY(trp_ranges_check("a child", ranges, sizeof ranges / sizeof *ranges, child));
+    troupe_spawn_options spawn;
+    trp_options_take(&spawn, sizeof spawn, child->spawn,
+                     child->spawn != NULL ? child->spawn->size : 0);
+    if (supervisor && child->spawn != NULL)
+        return troupe_fail(TROUPE_INVALID, ".spawn of a child that is a supervisor: expected NULL");
     *spec = (trp_child_spec){
         .class_name = supervisor ? troupe_class_trp_supervisor.name : child->class_->name,
-        .name = child->name,
-        .place = (int32_t)child->place,
+        .name = child->name != NULL ? child->name : spawn.name,
+        .place = (int32_t)(child->place != TROUPE_PLACE_ANY ? child->place : spawn.place),
+        .spawn = describe_spawn(&spawn),
         .restart = (int32_t)child->restart,
         .shutdown_ms = child->shutdown_ms != 0 ? child->shutdown_ms : SHUTDOWN_DEFAULT_MS};
     if (!supervisor)

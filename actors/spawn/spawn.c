@@ -398,16 +398,18 @@ static troupe_status keep_args(const order *what, trp_kept *kept)
 static troupe_status place_restarted(order *what, troupe_actor *address)
 {
     trp_budget budget;
+    const trp_kept *given = what->kept;
     trp_kept kept = {0};
     TROUPE_TRY(trp_budget_of(&what->how, &budget));
-    TROUPE_TRY(keep_args(what, &kept));
+    if (given == NULL)
+        TROUPE_TRY(keep_args(what, &kept));
     const trp_actor *self = trp_run_actor();
     if (what->how.lifetime == TROUPE_OWNED && self != NULL)
         what->owner = trp_actor_address(self);
-    what->kept = &kept;
+    what->kept = given != NULL ? given : &kept;
     what->budget = &budget;
     troupe_status status = place(what, address);
-    what->kept = NULL;
+    what->kept = given;
     what->budget = NULL;
     trp_kept_drop(&kept);
     return status;

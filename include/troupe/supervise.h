@@ -10,8 +10,9 @@
 //     ...
 //     troupe_actor_stop(top); // first the front, then the store, then itself
 //
-// A child's address changes with each start (the supervisor's state knows it, or a name); an actor
-// that only has to come back under the same address needs no supervisor: see .restarts.
+// A child's address changes with each start by the supervisor (which knows it, or a name does). One
+// that is to come back under the same address has .restarts in its .spawn; the supervisor steps in
+// when these are used up. An actor that needs no more than that needs no supervisor.
 #ifndef TROUPE_SUPERVISE_H
 #define TROUPE_SUPERVISE_H
 
@@ -71,6 +72,11 @@ typedef struct troupe_child {
     const troupe_supervisor_options *supervisor; // NULL: defaults.
     const struct troupe_child *children;
     size_t child_count;
+    // How its actor is spawned, each time (NULL: the defaults): what it holds of resources, its
+    // limits, and .restarts, with which it comes back under the same address, and with its saved
+    // state, before the supervisor hears of it. `name` and `place` above go before those in here.
+    // TROUPE_INVALID for a child that is a supervisor.
+    const troupe_spawn_options *spawn;
 } troupe_child;
 
 typedef struct troupe_supervisor_actor {

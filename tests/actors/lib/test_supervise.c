@@ -392,6 +392,112 @@ static void test_refused(void **state)
     assert_int_equal(troupe_actor_stop(top), TROUPE_OK);
 }
 
+// ---- what a spawn takes
+
+typedef struct keeper {
+    int count;
+} keeper;
+
+TROUPE_STRUCT(keeper_image, (int, count));
+
+static troupe_status keeper_add(keeper *self, const int *by, int *count)
+{
+    *count = self->count += *by;
+    return TROUPE_OK;
+}
+
+static troupe_status keeper_variable(keeper *self, const troupe_text *name, troupe_text *value)
+{
+    (void)self;
+    *value = getenv(*name);
+    return TROUPE_OK;
+}
+
+static troupe_status keeper_crash(keeper *self, const troupe_none *nothing, troupe_none *out)
+{
+    (void)self, (void)nothing, (void)out;
+    (void)kill(getpid(), SIGKILL);
+    (void)pause();
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR(keeper, (keeper_add, int, int), (keeper_variable, troupe_text, troupe_text),
+             (keeper_crash, troupe_none, troupe_none));
+
+static troupe_status keeper_save(keeper *self, keeper_image *image)
+{
+    image->count = self->count;
+    return TROUPE_OK;
+}
+
+static troupe_status keeper_restore(keeper *self, const keeper_image *image)
+{
+    self->count = image->count;
+    return TROUPE_OK;
+}
+
+TROUPE_STATE(keeper, keeper_image, keeper_save, keeper_restore);
+
+// With .restarts a child comes back by itself, under its address and with its state; then it is the
+// supervisor's to start.
+static void test_child_with_restarts(void **state)
+{
+    (void)state;
+    char env[] = "KEEPER=yes";
+    uint32_t starts;
+    int count = 0;
+    troupe_text value = NULL;
+    troupe_none nothing;
+    troupe_spawn_options spawn = {.size = sizeof spawn,
+                                  .name = "kept",
+                                  .place = TROUPE_PLACE_ISOLATED,
+                                  .restarts = 1,
+                                  .save_every = 1,
+                                  .env = env};
+    troupe_child child = {.class_ = &troupe_class_keeper, .spawn = &spawn};
+    troupe_supervisor_actor top = troupe_supervisor_start(&child, 1);
+    troupe_must(troupe_actor_status(top.address));
+    memset(&spawn, 0xff, sizeof spawn); // All of it was copied.
+    memset(env, 'x', sizeof env);
+    keeper_actor kept = {look_at_child(top, 0, &starts)}, named;
+    troupe_must(troupe_lookup(keeper, "kept", &named));
+    assert_true(named.address.id == kept.address.id);
+    troupe_must(troupe_get(int, troupe_call(kept, keeper_add, 5), &count));
+    assert_int_not_equal(troupe_get(troupe_none, troupe_call(kept, keeper_crash), &nothing),
+                         TROUPE_OK);
+    troupe_must(troupe_get(int, troupe_call(kept, keeper_add, 2), &count));
+    assert_int_equal(count, 7);
+    assert_true(look_at_child(top, 0, &starts).id == kept.address.id);
+    assert_int_equal(starts, 1);
+
+    assert_int_not_equal(troupe_get(troupe_none, troupe_call(kept, keeper_crash), &nothing),
+                         TROUPE_OK);
+    await_starts(top, 0, 2);
+    keeper_actor second = {look_at_child(top, 0, NULL)};
+    troupe_must(troupe_get(int, troupe_call(second, keeper_add, 2), &count));
+    assert_int_equal(count, 2); // It began anew.
+    troupe_must(troupe_get(troupe_text, troupe_call(second, keeper_variable, "KEEPER"), &value));
+    assert_string_equal(value, "yes");
+    assert_int_equal(troupe_actor_stop(top), TROUPE_OK);
+}
+
+static void test_child_with_resources(void **state)
+{
+    (void)state;
+    troupe_spawn_options spawn = {.size = sizeof spawn, .resources = "stool=1"};
+    troupe_child child = {.class_ = &troupe_class_keeper, .spawn = &spawn};
+    troupe_supervisor_actor top = troupe_supervisor_start(&child, 1);
+    assert_int_not_equal(troupe_actor_status(top.address), TROUPE_OK);
+    assert_non_null(strstr(troupe_last_error()->text, "stool"));
+    spawn = (troupe_spawn_options){.size = sizeof spawn, .groups = "nothing=1"};
+    top = troupe_supervisor_start(&child, 1);
+    assert_int_equal(troupe_actor_status(top.address), TROUPE_INVALID);
+    child = (troupe_child){.spawn = &spawn};
+    top = troupe_supervisor_start(&child, 1);
+    assert_int_equal(troupe_actor_status(top.address), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, ".spawn of a child"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +512,8 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_temporary_among_others),
         cmocka_unit_test(test_restart_for_ever),
+        cmocka_unit_test(test_child_with_restarts),
+        cmocka_unit_test(test_child_with_resources),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }
