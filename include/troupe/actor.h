@@ -251,78 +251,6 @@ TROUPE_API troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_
         (actor).address,                                                                           \
         &(troupe_call_options){.size = sizeof(troupe_call_options), __VA_ARGS__})})
 
-#define TROUPE_METHOD_STUB_(C, m, A, R, ...)                                                       \
-    typedef A troupe_args_##m;                                                                     \
-    typedef C troupe_class_of_##m;                                                                 \
-    static troupe_status troupe_run_##m(void *self, const void *args, void *result)                \
-    {                                                                                              \
-        return m((C *)self, (const A *)args, (R *)result);                                         \
-    }                                                                                              \
-    TROUPE_UNUSED static inline troupe_actor troupe_target_##m(C##_actor actor)                    \
-    {                                                                                              \
-        return actor.address;                                                                      \
-    }                                                                                              \
-    TROUPE_UNUSED static inline const troupe_class *troupe_home_##m(void)                          \
-    {                                                                                              \
-        return &troupe_class_##C;                                                                  \
-    }
-#define TROUPE_METHOD_INDEX_(C, m, A, R, ...) troupe_index_##m,
-// clang-format off
-#define TROUPE_METHOD_ROW_(C, m, A, R, ...)                                                        \
-    {.name = #m, .run = troupe_run_##m, .args = &troupe_type_##A, .result = &troupe_type_##R,      \
-     __VA_ARGS__},
-
-#define TROUPE_CLASS_(C, INIT_T, INIT_F, DEINIT_F, ...)                                            \
-    typedef struct C##_actor {                                                                     \
-        troupe_actor address;                                                                      \
-    } C##_actor;                                                                                   \
-    TROUPE_ARRAY_DECLARE_(C##_actor);                                                              \
-    TROUPE_UNUSED static uint64_t troupe_hash_##C##_actor[2];                                      \
-    TROUPE_UNUSED static const troupe_type troupe_type_##C##_actor = {                             \
-        TROUPE_ABI, TROUPE_KIND_ACTOR, #C "_actor", sizeof(C##_actor), NULL, 0, NULL,              \
-        &troupe_hash_##C##_actor[0]};                                                              \
-    TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_##C##_actor = {                \
-        TROUPE_ABI, TROUPE_KIND_ARRAY, "troupe_array_" #C "_actor",                                \
-        sizeof(troupe_array_##C##_actor), NULL, 0, &troupe_type_##C##_actor,                       \
-        &troupe_hash_##C##_actor[1]};                                                              \
-    typedef INIT_T troupe_init_args_##C;                                                           \
-    static const troupe_class troupe_class_##C;                                                    \
-    TROUPE_EACH(TROUPE_METHOD_STUB_, C, __VA_ARGS__)                                               \
-    enum { TROUPE_EACH(TROUPE_METHOD_INDEX_, C, __VA_ARGS__) troupe_method_count_##C };            \
-    static const troupe_method troupe_methods_##C[] = {                                            \
-        TROUPE_EACH(TROUPE_METHOD_ROW_, C, __VA_ARGS__)};                                          \
-    static const troupe_class troupe_class_##C = {                                                 \
-        TROUPE_ABI, #C, sizeof(C), troupe_methods_##C, troupe_method_count_##C,                    \
-        &troupe_type_##INIT_T, INIT_F, DEINIT_F};                                                  \
-    __attribute__((constructor)) static void troupe_register_##C(void)                             \
-    {                                                                                              \
-        (void)troupe_class_register(&troupe_class_##C);                                            \
-    }                                                                                              \
-    _Static_assert(sizeof(C) > 0, #C)
-// clang-format on
-
-// TROUPE_ACTOR(C, (method, args, result), ...): makes class C from the state type C and up to 64
-// methods `troupe_status method(C *self, const args *, result *)`, and the handle type C_actor.
-// A header shared by several files may hold it if the methods are not static.
-#define TROUPE_ACTOR(C, ...) TROUPE_CLASS_(C, troupe_none, NULL, NULL, __VA_ARGS__)
-
-// TROUPE_ACTOR_INIT(C, (init, args), deinit, (method, args, result), ...): the same with
-// `troupe_status init(C *self, const args *)`, run first in the actor's own process (a status other
-// than TROUPE_OK fails the spawn), and `void deinit(C *self)`, run when the actor ends in order.
-#define TROUPE_ACTOR_INIT(C, init, deinit, ...)                                                    \
-    TROUPE_ACTOR_INIT_(C, deinit, TROUPE_UNPACK init, __VA_ARGS__)
-#define TROUPE_ACTOR_INIT_(...) TROUPE_ACTOR_INIT__(__VA_ARGS__)
-#define TROUPE_ACTOR_INIT__(C, deinit, init, A, ...)                                               \
-    static troupe_status troupe_init_##C(void *self, const void *args)                             \
-    {                                                                                              \
-        return init((C *)self, (const A *)args);                                                   \
-    }                                                                                              \
-    static void troupe_deinit_##C(void *self)                                                      \
-    {                                                                                              \
-        deinit((C *)self);                                                                         \
-    }                                                                                              \
-    TROUPE_CLASS_(C, A, troupe_init_##C, troupe_deinit_##C, __VA_ARGS__)
-
 // counter_actor a = troupe_spawn(counter, .name = "tally", .place = TROUPE_PLACE_ISOLATED);
 #define troupe_spawn(...) TROUPE_SPAWN_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_SPAWN_(C, ...)                                                                      \
@@ -359,22 +287,30 @@ TROUPE_API troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_
 #define troupe_lookup(C, name, actor)                                                              \
     troupe_lookup_as(&troupe_class_##C, (name), &TROUPE_POINTER(C##_actor, actor)->address)
 
+// The address behind a handle, which must be one of the method's class.
+#define TROUPE_TARGET_(m, actor)                                                                   \
+    __extension__({                                                                                \
+        troupe_handle_##m troupe_target_;                                                          \
+        troupe_target_ = (actor);                                                                  \
+        troupe_target_.address;                                                                    \
+    })
+
 // troupe_call(actor, method, argument...): the arguments initialise one value of the method's type.
 #define troupe_call(actor, ...) TROUPE_CALL_(actor, __VA_ARGS__, )
 #define TROUPE_CALL_(actor, m, ...)                                                                \
-    troupe_call_as(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,                  \
+    troupe_call_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
                    __extension__ &(troupe_args_##m){__VA_ARGS__})
 #define troupe_tell(actor, ...) TROUPE_TELL_(actor, __VA_ARGS__, )
 #define TROUPE_TELL_(actor, m, ...)                                                                \
-    troupe_tell_as(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,                  \
+    troupe_tell_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
                    __extension__ &(troupe_args_##m){__VA_ARGS__})
 
 // With the whole argument by pointer, where it is at hand already.
 #define troupe_call_from(actor, m, args)                                                           \
-    troupe_call_as(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,                  \
+    troupe_call_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
                    TROUPE_POINTER(const troupe_args_##m, args))
 #define troupe_tell_from(actor, m, args)                                                           \
-    troupe_tell_as(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,                  \
+    troupe_tell_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
                    TROUPE_POINTER(const troupe_args_##m, args))
 
 // The functions about an actor of any class, troupe_actor_..., take a typed handle or its address.
@@ -389,5 +325,7 @@ TROUPE_API troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_
 #define troupe_actor_end(actor) troupe_actor_end(TROUPE_ADDRESS_(actor))
 
 TROUPE_END_C
+
+#include <troupe/detail/class.h>
 
 #endif

@@ -98,7 +98,7 @@ TROUPE_API TROUPE_MUST_USE troupe_stream troupe_stream_open_as(troupe_actor acto
                                                                size_t method, const void *args);
 #define troupe_stream_open(actor, ...) TROUPE_STREAM_OPEN_(actor, __VA_ARGS__, )
 #define TROUPE_STREAM_OPEN_(actor, m, ...)                                                         \
-    troupe_stream_open_as(troupe_target_##m(actor), troupe_home_##m(), troupe_index_##m,           \
+    troupe_stream_open_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,           \
                           __extension__ &(troupe_args_##m){__VA_ARGS__})
 
 // Waits for the next value and copies it to *value; texts and arrays are in the thread's arena.

@@ -214,13 +214,13 @@ TROUPE_API troupe_status troupe_state_register(const troupe_class *class_,
 TROUPE_API troupe_status troupe_actor_save(void);
 
 #define TROUPE_STATE(C, image, save, restore)                                                      \
-    static troupe_status troupe_save_##C(void *self, void *out)                                    \
+    static troupe_status troupe_save_##C(void *troupe_self_, void *troupe_out_)                    \
     {                                                                                              \
-        return save((C *)self, (image *)out);                                                      \
+        return save((C *)troupe_self_, (image *)troupe_out_);                                      \
     }                                                                                              \
-    static troupe_status troupe_restore_##C(void *self, const void *from)                          \
+    static troupe_status troupe_restore_##C(void *troupe_self_, const void *troupe_from_)          \
     {                                                                                              \
-        return restore((C *)self, (const image *)from);                                            \
+        return restore((C *)troupe_self_, (const image *)troupe_from_);                            \
     }                                                                                              \
     static const troupe_state troupe_state_##C = {TROUPE_ABI, &troupe_type_##image,                \
                                                   troupe_save_##C, troupe_restore_##C};            \

@@ -71,6 +71,11 @@ TROUPE_API TROUPE_MUST_USE troupe_ref troupe_pool_call_as(troupe_pool *pool,
     troupe_pool_call_as((pool), troupe_home_##m(), troupe_index_##m,                               \
                         __extension__ &(troupe_args_##m){__VA_ARGS__})
 
+// With the whole argument by pointer: troupe_pool_call_from(pool, counter_add, &amount).
+#define troupe_pool_call_from(pool, m, args)                                                       \
+    troupe_pool_call_as((pool), troupe_home_##m(), troupe_index_##m,                               \
+                        TROUPE_POINTER(const troupe_args_##m, args))
+
 // ---- maps
 
 typedef struct troupe_map troupe_map;
@@ -161,14 +166,20 @@ TROUPE_API TROUPE_MUST_USE troupe_ref troupe_ref_join_as(const troupe_type *arra
 #define TROUPE_GROUP_CALL_(actors, count, refs, m, ...)                                            \
     troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
                          __extension__ &(troupe_args_##m){__VA_ARGS__}, 0, (refs))
+// With the whole argument by pointer, the same for all.
+#define troupe_group_tell_from(actors, count, m, args)                                             \
+    troupe_group_tell_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
+                         TROUPE_POINTER(const troupe_args_##m, args))
+#define troupe_group_call_from(actors, count, refs, m, args)                                       \
+    troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
+                         TROUPE_POINTER(const troupe_args_##m, args), 0, (refs))
 // troupe_group_scatter(counters, 8, refs, counter_add, amounts): amounts[i] to the i-th.
 #define troupe_group_scatter(actors, count, refs, m, args)                                         \
     troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
                          TROUPE_POINTER(const troupe_args_##m, args), sizeof(troupe_args_##m),     \
                          (refs))
 // The addresses in an array of typed handles, whose type must be that of the method's class.
-#define TROUPE_GROUP_(m, actors)                                                                   \
-    (sizeof(troupe_target_##m((actors)[0])) > 0 ? &(actors)[0].address : NULL)
+#define TROUPE_GROUP_(m, actors) (&TROUPE_POINTER(const troupe_handle_##m, actors)->address)
 
 // troupe_ref all = troupe_ref_join(int64_t, refs, 8); its type is troupe_array_int64_t
 #define troupe_ref_join(T, refs, count)                                                            \

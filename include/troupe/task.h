@@ -79,10 +79,11 @@ typedef struct troupe_executor_ {
 // shared by several files may hold it if f is not static. Tasks and classes share their names.
 #define TROUPE_TASK(f, A, R)                                                                       \
     typedef A troupe_task_args_##f;                                                                \
-    static troupe_status troupe_task_run_##f(void *executor, const void *args, void *result)       \
+    static troupe_status troupe_task_run_##f(void *troupe_self_, const void *troupe_args_,         \
+                                             void *troupe_result_)                                 \
     {                                                                                              \
-        (void)executor;                                                                            \
-        return f((const A *)args, (R *)result);                                                    \
+        (void)troupe_self_;                                                                    \
+        return f((const A *)troupe_args_, (R *)troupe_result_);                                    \
     }                                                                                              \
     static const troupe_method troupe_task_method_##f = {                                          \
         .name = #f, .run = troupe_task_run_##f, .args = &troupe_type_##A,                          \

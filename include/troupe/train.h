@@ -45,9 +45,9 @@ typedef struct troupe_trainer {
 TROUPE_API troupe_status troupe_trainer_register(const troupe_trainer *trainer);
 
 #define TROUPE_TRAINER(loop, T)                                                                    \
-    static troupe_status troupe_loop_##loop(troupe_rank *me, const void *config)                   \
+    static troupe_status troupe_loop_##loop(troupe_rank *troupe_me_, const void *troupe_config_)   \
     {                                                                                              \
-        return loop(me, (const T *)config);                                                        \
+        return loop(troupe_me_, (const T *)troupe_config_);                                        \
     }                                                                                              \
     typedef T troupe_config_##loop;                                                                \
     static const troupe_trainer troupe_trainer_##loop = {TROUPE_ABI, #loop, &troupe_type_##T,      \

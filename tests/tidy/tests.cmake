@@ -20,6 +20,7 @@ if(TROUPE_LAYERED)
                      ${CMAKE_C_COMPILER})
   troupe_script_test(api/misuse ${here}/api/misuse.sh ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}
                      ${TROUPE_GENERATED})
+  troupe_script_test(api/mistakes ${here}/api/mistakes.sh ${PROJECT_SOURCE_DIR} ${TROUPE_GENERATED})
   # The default of a project without a build type, and one in which the whole is built and run.
   troupe_script_test(install/added ${here}/install/added.sh ${PROJECT_SOURCE_DIR} none)
   troupe_script_test(install/added_built ${here}/install/added.sh ${PROJECT_SOURCE_DIR} Debug build)

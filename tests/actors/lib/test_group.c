@@ -96,6 +96,18 @@ static void test_tell_and_get_all(void **state)
     troupe_arena_reset();
 }
 
+static void test_arguments_by_pointer(void **state)
+{
+    (void)state;
+    int64_t five = 5, totals[SINGERS];
+    troupe_ref refs[SINGERS];
+    troupe_must(troupe_group_tell_from(choir, SINGERS, singer_add, &five));
+    troupe_group_call_from(choir, SINGERS, refs, singer_add, &five);
+    troupe_must(troupe_get_all(int64_t, refs, SINGERS, totals));
+    for (int i = 0; i < SINGERS; i++)
+        assert_int_equal(totals[i], 10);
+}
+
 static void test_failures(void **state)
 {
     (void)state;
@@ -226,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_tell_and_get_all, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_arguments_by_pointer, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_failures, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_get_all_in_time, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_join, set_up, stop_runtime),

@@ -110,6 +110,8 @@ static void test_calls(void **state)
         troupe_must(troupe_get(int64_t, troupe_pool_call(pool, clerk_add, i), &sum));
         assert_int_equal(sum, 100 + i);
     }
+    troupe_must(troupe_get(int64_t, troupe_pool_call_from(pool, clerk_add, &base), &sum));
+    assert_int_equal(sum, 200);
     assert_int_equal(troupe_get(int64_t, troupe_pool_call(pool, clerk_add, 13), &sum),
                      TROUPE_INVALID);
     assert_string_equal(troupe_last_error()->text, "no clerk adds 13");

@@ -1,0 +1,83 @@
+// mistakes.c: a program that is right where MISTAKE is 0, and has one of the commonest mistakes for
+// every other number. mistakes.sh compiles it once for each, and counts the lines that say so.
+#include <troupe.h>
+
+#ifndef MISTAKE
+#define MISTAKE 0
+#endif
+
+#if MISTAKE == 1
+typedef struct settings { // forgotten: it is no TROUPE_STRUCT
+    double rate;
+} settings;
+#else
+TROUPE_STRUCT(settings, (double, rate));
+#endif
+
+typedef struct clock {
+    int64_t ticks;
+} clock;
+
+static troupe_status clock_tick(clock *self, const int64_t *by, int64_t *now)
+{
+    *now = self->ticks += *by;
+    return TROUPE_OK;
+}
+TROUPE_ACTOR(clock, (clock_tick, int64_t, int64_t));
+
+typedef struct counter {
+    int64_t total;
+} counter;
+
+static troupe_status counter_add(counter *self, const int64_t *amount, int64_t *total)
+{
+    *total = self->total += *amount;
+    return TROUPE_OK;
+}
+
+#if MISTAKE == 4
+static troupe_status counter_set(counter *self, settings how, troupe_none *none) // by value
+{
+    (void)none;
+    self->total = (int64_t)how.rate;
+    return TROUPE_OK;
+}
+#else
+static troupe_status counter_set(counter *self, const settings *how, troupe_none *none)
+{
+    (void)none;
+    self->total = (int64_t)how->rate;
+    return TROUPE_OK;
+}
+#endif
+
+#if MISTAKE == 2
+TROUPE_ACTOR(counter, (counter_add, int64_t, int64_t), (counter_set, settings, troupe_none),
+             (counter_add, int64_t, int64_t)); // twice
+#elif MISTAKE == 3
+TROUPE_ACTOR(counter, (counter_add, int64_t), // no result
+             (counter_set, settings, troupe_none));
+#elif MISTAKE == 5
+TROUPE_ACTOR(counter, (counter_add, int64_t, int64_t), (counter_set, settings, troupe_none),
+             (clock_tick, int64_t, int64_t)); // a clock's
+#elif MISTAKE == 8
+TROUPE_ACTOR(counter, (counter_add, int64_t, int32_t), // another result
+             (counter_set, settings, troupe_none));
+#else
+TROUPE_ACTOR(counter, (counter_add, int64_t, int64_t), (counter_set, settings, troupe_none));
+#endif
+
+int main(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv));
+    counter_actor tally = troupe_spawn(counter);
+#if MISTAKE == 6
+    troupe_tell(tally, clock_tick, 5); // a clock's
+#elif MISTAKE == 7
+    settings how = {.rate = 1};
+    troupe_tell_from(tally, counter_set, how); // by value
+#else
+    troupe_tell(tally, counter_add, 5);
+#endif
+    return troupe_stop();
+}

@@ -1,0 +1,58 @@
+#!/bin/sh
+# mistakes.sh SOURCE GENERATED: compiles mistakes.c with each of its mistakes, by gcc and by clang
+# where they are: each must be told in at most five messages that name it. The lines in which
+# compilers repeat the source, or trace macros, are not counted.
+set -eu
+source=$1 generated=$2
+status=0
+checked=
+
+compile() {
+    LC_ALL=C "$1" -std=gnu17 -I"$source/include" -I"$generated" -DMISTAKE="$2" -fsyntax-only \
+        "$source/tests/api/mistakes.c" 2>&1
+}
+
+# told NUMBER WORDS [MOST]: (a pattern of grep -E; compilers differ in their words.)
+told() {
+    if output=$(compile "$compiler" "$1"); then
+        echo "$compiler accepts mistake $1"
+        status=1
+        return
+    fi
+    messages=$(echo "$output" | grep -E '(error|warning|note):' |
+        grep -Ev 'in expansion of macro|expanded from macro|in definition of macro' || :)
+    count=$(echo "$messages" | wc -l)
+    if ! echo "$messages" | grep -Eq "$2"; then
+        echo "$output"
+        echo "$compiler tells mistake $1, but not with: $2"
+        status=1
+    elif [ "$count" -gt "${3:-5}" ]; then
+        echo "$output"
+        echo "$compiler tells mistake $1 in $count messages, more than ${3:-5}"
+        status=1
+    fi
+}
+
+for compiler in gcc clang; do
+    if ! command -v $compiler >/dev/null 2>&1; then
+        echo "SKIPPED: $compiler is not here"
+        continue
+    fi
+    checked="$checked $compiler"
+    if ! output=$(compile $compiler 0); then
+        echo "$output"
+        echo "$compiler refuses the correct program"
+        exit 1
+    fi
+    told 1 'troupe_type_settings'                                       # a forgotten TROUPE_STRUCT
+    told 2 'redefinition of .troupe_home_counter_add'                   # a method twice
+    told 3 'is given as .counter_add, arguments, result'                # a missing argument
+    told 4 'must be: troupe_status counter_set.counter .self, const settings' # a struct by value
+    told 5 'a method of counter must be: troupe_status clock_tick' 9    # a row of another class
+    told 6 'clock_actor.*counter_actor'                                 # a call of another class
+    told 7 'pointer type mismatch|type mismatch in conditional|incompatible operand' # by value
+    told 8 'must be: troupe_status counter_add.*int32_t .result'        # another result type
+done
+[ -n "$checked" ] || exit 1
+[ $status -eq 0 ] && echo "each mistake is told briefly by$checked"
+exit $status
