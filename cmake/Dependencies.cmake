@@ -5,6 +5,10 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED GLOBAL)
 pkg_check_modules(troupe_zmq REQUIRED IMPORTED_TARGET GLOBAL libzmq>=4.3)
+# Its private dependencies' folders, which nothing here includes, come in another form each time that
+# CMake runs again: then everything would be compiled again.
+set_target_properties(PkgConfig::troupe_zmq PROPERTIES INTERFACE_COMPILE_OPTIONS ""
+                      INTERFACE_INCLUDE_DIRECTORIES "${troupe_zmq_INCLUDEDIR}")
 pkg_check_modules(troupe_msgpack REQUIRED IMPORTED_TARGET GLOBAL msgpack)
 # Its headers alone.
 pkg_check_modules(troupe_xxhash REQUIRED IMPORTED_TARGET GLOBAL libxxhash>=0.8)

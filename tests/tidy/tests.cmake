@@ -12,6 +12,7 @@ if(TROUPE_LAYERED)
   troupe_script_test(tidy/rules_test ${here}/tidy/rules_test.sh ${PROJECT_SOURCE_DIR})
   troupe_script_test(tidy/readme ${here}/tidy/readme.sh ${PROJECT_SOURCE_DIR})
   troupe_script_test(tidy/dev ${here}/tidy/dev_test.sh ${PROJECT_SOURCE_DIR})
+  troupe_script_test(tidy/workflow ${here}/tidy/workflow.sh ${PROJECT_SOURCE_DIR})
   troupe_script_test(tidy/layers ${here}/tidy/layers.sh ${PROJECT_SOURCE_DIR})
   add_test(NAME tidy/rooms COMMAND sh ${here}/tidy/rooms.sh ${PROJECT_SOURCE_DIR}
            $<TARGET_OBJECTS:troupe_runtime> $<TARGET_OBJECTS:troupe_actors> COMMAND_EXPAND_LISTS)
@@ -21,6 +22,7 @@ if(TROUPE_LAYERED)
   troupe_script_test(api/misuse ${here}/api/misuse.sh ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}
                      ${TROUPE_GENERATED})
   troupe_script_test(api/mistakes ${here}/api/mistakes.sh ${PROJECT_SOURCE_DIR} ${TROUPE_GENERATED})
+  troupe_script_test(install/again ${here}/install/again.sh ${PROJECT_SOURCE_DIR})
   # The default of a project without a build type, and one in which the whole is built and run.
   troupe_script_test(install/added ${here}/install/added.sh ${PROJECT_SOURCE_DIR} none)
   troupe_script_test(install/added_built ${here}/install/added.sh ${PROJECT_SOURCE_DIR} Debug build)
