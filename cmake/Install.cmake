@@ -20,6 +20,12 @@ foreach(name troupe troupe-static)
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
 
+# Manual pages: those of the headers are made of their comments when they are installed.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+install(CODE "execute_process(COMMAND sh ${PROJECT_SOURCE_DIR}/docs/man/headers.sh ${PROJECT_SOURCE_DIR}/include
+                              ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/man3 COMMAND_ERROR_IS_FATAL ANY)")
+install(DIRECTORY ${PROJECT_BINARY_DIR}/man3/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 FILES_MATCHING PATTERN "*.3")
+
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/troupe-config.cmake.in troupe-config.cmake
