@@ -7,8 +7,9 @@ set(TROUPE_GENERATED ${PROJECT_BINARY_DIR}/include)
 configure_file(${PROJECT_SOURCE_DIR}/include/troupe/version.h.in
                ${TROUPE_GENERATED}/troupe/version.h @ONLY)
 
-# A layer's view of the sources: a folder of links to itself and to the layers below, the only way
-# by which <layer/file.h> is found.
+include(${CMAKE_CURRENT_LIST_DIR}/Rooms.cmake)
+
+# What tests of a layer see of the sources: a folder of links to all of it and of the layers below.
 function(troupe_view name)
   set(view ${PROJECT_BINARY_DIR}/layers/${name})
   file(MAKE_DIRECTORY ${view})
@@ -48,7 +49,10 @@ function(troupe_layer name)
     target_compile_options(troupe_${name} PRIVATE ${TROUPE_WHOLE_COMPILE})
   endif()
   target_compile_options(troupe_${name} PRIVATE ${TROUPE_FRAMES})
-  target_link_libraries(troupe_${name} PRIVATE view_${name} ${TROUPE_NEEDS})
+  troupe_sees(sources ${name} ${below})
+  target_include_directories(troupe_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include
+                                                    ${TROUPE_GENERATED})
+  target_link_libraries(troupe_${name} PRIVATE ${TROUPE_NEEDS})
 endfunction()
 
 function(troupe_library)

@@ -7,7 +7,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/link/peer.h>
-#include <runtime/link/peer_internal.h>
+#include <runtime/link/peer_carrier.h>
 #include <runtime/link/request.h>
 #include <runtime/shm/carrier.h>
 #include <runtime/shm/process_table.h>

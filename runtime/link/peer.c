@@ -4,7 +4,7 @@
 // A window in messages and bytes bounds what a peer was sent and has not given back; CALL and TELL
 // frames take room in it.
 #include <runtime/link/peer.h>
-#include <runtime/link/peer_internal.h>
+#include <runtime/link/peer_carrier.h>
 #include <runtime/shm/process_table.h>
 
 #include <limits.h>

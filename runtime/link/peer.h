@@ -8,6 +8,11 @@
 #include <stdint.h>
 #include <troupe/status.h>
 
+enum {
+    TRP_WINDOW_MESSAGES = 16384, // So much a peer is sent that it has not given room back for.
+    TRP_WINDOW_BYTES = 64 << 20,
+};
+
 // Sends one frame; fills in the sender, the sequence and to_incarnation. Frames of one thread to
 // one peer arrive in order. TROUPE_NOT_EXECUTED: the peer is dead (the sentence has the cause).
 // TROUPE_BUSY: the link's window stayed full for `timeout_ms` (0: does not wait) - only CALL and

@@ -10,7 +10,7 @@
 #include <runtime/base/futex.h>
 #include <runtime/base/thread.h>
 #include <runtime/link/park.h>
-#include <runtime/link/peer_internal.h>
+#include <runtime/link/peer_carrier.h>
 #include <runtime/link/ring_poller.h>
 #include <runtime/shm/doorbell.h>
 #include <runtime/shm/process_table.h>

@@ -20,7 +20,7 @@
 #include <runtime/base/thread.h>
 #include <runtime/link/dispatch.h>
 #include <runtime/link/park.h>
-#include <runtime/link/peer_internal.h>
+#include <runtime/link/peer_carrier.h>
 #include <runtime/link/ring_carrier.h>
 #include <runtime/shm/doorbell.h>
 #include <runtime/shm/layout.h>

@@ -9,7 +9,7 @@
 #ifndef TRP_LINK_ZMQ_CARRIER_H
 #define TRP_LINK_ZMQ_CARRIER_H
 
-#include <runtime/link/peer_internal.h>
+#include <runtime/link/peer_carrier.h>
 
 extern const trp_near_carrier trp_zmq_carrier;
 

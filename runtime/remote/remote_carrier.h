@@ -8,7 +8,7 @@
 #define TRP_REMOTE_REMOTE_CARRIER_H
 
 #include <runtime/codec/msgpack.h>
-#include <runtime/link/peer_internal.h>
+#include <runtime/link/peer_carrier.h>
 
 enum {
     TRP_FAR_VERSION = 1,

@@ -12,7 +12,7 @@
 #include <runtime/base/fault.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
-#include <runtime/shm/pages_internal.h>
+#include <runtime/shm/page_words.h>
 #include <runtime/shm/segment_guard.h>
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <runtime/link/dispatch.h>
 #include <runtime/link/park.h>
 #include <runtime/link/peer.h>
-#include <runtime/link/peer_internal.h>
+#include <runtime/link/peer_carrier.h>
 #include <runtime/link/ring_poller.h>
 #include <runtime/node/node_client.h>
 #include <runtime/shm/layout.h>

@@ -5,7 +5,7 @@
 #include <support.h>
 
 #include <actors/actor/lifecycle.h>
-#include <runtime/link/peer_internal.h>
+#include <runtime/link/peer_carrier.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/remote/session.h>

@@ -8,7 +8,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <runtime/link/peer_internal.h>
+#include <runtime/link/peer_carrier.h>
 #include <runtime/node/node_client.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>

@@ -19,6 +19,8 @@ if(TROUPE_LAYERED)
   set_tests_properties(tidy/rooms PROPERTIES TIMEOUT 60 LABELS "tidy")
   troupe_script_test(tidy/rooms_test ${here}/tidy/rooms_test.sh ${PROJECT_SOURCE_DIR}
                      ${CMAKE_C_COMPILER})
+  troupe_script_test(tidy/views ${here}/tidy/views.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}
+                     ${CMAKE_C_COMPILER})
   troupe_script_test(api/misuse ${here}/api/misuse.sh ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}
                      ${TROUPE_GENERATED})
   troupe_script_test(api/mistakes ${here}/api/mistakes.sh ${PROJECT_SOURCE_DIR} ${TROUPE_GENERATED})

@@ -5,7 +5,7 @@
 #include <runtime/base/error.h>
 #include <runtime/link/frame.h>
 #include <runtime/link/peer.h>
-#include <runtime/link/peer_internal.h>
+#include <runtime/link/peer_carrier.h>
 #include <runtime/shm/carrier.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
-// peer_internal.h: the way from this process to each other one of its node: for the files of this
-// room.
-#ifndef TRP_LINK_PEER_INTERNAL_H
-#define TRP_LINK_PEER_INTERNAL_H
+// peer_carrier.h: the way from this process to each other one, as its carrier (shm/carrier.h) and
+// link/peer.c see it.
+#ifndef TRP_LINK_PEER_CARRIER_H
+#define TRP_LINK_PEER_CARRIER_H
 
 #include <pthread.h>
 #include <runtime/link/frame.h>
+#include <runtime/link/peer.h>
 #include <runtime/link/spsc_ring.h>
 #include <runtime/link/zmq.h>
 #include <runtime/shm/carrier.h>
@@ -13,8 +14,6 @@
 #include <stdatomic.h>
 
 enum {
-    TRP_WINDOW_MESSAGES = 16384,
-    TRP_WINDOW_BYTES = 64 << 20,
     // Of targets that a peer of this node may pause: the window bounds what they are sent.
     TRP_PAUSES_MAX = 65536,
 };
