@@ -4,7 +4,6 @@
 #include <runtime/base/hash.h>
 #include <runtime/base/memory.h>
 #include <runtime/link/peer.h>
-#include <runtime/link/peer.h>
 
 #define POOL_BYTES ((int64_t)64 << 20)
 

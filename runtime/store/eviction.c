@@ -7,8 +7,8 @@
 #include <runtime/base/fault.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
-#include <runtime/shm/pages.h>
 #include <runtime/shm/page_words.h>
+#include <runtime/shm/pages.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/holds.h>
 #include <runtime/store/residency.h>
