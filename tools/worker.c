@@ -32,18 +32,13 @@ int tool_worker(int argc, char **argv)
                         ".worker_library, and not by hand\n");
         return TOOL_MISUSED;
     }
-    void *library = dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL);
-    if (library == NULL) {
+    // Where it contains the runtime, its calls come here all the same: this program was first.
+    if (dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL) == NULL) {
         fprintf(stderr, "troupe worker: the library cannot be loaded: %s\n", dlerror());
         return TOOL_FAILED;
     }
-    // Where it brings a copy of the runtime, its classes are known to that one.
-    troupe_status (*start)(int, char **, const troupe_options *) = troupe_start_with;
-    void *its = dlsym(library, "troupe_start_with");
-    if (its != NULL)
-        *(void **)&start = its;
-    (void)start(argc, argv, &(troupe_options){.size = sizeof(troupe_options)});
+    troupe_status status = troupe_start(argc, argv); // In a worker it does not return.
     fprintf(stderr, "troupe worker: this process did not become a worker: %s\n",
-            troupe_last_error()->text);
-    return TOOL_FAILED; // Else it does not return.
+            status != TROUPE_OK ? troupe_last_error()->text : "no node runs it");
+    return TOOL_FAILED;
 }

@@ -20,6 +20,14 @@ flags="-Wall -Wextra -Wpedantic -Werror"
 
 "$work/prefix/bin/troupe" memory --help >/dev/null # It finds its library beside it.
 
+# hosted FLAG...: a program that cannot be executed again, whose workers are the installed command with a
+# library of these flags.
+hosted() {
+    cc $flags "$source/tests/plugin/plugin.c" -shared -fPIC "$@" -o libplugin.so
+    cc $flags "$source/tests/plugin/host.c" -ldl -lpthread -o host
+    TROUPE_COMMAND=$work/prefix/bin/troupe LD_LIBRARY_PATH=$libraries ./host "$work/libplugin.so"
+}
+
 uses_shared() { ldd "$1" | grep -q 'libtroupe\.so\.0 =>'; }
 
 case $way in
@@ -27,6 +35,7 @@ pkgconfig)
     cc -std=c11 $flags consumer.c $(pkg-config --cflags --libs troupe) -o consumer
     LD_LIBRARY_PATH=$libraries ./consumer
     LD_LIBRARY_PATH=$libraries uses_shared ./consumer
+    hosted $(pkg-config --cflags --libs troupe)
     # The static form of the same names every library behind it as well.
     cc $flags consumer.c $(pkg-config --static --cflags --libs troupe) -o consumer
     LD_LIBRARY_PATH=$libraries ./consumer
@@ -35,6 +44,7 @@ static)
     cc $flags consumer.c $(pkg-config --cflags --libs troupe-static) -o consumer
     ! uses_shared ./consumer
     ./consumer
+    hosted $(pkg-config --cflags --libs troupe-static)
     ;;
 cmake)
     cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$work/prefix" >cmake.log 2>&1 &&
