@@ -8,6 +8,7 @@
 #include <runtime/shm/process_table.h>
 
 #include <limits.h>
+#include <runtime/base/attributes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/hash.h>
@@ -91,6 +92,13 @@ void trp_peer_renew(trp_peer *peer, uint64_t incarnation)
 static troupe_status dead(uint32_t process, const char *cause)
 {
     return troupe_fail(TROUPE_NOT_EXECUTED, "%s %s", trp_process_text(process).text, cause);
+}
+
+TRP_COLD troupe_status died(const trp_peer *peer, uint32_t process)
+{
+    char cause[112] = "has ended";
+    (void)peer->carrier->alive(process, peer->incarnation, cause);
+    return dead(process, cause);
 }
 
 bool trp_frame_takes_room(const trp_frame *frame)
@@ -212,12 +220,11 @@ void trp_peer_take_back(const trp_frame *frame, uint32_t process, uint64_t incar
 
 troupe_status trp_peer_post(trp_peer *peer, uint32_t process, trp_frame *frame)
 {
-    char cause[112] = "has ended";
     if (!peer->met)
         peer->carrier->meet(process); // Before it is looked at.
     peer->met = true;
-    if (!peer->carrier->alive(process, peer->incarnation, cause) || peer->dead)
-        return dead(process, cause);
+    if (!peer->carrier->alive(process, peer->incarnation, NULL) || peer->dead)
+        return died(peer, process);
     frame->from = trp_self.slot;
     frame->from_incarnation = trp_self.incarnation;
     frame->to_incarnation = peer->incarnation;
