@@ -6,6 +6,7 @@
 #include <actors/actor/invoke.h>
 #include <actors/actor/lifecycle.h>
 #include <actors/actor/method_stats.h>
+#include <actors/actor/reply.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/spawn_resources.h>
 #include <actors/actor/task_executor.h>
@@ -29,7 +30,6 @@ enum {
 
 trp_home trp_home_here;
 
-static _Atomic bool stopping;                    // Turns end after the message that runs.
 static _Thread_local trp_actor *_Atomic turning; // The actor whose turn this thread runs.
 
 // ---- beginnings
@@ -329,7 +329,7 @@ TRP_COLD troupe_status wait_for_room(trp_actor *actor, uint64_t id, size_t weigh
     trp_slow slow;
     trp_slow_begin(&slow, TRP_SLOW_MAILBOX);
     while (!room && in_time && trp_actor_is_open(actor, id) &&
-           !(deadline_ns < 0 && atomic_load(&stopping))) {
+           !(deadline_ns < 0 && trp_actors_stopping())) {
         if (trp_slow_is_due(&slow))
             trp_slow_tell(&slow, "room in the mailbox of actor %s", trp_actor_label(id).text);
         int64_t until_ns = trp_slow_until(&slow, deadline_ns);
@@ -477,7 +477,7 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
             finish(actor);
             return done;
         }
-        if (atomic_load_explicit(&stopping, memory_order_relaxed))
+        if (atomic_load_explicit(&trp_stopping, memory_order_relaxed))
             break; // It stays runnable: trp_actors_finish takes it.
         if (over && trp_mailbox_more(&actor->mailbox))
             break;
@@ -555,17 +555,12 @@ void trp_actors_start(void)
     trp_home_here.pid = getpid();
     if (gethostname(trp_home_here.host, sizeof trp_home_here.host - 1) != 0)
         trp_home_here.host[0] = '\0';
-    atomic_store(&stopping, false);
+    atomic_store(&trp_stopping, false);
 }
 
 void trp_actors_stop_turns(void)
 {
-    atomic_store(&stopping, true);
-}
-
-bool trp_actors_stopping(void)
-{
-    return atomic_load(&stopping);
+    atomic_store(&trp_stopping, true);
 }
 
 void trp_actors_close(void)

@@ -196,8 +196,7 @@ void trp_actor_work_wake(void);
 // Ends what is left when the runtime stops: from the first on no message is begun; the second ends
 // all actors, so that what waits in mailboxes is answered as not executed, and leaves their last
 // turns to the third.
-void trp_actors_stop_turns(void);
-bool trp_actors_stopping(void);
+void trp_actors_stop_turns(void); // trp_actors_stopping (sched/scheduler.h) from then on.
 void trp_actors_close(void);
 void trp_actors_finish(void);
 void trp_actors_start(void);
@@ -219,7 +218,6 @@ void trp_actor_bury(const trp_actor *actor, uint64_t id, trp_actor_state state);
 // Says in a failure where it happened: in an actor of this process (0: in none), or in the target
 // of a call.
 void trp_failure_place(troupe_error *failure, uint64_t actor);
-void trp_failure_target(troupe_error *failure, const trp_target *target);
 
 // Puts the actor's name, if it has one, in the node's directory (name.c).
 bool trp_actor_name(trp_actor *actor, troupe_error *failure);

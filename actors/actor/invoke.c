@@ -3,6 +3,7 @@
 #include <actors/actor/invoke.h>
 
 #include <actors/actor/method_stats.h>
+#include <actors/actor/reply.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/saved_state.h>
 #include <actors/async/async.h>

@@ -1,4 +1,4 @@
-// message.c: see message.h; the answers are in layer/dispatch.c.
+// message.c: see message.h; the answers are in reply.c.
 #include <actors/actor/message.h>
 
 #include <actors/async/async.h>

@@ -78,13 +78,4 @@ troupe_status trp_message_unpack_args(trp_message *message, const trp_shape *sha
 void trp_message_left(trp_message *message);
 void trp_message_free(trp_message *message);
 
-// ---- answers (layer/dispatch.c). Each answers the caller, if there is one; the message stays the
-// caller's. A failure of the actor with that id; 0: the failure says itself where it happened.
-void trp_message_fail(trp_message *message, const troupe_error *failure, uint64_t actor);
-// Sends a frame with a value to the process that a message came from. NOT_EXECUTED: it is dead.
-troupe_status trp_value_send(const trp_remote *remote, trp_frame *frame, const trp_shape *shape,
-                             const void *value);
-// A value, whose references are given away.
-void trp_message_answer(trp_message *message, const trp_shape *shape, void *value, uint64_t actor);
-
 #endif

@@ -1,5 +1,6 @@
 // restart_in_place.c: restarts in place: between two messages, deinit, the back-off, zeros and init
 // again, while the mailbox keeps what arrives.
+#include <actors/actor/reply.h>
 #include <actors/actor/resolve.h>
 #include <actors/actor/restart_in_place.h>
 

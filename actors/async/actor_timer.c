@@ -14,6 +14,10 @@
 #include <runtime/base/require.h>
 #include <troupe/async.h>
 
+static void ring_alarm(uint64_t id);
+static bool is_pending(uint64_t id);
+static const trp_timer_kind alarm_kind = {.ring = ring_alarm, .pending = is_pending};
+
 struct trp_alarm {
     trp_registered row;
     trp_alarm *next, **link; // In its actor's list, under that lock.
@@ -114,7 +118,7 @@ troupe_timer troupe_timer_start_as(const troupe_class *class_, size_t method, co
     alarm->at_ns = trp_clock_ns() + (int64_t)ms * 1000000;
     int64_t at_ns = alarm->at_ns;
     trp_registry_add(&alarms, &alarm->row);
-    if (trp_timer_alarm(at_ns, id))
+    if (trp_timer_at(at_ns, &alarm_kind, id))
         return (troupe_timer){id};
     (void)troupe_timer_stop((troupe_timer){id});
     (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a timer, or no thread");
@@ -149,7 +153,7 @@ static trp_message *ring(trp_alarm *alarm, int64_t *again_ns)
     return message;
 }
 
-void trp_alarm_ring(uint64_t id)
+static void ring_alarm(uint64_t id)
 {
     int64_t again_ns;
     trp_alarm *alarm = (trp_alarm *)trp_registry_lock(&alarms, id);
@@ -159,13 +163,13 @@ void trp_alarm_ring(uint64_t id)
     trp_actor *actor = alarm->actor;
     uint64_t owner = alarm->owner;
     trp_registry_unlock(&alarms, id);
-    if (again_ns != 0 && !trp_timer_alarm(again_ns, id))
+    if (again_ns != 0 && !trp_timer_at(again_ns, &alarm_kind, id))
         trp_log(TRP_ERROR, "a timer of actor %s stops: no memory", trp_actor_label(owner).text);
     if (message != NULL)
         trp_actor_deliver(actor, owner, message);
 }
 
-bool trp_alarm_pending(uint64_t id)
+static bool is_pending(uint64_t id)
 {
     if (trp_registry_lock(&alarms, id) == NULL)
         return false;

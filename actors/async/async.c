@@ -2,6 +2,7 @@
 #include <actors/async/async.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/reply.h>
 #include <actors/async/beside.h>
 #include <actors/ref/call_table.h>
 #include <runtime/base/log.h>

@@ -127,6 +127,9 @@ bool trp_join_cancel(uint64_t call, const troupe_cancel_options *how, troupe_sta
 void trp_cancel_serve(const trp_frame *frame);
 // Asks for the end of a call whose deadline has passed, whatever runs it.
 void trp_cancel_overdue(uint64_t call, const trp_target *target);
+// Ends the call as TROUPE_TIMED_OUT at `deadline_ns`, if it has not ended. False: no memory or no
+// thread.
+bool trp_call_expire_at(int64_t deadline_ns, uint64_t call);
 // Whether the process has been made for one actor alone.
 bool trp_cancel_may_force(uint32_t process, uint64_t incarnation);
 
@@ -156,9 +159,6 @@ void trp_deferrals_end(trp_async *async, uint64_t id);
 
 // ---- async/actor_timer.c
 
-// On the timer's thread, when it is due.
-void trp_alarm_ring(uint64_t id);
-bool trp_alarm_pending(uint64_t id);
 // Whether a message that has come out of the mailbox is still to be run.
 bool trp_alarm_taken(const trp_message *message);
 void trp_alarms_end(trp_async *async);

@@ -11,11 +11,13 @@
 #include <actors/async/async.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/reply.h>
 #include <actors/actor/task_executor.h>
 #include <actors/async/beside.h>
 #include <actors/async/stream_reader.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/call_table.h>
+#include <actors/ref/timer.h>
 #include <runtime/base/attributes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/fence.h>
@@ -443,4 +445,44 @@ troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *ho
         return send_cancel(call, &target, taken.force);
     cancel_here(call, &target);
     return TROUPE_OK;
+}
+
+// ---- deadlines
+
+static bool is_open(uint64_t call)
+{
+    trp_entry *entry = trp_entry_lock(call);
+    bool pending = entry != NULL && !entry->done;
+    if (entry != NULL)
+        trp_entry_unlock(entry);
+    return pending;
+}
+
+static void time_out(uint64_t call)
+{
+    trp_entry *entry = trp_entry_lock(call);
+    if (entry == NULL)
+        return;
+    bool pending = !entry->done && !entry->sending, started = entry->started;
+    bool force = entry->force;
+    trp_target target = entry->target;
+    entry->expired = true; // If it has not started, it will not.
+    trp_entry_unlock(entry);
+    if (!pending)
+        return;
+    troupe_error failure = trp_failure(
+        TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT,
+        started ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
+        started ? "the deadline of a call passed before it was answered; it may have been executed"
+                : "the deadline of a call passed before it could be run");
+    trp_failure_target(&failure, &target);
+    (void)trp_entry_fail(call, &failure);
+    if (force)
+        trp_cancel_overdue(call, &target);
+}
+
+bool trp_call_expire_at(int64_t deadline_ns, uint64_t call)
+{
+    static const trp_timer_kind kind = {.ring = time_out, .pending = is_open};
+    return trp_timer_at(deadline_ns, &kind, call);
 }

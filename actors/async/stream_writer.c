@@ -5,6 +5,7 @@
 #include <actors/async/stream_reader.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/reply.h>
 #include <actors/class/call_error.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>

@@ -4,6 +4,7 @@
 // first, and a failure to send ends it.
 #include <actors/actor/actor.h>
 #include <actors/actor/invoke.h>
+#include <actors/actor/reply.h>
 #include <actors/actor/resolve.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/task_executor.h>
@@ -14,7 +15,6 @@
 #include <actors/class/call_error.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
-#include <actors/ref/timer.h>
 #include <actors/sched/wait_notes.h>
 #include <actors/spawn/spawn.h>
 #include <runtime/base/attributes.h>
@@ -285,7 +285,8 @@ TRP_COLD troupe_status send_to_moved(sending *what)
 TRP_HOT troupe_status send(sending *what)
 {
     TROUPE_TRY(check_address(&what->to));
-    if (what->call != 0 && what->deadline_ns != 0 && !trp_timer_call(what->deadline_ns, what->call))
+    if (what->call != 0 && what->deadline_ns != 0 &&
+        !trp_call_expire_at(what->deadline_ns, what->call))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a deadline");
     troupe_status status = trp_is_here(&what->to) ? send_here(what) : send_elsewhere(what);
     if (status == TROUPE_NOT_EXECUTED && trp_call_may_have_moved(what->to))

@@ -8,7 +8,6 @@
 #include <actors/actor/actor.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/lifecycle.h>
-#include <actors/ref/timer.h>
 #include <runtime/base/clock.h>
 
 enum { AGAIN_NS = 10000000 };
@@ -95,7 +94,7 @@ void trp_resend_look(void)
     pthread_mutex_lock(&resends.lock);
     resends.told = false;
     pthread_mutex_unlock(&resends.lock);
-    (void)trp_timer_tasks(trp_clock_ns() + AGAIN_NS); // There may be memory for it then.
+    (void)trp_tasks_look_at(trp_clock_ns() + AGAIN_NS); // There may be memory for it then.
 }
 
 void trp_resend(trp_task *it)

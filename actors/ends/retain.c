@@ -4,6 +4,7 @@
 #include <actors/ends/retain.h>
 
 #include <actors/actor/lifecycle.h>
+#include <actors/actor/reply.h>
 #include <actors/actor/resolve.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/call/call.h>

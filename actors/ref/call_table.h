@@ -65,7 +65,7 @@ const void *trp_result_value(const trp_result *result);
 size_t trp_result_size(const trp_result *result);
 const troupe_type *trp_result_type(const trp_result *result);
 void trp_result_free(trp_result *result);
-// As the body of a frame. On failure what came with it is given back. (layer/dispatch.c)
+// As the body of a frame. On failure what came with it is given back. (result.c)
 troupe_status trp_result_receive(trp_result *result, const trp_frame *frame);
 // Reads a result that nobody else has into the thread's arena, and frees it: its references are the
 // reader's. (ref.c)

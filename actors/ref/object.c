@@ -1,7 +1,6 @@
 // object.c: values in the store: put, create and seal, and views.
 #include <actors/ref/object.h>
 
-#include <actors/actor/actor.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
@@ -9,6 +8,7 @@
 #include <actors/ref/ref.h>
 #include <actors/ref/store_wait.h>
 #include <actors/ref/tensor.h>
+#include <actors/sched/scheduler.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>

@@ -1,10 +1,12 @@
 // result.c: how a call ended, kept until it is fetched (see ref/call_table.h).
+#include <actors/ref/body.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/object.h>
 
 #include <actors/class/call_error.h>
 #include <runtime/base/cell_pool.h>
 #include <runtime/base/memory.h>
+#include <runtime/link/dispatch.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 
@@ -157,4 +159,24 @@ void trp_result_free(trp_result *result)
     default:
         break;
     }
+}
+
+troupe_status trp_result_receive(trp_result *result, const trp_frame *frame)
+{
+    if (trp_process_is_far(frame->from) && !trp_body_far_good(frame)) {
+        trp_process_refused("its value names objects, or cannot be read");
+        return troupe_fail(TROUPE_MALFORMED, "a value came from %s that cannot be read",
+                           trp_process_text(frame->from).text);
+    }
+    if ((frame->flags & TRP_FRAME_UNHELD) != 0)
+        return trp_body_unheld();
+    if ((frame->flags & TRP_FRAME_IMAGE) != 0) {
+        trp_result_image(result, frame->schema, frame->body, frame->body_size);
+        return TROUPE_OK;
+    }
+    bool object = (frame->flags & TRP_FRAME_OBJECT) != 0;
+    *result =
+        (trp_result){.kind = object ? TRP_RESULT_OBJECT : TRP_RESULT_BODY, .schema = frame->schema};
+    return object ? trp_frame_object(frame, &result->object)
+                  : trp_body_take(&result->body, frame, NULL);
 }

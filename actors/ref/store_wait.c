@@ -1,7 +1,6 @@
 // store_wait.c: waiting for room in the store (see ref/store_wait.h).
 #include <actors/ref/store_wait.h>
 
-#include <actors/actor/actor.h>
 #include <actors/sched/scheduler.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>

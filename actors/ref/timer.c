@@ -1,11 +1,10 @@
-// timer.c: see timer.h. Deadlines are in a binary heap. A call that ended in time leaves its row
-// there until its hour, or until more than half of the rows are such: then they are swept out.
+// timer.c: see timer.h. Deadlines are in a binary heap. What is over before its deadline leaves its
+// entry there until then, or until there are twice as many as after the last sweep: such entries
+// are swept out.
 #include <actors/ref/timer.h>
 
-#include <actors/actor/actor.h>
-#include <actors/async/async.h>
-#include <actors/class/call_error.h>
-#include <actors/task/task.h>
+#include <actors/ref/object.h>
+#include <actors/sched/scheduler.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
@@ -15,8 +14,8 @@ enum { SWEEP_MIN = 1024, LOOK_MS = 2 };
 
 typedef struct due {
     int64_t at_ns;
-    enum { CALL, ALARM, TASKS } kind;
-    uint64_t id; // Of a call, or of an actor's alarm.
+    const trp_timer_kind *kind; // NULL: nothing is due.
+    uint64_t id;
 } due;
 
 static struct {
@@ -59,13 +58,7 @@ static void sift_up(size_t i)
 
 static bool is_pending(const due *it)
 {
-    if (it->kind != CALL)
-        return it->kind == TASKS || trp_alarm_pending(it->id);
-    trp_entry *entry = trp_entry_lock(it->id);
-    bool pending = entry != NULL && !entry->done;
-    if (entry != NULL)
-        trp_entry_unlock(entry);
-    return pending;
+    return it->kind->pending == NULL || it->kind->pending(it->id);
 }
 
 static void sweep(void)
@@ -98,29 +91,6 @@ static bool add_due(due next)
 }
 
 // ---- the thread
-
-static void time_out(uint64_t call)
-{
-    trp_entry *entry = trp_entry_lock(call);
-    if (entry == NULL)
-        return;
-    bool pending = !entry->done && !entry->sending, started = entry->started;
-    bool force = entry->force;
-    trp_target target = entry->target;
-    entry->expired = true; // If it has not started, it will not.
-    trp_entry_unlock(entry);
-    if (!pending)
-        return;
-    troupe_error failure = trp_failure(
-        TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT,
-        started ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
-        started ? "the deadline of a call passed before it was answered; it may have been executed"
-                : "the deadline of a call passed before it could be run");
-    trp_failure_target(&failure, &target);
-    (void)trp_entry_fail(call, &failure);
-    if (force)
-        trp_cancel_overdue(call, &target);
-}
 
 bool trp_object_ready(trp_object object)
 {
@@ -166,21 +136,6 @@ static void wait_for_next(void)
         (void)pthread_cond_clockwait(&timer.changed, &timer.lock, CLOCK_MONOTONIC, &until);
 }
 
-static void ring(const due *it)
-{
-    switch (it->kind) {
-    case CALL:
-        time_out(it->id);
-        break;
-    case ALARM:
-        trp_alarm_ring(it->id);
-        break;
-    case TASKS:
-        trp_tasks_look();
-        break;
-    }
-}
-
 static void *timer_main(void *unused)
 {
     (void)unused;
@@ -193,13 +148,13 @@ static void *timer_main(void *unused)
             sift_down(0);
         }
         trp_when *ready = take_ready();
-        if (next.id == 0 && ready == NULL) {
+        if (next.kind == NULL && ready == NULL) {
             wait_for_next();
             continue;
         }
         pthread_mutex_unlock(&timer.lock);
-        if (next.id != 0)
-            ring(&next);
+        if (next.kind != NULL)
+            next.kind->ring(next.id);
         tell_ready(ready);
         pthread_mutex_lock(&timer.lock);
     }
@@ -218,29 +173,14 @@ static bool run_thread(void)
     return timer.running && !timer.stopping;
 }
 
-static bool add(due next)
+bool trp_timer_at(int64_t at_ns, const trp_timer_kind *kind, uint64_t id)
 {
     pthread_mutex_lock(&timer.lock);
-    bool added = run_thread() && add_due(next);
-    if (added && timer.heap[0].at_ns == next.at_ns)
+    bool added = run_thread() && add_due((due){at_ns, kind, id});
+    if (added && timer.heap[0].at_ns == at_ns)
         pthread_cond_signal(&timer.changed);
     pthread_mutex_unlock(&timer.lock);
     return added;
-}
-
-bool trp_timer_call(int64_t deadline_ns, uint64_t call)
-{
-    return add((due){deadline_ns, CALL, call});
-}
-
-bool trp_timer_alarm(int64_t at_ns, uint64_t alarm)
-{
-    return add((due){at_ns, ALARM, alarm});
-}
-
-bool trp_timer_tasks(int64_t at_ns)
-{
-    return add((due){at_ns, TASKS, 1});
 }
 
 bool trp_timer_watch(trp_when *when)

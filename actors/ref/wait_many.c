@@ -5,9 +5,9 @@
 // last one that is missing wakes him and no other.
 #include <actors/ref/ref.h>
 
-#include <actors/actor/actor.h>
 #include <actors/class/class.h>
 #include <actors/ref/timer.h>
+#include <actors/sched/scheduler.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>

@@ -4,6 +4,7 @@
 #include <actors/actor/restart_in_place.h>
 
 #include <actors/actor/invoke.h>
+#include <actors/actor/reply.h>
 #include <actors/ref/call_table.h>
 #include <pthread.h>
 #include <runtime/base/clock.h>

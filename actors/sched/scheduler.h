@@ -9,6 +9,7 @@
 #define TRP_SCHED_SCHEDULER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <troupe/status.h>
@@ -47,5 +48,12 @@ bool trp_scheduler_stop(int64_t until_ns, void (*hurry)(void));
 // After the stop: those that were queued, linked by next_runnable. From now on nobody is queued.
 trp_actor *trp_scheduler_clear(void);
 bool trp_scheduler_over(void);
+
+// The runtime stops: turns end after the message that runs, and who waits gives up.
+extern _Atomic bool trp_stopping;
+static inline bool trp_actors_stopping(void)
+{
+    return atomic_load(&trp_stopping);
+}
 
 #endif

@@ -9,6 +9,8 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 
+_Atomic bool trp_stopping;
+
 enum {
     LAST_WAIT_MS = 1000, // For those whose waits were ended,
     OVERDUE_MS = 5,      // and for the others.

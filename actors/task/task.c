@@ -199,7 +199,7 @@ static void ask_back(uint64_t busy)
     if (busy == 0 || trp_actors_stopping())
         return;
     trp_task *other = find_waiting(busy, &at, &look);
-    if (look && !trp_timer_tasks(trp_clock_ns() + SETTLED_NS))
+    if (look && !trp_tasks_look_at(trp_clock_ns() + SETTLED_NS))
         forget_look();
     if (other != NULL) {
         trp_cancel_waiting(other->row, at);
@@ -207,11 +207,18 @@ static void ask_back(uint64_t busy)
     }
 }
 
-void trp_tasks_look(void)
+static void look_again(uint64_t id)
 {
+    (void)id;
     forget_look();
     ask_back(trp_crew_give(0));
     trp_resend_look(); // Should its actor not have been told.
+}
+
+bool trp_tasks_look_at(int64_t at_ns)
+{
+    static const trp_timer_kind kind = {.ring = look_again};
+    return trp_timer_at(at_ns, &kind, 0);
 }
 
 // The task's worker has one less to do.
@@ -480,7 +487,7 @@ static troupe_ref start(trp_task *it, bool at_once, bool may_wait)
     trp_ref_when(ref, at_once ? finish_here : finish, it);
     if (at_once)
         trp_task_run_here(it);
-    else if (it->needy && it->deadline_ns != 0 && !trp_timer_call(it->deadline_ns, it->row))
+    else if (it->needy && it->deadline_ns != 0 && !trp_call_expire_at(it->deadline_ns, it->row))
         fail(it, troupe_fail(TROUPE_NO_MEMORY, "no memory for a deadline"));
     else
         attempt(it, may_wait);

@@ -50,8 +50,9 @@ troupe_status trp_resend_start(void);
 // Has the list looked at, unless somebody will.
 void trp_resend_look(void);
 
-// Looks again whether a worker that is idle could have a task of a busy one; for the timer.
-void trp_tasks_look(void);
+// Has it looked again at that time whether a worker that is idle could have a task of a busy one.
+// False: no memory or no thread.
+bool trp_tasks_look_at(int64_t at_ns);
 
 // Has the task, which has a row, run on this thread, now. (task/task_inline.c)
 void trp_task_run_here(trp_task *it);

@@ -7,9 +7,9 @@
 #include <actors/actor/actor.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/task_executor.h>
+#include <actors/async/async.h>
 #include <actors/async/beside.h>
 #include <actors/class/call_error.h>
-#include <actors/ref/timer.h>
 
 static trp_message *make_message(const trp_task *it, uint64_t id)
 {
@@ -74,7 +74,7 @@ void trp_task_run_here(trp_task *it)
 {
     it->retry = (trp_retry){.again = again_here, .send = note_again};
     trp_entry_retry(it->row, &it->retry);
-    if (it->deadline_ns != 0 && !trp_timer_call(it->deadline_ns, it->row)) {
+    if (it->deadline_ns != 0 && !trp_call_expire_at(it->deadline_ns, it->row)) {
         troupe_error failure = trp_failure(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED,
                                            TROUPE_EXECUTED_NO, "no memory for a deadline");
         (void)trp_entry_fail(it->row, &failure);
