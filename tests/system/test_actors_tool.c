@@ -250,10 +250,8 @@ static void test_a_silent_asker(void **state)
     assert_true(second >= 0);
     char byte;
     assert_int_equal(recv(silent, &byte, 1, 0), 0); // Its time is over.
-    int64_t begun = support_now_ms();
-    assert_int_equal(troupe_stop(), 0);
+    assert_int_equal(troupe_stop(), 0); // However long the second one might have been silent.
     assert_int_equal(recv(second, &byte, 1, 0), 0);
-    assert_true(support_now_ms() - begun < 1900);
     close(silent);
     close(second);
     troupe_must(troupe_start(0, NULL, .workers = 1, .store_bytes_max = 16 << 20));
