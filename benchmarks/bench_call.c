@@ -72,8 +72,8 @@ static troupe_status pin_both(echo_actor actor, const placement *where)
 static troupe_status call_once(echo_actor actor)
 {
     troupe_bytes answer = {0};
-    TROUPE_TRY(troupe_get(troupe_bytes, troupe_call(actor, echo_back, payload, PAYLOAD), &answer,
-                          .timeout_ms = 5000));
+    TROUPE_TRY(
+        troupe_get(troupe_bytes, troupe_call(actor, echo_back, payload, PAYLOAD), &answer, 5000));
     bool same = answer.size == PAYLOAD && memcmp(answer.data, payload, PAYLOAD) == 0;
     troupe_arena_reset();
     return same ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "the answer is not what was sent");
@@ -106,7 +106,7 @@ static troupe_status keep_in_flight(echo_actor actor, size_t count, double *rate
         troupe_ref *slot = &refs[i % IN_FLIGHT];
         if (i >= IN_FLIGHT) {
             troupe_bytes answer;
-            TROUPE_TRY(troupe_get(troupe_bytes, *slot, &answer, .timeout_ms = 5000));
+            TROUPE_TRY(troupe_get(troupe_bytes, *slot, &answer, 5000));
         }
         if (i < count)
             *slot = troupe_call(actor, echo_back, payload, PAYLOAD);

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     bool prime; // The results come as they are ready.
     troupe_map *map = troupe_pool_map(pool, tester_is_prime, numbers, NUMBERS, .unordered = true);
     troupe_status status;
-    while ((status = troupe_map_next(bool, map, &prime)) != TROUPE_END) {
+    while ((status = troupe_map_next(bool, map, &prime, NULL)) != TROUPE_END) {
         troupe_must(status);
         primes += prime;
     }

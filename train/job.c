@@ -257,7 +257,7 @@ troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **r
     bool done = await_done(job, timeout_ms);
     trp_scheduler_unblock();
     if (!done)
-        return troupe_fail(TROUPE_PENDING, "the run %s has not ended yet", job->path);
+        return troupe_fail(TROUPE_TIMED_OUT, "the run %s has not ended yet", job->path);
     if (!job->result) // Set before the state was DONE, and never changed after.
         return troupe_fail(TROUPE_NO_MEMORY, "there was no memory for the result of %s", job->path);
     atomic_fetch_add(&job->result->holds, 1);

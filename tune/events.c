@@ -105,7 +105,7 @@ troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event 
                         ? pthread_cond_wait(&events->filled, &events->lock)
                         : pthread_cond_timedwait(&events->filled, &events->lock, &deadline);
         if (error == ETIMEDOUT)
-            status = TROUPE_PENDING;
+            status = TROUPE_TIMED_OUT;
     }
     trp_scheduler_unblock();
     if (events->lost) {

@@ -30,7 +30,8 @@ void trp_events_push_report(trp_events *events, int trial, const troupe_report_e
 void trp_events_push_state(trp_events *events, int trial, troupe_job_state state, int pid);
 
 // Takes the oldest event, waiting for one up to `deadline_ns` of trp_clock_ns (negative: for ever).
-// The caller frees *event with trp_free. TROUPE_PENDING: none came. TROUPE_NO_MEMORY: one was lost.
+// The caller frees *event with trp_free. TROUPE_TIMED_OUT: none came. TROUPE_NO_MEMORY: one was
+// lost.
 troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event **event);
 
 #endif

@@ -236,7 +236,7 @@ static void end_overdue(running *run, trp_trial *trial)
     snprintf(sentence, sizeof sentence, "it ran for longer than %g s, which trial_timeout_s allows",
              run->sweep->how.trial_timeout_s);
     if (trial->overdue) {
-        port->kill(trial->job, TROUPE_TIMED_OUT, sentence);
+        port->kill(trial->job, TROUPE_DEADLINE_EXCEEDED, sentence);
         return;
     }
     trial->overdue = true;
@@ -334,7 +334,7 @@ static troupe_status control(running *run)
             return TROUPE_OK; // Nothing runs and nothing is left: what was refused leaves no job.
         trp_event *event;
         troupe_status status = trp_events_pop(&run->events, wait_until_ns(run), &event);
-        if (status == TROUPE_PENDING) {
+        if (status == TROUPE_TIMED_OUT) {
             collect_silent(run);
             continue;
         }

@@ -20,9 +20,8 @@ static struct {
 troupe_actor trp_spawn_failed(troupe_status status)
 {
     troupe_error failure = *troupe_last_error();
-    if (failure.status != status)
-        failure = trp_failure(status, TROUPE_OUTCOME_NONE, TROUPE_EXECUTED_NO, "%s",
-                              troupe_strerror(status));
+    if (failure.status != status || status == TROUPE_TIMED_OUT)
+        failure = trp_failure_last(status, TROUPE_OUTCOME_NONE, TROUPE_EXECUTED_NO);
     failure.outcome = TROUPE_OUTCOME_NOT_EXECUTED;
     failure.executed = TROUPE_EXECUTED_NO;
     pthread_mutex_lock(&tickets.lock);

@@ -81,14 +81,15 @@ int64_t trp_run_until(int64_t patience)
 // What a method's status means to its caller. With the method's last error.
 static troupe_error method_failure(troupe_status status, const char *name)
 {
-    if (status == TROUPE_PENDING || (unsigned)status >= TROUPE_STATUS_COUNT)
+    if ((unsigned)status >= TROUPE_STATUS_COUNT)
         return trp_failure(TROUPE_FAILED, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES,
                            "%s returned %s (%d), which is no end of a call", name,
                            troupe_status_name(status), (int)status);
     troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
     if (trp_failure_is_fate(status))
         return trp_failure(TROUPE_FAILED, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES,
-                           "%.100s failed, as what it called for ended as %s: %.350s", name,
+                           "%.100s failed, as what it %s ended as %s: %.350s", name,
+                           status == TROUPE_TIMED_OUT ? "waited for" : "called for",
                            troupe_status_name(status), failure.text);
     return failure;
 }
@@ -159,7 +160,7 @@ TRP_COLD bool is_in_time(trp_message *message)
     if (trp_clock_ns() < message->deadline_ns)
         return true;
     troupe_error failure = trp_failure(
-        TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT, TROUPE_EXECUTED_NO,
+        TROUPE_DEADLINE_EXCEEDED, TROUPE_OUTCOME_DEADLINE_EXCEEDED, TROUPE_EXECUTED_NO,
         "the deadline of a call of %s passed before it could be run", message->method->row->name);
     trp_message_fail(message, &failure, message->target);
     return false;

@@ -471,7 +471,7 @@ static void time_out(uint64_t call)
     if (!pending)
         return;
     troupe_error failure = trp_failure(
-        TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT,
+        TROUPE_DEADLINE_EXCEEDED, TROUPE_OUTCOME_DEADLINE_EXCEEDED,
         started ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
         started ? "the deadline of a call passed before it was answered; it may have been executed"
                 : "the deadline of a call passed before it could be run");

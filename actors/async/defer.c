@@ -209,7 +209,7 @@ troupe_status troupe_deferred_refuse(troupe_deferred *later, troupe_status statu
     later->id_ = 0;
     if (it == NULL)
         return used();
-    if (status == TROUPE_OK || status == TROUPE_PENDING || (unsigned)status >= TROUPE_STATUS_COUNT)
+    if (status == TROUPE_OK || (unsigned)status >= TROUPE_STATUS_COUNT)
         status = TROUPE_FAILED;
     bool fate = trp_failure_is_fate(status);
     troupe_error failure =

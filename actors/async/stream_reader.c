@@ -18,7 +18,6 @@
 #include <runtime/base/require.h>
 #include <runtime/link/dispatch.h>
 #include <runtime/link/peer.h>
-#include <runtime/node/options.h>
 #include <runtime/shm/process_table.h>
 #include <troupe/async.h>
 
@@ -259,7 +258,7 @@ static troupe_status wait_for_change(trp_stream *stream, int64_t deadline_ns)
         TROUPE_TRY(status);
     }
     return ready ? TROUPE_OK
-                 : troupe_fail(TROUPE_PENDING, "no value came in time; the stream stays valid");
+                 : troupe_fail(TROUPE_TIMED_OUT, "no value came in time; the stream stays valid");
 }
 
 static void send_taken(const trp_stream *stream, uint32_t count)
@@ -310,24 +309,28 @@ static troupe_status end_stream(trp_stream *stream)
     return troupe_fail(TROUPE_END, "the stream has ended");
 }
 
-// As of troupe_get_options: for ever (negative), only a look (0), or a time.
-static int64_t deadline_of(int timeout_ms)
+// A value that could not be read yet is the next one again.
+static void return_item(trp_stream *stream, item *it)
 {
-    return timeout_ms < 0 ? 0 : trp_clock_deadline(timeout_ms == 0 ? -1 : timeout_ms);
+    pthread_mutex_lock(&stream->lock);
+    it->next = stream->first;
+    stream->first = it;
+    if (it->next == NULL)
+        stream->last = &it->next;
+    pthread_mutex_unlock(&stream->lock);
 }
 
 troupe_status troupe_next_as(const troupe_type *type, troupe_stream stream, void *value,
-                             const troupe_get_options *how)
+                             int timeout_ms)
 {
     TRP_REQUIRE(value);
-    troupe_get_options taken;
     TROUPE_TRY(trp_type_check(type));
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     trp_stream *found = find(stream.id_);
     if (found == NULL)
         return stale();
     trp_shape shape = trp_shape_of(type);
-    int64_t deadline_ns = deadline_of(taken.timeout_ms);
+    // 0: only a look.
+    int64_t deadline_ns = timeout_ms == 0 ? 0 : trp_clock_deadline(timeout_ms);
     item *it = NULL;
     bool over = false;
     troupe_status status;
@@ -336,7 +339,10 @@ troupe_status troupe_next_as(const troupe_type *type, troupe_stream stream, void
     } while (status == TROUPE_OK && (it = take_item(found, &over)) == NULL && !over);
     if (status == TROUPE_OK && it != NULL) {
         status = trp_result_take(&it->result, &shape, value);
-        trp_free(it);
+        if (status == TROUPE_TIMED_OUT)
+            return_item(found, it);
+        else
+            trp_free(it);
     } else if (status == TROUPE_OK) {
         status = end_stream(found);
     }

@@ -80,10 +80,10 @@ troupe_status trp_continuation_fill(trp_message *message)
     if (message->args == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for arguments");
     trp_arena *before = trp_arena_swap(&message->arena);
-    troupe_status status =
-        troupe_get_as(shape->type, extra->ref, message->args,
-                      &(troupe_get_options){.size = sizeof(troupe_get_options), .timeout_ms = -1});
+    troupe_status status = troupe_get_as(shape->type, extra->ref, message->args, TROUPE_POLL);
     (void)trp_arena_swap(before);
+    if (status == TROUPE_TIMED_OUT) // A stopped process moves it; the method is told.
+        troupe_ref_drop(extra->ref);
     extra->ref = (troupe_ref){0};
     extra->filled = status == TROUPE_OK && shape->refs;
     if (status == TROUPE_OK)
@@ -93,6 +93,8 @@ troupe_status trp_continuation_fill(trp_message *message)
     if (extra->failure == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a failure");
     *extra->failure = *troupe_last_error();
+    if (status == TROUPE_TIMED_OUT)
+        extra->failure->status = TROUPE_DEADLINE_EXCEEDED;
     return TROUPE_OK;
 }
 

@@ -11,7 +11,7 @@
 static troupe_status unanswered(const char *what, uint32_t process, int limit_ms)
 {
     bool stopped = !trp_process_is_far(process) && trp_process_is_stopped(trp_process_pid(process));
-    return troupe_fail(TROUPE_TIMED_OUT, "%s in %s has not answered within %d ms%s", what,
+    return troupe_fail(TROUPE_DEADLINE_EXCEEDED, "%s in %s has not answered within %d ms%s", what,
                        trp_process_text(process).text, limit_ms,
                        stopped ? ": the process is stopped" : "");
 }
@@ -20,7 +20,7 @@ troupe_status trp_ask_within(troupe_ref ref, const char *what, int limit_ms,
                              void (*late)(void *user, troupe_ref ref), void *user)
 {
     troupe_status status = trp_ref_await(ref, limit_ms);
-    if (status != TROUPE_PENDING && status != TROUPE_BUSY)
+    if (status != TROUPE_TIMED_OUT && status != TROUPE_BUSY)
         return TROUPE_OK; // Ready, or troupe_get says why not.
     troupe_error failure = *troupe_last_error();
     trp_entry *entry = trp_entry_lock(trp_entry_behind(ref));
@@ -33,13 +33,14 @@ troupe_status trp_ask_within(troupe_ref ref, const char *what, int limit_ms,
         (void)troupe_cancel(ref); // What has not begun never does.
         troupe_ref_drop(ref);
     }
-    return status == TROUPE_PENDING ? unanswered(what, process, limit_ms) : trp_error_set(&failure);
+    return status == TROUPE_TIMED_OUT ? unanswered(what, process, limit_ms)
+                                      : trp_error_set(&failure);
 }
 
 troupe_status trp_ask_await(troupe_ref ref, const char *what, int timeout_ms,
                             void (*late)(void *user, troupe_ref ref), void *user)
 {
     enum { ANSWER_MS = 1000, MOST_MS = INT32_MAX - ANSWER_MS };
-    int wait_ms = timeout_ms < 0 ? 0 : timeout_ms < MOST_MS ? timeout_ms : MOST_MS;
-    return timeout_ms == 0 ? TROUPE_OK : trp_ask_within(ref, what, wait_ms + ANSWER_MS, late, user);
+    int wait_ms = timeout_ms < MOST_MS ? timeout_ms : MOST_MS;
+    return timeout_ms < 0 ? TROUPE_OK : trp_ask_within(ref, what, wait_ms + ANSWER_MS, late, user);
 }

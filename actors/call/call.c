@@ -80,7 +80,7 @@ TRP_COLD troupe_status late(const sending *what, troupe_status status)
     if (status != TROUPE_BUSY || what->deadline_ns == 0 || trp_clock_ns() < what->deadline_ns)
         return status;
     troupe_error failure = trp_failure(
-        TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT, TROUPE_EXECUTED_NO,
+        TROUPE_DEADLINE_EXCEEDED, TROUPE_OUTCOME_DEADLINE_EXCEEDED, TROUPE_EXECUTED_NO,
         "the deadline of a call passed before it could be sent: %s", troupe_last_error()->text);
     return trp_error_set(&failure);
 }
@@ -214,7 +214,7 @@ static troupe_status expired(uint64_t call, troupe_status sent)
 {
     bool maybe = sent == TROUPE_OK;
     troupe_error failure =
-        trp_failure(TROUPE_TIMED_OUT, TROUPE_OUTCOME_TIMED_OUT,
+        trp_failure(TROUPE_DEADLINE_EXCEEDED, TROUPE_OUTCOME_DEADLINE_EXCEEDED,
                     maybe ? TROUPE_EXECUTED_MAYBE : TROUPE_EXECUTED_NO,
                     maybe ? "the deadline of a call passed while it was sent; it may have been "
                             "executed"
@@ -304,9 +304,9 @@ TRP_HOT void set_deadline(sending *what)
 TRP_COLD troupe_error unsent(const sending *what, troupe_status status, const trp_target *target)
 {
     troupe_error failure = *troupe_last_error();
-    if (failure.status != status)
+    if (failure.status != status || status == TROUPE_TIMED_OUT)
         failure = trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
-    if (failure.outcome != TROUPE_OUTCOME_TIMED_OUT)
+    if (failure.outcome != TROUPE_OUTCOME_DEADLINE_EXCEEDED)
         failure.outcome = TROUPE_OUTCOME_NOT_EXECUTED;
     failure.executed = TROUPE_EXECUTED_NO;
     if (failure.actor[0] == '\0' && what->to.id != 0 && trp_process_running())

@@ -27,6 +27,8 @@ troupe_error trp_failure_last(troupe_status status, troupe_outcome outcome,
     const troupe_error *last = troupe_last_error();
     const char *text =
         last->status == status && last->text[0] != '\0' ? last->text : troupe_strerror(status);
+    if (status == TROUPE_TIMED_OUT)
+        status = TROUPE_DEADLINE_EXCEEDED;
     return trp_failure(status, outcome, executed, "%s", text);
 }
 
@@ -94,8 +96,9 @@ static troupe_status read_fields(trp_reader *in, troupe_error *failure)
     TROUPE_TRY(read_line(in, failure->actor, sizeof failure->actor));
     TROUPE_TRY(trp_read_int(in, &process));
     TROUPE_TRY(read_line(in, failure->node, sizeof failure->node));
-    if (status == TROUPE_OK)
-        return troupe_fail(TROUPE_MALFORMED, "a failure says that it is a success");
+    if (status == TROUPE_OK || status == TROUPE_TIMED_OUT)
+        return troupe_fail(TROUPE_MALFORMED, "a failure says that it is %s",
+                           status == TROUPE_OK ? "a success" : "the end of a wait");
     failure->status = (troupe_status)status;
     failure->outcome = (troupe_outcome)outcome;
     failure->executed = (troupe_executed)executed;

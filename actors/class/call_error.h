@@ -12,15 +12,17 @@
 troupe_error trp_failure(troupe_status status, troupe_outcome outcome, troupe_executed executed,
                          const char *format, ...) __attribute__((format(printf, 4, 5)));
 // A record with the thread's last error as its sentence, or the general one of `status` if the last
-// error is another's.
+// error is another's. A call never fails as TROUPE_TIMED_OUT, which is the end of a wait: what
+// could not be had in time makes it TROUPE_DEADLINE_EXCEEDED.
 troupe_error trp_failure_last(troupe_status status, troupe_outcome outcome,
                               troupe_executed executed);
-// Whether a status says of a call alone whether it was executed: NOT_EXECUTED, MAYBE_EXECUTED.
-// Where a method hands one on, of a call that it made itself, it is no answer: its own call has
-// run, and to send that again would run it twice.
+// Whether a status says something of one call or wait alone: NOT_EXECUTED, MAYBE_EXECUTED,
+// TIMED_OUT. Where a method hands one on, of a call or wait of its own, it is no answer: its own
+// call has run, and its caller waits no more.
 static inline bool trp_failure_is_fate(troupe_status status)
 {
-    return status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED;
+    return status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED ||
+           status == TROUPE_TIMED_OUT;
 }
 // The failure of a call whose earlier attempt may have been executed: it does not say that it was
 // not.

@@ -33,7 +33,7 @@ static void end_late(void *user, troupe_ref ref)
 {
     troupe_actor *actor = user;
     bool isolated = false;
-    if (troupe_get(bool, ref, &isolated, .timeout_ms = -1) == TROUPE_OK && isolated)
+    if (troupe_get(bool, ref, &isolated, TROUPE_POLL) == TROUPE_OK && isolated)
         (void)trp_node_end(actor->process, actor->incarnation, why_ended);
     trp_free(actor);
 }
@@ -74,8 +74,8 @@ static troupe_status kill_elsewhere(troupe_actor actor, bool give_up, int limit_
         return trp_error_settled(status);
     }
     // The answer comes behind those of the calls that waited in the mailbox.
-    status = troupe_get(bool, ref, &isolated, .timeout_ms = limit_ms);
-    if (status == TROUPE_PENDING)
+    status = troupe_get(bool, ref, &isolated, limit_ms);
+    if (status == TROUPE_TIMED_OUT)
         leave_kill(actor, ref);
     if (status == TROUPE_OK && isolated)
         (void)trp_node_end(actor.process, actor.incarnation, why_ended);

@@ -154,7 +154,7 @@ static troupe_status await_end(troupe_actor actor, int64_t deadline_ns, trp_down
     release(shared);
     if (status != TROUPE_OK || over)
         return trp_error_settled(status);
-    return troupe_fail(TROUPE_PENDING, "actor #%llu of %s lives still",
+    return troupe_fail(TROUPE_TIMED_OUT, "actor #%llu of %s lives still",
                        (unsigned long long)actor.id, trp_process_text(actor.process).text);
 }
 
@@ -209,33 +209,29 @@ troupe_status(troupe_actor_fail)(troupe_status status, const char *format, ...)
     return troupe_fail(status, "%s", text);
 }
 
-troupe_status troupe_actor_stop_with(troupe_actor actor, const troupe_actor_stop_options *how)
+troupe_status(troupe_actor_stop)(troupe_actor actor, int force_after_ms)
 {
-    troupe_actor_stop_options taken;
     trp_down news;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     TROUPE_TRY(check_not_self(actor));
     if (actor.id == 0)
         return TROUPE_OK;
-    troupe_status status = TROUPE_PENDING;
-    if (taken.deadline_ms >= 0) {
+    troupe_status status = TROUPE_TIMED_OUT;
+    if (force_after_ms != 0) {
         TROUPE_TRY(troupe_actor_end(actor));
-        status = await_end(
-            actor, taken.deadline_ms == 0 ? -1 : trp_clock_deadline(taken.deadline_ms), &news);
+        status = await_end(actor, trp_clock_deadline(force_after_ms), &news);
     }
-    if (status != TROUPE_PENDING)
+    if (status != TROUPE_TIMED_OUT)
         return trp_error_settled(status);
     // Who waits for what it runs is told now: a light one's method cannot be stopped from outside.
     // Its end comes in any case, and is awaited for a moment longer: so long at most for the word
     // that it is ended by force, and once more for its end.
     enum { AT_ONCE_MS = 1000, LAST_MS = 20 };
-    int last_ms = taken.deadline_ms < 0 ? AT_ONCE_MS : LAST_MS;
+    int last_ms = force_after_ms == 0 ? AT_ONCE_MS : LAST_MS;
     TROUPE_TRY(trp_kill_actor(actor, true, last_ms));
     status = await_end(actor, trp_clock_deadline(last_ms), &news);
-    if (status != TROUPE_OK && status != TROUPE_PENDING)
+    if (status != TROUPE_OK && status != TROUPE_TIMED_OUT)
         return status;
-    return troupe_fail(TROUPE_TIMED_OUT,
-                       "actor #%llu of %s was ended by force: it did not end in %d ms",
-                       (unsigned long long)actor.id, trp_process_text(actor.process).text,
-                       taken.deadline_ms > 0 ? taken.deadline_ms : 0);
+    return troupe_fail(
+        TROUPE_DEADLINE_EXCEEDED, "actor #%llu of %s was ended by force: it did not end in %d ms",
+        (unsigned long long)actor.id, trp_process_text(actor.process).text, force_after_ms);
 }

@@ -210,7 +210,7 @@ troupe_status troupe_channel_write_begin(troupe_channel_writer *writer, void **d
         return TROUPE_OK;
     char who[TRP_CHANNEL_WHO];
     uint64_t sequence = trp_channel_blocker(&it->side, who);
-    return troupe_fail(TROUPE_BUSY,
+    return troupe_fail(TROUPE_TIMED_OUT,
                        "no slot of the channel was free in %d ms: the reader at %s has not "
                        "released sequence %llu",
                        timeout_ms, who, (unsigned long long)sequence);
@@ -282,7 +282,7 @@ static troupe_status no_value(const reading *it, trp_channel_turn turn, int time
     if (turn == TRP_CHANNEL_END)
         return troupe_fail(TROUPE_END, "the channel was closed after sequence %llu", last);
     if (turn == TRP_CHANNEL_WAIT)
-        return troupe_fail(TROUPE_PENDING,
+        return troupe_fail(TROUPE_TIMED_OUT,
                            "nothing was published in the channel in %d ms; the newest is sequence "
                            "%llu",
                            timeout_ms, last);

@@ -87,12 +87,17 @@ static void end_joint(joint *all)
     void *values = trp_arena_alloc(&arena, all->count * size + 1);
     troupe_status status = TROUPE_NO_MEMORY;
     if (values != NULL)
-        status = troupe_get_all_as(all->array->item, all->refs, all->count, values, NULL);
+        status = troupe_get_all_as(all->array->item, all->refs, all->count, values, TROUPE_FOREVER);
     any_array array = {values, values != NULL ? all->count : 0};
     if (status == TROUPE_OK) {
         trp_result_copy(&result, &shape, &array);
     } else {
         troupe_error failure = *troupe_last_error();
+        if (status == TROUPE_TIMED_OUT) { // A stopped process moves one to disk or back.
+            failure.status = status = TROUPE_DEADLINE_EXCEEDED;
+            for (size_t i = 0; i < all->count; i++)
+                troupe_ref_drop(all->refs[i]);
+        }
         trp_refs_drop(&shape, &array); // Of those that did not fail.
         if (failure.status != status)
             failure = trp_failure(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_MAYBE,

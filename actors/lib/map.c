@@ -143,18 +143,20 @@ static troupe_status next_as_they_come(const troupe_type *type, troupe_map *map,
 {
     troupe_ref ref;
     void *tag;
-    TROUPE_TRY(troupe_ref_set_next(map->set,
-                                   timeout_ms == 0  ? -1
-                                   : timeout_ms < 0 ? 0
-                                                    : timeout_ms,
-                                   &ref, &tag));
+    TROUPE_TRY(troupe_ref_set_next(map->set, timeout_ms, &ref, &tag));
     slot *it = tag;
     *index = it->index;
+    troupe_status status = troupe_get_as(type, ref, value, timeout_ms);
+    if (status == TROUPE_TIMED_OUT) { // A stopped process moves it.
+        troupe_error failure = *troupe_last_error();
+        TROUPE_TRY(troupe_ref_set_add(map->set, ref, it));
+        return trp_error_set(&failure);
+    }
     it->ref = (troupe_ref){0};
     it->next_free = map->free;
     map->free = it;
     map->fetched++;
-    return troupe_get_as(type, ref, value, NULL);
+    return status;
 }
 
 static troupe_status next_in_order(const troupe_type *type, troupe_map *map, void *value,
@@ -162,33 +164,29 @@ static troupe_status next_in_order(const troupe_type *type, troupe_map *map, voi
 {
     slot *it = &map->slots[map->fetched % map->slot_count];
     *index = it->index;
-    troupe_status status = troupe_get_as(
-        type, it->ref, value,
-        &(troupe_get_options){.size = sizeof(troupe_get_options), .timeout_ms = timeout_ms});
-    map->fetched += status != TROUPE_PENDING;
+    troupe_status status = troupe_get_as(type, it->ref, value, timeout_ms);
+    map->fetched += status != TROUPE_TIMED_OUT;
     return status;
 }
 
 troupe_status troupe_map_next_as(const troupe_type *type, troupe_map *map, void *value,
-                                 const troupe_map_next_options *how)
+                                 size_t *index, int timeout_ms)
 {
     TRP_REQUIRE(type);
     TRP_REQUIRE(map);
     TRP_REQUIRE(value);
-    troupe_map_next_options taken;
-    size_t index = map->count;        // Of none, where the wait itself failed.
+    size_t number = map->count;       // Of none, where the wait itself failed.
     TROUPE_TRY(trp_type_check(type)); // Or the result would be lost.
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     if (map->fetched == map->count)
         return troupe_fail(TROUPE_END, "all %zu results of the map were fetched", map->count);
     TROUPE_TRY(send_more(map));
     troupe_status status = map->set != NULL
-                               ? next_as_they_come(type, map, value, taken.timeout_ms, &index)
-                               : next_in_order(type, map, value, taken.timeout_ms, &index);
-    if (status == TROUPE_PENDING)
+                               ? next_as_they_come(type, map, value, timeout_ms, &number)
+                               : next_in_order(type, map, value, timeout_ms, &number);
+    if (status == TROUPE_TIMED_OUT)
         return status;
-    if (taken.index != NULL)
-        *taken.index = index;
+    if (index != NULL)
+        *index = number;
     troupe_error failure = *troupe_last_error();
     (void)send_more(map); // What the actors have next, while the caller looks at this one.
     return status == TROUPE_OK ? trp_error_settled(TROUPE_OK) : trp_error_set(&failure);

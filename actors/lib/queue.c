@@ -233,8 +233,8 @@ static troupe_status trp_queue_put(trp_queue *self, const trp_queue_offer *offer
         if (self->getters.first != NULL)
             move_all(self);
     }
-    *taken = (trp_queue_taken){.status = put == count ? TROUPE_OK : TROUPE_BUSY, .count = put};
-    if (put == count || offer->timeout_ms < 0)
+    *taken = (trp_queue_taken){.status = put == count ? TROUPE_OK : TROUPE_TIMED_OUT, .count = put};
+    if (put == count || offer->timeout_ms == 0)
         return TROUPE_OK;
     waiter *it = add_waiter(self, &self->putters);
     if (it == NULL)
@@ -279,8 +279,8 @@ static troupe_status trp_queue_get(trp_queue *self, const trp_queue_request *req
     }
     if (self->values.count > 0)
         return give(self, request->max, given);
-    given->status = self->closed ? TROUPE_STOPPED : TROUPE_PENDING;
-    if (self->closed || request->timeout_ms < 0)
+    given->status = self->closed ? TROUPE_STOPPED : TROUPE_TIMED_OUT;
+    if (self->closed || request->timeout_ms == 0)
         return TROUPE_OK;
     waiter *it = add_waiter(self, &self->getters);
     if (it == NULL)
@@ -328,10 +328,10 @@ static troupe_status trp_queue_expire(trp_queue *self, const uint64_t *number, t
     waiter *it = find_waiter(&self->getters, *number);
     (void)none;
     if (it != NULL)
-        answer_getter(self, it, TROUPE_PENDING);
+        answer_getter(self, it, TROUPE_TIMED_OUT);
     it = find_waiter(&self->putters, *number);
     if (it != NULL)
-        answer_putter(self, it, TROUPE_BUSY);
+        answer_putter(self, it, TROUPE_TIMED_OUT);
     move_all(self); // Another one who puts is the first now, perhaps with less.
     return TROUPE_OK;
 }
@@ -424,12 +424,6 @@ static troupe_status check_type(const troupe_type *type)
                                    : TROUPE_OK;
 }
 
-static int32_t timeout_of(const troupe_queue_wait *how, troupe_queue_wait *taken)
-{
-    trp_options_take(taken, sizeof *taken, how, how != NULL ? how->size : 0);
-    return taken->timeout_ms;
-}
-
 // What an answer's status means to the user.
 static troupe_status explain(uint32_t status, const troupe_type *type, const char *pending)
 {
@@ -473,7 +467,7 @@ static void return_late(void *user, troupe_ref ref)
 {
     trp_queue_given given = {0};
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
-    troupe_status status = troupe_get(trp_queue_given, ref, &given, .timeout_ms = -1);
+    troupe_status status = troupe_get(trp_queue_given, ref, &given, TROUPE_POLL);
     if (status == TROUPE_OK && given.values.count > 0) {
         trp_queue_returned back = {.values = given.values};
         status = user == NULL ? TROUPE_NO_MEMORY
@@ -490,27 +484,29 @@ static void return_late(void *user, troupe_ref ref)
 
 static troupe_status await_given(troupe_ref ref, troupe_queue queue, int timeout_ms)
 {
-    troupe_actor *copy = timeout_ms != 0 ? trp_alloc(sizeof *copy) : NULL;
+    troupe_actor *copy = timeout_ms >= 0 ? trp_alloc(sizeof *copy) : NULL;
     if (copy != NULL)
         *copy = queue.address;
     troupe_status status = trp_ask_await(ref, "a queue", timeout_ms, return_late, copy);
     if (status == TROUPE_OK)
         trp_free(copy);
-    return status;
+    if (status != TROUPE_DEADLINE_EXCEEDED)
+        return status;
+    troupe_error failure = *troupe_last_error(); // Nothing is lost: it was a wait.
+    failure.status = TROUPE_TIMED_OUT;
+    return trp_error_set(&failure);
 }
 
 troupe_status troupe_queue_put_as(const troupe_type *type, troupe_queue queue, const void *values,
-                                  size_t count, const troupe_queue_wait *how)
+                                  size_t count, size_t *put, int timeout_ms)
 {
     TRP_REQUIRE(type);
     if (count > 0)
         TRP_REQUIRE(values);
     TRP_REQUIRE_COUNT(count, type->size);
-    troupe_queue_wait taken;
     trp_queue_taken answer = {0};
     trp_buffer packed = {0};
     troupe_bytes one, *parts = &one;
-    int32_t timeout_ms = timeout_of(how, &taken);
     TROUPE_TRY(check_type(type));
     if (count > 1 && (parts = trp_alloc(count * sizeof *parts)) == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu values of a queue", count);
@@ -525,8 +521,8 @@ troupe_status troupe_queue_put_as(const troupe_type *type, troupe_queue queue, c
     }
     if (status == TROUPE_OK)
         status = explain(answer.status, type, "the queue had no room in time");
-    if (taken.count != NULL)
-        *taken.count = answer.count;
+    if (put != NULL)
+        *put = answer.count;
     if (parts != &one)
         trp_free(parts);
     trp_buffer_free(&packed);
@@ -534,14 +530,12 @@ troupe_status troupe_queue_put_as(const troupe_type *type, troupe_queue queue, c
 }
 
 troupe_status troupe_queue_get_as(const troupe_type *type, troupe_queue queue, void *values,
-                                  size_t max, size_t *count, const troupe_queue_wait *how)
+                                  size_t max, size_t *count, int timeout_ms)
 {
     TRP_REQUIRE(type);
     TRP_REQUIRE(values);
-    troupe_queue_wait taken;
     trp_queue_given given = {0};
     trp_arena arena = {0};
-    int32_t timeout_ms = timeout_of(how, &taken);
     TROUPE_TRY(check_type(type));
     if (max == 0)
         return troupe_fail(TROUPE_INVALID, "no value at all was asked of a queue");
@@ -551,7 +545,9 @@ troupe_status troupe_queue_get_as(const troupe_type *type, troupe_queue queue, v
     troupe_status status = await_given(ref, queue, timeout_ms);
     trp_arena *before = trp_arena_swap(&arena); // The packed values are ours alone.
     if (status == TROUPE_OK)
-        status = troupe_get(trp_queue_given, ref, &given);
+        do // It is out of the queue already, so it must not be left.
+            status = troupe_get(trp_queue_given, ref, &given);
+        while (status == TROUPE_TIMED_OUT);
     (void)trp_arena_swap(before);
     if (status == TROUPE_OK)
         status = explain(given.status, type, "the queue had no value in time");

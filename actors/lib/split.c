@@ -52,9 +52,9 @@ static void end_splitting(void *user, troupe_ref ref)
     unsigned char *value = trp_arena_alloc(&arena, it->type->size);
     troupe_status status =
         value != NULL
-            ? troupe_get_as(it->type, it->whole, value, NULL)
+            ? troupe_get_as(it->type, it->whole, value, TROUPE_FOREVER)
             : troupe_fail(TROUPE_NO_MEMORY, "no memory for a value of type '%s'", it->type->name);
-    if (value == NULL)
+    if (value == NULL || status == TROUPE_TIMED_OUT)
         troupe_ref_drop(it->whole);
     if (status != TROUPE_OK)
         fail_all(it, status);

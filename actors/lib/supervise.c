@@ -191,8 +191,7 @@ static void stop_child(trp_child *child)
         return;
     (void)troupe_monitor_stop(
         child->monitor); // Else its news wait, and will name no child's monitor.
-    troupe_actor_stop_options how = {.size = sizeof how, .deadline_ms = child->shutdown_ms};
-    (void)troupe_actor_stop_with(child->actor, &how);
+    (void)troupe_actor_stop(child->actor, child->shutdown_ms < 0 ? 0 : child->shutdown_ms);
     child->actor = (troupe_actor){0};
     child->monitor = 0;
     if (child->restart == TROUPE_TEMPORARY)

@@ -235,10 +235,8 @@ bool trp_entry_take(uint64_t id, bool pinned, trp_result *result)
         return false;
     bool mine = entry->kind == TRP_ENTRY_CALL && entry->owned &&
                 atomic_load_explicit(&entry->done, memory_order_relaxed) &&
-                entry->holds == (pinned ? 2 : 1);
-    // Who takes it cannot give up any more; while it is moved, that is left to who has a deadline.
-    if (mine && entry->result.kind == TRP_RESULT_OBJECT)
-        mine = !trp_store_is_moved(entry->result.object);
+                entry->holds == (pinned ? 2 : 1) &&
+                entry->result.kind != TRP_RESULT_OBJECT; // Who takes it cannot give up any more.
     if (!mine) {
         unlock_row(entry);
         return false;
@@ -528,6 +526,15 @@ bool trp_entry_disown(uint64_t id)
         entry->owned = false;
     unlock_row(entry);
     return mine;
+}
+
+void trp_entry_own(uint64_t id)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return;
+    entry->owned = true;
+    unlock_row(entry);
 }
 
 // ---- all of them

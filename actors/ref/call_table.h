@@ -237,7 +237,7 @@ void trp_wait_link(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter);
 void trp_wait_unlink(uint64_t call, trp_wait_node *node);
 void trp_wait_unpin(uint64_t call);
 
-// Waits until a reference is ready. TROUPE_PENDING: not in `timeout_ms` (negative: for ever);
+// Waits until a reference is ready. TROUPE_TIMED_OUT: not in `timeout_ms` (negative: for ever);
 // TROUPE_INVALID: it is stale; TROUPE_DEADLOCK, TROUPE_BUSY as troupe_get.
 troupe_status trp_ref_await(troupe_ref ref, int timeout_ms);
 // Reads the value of a reference that is ready into the thread's arena, without consuming it.
@@ -247,6 +247,8 @@ troupe_status trp_ref_read(troupe_ref ref, const trp_shape *shape, void *value);
 uint64_t trp_entry_behind(troupe_ref ref);
 // Ends the owner's claim on a reference. False: it was stale or borrowed; then nothing changes.
 bool trp_entry_disown(uint64_t id);
+// Takes that back.
+void trp_entry_own(uint64_t id);
 
 // Gives the promised object of a call that is done its value, or its failure
 // (ref/promised_object.c).

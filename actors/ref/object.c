@@ -25,7 +25,7 @@ static troupe_ref failed_ref(uint64_t schema, troupe_status status)
 {
     trp_target nobody = {0};
     troupe_error failure = *troupe_last_error();
-    if (failure.status != status)
+    if (failure.status != status || status == TROUPE_TIMED_OUT)
         failure = trp_failure_last(status, TROUPE_OUTCOME_NONE, TROUPE_EXECUTED_NO);
     uint64_t id = trp_entry_call(schema, &nobody, 0);
     if (id != TRP_REF_NO_MEMORY)
@@ -174,7 +174,7 @@ troupe_status trp_schema_check(uint64_t wanted, uint64_t found)
 troupe_status trp_object_failure(const trp_object_info *info)
 {
     if (info->state == TRP_OBJECT_FILLING)
-        return troupe_fail(TROUPE_PENDING, "the value is not ready yet");
+        return troupe_fail(TROUPE_TIMED_OUT, "the value is not ready yet");
     if (info->state == TRP_OBJECT_ABSENT)
         return troupe_last_error()->status;
     if (info->state != TRP_OBJECT_FAILED)

@@ -7,6 +7,7 @@
 #include <actors/class/call_error.h>
 #include <actors/ref/leaks.h>
 #include <actors/ref/object.h>
+#include <actors/ref/store_wait.h>
 #include <actors/ref/timer.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>
@@ -31,7 +32,7 @@ static troupe_status stale(void)
 
 static troupe_status pending(void)
 {
-    return troupe_fail(TROUPE_PENDING,
+    return troupe_fail(TROUPE_TIMED_OUT,
                        "the value was not ready in time; the reference stays valid");
 }
 
@@ -175,7 +176,7 @@ static troupe_status await_object(trp_object object, int timeout_ms)
 }
 
 // The value is there. Where its bytes go to disk, or come back, by another process, the wait for
-// that counts; who has no deadline waits when it reads.
+// that counts.
 static troupe_status await_move(uint64_t behind, int64_t deadline_ns)
 {
     trp_object object = (behind & TRP_REF_OBJECT) != 0 ? behind : trp_entry_object(behind);
@@ -183,6 +184,21 @@ static troupe_status await_move(uint64_t behind, int64_t deadline_ns)
         return TROUPE_OK;
     return trp_store_await_move(object,
                                 deadline_ns >= 0 ? deadline_ns : trp_clock_deadline(MOVE_MS));
+}
+
+// The same for who has no deadline: it waits as long as the other process is at work.
+static troupe_status await_mover(uint64_t behind)
+{
+    trp_object object = (behind & TRP_REF_OBJECT) != 0 ? behind : trp_entry_object(behind);
+    if (object == 0 || !trp_store_is_moved(object))
+        return TROUPE_OK;
+    TRP_USE_SEGMENT(trp_use_refused());
+    trp_object_info info = trp_object_pin(object);
+    if (info.state == TRP_OBJECT_ABSENT)
+        return troupe_last_error()->status == TROUPE_TIMED_OUT ? TROUPE_TIMED_OUT : TROUPE_OK;
+    if (info.state != TRP_OBJECT_FILLING && info.state != TRP_OBJECT_GONE)
+        trp_store_unpin(object);
+    return TROUPE_OK; // What else there is to say, reading it says.
 }
 
 static troupe_status await_ref(troupe_ref ref, int timeout_ms, uint64_t *pinned)
@@ -201,7 +217,7 @@ static troupe_status await_ref(troupe_ref ref, int timeout_ms, uint64_t *pinned)
         TROUPE_TRY(trp_process_check());
         TROUPE_TRY(await_object(behind, timeout_ms));
     }
-    return timeout_ms < 0 ? TROUPE_OK : await_move(behind, deadline_ns);
+    return timeout_ms < 0 ? await_mover(behind) : await_move(behind, deadline_ns);
 }
 
 troupe_status trp_ref_await(troupe_ref ref, int timeout_ms)
@@ -251,8 +267,20 @@ static void give_up_object(trp_object object)
     trp_store_release(object, trp_process_slot());
 }
 
-static void release_claim(const claim *mine)
+// A wait inside the reading has timed out: the reference is valid again.
+static void return_claim(const claim *mine)
 {
+    if (mine->own != 0 && (mine->own & TRP_REF_OBJECT) == 0)
+        trp_entry_own(mine->own);
+    trp_wait_unpin(mine->pinned);
+}
+
+static void release_claim(const claim *mine, troupe_status status)
+{
+    if (status == TROUPE_TIMED_OUT) {
+        return_claim(mine);
+        return;
+    }
     if ((mine->own & TRP_REF_OBJECT) != 0)
         give_up_object(mine->own);
     else if (mine->own != 0)
@@ -301,6 +329,8 @@ troupe_status trp_result_take(trp_result *result, const trp_shape *shape, void *
 {
     TRP_USE_SEGMENT_IF_OPEN(used);
     troupe_status status = read_result(result, shape, value);
+    if (status == TROUPE_TIMED_OUT)
+        return status;
     result->moved = status == TROUPE_OK;
     trp_result_free(result);
     return status;
@@ -336,12 +366,8 @@ troupe_status trp_ref_read(troupe_ref ref, const trp_shape *shape, void *value)
 
 // Waits, and claims the reference, which is gone if that fails for good.
 // Takes the result out of its row if nobody else can want it and `taken` is not NULL.
-static troupe_status await_claim(troupe_ref ref, const troupe_get_options *how, claim *mine,
-                                 trp_result *taken)
+static troupe_status await_claim(troupe_ref ref, int timeout_ms, claim *mine, trp_result *taken)
 {
-    troupe_get_options given;
-    trp_options_take(&given, sizeof given, how, how != NULL ? how->size : 0);
-    int timeout_ms = given.timeout_ms == 0 ? -1 : given.timeout_ms < 0 ? 0 : given.timeout_ms;
     *mine = (claim){0};
     troupe_status status = await_ref(ref, timeout_ms, &mine->pinned);
     bool direct = mine->pinned == ref.id || mine->pinned == 0; // Else its wait pins another row.
@@ -352,14 +378,13 @@ static troupe_status await_claim(troupe_ref ref, const troupe_get_options *how, 
     }
     if (status == TROUPE_OK && claim_ref(ref, mine))
         return TROUPE_OK;
-    if (status != TROUPE_OK && status != TROUPE_PENDING)
+    if (status != TROUPE_OK && status != TROUPE_TIMED_OUT)
         troupe_ref_drop(ref);
     trp_wait_unpin(mine->pinned);
     return status == TROUPE_OK ? stale() : status;
 }
 
-troupe_status troupe_get_as(const troupe_type *type, troupe_ref ref, void *value,
-                            const troupe_get_options *how)
+troupe_status troupe_get_as(const troupe_type *type, troupe_ref ref, void *value, int timeout_ms)
 {
     TRP_REQUIRE(value);
     claim mine;
@@ -367,13 +392,13 @@ troupe_status troupe_get_as(const troupe_type *type, troupe_ref ref, void *value
     TROUPE_TRY(trp_type_check(type));
     if (trp_entry_take(ref.id, false, &taken))
         return read_taken(&taken, type, value);
-    troupe_status waited = await_claim(ref, how, &mine, &taken);
+    troupe_status waited = await_claim(ref, timeout_ms, &mine, &taken);
     if (waited != TROUPE_OK || mine.taken)
         return waited != TROUPE_OK ? waited : read_taken(&taken, type, value);
     trp_shape shape = trp_shape_of(type);
     TRP_USE_SEGMENT_IF_OPEN(used);
     troupe_status status = read_typed(&mine, &shape, value);
-    release_claim(&mine);
+    release_claim(&mine, status);
     return status;
 }
 
@@ -473,14 +498,15 @@ static troupe_status read_packed(const claim *mine, troupe_bytes *value)
     return TROUPE_OK;
 }
 
-troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value, const troupe_get_options *how)
+// In parentheses: a macro of that name lets the time-out be left out.
+troupe_status(troupe_get_packed)(troupe_ref ref, troupe_bytes *value, int timeout_ms)
 {
     TRP_REQUIRE(value);
     claim mine;
-    TROUPE_TRY(await_claim(ref, how, &mine, NULL));
+    TROUPE_TRY(await_claim(ref, timeout_ms, &mine, NULL));
     TRP_USE_SEGMENT_IF_OPEN(used);
     troupe_status status = read_packed(&mine, value);
-    release_claim(&mine);
+    release_claim(&mine, status);
     return status;
 }
 

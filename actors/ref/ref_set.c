@@ -112,7 +112,7 @@ troupe_status troupe_ref_set_next(troupe_ref_set *set, int timeout_ms, troupe_re
     pthread_mutex_lock(&set->lock);
     while (set->first == NULL && set->pending > 0 && status == TROUPE_OK) {
         if (deadline_ns >= 0 && trp_clock_ns() >= deadline_ns)
-            status = troupe_fail(TROUPE_PENDING, "none of %zu references was ready in time",
+            status = troupe_fail(TROUPE_TIMED_OUT, "none of %zu references was ready in time",
                                  set->pending);
         else
             status = sleep_for_any(set, deadline_ns);

@@ -13,7 +13,6 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
-#include <runtime/node/options.h>
 #include <runtime/shm/process_table.h>
 #include <sched.h>
 #include <string.h>
@@ -148,13 +147,21 @@ troupe_status troupe_wait(const troupe_ref *refs, size_t count, size_t needed, i
     if (status != TROUPE_OK)
         return status;
     return found >= needed ? TROUPE_OK
-                           : troupe_fail(TROUPE_PENDING,
+                           : troupe_fail(TROUPE_TIMED_OUT,
                                          "%zu of %zu references were ready in time, "
                                          "%zu were asked for",
                                          found, count, needed);
 }
 
 // ---- reading
+
+static troupe_status give_up(troupe_ref ref)
+{
+    troupe_error failure = *troupe_last_error();
+    failure.status = TROUPE_DEADLINE_EXCEEDED;
+    troupe_ref_drop(ref);
+    return trp_error_set(&failure);
+}
 
 // Waits until all are ready, from the last one on: mostly that is answered last, and who waits for
 // it sleeps once.
@@ -168,15 +175,15 @@ static troupe_status await_all(const troupe_ref *refs, size_t count, int64_t dea
             left_ms = (deadline_ns - trp_clock_ns() + 999999) / 1000000;
             left_ms = left_ms < 0 ? 0 : left_ms > INT32_MAX ? INT32_MAX : left_ms;
         }
-        if (trp_ref_await(refs[i], (int)left_ms) == TROUPE_PENDING)
-            return TROUPE_PENDING;
+        if (trp_ref_await(refs[i], (int)left_ms) == TROUPE_TIMED_OUT)
+            return TROUPE_TIMED_OUT;
         // Any other failure is what reading it will say.
     }
     return TROUPE_OK;
 }
 
 troupe_status troupe_get_all_as(const troupe_type *type, const troupe_ref *refs, size_t count,
-                                void *values, const troupe_get_options *how)
+                                void *values, int timeout_ms)
 {
     TRP_REQUIRE(type);
     if (count > 0)
@@ -184,18 +191,16 @@ troupe_status troupe_get_all_as(const troupe_type *type, const troupe_ref *refs,
     if (count > 0)
         TRP_REQUIRE(values);
     TRP_REQUIRE_COUNT(count, sizeof *refs);
-    troupe_get_options taken;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     TROUPE_TRY(trp_type_check(type));
-    TROUPE_TRY(await_all(refs, count,
-                         taken.timeout_ms == 0
-                             ? -1
-                             : trp_clock_deadline(taken.timeout_ms < 0 ? 0 : taken.timeout_ms)));
+    TROUPE_TRY(await_all(refs, count, trp_clock_deadline(timeout_ms)));
     troupe_error first = {.status = TROUPE_OK};
     for (size_t i = 0; i < count; i++) {
         void *value = (unsigned char *)values + i * type->size;
-        if (troupe_get_as(type, refs[i], value, NULL) == TROUPE_OK)
+        troupe_status status = troupe_get_as(type, refs[i], value, TROUPE_FOREVER);
+        if (status == TROUPE_OK)
             continue;
+        if (status == TROUPE_TIMED_OUT) // Others are consumed already, so this one is lost.
+            status = give_up(refs[i]);
         memset(value, 0, type->size);
         if (first.status == TROUPE_OK)
             first = *troupe_last_error();

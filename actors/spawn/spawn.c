@@ -534,7 +534,7 @@ static void spawn_all(one *all, size_t count, troupe_actor *addresses)
         if (all[i].status == TROUPE_OK)
             note(&all[i], &addresses[i],
                  take(&all[i].order, late_ns != 0 ? late_ns : all[i].order.until_ns));
-        if (late_ns == 0 && all[i].status == TROUPE_TIMED_OUT)
+        if (late_ns == 0 && all[i].status == TROUPE_DEADLINE_EXCEEDED)
             late_ns = trp_clock_ns();
         if (all[i].status == TROUPE_OK)
             note(&all[i], &addresses[i], dispatch(&all[i].order, &addresses[i]));

@@ -47,9 +47,10 @@ trp_actor *trp_spawn_make(const trp_class *class_, const char *name, uint32_t ma
 // which the new actor runs first and answers. On failure the message stays the caller's, with the
 // last error set. (spawn/spawn_frame.c)
 troupe_status trp_spawn_serve(trp_message *message);
-// Waits for the answer to the call that makes an actor in another process. TROUPE_TIMED_OUT: it has
-// not come by `until_ns` or, where that is 0, the process has been stopped for too long: then the
-// claim goes with the call, and what is made later ends at once. (spawn_wait.c)
+// Waits for the answer to the call that makes an actor in another process.
+// TROUPE_DEADLINE_EXCEEDED: it has not come by `until_ns` or, where that is 0, the process has been
+// stopped for too long: then the claim goes with the call, and what is made later ends at once.
+// (spawn_wait.c)
 typedef struct trp_spawn_wait {
     uint64_t call;
     const char *class_name;

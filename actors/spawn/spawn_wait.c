@@ -18,7 +18,7 @@ static void end_late(void *user, troupe_ref ref)
 {
     troupe_actor made;
     uint64_t claim = (uint64_t)(uintptr_t)user;
-    if (troupe_get(troupe_actor, ref, &made, .timeout_ms = -1) == TROUPE_OK)
+    if (troupe_get(troupe_actor, ref, &made, TROUPE_POLL) == TROUPE_OK)
         trp_kill_untold(made);
     else if (claim != 0)
         trp_node_claim_drop(claim);
@@ -72,7 +72,7 @@ troupe_status trp_spawn_await(const trp_spawn_wait *wait, uint64_t *claim)
     trp_slow_end(&slow);
     trp_ref_when((troupe_ref){.id = wait->call}, end_late, (void *)(uintptr_t)*claim);
     *claim = 0;
-    return troupe_fail(TROUPE_TIMED_OUT,
+    return troupe_fail(TROUPE_DEADLINE_EXCEEDED,
                        "the init of an actor of class '%.60s' in %s has not answered in time%s",
                        wait->class_name, trp_process_text(wait->process).text,
                        stopped ? ": the process is stopped" : "");

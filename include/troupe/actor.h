@@ -99,8 +99,9 @@ typedef struct troupe_spawn_options {
     // those that it was given before any code runs there.
     double gpus;
     size_t memory_bytes;
-    const char *resources;      // "license=1,accelerator=0.5".
-    uint32_t resources_wait_ms; // At most so long: TROUPE_TIMED_OUT. 0: as long as it takes.
+    const char *resources; // "license=1,accelerator=0.5".
+    uint32_t
+        resources_wait_ms; // At most so long: TROUPE_DEADLINE_EXCEEDED. 0: as long as it takes.
     // For isolated actors, which PLACE_ANY becomes then: environment ("KEY=VALUE" lines, over
     // .worker_env of troupe_start) and working folder of the process.
     const char *env;
@@ -140,8 +141,8 @@ typedef struct troupe_spawn_options {
     uint32_t backoff_max_ms;
     uint32_t backoff_reset_ms;
     // How long this spawn may take, in milliseconds: what it asks for, its process and its init
-    // together; then it is TROUPE_TIMED_OUT, which says what it was waiting for. An init that
-    // answers later has its actor ended then; the process of an isolated one is ended at once.
+    // together; then it is TROUPE_DEADLINE_EXCEEDED, which says what it was waiting for. An init
+    // that answers later has its actor ended then; the process of an isolated one is ended at once.
     // 0: no limit, as for a call: the spawn waits as long as the init runs, but gives a process up
     // that has been stopped (by a signal) for .request_timeout_ms of troupe_start. It does not
     // bound an init in the calling process, which runs on the calling thread, nor later starts
@@ -223,7 +224,7 @@ enum {
 
 typedef struct troupe_call_options {
     size_t size;
-    // The call ends as TROUPE_TIMED_OUT if it is not answered in this time; 0: none.
+    // The call ends as TROUPE_DEADLINE_EXCEEDED if it is not answered in this time; 0: none.
     uint32_t deadline_ms;
     uint32_t flags; // TROUPE_CALL_NO_WAIT or 0; the others have fields of their own.
     int unused_;

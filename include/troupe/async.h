@@ -102,18 +102,19 @@ TROUPE_API TROUPE_MUST_USE troupe_stream troupe_stream_open_as(troupe_actor acto
                           __extension__ &(troupe_args_##m){__VA_ARGS__})
 
 // Waits for the next value and copies it to *value; texts and arrays are in the thread's arena.
-// `.timeout_ms` as for troupe_get: TROUPE_PENDING: none came in that time, and the stream stays.
+// `timeout_ms` as for troupe_get: TROUPE_TIMED_OUT: none came in that time, and the stream stays.
 // TROUPE_WRONG_TYPE: the values are of another type; this one is lost. Every other status is the
 // end of the stream, which is gone then: TROUPE_END: the method returned TROUPE_OK; else how its
 // call failed, after all values that it made before. TROUPE_INVALID: it was gone already.
 // TROUPE_DEADLOCK, TROUPE_BUSY as troupe_get: it stays. Several threads may read one stream.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_next_as(const troupe_type *type,
                                                         troupe_stream stream, void *value,
-                                                        const troupe_get_options *how);
-#define troupe_next(...) TROUPE_NEXT_(__VA_ARGS__, .unused_ = 0)
+                                                        int timeout_ms);
+// troupe_next(line, lines, &next) or troupe_next(line, lines, &next, 100)
+#define troupe_next(...) TROUPE_NEXT_(__VA_ARGS__, )
 #define TROUPE_NEXT_(T, stream, value, ...)                                                        \
     troupe_next_as(&troupe_type_##T, (stream), TROUPE_POINTER(T, value),                           \
-                   &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
+                   TROUPE_TIMEOUT_(__VA_ARGS__))
 
 // Gives a stream up: its call is cancelled. Harmless on one that is empty or gone.
 TROUPE_API void troupe_stream_drop(troupe_stream stream);

@@ -87,8 +87,8 @@ typedef struct troupe_channel_writer {
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_channel_write_open(troupe_channel channel,
                                                                    troupe_channel_writer *writer);
 // Lends the next slot: *data is its writable memory (64-byte aligned, with an older value in it).
-// Until it is published the same slot is lent again. Waits up to `timeout_ms` (negative: for ever)
-// for readers to release it. BUSY: they did not in time, with who has not; NOT_STARTED: the runtime
+// Until it is published the same slot is lent again. Waits up to `timeout_ms` for readers
+// to release it. TIMED_OUT: they did not in time, with who has not; NOT_STARTED: the runtime
 // was stopped meanwhile.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_channel_write_begin(troupe_channel_writer *writer,
                                                                     void **data, int timeout_ms);
@@ -139,7 +139,7 @@ typedef struct troupe_channel_view {
 } troupe_channel_view;
 
 // Lends the next value until troupe_channel_read_end; one at a time. Waits up to `timeout_ms`
-// (negative: for ever) for it. PENDING: none was published in time; END: the channel was closed and
+// for it. TIMED_OUT: none was published in time; END: the channel was closed and
 // all was read; PEER_LOST: the writer's process has died and all that it published was read (a
 // later call gets what a successor publishes); INVALID: a value is lent already; NOT_STARTED: the
 // runtime was stopped meanwhile.

@@ -56,8 +56,8 @@ TROUPE_API uint64_t troupe_monitor_start_as(troupe_actor actor, const troupe_cla
 // have been sent, and may wait in the mailbox.
 TROUPE_API bool troupe_monitor_stop(uint64_t monitor);
 
-// Waits until `actor` has ended, at most `timeout_ms` (negative: for ever), and says why in *down
-// (may be NULL; its text belongs to the thread's arena). TROUPE_PENDING: it lives still;
+// Waits until `actor` has ended, at most `timeout_ms`, and says why in *down
+// (may be NULL; its text belongs to the thread's arena). TROUPE_TIMED_OUT: it lives still;
 // TROUPE_DEADLOCK: an actor asked for its own end; TROUPE_BUSY: as troupe_get.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_actor_await_end(troupe_actor actor, int timeout_ms,
                                                                 troupe_down *down);
@@ -102,26 +102,17 @@ TROUPE_API troupe_status troupe_actor_exit_with(const troupe_actor_exit_options 
 TROUPE_API troupe_status troupe_actor_fail(troupe_status status, const char *format, ...)
     TROUPE_PRINTF(2, 3);
 
-typedef struct troupe_actor_stop_options {
-    size_t size;
-    int deadline_ms; // After this, by force, 50 ms later at most; 0: none; negative: by force at
-                     // once.
-    int unused_;
-} troupe_actor_stop_options;
-
-// Ends an actor and waits until it is gone: what is in its mailbox is run, then its deinit. At the
-// deadline it is killed: an isolated one's process, while a light one closes at once, its queue is
-// answered (TROUPE_NOT_EXECUTED), who waits for the method that it runs is told
-// TROUPE_MAYBE_EXECUTED, and it is gone after that method. It is not started again.
-// TROUPE_OK: it has ended (or had); TROUPE_TIMED_OUT: by force; TROUPE_DEADLOCK: from inside the
-// actor itself.
-TROUPE_API troupe_status troupe_actor_stop_with(troupe_actor actor,
-                                                const troupe_actor_stop_options *how);
-#define troupe_actor_stop(...) TROUPE_ACTOR_STOP_(__VA_ARGS__, .unused_ = 0)
+// Ends an actor and waits until it is gone: what is in its mailbox is run, then its deinit. After
+// `force_after_ms` (TROUPE_FOREVER: never; 0: at once) it is killed, 50 ms later at most: an
+// isolated one's process, while a light one closes at once, its queue is answered
+// (TROUPE_NOT_EXECUTED), who waits for the method that it runs is told TROUPE_MAYBE_EXECUTED, and
+// it is gone after that method. It is not started again. TROUPE_OK: it has ended (or had);
+// TROUPE_DEADLINE_EXCEEDED: by force; TROUPE_DEADLOCK: from inside the actor itself.
+TROUPE_API troupe_status troupe_actor_stop(troupe_actor actor, int force_after_ms);
+// troupe_actor_stop(actor): never by force; troupe_actor_stop(actor, 500)
+#define troupe_actor_stop(...) TROUPE_ACTOR_STOP_(__VA_ARGS__, )
 #define TROUPE_ACTOR_STOP_(actor, ...)                                                             \
-    troupe_actor_stop_with(                                                                        \
-        TROUPE_ADDRESS_(actor),                                                                    \
-        &(troupe_actor_stop_options){.size = sizeof(troupe_actor_stop_options), __VA_ARGS__})
+    troupe_actor_stop(TROUPE_ADDRESS_(actor), TROUPE_TIMEOUT_(__VA_ARGS__))
 
 // ---- being counted
 
@@ -129,7 +120,8 @@ TROUPE_API troupe_status troupe_actor_stop_with(troupe_actor actor,
 // that died had retained is released. Copying an address retains nothing: who passes one on keeps
 // its own retain until the receiver has made one. The first retain of a process asks the actor's
 // process; others only count. TROUPE_NOT_EXECUTED: it has ended, or is not counted;
-// TROUPE_TIMED_OUT: its process has not answered within .request_timeout_ms of troupe_start.
+// TROUPE_DEADLINE_EXCEEDED: its process has not answered within .request_timeout_ms of
+// troupe_start.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_actor_retain(troupe_actor actor);
 // Gives one back. TROUPE_INVALID: this process retains it not.
 TROUPE_API troupe_status troupe_actor_release(troupe_actor actor);
@@ -151,9 +143,9 @@ typedef struct troupe_actor_restart_options {
 // had in its mailbox end as TROUPE_MAYBE_EXECUTED. If its class has TROUPE_STATE its state is
 // saved before, after the method that it runs, so that the new start has it. Does not wait for any
 // of it, only for the word of an actor's process that it will be done. TROUPE_NOT_EXECUTED: it has
-// ended; TROUPE_UNSUPPORTED: it has no policy; TROUPE_TIMED_OUT (that process is stopped, say, and
-// has not answered within .request_timeout_ms of troupe_start) and TROUPE_BUSY (as troupe_get): it
-// may be restarted all the same.
+// ended; TROUPE_UNSUPPORTED: it has no policy; TROUPE_DEADLINE_EXCEEDED (that process is stopped,
+// say, and has not answered within .request_timeout_ms of troupe_start) and TROUPE_BUSY (as
+// troupe_get): it may be restarted all the same.
 TROUPE_API troupe_status troupe_actor_restart_with(troupe_actor actor,
                                                    const troupe_actor_restart_options *how);
 #define troupe_actor_restart(...) TROUPE_ACTOR_RESTART_(__VA_ARGS__, .unused_ = 0)

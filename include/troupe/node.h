@@ -59,8 +59,8 @@ TROUPE_API const char *troupe_node_address(void);
 // nodes; where there is one, it stays. Looking up the host's name and waiting for the answer take
 // at most .node_timeout_ms each. Joining is not handed on: each pair of nodes joins.
 // TROUPE_INVALID: no such address, this node's own, or this node was started without .listen;
-// TROUPE_TIMED_OUT: the name was not found in time, or nobody answers there, or has other keys;
-// TROUPE_NOT_FOUND: the host's name is not known; TROUPE_VERSION: nobody answers there, and
+// TROUPE_DEADLINE_EXCEEDED: the name was not found in time, or nobody answers there, or has other
+// keys; TROUPE_NOT_FOUND: the host's name is not known; TROUPE_VERSION: nobody answers there, and
 // somebody spoke another version of the protocol; TROUPE_BUSY: 64 nodes are joined, or too many
 // names are being looked up; TROUPE_EXISTS: one that is joined has the same number, which is
 // random. A node is known by the address that it gives itself

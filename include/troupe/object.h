@@ -53,10 +53,10 @@ typedef struct troupe_view {
 // Lends the bytes of an object made by troupe_put_bytes or troupe_buffer_create, or of a call's
 // result above 64 KiB, without copying them. The reference is not consumed, and the view stays
 // valid until troupe_view_end even if the reference is dropped or the creator dies. Waits up to
-// `timeout_ms` (negative: for ever) for a call's result. TROUPE_PENDING: not ready in that time;
+// `timeout_ms` for a call's result. TROUPE_TIMED_OUT: not ready in that time;
 // TROUPE_WRONG_TYPE: not bytes; TROUPE_INVALID: stale or foreign reference; TROUPE_NO_MEMORY: it is
 // on disk, and there is no room for it; TROUPE_CORRUPT: its file is gone or damaged;
-// TROUPE_TIMED_OUT: see troupe_get_as; else the failure of the call that should have made the
+// else the failure of the call that should have made the
 // value.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_view_bytes(troupe_ref ref, troupe_view *view,
                                                            int timeout_ms);
@@ -64,39 +64,37 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_view_bytes(troupe_ref ref, troup
 // Ends a view and clears it. Harmless on a cleared one.
 TROUPE_API void troupe_view_end(troupe_view *view);
 
-typedef struct troupe_get_options {
-    size_t size;
-    // Gives up the wait (not the call) after this long; 0: waits for ever; negative: does not wait.
-    int timeout_ms;
-    int unused_;
-} troupe_get_options;
-
-// Waits for the value, copies it to *value and consumes the reference: on every status but
-// TROUPE_PENDING (the wait was given up) the reference is gone. A call's failure is returned as
-// its status, with the sentence in troupe_last_error(). TROUPE_WRONG_TYPE names both types.
-// TROUPE_DEADLOCK: asked from inside a method, without a timeout, for a call that waits behind that
-// very method, or for one whose actor waits for it, through whichever processes (docs/threads.md).
-// TROUPE_BUSY: in a method, where 256 methods of the process wait already. TROUPE_INVALID also: the
-// reference came from another process or out of an object, and the result that it stands for leads
-// back to it: who holds a ring would hold it for ever. TROUPE_TIMED_OUT: asked
-// without a timeout for an object that a stopped process (SIGSTOP, a debugger) was bringing to disk
-// or back, for .store_wait_ms of troupe_start; with one, that is TROUPE_PENDING.
+// Waits for the value, at most `timeout_ms` (TROUPE_FOREVER; TROUPE_POLL: does not wait), copies it
+// to *value and consumes the reference: on every status but TROUPE_TIMED_OUT (the wait was given
+// up, not the call) the reference is gone. A call's failure is returned as its status, with the
+// sentence in troupe_last_error(). TROUPE_WRONG_TYPE names both types. TROUPE_DEADLOCK: asked from
+// inside a method, without a timeout, for a call that waits behind that very method, or for one
+// whose actor waits for it, through whichever processes (docs/threads.md). TROUPE_BUSY: in a
+// method, where 256 methods of the process wait already. TROUPE_INVALID also: the reference came
+// from another process or out of an object, and the result that it stands for leads back to it: who
+// holds a ring would hold it for ever. TROUPE_TIMED_OUT also without a time-out: a stopped process
+// (SIGSTOP, a debugger) has been bringing the object to disk or back for .store_wait_ms of
+// troupe_start.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_as(const troupe_type *type, troupe_ref ref,
-                                                       void *value, const troupe_get_options *how);
-#define troupe_get(...) TROUPE_GET_(__VA_ARGS__, .unused_ = 0)
+                                                       void *value, int timeout_ms);
+// troupe_get(int64_t, sum, &total) or, at most 20 ms, troupe_get(int64_t, sum, &total, 20). A macro
+// that takes a time-out last waits for ever where it is left out, here and elsewhere.
+#define troupe_get(...) TROUPE_GET_(__VA_ARGS__, )
 #define TROUPE_GET_(T, ref, value, ...)                                                            \
-    troupe_get_as(&troupe_type_##T, (ref), TROUPE_POINTER(T, value),                               \
-                  &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
+    troupe_get_as(&troupe_type_##T, (ref), TROUPE_POINTER(T, value), TROUPE_TIMEOUT_(__VA_ARGS__))
 
 // As troupe_get for a value of any type, left in MessagePack: for tools and other languages. The
 // bytes belong to the thread's arena. References in it, each an array of its two numbers, are the
 // caller's own as after troupe_get: troupe_unpack with the type brings them out.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_packed(troupe_ref ref, troupe_bytes *value,
-                                                           const troupe_get_options *how);
+                                                           int timeout_ms);
+#define troupe_get_packed(...) TROUPE_GET_PACKED_(__VA_ARGS__, )
+#define TROUPE_GET_PACKED_(ref, value, ...)                                                        \
+    troupe_get_packed((ref), (value), TROUPE_TIMEOUT_(__VA_ARGS__))
 
 // Waits until at least `needed` of `count` references are ready (their troupe_get will not wait) or
-// `timeout_ms` have passed (negative: waits for ever). ready[i] says which, *ready_count how many,
-// which can be more than `needed`; both may be NULL. Consumes nothing. TROUPE_PENDING: fewer than
+// `timeout_ms` have passed. ready[i] says which, *ready_count how many,
+// which can be more than `needed`; both may be NULL. Consumes nothing. TROUPE_TIMED_OUT: fewer than
 // `needed` were ready in time (ready[] is set all the same); TROUPE_INVALID: needed > count.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_wait(const troupe_ref *refs, size_t count,
                                                      size_t needed, int timeout_ms, bool *ready,
@@ -105,15 +103,16 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_wait(const troupe_ref *refs, siz
 // Waits for the values of `count` references of one type, copies them to `values` (room for
 // `count`) and consumes all references. If some calls failed, the failure of the first of them in
 // the order of `refs` is returned, its value and the other failed ones' are zeros, and the rest is
-// there all the same. TROUPE_PENDING: not all were ready in time; then none is consumed.
+// there all the same. TROUPE_TIMED_OUT: not all were ready in time; then none is consumed.
+// TROUPE_DEADLINE_EXCEEDED: a stopped process began to move one while the others were read.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_get_all_as(const troupe_type *type,
                                                            const troupe_ref *refs, size_t count,
-                                                           void *values,
-                                                           const troupe_get_options *how);
-#define troupe_get_all(...) TROUPE_GET_ALL_(__VA_ARGS__, .unused_ = 0)
+                                                           void *values, int timeout_ms);
+// troupe_get_all(int64_t, refs, 3, values) or troupe_get_all(int64_t, refs, 3, values, 20)
+#define troupe_get_all(...) TROUPE_GET_ALL_(__VA_ARGS__, )
 #define TROUPE_GET_ALL_(T, refs, count, values, ...)                                               \
     troupe_get_all_as(&troupe_type_##T, (refs), (count), TROUPE_POINTER(T, values),                \
-                      &(troupe_get_options){.size = sizeof(troupe_get_options), __VA_ARGS__})
+                      TROUPE_TIMEOUT_(__VA_ARGS__))
 
 // References that are taken in the order in which they become ready. Where troupe_wait looks at all
 // references every time, a set costs each of them once: what many are waited for with, one by one.
@@ -125,7 +124,7 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_ref_set_open(troupe_ref_set **se
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_ref_set_add(troupe_ref_set *set, troupe_ref ref,
                                                             void *tag);
 // Takes the reference out that became ready first (its troupe_get will not wait); `tag` may be
-// NULL. Waits up to `timeout_ms` (negative: for ever). TROUPE_PENDING: none was ready in that time;
+// NULL. Waits up to `timeout_ms`. TROUPE_TIMED_OUT: none was ready in that time;
 // TROUPE_NOT_FOUND: the set is empty.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_ref_set_next(troupe_ref_set *set, int timeout_ms,
                                                              troupe_ref *ref, void **tag);

@@ -100,20 +100,13 @@ TROUPE_API TROUPE_MUST_USE troupe_map *troupe_run_map_as(const troupe_class *tas
                                                          size_t count,
                                                          const troupe_map_options *how);
 
-typedef struct troupe_map_next_options {
-    size_t size;
-    int timeout_ms; // As troupe_get's: 0 waits for ever, negative does not wait.
-    size_t *index;  // Becomes the number of the argument; NULL: not wanted.
-    int unused_;
-} troupe_map_next_options;
-
 // The next result. Waits for it, and sends what may be sent meanwhile. TROUPE_END: there was
-// one for every argument; TROUPE_PENDING: not ready in time; TROUPE_VERSION: `type` was compiled
+// one for every argument; TROUPE_TIMED_OUT: not ready in time; TROUPE_VERSION: `type` was compiled
 // for another generation, and nothing was fetched; any other status is the failure of that one call
 // (*index says which), and the map goes on.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_map_next_as(const troupe_type *type,
                                                             troupe_map *map, void *value,
-                                                            const troupe_map_next_options *how);
+                                                            size_t *index, int timeout_ms);
 // Ends a map; results that were not fetched are dropped, calls on their way run all the same. NULL
 // does nothing.
 TROUPE_API void troupe_map_close(troupe_map *map);
@@ -129,12 +122,12 @@ TROUPE_API void troupe_map_close(troupe_map *map);
 #define TROUPE_RUN_MAP_(f, args, count, ...)                                                       \
     troupe_run_map_as(&troupe_task_##f, TROUPE_POINTER(const troupe_task_args_##f, args), (count), \
                       &(troupe_map_options){.size = sizeof(troupe_map_options), __VA_ARGS__})
-// while (troupe_map_next(int64_t, map, &value, .index = &i) != TROUPE_END) ...
-#define troupe_map_next(...) TROUPE_MAP_NEXT_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_MAP_NEXT_(T, map, value, ...)                                                       \
-    troupe_map_next_as(                                                                            \
-        &troupe_type_##T, (map), TROUPE_POINTER(T, value),                                         \
-        &(troupe_map_next_options){.size = sizeof(troupe_map_next_options), __VA_ARGS__})
+// while (troupe_map_next(int64_t, map, &value, &i) != TROUPE_END) ...
+// With a time-out: troupe_map_next(int64_t, map, &value, NULL, 20).
+#define troupe_map_next(...) TROUPE_MAP_NEXT_(__VA_ARGS__, )
+#define TROUPE_MAP_NEXT_(T, map, value, index, ...)                                                \
+    troupe_map_next_as(&troupe_type_##T, (map), TROUPE_POINTER(T, value), (index),                 \
+                       TROUPE_TIMEOUT_(__VA_ARGS__))
 
 // ---- groups: an array of addresses, which the caller keeps
 

@@ -2,7 +2,7 @@
 //
 //     troupe_queue jobs = troupe_queue_open(job, .capacity = 100);
 //     troupe_must(troupe_queue_put(job, jobs, &mine));                      // waits for room
-//     status = troupe_queue_get(job, jobs, &next, .timeout_ms = 1000);      // waits for a value
+//     status = troupe_queue_get(job, jobs, &next, 1000);      // waits for a value
 //
 // A queue is an actor of the library. Its handle is a plain value that owns nothing: it can be
 // copied, be a field of a TROUPE_STRUCT (as troupe_queue), be sent in messages, and be looked up by
@@ -51,31 +51,26 @@ TROUPE_API troupe_queue troupe_queue_open_as(const troupe_type *type,
 // Whether its values are of the right type is seen when it is used.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_queue_lookup(const char *name, troupe_queue *queue);
 
-typedef struct troupe_queue_wait {
-    size_t size;
-    // 0: waits for ever; negative: does not wait. Unless it is 0, a queue that has not answered 1 s
-    // after that, since its process is stopped perhaps, is TROUPE_TIMED_OUT: what it gives later
-    // goes back to it, before its other values, and what was to be put may be put all the same.
-    int timeout_ms;
-    size_t *count; // Becomes how many values were put; NULL: not wanted.
-    int unused_;
-} troupe_queue_wait;
-
-// Puts `count` values in, in their order and with no others between them. TROUPE_BUSY: there was
-// not room for all of them in that time (*count says for how many); TROUPE_STOPPED: the queue was
-// closed; TROUPE_WRONG_TYPE: its values are of another type; TROUPE_UNSUPPORTED: values of that
-// type hold references; else the failure of the call to its actor.
+// Puts `count` values in, in their order and with no others between them, and waits for room at
+// most `timeout_ms`. *put (NULL: not wanted) becomes how many were put. TROUPE_TIMED_OUT: there was
+// not room for all of them in that time; TROUPE_DEADLINE_EXCEEDED: the queue, whose process is
+// stopped perhaps, has not answered 1 s after that time: they may be put all the same;
+// TROUPE_STOPPED: the queue was closed; TROUPE_WRONG_TYPE: its values are of another type;
+// TROUPE_UNSUPPORTED: values of that type hold references; else the failure of the call to its
+// actor.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_queue_put_as(const troupe_type *type,
                                                              troupe_queue queue, const void *values,
-                                                             size_t count,
-                                                             const troupe_queue_wait *how);
+                                                             size_t count, size_t *put,
+                                                             int timeout_ms);
 // Takes 1 to `max` values out, as many as there are, and waits for the first. *count becomes how
-// many. TROUPE_PENDING: none came in that time; TROUPE_STOPPED: the queue was closed and is empty;
-// the rest as above. Texts and arrays in the values are in the thread's arena.
+// many. TROUPE_TIMED_OUT: none came in that time; or the queue has not
+// answered 1 s after it: what it gives later goes back to it, before its other values.
+// TROUPE_STOPPED: the queue was closed and is empty; the rest as above. Texts and arrays in the
+// values are in the thread's arena.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_queue_get_as(const troupe_type *type,
                                                              troupe_queue queue, void *values,
                                                              size_t max, size_t *count,
-                                                             const troupe_queue_wait *how);
+                                                             int timeout_ms);
 
 // From now on nothing can be put in; what is in it can be taken out. Who waits for room or, if it
 // is empty, for a value, is told TROUPE_STOPPED. Closing a closed queue is harmless.
@@ -95,32 +90,30 @@ TROUPE_API troupe_status troupe_queue_state_get(troupe_queue queue, troupe_queue
 #define TROUPE_QUEUE_OPEN_(T, ...)                                                                 \
     troupe_queue_open_as(&troupe_type_##T, &(troupe_queue_options){                                \
                                                .size = sizeof(troupe_queue_options), __VA_ARGS__})
-#define TROUPE_QUEUE_WAIT_(...)                                                                    \
-    (&(troupe_queue_wait){.size = sizeof(troupe_queue_wait), __VA_ARGS__})
 
-// troupe_queue_put(job, jobs, &mine, .timeout_ms = 100)
-#define troupe_queue_put(...) TROUPE_QUEUE_PUT_(__VA_ARGS__, .unused_ = 0)
+// troupe_queue_put(job, jobs, &mine, 100)
+#define troupe_queue_put(...) TROUPE_QUEUE_PUT_(__VA_ARGS__, )
 #define TROUPE_QUEUE_PUT_(T, queue, value, ...)                                                    \
-    troupe_queue_put_as(&troupe_type_##T, (queue), TROUPE_POINTER(const T, value), 1,              \
-                        TROUPE_QUEUE_WAIT_(__VA_ARGS__))
-// troupe_queue_put_many(job, jobs, all, 50, .count = &put)
-#define troupe_queue_put_many(...) TROUPE_QUEUE_PUT_MANY_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_QUEUE_PUT_MANY_(T, queue, values, n, ...)                                           \
-    troupe_queue_put_as(&troupe_type_##T, (queue), TROUPE_POINTER(const T, values), (n),           \
-                        TROUPE_QUEUE_WAIT_(__VA_ARGS__))
-// troupe_queue_get(job, jobs, &next, .timeout_ms = 100)
-#define troupe_queue_get(...) TROUPE_QUEUE_GET_(__VA_ARGS__, .unused_ = 0)
+    troupe_queue_put_as(&troupe_type_##T, (queue), TROUPE_POINTER(const T, value), 1, NULL,        \
+                        TROUPE_TIMEOUT_(__VA_ARGS__))
+// troupe_queue_put_many(job, jobs, all, 50, &put)
+#define troupe_queue_put_many(...) TROUPE_QUEUE_PUT_MANY_(__VA_ARGS__, )
+#define TROUPE_QUEUE_PUT_MANY_(T, queue, values, n, put, ...)                                      \
+    troupe_queue_put_as(&troupe_type_##T, (queue), TROUPE_POINTER(const T, values), (n), (put),    \
+                        TROUPE_TIMEOUT_(__VA_ARGS__))
+// troupe_queue_get(job, jobs, &next, 100)
+#define troupe_queue_get(...) TROUPE_QUEUE_GET_(__VA_ARGS__, )
 #define TROUPE_QUEUE_GET_(T, queue, value, ...)                                                    \
     troupe_queue_get_as(&troupe_type_##T, (queue), TROUPE_POINTER(T, value), 1, NULL,              \
-                        TROUPE_QUEUE_WAIT_(__VA_ARGS__))
+                        TROUPE_TIMEOUT_(__VA_ARGS__))
 // troupe_queue_get_many(job, jobs, some, 50, &got)
-#define troupe_queue_get_many(...) TROUPE_QUEUE_GET_MANY_(__VA_ARGS__, .unused_ = 0)
+#define troupe_queue_get_many(...) TROUPE_QUEUE_GET_MANY_(__VA_ARGS__, )
 #define TROUPE_QUEUE_GET_MANY_(T, queue, values, max, got, ...)                                    \
     troupe_queue_get_as(&troupe_type_##T, (queue), TROUPE_POINTER(T, values), (max), (got),        \
-                        TROUPE_QUEUE_WAIT_(__VA_ARGS__))
-// Without waiting: TROUPE_BUSY, and TROUPE_PENDING.
-#define troupe_queue_try_put(T, queue, value) troupe_queue_put(T, queue, value, .timeout_ms = -1)
-#define troupe_queue_try_get(T, queue, value) troupe_queue_get(T, queue, value, .timeout_ms = -1)
+                        TROUPE_TIMEOUT_(__VA_ARGS__))
+// Without waiting: TROUPE_TIMED_OUT where there is no room, or no value.
+#define troupe_queue_try_put(T, queue, value) troupe_queue_put(T, queue, value, TROUPE_POLL)
+#define troupe_queue_try_get(T, queue, value) troupe_queue_get(T, queue, value, TROUPE_POLL)
 
 TROUPE_END_C
 

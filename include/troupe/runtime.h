@@ -135,9 +135,9 @@ typedef struct troupe_options {
     int unused_;
     // How long the node process may take to answer (a spawn that needs a process, a name, a look at
     // the resources), the keeper to make a process, and an actor's process to take a
-    // troupe_actor_restart or a troupe_actor_retain, before TROUPE_TIMED_OUT says which of them
-    // does not; 50 to 3,600,000, default 10,000. What waits for resources waits on, while the node
-    // process answers.
+    // troupe_actor_restart or a troupe_actor_retain, before TROUPE_DEADLINE_EXCEEDED says which of
+    // them does not; 50 to 3,600,000, default 10,000. What waits for resources waits on, while the
+    // node process answers.
     int request_timeout_ms;
     // For a plug-in, or a script in an interpreter: a program that cannot be executed again as a
     // worker, nor be forked, since it has threads by then. Workers execute the command

@@ -16,10 +16,10 @@ TROUPE_BEGIN_C
 #define TROUPE_STATUS_MAP(X)                                                                       \
     X(OK, "success")                                                                               \
     X(STOPPED, "stopped by request")                                                               \
-    X(PENDING, "not ready yet; the reference stays valid")                                         \
+    X(TIMED_OUT, "the wait's time-out passed; what was waited for is not lost")                     \
     X(INVALID, "invalid argument")                                                                 \
     X(NO_MEMORY, "out of memory")                                                                  \
-    X(TIMED_OUT, "the call's deadline passed")                                                     \
+    X(DEADLINE_EXCEEDED, "the operation's deadline passed")                                         \
     X(CANCELLED, "cancelled")                                                                      \
     X(NOT_EXECUTED, "the call was not executed; it is safe to send it again")                      \
     X(MAYBE_EXECUTED, "the call was sent and its target is lost; it may have been executed")       \
@@ -42,6 +42,10 @@ TROUPE_BEGIN_C
     X(END, "there are no more values")
 // clang-format on
 
+// A deadline belongs to an operation and ends it, as TROUPE_DEADLINE_EXCEEDED: a call's, a spawn's,
+// a run's. A time-out belongs to a wait and ends nothing but that wait, as TROUPE_TIMED_OUT: the
+// reference, the stream, the queue's values, whatever was waited for, is there as before. No call
+// fails as TROUPE_TIMED_OUT, so that one that comes out of troupe_get is always the wait's.
 typedef enum troupe_status {
 #define X(name, text) TROUPE_##name,
     TROUPE_STATUS_MAP(X)
@@ -49,15 +53,22 @@ typedef enum troupe_status {
         TROUPE_STATUS_COUNT
 } troupe_status;
 
+// What a number of an option or a parameter can say besides an amount. In options 0 is the default.
+enum {
+    TROUPE_FOREVER = -1, // Without a bound: waits for ever, restarts always. Also: no time-out.
+    TROUPE_NONE = -2,    // Explicitly none, where 0 would be the default.
+    TROUPE_POLL = 0,     // Of a wait's `timeout_ms`: does not wait.
+};
+
 // How a call ended: exactly one of these (see docs/guarantees.md). When the outcome is
-// TROUPE_OUTCOME_TIMED_OUT, troupe_error.executed says which of the two kinds it is.
+// TROUPE_OUTCOME_DEADLINE_EXCEEDED, troupe_error.executed says which of the two kinds it is.
 typedef enum troupe_outcome {
     TROUPE_OUTCOME_NONE, // The error is not the end of a call.
     TROUPE_OUTCOME_VALUE,
     TROUPE_OUTCOME_FAILED,
     TROUPE_OUTCOME_NOT_EXECUTED,
     TROUPE_OUTCOME_MAYBE_EXECUTED,
-    TROUPE_OUTCOME_TIMED_OUT,
+    TROUPE_OUTCOME_DEADLINE_EXCEEDED,
     TROUPE_OUTCOME_CANCELLED,
 } troupe_outcome;
 
@@ -94,9 +105,9 @@ TROUPE_API const troupe_error *troupe_last_error(void);
 // Sets the thread's last error to `status` and a printf-formatted sentence, and returns `status`.
 // A method ends with `return troupe_fail(TROUPE_INVALID, "rate is %g, must be positive", rate);`
 // and its caller reads that sentence, with that status; but TROUPE_NOT_EXECUTED, _MAYBE_EXECUTED
-// and _PENDING reach it as TROUPE_FAILED with their name in the text, since the method has run. The
-// text is cut at 511 bytes. A failure is never TROUPE_OK: where that is asked for, TROUPE_FAILED is
-// returned.
+// and _TIMED_OUT reach it as TROUPE_FAILED with their name in the text, since the method has run.
+// The text is cut at 511 bytes. A failure is never TROUPE_OK: where that is asked for,
+// TROUPE_FAILED is returned.
 TROUPE_API troupe_status troupe_fail(troupe_status status, const char *format, ...)
     TROUPE_PRINTF(2, 3);
 

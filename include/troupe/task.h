@@ -33,8 +33,8 @@ typedef struct troupe_run_options {
     int retries;
     // A status that the function returned counts as such a failure too.
     bool retry_errors;
-    // It ends as TROUPE_TIMED_OUT if there is no result in this time, all attempts together; 0:
-    // none.
+    // It ends as TROUPE_DEADLINE_EXCEEDED if there is no result in this time, all attempts
+    // together; 0: none.
     uint32_t deadline_ms;
     // TROUPE_PLACE_ANY: a worker of the pool, here if there is none. ISOLATED: a process made for
     // this task, which ends with it; then the caller waits until that process has started.

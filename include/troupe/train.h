@@ -200,8 +200,8 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_trainer *
                      (follower), (job),                                                            \
                      &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
 
-// Waits for the job's end up to `timeout_ms` (negative: for ever) and gives the result, which the
-// caller owns (troupe_result_free). TROUPE_PENDING: not ended yet; TROUPE_INVALID: the job's own
+// Waits for the job's end up to `timeout_ms` and gives the result, which the
+// caller owns (troupe_result_free). TROUPE_TIMED_OUT: not ended yet; TROUPE_INVALID: the job's own
 // follower would wait for ever. A run that failed still gives TROUPE_OK here; its failure is in the
 // result.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_job_wait(troupe_job *job, int timeout_ms,

@@ -218,10 +218,10 @@ static troupe_status too_late(const trp_node_request *mine)
 {
     int pid = trp_process_pid(TRP_PROCESS_NODE);
     if (mine->process != TRP_PROCESS_NODE)
-        return troupe_fail(TROUPE_TIMED_OUT,
+        return troupe_fail(TROUPE_DEADLINE_EXCEEDED,
                            "another node is there, but has not answered a request within %d ms",
                            TRP_REQUEST_FAR_TIMEOUTS * trp_self.options.node_timeout_ms);
-    return troupe_fail(TROUPE_TIMED_OUT, "the node process (pid %d) has not answered in time%s",
+    return troupe_fail(TROUPE_DEADLINE_EXCEEDED, "the node process (pid %d) has not answered in time%s",
                        pid, trp_process_is_stopped(pid) ? ": it is stopped" : "");
 }
 

@@ -1,6 +1,6 @@
 // request.h: a request to a node process and its answer, on both sides. Each call waits for the
 // answer, unless it says that it does not; TROUPE_RUNTIME_LOST if the node process died,
-// TROUPE_TIMED_OUT if it does not answer within .request_timeout_ms of troupe_start.
+// TROUPE_DEADLINE_EXCEEDED if it does not answer within .request_timeout_ms of troupe_start.
 #ifndef TRP_LINK_REQUEST_H
 #define TRP_LINK_REQUEST_H
 

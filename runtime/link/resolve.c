@@ -184,8 +184,8 @@ static troupe_status ask(const char *what, const char *host, int timeout_ms, str
     }
     pthread_detach(thread);
     if (!await(it, timeout_ms))
-        return troupe_fail(TROUPE_TIMED_OUT, "%s: looking up the name '%s' took over %d ms", what,
-                           host, timeout_ms);
+        return troupe_fail(TROUPE_DEADLINE_EXCEEDED, "%s: looking up the name '%s' took over %d ms",
+                           what, host, timeout_ms);
     int failure = it->failure;
     *found = it->found;
     free_question(it);

@@ -20,7 +20,8 @@ bool trp_address_read(const void *text, size_t size, char address[TRP_NODE_ADDRE
 // of a failure, and `wild` says that it is where this node is to listen: port 0 will do, and a name
 // for this machine alone is warned of. Waits at most `timeout_ms` for a name; the
 // thread that asks for it goes on by itself. INVALID: no such address, or one that stands for all
-// (0.0.0.0); NOT_FOUND: nobody knows the name; TIMED_OUT; BUSY: too many names are being asked for.
+// (0.0.0.0); NOT_FOUND: nobody knows the name; DEADLINE_EXCEEDED; BUSY: too many names are being
+// asked for.
 troupe_status trp_address_resolve(const char *what, const char *address, bool wild, int timeout_ms,
                                   char numeric[TRP_NODE_ADDRESS_MAX]);
 

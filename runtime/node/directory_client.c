@@ -62,7 +62,7 @@ troupe_status trp_node_name_put(const char *name, const void *value, size_t size
                            size, TRP_NAMED_VALUE_MAX);
     trp_node_request mine = {0};
     troupe_status status = ask_name(TRP_ASK_NAME_PUT, name, value, size, &mine);
-    if (status == TROUPE_TIMED_OUT && !mine.done) { // It may be obeyed still.
+    if (status == TROUPE_DEADLINE_EXCEEDED && !mine.done) { // It may be obeyed still.
         troupe_error kept;
         trp_error_hold(&kept);
         tell_drop(name, mine.number);

@@ -20,7 +20,7 @@ static troupe_status await_worker(const trp_node_request *mine, int64_t until_ns
     if (status == TROUPE_OK) {
         *process = slot;
         *incarnation = mine->schema;
-    } else if (mine->starts && status == TROUPE_TIMED_OUT) {
+    } else if (mine->starts && status == TROUPE_DEADLINE_EXCEEDED) {
         trp_request_end(slot, mine->schema, "was ended: it did not start in time");
     }
     return status;
@@ -144,7 +144,7 @@ troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TR
     troupe_status status = body.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a claim")
                                        : trp_request_ask_patiently(&frame, &mine);
     trp_buffer_free(&body);
-    if (status == TROUPE_TIMED_OUT && !mine.done)
+    if (status == TROUPE_DEADLINE_EXCEEDED && !mine.done)
         abandon(frame.call);
     TROUPE_TRY(status);
     *claim = mine.target;

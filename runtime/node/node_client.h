@@ -1,6 +1,6 @@
 // node_client.h: what a process can ask of its node: worker processes and names. Each call waits
 // for the node process's answer, unless it says that it does not; TROUPE_RUNTIME_LOST if that died,
-// TROUPE_TIMED_OUT if it does not answer within .request_timeout_ms of troupe_start.
+// TROUPE_DEADLINE_EXCEEDED if it does not answer within .request_timeout_ms of troupe_start.
 #ifndef TRP_NODE_NODE_CLIENT_H
 #define TRP_NODE_NODE_CLIENT_H
 
@@ -55,7 +55,7 @@ typedef struct trp_want {
 enum { TRP_CLAIM_GPUS_MAX = TRP_REQUEST_VALUE_MAX };
 
 // Waits until the node gives it, and returns the claim's number and the ids of its GPUs ("0,2").
-// The claim is this process's. TROUPE_TOO_LARGE: it never can be given; TROUPE_TIMED_OUT.
+// The claim is this process's. TROUPE_TOO_LARGE: it never can be given; TROUPE_DEADLINE_EXCEEDED.
 troupe_status trp_node_claim(const trp_want *want, uint64_t *claim, char gpus[TRP_CLAIM_GPUS_MAX]);
 // The same without waiting: `claimed` is called once, with the claim or with the status of a
 // failure, and the ids of its GPUs or the sentence of the failure, by a thread of the library that

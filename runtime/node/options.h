@@ -10,7 +10,7 @@
 troupe_status trp_options_complete(const troupe_options *given, troupe_options *full);
 
 // Turns .listen, if there is one, into numbers, which are kept until the next call. INVALID,
-// NOT_FOUND, TIMED_OUT as the sentence says.
+// NOT_FOUND, DEADLINE_EXCEEDED as the sentence says.
 troupe_status trp_options_listen(troupe_options *full);
 
 #endif

@@ -36,7 +36,7 @@ static void look_at(int pid, watched *it)
 
 static troupe_status late_keeper(uint32_t slot, int pid, const watched *keeper)
 {
-    return troupe_fail(TROUPE_TIMED_OUT,
+    return troupe_fail(TROUPE_DEADLINE_EXCEEDED,
                        "the node's keeper (pid %d) has not made worker process %u in time%s", pid,
                        slot, keeper->doing == 'T' ? ": it is stopped" : "");
 }
@@ -52,7 +52,8 @@ static troupe_status judge(uint32_t slot, uint64_t incarnation, watched *keeper,
     }
     look_at(pid, worker);
     if (worker->doing == 'T' && worker->idle_ms >= limit_ms)
-        return troupe_fail(TROUPE_TIMED_OUT, "worker process %u (pid %d) is stopped", slot, pid);
+        return troupe_fail(TROUPE_DEADLINE_EXCEEDED, "worker process %u (pid %d) is stopped", slot,
+                           pid);
     // Only one that was executed may fail to come to troupe_start.
     if (trp_self.options.launch != TROUPE_LAUNCH_EXEC ||
         worker->idle_ms + worker->ran_ms < READY_TIMEOUT_MS)
@@ -101,8 +102,9 @@ static troupe_status await_ready(uint32_t slot, uint64_t incarnation, int64_t un
         if (state != TRP_PROCESS_STARTING)
             return ended(slot, incarnation);
         if (left_ns <= 0)
-            return troupe_fail(TROUPE_TIMED_OUT, "worker process %u (pid %d) was not ready in time",
-                               slot, trp_process_pid(slot));
+            return troupe_fail(TROUPE_DEADLINE_EXCEEDED,
+                               "worker process %u (pid %d) was not ready in time", slot,
+                               trp_process_pid(slot));
         TROUPE_TRY(judge(slot, incarnation, &keeper, &worker));
     }
 }

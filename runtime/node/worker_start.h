@@ -6,9 +6,9 @@
 #include <troupe/runtime.h>
 #include <troupe/status.h>
 
-// Waits until it is ready, or a monotonic time (0: none). TROUPE_TIMED_OUT: not until then, or the
-// keeper has not made it within .request_timeout_ms, or it is stopped; TROUPE_IO: it ended, or did
-// not reach troupe_start; TROUPE_NOT_STARTED: the runtime was stopped meanwhile.
+// Waits until it is ready, or a monotonic time (0: none). TROUPE_DEADLINE_EXCEEDED: not until then,
+// or the keeper has not made it within .request_timeout_ms, or it is stopped; TROUPE_IO: it ended,
+// or did not reach troupe_start; TROUPE_NOT_STARTED: the runtime was stopped meanwhile.
 troupe_status trp_worker_await(uint32_t slot, uint64_t incarnation, int64_t until_ns);
 
 // For TROUPE_LAUNCH_AUTO: forked, unless the program has other threads than the calling one, which

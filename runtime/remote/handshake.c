@@ -433,7 +433,7 @@ static void give_up(join *it)
         answer_join(it, troupe_fail(TROUPE_VERSION, "no node has answered at %s, but %s",
                                     it->address, it->misheard));
     else
-        answer_join(it, troupe_fail(TROUPE_TIMED_OUT,
+        answer_join(it, troupe_fail(TROUPE_DEADLINE_EXCEEDED,
                                     "no node has answered at %s within %d ms: none listens there, "
                                     "or it has other keys",
                                     it->address, trp_self.options.node_timeout_ms));

@@ -61,12 +61,12 @@ static void await_step(trp_object_row *row, uint32_t where, int64_t most_ns)
     (void)syscall(SYS_futex, &row->where, FUTEX_WAIT, where, &soon, NULL, 0);
 }
 
-static troupe_status still_moved(troupe_status status, uint32_t where, const char *but)
+static troupe_status still_moved(uint32_t where, const char *but)
 {
     trp_store_view view;
     TROUPE_TRY(trp_view_open(0, &view));
     trp_process_seen mover = trp_view_process(&view, trp_where_process(where));
-    return troupe_fail(status, "the value is being %s disk by %s (pid %d), %s",
+    return troupe_fail(TROUPE_TIMED_OUT, "the value is being %s disk by %s (pid %d), %s",
                        trp_where_state(where) == TRP_WHERE_GOING ? "brought to" : "read back from",
                        mover.label, mover.pid, but);
 }
@@ -97,7 +97,7 @@ static troupe_status await_mover(trp_object_row *row, uint32_t where, int patien
         bool patient = patience_ms < 0 || (trp_clock_ns() - began_ns) / 1000000 < patience_ms;
         if ((!patient || trp_process_ending()) && is_stopped(where) &&
             atomic_load(&row->where) == where)
-            status = still_moved(TROUPE_TIMED_OUT, where, "which is stopped");
+            status = still_moved(where, "which is stopped; the reference stays valid");
     }
     trp_slow_end(&slow);
     return status;
@@ -112,8 +112,7 @@ troupe_status trp_where_await(uint32_t slot, uint64_t generation, int64_t deadli
             return TROUPE_OK;
         int64_t left_ns = deadline_ns - trp_clock_ns();
         if (left_ns <= 0)
-            return still_moved(TROUPE_PENDING, where,
-                               "which was not done in time; the reference stays valid");
+            return still_moved(where, "which was not done in time; the reference stays valid");
         await_step(row, where, left_ns);
     }
 }

@@ -72,11 +72,11 @@ void trp_where_open(uint32_t process);
 // moves it was stopped, and did not go on for `patience_ms` (negative: waits for ever). CORRUPT:
 // lost.
 troupe_status trp_where_fetch(uint32_t slot, uint64_t generation, int patience_ms);
-// Waits until nobody moves it. PENDING: somebody still does at that hour (trp_clock_ns).
+// Waits until nobody moves it. TIMED_OUT: somebody still does at that hour (trp_clock_ns).
 troupe_status trp_where_await(uint32_t slot, uint64_t generation, int64_t deadline_ns);
 
 // What trp_where_save says of one that stays: somebody has it pinned, or does something with it.
-#define TRP_WHERE_BUSY TROUPE_PENDING
+#define TRP_WHERE_BUSY TROUPE_BUSY
 // Brings the object to disk and frees its place. One thread of the process at a time: between
 // trp_where_begin (false: another did, and has been waited for) and trp_where_end.
 troupe_status trp_where_save(uint32_t slot, uint64_t word);

@@ -128,7 +128,7 @@ static troupe_status open_once(const char *path, int *fd)
     atomic_store(&trp_segment.header->spill_made, 1);
     *fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (*fd < 0)
-        return errno == ENOENT ? TROUPE_PENDING
+        return errno == ENOENT ? TROUPE_BUSY
                                : trp_fail_errno(TROUPE_IO, "the folder %s cannot be opened", path);
     if (fstat(*fd, &about) != 0 || about.st_uid != geteuid() || (about.st_mode & 077) != 0) {
         close(*fd);
@@ -140,7 +140,7 @@ static troupe_status open_once(const char *path, int *fd)
     if (stat(path, &named) == 0 && named.st_ino == about.st_ino && named.st_dev == about.st_dev)
         return TROUPE_OK;
     close(*fd);
-    return TROUPE_PENDING;
+    return TROUPE_BUSY;
 }
 
 // Opens the folder of this node, which is made where it is missing. With the lock held.
@@ -156,15 +156,15 @@ static troupe_status open_folder(void)
     if (folder >= 0)
         close(folder);
     folder = -1;
-    troupe_status status = TROUPE_PENDING;
-    for (int i = 0; i < TRIES && status == TROUPE_PENDING; i++)
+    troupe_status status = TROUPE_BUSY;
+    for (int i = 0; i < TRIES && status == TROUPE_BUSY; i++)
         status = open_once(path, &folder);
     if (status == TROUPE_OK) {
         strcpy(opened, path);
         return TROUPE_OK;
     }
     folder = -1;
-    return status == TROUPE_PENDING
+    return status == TROUPE_BUSY
                ? troupe_fail(TROUPE_IO, "the folder %s is removed again and again", path)
                : status;
 }

@@ -128,8 +128,8 @@ trp_object_info trp_store_pin(trp_object id);
 // with TROUPE_TIMED_OUT and a sentence that names it.
 trp_object_info trp_store_pin_within(trp_object id, int patience_ms);
 // Whether a process moves the object's bytes, to disk or back, so that who reads it would wait. And
-// waits until none does, or that hour (trp_clock_ns) has come: TROUPE_PENDING, with a sentence that
-// names it.
+// waits until none does, or that hour (trp_clock_ns) has come: TROUPE_TIMED_OUT, with a sentence
+// that names it.
 bool trp_store_is_moved(trp_object id);
 troupe_status trp_store_await_move(trp_object id, int64_t deadline_ns);
 void trp_store_unpin(trp_object id);

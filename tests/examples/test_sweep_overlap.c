@@ -63,7 +63,7 @@ static troupe_status attend(troupe_rank *me, const probe *config)
     TROUPE_TRY(note(config->log, '+', (int)config->trial, me->rank));
     meeting m = {config, me->world};
     if (config->trial < config->meeting && !support_wait_until(all_there, &m, SUPPORT_SOON_MS))
-        return troupe_fail(TROUPE_TIMED_OUT, "trial %d is alone", (int)config->trial);
+        return troupe_fail(TROUPE_DEADLINE_EXCEEDED, "trial %d is alone", (int)config->trial);
     for (int i = 0; i < 3; i++) {
         TROUPE_TRY(troupe_barrier(me));
         TROUPE_TRY(troupe_report(me, {"trial", (double)config->trial}));

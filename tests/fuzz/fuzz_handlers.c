@@ -238,17 +238,17 @@ static void ask(guest_actor actor)
     plot at;
     int out;
     troupe_ref slow = troupe_call(actor, guest_walk, 1, 1), urgent = troupe_call(actor, guest_peek);
-    require(troupe_get(plot, slow, &at, .timeout_ms = PATIENCE_MS) != TROUPE_PENDING);
-    require(troupe_get(int, urgent, &out, .timeout_ms = PATIENCE_MS) != TROUPE_PENDING);
+    require(troupe_get(plot, slow, &at, PATIENCE_MS) != TROUPE_TIMED_OUT);
+    require(troupe_get(int, urgent, &out, PATIENCE_MS) != TROUPE_TIMED_OUT);
 }
 
 static void end_pending(troupe_ref pending)
 {
     note value;
-    troupe_status status = troupe_get(note, pending, &value, .timeout_ms = -1);
+    troupe_status status = troupe_get(note, pending, &value, TROUPE_POLL);
     if (status == TROUPE_OK && value.ref.id != 0)
         troupe_ref_drop(value.ref);
-    if (status == TROUPE_PENDING || status == TROUPE_WRONG_TYPE)
+    if (status == TROUPE_TIMED_OUT || status == TROUPE_WRONG_TYPE)
         troupe_ref_drop(pending);
 }
 
@@ -257,7 +257,7 @@ static void read_all(const scene *here)
     note value;
     troupe_status status;
     do {
-        status = troupe_next(note, here->stream, &value, .timeout_ms = -1);
+        status = troupe_next(note, here->stream, &value, TROUPE_POLL);
         if (status == TROUPE_OK && value.ref.id != 0)
             troupe_ref_drop(value.ref);
     } while (status == TROUPE_OK || status == TROUPE_WRONG_TYPE || status == TROUPE_MALFORMED);

@@ -142,8 +142,8 @@ static troupe_status guest_raise(guest *self, const int *place, int *out)
     TROUPE_TRY(troupe_actor_link(child.address));
     TROUPE_TRY(troupe_actor_unlink(child.address));
     TROUPE_TRY(troupe_actor_restart(child));
-    TROUPE_TRY(troupe_actor_await_end(child.address, 1, NULL) == TROUPE_PENDING ? TROUPE_OK
-                                                                                : TROUPE_BUSY);
+    TROUPE_TRY(troupe_actor_await_end(child.address, 1, NULL) == TROUPE_TIMED_OUT ? TROUPE_OK
+                                                                                  : TROUPE_BUSY);
     return troupe_actor_kill(child);
 }
 

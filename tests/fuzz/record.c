@@ -140,7 +140,7 @@ static void make_calls(guest_actor actor)
     must(troupe_cancel(last));
     require(troupe_get(int, last, &out) == TROUPE_CANCELLED);
     troupe_ref named = troupe_call_named(actor.address, "guest_peek", (troupe_bytes){"\xc0", 1});
-    require(troupe_get(int, named, &out) != TROUPE_PENDING);
+    require(troupe_get(int, named, &out) != TROUPE_TIMED_OUT);
 }
 
 static void save(guest_actor actor)
@@ -174,7 +174,7 @@ static void end_them(guest_actor watching, guest_actor watched)
     int out;
     troupe_down down;
     must(troupe_get(int, troupe_call_from(watching, guest_watch, &watched.address), &out));
-    require(troupe_actor_await_end(watched.address, 1, &down) == TROUPE_PENDING);
+    require(troupe_actor_await_end(watched.address, 1, &down) == TROUPE_TIMED_OUT);
     must(troupe_actor_kill(watched.address));
     must(troupe_actor_await_end(watched.address, -1, &down));
     must(troupe_actor_end(watching));

@@ -165,8 +165,8 @@ static troupe_ref send_call(troupe_actor to, uint32_t call, uint64_t *dice, uint
 static void finish_call(troupe_ref ref, uint32_t call, int timeout_ms)
 {
     uint64_t answer = 0;
-    troupe_status status = troupe_get(uint64_t, ref, &answer, .timeout_ms = timeout_ms);
-    if (status == TROUPE_PENDING) { // It is found without an end by the check.
+    troupe_status status = troupe_get(uint64_t, ref, &answer, timeout_ms);
+    if (status == TROUPE_TIMED_OUT) { // It is found without an end by the check.
         book->stuck = true;
         troupe_ref_drop(ref);
         return;
@@ -174,7 +174,7 @@ static void finish_call(troupe_ref ref, uint32_t call, int timeout_ms)
     note_end(call, status);
     if (status == TROUPE_OK && answer != call)
         atomic_fetch_add(&book->odd, 1);
-    if (troupe_get(uint64_t, ref, &answer, .timeout_ms = -1) != TROUPE_INVALID)
+    if (troupe_get(uint64_t, ref, &answer, TROUPE_POLL) != TROUPE_INVALID)
         atomic_fetch_add(&book->record[call].ends, 1);
 }
 
@@ -423,8 +423,8 @@ static void report(void)
            "%u spawns, %u kills with -9, %u crashes, %u ends of actors, %u cancels\n",
            book->calls, outcomes[TROUPE_OUTCOME_VALUE], outcomes[TROUPE_OUTCOME_FAILED],
            outcomes[TROUPE_OUTCOME_NOT_EXECUTED], outcomes[TROUPE_OUTCOME_MAYBE_EXECUTED],
-           outcomes[TROUPE_OUTCOME_TIMED_OUT], outcomes[TROUPE_OUTCOME_CANCELLED], book->spawns,
-           book->kills, book->crashes, book->stops, book->cancels);
+           outcomes[TROUPE_OUTCOME_DEADLINE_EXCEEDED], outcomes[TROUPE_OUTCOME_CANCELLED],
+           book->spawns, book->kills, book->crashes, book->stops, book->cancels);
 }
 
 // One run: everything is counted, everything comes back.

@@ -351,7 +351,7 @@ static troupe_status follow(hand *self)
 {
     troupe_channel_view view;
     troupe_status status = troupe_channel_read_begin(&self->in, &view, 0);
-    if (status == TROUPE_PENDING)
+    if (status == TROUPE_TIMED_OUT)
         return TROUPE_OK;
     TROUPE_TRY(status);
     status = check_bytes(view.data, view.size, ++self->followed, SLOT);

@@ -235,7 +235,7 @@ static int use_names_of_a_stopped_node(void)
     }
     (void)kill(node, SIGSTOP);
     adder_actor late = troupe_spawn(adder, .name = "late");
-    if (troupe_actor_status(late.address) != TROUPE_TIMED_OUT)
+    if (troupe_actor_status(late.address) != TROUPE_DEADLINE_EXCEEDED)
         return 2;
     int64_t begun_ms = support_now_ms();
     for (int i = 0; i < NAMED; i++)
@@ -273,8 +273,7 @@ static void test_a_death_that_nobody_was_told_of(void **state)
     trp_process_row_set(process, TRP_PROCESS_DEAD);
     assert_int_equal(kill(trp_process_pid(TRP_PROCESS_NODE), SIGKILL), 0);
     int64_t total;
-    assert_int_equal(troupe_get(int64_t, never, &total, .timeout_ms = SUPPORT_SOON_MS),
-                     TROUPE_MAYBE_EXECUTED);
+    assert_int_equal(troupe_get(int64_t, never, &total, SUPPORT_SOON_MS), TROUPE_MAYBE_EXECUTED);
     assert_non_null(strstr(troupe_last_error()->text, "was killed by the test"));
     assert_int_equal(troupe_stop(), 0);
 }

@@ -29,7 +29,7 @@ static troupe_ref weigh(scale_actor to, size_t size)
 static void expect(troupe_ref ref, size_t size)
 {
     uint64_t weighed = 0;
-    troupe_status status = troupe_get(uint64_t, ref, &weighed, .timeout_ms = SUPPORT_SOON_MS);
+    troupe_status status = troupe_get(uint64_t, ref, &weighed, SUPPORT_SOON_MS);
     if (status != TROUPE_OK)
         fail_msg("%zu bytes: %s", size, troupe_last_error()->text);
     assert_int_equal(weighed, size);

@@ -158,7 +158,7 @@ static void test_many(void **state)
     troupe_map *map = troupe_run_map(odd_ones_fail, numbers, 64, .in_flight = 4);
     for (int i = 0; i < 64; i++) {
         mark();
-        if (troupe_map_next(int, map, &value) == TROUPE_OK)
+        if (troupe_map_next(int, map, &value, NULL) == TROUPE_OK)
             expect_mark("troupe_map_next");
     }
     troupe_map_close(map);

@@ -178,7 +178,7 @@ static int leak_nothing(leaky_actor actor)
     troupe_must(troupe_get(int, ref, numbers));
     troupe_must(troupe_view_bytes(bytes, &view, -1));
     troupe_view_end(&view);
-    troupe_must(troupe_get_packed(bytes, &packed, NULL));
+    troupe_must(troupe_get_packed(bytes, &packed));
     troupe_ref both[] = {troupe_call(actor, twice, 1), troupe_put(int, &(int){2})};
     troupe_must(troupe_get_all(int, both, 2, numbers));
     troupe_ref_drop(troupe_call(actor, twice, 3));

@@ -140,9 +140,9 @@ static void test_killing_at_work(void **state)
     troupe_ref running = troupe_call(blocked, block), waiting = troupe_call(blocked, where);
     assert_true(support_wait_until(is_at_work, &blocked, SUPPORT_SOON_MS));
     assert_int_equal(troupe_actor_kill(blocked), TROUPE_OK);
-    assert_int_equal(troupe_get(int, running, &calls, .timeout_ms = -1), TROUPE_MAYBE_EXECUTED);
+    assert_int_equal(troupe_get(int, running, &calls, TROUPE_POLL), TROUPE_MAYBE_EXECUTED);
     assert_non_null(strstr(troupe_last_error()->text, "killed"));
-    assert_int_equal(troupe_get(int, waiting, &calls, .timeout_ms = -1), TROUPE_NOT_EXECUTED);
+    assert_int_equal(troupe_get(int, waiting, &calls, TROUPE_POLL), TROUPE_NOT_EXECUTED);
     assert_int_equal(troupe_get(int, troupe_call(blocked, where), &calls), TROUPE_NOT_EXECUTED);
     // A light one's method is let finish, as where it has a process of its own.
     guest_actor light = troupe_spawn(guest);
@@ -189,7 +189,7 @@ static void test_resources(void **state)
     troupe_resources all;
     guest_actor holder = troupe_spawn(guest, .cpus = 2, .place = TROUPE_PLACE_ISOLATED);
     guest_actor late = troupe_spawn(guest, .cpus = 1, .resources_wait_ms = 30);
-    assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_actor_status(late.address), TROUPE_DEADLINE_EXCEEDED);
     assert_int_equal(troupe_actor_kill(holder), TROUPE_OK);
     late = troupe_spawn(guest, .cpus = 1);
     assert_int_equal(troupe_actor_status(late.address), TROUPE_OK);

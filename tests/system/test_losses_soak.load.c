@@ -265,7 +265,7 @@ static void land(sender *me, flight *it)
         losses_wrong("the value is another", it->row);
     if (it->large)
         troupe_arena_reset();
-    if (troupe_get(uint64_t, it->ref, &answer, .timeout_ms = -1) != TROUPE_INVALID)
+    if (troupe_get(uint64_t, it->ref, &answer, TROUPE_POLL) != TROUPE_INVALID)
         losses_wrong("there is a second end", it->row);
     it->row = 0;
 }
@@ -401,8 +401,7 @@ static void map(sender *me)
     troupe_status status;
     uint64_t value;
     size_t index = MAPPED;
-    while (all != NULL &&
-           (status = troupe_map_next(uint64_t, all, &value, .index = &index)) != TROUPE_END) {
+    while (all != NULL && (status = troupe_map_next(uint64_t, all, &value, &index)) != TROUPE_END) {
         if (index >= MAPPED || seen[index])
             losses_wrong("an item of a map came twice", items[0].row);
         else
@@ -444,7 +443,7 @@ static void replace(sender *me)
         (void)troupe_actor_end(old);
         break;
     case 2:
-        (void)troupe_actor_stop(old, .deadline_ms = 50);
+        (void)troupe_actor_stop(old, 50);
         break;
     default:
         (void)troupe_actor_restart(old);

@@ -241,12 +241,12 @@ static void test_objects(void **state)
             "tensor");
     REFUSED(troupe_view_tensor, (one, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, &tensor, NULL, 0),
             "view");
-    REFUSED(troupe_get_as, (NULL, one, &five, NULL), "type");
-    REFUSED(troupe_get_as, (type, one, NULL, NULL), "value");
-    REFUSED(troupe_get_packed, (one, NULL, NULL), "value");
-    REFUSED(troupe_get_all_as, (NULL, &one, 1, &five, NULL), "type");
-    REFUSED(troupe_get_all_as, (type, NULL, 1, &five, NULL), "refs");
-    REFUSED(troupe_get_all_as, (type, &one, 1, NULL, NULL), "values");
+    REFUSED(troupe_get_as, (NULL, one, &five, TROUPE_POLL), "type");
+    REFUSED(troupe_get_as, (type, one, NULL, TROUPE_POLL), "value");
+    REFUSED(troupe_get_packed, (one, NULL, TROUPE_POLL), "value");
+    REFUSED(troupe_get_all_as, (NULL, &one, 1, &five, TROUPE_POLL), "type");
+    REFUSED(troupe_get_all_as, (type, NULL, 1, &five, TROUPE_POLL), "refs");
+    REFUSED(troupe_get_all_as, (type, &one, 1, NULL, TROUPE_POLL), "values");
     REFUSED(troupe_wait, (NULL, 1, 1, 0, ready, NULL), "refs");
     SILENT(troupe_wait, (&one, 1, 1, 0, NULL, NULL));
     REFUSED(troupe_ref_set_open, (NULL), "set");
@@ -310,12 +310,12 @@ static void test_actors(void **state)
     troupe_must(troupe_get(int, troupe_call((plain_actor){actor}, plain_inside, 1), &out));
     actor = troupe_spawn(plain, .place = TROUPE_PLACE_HERE).address; // That one has left.
     troupe_stream stream = troupe_stream_open_as(actor, class_, 2, &five);
-    REFUSED(troupe_next_as, (NULL, stream, &out, NULL), "type");
-    REFUSED(troupe_next_as, (type, stream, NULL, NULL), "value");
+    REFUSED(troupe_next_as, (NULL, stream, &out, TROUPE_POLL), "type");
+    REFUSED(troupe_next_as, (type, stream, NULL, TROUPE_POLL), "value");
     assert_int_equal(troupe_next(int, stream, &out), TROUPE_END);
     UNABLE(troupe_stream_open_as, (actor, NULL, 2, &five), "class_");
     UNABLE(troupe_stream_open_as, (actor, class_, 2, NULL), "args");
-    HARMLESS(troupe_actor_stop_with, (actor, NULL));
+    HARMLESS(troupe_actor_stop, (actor, 0));
     assert_int_equal(faults, 0);
 }
 
@@ -340,9 +340,9 @@ static void test_many(void **state)
     UNABLE(troupe_pool_map_as, (pool, class_, 0, NULL, 1, NULL), "args");
     UNABLE(troupe_run_map_as, (NULL, &five, 1, NULL), "task");
     UNABLE(troupe_run_map_as, (&troupe_task_doubled, NULL, 1, NULL), "args");
-    REFUSED(troupe_map_next_as, (NULL, map, &five, NULL), "type");
-    REFUSED(troupe_map_next_as, (type, NULL, &five, NULL), "map");
-    REFUSED(troupe_map_next_as, (type, map, NULL, NULL), "value");
+    REFUSED(troupe_map_next_as, (NULL, map, &five, NULL, TROUPE_POLL), "type");
+    REFUSED(troupe_map_next_as, (type, NULL, &five, NULL, TROUPE_POLL), "map");
+    REFUSED(troupe_map_next_as, (type, map, NULL, NULL, TROUPE_POLL), "value");
     HARMLESS(troupe_map_close, (NULL));
     REFUSED(troupe_group_tell_as, (NULL, 1, class_, 0, &five), "actors");
     REFUSED(troupe_group_tell_as, (&actor, 1, NULL, 0, &five), "class_");
@@ -357,10 +357,10 @@ static void test_many(void **state)
     NOBODY(troupe_queue_open_as, (NULL, NULL).address, "type");
     REFUSED(troupe_queue_lookup, (NULL, &queue), "name");
     REFUSED(troupe_queue_lookup, ("nobody", NULL), "queue");
-    REFUSED(troupe_queue_put_as, (NULL, queue, &five, 1, NULL), "type");
-    REFUSED(troupe_queue_put_as, (type, queue, NULL, 1, NULL), "values");
-    REFUSED(troupe_queue_get_as, (NULL, queue, &five, 1, &size, NULL), "type");
-    REFUSED(troupe_queue_get_as, (type, queue, NULL, 1, &size, NULL), "values");
+    REFUSED(troupe_queue_put_as, (NULL, queue, &five, 1, NULL, TROUPE_POLL), "type");
+    REFUSED(troupe_queue_put_as, (type, queue, NULL, 1, NULL, TROUPE_POLL), "values");
+    REFUSED(troupe_queue_get_as, (NULL, queue, &five, 1, &size, TROUPE_POLL), "type");
+    REFUSED(troupe_queue_get_as, (type, queue, NULL, 1, &size, TROUPE_POLL), "values");
     REFUSED(troupe_queue_state_get, (queue, NULL), "state");
     troupe_map_close(map);
     troupe_pool_close(pool);

@@ -247,7 +247,7 @@ static void test_many(void **state)
            "actor_count");
     map = troupe_run_map(doubled, &five, 1, .in_flight = SIZE_MAX);
     assert_non_null(map);
-    troupe_must(troupe_map_next(int, map, &five));
+    troupe_must(troupe_map_next(int, map, &five, NULL));
     troupe_map_close(map);
     map = troupe_run_map_as(
         &troupe_task_doubled, &five, SIZE_MAX,
@@ -255,15 +255,15 @@ static void test_many(void **state)
     assert_null(map);
     expect(troupe_last_error()->status, "count");
     expect(troupe_wait(refs, 1, 2, 0, (bool[1]){0}, NULL), "needed");
-    expect(troupe_get_all_as(&troupe_type_int, refs, SIZE_MAX, &five, NULL), "count");
+    expect(troupe_get_all_as(&troupe_type_int, refs, SIZE_MAX, &five, TROUPE_POLL), "count");
     expect(troupe_wait(refs, SIZE_MAX, 1, 0, (bool[1]){0}, NULL), "count");
     expect(outcome(troupe_ref_join_as(&troupe_type_troupe_array_int, refs, SIZE_MAX)), "count");
     troupe_queue queue = troupe_queue_open(int, .place = (troupe_place)7);
     expect(troupe_actor_status(queue.address), ".place");
     queue = troupe_queue_open(int, .capacity = UINT32_MAX, .bytes_max = SIZE_MAX);
     troupe_must(troupe_queue_put(int, queue, &five));
-    expect(troupe_queue_put_many(int, queue, &five, SIZE_MAX), "count");
-    troupe_must(troupe_queue_get_many(int, queue, &five, 1, NULL, .timeout_ms = -1));
+    expect(troupe_queue_put_many(int, queue, &five, SIZE_MAX, NULL), "count");
+    troupe_must(troupe_queue_get_many(int, queue, &five, 1, NULL, TROUPE_POLL));
     assert_int_equal(faults, 0);
 }
 

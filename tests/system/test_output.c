@@ -374,8 +374,8 @@ static int drive_without_room(int room)
         _exit(4);
     int count = take_descriptors(taken, CAPACITY, room);
     talker_actor unheard = troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED);
-    troupe_status status = troupe_get(int, troupe_call(unheard, flood, FLOOD_LINES), &pid,
-                                      .timeout_ms = SUPPORT_SOON_MS);
+    troupe_status status =
+        troupe_get(int, troupe_call(unheard, flood, FLOOD_LINES), &pid, SUPPORT_SOON_MS);
     while (count > 0)
         close(taken[--count]);
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)

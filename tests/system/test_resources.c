@@ -268,7 +268,7 @@ static void test_deadline(void **state)
     (void)state;
     holder_actor one = troupe_spawn(holder, .place = TROUPE_PLACE_HERE, .cpus = 3);
     holder_actor late = troupe_spawn(holder, .cpus = 2, .resources_wait_ms = 50);
-    assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_actor_status(late.address), TROUPE_DEADLINE_EXCEEDED);
     assert_non_null(strstr(troupe_last_error()->text, "2 CPUs (1 of 4 are free)"));
     assert_int_equal(now().waiting, 0);
     assert_int_equal(troupe_actor_kill(one), TROUPE_OK);
@@ -444,9 +444,8 @@ static void test_executed_workers_whose_threads_start_at_once(void **state)
     for (int i = 0; i < 4; i++)
         assert_string_equal(ask(own[i], "OWN"), "1");
     int status = -1;
-    assert_int_equal(
-        troupe_get(int, troupe_call(own[0], start_beside), &status, .timeout_ms = SUPPORT_SOON_MS),
-        TROUPE_OK);
+    assert_int_equal(troupe_get(int, troupe_call(own[0], start_beside), &status, SUPPORT_SOON_MS),
+                     TROUPE_OK);
     assert_int_equal(status, TROUPE_OK);
     assert_int_equal(troupe_stop(), 0);
 }

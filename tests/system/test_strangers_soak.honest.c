@@ -72,7 +72,7 @@ static troupe_status host_call_on(host *self, const troupe_actor *to, int *statu
     (void)self;
     int slept;
     troupe_ref nap = troupe_call((host_actor){*to}, host_nap, 0);
-    *status = (int)troupe_get(int, nap, &slept, .timeout_ms = HUNG_MS / 2);
+    *status = (int)troupe_get(int, nap, &slept, HUNG_MS / 2);
     return TROUPE_OK;
 }
 
@@ -110,7 +110,7 @@ static bool ask_echo(asker *it, host_actor there, const char *what)
     snprintf(text, sizeof text, "%s %llu", it->name, (unsigned long long)it->number);
     note question = {.number = stranger_roll(&it->seed), .text = text};
     troupe_ref ref = troupe_call_from(there, host_echo, &question);
-    troupe_status status = troupe_get(note, ref, &answer, .timeout_ms = HUNG_MS);
+    troupe_status status = troupe_get(note, ref, &answer, HUNG_MS);
     bool same = status == TROUPE_OK && answer.number == question.number + 1 &&
                 strcmp(answer.text, text) == 0;
     it->number++;
@@ -125,7 +125,7 @@ static bool ask_mirror(asker *it, host_actor there)
     support_fill(data, size & ~(size_t)7, it->number++);
     troupe_bytes back = {0};
     troupe_ref ref = troupe_call(there, host_mirror, data, size);
-    troupe_status status = troupe_get(troupe_bytes, ref, &back, .timeout_ms = HUNG_MS);
+    troupe_status status = troupe_get(troupe_bytes, ref, &back, HUNG_MS);
     bool same = status == TROUPE_OK && back.size == size && memcmp(back.data, data, size) == 0;
     return is_good(it, status, same, "bytes");
 }
@@ -138,12 +138,12 @@ static bool ask_stream(asker *it, host_actor there)
     bool same = true;
     for (int i = 0; i < MANY && status == TROUPE_OK && same; i++) {
         int number = -1;
-        status = troupe_next(int, numbers, &number, .timeout_ms = HUNG_MS);
+        status = troupe_next(int, numbers, &number, HUNG_MS);
         same = number == i;
     }
     int none;
     if (status == TROUPE_OK && same)
-        same = troupe_next(int, numbers, &none, .timeout_ms = HUNG_MS) == TROUPE_END;
+        same = troupe_next(int, numbers, &none, HUNG_MS) == TROUPE_END;
     troupe_stream_drop(numbers);
     return is_good(it, status, same, "a stream");
 }
@@ -254,11 +254,11 @@ static void ask_guest(hosting *it)
     int slept = 0; // Long enough to be answered by somebody else.
     troupe_ref nap = troupe_call(it->guest, host_nap, 20);
     atomic_store(&me->board->pending, nap.id);
-    troupe_status status = troupe_get(int, nap, &slept, .timeout_ms = HUNG_MS);
+    troupe_status status = troupe_get(int, nap, &slept, HUNG_MS);
     if (!is_good(me, status, slept == 20, "a guest's nap") || !ask_stream(me, it->guest))
         return;
     status = troupe_actor_await_end(it->guest.address, 0, &down);
-    (void)is_good(me, status == TROUPE_PENDING ? TROUPE_OK : TROUPE_MAYBE_EXECUTED, true,
+    (void)is_good(me, status == TROUPE_TIMED_OUT ? TROUPE_OK : TROUPE_MAYBE_EXECUTED, true,
                   "a guest's end");
 }
 
@@ -340,11 +340,11 @@ static bool may_be_crowded(siege *board)
 static void come_afresh(visiting *it)
 {
     host_actor fresh = troupe_spawn(host, .place = TROUPE_PLACE_ISOLATED);
-    int answered = TROUPE_PENDING;
+    int answered = TROUPE_TIMED_OUT;
     troupe_ref ref = troupe_call_from(fresh, host_call_on, &it->there[0].address);
-    troupe_status status = troupe_get(int, ref, &answered, .timeout_ms = HUNG_MS);
+    troupe_status status = troupe_get(int, ref, &answered, HUNG_MS);
     score *tally = board_tally(it->asker.board);
-    if (is_good(&it->asker, status, answered != TROUPE_PENDING, "a new process")) {
+    if (is_good(&it->asker, status, answered != TROUPE_TIMED_OUT, "a new process")) {
         atomic_fetch_add(&tally->fresh, 1);
         atomic_fetch_add(&tally->fresh_refused, answered != TROUPE_OK);
     }

@@ -158,8 +158,7 @@ static void rings_of_waits(void **state)
         int64_t total;
         round_trip way = {.there = there.address, .back = here.address};
         troupe_ref ring = troupe_call_from(here, clerk_go_round, &way);
-        assert_int_equal(troupe_get(int64_t, ring, &total, .timeout_ms = SUPPORT_SOON_MS),
-                         TROUPE_DEADLOCK);
+        assert_int_equal(troupe_get(int64_t, ring, &total, SUPPORT_SOON_MS), TROUPE_DEADLOCK);
         assert_non_null(strstr(troupe_last_error()->text, " -> "));
         troupe_must(troupe_actor_kill(here));
     }
@@ -249,8 +248,8 @@ static void deadlines_and_cancelling(void **state)
     int64_t total;
     troupe_ref busy = troupe_call(there, clerk_nap, 300);
     troupe_ref late = troupe_call(troupe_with(there, .deadline_ms = 50), clerk_add, 1);
-    assert_int_equal(troupe_get(int64_t, late, &total), TROUPE_TIMED_OUT);
-    assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_TIMED_OUT);
+    assert_int_equal(troupe_get(int64_t, late, &total), TROUPE_DEADLINE_EXCEEDED);
+    assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_DEADLINE_EXCEEDED);
     troupe_must(troupe_get(int, busy, &slept));
     troupe_ref nap = troupe_call(there, clerk_nap, 20000);
     troupe_ref behind = troupe_call(there, clerk_nap, 20000);
@@ -300,7 +299,7 @@ static void ends_of_actors(void **state)
     troupe_down down;
     int slept;
     int64_t total;
-    assert_int_equal(troupe_actor_await_end(pool.address, 10, &down), TROUPE_PENDING);
+    assert_int_equal(troupe_actor_await_end(pool.address, 10, &down), TROUPE_TIMED_OUT);
     troupe_must(troupe_actor_end(pool));
     troupe_must(troupe_actor_await_end(pool.address, SLACK_MS, &down));
     assert_int_equal(down.reason, TROUPE_DOWN_NORMAL);
@@ -377,7 +376,7 @@ static void a_killed_node(void **state)
     troupe_down down;
     for (int i = 0; i < SOME; i++)
         naps[i] = troupe_call(pool, clerk_nap, 60000);
-    assert_int_equal(troupe_actor_await_end(pool.address, 100, &down), TROUPE_PENDING);
+    assert_int_equal(troupe_actor_await_end(pool.address, 100, &down), TROUPE_TIMED_OUT);
     (void)kill(second.pid, SIGKILL);
     int64_t began = support_now_ms();
     for (int i = 0; i < SOME; i++) {
@@ -389,7 +388,7 @@ static void a_killed_node(void **state)
     assert_false(two_nodes_joined(second.address));
     troupe_must(troupe_actor_await_end(pool.address, SLACK_MS, &down));
     assert_int_equal(down.reason, TROUPE_DOWN_NODE);
-    assert_int_equal(troupe_node_join(second.address), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_node_join(second.address), TROUPE_DEADLINE_EXCEEDED);
 }
 
 static void a_stopped_node(void **state)
@@ -404,8 +403,7 @@ static void a_stopped_node(void **state)
     // For a moment: nothing is lost.
     two_nodes_stop(&second, &all);
     troupe_ref sum = troupe_call(pool, clerk_add, 1);
-    assert_int_equal(troupe_get(int64_t, sum, &total, .timeout_ms = TIMEOUT_MS / 3),
-                     TROUPE_PENDING);
+    assert_int_equal(troupe_get(int64_t, sum, &total, TIMEOUT_MS / 3), TROUPE_TIMED_OUT);
     two_nodes_continue(&second, &all);
     troupe_must(troupe_get(int64_t, sum, &total));
     assert_int_equal(total, 1);
@@ -434,9 +432,9 @@ static void strangers(void **state)
     order what = {.stranger = true};
     snprintf(what.join, sizeof what.join, "%s", troupe_node_address());
     other second = two_nodes_order(&what);
-    assert_int_equal(second.joined, TROUPE_TIMED_OUT);
+    assert_int_equal(second.joined, TROUPE_DEADLINE_EXCEEDED);
     assert_true(troupe_strangers_refused() > before);
-    assert_int_equal(troupe_node_join(second.address), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_node_join(second.address), TROUPE_DEADLINE_EXCEEDED);
     assert_non_null(strstr(troupe_last_error()->text, "other keys"));
     assert_false(two_nodes_joined(second.address));
     assert_int_equal(troupe_frames_refused(), refused); // Nothing of theirs was even read.

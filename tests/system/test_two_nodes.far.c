@@ -192,7 +192,7 @@ troupe_status clerk_waits_still(clerk *self, const troupe_none *none, bool *unto
     TROUPE_TRY(troupe_next(int, self->stream, &second)); // What its maker sent,
     TROUPE_TRY(troupe_next(int, self->stream, &third));  // and nothing in between.
     *untouched = self->ends == 0 && second == 1 && third == 2 &&
-                 troupe_get(int, self->nap, &slept, .timeout_ms = -1) == TROUPE_PENDING;
+                 troupe_get(int, self->nap, &slept, TROUPE_POLL) == TROUPE_TIMED_OUT;
     troupe_stream_drop(self->stream);
     troupe_ref_drop(self->nap);
     return TROUPE_OK;

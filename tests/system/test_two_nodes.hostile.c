@@ -214,7 +214,7 @@ void two_nodes_too_many_processes(void **state)
     troupe_ref nap = troupe_call(desk, clerk_nap, 60000);
     for (uint64_t i = 0; i < MANY; i++)
         reach(&it, UINT64_C(1) << 40 | i);
-    assert_int_equal(troupe_get(int, nap, &slept, .timeout_ms = SOON_MS), TROUPE_MAYBE_EXECUTED);
+    assert_int_equal(troupe_get(int, nap, &slept, SOON_MS), TROUPE_MAYBE_EXECUTED);
     if (strstr(troupe_last_error()->text, "as many of other nodes as it can") == NULL)
         fail_msg("%s", troupe_last_error()->text);
     end(&it);
@@ -265,8 +265,7 @@ void two_nodes_beyond_the_window(void **state)
     peer->taken_messages = TRP_WINDOW_MESSAGES; // As if it had sent them.
     pthread_mutex_unlock(&peer->lock);
     troupe_ref beyond = troupe_call_from(pool, clerk_run, &what);
-    assert_int_equal(troupe_get(int64_t, beyond, &total, .timeout_ms = SOON_MS),
-                     TROUPE_MAYBE_EXECUTED);
+    assert_int_equal(troupe_get(int64_t, beyond, &total, SOON_MS), TROUPE_MAYBE_EXECUTED);
     assert_non_null(strstr(troupe_last_error()->text, "more than there was room for"));
     assert_true(troupe_frames_refused() > refused);
     troupe_must(troupe_node_join(second.address));

@@ -170,7 +170,7 @@ troupe_status wait_get(void)
     int64_t value;
     troupe_ref ref = troupe_call(victim(), holder_hold, 5);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms);
 }
 
 troupe_status wait_deadline(void)
@@ -206,7 +206,7 @@ troupe_status wait_get_all(void)
     holder_actor whom = victim();
     troupe_ref refs[] = {troupe_call(whom, holder_hold, 5), troupe_call(whom, holder_hold, 6)};
     waits_begin();
-    return troupe_get_all(int64_t, refs, 2, values, .timeout_ms = mine->limit_ms);
+    return troupe_get_all(int64_t, refs, 2, values, mine->limit_ms);
 }
 
 troupe_status wait_wait(void)
@@ -234,7 +234,7 @@ troupe_status wait_join(void)
     troupe_ref refs[] = {troupe_call(whom, holder_hold, 5), troupe_call(whom, holder_hold, 6)};
     troupe_ref all = troupe_ref_join(int64_t, refs, 2);
     waits_begin();
-    return troupe_get(troupe_array_int64_t, all, &values, .timeout_ms = mine->limit_ms);
+    return troupe_get(troupe_array_int64_t, all, &values, mine->limit_ms);
 }
 
 troupe_status wait_stream(void)
@@ -242,7 +242,7 @@ troupe_status wait_stream(void)
     int64_t value;
     troupe_stream stream = troupe_stream_open(victim(), holder_many, 5);
     waits_begin();
-    return troupe_next(int64_t, stream, &value, .timeout_ms = mine->limit_ms);
+    return troupe_next(int64_t, stream, &value, mine->limit_ms);
 }
 
 troupe_status wait_object(void)
@@ -251,7 +251,7 @@ troupe_status wait_object(void)
     troupe_ref lent;
     troupe_must(troupe_get(troupe_ref, troupe_call(victim(), holder_lend, 5), &lent));
     waits_begin();
-    return troupe_get(int64_t, lent, &value, .timeout_ms = mine->limit_ms);
+    return troupe_get(int64_t, lent, &value, mine->limit_ms);
 }
 
 troupe_status wait_objects(void)
@@ -272,7 +272,7 @@ troupe_status wait_deferred(void)
         (void)waits_hold_on();
         troupe_must(troupe_tell(here, holder_fulfil, 5));
     }
-    return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms);
 }
 
 troupe_status wait_inside(void)
@@ -281,7 +281,7 @@ troupe_status wait_inside(void)
     holder_actor here = troupe_spawn(holder, .place = TROUPE_PLACE_HERE), whom = victim();
     troupe_ref ref = troupe_call_from(here, holder_ask, &whom.address);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms);
 }
 
 troupe_status wait_task(void)
@@ -289,7 +289,7 @@ troupe_status wait_task(void)
     int64_t value, give = 5;
     troupe_ref ref = troupe_run_from(slow_task, &give, .deadline_ms = (uint32_t)mine->limit_ms * 2);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms);
 }
 
 troupe_status wait_task_once(void)
@@ -297,7 +297,7 @@ troupe_status wait_task_once(void)
     int64_t value, give = 5;
     troupe_ref ref = troupe_run_from(slow_task, &give, .retries = TROUPE_RETRIES_NONE);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms);
 }
 
 troupe_status wait_task_alone(void)
@@ -306,7 +306,7 @@ troupe_status wait_task_alone(void)
     troupe_ref ref = troupe_run_from(slow_task, &give, .place = TROUPE_PLACE_ISOLATED,
                                      .retries = TROUPE_RETRIES_NONE);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms);
 }
 
 static void *give_back_later(void *actor)
@@ -334,7 +334,7 @@ troupe_status wait_task_needs(void)
     waits_take_all();
     troupe_ref ref = troupe_run_from(slow_task, &give, .cpus = 1, .deadline_ms = 0);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms);
 }
 
 troupe_status wait_map(void)
@@ -343,7 +343,7 @@ troupe_status wait_map(void)
     int64_t value;
     troupe_map *map = troupe_run_map(slow_task, give, 3);
     waits_begin();
-    return troupe_map_next(int64_t, map, &value, .timeout_ms = mine->limit_ms);
+    return troupe_map_next(int64_t, map, &value, NULL, mine->limit_ms);
 }
 
 troupe_status wait_pool(void)
@@ -353,7 +353,7 @@ troupe_status wait_pool(void)
     troupe_must(troupe_pool_open(holder, &pool, .count = 2));
     troupe_ref ref = troupe_pool_call(pool, holder_hold, 5);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, .timeout_ms = mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms);
 }
 
 troupe_status wait_mailbox(void)
@@ -461,7 +461,7 @@ static troupe_status wait_queue(troupe_place place)
     troupe_must(troupe_queue_put(int64_t, queue, &(int64_t){1}));
     troupe_must(troupe_queue_get(int64_t, queue, &value));
     waits_begin();
-    return troupe_queue_get(int64_t, queue, &value, .timeout_ms = mine->limit_ms);
+    return troupe_queue_get(int64_t, queue, &value, mine->limit_ms);
 }
 
 troupe_status wait_queue_here(void)
@@ -479,7 +479,7 @@ troupe_status wait_queue_put(void)
     troupe_queue queue = troupe_queue_open(int64_t, .capacity = 1, .place = TROUPE_PLACE_ISOLATED);
     troupe_must(troupe_queue_put(int64_t, queue, &(int64_t){1}));
     waits_begin();
-    return troupe_queue_put(int64_t, queue, &(int64_t){2}, .timeout_ms = mine->limit_ms);
+    return troupe_queue_put(int64_t, queue, &(int64_t){2}, mine->limit_ms);
 }
 
 troupe_status wait_end(void)
@@ -513,7 +513,7 @@ troupe_status wait_monitor(void)
     waits_begin();
     return support_wait_until(is_told, NULL, mine->limit_ms > 0 ? mine->limit_ms : 2 * SOON_MS)
                ? TROUPE_OK
-               : TROUPE_PENDING;
+               : TROUPE_TIMED_OUT;
 }
 
 troupe_status wait_stop_actor(void)
@@ -522,7 +522,7 @@ troupe_status wait_stop_actor(void)
     troupe_ref ref = troupe_call(whom, holder_hold, 5);
     (void)ref;
     waits_begin();
-    return troupe_actor_stop(whom, .deadline_ms = 200);
+    return troupe_actor_stop(whom, 200);
 }
 
 troupe_status wait_kill(void)

@@ -208,7 +208,7 @@ static void jobs_overlap_where_there_is_room_and_never_beyond(void **state)
         troupe_job_status_get(jobs[i], &status);
         assert_int_equal(status.state, TROUPE_JOB_QUEUED);
         assert_true(status.elapsed_s == 0);
-        assert_int_equal(troupe_job_wait(jobs[i], 0, &result), TROUPE_PENDING);
+        assert_int_equal(troupe_job_wait(jobs[i], 0, &result), TROUPE_TIMED_OUT);
         assert_null(result);
     }
     support_write_file(file, "", 0);
@@ -240,9 +240,9 @@ static void a_queued_job_can_be_stopped_and_closed(void **state)
     troupe_must(troupe_submit(waits, &config, NULL, &last, .storage = storage));
     assert_true(support_wait_until(job_runs, running, SUPPORT_SOON_MS));
     troupe_job_close(&closed);
-    troupe_job_kill(killed, TROUPE_TIMED_OUT, "it was never begun");
+    troupe_job_kill(killed, TROUPE_DEADLINE_EXCEEDED, "it was never begun");
     troupe_must(troupe_job_wait(killed, SUPPORT_SOON_MS, &result));
-    assert_int_equal(troupe_result_status(result), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_result_status(result), TROUPE_DEADLINE_EXCEEDED);
     assert_string_equal(troupe_result_error(result), "it was never begun");
     assert_false(troupe_result_stopped(result));
     troupe_result_free(&result);
@@ -297,10 +297,10 @@ static void a_killed_job_tells_why(void **state)
     troupe_must(
         troupe_submit(waits, &config, NULL, &job, .ranks = 2, .storage = storage, .restarts = 3));
     assert_true(support_wait_until(job_runs, job, SUPPORT_SOON_MS));
-    troupe_job_kill(job, TROUPE_TIMED_OUT, "it was late");
+    troupe_job_kill(job, TROUPE_DEADLINE_EXCEEDED, "it was late");
     troupe_job_kill(job, TROUPE_OK, "another reason");
     troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
-    assert_int_equal(troupe_result_status(result), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_result_status(result), TROUPE_DEADLINE_EXCEEDED);
     assert_non_null(strstr(troupe_result_error(result), "it was late"));
     assert_int_equal(troupe_result_restarts(result), 0);
     troupe_result_free(&result);

@@ -91,9 +91,9 @@ static void waiting_ends_at_the_deadline(void **state)
     trp_event *event;
     trp_events_open(&events);
     int64_t deadline = trp_clock_ns() + 20 * 1000000;
-    assert_int_equal(trp_events_pop(&events, deadline, &event), TROUPE_PENDING);
+    assert_int_equal(trp_events_pop(&events, deadline, &event), TROUPE_TIMED_OUT);
     assert_true(trp_clock_ns() >= deadline);
-    assert_int_equal(trp_events_pop(&events, 0, &event), TROUPE_PENDING);
+    assert_int_equal(trp_events_pop(&events, 0, &event), TROUPE_TIMED_OUT);
     // What is there is given whatever the deadline.
     trp_events_push_state(&events, 3, TROUPE_JOB_RUNNING, 44);
     assert_int_equal(trp_events_pop(&events, 0, &event), TROUPE_OK);

@@ -51,7 +51,7 @@ static troupe_status meet_others(const settings *config)
     fclose(file);
     for (int waited = 0; count_files(config->folder) < config->meet; waited++) {
         if (waited == SUPPORT_SOON_MS)
-            return troupe_fail(TROUPE_TIMED_OUT, "no other trial runs beside this one");
+            return troupe_fail(TROUPE_DEADLINE_EXCEEDED, "no other trial runs beside this one");
         work(1);
     }
     return TROUPE_OK;
@@ -359,7 +359,7 @@ static void trials_that_do_not_end_are_ended(void **state)
         assert_string_equal(trial->error,
                             "it ran for longer than 1 s, which trial_timeout_s allows");
         assert_true(trial->elapsed_s >= 0.9 && trial->elapsed_s < 30);
-        assert_int_equal(status, how == LINGER_REPORTS ? TROUPE_OK : TROUPE_TIMED_OUT);
+        assert_int_equal(status, how == LINGER_REPORTS ? TROUPE_OK : TROUPE_DEADLINE_EXCEEDED);
         assert_int_equal(strncmp(troupe_result_error(trial->result), trial->error,
                                  how == LINGER_REPORTS ? 0 : strlen(trial->error)),
                          0);
@@ -400,7 +400,7 @@ static void methods_may_tune(void **state)
     }
     for (int i = 0; i < THREADS; i++) {
         int trials = 0;
-        ok(troupe_get(int, refs[i], &trials, .timeout_ms = 2 * SUPPORT_SOON_MS));
+        ok(troupe_get(int, refs[i], &trials, 2 * SUPPORT_SOON_MS));
         assert_int_equal(trials, 2);
     }
 }

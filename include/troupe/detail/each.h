@@ -152,4 +152,10 @@
 #define TROUPE_NUMBERED(M, c, ...) TROUPE_CAT(TROUPE_NUMBERED_, TROUPE_COUNT(__VA_ARGS__))(M, c, __VA_ARGS__)
 // clang-format on
 
+// The time-out that a macro was given, or left out: TROUPE_TIMEOUT_(__VA_ARGS__) of what is behind
+// the other arguments, with one empty argument at the end.
+#define TROUPE_TIMEOUT_(...) TROUPE_CAT(TROUPE_TIMEOUT_, TROUPE_COUNT(__VA_ARGS__))(__VA_ARGS__)
+#define TROUPE_TIMEOUT_1(end) TROUPE_FOREVER
+#define TROUPE_TIMEOUT_2(timeout_ms, end) (timeout_ms)
+
 #endif

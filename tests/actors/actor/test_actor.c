@@ -361,8 +361,7 @@ static troupe_ref send_late(trp_actor *actor, uint64_t former)
 static void assert_tells_of_former(troupe_ref ref)
 {
     int64_t value;
-    assert_int_equal(troupe_get(int64_t, ref, &value, .timeout_ms = SUPPORT_SOON_MS),
-                     TROUPE_NOT_EXECUTED);
+    assert_int_equal(troupe_get(int64_t, ref, &value, SUPPORT_SOON_MS), TROUPE_NOT_EXECUTED);
     assert_non_null(strstr(troupe_last_error()->text, "shop 'former' was killed"));
 }
 

@@ -401,8 +401,7 @@ static void test_streams(void **state)
             troupe_stream stream = troupe_stream_open(actor, hydra_count, 5, then);
             troupe_status status;
             int count = 0;
-            while ((status = troupe_next(int, stream, &value, .timeout_ms = SUPPORT_SOON_MS)) ==
-                   TROUPE_OK)
+            while ((status = troupe_next(int, stream, &value, SUPPORT_SOON_MS)) == TROUPE_OK)
                 assert_int_equal(value, count++);
             // One error, and nothing of the next start.
             assert_int_equal(status, then == THEN_FAIL ? TROUPE_IO : TROUPE_MAYBE_EXECUTED);
@@ -426,7 +425,7 @@ static void test_streams(void **state)
         if (places[p] == TROUPE_PLACE_ISOLATED) {
             troupe_status status = TROUPE_OK;
             while (status == TROUPE_OK)
-                status = troupe_next(int, endless, &value, .timeout_ms = SUPPORT_SOON_MS);
+                status = troupe_next(int, endless, &value, SUPPORT_SOON_MS);
             assert_int_equal(status, TROUPE_MAYBE_EXECUTED);
         } else {
             troupe_stream_drop(endless);

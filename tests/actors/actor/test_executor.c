@@ -188,7 +188,7 @@ static void test_deadline_of_an_isolated_task(void **state)
     for (uint32_t ms = 20; ms <= 200; ms += 20) {
         troupe_ref late = troupe_run_from(die, &none, .place = TROUPE_PLACE_ISOLATED,
                                           .deadline_ms = ms, .retries = TROUPE_RETRIES_FOREVER);
-        assert_int_equal(troupe_get(troupe_none, late, &none), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_get(troupe_none, late, &none), TROUPE_DEADLINE_EXCEEDED);
     }
     assert_true(support_wait_until(no_die, NULL, SUPPORT_SOON_MS));
 }

@@ -234,19 +234,19 @@ static void test_packed_answers(void **state)
         troupe_bytes packed;
         troupe_must(troupe_get_packed(
             troupe_call_named(actor.address, "mirror_small", (troupe_bytes){"\7", 1}), &packed,
-            NULL));
+            TROUPE_FOREVER));
         assert_int_equal(packed.size, 1);
         assert_int_equal(*(const char *)packed.data, 7);
-        troupe_must(troupe_get_packed(troupe_call(actor, mirror_small, 7), &packed, NULL));
+        troupe_must(troupe_get_packed(troupe_call(actor, mirror_small, 7), &packed));
         assert_int_equal(packed.size, 1);
         assert_int_equal(*(const char *)packed.data, 8);
         static char text[LARGE];
         troupe_must(
-            troupe_get_packed(troupe_call(actor, mirror_bytes, text, sizeof text), &packed, NULL));
+            troupe_get_packed(troupe_call(actor, mirror_bytes, text, sizeof text), &packed));
         assert_int_equal(packed.size, sizeof text + 5);
         static huge big = {.numbers = {1, 2, 3}};
         huge back;
-        troupe_must(troupe_get_packed(troupe_call_from(actor, mirror_huge, &big), &packed, NULL));
+        troupe_must(troupe_get_packed(troupe_call_from(actor, mirror_huge, &big), &packed));
         troupe_must(troupe_unpack(huge, packed.data, packed.size, &back));
         assert_memory_equal(&big, &back, sizeof big);
         troupe_arena_reset();

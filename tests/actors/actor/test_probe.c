@@ -55,10 +55,10 @@ static troupe_status node_pass(node *self, const course *way, course_end *end)
     course_end after;
     node_actor first = {way->rest.items[0]};
     troupe_ref answer = troupe_call_from(first, node_pass, &next);
-    troupe_status status = troupe_get(course_end, answer, &after, .timeout_ms = way->timeout_ms);
+    troupe_status status = troupe_get(course_end, answer, &after, way->timeout_ms);
     bool own = status == TROUPE_DEADLOCK && troupe_last_error()->outcome == TROUPE_OUTCOME_NONE;
     shared->rings += own; // Not somebody else's that came back as an answer.
-    if (status == TROUPE_PENDING)
+    if (status == TROUPE_TIMED_OUT)
         troupe_ref_drop(answer);
     end->depth = after.depth + 1;
     return status;
@@ -163,14 +163,13 @@ static void test_rings_of_all_sizes(void **state)
         course round = {.rest = {way, (size_t)size}};
         shared->rings = 0;
         troupe_ref answer = troupe_call_from((node_actor){actors[0]}, node_pass, &round);
-        assert_int_equal(troupe_get(course_end, answer, &end, .timeout_ms = DEADLOCKS_MS),
-                         TROUPE_DEADLOCK);
+        assert_int_equal(troupe_get(course_end, answer, &end, DEADLOCKS_MS), TROUPE_DEADLOCK);
         assert_non_null(strstr(troupe_last_error()->text, " -> "));
         assert_int_equal(shared->rings, 1);
         // The ring works on: a course that does not come back is run to its end.
         round.rest.count = (size_t)size - 1;
         answer = troupe_call_from((node_actor){actors[0]}, node_pass, &round);
-        troupe_must(troupe_get(course_end, answer, &end, .timeout_ms = DEADLOCKS_MS));
+        troupe_must(troupe_get(course_end, answer, &end, DEADLOCKS_MS));
         assert_int_equal(end.depth, size - 1);
         for (int i = 0; i < size; i++)
             (void)troupe_actor_kill(actors[i]);
@@ -191,8 +190,7 @@ static void find_large(int size, troupe_place odd)
     course round = {.rest = {way, (size_t)size}};
     shared->rings = 0;
     troupe_ref answer = troupe_call_from((node_actor){way[size - 1]}, node_pass, &round);
-    assert_int_equal(troupe_get(course_end, answer, &end, .timeout_ms = DEADLOCKS_MS),
-                     TROUPE_DEADLOCK);
+    assert_int_equal(troupe_get(course_end, answer, &end, DEADLOCKS_MS), TROUPE_DEADLOCK);
     assert_int_equal(shared->rings, 1);
     troupe_arena_reset();
 }
@@ -229,8 +227,7 @@ static void test_all_at_once(void **state)
         int failed = 0;
         for (int i = 0; i < size; i++) {
             course_end end;
-            troupe_status status =
-                troupe_get(course_end, answers[i], &end, .timeout_ms = DEADLOCKS_MS);
+            troupe_status status = troupe_get(course_end, answers[i], &end, DEADLOCKS_MS);
             assert_true(status == TROUPE_OK || status == TROUPE_DEADLOCK);
             failed += status == TROUPE_DEADLOCK;
         }
@@ -256,8 +253,7 @@ static void test_told_at_once(void **state)
         course way = {.rest = {(troupe_actor[]){actors[1], actors[0]}, 2}};
         int64_t begun = support_now_ms();
         troupe_ref answer = troupe_call_from((node_actor){actors[0]}, node_pass, &way);
-        assert_int_equal(troupe_get(course_end, answer, &end, .timeout_ms = DEADLOCKS_MS),
-                         TROUPE_DEADLOCK);
+        assert_int_equal(troupe_get(course_end, answer, &end, DEADLOCKS_MS), TROUPE_DEADLOCK);
         int64_t took_ms = support_now_ms() - begun;
         least_ms = took_ms < least_ms ? took_ms : least_ms;
         for (int n = 0; n < 2; n++)
@@ -276,14 +272,13 @@ static void test_long_waits_are_none(void **state)
     make_nodes(actors, 4, 0);
     course way = {.rest = {actors + 1, 3}, .ms = 150};
     troupe_ref answer = troupe_call_from((node_actor){actors[0]}, node_pass, &way);
-    troupe_must(troupe_get(course_end, answer, &end, .timeout_ms = DEADLOCKS_MS));
+    troupe_must(troupe_get(course_end, answer, &end, DEADLOCKS_MS));
     assert_int_equal(end.depth, 3);
     // A ring of which one wait has a timeout.
     troupe_actor back[] = {actors[1], actors[0]};
     way = (course){.rest = {back, 2}, .timeout_ms = 400};
     answer = troupe_call_from((node_actor){actors[0]}, node_pass, &way);
-    assert_int_not_equal(troupe_get(course_end, answer, &end, .timeout_ms = DEADLOCKS_MS),
-                         TROUPE_DEADLOCK);
+    assert_int_not_equal(troupe_get(course_end, answer, &end, DEADLOCKS_MS), TROUPE_DEADLOCK);
     assert_int_equal(shared->rings, 0);
     troupe_arena_reset();
 }
@@ -308,13 +303,13 @@ static void test_deferred_answers_are_none(void **state)
     assert_true(support_wait_until(has_arrived, &one, SUPPORT_SOON_MS));
     course way = {.rest = {&first.address, 1}};
     troupe_ref crossed = troupe_call_from(second, node_pass, &way);
-    assert_int_equal(troupe_get(int64_t, waits, &value, .timeout_ms = 600), TROUPE_PENDING);
-    assert_int_equal(troupe_get(course_end, crossed, &end, .timeout_ms = 1), TROUPE_PENDING);
+    assert_int_equal(troupe_get(int64_t, waits, &value, 600), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_get(course_end, crossed, &end, 1), TROUPE_TIMED_OUT);
     assert_int_equal(shared->rings, 0);
     shared->gate = 1;
-    troupe_must(troupe_get(int64_t, waits, &value, .timeout_ms = DEADLOCKS_MS));
+    troupe_must(troupe_get(int64_t, waits, &value, DEADLOCKS_MS));
     assert_int_equal(value, 7);
-    troupe_must(troupe_get(course_end, crossed, &end, .timeout_ms = DEADLOCKS_MS));
+    troupe_must(troupe_get(course_end, crossed, &end, DEADLOCKS_MS));
     troupe_arena_reset();
 }
 
@@ -327,13 +322,11 @@ static void test_through_a_task_and_a_part(void **state)
     for (int i = 0; i < 2; i++) {
         node_actor one = {actors[i]};
         troupe_ref answer = troupe_call_from(one, node_ask_a_task, &one.address);
-        assert_int_equal(troupe_get(int64_t, answer, &value, .timeout_ms = DEADLOCKS_MS),
-                         TROUPE_DEADLOCK);
+        assert_int_equal(troupe_get(int64_t, answer, &value, DEADLOCKS_MS), TROUPE_DEADLOCK);
         troupe_actor back[] = {actors[1 - i], actors[i]};
         course way = {.rest = {back, 2}};
         answer = troupe_call_from(one, node_ask_a_part, &way);
-        assert_int_equal(troupe_get(int64_t, answer, &value, .timeout_ms = DEADLOCKS_MS),
-                         TROUPE_DEADLOCK);
+        assert_int_equal(troupe_get(int64_t, answer, &value, DEADLOCKS_MS), TROUPE_DEADLOCK);
     }
     troupe_arena_reset();
 }
@@ -355,7 +348,7 @@ static void test_traffic_is_none(void **state)
         }
         for (int i = 0; i < CALLS; i++) {
             course_end end;
-            troupe_must(troupe_get(course_end, answers[i], &end, .timeout_ms = DEADLOCKS_MS));
+            troupe_must(troupe_get(course_end, answers[i], &end, DEADLOCKS_MS));
         }
     }
     assert_int_equal(shared->rings, 0);

@@ -81,8 +81,7 @@ static patient_actor make(troupe_place place)
 static void assert_cancelled(troupe_ref call, troupe_executed executed)
 {
     int value = -1;
-    assert_int_equal(troupe_get(int, call, &value, .timeout_ms = SUPPORT_SOON_MS),
-                     TROUPE_CANCELLED);
+    assert_int_equal(troupe_get(int, call, &value, SUPPORT_SOON_MS), TROUPE_CANCELLED);
     assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_CANCELLED);
     assert_int_equal(troupe_last_error()->executed, executed);
     assert_non_null(strstr(troupe_last_error()->actor, "patient"));
@@ -92,7 +91,7 @@ static void assert_cancelled(troupe_ref call, troupe_executed executed)
 static void assert_value(troupe_ref call, int expected)
 {
     int value = -1;
-    assert_int_equal(troupe_get(int, call, &value, .timeout_ms = SUPPORT_SOON_MS), TROUPE_OK);
+    assert_int_equal(troupe_get(int, call, &value, SUPPORT_SOON_MS), TROUPE_OK);
     assert_int_equal(value, expected);
 }
 
@@ -223,7 +222,7 @@ static void a_deadline_can_end_the_process(void **state)
         int pid, value;
         troupe_must(troupe_get(int, troupe_call(actor, patient_pid), &pid));
         troupe_ref call = troupe_call(forced, patient_wait, 0);
-        assert_int_equal(troupe_get(int, call, &value), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_get(int, call, &value), TROUPE_DEADLINE_EXCEEDED);
         assert_true(support_processes_end(&pid, 1, SUPPORT_SOON_MS));
         forced = troupe_with(actor, .force_at_deadline = true, .retries = retries);
         call = troupe_call(forced, patient_wait, 0);
@@ -277,7 +276,8 @@ static void a_method_sees_that_its_deadline_has_passed(void **state)
         int value;
         troupe_ref call = troupe_call(troupe_with(actor, .deadline_ms = 30), patient_wait, 1);
         troupe_status status = troupe_get(int, call, &value);
-        assert_true(status == TROUPE_TIMED_OUT || status == TROUPE_OK); // It answers just then.
+        assert_true(status == TROUPE_DEADLINE_EXCEEDED ||
+                    status == TROUPE_OK);      // It answers just then.
         if (atomic_load(&shared->running) > 0) // Else it was late to begin with.
             support_await_counter(&shared->saw, 1);
         troupe_actor_kill(actor);
@@ -313,7 +313,7 @@ static void cancelling_races_with_running(void **state)
         assert_int_equal(pthread_create(&thread, NULL, cancel_all, &it), 0);
         pthread_join(thread, NULL);
         for (int k = 0; k < CALLS; k++) {
-            troupe_status status = troupe_get(int, calls[k], &value, .timeout_ms = SUPPORT_SOON_MS);
+            troupe_status status = troupe_get(int, calls[k], &value, SUPPORT_SOON_MS);
             assert_true(status == TROUPE_OK || (status == TROUPE_CANCELLED && k % 2 == 0));
             ran += status == TROUPE_OK;
             maybe += status == TROUPE_CANCELLED &&

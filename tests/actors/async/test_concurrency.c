@@ -103,7 +103,7 @@ static void check(desk_actor actor)
 static int get(troupe_ref ref)
 {
     int value = -1;
-    assert_int_equal(troupe_get(int, ref, &value, .timeout_ms = SUPPORT_SOON_MS), TROUPE_OK);
+    assert_int_equal(troupe_get(int, ref, &value, SUPPORT_SOON_MS), TROUPE_OK);
     return value;
 }
 
@@ -142,9 +142,9 @@ static void groups_have_limits_of_their_own(void **state)
         support_await_counter(&shared->running, 1);
         support_await_counter(&shared->disk_running, 2);
         int64_t total = 0; // A third group is not kept by the two that are full.
-        assert_int_equal(troupe_get(int64_t, troupe_call(actor, desk_add, 7), &total,
-                                    .timeout_ms = SUPPORT_SOON_MS),
-                         TROUPE_OK);
+        assert_int_equal(
+            troupe_get(int64_t, troupe_call(actor, desk_add, 7), &total, SUPPORT_SOON_MS),
+            TROUPE_OK);
         assert_int_equal(total, 7);
         atomic_store(&shared->open, 1);
         for (int k = 0; k < CALLS; k++) {
@@ -173,8 +173,7 @@ static void cancelling_in_every_place(void **state)
             assert_int_equal(troupe_cancel(calls[k]), TROUPE_OK);
         int never = 0;
         for (int k = CALLS - 1; k >= 0; k -= 2) {
-            assert_int_equal(troupe_get(int, calls[k], &value, .timeout_ms = SUPPORT_SOON_MS),
-                             TROUPE_CANCELLED);
+            assert_int_equal(troupe_get(int, calls[k], &value, SUPPORT_SOON_MS), TROUPE_CANCELLED);
             never += troupe_last_error()->executed == TROUPE_EXECUTED_NO;
         }
         atomic_store(&shared->open, 1);
@@ -228,7 +227,7 @@ static void killing_ends_what_waits(void **state)
         assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
         atomic_store(&shared->open, 1);
         for (int k = 0; k < CALLS; k++) {
-            troupe_status status = troupe_get(int, calls[k], &value, .timeout_ms = SUPPORT_SOON_MS);
+            troupe_status status = troupe_get(int, calls[k], &value, SUPPORT_SOON_MS);
             assert_true(status == TROUPE_OK || status == TROUPE_NOT_EXECUTED ||
                         status == TROUPE_MAYBE_EXECUTED);
             ran += status == TROUPE_OK;
@@ -250,9 +249,9 @@ static void deadlocks_are_only_where_they_are(void **state)
         assert_int_equal(troupe_get(int64_t, troupe_call(one, desk_call_self, 1), &total),
                          TROUPE_DEADLOCK);
         desk_actor two = troupe_spawn(desk, .place = places[i], .groups = "fast=1");
-        assert_int_equal(troupe_get(int64_t, troupe_call(two, desk_call_self, 4), &total,
-                                    .timeout_ms = SUPPORT_SOON_MS),
-                         TROUPE_OK);
+        assert_int_equal(
+            troupe_get(int64_t, troupe_call(two, desk_call_self, 4), &total, SUPPORT_SOON_MS),
+            TROUPE_OK);
         assert_int_equal(total, 4);
         troupe_actor_kill(one);
         troupe_actor_kill(two);

@@ -244,7 +244,7 @@ static bureau_actor make_desk(troupe_place place)
 static void assert_number(troupe_ref ref, int64_t expected)
 {
     int64_t value = 0;
-    assert_int_equal(troupe_get(int64_t, ref, &value, .timeout_ms = SUPPORT_SOON_MS), TROUPE_OK);
+    assert_int_equal(troupe_get(int64_t, ref, &value, SUPPORT_SOON_MS), TROUPE_OK);
     assert_int_equal(value, expected);
 }
 
@@ -279,10 +279,10 @@ static void an_answer_comes_later(void **state)
         int64_t value;
         troupe_must(troupe_get(int, troupe_call(desk, desk_count), &left));
         assert_int_equal(left, 2); // Both methods have returned,
-        assert_int_equal(troupe_get(int64_t, first, &value, .timeout_ms = -1), TROUPE_PENDING);
+        assert_int_equal(troupe_get(int64_t, first, &value, TROUPE_POLL), TROUPE_TIMED_OUT);
         answer(desk, 40);
         assert_number(first, 40);
-        assert_int_equal(troupe_get(int64_t, second, &value, .timeout_ms = -1), TROUPE_PENDING);
+        assert_int_equal(troupe_get(int64_t, second, &value, TROUPE_POLL), TROUPE_TIMED_OUT);
         answer(desk, 50);
         assert_number(second, 50);
         troupe_actor_kill(desk);
@@ -356,7 +356,7 @@ static void what_is_owed_ends_with_the_actor(void **state)
                 troupe_actor_end(desk);
             else
                 troupe_actor_kill(desk);
-            assert_int_equal(troupe_get(int64_t, call, &value, .timeout_ms = SUPPORT_SOON_MS),
+            assert_int_equal(troupe_get(int64_t, call, &value, SUPPORT_SOON_MS),
                              TROUPE_MAYBE_EXECUTED);
             assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
         }
@@ -373,13 +373,12 @@ static void a_deferred_call_can_be_given_up(void **state)
         int left;
         troupe_must(troupe_get(int, troupe_call(desk, desk_count), &left));
         assert_int_equal(troupe_cancel(call), TROUPE_OK);
-        assert_int_equal(troupe_get(int64_t, call, &value, .timeout_ms = SUPPORT_SOON_MS),
-                         TROUPE_CANCELLED);
+        assert_int_equal(troupe_get(int64_t, call, &value, SUPPORT_SOON_MS), TROUPE_CANCELLED);
         assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
         assert_int_equal(troupe_get(int, troupe_call(desk, desk_answer, 3), &left),
                          TROUPE_CANCELLED); // The method is told that nobody waits.
         call = troupe_call(troupe_with(desk, .deadline_ms = 20), desk_ask, 1);
-        assert_int_equal(troupe_get(int64_t, call, &value), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_get(int64_t, call, &value), TROUPE_DEADLINE_EXCEEDED);
         troupe_actor_kill(desk);
     }
 }

@@ -118,8 +118,7 @@ static stone_actor make(troupe_place place, uint32_t concurrency)
 static void expect_given_up(troupe_ref ref)
 {
     int out;
-    assert_int_equal(troupe_get(int, ref, &out, .timeout_ms = SUPPORT_SOON_MS),
-                     TROUPE_MAYBE_EXECUTED);
+    assert_int_equal(troupe_get(int, ref, &out, SUPPORT_SOON_MS), TROUPE_MAYBE_EXECUTED);
     assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
 }
 
@@ -145,8 +144,8 @@ static void a_running_call_ends_at_the_deadline(void **state)
             troupe_ref runs = troupe_call(actor, stone_hold, 1);
             troupe_ref waits = troupe_call(actor, stone_hold, 2);
             await_running(1);
-            assert_int_equal(troupe_actor_stop(actor, .deadline_ms = negative != 0 ? -1 : 20),
-                             TROUPE_TIMED_OUT);
+            assert_int_equal(troupe_actor_stop(actor, negative != 0 ? -1 : 20),
+                             TROUPE_DEADLINE_EXCEEDED);
             expect_given_up(runs);
             assert_non_null(strstr(troupe_last_error()->text, "killed before it answered"));
             expect_given_up(owed);
@@ -169,8 +168,7 @@ static void a_stop_keeps_its_deadline(void **state)
             troupe_ref runs = troupe_call(actor, stone_hold, 1);
             await_running(1);
             int64_t begin = support_now_ms();
-            assert_int_equal(troupe_actor_stop(actor, .deadline_ms = DEADLINE_MS),
-                             TROUPE_TIMED_OUT);
+            assert_int_equal(troupe_actor_stop(actor, DEADLINE_MS), TROUPE_DEADLINE_EXCEEDED);
             int64_t took = support_now_ms() - begin;
             best = took < best ? took : best;
             expect_given_up(runs);
@@ -191,10 +189,10 @@ static void so_do_those_that_run_beside_each_other(void **state)
         for (int i = 0; i < 3; i++)
             calls[i] = troupe_call(actor, stone_hold, i);
         await_running(2);
-        assert_int_equal(troupe_actor_stop(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_actor_stop(actor, 20), TROUPE_DEADLINE_EXCEEDED);
         int given_up = 0;
         for (int i = 0; i < 3; i++) { // One of them waits in the lane.
-            troupe_status status = troupe_get(int, calls[i], &out, .timeout_ms = SUPPORT_SOON_MS);
+            troupe_status status = troupe_get(int, calls[i], &out, SUPPORT_SOON_MS);
             assert_true(status == TROUPE_MAYBE_EXECUTED || status == TROUPE_NOT_EXECUTED);
             given_up += status == TROUPE_MAYBE_EXECUTED;
         }
@@ -214,9 +212,8 @@ static void a_stream_ends_at_the_deadline(void **state)
         troupe_stream stream = troupe_stream_open(actor, stone_drip, 0);
         troupe_must(troupe_next(int, stream, &out));
         await_running(1);
-        assert_int_equal(troupe_actor_stop(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
-        assert_int_equal(troupe_next(int, stream, &out, .timeout_ms = SUPPORT_SOON_MS),
-                         TROUPE_MAYBE_EXECUTED);
+        assert_int_equal(troupe_actor_stop(actor, 20), TROUPE_DEADLINE_EXCEEDED);
+        assert_int_equal(troupe_next(int, stream, &out, SUPPORT_SOON_MS), TROUPE_MAYBE_EXECUTED);
         assert_int_equal(troupe_next(int, stream, &out), TROUPE_INVALID);
         assert_int_equal(shared->running, 1);
         await_gone(actor, false);
@@ -233,7 +230,7 @@ static void killing_lets_it_answer(void **state)
         troupe_ref runs = troupe_call(actor, stone_hold, 7);
         await_running(1);
         assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
-        assert_int_equal(troupe_get(int, runs, &out, .timeout_ms = -1), TROUPE_PENDING);
+        assert_int_equal(troupe_get(int, runs, &out, TROUPE_POLL), TROUPE_TIMED_OUT);
         await_gone(actor, false);
         troupe_must(troupe_get(int, runs, &out));
         assert_int_equal(out, 7);

@@ -42,7 +42,7 @@ static void let_deadlines_pass(void)
 {
     int value;
     troupe_ref later = troupe_call(troupe_with(busy, .deadline_ms = 2 * DEADLINE_MS), sitter_pid);
-    assert_int_equal(troupe_get(int, later, &value), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_get(int, later, &value), TROUPE_DEADLINE_EXCEEDED);
     passed = true;
 }
 
@@ -58,7 +58,7 @@ static void the_deadline_kills_all_the_same(void **state)
     troupe_ref call = troupe_call(
         troupe_with(own, .deadline_ms = DEADLINE_MS, .force_at_deadline = true), sitter_sit);
     assert_true(passed);
-    assert_int_equal(troupe_get(int, call, &value), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_get(int, call, &value), TROUPE_DEADLINE_EXCEEDED);
     assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
     assert_true(support_processes_end(&pid, 1, SUPPORT_SOON_MS));
     atomic_store(open_, 1);

@@ -274,7 +274,7 @@ static void test_failures(void **state)
         assert_string_equal(troupe_last_error()->text, troupe_strerror(TROUPE_NO_SPACE));
 
         // A status that would be taken for something else.
-        ref = troupe_call(actor, ledger_fail, TROUPE_PENDING, NULL);
+        ref = troupe_call(actor, ledger_fail, TROUPE_TIMED_OUT, NULL);
         assert_int_equal(troupe_get(int64_t, ref, &never), TROUPE_FAILED);
         ref = troupe_call(actor, ledger_fail, 4711, NULL);
         assert_int_equal(troupe_get(int64_t, ref, &never), TROUPE_FAILED);
@@ -295,11 +295,11 @@ static void test_deadlines(void **state)
             troupe_call(troupe_with(actor, .deadline_ms = 400), ledger_rest, REST_MS);
         troupe_ref second = troupe_call(troupe_with(actor, .deadline_ms = 410), ledger_add, 1);
         int64_t begin = support_now_ms();
-        assert_int_equal(troupe_get(int, first, &slept), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_get(int, first, &slept), TROUPE_DEADLINE_EXCEEDED);
         assert_true(support_now_ms() - begin < REST_MS - 200);
-        assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_TIMED_OUT);
+        assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_DEADLINE_EXCEEDED);
         assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
-        assert_int_equal(troupe_get(int64_t, second, &total), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_get(int64_t, second, &total), TROUPE_DEADLINE_EXCEEDED);
         assert_int_equal(troupe_last_error()->executed, places[p] == TROUPE_PLACE_HERE
                                                             ? TROUPE_EXECUTED_NO
                                                             : TROUPE_EXECUTED_MAYBE);

@@ -120,7 +120,7 @@ static void test_by_name(void **state)
         order three = {"pen", 3}, wrong = {"pen", -3};
         troupe_bytes args = packed(&troupe_type_order, &three);
         troupe_must(troupe_tell_named(actor, "desk_take", args));
-        troupe_must(troupe_get_packed(troupe_call_named(actor, "desk_take", args), &bytes, NULL));
+        troupe_must(troupe_get_packed(troupe_call_named(actor, "desk_take", args), &bytes));
         troupe_must(troupe_unpack(int64_t, bytes.data, bytes.size, &total));
         assert_int_equal(total, 16);
         // Typed reading of a named call, and the other way round.
@@ -129,13 +129,13 @@ static void test_by_name(void **state)
         assert_int_equal(troupe_get(int, troupe_call_named(actor, "desk_take", args), &(int){0}),
                          TROUPE_WRONG_TYPE);
         desk_actor typed = {actor};
-        troupe_must(troupe_get_packed(troupe_call(typed, desk_name), &bytes, NULL));
+        troupe_must(troupe_get_packed(troupe_call(typed, desk_name), &bytes));
         troupe_text name;
         troupe_must(troupe_unpack(troupe_text, bytes.data, bytes.size, &name));
         assert_string_equal(name, "desk");
         args = packed(&troupe_type_order, &wrong);
         assert_int_equal(
-            troupe_get_packed(troupe_call_named(actor, "desk_take", args), &bytes, NULL),
+            troupe_get_packed(troupe_call_named(actor, "desk_take", args), &bytes),
             TROUPE_INVALID);
         assert_string_equal(troupe_last_error()->text, "-3 of 'pen'");
         troupe_actor_kill(actor);
@@ -143,10 +143,10 @@ static void test_by_name(void **state)
     }
     int64_t number = 77;
     troupe_bytes bytes;
-    troupe_must(troupe_get_packed(troupe_put(int64_t, &number), &bytes, NULL));
+    troupe_must(troupe_get_packed(troupe_put(int64_t, &number), &bytes));
     troupe_must(troupe_unpack(int64_t, bytes.data, bytes.size, &number));
     assert_int_equal(number, 77);
-    troupe_must(troupe_get_packed(troupe_put_bytes("raw", 3), &bytes, NULL));
+    troupe_must(troupe_get_packed(troupe_put_bytes("raw", 3), &bytes));
     assert_int_equal(bytes.size, 5); // A bin of three.
 }
 
@@ -168,27 +168,27 @@ static void test_wrong_names(void **state)
 
         actor = troupe_spawn_named("desk", init, &how);
         assert_int_equal(
-            troupe_get_packed(troupe_call_named(actor, "desk_give", init), &bytes, NULL),
+            troupe_get_packed(troupe_call_named(actor, "desk_give", init), &bytes),
             TROUPE_NOT_FOUND);
         assert_non_null(strstr(troupe_last_error()->text, "desk_take"));
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NOT_EXECUTED);
         assert_int_equal(
-            troupe_get_packed(troupe_call_named(actor, "desk_take", init), &bytes, NULL),
+            troupe_get_packed(troupe_call_named(actor, "desk_take", init), &bytes),
             TROUPE_MALFORMED);
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NOT_EXECUTED);
         assert_non_null(strstr(troupe_last_error()->text, "at byte 0")); // Of what was given.
-        assert_int_equal(troupe_get_packed(troupe_call_named(actor, NULL, init), &bytes, NULL),
+        assert_int_equal(troupe_get_packed(troupe_call_named(actor, NULL, init), &bytes),
                          TROUPE_INVALID);
         assert_int_equal(
             troupe_get_packed(troupe_call_named(actor, "desk_take", (troupe_bytes){NULL, 5}),
-                              &bytes, NULL),
+                              &bytes),
             TROUPE_INVALID);
         // Bytes cannot carry a hold of an object to another process.
         int number = 1;
         troupe_ref ref = troupe_put(int, &number);
         troupe_bytes args = packed(&troupe_type_troupe_ref, &ref);
         assert_int_equal(
-            troupe_get_packed(troupe_call_named(actor, "desk_point", args), &bytes, NULL),
+            troupe_get_packed(troupe_call_named(actor, "desk_point", args), &bytes),
             places[p] == TROUPE_PLACE_HERE ? TROUPE_OK : TROUPE_MALFORMED);
         troupe_must(troupe_get(int, ref, &number));
         troupe_actor_kill(actor);

@@ -267,8 +267,8 @@ static void test_no_actor(void **state)
     (void)state;
     troupe_down down;
     fragile_actor actor = troupe_spawn(fragile, .place = TROUPE_PLACE_WORKER);
-    assert_int_equal(troupe_actor_await_end(actor.address, 0, &down), TROUPE_PENDING);
-    assert_int_equal(troupe_actor_await_end(actor.address, 20, &down), TROUPE_PENDING);
+    assert_int_equal(troupe_actor_await_end(actor.address, 0, &down), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_actor_await_end(actor.address, 20, &down), TROUPE_TIMED_OUT);
     fragile_actor never = actor;
     never.address.id += 1000000;
     assert_int_equal(troupe_actor_await_end(never.address, SUPPORT_SOON_MS, &down), TROUPE_OK);
@@ -459,9 +459,9 @@ static void test_stop_actor(void **state)
         fragile_actor actor = troupe_spawn(fragile, .name = "stopped", .place = places[p]);
         troupe_ref rests = troupe_call(actor, fragile_rest, 30);
         troupe_ref queued = troupe_call(actor, fragile_process);
-        assert_int_equal(troupe_actor_stop(actor, .deadline_ms = SUPPORT_SOON_MS), TROUPE_OK);
-        assert_int_equal(troupe_get(int, rests, &out, .timeout_ms = -1), TROUPE_OK);
-        assert_int_equal(troupe_get(int, queued, &out, .timeout_ms = -1), TROUPE_OK);
+        assert_int_equal(troupe_actor_stop(actor, SUPPORT_SOON_MS), TROUPE_OK);
+        assert_int_equal(troupe_get(int, rests, &out, TROUPE_POLL), TROUPE_OK);
+        assert_int_equal(troupe_get(int, queued, &out, TROUPE_POLL), TROUPE_OK);
         assert_int_equal(troupe_actor_stop(actor), TROUPE_OK); // Again.
         // By force. Its name can be used again when it is gone.
         actor = troupe_spawn(fragile, .name = "stopped", .place = places[p]);
@@ -470,7 +470,7 @@ static void test_stop_actor(void **state)
         rests = troupe_call(actor, fragile_rest, p == 2 ? 60000 : 1000);
         queued = troupe_call(actor, fragile_process);
         await_begun(wanted);
-        assert_int_equal(troupe_actor_stop(actor, .deadline_ms = 20), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_actor_stop(actor, 20), TROUPE_DEADLINE_EXCEEDED);
         assert_int_equal(troupe_get(int, queued, &out), TROUPE_NOT_EXECUTED);
         assert_int_equal(troupe_get(int, rests, &out), TROUPE_MAYBE_EXECUTED);
         assert_int_equal(troupe_actor_await_end(actor.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);

@@ -176,8 +176,7 @@ static void test_inside_methods(void **state)
     for (int p = 0; p < PLACES; p++)
         for (int i = 0; i < MISTAKES; i++) {
             clerk_actor actor = troupe_spawn(clerk, .place = places[p]);
-            expect(troupe_get(int, troupe_call(actor, clerk_err, i), &out,
-                              .timeout_ms = SUPPORT_SOON_MS),
+            expect(troupe_get(int, troupe_call(actor, clerk_err, i), &out, SUPPORT_SOON_MS),
                    inside[i].status, inside[i].words);
             assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
         }
@@ -267,7 +266,7 @@ static void test_addresses(void **state)
     expect(troupe_actor_release(actor.address), TROUPE_INVALID, "is not retained here");
     expect(troupe_actor_restart(actor), TROUPE_UNSUPPORTED, "it was spawned without .restarts");
     troupe_ref_drop(troupe_call(actor, clerk_rest, 60000));
-    expect(troupe_actor_stop(actor, .deadline_ms = 1), TROUPE_TIMED_OUT, "was ended by force");
+    expect(troupe_actor_stop(actor, 1), TROUPE_DEADLINE_EXCEEDED, "was ended by force");
 }
 
 // ---- calls and what they leave
@@ -275,7 +274,7 @@ static void test_addresses(void **state)
 static troupe_status fetch(troupe_ref ref)
 {
     int out;
-    return troupe_get(int, ref, &out, .timeout_ms = SUPPORT_SOON_MS);
+    return troupe_get(int, ref, &out, SUPPORT_SOON_MS);
 }
 
 static void test_calls(void **state)
@@ -313,7 +312,7 @@ static void test_calls(void **state)
     expect(troupe_get(double, object, &half), TROUPE_WRONG_TYPE, "the reference is to");
     troupe_ref_drop(object);
     troupe_ref slow = troupe_call(actor, clerk_rest, 60000);
-    expect(troupe_get(int, slow, &out, .timeout_ms = 1), TROUPE_PENDING,
+    expect(troupe_get(int, slow, &out, 1), TROUPE_TIMED_OUT,
            "was not ready in time; the reference stays valid");
     troupe_ref behind = troupe_call(actor, clerk_rest, 1);
     troupe_must(troupe_cancel(behind));
@@ -356,7 +355,7 @@ static void test_many_at_once(void **state)
            "has no references any more");
     troupe_ref slow = troupe_call(actor, clerk_rest, 60000);
     troupe_must(troupe_ref_set_add(set, slow, NULL));
-    expect(troupe_ref_set_next(set, 1, &taken, &tag), TROUPE_PENDING, "was ready in time");
+    expect(troupe_ref_set_next(set, 1, &taken, &tag), TROUPE_TIMED_OUT, "was ready in time");
     troupe_ref_set_close(set);
     troupe_pool *pool;
     expect(troupe_pool_open(clerk, &pool, .actors = &actor.address, .actor_count = 1, .count = 2),
@@ -366,7 +365,7 @@ static void test_many_at_once(void **state)
     expect(troupe_pool_open(clerk, &pool, .spawn = &named), TROUPE_INVALID,
            "the actors of a pool cannot all be named 'all'");
     troupe_map *map = troupe_run_map(defer_in_a_task, numbers, 0);
-    expect(troupe_map_next(int, map, &value), TROUPE_END, "results of the map were fetched");
+    expect(troupe_map_next(int, map, &value, NULL), TROUPE_END, "results of the map were fetched");
     troupe_map_close(map);
     assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
 }
@@ -378,13 +377,13 @@ static void test_queues(void **state)
     size_t count;
     troupe_queue queue = troupe_queue_open_as(&troupe_type_letter, NULL);
     letter one = {0};
-    expect(troupe_queue_put_as(&troupe_type_letter, queue, &one, 1, NULL), TROUPE_UNSUPPORTED,
+    expect(troupe_queue_put_as(&troupe_type_letter, queue, &one, 1, NULL, TROUPE_POLL), TROUPE_UNSUPPORTED,
            "hold references, which a queue cannot keep");
     queue = troupe_queue_open(int);
-    expect(troupe_queue_get_as(&troupe_type_int, queue, &value, 0, &count, NULL), TROUPE_INVALID,
+    expect(troupe_queue_get_as(&troupe_type_int, queue, &value, 0, &count, TROUPE_POLL), TROUPE_INVALID,
            "no value at all was asked of a queue");
     troupe_must(troupe_queue_close(queue));
-    expect(troupe_queue_put_as(&troupe_type_int, queue, &value, 1, NULL), TROUPE_STOPPED,
+    expect(troupe_queue_put_as(&troupe_type_int, queue, &value, 1, NULL, TROUPE_POLL), TROUPE_STOPPED,
            "the queue was closed");
 }
 

@@ -273,7 +273,7 @@ static void test_promise_of_the_dead(void **state)
     troupe_ref hanging = troupe_call(doomed, guard_hang);
     await_begun(wanted);
     troupe_ref result = troupe_call_from(reader, guard_read, &hanging);
-    assert_int_equal(troupe_get(int, result, &out, .timeout_ms = 50), TROUPE_PENDING);
+    assert_int_equal(troupe_get(int, result, &out, 50), TROUPE_TIMED_OUT);
     assert_int_equal(kill(process, SIGKILL), 0);
     assert_int_equal(troupe_get(int, result, &out), TROUPE_FAILED);
     assert_non_null(strstr(troupe_last_error()->text, "signal 9"));
@@ -353,7 +353,7 @@ static void test_answers_of_others(void **state)
         }
     troupe_must(troupe_get(uint64_t, troupe_call(beside, guard_refused), &after));
     assert_true(after > before); // It was guessed.
-    assert_int_equal(troupe_get(int, asked, &out, .timeout_ms = -1), TROUPE_PENDING);
+    assert_int_equal(troupe_get(int, asked, &out, TROUPE_POLL), TROUPE_TIMED_OUT);
     assert_int_equal(kill(process, SIGKILL), 0);
     assert_int_not_equal(troupe_get(int, asked, &out), TROUPE_OK);
     troupe_actor_kill(reader);
@@ -396,8 +396,7 @@ static void test_flooded_stream(void **state)
             assert_int_equal(troupe_frames_refused(), refused);
         }
         int out; // It does not wait for a reader any more.
-        troupe_must(troupe_get(int, troupe_call(maker, guard_double, 4), &out,
-                               .timeout_ms = SUPPORT_SOON_MS));
+        troupe_must(troupe_get(int, troupe_call(maker, guard_double, 4), &out, SUPPORT_SOON_MS));
         troupe_actor_kill(maker);
         troupe_actor_kill(beside);
     }

@@ -156,7 +156,7 @@ static void test_threads_that_wait_are_freed(void **state)
     void *status[3];
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, wait_in_thread, &refs[i]), 0);
-    assert_int_equal(troupe_get(int, refs[2], &(int){0}, .timeout_ms = 20), TROUPE_PENDING);
+    assert_int_equal(troupe_get(int, refs[2], &(int){0}, 20), TROUPE_TIMED_OUT);
     assert_int_equal(troupe_stop(), 0);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], &status[i]);
@@ -271,7 +271,7 @@ static void test_what_waits_has_begun(void **state)
     pthread_t thread;
     void *status;
     assert_int_equal(pthread_create(&thread, NULL, wait_in_thread, &call), 0);
-    assert_int_equal(troupe_get(int, queued, &(int){0}, .timeout_ms = 20), TROUPE_PENDING);
+    assert_int_equal(troupe_get(int, queued, &(int){0}, 20), TROUPE_TIMED_OUT);
     assert_int_equal(troupe_stop(), 0);
     pthread_join(thread, &status);
     // Ended by the stop, or by the method, whose own wait had ended just before.

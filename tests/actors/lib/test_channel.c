@@ -157,7 +157,7 @@ TROUPE_ACTOR(mill, (mill_write, work, tally), (mill_open, work, tally), (mill_re
 static tally get(troupe_ref ref)
 {
     tally got = {0};
-    troupe_must(troupe_get(tally, ref, &got, .timeout_ms = 60000));
+    troupe_must(troupe_get(tally, ref, &got, 60000));
     return got;
 }
 
@@ -321,9 +321,9 @@ static void test_timeouts(void **state)
     void *slot;
     troupe_must(troupe_channel_open(BYTES, 1, 2, &channel));
     troupe_must(troupe_channel_read_open(channel, 1, &in));
-    assert_int_equal(troupe_channel_read_begin(&in, &view, 0), TROUPE_PENDING);
+    assert_int_equal(troupe_channel_read_begin(&in, &view, 0), TROUPE_TIMED_OUT);
     int64_t before = support_now_ms();
-    assert_int_equal(troupe_channel_read_begin(&in, &view, 150), TROUPE_PENDING);
+    assert_int_equal(troupe_channel_read_begin(&in, &view, 150), TROUPE_TIMED_OUT);
     assert_true(support_now_ms() - before >= 149);
     troupe_must(troupe_channel_write_open(channel, &out));
     troupe_must(write_some(&out, 1, 1));
@@ -339,7 +339,7 @@ static void test_timeouts(void **state)
     troupe_must(troupe_channel_write_begin(&out, &slot, 0));
     troupe_channel_write_leave(&out);
     // Nobody writes now, but somebody may.
-    assert_int_equal(troupe_channel_read_begin(&in, &view, 0), TROUPE_PENDING);
+    assert_int_equal(troupe_channel_read_begin(&in, &view, 0), TROUPE_TIMED_OUT);
     troupe_must(troupe_channel_write_open(channel, &out));
     troupe_must(write_some(&out, 2, 1));
     troupe_channel_close(&out);
@@ -360,7 +360,7 @@ static void test_the_newest_again(void **state)
     troupe_must(troupe_channel_open(BYTES, 3, 1, &channel, .latest = true));
     troupe_must(troupe_channel_write_open(channel, &out));
     troupe_must(troupe_channel_read_open(channel, 0, &in, .again = true));
-    assert_int_equal(troupe_channel_read_begin(&in, &view, 0), TROUPE_PENDING);
+    assert_int_equal(troupe_channel_read_begin(&in, &view, 0), TROUPE_TIMED_OUT);
     for (uint64_t round = 0; round < 3; round++) {
         troupe_must(write_some(&out, 1 + 10 * round, 10));
         for (int i = 0; i < 2; i++) {

@@ -82,7 +82,7 @@ static void test_tell_and_get_all(void **state)
     for (int i = 0; i < SINGERS; i++)
         assert_int_equal(totals[i], 11 + i);
     troupe_group_call(choir, SINGERS, refs, singer_add, 100);
-    troupe_must(troupe_get_all(int64_t, refs, SINGERS, totals, .timeout_ms = 20000));
+    troupe_must(troupe_get_all(int64_t, refs, SINGERS, totals, 20000));
     for (int i = 0; i < SINGERS; i++)
         assert_int_equal(totals[i], 111 + i);
     line out[SINGERS];
@@ -136,8 +136,8 @@ static void test_get_all_in_time(void **state)
     troupe_ref refs[SINGERS];
     int out[SINGERS], least[SINGERS] = {0, 0, 0, 1, 0};
     troupe_group_scatter(choir, SINGERS, refs, singer_wait, least);
-    assert_int_equal(troupe_get_all(int, refs, SINGERS, out, .timeout_ms = 20), TROUPE_PENDING);
-    assert_int_equal(troupe_get_all(int, refs, SINGERS, out, .timeout_ms = -1), TROUPE_PENDING);
+    assert_int_equal(troupe_get_all(int, refs, SINGERS, out, 20), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_get_all(int, refs, SINGERS, out, TROUPE_POLL), TROUPE_TIMED_OUT);
     *gate = 1;
     troupe_must(troupe_get_all(int, refs, SINGERS, out)); // Nothing was lost.
     assert_int_equal(out[3], 1);
@@ -145,7 +145,7 @@ static void test_get_all_in_time(void **state)
     singer_actor hurried[2] = {troupe_with(choir[0], .deadline_ms = 30), choir[1]};
     int waits[2] = {2, 0};
     troupe_group_scatter(hurried, 2, refs, singer_wait, waits);
-    assert_int_equal(troupe_get_all(int, refs, 2, out), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_get_all(int, refs, 2, out), TROUPE_DEADLINE_EXCEEDED);
     *gate = 2;
 }
 
@@ -170,7 +170,7 @@ static void test_join(void **state)
     assert_int_equal(totals.count, 0);
     troupe_group_call(choir, SINGERS, refs, singer_wait, 1);
     troupe_ref all = troupe_ref_join(int, refs, SINGERS);
-    assert_int_equal(troupe_get(troupe_array_int, all, &numbers, .timeout_ms = 5), TROUPE_PENDING);
+    assert_int_equal(troupe_get(troupe_array_int, all, &numbers, 5), TROUPE_TIMED_OUT);
     *gate = 1;
     troupe_must(troupe_get(troupe_array_int, all, &numbers));
     assert_int_equal(numbers.items[2], 1);
@@ -193,9 +193,9 @@ static void test_cancelling_a_join(void **state)
     troupe_must(troupe_wait(refs, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
     troupe_ref all = troupe_ref_join(int, refs, SINGERS);
     assert_int_equal(troupe_cancel(all, .force = true), TROUPE_UNSUPPORTED);
-    assert_int_equal(troupe_get(troupe_array_int, all, &numbers, .timeout_ms = 5), TROUPE_PENDING);
+    assert_int_equal(troupe_get(troupe_array_int, all, &numbers, 5), TROUPE_TIMED_OUT);
     troupe_must(troupe_cancel(all));
-    assert_int_equal(troupe_get(troupe_array_int, all, &numbers, .timeout_ms = SUPPORT_SOON_MS),
+    assert_int_equal(troupe_get(troupe_array_int, all, &numbers, SUPPORT_SOON_MS),
                      TROUPE_CANCELLED); // Though their methods still run.
     assert_int_equal(troupe_cancel(all), TROUPE_INVALID);
     *gate = 1;

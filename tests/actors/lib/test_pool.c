@@ -232,19 +232,19 @@ static void test_map_in_order(void **state)
     troupe_must(troupe_pool_open_from(clerk, &base, &pool, .count = 3));
     troupe_map *map = troupe_pool_map(pool, clerk_add, amounts, MANY);
     for (int64_t i = 0; i < MANY; i++) {
-        troupe_status status = troupe_map_next(int64_t, map, &sum, .index = &index);
+        troupe_status status = troupe_map_next(int64_t, map, &sum, &index);
         assert_int_equal(index, i);
         assert_int_equal(status, i == 13 ? TROUPE_INVALID : TROUPE_OK);
         if (i != 13)
             assert_int_equal(sum, 1000 + i);
     }
-    assert_int_equal(troupe_map_next(int64_t, map, &sum), TROUPE_END);
+    assert_int_equal(troupe_map_next(int64_t, map, &sum, NULL), TROUPE_END);
     troupe_map_close(map);
     map = troupe_pool_map(pool, clerk_add, amounts, 0);
-    assert_int_equal(troupe_map_next(int64_t, map, &sum), TROUPE_END);
+    assert_int_equal(troupe_map_next(int64_t, map, &sum, NULL), TROUPE_END);
     troupe_map_close(map);
     map = troupe_pool_map(pool, clerk_add, amounts, MANY, .in_flight = 5);
-    troupe_must(troupe_map_next(int64_t, map, &sum));
+    troupe_must(troupe_map_next(int64_t, map, &sum, NULL));
     troupe_map_close(map); // Given up halfway.
     troupe_pool_close(pool);
 }
@@ -260,14 +260,14 @@ static void test_map_into_a_foreign_type(void **state)
     for (int unordered = 0; unordered < 2; unordered++) {
         int64_t sum = 0;
         troupe_map *map = troupe_run_map(square, numbers, 3, .unordered = unordered != 0);
-        assert_int_equal(troupe_map_next_as(&foreign, map, &value, NULL), TROUPE_VERSION);
+        assert_int_equal(troupe_map_next_as(&foreign, map, &value, NULL, TROUPE_FOREVER), TROUPE_VERSION);
         for (int i = 0; i < 3; i++) {
-            troupe_must(troupe_map_next(int64_t, map, &value, .index = &index));
+            troupe_must(troupe_map_next(int64_t, map, &value, &index));
             assert_int_equal(value, numbers[index] * numbers[index]);
             sum += value;
         }
         assert_int_equal(sum, 9 + 16 + 25);
-        assert_int_equal(troupe_map_next(int64_t, map, &value), TROUPE_END);
+        assert_int_equal(troupe_map_next(int64_t, map, &value, NULL), TROUPE_END);
         troupe_map_close(map);
     }
 }
@@ -282,14 +282,14 @@ static void test_map_as_they_come(void **state)
     size_t index;
     troupe_must(troupe_pool_open_from(clerk, &base, &pool, .count = 3));
     troupe_map *map = troupe_pool_map(pool, clerk_wait, gates, 3, .unordered = true);
-    assert_int_equal(troupe_map_next(int, map, &pid, .timeout_ms = -1), TROUPE_PENDING);
-    assert_int_equal(troupe_map_next(int, map, &pid, .timeout_ms = 5), TROUPE_PENDING);
+    assert_int_equal(troupe_map_next(int, map, &pid, NULL, TROUPE_POLL), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_map_next(int, map, &pid, NULL, 5), TROUPE_TIMED_OUT);
     for (int i = 0; i < 3; i++) {
         shared->gate = i + 1;
-        troupe_must(troupe_map_next(int, map, &pid, .index = &index));
+        troupe_must(troupe_map_next(int, map, &pid, &index));
         assert_int_equal(index, 2 - i);
     }
-    assert_int_equal(troupe_map_next(int, map, &pid), TROUPE_END);
+    assert_int_equal(troupe_map_next(int, map, &pid, NULL), TROUPE_END);
     troupe_map_close(map);
     shared->gate = 0;
     map = troupe_pool_map(pool, clerk_wait, gates, 3, .unordered = true);
@@ -312,16 +312,16 @@ static void test_map_of_tasks(void **state)
         numbers[i] = i;
     troupe_map *map = troupe_run_map(square, numbers, MANY, .unordered = true);
     for (int i = 0; i < MANY; i++) {
-        troupe_must(troupe_map_next(int64_t, map, &value, .index = &index));
+        troupe_must(troupe_map_next(int64_t, map, &value, &index));
         assert_false(seen[index]);
         seen[index] = true;
         assert_int_equal(value, index * index);
     }
-    assert_int_equal(troupe_map_next(int64_t, map, &value), TROUPE_END);
+    assert_int_equal(troupe_map_next(int64_t, map, &value, NULL), TROUPE_END);
     troupe_map_close(map);
     map = troupe_run_map(square, numbers, MANY);
     for (int64_t i = 0; i < MANY; i++) {
-        troupe_must(troupe_map_next(int64_t, map, &value));
+        troupe_must(troupe_map_next(int64_t, map, &value, NULL));
         assert_int_equal(value, i * i);
     }
     troupe_map_close(map);

@@ -77,12 +77,12 @@ static void test_order_and_bounds(void **state)
     for (int p = 0; p < LIGHT_PLACES; p++) {
         troupe_queue queue = troupe_queue_open(int64_t, .capacity = 3, .place = places[p]);
         int64_t value;
-        assert_int_equal(troupe_queue_try_get(int64_t, queue, &value), TROUPE_PENDING);
+        assert_int_equal(troupe_queue_try_get(int64_t, queue, &value), TROUPE_TIMED_OUT);
         for (int64_t i = 1; i <= 3; i++)
             troupe_must(troupe_queue_put(int64_t, queue, &i));
         value = 4;
         assert_int_equal(troupe_queue_try_put(int64_t, queue, &value), TROUPE_BUSY);
-        assert_int_equal(troupe_queue_put(int64_t, queue, &value, .timeout_ms = 20), TROUPE_BUSY);
+        assert_int_equal(troupe_queue_put(int64_t, queue, &value, 20), TROUPE_BUSY);
         assert_int_equal(look(queue).count, 3);
         assert_int_equal(look(queue).capacity, 3);
         assert_int_equal(look(queue).putters, 0);
@@ -90,8 +90,7 @@ static void test_order_and_bounds(void **state)
             troupe_must(troupe_queue_get(int64_t, queue, &value));
             assert_int_equal(value, i);
         }
-        assert_int_equal(troupe_queue_get(int64_t, queue, &value, .timeout_ms = 20),
-                         TROUPE_PENDING);
+        assert_int_equal(troupe_queue_get(int64_t, queue, &value, 20), TROUPE_TIMED_OUT);
         assert_int_equal(look(queue).count, 0);
         assert_int_equal(look(queue).bytes, 0);
         double wrong = 0.5;
@@ -150,15 +149,12 @@ static void test_many(void **state)
     troupe_queue queue = troupe_queue_open(int64_t, .capacity = 60, .place = TROUPE_PLACE_WORKER);
     for (int64_t i = 0; i < 100; i++)
         in[i] = i;
-    troupe_must(troupe_queue_put_many(int64_t, queue, in, 50, .count = &count));
+    troupe_must(troupe_queue_put_many(int64_t, queue, in, 50, &count));
     assert_int_equal(count, 50);
-    assert_int_equal(
-        troupe_queue_put_many(int64_t, queue, in + 50, 50, .count = &count, .timeout_ms = -1),
-        TROUPE_BUSY);
+    assert_int_equal(troupe_queue_put_many(int64_t, queue, in + 50, 50, &count, TROUPE_POLL),
+                     TROUPE_BUSY);
     assert_int_equal(count, 10); // As many as there was room for.
-    assert_int_equal(
-        troupe_queue_put_many(int64_t, queue, in + 60, 40, .count = &count, .timeout_ms = 10),
-        TROUPE_BUSY);
+    assert_int_equal(troupe_queue_put_many(int64_t, queue, in + 60, 40, &count, 10), TROUPE_BUSY);
     assert_int_equal(count, 0);
     troupe_must(troupe_queue_get_many(int64_t, queue, out, 45, &count));
     assert_int_equal(count, 45);
@@ -166,8 +162,8 @@ static void test_many(void **state)
     assert_int_equal(count, 15); // As many as there are.
     for (int i = 0; i < 60; i++)
         assert_int_equal(out[i], i);
-    assert_int_equal(troupe_queue_get_many(int64_t, queue, out, 10, &count, .timeout_ms = -1),
-                     TROUPE_PENDING);
+    assert_int_equal(troupe_queue_get_many(int64_t, queue, out, 10, &count, TROUPE_POLL),
+                     TROUPE_TIMED_OUT);
     assert_int_equal(count, 0);
     assert_int_equal(troupe_queue_get_many(int64_t, queue, out, 0, &count), TROUPE_INVALID);
 }
@@ -186,7 +182,7 @@ static void *put_side(void *user)
     int64_t values[64];
     for (size_t i = 0; i < mine->count; i++)
         values[i] = mine->first + (int64_t)i;
-    mine->status = troupe_queue_put_many(int64_t, mine->queue, values, mine->count);
+    mine->status = troupe_queue_put_many(int64_t, mine->queue, values, mine->count, NULL);
     return NULL;
 }
 
@@ -240,7 +236,7 @@ static void test_waiting_to_get(void **state)
             wait_for_waiters(queue, (uint64_t)i + 1, 0);
         }
         int64_t values[4] = {10, 11, 12, 13};
-        troupe_must(troupe_queue_put_many(int64_t, queue, values, 4));
+        troupe_must(troupe_queue_put_many(int64_t, queue, values, 4, NULL));
         for (int i = 0; i < 3; i++) {
             pthread_join(sides[i].thread, NULL);
             assert_int_equal(sides[i].status, TROUPE_OK);
@@ -327,7 +323,7 @@ static void test_death_of_who_waits(void **state)
     int64_t value = 5;
     troupe_must(troupe_queue_put(int64_t, work.from, &value));
     value = 0;
-    troupe_must(troupe_queue_get(int64_t, work.from, &value, .timeout_ms = 20000));
+    troupe_must(troupe_queue_get(int64_t, work.from, &value, 20000));
     assert_int_equal(value, 5);
     assert_int_equal(look(work.from).getters, 0);
 }
@@ -346,8 +342,8 @@ static void *get_all_bulky(void *user)
     while (all->got < BULKY && all->status == TROUPE_OK) {
         troupe_bytes out[BULKY];
         size_t count;
-        all->status = troupe_queue_get_many(troupe_bytes, all->queue, out, BULKY, &count,
-                                            .timeout_ms = SUPPORT_SOON_MS);
+        all->status =
+            troupe_queue_get_many(troupe_bytes, all->queue, out, BULKY, &count, SUPPORT_SOON_MS);
         for (size_t i = 0; all->status == TROUPE_OK && i < count; i++)
             if (out[i].size != BULKY_SIZE ||
                 *(const unsigned char *)out[i].data != (unsigned char)all->got++)
@@ -375,7 +371,7 @@ static void test_more_than_a_message(void **state)
             if (waits != 0)
                 assert_int_equal(pthread_create(&reader, NULL, get_all_bulky, &all), 0);
             for (int i = 0; i < BULKY; i += 50)
-                troupe_must(troupe_queue_put_many(troupe_bytes, all.queue, values + i, 50));
+                troupe_must(troupe_queue_put_many(troupe_bytes, all.queue, values + i, 50, NULL));
             if (waits == 0)
                 (void)get_all_bulky(&all);
             else
@@ -431,9 +427,8 @@ enum { IMPATIENT = 8, KEPT = 20 };
 static void *get_in_vain(void *queue)
 {
     int64_t value, begin = support_now_ms();
-    troupe_status status =
-        troupe_queue_get(int64_t, *(troupe_queue *)queue, &value, .timeout_ms = 50);
-    bool well = status == TROUPE_TIMED_OUT && support_now_ms() - begin < SUPPORT_SOON_MS &&
+    troupe_status status = troupe_queue_get(int64_t, *(troupe_queue *)queue, &value, 50);
+    bool well = status == TROUPE_DEADLINE_EXCEEDED && support_now_ms() - begin < SUPPORT_SOON_MS &&
                 strstr(troupe_last_error()->text, ": the process is stopped") != NULL;
     return well ? queue : NULL;
 }
@@ -461,12 +456,12 @@ static void test_a_stopped_queue(void **state)
     assert_int_equal(kill(pid, SIGCONT), 0);
     assert_non_null(well);
     for (int i = 0; i < KEPT; i++) { // Perhaps in another order.
-        troupe_must(troupe_queue_get(int64_t, queue, &value, .timeout_ms = SUPPORT_SOON_MS));
+        troupe_must(troupe_queue_get(int64_t, queue, &value, SUPPORT_SOON_MS));
         assert_in_range(value, 0, KEPT - 1);
         assert_false(got[value]);
         got[value] = true;
     }
-    assert_int_equal(troupe_queue_try_get(int64_t, queue, &value), TROUPE_PENDING);
+    assert_int_equal(troupe_queue_try_get(int64_t, queue, &value), TROUPE_TIMED_OUT);
 }
 
 static void test_failing_to_open(void **state)

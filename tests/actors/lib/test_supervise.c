@@ -333,7 +333,7 @@ static void test_restart_for_ever(void **state)
             await_starts(top, 0, 2);
         }
         if (end < 2)
-            assert_int_equal(troupe_actor_stop(top, .deadline_ms = SUPPORT_SOON_MS), TROUPE_OK);
+            assert_int_equal(troupe_actor_stop(top, SUPPORT_SOON_MS), TROUPE_OK);
         else
             assert_int_equal(troupe_actor_kill(top), TROUPE_OK);
         assert_int_equal(troupe_actor_await_end(top.address, SUPPORT_SOON_MS, NULL), TROUPE_OK);

@@ -450,7 +450,7 @@ static bool read_packed(troupe_ref ref)
 {
     troupe_bytes packed;
     album value;
-    if (troupe_get_packed(ref, &packed, NULL) != TROUPE_OK ||
+    if (troupe_get_packed(ref, &packed) != TROUPE_OK ||
         troupe_unpack(album, packed.data, packed.size, &value) != TROUPE_OK)
         return false;
     return read_album(troupe_put(album, &value), 0.5, 10) && drop_album(&value);
@@ -484,7 +484,7 @@ static void pack_short_of_memory(troupe_ref ref)
         troupe_ref kept = troupe_ref_keep(ref);
         troupe_arena_reset();
         trp_memory_fail_after(allowed);
-        status = troupe_get_packed(kept, &packed, NULL);
+        status = troupe_get_packed(kept, &packed);
         trp_memory_fail_after(-1);
         album value;
         if (status == TROUPE_OK) {

@@ -103,12 +103,10 @@ static void test_get_all_in_time_or_not_at_all(void **state)
         troupe_ref held = shut(actor, &buffer, &opened);
         refs[1] = troupe_call(actor, gate_pass, 2);
         refs[2] = troupe_call(actor, gate_pass, 3);
-        assert_int_equal(troupe_get_all(int64_t, refs, 3, values, .timeout_ms = 20),
-                         TROUPE_PENDING);
-        assert_int_equal(troupe_get_all(int64_t, refs, 3, values, .timeout_ms = -1),
-                         TROUPE_PENDING);
+        assert_int_equal(troupe_get_all(int64_t, refs, 3, values, 20), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_get_all(int64_t, refs, 3, values, TROUPE_POLL), TROUPE_TIMED_OUT);
         troupe_must(troupe_buffer_seal(&buffer, &opened));
-        troupe_must(troupe_get_all(int64_t, refs, 3, values, .timeout_ms = 10000));
+        troupe_must(troupe_get_all(int64_t, refs, 3, values, 10000));
         assert_true(values[0] == 1 && values[1] == 2 && values[2] == 3);
         troupe_none none;
         troupe_must(troupe_get(troupe_none, held, &none));
@@ -149,7 +147,7 @@ static void test_wait_counts(void **state)
         troupe_must(troupe_wait(refs, MANY, MANY - MANY / 3, 10000, ready, &count));
         for (int i = 0; i < MANY; i++)
             assert_int_equal(ready[i], i % 3 != 0);
-        assert_int_equal(troupe_wait(refs, MANY, MANY, 10, ready, &count), TROUPE_PENDING);
+        assert_int_equal(troupe_wait(refs, MANY, MANY, 10, ready, &count), TROUPE_TIMED_OUT);
         assert_int_equal(count, MANY - MANY / 3);
         troupe_must(troupe_buffer_seal(&buffer, &opened));
         troupe_must(troupe_wait(refs, MANY, MANY, 10000, ready, &count));
@@ -183,15 +181,15 @@ static void test_set_in_the_order_of_readiness(void **state)
         int64_t value;
         for (int i = 0; i < MANY / 2; i++) {
             troupe_must(troupe_ref_set_next(set, 10000, &ref, &tag));
-            troupe_must(troupe_get(int64_t, ref, &value, .timeout_ms = -1));
+            troupe_must(troupe_get(int64_t, ref, &value, TROUPE_POLL));
             assert_int_equal(value, 2 * i + 1);
             assert_ptr_equal(tag, &tags[value]);
         }
-        assert_int_equal(troupe_ref_set_next(set, 10, &ref, &tag), TROUPE_PENDING);
+        assert_int_equal(troupe_ref_set_next(set, 10, &ref, &tag), TROUPE_TIMED_OUT);
         troupe_must(troupe_buffer_seal(&buffer, &opened));
         for (int i = 0; i < MANY / 2; i++) {
             troupe_must(troupe_ref_set_next(set, 10000, &ref, NULL));
-            troupe_must(troupe_get(int64_t, ref, &value, .timeout_ms = -1));
+            troupe_must(troupe_get(int64_t, ref, &value, TROUPE_POLL));
             assert_int_equal(value, 2 * i);
         }
         assert_int_equal(troupe_ref_set_next(set, 0, &ref, &tag), TROUPE_NOT_FOUND);

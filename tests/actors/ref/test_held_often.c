@@ -94,12 +94,11 @@ static void test_more_than_is_counted(void **state)
     troupe_ref second = troupe_call_from(there, reader_count, &all);
     troupe_ref third = troupe_call_from(there, reader_count, &all);
     troupe_ref fourth = troupe_call(there, reader_pid);
-    assert_int_equal(troupe_get(int, third, &count, .timeout_ms = SUPPORT_SOON_MS),
-                     TROUPE_NO_MEMORY);
+    assert_int_equal(troupe_get(int, third, &count, SUPPORT_SOON_MS), TROUPE_NO_MEMORY);
     assert_non_null(strstr(troupe_last_error()->text, "holds one object 65535 times"));
 
     assert_int_equal(kill(pid, SIGCONT), 0);
-    troupe_must(troupe_get(int, fourth, &again, .timeout_ms = SUPPORT_SOON_MS));
+    troupe_must(troupe_get(int, fourth, &again, SUPPORT_SOON_MS));
     assert_int_equal(again, pid);
     troupe_must(troupe_get(int, troupe_call_from(there, reader_count, &all), &count));
     assert_int_equal(count, MANY);
@@ -156,9 +155,9 @@ static void test_results(void **state)
         troupe_must(troupe_wait(&result, 1, 1, SUPPORT_SOON_MS, NULL, NULL));
         int holds = fill(ref.id);
         assert_held_too_often(troupe_get(pile, troupe_ref_keep(result), &got));
-        assert_held_too_often(troupe_get_packed(troupe_ref_keep(result), &packed, NULL));
+        assert_held_too_often(troupe_get_packed(troupe_ref_keep(result), &packed));
         empty(ref.id, holds);
-        troupe_must(troupe_get_packed(troupe_ref_keep(result), &packed, NULL));
+        troupe_must(troupe_get_packed(troupe_ref_keep(result), &packed));
         troupe_must(troupe_unpack(pile, packed.data, packed.size, &got));
         troupe_must(troupe_get(double, got.refs.items[0], &read));
         assert_true(read == value);
@@ -214,10 +213,9 @@ static void test_behind_a_full_ring(void **state)
     troupe_ref refused = troupe_call_from(there, reader_count, &one);
     troupe_ref next = troupe_call(there, reader_pid);
     assert_int_equal(kill(pid, SIGCONT), 0);
-    troupe_must(troupe_get(int, next, &again, .timeout_ms = SUPPORT_SOON_MS));
+    troupe_must(troupe_get(int, next, &again, SUPPORT_SOON_MS));
     assert_int_equal(again, pid);
-    assert_int_equal(troupe_get(int, refused, &count, .timeout_ms = SUPPORT_SOON_MS),
-                     TROUPE_NO_MEMORY);
+    assert_int_equal(troupe_get(int, refused, &count, SUPPORT_SOON_MS), TROUPE_NO_MEMORY);
 
     while (holds-- > 0)
         trp_store_release(ref.id, there.address.process);

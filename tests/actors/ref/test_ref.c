@@ -210,7 +210,7 @@ static void test_views_of_results(void **state)
         troupe_view_end(&view);
 
         ref = troupe_call(actor, clerk_wait, *gate + 1);
-        assert_int_equal(troupe_view_bytes(ref, &view, 1), TROUPE_PENDING);
+        assert_int_equal(troupe_view_bytes(ref, &view, 1), TROUPE_TIMED_OUT);
         ++*gate;
         assert_int_equal(troupe_view_bytes(ref, &view, -1), TROUPE_WRONG_TYPE);
         troupe_ref_drop(ref);
@@ -226,8 +226,8 @@ static void test_timeouts_keep_the_reference(void **state)
         clerk_actor actor = troupe_spawn(clerk, .place = places[p]);
         int value = 0, times = *gate + 1;
         troupe_ref ref = troupe_call(actor, clerk_wait, times);
-        assert_int_equal(troupe_get(int, ref, &value, .timeout_ms = -1), TROUPE_PENDING);
-        assert_int_equal(troupe_get(int, ref, &value, .timeout_ms = 5), TROUPE_PENDING);
+        assert_int_equal(troupe_get(int, ref, &value, TROUPE_POLL), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_get(int, ref, &value, 5), TROUPE_TIMED_OUT);
         ++*gate;
         troupe_must(troupe_get(int, ref, &value));
         assert_int_equal(value, times);
@@ -261,16 +261,16 @@ static void test_wait_for_some(void **state)
         assert_true(count >= 4);
         assert_true(ready[1] && ready[2] && ready[4] && ready[5]);
         assert_false(ready[0] || ready[3]);
-        assert_int_equal(troupe_wait(refs, COUNT, 5, 10, ready, NULL), TROUPE_PENDING);
+        assert_int_equal(troupe_wait(refs, COUNT, 5, 10, ready, NULL), TROUPE_TIMED_OUT);
         assert_true(ready[2]);
         assert_int_equal(troupe_wait(refs, COUNT, COUNT + 1, 0, ready, NULL), TROUPE_INVALID);
         ++*gate;
         troupe_must(troupe_wait(refs, COUNT, COUNT, SUPPORT_SOON_MS, ready, &count));
         assert_int_equal(count, COUNT);
         int rested;
-        troupe_must(troupe_get(int, refs[0], &rested, .timeout_ms = -1));
+        troupe_must(troupe_get(int, refs[0], &rested, TROUPE_POLL));
         for (int i = 1; i < 5; i++)
-            troupe_must(troupe_get(double, refs[i], &number, .timeout_ms = -1));
+            troupe_must(troupe_get(double, refs[i], &number, TROUPE_POLL));
         troupe_actor_kill(slow);
         troupe_actor_kill(fast);
     }

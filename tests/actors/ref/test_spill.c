@@ -281,7 +281,7 @@ static void test_a_new_process_while_it_is_full(void **state)
     } while (memory.bytes_free > 0);
     hoarder_actor actor = troupe_spawn(hoarder, .place = TROUPE_PLACE_ISOLATED);
     troupe_must(troupe_get(troupe_none, troupe_call(actor, hoarder_check), &(troupe_none){0},
-                           .timeout_ms = SUPPORT_SOON_MS));
+                           SUPPORT_SOON_MS));
     troupe_must(troupe_actor_stop(actor));
     while (count > 0)
         troupe_ref_drop(refs[--count]);
@@ -304,7 +304,7 @@ static void *put_when_there_is_room(void *status)
 static void test_who_waits_gets_room(void **state)
 {
     (void)state;
-    troupe_status status = TROUPE_PENDING;
+    troupe_status status = TROUPE_TIMED_OUT;
     pthread_t thread;
     hoarder_actor wall = troupe_spawn(hoarder, .place = TROUPE_PLACE_HERE);
     hoarder_actor other = troupe_spawn(hoarder, .place = TROUPE_PLACE_HERE);
@@ -313,7 +313,7 @@ static void test_who_waits_gets_room(void **state)
     // A method that waits leaves the only thread to the one that makes room.
     troupe_ref put_later = troupe_call(other, hoarder_put, .first = 5, .count = 1);
     bool ready;
-    assert_int_equal(troupe_wait(&put_later, 1, 1, 100, &ready, NULL), TROUPE_PENDING);
+    assert_int_equal(troupe_wait(&put_later, 1, 1, 100, &ready, NULL), TROUPE_TIMED_OUT);
     troupe_must(troupe_get(troupe_none, troupe_call(wall, hoarder_drop), &(troupe_none){0}));
     troupe_must(troupe_get(troupe_none, put_later, &(troupe_none){0}));
     pthread_join(thread, NULL);

@@ -165,15 +165,15 @@ static void read_in_time(troupe_ref ref, const char *what)
     troupe_view view;
     troupe_bytes value;
     int64_t began_ms = support_now_ms();
-    assert_int_equal(troupe_view_bytes(ref, &view, 100), TROUPE_PENDING);
+    assert_int_equal(troupe_view_bytes(ref, &view, 100), TROUPE_TIMED_OUT);
     expect_named(what);
-    assert_int_equal(troupe_get(troupe_bytes, ref, &value, .timeout_ms = 100), TROUPE_PENDING);
+    assert_int_equal(troupe_get(troupe_bytes, ref, &value, 100), TROUPE_TIMED_OUT);
     expect_named(what);
     int64_t took_ms = support_now_ms() - began_ms;
     assert_true(took_ms >= 200 && took_ms < SUPPORT_SOON_MS);
-    assert_int_equal(troupe_view_bytes(ref, &view, 0), TROUPE_PENDING); // After a moment.
+    assert_int_equal(troupe_view_bytes(ref, &view, 0), TROUPE_TIMED_OUT); // After a moment.
     expect_named(what);
-    assert_int_equal(troupe_view_bytes(ref, &view, -1), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_view_bytes(ref, &view, -1), TROUPE_DEADLINE_EXCEEDED);
     expect_named("which is stopped");
 }
 
@@ -181,7 +181,7 @@ static void go_on(troupe_ref call, troupe_ref ref)
 {
     troupe_view view;
     assert_int_equal(kill(other_pid, SIGCONT), 0);
-    troupe_must(troupe_get(troupe_none, call, &(troupe_none){0}, .timeout_ms = SUPPORT_SOON_MS));
+    troupe_must(troupe_get(troupe_none, call, &(troupe_none){0}, SUPPORT_SOON_MS));
     troupe_must(troupe_view_bytes(ref, &view, -1));
     assert_int_equal(view.size, SIZE);
     assert_memory_equal(view.data, bytes, SIZE);
@@ -231,8 +231,8 @@ static void read_the_result_of_a_call(bool passed_on)
     assert_true(support_wait_until(is_stopped, NULL, SUPPORT_SOON_MS));
     if (passed_on) {
         troupe_ref sized = troupe_call_from(here, mover_size, &made);
-        assert_int_equal(troupe_get(uint64_t, sized, &size, .timeout_ms = SUPPORT_SOON_MS),
-                         TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_get(uint64_t, sized, &size, SUPPORT_SOON_MS),
+                         TROUPE_DEADLINE_EXCEEDED);
         expect_named("which is stopped");
     } else {
         read_in_time(made, "is being brought to disk by");
@@ -267,7 +267,7 @@ static void test_a_long_wait_is_told(void **state)
     troupe_status status = troupe_view_bytes(mine, &view, -1);
     (void)dup2(screen, STDERR_FILENO);
     close(screen);
-    assert_int_equal(status, TROUPE_TIMED_OUT);
+    assert_int_equal(status, TROUPE_DEADLINE_EXCEEDED);
     char *text = support_read_file(path);
     snprintf(told, sizeof told, "s for an object that process %u (pid %d) moves to disk or back",
              other.address.process, other_pid);

@@ -311,7 +311,7 @@ static void test_packed_for_others(void **state)
     (void)state;
     troupe_tensor table = troupe_tensor_of(TROUPE_FLOAT32, numbers, 3, 4), back;
     troupe_bytes packed;
-    troupe_must(troupe_get_packed(troupe_put(troupe_tensor, &table), &packed, NULL));
+    troupe_must(troupe_get_packed(troupe_put(troupe_tensor, &table), &packed));
     troupe_must(troupe_unpack(troupe_tensor, packed.data, packed.size, &back));
     assert_int_equal(troupe_tensor_check(&back, TROUPE_FLOAT32, 2), TROUPE_OK);
     assert_memory_equal(back.data, numbers, 48);

@@ -420,7 +420,7 @@ static void test_waiting_senders(void **state)
                          TROUPE_MAYBE_EXECUTED);
     assert_int_equal(
         troupe_get(int, troupe_call(troupe_with(actor, .deadline_ms = 20), phoenix_add, 1), &out),
-        TROUPE_TIMED_OUT);
+        TROUPE_DEADLINE_EXCEEDED);
     assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
     assert_int_equal(troupe_tell(troupe_with(actor, .flags = TROUPE_CALL_NO_WAIT), phoenix_add, 1),
                      TROUPE_BUSY);

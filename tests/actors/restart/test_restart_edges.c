@@ -267,7 +267,7 @@ static void test_waits_after_a_move(void **state)
         const troupe_actor *address = &actor.address;
         for (int i = 0; i < WAITS; i++) {
             troupe_must(troupe_get(int, troupe_call_from(who, ember_await, address), &out));
-            assert_int_equal(out, TROUPE_PENDING);
+            assert_int_equal(out, TROUPE_TIMED_OUT);
         }
         assert_true(support_wait_until(is_unwatched, &actor, SUPPORT_SOON_MS));
         troupe_actor_kill(actor);

@@ -190,8 +190,8 @@ static void test_a_receiver_that_waits_for_the_sender(void **state)
     start(1);
     sink_actor to = troupe_spawn(sink, .place = TROUPE_PLACE_HERE);
     source_actor from = troupe_spawn(source, .place = TROUPE_PLACE_HERE);
-    troupe_must(troupe_get(int64_t, troupe_call_from(from, source_open, &to), &sent,
-                           .timeout_ms = SUPPORT_SOON_MS));
+    troupe_must(
+        troupe_get(int64_t, troupe_call_from(from, source_open, &to), &sent, SUPPORT_SOON_MS));
     assert_int_equal(sent, DEEP);
     troupe_must(troupe_get(int64_t, troupe_call(to, sink_sum), &got));
     assert_int_equal(got, DEEP);
@@ -209,8 +209,8 @@ static void test_an_actor_that_does_not_run_holds_nobody_up(void **state)
     sink_actor to = troupe_spawn(sink, .place = TROUPE_PLACE_HERE);
     source_actor from = troupe_spawn(source, .place = TROUPE_PLACE_HERE);
     troupe_ref held = troupe_call(to, sink_hold);
-    troupe_must(troupe_get(int64_t, troupe_call_from(from, source_pour, &to), &sent,
-                           .timeout_ms = SUPPORT_SOON_MS));
+    troupe_must(
+        troupe_get(int64_t, troupe_call_from(from, source_pour, &to), &sent, SUPPORT_SOON_MS));
     assert_int_equal(sent, DEEP);
     assert_true(holds);
     sem_post(&gate);

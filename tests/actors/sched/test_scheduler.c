@@ -100,8 +100,8 @@ static troupe_status node_follow(node *self, const chain *in, int64_t *out)
     node_actor next = {in->actors.items[0]};
     chain rest = {{in->actors.items + 1, in->actors.count - 1}, in->timeout_ms};
     int64_t below;
-    TROUPE_TRY(troupe_get(int64_t, troupe_call_from(next, node_follow, &rest), &below,
-                          .timeout_ms = in->timeout_ms));
+    TROUPE_TRY(
+        troupe_get(int64_t, troupe_call_from(next, node_follow, &rest), &below, in->timeout_ms));
     *out = below + 1;
     return TROUPE_OK;
 }
@@ -419,7 +419,7 @@ static void test_full_mailbox(void **state)
     assert_int_equal(troupe_get(int64_t,
                                 troupe_call(troupe_with(actor, .deadline_ms = 30), node_add, 1),
                                 &total),
-                     TROUPE_TIMED_OUT);
+                     TROUPE_DEADLINE_EXCEEDED);
     assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
     // Others wait until there is room.
     pthread_t senders[4];
@@ -462,7 +462,7 @@ static void test_full_window(void **state)
         assert_int_equal(troupe_get(int64_t,
                                     troupe_call(troupe_with(actor, .deadline_ms = 20), node_add, 1),
                                     &total),
-                         TROUPE_TIMED_OUT);
+                         TROUPE_DEADLINE_EXCEEDED);
         assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
         pthread_t sender;
         assert_int_equal(pthread_create(&sender, NULL, tell_one, &actor), 0);
@@ -484,7 +484,7 @@ static void test_killing_a_full_actor_frees_its_senders(void **state)
     node_actor flooder = troupe_spawn(node, .place = TROUPE_PLACE_HERE);
     troupe_ref flood = troupe_call_from(flooder, node_flood, &actor.address);
     int64_t sent;
-    assert_int_equal(troupe_get(int64_t, flood, &sent, .timeout_ms = 50), TROUPE_PENDING);
+    assert_int_equal(troupe_get(int64_t, flood, &sent, 50), TROUPE_TIMED_OUT);
     troupe_actor_kill(actor);
     assert_int_equal(troupe_get(int64_t, flood, &sent), TROUPE_FAILED); // It ran itself.
     sem_post(&gate->open);

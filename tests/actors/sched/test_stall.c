@@ -191,7 +191,7 @@ static void test_what_a_method_returns(void **state)
         // What says of a call whether it was executed would be taken for this one's fate; a method
         // may say all else of its work.
         bool fate = status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED;
-        int seen = fate || status == TROUPE_PENDING ? TROUPE_FAILED : status;
+        int seen = fate || status == TROUPE_TIMED_OUT ? TROUPE_FAILED : status;
         troupe_ref ref = troupe_call(one, sleeper_hand_on, status);
         assert_int_equal(troupe_get(int, ref, &out), seen);
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_FAILED);
@@ -245,7 +245,7 @@ static bool spawn_late_in_init(troupe_place place)
     dawdler_actor late =
         troupe_spawn(dawdler, .name = "late", .cpus = 1, .place = place, .deadline_ms = 50);
     int64_t took = support_now_ms() - begin;
-    assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_actor_status(late.address), TROUPE_DEADLINE_EXCEEDED);
     assert_true(took >= 50);
     assert_true(took < 50 + 10 * soon_ms());
     const char *text = strstr(troupe_last_error()->text, "the init of an actor of class 'dawdler'");
@@ -308,7 +308,7 @@ static void test_a_deadline_while_resources_are_waited_for(void **state)
     sleeper_actor all = troupe_spawn(sleeper, .place = TROUPE_PLACE_HERE, .cpus = CPUS);
     sleeper_actor late =
         troupe_spawn(sleeper, .place = TROUPE_PLACE_HERE, .cpus = 1, .deadline_ms = 50);
-    assert_int_equal(troupe_actor_status(late.address), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_actor_status(late.address), TROUPE_DEADLINE_EXCEEDED);
     assert_true(support_now_ms() - begin < 50 + 10 * soon_ms());
     assert_int_equal(troupe_actor_kill(all), TROUPE_OK);
 }

@@ -326,8 +326,8 @@ static char said[sizeof(troupe_error)];
 static troupe_status block_until_refused(const troupe_actor *other, bool *crowded)
 {
     int64_t until_ms = support_now_ms() + SUPPORT_SOON_MS;
-    troupe_status status = TROUPE_TIMED_OUT;
-    while (status == TROUPE_TIMED_OUT && support_now_ms() < until_ms) {
+    troupe_status status = TROUPE_DEADLINE_EXCEEDED;
+    while (status == TROUPE_DEADLINE_EXCEEDED && support_now_ms() < until_ms) {
         hand_actor to = {*other};
         troupe_none out;
         status = troupe_get(troupe_none, troupe_call(troupe_with(to, .deadline_ms = 20), hand_note),

@@ -258,7 +258,7 @@ static void test_deadline(void **state)
     (void)state;
     int number = 3, out;
     troupe_ref late = troupe_run_from(wait_gate, &number, .deadline_ms = 50);
-    assert_int_equal(troupe_get(int, late, &out), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_get(int, late, &out), TROUPE_DEADLINE_EXCEEDED);
     shared->gate = 1;
     troupe_must(troupe_get(int, troupe_run(wait_gate, 4), &out));
     assert_int_equal(out, 4);

@@ -201,12 +201,10 @@ static void test_what_waits_is_seen_and_can_be_given_up(void **state)
     // Who wants none of it is not held up.
     troupe_must(troupe_get(int, troupe_run_from(work, &ms, .cpus = 1), &out));
     troupe_must(troupe_cancel(second));
-    assert_int_equal(troupe_get(int, second, &out, .timeout_ms = SUPPORT_SOON_MS),
-                     TROUPE_CANCELLED);
+    assert_int_equal(troupe_get(int, second, &out, SUPPORT_SOON_MS), TROUPE_CANCELLED);
     assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
     second = troupe_run_from(work, &ms, .resources = "license=1", .deadline_ms = 30);
-    assert_int_equal(troupe_get(int, second, &out, .timeout_ms = SUPPORT_SOON_MS),
-                     TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_get(int, second, &out, SUPPORT_SOON_MS), TROUPE_DEADLINE_EXCEEDED);
     assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
     assert_int_equal(shared->runs, 2);
     // One that is dropped is run all the same.
@@ -225,10 +223,10 @@ static void test_held_until_the_function_returns(void **state)
     int number = 1, ms = 0, out;
     troupe_ref late = troupe_run_from(hold, &number, .resources = "license=1", .deadline_ms = 1500);
     expect_runs(1);
-    assert_int_equal(troupe_get(int, late, &out, .timeout_ms = SUPPORT_SOON_MS), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_get(int, late, &out, SUPPORT_SOON_MS), TROUPE_DEADLINE_EXCEEDED);
     troupe_ref next = troupe_run_from(work, &ms, .resources = "license=1");
     assert_true(support_wait_until(one_waits, (void *)(uintptr_t) "work", SUPPORT_SOON_MS));
-    assert_int_equal(troupe_get(int, next, &out, .timeout_ms = 30), TROUPE_PENDING);
+    assert_int_equal(troupe_get(int, next, &out, 30), TROUPE_TIMED_OUT);
     shared->gate = 1;
     troupe_must(troupe_get(int, next, &out));
     assert_int_equal(shared->most, 1);
@@ -237,11 +235,10 @@ static void test_held_until_the_function_returns(void **state)
     troupe_ref cancelled = troupe_run_from(hold, &number, .resources = "license=1");
     expect_runs(3);
     troupe_must(troupe_cancel(cancelled));
-    assert_int_equal(troupe_get(int, cancelled, &out, .timeout_ms = SUPPORT_SOON_MS),
-                     TROUPE_CANCELLED);
+    assert_int_equal(troupe_get(int, cancelled, &out, SUPPORT_SOON_MS), TROUPE_CANCELLED);
     number = -1;
     troupe_ref failed = troupe_run_from(hold, &number, .resources = "license=1");
-    assert_int_equal(troupe_get(int, failed, &out, .timeout_ms = 30), TROUPE_PENDING);
+    assert_int_equal(troupe_get(int, failed, &out, 30), TROUPE_TIMED_OUT);
     shared->gate = 1;
     assert_int_equal(troupe_get(int, failed, &out), TROUPE_INVALID);
     assert_int_equal(shared->most, 1);
@@ -322,7 +319,7 @@ static void test_the_death_of_who_asked(void **state)
     troupe_must(troupe_get(troupe_none, troupe_call(one, asker_ask, number), &none)); // Waits.
     troupe_actor_kill(one);
     troupe_ref mine = troupe_run_from(work, &ms, .resources = "license=1");
-    assert_int_equal(troupe_get(int, mine, &out, .timeout_ms = 30), TROUPE_PENDING);
+    assert_int_equal(troupe_get(int, mine, &out, 30), TROUPE_TIMED_OUT);
     shared->gate = 1; // The function runs on until then, and no other one of that process begins.
     troupe_must(troupe_get(int, mine, &out));
     assert_int_equal(shared->runs, 2);
@@ -341,7 +338,7 @@ static void test_the_end_of_the_runtime(void **state)
     expect_runs(1);
     troupe_must(troupe_stop());
     for (int i = 0; i < TASKS; i++)
-        assert_int_not_equal(troupe_get(int, refs[i], &out, .timeout_ms = -1), TROUPE_PENDING);
+        assert_int_not_equal(troupe_get(int, refs[i], &out, TROUPE_POLL), TROUPE_TIMED_OUT);
     assert_int_equal(shared->runs, 1);
     assert_int_equal(set_up(NULL), 0);
     shared->gate = 1;

@@ -168,8 +168,8 @@ static void test_too_many_for_a_method(void **state)
         refs[i] = troupe_run(wait_gate, i);
     starter_actor one = troupe_spawn(starter, .place = TROUPE_PLACE_HERE);
     int64_t begun_ms = support_now_ms();
-    troupe_status waited = troupe_get(int, troupe_call(one, starter_start), &status,
-                                      .timeout_ms = 2 * SUPPORT_SOON_MS);
+    troupe_status waited =
+        troupe_get(int, troupe_call(one, starter_start), &status, 2 * SUPPORT_SOON_MS);
     int64_t took_ms = support_now_ms() - begun_ms;
     open_gate(refs, UNFINISHED_MAX);
     assert_int_equal(waited, TROUPE_OK);
@@ -183,7 +183,7 @@ static void test_tasks_that_run_at_once(void **state)
     (void)state;
     nested_result got;
     troupe_must(troupe_get(nested_result, troupe_run(crowd, UNFINISHED_MAX - 1), &got));
-    assert_int_equal(got.late, TROUPE_TIMED_OUT);
+    assert_int_equal(got.late, TROUPE_DEADLINE_EXCEEDED);
     assert_int_equal(got.failing, TROUPE_OK); // After two failures.
     assert_int_equal(got.runs, 3);
     assert_int_equal(got.hopeless, TROUPE_IO);

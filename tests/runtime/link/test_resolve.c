@@ -121,7 +121,7 @@ static void a_silent_name_server_is_not_waited_for(void **state)
     trp_resolve_by(never);
     for (int i = 0; i < MOST; i++) {
         assert_int_equal(trp_address_resolve("it", "far.example:1", false, LIMIT_MS, numeric),
-                         TROUPE_TIMED_OUT);
+                         TROUPE_DEADLINE_EXCEEDED);
         assert_non_null(strstr(troupe_last_error()->text, "far.example"));
     }
     assert_true(support_now_ms() - began < MOST * LIMIT_MS + SLACK_MS);
@@ -157,7 +157,7 @@ static void a_start_after_one_that_was_given_up(void **state)
     trp_resolve_by(never);
     assert_int_equal(troupe_start(0, NULL, .workers = 1, .listen = "far.example:1", .keys = "none",
                                   .node_timeout_ms = 200),
-                     TROUPE_TIMED_OUT);
+                     TROUPE_DEADLINE_EXCEEDED);
     assert_int_equal(support_count_threads(), 2);
     assert_int_equal(trp_launch_choose(), TROUPE_LAUNCH_FORK);
     atomic_store(&silent, false);
