@@ -95,7 +95,7 @@ static void add_run(const settings *config, const char *storage, bench_rounds ro
 {
     troupe_result *result = NULL;
     troupe_status status = troupe_train(measured, config, &result, .ranks = 2, .storage = storage,
-                                        .keep = TROUPE_KEEP_NONE, .collective_timeout_ms = 10000);
+                                        .keep = TROUPE_NONE, .collective_timeout_ms = 10000);
     for (size_t i = 0; i < SIZES; i++) {
         double parts[3] = {NAN, NAN, NAN};
         for (size_t k = 0; k < 3 && status == TROUPE_OK; k++) {
@@ -182,7 +182,7 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
 int main(int argc, char **argv)
 {
     static bench_rounds ours[SIZES], peers[PLAINS][SIZES];
-    troupe_must(troupe_start(argc, argv, .workers = TROUPE_WORKERS_NONE, .cpus = 2));
+    troupe_must(troupe_start(argc, argv, .workers = TROUPE_NONE, .cpus = 2));
     bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
     settings config = {.share = quick ? QUICK_SHARE : 1};
     char storage[] = "/tmp/bench-allreduce-XXXXXX";

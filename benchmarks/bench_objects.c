@@ -534,7 +534,7 @@ static void measure_disk(void)
     static bench_rounds spill, restore, write_files, read_files;
     size_t count = bench_rows_quick() ? 8 : WHOLES;
     unsigned char *memory = bench_written(WHOLE);
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .store_bytes_max = FULL));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .store_bytes_max = FULL));
     for (int i = 0; bench_goes_on(i, bench_rows_quick() ? 1 : ROUNDS, SECONDS_MAX); i++) {
         disk_round round = {0};
         if (use_disk(memory, count, &round) != TROUPE_OK) {

@@ -148,9 +148,10 @@ int tool_actors(int argc, char **argv)
     if (status != TOOL_DONE)
         return status;
     if (troupe_actors_list_with(
-            &list, &(troupe_actors_list_options){.size = sizeof(troupe_actors_list_options),
-                                                 .most = given.most,
-                                                 .pid = given.pid}) != TROUPE_OK) {
+            &list, sizeof list,
+            &(troupe_actors_list_options){.size = sizeof(troupe_actors_list_options),
+                                          .most = given.most,
+                                          .pid = given.pid}) != TROUPE_OK) {
         fprintf(stderr, "troupe actors: %s\n", troupe_last_error()->text);
         return TOOL_FAILED;
     }

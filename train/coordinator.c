@@ -75,7 +75,7 @@ static const char *describe(const trp_run *run, troupe_result *result)
     bool hint = run->begun && !run->given_up && run->cause.status != TROUPE_RUNTIME_LOST;
     if (hint && options->restarts == 0)
         trp_buffer_printf(&text, "; it was not restarted: .restarts = n in the options allows n "
-                                 "restarts from the last checkpoint, a negative n any number");
+                                 "restarts from the last checkpoint, TROUPE_FOREVER any number");
     else if (hint && run->attempt > 0)
         trp_buffer_printf(&text, "; its %d restart%s used up", run->attempt,
                           run->attempt == 1 ? " is" : "s are");

@@ -265,22 +265,23 @@ troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **r
     return TROUPE_OK;
 }
 
-void troupe_job_status_get(troupe_job *job, troupe_job_status *status)
+void(troupe_job_status_get)(troupe_job *job, troupe_job_status *status, size_t size)
 {
     if (TRP_IS_NULL(status))
         return;
-    *status = (troupe_job_status){0};
+    memset(status, 0, size);
     if (TRP_IS_NULL(job))
         return;
     pthread_mutex_lock(&job->lock);
-    *status = (troupe_job_status){
+    troupe_job_status now = {
         .state = job->state,
         .reports = job->reports,
         .restarts = job->restarts,
         .elapsed_s = job->result ? job->result->elapsed_s : elapsed_s(job),
     };
-    memcpy(status->pids, job->pids, sizeof(status->pids));
+    memcpy(now.pids, job->pids, sizeof(now.pids));
     pthread_mutex_unlock(&job->lock);
+    trp_output_give(status, size, &now, sizeof now);
 }
 
 const char *troupe_job_path(const troupe_job *job)

@@ -33,14 +33,21 @@ static troupe_status check_ranges(const troupe_train_options *o)
     if (o->ranks < 1 || o->ranks > TRP_GROUP_WORLD_MAX)
         return troupe_fail(TROUPE_INVALID, "option .ranks is %d: expected 1 to %d", o->ranks,
                            TRP_GROUP_WORLD_MAX);
-    if (o->keep < TROUPE_KEEP_NONE)
+    if (o->keep < 0 && o->keep != TROUPE_NONE)
         return troupe_fail(TROUPE_INVALID,
                            "option .keep is %d: expected the number of best checkpoints to keep, 0 "
-                           "for all, or TROUPE_KEEP_NONE",
+                           "for all, or TROUPE_NONE",
                            o->keep);
-    if (o->keep_goal != TROUPE_MINIMIZE && o->keep_goal != TROUPE_MAXIMIZE)
+    if (o->restarts < 0 && o->restarts != TROUPE_FOREVER)
         return troupe_fail(TROUPE_INVALID,
-                           "option .keep_goal is %d: expected TROUPE_MINIMIZE or TROUPE_MAXIMIZE",
+                           "option .restarts is %d: expected a number of restarts, TROUPE_FOREVER "
+                           "or TROUPE_NONE",
+                           o->restarts);
+    if ((unsigned)o->keep_goal > TROUPE_MAXIMIZE ||
+        (o->keep_metric && o->keep_goal == TROUPE_GOAL_NONE))
+        return troupe_fail(TROUPE_INVALID,
+                           "option .keep_goal is %d: expected TROUPE_MINIMIZE or TROUPE_MAXIMIZE "
+                           "with .keep_metric",
                            (int)o->keep_goal);
     if (o->keep_metric && (!*o->keep_metric || strlen(o->keep_metric) > METRIC_NAME_MAX))
         return troupe_fail(TROUPE_INVALID,
@@ -86,6 +93,8 @@ static troupe_status check_from(const char *from)
 troupe_status trp_train_options_complete(troupe_train_options *options,
                                          const troupe_trainer *trainer, int64_t *cpus)
 {
+    if (options->restarts == TROUPE_NONE)
+        options->restarts = 0;
     if (options->ranks == 0)
         options->ranks = 1;
     if (options->cpus_per_rank == 0)

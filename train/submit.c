@@ -5,6 +5,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 #include <train/server.h>
@@ -75,7 +76,7 @@ static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const 
     job->incarnation = trp_process_incarnation();
     if (follower)
         job->follower = *follower;
-    trp_options_take(&job->options, sizeof(job->options), how, how ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_submit", job->options, how));
     TROUPE_TRY(trp_train_options_complete(&job->options, trainer, &job->cpus));
     TROUPE_TRY(copy_texts(job));
     TROUPE_TRY(take_config(job, config));

@@ -187,7 +187,7 @@ troupe_status troupe_save_as(const troupe_type *type, troupe_rank *me, const voi
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_save", &it));
     const trp_task *task = it->task;
-    if (task->keep == TROUPE_KEEP_NONE || it->stopped)
+    if (task->keep == TROUPE_NONE || it->stopped)
         return TROUPE_OK;
     // Until it is whole: what was saved before is overwritten by the attempt.
     it->staged = TRP_STAGED_TORN;

@@ -7,6 +7,7 @@
 // is worse than any number. Decisions are final: a trial that went on is not stopped by later ones.
 #include <math.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <stdio.h>
 #include <string.h>
 #include <tune/scheduler.h>
@@ -85,20 +86,21 @@ static void asha_destroy(troupe_scheduler *scheduler)
 
 troupe_scheduler *troupe_asha_with(const troupe_asha_options *how)
 {
-    troupe_asha_options options = {0};
-    if (how != NULL) // A caller compiled with an older header passes a shorter struct.
-        memcpy(&options, how, how->size < sizeof options ? how->size : sizeof options);
+    troupe_asha_options options;
+    troupe_status taken = TRP_OPTIONS_TAKE("troupe_asha", options, how);
     int grace = options.grace == 0 ? 1 : options.grace;
     int reduction = options.reduction == 0 ? 4 : options.reduction;
     int limit = options.limit == 0 ? 100 : options.limit;
-    if (grace < 1)
+    if (taken != TROUPE_OK)
+        ; // It has been said.
+    else if (grace < 1)
         troupe_fail(TROUPE_INVALID, "asha: grace is %d, must be at least 1", grace);
     else if (reduction < 2)
         troupe_fail(TROUPE_INVALID, "asha: reduction is %d, must be at least 2", reduction);
     else if (limit < grace)
         troupe_fail(TROUPE_INVALID, "asha: limit is %d, must be at least grace, which is %d", limit,
                     grace);
-    if (grace < 1 || reduction < 2 || limit < grace)
+    if (taken != TROUPE_OK || grace < 1 || reduction < 2 || limit < grace)
         return trp_scheduler_refused();
 
     asha *self = trp_alloc(sizeof *self);

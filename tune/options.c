@@ -1,5 +1,5 @@
 // options.c: checks the options of a sweep and fills in their defaults.
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <string.h>
 #include <tune/sweep.h>
 
@@ -63,7 +63,7 @@ troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune
         return troupe_fail(TROUPE_VERSION,
                            "the trainer was compiled for generation %u of the library, this is %u",
                            trainer->abi, TROUPE_ABI);
-    trp_options_take(&options, sizeof options, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_tune", options, how));
     TROUPE_TRY(check_metric(options.metric));
     TROUPE_TRY(check_numbers(&options));
     if (options.scheduler != NULL && options.scheduler->refusal != TROUPE_OK)

@@ -10,6 +10,11 @@ static troupe_status cpus_of_process(double *cpus)
     return TROUPE_OK;
 }
 
+static void job_status(troupe_job *job, troupe_job_status *status)
+{
+    troupe_job_status_get(job, status);
+}
+
 troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *space, size_t count,
                              troupe_sweep **sweep, const troupe_tune_options *how)
 {
@@ -31,7 +36,7 @@ troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *
         .stop = troupe_job_stop,
         .kill = troupe_job_kill,
         .wait = troupe_job_wait,
-        .status = troupe_job_status_get,
+        .status = job_status,
         .path = troupe_job_path,
         .close = troupe_job_close,
         .result_status = troupe_result_status,

@@ -18,7 +18,7 @@
 #include <runtime/link/park.h>
 #include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>
@@ -397,7 +397,7 @@ static troupe_status restart_elsewhere(troupe_actor actor, bool sound)
 troupe_status troupe_actor_restart_with(troupe_actor actor, const troupe_actor_restart_options *how)
 {
     troupe_actor_restart_options taken;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_actor_restart", taken, how));
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(troupe_actor_status(actor));
     TROUPE_TRY(trp_actor_at_home(actor, "restarted"));

@@ -17,7 +17,7 @@ enum { TRP_PAUSE_MAX_MS = 24 * 3600 * 1000 }; // That can be asked for.
 
 // How often an actor may be restarted, and how often it was.
 typedef struct trp_budget {
-    int64_t limit;                    // TROUPE_RESTARTS_FOREVER: any number.
+    int64_t limit;                    // TROUPE_FOREVER: any number.
     uint32_t window_ms;               // 0: in its whole life.
     uint32_t backoff_ms;              // The pause before the second in a row, doubling
     uint32_t cap_ms;                  // to this.

@@ -221,9 +221,8 @@ static troupe_status read_waits(trp_reader *in, troupe_resources *all)
     return TROUPE_OK;
 }
 
-troupe_status troupe_resources_get(troupe_resources *all)
+static troupe_status read_resources(troupe_resources *all)
 {
-    TRP_REQUIRE(all);
     trp_buffer list = {0};
     uint32_t fields;
     memset(all, 0, sizeof *all);
@@ -240,4 +239,13 @@ troupe_status troupe_resources_get(troupe_resources *all)
         status = read_waits(&in, all);
     trp_buffer_free(&list);
     return status;
+}
+
+troupe_status(troupe_resources_get)(troupe_resources *all, size_t size)
+{
+    TRP_REQUIRE(all);
+    troupe_resources found;
+    TROUPE_TRY(read_resources(&found));
+    trp_output_give(all, size, &found, sizeof found);
+    return TROUPE_OK;
 }

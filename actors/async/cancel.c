@@ -26,7 +26,7 @@
 #include <runtime/base/thread.h>
 #include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <signal.h>
@@ -402,7 +402,7 @@ static troupe_status ended(void)
 troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *how)
 {
     troupe_cancel_options taken;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_cancel", taken, how));
     uint64_t call = trp_entry_behind(ref);
     if ((call & TRP_REF_OBJECT) != 0)
         return troupe_fail(TROUPE_INVALID, "the reference is to an object: only calls can be "

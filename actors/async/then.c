@@ -10,7 +10,7 @@
 #include <runtime/base/arena.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <string.h>
 #include <troupe/async.h>
 
@@ -49,7 +49,7 @@ troupe_status troupe_then_as(troupe_ref ref, const troupe_class *class_, size_t 
 {
     const trp_method *found;
     troupe_then_options taken;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_then", taken, how));
     TROUPE_TRY(trp_async_method(trp_run_current(), class_, method, &found));
     TROUPE_TRY(check_type(ref, found));
     troupe_ref kept;

@@ -23,6 +23,7 @@
 #include <runtime/base/fault.h>
 #include <runtime/base/require.h>
 #include <runtime/node/node_client.h>
+#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 
@@ -538,7 +539,9 @@ troupe_status troupe_tell_named(troupe_actor actor, const char *method, troupe_b
 troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_options *how)
 {
     troupe_call_options taken;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    troupe_status status = TRP_OPTIONS_TAKE("troupe_with", taken, how);
+    if (status != TROUPE_OK)
+        return trp_spawn_failed(status); // The calls say why.
     actor.deadline_ms = taken.deadline_ms;
     actor.flags = taken.flags & TROUPE_CALL_NO_WAIT;
     actor.flags |= (taken.window > TRP_STREAM_WINDOW_MAX ? TRP_STREAM_WINDOW_MAX : taken.window)

@@ -16,11 +16,12 @@ void trp_budget_pauses(trp_budget *budget, uint32_t backoff_ms, uint32_t cap_ms,
 
 troupe_status trp_budget_of(const troupe_spawn_options *how, trp_budget *budget)
 {
-    *budget = (trp_budget){.limit = how->restarts, .window_ms = how->restart_window_ms};
+    int limit = how->restarts == TROUPE_NONE ? 0 : how->restarts;
+    *budget = (trp_budget){.limit = limit, .window_ms = how->restart_window_ms};
     trp_budget_pauses(budget, how->backoff_ms, how->backoff_max_ms, how->backoff_reset_ms);
-    if (how->restarts < TROUPE_RESTARTS_FOREVER)
+    if (limit < TROUPE_FOREVER)
         return troupe_fail(TROUPE_INVALID,
-                           ".restarts is %d, expected a count or TROUPE_RESTARTS_FOREVER",
+                           ".restarts is %d, expected a count, TROUPE_FOREVER or TROUPE_NONE",
                            how->restarts);
     if (how->restart_window_ms != 0 && how->restarts > TRP_RESTARTS_KEPT)
         return troupe_fail(TROUPE_INVALID,
@@ -31,7 +32,7 @@ troupe_status trp_budget_of(const troupe_spawn_options *how, trp_budget *budget)
 
 static bool has_left(const trp_budget *budget, int64_t now_ms)
 {
-    if (budget->limit == TROUPE_RESTARTS_FOREVER)
+    if (budget->limit == TROUPE_FOREVER)
         return true;
     if (budget->window_ms == 0 || budget->count < budget->limit)
         return budget->count < budget->limit;
@@ -75,7 +76,7 @@ void trp_budget_describe(const trp_budget *budget, int64_t delay_ms, char text[T
 {
     char when[32], most[64];
     snprintf(when, sizeof when, delay_ms > 0 ? "in %lld ms" : "at once", (long long)delay_ms);
-    if (budget->limit == TROUPE_RESTARTS_FOREVER)
+    if (budget->limit == TROUPE_FOREVER)
         most[0] = '\0';
     else if (budget->window_ms == 0)
         snprintf(most, sizeof most, " of %lld", (long long)budget->limit);
@@ -126,7 +127,7 @@ troupe_status trp_budget_read(trp_reader *in, trp_budget *budget)
     TROUPE_TRY(read_small(in, &budget->streak));
     TROUPE_TRY(read_small(in, &budget->pause_ms));
     uint32_t kept = budget->count < TRP_RESTARTS_KEPT ? budget->count : TRP_RESTARTS_KEPT;
-    if (count != FIELDS + kept || budget->limit < TROUPE_RESTARTS_FOREVER ||
+    if (count != FIELDS + kept || budget->limit < TROUPE_FOREVER ||
         (budget->window_ms != 0 && budget->limit > TRP_RESTARTS_KEPT))
         return troupe_fail(TROUPE_MALFORMED, "a restart budget is malformed");
     for (uint32_t i = budget->count - kept; i != budget->count; i++) {

@@ -13,7 +13,7 @@
 #include <runtime/base/printable.h>
 #include <runtime/base/require.h>
 #include <runtime/link/park.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <stdarg.h>
 
@@ -182,7 +182,7 @@ troupe_status(troupe_actor_await_end)(troupe_actor actor, int timeout_ms, troupe
 troupe_status troupe_actor_exit_with(const troupe_actor_exit_options *how)
 {
     troupe_actor_exit_options taken;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_actor_exit", taken, how));
     trp_actor *self = trp_run_actor();
     if (self == NULL)
         return troupe_fail(TROUPE_INVALID, "troupe_actor_exit was called outside methods");

@@ -12,7 +12,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/channel/channel.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/store/store.h>
 #include <troupe/object.h>
@@ -57,7 +57,7 @@ troupe_status troupe_channel_open_with(size_t bytes, uint32_t slots, uint32_t re
 {
     TRP_REQUIRE(channel);
     troupe_channel_options given;
-    trp_options_take(&given, sizeof given, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_channel_open", given, how));
     trp_channel_shape shape = {
         .bytes = bytes, .slots = slots, .readers = readers, .latest = given.latest};
     trp_object object;
@@ -87,21 +87,23 @@ void troupe_channel_drop(troupe_channel channel)
     troupe_ref_drop(channel.memory);
 }
 
-troupe_status troupe_channel_state_get(troupe_channel channel, troupe_channel_state *state)
+troupe_status(troupe_channel_state_get)(troupe_channel channel, troupe_channel_state *state,
+                                        size_t size)
 {
     TRP_REQUIRE(state);
     trp_object object;
     trp_channel found;
     TROUPE_TRY(find(channel, &object, &found));
     trp_channel_look look = trp_channel_see(&found);
-    *state = (troupe_channel_state){.bytes = found.shape.bytes,
-                                    .slots = found.shape.slots,
-                                    .readers_max = found.shape.readers,
-                                    .published = look.published,
-                                    .readers = look.readers,
-                                    .latest = found.shape.latest,
-                                    .written = look.written,
-                                    .closed = look.closed};
+    troupe_channel_state now = {.bytes = found.shape.bytes,
+                                .slots = found.shape.slots,
+                                .readers_max = found.shape.readers,
+                                .published = look.published,
+                                .readers = look.readers,
+                                .latest = found.shape.latest,
+                                .written = look.written,
+                                .closed = look.closed};
+    trp_output_give(state, size, &now, sizeof now);
     return TROUPE_OK;
 }
 
@@ -255,7 +257,7 @@ troupe_status troupe_channel_read_open_with(troupe_channel channel, int place,
     troupe_channel_read_options given;
     trp_channel found;
     holding *held;
-    trp_options_take(&given, sizeof given, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_channel_read_open", given, how));
     TROUPE_TRY(hold(channel, sizeof(reading), &found, &held));
     reading *it = (reading *)held;
     it->again = given.again && found.shape.latest;

@@ -6,7 +6,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <troupe/pool.h>
 
 enum { SLOTS_A_MEMBER = 16, SLOTS_OF_TASKS = 1024 };
@@ -33,7 +33,8 @@ static troupe_map *make_map(const troupe_class *class_, size_t method, const voi
                             size_t count, size_t slots, const troupe_map_options *how)
 {
     troupe_map_options taken;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    if (TRP_OPTIONS_TAKE("a map", taken, how) != TROUPE_OK)
+        return NULL;
     if (method >= class_->method_count || (args == NULL && count > 0)) {
         (void)troupe_fail(TROUPE_INVALID,
                           "a map over class '%s' has no method %zu or no arguments ('args')",

@@ -14,7 +14,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 #include <troupe/pool.h>
@@ -103,9 +103,6 @@ static troupe_pool *make_pool(const trp_class *class_, const troupe_pool_options
     pool->class_ = class_;
     pool->count = count;
     pool->makes = how->actor_count == 0;
-    trp_options_take(&pool->spawn, sizeof pool->spawn, how->spawn,
-                     how->spawn != NULL ? how->spawn->size : 0);
-    pool->spawn.size = sizeof pool->spawn;
     return pool;
 }
 
@@ -156,13 +153,17 @@ troupe_status troupe_pool_open_as(const troupe_class *row, const void *init_args
     TRP_REQUIRE(pool);
     troupe_pool_options taken;
     const trp_class *class_ = trp_class_of(row);
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_pool_open", taken, how));
     if (class_ == NULL)
         return troupe_failed_(troupe_last_error()->status);
+    troupe_spawn_options spawn;
+    TROUPE_TRY(TRP_OPTIONS_TAKE(".spawn of troupe_pool_open", spawn, taken.spawn));
     TROUPE_TRY(check(class_, &taken));
     troupe_pool *made = make_pool(class_, &taken);
     if (made == NULL)
         return TROUPE_NO_MEMORY;
+    made->spawn = spawn;
+    made->spawn.size = sizeof spawn;
     troupe_status status = copy_init(made, init_args);
     if (status == TROUPE_OK)
         status = copy_spawn(made);

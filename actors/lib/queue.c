@@ -15,7 +15,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 #include <troupe/async.h>
@@ -398,7 +398,9 @@ troupe_queue troupe_queue_open_as(const troupe_type *type, const troupe_queue_op
     if (TRP_IS_NULL(type))
         return (troupe_queue){trp_spawn_failed(TRP_NULL(type))};
     troupe_queue_options taken;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    troupe_status status = TRP_OPTIONS_TAKE("troupe_queue_open", taken, how);
+    if (status != TROUPE_OK)
+        return (troupe_queue){trp_spawn_failed(status)};
     trp_queue_how init = {.capacity = taken.capacity != 0 ? taken.capacity : CAPACITY_DEFAULT,
                           .bytes_max = taken.bytes_max != 0 ? taken.bytes_max : BYTES_DEFAULT};
     if (trp_type_check(type) == TROUPE_OK)
@@ -567,17 +569,18 @@ troupe_status troupe_queue_close(troupe_queue queue)
                       &none);
 }
 
-troupe_status troupe_queue_state_get(troupe_queue queue, troupe_queue_state *state)
+troupe_status(troupe_queue_state_get)(troupe_queue queue, troupe_queue_state *state, size_t size)
 {
     TRP_REQUIRE(state);
     trp_queue_looks looks;
     TROUPE_TRY(troupe_get(trp_queue_looks,
                           troupe_call((trp_queue_actor){queue.address}, trp_queue_look), &looks));
-    *state = (troupe_queue_state){.count = looks.count,
-                                  .bytes = looks.bytes,
-                                  .capacity = looks.capacity,
-                                  .getters = looks.getters,
-                                  .putters = looks.putters,
-                                  .closed = looks.closed};
+    troupe_queue_state now = {.count = looks.count,
+                              .bytes = looks.bytes,
+                              .capacity = looks.capacity,
+                              .getters = looks.getters,
+                              .putters = looks.putters,
+                              .closed = looks.closed};
+    trp_output_give(state, size, &now, sizeof now);
     return TROUPE_OK;
 }

@@ -14,7 +14,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/range.h>
 #include <runtime/base/require.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <stdio.h>
 #include <string.h>
 #include <troupe/async.h>
@@ -191,7 +191,8 @@ static void stop_child(trp_child *child)
         return;
     (void)troupe_monitor_stop(
         child->monitor); // Else its news wait, and will name no child's monitor.
-    (void)troupe_actor_stop(child->actor, child->shutdown_ms < 0 ? 0 : child->shutdown_ms);
+    (void)troupe_actor_stop(child->actor,
+                            child->shutdown_ms == TROUPE_NONE ? 0 : child->shutdown_ms);
     child->actor = (troupe_actor){0};
     child->monitor = 0;
     if (child->restart == TROUPE_TEMPORARY)
@@ -242,7 +243,7 @@ static troupe_status trp_supervisor_init(trp_supervisor *self, const trp_supervi
     size_t failed = 0;
     self->strategy = (troupe_strategy)spec->strategy;
     self->budget = (trp_budget){.limit = spec->restarts, .window_ms = spec->window_ms};
-    if (spec->restarts == TROUPE_RESTARTS_FOREVER || spec->backoff_ms != 0)
+    if (spec->restarts == TROUPE_FOREVER || spec->backoff_ms != 0)
         trp_budget_pauses(&self->budget, spec->backoff_ms, spec->backoff_max_ms,
                           spec->backoff_reset_ms);
     self->children = trp_alloc((spec->children.count + 1) * sizeof *self->children);
@@ -486,7 +487,7 @@ static troupe_status describe_child(const troupe_child *child, int depth, draft 
     static const trp_range ranges[] = {
         TRP_RANGE(troupe_child, place, TROUPE_PLACE_ANY, TROUPE_PLACE_ISOLATED),
         TRP_RANGE(troupe_child, restart, TROUPE_PERMANENT, TROUPE_TEMPORARY),
-        TRP_RANGE(troupe_child, shutdown_ms, TROUPE_SHUTDOWN_KILL, INT_MAX),
+        TRP_RANGE(troupe_child, shutdown_ms, TROUPE_NONE, INT_MAX),
     };
     TROUPE_TRY(trp_ranges_check("a child", ranges, sizeof ranges / sizeof *ranges, child));
     troupe_spawn_options spawn;
@@ -515,19 +516,19 @@ static troupe_status describe_child(const troupe_child *child, int depth, draft 
 static troupe_status take_options(const troupe_supervisor_options *how, trp_supervisor_spec *spec)
 {
     troupe_supervisor_options taken;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_supervisor_start", taken, how));
     static const trp_range ranges[] = {
         TRP_RANGE(troupe_supervisor_options, place, TROUPE_PLACE_ANY, TROUPE_PLACE_ISOLATED),
         TRP_RANGE(troupe_supervisor_options, strategy, TROUPE_ONE_FOR_ONE, TROUPE_REST_FOR_ONE),
-        TRP_RANGE(troupe_supervisor_options, restarts, TROUPE_RESTARTS_NONE, TRP_RESTARTS_KEPT),
+        TRP_RANGE(troupe_supervisor_options, restarts, TROUPE_NONE, TRP_RESTARTS_KEPT),
         TRP_RANGE(troupe_supervisor_options, backoff_max_ms, 1, TRP_PAUSE_MAX_MS),
         TRP_RANGE(troupe_supervisor_options, backoff_reset_ms, 1, TRP_PAUSE_MAX_MS),
     };
     TROUPE_TRY(trp_ranges_check("a supervisor", ranges, sizeof ranges / sizeof *ranges, &taken));
     spec->strategy = (int32_t)taken.strategy;
-    spec->restarts = taken.restarts == 0                      ? RESTARTS_DEFAULT
-                     : taken.restarts == TROUPE_RESTARTS_NONE ? 0
-                                                              : taken.restarts;
+    spec->restarts = taken.restarts == 0             ? RESTARTS_DEFAULT
+                     : taken.restarts == TROUPE_NONE ? 0
+                                                     : taken.restarts;
     spec->window_ms = taken.window_ms != 0 ? taken.window_ms : WINDOW_DEFAULT_MS;
     spec->backoff_ms = taken.backoff_ms;
     spec->backoff_max_ms = taken.backoff_max_ms;
@@ -568,8 +569,9 @@ troupe_supervisor_actor troupe_supervisor_start_with(const troupe_child *childre
     trp_supervisor_spec spec;
     troupe_supervisor_options taken;
     troupe_supervisor_actor made;
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
-    troupe_status status = describe_supervisor(children, child_count, how, 0, &drafts, &spec);
+    troupe_status status = TRP_OPTIONS_TAKE("troupe_supervisor_start", taken, how);
+    if (status == TROUPE_OK)
+        status = describe_supervisor(children, child_count, how, 0, &drafts, &spec);
     if (status == TROUPE_OK) {
         troupe_place place = taken.place != TROUPE_PLACE_ANY ? taken.place : TROUPE_PLACE_HERE;
         made.address = troupe_spawn_as(&troupe_class_trp_supervisor, &spec,
@@ -585,14 +587,15 @@ troupe_supervisor_actor troupe_supervisor_start_with(const troupe_child *childre
     return made;
 }
 
-troupe_status troupe_supervisor_child(troupe_supervisor_actor supervisor, size_t index,
-                                      troupe_child_state *child)
+troupe_status(troupe_supervisor_child)(troupe_supervisor_actor supervisor, size_t index,
+                                       troupe_child_state *child, size_t size)
 {
     TRP_REQUIRE(child);
     trp_child_look found;
     trp_supervisor_actor target = {supervisor.address};
     TROUPE_TRY(troupe_get(trp_child_look, troupe_call(target, trp_supervisor_look, index), &found));
-    *child = (troupe_child_state){.address = found.address, .starts = found.starts};
+    troupe_child_state now = {.address = found.address, .starts = found.starts};
+    trp_output_give(child, size, &now, sizeof now);
     return TROUPE_OK;
 }
 

@@ -8,7 +8,7 @@
 #include <actors/observe/actor_list.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/require.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <runtime/node/query.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>
@@ -220,11 +220,13 @@ static troupe_status list_here(size_t most, troupe_actor_list *list)
     return join(answers, answered, list);
 }
 
-troupe_status troupe_actors_list(size_t most, troupe_actor_list *list)
+troupe_status(troupe_actors_list)(size_t most, troupe_actor_list *list, size_t size)
 {
     TRP_REQUIRE(list);
-    memset(list, 0, sizeof *list);
-    return list_here(most, list);
+    troupe_actor_list found = {0};
+    troupe_status status = list_here(most, &found);
+    trp_output_give(list, size, &found, sizeof found);
+    return status;
 }
 
 // ---- of another node
@@ -247,17 +249,20 @@ __attribute__((constructor)) static void register_answer(void)
     trp_query_answer_set(answer);
 }
 
-troupe_status troupe_actors_list_with(troupe_actor_list *list,
+troupe_status troupe_actors_list_with(troupe_actor_list *list, size_t size,
                                       const troupe_actors_list_options *how)
 {
     TRP_REQUIRE(list);
     troupe_actors_list_options given;
     trp_observed_node seen;
-    trp_options_take(&given, sizeof given, how, how != NULL ? how->size : 0);
-    memset(list, 0, sizeof *list);
-    if (given.pid == 0)
-        return list_here(given.most, list);
-    TROUPE_TRY(trp_query_ask(given.pid, given.most, &troupe_type_trp_observed_node, &seen));
-    *list = (troupe_actor_list){.actors = seen.actors, .total = seen.total, .silent = seen.silent};
-    return TROUPE_OK;
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_actors_list", given, how));
+    troupe_actor_list found = {0};
+    troupe_status status = given.pid == 0 ? list_here(given.most, &found)
+                                          : trp_query_ask(given.pid, given.most,
+                                                          &troupe_type_trp_observed_node, &seen);
+    if (status == TROUPE_OK && given.pid != 0)
+        found =
+            (troupe_actor_list){.actors = seen.actors, .total = seen.total, .silent = seen.silent};
+    trp_output_give(list, size, &found, sizeof found);
+    return status;
 }

@@ -170,9 +170,8 @@ static troupe_status show(const totals *all, troupe_method_list *list)
     return TROUPE_OK;
 }
 
-troupe_status troupe_methods_list(troupe_method_list *list)
+static troupe_status list_methods(troupe_method_list *list)
 {
-    TRP_REQUIRE(list);
     memset(list, 0, sizeof *list);
     TROUPE_TRY(trp_process_check());
     if (!trp_process_options()->measure)
@@ -194,4 +193,13 @@ troupe_status troupe_methods_list(troupe_method_list *list)
             list->silent++;
     }
     return status == TROUPE_OK ? show(&all, list) : status;
+}
+
+troupe_status(troupe_methods_list)(troupe_method_list *list, size_t size)
+{
+    TRP_REQUIRE(list);
+    troupe_method_list found;
+    troupe_status status = list_methods(&found);
+    trp_output_give(list, size, &found, sizeof found);
+    return status;
 }

@@ -26,6 +26,7 @@
 #include <runtime/base/range.h>
 #include <runtime/base/require.h>
 #include <runtime/node/node_client.h>
+#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 
@@ -457,7 +458,7 @@ static const trp_range ranges[] = {
 
 static troupe_status prepare(order *what, const troupe_spawn_options *how)
 {
-    trp_options_take(&what->how, sizeof what->how, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_spawn", what->how, how));
     TROUPE_TRY(trp_ranges_check("an actor", ranges, sizeof ranges / sizeof *ranges, &what->how));
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_lanes_text(&what->how, what->lanes));

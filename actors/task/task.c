@@ -29,7 +29,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/link/park.h>
-#include <runtime/node/options.h>
+#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 
 enum {
@@ -425,11 +425,11 @@ static troupe_status check(const trp_class *class_, const void *args, const trou
         return troupe_fail(TROUPE_INVALID,
                            "a task with .gpus needs a process of its own, since which it sees is "
                            "the process's: expected .place = TROUPE_PLACE_ISOLATED or none");
-    return how->retries >= TROUPE_RETRIES_FOREVER
+    return how->retries >= TROUPE_NONE
                ? TROUPE_OK
                : troupe_fail(TROUPE_INVALID,
-                             "a task cannot have %d retries: expected 1 or more, 0 (default) or "
-                             "TROUPE_RETRIES_*",
+                             "a task cannot have %d retries: expected 1 or more, 0 (default), "
+                             "TROUPE_FOREVER or TROUPE_NONE",
                              how->retries);
 }
 
@@ -443,10 +443,9 @@ static trp_task *make_task(const trp_class *class_, const void *args, const trou
     it->retry = (trp_retry){.again = again, .send = send_again, .give_up = give_up};
     it->class_ = class_;
     it->holds = 1;
-    it->retries = how->retries == 0                        ? RETRIES_DEFAULT
-                  : how->retries == TROUPE_RETRIES_NONE    ? 0
-                  : how->retries == TROUPE_RETRIES_FOREVER ? -1
-                                                           : how->retries;
+    it->retries = how->retries == 0             ? RETRIES_DEFAULT
+                  : how->retries == TROUPE_NONE ? 0
+                                                : how->retries; // TROUPE_FOREVER: -1.
     it->retry_errors = how->retry_errors;
     it->place = how->gpus != 0 ? TROUPE_PLACE_ISOLATED : how->place;
     it->gpus = how->gpus;
@@ -499,10 +498,11 @@ troupe_ref troupe_run_as(const troupe_class *row, const void *args, const troupe
 {
     troupe_run_options taken;
     const trp_class *class_ = trp_class_of(row);
-    trp_options_take(&taken, sizeof taken, how, how != NULL ? how->size : 0);
     if (class_ == NULL)
         return trp_call_failed(troupe_last_error()->status);
-    troupe_status status = check(class_, args, &taken);
+    troupe_status status = TRP_OPTIONS_TAKE("troupe_run", taken, how);
+    if (status == TROUPE_OK)
+        status = check(class_, args, &taken);
     bool may = status == TROUPE_OK && taken.place != TROUPE_PLACE_ISOLATED &&
                !trp_allot_wanted(&taken) && trp_executor_runs();
     bool at_once = may && trp_scheduler_crowded();

@@ -228,7 +228,7 @@ int main(int argc, char **argv)
     bool inside = strcmp(argv[2], "within") == 0, here = strcmp(argv[2], "here") == 0 || inside;
     int cpus[2] = {atoi(argv[3]), atoi(argv[4])}, count = atoi(argv[5]);
     troupe_must(troupe_start(argc, argv, .threads = inside ? cpus[0] : 0,
-                             .workers = here ? TROUPE_WORKERS_NONE : 1));
+                             .workers = here ? TROUPE_NONE : 1));
     if (inside) {
         bench_round_print(within(count));
     } else if (strcmp(argv[1], "rtt") == 0) {

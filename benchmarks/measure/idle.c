@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     if (argc != 4)
         bench_die("usage: idle bytes|spawn|named <threads> <actors>");
     int count = atoi(argv[3]);
-    troupe_must(troupe_start(argc, argv, .threads = atoi(argv[2]), .workers = TROUPE_WORKERS_NONE));
+    troupe_must(troupe_start(argc, argv, .threads = atoi(argv[2]), .workers = TROUPE_NONE));
     idler_actor *actors = malloc((size_t)count * sizeof *actors);
     if (!actors)
         bench_die("idle: no memory for %d addresses", count);

@@ -29,7 +29,7 @@ int savina_main(int argc, char **argv, double units, void (*play)(void))
     int threads = argc > 1 ? atoi(argv[1]) : 1;
     int64_t wanted_ns = (int64_t)((argc > 2 ? atof(argv[2]) : 0.4) * 1e9);
     sem_init(&over, 0, 0);
-    troupe_must(troupe_start(argc, argv, .threads = threads, .workers = TROUPE_WORKERS_NONE));
+    troupe_must(troupe_start(argc, argv, .threads = threads, .workers = TROUPE_NONE));
     if (wanted_ns > 0)
         play();
     int games = 0;

@@ -73,8 +73,6 @@ typedef enum troupe_place {
     TROUPE_PLACE_ISOLATED, // In a process of its own, on that process's main thread.
 } troupe_place;
 
-enum { TROUPE_RESTARTS_FOREVER = -1 };
-
 // How long an actor lives, unless it is ended.
 typedef enum troupe_lifetime {
     TROUPE_DETACHED, // As long as its process.
@@ -108,10 +106,10 @@ typedef struct troupe_spawn_options {
     const char *folder;
     // How often it is started again, with the same init arguments (whose references are kept until
     // it has ended for good), when its process crashes, a method calls troupe_actor_fail, or
-    // troupe_actor_restart asks for it; a number, or TROUPE_RESTARTS_FOREVER. Its address stays
-    // valid; a sender waits while it is being started, as for a full mailbox. Its first init is not
-    // repeated. A neighbour's crash is not counted. Its state starts anew, unless its class has
-    // TROUPE_STATE (life.h).
+    // troupe_actor_restart asks for it; a number, TROUPE_FOREVER, or TROUPE_NONE (the default). Its
+    // address stays valid; a sender waits while it is being started, as for a full mailbox. Its
+    // first init is not repeated. A neighbour's crash is not counted. Its state starts anew, unless
+    // its class has TROUPE_STATE (life.h).
     int restarts;
     uint32_t restart_window_ms; // `restarts` within so long (then 64 at most); 0: in all.
     // The pause before the second restart in a row, doubling with each to `backoff_max_ms`; default

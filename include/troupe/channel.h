@@ -73,7 +73,9 @@ typedef struct troupe_channel_state {
     bool latest, written, closed; // `written`: a living process has the writer's place.
 } troupe_channel_state;
 TROUPE_API troupe_status troupe_channel_state_get(troupe_channel channel,
-                                                  troupe_channel_state *state);
+                                                  troupe_channel_state *state, size_t size);
+#define troupe_channel_state_get(channel, state)                                                   \
+    troupe_channel_state_get((channel), (state), sizeof(troupe_channel_state))
 
 // ---- writing
 

@@ -26,16 +26,16 @@
 // has one such socket, and another over TROUPE_TRANSPORT_TCP, on the loopback interface), each
 // for at most 3 s and 100 KiB (68 KiB of what it claims to send, and what libzmq has for it), so
 // some 400 MiB a socket at worst; what comes beyond is sent away, counted
-// (troupe_strangers_refused), and meanwhile others wait those 3 s to get in. And libzmq ends the
-// process where it meets what it does not expect: a firewall's answer "protocol unreachable" to a
-// connection that this node makes is known to do that. The secret key is in the memory of each
-// process of a listening node, workers included, for libzmq has copies of it: so it is in their
-// core files, though not in what was made by troupe_keys_make or read from the file.
+// (.strangers_refused of troupe_stats), and meanwhile others wait those 3 s to get in. And libzmq
+// ends the process where it meets what it does not expect: a firewall's answer "protocol
+// unreachable" to a connection that this node makes is known to do that. The secret key is in the
+// memory of each process of a listening node, workers included, for libzmq has copies of it: so it
+// is in their core files, though not in what was made by troupe_keys_make or read from the file.
 //
 // All nodes of a cluster have the same keys: who has them is a node like any other. He cannot end a
 // session of others by giving himself their number or address: it ends only when he is heard where
 // that node was, since another has been started there. What is claimed without that is refused and
-// counted (troupe_frames_refused). Yet he may take any amount of memory of these processes,
+// counted (.frames_refused). Yet he may take any amount of memory of these processes,
 // whatever .node_message_bytes_max says: a message of which the last part never comes is kept by
 // libzmq, which knows no bound for that.
 #ifndef TROUPE_NODE_H
@@ -78,12 +78,8 @@ typedef struct troupe_node_info {
 
 // Writes at most `most` nodes that this one has, or had, a session with, and returns how many there
 // are.
-TROUPE_API size_t troupe_nodes_list(troupe_node_info *nodes, size_t most);
-
-// How many connections to this node were refused: they came with other keys than its own or none,
-// said nothing for 3 s, claimed to send too much, or were too many. Each counts once, some seconds
-// later at the latest.
-TROUPE_API uint64_t troupe_strangers_refused(void);
+TROUPE_API size_t troupe_nodes_list(troupe_node_info *nodes, size_t most, size_t size);
+#define troupe_nodes_list(nodes, most) troupe_nodes_list((nodes), (most), sizeof(troupe_node_info))
 
 TROUPE_END_C
 

@@ -175,7 +175,8 @@ typedef struct troupe_store_usage {
     // limit).
     uint64_t objects_on_disk, bytes_on_disk;
 } troupe_store_usage;
-TROUPE_API troupe_status troupe_store_usage_get(troupe_store_usage *usage);
+TROUPE_API troupe_status troupe_store_usage_get(troupe_store_usage *usage, size_t size);
+#define troupe_store_usage_get(usage) troupe_store_usage_get((usage), sizeof(troupe_store_usage))
 
 TROUPE_END_C
 

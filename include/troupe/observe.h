@@ -41,7 +41,10 @@ typedef struct troupe_actor_list {
 // Lists the actors of all processes of the node, executors of tasks included, at most `most` (0:
 // 10,000) of each process. Each process is asked on its own threads, so that the list is no picture
 // of one moment. Errors: TROUPE_NOT_STARTED, TROUPE_RUNTIME_LOST, TROUPE_NO_MEMORY.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_actors_list(size_t most, troupe_actor_list *list);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_actors_list(size_t most,
+                                                                     troupe_actor_list *list,
+                                                                     size_t size);
+#define troupe_actors_list(most, list) troupe_actors_list((most), (list), sizeof(troupe_actor_list))
 
 typedef struct troupe_actors_list_options {
     size_t size; // Set by the caller: sizeof(troupe_actors_list_options).
@@ -53,10 +56,10 @@ typedef struct troupe_actors_list_options {
 // is asked, which answers its own user and root alone. The addresses in the list are that node's
 // and can be called from there only. Errors besides: TROUPE_NOT_FOUND (`pid` belongs to no node, or
 // may not be looked at), TROUPE_VERSION (its node is of another version of the library),
-// TROUPE_TIMED_OUT (its driver has not answered within 10 s), TROUPE_UNSUPPORTED (a node in one
-// process, TROUPE_LOCAL=1), TROUPE_IO.
-TROUPE_API TROUPE_MUST_USE troupe_status
-troupe_actors_list_with(troupe_actor_list *list, const troupe_actors_list_options *how);
+// TROUPE_DEADLINE_EXCEEDED (its driver has not answered within 10 s), TROUPE_UNSUPPORTED (a node in
+// one process, TROUPE_LOCAL=1), TROUPE_IO.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_actors_list_with(
+    troupe_actor_list *list, size_t size, const troupe_actors_list_options *how);
 
 // ---- how long methods take: measured if troupe_start was given .measure = true, or the variable
 // TROUPE_MEASURE is 1
@@ -84,7 +87,9 @@ typedef struct troupe_method_list {
 // not in it. A call may have been answered a moment before it is counted. Errors:
 // TROUPE_UNSUPPORTED (nothing is measured), TROUPE_NOT_STARTED, TROUPE_RUNTIME_LOST,
 // TROUPE_NO_MEMORY.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_methods_list(troupe_method_list *list);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_methods_list(troupe_method_list *list,
+                                                                      size_t size);
+#define troupe_methods_list(list) troupe_methods_list((list), sizeof(troupe_method_list))
 
 // ---- what the node's store holds: the same as the program `troupe memory` shows from outside
 
@@ -112,8 +117,8 @@ typedef enum troupe_object_kind {
 } troupe_object_kind;
 
 // "sealed", "value": static strings, also for numbers out of range.
-TROUPE_API const char *troupe_object_state_name(int state);
-TROUPE_API const char *troupe_object_kind_name(int kind);
+TROUPE_EXPERIMENTAL const char *troupe_object_state_name(int state);
+TROUPE_EXPERIMENTAL const char *troupe_object_kind_name(int kind);
 
 TROUPE_STRUCT(troupe_object_holder, (uint32_t, process), (int32_t, pid),
               (troupe_text, label), // "driver", "worker 3", the name of an isolated actor.
@@ -164,12 +169,13 @@ typedef struct troupe_memory_options {
 // an object that is made or freed meanwhile may be missing. Errors: TROUPE_NOT_STARTED,
 // TROUPE_NOT_FOUND (`pid` belongs to no node, or may not be looked at), TROUPE_VERSION (its node
 // is of another version of the library), TROUPE_NO_MEMORY.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_memory_get_with(troupe_memory *memory,
-                                                                const troupe_memory_options *how);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_memory_get_with(troupe_memory *memory, size_t size, const troupe_memory_options *how);
 #define troupe_memory_get(...) TROUPE_MEMORY_GET_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_MEMORY_GET_(memory, ...)                                                            \
     troupe_memory_get_with(                                                                        \
-        (memory), &(troupe_memory_options){.size = sizeof(troupe_memory_options), __VA_ARGS__})
+        (memory), sizeof(troupe_memory),                                                           \
+        &(troupe_memory_options){.size = sizeof(troupe_memory_options), __VA_ARGS__})
 
 TROUPE_END_C
 

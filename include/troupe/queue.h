@@ -84,7 +84,10 @@ typedef struct troupe_queue_state {
     uint64_t putters;  // and for room.
     bool closed;
 } troupe_queue_state;
-TROUPE_API troupe_status troupe_queue_state_get(troupe_queue queue, troupe_queue_state *state);
+TROUPE_API troupe_status troupe_queue_state_get(troupe_queue queue, troupe_queue_state *state,
+                                                size_t size);
+#define troupe_queue_state_get(queue, state)                                                       \
+    troupe_queue_state_get((queue), (state), sizeof(troupe_queue_state))
 
 #define troupe_queue_open(...) TROUPE_QUEUE_OPEN_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_QUEUE_OPEN_(T, ...)                                                                 \

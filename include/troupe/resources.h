@@ -36,7 +36,8 @@ typedef struct troupe_resources {
 
 // Fills in what there is now, from any process of the node. Errors: TROUPE_NOT_STARTED,
 // TROUPE_RUNTIME_LOST, TROUPE_NO_MEMORY.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_resources_get(troupe_resources *all);
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_resources_get(troupe_resources *all, size_t size);
+#define troupe_resources_get(all) troupe_resources_get((all), sizeof(troupe_resources))
 
 TROUPE_END_C
 

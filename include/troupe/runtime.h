@@ -43,16 +43,11 @@ typedef enum troupe_transport {
     TROUPE_TRANSPORT_TCP,
 } troupe_transport;
 
-enum {
-    TROUPE_WORKERS_NONE = -1, // No pool of workers: actors live in the process that spawns them.
-    TROUPE_GPUS_NONE = -1,
-    TROUPE_SPILL_NONE = -1,      // Objects do not go to disk.
-    TROUPE_STORE_WAIT_NONE = -1, // Nobody waits for room in the object store.
-};
-
 typedef struct troupe_options {
     size_t size; // Set by troupe_start.
-    int workers; // Worker processes in the pool, started when first needed; default: one a CPU.
+    // Worker processes in the pool, started when first needed; default: one a CPU. TROUPE_NONE: no
+    // pool, actors live in the process that spawns them.
+    int workers;
     double cpus; // CPUs that jobs may reserve; default: those this process may run on.
     int threads; // Scheduler threads a process; default: the CPUs this process may run on.
     // Limit of the object store; default: 30 % of the memory this process may use. Memory is taken
@@ -81,7 +76,7 @@ typedef struct troupe_options {
     // TROUPE_LOG_FOLD=numbers does the same. For progress of many workers, not for results.
     bool worker_output_fold_numbers;
     // GPUs that actors and jobs may ask for; default: those in CUDA_VISIBLE_DEVICES where that is
-    // set, else one for each /dev/nvidia0, nvidia1, ...; TROUPE_GPUS_NONE: none.
+    // set, else one for each /dev/nvidia0, nvidia1, ...; TROUPE_NONE: none.
     int gpus;
     size_t
         memory_bytes; // Memory that they may ask for; default: 70 % of what this process may use.
@@ -119,12 +114,12 @@ typedef struct troupe_options {
     // for this node, when it is first needed, and removed in the end; default (NULL or empty): the
     // variable TROUPE_SPILL_DIR, else TMPDIR, else /var/tmp. A folder that is named here, or else
     // by TROUPE_SPILL_DIR, and cannot be used is refused. Their files take at most so many bytes;
-    // default: half of what is free there at the start; TROUPE_SPILL_NONE: nothing goes to disk,
+    // default: half of what is free there at the start; TROUPE_NONE: nothing goes to disk,
     // and the folder does not matter.
     const char *spill_dir;
     int64_t spill_bytes_max;
     // How long whoever finds the store full, and nothing that can go to disk, waits for others to
-    // give something up; default 2,000; TROUPE_STORE_WAIT_NONE: not at all. The loss of the runtime
+    // give something up; default 2,000; TROUPE_NONE: not at all. The loss of the runtime
     // and troupe_stop end that wait, as TROUPE_RUNTIME_LOST and TROUPE_NOT_STARTED. As long a
     // stopped process is waited for that was moving an object, by who reads it without a timeout.
     int store_wait_ms;
@@ -171,13 +166,22 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_start_with(int argc, char **argv
 // views of objects and shared arrays must not be used any more.
 TROUPE_API int troupe_stop(void);
 
-// How many frames from other processes have been refused since troupe_start by this one and by its
-// node's node process, where sessions with other nodes begin and end: malformed, cut off, of a
-// version that they cannot read, repeated, or for another process; a ring that made no sense and is
-// not read any more counts as one, and so does a gap in what a process sent over a socket: ZeroMQ
-// refuses a message above .message_bytes_max itself. 0, unless something damages memory or other
-// programs write to the node's sockets.
-TROUPE_API uint64_t troupe_frames_refused(void);
+// What was refused since troupe_start.
+typedef struct troupe_stats {
+    // Frames from other processes, by this one and by its node's node process, where sessions with
+    // other nodes begin and end: malformed, cut off, of a version that they cannot read, repeated,
+    // or for another process; a ring that made no sense and is not read any more counts as one, and
+    // so does a gap in what a process sent over a socket: ZeroMQ refuses a message above
+    // .message_bytes_max itself. 0, unless something damages memory or other programs write to the
+    // node's sockets.
+    uint64_t frames_refused;
+    // Connections to this node: they came with other keys than its own or none, said nothing for
+    // 3 s, claimed to send too much, or were too many. Each counts once, some seconds later at the
+    // latest.
+    uint64_t strangers_refused;
+} troupe_stats;
+TROUPE_API troupe_status troupe_stats_get(troupe_stats *stats, size_t size);
+#define troupe_stats_get(stats) troupe_stats_get((stats), sizeof(troupe_stats))
 
 // The version of the library that runs, as TROUPE_VERSION_NUMBER (major * 10000 + minor * 100 +
 // patch).

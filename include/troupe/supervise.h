@@ -34,18 +34,13 @@ typedef enum troupe_strategy {
     TROUPE_REST_FOR_ONE, // So are those that were started after it.
 } troupe_strategy;
 
-enum {
-    TROUPE_RESTARTS_NONE = -2, // For a supervisor's .restarts.
-    TROUPE_SHUTDOWN_KILL = -1, // For a child's .shutdown_ms: by force at once.
-};
-
 typedef struct troupe_supervisor_options {
     size_t size;
     const char *name;         // Of the supervisor. Copied.
     troupe_place place;       // TROUPE_PLACE_ANY: in the process that spawns it.
     troupe_strategy strategy; // Default TROUPE_ONE_FOR_ONE.
-    // It gives up when more restarts than this (default 3, at most 64, or TROUPE_RESTARTS_NONE,
-    // TROUPE_RESTARTS_FOREVER) are needed within the window (default 5000 ms): it stops all
+    // It gives up when more restarts than this (default 3, at most 64, or TROUPE_NONE,
+    // TROUPE_FOREVER) are needed within the window (default 5000 ms): it stops all
     // children and ends with TROUPE_DOWN_ERROR, which is for its own supervisor to deal with. Each
     // restart is told in a warning.
     int restarts;
@@ -53,7 +48,7 @@ typedef struct troupe_supervisor_options {
     int unused_;
     // The pause before the second restart in a row, as of troupe_spawn: doubling to
     // `backoff_max_ms` (default 30,000), until there was none for `backoff_reset_ms` (default
-    // 60,000). Default 10 with TROUPE_RESTARTS_FOREVER, else none. The latter two: 1 ms to a day.
+    // 60,000). Default 10 with TROUPE_FOREVER, else none. The latter two: 1 ms to a day.
     uint32_t backoff_ms;
     uint32_t backoff_max_ms;
     uint32_t backoff_reset_ms;
@@ -67,7 +62,9 @@ typedef struct troupe_child {
     const char *name;      // As of troupe_spawn; NULL: none.
     troupe_place place;
     troupe_child_restart restart;
-    int shutdown_ms; // How long it may take to end (see troupe_actor_stop); default 5000.
+    // How long it may take to end (see troupe_actor_stop); default 5000. TROUPE_FOREVER: never by
+    // force; TROUPE_NONE: by force at once.
+    int shutdown_ms;
     // A child that is a supervisor itself, with children of its own.
     const troupe_supervisor_options *supervisor; // NULL: defaults.
     const struct troupe_child *children;
@@ -106,7 +103,10 @@ typedef struct troupe_child_state {
 // answers when it is not busy with a restart.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_supervisor_child(troupe_supervisor_actor supervisor,
                                                                  size_t index,
-                                                                 troupe_child_state *child);
+                                                                 troupe_child_state *child,
+                                                                 size_t size);
+#define troupe_supervisor_child(supervisor, index, child)                                          \
+    troupe_supervisor_child((supervisor), (index), (child), sizeof(troupe_child_state))
 
 // Adds a child behind the others and starts it. A failure to start it is returned, and it is not
 // added.

@@ -22,14 +22,10 @@
 
 TROUPE_BEGIN_C
 
-enum {
-    TROUPE_RETRIES_NONE = -1,    // The first failure is final.
-    TROUPE_RETRIES_FOREVER = -2, // Again until it succeeds or its deadline passes.
-};
-
 typedef struct troupe_run_options {
     size_t size;
-    // How often it is run again after its worker died: default 3; TROUPE_RETRIES_*.
+    // How often it is run again after its worker died: default 3; TROUPE_NONE: the first
+    // failure is final; TROUPE_FOREVER: again until it succeeds or its deadline passes.
     int retries;
     // A status that the function returned counts as such a failure too.
     bool retry_errors;

@@ -42,7 +42,7 @@ typedef struct troupe_trainer {
 
 // Makes a trainer known under its name; TROUPE_TRAINER does it before main. Errors as those of
 // troupe_class_register.
-TROUPE_API troupe_status troupe_trainer_register(const troupe_trainer *trainer);
+TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *trainer);
 
 #define TROUPE_TRAINER(loop, T)                                                                    \
     static troupe_status troupe_loop_##loop(troupe_rank *troupe_me_, const void *troupe_config_)   \
@@ -70,9 +70,8 @@ typedef struct troupe_metric {
 // often; a checkpoint is committed once every rank has reported its number. Returns TROUPE_STOPPED
 // on all ranks at the same report when the run is to end (that report still counts): the
 // loop then returns it. At most 32 metrics. TROUPE_PEER_LOST: the group is being torn down.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_report_metrics(troupe_rank *me,
-                                                               const troupe_metric *metrics,
-                                                               size_t count);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t count);
 #define troupe_report(me, ...)                                                                     \
     troupe_report_metrics((me), (const troupe_metric[]){__VA_ARGS__},                              \
                           sizeof(const troupe_metric[]){__VA_ARGS__} / sizeof(troupe_metric))
@@ -82,16 +81,17 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_report_metrics(troupe_rank *me,
 // the last committed checkpoint is untouched and training may go on. Checkpoints are numbered from
 // 0 as they are committed, in folders checkpoint_%06d; the run's reports.jsonl says which report
 // each belongs to.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type, troupe_rank *me,
-                                                        const void *value);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type,
+                                                                 troupe_rank *me,
+                                                                 const void *value);
 #define troupe_save(T, me, value)                                                                  \
     troupe_save_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
 
 // Reads this rank's state from the checkpoint that the run continues from (where the world was
 // smaller, rank 0's); leaves *value untouched if there is none. Texts and arrays live as long as
 // the loop runs. TROUPE_CORRUPT or TROUPE_WRONG_TYPE name the file and what is wrong.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_restore_as(const troupe_type *type, troupe_rank *me,
-                                                           void *value);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_restore_as(const troupe_type *type,
+                                                                    troupe_rank *me, void *value);
 #define troupe_restore(T, me, value)                                                               \
     troupe_restore_as(&troupe_type_##T, (me), TROUPE_POINTER(T, value))
 
@@ -106,9 +106,10 @@ typedef enum troupe_reduction {
 // values are combined in the order of ranks. All ranks must call with the same arguments. A rank
 // that died or does not come within the run's collective time-out ends it for everyone:
 // TROUPE_PEER_LOST, with the rank's number. MEAN of integers truncates.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_allreduce_as(troupe_rank *me, void *values,
-                                                             size_t count, troupe_dtype dtype,
-                                                             troupe_reduction how);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_allreduce_as(troupe_rank *me, void *values,
+                                                                      size_t count,
+                                                                      troupe_dtype dtype,
+                                                                      troupe_reduction how);
 // `values` is float *, double * or int64_t *.
 #define troupe_allreduce(me, values, count, how)                                                   \
     troupe_allreduce_as((me), (values), (count),                                                   \
@@ -119,19 +120,19 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_allreduce_as(troupe_rank *me, vo
                         (how))
 
 // Copies `size` bytes of rank `root` to all ranks. Errors as those of troupe_allreduce.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_broadcast(troupe_rank *me, void *data, size_t size,
-                                                          int root);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_broadcast(troupe_rank *me, void *data,
+                                                                   size_t size, int root);
 
 // Returns when every rank has called it. Errors as those of troupe_allreduce.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_barrier(troupe_rank *me);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_barrier(troupe_rank *me);
 
 // ---- Running one ----
 
-typedef enum troupe_goal { TROUPE_MINIMIZE, TROUPE_MAXIMIZE } troupe_goal;
-
-enum {
-    TROUPE_KEEP_NONE = -1, // No checkpoint is written to disk.
-};
+typedef enum troupe_goal {
+    TROUPE_GOAL_NONE, // Not said: refused where there is a metric.
+    TROUPE_MINIMIZE,
+    TROUPE_MAXIMIZE,
+} troupe_goal;
 
 typedef struct troupe_train_options {
     size_t size;
@@ -141,10 +142,12 @@ typedef struct troupe_train_options {
     // The run's folder in it, 1 to 128 of [A-Za-z0-9._-]; default: the trainer's name. A taken name
     // gets a number appended.
     const char *name;
-    int keep; // Best checkpoints to keep; default: all. The latest is always kept too.
+    // Best checkpoints to keep; default: all. The latest is always kept too. TROUPE_NONE: no
+    // checkpoint is written to disk.
+    int keep;
     const char *keep_metric; // What makes a checkpoint good; default: its age, the newest is best.
-    troupe_goal keep_goal;
-    // How often a group that lost a worker is started again; default 0; negative: always.
+    troupe_goal keep_goal;   // Required with keep_metric.
+    // How often a group that lost a worker is started again; default 0; TROUPE_FOREVER: always.
     int restarts;
     const char *from; // Folder of a checkpoint that a new run starts from; default none.
     // Longest wait for another rank in a collective, or in a report for one that is far behind;
@@ -189,11 +192,11 @@ typedef struct troupe_follower {
 // verified when the run begins, and their damage is the run's failure), TROUPE_VERSION and
 // TROUPE_EXISTS as troupe_trainer_register, TROUPE_UNSUPPORTED (not in the driver process),
 // TROUPE_NO_MEMORY, TROUPE_NOT_STARTED.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_trainer *trainer,
-                                                          const void *config,
-                                                          const troupe_follower *follower,
-                                                          troupe_job **job,
-                                                          const troupe_train_options *how);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_trainer *trainer,
+                                                                   const void *config,
+                                                                   const troupe_follower *follower,
+                                                                   troupe_job **job,
+                                                                   const troupe_train_options *how);
 #define troupe_submit(...) TROUPE_SUBMIT_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_SUBMIT_(loop, config, follower, job, ...)                                           \
     troupe_submit_as(&troupe_trainer_##loop, TROUPE_POINTER(const troupe_config_##loop, config),   \
@@ -204,19 +207,19 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_trainer *
 // caller owns (troupe_result_free). TROUPE_TIMED_OUT: not ended yet; TROUPE_INVALID: the job's own
 // follower would wait for ever. A run that failed still gives TROUPE_OK here; its failure is in the
 // result.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_job_wait(troupe_job *job, int timeout_ms,
-                                                         troupe_result **result);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_wait(troupe_job *job, int timeout_ms,
+                                                                  troupe_result **result);
 
 // Asks the run to stop at the next report that no rank has passed; a queued job ends without having
 // run. Does not wait. Harmless on an ended job.
-TROUPE_API void troupe_job_stop(troupe_job *job);
+TROUPE_EXPERIMENTAL void troupe_job_stop(troupe_job *job);
 
 // Ends the run now, for one that does not come to a report: its workers are killed and not started
 // again, and its result has `status` (none of success: TROUPE_OK stands for TROUPE_CANCELLED) and
 // the sentence `why` (copied, cut at 159 bytes), those of the first such call. What was reported
 // and kept stays. Does not wait. Harmless on an ended job; may be repeated, which it should be
 // where the job does not end: the request is lost where there is no memory for it.
-TROUPE_API void troupe_job_kill(troupe_job *job, troupe_status status, const char *why);
+TROUPE_EXPERIMENTAL void troupe_job_kill(troupe_job *job, troupe_status status, const char *why);
 
 // A snapshot of where a job is.
 typedef struct troupe_job_status {
@@ -226,22 +229,26 @@ typedef struct troupe_job_status {
     int pids[16];     // Of the first workers that run now, by rank; 0: none.
     double elapsed_s; // Since its first group started.
 } troupe_job_status;
-TROUPE_API void troupe_job_status_get(troupe_job *job, troupe_job_status *status);
+TROUPE_EXPERIMENTAL void troupe_job_status_get(troupe_job *job, troupe_job_status *status,
+                                               size_t size);
+#define troupe_job_status_get(job, status)                                                         \
+    troupe_job_status_get((job), (status), sizeof(troupe_job_status))
 
 // Path of the run's folder: valid until the job is closed.
-TROUPE_API const char *troupe_job_path(const troupe_job *job);
+TROUPE_EXPERIMENTAL const char *troupe_job_path(const troupe_job *job);
 
 // Gives the job up and clears *job; one that still runs is stopped and waited for. After it returns
 // the follower is not called any more. From inside that follower it stops the job and does not
 // wait.
-TROUPE_API void troupe_job_close(troupe_job **job);
+TROUPE_EXPERIMENTAL void troupe_job_close(troupe_job **job);
 
 // Submits and waits. TROUPE_OK: the loop ended well (or was stopped) and *result says how; else the
 // status and sentence of the failure that ended the run, with *result set as well where the run had
 // begun (else NULL). The caller frees *result.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_train_as(const troupe_trainer *trainer,
-                                                         const void *config, troupe_result **result,
-                                                         const troupe_train_options *how);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_train_as(const troupe_trainer *trainer,
+                                                                  const void *config,
+                                                                  troupe_result **result,
+                                                                  const troupe_train_options *how);
 #define troupe_train(...) TROUPE_TRAIN_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_TRAIN_(loop, config, result, ...)                                                   \
     troupe_train_as(&troupe_trainer_##loop, TROUPE_POINTER(const troupe_config_##loop, config),    \
@@ -251,38 +258,39 @@ TROUPE_API TROUPE_MUST_USE troupe_status troupe_train_as(const troupe_trainer *t
 // ---- Results ----
 
 // Frees a result and clears *result. Harmless on NULL.
-TROUPE_API void troupe_result_free(troupe_result **result);
+TROUPE_EXPERIMENTAL void troupe_result_free(troupe_result **result);
 
 // TROUPE_OK: the loop ended by itself or was stopped; else why the run failed.
-TROUPE_API troupe_status troupe_result_status(const troupe_result *result);
+TROUPE_EXPERIMENTAL troupe_status troupe_result_status(const troupe_result *result);
 // The sentence of that failure; empty if there was none. Lives as long as the result, as do all
 // texts below.
-TROUPE_API const char *troupe_result_error(const troupe_result *result);
+TROUPE_EXPERIMENTAL const char *troupe_result_error(const troupe_result *result);
 // Whether the run was ended by troupe_job_stop.
-TROUPE_API bool troupe_result_stopped(const troupe_result *result);
+TROUPE_EXPERIMENTAL bool troupe_result_stopped(const troupe_result *result);
 // The last report's value of a metric of rank 0; NaN if it was never reported.
-TROUPE_API double troupe_result_metric(const troupe_result *result, const char *name);
+TROUPE_EXPERIMENTAL double troupe_result_metric(const troupe_result *result, const char *name);
 // The last report's metrics of rank 0; *count says how many.
-TROUPE_API const troupe_metric *troupe_result_metrics(const troupe_result *result, size_t *count);
+TROUPE_EXPERIMENTAL const troupe_metric *troupe_result_metrics(const troupe_result *result,
+                                                               size_t *count);
 // Reports made by all ranks.
-TROUPE_API int troupe_result_reports(const troupe_result *result);
+TROUPE_EXPERIMENTAL int troupe_result_reports(const troupe_result *result);
 // How often the group was started again.
-TROUPE_API int troupe_result_restarts(const troupe_result *result);
+TROUPE_EXPERIMENTAL int troupe_result_restarts(const troupe_result *result);
 // Folder of the newest checkpoint; NULL if there is none.
-TROUPE_API const char *troupe_result_checkpoint(const troupe_result *result);
+TROUPE_EXPERIMENTAL const char *troupe_result_checkpoint(const troupe_result *result);
 // Folder of the best checkpoint by the option keep_metric (without it: the newest); NULL if none.
-TROUPE_API const char *troupe_result_best_checkpoint(const troupe_result *result);
+TROUPE_EXPERIMENTAL const char *troupe_result_best_checkpoint(const troupe_result *result);
 // Folder of the run.
-TROUPE_API const char *troupe_result_path(const troupe_result *result);
+TROUPE_EXPERIMENTAL const char *troupe_result_path(const troupe_result *result);
 // Seconds from the start of the first group to the end.
-TROUPE_API double troupe_result_elapsed_s(const troupe_result *result);
+TROUPE_EXPERIMENTAL double troupe_result_elapsed_s(const troupe_result *result);
 
 // Reads the state that `rank` saved in the checkpoint at `folder`, outside a loop. Texts and arrays
 // belong to the thread's arena. TROUPE_NOT_FOUND, TROUPE_CORRUPT, TROUPE_WRONG_TYPE name the
 // file and what is wrong with it.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_checkpoint_load_as(const troupe_type *type,
-                                                                   const char *folder, int rank,
-                                                                   void *value);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_checkpoint_load_as(const troupe_type *type,
+                                                                            const char *folder,
+                                                                            int rank, void *value);
 #define troupe_checkpoint_load(T, folder, rank, value)                                             \
     troupe_checkpoint_load_as(&troupe_type_##T, (folder), (rank), TROUPE_POINTER(T, value))
 

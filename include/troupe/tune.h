@@ -87,21 +87,21 @@ typedef struct troupe_asha_options {
 // one) of those recorded at that rung so far, its own included; equal values share a rank, NaN is
 // worst. Never NULL: if an option is out of range or memory is short, the last error is set and
 // troupe_tune refuses what was returned with the same status and sentence.
-TROUPE_API troupe_scheduler *troupe_asha_with(const troupe_asha_options *how);
+TROUPE_EXPERIMENTAL troupe_scheduler *troupe_asha_with(const troupe_asha_options *how);
 #define troupe_asha(...) TROUPE_ASHA_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_ASHA_(...)                                                                          \
     troupe_asha_with(&(troupe_asha_options){.size = sizeof(troupe_asha_options), __VA_ARGS__})
 
 // Frees a scheduler that was not given to troupe_tune, and clears it.
-TROUPE_API void troupe_scheduler_free(troupe_scheduler **scheduler);
+TROUPE_EXPERIMENTAL void troupe_scheduler_free(troupe_scheduler **scheduler);
 
 typedef struct troupe_tune_options {
     size_t size;
     const char *metric; // Required: a metric of every report.
-    troupe_goal goal;
-    int trials;     // Default: 10, or all of a grid.
-    int concurrent; // Jobs submitted at once; default: as many as fit, plus one that waits.
-    uint64_t seed;  // Of the search; default 1.
+    troupe_goal goal;   // Required.
+    int trials;         // Default: 10, or all of a grid.
+    int concurrent;     // Jobs submitted at once; default: as many as fit, plus one that waits.
+    uint64_t seed;      // Of the search; default 1.
     troupe_search search;
     int grid_points; // Of a range in a grid; default 3.
     troupe_scheduler
@@ -149,33 +149,34 @@ typedef struct troupe_sweep troupe_sweep;
 // *sweep, which is set in the first two cases and NULL otherwise. A trial whose report lacks the
 // metric is an ERROR. The sweep's folder gets trials.jsonl, a line an event, and each trial's its
 // params.json.
-TROUPE_API TROUPE_MUST_USE troupe_status troupe_tune_as(const troupe_trainer *trainer,
-                                                        const troupe_param *space, size_t count,
-                                                        troupe_sweep **sweep,
-                                                        const troupe_tune_options *how);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_tune_as(const troupe_trainer *trainer,
+                                                                 const troupe_param *space,
+                                                                 size_t count, troupe_sweep **sweep,
+                                                                 const troupe_tune_options *how);
 #define troupe_tune(...) TROUPE_TUNE_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_TUNE_(loop, space, sweep, ...)                                                      \
     troupe_tune_as(&troupe_trainer_##loop, (space), sizeof(space) / sizeof *(space), (sweep),      \
                    &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
 
 // Frees a sweep and clears *sweep. Harmless on NULL.
-TROUPE_API void troupe_sweep_free(troupe_sweep **sweep);
+TROUPE_EXPERIMENTAL void troupe_sweep_free(troupe_sweep **sweep);
 
 // Trials, in the order of their numbers.
-TROUPE_API size_t troupe_sweep_count(const troupe_sweep *sweep);
-TROUPE_API const troupe_trial *troupe_sweep_trial(const troupe_sweep *sweep, size_t number);
+TROUPE_EXPERIMENTAL size_t troupe_sweep_count(const troupe_sweep *sweep);
+TROUPE_EXPERIMENTAL const troupe_trial *troupe_sweep_trial(const troupe_sweep *sweep,
+                                                           size_t number);
 // Trials that the scheduler stopped early.
-TROUPE_API size_t troupe_sweep_stopped(const troupe_sweep *sweep);
+TROUPE_EXPERIMENTAL size_t troupe_sweep_stopped(const troupe_sweep *sweep);
 // The trial with the best value of the metric over all its reports; NULL if no trial reported.
-TROUPE_API const troupe_trial *troupe_sweep_best(const troupe_sweep *sweep);
+TROUPE_EXPERIMENTAL const troupe_trial *troupe_sweep_best(const troupe_sweep *sweep);
 // Seconds that the sweep took.
-TROUPE_API double troupe_sweep_elapsed_s(const troupe_sweep *sweep);
+TROUPE_EXPERIMENTAL double troupe_sweep_elapsed_s(const troupe_sweep *sweep);
 // Writes the table of trials: name, status, location, iteration, total time, metrics.
-TROUPE_API void troupe_sweep_print(const troupe_sweep *sweep, FILE *out);
+TROUPE_EXPERIMENTAL void troupe_sweep_print(const troupe_sweep *sweep, FILE *out);
 
 // The best trial's config, typed; NULL if no trial reported.
 #define troupe_best(loop, sweep) ((const troupe_config_##loop *)troupe_sweep_best_config(sweep))
-TROUPE_API const void *troupe_sweep_best_config(const troupe_sweep *sweep);
+TROUPE_EXPERIMENTAL const void *troupe_sweep_best_config(const troupe_sweep *sweep);
 
 TROUPE_END_C
 

@@ -4,14 +4,27 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <troupe/status.h>
 
 // Copies an options struct (NULL: all defaults). Options structs grow at their end: a program with
-// older headers gives a shorter one, whose missing fields are defaults.
-static inline void trp_options_take(void *ours, size_t size, const void *theirs, size_t their_size)
+// older headers gives a shorter one, whose missing fields are defaults. TROUPE_VERSION: a longer
+// one, of newer headers, of which something would be lost; `of` says whose it is.
+static inline troupe_status trp_options_take(const char *of, void *ours, size_t size,
+                                             const void *theirs, size_t their_size)
 {
     memset(ours, 0, size);
+    if (their_size > size)
+        return troupe_fail(TROUPE_VERSION,
+                           "the options of %s have %zu bytes in the program and %zu in the "
+                           "library, which is older: compile the program with this library's "
+                           "headers",
+                           of, their_size, size);
     if (theirs != NULL)
-        memcpy(ours, theirs, their_size < size ? their_size : size);
+        memcpy(ours, theirs, their_size);
+    return TROUPE_OK;
 }
+#define TRP_OPTIONS_TAKE(of, ours, theirs)                                                         \
+    trp_options_take((of), &(ours), sizeof(ours), (theirs),                                        \
+                     (theirs) != NULL ? (theirs)->size : sizeof(ours))
 
 #endif

@@ -2,7 +2,7 @@
 //
 //     static const trp_range ranges[] = {
 //         TRP_RANGE(troupe_options, threads, 1, THREADS_MAX),
-//         TRP_RANGE_OR(troupe_options, workers, 1, WORKERS_MAX, TROUPE_WORKERS_NONE),
+//         TRP_RANGE_OR(troupe_options, workers, 1, WORKERS_MAX, TROUPE_NONE),
 //     };
 //     TROUPE_TRY(trp_ranges_check("troupe_start", ranges, sizeof ranges / sizeof *ranges, &how));
 //

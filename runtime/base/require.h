@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <troupe/status.h>
 
 // TROUPE_INVALID, with the names of the function and of the argument.
@@ -31,5 +32,13 @@ troupe_status trp_require_count(const char *function, const char *argument, size
         if (TRP_IS_ABSURD(count, size))                                                            \
             return troupe_failed_(TRP_ABSURD(count));                                              \
     } while (0)
+
+// Writes a struct to the memory of a program, which may be compiled with other headers: at most
+// `their_size` bytes, zeros for what this library does not know.
+static inline void trp_output_give(void *theirs, size_t their_size, const void *ours, size_t size)
+{
+    memset(theirs, 0, their_size);
+    memcpy(theirs, ours, their_size < size ? their_size : size);
+}
 
 #endif

@@ -67,7 +67,7 @@ void trp_process_refused(const char *why)
                 (unsigned long long)count, why);
 }
 
-uint64_t troupe_frames_refused(void)
+uint64_t trp_process_refusals(void)
 {
     uint64_t own = atomic_load_explicit(&refused, memory_order_relaxed);
     return own + (trp_process_running() ? trp_segment_nodes()->refused : 0);

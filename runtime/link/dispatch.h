@@ -63,7 +63,9 @@ bool trp_process_admits(const trp_frame *frame);    // which this says, or refus
 void trp_process_died(uint32_t process, uint64_t incarnation);
 void trp_process_told_end(void); // the order to end,
 void trp_process_lost(void);     // the loss of the keeper and with it of all other processes.
-// Counts what was refused instead, for troupe_frames_refused. `why` is logged now and then; NULL:
+// How many frames were refused by this process, and by the node process for its node.
+uint64_t trp_process_refusals(void);
+// Counts what was refused instead. `why` is logged now and then; NULL:
 // it need not be, like a frame for an earlier incarnation.
 void trp_process_refused(const char *why);
 // Frames of the kinds below 16 go here in the node process (elsewhere link/dispatch.c serves them

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/range.h>
 #include <runtime/host/worker_env.h>
 #include <runtime/link/resolve.h>
@@ -27,7 +28,7 @@ enum {
 #define TIB ((int64_t)1 << 40)
 
 static const trp_range ranges[] = {
-    TRP_RANGE_OR(troupe_options, workers, 1, 1024, TROUPE_WORKERS_NONE),
+    TRP_RANGE_OR(troupe_options, workers, 1, 1024, TROUPE_NONE),
     TRP_RANGE(troupe_options, cpus, 0, 65536),
     TRP_RANGE(troupe_options, threads, 1, 256),
     TRP_RANGE(troupe_options, store_bytes_max, MIB, 16 * TIB),
@@ -36,13 +37,13 @@ static const trp_range ranges[] = {
     TRP_RANGE(troupe_options, launch, TROUPE_LAUNCH_AUTO, TROUPE_LAUNCH_EXEC),
     TRP_RANGE(troupe_options, stop_timeout_ms, 0, INT_MAX),
     TRP_RANGE(troupe_options, worker_output, TROUPE_OUTPUT_NAMED, TROUPE_OUTPUT_DIRECT),
-    TRP_RANGE_OR(troupe_options, gpus, 1, TRP_GPUS_MAX, TROUPE_GPUS_NONE),
+    TRP_RANGE_OR(troupe_options, gpus, 1, TRP_GPUS_MAX, TROUPE_NONE),
     TRP_RANGE(troupe_options, memory_bytes, 1, 1024 * TIB),
     TRP_RANGE(troupe_options, transport, TROUPE_TRANSPORT_DEFAULT, TROUPE_TRANSPORT_TCP),
     TRP_RANGE(troupe_options, node_timeout_ms, 200, 3600000),
     TRP_RANGE(troupe_options, request_timeout_ms, 50, 3600000),
-    TRP_RANGE_OR(troupe_options, spill_bytes_max, 1, INT64_MAX, TROUPE_SPILL_NONE),
-    TRP_RANGE_OR(troupe_options, store_wait_ms, 1, INT_MAX, TROUPE_STORE_WAIT_NONE),
+    TRP_RANGE_OR(troupe_options, spill_bytes_max, 1, INT64_MAX, TROUPE_NONE),
+    TRP_RANGE_OR(troupe_options, store_wait_ms, 1, INT_MAX, TROUPE_NONE),
 };
 
 static troupe_status check_listen(const troupe_options *how)
@@ -79,7 +80,7 @@ static troupe_status check_spill(const troupe_options *how)
     bool named = how->spill_dir != NULL && how->spill_dir[0] != '\0';
     const char *given = named ? ".spill_dir of troupe_start" : "the variable TROUPE_SPILL_DIR";
     const char *folder = named ? how->spill_dir : getenv("TROUPE_SPILL_DIR");
-    if (how->spill_bytes_max == TROUPE_SPILL_NONE || folder == NULL || folder[0] == '\0')
+    if (how->spill_bytes_max == TROUPE_NONE || folder == NULL || folder[0] == '\0')
         return TROUPE_OK;
     if (folder[0] != '/' || strlen(folder) > SPILL_DIR_MAX || access(folder, W_OK | X_OK) != 0)
         return troupe_fail(TROUPE_INVALID,
@@ -119,12 +120,6 @@ static const char *choose_spill_dir(const char *given)
 
 static troupe_status check(const troupe_options *how)
 {
-    if (how->size > sizeof *how)
-        return troupe_fail(
-            TROUPE_VERSION,
-            "troupe_options has %zu bytes in the program and %zu in the library, which "
-            "is older: compile the program with this library's headers",
-            how->size, sizeof *how);
     TROUPE_TRY(trp_ranges_check("troupe_start", ranges, sizeof ranges / sizeof *ranges, how));
     TROUPE_TRY(
         trp_worker_env_check(".worker_env of troupe_start", how->worker_env, how->worker_folder));
@@ -158,7 +153,7 @@ static troupe_status choose_transport(troupe_transport *transport)
 troupe_status trp_options_complete(const troupe_options *given, troupe_options *full)
 {
     troupe_options how;
-    trp_options_take(&how, sizeof how, given, given != NULL ? given->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_start", how, given));
     TROUPE_TRY(check(&how));
     trp_limits limits = trp_limits_read("");
     int cpus = (int)fmax(1, ceil(limits.cpus));

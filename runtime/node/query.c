@@ -254,9 +254,9 @@ static troupe_status find_driver(int pid, struct sockaddr_un *name, int *driver)
 static troupe_status no_answer(int driver)
 {
     if (errno == EAGAIN || errno == EWOULDBLOCK)
-        return troupe_fail(TROUPE_DEADLINE_EXCEEDED, "the driver (pid %d) has not answered within %d s%s",
-                           driver, ANSWER_MS / 1000,
-                           trp_process_is_stopped(driver) ? ": it is stopped" : "");
+        return troupe_fail(
+            TROUPE_DEADLINE_EXCEEDED, "the driver (pid %d) has not answered within %d s%s", driver,
+            ANSWER_MS / 1000, trp_process_is_stopped(driver) ? ": it is stopped" : "");
     return trp_fail_errno(TROUPE_IO, "the driver (pid %d) ended or gave no answer", driver);
 }
 
@@ -293,8 +293,8 @@ troupe_status trp_query_ask(int pid, uint64_t most, const troupe_type *type, voi
     int driver = pid;
     TROUPE_TRY(find_driver(pid, &name, &driver));
     if (trp_process_is_stopped(driver))
-        return troupe_fail(TROUPE_DEADLINE_EXCEEDED, "the driver (pid %d) is stopped and cannot answer",
-                           driver);
+        return troupe_fail(TROUPE_DEADLINE_EXCEEDED,
+                           "the driver (pid %d) is stopped and cannot answer", driver);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || !set_timeout(fd, ANSWER_MS) ||
         connect(fd, (const struct sockaddr *)&name, sizeof name) != 0) {

@@ -5,6 +5,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>
 #include <runtime/link/ask.h>
+#include <runtime/link/dispatch.h>
 #include <runtime/link/peer.h>
 #include <runtime/link/request.h>
 #include <runtime/link/resolve.h>
@@ -79,7 +80,7 @@ static bool is_news(const trp_node_row *row)
     return row->state != TRP_NODE_OPEN;
 }
 
-size_t troupe_nodes_list(troupe_node_info *list, size_t most)
+size_t(troupe_nodes_list)(troupe_node_info *list, size_t most, size_t size)
 {
     TRP_USE_SEGMENT(0);
     if (list == NULL)
@@ -93,19 +94,24 @@ size_t troupe_nodes_list(troupe_node_info *list, size_t most)
         if (session == 0 || !trp_node_row_of_session(session, &row) || !is_news(&row))
             continue;
         if (count < most) {
-            troupe_node_info *it = &list[count];
-            it->joined = row.state == TRP_NODE_LIVE;
-            snprintf(it->address, sizeof it->address, "%s", row.address);
-            snprintf(it->cause, sizeof it->cause, "%s", row.cause);
+            troupe_node_info it = {.joined = row.state == TRP_NODE_LIVE};
+            snprintf(it.address, sizeof it.address, "%s", row.address);
+            snprintf(it.cause, sizeof it.cause, "%s", row.cause);
+            trp_output_give((unsigned char *)list + count * size, size, &it, sizeof it);
         }
         count++;
     }
     return count;
 }
 
-uint64_t troupe_strangers_refused(void)
+troupe_status(troupe_stats_get)(troupe_stats *stats, size_t size)
 {
-    return trp_process_running() ? trp_segment_nodes()->strangers : 0;
+    TRP_REQUIRE(stats);
+    troupe_stats now = {.frames_refused = trp_process_refusals()};
+    if (trp_process_running())
+        now.strangers_refused = trp_segment_nodes()->strangers;
+    trp_output_give(stats, size, &now, sizeof now);
+    return TROUPE_OK;
 }
 
 size_t trp_node_joined(const char *address, uint32_t *list, size_t most)

@@ -253,11 +253,10 @@ static troupe_status look(report *all, const troupe_memory_options *how)
     return list_holders(all);
 }
 
-troupe_status troupe_memory_get_with(troupe_memory *memory, const troupe_memory_options *how)
+static troupe_status report_on(troupe_memory *memory, const troupe_memory_options *how)
 {
-    TRP_REQUIRE(memory);
     troupe_memory_options given;
-    trp_options_take(&given, sizeof given, how, how != NULL ? how->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_memory_get", given, how));
     memset(memory, 0, sizeof *memory);
     report all = {.memory = memory};
     if (given.pid == 0)
@@ -272,4 +271,14 @@ troupe_status troupe_memory_get_with(troupe_memory *memory, const troupe_memory_
     trp_free(all.listed);
     trp_free(all.holdings);
     return status;
+}
+
+troupe_status troupe_memory_get_with(troupe_memory *memory, size_t size,
+                                     const troupe_memory_options *how)
+{
+    TRP_REQUIRE(memory);
+    troupe_memory found;
+    TROUPE_TRY(report_on(&found, how));
+    trp_output_give(memory, size, &found, sizeof found);
+    return TROUPE_OK;
 }

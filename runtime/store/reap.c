@@ -176,9 +176,12 @@ troupe_status trp_store_usage(troupe_store_usage *usage)
     return TROUPE_OK;
 }
 
-troupe_status troupe_store_usage_get(troupe_store_usage *usage)
+troupe_status(troupe_store_usage_get)(troupe_store_usage *usage, size_t size)
 {
     TRP_REQUIRE(usage);
+    troupe_store_usage now;
     TROUPE_TRY(trp_process_check());
-    return trp_store_usage(usage);
+    TROUPE_TRY(trp_store_usage(&now));
+    trp_output_give(usage, size, &now, sizeof now);
+    return TROUPE_OK;
 }

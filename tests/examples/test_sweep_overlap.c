@@ -82,12 +82,12 @@ static int most_at_once(const char *name, int workers, double cpus_per_worker, i
         TROUPE_FIXED(probe, meeting, meeting_trials),
     };
     troupe_sweep *sweep;
-    troupe_must(troupe_tune(attend, space, &sweep, .metric = "trial", .search = TROUPE_SEARCH_GRID,
-                            .concurrent = TRIALS, .name = "sweep",
+    troupe_must(troupe_tune(attend, space, &sweep, .metric = "trial", .goal = TROUPE_MINIMIZE,
+                            .search = TROUPE_SEARCH_GRID, .concurrent = TRIALS, .name = "sweep",
                             .train = {.ranks = workers,
                                       .cpus_per_rank = cpus_per_worker,
                                       .storage = folder,
-                                      .keep = TROUPE_KEEP_NONE}));
+                                      .keep = TROUPE_NONE}));
     assert_int_equal(troupe_sweep_count(sweep), TRIALS);
     for (size_t i = 0; i < TRIALS; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);

@@ -165,13 +165,13 @@ static void test_a_program_asks(void **state)
     (void)state;
     troupe_actor_list list;
     troupe_actors_list_options how = {.size = sizeof how, .pid = getpid()};
-    assert_int_equal(troupe_actors_list_with(&list, &how), TROUPE_OK);
+    assert_int_equal(troupe_actors_list_with(&list, sizeof list, &how), TROUPE_OK);
     assert_int_equal(list.silent, 0);
     how.pid = 1;
-    assert_int_equal(troupe_actors_list_with(&list, &how), TROUPE_NOT_FOUND);
+    assert_int_equal(troupe_actors_list_with(&list, sizeof list, &how), TROUPE_NOT_FOUND);
     assert_non_null(strstr(troupe_last_error()->text, "process 1 belongs to no node"));
     how.pid = 0;
-    assert_int_equal(troupe_actors_list_with(&list, &how), TROUPE_OK);
+    assert_int_equal(troupe_actors_list_with(&list, sizeof list, &how), TROUPE_OK);
     troupe_arena_reset();
 }
 

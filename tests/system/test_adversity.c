@@ -225,7 +225,7 @@ static int use_names_of_a_stopped_node(void)
     enum { NAMED = 12, LIMIT_MS = 1000 };
     char name[NAMED][16];
     adder_actor actors[NAMED];
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1,
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 1,
                              .request_timeout_ms = LIMIT_MS));
     pid_t node = trp_process_pid(TRP_PROCESS_NODE);
     for (int i = 0; i < NAMED; i++) {

@@ -2,6 +2,7 @@
 // no single damaged word of a ring or of an object's row makes who reads it loop for ever, take
 // memory without bound, or read beyond the store.
 // label: nosan
+#include <stats.h>
 #include <support.h>
 
 #include <pthread.h>
@@ -137,7 +138,7 @@ static void ignore(const trp_frame *frame)
 static bool is_refused(void *unused)
 {
     (void)unused;
-    return troupe_frames_refused() > 0;
+    return support_stats().frames_refused > 0;
 }
 
 enum { NEXT_TO_ITSELF, NEXT_ROUND, MOVED_TO_ITSELF, MOVED_ROUND, TAIL, SIZE, RINGS };

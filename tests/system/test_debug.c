@@ -148,7 +148,7 @@ static int drive_crash(void)
 {
     int result;
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE));
     patient_actor one = troupe_spawn(patient, .place = TROUPE_PLACE_ISOLATED, .name = "mary");
     troupe_status status = troupe_get(int, troupe_call(one, end_by, SIGQUIT), &result);
     bool said = strstr(troupe_last_error()->text,
@@ -196,7 +196,7 @@ static int drive_eating(void)
     snprintf(pid, sizeof pid, "%d", getpid());
     if (!write_text("cgroup.procs", pid))
         return 3;
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .store_bytes_max = 1 << 20));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .store_bytes_max = 1 << 20));
     patient_actor one = troupe_spawn(patient, .place = TROUPE_PLACE_ISOLATED, .name = "glutton");
     troupe_status status = troupe_get(int, troupe_call(one, eat, 2 * LIMIT_MIB), &result);
     bool said = strstr(troupe_last_error()->text, "memory limit of its cgroup") != NULL;

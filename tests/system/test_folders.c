@@ -122,7 +122,7 @@ static void test_a_start_beside_a_sweep(void **state)
         skip();
     }
     for (int i = 0; i < STARTS; i++) {
-        troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .directory = base));
+        troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .directory = base));
         assert_int_equal(troupe_stop(), 0);
     }
     assert_int_equal(kill(sweeper, SIGKILL), 0);

@@ -1,5 +1,6 @@
 // test_handshake.honest.c: nodes that do as they are told, and say what they know of others.
 #include "handshake.h"
+#include <stats.h>
 #include <support.h>
 
 #include <runtime/remote/cluster.h>
@@ -36,8 +37,8 @@ static void look(const char *address, honest_view *view)
 {
     view->id = trp_process_node_id();
     view->incarnation = trp_segment_process(TRP_PROCESS_NODE)->incarnation;
-    view->refused = troupe_frames_refused();
-    view->strangers = troupe_strangers_refused();
+    view->refused = support_stats().frames_refused;
+    view->strangers = support_stats().strangers_refused;
     view->node_pid = (pid_t)trp_segment_process(TRP_PROCESS_NODE)->pid;
     snprintf(view->address, sizeof view->address, "%s", troupe_node_address());
     for (int i = 0; i < TRP_NODES_MAX; i++) {

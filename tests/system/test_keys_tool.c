@@ -212,8 +212,8 @@ static void test_nodes_take_an_imported_certificate(void **state)
     expect_run("show their.keys", 0, zcert_public_txt(cert));
     zcert_destroy(&cert);
     zsys_shutdown(); // Its threads end: from here on processes are forked.
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .listen = "127.0.0.1:0",
-                             .keys = keys));
+    troupe_must(
+        troupe_start(0, NULL, .workers = TROUPE_NONE, .listen = "127.0.0.1:0", .keys = keys));
     int ends[2], status;
     char answer = 0, address[64];
     snprintf(address, sizeof address, "%s", troupe_node_address());
@@ -250,8 +250,8 @@ static void test_certificates(void **state)
 // The other node of a test.
 static int join(const char *address, const char *keys)
 {
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .listen = "127.0.0.1:0",
-                             .keys = keys));
+    troupe_must(
+        troupe_start(0, NULL, .workers = TROUPE_NONE, .listen = "127.0.0.1:0", .keys = keys));
     troupe_must(troupe_node_join(address));
     return write(STDOUT_FILENO, "j", 1) == 1 ? troupe_stop() : 1;
 }

@@ -192,7 +192,7 @@ static int drive_restarts(void)
             return 2;
     troupe_must(troupe_get(int, troupe_call(here, say, "here"), &out));
     logger_actor away = troupe_spawn(logger, .place = TROUPE_PLACE_ISOLATED, .name = "away",
-                                     .restarts = TROUPE_RESTARTS_FOREVER);
+                                     .restarts = TROUPE_FOREVER);
     if (troupe_get(int, troupe_call(away, leave), &out) != TROUPE_MAYBE_EXECUTED)
         return 3;
     troupe_must(troupe_get(int, troupe_call(away, say, "away"), &out));

@@ -150,7 +150,7 @@ static void spawn_clerks(const char *prefix, clerk_actor *all)
         char name[32];
         snprintf(name, sizeof name, "%s/%d", prefix, i);
         all[i] = troupe_spawn(clerk, .name = name, .place = where[i], .backoff_ms = 1,
-                              .restarts = i > 0 ? TROUPE_RESTARTS_FOREVER : 0);
+                              .restarts = i > 0 ? TROUPE_FOREVER : 0);
         troupe_must(troupe_actor_status(all[i].address));
     }
 }

@@ -200,8 +200,8 @@ static void place_hand(uint32_t place, uint64_t *dice)
     if (place % 4 == 0)
         snprintf(name, sizeof name, "hand/%u", place);
     hand_actor made = troupe_spawn(hand, .place = where[losses_roll(dice) % 4], .mailbox_max = 256,
-                                   .restarts = place % 3 == 0 ? TROUPE_RESTARTS_FOREVER : 0,
-                                   .backoff_ms = 1, .name = name[0] != '\0' ? name : NULL);
+                                   .restarts = place % 3 == 0 ? TROUPE_FOREVER : 0, .backoff_ms = 1,
+                                   .name = name[0] != '\0' ? name : NULL);
     uint32_t at = atomic_fetch_add(&book->addresses, 1) + 1;
     if (at >= sizeof book->address / sizeof *book->address)
         return;
@@ -293,7 +293,7 @@ static void launch(sender *me, flight *it)
     else if (kind == CALL_AGAIN)
         it->ref = troupe_call_from(to, hand_again, &what);
     else if (kind == TASK_ONCE)
-        it->ref = troupe_run_from(chore, &what, .retries = TROUPE_RETRIES_NONE);
+        it->ref = troupe_run_from(chore, &what, .retries = TROUPE_NONE);
     else if (it->large)
         it->ref = troupe_run_from(chore_large, &what, .retries = KEPT_MAX);
     else // Some wait for what they are to hold.

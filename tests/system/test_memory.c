@@ -72,8 +72,7 @@ static int set_up(void **state)
     (void)state;
     // A full store says so at once.
     return troupe_start(0, NULL, .workers = 2, .store_bytes_max = STORE,
-                        .spill_bytes_max = TROUPE_SPILL_NONE,
-                        .store_wait_ms = TROUPE_STORE_WAIT_NONE) == TROUPE_OK
+                        .spill_bytes_max = TROUPE_NONE, .store_wait_ms = TROUPE_NONE) == TROUPE_OK
                ? 0
                : -1;
 }

@@ -258,8 +258,8 @@ static void test_objects(void **state)
     FAILED(troupe_ref_join_as, (&troupe_type_troupe_array_int, NULL, 1), "refs");
     HARMLESS(troupe_ref_split_as, (NULL, (troupe_ref){0}, NULL, 0));
     HARMLESS(troupe_ref_split_as, (&troupe_type_pair, (troupe_ref){0}, NULL, 2));
-    REFUSED(troupe_store_usage_get, (NULL), "usage");
-    REFUSED(troupe_memory_get_with, (NULL, NULL), "memory");
+    REFUSED(troupe_store_usage_get, (NULL, 0), "usage");
+    REFUSED(troupe_memory_get_with, (NULL, 0, NULL), "memory");
     troupe_must(troupe_get(int, one, &five)); // None of these has consumed it.
     troupe_must(troupe_buffer_seal(&buffer, &ref));
     troupe_ref_drop(ref);
@@ -295,15 +295,16 @@ static void test_actors(void **state)
     HARMLESS(troupe_actor_restart_with, (actor, NULL));
     FAILED(troupe_run_as, (NULL, &five, NULL), "task");
     FAILED(troupe_run_as, (&troupe_task_doubled, NULL, NULL), "args");
-    REFUSED(troupe_actors_list, (0, NULL), "list");
-    REFUSED(troupe_actors_list_with, (NULL, NULL), "list");
-    REFUSED(troupe_methods_list, (NULL), "list");
-    REFUSED(troupe_resources_get, (NULL), "all");
+    REFUSED(troupe_actors_list, (0, NULL, 0), "list");
+    REFUSED(troupe_actors_list_with, (NULL, 0, NULL), "list");
+    REFUSED(troupe_methods_list, (NULL, 0), "list");
+    REFUSED(troupe_resources_get, (NULL, 0), "all");
     REFUSED(troupe_node_join, (NULL), "address");
     REFUSED(troupe_node_leave, (NULL), "address");
-    HARMLESS(troupe_nodes_list, (NULL, 5));
+    HARMLESS(troupe_nodes_list, (NULL, 5, 0));
+    REFUSED(troupe_stats_get, (NULL, 0), "stats");
     NOBODY(troupe_supervisor_start_with, (NULL, 1, NULL).address, "children");
-    REFUSED(troupe_supervisor_child, ((troupe_supervisor_actor){actor}, 0, NULL), "child");
+    REFUSED(troupe_supervisor_child, ((troupe_supervisor_actor){actor}, 0, NULL, 0), "child");
     REFUSED(troupe_supervisor_add, ((troupe_supervisor_actor){actor}, NULL, &address), "child");
     REFUSED(troupe_supervisor_add,
             ((troupe_supervisor_actor){actor}, &(troupe_child){.class_ = class_}, NULL), "address");
@@ -361,7 +362,7 @@ static void test_many(void **state)
     REFUSED(troupe_queue_put_as, (type, queue, NULL, 1, NULL, TROUPE_POLL), "values");
     REFUSED(troupe_queue_get_as, (NULL, queue, &five, 1, &size, TROUPE_POLL), "type");
     REFUSED(troupe_queue_get_as, (type, queue, NULL, 1, &size, TROUPE_POLL), "values");
-    REFUSED(troupe_queue_state_get, (queue, NULL), "state");
+    REFUSED(troupe_queue_state_get, (queue, NULL, 0), "state");
     troupe_map_close(map);
     troupe_pool_close(pool);
     assert_int_equal(faults, 0);
@@ -379,7 +380,7 @@ static void test_channels(void **state)
     troupe_must(troupe_channel_write_open(channel, &writer));
     troupe_must(troupe_channel_read_open(channel, 0, &reader));
     REFUSED(troupe_channel_open_with, (8, 2, 1, NULL, NULL), "channel");
-    REFUSED(troupe_channel_state_get, (channel, NULL), "state");
+    REFUSED(troupe_channel_state_get, (channel, NULL, 0), "state");
     REFUSED(troupe_channel_write_open, (channel, NULL), "writer");
     REFUSED(troupe_channel_write_begin, (NULL, &data, 0), "writer");
     REFUSED(troupe_channel_write_begin, (&writer, NULL, 0), "data");
@@ -418,8 +419,8 @@ static void test_training(void **state)
     REFUSED(troupe_job_wait, (job, 0, NULL), "result");
     HARMLESS(troupe_job_stop, (NULL));
     HARMLESS(troupe_job_kill, (NULL, TROUPE_OK, NULL));
-    HARMLESS(troupe_job_status_get, (NULL, &now));
-    HARMLESS(troupe_job_status_get, (job, NULL));
+    HARMLESS(troupe_job_status_get, (NULL, &now, sizeof now));
+    HARMLESS(troupe_job_status_get, (job, NULL, 0));
     HARMLESS(troupe_job_path, (NULL));
     HARMLESS(troupe_job_close, (NULL));
     HARMLESS(troupe_result_status, (NULL));
@@ -457,7 +458,7 @@ static void test_sweeps(void **state)
     troupe_sweep *sweep = NULL;
     const troupe_param space[] = {TROUPE_INTEGER(pair, left, 1, 2)};
     const troupe_trainer *trainer = &troupe_trainer_fit;
-    troupe_tune_options how = {.size = sizeof how, .metric = "loss"};
+    troupe_tune_options how = {.size = sizeof how, .metric = "loss", .goal = TROUPE_MINIMIZE};
     REFUSED(troupe_tune_as, (NULL, space, 1, &sweep, &how), "trainer");
     REFUSED(troupe_tune_as, (trainer, NULL, 1, &sweep, &how), "space");
     how.scheduler = troupe_asha(.grace = 1); // Consumed all the same.
@@ -482,24 +483,40 @@ static void test_sweeps(void **state)
 
 // Those that take no pointer.
 static const char *const plain_ones[] = {
-    "troupe_actor_release",     "troupe_actor_retain",
-    "troupe_actor_status",      "troupe_arena_alloc",
-    "troupe_cancelled",         "troupe_channel_drop",
-    "troupe_channel_keep",      "troupe_continuation_status",
-    "troupe_continuation_tag",  "troupe_defer",
-    "troupe_monitor_stop",      "troupe_down_reason_name",
-    "troupe_ref_drop",          "troupe_dtype_size",
-    "troupe_dtype_text",        "troupe_actor_end",
-    "troupe_frames_refused",    "troupe_ref_keep",
-    "troupe_actor_kill",        "troupe_last_error",
-    "troupe_actor_link",        "troupe_node_address",
-    "troupe_object_kind_name",  "troupe_object_state_name",
-    "troupe_queue_close",       "troupe_arena_reset",
-    "troupe_actor_save",        "troupe_self",
-    "troupe_status_name",       "troupe_stop",
-    "troupe_strangers_refused", "troupe_stream_drop",
-    "troupe_strerror",          "troupe_timer_stop",
-    "troupe_actor_unlink",      "troupe_version",
+    "troupe_actor_release",
+    "troupe_actor_retain",
+    "troupe_actor_status",
+    "troupe_arena_alloc",
+    "troupe_cancelled",
+    "troupe_channel_drop",
+    "troupe_channel_keep",
+    "troupe_continuation_status",
+    "troupe_continuation_tag",
+    "troupe_defer",
+    "troupe_monitor_stop",
+    "troupe_down_reason_name",
+    "troupe_ref_drop",
+    "troupe_dtype_size",
+    "troupe_dtype_text",
+    "troupe_actor_end",
+    "troupe_ref_keep",
+    "troupe_actor_kill",
+    "troupe_last_error",
+    "troupe_actor_link",
+    "troupe_node_address",
+    "troupe_object_kind_name",
+    "troupe_object_state_name",
+    "troupe_queue_close",
+    "troupe_arena_reset",
+    "troupe_actor_save",
+    "troupe_self",
+    "troupe_status_name",
+    "troupe_stop",
+    "troupe_stream_drop",
+    "troupe_strerror",
+    "troupe_timer_stop",
+    "troupe_actor_unlink",
+    "troupe_version",
     "troupe_actor_restarts",
 };
 

@@ -49,10 +49,11 @@ static const struct {
     troupe_options how;
 } starts[] = {
     {"nothing", WORKS, {0}},
-    {".workers", WORKS, {.workers = TROUPE_WORKERS_NONE}},
+    {".workers", WORKS, {.workers = TROUPE_NONE}},
     {".workers", WORKS, {.workers = 1024}},
     {".workers", REFUSED, {.workers = 1025}},
-    {".workers", REFUSED, {.workers = -2}},
+    {".workers", REFUSED, {.workers = -3}},
+    {".workers", REFUSED, {.workers = TROUPE_FOREVER}},
     {".workers", REFUSED, {.workers = INT_MIN}},
     {".cpus", WORKS, {.cpus = 0.0001}},
     {".cpus", WORKS, {.cpus = 65536}},
@@ -87,10 +88,11 @@ static const struct {
     {".stop_timeout_ms", REFUSED, {.stop_timeout_ms = -1}},
     {".worker_output", REFUSED, {.worker_output = (troupe_output)-1}},
     {".worker_output", REFUSED, {.worker_output = (troupe_output)3}},
-    {".gpus", WORKS, {.gpus = TROUPE_GPUS_NONE}},
+    {".gpus", WORKS, {.gpus = TROUPE_NONE}},
     {".gpus", WORKS, {.gpus = 64}},
     {".gpus", REFUSED, {.gpus = 65}},
-    {".gpus", REFUSED, {.gpus = -2}},
+    {".gpus", REFUSED, {.gpus = -3}},
+    {".gpus", REFUSED, {.gpus = TROUPE_FOREVER}},
     {".memory_bytes", WORKS, {.memory_bytes = 1}},
     {".memory_bytes", WORKS, {.memory_bytes = 1024 * TIB}},
     {".memory_bytes", REFUSED, {.memory_bytes = 1024 * TIB + 1}},
@@ -124,13 +126,15 @@ static const struct {
     {".spill_dir", WORKS, {.spill_dir = ""}},
     {".spill_dir", REFUSED, {.spill_dir = "nonsense"}},
     {".spill_dir", REFUSED, {.spill_dir = long_text}},
-    {".spill_bytes_max", WORKS, {.spill_bytes_max = TROUPE_SPILL_NONE}},
+    {".spill_bytes_max", WORKS, {.spill_bytes_max = TROUPE_NONE}},
     {".spill_bytes_max", WORKS, {.spill_bytes_max = INT64_MAX}},
-    {".spill_bytes_max", REFUSED, {.spill_bytes_max = -2}},
+    {".spill_bytes_max", REFUSED, {.spill_bytes_max = -3}},
+    {".spill_bytes_max", REFUSED, {.spill_bytes_max = TROUPE_FOREVER}},
     {".spill_bytes_max", REFUSED, {.spill_bytes_max = INT64_MIN}},
-    {".store_wait_ms", WORKS, {.store_wait_ms = TROUPE_STORE_WAIT_NONE}},
+    {".store_wait_ms", WORKS, {.store_wait_ms = TROUPE_NONE}},
     {".store_wait_ms", WORKS, {.store_wait_ms = INT_MAX}},
-    {".store_wait_ms", REFUSED, {.store_wait_ms = -2}},
+    {".store_wait_ms", REFUSED, {.store_wait_ms = -3}},
+    {".store_wait_ms", REFUSED, {.store_wait_ms = TROUPE_FOREVER}},
 };
 
 static void test_starts(void **state)
@@ -194,7 +198,7 @@ static void test_actors(void **state)
     expect(SPAWN(.gpus = INFINITY), ".gpus");
     expect(SPAWN(.memory_bytes = (size_t)1 << 63), ".memory_bytes");
     expect(SPAWN(.resources = "nonsense"), "resources");
-    expect(SPAWN(.restarts = -2), ".restarts");
+    expect(SPAWN(.restarts = -3), ".restarts");
     expect(SPAWN(.lifetime = (troupe_lifetime)2), ".lifetime");
     expect(SPAWN(.concurrency = UINT32_MAX), ".concurrency");
     expect(SPAWN(.backoff_max_ms = UINT32_MAX), ".backoff_max_ms");
@@ -206,7 +210,7 @@ static void test_actors(void **state)
     troupe_must(outcome(troupe_call(troupe_with(one, .deadline_ms = UINT32_MAX), plain_echo, 1)));
     troupe_must(outcome(troupe_call(troupe_with(one, .retries = UINT32_MAX), plain_echo, 1)));
     assert_int_equal(troupe_actor_kill(one), TROUPE_OK);
-    troupe_child child = {.class_ = &troupe_class_plain, .shutdown_ms = -2};
+    troupe_child child = {.class_ = &troupe_class_plain, .shutdown_ms = -3};
     expect(troupe_actor_status(troupe_supervisor_start(&child, 1).address), ".shutdown_ms");
     child.shutdown_ms = 0;
     expect(troupe_actor_status(troupe_supervisor_start(&child, 1, .restarts = 65).address),
@@ -286,7 +290,8 @@ static void test_objects(void **state)
 }
 
 #define TRAIN(...) troupe_train(fit, &config, &result, .storage = storage, __VA_ARGS__)
-#define TUNE(...) troupe_tune(fit, space, &sweep, .metric = "loss", __VA_ARGS__)
+#define TUNE(...)                                                                                  \
+    troupe_tune(fit, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, __VA_ARGS__)
 
 static void test_training(void **state)
 {
@@ -301,13 +306,15 @@ static void test_training(void **state)
     expect(TRAIN(.ranks = INT_MAX), ".ranks");
     expect(TRAIN(.cpus_per_rank = -1), ".cpus_per_rank");
     expect(TRAIN(.cpus_per_rank = NAN), ".cpus_per_rank");
-    expect(TRAIN(.keep = -2), ".keep");
-    expect(TRAIN(.keep_goal = (troupe_goal)2), ".keep_goal");
+    expect(TRAIN(.keep = -1), ".keep");
+    expect(TRAIN(.keep_goal = (troupe_goal)3), ".keep_goal");
+    expect(TRAIN(.keep_metric = "loss"), ".keep_goal");
     expect(TRAIN(.keep_metric = ""), ".keep_metric");
     expect(TRAIN(.collective_timeout_ms = -1), ".collective_timeout_ms");
     expect(TRAIN(.name = long_text), ".name");
     expect(troupe_train(fit, &config, &result, .storage = ""), ".storage");
-    expect(TUNE(.goal = (troupe_goal)2), "goal");
+    expect(troupe_tune(fit, space, &sweep, .metric = "loss"), "goal");
+    expect(troupe_tune(fit, space, &sweep, .metric = "loss", .goal = (troupe_goal)3), "goal");
     expect(TUNE(.trials = -1), "trials");
     expect(TUNE(.trials = INT_MAX), "trials");
     expect(TUNE(.concurrent = -1), "concurrent");
@@ -318,11 +325,101 @@ static void test_training(void **state)
     expect(TUNE(.scheduler = troupe_asha(.reduction = 1)), "reduction");
     expect(TUNE(.scheduler = troupe_asha(.reduction = -1)), "reduction");
     expect(TUNE(.scheduler = troupe_asha(.limit = -1)), "limit");
-    expect(troupe_tune_as(
-               &troupe_trainer_fit, space, SIZE_MAX, &sweep,
-               &(troupe_tune_options){.size = sizeof(troupe_tune_options), .metric = "loss"}),
+    expect(troupe_tune_as(&troupe_trainer_fit, space, SIZE_MAX, &sweep,
+                          &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                                                 .metric = "loss",
+                                                 .goal = TROUPE_MINIMIZE}),
            "count");
     support_directory_remove(storage);
+    assert_int_equal(faults, 0);
+}
+
+// Options of a newer header: longer than this library knows.
+#define LONGER(S)                                                                                  \
+    (&((struct {                                                                                   \
+          S how;                                                                                   \
+          char more[16];                                                                           \
+      }){.how = {.size = sizeof(S) + 16}})                                                         \
+          .how)
+
+static void expect_newer(const char *of, troupe_status status)
+{
+    if (status == TROUPE_VERSION && strstr(troupe_last_error()->text, "which is older") != NULL)
+        return;
+    print_error("longer options of %s: %s: %s\n", of, troupe_status_name(status),
+                troupe_last_error()->text);
+    faults++;
+}
+
+// Of what returns no status: why it has made nothing.
+static troupe_status why(const void *made)
+{
+    return made != NULL ? TROUPE_OK : troupe_last_error()->status;
+}
+
+static void test_longer_options(void **state)
+{
+    (void)state;
+    faults = 0;
+    plain_actor one = troupe_spawn(plain);
+    troupe_actor address, *all = &address;
+    troupe_ref call = troupe_call(one, plain_echo, 1);
+    troupe_channel channel;
+    troupe_channel_reader reader;
+    troupe_pool *pool;
+    troupe_memory memory;
+    troupe_actor_list list;
+    troupe_job *job;
+    troupe_result *result;
+    troupe_sweep *sweep;
+    int five = 5;
+    pair config = {0};
+    const troupe_param space[] = {TROUPE_INTEGER(pair, left, 1, 2)};
+    troupe_must(troupe_channel_open(8, 2, 1, &channel));
+    address = troupe_spawn_as(&troupe_class_plain, NULL, LONGER(troupe_spawn_options));
+    expect_newer("spawn", troupe_actor_status(address));
+    expect_newer("spawn_many", troupe_spawn_many_as(&troupe_class_plain, NULL, 1, all,
+                                                    LONGER(troupe_spawn_options)));
+    address = troupe_actor_with(one.address, LONGER(troupe_call_options));
+    expect_newer("with", outcome(troupe_call((plain_actor){address}, plain_echo, 1)));
+    expect_newer("cancel", troupe_cancel_with(call, LONGER(troupe_cancel_options)));
+    expect_newer("then", troupe_then_as(call, &troupe_class_plain, 0, LONGER(troupe_then_options)));
+    expect_newer("exit", troupe_actor_exit_with(LONGER(troupe_actor_exit_options)));
+    expect_newer("restart",
+                 troupe_actor_restart_with(one.address, LONGER(troupe_actor_restart_options)));
+    expect_newer("channel",
+                 troupe_channel_open_with(8, 2, 1, &channel, LONGER(troupe_channel_options)));
+    expect_newer("reader", troupe_channel_read_open_with(channel, 0, &reader,
+                                                         LONGER(troupe_channel_read_options)));
+    expect_newer(
+        "pool", troupe_pool_open_as(&troupe_class_plain, NULL, LONGER(troupe_pool_options), &pool));
+    expect_newer("pool's .spawn",
+                 troupe_pool_open(plain, &pool, .spawn = LONGER(troupe_spawn_options)));
+    expect_newer(
+        "map", why(troupe_run_map_as(&troupe_task_doubled, &five, 1, LONGER(troupe_map_options))));
+    address = troupe_queue_open_as(&troupe_type_int, LONGER(troupe_queue_options)).address;
+    expect_newer("queue", troupe_actor_status(address));
+    troupe_child child = {.supervisor = LONGER(troupe_supervisor_options)};
+    expect_newer("supervisor", troupe_actor_status(troupe_supervisor_start_with(
+                                   NULL, 0, LONGER(troupe_supervisor_options))));
+    expect_newer("child", troupe_actor_status(troupe_supervisor_start(&child, 1)));
+    expect_newer("run",
+                 outcome(troupe_run_as(&troupe_task_doubled, &five, LONGER(troupe_run_options))));
+    expect_newer("memory",
+                 troupe_memory_get_with(&memory, sizeof memory, LONGER(troupe_memory_options)));
+    expect_newer("actors",
+                 troupe_actors_list_with(&list, sizeof list, LONGER(troupe_actors_list_options)));
+    expect_newer("submit", troupe_submit_as(&troupe_trainer_fit, &config, NULL, &job,
+                                            LONGER(troupe_train_options)));
+    expect_newer("train", troupe_train_as(&troupe_trainer_fit, &config, &result,
+                                          LONGER(troupe_train_options)));
+    expect_newer(
+        "tune", troupe_tune_as(&troupe_trainer_fit, space, 1, &sweep, LONGER(troupe_tune_options)));
+    troupe_scheduler *asha = troupe_asha_with(LONGER(troupe_asha_options));
+    expect_newer("asha", troupe_last_error()->status);
+    troupe_scheduler_free(&asha);
+    troupe_must(outcome(call));
+    troupe_channel_drop(channel);
     assert_int_equal(faults, 0);
 }
 
@@ -347,6 +444,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_objects, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_training, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_longer_options, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

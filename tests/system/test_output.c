@@ -179,7 +179,7 @@ static void test_names_and_whole_lines(void **state)
 
 static int drive_death(troupe_launch launch)
 {
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .launch = launch));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .launch = launch));
     talker_actor actor = troupe_spawn(talker, .name = "victim", .place = TROUPE_PLACE_ISOLATED);
     troupe_none none;
     troupe_status status =
@@ -199,7 +199,7 @@ static void test_last_words(void **state)
 
 static int drive_exit(troupe_launch launch)
 {
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .launch = launch));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .launch = launch));
     talker_actor actor = troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED);
     tell(actor, "before the driver's exit\n");
     return 0; // Without troupe_stop.
@@ -216,7 +216,7 @@ static void test_exit_without_stop(void **state)
 
 static int drive_repetition(troupe_launch launch)
 {
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .launch = launch));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .launch = launch));
     for (int i = 0; i < 4; i++) {
         char line[64];
         talker_actor actor = troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED);
@@ -251,12 +251,12 @@ static void test_repeated_lines(void **state)
 
 static int drive_plainly(troupe_launch launch)
 {
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .launch = launch,
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .launch = launch,
                              .worker_output = TROUPE_OUTPUT_PLAIN, .worker_output_unfolded = true));
     for (int i = 0; i < 3; i++)
         tell(troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED), "plain\n");
     troupe_stop();
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .launch = launch,
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .launch = launch,
                              .worker_output = TROUPE_OUTPUT_DIRECT));
     for (int i = 0; i < 3; i++)
         tell(troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED), "direct\n");
@@ -278,7 +278,7 @@ static void test_options(void **state)
 // The driver's output is a pipe that nobody reads: the writer waits, and the node does not.
 static int drive_flood(int to_test)
 {
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE));
     talker_actor loud = troupe_spawn(talker, .name = "loud", .place = TROUPE_PLACE_ISOLATED);
     talker_actor quiet = troupe_spawn(talker, .name = "quiet", .place = TROUPE_PLACE_ISOLATED);
     troupe_ref answer = troupe_call(loud, flood, FLOOD_LINES);
@@ -365,7 +365,7 @@ static int drive_without_room(int room)
     enum { CAPACITY = 256 };
     int taken[CAPACITY], pid;
     struct rlimit limit;
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE));
     tell(troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED), "heard\n");
     if (!support_wait_until(has_printed, NULL, SUPPORT_SOON_MS)) // Its pipes have come, then.
         return 5;
@@ -436,7 +436,7 @@ static bool output_sleeps(void *unused)
 static int drive_lost_keeper(troupe_launch launch)
 {
     int worker, keeper;
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .launch = launch));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .launch = launch));
     talker_actor actor = troupe_spawn(talker, .place = TROUPE_PLACE_ISOLATED);
     troupe_must(troupe_get(int, troupe_call(actor, flood, 0), &worker));
     troupe_must(troupe_get(int, troupe_call(actor, parent_of), &keeper));

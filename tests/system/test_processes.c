@@ -348,7 +348,7 @@ static void test_options_out_of_range(void **state)
     memset(long_path, 'x', sizeof long_path);
     long_path[0] = '/';
     long_path[sizeof long_path - 1] = '\0';
-    expect_refused(troupe_start(0, NULL, .workers = -2), TROUPE_INVALID, ".workers");
+    expect_refused(troupe_start(0, NULL, .workers = -3), TROUPE_INVALID, ".workers");
     expect_refused(troupe_start(0, NULL, .cpus = -1), TROUPE_INVALID, ".cpus");
     expect_refused(troupe_start(0, NULL, .threads = 100000), TROUPE_INVALID, ".threads");
     expect_refused(troupe_start(0, NULL, .store_bytes_max = 5), TROUPE_INVALID, ".store_bytes_max");

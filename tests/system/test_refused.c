@@ -1,5 +1,6 @@
 // test_refused.c: what makes no sense is refused and counted, and the node goes on: frames over a
 // socket, a ring of garbage; and sentences that were cut within a character still arrive.
+#include <stats.h>
 #include <support.h>
 
 #include <runtime/codec/msgpack.h>
@@ -40,7 +41,7 @@ static troupe_status clerk_mumble(clerk *self, const troupe_none *nothing, int *
 static troupe_status clerk_refused(clerk *self, const troupe_none *none, uint64_t *count)
 {
     (void)self, (void)none;
-    *count = troupe_frames_refused();
+    *count = support_stats().frames_refused;
     return TROUPE_OK;
 }
 
@@ -49,13 +50,13 @@ TROUPE_ACTOR(clerk, (clerk_count, troupe_none, int), (clerk_fail, troupe_text, i
 
 static bool refused_at_least(void *wanted)
 {
-    return troupe_frames_refused() >= *(const uint64_t *)wanted;
+    return support_stats().frames_refused >= *(const uint64_t *)wanted;
 }
 
 static void await_refused(uint64_t count)
 {
     assert_true(support_wait_until(refused_at_least, &count, SUPPORT_SOON_MS));
-    assert_int_equal(troupe_frames_refused(), count);
+    assert_int_equal(support_stats().frames_refused, count);
 }
 
 static void expect_alive(clerk_actor actor)
@@ -102,7 +103,7 @@ static void test_sockets(void **state)
     trp_socket_path(trp_self.slot, trp_self.incarnation, path);
     trp_outbound *out = trp_outbound_open(path);
     assert_non_null(out);
-    uint64_t count = troupe_frames_refused();
+    uint64_t count = support_stats().frames_refused;
     trp_buffer good = {0};
     trp_frame frame = some_frame(trp_self.incarnation, 4711), second = frame;
     second.sequence++;
@@ -130,7 +131,7 @@ static void test_sockets(void **state)
     trp_buffer_free(&good);
     trp_outbound_close(out, 0);
     expect_alive(actor);
-    assert_int_equal(troupe_frames_refused(), count);
+    assert_int_equal(support_stats().frames_refused, count);
     assert_int_equal(troupe_stop(), 0);
 }
 
@@ -152,7 +153,7 @@ static void test_too_large(void **state)
     trp_socket_path(trp_self.slot, trp_self.incarnation, path);
     trp_outbound *out = trp_outbound_open(path);
     assert_non_null(out);
-    uint64_t count = troupe_frames_refused();
+    uint64_t count = support_stats().frames_refused;
     send_bytes(out, large, sizeof large);
     // As if the isolated actor's process went on. What comes before the connection is there again
     // may be lost with it.
@@ -160,7 +161,7 @@ static void test_too_large(void **state)
     frame.from = actor.address.process;
     frame.sequence = 1000;
     int64_t give_up = support_now_ms() + SUPPORT_SOON_MS;
-    while (troupe_frames_refused() == count && support_now_ms() < give_up) {
+    while (support_stats().frames_refused == count && support_now_ms() < give_up) {
         trp_buffer bytes = {0};
         frame.sequence++;
         trp_batch_add(&bytes, &frame);
@@ -169,7 +170,8 @@ static void test_too_large(void **state)
         uint64_t more = count + 1;
         (void)support_wait_until(refused_at_least, &more, 20);
     }
-    assert_int_equal(troupe_frames_refused(), count + 1); // It was no frame, and is not there.
+    assert_int_equal(support_stats().frames_refused,
+                     count + 1); // It was no frame, and is not there.
     trp_outbound_close(out, 0);
     assert_int_equal(troupe_actor_kill(actor), TROUPE_OK); // Nobody listens to it any more.
     expect_alive(other);

@@ -491,7 +491,7 @@ static void check_gpu_ids(int count, size_t id_size)
                                  (int)id_size - 4, i);
     assert_int_equal(used, (size_t)count * (id_size + 1) - 1);
     setenv("CUDA_VISIBLE_DEVICES", ids, 1);
-    assert_int_equal(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE), TROUPE_OK);
+    assert_int_equal(troupe_start(0, NULL, .workers = TROUPE_NONE), TROUPE_OK);
     holder_actor all = troupe_spawn(holder, .gpus = count);
     assert_string_equal(ask(all, "CUDA_VISIBLE_DEVICES"), ids);
     assert_int_equal(troupe_stop(), 0);

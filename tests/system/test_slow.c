@@ -294,7 +294,7 @@ static int set_up(void **state)
     assert_non_null(freopen(path, "a", stderr));
     return troupe_start(0, NULL, .workers = 1, .threads = 2, .store_bytes_max = STORE,
                         .store_wait_ms = LONG_MS, .request_timeout_ms = LONG_MS,
-                        .spill_bytes_max = TROUPE_SPILL_NONE, .worker_init = start_late,
+                        .spill_bytes_max = TROUPE_NONE, .worker_init = start_late,
                         .worker_output_unfolded = true) == TROUPE_OK
                ? 0
                : -1;

@@ -1,6 +1,7 @@
 // test_strangers_soak.honest.c: the node that is attacked, and the two that use it: each checks
 // every answer, and says on the board how long it took.
 #include "strangers.h"
+#include <stats.h>
 #include <support.h>
 
 #include <fcntl.h>
@@ -56,7 +57,8 @@ static troupe_status host_nap(host *self, const int *ms, int *slept)
 static troupe_status host_refused(host *self, const troupe_none *none, uint64_t *count)
 {
     (void)self, (void)none;
-    *count = troupe_frames_refused() - trp_segment_nodes()->refused; // By this process alone.
+    *count =
+        support_stats().frames_refused - trp_segment_nodes()->refused; // By this process alone.
     return TROUPE_OK;
 }
 
@@ -237,14 +239,14 @@ static void say_counts(hosting *it)
     siege *board = it->asker.board;
     uint64_t refused = trp_segment_nodes()->refused;
     atomic_store(&board->doors[NODE_DOOR].refused, refused);
-    atomic_store(&board->doors[DRIVER_DOOR].refused, troupe_frames_refused() - refused);
+    atomic_store(&board->doors[DRIVER_DOOR].refused, support_stats().frames_refused - refused);
     for (int i = 1; i < 3; i++) {
         troupe_status status =
             troupe_get(uint64_t, troupe_call(it->own[i], host_refused), &refused);
         if (is_good(&it->asker, status, true, "a count"))
             atomic_store(&board->doors[DRIVER_DOOR + i].refused, refused);
     }
-    atomic_store(&board->strangers, troupe_strangers_refused());
+    atomic_store(&board->strangers, support_stats().strangers_refused);
 }
 
 static void ask_guest(hosting *it)

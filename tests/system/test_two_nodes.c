@@ -3,6 +3,7 @@
 // timeout: 120
 #include "two_nodes.h"
 #include <places.h>
+#include <stats.h>
 #include <support.h>
 
 #include <signal.h>
@@ -428,16 +429,16 @@ static void a_stopped_node(void **state)
 static void strangers(void **state)
 {
     (void)state;
-    uint64_t before = troupe_strangers_refused(), refused = troupe_frames_refused();
+    uint64_t before = support_stats().strangers_refused, refused = support_stats().frames_refused;
     order what = {.stranger = true};
     snprintf(what.join, sizeof what.join, "%s", troupe_node_address());
     other second = two_nodes_order(&what);
     assert_int_equal(second.joined, TROUPE_DEADLINE_EXCEEDED);
-    assert_true(troupe_strangers_refused() > before);
+    assert_true(support_stats().strangers_refused > before);
     assert_int_equal(troupe_node_join(second.address), TROUPE_DEADLINE_EXCEEDED);
     assert_non_null(strstr(troupe_last_error()->text, "other keys"));
     assert_false(two_nodes_joined(second.address));
-    assert_int_equal(troupe_frames_refused(), refused); // Nothing of theirs was even read.
+    assert_int_equal(support_stats().frames_refused, refused); // Nothing of theirs was even read.
     two_nodes_end(&second);
     assert_int_equal(troupe_node_join(troupe_node_address()), TROUPE_INVALID);
     assert_int_equal(troupe_node_join("nowhere"), TROUPE_INVALID);

@@ -1,6 +1,7 @@
 // test_two_nodes.far.c: the class that lives on both nodes, and the process that starts other
 // nodes: drivers of their own, forked by one that never starts Troupe; and how one is stopped.
 #include "two_nodes.h"
+#include <stats.h>
 #include <support.h>
 
 #include <dirent.h>
@@ -121,7 +122,7 @@ troupe_status clerk_fail(clerk *self, const troupe_text *text, int *none)
 troupe_status clerk_refused(clerk *self, const troupe_none *none, uint64_t *count)
 {
     (void)self, (void)none;
-    *count = troupe_frames_refused();
+    *count = support_stats().frames_refused;
     return TROUPE_OK;
 }
 

@@ -2,6 +2,7 @@
 // node: nothing with its memory, its calls and its lists. One who makes frames by hand, as a
 // process of this node that there is not.
 #include "two_nodes.h"
+#include <stats.h>
 #include <support.h>
 
 #include <actors/actor/lifecycle.h>
@@ -259,7 +260,7 @@ void two_nodes_beyond_the_window(void **state)
     troupe_must(troupe_get(int64_t, troupe_call_from(pool, clerk_run, &what), &total));
     troupe_must(trp_process_find(pool.address.node, pool.address.process, pool.address.incarnation,
                                  &number));
-    uint64_t refused = troupe_frames_refused();
+    uint64_t refused = support_stats().frames_refused;
     trp_peer *peer = trp_peer_find(number);
     pthread_mutex_lock(&peer->lock);
     peer->taken_messages = TRP_WINDOW_MESSAGES; // As if it had sent them.
@@ -267,7 +268,7 @@ void two_nodes_beyond_the_window(void **state)
     troupe_ref beyond = troupe_call_from(pool, clerk_run, &what);
     assert_int_equal(troupe_get(int64_t, beyond, &total, SOON_MS), TROUPE_MAYBE_EXECUTED);
     assert_non_null(strstr(troupe_last_error()->text, "more than there was room for"));
-    assert_true(troupe_frames_refused() > refused);
+    assert_true(support_stats().frames_refused > refused);
     troupe_must(troupe_node_join(second.address));
     pool = two_nodes_find("pool", second.address);
     troupe_must(troupe_get(int64_t, troupe_call_from(pool, clerk_run, &what), &total));

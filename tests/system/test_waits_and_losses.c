@@ -51,7 +51,6 @@ enum {
     STOPD = TROUPE_NOT_STARTED,
     CANC = TROUPE_CANCELLED,
     INVAL = TROUPE_INVALID, // A reference that has gone with the runtime.
-    BUSY = TROUPE_BUSY,
     FAIL = TROUPE_FAILED,
 };
 
@@ -92,10 +91,10 @@ static const row rows[] = {
     {"a new name",         wait_take_name,   {GOES_ON, GOES_ON, LOST, LATE, LOST, GOES_ON, STOPD}, true, 0},
     {"resources",          wait_resources,   {GOES_ON, GOES_ON, LOST, LATE, LOST, GOES_ON, STOPD}, true, 0},
     {"channel, reading",   wait_channel_read, {LATER, LATER, LOST, LATER, LOST, LATER, STOPD}, false, 0},
-    {"channel, writing",   wait_channel_write, {BUSY, BUSY, LOST, BUSY, LOST, BUSY, STOPD}, false, 0},
+    {"channel, writing",   wait_channel_write, {LATER, LATER, LOST, LATER, LOST, LATER, STOPD}, false, 0},
     {"queue here",         wait_queue_here,  {LATER, LATER, MAYBE, LATER, MAYBE, LATER, MAYBE}, false, 0},
-    {"queue elsewhere",    wait_queue_there, {MAYBE, LATE, MAYBE, LATER, MAYBE, LATER, MAYBE}, false, 0},
-    {"queue, putting",     wait_queue_put,   {MAYBE, LATE, MAYBE, BUSY, MAYBE, BUSY, MAYBE}, false, 0},
+    {"queue elsewhere",    wait_queue_there, {MAYBE, LATER, MAYBE, LATER, MAYBE, LATER, MAYBE}, false, 0},
+    {"queue, putting",     wait_queue_put,   {MAYBE, LATE, MAYBE, LATER, MAYBE, LATER, MAYBE}, false, 0},
     {"end of an actor",    wait_end,         {OK, LATER, OK, LATER, OK, LATER, OK}, false, 0},
     {"end, here",          wait_end_here,    {LATER, LATER, OK, LATER, OK, LATER, OK}, false, 0},
     {"monitor",            wait_monitor,     {OK, LATER, OK, LATER, OK, LATER, NONE}, false, 0},
@@ -248,9 +247,9 @@ static _Noreturn void run_cell(const row *it)
     (void)alarm(CELL_S * SLOWER);
     troupe_must(troupe_start(
         0, NULL, .workers = 1, .cpus = 2, .stop_timeout_ms = 200, .store_bytes_max = ROOM_BYTES,
-        .spill_bytes_max = TROUPE_SPILL_NONE, .store_wait_ms = CELL_S * 1000,
-        .node_timeout_ms = LIMIT_MS, .listen = it->wait == wait_join_node ? "127.0.0.1:0" : NULL,
-        .keys = keys, .request_timeout_ms = stops || mine->limit_ms != 0 ? LIMIT_MS : 0));
+        .spill_bytes_max = TROUPE_NONE, .store_wait_ms = CELL_S * 1000, .node_timeout_ms = LIMIT_MS,
+        .listen = it->wait == wait_join_node ? "127.0.0.1:0" : NULL, .keys = keys,
+        .request_timeout_ms = stops || mine->limit_ms != 0 ? LIMIT_MS : 0));
     node = trp_process_pid(TRP_PROCESS_NODE);
     keeper = keeper_pid();
     if (pthread_create(&thread, NULL, lose_something, NULL) != 0)
@@ -335,8 +334,7 @@ static void test_every_wait_ends_whatever_is_lost(void **state)
         if (!is_wanted(it, what))
             continue;
         bool limited = what == WORKER_S || what == NODE_S || what == KEEPER_S ||
-                       it->expected[what] == LATER || it->expected[what] == LATE ||
-                       it->expected[what] == BUSY;
+                       it->expected[what] == LATER || it->expected[what] == LATE;
         mine = next++;
         *mine = (cell){.what = what, .expected = it->expected[what], .after = it->after};
         mine->one = it->wait == wait_train; // The other ranks find out.

@@ -26,9 +26,9 @@ troupe_status wait_train(void)
 {
     troupe_result *result = NULL;
     waiting config = {.rate = 1};
-    troupe_status status =
-        troupe_train(wait_loop, &config, &result, .storage = storage, .ranks = 2,
-                     .cpus_per_rank = 0.5, .collective_timeout_ms = LIMIT_MS, .restarts = -1);
+    troupe_status status = troupe_train(wait_loop, &config, &result, .storage = storage, .ranks = 2,
+                                        .cpus_per_rank = 0.5, .collective_timeout_ms = LIMIT_MS,
+                                        .restarts = TROUPE_FOREVER);
     return status;
 }
 
@@ -50,9 +50,9 @@ troupe_status wait_tune(void)
     int trials = mine->what == WORKER_K ? 4 : 2;
     troupe_sweep *sweep;
     static const troupe_param space[] = {TROUPE_UNIFORM(waiting, rate, 0, 1)};
-    return troupe_tune(wait_loop, space, &sweep, .metric = "loss", .trials = trials,
-                       .concurrent = 2, .trial_timeout_s = mine->limit_ms / 1000.0,
-                       .train = {.storage = storage});
+    return troupe_tune(wait_loop, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
+                       .trials = trials, .concurrent = 2,
+                       .trial_timeout_s = mine->limit_ms / 1000.0, .train = {.storage = storage});
 }
 
 static void *make_room_later(void *ref)

@@ -170,7 +170,7 @@ troupe_status wait_get(void)
     int64_t value;
     troupe_ref ref = troupe_call(victim(), holder_hold, 5);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_deadline(void)
@@ -206,7 +206,8 @@ troupe_status wait_get_all(void)
     holder_actor whom = victim();
     troupe_ref refs[] = {troupe_call(whom, holder_hold, 5), troupe_call(whom, holder_hold, 6)};
     waits_begin();
-    return troupe_get_all(int64_t, refs, 2, values, mine->limit_ms);
+    return troupe_get_all(int64_t, refs, 2, values,
+                          mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_wait(void)
@@ -234,7 +235,8 @@ troupe_status wait_join(void)
     troupe_ref refs[] = {troupe_call(whom, holder_hold, 5), troupe_call(whom, holder_hold, 6)};
     troupe_ref all = troupe_ref_join(int64_t, refs, 2);
     waits_begin();
-    return troupe_get(troupe_array_int64_t, all, &values, mine->limit_ms);
+    return troupe_get(troupe_array_int64_t, all, &values,
+                      mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_stream(void)
@@ -242,7 +244,8 @@ troupe_status wait_stream(void)
     int64_t value;
     troupe_stream stream = troupe_stream_open(victim(), holder_many, 5);
     waits_begin();
-    return troupe_next(int64_t, stream, &value, mine->limit_ms);
+    return troupe_next(int64_t, stream, &value,
+                       mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_object(void)
@@ -251,7 +254,7 @@ troupe_status wait_object(void)
     troupe_ref lent;
     troupe_must(troupe_get(troupe_ref, troupe_call(victim(), holder_lend, 5), &lent));
     waits_begin();
-    return troupe_get(int64_t, lent, &value, mine->limit_ms);
+    return troupe_get(int64_t, lent, &value, mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_objects(void)
@@ -272,7 +275,7 @@ troupe_status wait_deferred(void)
         (void)waits_hold_on();
         troupe_must(troupe_tell(here, holder_fulfil, 5));
     }
-    return troupe_get(int64_t, ref, &value, mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_inside(void)
@@ -281,7 +284,7 @@ troupe_status wait_inside(void)
     holder_actor here = troupe_spawn(holder, .place = TROUPE_PLACE_HERE), whom = victim();
     troupe_ref ref = troupe_call_from(here, holder_ask, &whom.address);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_task(void)
@@ -289,24 +292,24 @@ troupe_status wait_task(void)
     int64_t value, give = 5;
     troupe_ref ref = troupe_run_from(slow_task, &give, .deadline_ms = (uint32_t)mine->limit_ms * 2);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_task_once(void)
 {
     int64_t value, give = 5;
-    troupe_ref ref = troupe_run_from(slow_task, &give, .retries = TROUPE_RETRIES_NONE);
+    troupe_ref ref = troupe_run_from(slow_task, &give, .retries = TROUPE_NONE);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_task_alone(void)
 {
     int64_t value, give = 5;
-    troupe_ref ref = troupe_run_from(slow_task, &give, .place = TROUPE_PLACE_ISOLATED,
-                                     .retries = TROUPE_RETRIES_NONE);
+    troupe_ref ref =
+        troupe_run_from(slow_task, &give, .place = TROUPE_PLACE_ISOLATED, .retries = TROUPE_NONE);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 static void *give_back_later(void *actor)
@@ -334,7 +337,7 @@ troupe_status wait_task_needs(void)
     waits_take_all();
     troupe_ref ref = troupe_run_from(slow_task, &give, .cpus = 1, .deadline_ms = 0);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_map(void)
@@ -343,7 +346,8 @@ troupe_status wait_map(void)
     int64_t value;
     troupe_map *map = troupe_run_map(slow_task, give, 3);
     waits_begin();
-    return troupe_map_next(int64_t, map, &value, NULL, mine->limit_ms);
+    return troupe_map_next(int64_t, map, &value, NULL,
+                           mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_pool(void)
@@ -353,7 +357,7 @@ troupe_status wait_pool(void)
     troupe_must(troupe_pool_open(holder, &pool, .count = 2));
     troupe_ref ref = troupe_pool_call(pool, holder_hold, 5);
     waits_begin();
-    return troupe_get(int64_t, ref, &value, mine->limit_ms);
+    return troupe_get(int64_t, ref, &value, mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_mailbox(void)
@@ -461,7 +465,8 @@ static troupe_status wait_queue(troupe_place place)
     troupe_must(troupe_queue_put(int64_t, queue, &(int64_t){1}));
     troupe_must(troupe_queue_get(int64_t, queue, &value));
     waits_begin();
-    return troupe_queue_get(int64_t, queue, &value, mine->limit_ms);
+    return troupe_queue_get(int64_t, queue, &value,
+                            mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_queue_here(void)
@@ -479,7 +484,8 @@ troupe_status wait_queue_put(void)
     troupe_queue queue = troupe_queue_open(int64_t, .capacity = 1, .place = TROUPE_PLACE_ISOLATED);
     troupe_must(troupe_queue_put(int64_t, queue, &(int64_t){1}));
     waits_begin();
-    return troupe_queue_put(int64_t, queue, &(int64_t){2}, mine->limit_ms);
+    return troupe_queue_put(int64_t, queue, &(int64_t){2},
+                            mine->limit_ms > 0 ? mine->limit_ms : TROUPE_FOREVER);
 }
 
 troupe_status wait_end(void)
@@ -536,7 +542,7 @@ static holder_actor victim_with_policy(void)
 {
     int64_t pid;
     holder_actor made =
-        troupe_spawn(holder, .place = TROUPE_PLACE_WORKER, .restarts = TROUPE_RESTARTS_FOREVER);
+        troupe_spawn(holder, .place = TROUPE_PLACE_WORKER, .restarts = TROUPE_FOREVER);
     troupe_must(troupe_get(int64_t, troupe_call(made, holder_pid, 0), &pid));
     return made;
 }

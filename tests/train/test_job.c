@@ -469,7 +469,7 @@ static void wrong_options_are_named(void **state)
     REFUSED(TROUPE_TOO_LARGE, "4 in all", .storage = storage, .ranks = 3, .cpus_per_rank = 1.5);
     REFUSED(TROUPE_INVALID, ".cpus_per_rank", .storage = storage, .cpus_per_rank = -1);
     REFUSED(TROUPE_INVALID, ".cpus_per_rank", .storage = storage, .cpus_per_rank = 1e-9);
-    REFUSED(TROUPE_INVALID, ".keep is -2", .storage = storage, .keep = -2);
+    REFUSED(TROUPE_INVALID, ".keep is -3", .storage = storage, .keep = -3);
     REFUSED(TROUPE_INVALID, ".keep_goal is 7", .storage = storage, .keep_goal = (troupe_goal)7);
     REFUSED(TROUPE_INVALID, ".keep_metric", .storage = storage, .keep_metric = "");
     REFUSED(TROUPE_INVALID, ".keep_metric", .storage = storage, .keep_metric = long_name);

@@ -128,7 +128,7 @@ static void without_keep_nothing_is_removed_and_with_none_nothing_is_written(voi
     troupe_result_free(&result);
 
     troupe_must(troupe_train(line_fit, &config, &result, .storage = storage, .name = "none",
-                             .keep = TROUPE_KEEP_NONE));
+                             .keep = TROUPE_NONE));
     checkpoints = support_path(troupe_result_path(result), "checkpoints");
     assert_int_equal(count_entries(checkpoints), 0);
     assert_null(troupe_result_checkpoint(result));

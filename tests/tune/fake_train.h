@@ -419,6 +419,7 @@ static inline troupe_status run_fit(troupe_sweep **sweep, troupe_tune_options ho
     how.size = sizeof how;
     how.scheduler = fake.lockstep ? fake_paced(how.scheduler) : how.scheduler;
     how.metric = how.metric == NULL ? "loss" : how.metric;
+    how.goal = how.goal == TROUPE_GOAL_NONE ? TROUPE_MINIMIZE : how.goal;
     how.train.storage = how.train.storage == NULL ? storage : how.train.storage;
     return trp_sweep_run(&fake_port, &fit, space, ROWS, sweep, &how);
 }

@@ -64,7 +64,14 @@ static void invalid(const char *sentence, troupe_tune_options how)
     assert_string_equal(troupe_last_error()->text, sentence);
 }
 
-#define HOW(...) ((troupe_tune_options){.metric = "loss", __VA_ARGS__})
+// With a goal, where none is given.
+static troupe_tune_options with_goal(troupe_tune_options how)
+{
+    how.goal = how.goal == TROUPE_GOAL_NONE ? TROUPE_MINIMIZE : how.goal;
+    return how;
+}
+
+#define HOW(...) with_goal((troupe_tune_options){.metric = "loss", __VA_ARGS__})
 
 static void wrong_options_are_named(void **state)
 {
@@ -72,7 +79,9 @@ static void wrong_options_are_named(void **state)
     fake_open(2);
     invalid("metric is missing; it must name a metric that every report has",
             (troupe_tune_options){.trials = 1});
-    invalid("goal is 2, must be TROUPE_MINIMIZE or TROUPE_MAXIMIZE", HOW(.goal = (troupe_goal)2));
+    invalid("goal is 0, must be TROUPE_MINIMIZE or TROUPE_MAXIMIZE",
+            (troupe_tune_options){.metric = "loss"});
+    invalid("goal is 3, must be TROUPE_MINIMIZE or TROUPE_MAXIMIZE", HOW(.goal = (troupe_goal)3));
     invalid("trials is -1, must be 1 to 100000", HOW(.trials = -1));
     invalid("concurrent is -2, must be at least 1", HOW(.concurrent = -2));
     invalid("search is 7, must be TROUPE_SEARCH_RANDOM or TROUPE_SEARCH_GRID",

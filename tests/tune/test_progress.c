@@ -35,6 +35,7 @@ static int make_sweep(void **state)
     memset(&it, 0, sizeof it);
     it.sweep = (troupe_sweep){.trainer = &fit,
                               .metric = "loss",
+                              .how.goal = TROUPE_MINIMIZE,
                               .scheduler = "FIFO",
                               .trials = it.trials,
                               .count = TRIALS,

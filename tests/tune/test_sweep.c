@@ -263,6 +263,7 @@ static void a_failed_trial_leaves_the_others_alone(void **state)
     ok(trp_sweep_run(&fake_port, &fit, rows, 2, &sweep,
                      &(troupe_tune_options){.size = sizeof(troupe_tune_options),
                                             .metric = "loss",
+                                            .goal = TROUPE_MINIMIZE,
                                             .search = TROUPE_SEARCH_GRID,
                                             .train = {.storage = storage}}));
     for (size_t i = 0; i < 4; i++) {
@@ -286,6 +287,7 @@ static void a_sweep_of_failures_fails_with_the_first_sentence(void **state)
     troupe_status status = trp_sweep_run(&fake_port, &fit, rows, 2, &sweep,
                                          &(troupe_tune_options){.size = sizeof(troupe_tune_options),
                                                                 .metric = "loss",
+                                                                .goal = TROUPE_MINIMIZE,
                                                                 .trials = 3,
                                                                 .train = {.storage = storage}});
     assert_int_equal(status, TROUPE_FAILED);
@@ -309,6 +311,7 @@ static void a_sweep_that_loses_the_runtime_keeps_what_it_has(void **state)
     assert_int_equal(trp_sweep_run(&fake_port, &fit, rows, 2, &sweep,
                                    &(troupe_tune_options){.size = sizeof(troupe_tune_options),
                                                           .metric = "loss",
+                                                          .goal = TROUPE_MINIMIZE,
                                                           .name = "lost",
                                                           .trials = 3,
                                                           .concurrent = 1,

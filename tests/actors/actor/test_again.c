@@ -109,7 +109,7 @@ static troupe_status hydra_spawn(hydra *self, const int *place, troupe_actor *ch
 {
     (void)self;
     hydra_actor made = troupe_spawn(hydra, .place = (troupe_place)*place, .lifetime = TROUPE_OWNED,
-                                    .backoff_ms = 1, .restarts = TROUPE_RESTARTS_FOREVER);
+                                    .backoff_ms = 1, .restarts = TROUPE_FOREVER);
     *child = made.address;
     return troupe_actor_status(made.address);
 }
@@ -195,7 +195,7 @@ static void test_counted(void **state)
             for (int dies = 0; dies < 2; dies++) {
                 hydra_actor actor =
                     troupe_spawn(hydra, .place = places[p], .counted = true, .backoff_ms = 1,
-                                 .name = "counted", .restarts = TROUPE_RESTARTS_FOREVER);
+                                 .name = "counted", .restarts = TROUPE_FOREVER);
                 troupe_must(troupe_actor_status(actor.address));
                 hydra_actor other = troupe_spawn(hydra, .place = TROUPE_PLACE_ISOLATED), found;
                 make_fall(actor, crash != 0);
@@ -269,7 +269,7 @@ static void test_concurrent(void **state)
     for (int p = 0; p < PLACES; p++) {
         clear();
         hydra_actor actor = troupe_spawn(hydra, .place = places[p], .concurrency = 2,
-                                         .restarts = TROUPE_RESTARTS_FOREVER, .backoff_ms = 1);
+                                         .restarts = TROUPE_FOREVER, .backoff_ms = 1);
         troupe_must(troupe_actor_status(actor.address));
         troupe_ref calls[CALLS];
         int out;
@@ -324,8 +324,8 @@ static void test_urgent_retries(void **state)
     (void)state;
     int runs;
     for (int p = 1; p < PLACES; p++) {
-        hydra_actor actor = troupe_spawn(hydra, .place = places[p], .backoff_ms = 1,
-                                         .restarts = TROUPE_RESTARTS_FOREVER);
+        hydra_actor actor =
+            troupe_spawn(hydra, .place = places[p], .backoff_ms = 1, .restarts = TROUPE_FOREVER);
         prepare(3);
         troupe_must(
             troupe_get(int, troupe_call(troupe_with(actor, .retries = 3), hydra_try, true), &runs));
@@ -395,8 +395,8 @@ static void test_streams(void **state)
     (void)state;
     int value;
     for (int p = 0; p < PLACES; p++) {
-        hydra_actor actor = troupe_spawn(hydra, .place = places[p], .backoff_ms = 1,
-                                         .restarts = TROUPE_RESTARTS_FOREVER);
+        hydra_actor actor =
+            troupe_spawn(hydra, .place = places[p], .backoff_ms = 1, .restarts = TROUPE_FOREVER);
         for (int then = THEN_FAIL; then <= (p == 0 ? THEN_FAIL : THEN_CRASH); then++) {
             troupe_stream stream = troupe_stream_open(actor, hydra_count, 5, then);
             troupe_status status;

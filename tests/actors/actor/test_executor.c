@@ -84,13 +84,13 @@ static int set_up(void **state)
 static int set_up_alone(void **state)
 {
     (void)state;
-    return set_up_with(TROUPE_WORKERS_NONE, 2);
+    return set_up_with(TROUPE_NONE, 2);
 }
 
 static int set_up_narrow(void **state)
 {
     (void)state;
-    return set_up_with(TROUPE_WORKERS_NONE, 1);
+    return set_up_with(TROUPE_NONE, 1);
 }
 
 // An executor that is killed leaves the lists that it is in: the others of its task, which go on
@@ -146,7 +146,7 @@ static void test_executors_that_others_kill(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         troupe_ref refs[EACH];
         for (int64_t k = 0; k < EACH; k++)
-            refs[k] = troupe_run_from(square, &k, .retries = TROUPE_RETRIES_FOREVER);
+            refs[k] = troupe_run_from(square, &k, .retries = TROUPE_FOREVER);
         for (int64_t k = 0; k < EACH; k++) {
             troupe_must(troupe_get(int64_t, refs[k], &value));
             assert_int_equal(value, k * k);
@@ -187,7 +187,7 @@ static void test_deadline_of_an_isolated_task(void **state)
     troupe_none none = {0};
     for (uint32_t ms = 20; ms <= 200; ms += 20) {
         troupe_ref late = troupe_run_from(die, &none, .place = TROUPE_PLACE_ISOLATED,
-                                          .deadline_ms = ms, .retries = TROUPE_RETRIES_FOREVER);
+                                          .deadline_ms = ms, .retries = TROUPE_FOREVER);
         assert_int_equal(troupe_get(troupe_none, late, &none), TROUPE_DEADLINE_EXCEEDED);
     }
     assert_true(support_wait_until(no_die, NULL, SUPPORT_SOON_MS));

@@ -55,8 +55,7 @@ TROUPE_ACTOR_INIT(adder, (adder_init, list), adder_deinit, (adder_add, list, lis
 static int set_up(void **state)
 {
     (void)state;
-    return troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1) == TROUPE_OK ? 0
-                                                                                            : -1;
+    return troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 1) == TROUPE_OK ? 0 : -1;
 }
 
 static void allow(troupe_status status)

@@ -185,9 +185,8 @@ static void test_saved_by_request(void **state)
     opening from = {.value = 5};
     for (int p = 0; p < PLACES; p++)
         for (int large = 0; large < 2; large++) {
-            ledger_actor actor =
-                troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
-                                  .restarts = TROUPE_RESTARTS_FOREVER);
+            ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p],
+                                                   .backoff_ms = 1, .restarts = TROUPE_FOREVER);
             troupe_must(troupe_actor_status(actor.address));
             // Nothing was saved yet: init alone.
             assert_int_equal(add(actor, 1), 6);
@@ -220,9 +219,8 @@ static void test_saved_after_messages(void **state)
     (void)state;
     opening from = {.value = 0};
     for (int p = 0; p < PLACES; p++) {
-        ledger_actor actor =
-            troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
-                              .restarts = TROUPE_RESTARTS_FOREVER, .save_every = 1);
+        ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
+                                               .restarts = TROUPE_FOREVER, .save_every = 1);
         troupe_must(troupe_actor_status(actor.address));
         int sum = 0;
         for (int i = 1; i <= 5; i++) {
@@ -232,7 +230,7 @@ static void test_saved_after_messages(void **state)
         }
         troupe_actor_kill(actor);
         actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
-                                  .restarts = TROUPE_RESTARTS_FOREVER, .save_every = 3);
+                                  .restarts = TROUPE_FOREVER, .save_every = 3);
         int saves = shared->saves;
         for (int i = 1; i <= 5; i++)
             assert_int_equal(add(actor, 1), i);
@@ -249,9 +247,8 @@ static void test_failed_state(void **state)
     (void)state;
     opening from = {.value = 5};
     for (int p = 0; p < PLACES; p++) {
-        ledger_actor actor =
-            troupe_spawn_from(ledger, &from, .place = places[p],
-                              .restarts = TROUPE_RESTARTS_FOREVER, .save_every = 1);
+        ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p],
+                                               .restarts = TROUPE_FOREVER, .save_every = 1);
         assert_int_equal(add(actor, 1), 6);
         fall_in_place(actor);
         assert_int_equal(look_at(actor).value, 6);
@@ -296,7 +293,7 @@ static void test_saved_by_init(void **state)
     opening from = {.value = 5, .saves = true};
     for (int p = 0; p < PLACES; p++) {
         ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
-                                               .restarts = TROUPE_RESTARTS_FOREVER);
+                                               .restarts = TROUPE_FOREVER);
         troupe_must(troupe_actor_status(actor.address));
         for (int i = 1; i <= 2; i++) {
             assert_int_equal(add(actor, 1), 6);
@@ -323,7 +320,7 @@ static void test_saved_by_an_init_that_fails(void **state)
     for (int p = 0; p < PLACES; p++) {
         opening from = {.value = 5, .fails_at = 1};
         ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
-                                               .restarts = TROUPE_RESTARTS_FOREVER);
+                                               .restarts = TROUPE_FOREVER);
         fall(actor, places[p]);
         assert_int_equal(look_at(actor).restarts, 2);
         assert_int_equal(look_at(actor).restored, 0);
@@ -331,7 +328,7 @@ static void test_saved_by_an_init_that_fails(void **state)
         from.saves = true;
         from.value = 6;
         actor = troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
-                                  .restarts = TROUPE_RESTARTS_FOREVER);
+                                  .restarts = TROUPE_FOREVER);
         assert_int_equal(add(actor, 1), 7);
         fall(actor, places[p]);
         assert_int_equal(look_at(actor).restarts, 2);
@@ -442,9 +439,8 @@ static void test_references(void **state)
         for (int saved = 0; saved < 2; saved++) {
             int number = 42, out = 0;
             opening from = {.value = 5, .holds_picture = true, .picture = troupe_put(int, &number)};
-            ledger_actor actor =
-                troupe_spawn_from(ledger, &from, .place = places[p], .backoff_ms = 1,
-                                  .restarts = TROUPE_RESTARTS_FOREVER);
+            ledger_actor actor = troupe_spawn_from(ledger, &from, .place = places[p],
+                                                   .backoff_ms = 1, .restarts = TROUPE_FOREVER);
             troupe_must(troupe_actor_status(actor.address));
             troupe_ref_drop(from.picture);
             for (int i = 0; i < 3 * saved; i++) // Each image has a hold of its own.

@@ -137,8 +137,8 @@ static void start(int threads)
 {
     noted = wrong = ended = threads_seen = 0;
     enough = false;
-    troupe_must(troupe_start(0, NULL, .threads = threads, .workers = TROUPE_WORKERS_NONE,
-                             .stop_timeout_ms = 50));
+    troupe_must(
+        troupe_start(0, NULL, .threads = threads, .workers = TROUPE_NONE, .stop_timeout_ms = 50));
 }
 
 static worker_actor make(void)
@@ -320,7 +320,7 @@ static void test_method_outlives_the_stop(void **state)
     assert_int_equal(ended, 1); // The one that rested.
     assert_int_equal(noted, 1);
 
-    troupe_must(troupe_start(0, NULL, .threads = 1, .workers = TROUPE_WORKERS_NONE));
+    troupe_must(troupe_start(0, NULL, .threads = 1, .workers = TROUPE_NONE));
     int out;
     worker_actor next = make();
     troupe_must(troupe_get(int, troupe_call(next, worker_note, 3), &out));

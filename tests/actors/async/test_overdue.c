@@ -68,7 +68,7 @@ static void the_deadline_kills_all_the_same(void **state)
 int main(int argc, char **argv)
 {
     open_ = support_share(sizeof *open_);
-    troupe_must(troupe_start(argc, argv, .workers = TROUPE_WORKERS_NONE, .threads = 2));
+    troupe_must(troupe_start(argc, argv, .workers = TROUPE_NONE, .threads = 2));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_deadline_kills_all_the_same),
     };

@@ -211,8 +211,8 @@ static void test_retries(void **state)
     (void)state;
     int runs;
     for (int p = 1; p < PLACES; p++) {
-        node_actor actor = troupe_spawn(node, .place = places[p], .backoff_ms = 1,
-                                        .restarts = TROUPE_RESTARTS_FOREVER);
+        node_actor actor =
+            troupe_spawn(node, .place = places[p], .backoff_ms = 1, .restarts = TROUPE_FOREVER);
         prepare(3);
         troupe_must(
             troupe_get(int, troupe_call(troupe_with(actor, .retries = 3), node_try, 1), &runs));

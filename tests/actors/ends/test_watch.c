@@ -119,7 +119,7 @@ static hand_actor make(void)
 static others begin(int threads)
 {
     noted = arrived = asked = 0;
-    troupe_must(troupe_start(0, NULL, .threads = threads, .workers = TROUPE_WORKERS_NONE));
+    troupe_must(troupe_start(0, NULL, .threads = threads, .workers = TROUPE_NONE));
     return (others){.keeper = make().address, .third = make().address};
 }
 

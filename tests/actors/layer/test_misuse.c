@@ -135,8 +135,10 @@ static void test_classes_and_types(void **state)
     expect(troupe_class_register(&half), TROUPE_INVALID, "no type was given");
     expect(troupe_task_register(&troupe_class_odd), TROUPE_INVALID, "none that TROUPE_TASK");
     expect(troupe_get_all_as(NULL, refs, 3, values, TROUPE_POLL), TROUPE_INVALID, "'type' is NULL");
-    expect(troupe_get_all_as(&troupe_type_int, NULL, 3, values, TROUPE_POLL), TROUPE_INVALID, "'refs'");
-    expect(troupe_get_all_as(&troupe_type_int, refs, 3, NULL, TROUPE_POLL), TROUPE_INVALID, "'values'");
+    expect(troupe_get_all_as(&troupe_type_int, NULL, 3, values, TROUPE_POLL), TROUPE_INVALID,
+           "'refs'");
+    expect(troupe_get_all_as(&troupe_type_int, refs, 3, NULL, TROUPE_POLL), TROUPE_INVALID,
+           "'values'");
 }
 
 static void test_tasks(void **state)

@@ -377,14 +377,14 @@ static void test_queues(void **state)
     size_t count;
     troupe_queue queue = troupe_queue_open_as(&troupe_type_letter, NULL);
     letter one = {0};
-    expect(troupe_queue_put_as(&troupe_type_letter, queue, &one, 1, NULL, TROUPE_POLL), TROUPE_UNSUPPORTED,
-           "hold references, which a queue cannot keep");
+    expect(troupe_queue_put_as(&troupe_type_letter, queue, &one, 1, NULL, TROUPE_POLL),
+           TROUPE_UNSUPPORTED, "hold references, which a queue cannot keep");
     queue = troupe_queue_open(int);
-    expect(troupe_queue_get_as(&troupe_type_int, queue, &value, 0, &count, TROUPE_POLL), TROUPE_INVALID,
-           "no value at all was asked of a queue");
+    expect(troupe_queue_get_as(&troupe_type_int, queue, &value, 0, &count, TROUPE_POLL),
+           TROUPE_INVALID, "no value at all was asked of a queue");
     troupe_must(troupe_queue_close(queue));
-    expect(troupe_queue_put_as(&troupe_type_int, queue, &value, 1, NULL, TROUPE_POLL), TROUPE_STOPPED,
-           "the queue was closed");
+    expect(troupe_queue_put_as(&troupe_type_int, queue, &value, 1, NULL, TROUPE_POLL),
+           TROUPE_STOPPED, "the queue was closed");
 }
 
 static void test_objects(void **state)

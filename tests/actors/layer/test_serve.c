@@ -1,6 +1,7 @@
 // test_serve.c: what becomes of calls when processes die, and of frames that are not as they should
 // be.
 #include <places.h>
+#include <stats.h>
 #include <support.h>
 
 #include <runtime/link/peer.h>
@@ -105,7 +106,7 @@ static troupe_status guard_list(guard *self, const int *count, int *none)
 static troupe_status guard_refused(guard *self, const troupe_none *nothing, uint64_t *count)
 {
     (void)self, (void)nothing;
-    *count = troupe_frames_refused();
+    *count = support_stats().frames_refused;
     return TROUPE_OK;
 }
 
@@ -374,7 +375,7 @@ static void test_flooded_stream(void **state)
                       .process = trp_process_slot(),
                       .incarnation = trp_process_incarnation(),
                       .count = MANY};
-        uint64_t refused = troupe_frames_refused();
+        uint64_t refused = support_stats().frames_refused;
         int value, read = 0, none;
         troupe_ref flooded = {0};
         if (elsewhere[p] == TROUPE_PLACE_WORKER) { // Another one of that process.
@@ -389,11 +390,11 @@ static void test_flooded_stream(void **state)
             read++;
         if (elsewhere[p] == TROUPE_PLACE_WORKER) {
             assert_int_equal(status, TROUPE_MALFORMED);
-            assert_true(read <= 2 * WINDOW && troupe_frames_refused() > refused);
+            assert_true(read <= 2 * WINDOW && support_stats().frames_refused > refused);
         } else {
             assert_int_equal(status, TROUPE_END);
             assert_int_equal(read, MANY);
-            assert_int_equal(troupe_frames_refused(), refused);
+            assert_int_equal(support_stats().frames_refused, refused);
         }
         int out; // It does not wait for a reader any more.
         troupe_must(troupe_get(int, troupe_call(maker, guard_double, 4), &out, SUPPORT_SOON_MS));

@@ -114,7 +114,7 @@ static void test_running_methods_finish(void **state)
     (void)state;
     begun = finished = 0;
     enum { PATIENCE_MS = 20000 };
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 4,
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 4,
                              .stop_timeout_ms = PATIENCE_MS));
     idler_actor runs = troupe_spawn(idler);
     troupe_ref_drop(troupe_call(runs, idler_rest, 200));
@@ -261,7 +261,7 @@ static void test_what_waits_has_begun(void **state)
 {
     (void)state;
     begun = finished = 0;
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 2));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 2));
     idler_actor runs = troupe_spawn(idler), waits = troupe_spawn(idler);
     troupe_ref_drop(troupe_call(runs, idler_rest, 300));
     await_begun(1);
@@ -308,7 +308,7 @@ static void test_deadlines_in_deinit(void **state)
     (void)state;
     int threads = support_count_threads();
     for (int round = 0; round < 3; round++) {
-        troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1));
+        troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 1));
         idler_actor idle = troupe_spawn(idler);
         leaver_actor leaves = troupe_spawn_from(leaver, &idle.address);
         troupe_must(troupe_actor_status(leaves.address));
@@ -357,7 +357,7 @@ static void test_copies_under_way(void **state)
         pthread_t thread;
         int least = round;
         copies = 0;
-        troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1,
+        troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 1,
                                  .store_bytes_max = 4 * (size_t)LARGE));
         assert_int_equal(pthread_create(&thread, NULL, copy_on, NULL), 0);
         assert_true(support_wait_until(are_copied, &least, SUPPORT_SOON_MS));

@@ -327,9 +327,9 @@ static void test_timeouts(void **state)
     assert_true(support_now_ms() - before >= 149);
     troupe_must(troupe_channel_write_open(channel, &out));
     troupe_must(write_some(&out, 1, 1));
-    assert_int_equal(troupe_channel_write_begin(&out, &slot, 0), TROUPE_BUSY);
+    assert_int_equal(troupe_channel_write_begin(&out, &slot, 0), TROUPE_TIMED_OUT);
     before = support_now_ms();
-    assert_int_equal(troupe_channel_write_begin(&out, &slot, 150), TROUPE_BUSY);
+    assert_int_equal(troupe_channel_write_begin(&out, &slot, 150), TROUPE_TIMED_OUT);
     assert_true(support_now_ms() - before >= 149);
     assert_non_null(strstr(troupe_last_error()->text, "place 1"));
     assert_non_null(strstr(troupe_last_error()->text, "sequence 1"));
@@ -423,7 +423,7 @@ static void test_a_dead_reader(void **state)
     troupe_must(write_some(&out, 1, 2));
     assert_int_equal(get(troupe_call(reader, mill_hold, 0)).last, 1);
     void *slot;
-    assert_int_equal(troupe_channel_write_begin(&out, &slot, 10), TROUPE_BUSY);
+    assert_int_equal(troupe_channel_write_begin(&out, &slot, 10), TROUPE_TIMED_OUT);
     troupe_channel_reader in;
     assert_int_equal(troupe_channel_read_open(channel, 0, &in), TROUPE_EXISTS);
     assert_int_equal(kill(pid_of(reader), SIGKILL), 0);

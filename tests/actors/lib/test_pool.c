@@ -95,7 +95,7 @@ static int set_up(void **state)
 static int set_up_alone(void **state)
 {
     (void)state;
-    return set_up_with(TROUPE_WORKERS_NONE);
+    return set_up_with(TROUPE_NONE);
 }
 
 static void test_calls(void **state)
@@ -260,7 +260,8 @@ static void test_map_into_a_foreign_type(void **state)
     for (int unordered = 0; unordered < 2; unordered++) {
         int64_t sum = 0;
         troupe_map *map = troupe_run_map(square, numbers, 3, .unordered = unordered != 0);
-        assert_int_equal(troupe_map_next_as(&foreign, map, &value, NULL, TROUPE_FOREVER), TROUPE_VERSION);
+        assert_int_equal(troupe_map_next_as(&foreign, map, &value, NULL, TROUPE_FOREVER),
+                         TROUPE_VERSION);
         for (int i = 0; i < 3; i++) {
             troupe_must(troupe_map_next(int64_t, map, &value, &index));
             assert_int_equal(value, numbers[index] * numbers[index]);

@@ -81,8 +81,8 @@ static void test_order_and_bounds(void **state)
         for (int64_t i = 1; i <= 3; i++)
             troupe_must(troupe_queue_put(int64_t, queue, &i));
         value = 4;
-        assert_int_equal(troupe_queue_try_put(int64_t, queue, &value), TROUPE_BUSY);
-        assert_int_equal(troupe_queue_put(int64_t, queue, &value, 20), TROUPE_BUSY);
+        assert_int_equal(troupe_queue_try_put(int64_t, queue, &value), TROUPE_TIMED_OUT);
+        assert_int_equal(troupe_queue_put(int64_t, queue, &value, 20), TROUPE_TIMED_OUT);
         assert_int_equal(look(queue).count, 3);
         assert_int_equal(look(queue).capacity, 3);
         assert_int_equal(look(queue).putters, 0);
@@ -111,13 +111,13 @@ static void test_bytes(void **state)
     large[199999] = 'x';
     troupe_must(troupe_queue_try_put(troupe_bytes, queue, &value)); // Alone it is let in.
     value.size = 10;
-    assert_int_equal(troupe_queue_try_put(troupe_bytes, queue, &value), TROUPE_BUSY);
+    assert_int_equal(troupe_queue_try_put(troupe_bytes, queue, &value), TROUPE_TIMED_OUT);
     troupe_must(troupe_queue_get(troupe_bytes, queue, &out));
     assert_int_equal(out.size, 200000);
     assert_int_equal(((const char *)out.data)[199999], 'x');
     value.size = 600;
     troupe_must(troupe_queue_try_put(troupe_bytes, queue, &value));
-    assert_int_equal(troupe_queue_try_put(troupe_bytes, queue, &value), TROUPE_BUSY);
+    assert_int_equal(troupe_queue_try_put(troupe_bytes, queue, &value), TROUPE_TIMED_OUT);
     troupe_actor_end(queue);
     free(large);
     troupe_arena_reset();
@@ -152,9 +152,10 @@ static void test_many(void **state)
     troupe_must(troupe_queue_put_many(int64_t, queue, in, 50, &count));
     assert_int_equal(count, 50);
     assert_int_equal(troupe_queue_put_many(int64_t, queue, in + 50, 50, &count, TROUPE_POLL),
-                     TROUPE_BUSY);
+                     TROUPE_TIMED_OUT);
     assert_int_equal(count, 10); // As many as there was room for.
-    assert_int_equal(troupe_queue_put_many(int64_t, queue, in + 60, 40, &count, 10), TROUPE_BUSY);
+    assert_int_equal(troupe_queue_put_many(int64_t, queue, in + 60, 40, &count, 10),
+                     TROUPE_TIMED_OUT);
     assert_int_equal(count, 0);
     troupe_must(troupe_queue_get_many(int64_t, queue, out, 45, &count));
     assert_int_equal(count, 45);
@@ -211,7 +212,7 @@ static void test_waiting_to_put(void **state)
         begin(&b, put_side, queue);
         wait_for_waiters(queue, 0, 2);
         value = 99;
-        assert_int_equal(troupe_queue_try_put(int64_t, queue, &value), TROUPE_BUSY);
+        assert_int_equal(troupe_queue_try_put(int64_t, queue, &value), TROUPE_TIMED_OUT);
         for (int64_t i = 0; i < 40; i++) { // In the order of coming, none between.
             troupe_must(troupe_queue_get(int64_t, queue, &value));
             assert_int_equal(value, i);
@@ -315,7 +316,7 @@ static void test_death_of_who_waits(void **state)
     link_job work = {.from = troupe_queue_open(int64_t, .place = TROUPE_PLACE_HERE),
                      .to = troupe_queue_open(int64_t, .place = TROUPE_PLACE_HERE),
                      .count = 1};
-    troupe_ref carrier = troupe_run_from(carry, &work, .retries = TROUPE_RETRIES_NONE);
+    troupe_ref carrier = troupe_run_from(carry, &work, .retries = TROUPE_NONE);
     wait_for_waiters(work.from, 1, 0);
     kill(*waiting_pid, SIGKILL);
     int carried;
@@ -428,12 +429,12 @@ static void *get_in_vain(void *queue)
 {
     int64_t value, begin = support_now_ms();
     troupe_status status = troupe_queue_get(int64_t, *(troupe_queue *)queue, &value, 50);
-    bool well = status == TROUPE_DEADLINE_EXCEEDED && support_now_ms() - begin < SUPPORT_SOON_MS &&
+    bool well = status == TROUPE_TIMED_OUT && support_now_ms() - begin < SUPPORT_SOON_MS &&
                 strstr(troupe_last_error()->text, ": the process is stopped") != NULL;
     return well ? queue : NULL;
 }
 
-// Who waits at a queue whose process is stopped waits not for ever, and takes nothing with him.
+// Who waits at a queue whose process is stopped does not wait for ever, and nothing is lost.
 static void test_a_stopped_queue(void **state)
 {
     (void)state;

@@ -323,7 +323,7 @@ static void test_restart_for_ever(void **state)
         troupe_child children[] = {child_of(0, TROUPE_PERMANENT, TROUPE_PLACE_HERE),
                                    child_of(1, TROUPE_PERMANENT, TROUPE_PLACE_HERE)};
         troupe_supervisor_actor top =
-            troupe_supervisor_start(children, 2, .restarts = TROUPE_RESTARTS_FOREVER);
+            troupe_supervisor_start(children, 2, .restarts = TROUPE_FOREVER);
         diary->refuse = 'a';
         assert_int_equal(troupe_get(troupe_none, troupe_call(look(top, 0), player_fail), &none),
                          TROUPE_IO);

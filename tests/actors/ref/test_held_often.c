@@ -124,7 +124,7 @@ static void test_within_a_process(void **state)
     (void)state;
     double value = 0.5;
     int count;
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 1));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 1));
     reader_actor here = troupe_spawn(reader, .place = TROUPE_PLACE_HERE);
     troupe_ref ref = troupe_put(double, &value);
     const pile one = {.refs = {&ref, 1}};

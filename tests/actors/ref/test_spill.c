@@ -333,7 +333,7 @@ static int set_up_hasty(void **state)
 static int set_up_at_once(void **state)
 {
     (void)state;
-    start(TROUPE_STORE_WAIT_NONE);
+    start(TROUPE_NONE);
     return 0;
 }
 
@@ -450,8 +450,8 @@ static void test_options(void **state)
     (void)state;
     expect_refused(troupe_start(0, NULL, .spill_dir = "/nowhere"), ".spill_dir");
     expect_refused(troupe_start(0, NULL, .spill_dir = "here"), ".spill_dir");
-    expect_refused(troupe_start(0, NULL, .spill_bytes_max = -2), ".spill_bytes_max");
-    expect_refused(troupe_start(0, NULL, .store_wait_ms = -2), ".store_wait_ms");
+    expect_refused(troupe_start(0, NULL, .spill_bytes_max = -3), ".spill_bytes_max");
+    expect_refused(troupe_start(0, NULL, .store_wait_ms = -3), ".store_wait_ms");
     assert_int_equal(setenv("TROUPE_SPILL_DIR", "/nowhere", 1), 0);
     expect_refused(troupe_start(0, NULL), "TROUPE_SPILL_DIR");
     expect_refused(troupe_start(0, NULL, .spill_dir = ""), "TROUPE_SPILL_DIR"); // As none.
@@ -465,7 +465,7 @@ static void test_options(void **state)
     assert_true(seen == NULL || strstr(trp_spill_folder(), seen) == NULL);
     assert_int_equal(strlen(own), 1 + 16);
     assert_int_equal(troupe_stop(), 0);
-    troupe_must(troupe_start(0, NULL, .workers = 1, .spill_bytes_max = TROUPE_SPILL_NONE));
+    troupe_must(troupe_start(0, NULL, .workers = 1, .spill_bytes_max = TROUPE_NONE));
     assert_int_equal(troupe_stop(), 0);
     assert_int_equal(setenv("TROUPE_SPILL_DIR", base, 1), 0);
     troupe_must(troupe_start(0, NULL, .workers = 1, .store_bytes_max = CAPACITY));
@@ -475,8 +475,7 @@ static void test_options(void **state)
     assert_int_equal(unsetenv("TROUPE_SPILL_DIR"), 0);
     // Nothing goes, and so the store is full when it is.
     troupe_must(troupe_start(0, NULL, .workers = 1, .store_bytes_max = CAPACITY,
-                             .spill_bytes_max = TROUPE_SPILL_NONE,
-                             .store_wait_ms = TROUPE_STORE_WAIT_NONE));
+                             .spill_bytes_max = TROUPE_NONE, .store_wait_ms = TROUPE_NONE));
     troupe_ref refs[CAPACITY / MB + 1];
     int count = 0;
     while (count <= CAPACITY / MB && put(1, &refs[count]) == TROUPE_OK)

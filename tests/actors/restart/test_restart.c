@@ -128,7 +128,7 @@ static void test_budget(void **state)
     assert_true(trp_budget_take(&budget, 100000, &delay));
     assert_int_equal(delay, 0);
     // For ever, with a limit to the delay.
-    how = (troupe_spawn_options){.restarts = TROUPE_RESTARTS_FOREVER, .backoff_ms = 1000};
+    how = (troupe_spawn_options){.restarts = TROUPE_FOREVER, .backoff_ms = 1000};
     assert_int_equal(trp_budget_of(&how, &budget), TROUPE_OK);
     for (int i = 0; i < 1000; i++)
         assert_true(trp_budget_take(&budget, i, &delay));
@@ -150,7 +150,7 @@ static void test_budget(void **state)
     assert_int_equal(trp_budget_read(&in, &read), TROUPE_OK);
     assert_memory_equal(&read, &budget, sizeof read);
     trp_buffer_free(&packed);
-    how = (troupe_spawn_options){.restarts = -2};
+    how = (troupe_spawn_options){.restarts = -3};
     assert_int_equal(trp_budget_of(&how, &budget), TROUPE_INVALID);
     how = (troupe_spawn_options){.restarts = 65, .restart_window_ms = 1};
     assert_int_equal(trp_budget_of(&how, &budget), TROUPE_INVALID);
@@ -287,9 +287,8 @@ static void test_a_crash_in_a_hundred(void **state)
     enum { CRASHES = 18, BETWEEN = 99, MOST_MS = 90000 };
     int out;
     start from = {.value = 0, .name = "stage"};
-    phoenix_actor stage =
-        troupe_spawn_from(phoenix, &from, .place = TROUPE_PLACE_ISOLATED,
-                          .restarts = TROUPE_RESTARTS_FOREVER, .backoff_max_ms = 5);
+    phoenix_actor stage = troupe_spawn_from(phoenix, &from, .place = TROUPE_PLACE_ISOLATED,
+                                            .restarts = TROUPE_FOREVER, .backoff_max_ms = 5);
     int64_t begun = support_now_ms();
     for (int i = 0; i < CRASHES; i++) {
         for (int k = 1; k <= BETWEEN; k++) {
@@ -358,7 +357,7 @@ static void test_ended_for_good(void **state)
             for (int how = 0; how < 3; how++) {
                 int out, inits = shared->inits;
                 phoenix_actor actor = troupe_spawn_from(phoenix, &from, .place = places[p],
-                                                        .restarts = TROUPE_RESTARTS_FOREVER);
+                                                        .restarts = TROUPE_FOREVER);
                 if (moved && p > 0)
                     assert_int_equal(
                         troupe_get(int, troupe_call(actor, phoenix_crash, SIGKILL), &out),

@@ -60,7 +60,7 @@ static void make_all(sleeper_actor *actors, int64_t add)
 static void test_a_million(void **state)
 {
     (void)state;
-    troupe_must(troupe_start(0, NULL, .workers = TROUPE_WORKERS_NONE, .threads = 2));
+    troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 2));
     sleeper_actor *actors = calloc(MANY, sizeof *actors);
     for (int i = 0; i < MANY; i++)
         actors[i].address.id = 1; // So that the addresses are resident before.

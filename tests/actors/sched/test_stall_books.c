@@ -134,7 +134,7 @@ static void begin(int threads)
 {
     asleep = ran = spinning = 0;
     wake = stop = false;
-    troupe_must(troupe_start(0, NULL, .threads = threads, .workers = TROUPE_WORKERS_NONE));
+    troupe_must(troupe_start(0, NULL, .threads = threads, .workers = TROUPE_NONE));
 }
 
 // What began has ended: then nothing runs, and the books are as at the start.

@@ -165,7 +165,7 @@ static int set_up(void **state)
 static int set_up_alone(void **state)
 {
     (void)state;
-    return set_up_with(TROUPE_WORKERS_NONE);
+    return set_up_with(TROUPE_NONE);
 }
 
 static void test_values(void **state)
@@ -272,7 +272,7 @@ static void test_death_of_the_worker(void **state)
     assert_int_equal(runs, 3);
     shared->runs = 0;
     assert_int_equal(
-        troupe_get(int, troupe_run_from(die_first, &once, .retries = TROUPE_RETRIES_NONE), &runs),
+        troupe_get(int, troupe_run_from(die_first, &once, .retries = TROUPE_NONE), &runs),
         TROUPE_MAYBE_EXECUTED);
     assert_int_equal(shared->runs, 1);
     assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_MAYBE_EXECUTED);
@@ -282,8 +282,8 @@ static void test_death_of_the_worker(void **state)
     assert_int_equal(shared->runs, 3);
     shared->runs = 0;
     int four = 4;
-    troupe_must(troupe_get(
-        int, troupe_run_from(die_first, &four, .retries = TROUPE_RETRIES_FOREVER), &runs));
+    troupe_must(
+        troupe_get(int, troupe_run_from(die_first, &four, .retries = TROUPE_FOREVER), &runs));
     assert_int_equal(runs, 5);
     shared->runs = 0;
     troupe_must(

@@ -262,7 +262,7 @@ static void test_run_again(void **state)
         assert_int_equal(
             troupe_get(int,
                        troupe_run_from(die, &times, .cpus = 2, .place = wanted_places[p],
-                                       .retries = TROUPE_RETRIES_NONE),
+                                       .retries = TROUPE_NONE),
                        &runs),
             TROUPE_MAYBE_EXECUTED);
         expect_all_free();

@@ -127,7 +127,7 @@ static int set_up(void **state)
 static int set_up_alone(void **state)
 {
     (void)state;
-    return set_up_with(TROUPE_WORKERS_NONE);
+    return set_up_with(TROUPE_NONE);
 }
 
 // As many as a process may have unfinished, behind a closed gate.

@@ -448,7 +448,7 @@ static void test_no_room_to_come_back(void **state)
 static void test_nothing_goes_where_none_may(void **state)
 {
     (void)state;
-    plan(TROUPE_SPILL_NONE);
+    plan(TROUPE_NONE);
     trp_object id = make(PAGE, 1);
     assert_false(trp_room_make(1));
     assert_string_equal(trp_spill_folder(), "");
