@@ -134,9 +134,8 @@ static void test_by_name(void **state)
         troupe_must(troupe_unpack(troupe_text, bytes.data, bytes.size, &name));
         assert_string_equal(name, "desk");
         args = packed(&troupe_type_order, &wrong);
-        assert_int_equal(
-            troupe_get_packed(troupe_call_named(actor, "desk_take", args), &bytes),
-            TROUPE_INVALID);
+        assert_int_equal(troupe_get_packed(troupe_call_named(actor, "desk_take", args), &bytes),
+                         TROUPE_INVALID);
         assert_string_equal(troupe_last_error()->text, "-3 of 'pen'");
         troupe_actor_kill(actor);
         troupe_arena_reset();
@@ -167,14 +166,12 @@ static void test_wrong_names(void **state)
         assert_int_equal(troupe_actor_status(actor), TROUPE_INVALID);
 
         actor = troupe_spawn_named("desk", init, &how);
-        assert_int_equal(
-            troupe_get_packed(troupe_call_named(actor, "desk_give", init), &bytes),
-            TROUPE_NOT_FOUND);
+        assert_int_equal(troupe_get_packed(troupe_call_named(actor, "desk_give", init), &bytes),
+                         TROUPE_NOT_FOUND);
         assert_non_null(strstr(troupe_last_error()->text, "desk_take"));
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NOT_EXECUTED);
-        assert_int_equal(
-            troupe_get_packed(troupe_call_named(actor, "desk_take", init), &bytes),
-            TROUPE_MALFORMED);
+        assert_int_equal(troupe_get_packed(troupe_call_named(actor, "desk_take", init), &bytes),
+                         TROUPE_MALFORMED);
         assert_int_equal(troupe_last_error()->outcome, TROUPE_OUTCOME_NOT_EXECUTED);
         assert_non_null(strstr(troupe_last_error()->text, "at byte 0")); // Of what was given.
         assert_int_equal(troupe_get_packed(troupe_call_named(actor, NULL, init), &bytes),
@@ -187,9 +184,8 @@ static void test_wrong_names(void **state)
         int number = 1;
         troupe_ref ref = troupe_put(int, &number);
         troupe_bytes args = packed(&troupe_type_troupe_ref, &ref);
-        assert_int_equal(
-            troupe_get_packed(troupe_call_named(actor, "desk_point", args), &bytes),
-            places[p] == TROUPE_PLACE_HERE ? TROUPE_OK : TROUPE_MALFORMED);
+        assert_int_equal(troupe_get_packed(troupe_call_named(actor, "desk_point", args), &bytes),
+                         places[p] == TROUPE_PLACE_HERE ? TROUPE_OK : TROUPE_MALFORMED);
         troupe_must(troupe_get(int, ref, &number));
         troupe_actor_kill(actor);
         troupe_arena_reset();
