@@ -3,9 +3,9 @@
 #include <actors/ref/ref.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>
-#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 #include <train/server.h>

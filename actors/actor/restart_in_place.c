@@ -14,11 +14,11 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/slow.h>
 #include <runtime/link/park.h>
 #include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
-#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>

@@ -23,10 +23,10 @@
 #include <runtime/base/fence.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/thread.h>
 #include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
-#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <signal.h>

@@ -21,9 +21,9 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/fault.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
 #include <runtime/node/node_client.h>
-#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 

@@ -10,10 +10,10 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/printable.h>
 #include <runtime/base/require.h>
 #include <runtime/link/park.h>
-#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <stdarg.h>
 

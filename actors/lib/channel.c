@@ -10,9 +10,9 @@
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
 #include <runtime/channel/channel.h>
-#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/store/store.h>
 #include <troupe/object.h>

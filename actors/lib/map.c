@@ -5,8 +5,8 @@
 #include <actors/class/class.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
-#include <runtime/base/require.h>
 #include <runtime/base/options_take.h>
+#include <runtime/base/require.h>
 #include <troupe/pool.h>
 
 enum { SLOTS_A_MEMBER = 16, SLOTS_OF_TASKS = 1024 };

@@ -13,8 +13,8 @@
 #include <actors/spawn/spawn.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
-#include <runtime/base/require.h>
 #include <runtime/base/options_take.h>
+#include <runtime/base/require.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 #include <troupe/pool.h>

@@ -13,9 +13,9 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>
-#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 #include <troupe/async.h>

@@ -12,9 +12,9 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/range.h>
 #include <runtime/base/require.h>
-#include <runtime/base/options_take.h>
 #include <stdio.h>
 #include <string.h>
 #include <troupe/async.h>

@@ -7,8 +7,8 @@
 #include <actors/actor/task_executor.h>
 #include <actors/observe/actor_list.h>
 #include <actors/sched/wait_notes.h>
-#include <runtime/base/require.h>
 #include <runtime/base/options_take.h>
+#include <runtime/base/require.h>
 #include <runtime/node/query.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>

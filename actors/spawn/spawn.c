@@ -23,10 +23,10 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/range.h>
 #include <runtime/base/require.h>
 #include <runtime/node/node_client.h>
-#include <runtime/base/options_take.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 

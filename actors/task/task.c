@@ -28,8 +28,8 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
-#include <runtime/link/park.h>
 #include <runtime/base/options_take.h>
+#include <runtime/link/park.h>
 #include <runtime/shm/process_table.h>
 
 enum {

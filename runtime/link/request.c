@@ -221,8 +221,9 @@ static troupe_status too_late(const trp_node_request *mine)
         return troupe_fail(TROUPE_DEADLINE_EXCEEDED,
                            "another node is there, but has not answered a request within %d ms",
                            TRP_REQUEST_FAR_TIMEOUTS * trp_self.options.node_timeout_ms);
-    return troupe_fail(TROUPE_DEADLINE_EXCEEDED, "the node process (pid %d) has not answered in time%s",
-                       pid, trp_process_is_stopped(pid) ? ": it is stopped" : "");
+    return troupe_fail(TROUPE_DEADLINE_EXCEEDED,
+                       "the node process (pid %d) has not answered in time%s", pid,
+                       trp_process_is_stopped(pid) ? ": it is stopped" : "");
 }
 
 static void tell_slow(trp_slow *slow, const trp_node_request *mine)

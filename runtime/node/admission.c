@@ -318,8 +318,8 @@ static int64_t look_at(holding *it, int64_t now_ms)
         trp_resources_why(books(), &it->claim, why, sizeof why);
     if (late) {
         trp_request_refuse(&it->request,
-                           troupe_fail(TROUPE_DEADLINE_EXCEEDED, "%s has waited %.1f s for %s", it->who,
-                                       (double)(now_ms - it->since_ms) / 1000, why));
+                           troupe_fail(TROUPE_DEADLINE_EXCEEDED, "%s has waited %.1f s for %s",
+                                       it->who, (double)(now_ms - it->since_ms) / 1000, why));
         forget(it);
         admit();
         return -1;
