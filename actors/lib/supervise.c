@@ -491,8 +491,7 @@ static troupe_status describe_child(const troupe_child *child, int depth, draft 
     };
     TROUPE_TRY(trp_ranges_check("a child", ranges, sizeof ranges / sizeof *ranges, child));
     troupe_spawn_options spawn;
-    trp_options_take(&spawn, sizeof spawn, child->spawn,
-                     child->spawn != NULL ? child->spawn->size : 0);
+    TROUPE_TRY(TRP_OPTIONS_TAKE(".spawn of a child", spawn, child->spawn));
     if (supervisor && child->spawn != NULL)
         return troupe_fail(TROUPE_INVALID, ".spawn of a child that is a supervisor: expected NULL");
     *spec = (trp_child_spec){

@@ -403,6 +403,8 @@ static void test_longer_options(void **state)
     expect_newer("supervisor", troupe_actor_status(troupe_supervisor_start_with(
                                    NULL, 0, LONGER(troupe_supervisor_options))));
     expect_newer("child", troupe_actor_status(troupe_supervisor_start(&child, 1)));
+    child = (troupe_child){.class_ = &troupe_class_plain, .spawn = LONGER(troupe_spawn_options)};
+    expect_newer("child's .spawn", troupe_actor_status(troupe_supervisor_start(&child, 1)));
     expect_newer("run",
                  outcome(troupe_run_as(&troupe_task_doubled, &five, LONGER(troupe_run_options))));
     expect_newer("memory",
