@@ -4,7 +4,7 @@
 # that end with an underscore are nobody's but the library's.
 set -eu
 cd "$1/include/troupe"
-sed 's://.*$::' -- *.h | awk '
+sed 's://.*$::' -- *.h detail/*.h | awk '
 function say(name) {
     if (name ~ /^(troupe_|TROUPE_)/ && name !~ /_$/ && name !~ /_H$/ && name !~ /_\./)
         print name
