@@ -127,8 +127,8 @@ bool trp_join_cancel(uint64_t call, const troupe_cancel_options *how, troupe_sta
 void trp_cancel_serve(const trp_frame *frame);
 // Asks for the end of a call whose deadline has passed, whatever runs it.
 void trp_cancel_overdue(uint64_t call, const trp_target *target);
-// Ends the call as TROUPE_DEADLINE_EXCEEDED at `deadline_ns`, if it has not ended. False: no memory or no
-// thread.
+// Ends the call as TROUPE_DEADLINE_EXCEEDED at `deadline_ns`, if it has not ended. False: no memory
+// or no thread.
 bool trp_call_expire_at(int64_t deadline_ns, uint64_t call);
 // Whether the process has been made for one actor alone.
 bool trp_cancel_may_force(uint32_t process, uint64_t incarnation);
