@@ -15,7 +15,7 @@ static troupe_status reader_count(reader *self, const slice *part, int64_t *brig
 {
     (void)self;
     troupe_view view; // The bytes where they lie: nothing is copied, of 4 bytes or of 4 GiB.
-    TROUPE_TRY(troupe_view_bytes(part->image, &view, -1));
+    TROUPE_TRY(troupe_view_bytes(part->image, &view, TROUPE_FOREVER));
     const unsigned char *pixels = view.data;
     *bright = 0;
     for (int64_t i = part->from; i < part->to; i++)

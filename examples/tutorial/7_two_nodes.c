@@ -34,7 +34,7 @@ static int serve(int argc, char **argv)
     counter_actor mine = troupe_spawn(counter, .name = "counter");
     printf("%s\n", troupe_node_address());
     fflush(stdout);
-    troupe_must(troupe_actor_await_end(mine, -1, NULL));
+    troupe_must(troupe_actor_await_end(mine, TROUPE_FOREVER, NULL));
     return troupe_stop();
 }
 
