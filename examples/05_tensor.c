@@ -12,7 +12,7 @@ static troupe_status multiply(const share *work, troupe_tensor *products)
 {
     troupe_tensor table;
     troupe_view view; // Lent, not copied; a table of another type or rank is refused.
-    TROUPE_TRY(troupe_view_tensor(work->table, TROUPE_FLOAT32, 2, &table, &view, -1));
+    TROUPE_TRY(troupe_view_tensor(work->table, TROUPE_FLOAT32, 2, &table, &view, TROUPE_FOREVER));
     const float *vector = work->vector.data;
     double *sums = troupe_arena_alloc(SHARE * sizeof *sums); // Until the result has been sent.
     for (size_t i = 0; sums != NULL && i < SHARE; i++) {

@@ -28,7 +28,8 @@ static troupe_status viewer_watch(viewer *self, const troupe_none *nothing, best
     (void)nothing;
     troupe_channel_view frame;
     troupe_status status;
-    while ((status = troupe_channel_read_begin(&self->frames, &frame, -1)) == TROUPE_OK) {
+    while ((status = troupe_channel_read_begin(&self->frames, &frame, TROUPE_FOREVER)) ==
+           TROUPE_OK) {
         uint64_t light = 0;
         for (size_t i = 0; i < HALF; i++)
             light += ((const unsigned char *)frame.data)[self->from + i];
@@ -63,7 +64,7 @@ int main(int argc, char **argv)
     troupe_must(troupe_channel_write_open(frames, &out));
     for (int i = 1; i <= FRAMES; i++) {
         void *slot; // Waits for one that both have released.
-        troupe_must(troupe_channel_write_begin(&out, &slot, -1));
+        troupe_must(troupe_channel_write_begin(&out, &slot, TROUPE_FOREVER));
         memset(slot, i * 37 % 101, HALF);
         memset((unsigned char *)slot + HALF, i * 53 % 101, HALF);
         troupe_must(troupe_channel_publish(&out, FRAME));
