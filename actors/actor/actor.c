@@ -588,3 +588,7 @@ void trp_actors_finish(void)
         trp_actor_abandon(actor);
     trp_actors_close();
 }
+
+// Never read: see the header.
+extern const char *const trp_layer_handlers_linked;
+const char *const trp_layer_handlers_linked = &trp_layer_handlers;

@@ -227,4 +227,8 @@ void trp_actor_unname(trp_actor *actor);
 // (`call` 0: it waits no more).
 troupe_status trp_actor_waits(trp_actor *actor, uint64_t call);
 
+// The layer's handlers (layer/dispatch.c), which register themselves: a program that is linked with
+// the static library has them only if something names them.
+extern const char trp_layer_handlers;
+
 #endif

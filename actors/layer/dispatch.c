@@ -437,3 +437,5 @@ __attribute__((constructor)) static void register_handlers(void)
                                              .lost = lost,
                                              .closed = closed});
 }
+
+const char trp_layer_handlers = 1;
