@@ -339,7 +339,7 @@ static troupe_status write_one(hand *self)
 {
     void *data;
     troupe_status status = troupe_channel_write_begin(&self->out, &data, 0);
-    if (status == TROUPE_BUSY)
+    if (status == TROUPE_TIMED_OUT)
         return TROUPE_OK;
     TROUPE_TRY(status);
     support_fill(data, SLOT, ++self->written);

@@ -55,7 +55,8 @@ static troupe_status node_pass(node *self, const course *way, course_end *end)
     course_end after;
     node_actor first = {way->rest.items[0]};
     troupe_ref answer = troupe_call_from(first, node_pass, &next);
-    troupe_status status = troupe_get(course_end, answer, &after, way->timeout_ms);
+    troupe_status status =
+        troupe_get(course_end, answer, &after, way->timeout_ms ? way->timeout_ms : TROUPE_FOREVER);
     bool own = status == TROUPE_DEADLOCK && troupe_last_error()->outcome == TROUPE_OUTCOME_NONE;
     shared->rings += own; // Not somebody else's that came back as an answer.
     if (status == TROUPE_TIMED_OUT)

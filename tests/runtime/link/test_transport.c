@@ -260,12 +260,14 @@ static bool is_cut(int fd, int timeout_ms)
 {
     char said[256];
     int64_t until = support_now_ms() + timeout_ms;
-    for (int64_t left = timeout_ms; left >= 0; left = until - support_now_ms()) {
+    for (;;) { // What was said before the end is read first, however little time there is.
+        int64_t left = until - support_now_ms();
         struct pollfd item = {.fd = fd, .events = POLLIN};
-        if (poll(&item, 1, (int)left) > 0 && recv(fd, said, sizeof said, MSG_DONTWAIT) <= 0)
+        if (poll(&item, 1, left > 0 ? (int)left : 0) <= 0)
+            return false;
+        if (recv(fd, said, sizeof said, MSG_DONTWAIT) <= 0)
             return true;
     }
-    return false;
 }
 
 static int no_third_part(zmq_msg_t *part, void *data, size_t size, zmq_free_fn *end, void *hint)

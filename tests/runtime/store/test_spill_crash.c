@@ -398,7 +398,7 @@ static bool stop_mover(const scene *the, long point, bool *moving)
     if (*moving) {
         int64_t began_ms = support_now_ms();
         assert_int_equal(trp_store_pin_within(id, 100).state, TRP_OBJECT_ABSENT);
-        expect_named(TROUPE_DEADLINE_EXCEEDED, child, "which is stopped");
+        expect_named(TROUPE_TIMED_OUT, child, "which is stopped");
         assert_true(support_now_ms() - began_ms >= 100);
         assert_int_equal(trp_store_await_move(id, trp_clock_deadline(20)), TROUPE_TIMED_OUT);
         expect_named(TROUPE_TIMED_OUT, child, "stays valid");
