@@ -160,7 +160,7 @@ static troupe_ref send_call(troupe_actor to, uint32_t call, uint64_t *dice, uint
     return troupe_call_from(troupe_with(actor, .deadline_ms = deadline_ms), member_work, &what);
 }
 
-// Inside a method without a limit (0), which is what runs the other actor right here and finds out
+// Inside a method without a limit, which is what runs the other actor right here and finds out
 // who waits for itself.
 static void finish_call(troupe_ref ref, uint32_t call, int timeout_ms)
 {
@@ -193,7 +193,7 @@ static void call_children(uint32_t parent, uint64_t *dice, uint32_t depth)
     }
     for (int i = 0; i < CHILDREN; i++)
         if (calls[i] != 0)
-            finish_call(refs[i], calls[i], 0);
+            finish_call(refs[i], calls[i], TROUPE_FOREVER);
 }
 
 static troupe_status work(member *self, const order *what, bool answered)

@@ -137,14 +137,14 @@ static void a_running_call_ends_at_the_deadline(void **state)
 {
     (void)state;
     for (int p = 0; p < LIGHT_PLACES; p++)
-        for (int negative = 0; negative < 2; negative++) {
+        for (int at_once = 0; at_once < 2; at_once++) {
             stone_actor actor = make(places[p], 1);
             int out;
             troupe_ref owed = troupe_call(actor, stone_owe);
             troupe_ref runs = troupe_call(actor, stone_hold, 1);
             troupe_ref waits = troupe_call(actor, stone_hold, 2);
             await_running(1);
-            assert_int_equal(troupe_actor_stop(actor, negative != 0 ? -1 : 20),
+            assert_int_equal(troupe_actor_stop(actor, at_once != 0 ? 0 : 20),
                              TROUPE_DEADLINE_EXCEEDED);
             expect_given_up(runs);
             assert_non_null(strstr(troupe_last_error()->text, "killed before it answered"));

@@ -99,9 +99,9 @@ static troupe_status node_follow(node *self, const chain *in, int64_t *out)
         return TROUPE_OK;
     node_actor next = {in->actors.items[0]};
     chain rest = {{in->actors.items + 1, in->actors.count - 1}, in->timeout_ms};
+    int timeout_ms = in->timeout_ms != 0 ? in->timeout_ms : TROUPE_FOREVER;
     int64_t below;
-    TROUPE_TRY(
-        troupe_get(int64_t, troupe_call_from(next, node_follow, &rest), &below, in->timeout_ms));
+    TROUPE_TRY(troupe_get(int64_t, troupe_call_from(next, node_follow, &rest), &below, timeout_ms));
     *out = below + 1;
     return TROUPE_OK;
 }
