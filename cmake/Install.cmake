@@ -20,10 +20,17 @@ foreach(name troupe troupe-static)
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
 
-# Manual pages: those of the headers are made of their comments when they are installed.
+# Manual pages: those of the headers are made of their comments, with the command.
+file(GLOB public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/troupe/*.h
+     ${PROJECT_SOURCE_DIR}/include/troupe/detail/*.h)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man3/troupe.3 VERBATIM
+  COMMAND sh ${PROJECT_SOURCE_DIR}/docs/man/headers.sh ${PROJECT_SOURCE_DIR}/include
+          ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/man3
+  DEPENDS ${public_headers} ${PROJECT_SOURCE_DIR}/docs/man/headers.sh
+          ${PROJECT_SOURCE_DIR}/docs/man/header.awk)
+add_custom_target(troupe_manual ALL DEPENDS ${PROJECT_BINARY_DIR}/man3/troupe.3)
+add_dependencies(troupe_tool troupe_manual)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
-install(CODE "execute_process(COMMAND sh ${PROJECT_SOURCE_DIR}/docs/man/headers.sh ${PROJECT_SOURCE_DIR}/include
-                              ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/man3 COMMAND_ERROR_IS_FATAL ANY)")
 install(DIRECTORY ${PROJECT_BINARY_DIR}/man3/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 FILES_MATCHING PATTERN "*.3")
 
 include(CMakePackageConfigHelpers)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # readme.sh SOURCE: the README shows examples/01_counter.c as it is, and the map in docs/source-tour.md
-# names every source file of the four layers and no other.
+# names every source file of the four layers and no other. The version is the same everywhere.
 set -eu
 cd "$1"
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-readme-XXXXXX")
@@ -21,6 +21,11 @@ for folder in runtime/* actors/* train tune; do
     # shellcheck disable=SC2016
     grep "^| \`$folder/\`" docs/source-tour.md | cut -d'|' -f4 | grep -o '`[a-z_0-9]*`' | tr -d '`' | sort >"$work/named"
     diff "$work/files" "$work/named" || { echo "The map of $folder/ in docs/source-tour.md is not what is there."; status=1; }
+done
+version=$(sed -n 's/^project(troupe VERSION \([0-9]*\.[0-9]*\)\..*/\1/p' CMakeLists.txt)
+for said in README.md:"version $version:" cmake/troupe.map:"TROUPE_$version {" \
+    docs/building.md:"find_package(troupe $version REQUIRED)" tests/install/CMakeLists.txt:"find_package(troupe $version REQUIRED)"; do
+    grep -qF "${said#*:}" "${said%%:*}" || { echo "${said%%:*} does not say \"${said#*:}\"."; status=1; }
 done
 [ $status -eq 0 ] && echo "the README and the map show what is there"
 exit $status
