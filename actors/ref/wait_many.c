@@ -200,7 +200,7 @@ troupe_status troupe_get_all_as(const troupe_type *type, const troupe_ref *refs,
         if (status == TROUPE_OK)
             continue;
         if (status == TROUPE_TIMED_OUT) // Others are consumed already, so this one is lost.
-            status = give_up(refs[i]);
+            (void)give_up(refs[i]);
         memset(value, 0, type->size);
         if (first.status == TROUPE_OK)
             first = *troupe_last_error();

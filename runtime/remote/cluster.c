@@ -173,7 +173,7 @@ troupe_status trp_node_process(uint32_t node, uint32_t *process, uint64_t *incar
 
 troupe_status trp_request_ask_far(uint32_t node, trp_frame *frame, trp_node_request *mine)
 {
-    uint64_t incarnation;
+    uint64_t incarnation = 0;
     int64_t limit_ms = (int64_t)TRP_REQUEST_FAR_TIMEOUTS * trp_self.options.node_timeout_ms;
     TROUPE_TRY(trp_process_check());
     TROUPE_TRY(trp_process_enter());
