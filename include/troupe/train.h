@@ -24,8 +24,8 @@
 
 TROUPE_BEGIN_C
 
-// What a loop sees of its place in the group. Owned by the library, valid while the loop runs, used
-// by the loop's thread only.
+// What a loop knows of its place in the group. Owned by the library, valid while the loop runs,
+// used by the loop's thread only.
 typedef struct troupe_rank {
     int rank;    // 0 to world - 1
     int world;   // workers in the group
@@ -66,30 +66,32 @@ typedef struct troupe_metric {
 } troupe_metric;
 
 // Publishes this rank's metrics (rank 0's are the run's) together with what troupe_save staged
-// since the last report. Reports are numbered from 1 alike on all ranks, so all must report equally
-// often; a checkpoint is committed once every rank has reported its number. Returns TROUPE_STOPPED
-// on all ranks at the same report when the run is to end (that report still counts): the
-// loop then returns it. At most 32 metrics. TROUPE_PEER_LOST: the group is being torn down.
+// since the last report. Reports are numbered from 1 on every rank, so all ranks must report
+// equally often; a checkpoint is committed once every rank has made the report with its number.
+// Returns TROUPE_STOPPED on all ranks at the same report when the run is to end (that report still
+// counts); the loop must then return it. At most 32 metrics. TROUPE_PEER_LOST: the group is being
+// torn down.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
 troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t count);
 #define troupe_report(me, ...)                                                                     \
     troupe_report_metrics((me), (const troupe_metric[]){__VA_ARGS__},                              \
                           sizeof(const troupe_metric[]){__VA_ARGS__} / sizeof(troupe_metric))
 
-// Stages this rank's state for the next report: written to its own file and synced to disk here. A
-// second save before the report replaces the first. TROUPE_NO_SPACE or TROUPE_IO name the file;
-// the last committed checkpoint is untouched and training may go on. Checkpoints are numbered from
-// 0 as they are committed, in folders checkpoint_%06d; the run's reports.jsonl says which report
-// each belongs to.
+// Stages this rank's state for the next report: writes it to a file of its own and syncs that to
+// disk before it returns. A second save before the report replaces the first. The texts of
+// TROUPE_NO_SPACE and TROUPE_IO name the file; the last committed checkpoint is untouched, and
+// training may continue. Checkpoints are numbered from 0 as they are committed, in folders
+// checkpoint_%06d; the run's reports.jsonl says which report each belongs to.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type,
                                                                  troupe_rank *me,
                                                                  const void *value);
 #define troupe_save(T, me, value)                                                                  \
     troupe_save_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
 
-// Reads this rank's state from the checkpoint that the run continues from (where the world was
-// smaller, rank 0's); leaves *value untouched if there is none. Texts and arrays live as long as
-// the loop runs. TROUPE_CORRUPT or TROUPE_WRONG_TYPE name the file and what is wrong.
+// Reads this rank's state from the checkpoint that the run continues from (rank 0's state where
+// that checkpoint has fewer ranks). Leaves *value untouched if there is none. Texts and arrays live
+// as long as the loop runs. The texts of TROUPE_CORRUPT and TROUPE_WRONG_TYPE name the file and the
+// fault.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_restore_as(const troupe_type *type,
                                                                     troupe_rank *me, void *value);
 #define troupe_restore(T, me, value)                                                               \
@@ -102,10 +104,10 @@ typedef enum troupe_reduction {
     TROUPE_MAX,
 } troupe_reduction;
 
-// Replaces each of `count` values by its reduction over all ranks, the same bits on every rank:
-// values are combined in the order of ranks. All ranks must call with the same arguments. A rank
-// that died or does not come within the run's collective time-out ends it for everyone:
-// TROUPE_PEER_LOST, with the rank's number. MEAN of integers truncates.
+// Replaces each of `count` values by its reduction over all ranks, bit for bit the same on every
+// rank: values are combined in rank order. All ranks must call with the same arguments. If a rank
+// dies, or does not call within the run's .collective_timeout_ms, the call ends on every rank as
+// TROUPE_PEER_LOST with that rank's number. MEAN of integers truncates.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_allreduce_as(troupe_rank *me, void *values,
                                                                       size_t count,
                                                                       troupe_dtype dtype,
@@ -129,7 +131,7 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_barrier(troupe_rank *me
 // ---- Running one ----
 
 typedef enum troupe_goal {
-    TROUPE_GOAL_NONE, // Not said: refused where there is a metric.
+    TROUPE_GOAL_NONE, // Not set: refused where there is a metric.
     TROUPE_MINIMIZE,
     TROUPE_MAXIMIZE,
 } troupe_goal;
@@ -138,19 +140,19 @@ typedef struct troupe_train_options {
     size_t size;
     int ranks;            // Processes of the run; default 1.
     double cpus_per_rank; // Reserved while the job runs; default 1.
-    const char *storage;  // Folder of runs; default ~/troupe_results.
-    // The run's folder in it, 1 to 128 of [A-Za-z0-9._-]; default: the trainer's name. A taken name
-    // gets a number appended.
+    const char *storage;  // Folder of all runs; default ~/troupe_results.
+    // Name of the run's folder in `storage`, 1 to 128 of [A-Za-z0-9._-]; default: the trainer's
+    // name. A number is appended to a name that is taken.
     const char *name;
     // Best checkpoints to keep; default: all. The latest is always kept too. TROUPE_NONE: no
     // checkpoint is written to disk.
     int keep;
-    const char *keep_metric; // What makes a checkpoint good; default: its age, the newest is best.
+    const char *keep_metric; // Metric that ranks checkpoints; default: the newest is the best.
     troupe_goal keep_goal;   // Required with keep_metric.
-    // How often a group that lost a worker is started again; default 0; TROUPE_FOREVER: always.
+    // How often the group is restarted after it lost a worker; default 0; TROUPE_FOREVER: always.
     int restarts;
     const char *from; // Folder of a checkpoint that a new run starts from; default none.
-    // Longest wait for another rank in a collective, or in a report for one that is far behind;
+    // Longest wait for another rank in a collective, or in a report for a rank that is far behind;
     // default 60000.
     int collective_timeout_ms;
     int unused_;
@@ -169,27 +171,27 @@ typedef struct troupe_report_event {
 } troupe_report_event;
 
 typedef enum troupe_job_state {
-    TROUPE_JOB_QUEUED, // Waits for its resources.
+    TROUPE_JOB_QUEUED, // Waits for resources.
     TROUPE_JOB_RUNNING,
     TROUPE_JOB_RESTARTING,
-    TROUPE_JOB_DONE, // Its result can be had without waiting.
+    TROUPE_JOB_DONE, // troupe_job_wait returns at once.
 } troupe_job_state;
 
-// Called by library threads, one call at a time for a job, reports in the order of their numbers;
-// must not wait for the job. `report` is called once a report that every rank has made; `state` at
-// every change of state.
+// Callbacks of a job, called by threads of the library, one at a time for each job; they must not
+// wait for the job. `report` is called once for each report that every rank has made, in the order
+// of their numbers; `state` at every change of state.
 typedef struct troupe_follower {
     void (*report)(void *user, troupe_job *job, const troupe_report_event *event);
     void (*state)(void *user, troupe_job *job, troupe_job_state state);
     void *user;
 } troupe_follower;
 
-// Queues a run of `trainer` with a copy of *config and returns at once; it starts when its workers'
-// CPUs are free, in the order of submission. The caller owns *job. `follower` may be NULL; it is
-// copied, and follows from the first report on. Errors: TROUPE_INVALID (an option out of range),
-// TROUPE_TOO_LARGE (more CPUs than there are, ever), TROUPE_IO or TROUPE_NO_SPACE (the run's folder
-// cannot be made), TROUPE_NOT_FOUND or TROUPE_CORRUPT (the checkpoint of `.from`; its files are
-// verified when the run begins, and their damage is the run's failure), TROUPE_VERSION and
+// Queues a run of `trainer` with a copy of *config and returns at once. The run starts when the
+// CPUs of its workers are free, in the order of submission. The caller owns *job. `follower` may be
+// NULL; it is copied, and gets all reports from the first one. Errors: TROUPE_INVALID (an option
+// out of range), TROUPE_TOO_LARGE (more CPUs than the node has), TROUPE_IO or TROUPE_NO_SPACE (the
+// run's folder cannot be made), TROUPE_NOT_FOUND or TROUPE_CORRUPT (the checkpoint of `.from`; its
+// files are verified when the run begins, and damage found then fails the run), TROUPE_VERSION and
 // TROUPE_EXISTS as troupe_trainer_register, TROUPE_UNSUPPORTED (not in the driver process),
 // TROUPE_NO_MEMORY, TROUPE_NOT_STARTED.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_trainer *trainer,
@@ -203,30 +205,30 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_
                      (follower), (job),                                                            \
                      &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
 
-// Waits for the job's end up to `timeout_ms` and gives the result, which the
-// caller owns (troupe_result_free). TROUPE_TIMED_OUT: not ended yet; TROUPE_INVALID: the job's own
-// follower would wait for ever. A run that failed still gives TROUPE_OK here; its failure is in the
-// result.
+// Waits up to `timeout_ms` for the end of the job and sets *result, which the caller owns
+// (troupe_result_free). TROUPE_TIMED_OUT: the job has not ended; TROUPE_INVALID: called by the
+// job's own follower, which would wait for ever. A run that failed still gives TROUPE_OK here; its
+// failure is in the result.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_wait(troupe_job *job, int timeout_ms,
                                                                   troupe_result **result);
 
-// Asks the run to stop at the next report that no rank has passed; a queued job ends without having
-// run. Does not wait. Harmless on an ended job.
+// Asks the run to stop at the next report that no rank has passed yet; a queued job ends without
+// having run. Does not wait. Harmless on an ended job.
 TROUPE_EXPERIMENTAL void troupe_job_stop(troupe_job *job);
 
-// Ends the run now, for one that does not come to a report: its workers are killed and not started
-// again, and its result has `status` (none of success: TROUPE_OK stands for TROUPE_CANCELLED) and
-// the sentence `why` (copied, cut at 159 bytes), those of the first such call. What was reported
-// and kept stays. Does not wait. Harmless on an ended job; may be repeated, which it should be
-// where the job does not end: the request is lost where there is no memory for it.
+// Ends the run at once, for a loop that does not reach a report: its workers are killed and not
+// restarted, and its result has `status` (TROUPE_OK stands for TROUPE_CANCELLED) and the error text
+// `why` (copied, cut at 159 bytes); the first such call counts. Reports and checkpoints made so far
+// stay. Does not wait. Harmless on an ended job. Repeat it if the job does not end: the request is
+// lost when there is no memory for it.
 TROUPE_EXPERIMENTAL void troupe_job_kill(troupe_job *job, troupe_status status, const char *why);
 
-// A snapshot of where a job is.
+// A snapshot of a job's progress.
 typedef struct troupe_job_status {
     troupe_job_state state;
     int reports;      // Reports made by all ranks so far.
-    int restarts;     // Times that the group was started again.
-    int pids[16];     // Of the first workers that run now, by rank; 0: none.
+    int restarts;     // Restarts of the group so far.
+    int pids[16];     // Process ids of the first running workers, by rank; 0: none.
     double elapsed_s; // Since its first group started.
 } troupe_job_status;
 TROUPE_EXPERIMENTAL void troupe_job_status_get(troupe_job *job, troupe_job_status *status,
@@ -237,13 +239,13 @@ TROUPE_EXPERIMENTAL void troupe_job_status_get(troupe_job *job, troupe_job_statu
 // Path of the run's folder: valid until the job is closed.
 TROUPE_EXPERIMENTAL const char *troupe_job_path(const troupe_job *job);
 
-// Gives the job up and clears *job; one that still runs is stopped and waited for. After it returns
-// the follower is not called any more. From inside that follower it stops the job and does not
-// wait.
+// Closes the handle and clears *job. A job that still runs is stopped and waited for. The follower
+// is not called after this has returned. Called by that follower itself, it stops the job and does
+// not wait.
 TROUPE_EXPERIMENTAL void troupe_job_close(troupe_job **job);
 
-// Submits and waits. TROUPE_OK: the loop ended well (or was stopped) and *result says how; else the
-// status and sentence of the failure that ended the run, with *result set as well where the run had
+// Submits and waits. TROUPE_OK: the loop ended successfully (or was stopped) and *result is set;
+// else the status and error text of the failure that ended the run, with *result set if the run had
 // begun (else NULL). The caller frees *result.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_train_as(const troupe_trainer *trainer,
                                                                   const void *config,
@@ -262,7 +264,7 @@ TROUPE_EXPERIMENTAL void troupe_result_free(troupe_result **result);
 
 // TROUPE_OK: the loop ended by itself or was stopped; else why the run failed.
 TROUPE_EXPERIMENTAL troupe_status troupe_result_status(const troupe_result *result);
-// The sentence of that failure; empty if there was none. Lives as long as the result, as do all
+// The error text of that failure; empty if there was none. Lives as long as the result, as do all
 // texts below.
 TROUPE_EXPERIMENTAL const char *troupe_result_error(const troupe_result *result);
 // Whether the run was ended by troupe_job_stop.
@@ -274,11 +276,12 @@ TROUPE_EXPERIMENTAL const troupe_metric *troupe_result_metrics(const troupe_resu
                                                                size_t *count);
 // Reports made by all ranks.
 TROUPE_EXPERIMENTAL int troupe_result_reports(const troupe_result *result);
-// How often the group was started again.
+// How often the group was restarted.
 TROUPE_EXPERIMENTAL int troupe_result_restarts(const troupe_result *result);
 // Folder of the newest checkpoint; NULL if there is none.
 TROUPE_EXPERIMENTAL const char *troupe_result_checkpoint(const troupe_result *result);
-// Folder of the best checkpoint by the option keep_metric (without it: the newest); NULL if none.
+// Folder of the best checkpoint according to .keep_metric (without it: the newest); NULL if there
+// is none.
 TROUPE_EXPERIMENTAL const char *troupe_result_best_checkpoint(const troupe_result *result);
 // Folder of the run.
 TROUPE_EXPERIMENTAL const char *troupe_result_path(const troupe_result *result);
@@ -286,8 +289,8 @@ TROUPE_EXPERIMENTAL const char *troupe_result_path(const troupe_result *result);
 TROUPE_EXPERIMENTAL double troupe_result_elapsed_s(const troupe_result *result);
 
 // Reads the state that `rank` saved in the checkpoint at `folder`, outside a loop. Texts and arrays
-// belong to the thread's arena. TROUPE_NOT_FOUND, TROUPE_CORRUPT, TROUPE_WRONG_TYPE name the
-// file and what is wrong with it.
+// belong to the thread's arena. The texts of TROUPE_NOT_FOUND, TROUPE_CORRUPT and TROUPE_WRONG_TYPE
+// name the file and the fault.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_checkpoint_load_as(const troupe_type *type,
                                                                             const char *folder,
                                                                             int rank, void *value);

@@ -1,6 +1,6 @@
 // tune.h: hyperparameter search. A sweep draws configurations of a trainer from a space, submits
-// each as a job, feeds their reports to a scheduler that stops the weak ones, and remembers the
-// best.
+// each as a job, feeds their reports to a scheduler that stops the weak ones, and keeps track of
+// the best.
 //
 //     const troupe_param space[] = {
 //         TROUPE_LOG_UNIFORM(settings, rate, 1e-4, 1.0),
@@ -26,15 +26,15 @@ TROUPE_BEGIN_C
 typedef enum troupe_draw {
     TROUPE_DRAW_FIXED,
     TROUPE_DRAW_UNIFORM,     // low <= x < high
-    TROUPE_DRAW_LOG_UNIFORM, // the same with log x uniform; low > 0
-    TROUPE_DRAW_INTEGER,     // low <= x <= high, whole
+    TROUPE_DRAW_LOG_UNIFORM, // the same range with log x uniform; low > 0
+    TROUPE_DRAW_INTEGER,     // low <= x <= high, an integer
     TROUPE_DRAW_CHOICE,
 } troupe_draw;
 
 enum { TROUPE_CHOICES_MAX = 32 };
 
-// How one field of the trainer's config is filled. The field must be a number or bool (fixed: also
-// a text). Fields that no row names are zero.
+// How one field of the trainer's config is filled. The field must be a number or bool
+// (TROUPE_DRAW_FIXED: also a text). Fields without a row are zero.
 typedef struct troupe_param {
     const char *name;
     size_t offset, size;
@@ -42,7 +42,7 @@ typedef struct troupe_param {
     double low, high;
     double choices[TROUPE_CHOICES_MAX];
     size_t choice_count;
-    const char *text; // Of a fixed text.
+    const char *text; // The value of a fixed text.
 } troupe_param;
 
 // clang-format off
@@ -65,28 +65,28 @@ typedef struct troupe_param {
 
 typedef enum troupe_search {
     TROUPE_SEARCH_RANDOM, // Independent draws.
-    // Every combination of choices, integers and the middles of `grid_points` equal parts of a
-    // range; the last row varies fastest.
+    // Every combination of choices, integers and, for a range, the midpoints of `grid_points` equal
+    // parts; the last row varies fastest.
     TROUPE_SEARCH_GRID,
 } troupe_search;
 
-// Decides which trials go on. Opaque; made by troupe_asha, consumed by troupe_tune.
+// Decides which trials continue. Opaque; made by troupe_asha, consumed by troupe_tune.
 typedef struct troupe_scheduler troupe_scheduler;
 
 typedef struct troupe_asha_options {
     size_t size;
     int grace;     // Reports before a trial may be stopped; default 1.
-    int reduction; // One in `reduction` goes on at a rung; default 4.
+    int reduction; // One trial in `reduction` continues at a rung; default 4.
     int limit;     // Reports after which a trial is ended; default 100.
     int unused_;
 } troupe_asha_options;
 
 // Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter
-// Tuning", MLSys 2020), in the stopping form: rungs at grace * reduction^k reports; a trial that
-// reaches a rung goes on if its metric there is among the best 1/reduction (rounded down, at least
-// one) of those recorded at that rung so far, its own included; equal values share a rank, NaN is
-// worst. Never NULL: if an option is out of range or memory is short, the last error is set and
-// troupe_tune refuses what was returned with the same status and sentence.
+// Tuning", MLSys 2020), in the stopping form: rungs are at grace * reduction^k reports; a trial
+// that reaches a rung continues if its metric there is among the best 1/reduction (rounded down, at
+// least one) of those recorded at that rung so far, its own included; equal values share a rank,
+// NaN is worst. Never NULL: if an option is out of range or memory is short, the last error is set,
+// and troupe_tune fails with the same status and error text when it is given the scheduler.
 TROUPE_EXPERIMENTAL troupe_scheduler *troupe_asha_with(const troupe_asha_options *how);
 #define troupe_asha(...) TROUPE_ASHA_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_ASHA_(...)                                                                          \
@@ -97,26 +97,26 @@ TROUPE_EXPERIMENTAL void troupe_scheduler_free(troupe_scheduler **scheduler);
 
 typedef struct troupe_tune_options {
     size_t size;
-    const char *metric; // Required: a metric of every report.
+    const char *metric; // Required: a metric that every report has.
     troupe_goal goal;   // Required.
     int trials;         // Default: 10, or all of a grid.
-    int concurrent;     // Jobs submitted at once; default: as many as fit, plus one that waits.
-    uint64_t seed;      // Of the search; default 1.
+    int concurrent;     // Jobs submitted at a time; default: as many as fit, plus one that waits.
+    uint64_t seed;      // For the draws; default 1.
     troupe_search search;
-    int grid_points; // Of a range in a grid; default 3.
-    troupe_scheduler
-        *scheduler;   // Consumed, whatever happens; default: all trials run to their end.
+    int grid_points; // Points for a range in a grid; default 3.
+    // Consumed, also on failure; default: all trials run to their end.
+    troupe_scheduler *scheduler;
     const char *name; // The sweep's folder in train.storage; default: the trainer's name.
-    // Of each trial. Its name is set by the sweep; without a keep_metric, checkpoints are kept by
-    // the sweep's metric and goal.
+    // Options for each trial. The sweep sets its name; without a keep_metric, the sweep's metric
+    // and goal decide which checkpoints are kept.
     troupe_train_options train;
-    FILE *progress;      // Where the live table goes; default: nowhere.
+    FILE *progress;      // Where the live table is written; default: nowhere.
     const char *columns; // Metrics in the table, separated by commas; default: all.
     int unused_;
-    // How long a trial may run, from the start of its first group on, restarts included; default:
-    // as long as it takes. One that takes longer is asked to stop at its next report, and its
-    // processes are killed where it has not ended 2 s later. It is an ERROR, says so in `.error`,
-    // and what it reported counts.
+    // How long a trial may run, from the start of its first group, restarts included; default: no
+    // limit. A trial that takes longer is asked to stop at its next report, and its processes are
+    // killed if it has not ended 2 s later. It is then an ERROR, its `.error` says so, and what it
+    // reported counts.
     double trial_timeout_s;
 } troupe_tune_options;
 
@@ -128,11 +128,11 @@ typedef enum troupe_trial_state {
     TROUPE_TRIAL_ERROR,
 } troupe_trial_state;
 
-// What became of one trial. Everything lives as long as the sweep.
+// The outcome of one trial. Everything lives as long as the sweep.
 typedef struct troupe_trial {
     const char *name; // "fit_3d3d1_00000": trainer, five hex digits of the sweep, number
     troupe_trial_state state;
-    const void *config; // Of the trainer's config type.
+    const void *config; // A value of the trainer's config type.
     int reports;
     double elapsed_s;
     double best_metric;          // Best value of the sweep's metric over its reports; NaN: none.
@@ -142,13 +142,13 @@ typedef struct troupe_trial {
 
 typedef struct troupe_sweep troupe_sweep;
 
-// Runs a sweep and waits for its end. TROUPE_OK also where some trials failed (they are ERROR in
-// the table); TROUPE_FAILED if all of them did, with the first one's sentence. TROUPE_INVALID names
-// the option or the row of the space that is wrong; where the first trial cannot be submitted
-// because of its options, troupe_submit's status and sentence are returned. The caller frees
-// *sweep, which is set in the first two cases and NULL otherwise. A trial whose report lacks the
-// metric is an ERROR. The sweep's folder gets trials.jsonl, a line an event, and each trial's its
-// params.json.
+// Runs a sweep and waits for its end. TROUPE_OK even if some trials failed (they are ERROR in the
+// table); TROUPE_FAILED if all of them did, with the error text of the first. The text of
+// TROUPE_INVALID names the option or the row of the space that is wrong; if the first trial cannot
+// be submitted because of its options, the status and error text of troupe_submit are returned.
+// *sweep is set in the first two cases, for the caller to free, and NULL otherwise. A trial whose
+// report lacks the metric is an ERROR. The sweep's folder gets trials.jsonl, one line for each
+// event, and each trial's folder its params.json.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_tune_as(const troupe_trainer *trainer,
                                                                  const troupe_param *space,
                                                                  size_t count, troupe_sweep **sweep,
