@@ -16,10 +16,10 @@
 #define TRP_ACTOR_H
 
 #include <actors/actor/message.h>
+#include <actors/actor/slot.h>
 #include <actors/ref/call_table.h>
 #include <actors/sched/mailbox.h>
 #include <actors/sched/scheduler.h>
-#include <actors/sched/slot.h>
 
 typedef enum trp_actor_state {
     TRP_ACTOR_NONE, // The slot was never used.

@@ -104,7 +104,7 @@ int64_t trp_restart_left_ms(uint64_t id);
 void trp_restart_sleep(int64_t delay_ms, const char *whom, bool (*wanted)(const void *user),
                        const void *user);
 
-// ---- the registrar (restart/registrar_client.c), from any process
+// ---- the registrar (actor/registrar_client.c), from any process
 
 // What it knows of an address.
 typedef enum trp_where {

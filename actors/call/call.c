@@ -11,7 +11,7 @@
 #include <actors/async/async.h>
 #include <actors/async/stream_reader.h>
 #include <actors/call/call.h>
-#include <actors/call/retry.h>
+#include <actors/restart/retry.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>

@@ -38,7 +38,7 @@ void trp_kill_untold(troupe_actor actor);
 bool trp_tell_at_once(const troupe_actor *to, const troupe_class *row, size_t method,
                       const void *args);
 
-// (ask.c) Waits for the answer to a call of the library's own, at most `limit_ms`. TROUPE_OK:
+// (async/ask.c) Waits for the answer to a call of the library's own, at most `limit_ms`. TROUPE_OK:
 // troupe_get is next. TROUPE_DEADLINE_EXCEEDED, TROUPE_BUSY: `late` is called when the call has
 // ended, as by trp_ref_when: it must take or drop the reference. The call is not cancelled then,
 // since a value that its method is just giving would be lost. Without `late` it is cancelled and

@@ -1,6 +1,6 @@
 // retry.h: calls that are sent again when their actor has died.
-#ifndef TRP_CALL_RETRY_H
-#define TRP_CALL_RETRY_H
+#ifndef TRP_RESTART_RETRY_H
+#define TRP_RESTART_RETRY_H
 
 #include <actors/class/class.h>
 

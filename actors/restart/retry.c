@@ -2,7 +2,7 @@
 // twice. The call's row shows its failures to a record with the arguments, which may ask for
 // another attempt; a helper, a light actor, waits for the back-off and sends it, since who learns
 // of a failure must not wait.
-#include <actors/call/retry.h>
+#include <actors/restart/retry.h>
 
 #include <actors/actor/invoke.h>
 #include <actors/actor/restart_in_place.h>

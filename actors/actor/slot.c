@@ -1,5 +1,5 @@
 // slot.c: see slot.h. Free slots are kept by each thread, some at most; the rest are in one list.
-#include <actors/sched/slot.h>
+#include <actors/actor/slot.h>
 
 #include <actors/actor/actor.h>
 #include <runtime/base/memory.h>

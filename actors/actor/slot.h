@@ -3,8 +3,8 @@
 //
 // An id is a slot's index and how often the slot was used before: ids are never used again. Finding
 // an actor is two loads; who found one checks its id again wherever it matters (see actor.h).
-#ifndef TRP_SCHED_SLOT_H
-#define TRP_SCHED_SLOT_H
+#ifndef TRP_ACTOR_SLOT_H
+#define TRP_ACTOR_SLOT_H
 
 #include <pthread.h>
 #include <stdbool.h>
