@@ -1,7 +1,6 @@
-// failed_spawn.c: the addresses of actors that could not be started (see spawn.h). One of id 0 has
-// the number of a ticket in place of the incarnation: the failure is kept under it, in the process
-// where it was found.
-#include <actors/spawn/spawn.h>
+// failed_spawn.c: see failed_spawn.h. An address of id 0 has the number of a ticket in place of the
+// incarnation: the failure is kept under it, in the process where it was found.
+#include <actors/actor/failed_spawn.h>
 
 #include <actors/actor/actor.h>
 #include <actors/class/call_error.h>

@@ -4,6 +4,7 @@
 #include <actors/actor/lifecycle.h>
 
 #include <actors/actor/invoke.h>
+#include <actors/actor/registrar_client.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/class/call_error.h>
 #include <pthread.h>

@@ -1,10 +1,11 @@
-// registrar_client.c: asking the registrar (see actor/restart_in_place.h): a function call in the
+// registrar_client.c: asking the registrar (see actor/registrar_client.h): a function call in the
 // driver, a REGISTRAR frame from elsewhere. Where an actor has moved to is kept, so that one
 // question is asked for each move and process.
-#include <actors/actor/restart_in_place.h>
+#include <actors/actor/registrar_client.h>
 
 #include <actors/actor/invoke.h>
 #include <actors/actor/reply.h>
+#include <actors/class/restart_budget.h>
 #include <actors/ref/call_table.h>
 #include <pthread.h>
 #include <runtime/base/clock.h>
@@ -20,6 +21,8 @@
 #include <string.h>
 
 enum { OPERATION_BITS = 8, LOOK_MS = 5, FIELDS = 21, TEXT_MAX = 128 };
+
+trp_registrar_table trp_registrar_here;
 
 typedef struct move_key {
     uint64_t incarnation, id;
@@ -255,7 +258,7 @@ static troupe_status take_adoption(const trp_frame *frame, troupe_actor about)
     if (count != FIELDS || what.class_name == NULL)
         return troupe_fail(TROUPE_MALFORMED, "an adoption is malformed");
     TROUPE_TRY(trp_kept_take(args.data, args.size, true, &what.args));
-    return trp_adopted_adopt(&what) ? TROUPE_OK : TROUPE_NO_MEMORY;
+    return trp_registrar_here.adopt(&what) ? TROUPE_OK : TROUPE_NO_MEMORY;
 }
 
 // ALIVE: it is kept.
@@ -264,8 +267,9 @@ static trp_where take_image(const trp_frame *frame, troupe_actor origin)
     trp_kept image;
     bool taken = (frame->flags & TRP_FRAME_UNHELD) == 0 &&
                  trp_kept_take(frame->body, frame->body_size, true, &image) == TROUPE_OK;
-    return taken && trp_adopted_save(origin, frame->from_incarnation, &image) ? TRP_WHERE_ALIVE
-                                                                              : TRP_WHERE_UNKNOWN;
+    return taken && trp_registrar_here.save(origin, frame->from_incarnation, &image)
+               ? TRP_WHERE_ALIVE
+               : TRP_WHERE_UNKNOWN;
 }
 
 static troupe_status take_end(const trp_frame *frame, troupe_actor about)
@@ -284,7 +288,7 @@ static troupe_status take_end(const trp_frame *frame, troupe_actor about)
     trp_down down = trp_down_of(about, (int)reason, "%.*s", size < 256 ? (int)size : 255,
                                 text != NULL ? text : "");
     down.signal = (int)number;
-    trp_adopted_ended(about, &down);
+    trp_registrar_here.ended(about, &down);
     return TROUPE_OK;
 }
 
@@ -304,7 +308,7 @@ static trp_found find_name(const trp_frame *frame)
     const char *name;
     if (read_text(&in, &name) != TROUPE_OK || name == NULL)
         return (trp_found){.where = TRP_WHERE_UNKNOWN};
-    return trp_adopted_find_name(name);
+    return trp_registrar_here.find_name(name);
 }
 
 void trp_registrar_serve(const trp_frame *frame)
@@ -326,7 +330,7 @@ void trp_registrar_serve(const trp_frame *frame)
         break;
     case TRP_FIND:
     case TRP_RETIRE:
-        found = trp_adopted_find(about, what == TRP_RETIRE);
+        found = trp_registrar_here.find(about, what == TRP_RETIRE);
         answer(frame, &found);
         break;
     case TRP_FIND_NAME:
@@ -337,13 +341,13 @@ void trp_registrar_serve(const trp_frame *frame)
         (void)take_end(frame, about);
         break;
     case TRP_COUNTED:
-        trp_adopted_counted(about);
+        trp_registrar_here.counted(about);
         break;
     case TRP_WATCHED:
-        trp_adopted_watch(about, &asker);
+        trp_registrar_here.watch(about, &asker);
         break;
     case TRP_UNWATCHED:
-        trp_adopted_unwatch(about, &asker);
+        trp_registrar_here.unwatch(about, &asker);
         break;
     case TRP_SAVED:
         found.where = take_image(frame, about);
@@ -380,7 +384,7 @@ troupe_status trp_registrar_adopt(trp_adoption *what)
 {
     if (!trp_process_is_driver())
         return send_adoption(what);
-    return trp_adopted_adopt(what) ? TROUPE_OK : no_memory();
+    return trp_registrar_here.adopt(what) ? TROUPE_OK : no_memory();
 }
 
 troupe_status trp_registrar_save(troupe_actor origin, const trp_kept *image)
@@ -401,7 +405,7 @@ troupe_status trp_registrar_save(troupe_actor origin, const trp_kept *image)
 void trp_registrar_ended(troupe_actor address, const trp_down *down)
 {
     if (trp_process_is_driver()) {
-        trp_adopted_ended(address, down);
+        trp_registrar_here.ended(address, down);
         return;
     }
     trp_parcel parcel = to_driver();
@@ -416,7 +420,7 @@ void trp_registrar_ended(troupe_actor address, const trp_down *down)
 void trp_registrar_counted(troupe_actor address)
 {
     if (trp_process_is_driver())
-        trp_adopted_counted(address);
+        trp_registrar_here.counted(address);
     else
         (void)send(TRP_COUNTED, address, 0, NULL);
 }
@@ -428,7 +432,7 @@ bool trp_registrar_watch(troupe_actor address, uint64_t number)
         return false;
     if (!trp_process_is_driver())
         return send(TRP_WATCHED, address, number, NULL) == TROUPE_OK;
-    trp_adopted_watch(address, &here);
+    trp_registrar_here.watch(address, &here);
     return true;
 }
 
@@ -438,7 +442,7 @@ void trp_registrar_unwatch(troupe_actor address, uint64_t number)
     if (!trp_registrar_known())
         return;
     if (trp_process_is_driver())
-        trp_adopted_unwatch(address, &here);
+        trp_registrar_here.unwatch(address, &here);
     else
         (void)send(TRP_UNWATCHED, address, number, NULL);
 }
@@ -447,7 +451,7 @@ static troupe_status find_once(troupe_actor address, bool retire, trp_found *fou
 {
     if (!trp_process_is_driver())
         return ask(retire ? TRP_RETIRE : TRP_FIND, address, NULL, found);
-    *found = trp_adopted_find(address, retire);
+    *found = trp_registrar_here.find(address, retire);
     return TROUPE_OK;
 }
 
@@ -547,7 +551,7 @@ troupe_status trp_registrar_find_name(const char *name, troupe_actor *address,
     troupe_status status = TROUPE_OK;
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
     if (trp_process_is_driver()) {
-        found = trp_adopted_find_name(name);
+        found = trp_registrar_here.find_name(name);
     } else {
         trp_parcel parcel = to_driver();
         trp_write_text(&parcel.bytes, name);

@@ -1,5 +1,6 @@
 // restart_in_place.c: restarts in place: between two messages, deinit, the back-off, zeros and init
 // again, while the mailbox keeps what arrives.
+#include <actors/actor/registrar_client.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/resolve.h>
 #include <actors/actor/restart_in_place.h>
@@ -10,6 +11,7 @@
 #include <actors/async/beside.h>
 #include <actors/call/call.h>
 #include <actors/class/call_error.h>
+#include <actors/class/restart_budget.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>

@@ -4,6 +4,7 @@
 #include <actors/actor/saved_state.h>
 
 #include <actors/actor/invoke.h>
+#include <actors/actor/registrar_client.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/ref/stored_value.h>
 #include <errno.h>

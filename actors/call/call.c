@@ -3,7 +3,9 @@
 // Whatever goes wrong with a call comes out of troupe_get: a row of the reference table is made
 // first, and a failure to send ends it.
 #include <actors/actor/actor.h>
+#include <actors/actor/failed_spawn.h>
 #include <actors/actor/invoke.h>
+#include <actors/actor/registrar_client.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/resolve.h>
 #include <actors/actor/restart_in_place.h>
@@ -11,12 +13,10 @@
 #include <actors/async/async.h>
 #include <actors/async/stream_reader.h>
 #include <actors/call/call.h>
-#include <actors/restart/retry.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
 #include <actors/sched/wait_notes.h>
-#include <actors/spawn/spawn.h>
 #include <runtime/base/attributes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
@@ -26,6 +26,9 @@
 #include <runtime/node/node_client.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
+
+troupe_ref (*trp_call_again)(troupe_actor actor, const trp_class *class_, size_t method,
+                             const void *args);
 
 // What is to be sent.
 typedef struct sending {
@@ -461,7 +464,7 @@ static inline troupe_ref call_method(troupe_actor actor, const troupe_class *cla
     if (status != TROUPE_OK)
         return trp_call_failed(status);
     if (trp_repeat_wanted(actor))
-        return trp_repeat_call(actor, what.class_, method, args);
+        return trp_call_again(actor, what.class_, method, args);
     return call_plainly(&what, troupe_type_hash(what.method->row->result), class_->name);
 }
 

@@ -51,6 +51,15 @@ troupe_status trp_ask_within(troupe_ref ref, const char *what, int limit_ms,
 troupe_status trp_ask_await(troupe_ref ref, const char *what, int timeout_ms,
                             void (*late)(void *user, troupe_ref ref), void *user);
 
+// Whether the address says that its calls may be sent again when the actor has died.
+static inline bool trp_repeat_wanted(troupe_actor actor)
+{
+    return (actor.flags >> TROUPE_CALL_RETRIES_SHIFT & TROUPE_CALL_RETRIES_MAX) != 0;
+}
+// Makes such a call: trp_repeat_call (restart/retry.h), set before main.
+extern troupe_ref (*trp_call_again)(troupe_actor actor, const trp_class *class_, size_t method,
+                                    const void *args);
+
 // A reference that fails with the thread's last error.
 troupe_ref trp_call_failed(troupe_status status);
 

@@ -1,6 +1,6 @@
 // restart_budget.c: how often an actor may be started again, and how long to wait before: pure
 // arithmetic, and the line that says so.
-#include <actors/actor/restart_in_place.h>
+#include <actors/class/restart_budget.h>
 
 #include <stdio.h>
 

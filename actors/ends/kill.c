@@ -1,5 +1,6 @@
 // kill.c: the end of actors, here and in other processes.
 #include <actors/actor/actor.h>
+#include <actors/actor/registrar_client.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/async/async.h>
 #include <actors/call/call.h>

@@ -4,6 +4,7 @@
 #include <actors/ends/retain.h>
 
 #include <actors/actor/lifecycle.h>
+#include <actors/actor/registrar_client.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/resolve.h>
 #include <actors/actor/restart_in_place.h>
@@ -101,10 +102,10 @@ static bool is_known(troupe_actor *actor)
     if (!trp_process_is_driver())
         return false;
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
-    trp_where where = (trp_where)trp_adopted_find(*actor, false).where;
+    trp_where where = (trp_where)trp_registrar_here.find(*actor, false).where;
     (void)trp_arena_swap(before);
     trp_arena_clear(&arena);
-    *actor = trp_adopted_origin(*actor);
+    *actor = trp_registrar_here.origin(*actor);
     return where == TRP_WHERE_ALIVE || where == TRP_WHERE_RESTARTING;
 }
 
@@ -145,7 +146,7 @@ static void let_go(troupe_actor actor, uint64_t incarnation)
 {
     counted *it;
     if (!is_here(actor) && trp_process_is_driver())
-        actor = trp_adopted_origin(actor);
+        actor = trp_registrar_here.origin(actor);
     count_key key = key_of(actor);
     pthread_mutex_lock(&counts.lock);
     HASH_FIND(hh, counts.counted, &key, sizeof key, it);

@@ -2,6 +2,7 @@
 // lives. A watch leaves the table once, and whoever took it out tells it: so the news come once,
 // whether by the actor's process, by that one's death, or because the watch could not be sent.
 #include <actors/actor/lifecycle.h>
+#include <actors/actor/registrar_client.h>
 #include <actors/actor/resolve.h>
 #include <actors/actor/restart_in_place.h>
 

@@ -5,21 +5,26 @@
 #include <actors/actor/actor.h>
 #include <actors/actor/backpressure.h>
 #include <actors/actor/deadlock_probe.h>
+#include <actors/actor/failed_spawn.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/lifecycle.h>
 #include <actors/actor/local_isolated.h>
 #include <actors/actor/method_stats.h>
+#include <actors/actor/registrar_client.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/task_executor.h>
 #include <actors/async/async.h>
 #include <actors/async/beside.h>
 #include <actors/async/stream_reader.h>
+#include <actors/call/call.h>
 #include <actors/class/call_error.h>
 #include <actors/ends/retain.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
 #include <actors/ref/timer.h>
+#include <actors/restart/registrar.h>
+#include <actors/restart/retry.h>
 #include <actors/sched/wait_notes.h>
 #include <actors/spawn/spawn.h>
 #include <runtime/base/clock.h>
@@ -425,9 +430,17 @@ static void describe_caller(char *text, size_t capacity)
         snprintf(text, capacity, "%s", trp_actor_label(trp_actor_id(actor)).text);
 }
 
+// Gives lower rooms what they call of higher ones.
+static void join_rooms(void)
+{
+    trp_registrar_here = trp_adopted_table;
+    trp_call_again = trp_repeat_call;
+}
+
 __attribute__((constructor)) static void register_handlers(void)
 {
     trp_log_describe_set(describe_caller);
+    join_rooms();
     trp_process_handlers_set(&(trp_handlers){.start = start,
                                              .frame = take_frame,
                                              .death = take_death,

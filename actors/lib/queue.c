@@ -4,6 +4,7 @@
 // in it as long as something can be moved: after every message the queue moves values from who puts
 // to itself, and from itself to who gets, until nothing moves. An answer that nobody takes any more
 // (its caller was cancelled, or died) leaves the values in the queue, for the next.
+#include <actors/actor/failed_spawn.h>
 #include <actors/call/call.h>
 #include <actors/class/class.h>
 #include <actors/lib/queue_items.h>

@@ -3,9 +3,11 @@
 // method at a time: what ends while it restarts others is told to it afterwards.
 #include <troupe/supervise.h>
 
+#include <actors/actor/failed_spawn.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/class/call_error.h>
+#include <actors/class/restart_budget.h>
 #include <actors/spawn/spawn.h>
 #include <limits.h>
 #include <runtime/base/clock.h>

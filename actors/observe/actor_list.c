@@ -6,6 +6,7 @@
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/task_executor.h>
 #include <actors/observe/actor_list.h>
+#include <actors/restart/registrar.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/options_take.h>
 #include <runtime/base/require.h>

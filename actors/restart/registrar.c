@@ -2,11 +2,12 @@
 // in a worker. When a worker dies, those that were there are made again by helpers, light actors of
 // a hidden class, one for each: they wait for the back-off and for the new process, and the table's
 // own functions never wait.
-#include <actors/actor/restart_in_place.h>
+#include <actors/restart/registrar.h>
 
 #include <actors/actor/pending_adoption.h>
 #include <actors/actor/saved_state.h>
 #include <actors/actor/spawn_resources.h>
+#include <actors/class/restart_budget.h>
 #include <actors/spawn/spawn.h>
 #include <pthread.h>
 #include <runtime/base/clock.h>
@@ -589,3 +590,13 @@ static troupe_status trp_restarter_run(trp_restarter *self, const trp_restart_or
     trp_kept_drop(&again.image);
     return troupe_actor_exit();
 }
+
+const trp_registrar_table trp_adopted_table = {.adopt = trp_adopted_adopt,
+                                               .save = trp_adopted_save,
+                                               .origin = trp_adopted_origin,
+                                               .find = trp_adopted_find,
+                                               .find_name = trp_adopted_find_name,
+                                               .ended = trp_adopted_ended,
+                                               .counted = trp_adopted_counted,
+                                               .watch = trp_adopted_watch,
+                                               .unwatch = trp_adopted_unwatch};

@@ -10,12 +10,15 @@
 #include <actors/spawn/spawn.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/failed_spawn.h>
 #include <actors/actor/invoke.h>
+#include <actors/actor/registrar_client.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/saved_state.h>
 #include <actors/actor/spawn_resources.h>
 #include <actors/async/beside.h>
 #include <actors/class/call_error.h>
+#include <actors/class/restart_budget.h>
 #include <actors/ends/retain.h>
 #include <actors/ref/call_table.h>
 #include <actors/sched/wait_notes.h>

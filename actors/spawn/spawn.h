@@ -58,8 +58,6 @@ typedef struct trp_spawn_wait {
     int64_t until_ns;
 } trp_spawn_wait;
 troupe_status trp_spawn_await(const trp_spawn_wait *wait, uint64_t *claim);
-// Why the address (of id 0) is none, as the last error.
-troupe_status trp_spawn_failure(troupe_actor actor);
 // As troupe_spawn_named, with arguments that are kept, which stay the caller's.
 troupe_actor trp_spawn_kept(const char *class_name, const trp_kept *args,
                             const troupe_spawn_options *how);
@@ -70,9 +68,5 @@ troupe_status trp_spawn_again(const struct trp_adoption *what, troupe_actor orig
 // As troupe_spawn_many_as, with the arguments of each one `stride` bytes behind the last one's.
 troupe_status trp_spawn_many(const troupe_class *row, const void *args, size_t stride, size_t count,
                              troupe_actor *addresses, const troupe_spawn_options *how);
-// An address that fails with the thread's last error, of that status.
-troupe_actor trp_spawn_failed(troupe_status status);
-// Frees the failures.
-void trp_spawn_forget(void);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <actors/actor/actor.h>
 #include <actors/actor/spawn_resources.h>
+#include <actors/class/restart_budget.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/shm/process_table.h>

@@ -2,6 +2,7 @@
 // with a sentence, and what was read is written and read back as the same.
 #include <actors/actor/restart_in_place.h>
 #include <actors/class/call_error.h>
+#include <actors/class/restart_budget.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,9 @@
 // and ended afterwards, what this process holds is as it was, and no other object is left.
 #include "house.h"
 
+#include <actors/actor/registrar_client.h>
 #include <actors/ref/call_table.h>
+#include <actors/restart/registrar.h>
 #include <runtime/link/dispatch.h>
 #include <runtime/shm/segment.h>
 #include <runtime/store/store.h>

@@ -3,6 +3,7 @@
 // record_frames <directory>, which exists.
 #include "house.h"
 
+#include <actors/actor/registrar_client.h>
 #include <actors/ends/retain.h>
 #include <fcntl.h>
 #include <runtime/link/dispatch.h>

@@ -1,5 +1,6 @@
 // test_restart.c: actors that are started again under the same address: in place and in another
 // process, within their budget, and not when they were to end.
+#include <actors/class/restart_budget.h>
 #include <places.h>
 #include <support.h>
 

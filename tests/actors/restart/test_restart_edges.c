@@ -1,6 +1,8 @@
 // test_restart_edges.c: restarts at their edges: what is asked of actors that cannot be restarted,
 // what happens to one between deinit and init, what it knows of itself after a move, and what is
 // left in the driver's table.
+#include <actors/actor/registrar_client.h>
+#include <actors/restart/registrar.h>
 #include <places.h>
 #include <support.h>
 
