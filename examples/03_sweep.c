@@ -16,7 +16,8 @@ int main(int argc, char **argv)
     troupe_must(troupe_tune(fit, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
                             .trials = 18, .name = "line-rate",
                             .scheduler = troupe_asha(.grace = 1, .reduction = 3, .limit = 27),
-                            .train = {.ranks = 2, .cpus_per_rank = 0.5, .storage = "runs"}));
+                            .train = TROUPE_OPTIONS(troupe_train_options, .ranks = 2,
+                                                    .cpus_per_rank = 0.5, .storage = "runs")));
 
     troupe_sweep_print(sweep, stdout);
     printf("best rate %.3f, loss %.1e, %zu of %zu trials stopped early\n",

@@ -74,8 +74,7 @@ static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const 
 {
     job->trainer = trainer;
     job->incarnation = trp_process_incarnation();
-    if (follower)
-        job->follower = *follower;
+    TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", job->follower, follower));
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_submit", job->options, how));
     TROUPE_TRY(trp_train_options_complete(&job->options, trainer, &job->cpus));
     TROUPE_TRY(copy_texts(job));

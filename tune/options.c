@@ -54,7 +54,7 @@ static troupe_status check_numbers(const troupe_tune_options *how)
 }
 
 troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune_options *how,
-                                troupe_tune_options *filled)
+                                troupe_tune_options *filled, troupe_train_options *train)
 {
     troupe_tune_options options;
     if (trainer == NULL)
@@ -64,20 +64,22 @@ troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune
                            "the trainer was compiled for generation %u of the library, this is %u",
                            trainer->abi, TROUPE_ABI);
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_tune", options, how));
+    TROUPE_TRY(TRP_OPTIONS_TAKE(".train of troupe_tune", *train, options.train));
     TROUPE_TRY(check_metric(options.metric));
     TROUPE_TRY(check_numbers(&options));
     if (options.scheduler != NULL && options.scheduler->refusal != TROUPE_OK)
         return troupe_fail(options.scheduler->refusal, "%s", options.scheduler->description);
-    if (options.train.name != NULL)
+    if (train->name != NULL)
         return troupe_fail(TROUPE_INVALID,
                            "train.name is \"%.140s\", but trials are named by the sweep; its own"
                            " folder is the option name",
-                           options.train.name);
+                           train->name);
     options.name = options.name == NULL ? trainer->name : options.name;
     TROUPE_TRY(check_name(options.name));
     options.seed = options.seed == 0 ? 1 : options.seed;
     options.grid_points = options.grid_points == 0 ? 3 : options.grid_points;
-    options.train.size = sizeof options.train;
+    train->size = sizeof *train;
+    options.train = NULL; // Its copy is used.
     *filled = options;
     return TROUPE_OK;
 }

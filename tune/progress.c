@@ -75,7 +75,7 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
     for (size_t i = 0; i < width; i++)
         titles[i] = i < params ? varying[i]->param.name : sweep->columns[i - params];
 
-    double cpus_each = sweep->how.train.cpus_per_rank, workers = sweep->how.train.ranks;
+    double cpus_each = sweep->train.cpus_per_rank, workers = sweep->train.ranks;
     *table = (trp_table){.now = now,
                          .running_s = running_s,
                          .scheduler = sweep->scheduler,

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <string.h>
 
 // Above these, neighbouring whole numbers are no longer different doubles (floats).
@@ -102,8 +103,8 @@ static troupe_status check_range(size_t index, const troupe_param *p, troupe_kin
     if (p->draw == TROUPE_DRAW_LOG_UNIFORM && p->low <= 0)
         return troupe_fail(TROUPE_INVALID, ROW "low is %g, must be positive for a log-uniform draw",
                            index, p->name, p->low);
-    if (p->size == sizeof(float) && (fabs(p->low) > FLT_MAX || fabs(p->high) > FLT_MAX ||
-                                     (double)float_from(p->low) >= p->high))
+    if (p->field_size == sizeof(float) && (fabs(p->low) > FLT_MAX || fabs(p->high) > FLT_MAX ||
+                                           (double)float_from(p->low) >= p->high))
         return troupe_fail(TROUPE_INVALID, ROW "no float lies between %.17g and %.17g", index,
                            p->name, p->low, p->high);
     return TROUPE_OK;
@@ -112,16 +113,16 @@ static troupe_status check_range(size_t index, const troupe_param *p, troupe_kin
 static troupe_status check_integer(size_t index, const troupe_param *p, troupe_kind kind,
                                    const char *type)
 {
-    double most =
-        kind == TROUPE_KIND_FLOAT && p->size == sizeof(float) ? WHOLE_FLOAT_MAX : WHOLE_DOUBLE_MAX;
+    double most = kind == TROUPE_KIND_FLOAT && p->field_size == sizeof(float) ? WHOLE_FLOAT_MAX
+                                                                              : WHOLE_DOUBLE_MAX;
     if (!is_whole(p->low) || !is_whole(p->high) || p->low > p->high)
         return troupe_fail(TROUPE_INVALID,
                            ROW
                            "low is %.17g and high is %.17g; both must be whole and low not above"
                            " high",
                            index, p->name, p->low, p->high);
-    if (!fits(kind, p->size, p->low) || !fits(kind, p->size, p->high) || fabs(p->low) > most ||
-        fabs(p->high) > most)
+    if (!fits(kind, p->field_size, p->low) || !fits(kind, p->field_size, p->high) ||
+        fabs(p->low) > most || fabs(p->high) > most)
         return troupe_fail(TROUPE_INVALID,
                            ROW "a field of type %s does not hold all of %.17g to %.17g", index,
                            p->name, type, p->low, p->high);
@@ -135,7 +136,7 @@ static troupe_status check_choice(size_t index, const troupe_param *p, troupe_ki
         return troupe_fail(TROUPE_INVALID, ROW "it has %zu choices, must have 1 to %d", index,
                            p->name, p->choice_count, (int)TROUPE_CHOICES_MAX);
     for (size_t i = 0; i < p->choice_count; i++) {
-        if (!fits(kind, p->size, p->choices[i]))
+        if (!fits(kind, p->field_size, p->choices[i]))
             return troupe_fail(TROUPE_INVALID,
                                ROW "choice %zu is %.17g, which a field of type %s does not hold",
                                index, p->name, i, p->choices[i], type);
@@ -153,7 +154,7 @@ static troupe_status check_fixed(size_t index, const troupe_param *p, troupe_kin
                                p->name);
         return TROUPE_OK;
     }
-    if (!fits(kind, p->size, p->low))
+    if (!fits(kind, p->field_size, p->low))
         return troupe_fail(TROUPE_INVALID, ROW "%.17g does not fit in a field of type %s", index,
                            p->name, p->low, type);
     return TROUPE_OK;
@@ -165,10 +166,10 @@ static troupe_status check_field(size_t index, const troupe_type *config, const 
 {
     if (p->name == NULL || p->name[0] == '\0')
         return troupe_fail(TROUPE_INVALID, "space[%zu]: it has no name", index);
-    found_field field = find_field(config, p->offset, p->size);
+    found_field field = find_field(config, p->offset, p->field_size);
     if (field.type == NULL)
         return troupe_fail(TROUPE_INVALID, ROW "%s has no field of %zu bytes at offset %zu", index,
-                           p->name, config->name, p->size, p->offset);
+                           p->name, config->name, p->field_size, p->offset);
     if (!names_field(p->name, field.name))
         return troupe_fail(TROUPE_INVALID,
                            ROW "the field at its place in %s is '%s': was the row made for another "
@@ -212,9 +213,11 @@ static troupe_status check_row(size_t index, const troupe_type *config, const tr
     return troupe_fail(TROUPE_INVALID, ROW "%d is no kind of draw", index, p->name, (int)p->draw);
 }
 
-static troupe_status add_row(trp_space *space, const troupe_param *param)
+static troupe_status add_row(trp_space *space, const troupe_param *given)
 {
     size_t index = space->count;
+    troupe_param taken, *param = &taken;
+    TROUPE_TRY(TRP_OPTIONS_TAKE("a row of a space", taken, given));
     trp_space_row *row = &space->rows[index];
     troupe_kind kind;
     TROUPE_TRY(check_row(index, space->type, param, &kind));
@@ -249,7 +252,7 @@ troupe_status trp_space_open(trp_space *space, const troupe_type *type, const tr
     if (space->rows == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a space of %zu rows", count);
     for (size_t i = 0; i < count; i++) {
-        troupe_status status = add_row(space, &params[i]);
+        troupe_status status = add_row(space, trp_row_at(params, i));
         if (status != TROUPE_OK) {
             trp_space_close(space);
             return status;
@@ -275,7 +278,7 @@ static void store_integer(const trp_space_row *row, void *field, double value)
     // Of the two 64-bit kinds only one holds numbers of 2^63 and more, only the other negative
     // ones.
     uint64_t bits = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
-    switch (row->param.size) {
+    switch (row->param.field_size) {
     case 1:
         memcpy(field, &(uint8_t){(uint8_t)bits}, 1);
         break;
@@ -286,7 +289,7 @@ static void store_integer(const trp_space_row *row, void *field, double value)
         memcpy(field, &(uint32_t){(uint32_t)bits}, 4);
         break;
     default:
-        trp_assert(row->param.size == 8);
+        trp_assert(row->param.field_size == 8);
         memcpy(field, &bits, 8);
     }
 }
@@ -300,7 +303,7 @@ static void store(const trp_space_row *row, void *config, double value)
         memcpy(field, &(bool){value != 0}, sizeof(bool));
     } else if (row->kind != TROUPE_KIND_FLOAT) {
         store_integer(row, field, value);
-    } else if (row->param.size == sizeof(float)) {
+    } else if (row->param.field_size == sizeof(float)) {
         memcpy(field, &(float){(float)value}, sizeof(float));
     } else {
         memcpy(field, &value, sizeof value);
@@ -311,7 +314,7 @@ static void store(const trp_space_row *row, void *config, double value)
 // precision.
 static double into_range(const troupe_param *p, double x)
 {
-    if (p->size == sizeof(float)) {
+    if (p->field_size == sizeof(float)) {
         float lowest = float_from(p->low), f = (float)x;
         if ((double)f >= p->high)
             f = nextafterf(float_from(p->high), -INFINITY);
@@ -415,7 +418,7 @@ double trp_space_value(const trp_space_row *row, const void *config)
     double value;
     switch (row->kind) {
     case TROUPE_KIND_FLOAT:
-        if (row->param.size == sizeof single) {
+        if (row->param.field_size == sizeof single) {
             memcpy(&single, field, sizeof single);
             return (double)single;
         }
@@ -424,9 +427,10 @@ double trp_space_value(const trp_space_row *row, const void *config)
     case TROUPE_KIND_BOOL:
     case TROUPE_KIND_UINT:
     case TROUPE_KIND_INT:
-        memcpy(&bits, field, row->param.size); // Little-endian, as every supported machine is.
+        memcpy(&bits, field,
+               row->param.field_size); // Little-endian, as every supported machine is.
         if (row->kind == TROUPE_KIND_INT) {
-            int unused = 64 - (int)row->param.size * 8;
+            int unused = 64 - (int)row->param.field_size * 8;
             return (double)((int64_t)(bits << unused) >> unused);
         }
         return (double)bits;

@@ -88,7 +88,7 @@ static troupe_status submit(running *run, int number)
     trial->view.config = config;
     trp_assert(run->search->suggest(run->search, number, config));
 
-    troupe_train_options how = sweep->how.train;
+    troupe_train_options how = sweep->train;
     how.storage = sweep->folder;
     how.name = trial->view.name;
     if (how.keep_metric == NULL) { // The best trial's best checkpoint is best by what made it win.
@@ -96,7 +96,7 @@ static troupe_status submit(running *run, int number)
         how.keep_goal = sweep->how.goal;
     }
     run->slots[number] = (slot){sweep->port, &run->events, number};
-    troupe_follower follower = {follow_report, follow_state, &run->slots[number]};
+    troupe_follower follower = {sizeof follower, follow_report, follow_state, &run->slots[number]};
     troupe_job *job;
     troupe_status status = sweep->port->submit(sweep->trainer, config, &follower, &job, &how);
     if (status != TROUPE_OK && number == 0 && depends_on_options(status))
@@ -421,7 +421,7 @@ static troupe_status settle_counts(troupe_sweep *sweep)
     if (how->trials == 0)
         how->trials = TRIALS_DEFAULT;
     // Train fills in the same defaults; here they tell how many jobs fit and what the table shows.
-    troupe_train_options *train = &how->train;
+    troupe_train_options *train = &sweep->train;
     train->ranks = train->ranks == 0 ? 1 : train->ranks;
     train->cpus_per_rank = train->cpus_per_rank == 0 ? 1 : train->cpus_per_rank;
     if (how->concurrent == 0) {
@@ -471,7 +471,7 @@ static troupe_status prepare(running *run, const troupe_param *params, size_t co
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep of %d trials", how->trials);
     snprintf(sweep->metric, sizeof sweep->metric, "%s", how->metric);
     snprintf(sweep->scheduler, sizeof sweep->scheduler, "%s", run->scheduler->description);
-    TROUPE_TRY(trp_folder_claim(how->train.storage, how->name, &sweep->folder));
+    TROUPE_TRY(trp_folder_claim(sweep->train.storage, how->name, &sweep->folder));
     clean_earlier(sweep->folder, how->name);
     TROUPE_TRY(make_trials(sweep));
     return trp_journal_open(&run->journal, sweep);
@@ -538,16 +538,18 @@ static troupe_status run_checked(const trp_sweep_port *port, const troupe_traine
                                  const troupe_tune_options *how)
 {
     troupe_tune_options options = {0};
+    troupe_train_options train = {0};
     if (sweep == NULL)
         return troupe_fail(TROUPE_INVALID, "there is no place for the sweep: the argument is NULL");
     *sweep = NULL;
-    TROUPE_TRY(trp_sweep_options(trainer, how, &options));
+    TROUPE_TRY(trp_sweep_options(trainer, how, &options, &train));
     troupe_sweep *made = trp_alloc(sizeof *made);
     if (made == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep");
     made->port = port;
     made->trainer = trainer;
     made->how = options;
+    made->train = train;
     troupe_scheduler *scheduler = options.scheduler == NULL ? trp_fifo() : options.scheduler;
     troupe_status status = run_sweep(made, scheduler, params, count);
     if (status != TROUPE_OK) {

@@ -36,8 +36,8 @@ typedef struct trp_sweep_port {
 struct troupe_sweep {
     const trp_sweep_port *port;
     const troupe_trainer *trainer;
-    troupe_tune_options how; // Defaults filled in. Its texts and its scheduler are the caller's:
-                             // they are not touched once the sweep has ended.
+    troupe_tune_options how;    // Defaults filled in. Its texts and its scheduler are the caller's:
+    troupe_train_options train; // they are not touched once the sweep has ended.
     char metric[TRP_METRIC_NAME];
     char scheduler[96];
     trp_space space;
@@ -52,9 +52,10 @@ struct troupe_sweep {
     char ended_at[32]; // Time of day.
 };
 
-// Fills in defaults. TROUPE_INVALID names the option that is wrong.
+// Fills in defaults, and takes the options of each trial. TROUPE_INVALID names the option that is
+// wrong.
 troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune_options *how,
-                                troupe_tune_options *filled);
+                                troupe_tune_options *filled, troupe_train_options *train);
 
 // The scheduler in options of any version; NULL: none.
 troupe_scheduler *trp_sweep_scheduler(const troupe_tune_options *how);

@@ -482,9 +482,11 @@ static troupe_status describe_actor(const troupe_child *child, draft **drafts, t
     return args != NULL ? keep_args(&known->init, args, drafts, spec) : no_memory();
 }
 
-static troupe_status describe_child(const troupe_child *child, int depth, draft **drafts,
+static troupe_status describe_child(const troupe_child *given, int depth, draft **drafts,
                                     trp_child_spec *spec)
 {
+    troupe_child taken, *child = &taken;
+    TROUPE_TRY(TRP_OPTIONS_TAKE("a supervisor's child", taken, given));
     bool supervisor = child->class_ == NULL;
     static const trp_range ranges[] = {
         TRP_RANGE(troupe_child, place, TROUPE_PLACE_ANY, TROUPE_PLACE_ISOLATED),
@@ -554,7 +556,7 @@ static troupe_status describe_supervisor(const troupe_child *children, size_t co
     if (items == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu children", count);
     for (size_t i = 0; i < count; i++)
-        TROUPE_TRY(describe_child(&children[i], depth, drafts, &items[i]));
+        TROUPE_TRY(describe_child(trp_row_at(children, i), depth, drafts, &items[i]));
     spec->children = (troupe_array_trp_child_spec){items, count};
     return TROUPE_OK;
 }

@@ -132,11 +132,9 @@ static troupe_status search(const command *cmd, troupe_sweep **sweep)
                        .scheduler = troupe_asha(.grace = cmd->epochs > 1 ? 2 : 1, .reduction = 3,
                                                 .limit = cmd->epochs),
                        .progress = stdout, .columns = DIGITS_METRIC,
-                       .train = {.ranks = cmd->workers,
-                                 .cpus_per_rank = cpus_per_worker(cmd->workers),
-                                 .storage = cmd->storage,
-                                 .keep = 1,
-                                 .restarts = 1});
+                       .train = TROUPE_OPTIONS(troupe_train_options, .ranks = cmd->workers,
+                                               .cpus_per_rank = cpus_per_worker(cmd->workers),
+                                               .storage = cmd->storage, .keep = 1, .restarts = 1));
 }
 
 typedef struct examination {

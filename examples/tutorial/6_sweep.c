@@ -15,7 +15,8 @@ int main(int argc, char **argv)
     troupe_must(troupe_tune(fit_curve, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
                             .trials = 9, .name = "rates", .seed = 1,
                             .scheduler = troupe_asha(.grace = 1, .reduction = 3, .limit = 9),
-                            .train = {.ranks = 2, .cpus_per_rank = 0.25, .storage = "runs"}));
+                            .train = TROUPE_OPTIONS(troupe_train_options, .ranks = 2,
+                                                    .cpus_per_rank = 0.25, .storage = "runs")));
 
     printf("%zu trials, best rate above 0.1: %s\n", troupe_sweep_count(sweep),
            troupe_best(fit_curve, sweep)->rate > 0.1 ? "yes" : "no");

@@ -57,6 +57,7 @@ typedef struct troupe_class {
     const troupe_type *init_args;
     troupe_status (*init)(void *self, const void *args); // NULL: the state starts as zeros.
     void (*deinit)(void *self);                          // NULL: nothing to undo.
+    const void *reserved_[4];
 } troupe_class;
 
 // Makes a class known under its name. TROUPE_ACTOR does it before main; call it yourself for

@@ -186,6 +186,7 @@ typedef struct troupe_state {
     const troupe_type *image;
     troupe_status (*save)(void *self, void *image);
     troupe_status (*restore)(void *self, const void *image);
+    const void *reserved_[4];
 } troupe_state;
 
 // Makes a class's hooks known under its name. TROUPE_STATE does it before main; as
@@ -214,8 +215,8 @@ TROUPE_API troupe_status troupe_actor_save(void);
     {                                                                                              \
         return restore((C *)troupe_self_, (const image *)troupe_from_);                            \
     }                                                                                              \
-    static const troupe_state troupe_state_##C = {TROUPE_ABI, &troupe_type_##image,                \
-                                                  troupe_save_##C, troupe_restore_##C};            \
+    static const troupe_state troupe_state_##C = {                                                 \
+        TROUPE_ABI, &troupe_type_##image, troupe_save_##C, troupe_restore_##C, {NULL}};            \
     __attribute__((constructor)) static void troupe_register_state_##C(void)                       \
     {                                                                                              \
         (void)troupe_state_register(&troupe_class_##C, &troupe_state_##C);                         \

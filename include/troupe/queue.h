@@ -22,8 +22,11 @@ typedef struct troupe_queue {
 TROUPE_ARRAY_DECLARE_(troupe_queue);
 TROUPE_UNUSED static uint64_t troupe_hash_troupe_queue[2];
 TROUPE_UNUSED static const troupe_type troupe_type_troupe_queue = {
-    TROUPE_ABI, TROUPE_KIND_ACTOR,           "troupe_queue", sizeof(troupe_queue), NULL, 0,
-    NULL,       &troupe_hash_troupe_queue[0]};
+    TROUPE_ABI,     TROUPE_KIND_ACTOR,
+    "troupe_queue", sizeof(troupe_queue),
+    NULL,           0,
+    NULL,           &troupe_hash_troupe_queue[0],
+    {NULL}};
 TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_troupe_queue = {
     TROUPE_ABI,
     TROUPE_KIND_ARRAY,
@@ -32,7 +35,8 @@ TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_troupe_queue = {
     NULL,
     0,
     &troupe_type_troupe_queue,
-    &troupe_hash_troupe_queue[1]};
+    &troupe_hash_troupe_queue[1],
+    {NULL}};
 
 typedef struct troupe_queue_options {
     size_t size;

@@ -53,6 +53,13 @@ typedef enum troupe_status {
         TROUPE_STATUS_COUNT
 } troupe_status;
 
+// A pointer to an options struct S, or another struct that begins with its size, filled in place;
+// it lives as long as the block it stands in:
+//     troupe_pool_open(clerk, &pool, .spawn = TROUPE_OPTIONS(troupe_spawn_options, .cpus = 1));
+// What is not named is 0, which is the default. The size lets the library tell which fields the
+// program was compiled with; a struct whose size is 0 is refused with TROUPE_INVALID.
+#define TROUPE_OPTIONS(S, ...) (&(S){.size = sizeof(S), __VA_ARGS__})
+
 // What a number of an option or a parameter can say besides an amount. In options 0 is the default.
 enum {
     TROUPE_FOREVER = -1, // Without a bound: waits for ever, restarts always. Also: no time-out.

@@ -2,8 +2,8 @@
 // they end, and stops them in reverse order.
 //
 //     troupe_child children[] = {
-//         {.class_ = &troupe_class_store, .name = "store"},
-//         {.class_ = &troupe_class_front, .init_args = &port, .restart = TROUPE_TRANSIENT},
+//         TROUPE_CHILD(store, .name = "store"),
+//         TROUPE_CHILD(front, .init_args = &port, .restart = TROUPE_TRANSIENT),
 //     };
 //     troupe_supervisor_actor top =
 //         troupe_supervisor_start(children, 2, .strategy = TROUPE_REST_FOR_ONE);
@@ -56,8 +56,10 @@ typedef struct troupe_supervisor_options {
     uint32_t backoff_reset_ms;
 } troupe_supervisor_options;
 
-// What a child is made from. Everything is copied.
+// What a child is made from: TROUPE_CHILD or TROUPE_CHILD_SUPERVISOR fills one. Everything is
+// copied.
 typedef struct troupe_child {
+    size_t size;                // Of this struct.
     const troupe_class *class_; // &troupe_class_<name>; NULL: it is a supervisor, see below.
     const void *init_args; // For the class's init; NULL: zeros. Objects that its references name
                            // are held as long as the child may be restarted.
@@ -76,7 +78,19 @@ typedef struct troupe_child {
     // the supervisor is told. `name` and `place` above take precedence over those in here.
     // TROUPE_INVALID for a child that is a supervisor.
     const troupe_spawn_options *spawn;
+    int unused_;
 } troupe_child;
+
+// clang-format off
+// TROUPE_CHILD(C, ...): a child of class C; what follows are fields of troupe_child.
+#define TROUPE_CHILD(...) TROUPE_CHILD_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_CHILD_(C, ...)                                                                      \
+    {.size = sizeof(troupe_child), .class_ = &troupe_class_##C, __VA_ARGS__}
+// TROUPE_CHILD_SUPERVISOR(rows, count, ...): a child that supervises `count` children of its own.
+#define TROUPE_CHILD_SUPERVISOR(...) TROUPE_CHILD_SUPERVISOR_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_CHILD_SUPERVISOR_(rows, count, ...)                                                 \
+    {.size = sizeof(troupe_child), .children = (rows), .child_count = (count), __VA_ARGS__}
+// clang-format on
 
 typedef struct troupe_supervisor_actor {
     troupe_actor address; // For troupe_actor_stop, troupe_actor_kill, troupe_actor_link, ...

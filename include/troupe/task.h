@@ -86,7 +86,7 @@ typedef struct troupe_executor_ {
         .result = &troupe_type_##R};                                                               \
     static const troupe_class troupe_task_##f = {                                                  \
         TROUPE_ABI, #f, sizeof(troupe_executor_), &troupe_task_method_##f, 1,                      \
-        &troupe_type_troupe_none, NULL, NULL};                                                     \
+        &troupe_type_troupe_none, NULL, NULL, {NULL}};                                                     \
     __attribute__((constructor)) static void troupe_task_register_##f(void)                        \
     {                                                                                              \
         (void)troupe_task_register(&troupe_task_##f);                                              \

@@ -38,6 +38,7 @@ typedef struct troupe_trainer {
     const char *name;
     const troupe_type *config;
     troupe_status (*run)(troupe_rank *me, const void *config);
+    const void *reserved_[4];
 } troupe_trainer;
 
 // Makes a trainer known under its name; TROUPE_TRAINER does it before main. Errors as those of
@@ -50,8 +51,8 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
         return loop(troupe_me_, (const T *)troupe_config_);                                        \
     }                                                                                              \
     typedef T troupe_config_##loop;                                                                \
-    static const troupe_trainer troupe_trainer_##loop = {TROUPE_ABI, #loop, &troupe_type_##T,      \
-                                                         troupe_loop_##loop};                      \
+    static const troupe_trainer troupe_trainer_##loop = {                                          \
+        TROUPE_ABI, #loop, &troupe_type_##T, troupe_loop_##loop, {NULL}};                          \
     __attribute__((constructor)) static void troupe_register_trainer_##loop(void)                  \
     {                                                                                              \
         (void)troupe_trainer_register(&troupe_trainer_##loop);                                     \
@@ -181,6 +182,7 @@ typedef enum troupe_job_state {
 // wait for the job. `report` is called once for each report that every rank has made, in the order
 // of their numbers; `state` at every change of state.
 typedef struct troupe_follower {
+    size_t size; // sizeof(troupe_follower): TROUPE_OPTIONS sets it.
     void (*report)(void *user, troupe_job *job, const troupe_report_event *event);
     void (*state)(void *user, troupe_job *job, troupe_job_state state);
     void *user;

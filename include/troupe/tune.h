@@ -11,7 +11,7 @@
 //     troupe_must(troupe_tune(fit, space, &sweep,
 //         .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 27,
 //         .scheduler = troupe_asha(.grace = 1, .reduction = 3, .limit = 81),
-//         .train = { .ranks = 2, .storage = "runs/sweep" }));
+//         .train = TROUPE_OPTIONS(troupe_train_options, .ranks = 2, .storage = "runs")));
 //     printf("best rate %g\n", troupe_best(fit, sweep)->rate);
 //     troupe_sweep_free(&sweep);
 #ifndef TROUPE_TUNE_H
@@ -36,8 +36,9 @@ enum { TROUPE_CHOICES_MAX = 32 };
 // How one field of the trainer's config is filled. The field must be a number or bool
 // (TROUPE_DRAW_FIXED: also a text). Fields without a row are zero.
 typedef struct troupe_param {
+    size_t size; // Of this struct.
     const char *name;
-    size_t offset, size;
+    size_t offset, field_size;
     troupe_draw draw;
     double low, high;
     double choices[TROUPE_CHOICES_MAX];
@@ -47,7 +48,8 @@ typedef struct troupe_param {
 
 // clang-format off
 #define TROUPE_PARAM_(T, field)                                                                    \
-    .name = #field, .offset = offsetof(T, field), .size = sizeof(((T *)0)->field)
+    .size = sizeof(troupe_param), .name = #field, .offset = offsetof(T, field),                   \
+    .field_size = sizeof(((T *)0)->field)
 #define TROUPE_UNIFORM(T, field, lowest, highest)                                                  \
     {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_UNIFORM, .low = (lowest), .high = (highest)}
 #define TROUPE_LOG_UNIFORM(T, field, lowest, highest)                                              \
@@ -107,9 +109,9 @@ typedef struct troupe_tune_options {
     // Consumed, also on failure; default: all trials run to their end.
     troupe_scheduler *scheduler;
     const char *name; // The sweep's folder in train.storage; default: the trainer's name.
-    // Options for each trial. The sweep sets its name; without a keep_metric, the sweep's metric
-    // and goal decide which checkpoints are kept.
-    troupe_train_options train;
+    // Options for each trial; NULL: the defaults. The sweep sets its name; without a keep_metric,
+    // the sweep's metric and goal decide which checkpoints are kept.
+    const troupe_train_options *train;
     FILE *progress;      // Where the live table is written; default: nowhere.
     const char *columns; // Metrics in the table, separated by commas; default: all.
     int unused_;

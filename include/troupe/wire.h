@@ -65,6 +65,7 @@ struct troupe_type {
     size_t field_count;
     const troupe_type *item; // Of a counted array.
     uint64_t *hash;          // Where the schema hash is kept once computed; 0 before.
+    const void *reserved_[2];
 };
 
 // A NUL-terminated string in UTF-8, or NULL. Packed as a MessagePack string (NULL as nil); a string
@@ -165,10 +166,10 @@ TROUPE_STATIC_ASSERT_(sizeof(short) == 2 && sizeof(unsigned) == 4 && sizeof(long
     TROUPE_UNUSED static uint64_t troupe_hash_##S[2];                                              \
     TROUPE_UNUSED static const troupe_type troupe_type_##S = {                                     \
         TROUPE_ABI, TROUPE_KIND_RECORD, #S, sizeof(S), troupe_fields_##S,                          \
-        TROUPE_COUNT(__VA_ARGS__), NULL, &troupe_hash_##S[0]};                                     \
+        TROUPE_COUNT(__VA_ARGS__), NULL, &troupe_hash_##S[0], {NULL}};                                     \
     TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_##S = {                        \
         TROUPE_ABI, TROUPE_KIND_ARRAY, "troupe_array_" #S, sizeof(troupe_array_##S), NULL, 0,      \
-        &troupe_type_##S, &troupe_hash_##S[1]}
+        &troupe_type_##S, &troupe_hash_##S[1], {NULL}}
 // clang-format on
 
 // Makes an enum (by the name of its typedef) a type of fields, arguments and results:
@@ -181,10 +182,18 @@ TROUPE_STATIC_ASSERT_(sizeof(short) == 2 && sizeof(unsigned) == 4 && sizeof(long
         TROUPE_ABI, (E)-1 < (E)1 ? TROUPE_KIND_INT : TROUPE_KIND_UINT,                             \
         #E,         sizeof(E),                                                                     \
         NULL,       0,                                                                             \
-        NULL,       &troupe_hash_##E[0]};                                                          \
+        NULL,       &troupe_hash_##E[0],                                                           \
+        {NULL}};                                                                                   \
     TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_##E = {                        \
-        TROUPE_ABI, TROUPE_KIND_ARRAY, "troupe_array_" #E, sizeof(troupe_array_##E), NULL,         \
-        0,          &troupe_type_##E,  &troupe_hash_##E[1]}
+        TROUPE_ABI,                                                                                \
+        TROUPE_KIND_ARRAY,                                                                         \
+        "troupe_array_" #E,                                                                        \
+        sizeof(troupe_array_##E),                                                                  \
+        NULL,                                                                                      \
+        0,                                                                                         \
+        &troupe_type_##E,                                                                          \
+        &troupe_hash_##E[1],                                                                       \
+        {NULL}}
 
 // Evaluates to p; does not compile quietly unless p is a T *.
 #define TROUPE_POINTER(T, p) (1 ? (p) : (T *)0)

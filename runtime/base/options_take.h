@@ -8,7 +8,8 @@
 
 // Copies an options struct (NULL: all defaults). Options structs grow at their end: a program with
 // older headers gives a shorter one, whose missing fields are defaults. TROUPE_VERSION: a longer
-// one, of newer headers, of which something would be lost; `of` says whose it is.
+// one, of newer headers, of which something would be lost; TROUPE_INVALID: its size was not set.
+// `of` says whose it is.
 static inline troupe_status trp_options_take(const char *of, void *ours, size_t size,
                                              const void *theirs, size_t their_size)
 {
@@ -19,10 +20,22 @@ static inline troupe_status trp_options_take(const char *of, void *ours, size_t 
                            "library, which is older: compile the program with this library's "
                            "headers",
                            of, their_size, size);
+    if (their_size < sizeof(size_t))
+        return troupe_fail(TROUPE_INVALID,
+                           "the options of %s say that they have %zu bytes: set their .size, as "
+                           "TROUPE_OPTIONS does",
+                           of, their_size);
     if (theirs != NULL)
         memcpy(ours, theirs, their_size);
     return TROUPE_OK;
 }
+
+// Row `index` of an array of structs that begin with their size, which is that of the first row.
+static inline const void *trp_row_at(const void *rows, size_t index)
+{
+    return (const char *)rows + index * *(const size_t *)rows;
+}
+
 #define TRP_OPTIONS_TAKE(of, ours, theirs)                                                         \
     trp_options_take((of), &(ours), sizeof(ours), (theirs),                                        \
                      (theirs) != NULL ? (theirs)->size : sizeof(ours))

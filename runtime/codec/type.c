@@ -9,11 +9,17 @@
 // One primitive type and the counted array of it, each with its place for the hash.
 #define PRIMITIVE(T, C, kind)                                                                      \
     static uint64_t hash_##T[2];                                                                   \
-    const troupe_type troupe_type_##T = {TROUPE_ABI, kind, #T,   sizeof(C),                        \
-                                         NULL,       0,    NULL, &hash_##T[0]};                    \
-    const troupe_type troupe_type_troupe_array_##T = {                                             \
-        TROUPE_ABI, TROUPE_KIND_ARRAY, "troupe_array_" #T, sizeof(troupe_array_##T), NULL,         \
-        0,          &troupe_type_##T,  &hash_##T[1]}
+    const troupe_type troupe_type_##T = {TROUPE_ABI, kind, #T,           sizeof(C), NULL,          \
+                                         0,          NULL, &hash_##T[0], {NULL}};                  \
+    const troupe_type troupe_type_troupe_array_##T = {TROUPE_ABI,                                  \
+                                                      TROUPE_KIND_ARRAY,                           \
+                                                      "troupe_array_" #T,                          \
+                                                      sizeof(troupe_array_##T),                    \
+                                                      NULL,                                        \
+                                                      0,                                           \
+                                                      &troupe_type_##T,                            \
+                                                      &hash_##T[1],                                \
+                                                      {NULL}}
 
 // `bool` itself is a macro, which must not meet the # and ## above.
 #undef bool
@@ -40,7 +46,8 @@ PRIMITIVE(troupe_tensor, troupe_tensor, TROUPE_KIND_TENSOR);
 
 static uint64_t hash_none;
 const troupe_type troupe_type_troupe_none = {
-    TROUPE_ABI, TROUPE_KIND_NONE, "troupe_none", sizeof(troupe_none), NULL, 0, NULL, &hash_none};
+    TROUPE_ABI, TROUPE_KIND_NONE, "troupe_none", sizeof(troupe_none), NULL, 0,
+    NULL,       &hash_none,       {NULL}};
 
 // The layout of every troupe_array_T.
 _Static_assert(sizeof(troupe_array_double) == sizeof(trp_counted) &&

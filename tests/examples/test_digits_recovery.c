@@ -80,7 +80,7 @@ static outcome train(const char *name, plan *p)
         .weight_decay = 1e-4,
         .seed = 11,
     };
-    const troupe_follower follower = {.report = strike, .user = p};
+    const troupe_follower follower = {.size = sizeof follower, .report = strike, .user = p};
     troupe_job *job = NULL;
     troupe_result *result = NULL;
     troupe_must(troupe_submit(fit_digits, &config, &follower, &job, .ranks = WORLD,

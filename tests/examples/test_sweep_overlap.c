@@ -84,10 +84,9 @@ static int most_at_once(const char *name, int workers, double cpus_per_worker, i
     troupe_sweep *sweep;
     troupe_must(troupe_tune(attend, space, &sweep, .metric = "trial", .goal = TROUPE_MINIMIZE,
                             .search = TROUPE_SEARCH_GRID, .concurrent = TRIALS, .name = "sweep",
-                            .train = {.ranks = workers,
-                                      .cpus_per_rank = cpus_per_worker,
-                                      .storage = folder,
-                                      .keep = TROUPE_NONE}));
+                            .train = TROUPE_OPTIONS(troupe_train_options, .ranks = workers,
+                                                    .cpus_per_rank = cpus_per_worker,
+                                                    .storage = folder, .keep = TROUPE_NONE)));
     assert_int_equal(troupe_sweep_count(sweep), TRIALS);
     for (size_t i = 0; i < TRIALS; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);

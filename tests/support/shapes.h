@@ -13,7 +13,7 @@ typedef struct clerk_actor {
 } clerk_actor;
 TROUPE_ARRAY_DECLARE_(clerk_actor);
 static const troupe_type troupe_type_clerk_actor = {
-    TROUPE_ABI, TROUPE_KIND_ACTOR, "clerk_actor", sizeof(clerk_actor), NULL, 0, NULL, NULL};
+    TROUPE_ABI, TROUPE_KIND_ACTOR, "clerk_actor", sizeof(clerk_actor), NULL, 0, NULL, NULL, {NULL}};
 static const troupe_type troupe_type_troupe_array_clerk_actor = {TROUPE_ABI,
                                                                  TROUPE_KIND_ARRAY,
                                                                  "troupe_array_clerk_actor",
@@ -21,7 +21,8 @@ static const troupe_type troupe_type_troupe_array_clerk_actor = {TROUPE_ABI,
                                                                  NULL,
                                                                  0,
                                                                  &troupe_type_clerk_actor,
-                                                                 NULL};
+                                                                 NULL,
+                                                                 {NULL}};
 
 TROUPE_STRUCT(point, (float, x), (float, y));
 TROUPE_STRUCT(layer, (troupe_text, name), (double, rate), (point, corners, 2),

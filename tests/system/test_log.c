@@ -196,7 +196,7 @@ static int drive_restarts(void)
     if (troupe_get(int, troupe_call(away, leave), &out) != TROUPE_MAYBE_EXECUTED)
         return 3;
     troupe_must(troupe_get(int, troupe_call(away, say, "away"), &out));
-    troupe_child child = {.class_ = &troupe_class_logger};
+    troupe_child child = TROUPE_CHILD(logger);
     troupe_child_state now;
     troupe_supervisor_actor top = troupe_supervisor_start(&child, 1, .name = "top", .restarts = 1);
     troupe_must(troupe_supervisor_child(top, 0, &now));

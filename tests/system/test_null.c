@@ -306,8 +306,10 @@ static void test_actors(void **state)
     NOBODY(troupe_supervisor_start_with, (NULL, 1, NULL).address, "children");
     REFUSED(troupe_supervisor_child, ((troupe_supervisor_actor){actor}, 0, NULL, 0), "child");
     REFUSED(troupe_supervisor_add, ((troupe_supervisor_actor){actor}, NULL, &address), "child");
-    REFUSED(troupe_supervisor_add,
-            ((troupe_supervisor_actor){actor}, &(troupe_child){.class_ = class_}, NULL), "address");
+    REFUSED(
+        troupe_supervisor_add,
+        ((troupe_supervisor_actor){actor}, TROUPE_OPTIONS(troupe_child, .class_ = class_), NULL),
+        "address");
     troupe_must(troupe_get(int, troupe_call((plain_actor){actor}, plain_inside, 1), &out));
     actor = troupe_spawn(plain, .place = TROUPE_PLACE_HERE).address; // That one has left.
     troupe_stream stream = troupe_stream_open_as(actor, class_, 2, &five);

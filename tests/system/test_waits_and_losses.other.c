@@ -52,7 +52,8 @@ troupe_status wait_tune(void)
     static const troupe_param space[] = {TROUPE_UNIFORM(waiting, rate, 0, 1)};
     return troupe_tune(wait_loop, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
                        .trials = trials, .concurrent = 2,
-                       .trial_timeout_s = mine->limit_ms / 1000.0, .train = {.storage = storage});
+                       .trial_timeout_s = mine->limit_ms / 1000.0,
+                       .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage));
 }
 
 static void *make_room_later(void *ref)

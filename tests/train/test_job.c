@@ -46,7 +46,7 @@ static void a_stop_ends_all_ranks_at_the_same_report(void **state)
     for (int world = 1; world <= 3; world++) {
         line_settings config = line_plain(LINE_EPOCHS_MAX);
         stopper self = {.at = 3};
-        troupe_follower follower = {stop_at, count_done, &self};
+        troupe_follower follower = {sizeof follower, stop_at, count_done, &self};
         troupe_job *job;
         troupe_result *result;
         troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = world,
@@ -81,7 +81,7 @@ static void a_stop_after_the_last_report_changes_nothing(void **state)
     (void)state;
     line_settings config = line_plain(3);
     stopper self = {.at = 3};
-    troupe_follower follower = {stop_at, NULL, &self};
+    troupe_follower follower = {sizeof follower, stop_at, NULL, &self};
     troupe_job *job;
     troupe_result *result;
     troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = 2, .storage = storage));
@@ -115,7 +115,7 @@ static void reports_after_the_stop_do_not_count(void **state)
     (void)state;
     deaf_settings config = {0};
     stopper self = {.at = 2};
-    troupe_follower follower = {stop_at, NULL, &self};
+    troupe_follower follower = {sizeof follower, stop_at, NULL, &self};
     troupe_job *job;
     troupe_result *result;
     troupe_must(troupe_submit(deaf, &config, &follower, &job, .storage = storage));
@@ -193,7 +193,7 @@ static void jobs_overlap_where_there_is_room_and_never_beyond(void **state)
     wait_settings config = {file};
     for (int i = 0; i < JOBS; i++) {
         gangs[i] = (gang){.number = i, .workers = workers[i]};
-        troupe_follower follower = {NULL, count_running, &gangs[i]};
+        troupe_follower follower = {sizeof follower, NULL, count_running, &gangs[i]};
         troupe_must(troupe_submit(waits, &config, &follower, &jobs[i], .ranks = workers[i],
                                   .storage = storage));
     }
@@ -327,7 +327,7 @@ static void a_follower_may_close_its_job_at_the_end(void **state)
     (void)state;
     line_settings config = line_plain(2);
     _Atomic bool closed = false;
-    troupe_follower follower = {NULL, close_in_the_end, (void *)&closed};
+    troupe_follower follower = {sizeof follower, NULL, close_in_the_end, (void *)&closed};
     troupe_job *job;
     troupe_must(troupe_submit(line_fit, &config, &follower, &job, .storage = storage));
     assert_true(support_wait_until(is_set, (void *)&closed, SUPPORT_SOON_MS));
@@ -363,7 +363,7 @@ static void a_follower_that_would_wait_for_itself_does_not(void **state)
     line_settings config = line_plain(LINE_EPOCHS_MAX), next = line_plain(1);
     config.pause_ms = 1;
     early told = {0};
-    troupe_follower follower = {close_in_the_first_report, count_call, &told};
+    troupe_follower follower = {sizeof follower, close_in_the_first_report, count_call, &told};
     troupe_job *job;
     troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = CPUS, .storage = storage,
                               .keep = 1));

@@ -45,7 +45,7 @@ static void follow_state(void *user, troupe_job *job, troupe_job_state now)
 
 static troupe_result *run_to_end(const line_settings *config, told *all, int restarts)
 {
-    troupe_follower follower = {follow_report, follow_state, all};
+    troupe_follower follower = {sizeof follower, follow_report, follow_state, all};
     troupe_job *job;
     troupe_result *result;
     troupe_must(troupe_submit(line_fit, config, &follower, &job, .ranks = WORLD, .storage = storage,

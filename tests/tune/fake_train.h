@@ -353,7 +353,8 @@ static troupe_status never_run(troupe_rank *me, const void *config)
     (void)config;
     return TROUPE_FAILED;
 }
-static const troupe_trainer fit = {TROUPE_ABI, "fit", &troupe_type_fake_settings, never_run};
+static const troupe_trainer fit = {
+    TROUPE_ABI, "fit", &troupe_type_fake_settings, never_run, {NULL}};
 
 static const troupe_param space[] = {
     TROUPE_UNIFORM(fake_settings, rate, 0, 1),
@@ -420,7 +421,11 @@ static inline troupe_status run_fit(troupe_sweep **sweep, troupe_tune_options ho
     how.scheduler = fake.lockstep ? fake_paced(how.scheduler) : how.scheduler;
     how.metric = how.metric == NULL ? "loss" : how.metric;
     how.goal = how.goal == TROUPE_GOAL_NONE ? TROUPE_MINIMIZE : how.goal;
-    how.train.storage = how.train.storage == NULL ? storage : how.train.storage;
+    troupe_train_options train = {.size = sizeof train};
+    if (how.train != NULL)
+        train = *how.train;
+    train.storage = train.storage == NULL ? storage : train.storage;
+    how.train = &train;
     return trp_sweep_run(&fake_port, &fit, space, ROWS, sweep, &how);
 }
 #define SWEEP(sweep, ...) run_fit((sweep), (troupe_tune_options){__VA_ARGS__})

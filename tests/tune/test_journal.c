@@ -61,7 +61,7 @@ static void a_taken_name_gets_a_number_and_names_are_deterministic(void **state)
         troupe_sweep *sweep;
         fake_open(2);
         ok(SWEEP(&sweep, .trials = 1, .name = "again", .seed = i == 3 ? 5 : 4,
-                 .train = {.storage = homes[i]}));
+                 .train = TROUPE_OPTIONS(troupe_train_options, .storage = homes[i])));
         snprintf(names[i], sizeof names[i], "%s", troupe_sweep_trial(sweep, 0)->name);
         char path[600];
         snprintf(path, sizeof path, "%s/again%s/%s", homes[i], i == 1 ? "_1" : "", names[i]);

@@ -56,7 +56,11 @@ static void invalid(const char *sentence, troupe_tune_options how)
     troupe_sweep *sweep;
     bool freed;
     how.size = sizeof how;
-    how.train.storage = storage;
+    troupe_train_options train = {.size = sizeof train};
+    if (how.train != NULL)
+        train = *how.train;
+    train.storage = storage;
+    how.train = &train;
     how.scheduler = script(0, 1, TRP_STOP, &freed);
     assert_int_equal(trp_sweep_run(&fake_port, &fit, space, ROWS, &sweep, &how), TROUPE_INVALID);
     assert_null(sweep);
@@ -102,7 +106,7 @@ static void wrong_options_are_named(void **state)
             HOW(.name = ".hidden"));
     invalid("train.name is \"x\", but trials are named by the sweep; its own folder is the option"
             " name",
-            HOW(.train = {.name = "x"}));
+            HOW(.train = TROUPE_OPTIONS(troupe_train_options, .name = "x")));
     invalid("columns is \"a,,b\", must be 1 to 64 names of 1 to 63 bytes separated by commas",
             HOW(.columns = "a,,b"));
     invalid("trials is not set and the grid has 150000 combinations, more than 100000",

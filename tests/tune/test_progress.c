@@ -13,7 +13,7 @@
 TROUPE_STRUCT(settings, (double, rate), (int, hidden));
 static const troupe_param params[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
                                       TROUPE_CHOICE(settings, hidden, 8)};
-static const troupe_trainer fit = {TROUPE_ABI, "fit", &troupe_type_settings, NULL};
+static const troupe_trainer fit = {TROUPE_ABI, "fit", &troupe_type_settings, NULL, {NULL}};
 
 enum { TRIALS = 40 };
 
@@ -41,7 +41,7 @@ static int make_sweep(void **state)
                               .count = TRIALS,
                               .columns = it.columns,
                               .column_count = 1,
-                              .how.train = {.ranks = 2, .cpus_per_rank = 0.5},
+                              .train = {.ranks = 2, .cpus_per_rank = 0.5},
                               .cpus = 4};
     strcpy(it.columns[0], "loss");
     assert_int_equal(trp_space_open(&it.sweep.space, &troupe_type_settings, params, 2), TROUPE_OK);

@@ -137,8 +137,9 @@ static void trials_overlap(void **state)
         TROUPE_UNIFORM(settings, rate, 0, 1), TROUPE_FIXED(settings, epochs, 2),
         TROUPE_FIXED(settings, meet, 2), TROUPE_FIXED_TEXT(settings, folder, folder)};
     troupe_sweep *sweep;
-    ok(troupe_tune(descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 4,
-                   .train = {.storage = storage, .keep = TROUPE_NONE}));
+    ok(troupe_tune(
+        descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 4,
+        .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage, .keep = TROUPE_NONE)));
     for (size_t i = 0; i < 4; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);
         if (trial->state != TROUPE_TRIAL_TERMINATED)
@@ -157,7 +158,7 @@ static void asha_stops_the_weak_and_the_best_is_right(void **state)
     troupe_sweep *sweep;
     ok(troupe_tune(descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 12,
                    .scheduler = troupe_asha(.grace = 2, .reduction = 3, .limit = 81),
-                   .train = {.storage = storage}));
+                   .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)));
     size_t stopped = 0;
     double lowest = (double)INFINITY;
     for (size_t i = 0; i < 12; i++) {
@@ -192,11 +193,13 @@ static void configs_follow_from_the_seed(void **state)
                                          TROUPE_FIXED(settings, epochs, 1)};
     troupe_sweep *one, *two, *other;
     ok(troupe_tune(descend, space, &one, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 5,
-                   .seed = 7, .concurrent = 1, .train = {.storage = storage}));
+                   .seed = 7, .concurrent = 1,
+                   .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)));
     ok(troupe_tune(descend, space, &two, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 5,
-                   .seed = 7, .concurrent = 4, .train = {.storage = storage}));
+                   .seed = 7, .concurrent = 4,
+                   .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)));
     ok(troupe_tune(descend, space, &other, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 5,
-                   .seed = 8, .train = {.storage = storage}));
+                   .seed = 8, .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)));
     for (size_t i = 0; i < 5; i++) {
         const settings *a = troupe_sweep_trial(one, i)->config;
         const settings *b = troupe_sweep_trial(two, i)->config;
@@ -217,7 +220,8 @@ static void failures_stay_with_their_trials(void **state)
                                          TROUPE_CHOICE(settings, crash_at, 0, 2)};
     troupe_sweep *sweep;
     ok(troupe_tune(descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
-                   .search = TROUPE_SEARCH_GRID, .train = {.storage = storage}));
+                   .search = TROUPE_SEARCH_GRID,
+                   .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)));
     assert_int_equal(troupe_sweep_count(sweep), 4);
     for (size_t i = 0; i < 4; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);
@@ -247,7 +251,7 @@ static void a_metric_that_is_not_reported_fails_the_sweep(void **state)
     troupe_sweep *sweep;
     troupe_status status =
         troupe_tune(descend, space, &sweep, .metric = "accuracy", .goal = TROUPE_MINIMIZE,
-                    .trials = 2, .train = {.storage = storage});
+                    .trials = 2, .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage));
     assert_int_equal(status, TROUPE_FAILED);
     assert_non_null(strstr(troupe_last_error()->text,
                            "report 1 lacks the sweep's metric accuracy; it has loss, epoch"));
@@ -268,7 +272,8 @@ static void trials_of_two_ranks_are_shown_with_their_place(void **state)
     FILE *printed = tmpfile();
     assert_non_null(printed);
     ok(troupe_tune(descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 3,
-                   .name = "pairs", .train = {.storage = storage, .ranks = 2}));
+                   .name = "pairs",
+                   .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage, .ranks = 2)));
     troupe_sweep_print(sweep, printed);
     char text[4096];
     rewind(printed);
@@ -298,12 +303,14 @@ static void impossible_options_are_refused(void **state)
     int before = count_files(storage);
     assert_int_equal(troupe_tune(descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
                                  .scheduler = troupe_asha(.limit = 3),
-                                 .train = {.storage = storage, .ranks = 1000}),
+                                 .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage,
+                                                         .ranks = 1000)),
                      TROUPE_TOO_LARGE);
     assert_null(sweep);
-    assert_int_equal(troupe_tune(descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
-                                 .train = {.storage = storage, .ranks = -1}),
-                     TROUPE_INVALID);
+    assert_int_equal(
+        troupe_tune(descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
+                    .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage, .ranks = -1)),
+        TROUPE_INVALID);
     assert_null(sweep);
     assert_int_equal(count_files(storage), before);
 }
@@ -326,16 +333,20 @@ static int best_epoch(const troupe_tune_options *how)
 static void the_best_checkpoint_is_by_the_metric_of_the_sweep(void **state)
 {
     (void)state;
-    troupe_tune_options how = {
-        .size = sizeof how, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 1};
-    how.train.storage = storage;
+    troupe_train_options train = {.size = sizeof train};
+    troupe_tune_options how = {.size = sizeof how,
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .trials = 1,
+                               .train = &train};
+    train.storage = storage;
     assert_int_equal(best_epoch(&how), 3);
-    how.train.keep = 1;
+    train.keep = 1;
     assert_int_equal(best_epoch(&how), 3);
     how.goal = TROUPE_MAXIMIZE;
     assert_int_equal(best_epoch(&how), 6);
-    how.train.keep_metric = "loss";
-    how.train.keep_goal = TROUPE_MINIMIZE;
+    train.keep_metric = "loss";
+    train.keep_goal = TROUPE_MINIMIZE;
     assert_int_equal(best_epoch(&how), 3);
 }
 
@@ -345,9 +356,10 @@ static void trials_that_do_not_end_are_ended(void **state)
     (void)state;
     static const troupe_param space[] = {TROUPE_INTEGER(linger_settings, how, 0, LINGERS - 1)};
     troupe_sweep *sweep;
-    ok(troupe_tune(linger, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
-                   .search = TROUPE_SEARCH_GRID, .trial_timeout_s = 1,
-                   .train = {.storage = storage, .cpus_per_rank = 0.5}));
+    ok(troupe_tune(
+        linger, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
+        .search = TROUPE_SEARCH_GRID, .trial_timeout_s = 1,
+        .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage, .cpus_per_rank = 0.5)));
     assert_int_equal(troupe_sweep_count(sweep), LINGERS);
     for (size_t i = 0; i < LINGERS; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);
@@ -384,8 +396,9 @@ static troupe_status boss_tune(boss *self, const troupe_none *none, int *trials)
     static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
                                          TROUPE_FIXED(settings, epochs, 2)};
     troupe_sweep *sweep;
-    TROUPE_TRY(troupe_tune(descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
-                           .trials = 2, .train = {.storage = storage, .keep = TROUPE_NONE}));
+    TROUPE_TRY(troupe_tune(
+        descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 2,
+        .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage, .keep = TROUPE_NONE)));
     *trials = (int)troupe_sweep_count(sweep);
     troupe_sweep_free(&sweep);
     return TROUPE_OK;

@@ -109,7 +109,8 @@ static void jobs_overlap_as_far_as_asked(void **state)
         troupe_sweep *sweep;
         fake_open(cases[i].cpus);
         ok(SWEEP(&sweep, .trials = 12, .concurrent = cases[i].concurrent,
-                 .train = {.ranks = cases[i].workers, .cpus_per_rank = cases[i].each}));
+                 .train = TROUPE_OPTIONS(troupe_train_options, .ranks = cases[i].workers,
+                                         .cpus_per_rank = cases[i].each)));
         if (fake.open_max != cases[i].open)
             fail_msg("case %zu: %d jobs at once, not %d", i, fake.open_max, cases[i].open);
         troupe_sweep_free(&sweep);
@@ -260,12 +261,13 @@ static void a_failed_trial_leaves_the_others_alone(void **state)
                                         TROUPE_CHOICE(fake_settings, fail_at, 0, 3, 0, 0)};
     troupe_sweep *sweep;
     fake_open(2);
-    ok(trp_sweep_run(&fake_port, &fit, rows, 2, &sweep,
-                     &(troupe_tune_options){.size = sizeof(troupe_tune_options),
-                                            .metric = "loss",
-                                            .goal = TROUPE_MINIMIZE,
-                                            .search = TROUPE_SEARCH_GRID,
-                                            .train = {.storage = storage}}));
+    ok(trp_sweep_run(
+        &fake_port, &fit, rows, 2, &sweep,
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .search = TROUPE_SEARCH_GRID,
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
     for (size_t i = 0; i < 4; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);
         assert_int_equal(trial->state, i == 1 ? TROUPE_TRIAL_ERROR : TROUPE_TRIAL_TERMINATED);
@@ -284,12 +286,13 @@ static void a_sweep_of_failures_fails_with_the_first_sentence(void **state)
                                         TROUPE_FIXED(fake_settings, fail_at, 2)};
     troupe_sweep *sweep;
     fake_open(2);
-    troupe_status status = trp_sweep_run(&fake_port, &fit, rows, 2, &sweep,
-                                         &(troupe_tune_options){.size = sizeof(troupe_tune_options),
-                                                                .metric = "loss",
-                                                                .goal = TROUPE_MINIMIZE,
-                                                                .trials = 3,
-                                                                .train = {.storage = storage}});
+    troupe_status status = trp_sweep_run(
+        &fake_port, &fit, rows, 2, &sweep,
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .trials = 3,
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)});
     assert_int_equal(status, TROUPE_FAILED);
     assert_non_null(strstr(troupe_last_error()->text, "all trials failed (3)"));
     assert_non_null(strstr(troupe_last_error()->text, "the loss is not finite"));
@@ -308,15 +311,17 @@ static void a_sweep_that_loses_the_runtime_keeps_what_it_has(void **state)
     troupe_sweep *sweep;
     fake_open(2);
     fake.failure = TROUPE_RUNTIME_LOST;
-    assert_int_equal(trp_sweep_run(&fake_port, &fit, rows, 2, &sweep,
-                                   &(troupe_tune_options){.size = sizeof(troupe_tune_options),
-                                                          .metric = "loss",
-                                                          .goal = TROUPE_MINIMIZE,
-                                                          .name = "lost",
-                                                          .trials = 3,
-                                                          .concurrent = 1,
-                                                          .train = {.storage = storage}}),
-                     TROUPE_RUNTIME_LOST);
+    assert_int_equal(
+        trp_sweep_run(&fake_port, &fit, rows, 2, &sweep,
+                      &(troupe_tune_options){
+                          .size = sizeof(troupe_tune_options),
+                          .metric = "loss",
+                          .goal = TROUPE_MINIMIZE,
+                          .name = "lost",
+                          .trials = 3,
+                          .concurrent = 1,
+                          .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}),
+        TROUPE_RUNTIME_LOST);
     assert_non_null(strstr(troupe_last_error()->text, folder));
     assert_true(support_exists(journal));
     free(journal);

@@ -78,11 +78,11 @@
     TROUPE_UNUSED static uint64_t troupe_hash_##C##_actor[2];                                      \
     TROUPE_UNUSED static const troupe_type troupe_type_##C##_actor = {                             \
         TROUPE_ABI, TROUPE_KIND_ACTOR, #C "_actor", sizeof(C##_actor), NULL, 0, NULL,              \
-        &troupe_hash_##C##_actor[0]};                                                              \
+        &troupe_hash_##C##_actor[0], {NULL}};                                                              \
     TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_##C##_actor = {                \
         TROUPE_ABI, TROUPE_KIND_ARRAY, "troupe_array_" #C "_actor",                                \
         sizeof(troupe_array_##C##_actor), NULL, 0, &troupe_type_##C##_actor,                       \
-        &troupe_hash_##C##_actor[1]};
+        &troupe_hash_##C##_actor[1], {NULL}};
 
 #define TROUPE_CLASS_BODY_(C, INIT_T, INIT_F, DEINIT_F, ...)                                       \
     typedef INIT_T troupe_init_args_##C;                                                           \
@@ -93,7 +93,7 @@
         TROUPE_NUMBERED(TROUPE_METHOD_ROW_, C, __VA_ARGS__)};                                      \
     static const troupe_class troupe_class_##C = {                                                 \
         TROUPE_ABI, #C, sizeof(C), troupe_methods_##C, troupe_method_count_##C,                    \
-        &troupe_type_##INIT_T, INIT_F, DEINIT_F};                                                  \
+        &troupe_type_##INIT_T, INIT_F, DEINIT_F, {NULL}};                                                  \
     __attribute__((constructor)) static void troupe_register_##C(void)                             \
     {                                                                                              \
         (void)troupe_class_register(&troupe_class_##C);                                            \

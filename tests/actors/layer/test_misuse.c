@@ -232,13 +232,13 @@ static void test_supervisors(void **state)
     (void)state;
     enum { DEEP = 100 };
     troupe_class stranger = {.name = "stranger"};
-    troupe_child unknown = {.class_ = &stranger};
+    troupe_child unknown = {.size = sizeof unknown, .class_ = &stranger};
     expect(troupe_actor_status(troupe_supervisor_start(&unknown, 1).address), TROUPE_VERSION,
            "compiled for generation 0");
     static troupe_child tower[DEEP];
     tower[DEEP - 1].class_ = &troupe_class_odd;
     for (int i = DEEP - 2; i >= 0; i--)
-        tower[i] = (troupe_child){.children = &tower[i + 1], .child_count = 1};
+        tower[i] = (troupe_child)TROUPE_CHILD_SUPERVISOR(&tower[i + 1], 1);
     expect(troupe_actor_status(troupe_supervisor_start(tower, 1).address), TROUPE_INVALID,
            "is deeper than");
 }

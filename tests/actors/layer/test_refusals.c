@@ -425,8 +425,8 @@ static void test_classes(void **state)
 static void test_supervisors(void **state)
 {
     (void)state;
-    const troupe_child bad = {.class_ = &troupe_class_clerk, .restart = (troupe_child_restart)7};
-    const troupe_child good = {.class_ = &troupe_class_clerk};
+    const troupe_child bad = TROUPE_CHILD(clerk, .restart = (troupe_child_restart)7);
+    const troupe_child good = TROUPE_CHILD(clerk);
     expect(spawned(troupe_supervisor_start(&bad, 1).address), TROUPE_INVALID,
            ".restart of a child is 7");
     expect(spawned(troupe_supervisor_start(NULL, 3).address), TROUPE_INVALID,

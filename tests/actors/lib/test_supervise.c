@@ -83,10 +83,8 @@ static const int letters[] = {'a', 'b', 'c', 'd', 'e'};
 
 static troupe_child child_of(int which, troupe_child_restart restart, troupe_place place)
 {
-    return (troupe_child){.class_ = &troupe_class_player,
-                          .init_args = &letters[which],
-                          .restart = restart,
-                          .place = place};
+    return (troupe_child)TROUPE_CHILD(player, .init_args = &letters[which], .restart = restart,
+                                      .place = place);
 }
 
 static int set_up(void **state)
@@ -269,7 +267,7 @@ static void test_escalation(void **state)
                             child_of(2, TROUPE_PERMANENT, TROUPE_PLACE_HERE)};
     troupe_supervisor_options how = {.size = sizeof how, .restarts = 1, .window_ms = 60000};
     troupe_child outer[] = {child_of(0, TROUPE_PERMANENT, TROUPE_PLACE_HERE),
-                            {.children = inner, .child_count = 2, .supervisor = &how}};
+                            TROUPE_CHILD_SUPERVISOR(inner, 2, .supervisor = &how)};
     troupe_supervisor_actor top =
         troupe_supervisor_start(outer, 2, .restarts = 1, .window_ms = 60000);
     troupe_must(troupe_actor_status(top.address));
@@ -454,7 +452,7 @@ static void test_child_with_restarts(void **state)
                                   .restarts = 1,
                                   .save_every = 1,
                                   .env = env};
-    troupe_child child = {.class_ = &troupe_class_keeper, .spawn = &spawn};
+    troupe_child child = TROUPE_CHILD(keeper, .spawn = &spawn);
     troupe_supervisor_actor top = troupe_supervisor_start(&child, 1);
     troupe_must(troupe_actor_status(top.address));
     memset(&spawn, 0xff, sizeof spawn); // All of it was copied.
@@ -485,17 +483,37 @@ static void test_child_with_resources(void **state)
 {
     (void)state;
     troupe_spawn_options spawn = {.size = sizeof spawn, .resources = "stool=1"};
-    troupe_child child = {.class_ = &troupe_class_keeper, .spawn = &spawn};
+    troupe_child child = TROUPE_CHILD(keeper, .spawn = &spawn);
     troupe_supervisor_actor top = troupe_supervisor_start(&child, 1);
     assert_int_not_equal(troupe_actor_status(top.address), TROUPE_OK);
     assert_non_null(strstr(troupe_last_error()->text, "stool"));
     spawn = (troupe_spawn_options){.size = sizeof spawn, .groups = "nothing=1"};
     top = troupe_supervisor_start(&child, 1);
     assert_int_equal(troupe_actor_status(top.address), TROUPE_INVALID);
-    child = (troupe_child){.spawn = &spawn};
+    child = (troupe_child)TROUPE_CHILD_SUPERVISOR(NULL, 0, .spawn = &spawn);
     top = troupe_supervisor_start(&child, 1);
     assert_int_equal(troupe_actor_status(top.address), TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, ".spawn of a child"));
+}
+
+// Of a program that was compiled with older headers: each row lacks what came later.
+static void test_shorter_rows(void **state)
+{
+    (void)state;
+    enum { SIZE = offsetof(troupe_child, spawn) };
+    const troupe_child rows[] = {TROUPE_CHILD(keeper, .name = "elder"),
+                                 TROUPE_CHILD(keeper, .name = "younger")};
+    _Alignas(troupe_child) char older[2 * SIZE];
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(older + i * SIZE, &rows[i], SIZE);
+        ((troupe_child *)(void *)(older + i * SIZE))->size = SIZE;
+    }
+    troupe_supervisor_actor top = troupe_supervisor_start((const void *)older, 2);
+    keeper_actor found;
+    troupe_must(troupe_actor_status(top.address));
+    troupe_must(troupe_lookup(keeper, "elder", &found));
+    troupe_must(troupe_lookup(keeper, "younger", &found));
+    assert_int_equal(troupe_actor_stop(top), TROUPE_OK);
 }
 
 int main(void)
@@ -514,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_restart_for_ever),
         cmocka_unit_test(test_child_with_restarts),
         cmocka_unit_test(test_child_with_resources),
+        cmocka_unit_test(test_shorter_rows),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -96,10 +96,8 @@ static troupe_child heir_of(things *all, trader_actor other, troupe_child_restar
     all->goods[0] = troupe_put(int64_t, &three);
     all->goods[1] = troupe_call(other, trader_double, 7);
     all->given = (estate){all->goods[0], {all->goods, 2}};
-    return (troupe_child){.class_ = &troupe_class_owner,
-                          .init_args = &all->given,
-                          .restart = restart,
-                          .place = place};
+    return (troupe_child)TROUPE_CHILD(owner, .init_args = &all->given, .restart = restart,
+                                      .place = place);
 }
 
 static void drop_things(const things *all)
@@ -170,7 +168,7 @@ static void test_references_further_down(void **state)
     for (int s = 0; s < PLACES; s++) {
         things all;
         troupe_child child = heir_of(&all, other, TROUPE_PERMANENT, TROUPE_PLACE_WORKER);
-        troupe_child inner = {.children = &child, .child_count = 1, .place = places[s]};
+        troupe_child inner = TROUPE_CHILD_SUPERVISOR(&child, 1, .place = places[s]);
         troupe_supervisor_actor top = troupe_supervisor_start(&inner, 1);
         troupe_must(troupe_actor_status(top.address));
         drop_things(&all);

@@ -202,8 +202,9 @@ static void make_nest(void)
     static troupe_text text = "deep";
     nest[0] = troupe_type_troupe_text;
     for (int i = 1; i <= LEVELS; i++) {
-        nest[i] = (troupe_type){TROUPE_ABI, TROUPE_KIND_ARRAY, "nest", sizeof(trp_counted), NULL,
-                                0,          &nest[i - 1],      NULL};
+        nest[i] = (troupe_type){
+            TROUPE_ABI, TROUPE_KIND_ARRAY, "nest", sizeof(trp_counted), NULL, 0, &nest[i - 1], NULL,
+            {NULL}};
         nest_values[i] =
             (trp_counted){i == 1 ? (const void *)&text : (const void *)&nest_values[i - 1], 1};
     }

@@ -274,8 +274,9 @@ static void claims_of_nested_arrays_do_not_add_up(void **state)
     static troupe_type nest[LEVELS + 1];
     nest[0] = troupe_type_troupe_text;
     for (int i = 1; i <= LEVELS; i++)
-        nest[i] = (troupe_type){TROUPE_ABI, TROUPE_KIND_ARRAY, "nest", sizeof(trp_counted), NULL,
-                                0,          &nest[i - 1],      NULL};
+        nest[i] = (troupe_type){
+            TROUPE_ABI, TROUPE_KIND_ARRAY, "nest", sizeof(trp_counted), NULL, 0, &nest[i - 1], NULL,
+            {NULL}};
     unsigned char *bytes = (unsigned char *)trp_alloc(SIZE);
     assert_non_null(bytes);
     memset(bytes, 0xc0, SIZE);
