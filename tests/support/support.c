@@ -191,21 +191,17 @@ int support_count_descriptors(void)
            1; // The folder that is being read is open as well.
 }
 
-int support_count_threads(void)
-{
-    return support_count_files("/proc/self/task");
-}
-
 typedef struct process_stat {
     char state; // A letter, as proc(5) has them.
     pid_t parent, group;
+    unsigned flags;
 } process_stat;
 
-// False if there is no such process.
-static bool process_read(pid_t pid, process_stat *stat)
+// Of a process or a thread, by its folder in /proc. False if there is none.
+static bool stat_read(const char *folder, process_stat *stat)
 {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    char path[96], text[512];
+    snprintf(path, sizeof path, "/proc/%s/stat", folder);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
@@ -216,12 +212,42 @@ static bool process_read(pid_t pid, process_stat *stat)
     text[size] = 0;
     // The name may hold blanks and parentheses, so the fields are found from the last one.
     const char *rest = strrchr(text, ')');
-    return rest && sscanf(rest + 1, " %c %d %d", &stat->state, &stat->parent, &stat->group) == 3;
+    return rest && sscanf(rest + 1, " %c %d %d %*d %*d %*d %u", &stat->state, &stat->parent,
+                          &stat->group, &stat->flags) == 4;
+}
+
+static bool process_read(pid_t pid, process_stat *stat)
+{
+    char folder[16];
+    snprintf(folder, sizeof folder, "%d", (int)pid);
+    return stat_read(folder, stat);
 }
 
 static bool lives(const process_stat *stat)
 {
     return stat->state != 'Z' && stat->state != 'X';
+}
+
+// Of this process; one that ends does not count: it stays listed for a moment after it was joined.
+static bool thread_lives(const char *name)
+{
+    enum { EXITING = 0x4 }; // The kernel's PF_EXITING, in the field `flags` of proc(5).
+    char path[64];
+    process_stat stat;
+    snprintf(path, sizeof path, "self/task/%.20s", name);
+    return stat_read(path, &stat) && lives(&stat) && (stat.flags & EXITING) == 0;
+}
+
+int support_count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    if (tasks == NULL)
+        fail_msg("cannot list the threads");
+    int count = 0;
+    for (struct dirent *task; (task = readdir(tasks)) != NULL;)
+        count += task->d_name[0] != '.' && thread_lives(task->d_name);
+    closedir(tasks);
+    return count;
 }
 
 bool support_process_lives(pid_t pid)

@@ -100,6 +100,11 @@ static const char *const kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
+static bool is_told(void *kind)
+{
+    return count_lines(kind) > 0;
+}
+
 static bool all_are_told(void *unused)
 {
     (void)unused;
@@ -255,6 +260,8 @@ static void test_each_is_told_once(void **state)
     shared->slow_start = true;
     assert_int_equal(pthread_create(&threads[count++], NULL, spawn_late, NULL), 0);
     support_await_counter(&shared->started, 1);
+    // Before the node process is stopped: until it has answered, its answer is waited for.
+    (void)support_wait_until(is_told, (char[]){"to be ready"}, TOLD_MS);
     assert_int_equal(kill(node, SIGSTOP), 0);
     assert_int_equal(pthread_create(&threads[count++], NULL, look_up, NULL), 0);
     bool told = support_wait_until(all_are_told, NULL, TOLD_MS);
