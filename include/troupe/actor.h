@@ -13,11 +13,11 @@
 //     int64_t total;
 //     troupe_must(troupe_get(int64_t, sum, &total));         // wait, copy out, release
 //
-// Messages from one sender to one actor are run in the order of sending, except where the actor or
-// the method asks for something else (.concurrency, TROUPE_METHOD_URGENT). A call runs at most
-// once, unless it may be sent again (.retries), and ends in exactly one way. Every function here
-// may be called from any thread of the driver, and in workers from inside methods and threads that
-// they made. docs/threads.md has the whole table.
+// Messages from one sender to one actor run in the order of sending, unless the actor or the method
+// says otherwise (.concurrency, TROUPE_METHOD_URGENT). A call runs at most once, unless it may be
+// sent again (.retries), and ends in exactly one way. Every function here may be called from any
+// thread of the driver, and in workers from methods and from threads that they made.
+// docs/threads.md has the whole table.
 #ifndef TROUPE_ACTOR_H
 #define TROUPE_ACTOR_H
 
@@ -26,24 +26,24 @@
 
 TROUPE_BEGIN_C
 
-// A method's row in its class: static, made by TROUPE_ACTOR.
+// One method of a class: static, made by TROUPE_ACTOR.
 typedef struct troupe_method {
     const char *name;
     troupe_status (*run)(void *self, const void *args, void *result);
     const troupe_type *args, *result;
     uint32_t options; // TROUPE_METHOD_*
     uint32_t unused_;
-    const char *group; // Of methods that share a limit, see .groups of troupe_spawn; NULL: none.
+    const char *group; // Methods of a group share a limit, see .groups of troupe_spawn; NULL: none.
 } troupe_method;
 
-// What a method's row can say besides: (patient_wait, int, int, .options = TROUPE_METHOD_STREAM).
+// Options of a method: (patient_wait, int, int, .options = TROUPE_METHOD_STREAM).
 enum {
-    TROUPE_METHOD_REPEATABLE = 1u << 8, // It may run twice: it can be called with .retries.
-    TROUPE_METHOD_STREAM = 1u << 0,     // It answers in many values: see troupe_stream in async.h.
-    // It is run at once on a thread of its own, while another method of the actor may be running:
-    // to ask a busy actor how far it is, or to tell it to stop. It must be written for that: it may
-    // read and write what is atomic in the state, and what never changes after init. It overtakes
-    // all that waits, its own caller's earlier calls too.
+    TROUPE_METHOD_REPEATABLE = 1u << 8, // It may run twice: calls may have .retries.
+    TROUPE_METHOD_STREAM = 1u << 0,     // It returns many values: see troupe_stream in async.h.
+    // It runs at once, on a thread of its own, even while another method of the actor is running:
+    // to ask a busy actor for its progress, or to tell it to stop. It may read and write what is
+    // atomic in the state, and read what never changes after init. It overtakes all messages that
+    // wait, earlier calls of the same caller included.
     TROUPE_METHOD_URGENT = 1u << 1,
 };
 
@@ -60,25 +60,26 @@ typedef struct troupe_class {
     const void *reserved_[4];
 } troupe_class;
 
-// Makes a class known under its name. TROUPE_ACTOR does it before main; call it yourself for
-// classes in objects of a static library that nobody references. `class_` must stay valid for ever.
-// TROUPE_EXISTS: another class with this name and other methods is known; TROUPE_VERSION: made
+// Registers a class under its name. TROUPE_ACTOR does it before main; call it yourself for classes
+// in object files of a static library that nothing references. `class_` must stay valid for ever.
+// TROUPE_EXISTS: another class with this name and other methods is registered; TROUPE_VERSION: made
 // for another generation of the library; TROUPE_INVALID: no name, or more than 64 methods.
 TROUPE_API troupe_status troupe_class_register(const troupe_class *class_);
 
 // Where an actor lives.
 typedef enum troupe_place {
-    TROUPE_PLACE_ANY,      // In the pool worker with the fewest actors; here if there is no pool.
-    TROUPE_PLACE_HERE,     // In the process that spawns it.
-    TROUPE_PLACE_WORKER,   // In a pool worker.
-    TROUPE_PLACE_ISOLATED, // In a process of its own, on that process's main thread.
+    TROUPE_PLACE_ANY,      // The pool worker with the fewest actors; without a pool, this process.
+    TROUPE_PLACE_HERE,     // The process that spawns it.
+    TROUPE_PLACE_WORKER,   // A pool worker.
+    TROUPE_PLACE_ISOLATED, // A process of its own, where it runs on the main thread.
 } troupe_place;
 
 // How long an actor lives, unless it is ended.
 typedef enum troupe_lifetime {
     TROUPE_DETACHED, // As long as its process.
-    // Until the actor whose method spawned it has ended, for whatever reason; then it ends after
-    // the method that it runs, with its deinit. Spawned outside methods: as TROUPE_DETACHED.
+    // Until the actor whose method spawned it has ended, for whatever reason. It then ends too,
+    // after the method that it is running, with its deinit. Spawned outside methods: as
+    // TROUPE_DETACHED.
     TROUPE_OWNED,
 } troupe_lifetime;
 
@@ -87,101 +88,107 @@ typedef struct troupe_spawn_options {
     const char *name; // For troupe_lookup: 1 to 128 of [A-Za-z0-9._/-]. Copied.
     troupe_place place;
     uint32_t mailbox_max; // Messages that may wait in its mailbox; default 65536.
-    // With a name: if an actor of this class has it, that one is returned, and the arguments and
-    // other options are ignored. One that has it but is of another class: TROUPE_WRONG_TYPE.
+    // With a name: if an actor of this class has that name, its address is returned, and the
+    // arguments and other options are ignored. TROUPE_WRONG_TYPE: an actor of another class has the
+    // name.
     bool get_if_exists;
     // What the actor holds of its node's resources (troupe_start) as long as it lives; default:
-    // nothing. What is not free is waited for; what is more than there is fails the spawn with
-    // TROUPE_TOO_LARGE. Amounts are exact to 0.0001; above 1, GPUs are whole.
+    // nothing. The spawn waits for what is not free; more than the node has fails it with
+    // TROUPE_TOO_LARGE. Amounts are exact to 0.0001; above 1, GPUs are whole numbers.
     double cpus;
-    // An actor that asks for GPUs is isolated, and its process has CUDA_VISIBLE_DEVICES set to
-    // those that it was given before any code runs there.
+    // An actor that asks for GPUs is isolated; its process has CUDA_VISIBLE_DEVICES set to the GPUs
+    // that it was given before any code runs there.
     double gpus;
     size_t memory_bytes;
     const char *resources; // "license=1,accelerator=0.5".
-    uint32_t
-        resources_wait_ms; // At most so long: TROUPE_DEADLINE_EXCEEDED. 0: as long as it takes.
-    // For isolated actors, which PLACE_ANY becomes then: environment ("KEY=VALUE" lines, over
-    // .worker_env of troupe_start) and working folder of the process.
+    // How long the spawn waits for resources before it fails with TROUPE_DEADLINE_EXCEEDED; 0: no
+    // limit.
+    uint32_t resources_wait_ms;
+    // Environment of the process ("KEY=VALUE" lines, which override .worker_env of troupe_start)
+    // and its working folder. Isolated actors only: with either, PLACE_ANY means ISOLATED.
     const char *env;
     const char *folder;
-    // How often it is started again, with the same init arguments (whose references are kept until
-    // it has ended for good), when its process crashes, a method calls troupe_actor_fail, or
-    // troupe_actor_restart asks for it; a number, TROUPE_FOREVER, or TROUPE_NONE (the default). Its
-    // address stays valid; a sender waits while it is being started, as for a full mailbox. Its
-    // first init is not repeated. A neighbour's crash is not counted. Its state starts anew, unless
-    // its class has TROUPE_STATE (life.h).
+    // How often the actor is restarted, with the same init arguments (their references are kept
+    // until it has ended for good), when its process crashes, a method calls troupe_actor_fail, or
+    // troupe_actor_restart is called; a number, TROUPE_FOREVER, or TROUPE_NONE (the default). Its
+    // address stays valid; during a restart, senders wait as for a full mailbox. A failure of the
+    // first init is not repeated. A crash that another actor of the same process caused does not
+    // count. The state starts anew, unless the class has TROUPE_STATE (life.h).
     int restarts;
-    uint32_t restart_window_ms; // `restarts` within so long (then 64 at most); 0: in all.
-    // The pause before the second restart in a row, doubling with each to `backoff_max_ms`; default
-    // 10. The first is at once, and so is the next one after it has lived for `backoff_reset_ms`.
-    // Each restart is told in a warning, with its number, its pause and its reason, and
-    // troupe_actors_list shows who waits for one.
+    // The time within which `restarts` are counted (`restarts` is then at most 64); 0: all count.
+    uint32_t restart_window_ms;
+    // The pause before the second restart in a row; it doubles with each further one, up to
+    // `backoff_max_ms`; default 10. The first restart is immediate, and so is the next one after
+    // the actor has lived for `backoff_reset_ms`. Each restart is logged as a warning with its
+    // number, pause and reason, and troupe_actors_list shows the actors that wait for one.
     uint32_t backoff_ms;
     troupe_lifetime lifetime;
-    // It ends, after what is in its mailbox, when no process retains it any more. The spawner
-    // retains it once: see troupe_actor_release in life.h.
+    // The actor ends, after the messages in its mailbox, when no process retains it any more. The
+    // spawner retains it once: see troupe_actor_release in life.h.
     bool counted;
     int unused_;
-    // How many of the actor's methods may run at a time, on threads of their own; default 1, at
-    // most 1024. The state must be written for that (locks, atomics), and there is no order any
-    // more, not even among one sender's calls. A restart in place waits for what runs.
+    // How many of the actor's methods may run at a time, each on a thread of its own; default 1, at
+    // most 1024. The state must be protected (locks, atomics), and messages have no order any more,
+    // not even those of one sender. A restart in place waits for the methods that run.
     uint32_t concurrency;
-    // "io=2,disk=1": methods whose row says .group = "io" have a limit of their own, beside that of
-    // all others. A group that no method of the class has is TROUPE_INVALID; a group without a
-    // limit here counts with the others.
+    // "io=2,disk=1": methods whose row says .group = "io" have a limit of their own, separate from
+    // the one of all others. TROUPE_INVALID: no method of the class has that group. A group without
+    // a limit here counts with the other methods.
     const char *groups;
-    // With .restarts, of a class with TROUPE_STATE: its state is saved after each so many
-    // messages that it has run (urgent ones not counted), before the last of them is answered. 0:
-    // only when it is asked for. TROUPE_INVALID without these, or with .concurrency or .groups.
+    // With .restarts, for a class with TROUPE_STATE: the state is saved after every `save_every`
+    // messages (urgent ones are not counted), before the last of them is answered. 0: only when a
+    // method calls troupe_actor_save. TROUPE_INVALID without .restarts or TROUPE_STATE, or with
+    // .concurrency or .groups.
     uint32_t save_every;
-    // Of `backoff_ms`: the longest pause, default 30,000, and how long it must have lived for the
-    // pauses to begin anew, default 60,000. Both 1 ms to a day.
+    // For `backoff_ms`: the longest pause, default 30,000, and how long the actor must have lived
+    // for the pauses to start over, default 60,000. Both 1 ms to a day.
     uint32_t backoff_max_ms;
     uint32_t backoff_reset_ms;
-    // How long this spawn may take, in milliseconds: what it asks for, its process and its init
-    // together; then it is TROUPE_DEADLINE_EXCEEDED, which says what it was waiting for. An init
-    // that answers later has its actor ended then; the process of an isolated one is ended at once.
-    // 0: no limit, as for a call: the spawn waits as long as the init runs, but gives a process up
-    // that has been stopped (by a signal) for .request_timeout_ms of troupe_start. It does not
-    // bound an init in the calling process, which runs on the calling thread, nor later starts
-    // (.restarts).
+    // How long this spawn may take, in milliseconds: waiting for resources, starting the process
+    // and init together. Then it fails with TROUPE_DEADLINE_EXCEEDED, and the error text says what
+    // it was waiting for. If init returns later, the actor is ended then; the process of an
+    // isolated actor is ended at once. 0: no limit, as for a call: the spawn waits as long as init
+    // runs, but fails if the process has been stopped (by a signal) for .request_timeout_ms of
+    // troupe_start. The limit covers neither an init in the calling process, which runs on the
+    // calling thread, nor restarts.
     uint32_t deadline_ms;
 } troupe_spawn_options;
 
 // Starts an actor of `class_` with typed init arguments (NULL: zeros) and returns its address. If
 // that failed (init returned a status, the name is taken, the process could not be made), every
-// call to the returned address ends with that status and sentence, and troupe_actor_status tells.
-// The actor lives until it is killed or stopped, its process ends, or the driver ends.
+// call to the returned address ends with that status and error text, and troupe_actor_status
+// returns them. The actor lives until it is killed or stopped, its process ends, or the driver
+// ends.
 TROUPE_API troupe_actor troupe_spawn_as(const troupe_class *class_, const void *init_args,
                                         const troupe_spawn_options *how);
 
-// Starts `count` actors at once, which with processes of their own takes a fraction of the time of
-// one after the other, and returns when each has been started or has failed. `init_args`: an array
-// of as many arguments (NULL: zeros for each); `addresses` gets the addresses in that order, each
-// as of troupe_spawn_as: one that failed says why, and the others live. `how` is of each of
-// them, so a name is the first one's and the others fail (TROUPE_EXISTS). Returns the status of the
-// first that failed, with the last error set; TROUPE_OK if there is none.
+// Starts `count` actors at once, which takes a fraction of the time of starting them one by one if
+// they have processes of their own, and returns when each has started or failed. `init_args` is an
+// array of `count` arguments (NULL: zeros for each); `addresses` gets the addresses in the same
+// order, each as from troupe_spawn_as: a failed one holds the reason, and the others live. `how`
+// applies to each, so the first gets the name and the others fail (TROUPE_EXISTS). Returns the
+// status of the first that failed, with the last error set; TROUPE_OK if there is none.
 TROUPE_API troupe_status troupe_spawn_many_as(const troupe_class *class_, const void *init_args,
                                               size_t count, troupe_actor *addresses,
                                               const troupe_spawn_options *how);
 
-// The status of the spawn behind an address: TROUPE_OK, or why it failed (with last error set).
+// The status of the spawn that returned this address: TROUPE_OK, or why it failed (with the last
+// error set).
 TROUPE_API troupe_status troupe_actor_status(troupe_actor actor);
 
-// Finds a named actor of this node or, if none has that name, of a joined one (see node.h).
-// TROUPE_NOT_FOUND: no actor has that name now; TROUPE_NOT_EXECUTED: that is not known, since the
-// session with a joined node ended before it answered; TROUPE_WRONG_TYPE: it is of another class
+// Finds a named actor of this node or, if none has that name, of a joined node (see node.h).
+// TROUPE_NOT_FOUND: no actor has that name now; TROUPE_NOT_EXECUTED: unknown, because the session
+// with a joined node ended before it answered; TROUPE_WRONG_TYPE: the actor is of another class
 // (`class_` may be NULL: any class).
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_lookup_as(const troupe_class *class_,
                                                           const char *name, troupe_actor *actor);
 
-// Ends an actor at once. Calls that wait in its mailbox end as TROUPE_NOT_EXECUTED; an isolated
+// Ends an actor at once. Calls that wait in its mailbox end as TROUPE_NOT_EXECUTED. An isolated
 // actor's process is killed, and the call that it was running ends as TROUPE_MAYBE_EXECUTED (with
-// TROUPE_LOCAL the call ends so too, and its method runs on); a light actor's running method is let
-// finish, and answers. Killing a dead actor is harmless. Messages sent afterwards by the same
-// thread find the actor dead. Waits for an answer of the actor's process, 1 s at most; one that
-// cannot answer (stopped by SIGSTOP) acts on the request when it goes on.
+// TROUPE_LOCAL the call ends the same way, but the method runs on). A light actor's running method
+// finishes, and its result is delivered. Killing a dead actor is harmless. Messages that the same
+// thread sends afterwards find the actor dead. Waits up to 1 s for the actor's process to confirm;
+// a process that cannot (stopped by SIGSTOP) acts on the request when it continues.
 TROUPE_API troupe_status troupe_actor_kill(troupe_actor actor);
 
 // Ends an actor after the messages that are in its mailbox now; its deinit runs.
@@ -190,21 +197,22 @@ TROUPE_API troupe_status troupe_actor_end(troupe_actor actor);
 // The address of the actor whose method runs on this thread; `id` is 0 outside methods.
 TROUPE_API troupe_actor troupe_self(void);
 
-// Sends a call; `args` is copied before it returns. The result is held by the returned reference.
+// Sends a call; `args` is copied before it returns. The returned reference stands for the result.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_call_as(troupe_actor actor, const troupe_class *class_,
                                                      size_t method, const void *args);
 
-// Sends a message without an answer. Returns what is known at once: TROUPE_OK if it is on its way,
+// Sends a message without an answer. Returns what is known at once: TROUPE_OK if it was sent,
 // TROUPE_NOT_EXECUTED if the actor is known to be dead, TROUPE_TOO_LARGE, or TROUPE_BUSY if its
-// queue is full: at once where the address says TROUPE_CALL_NO_WAIT, in callbacks, and if the queue
-// is the sender's own; in other methods after 10 s, or if too many of them wait already; elsewhere
-// the sender waits as long as it takes. The method's own status is lost.
+// mailbox or the queue to its process is full. In that case the sender waits as long as it takes;
+// but BUSY is returned at once where the address says TROUPE_CALL_NO_WAIT, in callbacks, and if the
+// mailbox is the sender's own; and in other methods after 10 s, or if too many of them wait
+// already. The status that the method returns is lost.
 TROUPE_API troupe_status troupe_tell_as(troupe_actor actor, const troupe_class *class_,
                                         size_t method, const void *args);
 
-// The string-named lower layer, for tools and other languages: class and method by name,
-// arguments in MessagePack (nil where a method or an init takes none). A wrong name or wrong
-// arguments come out of troupe_get.
+// Calls by name, for tools and other languages: class and method are strings, arguments are
+// MessagePack (nil where a method or an init takes none). troupe_get returns the failure of a wrong
+// name or wrong arguments.
 TROUPE_API troupe_actor troupe_spawn_named(const char *class_name, troupe_bytes init_args,
                                            const troupe_spawn_options *how);
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_call_named(troupe_actor actor, const char *method,
@@ -216,34 +224,36 @@ enum {
     TROUPE_CALL_NO_WAIT = 1u << 0, // A full queue gives TROUPE_BUSY at once instead of waiting.
     TROUPE_CALL_FORCE_AT_DEADLINE = 1u << 1, // See .force_at_deadline.
     TROUPE_CALL_RETRY_ERRORS = 1u << 7,      // See .retry_errors.
-    TROUPE_CALL_RETRIES_SHIFT = 8,           // Eight bits are .retries.
+    TROUPE_CALL_RETRIES_SHIFT = 8,           // Eight bits hold .retries.
     TROUPE_CALL_RETRIES_MAX = 255,
-    TROUPE_CALL_WINDOW_SHIFT = 16, // The upper half is .window.
+    TROUPE_CALL_WINDOW_SHIFT = 16, // The upper half holds .window.
 };
 
 typedef struct troupe_call_options {
     size_t size;
-    // The call ends as TROUPE_DEADLINE_EXCEEDED if it is not answered in this time; 0: none.
+    // The call ends as TROUPE_DEADLINE_EXCEEDED if it is not answered within this time; 0: no
+    // deadline.
     uint32_t deadline_ms;
     uint32_t flags; // TROUPE_CALL_NO_WAIT or 0; the others have fields of their own.
     int unused_;
     // When the deadline passes while the method runs, its process is killed, as by troupe_cancel
-    // with `.force`: the call fails with TROUPE_UNSUPPORTED unless its actor has an own process.
+    // with `.force`. The call fails with TROUPE_UNSUPPORTED if the actor shares its process.
     bool force_at_deadline;
-    // Of a stream: how many values its method may make ahead of the reader; default 16, at most
+    // For a stream: how many values the method may produce ahead of the reader; default 16, at most
     // 16383.
     uint32_t window;
     // How often a call of a method with TROUPE_METHOD_REPEATABLE (else TROUPE_INVALID) is sent
-    // again, within its deadline, when it ended because its actor died or could not be reached: to
-    // the same address, so that this is for actors that are restarted. After 5 ms, doubling to 1
-    // s. At most 255. Such calls leave the order of sending. Of troupe_call alone.
+    // again, within its deadline, when it ended because its actor died or could not be reached. It
+    // goes to the same address, so this is for actors that are restarted. The first pause is 5 ms,
+    // then it doubles up to 1 s. At most 255. Such calls are not kept in the order of sending. For
+    // troupe_call only.
     uint32_t retries;
-    bool retry_errors; // Also when the method itself failed.
+    bool retry_errors; // Sends it again also when the method itself failed.
 } troupe_call_options;
 
 TROUPE_API troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_options *how);
 
-// A copy of a typed address whose calls have options:
+// A copy of a typed address; the options apply to the calls through this copy:
 //     troupe_call(troupe_with(a, .deadline_ms = 50), m)
 #define troupe_with(...) TROUPE_WITH_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_WITH_(actor, ...)                                                                   \
@@ -305,7 +315,7 @@ TROUPE_API troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_
     troupe_tell_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
                    __extension__ &(troupe_args_##m){__VA_ARGS__})
 
-// With the whole argument by pointer, where it is at hand already.
+// With a pointer to the whole argument, for a value that exists already.
 #define troupe_call_from(actor, m, args)                                                           \
     troupe_call_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
                    TROUPE_POINTER(const troupe_args_##m, args))

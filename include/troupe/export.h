@@ -1,24 +1,25 @@
-// export.h: what every public header needs of the compiler: visibility and attributes.
+// export.h: visibility and attributes, for every public header.
 #ifndef TROUPE_EXPORT_H
 #define TROUPE_EXPORT_H
 
-// One of these two stands on every public declaration. TROUPE_API: stable in this generation; what
-// is compiled with its headers runs with every later library of the same TROUPE_ABI, and a change
-// of meaning comes with another one. TROUPE_EXPERIMENTAL: may change with each minor version, and
-// is listed in CHANGELOG.md when it does.
+// Every public declaration has one of these two. TROUPE_API: stable in this generation; programs
+// compiled with its headers run with every later library of the same TROUPE_ABI, and a change of
+// meaning comes with a new TROUPE_ABI. TROUPE_EXPERIMENTAL: may change with each minor version;
+// CHANGELOG.md lists each change.
 #define TROUPE_API __attribute__((visibility("default")))
 #define TROUPE_EXPERIMENTAL TROUPE_API
 #define TROUPE_MUST_USE __attribute__((warn_unused_result))
 #define TROUPE_UNUSED __attribute__((unused))
 #define TROUPE_PRINTF(text, rest) __attribute__((format(printf, text, rest)))
 
-// Every static table that user code compiles in (type, class, trainer) begins with this number, so
-// that a library of another generation refuses it in a sentence instead of misreading it.
+// Every static table that is compiled into user code (type, class, trainer) begins with this
+// number, so that a library of another generation refuses it with an error text instead of
+// misreading it.
 #define TROUPE_ABI 2u
 
-// Structs that a program fills, or has filled, know their size: options have `size`, outputs and
-// arrays are passed with it by their macro. So they can grow at their end: a library writes no more
-// than the program has room for, and refuses options that are longer than it knows.
+// Structs that a program fills, or has filled, carry their size, so that they can grow at their
+// end: options have a `size` field; for outputs and arrays the macro passes it. A library writes no
+// more than the program has room for, and refuses options longer than those it knows.
 
 #ifdef __cplusplus
 #define TROUPE_BEGIN_C extern "C" {

@@ -1,9 +1,9 @@
-// pool.h: many actors of one class as one: pools (the next call goes to whoever has least to do),
-// maps (one call for each item of an array) and groups (one call to every actor).
+// pool.h: many actors of one class used as one: pools (the next call goes to the least loaded
+// member), maps (one call for each item of an array) and groups (one call to every actor).
 //
-// Every function here may be called from any thread of the driver and from inside methods; a map
-// belongs to one thread at a time. Pools and maps are of the process that made them; what is sent
-// to others is the addresses of actors.
+// Every function here may be called from any thread of the driver and from inside methods; a map is
+// used by one thread at a time. Pools and maps exist only in the process that made them; other
+// processes can be sent the addresses of actors.
 #ifndef TROUPE_POOL_H
 #define TROUPE_POOL_H
 
@@ -20,7 +20,7 @@ typedef struct troupe_pool_options {
     size_t size;
     // How many actors the pool makes; default: one for each worker process (1 without workers).
     size_t count;
-    // How it makes them (NULL: the defaults); a name is refused. Copied.
+    // Options for the actors that it makes (NULL: the defaults); a name is refused. Copied.
     const troupe_spawn_options *spawn;
     // Actors that exist already. If there are any, the pool makes none.
     const troupe_actor *actors;
@@ -28,25 +28,25 @@ typedef struct troupe_pool_options {
     int unused_;
 } troupe_pool_options;
 
-// Makes a pool of actors of `class_`; `init_args` (NULL: zeros) are copied, for each actor that it
-// makes, now and later. The caller closes it. TROUPE_INVALID: no actor, or an option that makes no
-// sense; else why an actor could not be started (then none stays).
+// Makes a pool of actors of `class_`; `init_args` (NULL: zeros) are copied, for all actors that it
+// makes, now and later. The caller closes it. TROUPE_INVALID: no actors, or an invalid option; else
+// why an actor could not be started (then all are ended).
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_pool_open_as(const troupe_class *class_,
                                                              const void *init_args,
                                                              const troupe_pool_options *how,
                                                              troupe_pool **pool);
 // Ends the actors that the pool made, after the calls that they have; actors that it was given stay
-// as they are. References of calls stay valid. Not while another thread uses the pool, or a map of
-// it is open. NULL does nothing.
+// as they are. References of calls stay valid. No other thread may be using the pool, and no map of
+// it may be open. NULL does nothing.
 TROUPE_API void troupe_pool_close(troupe_pool *pool);
 
 // The members that are not known to be dead.
 TROUPE_API size_t troupe_pool_count(troupe_pool *pool);
 
-// Sends a call to the member with the fewest unfinished calls of this pool. A member is dead to the
-// pool when a call to it ends as NOT_EXECUTED, or as MAYBE_EXECUTED if the pool made it without
-// restarts: it gets no more calls, and if the pool made it, another one is made in its place at the
-// next call. The lost call itself is not sent again. Without a living member the reference fails as
+// Sends a call to the member with the fewest unfinished calls of this pool. The pool takes a member
+// for dead when a call to it ends as NOT_EXECUTED, or as MAYBE_EXECUTED if the pool made it without
+// restarts: it gets no more calls, and the pool replaces it at the next call if it had made it. The
+// lost call itself is not sent again. Without a living member the reference fails as
 // TROUPE_NOT_EXECUTED.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_pool_call_as(troupe_pool *pool,
                                                           const troupe_class *class_, size_t method,
@@ -71,7 +71,7 @@ TROUPE_API TROUPE_MUST_USE troupe_ref troupe_pool_call_as(troupe_pool *pool,
     troupe_pool_call_as((pool), troupe_home_##m(), troupe_index_##m,                               \
                         __extension__ &(troupe_args_##m){__VA_ARGS__})
 
-// With the whole argument by pointer: troupe_pool_call_from(pool, counter_add, &amount).
+// With a pointer to the whole argument: troupe_pool_call_from(pool, counter_add, &amount).
 #define troupe_pool_call_from(pool, m, args)                                                       \
     troupe_pool_call_as((pool), troupe_home_##m(), troupe_index_##m,                               \
                         TROUPE_POINTER(const troupe_args_##m, args))
@@ -82,15 +82,16 @@ typedef struct troupe_map troupe_map;
 
 typedef struct troupe_map_options {
     size_t size;
-    bool unordered; // Results as they come; else in the order of the arguments.
-    // Calls that are on their way at most; default: 16 for each member of a pool, 1024 for tasks.
+    bool unordered; // Results in the order in which they are ready; else in that of the arguments.
+    // The most calls that are unanswered at a time; default: 16 for each member of a pool, 1024 for
+    // tasks.
     size_t in_flight;
     int unused_;
 } troupe_map_options;
 
 // Begins to call a method of a pool's members once for each of `count` arguments of its type, which
-// must stay until the map is closed. The caller closes it. NULL, with the last error set: out of
-// memory, or the class is another one than the pool's.
+// must stay valid until the map is closed. The caller closes it. NULL, with the last error set: out
+// of memory, or the class is not the pool's.
 TROUPE_API TROUPE_MUST_USE troupe_map *troupe_pool_map_as(troupe_pool *pool,
                                                           const troupe_class *class_, size_t method,
                                                           const void *args, size_t count,
@@ -100,15 +101,15 @@ TROUPE_API TROUPE_MUST_USE troupe_map *troupe_run_map_as(const troupe_class *tas
                                                          size_t count,
                                                          const troupe_map_options *how);
 
-// The next result. Waits for it, and sends what may be sent meanwhile. TROUPE_END: there was
-// one for every argument; TROUPE_TIMED_OUT: not ready in time; TROUPE_VERSION: `type` was compiled
-// for another generation, and nothing was fetched; any other status is the failure of that one call
-// (*index says which), and the map goes on.
+// Waits for the next result, and meanwhile sends further calls. TROUPE_END: every argument has had
+// its result; TROUPE_TIMED_OUT: not ready in time; TROUPE_VERSION: `type` was compiled for another
+// generation, and nothing was fetched; any other status is the failure of that one call (*index
+// says which), and the map continues.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_map_next_as(const troupe_type *type,
                                                             troupe_map *map, void *value,
                                                             size_t *index, int timeout_ms);
-// Ends a map; results that were not fetched are dropped, calls on their way run all the same. NULL
-// does nothing.
+// Closes a map; results that were not fetched are dropped, calls that were sent run all the same.
+// NULL does nothing.
 TROUPE_API void troupe_map_close(troupe_map *map);
 
 // troupe_map *map = troupe_pool_map(pool, counter_add, amounts, 100, .unordered = true);
@@ -129,22 +130,22 @@ TROUPE_API void troupe_map_close(troupe_map *map);
     troupe_map_next_as(&troupe_type_##T, (map), TROUPE_POINTER(T, value), (index),                 \
                        TROUPE_TIMEOUT_(__VA_ARGS__))
 
-// ---- groups: an array of addresses, which the caller keeps
+// ---- groups: an array of addresses, which the caller owns
 
-// Sends a message without an answer to each of `count` actors, to all of them also where some
-// fail. The first failure, by their order, is returned; its sentence begins with the actor's
-// number.
+// Sends a message without an answer to each of `count` actors, also to those after one that fails.
+// Returns the first failure, in their order; its error text begins with the actor's index.
 TROUPE_API troupe_status troupe_group_tell_as(const troupe_actor *actors, size_t count,
                                               const troupe_class *class_, size_t method,
                                               const void *args);
-// Sends one call to each of `count` actors: refs[i] is the answer of the i-th. `stride` 0: all get
-// *args; sizeof the arguments: the i-th gets args[i]. troupe_get_all reads all the answers.
+// Sends one call to each of `count` actors: refs[i] is the answer of actor i. `stride` 0: all get
+// *args; sizeof the arguments: actor i gets args[i]. troupe_get_all reads all the answers.
 TROUPE_API void troupe_group_call_as(const troupe_actor *actors, size_t count,
                                      const troupe_class *class_, size_t method, const void *args,
                                      size_t stride, troupe_ref *refs);
 
-// One reference to all the values of `count` references, as an array (`array_type`) of their type:
-// ready when all of them are. Consumes them. The first failure, by their order, is its failure.
+// One reference to the values of `count` references, as an array (`array_type`) of their type:
+// ready when all of them are. Consumes them. It fails as the first of them, in their order, that
+// failed.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_ref_join_as(const troupe_type *array_type,
                                                          const troupe_ref *refs, size_t count);
 
@@ -159,14 +160,14 @@ TROUPE_API TROUPE_MUST_USE troupe_ref troupe_ref_join_as(const troupe_type *arra
 #define TROUPE_GROUP_CALL_(actors, count, refs, m, ...)                                            \
     troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
                          __extension__ &(troupe_args_##m){__VA_ARGS__}, 0, (refs))
-// With the whole argument by pointer, the same for all.
+// With a pointer to the whole argument, the same for all.
 #define troupe_group_tell_from(actors, count, m, args)                                             \
     troupe_group_tell_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
                          TROUPE_POINTER(const troupe_args_##m, args))
 #define troupe_group_call_from(actors, count, refs, m, args)                                       \
     troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
                          TROUPE_POINTER(const troupe_args_##m, args), 0, (refs))
-// troupe_group_scatter(counters, 8, refs, counter_add, amounts): amounts[i] to the i-th.
+// troupe_group_scatter(counters, 8, refs, counter_add, amounts): amounts[i] to actor i.
 #define troupe_group_scatter(actors, count, refs, m, args)                                         \
     troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
                          TROUPE_POINTER(const troupe_args_##m, args), sizeof(troupe_args_##m),     \

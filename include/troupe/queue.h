@@ -6,9 +6,10 @@
 //
 // A queue is an actor of the library. Its handle is a plain value that owns nothing: it can be
 // copied, be a field of a TROUPE_STRUCT (as troupe_queue), be sent in messages, and be looked up by
-// name. Values are copied in and out, first in, first out; who waits is served in the order of
-// coming. A wait blocks its own thread or method only, and never the queue. troupe_actor_end(queue)
-// and troupe_actor_kill(queue) end it with what is in it, as any actor.
+// name. Values are copied in and out, first in, first out; waiting calls are served in the order of
+// their arrival. A wait blocks its own thread or method only, never the queue.
+// troupe_actor_end(queue) and troupe_actor_kill(queue) end it, and its values are lost, as with any
+// actor.
 #ifndef TROUPE_QUEUE_H
 #define TROUPE_QUEUE_H
 
@@ -40,50 +41,49 @@ TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_troupe_queue = {
 
 typedef struct troupe_queue_options {
     size_t size;
-    uint32_t capacity; // Values that it holds; default 1024.
-    size_t bytes_max;  // Bytes that they have, packed; default 64 MiB. A lone larger one is let in.
-    const char *name;  // For troupe_queue_lookup; as an actor's.
-    troupe_place place; // Where it lives; as an actor.
+    uint32_t capacity; // The most values that it holds; default 1024.
+    // Their largest total size, packed; default 64 MiB. An empty queue takes a larger value.
+    size_t bytes_max;
+    const char *name;   // For troupe_queue_lookup; as an actor's.
+    troupe_place place; // Where it lives; as an actor's.
     int unused_;
 } troupe_queue_options;
 
-// Makes a queue of values of one type, which must not hold references to calls or objects. If that
-// failed, every use of it says why, as with troupe_spawn_as.
+// Makes a queue of values of one type, which must not contain references to calls or objects. If
+// that fails, every use of the queue returns the failure, as with troupe_spawn_as.
 TROUPE_API troupe_queue troupe_queue_open_as(const troupe_type *type,
                                              const troupe_queue_options *how);
-// Finds a queue by its name. TROUPE_NOT_FOUND; TROUPE_WRONG_TYPE: the name is of another actor.
-// Whether its values are of the right type is seen when it is used.
+// Finds a queue by its name. TROUPE_NOT_FOUND; TROUPE_WRONG_TYPE: another actor has the name. The
+// type of its values is checked when it is used.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_queue_lookup(const char *name, troupe_queue *queue);
 
 // Puts `count` values in, in their order and with no others between them, and waits for room at
-// most `timeout_ms`. *put (NULL: not wanted) becomes how many were put. TROUPE_TIMED_OUT: there was
-// not room for all of them in that time; TROUPE_DEADLINE_EXCEEDED: the queue, whose process is
-// stopped perhaps, has not answered 1 s after that time: they may be put all the same;
-// TROUPE_STOPPED: the queue was closed; TROUPE_WRONG_TYPE: its values are of another type;
-// TROUPE_UNSUPPORTED: values of that type hold references; else the failure of the call to its
-// actor.
+// most `timeout_ms`. *put (may be NULL) is set to how many were put. TROUPE_TIMED_OUT: there was no
+// room for all of them in time; TROUPE_DEADLINE_EXCEEDED: the queue has not answered 1 s after that
+// time (its process may be stopped): they may still be put; TROUPE_STOPPED: the queue was closed;
+// TROUPE_WRONG_TYPE: its values are of another type; TROUPE_UNSUPPORTED: values of that type
+// contain references; else the failure of the call to its actor.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_queue_put_as(const troupe_type *type,
                                                              troupe_queue queue, const void *values,
                                                              size_t count, size_t *put,
                                                              int timeout_ms);
-// Takes 1 to `max` values out, as many as there are, and waits for the first. *count becomes how
-// many. TROUPE_TIMED_OUT: none came in that time; or the queue has not
-// answered 1 s after it: what it gives later goes back to it, before its other values.
-// TROUPE_STOPPED: the queue was closed and is empty; the rest as above. Texts and arrays in the
-// values are in the thread's arena.
+// Takes out 1 to `max` values, as many as there are, and waits for the first. *count is set to how
+// many. TROUPE_TIMED_OUT: none came in time, or the queue has not answered 1 s after that time:
+// values that it sends later return to its front. TROUPE_STOPPED: the queue was closed and is
+// empty; else as above. Texts and arrays in the values are in the thread's arena.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_queue_get_as(const troupe_type *type,
                                                              troupe_queue queue, void *values,
                                                              size_t max, size_t *count,
                                                              int timeout_ms);
 
-// From now on nothing can be put in; what is in it can be taken out. Who waits for room or, if it
-// is empty, for a value, is told TROUPE_STOPPED. Closing a closed queue is harmless.
+// Closes the queue: nothing more can be put in; what is in it can be taken out. Calls that wait for
+// room or, if it is empty, for a value, end as TROUPE_STOPPED. Closing a closed queue is harmless.
 TROUPE_API troupe_status troupe_queue_close(troupe_queue queue);
 
 typedef struct troupe_queue_state {
     uint64_t count;    // Values in it,
-    uint64_t bytes;    // and theirs.
-    uint64_t capacity; // As it was made.
+    uint64_t bytes;    // and their size, packed.
+    uint64_t capacity; // As it was opened.
     uint64_t getters;  // Calls that wait for a value,
     uint64_t putters;  // and for room.
     bool closed;

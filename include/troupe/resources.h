@@ -1,9 +1,9 @@
-// resources.h: what this machine has for actors and jobs to hold, and who waits for what.
+// resources.h: the resources that actors, tasks and jobs hold, and what waits for them.
 //
-// troupe_start says how many CPUs, GPUs, how much memory and what else there is (`.cpus`, `.gpus`,
-// `.memory_bytes`, `.resources`); troupe_spawn says what an actor holds of it as long as it lives,
-// troupe_run_from what a task holds while it runs.
-// Holding is admission, not enforcement: an actor that holds one CPU may use more.
+// troupe_start says how many CPUs and GPUs, how much memory and what else there is (`.cpus`,
+// `.gpus`, `.memory_bytes`, `.resources`); troupe_spawn says what an actor holds of that as long as
+// it lives, troupe_run_from what a task holds while it runs. This is admission, not enforcement: an
+// actor that holds one CPU may use more.
 #ifndef TROUPE_RESOURCES_H
 #define TROUPE_RESOURCES_H
 
@@ -20,9 +20,9 @@ typedef struct troupe_resource {
 
 // A spawn, a task or a job that waits.
 typedef struct troupe_resource_wait {
-    char actor[96]; // Its class and name; of a task, the function's name.
+    char actor[96]; // Its class and name; for a task, the function's name.
     char why[160];  // "2 CPUs (0.5 of 4 are free)"
-    int pid;        // Of the process that asked.
+    int pid;        // The process that asked.
     double waited_s;
 } troupe_resource_wait;
 
@@ -31,10 +31,10 @@ typedef struct troupe_resources {
     troupe_resource named[TROUPE_RESOURCES_NAMED_MAX];
     size_t named_count;
     troupe_resource_wait waits[TROUPE_RESOURCES_WAITS_MAX]; // The oldest first.
-    size_t waiting;                                         // All that wait: may be more.
+    size_t waiting; // All that wait, also those beyond `waits`.
 } troupe_resources;
 
-// Fills in what there is now, from any process of the node. Errors: TROUPE_NOT_STARTED,
+// Reads the present state, from any process of the node. Errors: TROUPE_NOT_STARTED,
 // TROUPE_RUNTIME_LOST, TROUPE_NO_MEMORY.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_resources_get(troupe_resources *all, size_t size);
 #define troupe_resources_get(all) troupe_resources_get((all), sizeof(troupe_resources))

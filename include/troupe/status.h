@@ -1,8 +1,8 @@
-// status.h: how every function of the library says what happened.
+// status.h: statuses and errors, for all functions of the library.
 //
-// A function that can fail now returns a troupe_status and sets its outputs only on success. An
-// operation that runs elsewhere returns a handle or a reference; its failure comes out of
-// troupe_get. Either way the thread's last error holds the sentence.
+// A function that can fail at once returns a troupe_status and sets its outputs only on success. An
+// operation that runs elsewhere returns a handle or a reference; troupe_get returns its failure.
+// Either way troupe_last_error() has the error text.
 #ifndef TROUPE_STATUS_H
 #define TROUPE_STATUS_H
 
@@ -42,10 +42,11 @@ TROUPE_BEGIN_C
     X(END, "there are no more values")
 // clang-format on
 
-// A deadline belongs to an operation and ends it, as TROUPE_DEADLINE_EXCEEDED: a call's, a spawn's,
-// a run's. A time-out belongs to a wait and ends nothing but that wait, as TROUPE_TIMED_OUT: the
-// reference, the stream, the queue's values, whatever was waited for, is there as before. No call
-// fails as TROUPE_TIMED_OUT, so that one that comes out of troupe_get is always the wait's.
+// A deadline belongs to an operation (a call, a spawn, a run) and ends it, as
+// TROUPE_DEADLINE_EXCEEDED. A time-out belongs to a wait and ends nothing but that wait, as
+// TROUPE_TIMED_OUT: the reference, the stream, the queue's values, whatever was waited for, is
+// there as before. No call fails as TROUPE_TIMED_OUT, so troupe_get returns it only for its own
+// wait.
 typedef enum troupe_status {
 #define X(name, text) TROUPE_##name,
     TROUPE_STATUS_MAP(X)
@@ -56,19 +57,20 @@ typedef enum troupe_status {
 // A pointer to an options struct S, or another struct that begins with its size, filled in place;
 // it lives as long as the block it stands in:
 //     troupe_pool_open(clerk, &pool, .spawn = TROUPE_OPTIONS(troupe_spawn_options, .cpus = 1));
-// What is not named is 0, which is the default. The size lets the library tell which fields the
-// program was compiled with; a struct whose size is 0 is refused with TROUPE_INVALID.
+// Fields that are not named are 0, which is the default. The size tells the library which fields
+// the program was compiled with; a struct whose size is 0 is refused with TROUPE_INVALID.
 #define TROUPE_OPTIONS(S, ...) (&(S){.size = sizeof(S), __VA_ARGS__})
 
-// What a number of an option or a parameter can say besides an amount. In options 0 is the default.
+// Special values of numeric options and parameters. In options 0 is the default.
 enum {
-    TROUPE_FOREVER = -1, // Without a bound: waits for ever, restarts always. Also: no time-out.
+    TROUPE_FOREVER = -1, // No limit: waits without a time-out, restarts always.
     TROUPE_NONE = -2,    // Explicitly none, where 0 would be the default.
-    TROUPE_POLL = 0,     // Of a wait's `timeout_ms`: does not wait.
+    TROUPE_POLL = 0,     // As `timeout_ms`: does not wait.
 };
 
-// How a call ended: exactly one of these (see docs/guarantees.md). When the outcome is
-// TROUPE_OUTCOME_DEADLINE_EXCEEDED, troupe_error.executed says which of the two kinds it is.
+// How a call ended: exactly one of these (see docs/guarantees.md). With
+// TROUPE_OUTCOME_DEADLINE_EXCEEDED and _CANCELLED, troupe_error.executed says whether it may have
+// run.
 typedef enum troupe_outcome {
     TROUPE_OUTCOME_NONE, // The error is not the end of a call.
     TROUPE_OUTCOME_VALUE,
@@ -85,16 +87,16 @@ typedef enum troupe_executed {
     TROUPE_EXECUTED_YES
 } troupe_executed;
 
-// What a thread knows of its most recent failure.
+// The most recent failure of a thread.
 typedef struct troupe_error {
     troupe_status status;
     troupe_outcome outcome;
     troupe_executed executed;
-    // One sentence: what was wrong, what was expected, where. It and the next texts can be printed
-    // anywhere: control characters are shown as "\n", "\x1b" and the like.
+    // The error text: what was wrong, what was expected, where. It and the texts below can be
+    // printed anywhere: control characters are shown as "\n", "\x1b" and the like.
     char text[512];
-    char actor[64]; // "class#id" or "class 'name'" of the actor it happened in; empty if none.
-    int process;    // Operating-system id of that actor's process; 0 if none.
+    char actor[64]; // "class#id" or "class 'name'" of the actor where it happened; empty if none.
+    int process;    // Process id of that actor's process; 0 if none.
     char node[64];  // Host name of that actor's node; empty if none.
 } troupe_error;
 
@@ -104,29 +106,29 @@ TROUPE_API const char *troupe_strerror(troupe_status status);
 // The name of a status as it is written in C ("TROUPE_INVALID"): a static string, never NULL.
 TROUPE_API const char *troupe_status_name(troupe_status status);
 
-// The last failure on this thread; never NULL. The memory belongs to the thread and is
-// overwritten by its next failure; a call that succeeds leaves it alone or clears it, so that what
-// stands there is never the failure of something that has worked in the end.
+// The last failure on this thread; never NULL. The memory belongs to the thread and is overwritten
+// by its next failure. A call that succeeds keeps or clears it, and never leaves a failure there
+// that it has recovered from.
 TROUPE_API const troupe_error *troupe_last_error(void);
 
-// Sets the thread's last error to `status` and a printf-formatted sentence, and returns `status`.
+// Sets the thread's last error to `status` and a printf-formatted error text, and returns `status`.
 // A method ends with `return troupe_fail(TROUPE_INVALID, "rate is %g, must be positive", rate);`
-// and its caller reads that sentence, with that status; but TROUPE_NOT_EXECUTED, _MAYBE_EXECUTED
-// and _TIMED_OUT reach it as TROUPE_FAILED with their name in the text, since the method has run.
-// The text is cut at 511 bytes. A failure is never TROUPE_OK: where that is asked for,
-// TROUPE_FAILED is returned.
+// and its caller gets that status and text; but TROUPE_NOT_EXECUTED, _MAYBE_EXECUTED and _TIMED_OUT
+// reach it as TROUPE_FAILED with their name in the text, since the method has run. The text is cut
+// at 511 bytes. A failure is never TROUPE_OK: if `status` is that, TROUPE_FAILED is returned.
 TROUPE_API troupe_status troupe_fail(troupe_status status, const char *format, ...)
     TROUPE_PRINTF(2, 3);
 
-// Shows compilers what is said above; they then know which outputs are set after TROUPE_OK.
+// Tells compilers that troupe_fail never returns TROUPE_OK; they then know which outputs are set.
 TROUPE_UNUSED static inline troupe_status troupe_failed_(troupe_status status)
 {
     return status == TROUPE_OK ? TROUPE_FAILED : status;
 }
 #define troupe_fail(...) troupe_failed_(troupe_fail(__VA_ARGS__))
 
-// Prints the failure with its place to stderr and ends the process with EXIT_FAILURE (in a worker
-// process: that worker) unless `status` is TROUPE_OK. For examples, tests and small programs.
+// Prints the failure with file and line to stderr and ends the process with EXIT_FAILURE (in a
+// worker process: that worker) unless `status` is TROUPE_OK. For examples, tests and small
+// programs.
 TROUPE_API void troupe_must_at(troupe_status status, const char *expression, const char *file,
                                int line);
 #define troupe_must(expression) troupe_must_at((expression), #expression, __FILE__, __LINE__)

@@ -9,12 +9,12 @@
 //     int64_t value;
 //     troupe_must(troupe_get(int64_t, answer, &value));
 //
-// A task runs in the worker with the fewest unfinished tasks of this process, beside other tasks,
-// and in no order. Results and arguments travel as those of calls do; references in the arguments
-// arrive as references. A task may run tasks and wait for them: another one takes its thread
-// meanwhile. Tasks of a worker that dies are run again elsewhere, so a task that has a side effect
-// may have it twice (.retries says how often; never after an error of its own unless .retry_errors
-// is set). Each reference ends exactly once, as that of a call does.
+// A task runs in the worker with the fewest unfinished tasks of this process, concurrently with
+// other tasks, and in no order. Arguments and results travel as those of calls do; references in
+// the arguments arrive as references. A task may run tasks and wait for them: another one uses its
+// thread meanwhile. Tasks of a worker that dies are run again elsewhere (.retries says how often),
+// so the side effects of a task may happen twice; a task that returned an error is run again only
+// with .retry_errors. Each reference ends exactly once, as that of a call does.
 #ifndef TROUPE_TASK_H
 #define TROUPE_TASK_H
 
@@ -24,46 +24,45 @@ TROUPE_BEGIN_C
 
 typedef struct troupe_run_options {
     size_t size;
-    // How often it is run again after its worker died: default 3; TROUPE_NONE: the first
-    // failure is final; TROUPE_FOREVER: again until it succeeds or its deadline passes.
+    // How often it is run again after its worker died: default 3; TROUPE_NONE: never;
+    // TROUPE_FOREVER: until it succeeds or its deadline passes.
     int retries;
-    // A status that the function returned counts as such a failure too.
+    // A failure that the function returned is retried too.
     bool retry_errors;
-    // It ends as TROUPE_DEADLINE_EXCEEDED if there is no result in this time, all attempts
-    // together; 0: none.
+    // It ends as TROUPE_DEADLINE_EXCEEDED if there is no result within this time, all attempts
+    // together; 0: no deadline.
     uint32_t deadline_ms;
-    // TROUPE_PLACE_ANY: a worker of the pool, here if there is none. ISOLATED: a process made for
-    // this task, which ends with it; then the caller waits until that process has started.
+    // TROUPE_PLACE_ANY: a worker of the pool, or this process if there is none. ISOLATED: a process
+    // made for this task, which ends with it; the caller then waits until that process has started.
     troupe_place place;
     uint32_t flags; // TROUPE_CALL_NO_WAIT: TROUPE_BUSY at once where the caller would wait.
     int unused_;
     // What the task holds of its node's resources (troupe_start, resources.h) while its function
-    // runs, in each attempt; default: nothing. troupe_run does not wait for it, the task does,
-    // within its deadline, and troupe_resources_get says for what. It is given back when the
-    // function has returned (also if nobody waits for its result any more) or its process has
-    // died. More than there is ends the task as TROUPE_TOO_LARGE. What a function holds it keeps
-    // while it waits for others: tasks that wait for tasks must leave them something. Amounts are
-    // exact to 0.0001.
+    // runs, in each attempt; default: nothing. The task waits for them, within its deadline, not
+    // troupe_run; troupe_resources_get shows what it waits for. They are released when the function
+    // has returned (even if its result is not waited for any more) or its process has died.
+    // TROUPE_TOO_LARGE: the node has less in all. A task keeps what it holds while it waits: tasks
+    // that wait for other tasks must leave them enough. Amounts are exact to 0.0001.
     double cpus;
-    // Such a task is ISOLATED, and its process has CUDA_VISIBLE_DEVICES set to those that it was
-    // given before any code runs there. Above 1 a whole number.
+    // A task with GPUs is ISOLATED, and its process has CUDA_VISIBLE_DEVICES set to the GPUs that
+    // it was given before any code runs there. Above 1 a whole number.
     double gpus;
     size_t memory_bytes;
     const char *resources; // "license=1,accelerator=0.5". Copied.
 } troupe_run_options;
 
-// Starts a task; `args` is copied before it returns. At most 4096 tasks of a process are unfinished
-// at a time: beyond that the caller waits (in a method 10 s, then the reference ends as
-// TROUPE_BUSY); a task that would have to wait runs the function itself, before this returns, and
-// so does one in a process where very many tasks wait for others.
+// Starts a task; `args` is copied before it returns. A process has at most 4096 unfinished tasks:
+// beyond that the caller waits (in a method at most 10 s, then the reference ends as TROUPE_BUSY).
+// A task that would have to wait runs the function itself, before this returns; so does one in a
+// process where very many tasks wait for others.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_run_as(const troupe_class *task, const void *args,
                                                     const troupe_run_options *how);
 
-// Makes a task known under its name, as troupe_class_register does for classes. TROUPE_TASK does it
+// Registers a task under its name, as troupe_class_register does for classes. TROUPE_TASK does it
 // before main.
 TROUPE_API troupe_status troupe_task_register(const troupe_class *task);
 
-// What a process keeps for each task that runs in it. For TROUPE_TASK alone.
+// State of a running task. For TROUPE_TASK alone.
 typedef struct troupe_executor_ {
     void *actor, *next, *before;
     uint64_t call, incarnation;
@@ -72,7 +71,7 @@ typedef struct troupe_executor_ {
 
 // clang-format off
 // TROUPE_TASK(f, args, result): makes a task of `troupe_status f(const args *, result *)`. A header
-// shared by several files may hold it if f is not static. Tasks and classes share their names.
+// shared by several files may contain it if f is not static. Tasks and classes share one namespace.
 #define TROUPE_TASK(f, A, R)                                                                       \
     typedef A troupe_task_args_##f;                                                                \
     static troupe_status troupe_task_run_##f(void *troupe_self_, const void *troupe_args_,         \

@@ -1,23 +1,23 @@
-// wire.h: a type is a table. TROUPE_STRUCT declares a struct and one constant table of its fields;
-// packing, unpacking, schema hashes, checkpoints, printing and search spaces all walk that table.
+// wire.h: types as tables. TROUPE_STRUCT declares a struct and one constant table of its fields;
+// packing, unpacking, schema hashes, checkpoints, printing and search spaces all use that table.
 //
 //     TROUPE_STRUCT(reading,
 //         (troupe_text, sensor),            // string
 //         (double, position, 3),            // fixed array: double position[3]
-//         (char, place, 32),                // text of at most 31 bytes, with its NUL, in the
-//         struct (troupe_array_double, samples),   // counted array: { items, count } (troupe_ref,
-//         picture));           // reference to an object or to a call's result
+//         (char, place, 32),                // text of at most 31 bytes, stored in the struct
+//         (troupe_array_double, samples),   // counted array: { items, count }
+//         (troupe_ref, picture));           // reference to an object or to a call's result
 //
 // Field types: bool, int8_t ... int64_t, uint8_t ... uint64_t, short, int, unsigned, long, size_t,
 // float, double, enums (see TROUPE_ENUM), troupe_text, troupe_bytes, troupe_tensor (tensor.h),
 // troupe_ref, troupe_actor, a typed handle (counter_actor), another TROUPE_STRUCT, and
-// troupe_array_T of any of these. Up to 64 fields a struct.
+// troupe_array_T of any of these. Up to 64 fields in a struct.
 //
 // Ownership: the pointers inside a value (texts, bytes, arrays) are borrowed. A method may read
-// those of its arguments until it returns; a program with AddressSanitizer is told of one that was
-// kept for longer, where it is used. Values that come out of the library (troupe_get,
-// troupe_restore, troupe_unpack) point into the calling thread's arena: inside a method it lives
-// until the method returns; on other threads until that thread calls troupe_arena_reset or ends.
+// those of its arguments until it returns; AddressSanitizer reports the use of one that was kept
+// longer. Values that the library returns (troupe_get, troupe_restore, troupe_unpack) point into
+// the calling thread's arena: inside a method they live until the method returns; on other threads
+// until that thread calls troupe_arena_reset or ends.
 #ifndef TROUPE_WIRE_H
 #define TROUPE_WIRE_H
 
@@ -31,7 +31,7 @@
 TROUPE_BEGIN_C
 
 typedef enum troupe_kind {
-    TROUPE_KIND_NONE, // No value: takes no bytes that matter.
+    TROUPE_KIND_NONE, // No value.
     TROUPE_KIND_BOOL,
     TROUPE_KIND_INT,   // Signed; the size says the width.
     TROUPE_KIND_UINT,  // Unsigned; the size says the width.
@@ -43,7 +43,7 @@ typedef enum troupe_kind {
     TROUPE_KIND_REF,
     TROUPE_KIND_ACTOR,
     TROUPE_KIND_TENSOR, // Numbers with a shape: tensor.h.
-    TROUPE_KIND_CHAR,   // A fixed array of these is a text; one alone is a number.
+    TROUPE_KIND_CHAR,   // A fixed array of these is a text; a single one is a number.
 } troupe_kind;
 
 typedef struct troupe_type troupe_type;
@@ -61,15 +61,15 @@ struct troupe_type {
     troupe_kind kind;
     const char *name;
     size_t size;                // sizeof the C type
-    const troupe_field *fields; // Of a record.
+    const troupe_field *fields; // For a record.
     size_t field_count;
-    const troupe_type *item; // Of a counted array.
-    uint64_t *hash;          // Where the schema hash is kept once computed; 0 before.
+    const troupe_type *item; // For a counted array.
+    uint64_t *hash;          // Caches the schema hash; 0: not yet computed.
     const void *reserved_[2];
 };
 
-// A NUL-terminated string in UTF-8, or NULL. Packed as a MessagePack string (NULL as nil); a string
-// with a NUL inside is refused when it is read.
+// A NUL-terminated string in UTF-8, or NULL. Packed as a MessagePack string (NULL as nil); a packed
+// string that contains a NUL is refused.
 typedef const char *troupe_text;
 
 // Uninterpreted bytes. `data` may be NULL only if `size` is 0.
@@ -85,7 +85,7 @@ typedef struct troupe_none {
 
 // A reference: the future of a call, or an object of the store. It carries the schema hash of its
 // value, so that it cannot be read as another type. A plain value: copying it does not copy the
-// hold behind it; exactly one troupe_get or troupe_ref_drop ends it.
+// hold behind it, which exactly one troupe_get or troupe_ref_drop releases.
 typedef struct troupe_ref {
     uint64_t id; // 0: no reference.
     uint64_t schema;
@@ -95,11 +95,11 @@ typedef struct troupe_ref {
 // compared by its first four fields. The last two hold per-call options, see troupe_with.
 typedef struct troupe_actor {
     uint64_t id; // Of the actor within its process; 0: no actor, or one that failed to start.
-    uint64_t incarnation; // Of that process: a number that no other process start has.
-    uint32_t node;        // Of that process: the machine (0: this one),
-    uint32_t process;     // and the place in that machine's process table.
-    uint32_t deadline_ms; // Of every call made through this copy; 0: none.
-    uint32_t flags;       // TROUPE_CALL_* of every call made through this copy.
+    uint64_t incarnation; // Of its process: a number that no other start of a process has.
+    uint32_t node;        // The node of that process (0: this one),
+    uint32_t process;     // and its index in that node's process table.
+    uint32_t deadline_ms; // For every call made through this copy; 0: none.
+    uint32_t flags;       // TROUPE_CALL_*, for every call made through this copy.
 } troupe_actor;
 
 #define TROUPE_ARRAY_DECLARE_(T)                                                                   \
@@ -134,10 +134,10 @@ typedef struct troupe_array_bool {
 } troupe_array_bool;
 extern TROUPE_API const troupe_type troupe_type_bool, troupe_type_troupe_array_bool;
 extern TROUPE_API const troupe_type troupe_type_troupe_none;
-// In C, bool is a macro for _Bool, which it has become by the time it meets the ## below.
+// In C, bool is a macro for _Bool, and is expanded before it reaches the ## below.
 #define troupe_type__Bool troupe_type_bool
 
-// Other names of these, where the ABI has integers of such widths.
+// Other names of these types, for the integer widths of this ABI.
 #define troupe_type_short troupe_type_int16_t
 #define troupe_type_unsigned troupe_type_uint32_t
 #define troupe_type_long troupe_type_int64_t
@@ -172,7 +172,7 @@ TROUPE_STATIC_ASSERT_(sizeof(short) == 2 && sizeof(unsigned) == 4 && sizeof(long
         &troupe_type_##S, &troupe_hash_##S[1], {NULL}}
 // clang-format on
 
-// Makes an enum (by the name of its typedef) a type of fields, arguments and results:
+// Makes an enum (given by the name of its typedef) a type for fields, arguments and results:
 //     typedef enum color { RED, GREEN } color;
 //     TROUPE_ENUM(color);
 #define TROUPE_ENUM(E)                                                                             \
@@ -195,7 +195,7 @@ TROUPE_STATIC_ASSERT_(sizeof(short) == 2 && sizeof(unsigned) == 4 && sizeof(long
         &troupe_hash_##E[1],                                                                       \
         {NULL}}
 
-// Evaluates to p; does not compile quietly unless p is a T *.
+// Evaluates to p; compiles without a warning only if p is a T *.
 #define TROUPE_POINTER(T, p) (1 ? (p) : (T *)0)
 
 // The schema hash of a type: equal if and only if (collisions of 64 bits aside) names, order, kinds
@@ -203,15 +203,15 @@ TROUPE_STATIC_ASSERT_(sizeof(short) == 2 && sizeof(unsigned) == 4 && sizeof(long
 TROUPE_API uint64_t troupe_type_hash(const troupe_type *type);
 
 // Packs `value` of `type` as MessagePack into `out` (a record is an array of its fields in order; a
-// counted array of numbers is a bin of little-endian items). *size becomes the packed size also
-// where it is above `capacity`; then nothing useful is in `out` and TROUPE_TOO_LARGE is returned.
-// `out` may be NULL if `capacity` is 0.
+// counted array of numbers is a bin of little-endian items). *size is set to the packed size even
+// if that is above `capacity`; the contents of `out` are then undefined and TROUPE_TOO_LARGE is
+// returned. `out` may be NULL if `capacity` is 0.
 TROUPE_API troupe_status troupe_pack_as(const troupe_type *type, const void *value, void *out,
                                         size_t capacity, size_t *size);
 
-// Reads `size` bytes at `data` into `value` of `type`. Anything else than exactly one well-formed
-// value of that type is refused with TROUPE_MALFORMED and a sentence that names the field; `value`
-// is set only on success. Texts, bytes and arrays are copied into the thread's arena.
+// Reads `size` bytes at `data` into `value` of `type`. Anything but exactly one well-formed value
+// of that type is refused with TROUPE_MALFORMED and an error text that names the field; `value` is
+// set only on success. Texts, bytes and arrays are copied into the thread's arena.
 TROUPE_API troupe_status troupe_unpack_as(const troupe_type *type, const void *data, size_t size,
                                           void *value);
 
@@ -235,9 +235,9 @@ TROUPE_API void *troupe_arena_alloc(size_t size);
 // Copies `text` into the calling thread's arena. NULL when memory is short or `text` is NULL.
 TROUPE_API char *troupe_arena_text(const char *text);
 
-// Frees everything in the arena of the calling thread. Inside a method it does nothing. A thread
-// that never calls it keeps all texts and arrays that it was given: at 64 MiB that is said once, as
-// a warning, and where leaks are watched (TROUPE_LEAKS) again at the end.
+// Frees everything in the arena of the calling thread. Inside a method it does nothing. The arena
+// of a thread that never calls it grows: at 64 MiB the library warns once, and again at the end if
+// TROUPE_LEAKS is set.
 TROUPE_API void troupe_arena_reset(void);
 
 TROUPE_END_C

@@ -1,7 +1,8 @@
 // class.h: making a class of a state type and its methods. Part of actor.h.
 //
-// Each row of a class is checked before it is used, so that a mistake in it is one error that names
-// the method. Names of parameters end in an underscore: a user's types may have any other.
+// Each row of a class is checked before it is used, so that a mistake in it gives one error that
+// names the method. Names of parameters end in an underscore, so that they cannot clash with a
+// user's types.
 #ifndef TROUPE_DETAIL_CLASS_H
 #define TROUPE_DETAIL_CLASS_H
 
@@ -21,7 +22,7 @@
                    "a method of " #C " must be: troupe_status " #m "(" #C " *self, const " #A      \
                    " *args, " #R " *result)")
 
-// Whether a row of up to 8 items, and the empty one behind it, has all that it must have.
+// Tells a complete row from one with too few items; a row has up to 8, and an empty one at its end.
 #define TROUPE_ROW_KIND_(a1, a2, a3, a4, a5, a6, a7, a8, a9, kind, ...) kind
 #define TROUPE_ROW_KIND_OF_(...)                                                                   \
     TROUPE_ROW_KIND_(__VA_ARGS__, WHOLE_, WHOLE_, WHOLE_, WHOLE_, WHOLE_, WHOLE_, SHORT_, SHORT_,  \
@@ -123,8 +124,8 @@
     }                                                                                              \
     TROUPE_CLASS_(C, A, troupe_init_##C, troupe_deinit_##C, __VA_ARGS__)
 
-// TROUPE_ACTOR_STATIC(C, (method, args, result), ...): the same as TROUPE_ACTOR, but stands before
-// the methods, which it declares as static functions: so they may name C_actor, and call methods of
+// TROUPE_ACTOR_STATIC(C, (method, args, result), ...): as TROUPE_ACTOR, but stands before the
+// methods, which it declares as static functions: so they may use C_actor, and call methods of
 // their own class.
 #define TROUPE_ACTOR_STATIC(C, ...)                                                                \
     TROUPE_HANDLE_(C)                                                                              \

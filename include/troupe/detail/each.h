@@ -7,7 +7,7 @@
 #ifndef TROUPE_DETAIL_EACH_H
 #define TROUPE_DETAIL_EACH_H
 
-// What is wrong with a row is said of the row, not of each macro that it passes through.
+// Mistakes in a row are reported for the row, not for each macro that it passes through.
 #pragma GCC system_header
 
 #define TROUPE_CAT_(a, b) a##b
@@ -84,7 +84,7 @@
 #define TROUPE_EACH_63(M, c, a, ...) TROUPE_EACH_1(M, c, a) TROUPE_EACH_62(M, c, __VA_ARGS__)
 #define TROUPE_EACH_64(M, c, a, ...) TROUPE_EACH_1(M, c, a) TROUPE_EACH_63(M, c, __VA_ARGS__)
 #define TROUPE_EACH(M, c, ...) TROUPE_CAT(TROUPE_EACH_, TROUPE_COUNT(__VA_ARGS__))(M, c, __VA_ARGS__)
-// The same with each row's number, from the last one's, 1, behind c: M(c, 2, a, b, ) M(c, 1, d, e, ).
+// The same with each row's number after c, counted down to 1: M(c, 2, a, b, ) M(c, 1, d, e, ).
 #define TROUPE_NUMBERED_1(M, c, a) TROUPE_APPLY(M, (c, 1, TROUPE_UNPACK a, ))
 #define TROUPE_NUMBERED_2(M, c, a, ...) TROUPE_APPLY(M, (c, 2, TROUPE_UNPACK a, )) TROUPE_NUMBERED_1(M, c, __VA_ARGS__)
 #define TROUPE_NUMBERED_3(M, c, a, ...) TROUPE_APPLY(M, (c, 3, TROUPE_UNPACK a, )) TROUPE_NUMBERED_2(M, c, __VA_ARGS__)
@@ -152,8 +152,8 @@
 #define TROUPE_NUMBERED(M, c, ...) TROUPE_CAT(TROUPE_NUMBERED_, TROUPE_COUNT(__VA_ARGS__))(M, c, __VA_ARGS__)
 // clang-format on
 
-// The time-out that a macro was given, or left out: TROUPE_TIMEOUT_(__VA_ARGS__) of what is behind
-// the other arguments, with one empty argument at the end.
+// The time-out that a macro was given, or TROUPE_FOREVER: TROUPE_TIMEOUT_(__VA_ARGS__) of the rest
+// of its arguments, with one empty argument at the end.
 #define TROUPE_TIMEOUT_(...) TROUPE_CAT(TROUPE_TIMEOUT_, TROUPE_COUNT(__VA_ARGS__))(__VA_ARGS__)
 #define TROUPE_TIMEOUT_1(end) TROUPE_FOREVER
 #define TROUPE_TIMEOUT_2(timeout_ms, end) (timeout_ms)
