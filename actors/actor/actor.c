@@ -10,6 +10,7 @@
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/spawn_resources.h>
 #include <actors/actor/task_executor.h>
+#include <actors/actor/wait_text.h>
 #include <actors/async/async.h>
 #include <actors/async/beside.h>
 #include <actors/class/call_error.h>
@@ -21,6 +22,7 @@
 #include <runtime/base/slow.h>
 #include <runtime/host/debug_wait.h>
 #include <runtime/shm/process_table.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,7 +32,7 @@ enum {
 
 trp_home trp_home_here;
 
-static _Thread_local trp_actor *_Atomic turning; // The actor whose turn this thread runs.
+static _Thread_local trp_runnable *_Atomic turning; // The actor whose turn this thread runs.
 
 // ---- beginnings
 
@@ -82,17 +84,19 @@ trp_actor *trp_actor_create(const trp_class *class_, const char *name, uint32_t 
     if (actor->self == NULL || !set_name(actor, name))
         goto no_memory;
     atomic_store_explicit(&actor->pinned, pinned, memory_order_relaxed);
+    if (pinned)
+        trp_scheduler_leave(&actor->run);
     atomic_store_explicit(&actor->waits_for, 0, memory_order_relaxed);
     atomic_store_explicit(&actor->calls, 0, memory_order_relaxed);
     atomic_store_explicit(&actor->restarts, 0, memory_order_relaxed);
-    atomic_store_explicit(&actor->cpu_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&actor->run.cpu_ns, 0, memory_order_relaxed);
     actor->executor = false;
     actor->saves = false;
     actor->ready = false;
     actor->concurrent = false;
     if (mailbox_max == 0)
         mailbox_max = TRP_MAILBOX_DEFAULT_MAX;
-    trp_mailbox_open(&actor->mailbox,
+    trp_mailbox_open(&actor->run.mailbox,
                      mailbox_max < TRP_MAILBOX_LIMIT_MAX ? mailbox_max : TRP_MAILBOX_LIMIT_MAX);
     return actor;
 
@@ -121,7 +125,7 @@ static void refuse_all(trp_actor *actor, uint64_t id, trp_link *first)
     for (trp_link *link = first, *next; link != NULL; link = next) {
         trp_message *message = (trp_message *)link;
         next = trp_link_next(link);
-        trp_mailbox_return(&actor->mailbox, message->weight);
+        trp_mailbox_return(&actor->run.mailbox, message->weight);
         if (message->target == id) {
             trp_actor_refuse(actor, message, &failure);
         } else {
@@ -136,10 +140,10 @@ void trp_actor_discard(trp_actor *actor)
     bool idle;
     uint64_t id = trp_actor_id(actor);
     pthread_mutex_lock(trp_slot_lock(id));
-    trp_link *left = trp_mailbox_close(&actor->mailbox, true, &idle);
+    trp_link *left = trp_mailbox_close(&actor->run.mailbox, true, &idle);
     pthread_mutex_unlock(trp_slot_lock(id));
     refuse_all(actor, id, left);
-    trp_mailbox_wake(&actor->mailbox);
+    trp_mailbox_wake(&actor->run.mailbox);
     free_parts(actor);
     trp_slot_give(actor);
 }
@@ -181,7 +185,7 @@ bool trp_actor_is_open(trp_actor *actor, uint64_t id)
 void trp_actor_schedule(trp_actor *actor)
 {
     if (!atomic_load_explicit(&actor->pinned, memory_order_relaxed))
-        trp_scheduler_push(actor);
+        trp_scheduler_push(&actor->run);
     else if (trp_scheduler_over())
         trp_actor_abandon(actor);
     else
@@ -204,7 +208,7 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
                      const troupe_error *failure)
 {
     bool pinned = atomic_load(&actor->pinned),
-         own = atomic_load_explicit(&turning, memory_order_relaxed) == actor, idle = false;
+         own = atomic_load_explicit(&turning, memory_order_relaxed) == &actor->run, idle = false;
     trp_actor_extra *extra = failure != NULL ? trp_actor_extend(actor) : NULL;
     if (extra != NULL) { // Only init fails an actor, and it runs once.
         extra->failure = *failure;
@@ -226,13 +230,13 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
     trp_link *left = NULL, *in_lanes = NULL;
     pthread_mutex_lock(trp_slot_lock(id));
     if (trp_actor_find(id) != NULL) { // Its last turn may have been faster.
-        left = trp_mailbox_close(&actor->mailbox, own, &idle);
+        left = trp_mailbox_close(&actor->run.mailbox, own, &idle);
         in_lanes = trp_lanes_close(actor);
     }
     pthread_mutex_unlock(trp_slot_lock(id));
     refuse_all(actor, id, in_lanes);
     refuse_all(actor, id, left);
-    trp_mailbox_wake(&actor->mailbox);
+    trp_mailbox_wake(&actor->run.mailbox);
     if (guest) {
         end_at_once(actor, id);
         trp_guest_leave(actor);
@@ -273,13 +277,13 @@ static void finish(trp_actor *actor)
     if (actor->executor)
         trp_executor_end(actor);
     pthread_mutex_lock(trp_slot_lock(id));
-    trp_link *left = trp_mailbox_close(&actor->mailbox, true, &idle);
+    trp_link *left = trp_mailbox_close(&actor->run.mailbox, true, &idle);
     free_parts(actor);
     atomic_store(&actor->phase, trp_phase_of(id, TRP_ACTOR_GONE));
     pthread_mutex_unlock(trp_slot_lock(id));
     trp_life_free(actor);
     refuse_all(actor, id, left);
-    trp_mailbox_wake(&actor->mailbox);
+    trp_mailbox_wake(&actor->run.mailbox);
     trp_pressure_end(actor, id);
     trp_slot_give(actor);
     if (pinned)
@@ -298,7 +302,7 @@ void trp_actor_abandon(trp_actor *actor)
 
 void trp_actor_wake(trp_actor *actor)
 {
-    if (trp_mailbox_rest(&actor->mailbox) != TRP_RESTS)
+    if (trp_mailbox_rest(&actor->run.mailbox) != TRP_RESTS)
         trp_actor_schedule(actor);
 }
 
@@ -311,7 +315,7 @@ TRP_COLD troupe_status closed(uint64_t id)
 TRP_COLD troupe_status full(trp_actor *actor, uint64_t id, const char *why)
 {
     return troupe_fail(TROUPE_BUSY, "the mailbox of actor %s is full: %u messages wait there%s",
-                       trp_actor_label(id).text, trp_mailbox_count(&actor->mailbox), why);
+                       trp_actor_label(id).text, trp_mailbox_count(&actor->run.mailbox), why);
 }
 
 // Waits for room in a mailbox that is full.
@@ -333,8 +337,9 @@ TRP_COLD troupe_status wait_for_room(trp_actor *actor, uint64_t id, size_t weigh
         if (trp_slow_is_due(&slow))
             trp_slow_tell(&slow, "room in the mailbox of actor %s", trp_actor_label(id).text);
         int64_t until_ns = trp_slow_until(&slow, deadline_ns);
-        in_time = trp_mailbox_wait(&actor->mailbox, weight, until_ns) || until_ns != deadline_ns;
-        room = trp_mailbox_reserve(&actor->mailbox, weight);
+        in_time =
+            trp_mailbox_wait(&actor->run.mailbox, weight, until_ns) || until_ns != deadline_ns;
+        room = trp_mailbox_reserve(&actor->run.mailbox, weight);
     }
     trp_slow_end(&slow);
     trp_scheduler_unblock();
@@ -350,12 +355,12 @@ TRP_HOT bool push(trp_actor *actor, uint64_t id, trp_message *message)
     size_t weight = message->weight;
     message->target = id;
     trp_measure_pushed(message);
-    trp_pushed pushed = trp_mailbox_push(&actor->mailbox, &message->link, false);
+    trp_pushed pushed = trp_mailbox_push(&actor->run.mailbox, &message->link, false);
     // Once pushed, the message may be run and freed at any time.
     if (pushed == TRP_PUSHED_FIRST)
         trp_actor_schedule(actor);
     else if (pushed == TRP_PUSH_REFUSED)
-        trp_mailbox_return(&actor->mailbox, weight);
+        trp_mailbox_return(&actor->run.mailbox, weight);
     return pushed != TRP_PUSH_REFUSED;
 }
 
@@ -367,13 +372,13 @@ troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message
         return status;
     if (!trp_actor_is_open(actor, id))
         status = closed(id);
-    else if (!trp_mailbox_reserve(&actor->mailbox, message->weight))
+    else if (!trp_mailbox_reserve(&actor->run.mailbox, message->weight))
         status = wait_for_room(actor, id, message->weight, deadline_ns);
     if (status == TROUPE_OK && !push(actor, id, message))
         status = closed(id);
     else if (status == TROUPE_OK) {
         if (deadline_ns != 0)
-            trp_pause_sent(actor);
+            trp_pause_sent(&actor->run);
         return TROUPE_OK;
     }
     trp_message_free(message);
@@ -385,7 +390,7 @@ bool trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message)
     troupe_status status;
     if (message->urgent && trp_urgent_deliver(actor, id, message, &status))
         return status == TROUPE_OK;
-    trp_mailbox_reserve_always(&actor->mailbox, message->weight);
+    trp_mailbox_reserve_always(&actor->run.mailbox, message->weight);
     if (push(actor, id, message))
         return true;
     troupe_error failure = trp_actor_obituary(id);
@@ -479,12 +484,12 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
         }
         if (atomic_load_explicit(&trp_stopping, memory_order_relaxed))
             break; // It stays runnable: trp_actors_finish takes it.
-        if (over && trp_mailbox_more(&actor->mailbox))
+        if (over && trp_mailbox_more(&actor->run.mailbox))
             break;
-        trp_message *message = over ? NULL : (trp_message *)trp_mailbox_take(&actor->mailbox);
+        trp_message *message = over ? NULL : (trp_message *)trp_mailbox_take(&actor->run.mailbox);
         if (message != NULL) {
             uint64_t call = message->call;
-            trp_mailbox_left(&actor->mailbox, message->weight);
+            trp_mailbox_left(&actor->run.mailbox, message->weight);
             ease(actor, id);
             run_message(actor, id, message);
             done++;
@@ -493,7 +498,7 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
         }
         count_calls(actor, done - counted);
         counted = done;
-        if (trp_mailbox_rest(&actor->mailbox) == TRP_RESTS) {
+        if (trp_mailbox_rest(&actor->run.mailbox) == TRP_RESTS) {
             ease(actor,
                  id); // Now it sees that it is pressed, or who says so sees that it is empty.
             return done;
@@ -509,17 +514,79 @@ static uint32_t turn(trp_actor *actor, uint64_t until, bool *again)
 uint32_t trp_actor_turn(trp_actor *actor, uint64_t until, bool *again)
 {
     // There is one where this runs on top of a method: see trp_scheduler_help.
-    trp_actor *outer = atomic_load_explicit(&turning, memory_order_relaxed);
-    atomic_store_explicit(&turning, actor, memory_order_release);
+    trp_runnable *outer = atomic_load_explicit(&turning, memory_order_relaxed);
+    atomic_store_explicit(&turning, &actor->run, memory_order_release);
     uint32_t done = turn(actor, until, again);
     atomic_store_explicit(&turning, outer, memory_order_release);
     return done;
 }
 
-trp_actor *_Atomic *trp_actor_turning(void)
+// ---- for the scheduler
+
+static uint32_t turn_of(trp_runnable *one, uint64_t until, bool *again)
+{
+    return trp_actor_turn(trp_actor_of(one), until, again);
+}
+
+static void abandon(trp_runnable *one)
+{
+    trp_actor_abandon(trp_actor_of(one));
+}
+
+static trp_runnable *_Atomic *turning_here(void)
 {
     return &turning;
 }
+
+static trp_runnable *running_here(void)
+{
+    trp_actor *actor = trp_run_actor();
+    return actor != NULL ? &actor->run : NULL;
+}
+
+static bool is_fresh(trp_runnable *one)
+{
+    const trp_actor *actor = trp_actor_of(one);
+    return !actor->ready && !actor->executor;
+}
+
+static uint64_t id_of(trp_runnable *one)
+{
+    return trp_actor_id_of(trp_actor_of(one));
+}
+
+// "box#3 in box_open", "box#4 in init", "box#5": that one is between two of them.
+static void describe(trp_runnable *one, uint64_t id, char *text, size_t capacity)
+{
+    trp_actor *actor = trp_actor_of(one);
+    const char *method = trp_running_name(actor, id);
+    bool open = trp_actor_is_open(actor, id);
+    if (method == NULL && !(open && actor->ready))
+        method = open ? "init" : "deinit";
+    snprintf(text, capacity, "%s%s%.48s", trp_actor_label(id).text, method != NULL ? " in " : "",
+             method != NULL ? method : "");
+}
+
+static bool waiter_here(uint64_t *id, const char **method)
+{
+    const trp_running *here = trp_run_current();
+    if (here == NULL)
+        return false;
+    const trp_method *called = here->message != NULL ? here->message->method : NULL;
+    *id = trp_actor_id(here->actor);
+    *method = called != NULL ? called->row->name : "init";
+    return true;
+}
+
+const trp_turns trp_actor_turns = {.turn = turn_of,
+                                   .abandon = abandon,
+                                   .turning = turning_here,
+                                   .running = running_here,
+                                   .fresh = is_fresh,
+                                   .id = id_of,
+                                   .describe = describe,
+                                   .waiter = waiter_here,
+                                   .full = trp_waits_full};
 
 // ---- all of them
 
@@ -534,14 +601,14 @@ void trp_actor_each(void (*see)(const trp_actor_look *look, void *user), void *u
         if (trp_actor_find(id) != NULL) {
             trp_actor_look look = {.id = id,
                                    .calls = atomic_load(&actor->calls),
-                                   .cpu_ns = atomic_load(&actor->cpu_ns),
+                                   .cpu_ns = atomic_load(&actor->run.cpu_ns),
                                    .class_ = actor->class_,
                                    .label = trp_actor_label_locked(actor, id),
                                    .state = trp_phase_state(phase),
-                                   .waiting = trp_mailbox_count(&actor->mailbox),
+                                   .waiting = trp_mailbox_count(&actor->run.mailbox),
                                    .restarts = atomic_load(&actor->restarts),
                                    .blocked = atomic_load(&actor->waits_for) != 0,
-                                   .running = !trp_mailbox_idle(&actor->mailbox)};
+                                   .running = !trp_mailbox_idle(&actor->run.mailbox)};
             see(&look, user);
         }
         pthread_mutex_unlock(trp_slot_lock(i));
@@ -579,10 +646,10 @@ void trp_actors_close(void)
 // that is being made, is ended by that thread as soon as it looks.
 void trp_actors_finish(void)
 {
-    trp_actor *actor, *next;
-    for (actor = trp_scheduler_clear(); actor != NULL; actor = next) {
-        next = actor->next_runnable;
-        trp_actor_abandon(actor);
+    trp_actor *actor;
+    for (trp_runnable *one = trp_scheduler_clear(), *next; one != NULL; one = next) {
+        next = one->next;
+        trp_actor_abandon(trp_actor_of(one));
     }
     while ((actor = trp_stage_clear()) != NULL)
         trp_actor_abandon(actor);

@@ -18,8 +18,11 @@
 #include <actors/actor/message.h>
 #include <actors/actor/slot.h>
 #include <actors/ref/call_table.h>
-#include <actors/sched/mailbox.h>
+#include <actors/sched/runnable.h>
 #include <actors/sched/scheduler.h>
+
+typedef struct trp_actor trp_actor;
+typedef struct trp_async trp_async;
 
 typedef enum trp_actor_state {
     TRP_ACTOR_NONE, // The slot was never used.
@@ -53,7 +56,7 @@ struct trp_actor {
     void *self;                      // `small`, or allocated.
     trp_actor_extra *_Atomic extra;  // NULL: it has nothing of that.
     uint64_t generation;             // How often the slot was used before.
-    trp_actor *next_runnable;        // In a queue of the scheduler, or of free slots.
+    trp_async *_Atomic async;        // NULL: nothing yet. The slot's: later occupants use the same.
     uint32_t index;                  // Of the slot.
     _Atomic uint32_t cancels;        // Calls in the mailbox that may have been cancelled (async.h).
     _Atomic bool pinned;             // Runs on the process's main thread.
@@ -65,18 +68,22 @@ struct trp_actor {
     _Atomic uint16_t restarts; // So far, 65,535 at most.
 
     _Alignas(TRP_LINE) struct trp_life *_Atomic life; // How it ends (lifecycle.h); NULL: as usual.
-    trp_async *_Atomic async;   // NULL: nothing yet. The slot's: later occupants use the same.
     _Atomic uint64_t waits_for; // The call that its method waits for; 0: none.
-    _Atomic uint64_t cpu_ns;    // From samples, by the thread that runs it.
-    trp_mailbox mailbox;        // Begins on this line, and ends on the next.
+    trp_runnable run;           // Its mailbox begins on this line, and ends on the next.
 
     void *_Atomic running;  // trp_running, see async.h.
     _Atomic uint64_t calls; // Messages that it has run, counted by the thread that runs it.
 
     _Alignas(TRP_LINE) unsigned char small[TRP_ACTOR_SMALL];
 };
-_Static_assert(offsetof(trp_actor, mailbox.left) % TRP_LINE == 0, "the taker's line begins there");
+_Static_assert(offsetof(trp_actor, run.mailbox.left) % TRP_LINE == 0,
+               "the taker's line begins there");
 _Static_assert(sizeof(trp_actor) == 4 * TRP_LINE, "an actor is four lines");
+
+static inline trp_actor *trp_actor_of(trp_runnable *run)
+{
+    return (trp_actor *)(void *)((char *)run - offsetof(trp_actor, run));
+}
 
 // This process's address, and where failures say that they happened.
 typedef struct trp_home {
@@ -160,9 +167,6 @@ void trp_actor_refuse(trp_actor *actor, trp_message *message, const troupe_error
 // thread's by now, or another actor: nothing of it may be touched but what is atomic. By the
 // scheduler and the main thread's loop alone.
 uint32_t trp_actor_turn(trp_actor *actor, uint64_t until, bool *again);
-// Where the actor is whose turn this thread runs (NULL: none), for others who look while the thread
-// lives: when they use it, it may have changed.
-trp_actor *_Atomic *trp_actor_turning(void);
 // Ends an actor that was runnable when the runtime stopped.
 void trp_actor_abandon(trp_actor *actor);
 
@@ -200,6 +204,8 @@ void trp_actors_stop_turns(void); // trp_actors_stopping (sched/scheduler.h) fro
 void trp_actors_close(void);
 void trp_actors_finish(void);
 void trp_actors_start(void);
+// For the scheduler.
+extern const trp_turns trp_actor_turns;
 
 // ---- what is said of actors (actor/death_record.c)
 
@@ -222,10 +228,6 @@ void trp_failure_place(troupe_error *failure, uint64_t actor);
 // Puts the actor's name, if it has one, in the node's directory (name.c).
 bool trp_actor_name(trp_actor *actor, troupe_error *failure);
 void trp_actor_unname(trp_actor *actor);
-
-// Whether a method of `actor` that waits for this call waits for itself; notes the wait otherwise
-// (`call` 0: it waits no more).
-troupe_status trp_actor_waits(trp_actor *actor, uint64_t call);
 
 // The layer's handlers (layer/dispatch.c), which register themselves: a program that is linked with
 // the static library has them only if something names them.

@@ -136,16 +136,16 @@ static void resume(trp_actor *actor, uint64_t id)
 
 static bool is_eased(trp_actor *actor)
 {
-    uint32_t max = atomic_load_explicit(&actor->mailbox.max, memory_order_relaxed);
-    return trp_mailbox_count(&actor->mailbox) <= max / 4 &&
-           trp_mailbox_bytes(&actor->mailbox) <= TRP_MAILBOX_BYTES_MAX / 4;
+    uint32_t max = atomic_load_explicit(&actor->run.mailbox.max, memory_order_relaxed);
+    return trp_mailbox_count(&actor->run.mailbox) <= max / 4 &&
+           trp_mailbox_bytes(&actor->run.mailbox) <= TRP_MAILBOX_BYTES_MAX / 4;
 }
 
 void trp_pressure_note(trp_actor *actor, uint64_t id, uint32_t process, uint64_t incarnation)
 {
-    uint32_t max = atomic_load_explicit(&actor->mailbox.max, memory_order_relaxed);
-    if (trp_mailbox_count(&actor->mailbox) <= max / 2 &&
-        trp_mailbox_bytes(&actor->mailbox) <= TRP_MAILBOX_BYTES_MAX / 2)
+    uint32_t max = atomic_load_explicit(&actor->run.mailbox.max, memory_order_relaxed);
+    if (trp_mailbox_count(&actor->run.mailbox) <= max / 2 &&
+        trp_mailbox_bytes(&actor->run.mailbox) <= TRP_MAILBOX_BYTES_MAX / 2)
         return;
     pthread_mutex_lock(&pressure.lock);
     if (!add(actor, id, process, incarnation))

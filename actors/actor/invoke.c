@@ -2,6 +2,7 @@
 // thread's last error is the method's own.
 #include <actors/actor/invoke.h>
 
+#include <actors/actor/deadlock_probe.h>
 #include <actors/actor/method_stats.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/restart_in_place.h>

@@ -13,9 +13,9 @@ enum {
     KEPT_MAX = 128, // Free slots that a thread keeps; half of them move at once.
 };
 
-// Slots that may be taken, linked by `next_runnable`.
+// Slots that may be taken, linked by `run.next`.
 typedef struct kept {
-    trp_actor *first;
+    trp_runnable *first;
     uint32_t count;
 } kept;
 
@@ -34,19 +34,19 @@ static _Thread_local bool registered;
 
 static void put(kept *list, trp_actor *actor)
 {
-    actor->next_runnable = list->first;
-    list->first = actor;
+    actor->run.next = list->first;
+    list->first = &actor->run;
     list->count++;
 }
 
 static trp_actor *get(kept *list)
 {
-    trp_actor *actor = list->first;
-    if (actor != NULL) {
-        list->first = actor->next_runnable;
-        list->count--;
-    }
-    return actor;
+    trp_runnable *first = list->first;
+    if (first == NULL)
+        return NULL;
+    list->first = first->next;
+    list->count--;
+    return trp_actor_of(first);
 }
 
 static void move(kept *from, kept *to, uint32_t count)

@@ -189,7 +189,7 @@ void trp_lanes_dispatch(trp_actor *actor, trp_message *message)
             append(to, message);
     }
     if (!buried && !runs)
-        trp_mailbox_reserve_always(&actor->mailbox, message->weight);
+        trp_mailbox_reserve_always(&actor->run.mailbox, message->weight);
     pthread_mutex_unlock(&async->lock);
     if (buried) {
         trp_message_left(message);
@@ -220,7 +220,7 @@ trp_message *trp_lanes_next(trp_actor *actor, uint32_t index)
         from->running--;
     } else {
         trp_cancel_handed(async);
-        trp_mailbox_return(&actor->mailbox, message->weight);
+        trp_mailbox_return(&actor->run.mailbox, message->weight);
     }
     pthread_mutex_unlock(&async->lock);
     if (ends)
@@ -236,7 +236,7 @@ static trp_message *take_waiting(trp_actor *actor, trp_async *async, lane *from)
     if (message != NULL) {
         from->running++;
         trp_cancel_handed(async);
-        trp_mailbox_return(&actor->mailbox, message->weight);
+        trp_mailbox_return(&actor->run.mailbox, message->weight);
     }
     pthread_mutex_unlock(&async->lock);
     return message;
@@ -286,7 +286,7 @@ trp_message *trp_lanes_cancel(trp_actor *actor, const trp_caller *caller)
                 before->below = link->below;
             if (it->waiting.last == link)
                 it->waiting.last = before;
-            trp_mailbox_return(&actor->mailbox, message->weight);
+            trp_mailbox_return(&actor->run.mailbox, message->weight);
             lanes->busy--; // What runs in the lane sees to the actor's end.
             return message;
         }

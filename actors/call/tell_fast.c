@@ -30,7 +30,7 @@ bool trp_tell_at_once(const troupe_actor *to, const troupe_class *row, size_t me
     if (message == NULL)
         return false;
     trp_measure_pushed(message);
-    trp_pushed pushed = trp_mailbox_put(&actor->mailbox, &message->link, message->weight);
+    trp_pushed pushed = trp_mailbox_put(&actor->run.mailbox, &message->link, message->weight);
     if (pushed == TRP_PUSH_REFUSED) {
         trp_message_free(message);
         return false;
@@ -38,6 +38,6 @@ bool trp_tell_at_once(const troupe_actor *to, const troupe_class *row, size_t me
     // The message may be run and freed by now.
     if (pushed == TRP_PUSHED_FIRST)
         trp_actor_schedule(actor);
-    trp_pause_sent(actor);
+    trp_pause_sent(&actor->run);
     return true;
 }

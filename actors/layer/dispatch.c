@@ -433,6 +433,7 @@ static void describe_caller(char *text, size_t capacity)
 // Gives lower rooms what they call of higher ones.
 static void join_rooms(void)
 {
+    trp_scheduler_turns = trp_actor_turns;
     trp_registrar_here = trp_adopted_table;
     trp_call_again = trp_repeat_call;
 }

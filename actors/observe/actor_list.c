@@ -5,6 +5,7 @@
 #include <actors/actor/actor.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/task_executor.h>
+#include <actors/actor/wait_text.h>
 #include <actors/observe/actor_list.h>
 #include <actors/restart/registrar.h>
 #include <actors/sched/wait_notes.h>

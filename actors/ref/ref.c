@@ -84,7 +84,7 @@ static troupe_status help(uint64_t call, uint64_t target)
     bool kept = last->status != TROUPE_OK;
     if (kept)
         before = *last;
-    trp_scheduler_help(actor, call);
+    trp_scheduler_help(&actor->run, call);
     if (kept)
         (void)trp_error_set(&before);
     else

@@ -7,10 +7,8 @@
 // until the turn ends. One that computes for long gives its place up too, since what waits behind
 // it may be short, but only as many as there are places: else all that is to be computed would run
 // at once. No more than TRP_BLOCKED_MAX threads wait or have stalled.
-#include <actors/sched/blocked_threads.h>
+#include <actors/sched/blocked_threads_internal.h>
 
-#include <actors/actor/actor.h>
-#include <actors/async/async.h>
 #include <actors/class/call_error.h>
 #include <fcntl.h>
 #include <runtime/base/clock.h>
@@ -156,7 +154,7 @@ void trp_stall_over(void)
 enum { LISTED = 6 };
 
 typedef struct holder {
-    trp_actor *actor;
+    trp_runnable *actor;
     uint64_t id;
 } holder;
 
@@ -166,25 +164,14 @@ static size_t find_holders(holder found[LISTED])
     size_t count = 0;
     for (const trp_runner *one = trp_scheduler.all; one != NULL; one = one->older) {
         bool may = !one->idle && !one->left && one->turning != NULL;
-        trp_actor *actor = may ? atomic_load_explicit(one->turning, memory_order_acquire) : NULL;
+        trp_runnable *actor = may ? atomic_load_explicit(one->turning, memory_order_acquire) : NULL;
         if (actor == NULL)
             continue;
         if (count < LISTED)
-            found[count] = (holder){actor, trp_actor_id_of(actor)};
+            found[count] = (holder){actor, trp_scheduler_turns.id(actor)};
         count++;
     }
     return count;
-}
-
-// "box#3 in box_open", "box#4 in init", "box#5": that one is between two of them.
-static int describe(const holder *it, char *text, size_t capacity)
-{
-    const char *method = trp_running_name(it->actor, it->id);
-    bool open = trp_actor_is_open(it->actor, it->id);
-    if (method == NULL && !(open && it->actor->ready))
-        method = open ? "init" : "deinit";
-    return snprintf(text, capacity, "%s%s%.48s", trp_actor_label(it->id).text,
-                    method != NULL ? " in " : "", method != NULL ? method : "");
 }
 
 // Says who holds the threads: the first few, and how many more; returns how many do.
@@ -196,7 +183,7 @@ static size_t list_holders(char *text, size_t capacity)
     trp_scheduler_unlock();
     for (; listed < count && listed < LISTED; listed++) {
         char one[128];
-        (void)describe(&found[listed], one, sizeof one);
+        trp_scheduler_turns.describe(found[listed].actor, found[listed].id, one, sizeof one);
         if (used + strlen(one) + 32 > capacity)
             break;
         used += (size_t)snprintf(text + used, capacity - used, "%s%s", used > 0 ? "; " : "", one);
@@ -216,14 +203,14 @@ static troupe_status fail_full(void)
     return troupe_fail(TROUPE_BUSY,
                        "no thread is left in %s to start an actor: %zu methods hold one each, and "
                        "%d that block or wait are the limit: %s",
-                       trp_process_text(trp_home_here.process).text, count, TRP_BLOCKED_MAX, text);
+                       trp_process_text(trp_process_slot()).text, count, TRP_BLOCKED_MAX, text);
 }
 
 // Who has asked for an actor that would begin here is told, at once. With the lock held, which is
 // let go meanwhile.
 static void refuse(void)
 {
-    trp_actor *fresh = trp_queues_take_fresh(), *next;
+    trp_runnable *fresh = trp_queues_take_fresh(), *next;
     if (fresh == NULL)
         return;
     trp_scheduler_unlock();
@@ -233,8 +220,8 @@ static void refuse(void)
     trp_starts_refused = &failure;
     for (; fresh != NULL; fresh = next) {
         bool again;
-        next = fresh->next_runnable;
-        (void)trp_actor_turn(fresh, 0, &again);
+        next = fresh->next;
+        (void)trp_scheduler_turns.turn(fresh, 0, &again);
         if (again) // The runtime stops, and ends what is in its queues.
             trp_scheduler_push(fresh);
     }
@@ -263,7 +250,7 @@ void trp_stalls_told(bool full)
     if (full) {
         size_t count = list_holders(text, sizeof text);
         trp_slow_tell(&slow, "a thread of %s: %zu methods hold one each: %s",
-                      trp_process_text(trp_home_here.process).text, count, text);
+                      trp_process_text(trp_process_slot()).text, count, text);
     } else {
         trp_slow_end(&slow);
     }

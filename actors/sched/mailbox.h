@@ -46,7 +46,7 @@ typedef struct trp_mailbox {
     _Atomic uint32_t room;    // Changes when they should look again.
     _Atomic uint16_t home; // The queue that its actor was in when last seen: sched/sender_yield.h.
     _Atomic bool slow;     // Its senders do not go there until it is no longer deep.
-    // What the taker writes, on another cache line: see trp_actor. The taker sets `busy` and then
+    // What the taker writes, on another cache line. The taker sets `busy` and then
     // looks at `closed`; who closes does the reverse, with a fence for both (fence.h).
     _Alignas(16) _Atomic uint32_t left; // Taken and not given back yet: messages
     uint32_t left_bytes;                // and bytes.

@@ -1,24 +1,21 @@
-// run_permits.c: see sched/run_permits.h.
-#include <actors/sched/run_permits.h>
-
-#include <actors/actor/actor.h>
+// run_permits.c: see sched/run_permits_internal.h.
+#include <actors/sched/run_permits_internal.h>
 
 enum { STREAK_MAX = 64 }; // Turns from `next` in a row before others get one.
 
 trp_runqueues trp_queues;
 
-void trp_queues_home(trp_actor *actor, const trp_runqueue *queue)
+void trp_queues_home(trp_runnable *actor, const trp_runqueue *queue)
 {
     uint16_t home = (uint16_t)(queue - trp_queues.each);
     if (atomic_load_explicit(&actor->mailbox.home, memory_order_relaxed) != home)
         atomic_store_explicit(&actor->mailbox.home, home, memory_order_relaxed);
 }
 
-trp_runqueue *trp_queues_home_of(const trp_actor *actor)
+trp_runqueue *trp_queues_home_of(const trp_runnable *actor)
 {
     uint16_t home = atomic_load_explicit(&actor->mailbox.home, memory_order_relaxed);
-    bool pinned = atomic_load_explicit(&actor->pinned, memory_order_relaxed);
-    return home < trp_queues.count && !pinned ? &trp_queues.each[home] : NULL;
+    return home < trp_queues.count ? &trp_queues.each[home] : NULL;
 }
 
 bool trp_queues_empty(trp_runqueue *queue)
@@ -81,7 +78,7 @@ static void narrow(void)
 
 void trp_queues_share(trp_runqueue *queue)
 {
-    trp_actor *next = trp_runqueue_take_next(queue);
+    trp_runnable *next = trp_runqueue_take_next(queue);
     if (next != NULL)
         trp_runqueue_append(&trp_queues.inject, next);
     trp_runqueue_move(queue, &trp_queues.inject, true);
@@ -114,9 +111,9 @@ bool trp_queues_some_wait(void)
     return some;
 }
 
-trp_actor *trp_queues_choose(trp_runqueue *mine)
+trp_runnable *trp_queues_choose(trp_runqueue *mine)
 {
-    trp_actor *actor;
+    trp_runnable *actor;
     if (mine->streak++ < STREAK_MAX && (actor = trp_runqueue_take_next(mine)) != NULL)
         return actor;
     mine->streak = 0;
@@ -125,13 +122,13 @@ trp_actor *trp_queues_choose(trp_runqueue *mine)
     return actor != NULL ? actor : trp_runqueue_take_next(mine);
 }
 
-trp_actor *trp_queues_steal(trp_runqueue *mine)
+trp_runnable *trp_queues_steal(trp_runqueue *mine)
 {
     for (int i = 0; i < trp_queues.count; i++) {
         trp_runqueue *queue = &trp_queues.each[i];
         if (queue == mine || !is_prey(queue))
             continue;
-        trp_actor *next = atomic_load(&queue->taken) ? NULL : trp_runqueue_take_next(queue);
+        trp_runnable *next = atomic_load(&queue->taken) ? NULL : trp_runqueue_take_next(queue);
         trp_runqueue_move(queue, mine, false);
         if (next != NULL || (next = trp_runqueue_take(mine)) != NULL)
             return next;
@@ -139,10 +136,10 @@ trp_actor *trp_queues_steal(trp_runqueue *mine)
     return NULL;
 }
 
-trp_actor *trp_queues_clear(void)
+trp_runnable *trp_queues_clear(void)
 {
     static trp_runqueue all;
-    trp_actor *first = NULL, *actor;
+    trp_runnable *first = NULL, *actor;
     trp_runqueue_move(&trp_queues.inject, &all, true);
     for (int i = 0; i < trp_queues.count; i++) {
         trp_runqueue_move(&trp_queues.each[i], &all, true);
@@ -150,33 +147,33 @@ trp_actor *trp_queues_clear(void)
             trp_runqueue_append(&all, actor);
     }
     while ((actor = trp_runqueue_take(&all)) != NULL) {
-        actor->next_runnable = first;
+        actor->next = first;
         first = actor;
     }
     return first;
 }
 
-static trp_actor *sort_out(trp_runqueue *queue, trp_actor *fresh)
+static trp_runnable *sort_out(trp_runqueue *queue, trp_runnable *fresh)
 {
     static trp_runqueue all; // Under the scheduler's lock.
-    trp_actor *actor = trp_runqueue_take_next(queue);
+    trp_runnable *actor = trp_runqueue_take_next(queue);
     if (actor != NULL)
         trp_runqueue_append(&all, actor);
     trp_runqueue_move(queue, &all, true);
     while ((actor = trp_runqueue_take(&all)) != NULL) {
-        if (actor->ready || actor->executor) {
+        if (!trp_scheduler_turns.fresh(actor)) {
             trp_runqueue_append(queue, actor);
             continue;
         }
-        actor->next_runnable = fresh;
+        actor->next = fresh;
         fresh = actor;
     }
     return fresh;
 }
 
-trp_actor *trp_queues_take_fresh(void)
+trp_runnable *trp_queues_take_fresh(void)
 {
-    trp_actor *fresh = sort_out(&trp_queues.inject, NULL);
+    trp_runnable *fresh = sort_out(&trp_queues.inject, NULL);
     for (int i = 0; i < trp_queues.count; i++)
         fresh = sort_out(&trp_queues.each[i], fresh);
     return fresh;

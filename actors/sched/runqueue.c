@@ -1,7 +1,6 @@
-// runqueue.c: see runqueue.h.
-#include <actors/sched/runqueue.h>
+// runqueue.c: see runqueue_internal.h.
+#include <actors/sched/runqueue_internal.h>
 
-#include <actors/actor/actor.h>
 #include <runtime/base/clock.h>
 #include <sched.h>
 
@@ -38,25 +37,25 @@ static uint32_t count_of(trp_runqueue *queue)
     return atomic_load_explicit(&queue->count, memory_order_relaxed);
 }
 
-static void link_list(trp_runqueue *queue, trp_actor *first, trp_actor *last, uint32_t count)
+static void link_list(trp_runqueue *queue, trp_runnable *first, trp_runnable *last, uint32_t count)
 {
     if (queue->first == NULL)
         queue->first = first;
     else
-        queue->last->next_runnable = first;
+        queue->last->next = first;
     queue->last = last;
     set_count(queue, count_of(queue) + count);
 }
 
-void trp_runqueue_append(trp_runqueue *queue, trp_actor *actor)
+void trp_runqueue_append(trp_runqueue *queue, trp_runnable *actor)
 {
-    actor->next_runnable = NULL;
+    actor->next = NULL;
     lock(queue);
     link_list(queue, actor, actor, 1);
     unlock(queue);
 }
 
-void trp_runqueue_add(trp_runqueue *queue, trp_actor *actor)
+void trp_runqueue_add(trp_runqueue *queue, trp_runnable *actor)
 {
     // Nobody else fills it, so a load and a store do.
     if (atomic_load_explicit(&queue->next, memory_order_relaxed) == NULL)
@@ -65,21 +64,21 @@ void trp_runqueue_add(trp_runqueue *queue, trp_actor *actor)
         trp_runqueue_append(queue, actor);
 }
 
-trp_actor *trp_runqueue_take(trp_runqueue *queue)
+trp_runnable *trp_runqueue_take(trp_runqueue *queue)
 {
     if (count_of(queue) == 0)
         return NULL;
     lock(queue);
-    trp_actor *actor = queue->first;
+    trp_runnable *actor = queue->first;
     if (actor != NULL) {
-        queue->first = actor->next_runnable;
+        queue->first = actor->next;
         set_count(queue, count_of(queue) - 1);
     }
     unlock(queue);
     return actor;
 }
 
-trp_actor *trp_runqueue_take_next(trp_runqueue *queue)
+trp_runnable *trp_runqueue_take_next(trp_runqueue *queue)
 {
     if (atomic_load_explicit(&queue->next, memory_order_relaxed) == NULL)
         return NULL;
@@ -92,12 +91,12 @@ void trp_runqueue_move(trp_runqueue *from, trp_runqueue *to, bool all)
         return;
     lock(from);
     uint32_t count = count_of(from), moved = all ? count : (count + 1) / 2;
-    trp_actor *first = from->first, *last = first;
+    trp_runnable *first = from->first, *last = first;
     if (first != NULL) {
         for (uint32_t i = 1; i < moved; i++)
-            last = last->next_runnable;
-        from->first = last->next_runnable;
-        last->next_runnable = NULL;
+            last = last->next;
+        from->first = last->next;
+        last->next = NULL;
         set_count(from, count - moved);
     }
     unlock(from);

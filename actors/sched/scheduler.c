@@ -15,9 +15,8 @@
 // looks for work: one of the two sees the other.
 #include <actors/sched/scheduler.h>
 
-#include <actors/actor/actor.h>
-#include <actors/sched/blocked_threads.h>
-#include <actors/sched/runner.h>
+#include <actors/sched/blocked_threads_internal.h>
+#include <actors/sched/scheduler_internal.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
@@ -33,11 +32,15 @@ enum {
     WATCH_NS = 1000000,
     NAP_NS = 5000000,
     DROWSY_NS = 10000000, // Between looks while all places are taken and nothing has stalled.
+    LAST_WAIT_MS = 1000,  // At the end: for those whose waits were ended,
+    OVERDUE_MS = 5,       // and for the others.
     WATCHES_MAX = 8,      // Looks at a process that does nothing before the watcher sleeps as well.
 };
 
 trp_runners trp_scheduler TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 _Thread_local trp_runner *trp_me;
+trp_turns trp_scheduler_turns;
+_Atomic bool trp_stopping;
 
 // ---- the lock, and waking
 
@@ -200,13 +203,13 @@ void trp_runner_return(trp_runner *one)
 
 // ---- runners
 
-// `until`: see trp_actor_turn.
-static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
+// `until`: see trp_turns.
+static void run_turn(trp_runqueue *queue, trp_runnable *actor, uint64_t until)
 {
     bool again;
     trp_me->sent = 0;
     trp_queues_home(actor, queue);
-    uint32_t messages = trp_actor_turn(actor, until, &again);
+    uint32_t messages = trp_scheduler_turns.turn(actor, until, &again);
     if (until == 0 && atomic_load_explicit(&trp_me->stalled, memory_order_relaxed))
         trp_stall_over();
     queue = atomic_load_explicit(&trp_me->queue, memory_order_relaxed); // It may have waited.
@@ -231,7 +234,7 @@ static void run_turn(trp_runqueue *queue, trp_actor *actor, uint64_t until)
 }
 
 // Turns on top of this one do not count: what waits in the queue waits for the end of this one.
-static void run_next(trp_runqueue *queue, trp_actor *actor)
+static void run_next(trp_runqueue *queue, trp_runnable *actor)
 {
     uint32_t turns = atomic_load_explicit(&queue->turns, memory_order_relaxed);
     atomic_store_explicit(&queue->turns, turns + 1, memory_order_relaxed);
@@ -245,7 +248,7 @@ static void run_turns(void)
         bool some = atomic_load_explicit(&queue->pausers, memory_order_relaxed) != NULL;
         if (some && trp_pause_overdue(queue, queue->read_ns) && trp_pause_end(queue, true))
             return;
-        trp_actor *actor = trp_queues_choose(queue);
+        trp_runnable *actor = trp_queues_choose(queue);
         if (actor == NULL && some && trp_pause_end(queue, false))
             return;
         if (actor == NULL && (actor = trp_queues_steal(queue)) == NULL)
@@ -281,7 +284,7 @@ static bool take_over(void)
     trp_scheduler.active++;
     trp_runqueue *mine = trp_me->queue;
     if (hog != NULL && hog != mine) {
-        trp_actor *next = trp_runqueue_take_next(hog);
+        trp_runnable *next = trp_runqueue_take_next(hog);
         if (next != NULL)
             trp_runqueue_add(mine, next);
         trp_runqueue_move(hog, mine, false);
@@ -361,7 +364,7 @@ static void *runner_main(void *user)
     trp_me = user;
     trp_scheduler_lock();
     trp_me->tid = (int)gettid();
-    trp_me->turning = trp_actor_turning();
+    trp_me->turning = trp_scheduler_turns.turning();
     if (trp_me->idle)
         sleep_idle();
     while (!trp_scheduler.stopping && !trp_me->abandoned) {
@@ -435,7 +438,7 @@ static void tell_of_push(void)
     trp_scheduler_unlock();
 }
 
-void trp_scheduler_push(trp_actor *actor)
+void trp_scheduler_push(trp_runnable *actor)
 {
     trp_runqueue *queue =
         trp_me != NULL ? atomic_load_explicit(&trp_me->queue, memory_order_relaxed) : NULL;
@@ -445,14 +448,19 @@ void trp_scheduler_push(trp_actor *actor)
         return;
     }
     if (atomic_load(&trp_scheduler.over)) {
-        trp_actor_abandon(actor);
+        trp_scheduler_turns.abandon(actor);
         return;
     }
     trp_runqueue_append(&trp_queues.inject, actor);
     tell_of_push();
 }
 
-void trp_scheduler_help(const trp_actor *actor, uint64_t call)
+void trp_scheduler_leave(trp_runnable *actor)
+{
+    atomic_store_explicit(&actor->mailbox.home, UINT16_MAX, memory_order_relaxed); // No queue's.
+}
+
+void trp_scheduler_help(const trp_runnable *actor, uint64_t call)
 {
     static _Thread_local int depth; // Of turns on top of methods: each takes room on the stack.
     trp_runqueue *queue =
@@ -460,7 +468,7 @@ void trp_scheduler_help(const trp_actor *actor, uint64_t call)
     if (queue == NULL || depth == HELP_MAX || atomic_load(&queue->next) != actor ||
         atomic_load_explicit(&trp_scheduler.stopping, memory_order_relaxed))
         return;
-    trp_actor *next = trp_runqueue_take_next(queue);
+    trp_runnable *next = trp_runqueue_take_next(queue);
     if (next != actor) { // Another thread was faster.
         if (next != NULL)
             trp_runqueue_add(queue, next);
@@ -490,7 +498,7 @@ troupe_status trp_scheduler_block(void)
     if (allowed)
         return TROUPE_OK;
     trp_wait_over();
-    return trp_waits_full(TRP_BLOCKED_MAX, stalled);
+    return trp_scheduler_turns.full(TRP_BLOCKED_MAX, stalled);
 }
 
 bool trp_scheduler_crowded(void)
@@ -516,14 +524,106 @@ void trp_scheduler_unblock(void)
     trp_scheduler_unlock();
 }
 
-// ---- the end
+// ---- the end: methods are waited for, and those that do not return are left behind
+
+// Waits until nothing is active. With the lock held.
+static bool wait_quiet(int64_t until_ns)
+{
+    struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    while (trp_scheduler.active > 0)
+        if (pthread_cond_timedwait(&trp_scheduler.changed, &trp_scheduler.lock, &until) != 0)
+            return false;
+    return true;
+}
+
+// Whether somebody runs that has not had all the time, or (`all`) anybody. With the lock held.
+static bool some_run(bool all)
+{
+    for (const trp_runner *one = trp_scheduler.all; one != NULL; one = one->older)
+        if (!one->left && (all || !one->overdue))
+            return true;
+    return false;
+}
+
+// The time is over (`late`), or nothing is active, and no wait is left: waits until every runner
+// has left, but for one whose method neither waited nor ended. With the lock held.
+static bool wait_last(int64_t until_ns, bool late)
+{
+    int64_t now_ns = trp_clock_ns(), most_ns = now_ns + (int64_t)LAST_WAIT_MS * 1000000;
+    int64_t overdue_ns = now_ns + (int64_t)OVERDUE_MS * 1000000;
+    if (most_ns < until_ns)
+        most_ns = until_ns;
+    for (;;) {
+        bool others = some_run(false);
+        int64_t end_ns = others || !late ? most_ns : overdue_ns;
+        struct timespec end = {end_ns / 1000000000, end_ns % 1000000000};
+        if (!some_run(true))
+            return true;
+        if (pthread_cond_timedwait(&trp_scheduler.changed, &trp_scheduler.lock, &end) != 0 &&
+            others == some_run(false))
+            return false;
+    }
+}
+
+// Leaves those alone that still run a method. Returns the others. With the lock held.
+static trp_runner *abandon_some(void)
+{
+    trp_runner *others = NULL, *older;
+    for (trp_runner *one = trp_scheduler.all; one != NULL; one = older) {
+        older = one->older;
+        if (one->left) {
+            one->older = others;
+            others = one;
+            continue;
+        }
+        one->abandoned = true; // It may be gone with the lock.
+        trp_runner_detach(one);
+        pthread_detach(one->thread);
+    }
+    trp_scheduler.all = trp_scheduler.idle = trp_scheduler.watcher = NULL;
+    trp_scheduler.living = trp_scheduler.blocked = trp_scheduler.paused = 0;
+    trp_scheduler.stalled = trp_scheduler.computing = 0;
+    trp_scheduler.drowsy = false;
+    trp_scheduler.active = 0;
+    trp_scheduler.spinning = false;
+    return others;
+}
+
+bool trp_scheduler_stop(int64_t until_ns, void (*hurry)(void))
+{
+    trp_scheduler_lock();
+    trp_scheduler.stopping = true;
+    for (trp_runner *one = trp_scheduler.idle; one != NULL; one = one->next_idle)
+        trp_runner_poke(one);
+    trp_pause_end_all();
+    trp_scheduler_unlock(); // Which wakes them.
+    trp_scheduler_lock();
+    bool late = trp_scheduler.living > 0 && !wait_quiet(until_ns);
+    for (trp_runner *one = trp_scheduler.all; one != NULL; one = one->older)
+        one->overdue = late && !one->idle && !one->away;
+    trp_scheduler_unlock();
+
+    hurry();
+
+    trp_scheduler_lock();
+    bool all_left = wait_last(until_ns, late);
+    trp_runner *left = abandon_some();
+    trp_stalls_told(false);
+    trp_scheduler_unlock();
+    for (trp_runner *older; left != NULL; left = older) {
+        older = left->older;
+        pthread_join(left->thread, NULL);
+        trp_free(left);
+    }
+    return all_left;
+}
 
 bool trp_scheduler_over(void)
 {
     return atomic_load(&trp_scheduler.over);
 }
 
-trp_actor *trp_scheduler_clear(void)
+trp_runnable *trp_scheduler_clear(void)
 {
     atomic_store(&trp_scheduler.over, true);
     return trp_queues_clear();

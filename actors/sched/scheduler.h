@@ -8,27 +8,28 @@
 #ifndef TRP_SCHED_SCHEDULER_H
 #define TRP_SCHED_SCHEDULER_H
 
+#include <actors/sched/runnable.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <troupe/status.h>
 
-typedef struct trp_actor trp_actor;
-typedef struct trp_async trp_async;
-
-// Threads that may wait in a method, or have stalled (sched/blocked_threads.h).
+// Threads that may wait in a method, or have stalled (sched/blocked_threads_internal.h).
 enum { TRP_BLOCKED_MAX = 256 };
 
+// How actors are run. Set before main.
+extern trp_turns trp_scheduler_turns;
+
 void trp_scheduler_start(int threads);
-// Queues an actor for a turn (trp_actor_turn). It must not be queued already. After the scheduler's
-// end it is ended at once (trp_actor_abandon).
-void trp_scheduler_push(trp_actor *actor);
+// Queues an actor for a turn. It must not be queued already. After the scheduler's end it is
+// abandoned at once.
+void trp_scheduler_push(trp_runnable *actor);
+
+// Notes that the actor is run by others, and will not be pushed.
+void trp_scheduler_leave(trp_runnable *actor);
 
 // Before this thread, in a method, waits for a call to an actor that it would run next anyway: runs
 // that one here and now, on top of the method, until the call has ended or there is nothing left to
 // do for it. Nothing happens where that is not so.
-void trp_scheduler_help(const trp_actor *actor, uint64_t call);
+void trp_scheduler_help(const trp_runnable *actor, uint64_t call);
 
 // This thread is about to wait / has done so: another one takes over. Nothing happens on threads
 // that are no scheduler's. TROUPE_BUSY: too many threads wait; then it must not.
@@ -45,8 +46,8 @@ extern _Thread_local const troupe_error *trp_starts_refused;
 // they may wait for, and waits for those that did wait for the rest of the time (1 s at least).
 // False: a method still runs, and its thread is left alone: it ends with the method.
 bool trp_scheduler_stop(int64_t until_ns, void (*hurry)(void));
-// After the stop: those that were queued, linked by next_runnable. From now on nobody is queued.
-trp_actor *trp_scheduler_clear(void);
+// After the stop: those that were queued, linked by `next`. From now on nobody is queued.
+trp_runnable *trp_scheduler_clear(void);
 bool trp_scheduler_over(void);
 
 // The runtime stops: turns end after the message that runs, and who waits gives up.

@@ -1,9 +1,7 @@
 // sender_yield.c: see sched/sender_yield.h.
 #include <actors/sched/sender_yield.h>
 
-#include <actors/actor/actor.h>
-#include <actors/actor/invoke.h>
-#include <actors/sched/runner.h>
+#include <actors/sched/scheduler_internal.h>
 #include <runtime/base/clock.h>
 #include <runtime/link/park.h>
 
@@ -20,7 +18,7 @@ typedef struct trp_pauser {
     struct trp_pauser *next;
     trp_runner *runner;
     trp_binding binding;
-    trp_actor *followed; // It went to where this one runs; else NULL.
+    trp_runnable *followed; // It went to where this one runs; else NULL.
     _Atomic uint32_t gone_on;
 } trp_pauser;
 
@@ -178,10 +176,10 @@ static void wait_for_others(trp_runqueue *queue, trp_pauser *mine)
 }
 
 // The method that runs here goes on when others have run, if there are any.
-static void pause_for(trp_runner *me, trp_actor *receiver)
+static void pause_for(trp_runner *me, trp_runnable *receiver)
 {
     trp_runqueue *mine = me->queue, *there = trp_queues_home_of(receiver);
-    trp_actor *actor = trp_run_actor();
+    trp_runnable *actor = trp_scheduler_turns.running();
     bool follows =
         receiver != actor && there != NULL && there != mine && trp_mailbox_deep(&receiver->mailbox);
     if (mine == NULL || (!follows && trp_runqueue_empty(mine)))
@@ -205,7 +203,7 @@ static void pause_for(trp_runner *me, trp_actor *receiver)
         trp_queues_home(actor, mine);
 }
 
-void trp_pause_sent(trp_actor *receiver)
+void trp_pause_sent(trp_runnable *receiver)
 {
     trp_runner *me = trp_me;
     if (me == NULL || ++me->sent < SENT_MAX)

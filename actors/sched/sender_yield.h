@@ -9,13 +9,13 @@
 #ifndef TRP_SCHED_SENDER_YIELD_H
 #define TRP_SCHED_SENDER_YIELD_H
 
+#include <actors/sched/runnable.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct trp_actor trp_actor;
 typedef struct trp_runqueue trp_runqueue;
 
 // A thread that is kept on one CPU until it runs. Zeroed: it is not.
@@ -31,7 +31,7 @@ void trp_bind_here(trp_binding *binding, pthread_t thread);
 void trp_unbind(trp_binding *binding);
 
 // A method on this thread has sent the actor a message, and may wait: after many it pauses.
-void trp_pause_sent(trp_actor *receiver);
+void trp_pause_sent(trp_runnable *receiver);
 // Lets one that has paused in this runner's queue go on, with that right: true then; if it has
 // waited for too long (`overdue`), rather with a right that is free, if one is.
 bool trp_pause_end(trp_runqueue *queue, bool overdue);

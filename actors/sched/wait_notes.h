@@ -1,9 +1,9 @@
-// wait_notes.h: who waits for what: what a thread that runs a method says before it waits, for
-// people to read; and the rings of waits within this process.
+// wait_notes.h: what a thread that runs a method says before it waits, for people to read.
 #ifndef TRP_SCHED_WAIT_NOTES_H
 #define TRP_SCHED_WAIT_NOTES_H
 
-#include <actors/actor/actor.h>
+#include <stddef.h>
+#include <stdint.h>
 
 typedef enum trp_wait_kind {
     TRP_WAIT_NONE,
@@ -28,10 +28,6 @@ void trp_wait_for(trp_wait_kind kind, uint64_t subject, uint32_t process);
 // By the scheduler: the wait of this thread can be seen / is over.
 void trp_wait_begun(void);
 void trp_wait_over(void);
-// TROUPE_BUSY, with a sentence that lists who waits for what: the first few, and how many more;
-// `stalled` others hold their threads without a word, and `most` together are the limit.
-troupe_status trp_waits_full(int most, int stalled);
-
 // One that waits.
 typedef struct trp_wait_look {
     uint64_t actor, subject;
@@ -39,10 +35,7 @@ typedef struct trp_wait_look {
     trp_wait_kind kind;
     uint32_t process;
 } trp_wait_look;
-enum { TRP_WAIT_TEXT = 160 };
 // Copies those that wait now, at most `room`; returns how many there are.
 size_t trp_waits_copy(trp_wait_look *waits, size_t room);
-// "counter_add of counter#3". Takes locks of rows and actors.
-void trp_wait_describe(const trp_wait_look *wait, char text[TRP_WAIT_TEXT]);
 
 #endif

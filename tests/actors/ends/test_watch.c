@@ -4,7 +4,7 @@
 // label: local
 #include <support.h>
 
-#include <actors/sched/runner.h>
+#include <actors/sched/scheduler_internal.h>
 #include <troupe.h>
 #include <unistd.h>
 

@@ -4,8 +4,8 @@
 #include <support.h>
 
 #include <actors/actor/actor.h>
-#include <actors/sched/blocked_threads.h>
-#include <actors/sched/runner.h>
+#include <actors/sched/blocked_threads_internal.h>
+#include <actors/sched/scheduler_internal.h>
 #include <actors/task/task.h>
 #include <fcntl.h>
 #include <runtime/base/clock.h>
@@ -211,13 +211,13 @@ static void test_stalled_on_the_way_to_sleep(void **state)
     trp_runner *runner = one_that_runs();
     stop = true;
     trp_actor *actor = trp_actor_find(busy.address.id);
-    while (!trp_mailbox_idle(&actor->mailbox))
+    while (!trp_mailbox_idle(&actor->run.mailbox))
         usleep(1000);
     assert_true(support_wait_until(sleeps_in_kernel, runner, SUPPORT_SOON_MS));
     troupe_tell(other, hand_note); // Something must wait.
     assert_true(support_wait_until(is_taken_for_stalled, NULL, SUPPORT_SOON_MS));
-    trp_actor *waiting = trp_runqueue_take(&trp_queues.inject); // So that it goes to sleep.
-    assert_ptr_equal(waiting, trp_actor_find(other.address.id));
+    trp_runnable *waiting = trp_runqueue_take(&trp_queues.inject); // So that it goes to sleep.
+    assert_ptr_equal(waiting, &trp_actor_find(other.address.id)->run);
     trp_scheduler_unlock();
     assert_true(support_wait_until(is_quiet, NULL, SUPPORT_SOON_MS));
     assert_int_equal(look().stalled, 0);

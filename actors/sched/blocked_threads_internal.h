@@ -1,9 +1,9 @@
-// blocked_threads.h: turns that hold their thread without a word, and who gets their place
+// blocked_threads_internal.h: turns that hold their thread without a word, and who gets their place
 // meanwhile.
-#ifndef TRP_SCHED_BLOCKED_THREADS_H
-#define TRP_SCHED_BLOCKED_THREADS_H
+#ifndef TRP_SCHED_BLOCKED_THREADS_INTERNAL_H
+#define TRP_SCHED_BLOCKED_THREADS_INTERNAL_H
 
-#include <actors/sched/runner.h>
+#include <actors/sched/scheduler_internal.h>
 
 // The watcher's look, where all places are taken: makes places for what waits behind methods that
 // hold their threads. True: it may not, since too many do. With the scheduler's lock held.

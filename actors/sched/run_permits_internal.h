@@ -1,8 +1,9 @@
-// run_permits.h: the run queues of the process: the rights to run turns, and what waits for one.
-#ifndef TRP_SCHED_RUN_PERMITS_H
-#define TRP_SCHED_RUN_PERMITS_H
+// run_permits_internal.h: the run queues of the process: the rights to run turns, and what waits
+// for one.
+#ifndef TRP_SCHED_RUN_PERMITS_INTERNAL_H
+#define TRP_SCHED_RUN_PERMITS_INTERNAL_H
 
-#include <actors/sched/runqueue.h>
+#include <actors/sched/runqueue_internal.h>
 #include <actors/sched/scheduler.h>
 #include <actors/sched/sender_yield.h>
 
@@ -13,7 +14,7 @@ enum {
 
 typedef struct trp_runqueues {
     _Atomic int limit;   // So many turns may run at once: more while some have stalled
-                         // (sched/blocked_threads.h).
+                         // (sched/blocked_threads_internal.h).
     _Atomic int count;   // So many of `each` may be in use: `limit` at least.
     int taken;           // So many are. Under the scheduler's lock.
     trp_runqueue inject; // What threads without a queue made runnable.
@@ -22,9 +23,9 @@ typedef struct trp_runqueues {
 extern trp_runqueues trp_queues;
 
 // Notes that the actor is in that queue, or is run from it.
-void trp_queues_home(trp_actor *actor, const trp_runqueue *queue);
+void trp_queues_home(trp_runnable *actor, const trp_runqueue *queue);
 // NULL: none.
-trp_runqueue *trp_queues_home_of(const trp_actor *actor);
+trp_runqueue *trp_queues_home_of(const trp_runnable *actor);
 
 // Whether neither an actor waits in it nor one that pauses.
 bool trp_queues_empty(trp_runqueue *queue);
@@ -44,13 +45,13 @@ trp_runqueue *trp_queues_take(void);
 
 // The actor of this queue that gets the next turn, NULL: none; one of another queue. By the thread
 // that has it.
-trp_actor *trp_queues_choose(trp_runqueue *mine);
-trp_actor *trp_queues_steal(trp_runqueue *mine);
+trp_runnable *trp_queues_choose(trp_runqueue *mine);
+trp_runnable *trp_queues_steal(trp_runqueue *mine);
 
-// Takes those whose init has not run yet, linked by next_runnable.
-trp_actor *trp_queues_take_fresh(void);
+// Takes those whose init has not run yet, linked by `next`.
+trp_runnable *trp_queues_take_fresh(void);
 
-// Takes all that is queued, linked by next_runnable.
-trp_actor *trp_queues_clear(void);
+// Takes all that is queued, linked by `next`.
+trp_runnable *trp_queues_clear(void);
 
 #endif

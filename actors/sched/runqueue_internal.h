@@ -1,22 +1,21 @@
-// runqueue.h: the actors that wait for a turn: a list under a tiny lock, and before it one place
-// that its owner fills without the lock.
+// runqueue_internal.h: the actors that wait for a turn: a list under a tiny lock, and before it one
+// place that its owner fills without the lock.
 //
 // `next` is filled by the thread that has the queue, when it is empty, and emptied by an exchange,
 // of anyone. It is what a method woke first, and runs next: its data is in the cache.
-#ifndef TRP_SCHED_RUNQUEUE_H
-#define TRP_SCHED_RUNQUEUE_H
+#ifndef TRP_SCHED_RUNQUEUE_INTERNAL_H
+#define TRP_SCHED_RUNQUEUE_INTERNAL_H
 
+#include <actors/sched/runnable.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct trp_actor trp_actor;
-
 typedef struct trp_runqueue {
     _Alignas(64) _Atomic bool locked;
-    trp_actor *first, *last;
+    trp_runnable *first, *last;
     _Atomic uint32_t count; // Of the list: changed under the lock, read by all.
-    trp_actor *_Atomic next;
+    trp_runnable *_Atomic next;
     _Atomic bool taken;      // A thread has it. Changed under the scheduler's lock.
     _Atomic uint32_t turns;  // That began, but not on top of others: by the thread that has it.
     _Atomic uint32_t cost;   // ns a turn takes, on average,
@@ -34,12 +33,12 @@ typedef struct trp_runqueue {
 } trp_runqueue;
 
 // To the end of the list.
-void trp_runqueue_append(trp_runqueue *queue, trp_actor *actor);
+void trp_runqueue_append(trp_runqueue *queue, trp_runnable *actor);
 // To `next`, or the end. By the thread that has it.
-void trp_runqueue_add(trp_runqueue *queue, trp_actor *actor);
+void trp_runqueue_add(trp_runqueue *queue, trp_runnable *actor);
 // The first of the list; NULL: none.
-trp_actor *trp_runqueue_take(trp_runqueue *queue);
-trp_actor *trp_runqueue_take_next(trp_runqueue *queue);
+trp_runnable *trp_runqueue_take(trp_runqueue *queue);
+trp_runnable *trp_runqueue_take_next(trp_runqueue *queue);
 // Moves the older half of the list (all: the whole) to the end of another's.
 void trp_runqueue_move(trp_runqueue *from, trp_runqueue *to, bool all);
 bool trp_runqueue_empty(trp_runqueue *queue);

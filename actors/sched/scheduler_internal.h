@@ -1,8 +1,9 @@
-// runner.h: what the files of the scheduler share: its threads and its books. See scheduler.h.
-#ifndef TRP_SCHED_RUNNER_H
-#define TRP_SCHED_RUNNER_H
+// scheduler_internal.h: what the files of the scheduler share: its threads and its books. See
+// scheduler.h.
+#ifndef TRP_SCHED_SCHEDULER_INTERNAL_H
+#define TRP_SCHED_SCHEDULER_INTERNAL_H
 
-#include <actors/sched/run_permits.h>
+#include <actors/sched/run_permits_internal.h>
 
 // A thread that runs turns.
 typedef struct trp_runner {
@@ -17,13 +18,14 @@ typedef struct trp_runner {
     bool abandoned;               // It outlived the stop: it counts no more, and frees itself.
     bool away;                    // Its method waits, or pauses.
     bool overdue;                 // Its method has had all the time of the stop.
-    _Atomic bool stalled; // Another one has its place; see sched/blocked_threads.h. Under the lock.
-    bool computes;        // So it does, and is long by computing. Under the lock.
-    int tid;              // Its thread's number; 0: not yet. Under the lock.
-    uint32_t returns;     // How often its methods went on. Under the lock.
-    trp_actor *_Atomic *turning;   // Where the actor is whose turn it runs; NULL: not yet.
-    struct {                       // The watcher's last look: which turn, since when,
-        const trp_runqueue *queue; // and the CPU time that the thread had used.
+    _Atomic bool
+        stalled; // Another one has its place; see sched/blocked_threads_internal.h. Under the lock.
+    bool computes;                  // So it does, and is long by computing. Under the lock.
+    int tid;                        // Its thread's number; 0: not yet. Under the lock.
+    uint32_t returns;               // How often its methods went on. Under the lock.
+    trp_runnable *_Atomic *turning; // Where the actor is whose turn it runs; NULL: not yet.
+    struct {                        // The watcher's last look: which turn, since when,
+        const trp_runqueue *queue;  // and the CPU time that the thread had used.
         uint32_t turns, returns;
         int64_t since_ns, ns, cpu_ns;
     } seen;
@@ -37,7 +39,8 @@ typedef struct trp_runners {
     pthread_cond_t changed;
     trp_runner *all, *idle, *watcher;
     int living, blocked, paused; // `blocked`: wait in a method; `paused`: see sched/sender_yield.h.
-    int stalled, computing; // See sched/blocked_threads.h: those, and how many of them compute.
+    int stalled,
+        computing; // See sched/blocked_threads_internal.h: those, and how many of them compute.
     bool ready, spinning;
     bool drowsy; // The watcher sleeps for long, as all places are taken.
     _Atomic int active;
