@@ -13,6 +13,13 @@
 //     int64_t total;
 //     troupe_must(troupe_get(int64_t, sum, &total));         // wait, copy out, release
 //
+// A class whose actors start with arguments is made by TROUPE_ACTOR_INIT, and one whose methods
+// call each other by TROUPE_ACTOR_STATIC, which stands before them (detail/class.h has both):
+//
+//     static troupe_status counter_open(counter *self, const int64_t *start);
+//     TROUPE_ACTOR_INIT(counter, (counter_open, int64_t), NULL, (counter_add, int64_t, int64_t));
+//     counter_actor tally = troupe_spawn_from(counter, &start);
+//
 // Messages from one sender to one actor run in the order of sending, unless the actor or the method
 // says otherwise (.concurrency, TROUPE_METHOD_URGENT). A call runs at most once, unless it may be
 // sent again (.retries), and ends in exactly one way. Every function here may be called from any
@@ -306,6 +313,7 @@ TROUPE_API troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_
     })
 
 // troupe_call(actor, method, argument...): the arguments initialise one value of the method's type.
+// Where fields are named, others may be left out: troupe_call(canvas, canvas_draw, .x = 1).
 #define troupe_call(actor, ...) TROUPE_CALL_(actor, __VA_ARGS__, )
 #define TROUPE_CALL_(actor, m, ...)                                                                \
     troupe_call_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
@@ -315,13 +323,16 @@ TROUPE_API troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_
     troupe_tell_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
                    __extension__ &(troupe_args_##m){__VA_ARGS__})
 
-// With a pointer to the whole argument, for a value that exists already.
-#define troupe_call_from(actor, m, args)                                                           \
+// With a pointer to the whole argument: for a struct that exists already, a troupe_ref or a
+// troupe_tensor among them, and for literals:
+//     troupe_call_from(canvas, canvas_draw, &corner);
+//     troupe_call_from(canvas, canvas_draw, &(point){1, 2});
+#define troupe_call_from(actor, m, ...)                                                            \
     troupe_call_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
-                   TROUPE_POINTER(const troupe_args_##m, args))
-#define troupe_tell_from(actor, m, args)                                                           \
+                   TROUPE_POINTER(const troupe_args_##m, (__VA_ARGS__)))
+#define troupe_tell_from(actor, m, ...)                                                            \
     troupe_tell_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
-                   TROUPE_POINTER(const troupe_args_##m, args))
+                   TROUPE_POINTER(const troupe_args_##m, (__VA_ARGS__)))
 
 // The functions about an actor of any class, troupe_actor_..., take a typed handle or its address.
 #define TROUPE_ADDRESS_(actor)                                                                     \

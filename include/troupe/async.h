@@ -65,8 +65,8 @@ TROUPE_API TROUPE_MUST_USE troupe_deferred troupe_defer(void);
 // value is discarded); TROUPE_NOT_EXECUTED: the actor, or the caller's process, has ended.
 TROUPE_API troupe_status troupe_deferred_fulfil_as(const troupe_type *type, troupe_deferred *later,
                                                    const void *value);
-#define troupe_deferred_fulfil(T, later, value)                                                    \
-    troupe_deferred_fulfil_as(&troupe_type_##T, (later), TROUPE_POINTER(const T, value))
+#define troupe_deferred_fulfil(T, later, ...)                                                      \
+    troupe_deferred_fulfil_as(&troupe_type_##T, (later), TROUPE_POINTER(const T, (__VA_ARGS__)))
 
 // Answers with a failure: the caller gets `status` and the error text. Errors as
 // troupe_deferred_fulfil.
@@ -125,7 +125,8 @@ TROUPE_API void troupe_stream_drop(troupe_stream stream);
 // TROUPE_NO_MEMORY, TROUPE_TOO_LARGE: the value was not sent.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_yield_as(const troupe_type *type,
                                                          const void *value);
-#define troupe_yield(T, value) troupe_yield_as(&troupe_type_##T, TROUPE_POINTER(const T, value))
+#define troupe_yield(T, ...)                                                                       \
+    troupe_yield_as(&troupe_type_##T, TROUPE_POINTER(const T, (__VA_ARGS__)))
 
 // ---- timers of an actor
 

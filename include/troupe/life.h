@@ -51,7 +51,15 @@ TROUPE_API const char *troupe_down_reason_name(int reason);
 TROUPE_API uint64_t troupe_monitor_start_as(troupe_actor actor, const troupe_class *class_,
                                             size_t method);
 #define troupe_monitor_start(actor, m)                                                             \
-    troupe_monitor_start_as(TROUPE_ADDRESS_(actor), troupe_home_##m(), troupe_index_##m)
+    troupe_monitor_start_as(TROUPE_ADDRESS_(actor), troupe_home_##m(), TROUPE_DOWN_INDEX_(m))
+// The method's number, where it takes a troupe_down; else it does not compile.
+#define TROUPE_DOWN_INDEX_(m)                                                                      \
+    (troupe_index_##m +                                                                            \
+     0 * sizeof(struct {                                                                           \
+         _Static_assert(__builtin_types_compatible_p(troupe_args_##m, troupe_down),                \
+                        "a method that is told of ends takes a troupe_down, and " #m " does not"); \
+         char unused;                                                                              \
+     }))
 
 // Ends a monitor of the calling actor. False: it has none with that number any more: the monitor's
 // message has been sent, and may wait in the mailbox.
@@ -78,7 +86,8 @@ TROUPE_API troupe_status troupe_actor_unlink(troupe_actor other);
 // From inside a method: from now on, the end of a linked actor, a normal one included, is reported
 // to this method of the calling actor instead of ending it. Errors as troupe_monitor_start.
 TROUPE_API troupe_status troupe_actor_trap_ends_as(const troupe_class *class_, size_t method);
-#define troupe_actor_trap_ends(m) troupe_actor_trap_ends_as(troupe_home_##m(), troupe_index_##m)
+#define troupe_actor_trap_ends(m)                                                                  \
+    troupe_actor_trap_ends_as(troupe_home_##m(), TROUPE_DOWN_INDEX_(m))
 
 // ---- ending
 

@@ -18,7 +18,7 @@ TROUPE_BEGIN_C
 // .store_wait_ms of troupe_start). troupe_get returns a failure (still full: TROUPE_NO_MEMORY,
 // larger than the store: TROUPE_TOO_LARGE, a stale reference in the value: TROUPE_INVALID).
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_put_as(const troupe_type *type, const void *value);
-#define troupe_put(T, value) troupe_put_as(&troupe_type_##T, TROUPE_POINTER(const T, value))
+#define troupe_put(T, ...) troupe_put_as(&troupe_type_##T, TROUPE_POINTER(const T, (__VA_ARGS__)))
 
 // As troupe_put, for bytes: the type of the value is troupe_bytes. `size` may be 0.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_put_bytes(const void *data, size_t size);

@@ -72,9 +72,9 @@ TROUPE_API TROUPE_MUST_USE troupe_ref troupe_pool_call_as(troupe_pool *pool,
                         __extension__ &(troupe_args_##m){__VA_ARGS__})
 
 // With a pointer to the whole argument: troupe_pool_call_from(pool, counter_add, &amount).
-#define troupe_pool_call_from(pool, m, args)                                                       \
+#define troupe_pool_call_from(pool, m, ...)                                                        \
     troupe_pool_call_as((pool), troupe_home_##m(), troupe_index_##m,                               \
-                        TROUPE_POINTER(const troupe_args_##m, args))
+                        TROUPE_POINTER(const troupe_args_##m, (__VA_ARGS__)))
 
 // ---- maps
 
@@ -161,12 +161,12 @@ TROUPE_API TROUPE_MUST_USE troupe_ref troupe_ref_join_as(const troupe_type *arra
     troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
                          __extension__ &(troupe_args_##m){__VA_ARGS__}, 0, (refs))
 // With a pointer to the whole argument, the same for all.
-#define troupe_group_tell_from(actors, count, m, args)                                             \
+#define troupe_group_tell_from(actors, count, m, ...)                                              \
     troupe_group_tell_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
-                         TROUPE_POINTER(const troupe_args_##m, args))
-#define troupe_group_call_from(actors, count, refs, m, args)                                       \
+                         TROUPE_POINTER(const troupe_args_##m, (__VA_ARGS__)))
+#define troupe_group_call_from(actors, count, refs, m, ...)                                        \
     troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
-                         TROUPE_POINTER(const troupe_args_##m, args), 0, (refs))
+                         TROUPE_POINTER(const troupe_args_##m, (__VA_ARGS__)), 0, (refs))
 // troupe_group_scatter(counters, 8, refs, counter_add, amounts): amounts[i] to actor i.
 #define troupe_group_scatter(actors, count, refs, m, args)                                         \
     troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \

@@ -25,6 +25,29 @@ static troupe_status clock_tick(clock *self, const int64_t *by, int64_t *now)
 }
 TROUPE_ACTOR(clock, (clock_tick, int64_t, int64_t));
 
+typedef struct lamp {
+    double watts;
+} lamp;
+
+static troupe_status lamp_light(lamp *self, const double *watts)
+{
+    self->watts = *watts;
+    return TROUPE_OK;
+}
+static troupe_status lamp_watts(lamp *self, const troupe_none *none, double *watts)
+{
+    (void)none;
+    *watts = self->watts;
+    return TROUPE_OK;
+}
+#if MISTAKE == 9
+TROUPE_ACTOR_INIT(lamp, (lamp_light), NULL, (lamp_watts, troupe_none, double)); // no arguments
+#elif MISTAKE == 10
+TROUPE_ACTOR_INIT(lamp, lamp_light, NULL, (lamp_watts, troupe_none, double)); // a lone function
+#else
+TROUPE_ACTOR_INIT(lamp, (lamp_light, double), NULL, (lamp_watts, troupe_none, double));
+#endif
+
 typedef struct counter {
     int64_t total;
 } counter;

@@ -52,6 +52,9 @@ for compiler in gcc clang; do
     told 6 'clock_actor.*counter_actor'                                 # a call of another class
     told 7 'pointer type mismatch|type mismatch in conditional|incompatible operand' # by value
     told 8 'must be: troupe_status counter_add.*int32_t .result'        # another result type
+    # The init without its type of arguments, and without its parentheses.
+    told 9 'the init of lamp is given as .function, arguments., not as .lamp_light.'
+    told 10 'the init of lamp is given as .function, arguments., not as lamp_light'
 done
 [ -n "$checked" ] || exit 1
 [ $status -eq 0 ] && echo "each mistake is told briefly by$checked"

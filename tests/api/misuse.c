@@ -34,8 +34,29 @@ static troupe_status counter_reset(counter *self, const troupe_none *args, troup
     return TROUPE_OK;
 }
 
+static troupe_status counter_lost(counter *self, const troupe_down *down, troupe_none *none)
+{
+    (void)none;
+    self->total -= down->reason;
+    return TROUPE_OK;
+}
+
+static troupe_status counter_watch(counter *self, const troupe_actor *other, troupe_none *none);
+
 TROUPE_ACTOR(counter, (counter_add, int64_t, int64_t), (counter_set, settings, troupe_none),
-             (counter_reset, troupe_none, troupe_none));
+             (counter_reset, troupe_none, troupe_none), (counter_lost, troupe_down, troupe_none),
+             (counter_watch, troupe_actor, troupe_none));
+
+static troupe_status counter_watch(counter *self, const troupe_actor *other, troupe_none *none)
+{
+    (void)self, (void)none;
+#if MISUSE == 15
+    troupe_monitor_start(*other, counter_reset); // is told nothing: it takes no troupe_down
+#else
+    troupe_monitor_start(*other, counter_lost);
+#endif
+    return troupe_actor_trap_ends(counter_lost);
+}
 
 typedef struct clock_state {
     int64_t ticks;
@@ -47,7 +68,14 @@ static troupe_status clock_state_tick(clock_state *self, const int64_t *by, int6
     return TROUPE_OK;
 }
 
-TROUPE_ACTOR(clock_state, (clock_state_tick, int64_t, int64_t));
+static troupe_status clock_state_open(clock_state *self, const int64_t *start)
+{
+    self->ticks = *start;
+    return TROUPE_OK;
+}
+
+TROUPE_ACTOR_INIT(clock_state, (clock_state_open, int64_t), NULL,
+                  (clock_state_tick, int64_t, int64_t));
 
 static troupe_status fit(troupe_rank *me, const settings *config)
 {
@@ -72,6 +100,8 @@ static int use(int argc, char **argv)
     troupe_tell(watch, clock_state_tick, 1);
     settings how = {.rate = 0.5, .epochs = 1};
     troupe_tell_from(tally, counter_set, &how);
+    troupe_tell_from(tally, counter_set, &(settings){0.5, 1}); // a literal, with its comma
+    troupe_tell_from(tally, counter_watch, &watch.address);
     int64_t total = 0;
     troupe_ref sum = troupe_call(tally, counter_add, 5);
 

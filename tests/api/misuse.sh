@@ -46,5 +46,6 @@ refused 11 'pointer type mismatch'
 refused 12 'has no member named .worker.|field designator'
 refused 13 'no member named .rat.'
 refused 14 'a pointer for each field of settings'
-[ $status -eq 0 ] && echo "14 mistakes were refused"
+refused 15 'takes a troupe_down, and counter_reset does not'
+[ $status -eq 0 ] && echo "15 mistakes were refused"
 exit $status

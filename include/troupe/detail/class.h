@@ -109,8 +109,17 @@
 
 // TROUPE_ACTOR_INIT(C, (init, args), deinit, (method, args, result), ...): the same with
 // `troupe_status init(C *self, const args *)`, run first in the actor's own process (a status other
-// than TROUPE_OK fails the spawn), and `void deinit(C *self)`, run when the actor ends in order.
+// than TROUPE_OK fails the spawn), and `void deinit(C *self)`, run when the actor ends in order;
+// NULL: there is nothing to undo.
 #define TROUPE_ACTOR_INIT(C, init, deinit, ...)                                                    \
+    TROUPE_CAT(TROUPE_INIT_, TROUPE_INIT_KIND_OF_(TROUPE_UNPACK init))(C, init, deinit, __VA_ARGS__)
+// Whether the init has its type of arguments.
+#define TROUPE_INIT_KIND_(a1, a2, kind, ...) kind
+#define TROUPE_INIT_KIND_OF_(...) TROUPE_INIT_KIND_(__VA_ARGS__, WHOLE_, SHORT_, )
+#define TROUPE_INIT_SHORT_(C, init, deinit, ...)                                                   \
+    _Static_assert(0, "the init of " #C " is given as (function, arguments), not as " #init);      \
+    TROUPE_ACTOR(C, __VA_ARGS__)
+#define TROUPE_INIT_WHOLE_(C, init, deinit, ...)                                                   \
     TROUPE_ACTOR_INIT_(C, deinit, TROUPE_UNPACK init, __VA_ARGS__)
 #define TROUPE_ACTOR_INIT_(...) TROUPE_ACTOR_INIT__(__VA_ARGS__)
 #define TROUPE_ACTOR_INIT__(C, deinit, init, A, ...)                                               \
@@ -120,9 +129,17 @@
     }                                                                                              \
     static void troupe_deinit_##C(void *troupe_self_)                                              \
     {                                                                                              \
-        deinit((C *)troupe_self_);                                                                 \
+        TROUPE_DEINIT_OF_(deinit)((C *)troupe_self_);                                              \
     }                                                                                              \
     TROUPE_CLASS_(C, A, troupe_init_##C, troupe_deinit_##C, __VA_ARGS__)
+
+TROUPE_UNUSED static inline void troupe_undo_nothing_(void *self)
+{
+    (void)self;
+}
+#define TROUPE_DEINIT_OF_(deinit)                                                                  \
+    __builtin_choose_expr(__builtin_types_compatible_p(__typeof__(deinit), __typeof__(NULL)),      \
+                          troupe_undo_nothing_, deinit)
 
 // TROUPE_ACTOR_STATIC(C, (method, args, result), ...): as TROUPE_ACTOR, but stands before the
 // methods, which it declares as static functions: so they may use C_actor, and call methods of

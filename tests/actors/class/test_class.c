@@ -5,7 +5,7 @@
 #include <runtime/codec/msgpack.h>
 #include <stdio.h>
 #include <string.h>
-#include <troupe/actor.h>
+#include <troupe/life.h>
 
 TROUPE_STRUCT(order, (troupe_text, item), (int32_t, count));
 
@@ -42,6 +42,18 @@ static troupe_status desk_point(desk *self, const troupe_ref *in, troupe_none *o
 }
 TROUPE_ACTOR_INIT(desk, (desk_open, int64_t), desk_close, (desk_take, order, int64_t),
                   (desk_name, troupe_none, troupe_text), (desk_point, troupe_ref, troupe_none));
+
+static troupe_status stool_open(desk *self, const order *first)
+{
+    self->orders = first->count;
+    return TROUPE_OK;
+}
+typedef desk stool;
+static troupe_status stool_take(stool *self, const order *in, int64_t *total)
+{
+    return desk_take(self, in, total);
+}
+TROUPE_ACTOR_INIT(stool, (stool_open, order), NULL, (stool_take, order, int64_t));
 
 static int set_up(void **state)
 {
@@ -90,6 +102,25 @@ static void test_registering(void **state)
     troupe_must(troupe_get(int64_t, troupe_call_as(actor.address, &twin, 0, &one), &total));
     assert_int_equal(total, 1);
     troupe_actor_kill(actor);
+}
+
+// An init without a deinit, and arguments that are literals.
+static void test_no_deinit(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PLACES; p++) {
+        order first = {"pen", 2};
+        stool_actor actor = troupe_spawn_from(stool, &first, .place = places[p]);
+        int64_t total;
+        troupe_tell_from(actor, stool_take, &(order){"pen", 3});
+        troupe_ref ref = troupe_call_from(actor, stool_take, &(order){"ink", 4});
+        troupe_must(troupe_get(int64_t, ref, &total));
+        assert_int_equal(total, 9);
+        assert_int_equal(troupe_actor_stop(actor, 10000), TROUPE_OK);
+    }
+    order out;
+    troupe_must(troupe_get(order, troupe_put(order, &(order){"ink", 5}), &out));
+    assert_int_equal(out.count, 5);
 }
 
 static void test_bad_calls(void **state)
@@ -195,9 +226,8 @@ static void test_wrong_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_registering),
-        cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_by_name),
+        cmocka_unit_test(test_registering), cmocka_unit_test(test_no_deinit),
+        cmocka_unit_test(test_bad_calls),   cmocka_unit_test(test_by_name),
         cmocka_unit_test(test_wrong_names),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
