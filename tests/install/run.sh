@@ -59,6 +59,12 @@ cxx)
         c++ -std=$standard $flags consumer.cpp $(pkg-config --cflags --libs troupe) -o consumer
         LD_LIBRARY_PATH=$libraries ./consumer
     done
+    # The program of docs/building.md.
+    sed -n '/^```cpp$/,/^```$/p' "$source/docs/building.md" | grep -v '^```' >counter.cpp
+    for standard in c++11 c++17; do
+        c++ -std=$standard $flags counter.cpp $(pkg-config --cflags --libs troupe) -o counter
+        [ "$(LD_LIBRARY_PATH=$libraries ./counter)" = "total 5" ]
+    done
     ;;
 examples)
     # The block of docs/building.md that follows this mark, as a reader would run it.
