@@ -281,18 +281,25 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
     };
     found how = guest ? bury(actor, trp_actor_is_open(actor, id), caller, &marker) : RUNS;
     bool running = how == RUNS;
-    troupe_error failure =
-        trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED,
-                    how == BURIED ? TROUPE_EXECUTED_NO : TROUPE_EXECUTED_MAYBE, "%s", words[how]);
-    trp_caller_fail(caller, &failure, id);
+    // Then the death of the process ends the call: whoever has heard that it was given up finds the
+    // process dead, and the actor's next start instead, if there is one.
+    bool dies = running && force && actor->pinned &&
+                trp_thread_start(&thread, "troupe-end", end_process, NULL) == TROUPE_OK;
+    if (!dies) {
+        troupe_error failure = trp_failure(
+            TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED,
+            how == BURIED ? TROUPE_EXECUTED_NO : TROUPE_EXECUTED_MAYBE, "%s", words[how]);
+        trp_caller_fail(caller, &failure, id);
+    }
     if (marker != 0)
         send_marker(actor, id, marker);
+    else if (dies && guest)
+        atomic_fetch_sub(&actor->cancels, 1); // The method, which could answer, is not told.
     else if (running && guest)
         tell_running(actor, atomic_load(&actor->async), caller);
     if (guest)
         trp_guest_leave(actor);
-    if (running && force && actor->pinned &&
-        trp_thread_start(&thread, "troupe-end", end_process, NULL) == TROUPE_OK)
+    if (dies)
         pthread_detach(thread);
 }
 

@@ -244,7 +244,8 @@ typedef struct troupe_call_options {
     uint32_t flags; // TROUPE_CALL_NO_WAIT or 0; the others have fields of their own.
     int unused_;
     // When the deadline passes while the method runs, its process is killed, as by troupe_cancel
-    // with `.force`. The call fails with TROUPE_UNSUPPORTED if the actor shares its process.
+    // with `.force`: the call fails with TROUPE_UNSUPPORTED unless its actor has an own process. It
+    // ends at its deadline, a moment before that process: what is called in between is lost.
     bool force_at_deadline;
     // For a stream: how many values the method may produce ahead of the reader; default 16, at most
     // 16383.

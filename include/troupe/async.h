@@ -16,7 +16,9 @@ typedef struct troupe_cancel_options {
     size_t size;
     // If the method is running already, its process is killed: for methods that do not check
     // troupe_cancelled. Only for isolated actors; other calls to the process end as with any death
-    // of a process. Nothing is killed if the call was still waiting in the mailbox.
+    // of a process. Nothing is killed if the call was still waiting in the mailbox. The cancelled
+    // call ends with its process: what is called after it has ended goes to the next start of an
+    // actor that is restarted.
     bool force;
     int unused_;
 } troupe_cancel_options;

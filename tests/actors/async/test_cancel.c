@@ -212,6 +212,26 @@ static void force_ends_the_process(void **state)
     assert_int_equal(troupe_get(int, troupe_call(actor, patient_pid), &value), TROUPE_NOT_EXECUTED);
 }
 
+// Whoever has heard that a call was given up by force finds the actor's next start: what is called
+// then is not lost with the process.
+static void a_call_after_force_is_run(void **state)
+{
+    (void)state;
+    memset(shared, 0, sizeof *shared);
+    patient_actor actor = troupe_spawn(patient, .place = TROUPE_PLACE_ISOLATED,
+                                       .restarts = TROUPE_FOREVER, .backoff_ms = 1);
+    for (int round = 1; round <= 10; round++) {
+        int total;
+        troupe_ref call = troupe_call(actor, patient_wait, 0);
+        support_await_counter(&shared->running, round);
+        assert_int_equal(troupe_cancel(call, .force = true), TROUPE_OK);
+        assert_cancelled(call, TROUPE_EXECUTED_MAYBE);
+        troupe_must(troupe_get(int, troupe_call(actor, patient_add, 1), &total));
+        assert_int_equal(total, round);
+    }
+    troupe_actor_kill(actor);
+}
+
 static void a_deadline_can_end_the_process(void **state)
 {
     (void)state;
@@ -365,6 +385,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_has_ended_is_left_alone),
         cmocka_unit_test(force_needs_a_process_of_its_own),
         cmocka_unit_test(force_ends_the_process),
+        cmocka_unit_test(a_call_after_force_is_run),
         cmocka_unit_test(a_deadline_can_end_the_process),
         cmocka_unit_test(a_refusal_is_no_death),
         cmocka_unit_test(a_call_to_the_dead_is_not_executed),
