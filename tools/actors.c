@@ -23,8 +23,8 @@ static void usage(FILE *out)
         out,
         "usage: troupe actors [OPTION...] [PID]\n\n"
         "Lists the actors of a node, those with the most messages waiting first. PID is any of\n"
-        "the node's processes; it may be left out where this machine has one node of yours.\n\n"
-        "  -a, --all      looks for nodes of other users too, where PID is left out\n"
+        "the node's processes; it may be left out if this machine has one node of yours.\n\n"
+        "  -a, --all      also looks at nodes of other users, if PID is left out\n"
         "  -n, --most N   lists N actors of each process at most (default %d)\n"
         "  --json         prints all of it as one JSON object\n",
         MOST_DEFAULT);

@@ -68,8 +68,7 @@ static int read_pair(const char *path, pair *keys)
     if (!S_ISREG(about.st_mode) || (about.st_uid != geteuid() && about.st_uid != 0) ||
         (about.st_mode & 077) != 0) {
         fprintf(stderr,
-                "troupe keys: %s must be a file of yours that nobody else may use "
-                "(mode 600)\n",
+                "troupe keys: %s must be a file of yours that no other user may use (mode 600)\n",
                 path);
         return TOOL_FAILED;
     }
@@ -190,7 +189,7 @@ static int import(const char *certificate, const char *to)
         return TOOL_FAILED;
     zcert *it = czmq.load(certificate);
     if (it == NULL) {
-        fprintf(stderr, "troupe keys: %s is no certificate of CZMQ, or could not be read\n",
+        fprintf(stderr, "troupe keys: %s is not a certificate of CZMQ, or could not be read\n",
                 certificate);
         return TOOL_FAILED;
     }

@@ -22,7 +22,7 @@ static void usage(FILE *out)
             "usage: troupe memory [OPTION...] [PID]\n\n"
             "Shows what the object store of a node holds. PID is any of the node's processes; it\n"
             "may be left out where this machine has one node of yours.\n\n"
-            "  -a, --all      looks for nodes of other users too, where PID is left out\n"
+            "  -a, --all      also looks at nodes of other users, if PID is left out\n"
             "  -n, --most N   lists the N largest objects (default %d)\n"
             "  --inner        lists the runtime's own objects too\n"
             "  --json         prints all of it as one JSON object\n",
@@ -65,7 +65,7 @@ static void print_processes(const troupe_memory *it)
                of->objects, tool_bytes(of->bytes_used).text, of->pinned,
                tool_bytes(of->bytes_pinned).text);
     }
-    printf("(what several hold counts whole for each)\n");
+    printf("(an object that several hold counts in full for each)\n");
 }
 
 static void print_holders(const troupe_object_info *object)

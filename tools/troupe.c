@@ -15,7 +15,7 @@ typedef struct subcommand {
 static const subcommand subcommands[] = {
     {"actors", "the actors of a node, and what they do", tool_actors},
     {"keys", "makes a cluster's keys; reads and writes certificates of CZMQ", tool_keys},
-    {"memory", "what a node's object store holds, and for whom", tool_memory},
+    {"memory", "the objects in a node's store, and the processes that hold them", tool_memory},
     {"worker", "becomes a worker of a node (run by nodes alone)", tool_worker},
 };
 enum { COUNT = sizeof subcommands / sizeof *subcommands };

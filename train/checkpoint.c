@@ -85,7 +85,7 @@ troupe_status trp_checkpoint_read(const char *folder, trp_arena *arena, trp_mani
     troupe_status status =
         trp_sealed_read(path.text, &troupe_type_trp_manifest, NULL, arena, manifest);
     if (status == TROUPE_NOT_FOUND)
-        return troupe_fail(TROUPE_NOT_FOUND, "%s is no checkpoint: it has no " MANIFEST, folder);
+        return troupe_fail(TROUPE_NOT_FOUND, "%s is not a checkpoint: it has no " MANIFEST, folder);
     return status;
 }
 
@@ -281,7 +281,7 @@ void trp_checkpoint_clean_left(const char *run)
         return;
     trp_error_hold(&kept);
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && clean(parent.text) != TROUPE_OK)
-        trp_log(TRP_INFO, "not all is removed that a killed run left: %s",
+        trp_log(TRP_INFO, "not everything that a killed run left could be removed: %s",
                 troupe_last_error()->text);
     trp_error_restore(&kept);
     close(fd);

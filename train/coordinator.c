@@ -99,7 +99,7 @@ static void finish(trp_run *run, troupe_status status)
     run->finished = true;
     // What a rank saved and did not report any more is of no use to anyone.
     if (trp_checkpoint_clean(run->job->path) != TROUPE_OK)
-        trp_log(TRP_WARN, "not all is removed that was left half done: %s",
+        trp_log(TRP_WARN, "not everything that was left incomplete could be removed: %s",
                 troupe_last_error()->text);
     (void)trp_job_finish(run->job, result);
     trp_server_job_done(run->job);
@@ -251,8 +251,7 @@ static void attempt_over(trp_run *run)
         finish(run, run->cause.status);
         return;
     }
-    trp_log(TRP_WARN, "%s: the group is started again (restart %d)", run->cause.text,
-            run->attempt + 1);
+    trp_log(TRP_WARN, "%s: the group is restarted (restart %d)", run->cause.text, run->attempt + 1);
     run->attempt++;
     trp_job_set_state(run->job, TROUPE_JOB_RESTARTING);
     start_attempt(run);

@@ -116,7 +116,7 @@ static int open_beneath(int folder, const char *name)
         return fd;
     if (!atomic_exchange(&said, true))
         trp_log(TRP_INFO, "this system has no openat2: files of checkpoints are opened without it, "
-                          "and none that is a link");
+                          "and links are refused");
     return openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 }
 

@@ -22,8 +22,8 @@ static troupe_status check_name(const char *name)
     size_t length = strlen(name);
     if (length < 1 || length > RUN_NAME_MAX || strspn(name, allowed) != length || name[0] == '.')
         return troupe_fail(TROUPE_INVALID,
-                           "option .name is '%.140s': expected 1 to %d of [A-Za-z0-9._-], the "
-                           "first of which is no dot",
+                           "option .name is '%.140s': expected 1 to %d of [A-Za-z0-9._-], not "
+                           "beginning with a dot",
                            name, RUN_NAME_MAX);
     return TROUPE_OK;
 }

@@ -74,7 +74,7 @@ const troupe_trainer *trp_trainer_find(const char *name, uint64_t schema)
     const troupe_trainer *found = named(name);
     pthread_mutex_unlock(&registry.lock);
     if (!found) {
-        (void)troupe_fail(TROUPE_NOT_FOUND, "this process knows no trainer '%s'", name);
+        (void)troupe_fail(TROUPE_NOT_FOUND, "trainer '%s' is not registered in this process", name);
     } else if (troupe_type_hash(found->config) != schema) {
         (void)troupe_fail(TROUPE_WRONG_TYPE,
                           "trainer '%s' has a config with schema %016" PRIx64

@@ -13,7 +13,7 @@ static troupe_status check_name(const char *name)
     if (length < 1 || length > NAME_BYTES || strspn(name, allowed) != length || name[0] == '.')
         return troupe_fail(TROUPE_INVALID,
                            "name is \"%.140s\", must be 1 to %d letters, digits, '.', '_' or '-', "
-                           "the first of which is no dot",
+                           "not beginning with a dot",
                            name, NAME_BYTES);
     return TROUPE_OK;
 }

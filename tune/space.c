@@ -210,7 +210,8 @@ static troupe_status check_row(size_t index, const troupe_type *config, const tr
     case TROUPE_DRAW_FIXED:
         return check_fixed(index, p, *kind, type);
     }
-    return troupe_fail(TROUPE_INVALID, ROW "%d is no kind of draw", index, p->name, (int)p->draw);
+    return troupe_fail(TROUPE_INVALID, ROW "%d is not a kind of draw", index, p->name,
+                       (int)p->draw);
 }
 
 static troupe_status add_row(trp_space *space, const troupe_param *given)
@@ -242,7 +243,8 @@ troupe_status trp_space_open(trp_space *space, const troupe_type *type, const tr
 {
     *space = (trp_space){.type = type};
     if (type->kind != TROUPE_KIND_RECORD)
-        return troupe_fail(TROUPE_INVALID, "the config's type %s is no TROUPE_STRUCT", type->name);
+        return troupe_fail(TROUPE_INVALID, "the config's type %s is not a TROUPE_STRUCT",
+                           type->name);
     if (count == 0)
         return TROUPE_OK;
     if (params == NULL)

@@ -540,7 +540,7 @@ static troupe_status run_checked(const trp_sweep_port *port, const troupe_traine
     troupe_tune_options options = {0};
     troupe_train_options train = {0};
     if (sweep == NULL)
-        return troupe_fail(TROUPE_INVALID, "there is no place for the sweep: the argument is NULL");
+        return troupe_fail(TROUPE_INVALID, "`sweep` must not be NULL");
     *sweep = NULL;
     TROUPE_TRY(trp_sweep_options(trainer, how, &options, &train));
     troupe_sweep *made = trp_alloc(sizeof *made);

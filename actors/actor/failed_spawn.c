@@ -40,7 +40,7 @@ troupe_status trp_spawn_failure(troupe_actor actor)
     uint64_t ticket = actor.incarnation >> STATUS_BITS;
     uint64_t status = actor.incarnation & ((1u << STATUS_BITS) - 1);
     if (ticket == 0 || status == TROUPE_OK || status >= TROUPE_STATUS_COUNT)
-        return troupe_fail(TROUPE_INVALID, "the address is empty: it is of no actor");
+        return troupe_fail(TROUPE_INVALID, "the address is empty: it names no actor");
     troupe_error failure =
         trp_failure((troupe_status)status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO,
                     "the actor could not be started: %s", troupe_strerror((troupe_status)status));

@@ -84,7 +84,7 @@ static troupe_error method_failure(troupe_status status, const char *name)
 {
     if ((unsigned)status >= TROUPE_STATUS_COUNT)
         return trp_failure(TROUPE_FAILED, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES,
-                           "%s returned %s (%d), which is no end of a call", name,
+                           "%s returned %s (%d), which is not a valid result status", name,
                            troupe_status_name(status), (int)status);
     troupe_error failure = trp_failure_last(status, TROUPE_OUTCOME_FAILED, TROUPE_EXECUTED_YES);
     if (trp_failure_is_fate(status))
@@ -179,9 +179,10 @@ static troupe_status check_stream(const trp_message *message)
     if (streams(message) == (message->window != 0))
         return TROUPE_OK;
     return streams(message)
-               ? troupe_fail(TROUPE_INVALID, "%s makes a stream: open it with troupe_stream",
-                             row->name)
-               : troupe_fail(TROUPE_INVALID, "%s makes no stream: call it", row->name);
+               ? troupe_fail(TROUPE_INVALID,
+                             "%s is a streaming method: open it with troupe_stream_open", row->name)
+               : troupe_fail(TROUPE_INVALID,
+                             "%s is not a streaming method: call it with troupe_call", row->name);
 }
 
 TRP_COLD void answer_failed(trp_message *message, troupe_status status)

@@ -284,7 +284,7 @@ static troupe_status take_end(const trp_frame *frame, troupe_actor about)
     TROUPE_TRY(trp_read_int(&in, &number));
     TROUPE_TRY(trp_read_text(&in, &text, &size));
     if (count != 3 || reason < TROUPE_DOWN_NORMAL || reason > TROUPE_DOWN_RUNTIME)
-        return troupe_fail(TROUPE_MALFORMED, "the news of an end are malformed");
+        return troupe_fail(TROUPE_MALFORMED, "a report of an end is malformed");
     trp_down down = trp_down_of(about, (int)reason, "%.*s", size < 256 ? (int)size : 255,
                                 text != NULL ? text : "");
     down.signal = (int)number;
@@ -497,7 +497,7 @@ static troupe_status find_patiently(troupe_actor *address, int64_t deadline_ns, 
             return TROUPE_OK;
         }
         if (trp_slow_is_due(slow))
-            trp_slow_tell(slow, "actor #%llu, which is being started again",
+            trp_slow_tell(slow, "actor #%llu, which is being restarted",
                           (unsigned long long)address->id);
         if (!wait_for_news(seen, deadline_ns))
             return troupe_fail(TROUPE_BUSY, "actor #%llu is being restarted",
@@ -510,10 +510,10 @@ troupe_status trp_registrar_find(troupe_actor *address, int64_t deadline_ns, boo
     if (!retire && recall(address))
         return TROUPE_OK;
     if (deadline_ns == 0 && !retire)
-        return troupe_fail(TROUPE_BUSY,
-                           "actor #%llu may be in a new process, and who must not wait "
-                           "cannot ask for it",
-                           (unsigned long long)address->id);
+        return troupe_fail(
+            TROUPE_BUSY,
+            "actor #%llu may be in a new process, and this thread must not wait to ask for it",
+            (unsigned long long)address->id);
     trp_arena arena = {0}, *before = trp_arena_swap(&arena);
     trp_slow slow;
     trp_slow_begin(&slow, TRP_SLOW_RESTART);

@@ -252,7 +252,7 @@ static void pause_before(trp_actor *actor, trp_policy *policy, int64_t delay_ms,
     char when[TRP_BUDGET_TEXT];
     trp_label label = trp_actor_label(trp_actor_id(actor));
     trp_budget_describe(&policy->budget, delay_ms, when);
-    trp_log(TRP_WARN, "actor %s is started again %s: %s", label.text, when, why);
+    trp_log(TRP_WARN, "actor %s is restarted %s: %s", label.text, when, why);
     atomic_store(&policy->due_ms, trp_clock_ms() + delay_ms);
     trp_restart_sleep(delay_ms, label.text, is_still_open, actor);
     atomic_store(&policy->due_ms, 0);

@@ -44,7 +44,9 @@ static troupe_status wanted(const troupe_spawn_options *how, trp_want *want)
     TROUPE_TRY(trp_amount_count(".cpus of an actor", how->cpus, &want->cpus));
     TROUPE_TRY(trp_amount_count(".gpus of an actor", how->gpus, &want->gpus));
     if (how->memory_bytes > INT64_MAX)
-        return troupe_fail(TROUPE_INVALID, ".memory_bytes of an actor is %zu", how->memory_bytes);
+        return troupe_fail(TROUPE_INVALID,
+                           ".memory_bytes of an actor is %zu, more than a machine can have",
+                           how->memory_bytes);
     want->memory_bytes = (int64_t)how->memory_bytes;
     want->resources = how->resources;
     want->wait_ms = how->resources_wait_ms;

@@ -54,8 +54,7 @@ troupe_status troupe_task_register(const troupe_class *row)
     if (class_ == NULL)
         return troupe_failed_(troupe_last_error()->status);
     if (row->method_count != 1 || row->size != sizeof(troupe_executor_))
-        return troupe_fail(TROUPE_INVALID, "class '%s' is none that TROUPE_TASK has made",
-                           row->name);
+        return troupe_fail(TROUPE_INVALID, "class '%s' was not made by TROUPE_TASK", row->name);
     uint64_t target = trp_task_target(class_);
     troupe_status status = TROUPE_OK;
     pthread_mutex_lock(&known.lock);

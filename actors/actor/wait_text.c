@@ -104,9 +104,8 @@ troupe_status trp_waits_full(int most, int stalled)
     if (count > listed)
         snprintf(text + used, sizeof text - used, "%sand %zu more", listed > 0 ? "; " : "",
                  count - listed);
-    return troupe_fail(
-        TROUPE_BUSY,
-        "%zu methods of this process wait already, and %d hold their threads without "
-        "a word to the library; %d together are the limit%s%s",
-        count, stalled, most, text[0] != '\0' ? ": " : "", text);
+    return troupe_fail(TROUPE_BUSY,
+                       "%zu methods of this process wait already, and %d block their threads "
+                       "outside the library; %d together are the limit%s%s",
+                       count, stalled, most, text[0] != '\0' ? ": " : "", text);
 }

@@ -95,8 +95,8 @@ troupe_status trp_async_method(const trp_running *here, const troupe_class *clas
                                const trp_method **method)
 {
     if (here == NULL)
-        return troupe_fail(TROUPE_INVALID, "no actor runs on this thread, which the message could "
-                                           "be sent to");
+        return troupe_fail(TROUPE_INVALID,
+                           "no actor runs on this thread that the message could be sent to");
     const trp_class *known = trp_class_of(class_);
     if (known == NULL)
         return troupe_last_error()->status;

@@ -264,7 +264,7 @@ static void *end_process(void *unused)
 {
     (void)unused;
     (void)trp_node_kill(trp_home_here.process, trp_home_here.incarnation,
-                        "was ended: a call that it ran was given up by force");
+                        "was killed: a call that it ran was cancelled by force");
     (void)kill(getpid(), SIGKILL);
     return NULL;
 }
@@ -317,7 +317,7 @@ static void take_back(trp_actor *actor, uint64_t id, const trp_caller *caller)
         return;
     troupe_error failure =
         trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_NO,
-                    "the call was taken back before it was run");
+                    "the call was withdrawn before it was run");
     trp_caller_fail(caller, &failure, id);
     if (marker != 0)
         send_marker(actor, id, marker);
@@ -403,7 +403,7 @@ static void cancel_here(uint64_t call, const trp_target *target)
 
 static troupe_status ended(void)
 {
-    return troupe_fail(TROUPE_NOT_FOUND, "the call has ended before, there is nothing to cancel");
+    return troupe_fail(TROUPE_NOT_FOUND, "the call had ended already, there is nothing to cancel");
 }
 
 troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *how)
@@ -413,7 +413,7 @@ troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *ho
     uint64_t call = trp_entry_behind(ref);
     if ((call & TRP_REF_OBJECT) != 0)
         return troupe_fail(TROUPE_INVALID, "the reference is to an object: only calls can be "
-                                           "cancelled, by who made them");
+                                           "cancelled, by the process that made them");
     troupe_status parts;
     if (trp_join_cancel(call, &taken, &parts))
         return parts;

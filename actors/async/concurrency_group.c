@@ -73,7 +73,7 @@ static troupe_status read_group(trp_lanes *lanes, const trp_class *class_, const
     for (uint32_t i = 1; i < lanes->count; i++)
         if (strlen(lanes->lanes[i].name) == length &&
             memcmp(lanes->lanes[i].name, text, length) == 0)
-            return troupe_fail(TROUPE_INVALID, ".groups: '%s' is there twice",
+            return troupe_fail(TROUPE_INVALID, ".groups: '%s' is given twice",
                                lanes->lanes[i].name);
     lane *it = &lanes->lanes[lanes->count++];
     memcpy(it->name, text, length);

@@ -112,8 +112,9 @@ static troupe_status used(void)
 
 static troupe_status unwanted(void)
 {
-    return troupe_fail(TROUPE_CANCELLED, "nobody waits for the answer any more: the call was "
-                                         "cancelled, or its deadline has passed");
+    return troupe_fail(
+        TROUPE_CANCELLED,
+        "the answer is not wanted any more: the call was cancelled, or its deadline has passed");
 }
 
 // The caller's process may be known to be dead before anything is sent to it.

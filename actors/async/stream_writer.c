@@ -158,7 +158,7 @@ void trp_makers_lost(const uint64_t *incarnation)
 
 static troupe_status nobody_reads(void)
 {
-    return troupe_fail(TROUPE_CANCELLED, "nobody reads the stream any more: it was dropped, its "
+    return troupe_fail(TROUPE_CANCELLED, "the stream is not read any more: it was dropped, its "
                                          "deadline has passed, or its reader has ended");
 }
 
@@ -232,7 +232,7 @@ troupe_status troupe_yield_as(const troupe_type *type, const void *value)
         return troupe_fail(TROUPE_INVALID, "troupe_yield was called outside a streaming method");
     const trp_method *method = here->message->method;
     if (troupe_type_hash(type) != troupe_type_hash(method->row->result))
-        return troupe_fail(TROUPE_WRONG_TYPE, "%s makes values of type '%s', not '%s'",
+        return troupe_fail(TROUPE_WRONG_TYPE, "%s yields values of type '%s', not '%s'",
                            method->row->name, method->row->result->name, type->name);
     if (troupe_cancelled())
         return nobody_reads();

@@ -482,10 +482,10 @@ troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_
     sending what = {.to = actor, .args = args, .window = (uint16_t)window, .stream = stream};
     troupe_status status = describe(&what, class_, method);
     if (status == TROUPE_OK && (what.method->row->options & TROUPE_METHOD_STREAM) == 0)
-        status = troupe_fail(TROUPE_INVALID,
-                             "%s makes no stream: its row has no "
-                             ".options = TROUPE_METHOD_STREAM",
-                             what.method->row->name);
+        status = troupe_fail(
+            TROUPE_INVALID,
+            "%s is not a streaming method: its row has no .options = TROUPE_METHOD_STREAM",
+            what.method->row->name);
     if (status == TROUPE_OK && trp_repeat_wanted(actor))
         status = troupe_fail(TROUPE_INVALID,
                              "a stream of %s cannot have .retries: what was read would come again",

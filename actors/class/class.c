@@ -292,7 +292,7 @@ static troupe_status add_class(const troupe_class *row)
     trp_class *same = find_name(row->name);
     if (same != NULL && same->hash != fresh->hash) {
         trp_free(fresh);
-        return troupe_fail(TROUPE_EXISTS, "another class '%s' with other methods is known",
+        return troupe_fail(TROUPE_EXISTS, "another class '%s' with other methods is registered",
                            row->name);
     }
     if (same == NULL) {

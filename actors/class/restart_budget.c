@@ -134,7 +134,7 @@ troupe_status trp_budget_read(trp_reader *in, trp_budget *budget)
         int64_t *hour = &budget->hours[i % TRP_RESTARTS_KEPT];
         TROUPE_TRY(trp_read_int(in, hour));
         if (*hour < 0)
-            return troupe_fail(TROUPE_MALFORMED, "an hour in a restart budget is negative");
+            return troupe_fail(TROUPE_MALFORMED, "a time in a restart budget is negative");
     }
     return TROUPE_OK;
 }

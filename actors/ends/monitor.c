@@ -27,7 +27,7 @@ static troupe_status choose_method(const troupe_class *class_, size_t method,
     TROUPE_TRY(trp_process_check());
     if (self == NULL)
         return troupe_fail(TROUPE_INVALID,
-                           "only an actor can be told by a message: this is not inside a method");
+                           "only an actor can get such messages: this is not inside a method");
     const trp_class *known = trp_class_of(class_);
     if (known == NULL)
         return troupe_failed_(troupe_last_error()->status);
@@ -154,7 +154,7 @@ static troupe_status await_end(troupe_actor actor, int64_t deadline_ns, trp_down
     release(shared);
     if (status != TROUPE_OK || over)
         return trp_error_settled(status);
-    return troupe_fail(TROUPE_TIMED_OUT, "actor #%llu of %s lives still",
+    return troupe_fail(TROUPE_TIMED_OUT, "actor #%llu of %s still lives",
                        (unsigned long long)actor.id, trp_process_text(actor.process).text);
 }
 

@@ -154,7 +154,7 @@ static watch *take_told(const trp_frame *frame)
         take(found);
     pthread_mutex_unlock(&watches.lock);
     if (refused)
-        trp_process_refused("it tells the end of an actor of another process");
+        trp_process_refused("it reports the end of an actor of another process");
     return found;
 }
 

@@ -62,7 +62,8 @@ static troupe_status check(const trp_class *class_, const troupe_pool_options *h
 {
     TROUPE_TRY(trp_process_check());
     if (how->actor_count > 0 && (how->count > 0 || how->spawn != NULL))
-        return troupe_fail(TROUPE_INVALID, "a pool of '%s' was given actors and told to make some",
+        return troupe_fail(TROUPE_INVALID,
+                           "a pool of '%s' was given .actors together with .count or .spawn",
                            class_->row->name);
     if (how->actor_count > 0 && how->actors == NULL)
         return troupe_fail(TROUPE_INVALID, "a pool of '%s' was given %zu actors at NULL",

@@ -541,7 +541,7 @@ troupe_status troupe_queue_get_as(const troupe_type *type, troupe_queue queue, v
     trp_arena arena = {0};
     TROUPE_TRY(check_type(type));
     if (max == 0)
-        return troupe_fail(TROUPE_INVALID, "no value at all was asked of a queue");
+        return troupe_fail(TROUPE_INVALID, "0 values were asked of a queue: expected 1 or more");
     trp_queue_request request = {
         .schema = trp_type_note(type), .timeout_ms = timeout_ms, .max = max};
     troupe_ref ref = troupe_call_from((trp_queue_actor){queue.address}, trp_queue_get, &request);

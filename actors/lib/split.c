@@ -73,15 +73,16 @@ static troupe_status check(const troupe_type *type, size_t count, troupe_ref ref
     TROUPE_TRY(trp_type_check(type));
     if (type->kind != TROUPE_KIND_RECORD || type->field_count != count)
         return troupe_fail(TROUPE_INVALID,
-                           "%zu references were asked for, to the fields of '%s', which is no "
-                           "TROUPE_STRUCT of as many",
+                           "%zu references were asked for, to the fields of '%s', which is not a "
+                           "TROUPE_STRUCT with that many",
                            count, type->name);
     for (size_t i = 0; i < count; i++)
         if (type->fields[i].count > 0)
-            return troupe_fail(TROUPE_UNSUPPORTED,
-                               "field '%s' of '%s' is a fixed array, which is no value by itself: "
-                               "expected a counted one (troupe_array_...), or a record around it",
-                               type->fields[i].name, type->name);
+            return troupe_fail(
+                TROUPE_UNSUPPORTED,
+                "field '%s' of '%s' is a fixed array, which is not a value by itself: expected a "
+                "counted array (troupe_array_...), or a record around it",
+                type->fields[i].name, type->name);
     return trp_entry_behind(ref) != 0
                ? TROUPE_OK
                : troupe_fail(TROUPE_INVALID, "the reference is empty or stale: it was consumed or "

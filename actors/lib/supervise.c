@@ -311,7 +311,7 @@ static void say_restart(const trp_supervisor *self, int64_t delay_ms, const char
 {
     char when[TRP_BUDGET_TEXT];
     trp_budget_describe(&self->budget, delay_ms, when);
-    trp_log(TRP_WARN, "supervisor %s starts again %s: %s",
+    trp_log(TRP_WARN, "supervisor %s restarts children %s: %s",
             trp_actor_label(trp_actor_id(trp_run_actor())).text, when, why);
 }
 
@@ -330,7 +330,7 @@ static troupe_status restart(trp_supervisor *self, size_t which, const char *tex
             return start_later(self, which, delay_ms);
         if (start_again(self, &which) == TROUPE_OK)
             return TROUPE_OK;
-        snprintf(why, sizeof why, "child %zu (%.60s) could not be started again: %.120s", which,
+        snprintf(why, sizeof why, "child %zu (%.60s) could not be restarted: %.120s", which,
                  self->children[which].class_name, troupe_last_error()->text);
     }
     return TROUPE_OK;

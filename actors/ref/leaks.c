@@ -208,7 +208,7 @@ static void say(report *all)
     qsort(all->groups, all->count, sizeof all->groups[0], more_first);
     for (size_t i = 0; i < all->count; i++)
         sites[i] = all->groups[i].site;
-    trp_log(TRP_WARN, "leaks: %zu reference%s, view%s or buffer%s never given up in this process:",
+    trp_log(TRP_WARN, "leaks: %zu reference%s, view%s or buffer%s never released in this process:",
             all->total, all->total == 1 ? "" : "s", all->total == 1 ? "" : "s",
             all->total == 1 ? " was" : "s were");
     trp_sites_resolve(sites, all->count, texts);

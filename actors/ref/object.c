@@ -227,8 +227,8 @@ static troupe_status read_pinned(const trp_object_info *info, const trp_shape *s
         return trp_tensor_read(info, type, trp_arena_current(), value);
     if (info->encoding == TRP_ENCODING_IMAGE) {
         if (!shape->flat || info->size != type->size)
-            return troupe_fail(TROUPE_WRONG_TYPE, "an object of %zu bytes is no '%s'", info->size,
-                               type->name);
+            return troupe_fail(TROUPE_WRONG_TYPE, "an object of %zu bytes is not a '%s'",
+                               info->size, type->name);
         memcpy(value, info->data, info->size);
         return TROUPE_OK;
     }
@@ -265,7 +265,7 @@ static troupe_status lend_pinned(const trp_object_info *info, const trp_shape *s
     if (info->encoding == TRP_ENCODING_TENSOR)
         return trp_tensor_read(info, type, NULL, room);
     if (info->encoding != TRP_ENCODING_PACKED)
-        return troupe_fail(TROUPE_MALFORMED, "an object of %zu bytes is no '%s'", info->size,
+        return troupe_fail(TROUPE_MALFORMED, "an object of %zu bytes is not a '%s'", info->size,
                            type->name);
     trp_reader in = trp_reader_of(info->data, info->size);
     TROUPE_TRY(trp_unpack_lent(type, &in, arena, room));

@@ -317,7 +317,7 @@ static troupe_status read_result(const trp_result *result, const trp_shape *shap
     // What came as an image can be read as one alone, whatever its sender says that it is.
     if (result->kind == TRP_RESULT_SMALL || result->value->shape.image || shape->flat) {
         if (trp_result_size(result) != shape->type->size || !shape->flat)
-            return troupe_fail(TROUPE_MALFORMED, "a result of %zu bytes is no '%s'",
+            return troupe_fail(TROUPE_MALFORMED, "a result of %zu bytes is not a '%s'",
                                trp_result_size(result), shape->type->name);
         memcpy(value, trp_result_value(result), shape->type->size);
         return TROUPE_OK;

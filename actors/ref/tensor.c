@@ -67,7 +67,7 @@ troupe_status trp_tensor_read(const trp_object_info *info, const troupe_type *ty
 {
     troupe_tensor tensor;
     if (type->kind != TROUPE_KIND_TENSOR)
-        return troupe_fail(TROUPE_MALFORMED, "a tensor in an object is no '%s'", type->name);
+        return troupe_fail(TROUPE_MALFORMED, "a tensor in an object is not a '%s'", type->name);
     TROUPE_TRY(trp_tensor_open(info->data, info->size, &tensor));
     if (arena != NULL)
         TROUPE_TRY(trp_tensor_own(&tensor, arena));

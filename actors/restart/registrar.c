@@ -120,7 +120,7 @@ typedef struct loss {
 static void describe_loss(record *it, const trp_down *why, const char *when, loss *what)
 {
     what->whom = trp_label_of(it->class_name, it->how.name, it->origin.id);
-    snprintf(what->line, sizeof what->line, "actor %s is started again in another process %s: %s",
+    snprintf(what->line, sizeof what->line, "actor %s is restarted in another process %s: %s",
              what->whom.text, when, why->text);
     it->due_ms = trp_clock_ms() + what->delay_ms;
 }
@@ -538,7 +538,7 @@ static bool end_retired(uint64_t number)
     record *it = find_number(number);
     bool retired = it != NULL && it->retired && it->where == TRP_WHERE_RESTARTING;
     trp_down down = trp_down_of((troupe_actor){0}, TROUPE_DOWN_KILLED,
-                                "was ended while it waited to be started again");
+                                "was ended while it waited to be restarted");
     if (retired)
         end_record(it, &down);
     pthread_mutex_unlock(&adopted.lock);

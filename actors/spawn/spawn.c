@@ -444,10 +444,11 @@ static troupe_status check_saving(const order *what)
             what->class_name);
     return what->lanes[0] == '\0'
                ? TROUPE_OK
-               : troupe_fail(TROUPE_INVALID,
-                             ".save_every of an actor of class '%s' goes with neither .concurrency "
-                             "nor .groups: its methods know when nothing changes the state",
-                             what->class_name);
+               : troupe_fail(
+                     TROUPE_INVALID,
+                     ".save_every of an actor of class '%s' cannot be combined with .concurrency "
+                     "or .groups: only its methods know when nothing changes the state",
+                     what->class_name);
 }
 
 static const trp_range ranges[] = {

@@ -420,11 +420,13 @@ static troupe_status check(const trp_class *class_, const void *args, const trou
         return troupe_fail(TROUPE_INVALID, "task '%s' was run with no arguments: 'args' is NULL",
                            class_->row->name);
     if ((unsigned)how->place > TROUPE_PLACE_ISOLATED)
-        return troupe_fail(TROUPE_INVALID, ".place of a task is %d", (int)how->place);
+        return troupe_fail(TROUPE_INVALID, ".place of a task is %d, which is not valid",
+                           (int)how->place);
     if (how->gpus != 0 && how->place != TROUPE_PLACE_ANY && how->place != TROUPE_PLACE_ISOLATED)
-        return troupe_fail(TROUPE_INVALID,
-                           "a task with .gpus needs a process of its own, since which it sees is "
-                           "the process's: expected .place = TROUPE_PLACE_ISOLATED or none");
+        return troupe_fail(
+            TROUPE_INVALID,
+            "a task with .gpus needs a process of its own, since CUDA_VISIBLE_DEVICES is set for a "
+            "whole process: expected .place = TROUPE_PLACE_ISOLATED or none");
     return how->retries >= TROUPE_NONE
                ? TROUPE_OK
                : troupe_fail(TROUPE_INVALID,

@@ -24,7 +24,9 @@ troupe_status trp_allot_make(const troupe_run_options *how, const char *who,
     TROUPE_TRY(trp_amount_count(".cpus of a task", how->cpus, &want.cpus));
     TROUPE_TRY(trp_amount_count(".gpus of a task", how->gpus, &want.gpus));
     if (how->memory_bytes > INT64_MAX)
-        return troupe_fail(TROUPE_INVALID, ".memory_bytes of a task is %zu", how->memory_bytes);
+        return troupe_fail(TROUPE_INVALID,
+                           ".memory_bytes of a task is %zu, more than a machine can have",
+                           how->memory_bytes);
     want.memory_bytes = (int64_t)how->memory_bytes;
     if (how->resources != NULL && (allot->resources = trp_strdup(how->resources)) == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the resources of a task");

@@ -67,13 +67,13 @@ typedef struct troupe_options {
     // is ended then, get up to 1 s more to return.
     int stop_timeout_ms;
     troupe_output worker_output;
-    // Identical lines of several workers are printed once, and 5 s later once more with their
-    // number; this option, or the variable TROUPE_LOG_FOLD=0, prints each of them. Lines that only
-    // one worker repeats are always printed. In the library's own lines ("troupe: warn: ...")
+    // Identical lines of several workers are printed once, and 5 s later once more with a count;
+    // this option, or the variable TROUPE_LOG_FOLD=0, prints each of them. Lines that only one
+    // worker repeats are always printed. In the library's own lines ("troupe: warn: ...")
     // differences in numbers do not count, nor in any line with .worker_output_fold_numbers.
     bool worker_output_unfolded;
     // Lines of several workers that differ in numbers only: the first of them is printed, and 5 s
-    // later the newest, with their number, whichever worker wrote them. The variable
+    // later the newest, with a count, whichever worker wrote it. The variable
     // TROUPE_LOG_FOLD=numbers does the same. For the progress of many workers, not for results.
     bool worker_output_fold_numbers;
     // GPUs that actors and jobs may ask for; default: those in CUDA_VISIBLE_DEVICES if that is set,

@@ -80,7 +80,7 @@ TROUPE_API size_t troupe_tensor_stride(const troupe_tensor *tensor, uint32_t dim
 
 // Checks that a tensor is valid, of the type `dtype` (TROUPE_DTYPE_NONE: any) and has `ndim`
 // dimensions (TROUPE_DIMS_ANY: any number). TROUPE_WRONG_TYPE: the text has both: "float32[3,4]
-// where float64[?] was asked". TROUPE_INVALID: not a valid tensor: an unknown type, more than
+// where float64[?] was expected". TROUPE_INVALID: not a valid tensor: an unknown type, more than
 // TROUPE_DIMS_MAX dimensions, more elements than memory can hold, or no data although it has
 // elements.
 TROUPE_API TROUPE_MUST_USE troupe_status troupe_tensor_check(const troupe_tensor *tensor,

@@ -127,6 +127,6 @@ void trp_slow_end(trp_slow *it)
     name_waiter(it, who);
     if (more > 0)
         snprintf(others, sizeof others, "; so did %u more meanwhile", more);
-    trp_log(TRP_WARN, "%s waits no more: it was %.1f s for %s%s", who, seconds(it), it->text,
+    trp_log(TRP_WARN, "%s no longer waits: it took %.1f s for %s%s", who, seconds(it), it->text,
             others);
 }

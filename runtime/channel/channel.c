@@ -59,19 +59,19 @@ troupe_status trp_channel_size(const trp_channel_shape *shape, size_t *size)
 {
     uint32_t least = shape->latest ? shape->readers + TRP_CHANNEL_SPARE : 1;
     if (shape->readers < 1 || shape->readers > TRP_CHANNEL_READERS_MAX)
-        return troupe_fail(TROUPE_INVALID, "a channel for %u readers: it takes 1 to %d",
+        return troupe_fail(TROUPE_INVALID, "a channel for %u readers: expected 1 to %d",
                            shape->readers, TRP_CHANNEL_READERS_MAX);
     if (shape->slots < least || shape->slots > TRP_CHANNEL_SLOTS_MAX)
         return troupe_fail(TROUPE_INVALID, "a channel of %u slots: %s%u to %d", shape->slots,
-                           shape->latest ? "one that keeps the latest takes two more than readers, "
-                                         : "it takes ",
+                           shape->latest ? "with .latest expected two more than readers, "
+                                         : "expected ",
                            least, TRP_CHANNEL_SLOTS_MAX);
     if (shape->bytes < 1)
         return troupe_fail(TROUPE_INVALID,
-                           "a channel whose slots have 0 bytes: it takes 1 or more");
+                           "a channel whose slots have 0 bytes: expected 1 or more");
     if (shape->bytes > SIZE_MAX / 4 / shape->slots)
         return troupe_fail(TROUPE_TOO_LARGE,
-                           "a channel of %u slots of %zu bytes: such slots may have up to %zu",
+                           "a channel of %u slots of %zu bytes: expected at most %zu bytes",
                            shape->slots, shape->bytes, SIZE_MAX / 4 / shape->slots);
     *size = trp_channel_slot_at(shape, shape->slots);
     return TROUPE_OK;
@@ -94,8 +94,8 @@ troupe_status trp_channel_attach(void *memory, size_t size, uint32_t process, tr
     trp_channel_region *region = memory;
     size_t needed = 0;
     if (size < sizeof *region || region->magic != MAGIC)
-        return troupe_fail(TROUPE_WRONG_TYPE, "the reference is to %zu bytes that are no channel",
-                           size);
+        return troupe_fail(TROUPE_WRONG_TYPE,
+                           "the reference is to %zu bytes that are not a channel", size);
     trp_channel_shape shape = {.bytes = region->bytes,
                                .slots = region->slots,
                                .readers = region->readers,

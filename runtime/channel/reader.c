@@ -33,7 +33,7 @@ static troupe_status take_place(const trp_channel *channel, int wanted, uint32_t
     char text[TRP_CHANNEL_WHO];
     uint64_t found = 0;
     if (wanted != TRP_CHANNEL_ANY && (wanted < 0 || (uint32_t)wanted >= count))
-        return troupe_fail(TROUPE_INVALID, "the channel has the places 0 to %u for readers, not %d",
+        return troupe_fail(TROUPE_INVALID, "the channel has readers' places 0 to %u, not %d",
                            count - 1, wanted);
     uint32_t first = wanted == TRP_CHANNEL_ANY ? 0 : (uint32_t)wanted;
     uint32_t last = wanted == TRP_CHANNEL_ANY ? count - 1 : first;

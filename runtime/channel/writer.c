@@ -190,7 +190,8 @@ troupe_status trp_channel_publish(trp_channel_writer *writer, size_t size)
     TRP_USE_SEGMENT(trp_use_refused());
     const trp_channel *channel = &writer->channel;
     if (!writer->begun)
-        return troupe_fail(TROUPE_INVALID, "nothing was begun to be written into the channel");
+        return troupe_fail(TROUPE_INVALID,
+                           "no slot of the channel is lent: call troupe_channel_write_begin first");
     if (size > channel->shape.bytes)
         return troupe_fail(TROUPE_TOO_LARGE,
                            "a value of %zu bytes in a channel whose slots have %zu bytes", size,

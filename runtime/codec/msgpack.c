@@ -202,9 +202,8 @@ static troupe_status look(const trp_reader *in, const char *wanted, item *found)
     } else if (head >= 0xc0) {
         if (head == 0xc1)
             return troupe_fail(TROUPE_MALFORMED,
-                               "expected %s, found 0xc1, which is no item, at "
-                               "byte %zu",
-                               wanted, place(in, in->at));
+                               "expected %s, found 0xc1, which is not an item, at byte %zu", wanted,
+                               place(in, in->at));
         it.kind = (item_kind)heads[head - 0xc0].kind;
         width = heads[head - 0xc0].width;
         it.number = head == 0xc3;

@@ -95,7 +95,7 @@ static troupe_status size_of(const troupe_tensor *tensor, troupe_status status, 
 {
     char text[TRP_TENSOR_TEXT];
     if (!is_known(tensor->dtype))
-        return troupe_fail(status, "a tensor's element type is %u, which is none of the known",
+        return troupe_fail(status, "a tensor's element type is %u, which is not known",
                            (unsigned)tensor->dtype);
     if (tensor->ndim > TROUPE_DIMS_MAX)
         return troupe_fail(status, "a tensor has %u dimensions, more than %d", tensor->ndim,
@@ -154,8 +154,8 @@ troupe_status troupe_tensor_check(const troupe_tensor *tensor, troupe_dtype dtyp
     if ((dtype == TROUPE_DTYPE_NONE || dtype == tensor->dtype) &&
         (ndim == TROUPE_DIMS_ANY || ndim == (int)tensor->ndim))
         return TROUPE_OK;
-    return troupe_fail(TROUPE_WRONG_TYPE, "%s where %s was asked", trp_tensor_text(tensor, found),
-                       describe(dtype, ndim, NULL, asked));
+    return troupe_fail(TROUPE_WRONG_TYPE, "%s where %s was expected",
+                       trp_tensor_text(tensor, found), describe(dtype, ndim, NULL, asked));
 }
 
 // ---- copies
@@ -305,7 +305,7 @@ troupe_status trp_tensor_open(const void *object, size_t size, troupe_tensor *te
     head read;
     size_t expected = 0;
     if (size < TRP_TENSOR_HEAD)
-        return troupe_fail(TROUPE_MALFORMED, "an object of %zu bytes is no tensor", size);
+        return troupe_fail(TROUPE_MALFORMED, "an object of %zu bytes is not a tensor", size);
     memcpy(&read, object, sizeof read);
     troupe_tensor found = {.dtype = (troupe_dtype)read.dtype, .ndim = read.ndim};
     for (int i = 0; i < TROUPE_DIMS_MAX; i++)

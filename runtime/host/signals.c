@@ -64,7 +64,7 @@ static void *watch(void *unused)
     if (number == 0)
         return NULL;
     dprintf(STDERR_FILENO,
-            "troupe: %s: stopping; methods that run get %g s, the next signal stops them now\n",
+            "troupe: %s: stopping; running methods get %g s, the next signal ends them at once\n",
             strsignal(number), signals.timeout_ms / 1000.0);
     signals.stop();
     end_by(number);

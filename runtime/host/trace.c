@@ -204,16 +204,16 @@ troupe_status trp_trace_create(const char *path, const char *folder)
         return TROUPE_OK;
     trace.fd = open_own(path, O_CREAT);
     if (trace.fd < 0)
-        return troupe_fail(TROUPE_IO, "the file of the trace, '%s', could not be made: %s", path,
+        return troupe_fail(TROUPE_IO, "the trace file '%s' could not be made: %s", path,
                            errno == ELOOP   ? "it is a link"
-                           : errno == ENXIO ? "a pipe that nobody reads is there"
-                           : errno == EPERM ? "another user's file is there, or one with two names"
+                           : errno == ENXIO ? "it is a pipe without a reader"
+                           : errno == EPERM ? "it is another user's, or has two names"
                                             : strerror(errno));
     snprintf(link, sizeof link, "%s/trace", folder);
     if (folder[0] != '\0' && (realpath(path, full) == NULL || symlink(full, link) != 0)) {
         troupe_status status =
-            troupe_fail(TROUPE_IO, "the file of the trace, '%s', cannot be shown to workers: %s",
-                        path, strerror(errno));
+            troupe_fail(TROUPE_IO, "the trace file '%s' cannot be passed to workers: %s", path,
+                        strerror(errno));
         close(trace.fd);
         trace.fd = -1;
         return status;

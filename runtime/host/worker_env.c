@@ -28,9 +28,7 @@ troupe_status trp_worker_env_check(const char *option, const char *env, const ch
     if (strnlen(folder, TRP_WORKER_FOLDER_MAX) == TRP_WORKER_FOLDER_MAX ||
         stat(folder, &about) != 0 || !S_ISDIR(about.st_mode) || access(folder, X_OK) != 0)
         return troupe_fail(TROUPE_INVALID,
-                           "the working folder '%.200s' of a worker is no folder that can be "
-                           "entered",
-                           folder);
+                           "the working folder '%.200s' of a worker cannot be entered", folder);
     return TROUPE_OK;
 }
 

@@ -56,10 +56,10 @@ troupe_status trp_batch_open(const void *data, size_t size, trp_batch *batch)
 {
     batch_head head;
     if (size < 2)
-        return troupe_fail(TROUPE_MALFORMED, "%zu bytes are no batch of frames", size);
+        return troupe_fail(TROUPE_MALFORMED, "%zu bytes are not a batch of frames", size);
     memcpy(&head, data, 2);
     if (head.mark != TRP_BATCH_MARK)
-        return troupe_fail(TROUPE_MALFORMED, "%zu bytes are no batch of frames", size);
+        return troupe_fail(TROUPE_MALFORMED, "%zu bytes are not a batch of frames", size);
     if (head.version != TRP_BATCH_VERSION)
         return troupe_fail(TROUPE_VERSION,
                            "the sender speaks version %u of the form within a machine, this "

@@ -132,8 +132,8 @@ bool trp_process_admits(const trp_frame *frame)
 {
     if (trp_frame_allowed(frame, false, trp_process_serve != NULL))
         return true;
-    trp_process_refused("it is none that a process of this node may send, or carries what it must "
-                        "not");
+    trp_process_refused(
+        "processes of this node may not send such a frame, or not with this content");
     return false;
 }
 

@@ -86,14 +86,14 @@ static troupe_status check_file(int fd, const char *path)
     if (fstat(fd, &about) != 0)
         return trp_fail_errno(TROUPE_IO, "%s could not be read", path);
     if (!S_ISREG(about.st_mode))
-        return troupe_fail(TROUPE_INVALID, "the keys in %s: it is no file", path);
+        return troupe_fail(TROUPE_INVALID, "the keys in %s: not a regular file", path);
     if (about.st_uid != geteuid() && about.st_uid != 0)
         return troupe_fail(TROUPE_INVALID,
                            "the keys in %s belong to user %u: expected this user's (%u)", path,
                            (unsigned)about.st_uid, (unsigned)geteuid());
     if ((about.st_mode & 077) != 0)
         return troupe_fail(TROUPE_INVALID,
-                           "the keys in %s may be used by others too (mode %03o): expected 600",
+                           "the keys in %s can be read by other users (mode %03o): expected 600",
                            path, (unsigned)about.st_mode & 0777);
     return TROUPE_OK;
 }

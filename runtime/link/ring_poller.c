@@ -169,10 +169,10 @@ static bool follow(inbound *ring, trp_object object)
 static void give_up(inbound *ring, uint32_t from)
 {
     trp_process_refused(NULL);
-    trp_log(TRP_ERROR,
-            "what process %u has put into its ring to this process makes no sense; it is not read "
-            "any more",
-            from);
+    trp_log(
+        TRP_ERROR,
+        "the ring from process %u to this process has invalid contents; it is not read any more",
+        from);
     ring->in = (trp_ring_reader){0};
 }
 

@@ -171,7 +171,7 @@ troupe_status trp_transport_open(const trp_transport_how *how)
         trp_context_begin(how->path, &transport.context, &transport.inbound, &transport.wake_fd);
     transport.reader_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (status == TROUPE_OK && transport.reader_wake_fd < 0)
-        status = trp_fail_errno(TROUPE_IO, "no descriptor to be woken by");
+        status = trp_fail_errno(TROUPE_IO, "no descriptor for wake-ups");
     if (status == TROUPE_OK) {
         transport.message_bytes_max = how->message_bytes_max;
         trp_inbound_set_up(transport.inbound, how->message_bytes_max, transport_part());
@@ -195,7 +195,7 @@ troupe_status trp_context_begin(const char *who, void **context, void **router, 
     if (*router == NULL)
         return trp_zmq_failed("cannot open a socket for", who);
     *wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return *wake_fd >= 0 ? TROUPE_OK : trp_fail_errno(TROUPE_IO, "no descriptor to be woken by");
+    return *wake_fd >= 0 ? TROUPE_OK : trp_fail_errno(TROUPE_IO, "no descriptor for wake-ups");
 }
 
 void trp_context_end(void *context, void *router, trp_doorman *man)

@@ -171,8 +171,8 @@ static void tell_cut(trp_doorman *man, int fd)
     man->told_ms = now_ms;
     trp_log(
         TRP_WARN,
-        "%llu connections to port %u were cut for want of room: %u are there, %u of them so new "
-        "that they may not be let in (at most %u); the last one had descriptor %d (at most %d)",
+        "%llu connections to port %u were refused, since too many are open: %u in all, %u of them "
+        "perhaps not authenticated yet (at most %u); the last one had descriptor %d (at most %d)",
         (unsigned long long)man->cuts, (unsigned)atomic_load(&man->port), man->held_count,
         man->young, man->most, fd, man->fd_most - 1);
     man->cuts = 0;
@@ -317,7 +317,7 @@ static troupe_status open_sockets(trp_doorman *man, void *context, void *router)
     if (trp_zmq.bind(man->requests, place) != 0)
         return trp_zmq_failed("cannot bind", place);
     if (trp_zmq.socket_monitor(router, news, NEWS) != 0 || trp_zmq.connect(man->events, news) != 0)
-        return trp_zmq_failed("cannot watch", "who connects");
+        return trp_zmq_failed("cannot watch", "incoming connections");
     return TROUPE_OK;
 }
 
@@ -332,7 +332,8 @@ static troupe_status make_server(trp_doorman *man, void *router, const char *key
                 trp_zmq.z85_decode(decoded, man->keys->secret_key) != NULL;
     explicit_bzero(decoded, sizeof decoded);
     if (!good)
-        return troupe_fail(TROUPE_CORRUPT, "%s does not hold two keys: they are no Z85", keys_path);
+        return troupe_fail(TROUPE_CORRUPT, "%s does not hold two keys: they are not in Z85",
+                           keys_path);
     if (!trp_zmq_set(router, ZMQ_CURVE_SERVER, 1) ||
         !set_key(router, ZMQ_CURVE_SECRETKEY, man->keys->secret_key))
         return trp_zmq_failed("cannot encrypt with the keys in", keys_path);
@@ -353,9 +354,10 @@ troupe_status trp_doorman_start(trp_doorman *man, void *context, void *router,
     man->spare_fd = man->base_fd >= 0 ? fcntl(man->base_fd, F_DUPFD_CLOEXEC, 0) : -1;
     man->held = trp_alloc(HELD_MAX * sizeof *man->held);
     troupe_status status =
-        man->spare_fd < 0   ? trp_fail_errno(TROUPE_IO, "no descriptor for who connects")
-        : man->held == NULL ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a list of who connects")
-                            : make_server(man, router, keys_path);
+        man->spare_fd < 0 ? trp_fail_errno(TROUPE_IO, "no descriptor for incoming connections")
+        : man->held == NULL
+            ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a list of incoming connections")
+            : make_server(man, router, keys_path);
     if (status == TROUPE_OK)
         status = open_sockets(man, context, router);
     if (status == TROUPE_OK)

@@ -87,7 +87,7 @@ trp_outbound *trp_far_outbound_open(const char *address)
 {
     char endpoint[TRP_ENDPOINT_MAX + 8];
     if (!trp_address_is_numeric(address)) {
-        (void)troupe_fail(TROUPE_INVALID, "'%.64s' is no address of a node in numbers", address);
+        (void)troupe_fail(TROUPE_INVALID, "'%.64s' is not a numeric address of a node", address);
         return NULL;
     }
     trp_outbound *outbound = trp_outbound_make(far.context, address, TRP_PART_MAX);

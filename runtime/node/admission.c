@@ -90,7 +90,7 @@ static void admit(void)
     for (trp_claim *claim; (claim = trp_resources_admit(books())) != NULL;) {
         holding *granted = (holding *)(void *)((char *)claim - offsetof(holding, claim));
         if (granted->told)
-            trp_log(TRP_WARN, "%s has got what it waited for after %.1f s", granted->who,
+            trp_log(TRP_WARN, "%s got its resources after %.1f s", granted->who,
                     (double)(trp_clock_ms() - granted->since_ms) / 1000);
         answer_granted(granted);
     }

@@ -54,7 +54,7 @@ troupe_status trp_descriptors_plan(uint32_t *workers_max)
     if (may < low)
         trp_log(TRP_WARN,
                 "this process may have %llu descriptors open (ulimit -Hn): many connections over "
-                "tcp at once may leave none free, which ends a process; from %llu on they cannot",
+                "tcp at once may use them all, which ends a process; with %llu or more they cannot",
                 may, (unsigned long long)low);
     return TROUPE_OK;
 }
@@ -77,8 +77,8 @@ troupe_status trp_descriptor_of_self(int *pidfd)
     if (errno != ENOSYS && errno != EPERM)
         return trp_fail_errno(TROUPE_IO, "no descriptor of this process could be made");
     return troupe_fail(TROUPE_UNSUPPORTED,
-                       "pidfd_open is missing here (%s), without which no other process can be "
-                       "kept: Linux has it since 5.3, valgrind and some sandboxes do not; with "
-                       "TROUPE_LOCAL=1 in the environment one process is all that is needed",
+                       "pidfd_open is missing here (%s), and without it no worker process can be "
+                       "started: Linux has it since 5.3, valgrind and some sandboxes do not; with "
+                       "TROUPE_LOCAL=1 in the environment everything runs in one process",
                        strerror(errno));
 }

@@ -15,9 +15,10 @@ static troupe_status check_name(const char *name)
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                   "0123456789._/-";
     if (size < 1 || size > TRP_NAME_MAX || strspn(name, allowed) != size)
-        return troupe_fail(TROUPE_INVALID,
-                           "'%.64s' is no name: expected 1 to %d characters of [A-Za-z0-9._/-]",
-                           name == NULL ? "(null)" : name, TRP_NAME_MAX);
+        return troupe_fail(
+            TROUPE_INVALID,
+            "'%.64s' is not a valid name: expected 1 to %d characters of [A-Za-z0-9._/-]",
+            name == NULL ? "(null)" : name, TRP_NAME_MAX);
     return TROUPE_OK;
 }
 

@@ -60,7 +60,7 @@ static troupe_status check_listen(const troupe_options *how)
     if (how->keys == NULL && getenv("TROUPE_KEYS") == NULL)
         return troupe_fail(TROUPE_INVALID,
                            ".listen of troupe_start needs .keys, or the variable TROUPE_KEYS: a "
-                           "file made by troupe_keys_make, without which anybody could come in");
+                           "file made by troupe_keys_make, which keeps strangers out");
     return TROUPE_OK;
 }
 

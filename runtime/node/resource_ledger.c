@@ -105,8 +105,8 @@ troupe_status trp_resources_read(const trp_resources *resources, const char *tex
         int index = find_name(resources, name);
         if (index < 0 && amount > 0)
             return troupe_fail(TROUPE_TOO_LARGE,
-                               "%g of '%s' were asked for, and this node has none: troupe_start "
-                               "was not told of it",
+                               "%g of '%s' were asked for, and this node has none: .resources of "
+                               "troupe_start does not name it",
                                (double)amount / TRP_CPU, name);
         if (index >= 0)
             amounts->of[index] += amount;
@@ -144,7 +144,7 @@ static troupe_status check(const trp_resources *resources, const trp_amounts *am
     for (int i = 0; i < resources->count; i++) {
         something = something || amounts->of[i] > 0;
         if (amounts->of[i] < 0)
-            return troupe_fail(TROUPE_INVALID, "less than no %s were asked for",
+            return troupe_fail(TROUPE_INVALID, "the amount of %s must not be negative",
                                resources->names[i]);
         if (amounts->of[i] > resources->total.of[i])
             return troupe_fail(TROUPE_TOO_LARGE, "%.12g %s were asked for, and there are %.12g",
@@ -155,7 +155,7 @@ static troupe_status check(const trp_resources *resources, const trp_amounts *am
         return troupe_fail(TROUPE_INVALID, "a claim for nothing was made");
     if (amounts->of[TRP_GPUS] > TRP_CPU && amounts->of[TRP_GPUS] % TRP_CPU != 0)
         return troupe_fail(TROUPE_INVALID,
-                           "%g GPUs were asked for: expected a part of one, or a whole number",
+                           "%g GPUs were asked for: expected a fraction of one, or a whole number",
                            number_of(TRP_GPUS, amounts->of[TRP_GPUS]));
     return TROUPE_OK;
 }

@@ -118,9 +118,9 @@ static troupe_status start_worker(bool isolated, const char *env, const char *fo
 static troupe_status pool_worker(uint32_t *slot)
 {
     if (trp_self.options.workers <= 0)
-        return troupe_fail(TROUPE_UNSUPPORTED,
-                           "there is no pool of workers: troupe_start was told .workers = "
-                           "TROUPE_NONE");
+        return troupe_fail(
+            TROUPE_UNSUPPORTED,
+            "there is no pool of workers: troupe_start was given .workers = TROUPE_NONE");
     if (node.pool_size < (uint32_t)trp_self.options.workers &&
         (node.pool_size == 0 || node.living < trp_self.workers_max))
         return start_worker(false, "", "", slot);

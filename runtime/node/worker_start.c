@@ -158,8 +158,8 @@ troupe_launch trp_launch_choose(void)
         return TROUPE_LAUNCH_FORK;
     if (!told && !trp_self.local)
         trp_log(TRP_WARN,
-                "the program had %d threads when it came to troupe_start, so that its workers are "
-                "executed afresh: what stands before troupe_start runs again in each of them",
+                "the program had %d threads at troupe_start, so its workers are executed again: "
+                "what comes before troupe_start in main runs in each of them",
                 threads);
     told = told || !trp_self.local;
     return TROUPE_LAUNCH_EXEC;

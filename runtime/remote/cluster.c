@@ -21,10 +21,10 @@ static troupe_status check_address(const char *address)
     const char *port = address != NULL ? strrchr(address, ':') : NULL;
     if (port == NULL || port == address || port[1] == '\0' ||
         strlen(address) >= TRP_NODE_ADDRESS_MAX)
-        return troupe_fail(TROUPE_INVALID,
-                           "'%.64s' is no address of a node: expected \"host:port\" of at most %d "
-                           "characters",
-                           address != NULL ? address : "(null)", TRP_NODE_ADDRESS_MAX - 1);
+        return troupe_fail(
+            TROUPE_INVALID,
+            "'%.64s' is not an address of a node: expected \"host:port\" of at most %d characters",
+            address != NULL ? address : "(null)", TRP_NODE_ADDRESS_MAX - 1);
     return TROUPE_OK;
 }
 
@@ -200,7 +200,7 @@ static troupe_status where_is(uint32_t node, uint32_t slot, uint64_t incarnation
     trp_frame frame = {.method = TRP_ASK_WHERE, .target = slot, .schema = incarnation};
     TROUPE_TRY(trp_request_ask_far(node, &frame, &mine));
     if (!trp_address_read(mine.value, mine.value_size, address)) // Nobody here looks up names.
-        return troupe_fail(TROUPE_MALFORMED, "another node's answer is no address in numbers");
+        return troupe_fail(TROUPE_MALFORMED, "another node's answer is not a numeric address");
     return TROUPE_OK;
 }
 

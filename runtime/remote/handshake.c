@@ -192,10 +192,10 @@ static bool is_taken(const claim *it)
     const trp_node_row *row = find_live(it, false);
     if (row == NULL || strcmp(row->address, it->address) == 0)
         return false;
-    (void)troupe_fail(TROUPE_EXISTS,
-                      "a node says that it is at %s and has a number that is that of the node at "
-                      "%s, which is joined",
-                      it->address, row->address);
+    (void)troupe_fail(
+        TROUPE_EXISTS,
+        "a node claims to be at %s, with the number of the node at %s, which is joined",
+        it->address, row->address);
     trp_process_refused(troupe_last_error()->text);
     return true;
 }
@@ -221,8 +221,8 @@ static void take_hello(const claim *it)
         return;
     }
     if (number == 0 || (answered != 0 && (own > it->id || (mine == NULL && !is_past(answered))))) {
-        trp_process_refused("a node answers what it was not asked, or does not say what is to be "
-                            "answered");
+        trp_process_refused(
+            "a node answers a request that was not made, or does not say how to answer it");
         return;
     }
     if (is_taken(it)) {
@@ -287,7 +287,7 @@ static void take_welcome(const claim *it)
 {
     uint64_t session = it->frame->schema, answered = it->frame->target;
     if (it->id >= trp_process_node_id() || session == 0) {
-        trp_process_refused("a node makes a session that is not its to make");
+        trp_process_refused("a node opens a session that it may not open");
         return;
     }
     trp_node_row *row = find_session(it, session);
@@ -302,7 +302,7 @@ static void take_welcome(const claim *it)
         if (is_past(answered))
             leave_late(it);
         else
-            trp_process_refused("a node makes a session that nobody has asked it for");
+            trp_process_refused("a node opens a session that was not requested");
         return;
     }
     if (is_taken(it)) {
@@ -339,7 +339,7 @@ static void take_loose(uint32_t node, const trp_frame *frame)
     case TRP_NODE_HELLO:
     case TRP_NODE_WELCOME:
         if (!read_claim(node, frame, &it))
-            trp_process_refused("a node gives no address in numbers");
+            trp_process_refused("a node gives an address that is not numeric");
         else if (frame->method == TRP_NODE_HELLO)
             take_hello(&it);
         else
@@ -351,14 +351,14 @@ static void take_loose(uint32_t node, const trp_frame *frame)
                         troupe_fail((troupe_status)frame->status,
                                     "the node at %s cannot be joined: %s", mine->address, text));
         else if (!is_past(frame->target))
-            trp_process_refused("a node refuses what it was not asked for");
+            trp_process_refused("a node refuses a request that was not made");
         break;
     case TRP_NODE_BYE:
         if (row != NULL && trp_nodes_active(row))
             trp_nodes_end(row, text);
         break; // Else both have ended it.
     default:
-        trp_process_refused("a node says what belongs into a session, or is no word");
+        trp_process_refused("a node sends a message of a session outside any, or an unknown one");
         break;
     }
 }
@@ -367,7 +367,7 @@ void trp_nodes_take_loose(uint32_t node, const trp_frame *frame)
 {
     pthread_mutex_lock(&trp_nodes_lock);
     if (frame->from != TRP_PROCESS_NODE || !trp_frame_allowed(frame, true, true))
-        trp_process_refused("it is of no session, and of nobody who may say that");
+        trp_process_refused("it belongs to no session, and its sender may not send it");
     else if (!trp_nodes_left()) // Else whatever it says comes too late.
         take_loose(node, frame);
     pthread_mutex_unlock(&trp_nodes_lock);

@@ -304,7 +304,7 @@ static void take_message(const void *data, size_t size)
         if (node_process && frame.kind == TRP_FRAME_NODE)
             trp_nodes_take_loose(far.current.node, &frame);
         else
-            trp_process_refused("it is of no session");
+            trp_process_refused("it belongs to no session");
     } else if (trp_node_row_of_session(far.current.session, &node) && node.id == far.current.node &&
                node.state != TRP_NODE_GONE) {
         take_frame(&frame);

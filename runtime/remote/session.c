@@ -89,7 +89,7 @@ static void forget_claim(trp_node_row *row)
 static void refuse_claim(trp_node_row *row, const char *why)
 {
     char text[192];
-    snprintf(text, sizeof text, "a node that says it is at %s has not been heard there: it %s",
+    snprintf(text, sizeof text, "a node that claims to be at %s was not reached there: it %s",
              row->address, why);
     forget_claim(row);
     trp_process_refused(text);

@@ -213,11 +213,11 @@ static troupe_status read_plan(int fd, trp_plan *plan)
     } head;
     uint64_t size;
     if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head)
-        return troupe_fail(TROUPE_CORRUPT, "descriptor %d is no segment: it has no header", fd);
+        return troupe_fail(TROUPE_CORRUPT, "descriptor %d is not a segment: it has no header", fd);
     *plan = head.plan;
     if (memcmp(plan->magic, magic, sizeof magic) != 0)
         return troupe_fail(TROUPE_CORRUPT,
-                           "descriptor %d is no segment: its header begins otherwise", fd);
+                           "descriptor %d is not a segment: its header begins otherwise", fd);
     if (plan->version != LAYOUT_VERSION || plan->header_size != sizeof(trp_header))
         return troupe_fail(TROUPE_VERSION, "the segment has layout %u, this library knows %d",
                            plan->version, LAYOUT_VERSION);

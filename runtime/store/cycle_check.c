@@ -130,6 +130,6 @@ troupe_status trp_ring_check(trp_object promise, trp_object list)
     return !it.closed
                ? TROUPE_OK
                : troupe_fail(TROUPE_INVALID,
-                             "the result of a call leads back to the reference to that "
-                             "result, which was passed on: such a ring would never be freed");
+                             "the result of a call refers back to the reference to that result, "
+                             "which was passed on: such a cycle would never be freed");
 }

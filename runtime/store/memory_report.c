@@ -208,14 +208,14 @@ static troupe_status list_holders(report *all)
 {
     all->holdings = trp_alloc((all->count + 1) * sizeof *all->holdings);
     if (all->holdings == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory to list who holds objects");
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to list the holders of objects");
     trp_view_holds(&all->view, add_hold, all);
     name_processes(all);
     for (uint32_t i = 0; i < all->count; i++) {
         holding *them = &all->holdings[i];
         if (them->room > 0 &&
             (them->items = troupe_arena_alloc(them->room * sizeof *them->items)) == NULL)
-            return troupe_fail(TROUPE_NO_MEMORY, "no memory to list who holds objects");
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory to list the holders of objects");
     }
     trp_view_holds(&all->view, note_holder, all);
     for (uint32_t i = 0; i < all->count; i++)

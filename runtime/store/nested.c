@@ -47,7 +47,7 @@ static trp_object_row *find_own(trp_object id, bool promised, uint64_t *word)
 {
     trp_object_row *row = trp_row_find(id, word);
     if (row == NULL) {
-        (void)troupe_fail(TROUPE_INVALID, "the object is gone, or never was");
+        (void)troupe_fail(TROUPE_INVALID, "the object is gone or never existed");
         return NULL;
     }
     trp_row_state state = trp_row_state_of(*word);

@@ -117,7 +117,7 @@ void trp_spill_plan(const troupe_options *options)
 static troupe_status not_ours(const char *path)
 {
     errno = EACCES;
-    return troupe_fail(TROUPE_IO, "%s is no folder that only this user may read", path);
+    return troupe_fail(TROUPE_IO, "%s is not a folder that only this user can read", path);
 }
 
 static troupe_status open_once(const char *path, int *fd)
@@ -404,7 +404,7 @@ static const char *compare(const file_header *found, const trp_spill_object *obj
 {
     file_header wanted = header_of(object);
     if (memcmp(found->magic, wanted.magic, sizeof magic) != 0)
-        return "does not begin as such files do: it is torn, or another's";
+        return "does not begin like such a file: it is incomplete, or another program's";
     if (found->version != wanted.version || found->header_size != wanted.header_size)
         return "has another version";
     if (found->id != wanted.id)
@@ -413,7 +413,7 @@ static const char *compare(const file_header *found, const trp_spill_object *obj
         return "names another size";
     if (found->schema != wanted.schema || found->encoding != wanted.encoding)
         return "names another type";
-    return found->zero == 0 && found->last == 0 ? NULL : "is damaged: its header is";
+    return found->zero == 0 && found->last == 0 ? NULL : "is damaged: its header is wrong";
 }
 
 static troupe_status read_object(int fd, const spot *from, const trp_spill_object *object,
@@ -425,7 +425,7 @@ static troupe_status read_object(int fd, const spot *from, const trp_spill_objec
     if (fstat(fd, &about) != 0)
         return unreadable(from->name);
     if (!from->shared && (uint64_t)about.st_size != object->size + sizeof header)
-        return damaged(from->name, "has not the length that was written");
+        return damaged(from->name, "has another length than was written");
     int got = read_all(fd, (char *)&header, sizeof header, begin);
     if (got <= 0)
         return got == 0 ? damaged(from->name, "has become shorter") : unreadable(from->name);

@@ -64,7 +64,8 @@ trp_object_row *trp_row_find(trp_object id, uint64_t *word)
 
 static troupe_status stale(void)
 {
-    return troupe_fail(TROUPE_INVALID, "the reference is stale: its object is gone, or never was");
+    return troupe_fail(TROUPE_INVALID,
+                       "the reference is stale: its object is gone or never existed");
 }
 
 // ---- freeing
@@ -419,7 +420,7 @@ troupe_status trp_store_fulfil(trp_object id, trp_encoding encoding, const void 
     // From here on it is this thread's alone.
     if (trp_row_state_of(word) != TRP_ROW_PROMISED || trp_row_tag(word) != trp_store_self ||
         !atomic_compare_exchange_strong(&row->word, &word, mine))
-        return troupe_fail(TROUPE_INVALID, "the object is no promise of this process");
+        return troupe_fail(TROUPE_INVALID, "the object is not a promise of this process");
     TRP_FAULT("store");
     troupe_status status = take_space(trp_row_slot(id), size, true);
     if (status == TROUPE_OK && size > 0)

@@ -213,22 +213,22 @@ static void test_restarts(void **state)
     (void)state;
     run(drive_restarts);
     static const char *const expected[] = {
-        " is started again at once (restart 1 of 5): the disk is gone",
-        " is started again in 3 ms (restart 2 of 5): the disk is gone",
-        " is started again in 6 ms (restart 3 of 5): the disk is gone",
+        " is restarted at once (restart 1 of 5): the disk is gone",
+        " is restarted in 3 ms (restart 2 of 5): the disk is gone",
+        " is restarted in 6 ms (restart 3 of 5): the disk is gone",
         "troupe: warn: actor logger#",
-        "troupe: warn: actor logger 'away' is started again in another process at once (restart "
+        "troupe: warn: actor logger 'away' is restarted in another process at once (restart "
         "1): "
         "its process ",
         " exited with status 3",
-        " starts again at once (restart 1, of 1 within 5000 ms): child 0 (logger): no light",
+        " restarts children at once (restart 1, of 1 within 5000 ms): child 0 (logger): no light",
         "'top'",
     };
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         if (strstr(output, expected[i]) == NULL)
             support_fail_output(output, "nothing says: %s", expected[i]);
-    const char *end = strstr(output, "'away' is started again");
-    assert_null(strstr(end + 1, "'away' is started again"));
+    const char *end = strstr(output, "'away' is restarted");
+    assert_null(strstr(end + 1, "'away' is restarted"));
 }
 
 int main(void)

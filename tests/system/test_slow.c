@@ -94,7 +94,7 @@ static const char *const kinds[] = {
     "the answer of the node process",
     "to be ready",
     "the init of an actor of class 'plug'",
-    "which is being started again",
+    "which is being restarted",
     "plug 'again' has waited",
     "what is to run has waited",
 };
@@ -117,7 +117,7 @@ static bool all_are_told(void *unused)
 static bool all_are_over(void *unused)
 {
     (void)unused;
-    return count_lines(" waits no more: it was ") == count_lines(" has waited ");
+    return count_lines(" no longer waits: it took ") == count_lines(" has waited ");
 }
 
 static void check(bool fine, const char *what)

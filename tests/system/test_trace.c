@@ -284,7 +284,7 @@ static void test_a_file_that_is_not_its_own(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0); // Nobody waits for who would read it.
     assert_int_equal(troupe_start(0, NULL, .workers = 1, .trace = path), TROUPE_IO);
-    assert_non_null(strstr(troupe_last_error()->text, "a pipe that nobody reads"));
+    assert_non_null(strstr(troupe_last_error()->text, "a pipe without a reader"));
     assert_int_equal(unlink(path), 0);
     mode_t before = umask(0);
     for (int shared = 0; shared < 2; shared++) {

@@ -96,9 +96,9 @@ static void what_is_missing_or_of_another_type_is_named(void **state)
     other_model other = {.age = -1};
     const char *text = troupe_last_error()->text;
     assert_int_equal(troupe_checkpoint_load(model, "/nowhere/at/all", 0, &read), TROUPE_NOT_FOUND);
-    assert_non_null(strstr(text, "/nowhere/at/all is no checkpoint"));
+    assert_non_null(strstr(text, "/nowhere/at/all is not a checkpoint"));
     assert_int_equal(troupe_checkpoint_load(model, run, 0, &read), TROUPE_NOT_FOUND);
-    assert_non_null(strstr(text, "is no checkpoint"));
+    assert_non_null(strstr(text, "is not a checkpoint"));
     assert_int_equal(stage_and_commit(run, 3, 1, 1, &folder), TROUPE_OK);
     assert_int_equal(troupe_checkpoint_load(model, folder.text, 1, &read), TROUPE_NOT_FOUND);
     assert_non_null(strstr(text, "no state of rank 1"));

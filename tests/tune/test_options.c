@@ -96,13 +96,13 @@ static void wrong_options_are_named(void **state)
             HOW(.trial_timeout_s = (double)NAN));
     invalid("grid_points is -3, must be 1 to 100000", HOW(.grid_points = -3));
     invalid("name is \"a/b\", must be 1 to 128 letters, digits, '.', '_' or '-', "
-            "the first of which is no dot",
+            "not beginning with a dot",
             HOW(.name = "a/b"));
     invalid("name is \"..\", must be 1 to 128 letters, digits, '.', '_' or '-', "
-            "the first of which is no dot",
+            "not beginning with a dot",
             HOW(.name = ".."));
     invalid("name is \".hidden\", must be 1 to 128 letters, digits, '.', '_' or '-', "
-            "the first of which is no dot",
+            "not beginning with a dot",
             HOW(.name = ".hidden"));
     invalid("train.name is \"x\", but trials are named by the sweep; its own folder is the option"
             " name",

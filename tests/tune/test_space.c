@@ -129,7 +129,7 @@ static void fields_are_found_by_offset_and_size(void **state)
     refused(wrong, "no name");
     wrong.name = "rate";
     wrong.draw = (troupe_draw)9;
-    refused(wrong, "9 is no kind of draw");
+    refused(wrong, "9 is not a kind of draw");
     // Another struct's row, whose field happens to have the same place and size.
     refused(PARAM(TROUPE_UNIFORM(schedule, start, 0, 1)), "is 'rate'");
 }

@@ -133,7 +133,7 @@ static void test_classes_and_types(void **state)
     method = troupe_class_odd.methods[0];
     method.args = NULL;
     expect(troupe_class_register(&half), TROUPE_INVALID, "no type was given");
-    expect(troupe_task_register(&troupe_class_odd), TROUPE_INVALID, "none that TROUPE_TASK");
+    expect(troupe_task_register(&troupe_class_odd), TROUPE_INVALID, "not made by TROUPE_TASK");
     expect(troupe_get_all_as(NULL, refs, 3, values, TROUPE_POLL), TROUPE_INVALID, "'type' is NULL");
     expect(troupe_get_all_as(&troupe_type_int, NULL, 3, values, TROUPE_POLL), TROUPE_INVALID,
            "'refs'");
@@ -215,12 +215,13 @@ static void test_calls(void **state)
             expect(troupe_get(int, troupe_call(actor, odd_inside, inside[k].mistake), &out),
                    inside[k].status, inside[k].words);
         troupe_stream stream = troupe_stream_open_as(actor.address, &troupe_class_odd, 0, &in);
-        expect(troupe_next(int, stream, &out), TROUPE_INVALID, "odd_plain makes no stream");
+        expect(troupe_next(int, stream, &out), TROUPE_INVALID,
+               "odd_plain is not a streaming method");
         assert_int_not_equal(
             troupe_get(size_t, troupe_call_from(actor, odd_measure, &endless), &count), TROUPE_OK);
         troupe_ref part = {0}, *parts[] = {&part};
         troupe_ref_split_as(&troupe_type_int, troupe_call(actor, odd_plain, 1), parts, 1);
-        expect(troupe_get(int, part, &out), TROUPE_INVALID, "no TROUPE_STRUCT");
+        expect(troupe_get(int, part, &out), TROUPE_INVALID, "not a TROUPE_STRUCT");
         troupe_must(troupe_get(int, troupe_call(actor, odd_plain, 7), &out));
         assert_int_equal(out, 7);
         troupe_actor_kill(actor);

@@ -199,7 +199,7 @@ static void test_outside_methods(void **state)
            "troupe_actor_link was called outside methods");
     expect(troupe_actor_unlink(nobody), TROUPE_INVALID, "troupe_actor_unlink was called outside");
     expect(unless(troupe_monitor_start_as(nobody, &troupe_class_clerk, 0) != 0), TROUPE_INVALID,
-           "only an actor can be told by a message");
+           "only an actor can get such messages");
     expect(troupe_timer_stop((troupe_timer){77}), TROUPE_NOT_FOUND, "the timer has ended before");
 }
 
@@ -228,7 +228,7 @@ static void test_spawning(void **state)
         {{.groups = "io=0"}, TROUPE_INVALID, ".groups: expected a name, '=' and 1 to"},
         {{.groups = "io"}, TROUPE_INVALID, ".groups: expected a name, '=' and 1 to"},
         {{.groups = "io=1,"}, TROUPE_INVALID, "nothing follows the last comma"},
-        {{.groups = "io=1,io=2"}, TROUPE_INVALID, "'io' is there twice"},
+        {{.groups = "io=1,io=2"}, TROUPE_INVALID, "'io' is given twice"},
         {{.groups = "disk=1"}, TROUPE_INVALID, "has no method of the group 'disk'"},
         {{.cpus = -1}, TROUPE_INVALID, "expected 0, or a number from 0.0001"},
         {{.resources = "chisel"}, TROUPE_INVALID, "expected names and numbers like"},
@@ -244,9 +244,9 @@ static void test_spawning(void **state)
     expect(spawned(troupe_spawn_named(NULL, none, NULL)), TROUPE_INVALID, "'class_name' is NULL");
     expect(spawned(troupe_spawn_named(name, none, NULL)), TROUPE_INVALID, "the name of a class is");
     expect(spawned(troupe_spawn_as(NULL, NULL, NULL)), TROUPE_INVALID, "no class was given");
-    expect(troupe_node_join("nowhere"), TROUPE_INVALID, "is no address of a node: expected");
+    expect(troupe_node_join("nowhere"), TROUPE_INVALID, "is not an address of a node: expected");
     expect(troupe_node_join("nowhere:1"), TROUPE_INVALID, "was started without .listen");
-    expect(spawned((troupe_actor){0}), TROUPE_INVALID, "the address is empty: it is of no actor");
+    expect(spawned((troupe_actor){0}), TROUPE_INVALID, "the address is empty: it names no actor");
 }
 
 static void test_addresses(void **state)
@@ -296,7 +296,7 @@ static void test_calls(void **state)
     expect(fetch(troupe_call(troupe_with(actor, .force_at_deadline = true), clerk_rest, 1)),
            TROUPE_INVALID, "force_at_deadline was asked for without a deadline");
     expect(fetch(troupe_call(actor, clerk_count, 1)), TROUPE_INVALID,
-           "makes a stream: open it with troupe_stream");
+           "is a streaming method: open it with troupe_stream_open");
     troupe_ref gone = troupe_put(int, &one);
     troupe_ref_drop(gone);
     expect(fetch(gone), TROUPE_INVALID, "stale or foreign: there is no such object");
@@ -333,7 +333,7 @@ static void test_streams(void **state)
                                    troupe_index_clerk_count, &one);
     expect(troupe_next(int, stream, &out), TROUPE_INVALID, "cannot have .retries: what was read");
     stream = troupe_stream_open(actor, clerk_count, -1);
-    expect(troupe_next(int, stream, &out), TROUPE_WRONG_TYPE, "makes values of type 'int', not");
+    expect(troupe_next(int, stream, &out), TROUPE_WRONG_TYPE, "yields values of type 'int', not");
     stream = troupe_stream_open(actor, clerk_count, 0);
     expect(troupe_next(int, stream, &out), TROUPE_INVALID, "which cannot defer its end");
     assert_int_equal(troupe_actor_kill(actor), TROUPE_OK);
@@ -359,7 +359,7 @@ static void test_many_at_once(void **state)
     troupe_ref_set_close(set);
     troupe_pool *pool;
     expect(troupe_pool_open(clerk, &pool, .actors = &actor.address, .actor_count = 1, .count = 2),
-           TROUPE_INVALID, "was given actors and told to make some");
+           TROUPE_INVALID, "was given .actors together with .count or .spawn");
     expect(troupe_pool_open(clerk, &pool, .actor_count = 2), TROUPE_INVALID, "2 actors at NULL");
     troupe_spawn_options named = {.size = sizeof named, .name = "all"};
     expect(troupe_pool_open(clerk, &pool, .spawn = &named), TROUPE_INVALID,
@@ -381,7 +381,7 @@ static void test_queues(void **state)
            TROUPE_UNSUPPORTED, "hold references, which a queue cannot keep");
     queue = troupe_queue_open(int);
     expect(troupe_queue_get_as(&troupe_type_int, queue, &value, 0, &count, TROUPE_POLL),
-           TROUPE_INVALID, "no value at all was asked of a queue");
+           TROUPE_INVALID, "0 values were asked of a queue");
     troupe_must(troupe_queue_close(queue));
     expect(troupe_queue_put_as(&troupe_type_int, queue, &value, 1, NULL, TROUPE_POLL),
            TROUPE_STOPPED, "the queue was closed");

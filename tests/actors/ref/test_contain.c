@@ -407,7 +407,7 @@ static void test_rings_are_refused(void **state)
                 value.cover = inner.cover;
             }
             assert_int_equal(troupe_get(album, value.cover, &inner), TROUPE_INVALID);
-            assert_non_null(strstr(troupe_last_error()->text, "leads back to the reference"));
+            assert_non_null(strstr(troupe_last_error()->text, "refers back to the reference"));
             assert_store_empty();
             troupe_actor_kill(actor);
         }

@@ -276,7 +276,7 @@ static void test_a_long_wait_is_told(void **state)
              other.address.process, other_pid);
     const char *line = strstr(text, told);
     if (line == NULL || strstr(line + 1, told) == NULL || strstr(line, "it is stopped") == NULL ||
-        strstr(text, " has waited 2.") == NULL || strstr(text, " waits no more: ") == NULL)
+        strstr(text, " has waited 2.") == NULL || strstr(text, " no longer waits: ") == NULL)
         fail_msg("%s", text);
     free(text);
     (void)unlink(path);

@@ -274,9 +274,9 @@ static void test_what_is_refused(void **state)
     double number = 1;
     troupe_ref ref = troupe_put(troupe_tensor, &table);
     expect_error(troupe_view_tensor(ref, TROUPE_FLOAT64, 1, &seen, &view, -1), TROUPE_WRONG_TYPE,
-                 "float32[3,4] where float64[?] was asked");
+                 "float32[3,4] where float64[?] was expected");
     expect_error(troupe_view_tensor(ref, TROUPE_FLOAT32, 3, &seen, &view, -1), TROUPE_WRONG_TYPE,
-                 "float32[3,4] where float32[?,?,?] was asked");
+                 "float32[3,4] where float32[?,?,?] was expected");
     expect_error(troupe_get(double, ref, &number), TROUPE_WRONG_TYPE, "'troupe_tensor'");
     ref = troupe_put(double, &number);
     expect_error(troupe_view_tensor(ref, TROUPE_FLOAT64, 0, &seen, &view, -1), TROUPE_WRONG_TYPE,
@@ -293,7 +293,7 @@ static void test_what_is_refused(void **state)
         sight unseen;
         troupe_tensor flat = troupe_tensor_of(TROUPE_INT16, numbers, 6);
         expect_error(troupe_get(sight, troupe_call_from(actor, painter_look, &flat), &unseen),
-                     TROUPE_WRONG_TYPE, "int16[6] where float32[?,?] was asked");
+                     TROUPE_WRONG_TYPE, "int16[6] where float32[?,?] was expected");
         expect_error(troupe_get(sight, troupe_call_from(actor, painter_look, &table), &unseen),
                      TROUPE_INVALID, "9 dimensions");
         // A result, too, before anybody reads it.
@@ -415,7 +415,7 @@ static void test_results(void **state)
             troupe_must(troupe_view_tensor(ref, TROUPE_FLOAT32, 2, &table, &view, -1));
             assert_true(widths[i] == 0 || lies_in_store(table.data));
             expect_error(troupe_view_tensor(ref, TROUPE_INT8, 2, &table, &view, -1),
-                         TROUPE_WRONG_TYPE, "where int8[?,?] was asked");
+                         TROUPE_WRONG_TYPE, "where int8[?,?] was expected");
             expect_made(&table, widths[i]); // Outputs are set on success only.
             troupe_view_end(&view);
             troupe_must(troupe_get(troupe_tensor, ref, &table));

@@ -372,7 +372,7 @@ static void test_waits_beside_stalled_ones(void **state)
     assert_int_equal(blocked_as, TROUPE_BUSY);
     assert_true(was_crowded);
     assert_non_null(strstr(said, "0 methods of this process wait already"));
-    assert_non_null(strstr(said, "256 hold their threads"));
+    assert_non_null(strstr(said, "256 block their threads"));
     end(THREADS);
 }
 

@@ -223,7 +223,7 @@ static void test_misuse(void **state)
         {{8, 2, 0, false}, TROUPE_INVALID, "0 readers"},
         {{8, 2, 1023, false}, TROUPE_INVALID, "1023 readers"},
         {{8, 3, 2, true}, TROUPE_INVALID, "4 to 1024"},
-        {{SIZE_MAX / 4, 2, 1, false}, TROUPE_TOO_LARGE, "such slots may have up to "},
+        {{SIZE_MAX / 4, 2, 1, false}, TROUPE_TOO_LARGE, "expected at most "},
         {{SIZE_MAX, 1, 1, false}, TROUPE_TOO_LARGE, "bytes"},
     };
     size_t size;

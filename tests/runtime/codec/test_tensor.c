@@ -79,15 +79,15 @@ static void what_was_asked_is_said(void **state)
     assert_int_equal(troupe_tensor_check(&table, TROUPE_FLOAT32, ANY), TROUPE_OK);
     assert_int_equal(troupe_tensor_check(&none, none_asked, ANY), TROUPE_OK);
     expect_sentence(troupe_tensor_check(&table, TROUPE_FLOAT64, 1), TROUPE_WRONG_TYPE,
-                    "float32[3,4] where float64[?] was asked");
+                    "float32[3,4] where float64[?] was expected");
     expect_sentence(troupe_tensor_check(&table, TROUPE_FLOAT32, 3), TROUPE_WRONG_TYPE,
-                    "float32[3,4] where float32[?,?,?] was asked");
+                    "float32[3,4] where float32[?,?,?] was expected");
     expect_sentence(troupe_tensor_check(&table, none_asked, 0), TROUPE_WRONG_TYPE,
-                    "float32[3,4] where any[] was asked");
+                    "float32[3,4] where any[] was expected");
     expect_sentence(troupe_tensor_check(&table, TROUPE_BFLOAT16, ANY), TROUPE_WRONG_TYPE,
-                    "float32[3,4] where bfloat16[...] was asked");
+                    "float32[3,4] where bfloat16[...] was expected");
     expect_sentence(troupe_tensor_check(&none, TROUPE_INT8, 1), TROUPE_WRONG_TYPE,
-                    "none[] where int8[?] was asked");
+                    "none[] where int8[?] was expected");
     // The longest that there can be is not cut.
     troupe_tensor long_one = {.dtype = TROUPE_BFLOAT16, .ndim = 8};
     for (int i = 0; i < 7; i++)
@@ -109,7 +109,7 @@ static void what_is_no_tensor_is_refused(void **state)
         troupe_tensor tensor;
         const char *sentence;
     } rows[] = {
-        {{.dtype = (troupe_dtype)77}, "a tensor's element type is 77, which is none of the known"},
+        {{.dtype = (troupe_dtype)77}, "a tensor's element type is 77, which is not known"},
         {{.dtype = TROUPE_INT8, .ndim = 9}, "a tensor has 9 dimensions, more than 8"},
         {{.ndim = 1}, "a tensor has 1 dimensions, but no element type"},
         {{.dtype = TROUPE_FLOAT64, .ndim = 2, .shape = {(size_t)1 << 32, (size_t)1 << 32}},
@@ -369,7 +369,7 @@ static void objects_are_believed_only_if_they_fit(void **state)
     expect_sentence(trp_tensor_open(object, sizeof object - 1, &found), TROUPE_MALFORMED,
                     "expected the 48 bytes of float32[3,4] in an object, found 47");
     expect_sentence(trp_tensor_open(object, TRP_TENSOR_HEAD - 1, &found), TROUPE_MALFORMED,
-                    "an object of 127 bytes is no tensor");
+                    "an object of 127 bytes is not a tensor");
     uint32_t ndim = 9;
     memcpy(object + 4, &ndim, sizeof ndim);
     expect_sentence(trp_tensor_open(object, sizeof object, &found), TROUPE_MALFORMED,

@@ -179,7 +179,7 @@ static void expect_refused(size_t at, unsigned char byte, const char *sentence)
 static void what_makes_no_sense_is_refused_in_a_sentence(void **state)
 {
     (void)state;
-    expect_refused(0, 0xc0, "81 bytes are no batch of frames");
+    expect_refused(0, 0xc0, "81 bytes are not a batch of frames");
     expect_refused(1, TRP_BATCH_VERSION + 1,
                    "the sender speaks version 2 of the form within a machine, this library "
                    "version 1, and they do not understand each other");

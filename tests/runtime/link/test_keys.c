@@ -50,8 +50,8 @@ static void only_a_file_of_our_own_is_read(void **state)
     assert_int_equal(symlink(path, other), 0);
     expect_refused(other, "link");
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    expect_refused(pipe, "no file");
-    expect_refused(home, "no file");
+    expect_refused(pipe, "not a regular file");
+    expect_refused(home, "not a regular file");
     static const mode_t shared[] = {0640, 0604, 0620, 0602, 0610};
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
         assert_int_equal(chmod(path, shared[i]), 0);

@@ -168,7 +168,7 @@ static void test_each_lie_has_its_sentence(void **state)
     const trp_spill_object good = object;
     write_it();
     object.size = SIZE - 1;
-    expect_lost(together ? "names another size" : "has not the length");
+    expect_lost(together ? "names another size" : "has another length");
     object = good;
     object.schema++;
     expect_lost("names another type");
@@ -181,7 +181,7 @@ static void test_each_lie_has_its_sentence(void **state)
 
     int fd = open_file(O_WRONLY);
     assert_int_equal(pwrite(fd, "x", 1, begin()), 1);
-    expect_lost("does not begin as such files do");
+    expect_lost("does not begin like such a file");
     close(fd);
     write_it();
     fd = open_file(O_WRONLY);
@@ -197,7 +197,7 @@ static void test_torn_files(void **state)
         write_it();
         int fd = open_file(O_WRONLY);
         assert_int_equal(ftruncate(fd, begin() + size), 0);
-        expect_lost(together ? "" : "has not the length");
+        expect_lost(together ? "" : "has another length");
         // As long as it was, but of zeros: what a disk may make of it.
         assert_int_equal(ftruncate(fd, begin() + TRP_SPILL_HEADER + SIZE), 0);
         expect_lost("");
@@ -215,7 +215,7 @@ static void test_a_file_that_grew(void **state)
     int fd = open_file(O_WRONLY | O_APPEND);
     assert_int_equal(write(fd, "x", 1), 1);
     close(fd);
-    expect_lost("has not the length");
+    expect_lost("has another length");
 }
 
 static trp_spill_object neighbour(uint32_t slot)

@@ -133,7 +133,7 @@ static void test_itself(void **state)
     (void)state;
     trp_object one = promise();
     assert_false(keep(one, one));
-    assert_non_null(strstr(troupe_last_error()->text, "leads back to"));
+    assert_non_null(strstr(troupe_last_error()->text, "refers back to"));
     assert_int_equal(trp_store_look(one).state, TRP_OBJECT_FAILED);
     trp_store_release(one, ME);
 }

@@ -254,7 +254,7 @@ static void test_a_damaged_file_is_one_lost_object(void **state)
         expect_lost(bad);
         assert_non_null(strstr(troupe_last_error()->text, "damaged"));
         expect_lost(gone);
-        assert_non_null(strstr(troupe_last_error()->text, "it is torn"));
+        assert_non_null(strstr(troupe_last_error()->text, "it is incomplete"));
     }
     assert_int_equal(usage().bytes_used, before);
     assert_int_equal(trp_where_state(atomic_load(&trp_object_row_at(trp_row_slot(bad))->where)),
