@@ -142,7 +142,7 @@ static void check_partition(const digits *data)
     free(rows);
 }
 
-static void the_real_digits_load(void **state)
+static void test_the_real_digits_load(void **state)
 {
     (void)state;
     digits data;
@@ -178,7 +178,7 @@ static bool same_sets(const digits *a, const digits *b)
            memcmp(a->test.rows, b->test.rows, a->test.count * sizeof(uint32_t)) == 0;
 }
 
-static void the_seed_decides_the_division(void **state)
+static void test_the_seed_decides_the_division(void **state)
 {
     (void)state;
     char *text = csv_text(300), *path = support_path(folder, "good.csv");
@@ -200,7 +200,7 @@ static void the_seed_decides_the_division(void **state)
     free(text);
 }
 
-static void gzip_carriage_returns_and_a_missing_last_newline_do_not_matter(void **state)
+static void test_gzip_carriage_returns_and_a_missing_last_newline_do_not_matter(void **state)
 {
     (void)state;
     char *text = csv_text(60), *returns = malloc(2 * strlen(text));
@@ -229,7 +229,7 @@ static void gzip_carriage_returns_and_a_missing_last_newline_do_not_matter(void 
     free(text);
 }
 
-static void what_is_no_file_is_refused(void **state)
+static void test_what_is_no_file_is_refused(void **state)
 {
     (void)state;
     digits data;
@@ -245,7 +245,7 @@ static void what_is_no_file_is_refused(void **state)
     free(deep);
 }
 
-static void damaged_gzip_is_refused(void **state)
+static void test_damaged_gzip_is_refused(void **state)
 {
     (void)state;
     char *text = csv_text(200);
@@ -273,7 +273,7 @@ static void damaged_gzip_is_refused(void **state)
     free(text);
 }
 
-static void malformed_rows_are_refused_by_line(void **state)
+static void test_malformed_rows_are_refused_by_line(void **state)
 {
     (void)state;
     expect_csv_refused("", TROUPE_MALFORMED, "empty");
@@ -356,7 +356,7 @@ static void remove_file(const char *name)
     free(path);
 }
 
-static void idx_folders_load_plain_and_packed(void **state)
+static void test_idx_folders_load_plain_and_packed(void **state)
 {
     (void)state;
     write_good_idx();
@@ -384,7 +384,7 @@ static void idx_folders_load_plain_and_packed(void **state)
     digits_free(&packed);
 }
 
-static void missing_idx_files_are_named(void **state)
+static void test_missing_idx_files_are_named(void **state)
 {
     (void)state;
     expect_refused(NULL, TROUPE_NOT_FOUND, images_name, "train-images-idx3-ubyte.gz");
@@ -393,7 +393,7 @@ static void missing_idx_files_are_named(void **state)
     expect_refused(NULL, TROUPE_NOT_FOUND, folder, "t10k-labels-idx1-ubyte.gz");
 }
 
-static void malformed_idx_files_are_refused(void **state)
+static void test_malformed_idx_files_are_refused(void **state)
 {
     (void)state;
     write_good_idx();
@@ -441,7 +441,7 @@ static void malformed_idx_files_are_refused(void **state)
 // ---- Images
 // ----------------------------------------------------------------------------------------
 
-static void images_are_gathered_and_nudged(void **state)
+static void test_images_are_gathered_and_nudged(void **state)
 {
     (void)state;
     write_good_idx();
@@ -479,16 +479,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(the_real_digits_load),
-        TEST(the_seed_decides_the_division),
-        TEST(gzip_carriage_returns_and_a_missing_last_newline_do_not_matter),
-        TEST(what_is_no_file_is_refused),
-        TEST(damaged_gzip_is_refused),
-        TEST(malformed_rows_are_refused_by_line),
-        TEST(idx_folders_load_plain_and_packed),
-        TEST(missing_idx_files_are_named),
-        TEST(malformed_idx_files_are_refused),
-        TEST(images_are_gathered_and_nudged),
+        TEST(test_the_real_digits_load),
+        TEST(test_the_seed_decides_the_division),
+        TEST(test_gzip_carriage_returns_and_a_missing_last_newline_do_not_matter),
+        TEST(test_what_is_no_file_is_refused),
+        TEST(test_damaged_gzip_is_refused),
+        TEST(test_malformed_rows_are_refused_by_line),
+        TEST(test_idx_folders_load_plain_and_packed),
+        TEST(test_missing_idx_files_are_named),
+        TEST(test_malformed_idx_files_are_refused),
+        TEST(test_images_are_gathered_and_nudged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void the_gradient_is_that_of_the_loss(void **state)
+static void test_the_gradient_is_that_of_the_loss(void **state)
 {
     model *m = *state;
     size_t count = m->net.count;
@@ -104,7 +104,7 @@ static void the_gradient_is_that_of_the_loss(void **state)
     free(gradient);
 }
 
-static void shares_of_a_batch_add_up(void **state)
+static void test_shares_of_a_batch_add_up(void **state)
 {
     model *m = *state;
     size_t count = m->net.count, half = ROWS / 3;
@@ -131,7 +131,7 @@ static void shares_of_a_batch_add_up(void **state)
     free(none);
 }
 
-static void a_step_follows_the_rule(void **state)
+static void test_a_step_follows_the_rule(void **state)
 {
     model *m = *state;
     float before = m->net.weights[3];
@@ -147,7 +147,7 @@ static void a_step_follows_the_rule(void **state)
     free(velocity);
 }
 
-static void large_scores_stay_finite(void **state)
+static void test_large_scores_stay_finite(void **state)
 {
     model *m = *state;
     float *gradient = malloc(m->net.count * sizeof *gradient);
@@ -160,7 +160,7 @@ static void large_scores_stay_finite(void **state)
 }
 
 // One process, no runtime: the settings of the example's search must suit the data.
-static void learning_reads_the_real_digits(void **state)
+static void test_learning_reads_the_real_digits(void **state)
 {
     (void)state;
     digits data;
@@ -213,11 +213,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(the_gradient_is_that_of_the_loss),
-        TEST(shares_of_a_batch_add_up),
-        TEST(a_step_follows_the_rule),
-        TEST(large_scores_stay_finite),
-        cmocka_unit_test(learning_reads_the_real_digits),
+        TEST(test_the_gradient_is_that_of_the_loss),
+        TEST(test_shares_of_a_batch_add_up),
+        TEST(test_a_step_follows_the_rule),
+        TEST(test_large_scores_stay_finite),
+        cmocka_unit_test(test_learning_reads_the_real_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,7 +132,7 @@ static void expect_the_same_end(const char *name, blow first, blow second)
 
 static const blow none;
 
-static void a_run_can_be_repeated_to_the_bit(void **state)
+static void test_a_run_can_be_repeated_to_the_bit(void **state)
 {
     (void)state;
     assert_int_equal(undisturbed.reports, EPOCHS);
@@ -141,21 +141,21 @@ static void a_run_can_be_repeated_to_the_bit(void **state)
     expect_the_same_end("again", none, none);
 }
 
-static void a_killed_rank_0_changes_nothing(void **state)
+static void test_a_killed_rank_0_changes_nothing(void **state)
 {
     (void)state;
     expect_the_same_end("first-1", (blow){0, 1}, none);
     expect_the_same_end("first-6", (blow){0, 6}, none);
 }
 
-static void a_killed_rank_1_changes_nothing(void **state)
+static void test_a_killed_rank_1_changes_nothing(void **state)
 {
     (void)state;
     expect_the_same_end("second-2", (blow){1, 2}, none);
     expect_the_same_end("second-5", (blow){1, 5}, none);
 }
 
-static void two_blows_change_nothing(void **state)
+static void test_two_blows_change_nothing(void **state)
 {
     (void)state;
     expect_the_same_end("both", (blow){1, 2}, (blow){0, 6});
@@ -170,10 +170,10 @@ int main(int argc, char **argv)
     undisturbed = train("undisturbed", &calm);
 
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_can_be_repeated_to_the_bit),
-        cmocka_unit_test(a_killed_rank_0_changes_nothing),
-        cmocka_unit_test(a_killed_rank_1_changes_nothing),
-        cmocka_unit_test(two_blows_change_nothing),
+        cmocka_unit_test(test_a_run_can_be_repeated_to_the_bit),
+        cmocka_unit_test(test_a_killed_rank_0_changes_nothing),
+        cmocka_unit_test(test_a_killed_rank_1_changes_nothing),
+        cmocka_unit_test(test_two_blows_change_nothing),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     outcome_free(&undisturbed);

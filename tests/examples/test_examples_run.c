@@ -60,21 +60,21 @@ static void expect_run(const char *example, const char *arguments, int status, c
             support_fail_output(output, "expected %s", #condition);                                \
     } while (0)
 
-static void the_counter_counts(void **state)
+static void test_the_counter_counts(void **state)
 {
     (void)state;
     expect_run("01_counter", "", 0, "total 55\n");
     EXPECT(strcmp(output, "total 55\n") == 0);
 }
 
-static void the_line_is_found(void **state)
+static void test_the_line_is_found(void **state)
 {
     (void)state;
     expect_run("02_line", "", 0, "y = 3.000 x + 2.000, loss ");
     EXPECT(strstr(output, " after 150 reports\n") != NULL);
 }
 
-static void the_sweep_finds_a_good_rate(void **state)
+static void test_the_sweep_finds_a_good_rate(void **state)
 {
     (void)state;
     expect_run("03_sweep", "", 0, "best rate ");
@@ -87,7 +87,7 @@ static void the_sweep_finds_a_good_rate(void **state)
     EXPECT(stopped >= 1 && stopped <= 17); // 16, but for those that end before they are told to.
 }
 
-static void the_pool_shares_out(void **state)
+static void test_the_pool_shares_out(void **state)
 {
     (void)state;
     expect_run("04_pool", "", 0,
@@ -95,13 +95,13 @@ static void the_pool_shares_out(void **state)
                "1000 tested by 4 actors\n");
 }
 
-static void the_table_is_multiplied(void **state)
+static void test_the_table_is_multiplied(void **state)
 {
     (void)state;
     expect_run("05_tensor", "", 0, "4 times <float64[250]>, the sum of all is 999000000\n");
 }
 
-static void the_frames_are_watched(void **state)
+static void test_the_frames_are_watched(void **state)
 {
     (void)state;
     expect_run("06_channel", "", 0, "brightest of 100 frames: 30 above, 40 below\n");
@@ -161,7 +161,7 @@ static long table_sum(void)
     return sum;
 }
 
-static void digits_learns_the_csv(void **state)
+static void test_digits_learns_the_csv(void **state)
 {
     (void)state;
     char arguments[1024];
@@ -208,7 +208,7 @@ static void write_pair(const digits *data, size_t from, size_t to, const char *i
     free(path);
 }
 
-static void digits_learns_a_folder_of_idx_files(void **state)
+static void test_digits_learns_a_folder_of_idx_files(void **state)
 {
     (void)state;
     digits data;
@@ -223,7 +223,7 @@ static void digits_learns_a_folder_of_idx_files(void **state)
     EXPECT(table_sum() == 397);
 }
 
-static void digits_refuses_in_a_sentence(void **state)
+static void test_digits_refuses_in_a_sentence(void **state)
 {
     (void)state;
     expect_run("digits", "--data none.csv", 1, "digits: none.csv: No such file");
@@ -241,15 +241,15 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(the_counter_counts),
-        TEST(the_pool_shares_out),
-        TEST(the_table_is_multiplied),
-        TEST(the_frames_are_watched),
-        TEST(the_line_is_found),
-        TEST(the_sweep_finds_a_good_rate),
-        TEST(digits_learns_the_csv),
-        TEST(digits_learns_a_folder_of_idx_files),
-        TEST(digits_refuses_in_a_sentence),
+        TEST(test_the_counter_counts),
+        TEST(test_the_pool_shares_out),
+        TEST(test_the_table_is_multiplied),
+        TEST(test_the_frames_are_watched),
+        TEST(test_the_line_is_found),
+        TEST(test_the_sweep_finds_a_good_rate),
+        TEST(test_digits_learns_the_csv),
+        TEST(test_digits_learns_a_folder_of_idx_files),
+        TEST(test_digits_refuses_in_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,19 +113,19 @@ static int most_at_once(const char *name, int workers, double cpus_per_worker, i
     return most;
 }
 
-static void two_trials_of_two_fill_four_cpus(void **state)
+static void test_two_trials_of_two_fill_four_cpus(void **state)
 {
     (void)state;
     assert_int_equal(most_at_once("pairs", 2, 1, 2), CPUS);
 }
 
-static void halves_of_cpus_let_four_trials_run(void **state)
+static void test_halves_of_cpus_let_four_trials_run(void **state)
 {
     (void)state;
     assert_int_equal(most_at_once("halves", 2, 0.5, 4), 2 * CPUS);
 }
 
-static void trials_that_do_not_fit_beside_each_other_take_turns(void **state)
+static void test_trials_that_do_not_fit_beside_each_other_take_turns(void **state)
 {
     (void)state;
     assert_int_equal(most_at_once("turns", 3, 1, 1), 3);
@@ -136,9 +136,9 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv, .cpus = CPUS));
     folder = support_directory_make();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_trials_of_two_fill_four_cpus),
-        cmocka_unit_test(halves_of_cpus_let_four_trials_run),
-        cmocka_unit_test(trials_that_do_not_fit_beside_each_other_take_turns),
+        cmocka_unit_test(test_two_trials_of_two_fill_four_cpus),
+        cmocka_unit_test(test_halves_of_cpus_let_four_trials_run),
+        cmocka_unit_test(test_trials_that_do_not_fit_beside_each_other_take_turns),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(folder);

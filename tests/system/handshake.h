@@ -87,11 +87,11 @@ uint64_t hand_join(const honest *to, const claim *who);
 
 extern honest handshake_nodes[4]; // The last one's processes talk over unix sockets.
 
-void handshake_no_addresses(void **state);
-void handshake_no_words(void **state);
-void handshake_no_messages(void **state);
-void handshake_no_processes(void **state);
-void handshake_answers_without_end(void **state);
-void handshake_flood_beside_ipc(void **state);
+void test_handshake_no_addresses(void **state);
+void test_handshake_no_words(void **state);
+void test_handshake_no_messages(void **state);
+void test_handshake_no_processes(void **state);
+void test_handshake_answers_without_end(void **state);
+void test_handshake_flood_beside_ipc(void **state);
 
 #endif

@@ -261,7 +261,7 @@ static void test_names_while_the_node_process_is_stopped(void **state)
 }
 
 // The node process has written a death into the table and dies before it has told anyone.
-static void test_a_death_that_nobody_was_told_of(void **state)
+static void test_a_death_without_a_notice(void **state)
 {
     (void)state;
     troupe_must(troupe_start(0, NULL, .workers = 1));
@@ -584,7 +584,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_stopped_keeper_does_not_hold_the_node_process_up),
         cmocka_unit_test(test_orders_are_not_kept_without_bound),
         cmocka_unit_test(test_names_while_the_node_process_is_stopped),
-        cmocka_unit_test(test_a_death_that_nobody_was_told_of),
+        cmocka_unit_test(test_a_death_without_a_notice),
         cmocka_unit_test(test_few_descriptors),
         cmocka_unit_test(test_what_is_needed_is_said),
         cmocka_unit_test(test_the_longest_stop_timeout),

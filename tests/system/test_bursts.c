@@ -61,13 +61,13 @@ static void exchange(troupe_transport transport)
     assert_int_equal(troupe_stop(), 0);
 }
 
-static void bursts_leave_over_unix_sockets(void **state)
+static void test_bursts_leave_over_unix_sockets(void **state)
 {
     (void)state;
     exchange(TROUPE_TRANSPORT_IPC);
 }
 
-static void bursts_leave_over_tcp(void **state)
+static void test_bursts_leave_over_tcp(void **state)
 {
     (void)state;
     exchange(TROUPE_TRANSPORT_TCP);
@@ -89,8 +89,8 @@ static int unshare_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bursts_leave_over_unix_sockets),
-        cmocka_unit_test(bursts_leave_over_tcp),
+        cmocka_unit_test(test_bursts_leave_over_unix_sockets),
+        cmocka_unit_test(test_bursts_leave_over_tcp),
     };
     return cmocka_run_group_tests(tests, share, unshare_memory);
 }

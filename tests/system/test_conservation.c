@@ -5,7 +5,7 @@
 
 static int seconds = 4;
 
-static void nothing_is_lost_and_nothing_is_run_twice(void **state)
+static void test_nothing_is_lost_and_nothing_is_run_twice(void **state)
 {
     (void)state;
     conserve(seconds);
@@ -13,7 +13,8 @@ static void nothing_is_lost_and_nothing_is_run_twice(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_lost_and_nothing_is_run_twice)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_is_lost_and_nothing_is_run_twice)};
     if (argc > 1)
         seconds = atoi(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,7 @@ static bool has_noticed_all(void *context)
     return seen.notices[*(uint32_t *)context] == VICTIMS;
 }
 
-static void test_deaths_of_strangers_wake_nobody(void **state)
+static void test_deaths_of_strangers_wake_no_waiter(void **state)
 {
     (void)state;
     place bystander = start_one(), friend = start_one(), victims[VICTIMS];
@@ -129,7 +129,8 @@ static void test_deaths_of_strangers_wake_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_deaths_of_strangers_wake_nobody, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_deaths_of_strangers_wake_no_waiter, set_up,
+                                        stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ static void say_there(honest *victim, honest *peer, uint32_t id)
     honest_await_refused(victim, refused + 1);
 }
 
-static void claims_of_others_end_nothing(void **state)
+static void test_claims_of_others_end_nothing(void **state)
 {
     (void)state;
     uint64_t session = session_of(first, second->address);
@@ -104,7 +104,7 @@ static void claims_of_others_end_nothing(void **state)
 }
 
 // Who is asked at one address and gives another is asked there, before anything else ends.
-static void asked_elsewhere(void **state)
+static void test_asked_elsewhere(void **state)
 {
     (void)state;
     uint64_t session = session_of(first, second->address);
@@ -127,7 +127,7 @@ static void asked_elsewhere(void **state)
 }
 
 // Claims without end take nobody's place, and are counted.
-static void many_claims(void **state)
+static void test_many_claims(void **state)
 {
     (void)state;
     enum { MANY = TRP_NODES_MAX + 16 }; // Fewer than are answered in a second.
@@ -176,7 +176,7 @@ static void take_over(const claim *old, const claim *anew)
     leave_hand(first);
 }
 
-static void who_is_heard_takes_over(void **state)
+static void test_the_node_that_is_heard_takes_over(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 4; i++) {
@@ -189,7 +189,7 @@ static void who_is_heard_takes_over(void **state)
 }
 
 // A node that is killed, and another that is started at its address.
-static void started_anew(void **state)
+static void test_a_trial_is_started_anew(void **state)
 {
     (void)state;
     honest *anew = &handshake_nodes[2];
@@ -213,7 +213,7 @@ static void started_anew(void **state)
 
 // ---- what comes late, again, or not at all
 
-static void old_answers(void **state)
+static void test_old_answers(void **state)
 {
     (void)state;
     claim one = {SMALL, 100, hand_address};
@@ -246,7 +246,7 @@ static void old_answers(void **state)
 }
 
 // The number in an answer is for the node that asked, as it was then and there.
-static void answers_are_for_who_asked(void **state)
+static void test_answers_go_to_their_asker(void **state)
 {
     (void)state;
     claim one = {SMALL, 100, hand_address};
@@ -269,7 +269,7 @@ static void answers_are_for_who_asked(void **state)
 
 // The first HELLO is lost, and who answers the second ends before the session has begun: who comes
 // after it at the same address is joined.
-static void a_restart_in_the_middle(void **state)
+static void test_a_restart_in_the_middle(void **state)
 {
     (void)state;
     static const uint32_t ids[] = {SMALL, LARGE};
@@ -302,7 +302,7 @@ static void a_restart_in_the_middle(void **state)
 }
 
 // Both ask, and each answers the other.
-static void both_at_once(void **state)
+static void test_both_at_once(void **state)
 {
     (void)state;
     static const uint32_t ids[] = {SMALL, LARGE};
@@ -366,21 +366,21 @@ int main(void)
         honest_fork(&handshake_nodes[i], keys, i == 3 ? "ipc" : "");
     hand_open(keys);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(claims_of_others_end_nothing),
-        cmocka_unit_test(asked_elsewhere),
-        cmocka_unit_test(many_claims),
-        cmocka_unit_test(who_is_heard_takes_over),
-        cmocka_unit_test(old_answers),
-        cmocka_unit_test(answers_are_for_who_asked),
-        cmocka_unit_test(a_restart_in_the_middle),
-        cmocka_unit_test(both_at_once),
-        cmocka_unit_test(handshake_no_addresses),
-        cmocka_unit_test(handshake_no_words),
-        cmocka_unit_test(handshake_no_messages),
-        cmocka_unit_test(handshake_no_processes),
-        cmocka_unit_test(handshake_answers_without_end),
-        cmocka_unit_test(handshake_flood_beside_ipc),
-        cmocka_unit_test(started_anew),
+        cmocka_unit_test(test_claims_of_others_end_nothing),
+        cmocka_unit_test(test_asked_elsewhere),
+        cmocka_unit_test(test_many_claims),
+        cmocka_unit_test(test_the_node_that_is_heard_takes_over),
+        cmocka_unit_test(test_old_answers),
+        cmocka_unit_test(test_answers_go_to_their_asker),
+        cmocka_unit_test(test_a_restart_in_the_middle),
+        cmocka_unit_test(test_both_at_once),
+        cmocka_unit_test(test_handshake_no_addresses),
+        cmocka_unit_test(test_handshake_no_words),
+        cmocka_unit_test(test_handshake_no_messages),
+        cmocka_unit_test(test_handshake_no_processes),
+        cmocka_unit_test(test_handshake_answers_without_end),
+        cmocka_unit_test(test_handshake_flood_beside_ipc),
+        cmocka_unit_test(test_a_trial_is_started_anew),
     };
     int failed = cmocka_run_group_tests(tests, begin, end);
     hand_close();

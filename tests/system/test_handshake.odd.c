@@ -33,7 +33,7 @@ typedef struct said {
     }
 
 // Addresses that are none.
-void handshake_no_addresses(void **state)
+void test_handshake_no_addresses(void **state)
 {
     (void)state;
     static char longer[5000];
@@ -72,7 +72,7 @@ void handshake_no_addresses(void **state)
 }
 
 // Numbers that none may have, words that there are not, and who may not say them.
-void handshake_no_words(void **state)
+void test_handshake_no_words(void **state)
 {
     (void)state;
     claim small = {SMALL, 100, hand_address}, large = {LARGE, 100, hand_address};
@@ -115,7 +115,7 @@ static void send_bytes(trp_outbound *out, const void *data, size_t size)
 
 // A HELLO that ends too soon, anywhere; envelopes of other versions, of more or fewer fields, of no
 // node; and one of a session that there is not.
-void handshake_no_messages(void **state)
+void test_handshake_no_messages(void **state)
 {
     (void)state;
     trp_buffer bytes = {0};
@@ -159,7 +159,7 @@ void handshake_no_messages(void **state)
 }
 
 // In a session: a process that says where it is and does not, or that nobody can be.
-void handshake_no_processes(void **state)
+void test_handshake_no_processes(void **state)
 {
     (void)state;
     claim who = {LARGE, 100, hand_address};
@@ -268,7 +268,7 @@ static bool gets_in(void *who)
 // Claims that this node answers: to many who are not there, and to one who does not read. Answers
 // that find no room are counted, descriptors stay few and are given back, and whoever asks next is
 // heard.
-void handshake_answers_without_end(void **state)
+void test_handshake_answers_without_end(void **state)
 {
     (void)state;
     enum { MANY = 3000, WAYS = 2 * 256 + 64, SOME = 32 };
@@ -302,7 +302,7 @@ static bool has_one(void *node)
 }
 
 // A node whose own processes talk over unix sockets is as hard to disturb.
-void handshake_flood_beside_ipc(void **state)
+void test_handshake_flood_beside_ipc(void **state)
 {
     (void)state;
     enum { MANY = 2000, STRANGERS = 50, TURNS = 2 };

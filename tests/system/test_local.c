@@ -197,7 +197,7 @@ static void test_resources(void **state)
     assert_true(all.cpus.total == 2);
 }
 
-static void test_again(void **state)
+static void test_starts_again(void **state)
 {
     (void)state;
     int pid;
@@ -338,7 +338,7 @@ int main(void)
         cmocka_unit_test(test_resources),
     };
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_again),
+        cmocka_unit_test(test_starts_again),
         cmocka_unit_test(test_examples),
     };
     int failed = cmocka_run_group_tests(missing, NULL, NULL);

@@ -236,7 +236,7 @@ static void live(ending how)
     assert_int_equal(losses_check() + (int)book->wrong, 0);
 }
 
-static void nothing_is_lost_or_twice_or_hung(void **state)
+static void test_nothing_is_lost_or_twice_or_hung(void **state)
 {
     (void)state;
     int64_t until = support_now_ms() + seconds * 1000;
@@ -253,7 +253,7 @@ static void nothing_is_lost_or_twice_or_hung(void **state)
 }
 
 // Calls both ways, which are cut off in every way.
-static void nothing_is_lost_between_two_nodes(void **state)
+static void test_nothing_is_lost_between_two_nodes(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
@@ -264,8 +264,8 @@ static void nothing_is_lost_between_two_nodes(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_lost_or_twice_or_hung),
-                                       cmocka_unit_test(nothing_is_lost_between_two_nodes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nothing_is_lost_or_twice_or_hung),
+                                       cmocka_unit_test(test_nothing_is_lost_between_two_nodes)};
     const char *given = getenv("TROUPE_SEED");
     struct timespec now;
     (void)clock_gettime(CLOCK_REALTIME, &now);

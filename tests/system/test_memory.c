@@ -173,7 +173,7 @@ static void test_what_was_put(void **state)
     troupe_arena_reset();
 }
 
-static void test_who_holds_it(void **state)
+static void test_holders_of_objects(void **state)
 {
     (void)state;
     int pid;
@@ -288,7 +288,7 @@ static void test_a_channel(void **state)
     troupe_arena_reset();
 }
 
-static void test_a_full_store_says_who_holds_it(void **state)
+static void test_a_full_store_names_its_holders(void **state)
 {
     (void)state;
     enum { PIECE = 3 << 20, MOST = STORE / PIECE + 1 };
@@ -436,11 +436,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_was_put, set_up, stop_runtime),
-        cmocka_unit_test_setup_teardown(test_who_holds_it, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_holders_of_objects, set_up, stop_runtime),
         cmocka_unit_test_teardown(test_results_and_arguments, stop_runtime),
         cmocka_unit_test_setup_teardown(test_the_runtimes_own, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_a_channel, set_up, stop_runtime),
-        cmocka_unit_test_setup_teardown(test_a_full_store_says_who_holds_it, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_a_full_store_names_its_holders, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_the_program, set_up, stop_runtime),
         cmocka_unit_test_teardown(test_what_is_on_disk, stop_runtime),
         cmocka_unit_test(test_misuse_of_the_program),

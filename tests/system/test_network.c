@@ -14,7 +14,7 @@
 
 // Over tcp a start says what is wrong, in a limited time; it would wait for ever for its node
 // process.
-static void the_loopback_interface_is_down(void **state)
+static void test_the_loopback_interface_is_down(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
@@ -41,7 +41,7 @@ static void the_loopback_interface_is_down(void **state)
 
 // XDG_RUNTIME_DIR is no option: where it is too long for sockets, they live elsewhere. One that is
 // given is refused by its name.
-static void a_long_folder_for_sockets(void **state)
+static void test_a_long_folder_for_sockets(void **state)
 {
     (void)state;
     char *home = support_directory_make();
@@ -64,8 +64,8 @@ static void a_long_folder_for_sockets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_loopback_interface_is_down),
-        cmocka_unit_test(a_long_folder_for_sockets),
+        cmocka_unit_test(test_the_loopback_interface_is_down),
+        cmocka_unit_test(test_a_long_folder_for_sockets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,7 +195,7 @@ static bool run_phase(phase what, int64_t ms, uint64_t seed)
 }
 
 // Every kind in turn, between times without any.
-static void attack(void **state)
+static void test_attack(void **state)
 {
     (void)state;
     siege *board = test.board;
@@ -228,7 +228,7 @@ static void attack(void **state)
 
 // ---- what came of it
 
-static void print_all(void **state)
+static void test_print_all(void **state)
 {
     (void)state;
     for (phase what = QUIET; what < PHASES; what++) {
@@ -252,7 +252,7 @@ static void print_all(void **state)
 }
 
 // What node.h and docs/internals/runtime/zeromq.md allow the attackers to take of a process.
-static void memory_and_descriptors(void **state)
+static void test_memory_and_descriptors(void **state)
 {
     (void)state;
     enum {
@@ -310,7 +310,7 @@ static void memory_and_descriptors(void **state)
 }
 
 // By the system's account, and with what it costs to end.
-static void attackers_had_little(void **state)
+static void test_attackers_had_little(void **state)
 {
     (void)state;
     for (phase what = QUIET + 1; what < PHASES; what++) {
@@ -347,7 +347,7 @@ static bool are_counted(void *expected)
 // nobody. Of the others those count too that ended before they were let in: who has the keys says
 // something and goes, honest processes end and leave. While the guests have gone and nobody new is
 // there, no connection is on its way.
-static void all_is_counted(void **state)
+static void test_all_is_counted(void **state)
 {
     (void)state;
     sums all = {0};
@@ -371,7 +371,7 @@ static void all_is_counted(void **state)
 }
 
 // Each attacker beside the quiet times on both sides of it.
-static void how_long_calls_took(void **state)
+static void test_how_long_calls_took(void **state)
 {
     (void)state;
     for (phase what = QUIET + 1; what < PHASES && test.strict; what++) {
@@ -385,7 +385,7 @@ static void how_long_calls_took(void **state)
 }
 
 // What it wrote has nothing in it that a terminal would obey, and no sanitizer's report.
-static void what_was_logged(void **state)
+static void test_what_was_logged(void **state)
 {
     (void)state;
     char *log = support_read_file(test.board->log);
@@ -411,14 +411,14 @@ static void expect_end(int first, int count)
 }
 
 // All three nodes end in order.
-static void guests_leave(void **state)
+static void test_guests_leave(void **state)
 {
     (void)state;
     atomic_store(&test.board->over, 1);
     expect_end(1, GUESTS);
 }
 
-static void ends(void **state)
+static void test_ends(void **state)
 {
     (void)state;
     atomic_store(&test.board->over, 2);
@@ -478,15 +478,15 @@ int main(int argc, char **argv)
     snprintf(test.board->log, sizeof test.board->log, "%s", log);
     troupe_must(troupe_keys_make(keys));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attack),
-        cmocka_unit_test(print_all),
-        cmocka_unit_test(guests_leave),
-        cmocka_unit_test(all_is_counted),
-        cmocka_unit_test(ends),
-        cmocka_unit_test(memory_and_descriptors),
-        cmocka_unit_test(attackers_had_little),
-        cmocka_unit_test(how_long_calls_took),
-        cmocka_unit_test(what_was_logged),
+        cmocka_unit_test(test_attack),
+        cmocka_unit_test(test_print_all),
+        cmocka_unit_test(test_guests_leave),
+        cmocka_unit_test(test_all_is_counted),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_memory_and_descriptors),
+        cmocka_unit_test(test_attackers_had_little),
+        cmocka_unit_test(test_how_long_calls_took),
+        cmocka_unit_test(test_what_was_logged),
     };
     int failed = cmocka_run_group_tests(tests, begin, end);
     if (failed != 0) {

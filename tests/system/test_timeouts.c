@@ -101,7 +101,7 @@ static void expect_failed(troupe_status status)
         fail_msg("%s: %s", troupe_status_name(status), text);
 }
 
-static void no_call_fails_as_timed_out(void **state)
+static void test_no_call_fails_as_timed_out(void **state)
 {
     (void)state;
     int value;
@@ -122,7 +122,7 @@ static void no_call_fails_as_timed_out(void **state)
 }
 
 // Each way of waiting for one call: polled, for a time, and at last for ever.
-static void a_wait_that_ends_loses_nothing(void **state)
+static void test_a_wait_that_ends_loses_nothing(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -144,7 +144,7 @@ static void a_wait_that_ends_loses_nothing(void **state)
     }
 }
 
-static void a_deadline_ends_its_operation(void **state)
+static void test_a_deadline_ends_its_operation(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -158,7 +158,7 @@ static void a_deadline_ends_its_operation(void **state)
     }
 }
 
-static void a_queue_and_a_map_keep_what_was_waited_for(void **state)
+static void test_a_queue_and_a_map_keep_what_was_waited_for(void **state)
 {
     (void)state;
     int value = 1, more[2] = {2, 3};
@@ -207,10 +207,10 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_call_fails_as_timed_out),
-        cmocka_unit_test(a_wait_that_ends_loses_nothing),
-        cmocka_unit_test(a_deadline_ends_its_operation),
-        cmocka_unit_test(a_queue_and_a_map_keep_what_was_waited_for),
+        cmocka_unit_test(test_no_call_fails_as_timed_out),
+        cmocka_unit_test(test_a_wait_that_ends_loses_nothing),
+        cmocka_unit_test(test_a_deadline_ends_its_operation),
+        cmocka_unit_test(test_a_queue_and_a_map_keep_what_was_waited_for),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

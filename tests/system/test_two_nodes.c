@@ -76,7 +76,7 @@ static bool is_gone(void *address)
 
 // ---- calls
 
-static void calls_to_every_kind_of_process(void **state)
+static void test_calls_to_every_kind_of_process(void **state)
 {
     (void)state;
     static const char *const names[] = {"desk", "pool", "alone"};
@@ -101,7 +101,7 @@ static void calls_to_every_kind_of_process(void **state)
     }
 }
 
-static void calls_back(void **state)
+static void test_calls_back(void **state)
 {
     (void)state;
     clerk_actor there = two_nodes_find("alone", first.address);
@@ -127,7 +127,7 @@ static void calls_back(void **state)
 }
 
 // Methods that wait long are looked after, wherever what they wait for is: it ends nothing.
-static void long_waits(void **state)
+static void test_long_waits(void **state)
 {
     (void)state;
     enum { LONG_MS = 400 };
@@ -150,7 +150,7 @@ static void long_waits(void **state)
     assert_true(two_nodes_joined(first.address));
 }
 
-static void rings_of_waits(void **state)
+static void test_rings_of_waits(void **state)
 {
     (void)state;
     clerk_actor there = two_nodes_find("alone", first.address);
@@ -166,7 +166,7 @@ static void rings_of_waits(void **state)
     assert_true(two_nodes_joined(first.address));
 }
 
-static void a_thousand_in_flight(void **state)
+static void test_a_thousand_in_flight(void **state)
 {
     (void)state;
     enum { MANY = 1000 };
@@ -182,7 +182,7 @@ static void a_thousand_in_flight(void **state)
     }
 }
 
-static void tells_arrive_in_order(void **state)
+static void test_tells_arrive_in_order(void **state)
 {
     (void)state;
     clerk_actor there = two_nodes_find("desk", first.address);
@@ -193,7 +193,7 @@ static void tells_arrive_in_order(void **state)
     assert_int_equal(wrong, 0);
 }
 
-static void large_values(void **state)
+static void test_large_values(void **state)
 {
     (void)state;
     clerk_actor there = two_nodes_find("pool", first.address);
@@ -219,7 +219,7 @@ static void large_values(void **state)
 
 // ---- names
 
-static void names(void **state)
+static void test_names(void **state)
 {
     (void)state;
     clerk_actor found;
@@ -241,7 +241,7 @@ static void names(void **state)
 
 // ---- ends of calls
 
-static void deadlines_and_cancelling(void **state)
+static void test_deadlines_and_cancelling(void **state)
 {
     (void)state;
     clerk_actor there = two_nodes_find("alone", first.address);
@@ -261,7 +261,7 @@ static void deadlines_and_cancelling(void **state)
     troupe_must(troupe_get(int64_t, troupe_call(there, clerk_add, 0), &total)); // It goes on.
 }
 
-static void streams(void **state)
+static void test_streams(void **state)
 {
     (void)state;
     clerk_actor there = two_nodes_find("pool", first.address);
@@ -275,7 +275,7 @@ static void streams(void **state)
     assert_int_equal(troupe_next(int, numbers, &none), TROUPE_END);
 }
 
-static void what_does_not_reach_so_far(void **state)
+static void test_what_does_not_reach_so_far(void **state)
 {
     (void)state;
     clerk_actor there = two_nodes_find("desk", first.address);
@@ -290,7 +290,7 @@ static void what_does_not_reach_so_far(void **state)
 }
 
 // The end of an actor, and of a process, over there.
-static void ends_of_actors(void **state)
+static void test_ends_of_actors(void **state)
 {
     (void)state;
     other second = two_nodes_start();
@@ -319,7 +319,7 @@ static void ends_of_actors(void **state)
 
 // ---- ends of nodes
 
-static void goodbye(void **state)
+static void test_goodbye(void **state)
 {
     (void)state;
     other second = two_nodes_start();
@@ -344,7 +344,7 @@ static void goodbye(void **state)
     two_nodes_end(&second);
 }
 
-static void leaving_and_joining_again(void **state)
+static void test_leaving_and_joining_again(void **state)
 {
     (void)state;
     other second = two_nodes_start();
@@ -366,7 +366,7 @@ static void leaving_and_joining_again(void **state)
     two_nodes_end(&second);
 }
 
-static void a_killed_node(void **state)
+static void test_a_killed_node(void **state)
 {
     (void)state;
     other second = two_nodes_start();
@@ -392,7 +392,7 @@ static void a_killed_node(void **state)
     assert_int_equal(troupe_node_join(second.address), TROUPE_DEADLINE_EXCEEDED);
 }
 
-static void a_stopped_node(void **state)
+static void test_a_stopped_node(void **state)
 {
     (void)state;
     other second = two_nodes_start();
@@ -426,7 +426,7 @@ static void a_stopped_node(void **state)
 
 // ---- who is let in
 
-static void strangers(void **state)
+static void test_strangers(void **state)
 {
     (void)state;
     uint64_t before = support_stats().strangers_refused, refused = support_stats().frames_refused;
@@ -445,7 +445,7 @@ static void strangers(void **state)
 }
 
 // It is they who join, and both at once.
-static void joined_from_there(void **state)
+static void test_joined_from_there(void **state)
 {
     (void)state;
     order what = {.stranger = false};
@@ -463,7 +463,7 @@ static void joined_from_there(void **state)
 }
 
 // By the name of its host, and known by both.
-static void joined_by_name(void **state)
+static void test_joined_by_name(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) { // Each with another number: above ours, and below.
@@ -485,7 +485,7 @@ static void joined_by_name(void **state)
     }
 }
 
-static void wrong_options(void **state)
+static void test_wrong_options(void **state)
 {
     (void)state;
     assert_int_equal(troupe_start(0, NULL, .listen = "127.0.0.1:0"), TROUPE_INVALID);
@@ -541,44 +541,44 @@ int main(void)
     troupe_must(troupe_keys_make(two_nodes_keys));
     troupe_must(troupe_keys_make(two_nodes_strange_keys));
     launcher_fd = two_nodes_launch();
-    const struct CMUnitTest options[] = {cmocka_unit_test(two_nodes_envelopes),
-                                         cmocka_unit_test(two_nodes_kinds_from_there),
-                                         cmocka_unit_test(wrong_options)};
+    const struct CMUnitTest options[] = {cmocka_unit_test(test_two_nodes_envelopes),
+                                         cmocka_unit_test(test_two_nodes_kinds_from_there),
+                                         cmocka_unit_test(test_wrong_options)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_to_every_kind_of_process),
-        cmocka_unit_test(calls_back),
-        cmocka_unit_test(long_waits),
-        cmocka_unit_test(rings_of_waits),
-        cmocka_unit_test(a_thousand_in_flight),
-        cmocka_unit_test(tells_arrive_in_order),
-        cmocka_unit_test(large_values),
-        cmocka_unit_test(two_nodes_values_above_the_limit),
-        cmocka_unit_test(names),
-        cmocka_unit_test(deadlines_and_cancelling),
-        cmocka_unit_test(streams),
-        cmocka_unit_test(what_does_not_reach_so_far),
-        cmocka_unit_test(ends_of_actors),
-        cmocka_unit_test(goodbye),
-        cmocka_unit_test(leaving_and_joining_again),
-        cmocka_unit_test(a_killed_node),
-        cmocka_unit_test(a_stopped_node),
-        cmocka_unit_test(joined_from_there),
-        cmocka_unit_test(strangers),
-        cmocka_unit_test(two_nodes_odd_messages),
-        cmocka_unit_test(two_nodes_other_versions),
-        cmocka_unit_test(two_nodes_long_answers),
-        cmocka_unit_test(two_nodes_a_late_hello),
-        cmocka_unit_test(two_nodes_deaths_before_numbers),
-        cmocka_unit_test(joined_by_name),
-        cmocka_unit_test(two_nodes_a_repeated_frame),
-        cmocka_unit_test(two_nodes_a_gap),
-        cmocka_unit_test(two_nodes_a_cut_connection),
-        cmocka_unit_test(two_nodes_a_late_answer_to_a_kill),
-        cmocka_unit_test(two_nodes_holds_of_others),
-        cmocka_unit_test(two_nodes_answers_of_others),
-        cmocka_unit_test(two_nodes_too_many_processes),
-        cmocka_unit_test(two_nodes_beyond_the_window),
-        cmocka_unit_test(two_nodes_long_lists),
+        cmocka_unit_test(test_calls_to_every_kind_of_process),
+        cmocka_unit_test(test_calls_back),
+        cmocka_unit_test(test_long_waits),
+        cmocka_unit_test(test_rings_of_waits),
+        cmocka_unit_test(test_a_thousand_in_flight),
+        cmocka_unit_test(test_tells_arrive_in_order),
+        cmocka_unit_test(test_large_values),
+        cmocka_unit_test(test_two_nodes_values_above_the_limit),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_deadlines_and_cancelling),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_what_does_not_reach_so_far),
+        cmocka_unit_test(test_ends_of_actors),
+        cmocka_unit_test(test_goodbye),
+        cmocka_unit_test(test_leaving_and_joining_again),
+        cmocka_unit_test(test_a_killed_node),
+        cmocka_unit_test(test_a_stopped_node),
+        cmocka_unit_test(test_joined_from_there),
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_two_nodes_odd_messages),
+        cmocka_unit_test(test_two_nodes_other_versions),
+        cmocka_unit_test(test_two_nodes_long_answers),
+        cmocka_unit_test(test_two_nodes_a_late_hello),
+        cmocka_unit_test(test_two_nodes_deaths_before_numbers),
+        cmocka_unit_test(test_joined_by_name),
+        cmocka_unit_test(test_two_nodes_a_repeated_frame),
+        cmocka_unit_test(test_two_nodes_a_gap),
+        cmocka_unit_test(test_two_nodes_a_cut_connection),
+        cmocka_unit_test(test_two_nodes_a_late_answer_to_a_kill),
+        cmocka_unit_test(test_two_nodes_holds_of_others),
+        cmocka_unit_test(test_two_nodes_answers_of_others),
+        cmocka_unit_test(test_two_nodes_too_many_processes),
+        cmocka_unit_test(test_two_nodes_beyond_the_window),
+        cmocka_unit_test(test_two_nodes_long_lists),
     };
     int failed = cmocka_run_group_tests(options, NULL, NULL) +
                  cmocka_run_group_tests(tests, setup, teardown);

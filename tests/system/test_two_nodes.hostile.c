@@ -112,7 +112,7 @@ static trp_buffer hold_of(uint64_t object)
 }
 
 // Whatever says that it brings holds of objects along: nothing is given up, and it is counted.
-void two_nodes_holds_of_others(void **state)
+void test_two_nodes_holds_of_others(void **state)
 {
     (void)state;
     static const trp_frame_kind bare[] = {TRP_FRAME_KILL,   TRP_FRAME_FINISH, TRP_FRAME_WATCH,
@@ -161,7 +161,7 @@ void two_nodes_holds_of_others(void **state)
 }
 
 // An answer, an item or the news of an end by somebody who was not asked ends nothing.
-void two_nodes_answers_of_others(void **state)
+void test_two_nodes_answers_of_others(void **state)
 {
     (void)state;
     other second = two_nodes_start();
@@ -203,7 +203,7 @@ static bool is_gone(void *address)
 }
 
 // Who comes when there are no numbers left is not left waiting: the session ends, and says why.
-void two_nodes_too_many_processes(void **state)
+void test_two_nodes_too_many_processes(void **state)
 {
     (void)state;
     enum { MANY = TRP_FAR_MAX + 1, SOME = TRP_FAR_MAX - 2 }; // And one that calls, and one more.
@@ -247,7 +247,7 @@ void two_nodes_too_many_processes(void **state)
 }
 
 // What is sent beyond the window that was given ends the session, which says so.
-void two_nodes_beyond_the_window(void **state)
+void test_two_nodes_beyond_the_window(void **state)
 {
     (void)state;
     other second = two_nodes_start();
@@ -279,7 +279,7 @@ void two_nodes_beyond_the_window(void **state)
 
 // Lists that others fill have an end: targets that are paused, watchers, what waits for an actor
 // that has said that it is full.
-void two_nodes_long_lists(void **state)
+void test_two_nodes_long_lists(void **state)
 {
     (void)state;
     enum { PAUSES = 8000, PAUSES_LEAST = 3000, WATCHES = 2 * TRP_WATCHERS_FAR_MAX, NAP_MS = 60000 };

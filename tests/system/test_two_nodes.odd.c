@@ -25,7 +25,7 @@ enum { SOON_MS = 5000 };
 
 // ---- envelopes
 
-void two_nodes_envelopes(void **state)
+void test_two_nodes_envelopes(void **state)
 {
     (void)state;
     trp_envelope envelope = {.node = 4711, .session = UINT64_MAX}, read;
@@ -56,7 +56,7 @@ void two_nodes_envelopes(void **state)
     trp_buffer_free(&bytes);
 }
 
-void two_nodes_kinds_from_there(void **state)
+void test_two_nodes_kinds_from_there(void **state)
 {
     (void)state;
     static const uint32_t inner[] = {TRP_FRAME_BOXED, TRP_FRAME_STORED, TRP_FRAME_IMAGE,
@@ -109,7 +109,7 @@ static void send_raw(trp_outbound *out, const trp_envelope *envelope, const trp_
 
 // Somebody with the right key who says nothing that makes sense: each of it is refused and counted,
 // and the calls of others go on.
-void two_nodes_odd_messages(void **state)
+void test_two_nodes_odd_messages(void **state)
 {
     (void)state;
     other second = two_nodes_start();
@@ -156,7 +156,7 @@ void two_nodes_odd_messages(void **state)
 
 // A value above the limit between nodes is refused where it would leave, whichever way it goes, and
 // nothing else ends. Within a node the limit is another.
-void two_nodes_values_above_the_limit(void **state)
+void test_two_nodes_values_above_the_limit(void **state)
 {
     (void)state;
     enum { MORE = TWO_NODES_LARGEST + 1000 };
@@ -200,7 +200,7 @@ static void *join_nobody(void *user)
 
 // Who speaks another version ends nobody's wait for a third one; but if that does not answer, it is
 // what there is to say.
-void two_nodes_other_versions(void **state)
+void test_two_nodes_other_versions(void **state)
 {
     (void)state;
     enum { PAUSE_MS = 20 };
@@ -248,7 +248,7 @@ static void *ask_for_name(void *user)
 
 // Another node's answer that has more in it than a named value may have does not get through. The
 // real one is stopped, so that this one is there first.
-void two_nodes_long_answers(void **state)
+void test_two_nodes_long_answers(void **state)
 {
     (void)state;
     static const unsigned char much[TRP_NAMED_VALUE_MAX + 1];
@@ -278,7 +278,7 @@ void two_nodes_long_answers(void **state)
 
 // A HELLO is repeated until it is answered, and may come when who said it has left again: nothing
 // begins by it, and a new one is answered as ever.
-void two_nodes_a_late_hello(void **state)
+void test_two_nodes_a_late_hello(void **state)
 {
     (void)state;
     enum { LONG_MS = 300 };       // Hundreds of times as long as a session takes to begin.
@@ -315,7 +315,7 @@ static bool has_no_number(void *context)
 
 // The news of a death may come before who died has a number: it gets none then, or, if it was heard
 // itself, one for a moment.
-void two_nodes_deaths_before_numbers(void **state)
+void test_two_nodes_deaths_before_numbers(void **state)
 {
     (void)state;
     trp_envelope it = {.node = 4711, .session = 4711};
@@ -351,7 +351,7 @@ static bool is_gone(void *address)
 
 // A frame that never arrives is missed by the next, or by the next sign of life: nobody waits for
 // ever, and a new session is as good as the first.
-void two_nodes_a_gap(void **state)
+void test_two_nodes_a_gap(void **state)
 {
     (void)state;
     other second = two_nodes_start();
@@ -375,7 +375,7 @@ void two_nodes_a_gap(void **state)
 }
 
 // Frames that come twice are refused: the method runs once.
-void two_nodes_a_repeated_frame(void **state)
+void test_two_nodes_a_repeated_frame(void **state)
 {
     (void)state;
     other second = two_nodes_start();
@@ -418,7 +418,7 @@ static int cut_connections(uint16_t port)
 }
 
 // Every call ends, with its value or as one that may have been executed, and none is run twice.
-void two_nodes_a_cut_connection(void **state)
+void test_two_nodes_a_cut_connection(void **state)
 {
     (void)state;
     enum { MANY = 2000, FIRST = 100, TEXT = 2000 };
@@ -464,7 +464,7 @@ void two_nodes_a_cut_connection(void **state)
 }
 
 // It is taken by the thread that reads what comes from there, which must go on.
-void two_nodes_a_late_answer_to_a_kill(void **state)
+void test_two_nodes_a_late_answer_to_a_kill(void **state)
 {
     (void)state;
     other second = two_nodes_start();

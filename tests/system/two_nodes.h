@@ -83,24 +83,24 @@ clerk_actor two_nodes_find(const char *name, const char *address);
 bool two_nodes_joined(const char *address);
 
 // test_two_nodes.odd.c
-void two_nodes_envelopes(void **state);
-void two_nodes_kinds_from_there(void **state);
-void two_nodes_odd_messages(void **state);
-void two_nodes_values_above_the_limit(void **state);
-void two_nodes_other_versions(void **state);
-void two_nodes_long_answers(void **state);
-void two_nodes_a_late_hello(void **state);
-void two_nodes_deaths_before_numbers(void **state);
-void two_nodes_a_gap(void **state);
-void two_nodes_a_repeated_frame(void **state);
-void two_nodes_a_cut_connection(void **state);
-void two_nodes_a_late_answer_to_a_kill(void **state);
+void test_two_nodes_envelopes(void **state);
+void test_two_nodes_kinds_from_there(void **state);
+void test_two_nodes_odd_messages(void **state);
+void test_two_nodes_values_above_the_limit(void **state);
+void test_two_nodes_other_versions(void **state);
+void test_two_nodes_long_answers(void **state);
+void test_two_nodes_a_late_hello(void **state);
+void test_two_nodes_deaths_before_numbers(void **state);
+void test_two_nodes_a_gap(void **state);
+void test_two_nodes_a_repeated_frame(void **state);
+void test_two_nodes_a_cut_connection(void **state);
+void test_two_nodes_a_late_answer_to_a_kill(void **state);
 
 // test_two_nodes.hostile.c
-void two_nodes_holds_of_others(void **state);
-void two_nodes_answers_of_others(void **state);
-void two_nodes_too_many_processes(void **state);
-void two_nodes_beyond_the_window(void **state);
-void two_nodes_long_lists(void **state);
+void test_two_nodes_holds_of_others(void **state);
+void test_two_nodes_answers_of_others(void **state);
+void test_two_nodes_too_many_processes(void **state);
+void test_two_nodes_beyond_the_window(void **state);
+void test_two_nodes_long_lists(void **state);
 
 #endif

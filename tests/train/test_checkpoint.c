@@ -62,7 +62,7 @@ static char *run_make(void)
     return run;
 }
 
-static void what_is_saved_is_loaded(void **state)
+static void test_what_is_saved_is_loaded(void **state)
 {
     (void)state;
     char *run = run_make();
@@ -87,7 +87,7 @@ static void what_is_saved_is_loaded(void **state)
     support_directory_remove(run);
 }
 
-static void what_is_missing_or_of_another_type_is_named(void **state)
+static void test_what_is_missing_or_of_another_type_is_named(void **state)
 {
     (void)state;
     char *run = run_make();
@@ -120,7 +120,7 @@ static void what_is_missing_or_of_another_type_is_named(void **state)
     support_directory_remove(run);
 }
 
-static void names_and_numbers_sort_beyond_six_digits(void **state)
+static void test_names_and_numbers_sort_beyond_six_digits(void **state)
 {
     (void)state;
     char *run = run_make();
@@ -179,7 +179,7 @@ static size_t count_leftovers(const char *run)
     return count;
 }
 
-static void a_crash_at_any_step_leaves_a_whole_checkpoint(void **state)
+static void test_a_crash_at_any_step_leaves_a_whole_checkpoint(void **state)
 {
     (void)state;
     int code = 77;
@@ -245,7 +245,7 @@ static void damaged(const char *folder, const char *name)
     troupe_arena_reset();
 }
 
-static void every_cut_and_every_flipped_byte_is_found(void **state)
+static void test_every_cut_and_every_flipped_byte_is_found(void **state)
 {
     (void)state;
     char *run = run_make();
@@ -288,7 +288,7 @@ static void every_cut_and_every_flipped_byte_is_found(void **state)
     support_directory_remove(run);
 }
 
-static void a_whole_file_of_another_checkpoint_is_refused(void **state)
+static void test_a_whole_file_of_another_checkpoint_is_refused(void **state)
 {
     (void)state;
     char *run = run_make();
@@ -310,7 +310,7 @@ static void a_whole_file_of_another_checkpoint_is_refused(void **state)
     support_directory_remove(run);
 }
 
-static void the_newest_that_is_whole_is_found(void **state)
+static void test_the_newest_that_is_whole_is_found(void **state)
 {
     (void)state;
     char *run = run_make();
@@ -328,7 +328,7 @@ static void the_newest_that_is_whole_is_found(void **state)
     support_directory_remove(run);
 }
 
-static void a_second_save_replaces_the_first(void **state)
+static void test_a_second_save_replaces_the_first(void **state)
 {
     (void)state;
     char *run = run_make();
@@ -348,7 +348,7 @@ static void a_second_save_replaces_the_first(void **state)
 
 // ---- a full disk
 
-static void a_full_disk_leaves_the_last_checkpoint(void **state)
+static void test_a_full_disk_leaves_the_last_checkpoint(void **state)
 {
     (void)state;
     char *run = support_directory_make();
@@ -392,7 +392,7 @@ static void expect_mode(const char *run, const char *name, mode_t mode)
     free(path);
 }
 
-static void what_is_written_is_for_its_user_alone(void **state)
+static void test_what_is_written_is_for_its_user_alone(void **state)
 {
     (void)state;
     char *run = support_directory_make();
@@ -409,7 +409,7 @@ static void what_is_written_is_for_its_user_alone(void **state)
 }
 
 // A checkpoint of others may have any link in it: what lies elsewhere is not read.
-static void links_that_lead_out_are_refused(void **state)
+static void test_links_that_lead_out_are_refused(void **state)
 {
     (void)state;
     char *run = support_directory_make();
@@ -433,7 +433,7 @@ static void links_that_lead_out_are_refused(void **state)
     support_directory_remove(run);
 }
 
-static void what_a_killed_driver_left_is_removed(void **state)
+static void test_what_a_killed_driver_left_is_removed(void **state)
 {
     (void)state;
     char *run = support_directory_make();
@@ -467,7 +467,7 @@ static void what_a_killed_driver_left_is_removed(void **state)
     support_directory_remove(run);
 }
 
-static void folders_are_made_with_those_above(void **state)
+static void test_folders_are_made_with_those_above(void **state)
 {
     (void)state;
     char *base = support_directory_make();
@@ -489,19 +489,19 @@ int main(void)
 {
     support_allow_mounts();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_saved_is_loaded),
-        cmocka_unit_test(what_is_missing_or_of_another_type_is_named),
-        cmocka_unit_test(names_and_numbers_sort_beyond_six_digits),
-        cmocka_unit_test(a_crash_at_any_step_leaves_a_whole_checkpoint),
-        cmocka_unit_test(every_cut_and_every_flipped_byte_is_found),
-        cmocka_unit_test(a_whole_file_of_another_checkpoint_is_refused),
-        cmocka_unit_test(the_newest_that_is_whole_is_found),
-        cmocka_unit_test(a_second_save_replaces_the_first),
-        cmocka_unit_test(a_full_disk_leaves_the_last_checkpoint),
-        cmocka_unit_test(what_is_written_is_for_its_user_alone),
-        cmocka_unit_test(links_that_lead_out_are_refused),
-        cmocka_unit_test(what_a_killed_driver_left_is_removed),
-        cmocka_unit_test(folders_are_made_with_those_above),
+        cmocka_unit_test(test_what_is_saved_is_loaded),
+        cmocka_unit_test(test_what_is_missing_or_of_another_type_is_named),
+        cmocka_unit_test(test_names_and_numbers_sort_beyond_six_digits),
+        cmocka_unit_test(test_a_crash_at_any_step_leaves_a_whole_checkpoint),
+        cmocka_unit_test(test_every_cut_and_every_flipped_byte_is_found),
+        cmocka_unit_test(test_a_whole_file_of_another_checkpoint_is_refused),
+        cmocka_unit_test(test_the_newest_that_is_whole_is_found),
+        cmocka_unit_test(test_a_second_save_replaces_the_first),
+        cmocka_unit_test(test_a_full_disk_leaves_the_last_checkpoint),
+        cmocka_unit_test(test_what_is_written_is_for_its_user_alone),
+        cmocka_unit_test(test_links_that_lead_out_are_refused),
+        cmocka_unit_test(test_what_a_killed_driver_left_is_removed),
+        cmocka_unit_test(test_folders_are_made_with_those_above),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,7 +149,7 @@ static void reduce_everything(trp_group *group)
     }
 }
 
-static void all_elements_reductions_and_sizes(void **state)
+static void test_all_elements_reductions_and_sizes(void **state)
 {
     (void)state;
     for (int world = 1; world <= 4; world++)
@@ -179,7 +179,7 @@ static void reduce_special_values(trp_group *group)
     CHECK(mean[0] == 1 && mean[1] == -3);    // Truncates.
 }
 
-static void infinities_nan_and_overflow(void **state)
+static void test_infinities_nan_and_overflow(void **state)
 {
     (void)state;
     play(2, reduce_special_values);
@@ -211,7 +211,7 @@ static void broadcast_sizes(trp_group *group)
     }
 }
 
-static void broadcast_reaches_all(void **state)
+static void test_broadcast_reaches_all(void **state)
 {
     (void)state;
     for (int world = 1; world <= 4; world++)
@@ -248,7 +248,7 @@ static void mixed_operations(trp_group *group)
     }
 }
 
-static void operations_follow_each_other(void **state)
+static void test_operations_follow_each_other(void **state)
 {
     (void)state;
     for (int world = 2; world <= 4; world++)
@@ -272,7 +272,7 @@ static void late_ranks(trp_group *group)
     }
 }
 
-static void the_result_does_not_depend_on_timing(void **state)
+static void test_the_result_does_not_depend_on_timing(void **state)
 {
     (void)state;
     play(3, late_ranks);
@@ -314,7 +314,7 @@ static void different_arguments(trp_group *group)
     mixed_operations(group);
 }
 
-static void differing_calls_are_named_and_do_no_harm(void **state)
+static void test_differing_calls_are_named_and_do_no_harm(void **state)
 {
     (void)state;
     play(3, different_arguments);
@@ -330,7 +330,7 @@ static void reduce_for_ever(trp_group *group)
     CHECK(strstr(troupe_last_error()->text, "troupe_allreduce: rank 1 is lost"));
 }
 
-static void a_rank_killed_in_a_collective_ends_it(void **state)
+static void test_a_rank_killed_in_a_collective_ends_it(void **state)
 {
     (void)state;
     for (int round = 0; round < 10; round++) {
@@ -359,7 +359,7 @@ static void one_stays_away(trp_group *group)
     CHECK(trp_barrier(group) == TROUPE_PEER_LOST); // For good.
 }
 
-static void a_rank_that_does_not_come_is_named(void **state)
+static void test_a_rank_that_does_not_come_is_named(void **state)
 {
     (void)state;
     team all = team_make(3);
@@ -383,7 +383,7 @@ static void one_leaves(trp_group *group)
     CHECK(strstr(troupe_last_error()->text, "rank 1 has left its loop"));
 }
 
-static void a_rank_that_leaves_is_not_waited_for(void **state)
+static void test_a_rank_that_leaves_is_not_waited_for(void **state)
 {
     (void)state;
     team all = team_make(3);
@@ -401,7 +401,7 @@ static void a_rank_that_leaves_is_not_waited_for(void **state)
     munmap(all.region, all.size);
 }
 
-static void wrong_memory_is_refused(void **state)
+static void test_wrong_memory_is_refused(void **state)
 {
     (void)state;
     team all = team_make(2);
@@ -418,16 +418,16 @@ static void wrong_memory_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_elements_reductions_and_sizes),
-        cmocka_unit_test(infinities_nan_and_overflow),
-        cmocka_unit_test(broadcast_reaches_all),
-        cmocka_unit_test(operations_follow_each_other),
-        cmocka_unit_test(the_result_does_not_depend_on_timing),
-        cmocka_unit_test(differing_calls_are_named_and_do_no_harm),
-        cmocka_unit_test(a_rank_killed_in_a_collective_ends_it),
-        cmocka_unit_test(a_rank_that_does_not_come_is_named),
-        cmocka_unit_test(a_rank_that_leaves_is_not_waited_for),
-        cmocka_unit_test(wrong_memory_is_refused),
+        cmocka_unit_test(test_all_elements_reductions_and_sizes),
+        cmocka_unit_test(test_infinities_nan_and_overflow),
+        cmocka_unit_test(test_broadcast_reaches_all),
+        cmocka_unit_test(test_operations_follow_each_other),
+        cmocka_unit_test(test_the_result_does_not_depend_on_timing),
+        cmocka_unit_test(test_differing_calls_are_named_and_do_no_harm),
+        cmocka_unit_test(test_a_rank_killed_in_a_collective_ends_it),
+        cmocka_unit_test(test_a_rank_that_does_not_come_is_named),
+        cmocka_unit_test(test_a_rank_that_leaves_is_not_waited_for),
+        cmocka_unit_test(test_wrong_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

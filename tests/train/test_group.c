@@ -83,7 +83,7 @@ static int wait_rank(scene *all, int rank)
     return status;
 }
 
-static void all_ranks_stop_at_the_same_report(void **state)
+static void test_all_ranks_stop_at_the_same_report(void **state)
 {
     (void)state;
     for (int round = 0; round < 60; round++) {
@@ -104,7 +104,7 @@ static void all_ranks_stop_at_the_same_report(void **state)
     }
 }
 
-static void a_stop_before_the_first_report_makes_it_the_last(void **state)
+static void test_a_stop_before_the_first_report_makes_it_the_last(void **state)
 {
     (void)state;
     scene all = scene_make(2, 41);
@@ -124,7 +124,7 @@ static bool first_has_gone_ahead(void *context)
 }
 
 // Rank 1 has reported nothing, so rank 0 must be held back; when rank 1 leaves it is let go.
-static void no_rank_runs_far_ahead(void **state)
+static void test_no_rank_runs_far_ahead(void **state)
 {
     (void)state;
     scene all = scene_make(2, 1);
@@ -142,7 +142,7 @@ static void no_rank_runs_far_ahead(void **state)
     scene_end(&all);
 }
 
-static void an_end_lets_a_waiting_report_go(void **state)
+static void test_an_end_lets_a_waiting_report_go(void **state)
 {
     (void)state;
     scene all = scene_make(2, 1);
@@ -156,10 +156,10 @@ static void an_end_lets_a_waiting_report_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ranks_stop_at_the_same_report),
-        cmocka_unit_test(a_stop_before_the_first_report_makes_it_the_last),
-        cmocka_unit_test(no_rank_runs_far_ahead),
-        cmocka_unit_test(an_end_lets_a_waiting_report_go),
+        cmocka_unit_test(test_all_ranks_stop_at_the_same_report),
+        cmocka_unit_test(test_a_stop_before_the_first_report_makes_it_the_last),
+        cmocka_unit_test(test_no_rank_runs_far_ahead),
+        cmocka_unit_test(test_an_end_lets_a_waiting_report_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

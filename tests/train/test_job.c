@@ -40,7 +40,7 @@ static void count_done(void *user, troupe_job *job, troupe_job_state state)
         troupe_result_free(&result);
 }
 
-static void a_stop_ends_all_ranks_at_the_same_report(void **state)
+static void test_a_stop_ends_all_ranks_at_the_same_report(void **state)
 {
     (void)state;
     for (int world = 1; world <= 3; world++) {
@@ -76,7 +76,7 @@ static void a_stop_ends_all_ranks_at_the_same_report(void **state)
     }
 }
 
-static void a_stop_after_the_last_report_changes_nothing(void **state)
+static void test_a_stop_after_the_last_report_changes_nothing(void **state)
 {
     (void)state;
     line_settings config = line_plain(3);
@@ -110,7 +110,7 @@ static troupe_status deaf(troupe_rank *me, const deaf_settings *config)
 }
 TROUPE_TRAINER(deaf, deaf_settings);
 
-static void reports_after_the_stop_do_not_count(void **state)
+static void test_reports_after_the_stop_do_not_count(void **state)
 {
     (void)state;
     deaf_settings config = {0};
@@ -181,7 +181,7 @@ static bool job_runs(void *context)
     return status.state == TROUPE_JOB_RUNNING;
 }
 
-static void jobs_overlap_where_there_is_room_and_never_beyond(void **state)
+static void test_jobs_overlap_where_there_is_room_and_never_beyond(void **state)
 {
     (void)state;
     enum { JOBS = 5 };
@@ -226,7 +226,7 @@ static void jobs_overlap_where_there_is_room_and_never_beyond(void **state)
     free(file);
 }
 
-static void a_queued_job_can_be_stopped_and_closed(void **state)
+static void test_a_queued_job_can_be_stopped_and_closed(void **state)
 {
     (void)state;
     char *file = support_path(storage, "go on");
@@ -266,7 +266,7 @@ static void a_queued_job_can_be_stopped_and_closed(void **state)
 }
 
 // A loop that does not report cannot see a stop: closing kills it after its grace.
-static void closing_kills_a_loop_that_does_not_stop(void **state)
+static void test_closing_kills_a_loop_that_does_not_stop(void **state)
 {
     (void)state;
     char *file = support_path(storage, "never there");
@@ -287,7 +287,7 @@ static void closing_kills_a_loop_that_does_not_stop(void **state)
 }
 
 // Killed it ends at once, and tells the first reason that it was given.
-static void a_killed_job_tells_why(void **state)
+static void test_a_killed_job_tells_why(void **state)
 {
     (void)state;
     char *file = support_path(storage, "never there either");
@@ -322,7 +322,7 @@ static bool is_set(void *context)
     return atomic_load((_Atomic bool *)context);
 }
 
-static void a_follower_may_close_its_job_at_the_end(void **state)
+static void test_a_follower_may_close_its_job_at_the_end(void **state)
 {
     (void)state;
     line_settings config = line_plain(2);
@@ -357,7 +357,7 @@ static void count_call(void *user, troupe_job *job, troupe_job_state state)
         atomic_fetch_add(&((early *)user)->calls, 1);
 }
 
-static void a_follower_that_would_wait_for_itself_does_not(void **state)
+static void test_a_follower_that_would_wait_for_itself_does_not(void **state)
 {
     (void)state;
     line_settings config = line_plain(LINE_EPOCHS_MAX), next = line_plain(1);
@@ -399,7 +399,7 @@ static troupe_status boss_train(boss *self, const troupe_none *none, int *report
 }
 TROUPE_ACTOR(boss, (boss_train, troupe_none, int));
 
-static void methods_may_train(void **state)
+static void test_methods_may_train(void **state)
 {
     (void)state;
     enum { BOSSES = 6 };
@@ -433,7 +433,7 @@ static troupe_status far_train(far_boss *self, const troupe_none *none, int *cod
 }
 TROUPE_ACTOR(far_boss, (far_train, troupe_none, int));
 
-static void workers_submit_no_jobs(void **state)
+static void test_workers_submit_no_jobs(void **state)
 {
     (void)state;
     far_boss_actor one = troupe_spawn(far_boss, .place = TROUPE_PLACE_ISOLATED);
@@ -455,7 +455,7 @@ static void workers_submit_no_jobs(void **state)
             fail_msg("'%s' is not in: %s", word, troupe_last_error()->text);                       \
     } while (0)
 
-static void wrong_options_are_named(void **state)
+static void test_wrong_options_are_named(void **state)
 {
     (void)state;
     char *plain = support_path(storage, "plain file");
@@ -505,7 +505,7 @@ static void wrong_options_are_named(void **state)
     free(plain);
 }
 
-static void storage_may_be_relative_or_left_out(void **state)
+static void test_storage_may_be_relative_or_left_out(void **state)
 {
     (void)state;
     char *here = realpath(".", NULL), *home = support_path(storage, "home");
@@ -546,19 +546,19 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv, .cpus = CPUS, .threads = 2));
     storage = support_directory_make();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stop_ends_all_ranks_at_the_same_report),
-        cmocka_unit_test(a_stop_after_the_last_report_changes_nothing),
-        cmocka_unit_test(reports_after_the_stop_do_not_count),
-        cmocka_unit_test(jobs_overlap_where_there_is_room_and_never_beyond),
-        cmocka_unit_test(a_queued_job_can_be_stopped_and_closed),
-        cmocka_unit_test(closing_kills_a_loop_that_does_not_stop),
-        cmocka_unit_test(a_killed_job_tells_why),
-        cmocka_unit_test(a_follower_may_close_its_job_at_the_end),
-        cmocka_unit_test(a_follower_that_would_wait_for_itself_does_not),
-        cmocka_unit_test(methods_may_train),
-        cmocka_unit_test(workers_submit_no_jobs),
-        cmocka_unit_test(wrong_options_are_named),
-        cmocka_unit_test(storage_may_be_relative_or_left_out),
+        cmocka_unit_test(test_a_stop_ends_all_ranks_at_the_same_report),
+        cmocka_unit_test(test_a_stop_after_the_last_report_changes_nothing),
+        cmocka_unit_test(test_reports_after_the_stop_do_not_count),
+        cmocka_unit_test(test_jobs_overlap_where_there_is_room_and_never_beyond),
+        cmocka_unit_test(test_a_queued_job_can_be_stopped_and_closed),
+        cmocka_unit_test(test_closing_kills_a_loop_that_does_not_stop),
+        cmocka_unit_test(test_a_killed_job_tells_why),
+        cmocka_unit_test(test_a_follower_may_close_its_job_at_the_end),
+        cmocka_unit_test(test_a_follower_that_would_wait_for_itself_does_not),
+        cmocka_unit_test(test_methods_may_train),
+        cmocka_unit_test(test_workers_submit_no_jobs),
+        cmocka_unit_test(test_wrong_options_are_named),
+        cmocka_unit_test(test_storage_may_be_relative_or_left_out),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);

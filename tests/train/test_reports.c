@@ -20,7 +20,7 @@ static troupe_status take(trp_reports *all, int rank, int number, trp_staged sta
     return trp_reports_take(all, &report, whole);
 }
 
-static void a_report_is_whole_when_all_ranks_have_made_it(void **state)
+static void test_a_report_is_whole_when_all_ranks_have_made_it(void **state)
 {
     (void)state;
     trp_reports all = {0};
@@ -52,7 +52,7 @@ static void a_report_is_whole_when_all_ranks_have_made_it(void **state)
     trp_reports_free(&all);
 }
 
-static void what_is_not_the_next_one_is_refused(void **state)
+static void test_what_is_not_the_next_one_is_refused(void **state)
 {
     (void)state;
     trp_reports all = {0};
@@ -68,7 +68,7 @@ static void what_is_not_the_next_one_is_refused(void **state)
 }
 
 // One rank as far ahead as it may be, again and again: no report is lost or mixed up with another.
-static void many_reports_may_be_open(void **state)
+static void test_many_reports_may_be_open(void **state)
 {
     (void)state;
     trp_reports all = {0};
@@ -91,7 +91,7 @@ static void many_reports_may_be_open(void **state)
     trp_reports_free(&all);
 }
 
-static void a_line_is_valid_json(void **state)
+static void test_a_line_is_valid_json(void **state)
 {
     (void)state;
     const troupe_metric metrics[] = {{"plain", 0.1},
@@ -116,10 +116,10 @@ static void a_line_is_valid_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_report_is_whole_when_all_ranks_have_made_it),
-        cmocka_unit_test(what_is_not_the_next_one_is_refused),
-        cmocka_unit_test(many_reports_may_be_open),
-        cmocka_unit_test(a_line_is_valid_json),
+        cmocka_unit_test(test_a_report_is_whole_when_all_ranks_have_made_it),
+        cmocka_unit_test(test_what_is_not_the_next_one_is_refused),
+        cmocka_unit_test(test_many_reports_may_be_open),
+        cmocka_unit_test(test_a_line_is_valid_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

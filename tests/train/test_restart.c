@@ -74,7 +74,7 @@ static void check_lines(const troupe_result *result)
 
 // kill -9 of either rank at several places: the numbers are those of the undisturbed run, to the
 // bit.
-static void a_killed_worker_changes_no_number(void **state)
+static void test_a_killed_worker_changes_no_number(void **state)
 {
     (void)state;
     const int at[] = {1, 4, EPOCHS};
@@ -106,7 +106,7 @@ static void a_killed_worker_changes_no_number(void **state)
     }
 }
 
-static void without_checkpoints_it_starts_from_the_beginning(void **state)
+static void test_without_checkpoints_it_starts_from_the_beginning(void **state)
 {
     (void)state;
     line_settings config = line_plain(EPOCHS);
@@ -127,7 +127,7 @@ static void without_checkpoints_it_starts_from_the_beginning(void **state)
     troupe_result_free(&result);
 }
 
-static void the_reason_of_the_end_is_told(void **state)
+static void test_the_reason_of_the_end_is_told(void **state)
 {
     (void)state;
     struct {
@@ -168,7 +168,7 @@ static void the_reason_of_the_end_is_told(void **state)
     }
 }
 
-static void restarts_are_used_up(void **state)
+static void test_restarts_are_used_up(void **state)
 {
     (void)state;
     line_settings config = line_plain(EPOCHS);
@@ -198,7 +198,7 @@ static void restarts_are_used_up(void **state)
     troupe_result_free(&result);
 }
 
-static void a_rank_that_hangs_is_named_and_replaced(void **state)
+static void test_a_rank_that_hangs_is_named_and_replaced(void **state)
 {
     (void)state;
     enum { PATIENCE_MS = 1000 }; // More than the other rank needs on a machine with much to do.
@@ -251,7 +251,7 @@ static troupe_status damages(troupe_rank *me, const damage_settings *config)
 }
 TROUPE_TRAINER(damages, damage_settings);
 
-static void a_damaged_newest_checkpoint_is_passed_over(void **state)
+static void test_a_damaged_newest_checkpoint_is_passed_over(void **state)
 {
     (void)state;
     char *run = support_path(storage, "damaged");
@@ -277,7 +277,7 @@ static troupe_status reports_unevenly(troupe_rank *me, const uneven_settings *co
 }
 TROUPE_TRAINER(reports_unevenly, uneven_settings);
 
-static void ranks_must_report_equally_often(void **state)
+static void test_ranks_must_report_equally_often(void **state)
 {
     (void)state;
     uneven_settings config = {0};
@@ -296,13 +296,13 @@ int main(int argc, char **argv)
     storage = support_directory_make();
     train_undisturbed();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_killed_worker_changes_no_number),
-        cmocka_unit_test(without_checkpoints_it_starts_from_the_beginning),
-        cmocka_unit_test(the_reason_of_the_end_is_told),
-        cmocka_unit_test(restarts_are_used_up),
-        cmocka_unit_test(a_rank_that_hangs_is_named_and_replaced),
-        cmocka_unit_test(a_damaged_newest_checkpoint_is_passed_over),
-        cmocka_unit_test(ranks_must_report_equally_often),
+        cmocka_unit_test(test_a_killed_worker_changes_no_number),
+        cmocka_unit_test(test_without_checkpoints_it_starts_from_the_beginning),
+        cmocka_unit_test(test_the_reason_of_the_end_is_told),
+        cmocka_unit_test(test_restarts_are_used_up),
+        cmocka_unit_test(test_a_rank_that_hangs_is_named_and_replaced),
+        cmocka_unit_test(test_a_damaged_newest_checkpoint_is_passed_over),
+        cmocka_unit_test(test_ranks_must_report_equally_often),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);

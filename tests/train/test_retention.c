@@ -93,14 +93,14 @@ static void check_sequence(int keep, int length)
     trp_retention_free(&kept);
 }
 
-static void the_best_and_the_newest_are_kept(void **state)
+static void test_the_best_and_the_newest_are_kept(void **state)
 {
     (void)state;
     for (int round = 0; round < 10000; round++)
         check_sequence((int)(next_random() % 6), 1 + (int)(next_random() % LONGEST));
 }
 
-static void ties_keep_the_older(void **state)
+static void test_ties_keep_the_older(void **state)
 {
     (void)state;
     trp_retention kept = {.keep = 1};
@@ -113,7 +113,7 @@ static void ties_keep_the_older(void **state)
     trp_retention_free(&kept);
 }
 
-static void an_unusable_newest_is_forgotten(void **state)
+static void test_an_unusable_newest_is_forgotten(void **state)
 {
     (void)state;
     trp_retention kept = {.keep = 2};
@@ -132,9 +132,9 @@ static void an_unusable_newest_is_forgotten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_and_the_newest_are_kept),
-        cmocka_unit_test(ties_keep_the_older),
-        cmocka_unit_test(an_unusable_newest_is_forgotten),
+        cmocka_unit_test(test_the_best_and_the_newest_are_kept),
+        cmocka_unit_test(test_ties_keep_the_older),
+        cmocka_unit_test(test_an_unusable_newest_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static void count_done(void *user, troupe_job *job, troupe_job_state state)
         ++*(int *)user;
 }
 
-static void stop_cancels_what_runs_and_what_waits(void **state)
+static void test_stop_cancels_what_runs_and_what_waits(void **state)
 {
     (void)state;
     line_settings config = line_plain(LINE_EPOCHS_MAX);
@@ -74,7 +74,7 @@ static void stop_cancels_what_runs_and_what_waits(void **state)
 }
 
 // A job outlives its runtime, and is told from those of the next one.
-static void the_next_runtime_starts_afresh(void **state)
+static void test_the_next_runtime_starts_afresh(void **state)
 {
     (void)state;
     for (int round = 0; round < 2; round++) {
@@ -132,7 +132,7 @@ static void return_late(void *user, troupe_job *job, const troupe_report_event *
     atomic_store(&self->returned, true);
 }
 
-static void closing_waits_for_a_follower_that_the_runtime_left_behind(void **state)
+static void test_closing_waits_for_a_follower_that_the_runtime_left_behind(void **state)
 {
     (void)state;
     troupe_must(troupe_start(0, NULL, .cpus = 2, .stop_timeout_ms = 100));
@@ -155,9 +155,9 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv, .cpus = 2));
     storage = support_directory_make();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stop_cancels_what_runs_and_what_waits),
-        cmocka_unit_test(the_next_runtime_starts_afresh),
-        cmocka_unit_test(closing_waits_for_a_follower_that_the_runtime_left_behind),
+        cmocka_unit_test(test_stop_cancels_what_runs_and_what_waits),
+        cmocka_unit_test(test_the_next_runtime_starts_afresh),
+        cmocka_unit_test(test_closing_waits_for_a_follower_that_the_runtime_left_behind),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);

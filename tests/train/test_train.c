@@ -14,7 +14,7 @@
 
 static char *storage;
 
-static void runs_of_any_size_fit_the_line(void **state)
+static void test_runs_of_any_size_fit_the_line(void **state)
 {
     (void)state;
     for (int world = 1; world <= 4; world *= 2) {
@@ -55,7 +55,7 @@ static void runs_of_any_size_fit_the_line(void **state)
 }
 
 // Two runs alike end with the same bits.
-static void a_run_can_be_repeated_to_the_bit(void **state)
+static void test_a_run_can_be_repeated_to_the_bit(void **state)
 {
     (void)state;
     line_settings config = line_plain(12);
@@ -82,7 +82,7 @@ static int count_entries(const char *path)
     return count - 2;
 }
 
-static void the_folder_has_reports_and_the_best_checkpoints(void **state)
+static void test_the_folder_has_reports_and_the_best_checkpoints(void **state)
 {
     (void)state;
     line_settings config = line_plain(12);
@@ -116,7 +116,7 @@ static void the_folder_has_reports_and_the_best_checkpoints(void **state)
     troupe_result_free(&result);
 }
 
-static void without_keep_nothing_is_removed_and_with_none_nothing_is_written(void **state)
+static void test_without_keep_nothing_is_removed_and_with_none_nothing_is_written(void **state)
 {
     (void)state;
     line_settings config = line_plain(8);
@@ -144,7 +144,7 @@ static void without_keep_nothing_is_removed_and_with_none_nothing_is_written(voi
 }
 
 // A new run goes on from another's checkpoint; its reports begin at 1.
-static void a_run_starts_from_a_checkpoint(void **state)
+static void test_a_run_starts_from_a_checkpoint(void **state)
 {
     (void)state;
     line_settings config = line_plain(10);
@@ -211,7 +211,7 @@ static troupe_status forgets_to_report(troupe_rank *me, const forgetful_settings
 }
 TROUPE_TRAINER(forgets_to_report, forgetful_settings);
 
-static void what_was_saved_and_not_reported_does_not_stay(void **state)
+static void test_what_was_saved_and_not_reported_does_not_stay(void **state)
 {
     (void)state;
     for (int fails = 0; fails < 2; fails++) {
@@ -227,7 +227,7 @@ static void what_was_saved_and_not_reported_does_not_stay(void **state)
     }
 }
 
-static void ranks_without_a_state_get_that_of_rank_0(void **state)
+static void test_ranks_without_a_state_get_that_of_rank_0(void **state)
 {
     (void)state;
     no_settings config = {0};
@@ -277,7 +277,7 @@ static troupe_status wrong_calls(troupe_rank *me, const no_settings *config)
 }
 TROUPE_TRAINER(wrong_calls, no_settings);
 
-static void wrong_calls_are_refused_and_do_not_count(void **state)
+static void test_wrong_calls_are_refused_and_do_not_count(void **state)
 {
     (void)state;
     no_settings config = {0};
@@ -333,7 +333,7 @@ static bool is_unmounted(void *disk)
     return umount(disk) == 0;
 }
 
-static void a_full_disk_does_not_end_the_run(void **state)
+static void test_a_full_disk_does_not_end_the_run(void **state)
 {
     (void)state;
     char *disk = support_path(storage, "disk");
@@ -383,7 +383,7 @@ TROUPE_TRAINER(reads_objects, data_settings);
 
 // A config may hold references: the objects are there for all ranks, once, and go when the job is
 // closed.
-static void a_config_can_hold_references(void **state)
+static void test_a_config_can_hold_references(void **state)
 {
     (void)state;
     assert_store_empty();
@@ -457,7 +457,7 @@ static void end_driver(pid_t driver)
 
 // Three runs of one name: the first has lost its driver, the second is at work while a third, of
 // this process, begins.
-static void only_what_a_killed_driver_staged_is_cleared(void **state)
+static void test_only_what_a_killed_driver_staged_is_cleared(void **state)
 {
     (void)state;
     static char dead_one[] = "twin/checkpoints/.staging_1_0";
@@ -490,17 +490,17 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv, .cpus = 4));
     storage = support_directory_make();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_of_any_size_fit_the_line),
-        cmocka_unit_test(a_run_can_be_repeated_to_the_bit),
-        cmocka_unit_test(the_folder_has_reports_and_the_best_checkpoints),
-        cmocka_unit_test(without_keep_nothing_is_removed_and_with_none_nothing_is_written),
-        cmocka_unit_test(a_run_starts_from_a_checkpoint),
-        cmocka_unit_test(what_was_saved_and_not_reported_does_not_stay),
-        cmocka_unit_test(ranks_without_a_state_get_that_of_rank_0),
-        cmocka_unit_test(wrong_calls_are_refused_and_do_not_count),
-        cmocka_unit_test(a_full_disk_does_not_end_the_run),
-        cmocka_unit_test(a_config_can_hold_references),
-        cmocka_unit_test(only_what_a_killed_driver_staged_is_cleared),
+        cmocka_unit_test(test_runs_of_any_size_fit_the_line),
+        cmocka_unit_test(test_a_run_can_be_repeated_to_the_bit),
+        cmocka_unit_test(test_the_folder_has_reports_and_the_best_checkpoints),
+        cmocka_unit_test(test_without_keep_nothing_is_removed_and_with_none_nothing_is_written),
+        cmocka_unit_test(test_a_run_starts_from_a_checkpoint),
+        cmocka_unit_test(test_what_was_saved_and_not_reported_does_not_stay),
+        cmocka_unit_test(test_ranks_without_a_state_get_that_of_rank_0),
+        cmocka_unit_test(test_wrong_calls_are_refused_and_do_not_count),
+        cmocka_unit_test(test_a_full_disk_does_not_end_the_run),
+        cmocka_unit_test(test_a_config_can_hold_references),
+        cmocka_unit_test(test_only_what_a_killed_driver_staged_is_cleared),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);

@@ -14,7 +14,7 @@ static trp_decision decide(troupe_scheduler *scheduler, int trial, int number, d
     return decision;
 }
 
-static void one_rung_by_hand(void **state)
+static void test_one_rung_by_hand(void **state)
 {
     (void)state;
     troupe_scheduler *asha = troupe_asha(.grace = 1, .reduction = 3, .limit = 81);
@@ -40,7 +40,7 @@ static void one_rung_by_hand(void **state)
     assert_null(asha);
 }
 
-static void rungs_lie_at_powers_of_the_reduction(void **state)
+static void test_rungs_lie_at_powers_of_the_reduction(void **state)
 {
     (void)state;
     troupe_scheduler *asha = troupe_asha(.grace = 2, .reduction = 2, .limit = 20);
@@ -56,7 +56,7 @@ static void rungs_lie_at_powers_of_the_reduction(void **state)
     troupe_scheduler_free(&asha);
 }
 
-static void nan_is_the_worst(void **state)
+static void test_nan_is_the_worst(void **state)
 {
     (void)state;
     troupe_scheduler *asha = troupe_asha(.grace = 1, .reduction = 2, .limit = 9);
@@ -98,7 +98,7 @@ static bool reference_goes_on(const double *recorded, size_t count, double score
     return by_score(&score, &last) <= 0;
 }
 
-static void random_sequences_agree_with_the_reference(void **state)
+static void test_random_sequences_agree_with_the_reference(void **state)
 {
     (void)state;
     trp_random random;
@@ -150,7 +150,7 @@ static void refused(troupe_scheduler *scheduler, const char *sentence)
     troupe_scheduler_free(&scheduler);
 }
 
-static void options_out_of_range_are_refused(void **state)
+static void test_options_out_of_range_are_refused(void **state)
 {
     (void)state;
     refused(troupe_asha(.grace = -1), "asha: grace is -1, must be at least 1");
@@ -174,7 +174,7 @@ static void options_out_of_range_are_refused(void **state)
     troupe_scheduler_free(NULL);
 }
 
-static void short_memory_is_told(void **state)
+static void test_short_memory_is_told(void **state)
 {
     (void)state;
     trp_memory_fail_after(0);
@@ -195,7 +195,7 @@ static void short_memory_is_told(void **state)
     troupe_scheduler_free(&asha);
 }
 
-static void fifo_stops_nobody(void **state)
+static void test_fifo_stops_no_trial(void **state)
 {
     (void)state;
     troupe_scheduler *fifo = trp_fifo();
@@ -209,13 +209,13 @@ static void fifo_stops_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_rung_by_hand),
-        cmocka_unit_test(rungs_lie_at_powers_of_the_reduction),
-        cmocka_unit_test(nan_is_the_worst),
-        cmocka_unit_test(random_sequences_agree_with_the_reference),
-        cmocka_unit_test(options_out_of_range_are_refused),
-        cmocka_unit_test(short_memory_is_told),
-        cmocka_unit_test(fifo_stops_nobody),
+        cmocka_unit_test(test_one_rung_by_hand),
+        cmocka_unit_test(test_rungs_lie_at_powers_of_the_reduction),
+        cmocka_unit_test(test_nan_is_the_worst),
+        cmocka_unit_test(test_random_sequences_agree_with_the_reference),
+        cmocka_unit_test(test_options_out_of_range_are_refused),
+        cmocka_unit_test(test_short_memory_is_told),
+        cmocka_unit_test(test_fifo_stops_no_trial),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

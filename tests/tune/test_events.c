@@ -55,7 +55,7 @@ static void check_report(const trp_event *event, int expected)
         assert_null(report->checkpoint);
 }
 
-static void each_threads_events_arrive_in_order(void **state)
+static void test_each_threads_events_arrive_in_order(void **state)
 {
     (void)state;
     trp_events events;
@@ -84,7 +84,7 @@ static void each_threads_events_arrive_in_order(void **state)
     trp_events_close(&events);
 }
 
-static void waiting_ends_at_the_deadline(void **state)
+static void test_waiting_ends_at_the_deadline(void **state)
 {
     (void)state;
     trp_events events;
@@ -104,7 +104,7 @@ static void waiting_ends_at_the_deadline(void **state)
     trp_events_close(&events);
 }
 
-static void a_lost_event_is_told(void **state)
+static void test_a_lost_event_is_told(void **state)
 {
     (void)state;
     trp_events events;
@@ -120,9 +120,9 @@ static void a_lost_event_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_threads_events_arrive_in_order),
-        cmocka_unit_test(waiting_ends_at_the_deadline),
-        cmocka_unit_test(a_lost_event_is_told),
+        cmocka_unit_test(test_each_threads_events_arrive_in_order),
+        cmocka_unit_test(test_waiting_ends_at_the_deadline),
+        cmocka_unit_test(test_a_lost_event_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

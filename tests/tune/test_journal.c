@@ -11,7 +11,7 @@ static int count_text(const char *text, const char *part)
     return count;
 }
 
-static void the_folder_tells_the_sweep(void **state)
+static void test_the_folder_tells_the_sweep(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -52,7 +52,7 @@ static void the_folder_tells_the_sweep(void **state)
     fake_shut();
 }
 
-static void a_taken_name_gets_a_number_and_names_are_deterministic(void **state)
+static void test_a_taken_name_gets_a_number_and_names_are_deterministic(void **state)
 {
     (void)state;
     char *other = support_directory_make(), *third = support_directory_make(), names[4][64];
@@ -76,7 +76,7 @@ static void a_taken_name_gets_a_number_and_names_are_deterministic(void **state)
     support_directory_remove(other);
 }
 
-static void progress_is_a_line_and_the_table_is_whole(void **state)
+static void test_progress_is_a_line_and_the_table_is_whole(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -111,7 +111,7 @@ static void progress_is_a_line_and_the_table_is_whole(void **state)
     fake_shut();
 }
 
-static void columns_are_those_asked_for(void **state)
+static void test_columns_are_those_asked_for(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -133,10 +133,10 @@ static void columns_are_those_asked_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_folder_tells_the_sweep),
-        cmocka_unit_test(a_taken_name_gets_a_number_and_names_are_deterministic),
-        cmocka_unit_test(progress_is_a_line_and_the_table_is_whole),
-        cmocka_unit_test(columns_are_those_asked_for),
+        cmocka_unit_test(test_the_folder_tells_the_sweep),
+        cmocka_unit_test(test_a_taken_name_gets_a_number_and_names_are_deterministic),
+        cmocka_unit_test(test_progress_is_a_line_and_the_table_is_whole),
+        cmocka_unit_test(test_columns_are_those_asked_for),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }

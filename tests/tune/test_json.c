@@ -19,7 +19,7 @@ static char *text_of(trp_buffer *out)
     return (char *)out->data;
 }
 
-static void a_record_is_an_object(void **state)
+static void test_a_record_is_an_object(void **state)
 {
     (void)state;
     static const int items[] = {1, -2};
@@ -41,7 +41,7 @@ static void a_record_is_an_object(void **state)
     trp_buffer_free(&out);
 }
 
-static void numbers_read_back_as_the_same_bits(void **state)
+static void test_numbers_read_back_as_the_same_bits(void **state)
 {
     (void)state;
     trp_random random;
@@ -66,7 +66,7 @@ static void numbers_read_back_as_the_same_bits(void **state)
     }
 }
 
-static void what_json_cannot_say_is_null(void **state)
+static void test_what_json_cannot_say_is_null(void **state)
 {
     (void)state;
     static const double values[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
@@ -81,9 +81,9 @@ static void what_json_cannot_say_is_null(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_record_is_an_object),
-        cmocka_unit_test(numbers_read_back_as_the_same_bits),
-        cmocka_unit_test(what_json_cannot_say_is_null),
+        cmocka_unit_test(test_a_record_is_an_object),
+        cmocka_unit_test(test_numbers_read_back_as_the_same_bits),
+        cmocka_unit_test(test_what_json_cannot_say_is_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static int count_files(const char *path)
     return count;
 }
 
-static void options_that_train_refuses_end_the_sweep(void **state)
+static void test_options_that_train_refuses_end_the_sweep(void **state)
 {
     (void)state;
     static const troupe_status refusals[] = {TROUPE_INVALID, TROUPE_TOO_LARGE, TROUPE_UNSUPPORTED};
@@ -39,7 +39,7 @@ static void options_that_train_refuses_end_the_sweep(void **state)
     assert_int_equal(count_files(storage), before); // No folder is left behind.
 }
 
-static void without_a_runtime_nothing_is_left(void **state)
+static void test_without_a_runtime_nothing_is_left(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -77,7 +77,7 @@ static troupe_tune_options with_goal(troupe_tune_options how)
 
 #define HOW(...) with_goal((troupe_tune_options){.metric = "loss", __VA_ARGS__})
 
-static void wrong_options_are_named(void **state)
+static void test_wrong_options_are_named(void **state)
 {
     (void)state;
     fake_open(2);
@@ -115,7 +115,7 @@ static void wrong_options_are_named(void **state)
 }
 
 // A scheduler whose own options are wrong must not become a sweep that stops nobody.
-static void a_refused_scheduler_refuses_the_sweep(void **state)
+static void test_a_refused_scheduler_refuses_the_sweep(void **state)
 {
     (void)state;
     troupe_sweep *sweep = (troupe_sweep *)&sweep;
@@ -133,7 +133,7 @@ static void a_refused_scheduler_refuses_the_sweep(void **state)
     fake_shut();
 }
 
-static void wrong_arguments_are_named(void **state)
+static void test_wrong_arguments_are_named(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -153,11 +153,11 @@ static void wrong_arguments_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_that_train_refuses_end_the_sweep),
-        cmocka_unit_test(without_a_runtime_nothing_is_left),
-        cmocka_unit_test(wrong_options_are_named),
-        cmocka_unit_test(a_refused_scheduler_refuses_the_sweep),
-        cmocka_unit_test(wrong_arguments_are_named),
+        cmocka_unit_test(test_options_that_train_refuses_end_the_sweep),
+        cmocka_unit_test(test_without_a_runtime_nothing_is_left),
+        cmocka_unit_test(test_wrong_options_are_named),
+        cmocka_unit_test(test_a_refused_scheduler_refuses_the_sweep),
+        cmocka_unit_test(test_wrong_arguments_are_named),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }

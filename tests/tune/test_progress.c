@@ -71,7 +71,7 @@ static int free_sweep(void **state)
     return 0;
 }
 
-static void facts_are_gathered(void **state)
+static void test_facts_are_gathered(void **state)
 {
     (void)state;
     trp_arena arena = {0};
@@ -100,7 +100,7 @@ static void facts_are_gathered(void **state)
     assert_in_range(failures, 1, 99);
 }
 
-static void it_is_shown_once_a_second_and_only_when_changed(void **state)
+static void test_it_is_shown_once_a_second_and_only_when_changed(void **state)
 {
     (void)state;
     FILE *file = tmpfile();
@@ -157,7 +157,7 @@ static void draw(trp_progress *progress, int master, int height, char *text, siz
     }
 }
 
-static void a_terminal_is_drawn_over(void **state)
+static void test_a_terminal_is_drawn_over(void **state)
 {
     (void)state;
     int master = posix_openpt(O_RDWR | O_NOCTTY);
@@ -196,9 +196,9 @@ static void a_terminal_is_drawn_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(facts_are_gathered),
-        cmocka_unit_test(it_is_shown_once_a_second_and_only_when_changed),
-        cmocka_unit_test(a_terminal_is_drawn_over),
+        cmocka_unit_test(test_facts_are_gathered),
+        cmocka_unit_test(test_it_is_shown_once_a_second_and_only_when_changed),
+        cmocka_unit_test(test_a_terminal_is_drawn_over),
     };
     return cmocka_run_group_tests(tests, make_sweep, free_sweep);
 }

@@ -2,7 +2,7 @@
 #include <support.h>
 #include <tune/random.h>
 
-static void splitmix_gives_the_published_numbers(void **state)
+static void test_splitmix_gives_the_published_numbers(void **state)
 {
     (void)state;
     static const uint64_t expected[] = {6457827717110365317u, 3203168211198807973u,
@@ -13,7 +13,7 @@ static void splitmix_gives_the_published_numbers(void **state)
         assert_int_equal(trp_random_split(&seed), expected[i]);
 }
 
-static void xoshiro_gives_the_published_numbers(void **state)
+static void test_xoshiro_gives_the_published_numbers(void **state)
 {
     (void)state;
     static const uint64_t expected[] = {11520,
@@ -31,7 +31,7 @@ static void xoshiro_gives_the_published_numbers(void **state)
         assert_int_equal(trp_random_next(&random), expected[i]);
 }
 
-static void seeds_and_streams_are_different_sequences(void **state)
+static void test_seeds_and_streams_are_different_sequences(void **state)
 {
     (void)state;
     trp_random first, again, seed, stream;
@@ -47,7 +47,7 @@ static void seeds_and_streams_are_different_sequences(void **state)
     }
 }
 
-static void neighbouring_streams_do_not_correlate(void **state)
+static void test_neighbouring_streams_do_not_correlate(void **state)
 {
     (void)state;
     enum { STREAMS = 20000 };
@@ -67,7 +67,7 @@ static void neighbouring_streams_do_not_correlate(void **state)
     assert_true(squares / STREAMS > 0.0820 && squares / STREAMS < 0.0847); // 1/12
 }
 
-static void units_are_below_one(void **state)
+static void test_units_are_below_one(void **state)
 {
     (void)state;
     trp_random random = {{0, UINT64_MAX, 0, 0}};
@@ -78,7 +78,7 @@ static void units_are_below_one(void **state)
     }
 }
 
-static void numbers_below_a_bound_are_uniform(void **state)
+static void test_numbers_below_a_bound_are_uniform(void **state)
 {
     (void)state;
     enum { BOUND = 7, DRAWS = 70000 };
@@ -96,7 +96,7 @@ static void numbers_below_a_bound_are_uniform(void **state)
     assert_int_equal(trp_random_below(&random, 1), 0);
 }
 
-static void a_bound_that_wastes_half_the_numbers_stays_unbiased(void **state)
+static void test_a_bound_that_wastes_half_the_numbers_stays_unbiased(void **state)
 {
     (void)state;
     // Of 2^64 numbers, those below 2^64 mod bound are drawn again; a plain remainder would favour
@@ -116,13 +116,13 @@ static void a_bound_that_wastes_half_the_numbers_stays_unbiased(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(splitmix_gives_the_published_numbers),
-        cmocka_unit_test(xoshiro_gives_the_published_numbers),
-        cmocka_unit_test(seeds_and_streams_are_different_sequences),
-        cmocka_unit_test(neighbouring_streams_do_not_correlate),
-        cmocka_unit_test(units_are_below_one),
-        cmocka_unit_test(numbers_below_a_bound_are_uniform),
-        cmocka_unit_test(a_bound_that_wastes_half_the_numbers_stays_unbiased),
+        cmocka_unit_test(test_splitmix_gives_the_published_numbers),
+        cmocka_unit_test(test_xoshiro_gives_the_published_numbers),
+        cmocka_unit_test(test_seeds_and_streams_are_different_sequences),
+        cmocka_unit_test(test_neighbouring_streams_do_not_correlate),
+        cmocka_unit_test(test_units_are_below_one),
+        cmocka_unit_test(test_numbers_below_a_bound_are_uniform),
+        cmocka_unit_test(test_a_bound_that_wastes_half_the_numbers_stays_unbiased),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

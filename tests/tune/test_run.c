@@ -129,7 +129,7 @@ static void ok(troupe_status status)
         fail_msg("%s: %s", troupe_status_name(status), troupe_last_error()->text);
 }
 
-static void trials_overlap(void **state)
+static void test_trials_overlap(void **state)
 {
     (void)state;
     char *folder = support_directory_make();
@@ -149,7 +149,7 @@ static void trials_overlap(void **state)
     support_directory_remove(folder);
 }
 
-static void asha_stops_the_weak_and_the_best_is_right(void **state)
+static void test_asha_stops_the_weak_and_the_best_is_right(void **state)
 {
     (void)state;
     static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
@@ -185,7 +185,7 @@ static void asha_stops_the_weak_and_the_best_is_right(void **state)
     troupe_sweep_free(&sweep);
 }
 
-static void configs_follow_from_the_seed(void **state)
+static void test_configs_follow_from_the_seed(void **state)
 {
     (void)state;
     static const troupe_param space[] = {TROUPE_LOG_UNIFORM(settings, rate, 1e-4, 1.0),
@@ -212,7 +212,7 @@ static void configs_follow_from_the_seed(void **state)
     troupe_sweep_free(&other);
 }
 
-static void failures_stay_with_their_trials(void **state)
+static void test_failures_stay_with_their_trials(void **state)
 {
     (void)state;
     static const troupe_param space[] = {TROUPE_FIXED(settings, epochs, 4),
@@ -242,7 +242,7 @@ static void failures_stay_with_their_trials(void **state)
     troupe_sweep_free(&sweep);
 }
 
-static void a_metric_that_is_not_reported_fails_the_sweep(void **state)
+static void test_a_metric_that_is_not_reported_fails_the_sweep(void **state)
 {
     (void)state;
     static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
@@ -263,7 +263,7 @@ static void a_metric_that_is_not_reported_fails_the_sweep(void **state)
     troupe_sweep_free(&sweep);
 }
 
-static void trials_of_two_ranks_are_shown_with_their_place(void **state)
+static void test_trials_of_two_ranks_are_shown_with_their_place(void **state)
 {
     (void)state;
     static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
@@ -295,7 +295,7 @@ static void trials_of_two_ranks_are_shown_with_their_place(void **state)
     troupe_sweep_free(&sweep);
 }
 
-static void impossible_options_are_refused(void **state)
+static void test_impossible_options_are_refused(void **state)
 {
     (void)state;
     static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1)};
@@ -330,7 +330,7 @@ static int best_epoch(const troupe_tune_options *how)
 
 // What made a trial the best makes its checkpoint the best, and keeps it; unless it is said what
 // does.
-static void the_best_checkpoint_is_by_the_metric_of_the_sweep(void **state)
+static void test_the_best_checkpoint_is_by_the_metric_of_the_sweep(void **state)
 {
     (void)state;
     troupe_train_options train = {.size = sizeof train};
@@ -351,7 +351,7 @@ static void the_best_checkpoint_is_by_the_metric_of_the_sweep(void **state)
 }
 
 // Each in its own way; the others are not held up.
-static void trials_that_do_not_end_are_ended(void **state)
+static void test_trials_that_do_not_end_are_ended(void **state)
 {
     (void)state;
     static const troupe_param space[] = {TROUPE_INTEGER(linger_settings, how, 0, LINGERS - 1)};
@@ -406,7 +406,7 @@ static troupe_status boss_tune(boss *self, const troupe_none *none, int *trials)
 TROUPE_ACTOR(boss, (boss_tune, troupe_none, int));
 
 // As many sweeps at once as there are threads for methods: the jobs' actors need one too.
-static void methods_may_tune(void **state)
+static void test_methods_may_tune(void **state)
 {
     (void)state;
     troupe_ref refs[THREADS];
@@ -425,16 +425,16 @@ int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .cpus = 2, .threads = THREADS));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trials_overlap),
-        cmocka_unit_test(asha_stops_the_weak_and_the_best_is_right),
-        cmocka_unit_test(configs_follow_from_the_seed),
-        cmocka_unit_test(failures_stay_with_their_trials),
-        cmocka_unit_test(a_metric_that_is_not_reported_fails_the_sweep),
-        cmocka_unit_test(trials_of_two_ranks_are_shown_with_their_place),
-        cmocka_unit_test(impossible_options_are_refused),
-        cmocka_unit_test(the_best_checkpoint_is_by_the_metric_of_the_sweep),
-        cmocka_unit_test(trials_that_do_not_end_are_ended),
-        cmocka_unit_test(methods_may_tune),
+        cmocka_unit_test(test_trials_overlap),
+        cmocka_unit_test(test_asha_stops_the_weak_and_the_best_is_right),
+        cmocka_unit_test(test_configs_follow_from_the_seed),
+        cmocka_unit_test(test_failures_stay_with_their_trials),
+        cmocka_unit_test(test_a_metric_that_is_not_reported_fails_the_sweep),
+        cmocka_unit_test(test_trials_of_two_ranks_are_shown_with_their_place),
+        cmocka_unit_test(test_impossible_options_are_refused),
+        cmocka_unit_test(test_the_best_checkpoint_is_by_the_metric_of_the_sweep),
+        cmocka_unit_test(test_trials_that_do_not_end_are_ended),
+        cmocka_unit_test(test_methods_may_tune),
     };
     int failed = cmocka_run_group_tests(tests, make_storage, remove_storage);
     troupe_stop();

@@ -13,7 +13,7 @@ static void opened(trp_space *space)
     assert_int_equal(trp_space_open(space, &troupe_type_settings, rows, 2), TROUPE_OK);
 }
 
-static void random_configs_do_not_depend_on_the_order_of_asking(void **state)
+static void test_random_configs_do_not_depend_on_the_order_of_asking(void **state)
 {
     (void)state;
     enum { TRIALS = 100 };
@@ -44,7 +44,7 @@ static void random_configs_do_not_depend_on_the_order_of_asking(void **state)
     trp_space_close(&space);
 }
 
-static void a_grid_ends(void **state)
+static void test_a_grid_ends(void **state)
 {
     (void)state;
     trp_space space;
@@ -65,8 +65,8 @@ static void a_grid_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_configs_do_not_depend_on_the_order_of_asking),
-        cmocka_unit_test(a_grid_ends),
+        cmocka_unit_test(test_random_configs_do_not_depend_on_the_order_of_asking),
+        cmocka_unit_test(test_a_grid_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

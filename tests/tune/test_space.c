@@ -39,7 +39,7 @@ static void allowed(troupe_param param)
 
 #define PARAM(...) ((troupe_param)__VA_ARGS__)
 
-static void ranges_are_checked(void **state)
+static void test_ranges_are_checked(void **state)
 {
     (void)state;
     allowed(PARAM(TROUPE_UNIFORM(settings, rate, -1, 1)));
@@ -56,7 +56,7 @@ static void ranges_are_checked(void **state)
     allowed(PARAM(TROUPE_UNIFORM(settings, decay, 0.1, 0.1 + 1e-6)));
 }
 
-static void integers_are_checked(void **state)
+static void test_integers_are_checked(void **state)
 {
     (void)state;
     allowed(PARAM(TROUPE_INTEGER(settings, tiny, -128, 127)));
@@ -75,7 +75,7 @@ static void integers_are_checked(void **state)
     refused(PARAM(TROUPE_INTEGER(settings, nesterov, 0, 2)), "bool does not hold");
 }
 
-static void choices_are_checked(void **state)
+static void test_choices_are_checked(void **state)
 {
     (void)state;
     allowed(PARAM(TROUPE_CHOICE(settings, rate, 0.1)));
@@ -92,7 +92,7 @@ static void choices_are_checked(void **state)
     refused(PARAM(TROUPE_CHOICE(settings, nesterov, 0, 2)), "bool does not hold");
 }
 
-static void fixed_values_are_checked(void **state)
+static void test_fixed_values_are_checked(void **state)
 {
     (void)state;
     allowed(PARAM(TROUPE_FIXED(settings, rate, (double)INFINITY)));
@@ -108,7 +108,7 @@ static void fixed_values_are_checked(void **state)
     refused(drawn, "only numbers and bools can be drawn");
 }
 
-static void fields_are_found_by_offset_and_size(void **state)
+static void test_fields_are_found_by_offset_and_size(void **state)
 {
     (void)state;
     allowed(PARAM(TROUPE_FIXED(settings, weights[2], 1)));
@@ -134,7 +134,7 @@ static void fields_are_found_by_offset_and_size(void **state)
     refused(PARAM(TROUPE_UNIFORM(schedule, start, 0, 1)), "is 'rate'");
 }
 
-static void a_field_is_filled_once(void **state)
+static void test_a_field_is_filled_once(void **state)
 {
     (void)state;
     trp_space space;
@@ -157,7 +157,7 @@ static void opened(trp_space *space, const troupe_param *rows, size_t count)
         fail_msg("%s", troupe_last_error()->text);
 }
 
-static void every_kind_of_field_is_filled(void **state)
+static void test_every_kind_of_field_is_filled(void **state)
 {
     (void)state;
     char optimizer[] = "adam";
@@ -212,7 +212,7 @@ static double chi_square(const int *seen, int bins, int draws)
     return chi;
 }
 
-static void ranges_are_drawn_uniformly(void **state)
+static void test_ranges_are_drawn_uniformly(void **state)
 {
     (void)state;
     const troupe_param rows[] = {TROUPE_UNIFORM(settings, rate, -2, 3),
@@ -240,7 +240,7 @@ static void ranges_are_drawn_uniformly(void **state)
     trp_space_close(&space);
 }
 
-static void choices_and_integers_are_drawn_uniformly(void **state)
+static void test_choices_and_integers_are_drawn_uniformly(void **state)
 {
     (void)state;
     const troupe_param rows[] = {TROUPE_CHOICE(settings, hidden, 32, 256, 1024),
@@ -267,7 +267,7 @@ static void choices_and_integers_are_drawn_uniformly(void **state)
     trp_space_close(&space);
 }
 
-static void the_statistic_can_fail(void **state)
+static void test_the_statistic_can_fail(void **state)
 {
     (void)state;
     // The same test over draws of which one value comes a tenth too often.
@@ -277,7 +277,7 @@ static void the_statistic_can_fail(void **state)
     assert_true(chi_square(biased, 3, DRAWS) > 13.8);
 }
 
-static void the_narrowest_ranges_stay_inside(void **state)
+static void test_the_narrowest_ranges_stay_inside(void **state)
 {
     (void)state;
     // Both ends are neighbours in the field's precision, so that rounding would leave the range.
@@ -303,7 +303,7 @@ static void the_narrowest_ranges_stay_inside(void **state)
     trp_space_close(&space);
 }
 
-static void a_grid_varies_its_last_row_fastest(void **state)
+static void test_a_grid_varies_its_last_row_fastest(void **state)
 {
     (void)state;
     const troupe_param rows[] = {
@@ -327,7 +327,7 @@ static void a_grid_varies_its_last_row_fastest(void **state)
     trp_space_close(&space);
 }
 
-static void a_grid_beyond_counting_saturates(void **state)
+static void test_a_grid_beyond_counting_saturates(void **state)
 {
     (void)state;
     const troupe_param rows[] = {TROUPE_INTEGER(settings, large, 0, 0x1p53),
@@ -338,7 +338,7 @@ static void a_grid_beyond_counting_saturates(void **state)
     trp_space_close(&space);
 }
 
-static void short_memory_is_told(void **state)
+static void test_short_memory_is_told(void **state)
 {
     (void)state;
     const troupe_param rows[] = {TROUPE_FIXED(settings, rate, 1),
@@ -357,7 +357,7 @@ static void short_memory_is_told(void **state)
 }
 
 // Of a program that was compiled with older headers: each row lacks what came later.
-static void shorter_rows_are_read(void **state)
+static void test_shorter_rows_are_read(void **state)
 {
     (void)state;
     enum { SIZE = offsetof(troupe_param, text) };
@@ -383,21 +383,21 @@ static void shorter_rows_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_are_checked),
-        cmocka_unit_test(shorter_rows_are_read),
-        cmocka_unit_test(integers_are_checked),
-        cmocka_unit_test(choices_are_checked),
-        cmocka_unit_test(fixed_values_are_checked),
-        cmocka_unit_test(fields_are_found_by_offset_and_size),
-        cmocka_unit_test(a_field_is_filled_once),
-        cmocka_unit_test(every_kind_of_field_is_filled),
-        cmocka_unit_test(ranges_are_drawn_uniformly),
-        cmocka_unit_test(choices_and_integers_are_drawn_uniformly),
-        cmocka_unit_test(the_statistic_can_fail),
-        cmocka_unit_test(the_narrowest_ranges_stay_inside),
-        cmocka_unit_test(a_grid_varies_its_last_row_fastest),
-        cmocka_unit_test(a_grid_beyond_counting_saturates),
-        cmocka_unit_test(short_memory_is_told),
+        cmocka_unit_test(test_ranges_are_checked),
+        cmocka_unit_test(test_shorter_rows_are_read),
+        cmocka_unit_test(test_integers_are_checked),
+        cmocka_unit_test(test_choices_are_checked),
+        cmocka_unit_test(test_fixed_values_are_checked),
+        cmocka_unit_test(test_fields_are_found_by_offset_and_size),
+        cmocka_unit_test(test_a_field_is_filled_once),
+        cmocka_unit_test(test_every_kind_of_field_is_filled),
+        cmocka_unit_test(test_ranges_are_drawn_uniformly),
+        cmocka_unit_test(test_choices_and_integers_are_drawn_uniformly),
+        cmocka_unit_test(test_the_statistic_can_fail),
+        cmocka_unit_test(test_the_narrowest_ranges_stay_inside),
+        cmocka_unit_test(test_a_grid_varies_its_last_row_fastest),
+        cmocka_unit_test(test_a_grid_beyond_counting_saturates),
+        cmocka_unit_test(test_short_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

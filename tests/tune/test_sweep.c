@@ -8,7 +8,7 @@
 
 // ---- a sweep that goes well
 
-static void every_trial_runs_to_its_end(void **state)
+static void test_every_trial_runs_to_its_end(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -59,7 +59,7 @@ static double rises_then_falls(const fake_settings *config, int report)
     return report == 4 ? 10 + config->rate : (report == 5 ? (double)NAN : report * 0.1);
 }
 
-static void the_best_is_over_all_reports_towards_the_goal(void **state)
+static void test_the_best_is_over_all_reports_towards_the_goal(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -84,7 +84,7 @@ static double always_nan(const fake_settings *config, int report)
     return (double)NAN;
 }
 
-static void a_sweep_of_nan_has_no_best(void **state)
+static void test_a_sweep_of_nan_has_no_best(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -97,7 +97,7 @@ static void a_sweep_of_nan_has_no_best(void **state)
     fake_shut();
 }
 
-static void jobs_overlap_as_far_as_asked(void **state)
+static void test_jobs_overlap_as_far_as_asked(void **state)
 {
     (void)state;
     static const struct {
@@ -118,7 +118,7 @@ static void jobs_overlap_as_far_as_asked(void **state)
     }
 }
 
-static void a_grid_is_run_whole_or_as_far_as_asked(void **state)
+static void test_a_grid_is_run_whole_or_as_far_as_asked(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -142,7 +142,7 @@ static void a_grid_is_run_whole_or_as_far_as_asked(void **state)
 
 // ---- stopping
 
-static void a_stopped_trial_is_stopped_and_a_finished_one_terminated(void **state)
+static void test_a_stopped_trial_is_stopped_and_a_finished_one_terminated(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -161,7 +161,7 @@ static void a_stopped_trial_is_stopped_and_a_finished_one_terminated(void **stat
     fake_shut();
 }
 
-static void reports_on_the_way_to_the_stop_count(void **state)
+static void test_reports_on_the_way_to_the_stop_count(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -178,7 +178,7 @@ static void reports_on_the_way_to_the_stop_count(void **state)
     fake_shut();
 }
 
-static void a_scheduler_sees_the_goal(void **state)
+static void test_a_scheduler_sees_the_goal(void **state)
 {
     (void)state;
     // One at a time: a trial of which an earlier one was higher is stopped at its first report.
@@ -200,7 +200,7 @@ static void a_scheduler_sees_the_goal(void **state)
     fake_shut();
 }
 
-static void a_trial_at_the_limit_is_terminated(void **state)
+static void test_a_trial_at_the_limit_is_terminated(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -214,7 +214,7 @@ static void a_trial_at_the_limit_is_terminated(void **state)
     fake_shut();
 }
 
-static void asha_stops_the_weak(void **state)
+static void test_asha_stops_the_weak(void **state)
 {
     (void)state;
     enum { TRIALS = 27 };
@@ -253,7 +253,7 @@ static void asha_stops_the_weak(void **state)
 
 // ---- failures
 
-static void a_failed_trial_leaves_the_others_alone(void **state)
+static void test_a_failed_trial_leaves_the_others_alone(void **state)
 {
     (void)state;
     // The grid has one trial that fails.
@@ -279,7 +279,7 @@ static void a_failed_trial_leaves_the_others_alone(void **state)
     fake_shut();
 }
 
-static void a_sweep_of_failures_fails_with_the_first_sentence(void **state)
+static void test_a_sweep_of_failures_fails_with_the_first_sentence(void **state)
 {
     (void)state;
     static const troupe_param rows[] = {TROUPE_FIXED(fake_settings, epochs, 5),
@@ -302,7 +302,7 @@ static void a_sweep_of_failures_fails_with_the_first_sentence(void **state)
     fake_shut();
 }
 
-static void a_sweep_that_loses_the_runtime_keeps_what_it_has(void **state)
+static void test_a_sweep_that_loses_the_runtime_keeps_what_it_has(void **state)
 {
     (void)state;
     static const troupe_param rows[] = {TROUPE_FIXED(fake_settings, epochs, 5),
@@ -336,7 +336,7 @@ static char *make_folder(const char *parent, const char *name)
     return path;
 }
 
-static void what_a_killed_sweep_left_is_removed(void **state)
+static void test_what_a_killed_sweep_left_is_removed(void **state)
 {
     (void)state;
     char *killed = make_folder(storage, "again"), *trial = make_folder(killed, "fit_00000_00000");
@@ -354,7 +354,7 @@ static void what_a_killed_sweep_left_is_removed(void **state)
     free(file), free(staged), free(kept), free(trial), free(killed);
 }
 
-static void a_report_without_the_metric_is_an_error(void **state)
+static void test_a_report_without_the_metric_is_an_error(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -373,7 +373,7 @@ static void a_report_without_the_metric_is_an_error(void **state)
     fake_shut();
 }
 
-static void a_job_that_ends_without_a_word_is_found(void **state)
+static void test_a_job_that_ends_without_a_word_is_found(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -388,7 +388,7 @@ static void a_job_that_ends_without_a_word_is_found(void **state)
     fake_shut();
 }
 
-static void a_refused_submission_is_an_error_of_its_trial(void **state)
+static void test_a_refused_submission_is_an_error_of_its_trial(void **state)
 {
     (void)state;
     troupe_sweep *sweep;
@@ -410,7 +410,7 @@ static void a_refused_submission_is_an_error_of_its_trial(void **state)
     fake_shut();
 }
 
-static void every_failing_allocation_ends_cleanly(void **state)
+static void test_every_failing_allocation_ends_cleanly(void **state)
 {
     (void)state;
     int failures = 0;
@@ -435,24 +435,24 @@ static void every_failing_allocation_ends_cleanly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_trial_runs_to_its_end),
-        cmocka_unit_test(the_best_is_over_all_reports_towards_the_goal),
-        cmocka_unit_test(a_sweep_of_nan_has_no_best),
-        cmocka_unit_test(jobs_overlap_as_far_as_asked),
-        cmocka_unit_test(a_grid_is_run_whole_or_as_far_as_asked),
-        cmocka_unit_test(a_stopped_trial_is_stopped_and_a_finished_one_terminated),
-        cmocka_unit_test(reports_on_the_way_to_the_stop_count),
-        cmocka_unit_test(a_scheduler_sees_the_goal),
-        cmocka_unit_test(a_trial_at_the_limit_is_terminated),
-        cmocka_unit_test(asha_stops_the_weak),
-        cmocka_unit_test(a_failed_trial_leaves_the_others_alone),
-        cmocka_unit_test(a_sweep_of_failures_fails_with_the_first_sentence),
-        cmocka_unit_test(a_sweep_that_loses_the_runtime_keeps_what_it_has),
-        cmocka_unit_test(what_a_killed_sweep_left_is_removed),
-        cmocka_unit_test(a_report_without_the_metric_is_an_error),
-        cmocka_unit_test(a_job_that_ends_without_a_word_is_found),
-        cmocka_unit_test(a_refused_submission_is_an_error_of_its_trial),
-        cmocka_unit_test(every_failing_allocation_ends_cleanly),
+        cmocka_unit_test(test_every_trial_runs_to_its_end),
+        cmocka_unit_test(test_the_best_is_over_all_reports_towards_the_goal),
+        cmocka_unit_test(test_a_sweep_of_nan_has_no_best),
+        cmocka_unit_test(test_jobs_overlap_as_far_as_asked),
+        cmocka_unit_test(test_a_grid_is_run_whole_or_as_far_as_asked),
+        cmocka_unit_test(test_a_stopped_trial_is_stopped_and_a_finished_one_terminated),
+        cmocka_unit_test(test_reports_on_the_way_to_the_stop_count),
+        cmocka_unit_test(test_a_scheduler_sees_the_goal),
+        cmocka_unit_test(test_a_trial_at_the_limit_is_terminated),
+        cmocka_unit_test(test_asha_stops_the_weak),
+        cmocka_unit_test(test_a_failed_trial_leaves_the_others_alone),
+        cmocka_unit_test(test_a_sweep_of_failures_fails_with_the_first_sentence),
+        cmocka_unit_test(test_a_sweep_that_loses_the_runtime_keeps_what_it_has),
+        cmocka_unit_test(test_what_a_killed_sweep_left_is_removed),
+        cmocka_unit_test(test_a_report_without_the_metric_is_an_error),
+        cmocka_unit_test(test_a_job_that_ends_without_a_word_is_found),
+        cmocka_unit_test(test_a_refused_submission_is_an_error_of_its_trial),
+        cmocka_unit_test(test_every_failing_allocation_ends_cleanly),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }

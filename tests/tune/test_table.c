@@ -67,7 +67,7 @@ static void shows(const trp_table *table, trp_table_look look, const char *expec
 }
 
 // clang-format off
-static void the_final_table(void **state)
+static void test_the_final_table(void **state)
 {
     (void)state;
     trp_table table = facts();
@@ -89,7 +89,7 @@ static void the_final_table(void **state)
           "  fit_3d3d1_00004: the loss is not finite\n");
 }
 
-static void parameters_are_shown_as_far_as_they_fit(void **state)
+static void test_parameters_are_shown_as_far_as_they_fit(void **state)
 {
     (void)state;
     trp_table table = facts();
@@ -106,7 +106,7 @@ static void parameters_are_shown_as_far_as_they_fit(void **state)
           "fit_3d3d1_00000 | TERMINATED | 127.0.0.1:49324 |  0.1 |   10 |        80.9687 |   0.8976 |     9\n");
 }
 
-static void the_live_table_shows_running_trials_first_then_the_best(void **state)
+static void test_the_live_table_shows_running_trials_first_then_the_best(void **state)
 {
     (void)state;
     trp_table table = facts();
@@ -128,7 +128,7 @@ static void the_live_table_shows_running_trials_first_then_the_best(void **state
           "  fit_3d3d1_00004: the loss is not finite\n");
 }
 
-static void the_lowest_comes_first_where_that_is_the_goal(void **state)
+static void test_the_lowest_comes_first_where_that_is_the_goal(void **state)
 {
     (void)state;
     trp_table table = facts();
@@ -154,7 +154,7 @@ static void the_lowest_comes_first_where_that_is_the_goal(void **state)
 
 // clang-format on
 
-static void the_line(void **state)
+static void test_the_line(void **state)
 {
     (void)state;
     trp_table table = facts();
@@ -175,7 +175,7 @@ static void the_line(void **state)
     trp_buffer_free(&out);
 }
 
-static void a_short_table_tells_few_errors(void **state)
+static void test_a_short_table_tells_few_errors(void **state)
 {
     (void)state;
     trp_table_row failed[8];
@@ -198,7 +198,7 @@ static void a_short_table_tells_few_errors(void **state)
     trp_buffer_free(&out);
 }
 
-static void numbers_have_six_digits_at_most(void **state)
+static void test_numbers_have_six_digits_at_most(void **state)
 {
     (void)state;
     static const struct {
@@ -229,13 +229,13 @@ static void numbers_have_six_digits_at_most(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_final_table),
-        cmocka_unit_test(parameters_are_shown_as_far_as_they_fit),
-        cmocka_unit_test(the_live_table_shows_running_trials_first_then_the_best),
-        cmocka_unit_test(the_lowest_comes_first_where_that_is_the_goal),
-        cmocka_unit_test(the_line),
-        cmocka_unit_test(a_short_table_tells_few_errors),
-        cmocka_unit_test(numbers_have_six_digits_at_most),
+        cmocka_unit_test(test_the_final_table),
+        cmocka_unit_test(test_parameters_are_shown_as_far_as_they_fit),
+        cmocka_unit_test(test_the_live_table_shows_running_trials_first_then_the_best),
+        cmocka_unit_test(test_the_lowest_comes_first_where_that_is_the_goal),
+        cmocka_unit_test(test_the_line),
+        cmocka_unit_test(test_a_short_table_tells_few_errors),
+        cmocka_unit_test(test_numbers_have_six_digits_at_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void gone(trp_trial *trial)
     trp_trial_free(trial);
 }
 
-static void a_trial_runs_and_keeps_its_best(void **state)
+static void test_a_trial_runs_and_keeps_its_best(void **state)
 {
     (void)state;
     static const double values[] = {3, (double)NAN, 1, 2};
@@ -55,7 +55,7 @@ static void a_trial_runs_and_keeps_its_best(void **state)
     }
 }
 
-static void the_end_follows_from_what_was_decided(void **state)
+static void test_the_end_follows_from_what_was_decided(void **state)
 {
     (void)state;
     static const struct {
@@ -96,7 +96,7 @@ static void the_end_follows_from_what_was_decided(void **state)
     }
 }
 
-static void a_trial_can_end_without_having_run(void **state)
+static void test_a_trial_can_end_without_having_run(void **state)
 {
     (void)state;
     trp_trial trial = fresh();
@@ -120,7 +120,7 @@ static void a_trial_can_end_without_having_run(void **state)
     gone(&trial);
 }
 
-static void a_report_shows_whether_it_has_the_metric(void **state)
+static void test_a_report_shows_whether_it_has_the_metric(void **state)
 {
     (void)state;
     trp_trial trial = fresh();
@@ -137,10 +137,10 @@ static void a_report_shows_whether_it_has_the_metric(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_trial_runs_and_keeps_its_best),
-        cmocka_unit_test(the_end_follows_from_what_was_decided),
-        cmocka_unit_test(a_trial_can_end_without_having_run),
-        cmocka_unit_test(a_report_shows_whether_it_has_the_metric),
+        cmocka_unit_test(test_a_trial_runs_and_keeps_its_best),
+        cmocka_unit_test(test_the_end_follows_from_what_was_decided),
+        cmocka_unit_test(test_a_trial_can_end_without_having_run),
+        cmocka_unit_test(test_a_report_shows_whether_it_has_the_metric),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

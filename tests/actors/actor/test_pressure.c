@@ -72,7 +72,7 @@ static int64_t fill(sink_actor slow)
     return sent;
 }
 
-static void test_one_full_mailbox_stops_nobody_else(void **state)
+static void test_one_full_mailbox_stops_no_other(void **state)
 {
     (void)state;
     sink_actor slow = troupe_spawn(sink, .place = TROUPE_PLACE_WORKER, .mailbox_max = MAILBOX);
@@ -109,7 +109,7 @@ int main(void)
         return 1;
     troupe_must(troupe_start(0, NULL, .workers = 1));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_full_mailbox_stops_nobody_else),
+        cmocka_unit_test(test_one_full_mailbox_stops_no_other),
         cmocka_unit_test(test_the_end_of_a_full_actor),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

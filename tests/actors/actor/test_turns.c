@@ -169,7 +169,7 @@ static bool is_enough(void *unused)
     return enough;
 }
 
-static void test_pair_starves_nobody(void **state)
+static void test_a_pair_starves_no_other(void **state)
 {
     (void)state;
     start(1);
@@ -338,7 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_turn),
-        cmocka_unit_test(test_pair_starves_nobody),
+        cmocka_unit_test(test_a_pair_starves_no_other),
         cmocka_unit_test(test_costly_work_is_shared),
         cmocka_unit_test(test_successors_get_no_old_mail),
         cmocka_unit_test(test_observing),

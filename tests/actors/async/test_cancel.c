@@ -95,7 +95,7 @@ static void assert_value(troupe_ref call, int expected)
     assert_int_equal(value, expected);
 }
 
-static void a_call_in_the_mailbox_is_not_run(void **state)
+static void test_a_call_in_the_mailbox_is_not_run(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -114,7 +114,7 @@ static void a_call_in_the_mailbox_is_not_run(void **state)
     }
 }
 
-static void a_running_method_is_told(void **state)
+static void test_a_running_method_is_told(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -130,7 +130,7 @@ static void a_running_method_is_told(void **state)
     }
 }
 
-static void a_cancelled_call_ends_once(void **state)
+static void test_a_cancelled_call_ends_once(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -148,7 +148,7 @@ static void a_cancelled_call_ends_once(void **state)
     }
 }
 
-static void what_has_ended_is_left_alone(void **state)
+static void test_what_has_ended_is_left_alone(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -167,7 +167,7 @@ static void what_has_ended_is_left_alone(void **state)
     }
 }
 
-static void force_needs_a_process_of_its_own(void **state)
+static void test_force_needs_a_process_of_its_own(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -191,7 +191,7 @@ static void force_needs_a_process_of_its_own(void **state)
     }
 }
 
-static void force_ends_the_process(void **state)
+static void test_force_ends_the_process(void **state)
 {
     (void)state;
     patient_actor actor = make(TROUPE_PLACE_ISOLATED);
@@ -214,7 +214,7 @@ static void force_ends_the_process(void **state)
 
 // Whoever has heard that a call was given up by force finds the actor's next start: what is called
 // then is not lost with the process.
-static void a_call_after_force_is_run(void **state)
+static void test_a_call_after_force_is_run(void **state)
 {
     (void)state;
     memset(shared, 0, sizeof *shared);
@@ -232,7 +232,7 @@ static void a_call_after_force_is_run(void **state)
     troupe_actor_kill(actor);
 }
 
-static void a_deadline_can_end_the_process(void **state)
+static void test_a_deadline_can_end_the_process(void **state)
 {
     (void)state;
     for (uint32_t retries = 0; retries < 2; retries++) {
@@ -251,7 +251,7 @@ static void a_deadline_can_end_the_process(void **state)
 }
 
 // What is refused before it is sent is refused for that, though its target dies meanwhile.
-static void a_refusal_is_no_death(void **state)
+static void test_a_refusal_is_no_death(void **state)
 {
     (void)state;
     for (int round = 0; round < 10; round++) {
@@ -270,7 +270,7 @@ static void a_refusal_is_no_death(void **state)
 
 // Once a call has found its target dead, none may have been executed, though the news of the death
 // come only then.
-static void a_call_to_the_dead_is_not_executed(void **state)
+static void test_a_call_to_the_dead_is_not_executed(void **state)
 {
     (void)state;
     for (int round = 0; round < 10; round++) {
@@ -288,7 +288,7 @@ static void a_call_to_the_dead_is_not_executed(void **state)
     }
 }
 
-static void a_method_sees_that_its_deadline_has_passed(void **state)
+static void test_a_method_sees_that_its_deadline_has_passed(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -318,7 +318,7 @@ static void *cancel_all(void *user)
 }
 
 // Each call ends once, and what is said of its execution is true.
-static void cancelling_races_with_running(void **state)
+static void test_cancelling_races_with_running(void **state)
 {
     (void)state;
     enum { CALLS = 2000 };
@@ -345,7 +345,7 @@ static void cancelling_races_with_running(void **state)
     }
 }
 
-static void the_dead_and_the_waiting(void **state)
+static void test_the_dead_and_the_waiting(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -365,7 +365,7 @@ static void the_dead_and_the_waiting(void **state)
 
 // Where no more calls that wait can be noted as given up, another one's end by force is no end of
 // the process: its method does not run.
-static void more_than_can_be_buried(void **state)
+static void test_more_than_can_be_buried(void **state)
 {
     (void)state;
     enum { TOMBSTONES = 4096 };
@@ -379,20 +379,20 @@ int main(int argc, char **argv)
     shared = support_share(sizeof *shared);
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 2));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_in_the_mailbox_is_not_run),
-        cmocka_unit_test(a_running_method_is_told),
-        cmocka_unit_test(a_cancelled_call_ends_once),
-        cmocka_unit_test(what_has_ended_is_left_alone),
-        cmocka_unit_test(force_needs_a_process_of_its_own),
-        cmocka_unit_test(force_ends_the_process),
-        cmocka_unit_test(a_call_after_force_is_run),
-        cmocka_unit_test(a_deadline_can_end_the_process),
-        cmocka_unit_test(a_refusal_is_no_death),
-        cmocka_unit_test(a_call_to_the_dead_is_not_executed),
-        cmocka_unit_test(a_method_sees_that_its_deadline_has_passed),
-        cmocka_unit_test(cancelling_races_with_running),
-        cmocka_unit_test(the_dead_and_the_waiting),
-        cmocka_unit_test(more_than_can_be_buried),
+        cmocka_unit_test(test_a_call_in_the_mailbox_is_not_run),
+        cmocka_unit_test(test_a_running_method_is_told),
+        cmocka_unit_test(test_a_cancelled_call_ends_once),
+        cmocka_unit_test(test_what_has_ended_is_left_alone),
+        cmocka_unit_test(test_force_needs_a_process_of_its_own),
+        cmocka_unit_test(test_force_ends_the_process),
+        cmocka_unit_test(test_a_call_after_force_is_run),
+        cmocka_unit_test(test_a_deadline_can_end_the_process),
+        cmocka_unit_test(test_a_refusal_is_no_death),
+        cmocka_unit_test(test_a_call_to_the_dead_is_not_executed),
+        cmocka_unit_test(test_a_method_sees_that_its_deadline_has_passed),
+        cmocka_unit_test(test_cancelling_races_with_running),
+        cmocka_unit_test(test_the_dead_and_the_waiting),
+        cmocka_unit_test(test_more_than_can_be_buried),
     };
     return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

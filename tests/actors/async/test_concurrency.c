@@ -107,7 +107,7 @@ static int get(troupe_ref ref)
     return value;
 }
 
-static void so_many_at_a_time_and_no_more(void **state)
+static void test_so_many_at_a_time_and_no_more(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -127,7 +127,7 @@ static void so_many_at_a_time_and_no_more(void **state)
     }
 }
 
-static void groups_have_limits_of_their_own(void **state)
+static void test_groups_have_limits_of_their_own(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -157,7 +157,7 @@ static void groups_have_limits_of_their_own(void **state)
     }
 }
 
-static void cancelling_in_every_place(void **state)
+static void test_cancelling_in_every_place(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -187,7 +187,7 @@ static void cancelling_in_every_place(void **state)
     }
 }
 
-static void the_end_comes_after_what_was_sent(void **state)
+static void test_the_end_comes_after_what_was_sent(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -212,7 +212,7 @@ static void the_end_comes_after_what_was_sent(void **state)
     }
 }
 
-static void killing_ends_what_waits(void **state)
+static void test_killing_ends_what_waits(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -240,7 +240,7 @@ static void killing_ends_what_waits(void **state)
     }
 }
 
-static void deadlocks_are_only_where_they_are(void **state)
+static void test_deadlocks_are_only_where_they_are(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -258,7 +258,7 @@ static void deadlocks_are_only_where_they_are(void **state)
     }
 }
 
-static void the_mailbox_is_bounded_still(void **state)
+static void test_the_mailbox_is_bounded_still(void **state)
 {
     (void)state;
     clear();
@@ -277,7 +277,7 @@ static void the_mailbox_is_bounded_still(void **state)
     troupe_actor_kill(actor);
 }
 
-static void what_is_refused(void **state)
+static void test_what_is_refused(void **state)
 {
     (void)state;
     static const char *const wrong[] = {
@@ -309,14 +309,14 @@ int main(int argc, char **argv)
     shared = support_share(sizeof *shared);
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 1));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(so_many_at_a_time_and_no_more),
-        cmocka_unit_test(groups_have_limits_of_their_own),
-        cmocka_unit_test(cancelling_in_every_place),
-        cmocka_unit_test(the_end_comes_after_what_was_sent),
-        cmocka_unit_test(killing_ends_what_waits),
-        cmocka_unit_test(deadlocks_are_only_where_they_are),
-        cmocka_unit_test(the_mailbox_is_bounded_still),
-        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(test_so_many_at_a_time_and_no_more),
+        cmocka_unit_test(test_groups_have_limits_of_their_own),
+        cmocka_unit_test(test_cancelling_in_every_place),
+        cmocka_unit_test(test_the_end_comes_after_what_was_sent),
+        cmocka_unit_test(test_killing_ends_what_waits),
+        cmocka_unit_test(test_deadlocks_are_only_where_they_are),
+        cmocka_unit_test(test_the_mailbox_is_bounded_still),
+        cmocka_unit_test(test_what_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

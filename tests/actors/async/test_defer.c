@@ -269,7 +269,7 @@ static void refuse(bureau_actor desk, const char *why)
     troupe_must(status);
 }
 
-static void an_answer_comes_later(void **state)
+static void test_an_answer_comes_later(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -289,7 +289,7 @@ static void an_answer_comes_later(void **state)
     }
 }
 
-static void an_answer_can_be_a_failure(void **state)
+static void test_an_answer_can_be_a_failure(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -305,7 +305,7 @@ static void an_answer_can_be_a_failure(void **state)
     }
 }
 
-static void exactly_one_answer(void **state)
+static void test_exactly_one_answer(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -326,7 +326,7 @@ static void exactly_one_answer(void **state)
     assert_int_equal(troupe_deferred_fulfil(int64_t, &none, &value), TROUPE_INVALID);
 }
 
-static void another_thread_answers(void **state)
+static void test_another_thread_answers(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -342,7 +342,7 @@ static void another_thread_answers(void **state)
     }
 }
 
-static void what_is_owed_ends_with_the_actor(void **state)
+static void test_what_is_owed_ends_with_the_actor(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -363,7 +363,7 @@ static void what_is_owed_ends_with_the_actor(void **state)
     }
 }
 
-static void a_deferred_call_can_be_given_up(void **state)
+static void test_a_deferred_call_can_be_given_up(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -407,7 +407,7 @@ static scribe_actor make_clerk(troupe_place place, bureau_actor desk)
     return actor;
 }
 
-static void a_value_goes_on_to_a_method(void **state)
+static void test_a_value_goes_on_to_a_method(void **state)
 {
     (void)state;
     troupe_none nothing;
@@ -432,7 +432,7 @@ static void a_value_goes_on_to_a_method(void **state)
     }
 }
 
-static void a_failure_goes_on_to_the_method(void **state)
+static void test_a_failure_goes_on_to_the_method(void **state)
 {
     (void)state;
     troupe_none nothing;
@@ -457,7 +457,7 @@ static void a_failure_goes_on_to_the_method(void **state)
     }
 }
 
-static void references_of_all_kinds_go_on(void **state)
+static void test_references_of_all_kinds_go_on(void **state)
 {
     (void)state;
     troupe_none nothing;
@@ -492,7 +492,7 @@ static void references_of_all_kinds_go_on(void **state)
     assert_int_equal(troupe_then((troupe_ref){0}, clerk_hear), TROUPE_INVALID); // In no actor.
 }
 
-static void a_chain_of_deferred_answers(void **state)
+static void test_a_chain_of_deferred_answers(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES * PLACES; i++) {
@@ -509,7 +509,7 @@ static void a_chain_of_deferred_answers(void **state)
     }
 }
 
-static void an_actor_may_end_before_its_continuation(void **state)
+static void test_an_actor_may_end_before_its_continuation(void **state)
 {
     (void)state;
     troupe_none nothing;
@@ -527,17 +527,17 @@ int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 2));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_comes_later),
-        cmocka_unit_test(an_answer_can_be_a_failure),
-        cmocka_unit_test(exactly_one_answer),
-        cmocka_unit_test(another_thread_answers),
-        cmocka_unit_test(what_is_owed_ends_with_the_actor),
-        cmocka_unit_test(a_deferred_call_can_be_given_up),
-        cmocka_unit_test(a_value_goes_on_to_a_method),
-        cmocka_unit_test(a_failure_goes_on_to_the_method),
-        cmocka_unit_test(references_of_all_kinds_go_on),
-        cmocka_unit_test(a_chain_of_deferred_answers),
-        cmocka_unit_test(an_actor_may_end_before_its_continuation),
+        cmocka_unit_test(test_an_answer_comes_later),
+        cmocka_unit_test(test_an_answer_can_be_a_failure),
+        cmocka_unit_test(test_exactly_one_answer),
+        cmocka_unit_test(test_another_thread_answers),
+        cmocka_unit_test(test_what_is_owed_ends_with_the_actor),
+        cmocka_unit_test(test_a_deferred_call_can_be_given_up),
+        cmocka_unit_test(test_a_value_goes_on_to_a_method),
+        cmocka_unit_test(test_a_failure_goes_on_to_the_method),
+        cmocka_unit_test(test_references_of_all_kinds_go_on),
+        cmocka_unit_test(test_a_chain_of_deferred_answers),
+        cmocka_unit_test(test_an_actor_may_end_before_its_continuation),
     };
     return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

@@ -133,7 +133,7 @@ static void await_gone(stone_actor actor, bool killed)
         await_running(0);
 }
 
-static void a_running_call_ends_at_the_deadline(void **state)
+static void test_a_running_call_ends_at_the_deadline(void **state)
 {
     (void)state;
     for (int p = 0; p < LIGHT_PLACES; p++)
@@ -157,7 +157,7 @@ static void a_running_call_ends_at_the_deadline(void **state)
 }
 
 // Whatever its method does. The best of some tries counts: the machine may have other work.
-static void a_stop_keeps_its_deadline(void **state)
+static void test_a_stop_keeps_its_deadline(void **state)
 {
     (void)state;
     enum { TRIES = 8, DEADLINE_MS = 200, SLACK_MS = 50 };
@@ -179,7 +179,7 @@ static void a_stop_keeps_its_deadline(void **state)
     }
 }
 
-static void so_do_those_that_run_beside_each_other(void **state)
+static void test_so_do_those_that_run_beside_each_other(void **state)
 {
     (void)state;
     for (int p = 0; p < LIGHT_PLACES; p++) {
@@ -203,7 +203,7 @@ static void so_do_those_that_run_beside_each_other(void **state)
     }
 }
 
-static void a_stream_ends_at_the_deadline(void **state)
+static void test_a_stream_ends_at_the_deadline(void **state)
 {
     (void)state;
     for (int p = 0; p < LIGHT_PLACES; p++) {
@@ -221,7 +221,7 @@ static void a_stream_ends_at_the_deadline(void **state)
 }
 
 // troupe_actor_kill alone lets the method answer.
-static void killing_lets_it_answer(void **state)
+static void test_killing_lets_it_answer(void **state)
 {
     (void)state;
     for (int p = 0; p < LIGHT_PLACES; p++) {
@@ -246,7 +246,7 @@ static bool is_told(void *unused)
 
 // Who watches it is told, and its name and resources are free, while the method may still be
 // running.
-static void a_killed_isolated_one_has_gone_at_once(void **state)
+static void test_a_killed_isolated_one_has_gone_at_once(void **state)
 {
     (void)state;
     bool local = getenv("TROUPE_LOCAL") != NULL;
@@ -292,12 +292,12 @@ static void a_killed_isolated_one_has_gone_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_running_call_ends_at_the_deadline),
-        cmocka_unit_test(a_stop_keeps_its_deadline),
-        cmocka_unit_test(so_do_those_that_run_beside_each_other),
-        cmocka_unit_test(a_stream_ends_at_the_deadline),
-        cmocka_unit_test(killing_lets_it_answer),
-        cmocka_unit_test(a_killed_isolated_one_has_gone_at_once),
+        cmocka_unit_test(test_a_running_call_ends_at_the_deadline),
+        cmocka_unit_test(test_a_stop_keeps_its_deadline),
+        cmocka_unit_test(test_so_do_those_that_run_beside_each_other),
+        cmocka_unit_test(test_a_stream_ends_at_the_deadline),
+        cmocka_unit_test(test_killing_lets_it_answer),
+        cmocka_unit_test(test_a_killed_isolated_one_has_gone_at_once),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }

@@ -46,7 +46,7 @@ static void let_deadlines_pass(void)
     passed = true;
 }
 
-static void the_deadline_kills_all_the_same(void **state)
+static void test_the_deadline_kills_all_the_same(void **state)
 {
     (void)state;
     busy = troupe_spawn(sitter, .place = TROUPE_PLACE_HERE);
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     open_ = support_share(sizeof *open_);
     troupe_must(troupe_start(argc, argv, .workers = TROUPE_NONE, .threads = 2));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_deadline_kills_all_the_same),
+        cmocka_unit_test(test_the_deadline_kills_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

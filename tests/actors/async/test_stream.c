@@ -143,7 +143,7 @@ static void assert_made_to_end(troupe_status expected)
     assert_int_equal(atomic_load(&shared->status) - 1, expected);
 }
 
-static void values_come_in_order(void **state)
+static void test_values_come_in_order(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -158,7 +158,7 @@ static void values_come_in_order(void **state)
     }
 }
 
-static void values_of_every_shape(void **state)
+static void test_values_of_every_shape(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -193,7 +193,7 @@ static bool has_made(void *user)
     return atomic_load(&shared->made) >= *(int64_t *)user;
 }
 
-static void the_maker_waits_for_the_reader(void **state)
+static void test_the_maker_waits_for_the_reader(void **state)
 {
     (void)state;
     const uint32_t windows[] = {0, 1, 5};
@@ -216,7 +216,7 @@ static void the_maker_waits_for_the_reader(void **state)
     }
 }
 
-static void the_failure_comes_after_the_values(void **state)
+static void test_the_failure_comes_after_the_values(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -233,7 +233,7 @@ static void the_failure_comes_after_the_values(void **state)
     }
 }
 
-static void a_dropped_stream_ends_its_maker(void **state)
+static void test_a_dropped_stream_ends_its_maker(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -251,7 +251,7 @@ static void a_dropped_stream_ends_its_maker(void **state)
     }
 }
 
-static void a_deadline_ends_both(void **state)
+static void test_a_deadline_ends_both(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -271,7 +271,7 @@ static void a_deadline_ends_both(void **state)
     }
 }
 
-static void the_reader_may_not_want_to_wait(void **state)
+static void test_the_reader_may_not_want_to_wait(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -292,7 +292,7 @@ static void the_reader_may_not_want_to_wait(void **state)
     }
 }
 
-static void a_method_reads_a_stream(void **state)
+static void test_a_method_reads_a_stream(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -307,7 +307,7 @@ static void a_method_reads_a_stream(void **state)
     }
 }
 
-static void the_death_of_the_maker_ends_the_stream(void **state)
+static void test_the_death_of_the_maker_ends_the_stream(void **state)
 {
     (void)state;
     source_actor actor = make(TROUPE_PLACE_ISOLATED);
@@ -356,7 +356,7 @@ static void *read_to_the_end(void *user)
 }
 
 // None of them takes a value that another one was faster at for the end.
-static void several_threads_read_one_stream(void **state)
+static void test_several_threads_read_one_stream(void **state)
 {
     (void)state;
     enum { READERS = 4, VALUES = 10000 };
@@ -381,7 +381,7 @@ static void several_threads_read_one_stream(void **state)
     }
 }
 
-static void what_is_no_stream(void **state)
+static void test_what_is_no_stream(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -415,7 +415,7 @@ static void what_is_no_stream(void **state)
 }
 
 // However the row of its call has ended: who makes the values is told that nobody wants them.
-static void a_stream_that_others_ended(void **state)
+static void test_a_stream_that_others_ended(void **state)
 {
     (void)state;
     for (int p = 0; p < PLACES; p++)
@@ -448,18 +448,18 @@ int main(int argc, char **argv)
     shared = support_share(sizeof *shared);
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 2));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_come_in_order),
-        cmocka_unit_test(values_of_every_shape),
-        cmocka_unit_test(the_maker_waits_for_the_reader),
-        cmocka_unit_test(the_failure_comes_after_the_values),
-        cmocka_unit_test(a_dropped_stream_ends_its_maker),
-        cmocka_unit_test(a_deadline_ends_both),
-        cmocka_unit_test(the_reader_may_not_want_to_wait),
-        cmocka_unit_test(a_method_reads_a_stream),
-        cmocka_unit_test(the_death_of_the_maker_ends_the_stream),
-        cmocka_unit_test(several_threads_read_one_stream),
-        cmocka_unit_test(what_is_no_stream),
-        cmocka_unit_test(a_stream_that_others_ended),
+        cmocka_unit_test(test_values_come_in_order),
+        cmocka_unit_test(test_values_of_every_shape),
+        cmocka_unit_test(test_the_maker_waits_for_the_reader),
+        cmocka_unit_test(test_the_failure_comes_after_the_values),
+        cmocka_unit_test(test_a_dropped_stream_ends_its_maker),
+        cmocka_unit_test(test_a_deadline_ends_both),
+        cmocka_unit_test(test_the_reader_may_not_want_to_wait),
+        cmocka_unit_test(test_a_method_reads_a_stream),
+        cmocka_unit_test(test_the_death_of_the_maker_ends_the_stream),
+        cmocka_unit_test(test_several_threads_read_one_stream),
+        cmocka_unit_test(test_what_is_no_stream),
+        cmocka_unit_test(test_a_stream_that_others_ended),
     };
     return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

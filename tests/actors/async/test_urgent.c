@@ -152,7 +152,7 @@ static int get(troupe_ref ref)
     return value;
 }
 
-static void a_busy_actor_can_be_asked(void **state)
+static void test_a_busy_actor_can_be_asked(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -179,7 +179,7 @@ static void a_busy_actor_can_be_asked(void **state)
 
 // A thread that has read the call which it waited for leaves what came behind it, if that is much,
 // to be read by others while it runs the call; and the method goes on for as long as they do not.
-static void what_lies_behind_much_is_read(void **state)
+static void test_what_lies_behind_much_is_read(void **state)
 {
     (void)state;
     enum { ROUNDS = 3, BEHIND = 2000 };
@@ -196,7 +196,7 @@ static void what_lies_behind_much_is_read(void **state)
     }
 }
 
-static void an_idle_actor_too(void **state)
+static void test_an_idle_actor_too(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -218,7 +218,7 @@ static void an_idle_actor_too(void **state)
     }
 }
 
-static void who_waits_can_be_asked(void **state)
+static void test_a_waiting_actor_can_be_asked(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -229,7 +229,7 @@ static void who_waits_can_be_asked(void **state)
     }
 }
 
-static void urgent_calls_can_be_cancelled(void **state)
+static void test_urgent_calls_can_be_cancelled(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -248,7 +248,7 @@ static void urgent_calls_can_be_cancelled(void **state)
     }
 }
 
-static void the_end_waits_for_what_runs_beside(void **state)
+static void test_the_end_waits_for_what_runs_beside(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -271,7 +271,7 @@ static void the_end_waits_for_what_runs_beside(void **state)
     }
 }
 
-static void many_at_once(void **state)
+static void test_many_at_once(void **state)
 {
     (void)state;
     enum { CALLS = 40 };
@@ -290,7 +290,7 @@ static void many_at_once(void **state)
     }
 }
 
-static void killed_while_they_run(void **state)
+static void test_killed_while_they_run(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -315,14 +315,14 @@ int main(int argc, char **argv)
     shared = support_share(sizeof *shared);
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 1));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_busy_actor_can_be_asked),
-        cmocka_unit_test(what_lies_behind_much_is_read),
-        cmocka_unit_test(an_idle_actor_too),
-        cmocka_unit_test(who_waits_can_be_asked),
-        cmocka_unit_test(urgent_calls_can_be_cancelled),
-        cmocka_unit_test(the_end_waits_for_what_runs_beside),
-        cmocka_unit_test(many_at_once),
-        cmocka_unit_test(killed_while_they_run),
+        cmocka_unit_test(test_a_busy_actor_can_be_asked),
+        cmocka_unit_test(test_what_lies_behind_much_is_read),
+        cmocka_unit_test(test_an_idle_actor_too),
+        cmocka_unit_test(test_a_waiting_actor_can_be_asked),
+        cmocka_unit_test(test_urgent_calls_can_be_cancelled),
+        cmocka_unit_test(test_the_end_waits_for_what_runs_beside),
+        cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_killed_while_they_run),
     };
     return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

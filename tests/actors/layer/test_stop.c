@@ -60,7 +60,7 @@ static troupe_status idler_await(idler *self, const troupe_ref *in, int *out)
 TROUPE_ACTOR_INIT(idler, (idler_init, troupe_none), idler_deinit, (idler_add, int64_t, int64_t),
                   (idler_rest, int, int), (idler_await, troupe_ref, int));
 
-static void test_again_and_again(void **state)
+static void test_starts_and_stops_again(void **state)
 {
     (void)state;
     int descriptors = 0, threads = 0;
@@ -369,7 +369,7 @@ static void test_copies_under_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_again_and_again),
+        cmocka_unit_test(test_starts_and_stops_again),
         cmocka_unit_test(test_running_methods_finish),
         cmocka_unit_test(test_threads_that_wait_are_freed),
         cmocka_unit_test(test_methods_that_do_not_return),

@@ -285,7 +285,7 @@ static bool is_seen_waiting(void *unused)
 }
 
 // Each process has one thread for methods: a wait must hand it on.
-static void test_a_wait_holds_nobody_up(void **state)
+static void test_a_wait_delays_no_other(void **state)
 {
     (void)state;
     for (int p = 0; p < LIGHT_PLACES; p++) {
@@ -577,7 +577,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_other_processes), cmocka_unit_test(test_a_pipeline),
-        cmocka_unit_test(test_kept_and_given),     cmocka_unit_test(test_a_wait_holds_nobody_up),
+        cmocka_unit_test(test_kept_and_given),     cmocka_unit_test(test_a_wait_delays_no_other),
         cmocka_unit_test(test_timeouts),           cmocka_unit_test(test_the_newest_again),
         cmocka_unit_test(test_a_dead_writer),      cmocka_unit_test(test_a_dead_reader),
         cmocka_unit_test(test_misuse_of_channels), cmocka_unit_test(test_misuse_of_sides),

@@ -310,7 +310,7 @@ static void test_between_processes(void **state)
 }
 
 // A caller that dies as it waits takes nothing with it.
-static void test_death_of_who_waits(void **state)
+static void test_death_of_a_waiter(void **state)
 {
     (void)state;
     link_job work = {.from = troupe_queue_open(int64_t, .place = TROUPE_PLACE_HERE),
@@ -488,7 +488,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_waiting_to_get, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_closing, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_between_processes, set_up, stop_runtime),
-        cmocka_unit_test_setup_teardown(test_death_of_who_waits, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_death_of_a_waiter, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_more_than_a_message, set_up_small, stop_runtime),
         cmocka_unit_test_setup_teardown(test_killing, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_a_stopped_queue, set_up, stop_runtime),

@@ -223,7 +223,7 @@ static void test_misuse(void **state)
 }
 
 // However deep they lie in each other: freeing the outermost frees all, on a stack of any size.
-static void test_deep(void **state)
+static void test_deep_nesting(void **state)
 {
     (void)state;
     enum { DEPTH = 20000 };
@@ -516,7 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_put_and_get),
         cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_deep_nesting),
         cmocka_unit_test(test_calls_inside),
         cmocka_unit_test(test_passed_on),
         cmocka_unit_test(test_makers_die),

@@ -301,7 +301,7 @@ static void *put_when_there_is_room(void *status)
     return NULL;
 }
 
-static void test_who_waits_gets_room(void **state)
+static void test_a_waiter_gets_room(void **state)
 {
     (void)state;
     troupe_status status = TROUPE_TIMED_OUT;
@@ -359,7 +359,7 @@ static void test_no_room_in_time(void **state)
     expect_no_room(200, SUPPORT_SOON_MS);
 }
 
-static void test_nobody_waits(void **state)
+static void test_no_put_waits(void **state)
 {
     (void)state;
     expect_no_room(0, 5000);
@@ -526,9 +526,9 @@ int main(void)
         TEST(test_what_others_made, set_up),
         TEST(test_what_holds_references, set_up),
         TEST(test_a_new_process_while_it_is_full, set_up),
-        TEST(test_who_waits_gets_room, set_up),
+        TEST(test_a_waiter_gets_room, set_up),
         TEST(test_no_room_in_time, set_up_hasty),
-        TEST(test_nobody_waits, set_up_at_once),
+        TEST(test_no_put_waits, set_up_at_once),
         TEST(test_a_lost_file_is_one_lost_value, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

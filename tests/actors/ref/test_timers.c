@@ -141,7 +141,7 @@ static int beats_now(clock__actor actor)
     return beats;
 }
 
-static void once_after_its_time(void **state)
+static void test_once_after_its_time(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -159,7 +159,7 @@ static void once_after_its_time(void **state)
     }
 }
 
-static void again_and_again_until_stopped(void **state)
+static void test_again_and_again_until_stopped(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -176,7 +176,7 @@ static void again_and_again_until_stopped(void **state)
     }
 }
 
-static void a_busy_actor_misses_beats(void **state)
+static void test_a_busy_actor_misses_beats(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -200,7 +200,7 @@ static void a_busy_actor_misses_beats(void **state)
 }
 
 // A message that waits in the mailbox when its timer is stopped is not run.
-static void a_stopped_timer_takes_its_message_back(void **state)
+static void test_a_stopped_timer_takes_its_message_back(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -219,7 +219,7 @@ static void a_stopped_timer_takes_its_message_back(void **state)
     }
 }
 
-static void timers_end_with_their_actor(void **state)
+static void test_timers_end_with_their_actor(void **state)
 {
     (void)state;
     for (int i = 0; i < PLACES; i++) {
@@ -238,7 +238,7 @@ static void timers_end_with_their_actor(void **state)
     }
 }
 
-static void what_is_no_timer(void **state)
+static void test_what_is_no_timer(void **state)
 {
     (void)state;
     clock__actor actor = make(TROUPE_PLACE_HERE);
@@ -256,12 +256,12 @@ int main(int argc, char **argv)
     shared = support_share(sizeof *shared);
     troupe_must(troupe_start(argc, argv, .workers = 2, .threads = 2));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(once_after_its_time),
-        cmocka_unit_test(again_and_again_until_stopped),
-        cmocka_unit_test(a_busy_actor_misses_beats),
-        cmocka_unit_test(a_stopped_timer_takes_its_message_back),
-        cmocka_unit_test(timers_end_with_their_actor),
-        cmocka_unit_test(what_is_no_timer),
+        cmocka_unit_test(test_once_after_its_time),
+        cmocka_unit_test(test_again_and_again_until_stopped),
+        cmocka_unit_test(test_a_busy_actor_misses_beats),
+        cmocka_unit_test(test_a_stopped_timer_takes_its_message_back),
+        cmocka_unit_test(test_timers_end_with_their_actor),
+        cmocka_unit_test(test_what_is_no_timer),
     };
     return cmocka_run_group_tests(tests, NULL, stop_runtime);
 }

@@ -155,7 +155,7 @@ static int tear_down(void **state)
 }
 
 // Who is refused learns who waits for what; so does who looks from outside.
-static void test_who_waits_for_what(void **state)
+static void test_waits_are_listed_with_their_cause(void **state)
 {
     (void)state;
     troupe_text text;
@@ -258,7 +258,7 @@ static void test_retain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_waits_for_what),
+        cmocka_unit_test(test_waits_are_listed_with_their_cause),
         cmocka_unit_test(test_spawn),
         cmocka_unit_test(test_spawn_restarted),
         cmocka_unit_test(test_retain),

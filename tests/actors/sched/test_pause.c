@@ -199,7 +199,7 @@ static void test_a_receiver_that_waits_for_the_sender(void **state)
 }
 
 // Who is sent to does not take anything until the sender is done.
-static void test_an_actor_that_does_not_run_holds_nobody_up(void **state)
+static void test_an_actor_that_does_not_run_delays_no_other(void **state)
 {
     (void)state;
     int64_t sent, got;
@@ -247,7 +247,7 @@ int main(void)
         cmocka_unit_test(test_many_senders),
         cmocka_unit_test(test_many_receivers_run_meanwhile),
         cmocka_unit_test(test_a_receiver_that_waits_for_the_sender),
-        cmocka_unit_test(test_an_actor_that_does_not_run_holds_nobody_up),
+        cmocka_unit_test(test_an_actor_that_does_not_run_delays_no_other),
         cmocka_unit_test(test_threads_may_run_anywhere_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -299,7 +299,7 @@ static troupe_status porter_count_at(porter *self, const troupe_actor *at, int *
 }
 
 // Who has put an answer off can wait for who waits for it: that wait needs no turn of his.
-static void test_who_defers_may_wait_for_who_waits(void **state)
+static void test_a_deferring_actor_may_wait_for_a_waiting_one(void **state)
 {
     (void)state;
     sem_init(&put_off, 0, 0);
@@ -515,7 +515,7 @@ int main(void)
         cmocka_unit_test(test_too_many_wait),
         cmocka_unit_test(test_help),
         cmocka_unit_test(test_help_ends_with_the_answer),
-        cmocka_unit_test(test_who_defers_may_wait_for_who_waits),
+        cmocka_unit_test(test_a_deferring_actor_may_wait_for_a_waiting_one),
         cmocka_unit_test(test_deadlocks),
         cmocka_unit_test(test_init_that_waits_for_its_spawner),
         cmocka_unit_test(test_waiting_for_many_inside),

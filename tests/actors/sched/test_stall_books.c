@@ -384,7 +384,7 @@ static troupe_status twice(const int *in, int *out)
 TROUPE_TASK(twice, int, int);
 
 // Who sends tasks again, should that be needed, could not be made: that is told.
-static void test_tasks_that_nobody_would_send_again(void **state)
+static void test_tasks_that_are_not_sent_again(void **state)
 {
     (void)state;
     int out;
@@ -435,7 +435,7 @@ int main(void)
         cmocka_unit_test(test_stalled_on_the_way_to_sleep),
         cmocka_unit_test(test_a_watcher_that_is_woken),
         cmocka_unit_test(test_waits_beside_stalled_ones),
-        cmocka_unit_test(test_tasks_that_nobody_would_send_again),
+        cmocka_unit_test(test_tasks_that_are_not_sent_again),
         cmocka_unit_test(test_without_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

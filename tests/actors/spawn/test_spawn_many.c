@@ -154,7 +154,7 @@ static void test_few(void **state)
     assert_apart(FEW);
 }
 
-static void test_failures_are_each_one_s_own(void **state)
+static void test_failures_stay_with_their_thread(void **state)
 {
     enum { COUNT = 30 };
     (void)state;
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_the_start),
         cmocka_unit_test_setup_teardown(test_each_has_a_process, set_up, stop_runtime),
-        cmocka_unit_test_setup_teardown(test_failures_are_each_one_s_own, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_failures_stay_with_their_thread, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_one_name, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_other_places, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_from_a_method, set_up, stop_runtime),

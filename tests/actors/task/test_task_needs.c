@@ -308,7 +308,7 @@ static void test_tasks_in_tasks(void **state)
 }
 
 // What a process asked for, and what its tasks hold elsewhere, ends with it.
-static void test_the_death_of_who_asked(void **state)
+static void test_the_death_of_the_asker(void **state)
 {
     (void)state;
     int number = 1, ms = 0, out;
@@ -357,7 +357,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_run_again, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_gpus, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_tasks_in_tasks, set_up, stop_runtime),
-        cmocka_unit_test_setup_teardown(test_the_death_of_who_asked, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_the_death_of_the_asker, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_the_end_of_the_runtime, set_up, stop_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

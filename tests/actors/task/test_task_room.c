@@ -145,7 +145,7 @@ static void open_gate(const troupe_ref *refs, int count)
         troupe_must(troupe_get(int, refs[i], &out));
 }
 
-static void test_too_many_for_who_does_not_wait(void **state)
+static void test_too_many_for_a_sender_that_does_not_wait(void **state)
 {
     (void)state;
     static troupe_ref refs[UNFINISHED_MAX];
@@ -194,7 +194,8 @@ static void test_tasks_that_run_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_too_many_for_who_does_not_wait, set_up, stop_runtime),
+        cmocka_unit_test_setup_teardown(test_too_many_for_a_sender_that_does_not_wait, set_up,
+                                        stop_runtime),
         cmocka_unit_test_setup_teardown(test_too_many_for_a_method, set_up, stop_runtime),
         cmocka_unit_test_setup_teardown(test_tasks_that_run_at_once, set_up_alone, stop_runtime),
     };

@@ -6,7 +6,7 @@
 #include <support.h>
 #include <troupe/wire.h>
 
-static void memory_is_aligned_zeroed_and_disjoint(void **state)
+static void test_memory_is_aligned_zeroed_and_disjoint(void **state)
 {
     (void)state;
     trp_arena arena = {0};
@@ -33,7 +33,7 @@ static void memory_is_aligned_zeroed_and_disjoint(void **state)
     trp_arena_clear(&arena);
 }
 
-static void too_much_is_refused(void **state)
+static void test_too_much_is_refused(void **state)
 {
     (void)state;
     trp_arena arena = {0};
@@ -47,7 +47,7 @@ static void too_much_is_refused(void **state)
     trp_arena_clear(&arena);
 }
 
-static void the_public_functions_use_the_thread_s_own(void **state)
+static void test_the_public_functions_use_the_threads_arena(void **state)
 {
     (void)state;
     char *text = troupe_arena_text("hello");
@@ -63,7 +63,7 @@ static void the_public_functions_use_the_thread_s_own(void **state)
     assert_null(none);
 }
 
-static void a_method_s_arena_replaces_it(void **state)
+static void test_the_arena_of_a_method_replaces_it(void **state)
 {
     (void)state;
     trp_arena *own = trp_arena_current();
@@ -94,7 +94,7 @@ static void *use_and_end(void *out)
     return trp_arena_current();
 }
 
-static void each_thread_has_its_own_and_frees_it(void **state)
+static void test_each_thread_has_its_own_and_frees_it(void **state)
 {
     (void)state;
     char *mine = troupe_arena_text("mine");
@@ -113,11 +113,11 @@ static void each_thread_has_its_own_and_frees_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_aligned_zeroed_and_disjoint),
-        cmocka_unit_test(too_much_is_refused),
-        cmocka_unit_test(the_public_functions_use_the_thread_s_own),
-        cmocka_unit_test(a_method_s_arena_replaces_it),
-        cmocka_unit_test(each_thread_has_its_own_and_frees_it),
+        cmocka_unit_test(test_memory_is_aligned_zeroed_and_disjoint),
+        cmocka_unit_test(test_too_much_is_refused),
+        cmocka_unit_test(test_the_public_functions_use_the_threads_arena),
+        cmocka_unit_test(test_the_arena_of_a_method_replaces_it),
+        cmocka_unit_test(test_each_thread_has_its_own_and_frees_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

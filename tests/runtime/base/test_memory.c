@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void memory_is_zeroed(void **state)
+static void test_memory_is_zeroed(void **state)
 {
     (void)state;
     for (size_t size = 0; size < 300; size += 7) {
@@ -28,7 +28,7 @@ static void memory_is_zeroed(void **state)
     assert_null(trp_strdup(NULL));
 }
 
-static void the_nth_allocation_fails(void **state)
+static void test_the_nth_allocation_fails(void **state)
 {
     (void)state;
     trp_memory_fail_after(2);
@@ -48,7 +48,7 @@ static void the_nth_allocation_fails(void **state)
     trp_free(again);
 }
 
-static void buffers_grow(void **state)
+static void test_buffers_grow(void **state)
 {
     (void)state;
     trp_buffer buffer = {0};
@@ -72,7 +72,7 @@ static void buffers_grow(void **state)
     assert_int_equal(buffer.capacity, 0);
 }
 
-static void a_buffer_remembers_its_failure(void **state)
+static void test_a_buffer_remembers_its_failure(void **state)
 {
     (void)state;
     trp_buffer buffer = {0};
@@ -92,7 +92,7 @@ static void a_buffer_remembers_its_failure(void **state)
     trp_buffer_free(&buffer);
 }
 
-static void the_clock_goes_forward(void **state)
+static void test_the_clock_goes_forward(void **state)
 {
     (void)state;
     int64_t before = trp_clock_ns();
@@ -151,7 +151,7 @@ static int count_lines(const char *text)
     return count;
 }
 
-static void lines_have_a_level_and_a_process(void **state)
+static void test_lines_have_a_level_and_a_process(void **state)
 {
     (void)state;
     static char said[20000];
@@ -170,7 +170,7 @@ static void lines_have_a_level_and_a_process(void **state)
     assert_int_equal(count_lines(said), 3);
 }
 
-static void a_broken_invariant_aborts(void **state)
+static void test_a_broken_invariant_aborts(void **state)
 {
     (void)state;
     char said[2000];
@@ -182,7 +182,7 @@ static void a_broken_invariant_aborts(void **state)
 
 // Without memory the first is not added, and the process lives on; a table that cannot grow is used
 // as it is.
-static void a_table_without_memory(void **state)
+static void test_a_table_without_memory(void **state)
 {
     (void)state;
     enum { COUNT = 2000 }; // It would have grown several times.
@@ -215,14 +215,14 @@ static void a_table_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_zeroed),
-        cmocka_unit_test(the_nth_allocation_fails),
-        cmocka_unit_test(buffers_grow),
-        cmocka_unit_test(a_buffer_remembers_its_failure),
-        cmocka_unit_test(the_clock_goes_forward),
-        cmocka_unit_test(lines_have_a_level_and_a_process),
-        cmocka_unit_test(a_broken_invariant_aborts),
-        cmocka_unit_test(a_table_without_memory),
+        cmocka_unit_test(test_memory_is_zeroed),
+        cmocka_unit_test(test_the_nth_allocation_fails),
+        cmocka_unit_test(test_buffers_grow),
+        cmocka_unit_test(test_a_buffer_remembers_its_failure),
+        cmocka_unit_test(test_the_clock_goes_forward),
+        cmocka_unit_test(test_lines_have_a_level_and_a_process),
+        cmocka_unit_test(test_a_broken_invariant_aborts),
+        cmocka_unit_test(test_a_table_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

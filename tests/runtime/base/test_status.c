@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void every_status_has_a_text_and_a_name(void **state)
+static void test_every_status_has_a_text_and_a_name(void **state)
 {
     (void)state;
     for (int i = 0; i < TROUPE_STATUS_COUNT; i++) {
@@ -24,7 +24,7 @@ static void every_status_has_a_text_and_a_name(void **state)
     assert_string_equal(troupe_strerror(TROUPE_NO_MEMORY), "out of memory");
 }
 
-static void numbers_out_of_range_are_named_too(void **state)
+static void test_numbers_out_of_range_are_named_too(void **state)
 {
     (void)state;
     const int wrong[] = {-1, TROUPE_STATUS_COUNT, 1 << 30};
@@ -34,7 +34,7 @@ static void numbers_out_of_range_are_named_too(void **state)
     }
 }
 
-static void failure_sets_the_sentence_and_success_leaves_it(void **state)
+static void test_failure_sets_the_sentence_and_success_leaves_it(void **state)
 {
     (void)state;
     assert_int_equal(troupe_fail(TROUPE_INVALID, "rate is %g, must be positive", -0.5),
@@ -46,7 +46,7 @@ static void failure_sets_the_sentence_and_success_leaves_it(void **state)
     assert_string_equal(troupe_last_error()->text, "rate is -0.5, must be positive");
 }
 
-static void a_failure_is_never_ok(void **state)
+static void test_a_failure_is_never_ok(void **state)
 {
     (void)state;
     troupe_status none = TROUPE_OK;
@@ -59,7 +59,7 @@ static void a_failure_is_never_ok(void **state)
     assert_int_equal((troupe_fail)(none, "again"), TROUPE_FAILED);
 }
 
-static void a_sentence_may_quote_the_last_one(void **state)
+static void test_a_sentence_may_quote_the_last_one(void **state)
 {
     (void)state;
     (void)troupe_fail(TROUPE_IO, "the disk said no");
@@ -67,7 +67,7 @@ static void a_sentence_may_quote_the_last_one(void **state)
     assert_string_equal(troupe_last_error()->text, "saving: the disk said no");
 }
 
-static void long_sentences_are_cut(void **state)
+static void test_long_sentences_are_cut(void **state)
 {
     (void)state;
     char text[2000];
@@ -82,7 +82,7 @@ static void long_sentences_are_cut(void **state)
     assert_int_equal(strncmp(troupe_last_error()->text, "front: xxx", 10), 0);
 }
 
-static void prefix_keeps_the_rest_of_the_record(void **state)
+static void test_prefix_keeps_the_rest_of_the_record(void **state)
 {
     (void)state;
     troupe_error error = {.status = TROUPE_FAILED,
@@ -101,7 +101,7 @@ static void prefix_keeps_the_rest_of_the_record(void **state)
     assert_string_equal(troupe_last_error()->actor, "");
 }
 
-static void a_record_without_terminators_is_harmless(void **state)
+static void test_a_record_without_terminators_is_harmless(void **state)
 {
     (void)state;
     troupe_error error;
@@ -114,7 +114,7 @@ static void a_record_without_terminators_is_harmless(void **state)
 
 // What another wrote must not move the cursor of whom it is shown to, nor look like a line of its
 // own; letters of other languages stay what they are.
-static void what_others_wrote_can_be_printed(void **state)
+static void test_what_others_wrote_can_be_printed(void **state)
 {
     (void)state;
     static const char wild[] = "a\n\x1b]0;owned\a\x9b\xc2\x9b\x7f\xe2\x80\xae\xd8\x9c\xc3(";
@@ -149,7 +149,7 @@ static void what_others_wrote_can_be_printed(void **state)
     assert_int_equal(strlen(troupe_last_error()->text), 508);
 }
 
-static void errno_becomes_words(void **state)
+static void test_errno_becomes_words(void **state)
 {
     (void)state;
     errno = ENOENT;
@@ -170,7 +170,7 @@ static void *fail_elsewhere(void *seen)
     return NULL;
 }
 
-static void each_thread_has_its_own(void **state)
+static void test_each_thread_has_its_own(void **state)
 {
     (void)state;
     (void)troupe_fail(TROUPE_INVALID, "mine");
@@ -216,7 +216,7 @@ static int must_in_child(bool own_leave, char *said, size_t capacity)
     return WEXITSTATUS(status);
 }
 
-static void must_says_where_and_ends_the_process(void **state)
+static void test_must_says_where_and_ends_the_process(void **state)
 {
     (void)state;
     char said[1024];
@@ -228,18 +228,18 @@ static void must_says_where_and_ends_the_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_a_text_and_a_name),
-        cmocka_unit_test(numbers_out_of_range_are_named_too),
-        cmocka_unit_test(failure_sets_the_sentence_and_success_leaves_it),
-        cmocka_unit_test(a_failure_is_never_ok),
-        cmocka_unit_test(a_sentence_may_quote_the_last_one),
-        cmocka_unit_test(long_sentences_are_cut),
-        cmocka_unit_test(prefix_keeps_the_rest_of_the_record),
-        cmocka_unit_test(a_record_without_terminators_is_harmless),
-        cmocka_unit_test(what_others_wrote_can_be_printed),
-        cmocka_unit_test(errno_becomes_words),
-        cmocka_unit_test(each_thread_has_its_own),
-        cmocka_unit_test(must_says_where_and_ends_the_process),
+        cmocka_unit_test(test_every_status_has_a_text_and_a_name),
+        cmocka_unit_test(test_numbers_out_of_range_are_named_too),
+        cmocka_unit_test(test_failure_sets_the_sentence_and_success_leaves_it),
+        cmocka_unit_test(test_a_failure_is_never_ok),
+        cmocka_unit_test(test_a_sentence_may_quote_the_last_one),
+        cmocka_unit_test(test_long_sentences_are_cut),
+        cmocka_unit_test(test_prefix_keeps_the_rest_of_the_record),
+        cmocka_unit_test(test_a_record_without_terminators_is_harmless),
+        cmocka_unit_test(test_what_others_wrote_can_be_printed),
+        cmocka_unit_test(test_errno_becomes_words),
+        cmocka_unit_test(test_each_thread_has_its_own),
+        cmocka_unit_test(test_must_says_where_and_ends_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static void round_trip(const troupe_type *type, const void *value, uint64_t seed
     shapes_free(&memory);
 }
 
-static void every_kind_comes_back(void **state)
+static void test_every_kind_comes_back(void **state)
 {
     (void)state;
     everything value;
@@ -47,7 +47,7 @@ static void every_kind_comes_back(void **state)
     }
 }
 
-static void random_types_come_back(void **state)
+static void test_random_types_come_back(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 3000; seed++) {
@@ -77,7 +77,7 @@ static void expect_packed(const troupe_type *type, const void *value, const char
 }
 
 // Other languages read this: it must not change by accident.
-static void the_packed_form_is_fixed(void **state)
+static void test_the_packed_form_is_fixed(void **state)
 {
     (void)state;
     call value = {
@@ -96,7 +96,7 @@ static void the_packed_form_is_fixed(void **state)
     expect_packed(&troupe_type_troupe_none, &none, "c0");
 }
 
-static void options_of_calls_do_not_travel(void **state)
+static void test_options_of_calls_do_not_travel(void **state)
 {
     (void)state;
     troupe_actor actor = {
@@ -111,7 +111,7 @@ static void options_of_calls_do_not_travel(void **state)
     assert_int_equal(actor.flags, 0);
 }
 
-static void the_size_is_told_when_it_does_not_fit(void **state)
+static void test_the_size_is_told_when_it_does_not_fit(void **state)
 {
     (void)state;
     call value = {.row = 1, .name = "some text"};
@@ -140,7 +140,7 @@ static void expect_refused(const troupe_type *type, const void *value, troupe_st
     trp_buffer_free(&packed);
 }
 
-static void what_nobody_could_read_is_not_packed(void **state)
+static void test_what_could_not_be_read_is_not_packed(void **state)
 {
     (void)state;
     everything value;
@@ -170,7 +170,7 @@ static void what_nobody_could_read_is_not_packed(void **state)
     trp_buffer_free(&packed);
 }
 
-static void wrong_arguments_are_refused(void **state)
+static void test_wrong_arguments_are_refused(void **state)
 {
     (void)state;
     int64_t value = 1;
@@ -210,7 +210,7 @@ static void make_nest(void)
     }
 }
 
-static void nesting_is_bounded(void **state)
+static void test_nesting_is_bounded(void **state)
 {
     (void)state;
     make_nest();
@@ -235,7 +235,7 @@ static void nesting_is_bounded(void **state)
     trp_arena_clear(&arena);
 }
 
-static void every_failing_allocation_is_told(void **state)
+static void test_every_failing_allocation_is_told(void **state)
 {
     (void)state;
     shapes_random random = {11};
@@ -284,7 +284,7 @@ static void every_failing_allocation_is_told(void **state)
 TROUPE_STRUCT(wide, (double, numbers, 2000), (troupe_text, text));
 
 // Larger than what is read on the stack.
-static void large_values_come_back(void **state)
+static void test_large_values_come_back(void **state)
 {
     (void)state;
     static wide value = {.text = "after the numbers"};
@@ -296,16 +296,16 @@ static void large_values_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_comes_back),
-        cmocka_unit_test(random_types_come_back),
-        cmocka_unit_test(the_packed_form_is_fixed),
-        cmocka_unit_test(options_of_calls_do_not_travel),
-        cmocka_unit_test(the_size_is_told_when_it_does_not_fit),
-        cmocka_unit_test(what_nobody_could_read_is_not_packed),
-        cmocka_unit_test(wrong_arguments_are_refused),
-        cmocka_unit_test(nesting_is_bounded),
-        cmocka_unit_test(every_failing_allocation_is_told),
-        cmocka_unit_test(large_values_come_back),
+        cmocka_unit_test(test_every_kind_comes_back),
+        cmocka_unit_test(test_random_types_come_back),
+        cmocka_unit_test(test_the_packed_form_is_fixed),
+        cmocka_unit_test(test_options_of_calls_do_not_travel),
+        cmocka_unit_test(test_the_size_is_told_when_it_does_not_fit),
+        cmocka_unit_test(test_what_could_not_be_read_is_not_packed),
+        cmocka_unit_test(test_wrong_arguments_are_refused),
+        cmocka_unit_test(test_nesting_is_bounded),
+        cmocka_unit_test(test_every_failing_allocation_is_told),
+        cmocka_unit_test(test_large_values_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static void expect_packed(troupe_dtype dtype, size_t size, const char *name)
     assert_string_equal(troupe_dtype_text(dtype), name);
 }
 
-static void types_have_names_and_sizes(void **state)
+static void test_types_have_names_and_sizes(void **state)
 {
     (void)state;
     expect_packed(TROUPE_BOOL, 1, "bool");
@@ -43,7 +43,7 @@ static void types_have_names_and_sizes(void **state)
     expect_packed((troupe_dtype)-1, 0, "none");
 }
 
-static void shapes_are_in_c_order(void **state)
+static void test_shapes_are_in_c_order(void **state)
 {
     (void)state;
     float data[24] = {0};
@@ -69,7 +69,7 @@ static void shapes_are_in_c_order(void **state)
     assert_int_equal(troupe_tensor_stride(&deep, 0), 0);
 }
 
-static void what_was_asked_is_said(void **state)
+static void test_what_was_asked_is_said(void **state)
 {
     (void)state;
     float data[12] = {0};
@@ -98,7 +98,7 @@ static void what_was_asked_is_said(void **state)
                     "18446744073709551615,0] has more elements than memory can hold");
 }
 
-static void what_is_no_tensor_is_refused(void **state)
+static void test_what_is_no_tensor_is_refused(void **state)
 {
     (void)state;
     trp_buffer out = {0};
@@ -141,7 +141,7 @@ static void what_is_no_tensor_is_refused(void **state)
     trp_arena_clear(&arena);
 }
 
-static void the_packed_form(void **state)
+static void test_the_packed_form(void **state)
 {
     (void)state;
     static const uint16_t data[6] = {1, 2, 3, 4, 5, 0x1234};
@@ -214,7 +214,7 @@ static void check_holder(const holder *value, const holder *wanted)
 
 // Elements of 4 KiB and more can be read where they lie in memory that begins aligned; elsewhere
 // they are copied, as all smaller ones are.
-static void large_ones_are_read_where_they_lie(void **state)
+static void test_large_ones_are_read_where_they_lie(void **state)
 {
     (void)state;
     static char label[70];
@@ -267,7 +267,7 @@ static void expect_malformed(const void *bytes, size_t size, const char *sentenc
 }
 #define MALFORMED(bytes, sentence) expect_malformed(bytes, sizeof(bytes) - 1, sentence)
 
-static void odd_messages_are_refused(void **state)
+static void test_odd_messages_are_refused(void **state)
 {
     (void)state;
     MALFORMED("\x93\xa4int8\x90\xc4\x00",
@@ -314,7 +314,7 @@ static void odd_messages_are_refused(void **state)
                      "at byte 73");
 }
 
-static void every_cut_is_refused(void **state)
+static void test_every_cut_is_refused(void **state)
 {
     (void)state;
     troupe_tensor more[2], back;
@@ -335,7 +335,7 @@ static void every_cut_is_refused(void **state)
 }
 
 // An honest array of tensors that are none is read, however long; a claimed one costs nothing.
-static void many_are_within_the_bounds(void **state)
+static void test_many_are_within_the_bounds(void **state)
 {
     (void)state;
     enum { COUNT = 5000 };
@@ -355,7 +355,7 @@ static void many_are_within_the_bounds(void **state)
     trp_free(items);
 }
 
-static void objects_are_believed_only_if_they_fit(void **state)
+static void test_objects_are_believed_only_if_they_fit(void **state)
 {
     (void)state;
     _Alignas(64) unsigned char object[TRP_TENSOR_HEAD + 48];
@@ -380,7 +380,7 @@ static void objects_are_believed_only_if_they_fit(void **state)
     assert_null(found.data);
 }
 
-static void every_failing_allocation_is_told(void **state)
+static void test_every_failing_allocation_is_told(void **state)
 {
     (void)state;
     troupe_tensor more[2];
@@ -408,17 +408,17 @@ static void every_failing_allocation_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types_have_names_and_sizes),
-        cmocka_unit_test(shapes_are_in_c_order),
-        cmocka_unit_test(what_was_asked_is_said),
-        cmocka_unit_test(what_is_no_tensor_is_refused),
-        cmocka_unit_test(the_packed_form),
-        cmocka_unit_test(large_ones_are_read_where_they_lie),
-        cmocka_unit_test(odd_messages_are_refused),
-        cmocka_unit_test(every_cut_is_refused),
-        cmocka_unit_test(many_are_within_the_bounds),
-        cmocka_unit_test(objects_are_believed_only_if_they_fit),
-        cmocka_unit_test(every_failing_allocation_is_told),
+        cmocka_unit_test(test_types_have_names_and_sizes),
+        cmocka_unit_test(test_shapes_are_in_c_order),
+        cmocka_unit_test(test_what_was_asked_is_said),
+        cmocka_unit_test(test_what_is_no_tensor_is_refused),
+        cmocka_unit_test(test_the_packed_form),
+        cmocka_unit_test(test_large_ones_are_read_where_they_lie),
+        cmocka_unit_test(test_odd_messages_are_refused),
+        cmocka_unit_test(test_every_cut_is_refused),
+        cmocka_unit_test(test_many_are_within_the_bounds),
+        cmocka_unit_test(test_objects_are_believed_only_if_they_fit),
+        cmocka_unit_test(test_every_failing_allocation_is_told),
     };
     return cmocka_run_group_tests_name("tensor", tests, NULL, NULL);
 }

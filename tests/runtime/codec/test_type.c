@@ -28,7 +28,7 @@ TROUPE_STRUCT(inner_1, (base, inner));
 TROUPE_STRUCT(inner_2, (other_name, inner));
 TROUPE_STRUCT(inner_array, (troupe_array_base, inner));
 
-static void hashes_tell_types_apart(void **state)
+static void test_hashes_tell_types_apart(void **state)
 {
     (void)state;
     const troupe_type *const types[] = {
@@ -74,7 +74,7 @@ static void hashes_tell_types_apart(void **state)
     }
 }
 
-static void hashes_depend_on_nothing_else(void **state)
+static void test_hashes_depend_on_nothing_else(void **state)
 {
     (void)state;
     assert_true(troupe_type_hash(&troupe_type_base) == troupe_type_hash(&troupe_type_renamed_type));
@@ -91,7 +91,7 @@ static void hashes_depend_on_nothing_else(void **state)
 }
 
 // Schema hashes are stored with objects and checkpoints: they must not change by accident.
-static void hashes_stay_what_they_are(void **state)
+static void test_hashes_stay_what_they_are(void **state)
 {
     (void)state;
     assert_true(troupe_type_hash(&troupe_type_int64_t) == 0x1df28391dea3e5efu);
@@ -105,7 +105,7 @@ static void *hash_it(void *type)
     return hash == troupe_type_hash((const troupe_type *)type) ? type : NULL;
 }
 
-static void threads_may_ask_at_once(void **state)
+static void test_threads_may_ask_at_once(void **state)
 {
     (void)state;
     troupe_type fresh = troupe_type_everything;
@@ -124,7 +124,7 @@ static void threads_may_ask_at_once(void **state)
 
 TROUPE_STRUCT(flat, (base, b), (point, p, 3), (troupe_ref, ref), (clerk_actor, who), (bool, yes));
 
-static void flat_types_have_no_pointers(void **state)
+static void test_flat_types_have_no_pointers(void **state)
 {
     (void)state;
     assert_true(trp_type_is_flat(&troupe_type_flat));
@@ -138,7 +138,7 @@ static void flat_types_have_no_pointers(void **state)
     assert_false(trp_type_is_flat(&troupe_type_inner_array));
 }
 
-static void copies_are_deep(void **state)
+static void test_copies_are_deep(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
@@ -158,7 +158,7 @@ static void copies_are_deep(void **state)
     }
 }
 
-static void a_copy_fails_cleanly_at_each_allocation(void **state)
+static void test_a_copy_fails_cleanly_at_each_allocation(void **state)
 {
     (void)state;
     shapes_random random = {5};
@@ -198,7 +198,7 @@ TROUPE_STRUCT(holder, (troupe_ref, one), (int64_t, gap), (troupe_ref, fixed, 2),
               (troupe_array_troupe_ref, many));
 TROUPE_STRUCT(holders, (troupe_array_holder, all), (holder, last));
 
-static void references_are_found_everywhere(void **state)
+static void test_references_are_found_everywhere(void **state)
 {
     (void)state;
     troupe_ref many[] = {{10, 0}, {0, 0}, {20, 0}};
@@ -231,7 +231,7 @@ static void expect_print(const troupe_type *type, const void *value, const char 
     }
 }
 
-static void values_print_as_one_line(void **state)
+static void test_values_print_as_one_line(void **state)
 {
     (void)state;
     int8_t small = -7;
@@ -263,15 +263,15 @@ static void values_print_as_one_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hashes_tell_types_apart),
-        cmocka_unit_test(hashes_depend_on_nothing_else),
-        cmocka_unit_test(hashes_stay_what_they_are),
-        cmocka_unit_test(threads_may_ask_at_once),
-        cmocka_unit_test(flat_types_have_no_pointers),
-        cmocka_unit_test(copies_are_deep),
-        cmocka_unit_test(a_copy_fails_cleanly_at_each_allocation),
-        cmocka_unit_test(references_are_found_everywhere),
-        cmocka_unit_test(values_print_as_one_line),
+        cmocka_unit_test(test_hashes_tell_types_apart),
+        cmocka_unit_test(test_hashes_depend_on_nothing_else),
+        cmocka_unit_test(test_hashes_stay_what_they_are),
+        cmocka_unit_test(test_threads_may_ask_at_once),
+        cmocka_unit_test(test_flat_types_have_no_pointers),
+        cmocka_unit_test(test_copies_are_deep),
+        cmocka_unit_test(test_a_copy_fails_cleanly_at_each_allocation),
+        cmocka_unit_test(test_references_are_found_everywhere),
+        cmocka_unit_test(test_values_print_as_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

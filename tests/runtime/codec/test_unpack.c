@@ -33,7 +33,7 @@ static void pack_everything(uint64_t seed, shapes_memory *memory, trp_buffer *pa
     assert_int_equal(trp_pack(&troupe_type_everything, &value, packed), TROUPE_OK);
 }
 
-static void every_truncation_is_refused(void **state)
+static void test_every_truncation_is_refused(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -78,7 +78,7 @@ static void check_accepted(const troupe_type *type, const void *value)
     shapes_free(&memory);
 }
 
-static void every_changed_byte_is_survived(void **state)
+static void test_every_changed_byte_is_survived(void **state)
 {
     (void)state;
     shapes_memory memory = {NULL, 0};
@@ -107,7 +107,7 @@ static void every_changed_byte_is_survived(void **state)
     shapes_free(&memory);
 }
 
-static void random_bytes_are_survived(void **state)
+static void test_random_bytes_are_survived(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20000; seed++) {
@@ -167,7 +167,7 @@ static void expect_refusal(const char *from, size_t from_size, const char *to, s
 #define FLAGS "\xc4\x02\0\0"
 #define SIZES "\xc4\x08\x01\0\0\0\x02\0\0\0"
 
-static void refusals_name_the_field(void **state)
+static void test_refusals_name_the_field(void **state)
 {
     (void)state;
     REFUSAL(RATE, "\x9d\xa1y", "settings.rate: expected a number, found text at byte 1");
@@ -231,7 +231,7 @@ static troupe_status unpack_bomb(const troupe_type *type, const void *data, size
     return status;
 }
 
-static void a_nest_of_arrays_reserves_nothing(void **state)
+static void test_a_nest_of_arrays_reserves_nothing(void **state)
 {
     (void)state;
     // 31 array heads of 2^32 - 1 items each in 155 bytes.
@@ -248,7 +248,7 @@ static void a_nest_of_arrays_reserves_nothing(void **state)
 }
 
 // An array that claims as many items as bytes are left, of items that need more bytes than that.
-static void counts_are_checked_by_the_least_an_item_takes(void **state)
+static void test_counts_are_checked_by_the_least_an_item_takes(void **state)
 {
     (void)state;
     enum { SIZE = 60000 };
@@ -267,7 +267,7 @@ static void counts_are_checked_by_the_least_an_item_takes(void **state)
 }
 
 // Arrays in arrays that each claim all that is left, so that every level would reserve for it.
-static void claims_of_nested_arrays_do_not_add_up(void **state)
+static void test_claims_of_nested_arrays_do_not_add_up(void **state)
 {
     (void)state;
     enum { SIZE = 60000, LEVELS = 12 };
@@ -291,7 +291,7 @@ static void claims_of_nested_arrays_do_not_add_up(void **state)
 }
 
 // The costliest honest messages are far from that bound.
-static void honest_messages_are_not_taken_for_bombs(void **state)
+static void test_honest_messages_are_not_taken_for_bombs(void **state)
 {
     (void)state;
     enum { SIZE = 60003 };
@@ -319,14 +319,14 @@ static void honest_messages_are_not_taken_for_bombs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_truncation_is_refused),
-        cmocka_unit_test(every_changed_byte_is_survived),
-        cmocka_unit_test(random_bytes_are_survived),
-        cmocka_unit_test(refusals_name_the_field),
-        cmocka_unit_test(a_nest_of_arrays_reserves_nothing),
-        cmocka_unit_test(counts_are_checked_by_the_least_an_item_takes),
-        cmocka_unit_test(claims_of_nested_arrays_do_not_add_up),
-        cmocka_unit_test(honest_messages_are_not_taken_for_bombs),
+        cmocka_unit_test(test_every_truncation_is_refused),
+        cmocka_unit_test(test_every_changed_byte_is_survived),
+        cmocka_unit_test(test_random_bytes_are_survived),
+        cmocka_unit_test(test_refusals_name_the_field),
+        cmocka_unit_test(test_a_nest_of_arrays_reserves_nothing),
+        cmocka_unit_test(test_counts_are_checked_by_the_least_an_item_takes),
+        cmocka_unit_test(test_claims_of_nested_arrays_do_not_add_up),
+        cmocka_unit_test(test_honest_messages_are_not_taken_for_bombs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static void expect_bytes(const char *hex)
 }
 
 // The bytes that the format's specification gives.
-static void items_are_written_as_the_format_says(void **state)
+static void test_items_are_written_as_the_format_says(void **state)
 {
     (void)state;
     trp_write_nil(&buffer), trp_write_bool(&buffer, false), trp_write_bool(&buffer, true);
@@ -53,7 +53,7 @@ static void items_are_written_as_the_format_says(void **state)
     expect_bytes("9fdc0010dd00010000");
 }
 
-static void integers_of_all_widths_come_back(void **state)
+static void test_integers_of_all_widths_come_back(void **state)
 {
     (void)state;
     for (int shift = 0; shift < 64; shift++) {
@@ -77,7 +77,7 @@ static void integers_of_all_widths_come_back(void **state)
     }
 }
 
-static void numbers_with_fractions_keep_their_bits(void **state)
+static void test_numbers_with_fractions_keep_their_bits(void **state)
 {
     (void)state;
     const uint64_t doubles[] = {0,
@@ -115,7 +115,7 @@ static void numbers_with_fractions_keep_their_bits(void **state)
     assert_true(wide == 0.25);
 }
 
-static void texts_and_bytes_of_all_sizes_come_back(void **state)
+static void test_texts_and_bytes_of_all_sizes_come_back(void **state)
 {
     (void)state;
     const size_t sizes[] = {0, 1, 31, 32, 255, 256, 65535, 65536, 70000};
@@ -157,7 +157,7 @@ static void good_text(const char *text, size_t size, size_t good)
     }
 }
 
-static void only_utf8_is_text(void **state)
+static void test_only_utf8_is_text(void **state)
 {
     (void)state;
     good_text("plain", 5, 5);
@@ -233,7 +233,7 @@ static int accepted(const void *data, size_t size)
     return count;
 }
 
-static void no_bytes_are_read_past_the_end(void **state)
+static void test_no_bytes_are_read_past_the_end(void **state)
 {
     (void)state;
     assert_int_equal(accepted(NULL, 0), 0);
@@ -266,7 +266,7 @@ static void expect_sentence(troupe_status status, const char *sentence)
     assert_string_equal(troupe_last_error()->text, sentence);
 }
 
-static void refusals_say_what_and_where(void **state)
+static void test_refusals_say_what_and_where(void **state)
 {
     (void)state;
     trp_reader in = trp_reader_of("\x01\xa1y", 3);
@@ -294,7 +294,7 @@ static void refusals_say_what_and_where(void **state)
     expect_sentence(trp_read_bool(&in, &(bool){0}), "expected a bool, found the end at byte 0");
 }
 
-static void skipping_is_bounded(void **state)
+static void test_skipping_is_bounded(void **state)
 {
     (void)state;
     unsigned char nested[64];
@@ -326,7 +326,7 @@ static void skipping_is_bounded(void **state)
     }
 }
 
-static void writing_without_memory_fails_the_buffer(void **state)
+static void test_writing_without_memory_fails_the_buffer(void **state)
 {
     (void)state;
     trp_memory_fail_after(0);
@@ -340,15 +340,15 @@ static void writing_without_memory_fails_the_buffer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(items_are_written_as_the_format_says, empty_buffer),
-        cmocka_unit_test_teardown(integers_of_all_widths_come_back, empty_buffer),
-        cmocka_unit_test_teardown(numbers_with_fractions_keep_their_bits, empty_buffer),
-        cmocka_unit_test_teardown(texts_and_bytes_of_all_sizes_come_back, empty_buffer),
-        cmocka_unit_test(only_utf8_is_text),
-        cmocka_unit_test(no_bytes_are_read_past_the_end),
-        cmocka_unit_test(refusals_say_what_and_where),
-        cmocka_unit_test(skipping_is_bounded),
-        cmocka_unit_test_teardown(writing_without_memory_fails_the_buffer, empty_buffer),
+        cmocka_unit_test_teardown(test_items_are_written_as_the_format_says, empty_buffer),
+        cmocka_unit_test_teardown(test_integers_of_all_widths_come_back, empty_buffer),
+        cmocka_unit_test_teardown(test_numbers_with_fractions_keep_their_bits, empty_buffer),
+        cmocka_unit_test_teardown(test_texts_and_bytes_of_all_sizes_come_back, empty_buffer),
+        cmocka_unit_test(test_only_utf8_is_text),
+        cmocka_unit_test(test_no_bytes_are_read_past_the_end),
+        cmocka_unit_test(test_refusals_say_what_and_where),
+        cmocka_unit_test(test_skipping_is_bounded),
+        cmocka_unit_test_teardown(test_writing_without_memory_fails_the_buffer, empty_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

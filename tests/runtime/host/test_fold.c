@@ -119,7 +119,7 @@ static void test_one_process_alone_is_printed(void **state)
 
 // What several have said and one goes on to say alone is kept back until the window ends, and is
 // printed from then on.
-static void test_who_goes_on_alone_is_printed(void **state)
+static void test_one_that_goes_on_alone_is_printed(void **state)
 {
     (void)state;
     trp_fold *fold = begin_with(true);
@@ -189,7 +189,7 @@ int main(void)
         cmocka_unit_test(test_the_librarys_lines),
         cmocka_unit_test(test_lines_of_several_are_counted),
         cmocka_unit_test(test_one_process_alone_is_printed),
-        cmocka_unit_test(test_who_goes_on_alone_is_printed),
+        cmocka_unit_test(test_one_that_goes_on_alone_is_printed),
         cmocka_unit_test(test_what_differs_is_printed),
         cmocka_unit_test(test_nothing_is_lost),
     };

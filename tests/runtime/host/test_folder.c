@@ -19,7 +19,7 @@ static void expect(const char *storage, const char *name, const char *home, cons
     trp_free(path);
 }
 
-static void missing_folders_are_made_and_taken_names_numbered(void **state)
+static void test_missing_folders_are_made_and_taken_names_numbered(void **state)
 {
     (void)state;
     char *home = support_directory_make();
@@ -31,7 +31,7 @@ static void missing_folders_are_made_and_taken_names_numbered(void **state)
     support_directory_remove(home);
 }
 
-static void the_default_is_in_the_home_folder(void **state)
+static void test_the_default_is_in_the_home_folder(void **state)
 {
     (void)state;
     char *home = support_directory_make(), *before = getenv("HOME");
@@ -52,7 +52,7 @@ static void the_default_is_in_the_home_folder(void **state)
     support_directory_remove(home);
 }
 
-static void what_cannot_be_made_is_named(void **state)
+static void test_what_cannot_be_made_is_named(void **state)
 {
     (void)state;
     char *home = support_directory_make(), *path;
@@ -77,9 +77,9 @@ static void what_cannot_be_made_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing_folders_are_made_and_taken_names_numbered),
-        cmocka_unit_test(the_default_is_in_the_home_folder),
-        cmocka_unit_test(what_cannot_be_made_is_named),
+        cmocka_unit_test(test_missing_folders_are_made_and_taken_names_numbered),
+        cmocka_unit_test(test_the_default_is_in_the_home_folder),
+        cmocka_unit_test(test_what_cannot_be_made_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

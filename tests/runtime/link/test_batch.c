@@ -69,7 +69,7 @@ static troupe_status read_batch(const void *data, size_t size, uint32_t *read)
     return status;
 }
 
-static void batches_come_back(void **state)
+static void test_batches_come_back(void **state)
 {
     (void)state;
     for (uint32_t count = 1; count <= 40; count += 13) {
@@ -90,7 +90,7 @@ static void batches_come_back(void **state)
     }
 }
 
-static void the_form_is_what_other_builds_expect(void **state)
+static void test_the_form_is_what_other_builds_expect(void **state)
 {
     (void)state;
     trp_buffer out = {0};
@@ -120,7 +120,7 @@ static void the_form_is_what_other_builds_expect(void **state)
     trp_buffer_free(&out);
 }
 
-static void cut_batches_are_refused(void **state)
+static void test_cut_batches_are_refused(void **state)
 {
     (void)state;
     trp_buffer out = {0};
@@ -140,7 +140,7 @@ static void cut_batches_are_refused(void **state)
     trp_buffer_free(&out);
 }
 
-static void changed_batches_are_survived(void **state)
+static void test_changed_batches_are_survived(void **state)
 {
     (void)state;
     trp_buffer out = {0};
@@ -176,7 +176,7 @@ static void expect_refused(size_t at, unsigned char byte, const char *sentence)
     trp_buffer_free(&out);
 }
 
-static void what_makes_no_sense_is_refused_in_a_sentence(void **state)
+static void test_what_makes_no_sense_is_refused_in_a_sentence(void **state)
 {
     (void)state;
     expect_refused(0, 0xc0, "81 bytes are not a batch of frames");
@@ -200,7 +200,7 @@ static void what_makes_no_sense_is_refused_in_a_sentence(void **state)
 }
 
 // What was in the batch before is a batch still.
-static void without_memory_the_batch_stays_as_it_was(void **state)
+static void test_without_memory_the_batch_stays_as_it_was(void **state)
 {
     (void)state;
     trp_buffer out = {0};
@@ -223,12 +223,12 @@ static void without_memory_the_batch_stays_as_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_come_back),
-        cmocka_unit_test(the_form_is_what_other_builds_expect),
-        cmocka_unit_test(cut_batches_are_refused),
-        cmocka_unit_test(changed_batches_are_survived),
-        cmocka_unit_test(what_makes_no_sense_is_refused_in_a_sentence),
-        cmocka_unit_test(without_memory_the_batch_stays_as_it_was),
+        cmocka_unit_test(test_batches_come_back),
+        cmocka_unit_test(test_the_form_is_what_other_builds_expect),
+        cmocka_unit_test(test_cut_batches_are_refused),
+        cmocka_unit_test(test_changed_batches_are_survived),
+        cmocka_unit_test(test_what_makes_no_sense_is_refused_in_a_sentence),
+        cmocka_unit_test(test_without_memory_the_batch_stays_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static troupe_status tell(uint32_t process, size_t size)
     return trp_process_send(process, LIFE, &frame, 0);
 }
 
-static void one_after_another(void **state)
+static void test_one_after_another(void **state)
 {
     (void)state;
     made.announces = true;
@@ -107,7 +107,7 @@ static void one_after_another(void **state)
     assert_string_equal(made.log, "alive send ");
 }
 
-static void limits(void **state)
+static void test_limits(void **state)
 {
     (void)state;
     assert_int_equal(tell(PEER, limit + 1), TROUPE_TOO_LARGE);
@@ -122,7 +122,7 @@ static void limits(void **state)
                          target <= pigeons.carrier.pauses_max);
 }
 
-static void deaths(void **state)
+static void test_deaths(void **state)
 {
     (void)state;
     made.dead = true;
@@ -137,7 +137,7 @@ static void deaths(void **state)
 }
 
 // Numbers above the table's have the other carrier, which is none here.
-static void another_node(void **state)
+static void test_another_node(void **state)
 {
     (void)state;
     char cause[112];
@@ -178,10 +178,10 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_after_another),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(deaths),
-        cmocka_unit_test(another_node),
+        cmocka_unit_test(test_one_after_another),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_deaths),
+        cmocka_unit_test(test_another_node),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -17,7 +17,7 @@ static void *other(void *unused)
 }
 
 // The first never leaves by itself: without the pauses the second would wait for ever.
-static void a_flood_lets_others_in(void **state)
+static void test_a_flood_lets_others_in(void **state)
 {
     (void)state;
     pthread_t thread;
@@ -34,6 +34,6 @@ static void a_flood_lets_others_in(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_flood_lets_others_in)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_flood_lets_others_in)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static trp_frame some_frame(uint64_t seed, const void *body, size_t body_size)
                        .body_size = body_size};
 }
 
-static void frames_come_back(void **state)
+static void test_frames_come_back(void **state)
 {
     (void)state;
     static unsigned char body[TRP_FRAME_INLINE_MAX + 1];
@@ -58,7 +58,7 @@ static void frames_come_back(void **state)
 
 // Of every kind: what carries nothing carries nothing, and what is in this node's memory stays
 // here.
-static void each_kind_carries_what_it_may(void **state)
+static void test_each_kind_carries_what_it_may(void **state)
 {
     (void)state;
     static const trp_frame_kind bare[] = {
@@ -102,7 +102,7 @@ static void each_kind_carries_what_it_may(void **state)
     assert_true(trp_frame_allowed(&told, false, false));
 }
 
-static void frames_are_appended(void **state)
+static void test_frames_are_appended(void **state)
 {
     (void)state;
     trp_buffer out = {0};
@@ -143,7 +143,7 @@ static troupe_status read_version(uint64_t version, uint32_t count, trp_frame *f
     return status;
 }
 
-static void neighbours_understand_each_other(void **state)
+static void test_neighbours_understand_each_other(void **state)
 {
     (void)state;
     for (uint64_t version = TRP_FRAME_VERSION - 1; version <= TRP_FRAME_VERSION + 1; version++) {
@@ -163,7 +163,7 @@ static void neighbours_understand_each_other(void **state)
     }
 }
 
-static void others_are_refused_by_both_versions(void **state)
+static void test_others_are_refused_by_both_versions(void **state)
 {
     (void)state;
     trp_frame frame = {0};
@@ -190,7 +190,7 @@ static troupe_status read_exact(const void *data, size_t size, trp_frame *frame)
     return status;
 }
 
-static void truncated_and_changed_frames_are_survived(void **state)
+static void test_truncated_and_changed_frames_are_survived(void **state)
 {
     (void)state;
     trp_buffer out = {0};
@@ -248,7 +248,7 @@ static void spoil_executed(trp_frame *frame)
     frame->executed = 3;
 }
 
-static void numbers_out_of_range_are_refused(void **state)
+static void test_numbers_out_of_range_are_refused(void **state)
 {
     (void)state;
     expect_refused(spoil_kind, "frame.kind: there is no kind 15");
@@ -268,7 +268,7 @@ static void numbers_out_of_range_are_refused(void **state)
                         "frame.version: expected an integer, found text at byte 1");
 }
 
-static void random_bytes_are_survived(void **state)
+static void test_random_bytes_are_survived(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20000; seed++) {
@@ -284,7 +284,7 @@ static void random_bytes_are_survived(void **state)
     }
 }
 
-static void writing_without_memory_fails_the_buffer(void **state)
+static void test_writing_without_memory_fails_the_buffer(void **state)
 {
     (void)state;
     trp_buffer out = {0};
@@ -300,15 +300,15 @@ static void writing_without_memory_fails_the_buffer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_come_back),
-        cmocka_unit_test(each_kind_carries_what_it_may),
-        cmocka_unit_test(frames_are_appended),
-        cmocka_unit_test(neighbours_understand_each_other),
-        cmocka_unit_test(others_are_refused_by_both_versions),
-        cmocka_unit_test(truncated_and_changed_frames_are_survived),
-        cmocka_unit_test(numbers_out_of_range_are_refused),
-        cmocka_unit_test(random_bytes_are_survived),
-        cmocka_unit_test(writing_without_memory_fails_the_buffer),
+        cmocka_unit_test(test_frames_come_back),
+        cmocka_unit_test(test_each_kind_carries_what_it_may),
+        cmocka_unit_test(test_frames_are_appended),
+        cmocka_unit_test(test_neighbours_understand_each_other),
+        cmocka_unit_test(test_others_are_refused_by_both_versions),
+        cmocka_unit_test(test_truncated_and_changed_frames_are_survived),
+        cmocka_unit_test(test_numbers_out_of_range_are_refused),
+        cmocka_unit_test(test_random_bytes_are_survived),
+        cmocka_unit_test(test_writing_without_memory_fails_the_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void expect_refused(const char *file, const char *why)
 
 // What is opened is what is checked: no link, no pipe (which would be waited for), not another
 // user's, readable by nobody else.
-static void only_a_file_of_our_own_is_read(void **state)
+static void test_only_a_file_of_our_own_is_read(void **state)
 {
     (void)state;
     trp_key_pair keys;
@@ -67,7 +67,7 @@ static void only_a_file_of_our_own_is_read(void **state)
 
 // Who was killed while it wrote leaves a draft; keys are made all the same. What has the name is
 // not replaced, whenever it came.
-static void drafts_block_nothing_and_replace_nothing(void **state)
+static void test_drafts_block_nothing_and_replace_nothing(void **state)
 {
     (void)state;
     char *draft = support_path(home, "cluster.keys.new");
@@ -115,7 +115,7 @@ static int count_in_memory(const char *text, size_t size)
 }
 
 // Keys that were made are in no memory of whoever made them: forked processes would have them.
-static void made_keys_are_in_the_file_alone(void **state)
+static void test_made_keys_are_in_the_file_alone(void **state)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); // Their stacks are elsewhere, and huge.
@@ -144,7 +144,7 @@ static void made_keys_are_in_the_file_alone(void **state)
 }
 
 // The pair that a process keeps: not in core files, and zeros in what is forked from it.
-static void kept_keys_stay_here(void **state)
+static void test_kept_keys_stay_here(void **state)
 {
     (void)state;
     trp_key_pair *keys = trp_keys_hold();
@@ -179,10 +179,10 @@ static void kept_keys_stay_here(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(only_a_file_of_our_own_is_read, make, clean),
-        cmocka_unit_test_setup_teardown(drafts_block_nothing_and_replace_nothing, make, clean),
-        cmocka_unit_test_setup_teardown(made_keys_are_in_the_file_alone, make, clean),
-        cmocka_unit_test_setup_teardown(kept_keys_stay_here, make, clean),
+        cmocka_unit_test_setup_teardown(test_only_a_file_of_our_own_is_read, make, clean),
+        cmocka_unit_test_setup_teardown(test_drafts_block_nothing_and_replace_nothing, make, clean),
+        cmocka_unit_test_setup_teardown(test_made_keys_are_in_the_file_alone, make, clean),
+        cmocka_unit_test_setup_teardown(test_kept_keys_stay_here, make, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

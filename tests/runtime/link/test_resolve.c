@@ -16,7 +16,7 @@ static troupe_status resolve(const char *address, bool wild)
     return trp_address_resolve("it", address, wild, 1000, numeric);
 }
 
-static void what_is_in_numbers(void **state)
+static void test_what_is_in_numbers(void **state)
 {
     (void)state;
     static const char *const good[] = {"127.0.0.1:1", "10.0.0.7:4500", "192.168.0.255:65535"};
@@ -48,7 +48,7 @@ static void what_is_in_numbers(void **state)
 
 // Whatever they are written as.
 // As others write them, who need not end them.
-static void what_others_write(void **state)
+static void test_text_of_other_programs(void **state)
 {
     (void)state;
     static const char text[] = "10.0.0.7:4500and more", inside[] = "10.0.0.7:45\0";
@@ -66,7 +66,7 @@ static void what_others_write(void **state)
     assert_false(trp_address_read(longer, sizeof longer, numeric));
 }
 
-static void addresses_of_all_are_refused(void **state)
+static void test_addresses_of_all_are_refused(void **state)
 {
     (void)state;
     static const char *const all[] = {"0.0.0.0:4711", "0:4711",     "0.0:4711", "000.0.0.0:4711",
@@ -81,7 +81,7 @@ static void addresses_of_all_are_refused(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "IPv4"));
 }
 
-static void names_become_numbers(void **state)
+static void test_names_become_numbers(void **state)
 {
     (void)state;
     assert_int_equal(resolve("localhost:4600", false), TROUPE_OK);
@@ -112,7 +112,7 @@ static bool all_answered(void *count)
 }
 
 // A server that is silent costs whoever asks his time, and no more than so many threads.
-static void a_silent_name_server_is_not_waited_for(void **state)
+static void test_a_silent_name_server_is_not_waited_for(void **state)
 {
     (void)state;
     enum { MOST = 8, LIMIT_MS = 50, SLACK_MS = 2000 };
@@ -146,7 +146,7 @@ static bool none_answers(void *unused)
 
 // The thread that still asks for a name of a start that was given up is none of the program's: the
 // next start forks its workers all the same.
-static void a_start_after_one_that_was_given_up(void **state)
+static void test_a_start_after_one_that_was_given_up(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
@@ -189,7 +189,7 @@ static const char *heard(const char *address, bool wild)
     return text;
 }
 
-static void a_name_for_this_machine_alone_is_warned_of(void **state)
+static void test_a_name_for_this_machine_alone_is_warned_of(void **state)
 {
     (void)state;
     trp_resolve_by(own_name);
@@ -205,13 +205,13 @@ static void a_name_for_this_machine_alone_is_warned_of(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_in_numbers),
-        cmocka_unit_test(what_others_write),
-        cmocka_unit_test(addresses_of_all_are_refused),
-        cmocka_unit_test(names_become_numbers),
-        cmocka_unit_test(a_silent_name_server_is_not_waited_for),
-        cmocka_unit_test(a_start_after_one_that_was_given_up),
-        cmocka_unit_test(a_name_for_this_machine_alone_is_warned_of),
+        cmocka_unit_test(test_what_is_in_numbers),
+        cmocka_unit_test(test_text_of_other_programs),
+        cmocka_unit_test(test_addresses_of_all_are_refused),
+        cmocka_unit_test(test_names_become_numbers),
+        cmocka_unit_test(test_a_silent_name_server_is_not_waited_for),
+        cmocka_unit_test(test_a_start_after_one_that_was_given_up),
+        cmocka_unit_test(test_a_name_for_this_machine_alone_is_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,13 +131,13 @@ static void exchange(bool tcp)
     support_directory_remove(home);
 }
 
-static void messages_travel_over_unix_sockets(void **state)
+static void test_messages_travel_over_unix_sockets(void **state)
 {
     (void)state;
     exchange(false);
 }
 
-static void messages_travel_over_tcp(void **state)
+static void test_messages_travel_over_tcp(void **state)
 {
     (void)state;
     exchange(true);
@@ -172,7 +172,7 @@ static pid_t fork_stranger(const char *to, const char *keys, bool curve)
 }
 
 // The strangers' messages are not read; those of one with the right keys are.
-static void strangers_are_not_heard_over_tcp(void **state)
+static void test_strangers_are_not_heard_over_tcp(void **state)
 {
     (void)state;
     char *home = support_directory_make();
@@ -196,7 +196,7 @@ static void strangers_are_not_heard_over_tcp(void **state)
     support_directory_remove(home);
 }
 
-static void damaged_files_are_refused_in_a_sentence(void **state)
+static void test_damaged_files_are_refused_in_a_sentence(void **state)
 {
     (void)state;
     char *home = support_directory_make();
@@ -291,7 +291,7 @@ static troupe_status send_filled(trp_outbound *out, size_t size, uint64_t seed)
 
 // A message is of several parts once it is larger than what a stranger may claim; none above the
 // limit is taken, nor one for which memory ends half-way, and what follows is.
-static void large_messages_go_in_parts_over_tcp(void **state)
+static void test_large_messages_go_in_parts_over_tcp(void **state)
 {
     (void)state;
     static const size_t sizes[] = {65535,   65536,       65537,      131072,
@@ -346,7 +346,7 @@ static bool is_left(const char *path, int timeout_ms)
 
 // Whoever claims more than a part has, before he has said who he is, is sent away at once, and left
 // if it was we who came; whoever says nothing is sent away after a while.
-static void strangers_take_little_and_not_for_long(void **state)
+static void test_strangers_take_little_and_not_for_long(void **state)
 {
     (void)state;
     enum { HANDSHAKE_MS = 3000, SLACK_MS = 2000 };
@@ -413,7 +413,7 @@ static bool is_counted(void *count)
 }
 
 // Whatever a connection was refused for, and who has the keys never.
-static void each_stranger_is_counted_once(void **state)
+static void test_each_stranger_is_counted_once(void **state)
 {
     (void)state;
     enum { KINDS = 8, EACH = 5, FRIENDS = 4, LATEST_MS = 15000 };
@@ -464,7 +464,7 @@ static void each_stranger_is_counted_once(void **state)
 
 // More silent connections than there are descriptors: this process keeps some, and whoever has the
 // keys is heard as soon as the first of the silent ones are sent away.
-static void silent_connections_take_no_place_for_long(void **state)
+static void test_silent_connections_take_no_place_for_long(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
@@ -528,14 +528,14 @@ static void silent_connections_take_no_place_for_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_travel_over_unix_sockets),
-        cmocka_unit_test(messages_travel_over_tcp),
-        cmocka_unit_test(strangers_are_not_heard_over_tcp),
-        cmocka_unit_test(damaged_files_are_refused_in_a_sentence),
-        cmocka_unit_test(large_messages_go_in_parts_over_tcp),
-        cmocka_unit_test(strangers_take_little_and_not_for_long),
-        cmocka_unit_test(each_stranger_is_counted_once),
-        cmocka_unit_test(silent_connections_take_no_place_for_long),
+        cmocka_unit_test(test_messages_travel_over_unix_sockets),
+        cmocka_unit_test(test_messages_travel_over_tcp),
+        cmocka_unit_test(test_strangers_are_not_heard_over_tcp),
+        cmocka_unit_test(test_damaged_files_are_refused_in_a_sentence),
+        cmocka_unit_test(test_large_messages_go_in_parts_over_tcp),
+        cmocka_unit_test(test_strangers_take_little_and_not_for_long),
+        cmocka_unit_test(test_each_stranger_is_counted_once),
+        cmocka_unit_test(test_silent_connections_take_no_place_for_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static troupe_status say_hello(trp_outbound *out)
 
 // Who has been let in takes no place of those who have not: more come than may wait at once, and
 // all are heard and stay.
-static void all_who_have_the_keys_find_room(void **state)
+static void test_all_with_the_keys_find_room(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
@@ -82,7 +82,7 @@ static void all_who_have_the_keys_find_room(void **state)
 }
 
 // How many connections libzmq takes before it waits for who watches them.
-static void so_many_connections_come_unheard(void **state)
+static void test_so_many_connections_come_unheard(void **state)
 {
     (void)state;
     enum { COME = TRP_CONNECTIONS_LATE + 100, KEPT_MS = 300, ENOUGH = 4096 };
@@ -125,8 +125,8 @@ static void so_many_connections_come_unheard(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_who_have_the_keys_find_room),
-        cmocka_unit_test(so_many_connections_come_unheard),
+        cmocka_unit_test(test_all_with_the_keys_find_room),
+        cmocka_unit_test(test_so_many_connections_come_unheard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static troupe_status claim_cpus(trp_resources *books, trp_claim *claim, int64_t 
     return trp_resources_claim(books, claim);
 }
 
-static void counts_fractions_exactly(void **state)
+static void test_counts_fractions_exactly(void **state)
 {
     (void)state;
     int64_t amount = 0;
@@ -34,7 +34,7 @@ static void counts_fractions_exactly(void **state)
     assert_int_equal(amount, 1);
 }
 
-static void tenths_fill_a_cpu(void **state)
+static void test_tenths_fill_a_cpu(void **state)
 {
     (void)state;
     trp_resources books;
@@ -52,7 +52,7 @@ static void tenths_fill_a_cpu(void **state)
     assert_ptr_equal(trp_resources_admit(&books), &claims[10]);
 }
 
-static void refuses_what_can_never_fit(void **state)
+static void test_refuses_what_can_never_fit(void **state)
 {
     (void)state;
     trp_resources books;
@@ -69,7 +69,7 @@ static void refuses_what_can_never_fit(void **state)
     assert_ptr_equal(trp_resources_admit(&books), &claim);
 }
 
-static void a_large_gang_is_not_overtaken(void **state)
+static void test_a_large_gang_is_not_overtaken(void **state)
 {
     (void)state;
     trp_resources books;
@@ -89,7 +89,7 @@ static void a_large_gang_is_not_overtaken(void **state)
     assert_int_equal(books.free.of[TRP_CPUS], 3 * TRP_CPU);
 }
 
-static void a_waiting_claim_can_leave_from_anywhere(void **state)
+static void test_a_waiting_claim_can_leave_from_anywhere(void **state)
 {
     (void)state;
     for (int leaver = 0; leaver < 3; leaver++) {
@@ -112,7 +112,7 @@ static void a_waiting_claim_can_leave_from_anywhere(void **state)
 }
 
 // Random claims and releases against a model that recounts everything each time.
-static void the_books_balance(void **state)
+static void test_the_accounts_balance(void **state)
 {
     (void)state;
     enum { CLAIMS = 32, STEPS = 20000 };
@@ -162,7 +162,7 @@ static trp_claim claim_of(const trp_resources *books, double gpus, const char *c
     return claim;
 }
 
-static void gpus_are_given_by_number(void **state)
+static void test_gpus_are_given_by_number(void **state)
 {
     (void)state;
     trp_resources books;
@@ -198,7 +198,7 @@ static void gpus_are_given_by_number(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "4 GPUs were asked for, and there are 3"));
 }
 
-static void others_pass_who_waits_for_something_else(void **state)
+static void test_others_pass_who_waits_for_something_else(void **state)
 {
     (void)state;
     trp_resources books;
@@ -224,7 +224,7 @@ static void others_pass_who_waits_for_something_else(void **state)
     assert_ptr_equal(trp_resources_admit(&books), &second);
 }
 
-static void texts_are_checked(void **state)
+static void test_texts_are_checked(void **state)
 {
     (void)state;
     trp_resources books;
@@ -252,15 +252,15 @@ static void texts_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_fractions_exactly),
-        cmocka_unit_test(tenths_fill_a_cpu),
-        cmocka_unit_test(refuses_what_can_never_fit),
-        cmocka_unit_test(a_large_gang_is_not_overtaken),
-        cmocka_unit_test(a_waiting_claim_can_leave_from_anywhere),
-        cmocka_unit_test(the_books_balance),
-        cmocka_unit_test(gpus_are_given_by_number),
-        cmocka_unit_test(others_pass_who_waits_for_something_else),
-        cmocka_unit_test(texts_are_checked),
+        cmocka_unit_test(test_counts_fractions_exactly),
+        cmocka_unit_test(test_tenths_fill_a_cpu),
+        cmocka_unit_test(test_refuses_what_can_never_fit),
+        cmocka_unit_test(test_a_large_gang_is_not_overtaken),
+        cmocka_unit_test(test_a_waiting_claim_can_leave_from_anywhere),
+        cmocka_unit_test(test_the_accounts_balance),
+        cmocka_unit_test(test_gpus_are_given_by_number),
+        cmocka_unit_test(test_others_pass_who_waits_for_something_else),
+        cmocka_unit_test(test_texts_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 // Of the reference implementation: the key and the text are 0, 1, 2, ...
-static void as_published(void **state)
+static void test_as_published(void **state)
 {
     (void)state;
     static const struct {
@@ -24,7 +24,7 @@ static void as_published(void **state)
         assert_true(trp_siphash(key, text, known[i].size) == known[i].number);
 }
 
-static void same_here_and_nowhere_else(void **state)
+static void test_same_here_and_nowhere_else(void **state)
 {
     (void)state;
     uint64_t *theirs = support_share(sizeof *theirs);
@@ -44,7 +44,7 @@ static void same_here_and_nowhere_else(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_published),
-                                       cmocka_unit_test(same_here_and_nowhere_else)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_published),
+                                       cmocka_unit_test(test_same_here_and_nowhere_else)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,7 +151,7 @@ static void *fulfil(void *arg)
     return NULL;
 }
 
-static void test_two_who_fulfil(void **state)
+static void test_two_that_fulfil(void **state)
 {
     (void)state;
     for (int i = 0; i < 300; i++) {
@@ -292,7 +292,7 @@ int main(void)
 #define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, close_store)
     const struct CMUnitTest tests[] = {
         ROW(test_a_hold_that_wanders),     ROW(test_pages_that_change_their_use),
-        ROW(test_two_who_fulfil),          ROW(test_a_waiter_whose_waker_dies),
+        ROW(test_two_that_fulfil),         ROW(test_a_waiter_whose_waker_dies),
         ROW(test_pinned_while_it_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,7 +147,7 @@ static void test_type_names(void **state)
     assert_int_equal(strlen(name), TRP_TYPE_NAME - 1);
 }
 
-static void test_who_holds_it_is_said_when_it_is_full(void **state)
+static void test_its_holders_are_named_when_it_is_full(void **state)
 {
     (void)state;
     char expected[128];
@@ -406,7 +406,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_holds, set_up, close_store),
         cmocka_unit_test_setup_teardown(test_room, set_up, close_store),
         cmocka_unit_test_setup_teardown(test_type_names, set_up, close_store),
-        cmocka_unit_test_setup_teardown(test_who_holds_it_is_said_when_it_is_full, set_up,
+        cmocka_unit_test_setup_teardown(test_its_holders_are_named_when_it_is_full, set_up,
                                         close_store),
         cmocka_unit_test_setup_teardown(test_what_is_seen_belongs_together, set_up, close_store),
 #ifdef TROUPE_FAULTS
