@@ -4,7 +4,7 @@
 // chunk to its slot, and steps; each reduces its own slice of the chunk straight from all slots and
 // leaves the result in its own, and steps; each copies the slices back. Small chunks are reduced
 // whole by every rank, which saves the second step. Either way an element is combined in the order
-// of ranks, so the bits are the same on all ranks, whoever comes first. Chunks alternate between
+// of ranks, so the bits are the same on all ranks, whichever comes first. Chunks alternate between
 // two slots: a rank writes a slot again only after a step that the others make when they have read
 // it.
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-// group.h: the shared region of a group of ranks: who is where, the report that is the last, and
-// the end.
+// group.h: the shared region of a group of ranks: where each rank is, the report that is the last,
+// and the end.
 //
 //     [ head | line of rank 0 | line of rank 1 | ... | slots of rank 0 | slots of rank 1 | ... ]
 //

@@ -1,4 +1,4 @@
-// job.c: the job's record: who holds it, its state, its follower, and waiting for its end.
+// job.c: the job's record: its holders, its state, its follower, and waiting for its end.
 #include <actors/sched/scheduler.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/log.h>

@@ -1,6 +1,6 @@
 // server.c: the job server.
 //
-// All books are the actor's state, so no lock is needed for them; the one lock here guards which
+// All accounts are the actor's state, so no lock is needed for them; the one lock here guards which
 // actor is the server.
 #include <actors/actor/lifecycle.h>
 #include <pthread.h>

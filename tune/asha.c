@@ -3,8 +3,8 @@
 //
 // Rungs lie at grace * reduction^k reports, below the limit. A trial that reaches a rung leaves its
 // score there and goes on if it is among the best floor(n / reduction) of the n scores, its own
-// included, or the best of all where that would be nobody. Equal scores share the better rank; NaN
-// is worse than any number. Decisions are final: a trial that went on is not stopped by later ones.
+// included, or the best of all if that would be none. Equal scores share the better rank; NaN is
+// worse than any number. Decisions are final: a trial that went on is not stopped by later ones.
 #include <math.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/options_take.h>

@@ -1,4 +1,4 @@
-// events.h: what Train's threads tell the controller: a queue with one reader, who waits on it.
+// events.h: what Train's threads tell the controller: a queue with one reader, which waits on it.
 //
 // Pushing never waits and takes no lock but the queue's own, so that a follower may do it anywhere.
 #ifndef TRP_TUNE_EVENTS_H

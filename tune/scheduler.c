@@ -1,4 +1,4 @@
-// scheduler.c: what all schedulers share, and the one that stops nobody.
+// scheduler.c: what all schedulers share, and the one that stops no trial.
 #include <runtime/base/memory.h>
 #include <stdio.h>
 #include <tune/scheduler.h>

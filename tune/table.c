@@ -1,5 +1,5 @@
-// table.c: lays a sweep out as text: a block that says how it stands, the trials as columns that
-// are as wide as they need to be, the sentences of those that failed.
+// table.c: lays a sweep out as text: a block with its progress, the trials in columns that are as
+// wide as they need to be, the error texts of those that failed.
 #include <tune/table.h>
 
 #include <math.h>

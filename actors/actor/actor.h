@@ -6,12 +6,12 @@
 //     is free OPEN --stop---------> STOPPED     --+
 //
 // An actor leaves OPEN once, by a compare-and-swap on its `phase`, which has its generation in it,
-// so that nobody ends the actor that came after. Who does that closes the mailbox and answers what
-// is in it; a push to a closed mailbox fails: no message stays behind.
+// so that no thread ends its successor. The thread that made the exchange closes the mailbox and
+// answers what is in it; a push to a closed mailbox fails: no message stays behind.
 //
-// Actors live in slots (slot.h) whose memory stays. Who sends holds nothing: it looks at the
-// phase and pushes. If the actor was replaced in between, the message gets to its successor, which
-// sees by `target` that it is not meant and answers with the obituary of who was.
+// Actors live in slots (slot.h) whose memory stays. A sender holds nothing: it looks at the phase
+// and pushes. If the actor was replaced in between, the message gets to its successor, which sees
+// by `target` that it is not meant and answers with the death record of the former one.
 #ifndef TRP_ACTOR_H
 #define TRP_ACTOR_H
 

@@ -1,8 +1,8 @@
 // deadlock_probe.c: see actor/deadlock_probe.h.
 //
-// A wait is known by the number of its call, which never comes again in its process: whoever waits
-// for the same call at two moments has waited all the time between. The second probe starts after
-// the first has come back, so where both have met the same waits, all of those were on at one
+// A wait is known by the number of its call, which never comes again in its process: a thread that
+// waits for the same call at two moments has waited all the time between. The second probe starts
+// after the first has come back, so where both have met the same waits, all of those were on at one
 // moment. What could still be under way then is an answer that was sent before the first probe
 // came: but on its link it is ahead of the word that the probe was seen.
 //

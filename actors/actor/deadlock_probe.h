@@ -1,10 +1,10 @@
 // deadlock_probe.h: rings of waits, within this process and through several.
 //
 // A method that has waited long sends a probe along its wait: to the actor that it waits for, on to
-// the one that that one waits for, and so on, until an actor waits for nobody, or the first one is
-// met again (K. M. Chandy, J. Misra, L. M. Haas: Distributed deadlock detection, 1983). Calls can
-// be answered while a probe is under way; so a ring counts only if a second probe meets the very
-// same waits, and if each process on the way has said, behind all its answers, that it saw the
+// the one that that one waits for, and so on, until an actor waits for no other, or the first one
+// is met again (K. M. Chandy, J. Misra, L. M. Haas: Distributed deadlock detection, 1983). Calls
+// can be answered while a probe is under way; so a cycle counts only if a second probe meets the
+// very same waits, and if each process on the way has said, behind all its answers, that it saw the
 // first one.
 #ifndef TRP_ACTOR_DEADLOCK_PROBE_H
 #define TRP_ACTOR_DEADLOCK_PROBE_H

@@ -1,5 +1,5 @@
-// lifecycle.c: why actors end: the reason that was said, who is told at the last turn, and what is
-// remembered afterwards. One lock for all: an actor that nobody watches and that ends as usual
+// lifecycle.c: why actors end: the reason that was given, which watchers are told at the last turn,
+// and what is remembered afterwards. One lock for all: an actor without watchers that ends as usual
 // never takes it.
 #include <actors/actor/lifecycle.h>
 

@@ -1,5 +1,5 @@
-// lifecycle.h: how an actor ends and who is told: what few actors have, made when it is first
-// needed.
+// lifecycle.h: how an actor ends and which watchers are told: state that few actors have, made when
+// it is first needed.
 #ifndef TRP_ACTOR_LIFECYCLE_H
 #define TRP_ACTOR_LIFECYCLE_H
 

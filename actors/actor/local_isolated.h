@@ -1,5 +1,5 @@
 // local_isolated.h: isolated actors where there is one process for all (TROUPE_LOCAL): each runs on
-// a thread of its own, so that one that blocks holds nobody else up.
+// a thread of its own, so that one that blocks delays no other.
 #ifndef TRP_ACTOR_LOCAL_ISOLATED_H
 #define TRP_ACTOR_LOCAL_ISOLATED_H
 

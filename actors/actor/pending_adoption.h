@@ -1,8 +1,8 @@
 // pending_adoption.h: what the driver learns of actors with a restart policy before they are
 // adopted
 //
-// An actor begins before whoever spawned it has its address, and has it adopted: so what its init
-// has saved, and even its end, may come first. All of it with the lock of the registrar's table.
+// An actor begins before its spawner has its address, and has it adopted: so what its init has
+// saved, and even its end, may come first. All of it with the lock of the registrar's table.
 #ifndef TRP_ACTOR_PENDING_ADOPTION_H
 #define TRP_ACTOR_PENDING_ADOPTION_H
 

@@ -1,4 +1,4 @@
-// reply.h: answers to those who called: a value or a failure, in this process or by a frame.
+// reply.h: answers to callers: a value or a failure, in this process or by a frame.
 #ifndef TRP_ACTOR_REPLY_H
 #define TRP_ACTOR_REPLY_H
 

@@ -2,7 +2,7 @@
 // sender may touch an actor that has just ended.
 //
 // An id is a slot's index and how often the slot was used before: ids are never used again. Finding
-// an actor is two loads; who found one checks its id again wherever it matters (see actor.h).
+// an actor is two loads; its id is checked again wherever it matters (see actor.h).
 #ifndef TRP_ACTOR_SLOT_H
 #define TRP_ACTOR_SLOT_H
 

@@ -1,13 +1,13 @@
-// cancel.c: calls that are given up by who made them.
+// cancel.c: calls that are cancelled by their callers.
 //
 // A request finds its call in one of three places. Running: the method is told, and the caller has
-// its answer at once. In the mailbox, where nobody can search: a tombstone stops it from being
+// its answer at once. In the mailbox, which cannot be searched: a tombstone stops it from being
 // run, and a marker sent through the mailbox behind it says when the tombstone can go. Ended: its
 // answer is on the way before ours, which is therefore ignored.
 //
-// Who runs a message writes actor->running and then reads actor->cancels; who cancels does the
-// reverse. So one of the two sees the other (fence.h), and what is running stays there while it
-// is looked at.
+// The thread that runs a message writes actor->running and then reads actor->cancels; the one that
+// cancels does the reverse. So one of the two sees the other (fence.h), and what is running stays
+// there while it is looked at.
 #include <actors/async/async.h>
 
 #include <actors/actor/actor.h>

@@ -1,7 +1,7 @@
 // defer.c: answers that a method has promised to give later.
 //
-// What is owed is in a registry, by number, and in a list of its actor. Whoever takes it out of the
-// registry answers: troupe_deferred_fulfil, troupe_deferred_refuse, or the actor's end.
+// What is owed is in a registry, by number, and in a list of its actor. The one that takes it out
+// of the registry answers: troupe_deferred_fulfil, troupe_deferred_refuse, or the actor's end.
 #include <actors/async/async.h>
 
 #include <actors/actor/actor.h>

@@ -1,5 +1,5 @@
-// call.h: sending calls, for those who keep a row of the reference table and send its call later,
-// or again.
+// call.h: sending calls, for code that keeps a row of the call table and sends its call later, or
+// again.
 #ifndef TRP_CALL_H
 #define TRP_CALL_H
 

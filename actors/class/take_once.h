@@ -1,4 +1,4 @@
-// take_once.h: records by number, each of which is ended by whoever takes it out: exactly one.
+// take_once.h: records by number, each of which is ended by the one thread that takes it out.
 #ifndef TRP_CLASS_TAKE_ONCE_H
 #define TRP_CLASS_TAKE_ONCE_H
 

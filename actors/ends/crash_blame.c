@@ -1,7 +1,7 @@
 // crash_blame.c: whose method brought its process down. In a worker, a signal that a method's own
 // instruction caused, abort() and exit() write the actor's id in the process's row before the
 // process ends; the other light actors of the process are then known to be innocent. What comes
-// from outside (kill -9, the memory limit) blames nobody.
+// from outside (kill -9, the memory limit) blames no actor.
 #include <actors/actor/lifecycle.h>
 
 #include <actors/actor/invoke.h>

@@ -1,6 +1,7 @@
-// retain.c: actors that end when nobody retains them any more. Each process counts for itself; the
-// actor's own process keeps which processes hold it, and takes back what a dead one held. Of one
-// that may be started again in another process, the driver does, under the address that lasts.
+// retain.c: actors that end when no process retains them any more. Each process counts for itself;
+// the actor's own process keeps the list of processes that retain it, and releases what a dead one
+// held. For an actor that may be restarted in another process, the driver does so, under the
+// address that lasts.
 #include <actors/ends/retain.h>
 
 #include <actors/actor/lifecycle.h>

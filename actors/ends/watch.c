@@ -1,6 +1,7 @@
-// watch.c: the watches of this process: who here waits for the end of which actor, wherever that
-// lives. A watch leaves the table once, and whoever took it out tells it: so the news come once,
-// whether by the actor's process, by that one's death, or because the watch could not be sent.
+// watch.c: the watches of this process: what waits here for the end of which actor, wherever that
+// lives. A watch leaves the table once, and the thread that took it out reports the end: so it is
+// reported once, whether by the actor's process, by that one's death, or because the watch could
+// not be sent.
 #include <actors/actor/lifecycle.h>
 #include <actors/actor/registrar_client.h>
 #include <actors/actor/resolve.h>

@@ -1,8 +1,8 @@
-// pool.c: pools of actors: who gets the next call, who is dead, and who takes their place.
+// pool.c: pools of actors: which member gets the next call, which are dead, and what replaces them.
 //
 // A pool counts the calls that each member has not answered. It learns of an answer where the call
-// ends; if that is a loss, the member is dead to it. New members are made by whoever calls next,
-// since who learns of a loss must not wait.
+// ends; if that is a loss, the member is dead to it. New members are made by the next call, since
+// the thread that learns of a loss must not wait.
 #include <actors/actor/actor.h>
 #include <actors/call/call.h>
 #include <actors/class/call_error.h>

@@ -1,8 +1,9 @@
-// queue.c: the bounded queue: an actor that keeps packed values, and answers who must wait later.
+// queue.c: the bounded queue: an actor that keeps packed values, and defers the answers of calls
+// that must wait.
 //
-// Who waits is a record with a deferred answer, in one of two lists. Only one of them has anybody
-// in it as long as something can be moved: after every message the queue moves values from who puts
-// to itself, and from itself to who gets, until nothing moves. An answer that nobody takes any more
+// A waiting call is a record with a deferred answer, in one of two lists. One of them is empty as
+// long as something can be moved: after every message the queue moves values from putters to
+// itself, and from itself to getters, until nothing moves. An answer that is not wanted any more
 // (its caller was cancelled, or died) leaves the values in the queue, for the next.
 #include <actors/actor/failed_spawn.h>
 #include <actors/call/call.h>

@@ -1,14 +1,14 @@
 // body.h: a value on its way between two processes, with the references in it.
 //
 // A body is: a count, the ids of the objects that its receiver was given a hold of when it was
-// published (until then its sender holds them), and the packed value behind them. So whoever gets a
-// body can give the holds back without knowing the value's type. A body above TRP_FRAME_INLINE_MAX
-// travels as an object of the store that the receiver holds (TRP_FRAME_STORED). Without references
-// in it a value needs no such body: a flat one travels as its memory (TRP_FRAME_IMAGE), a large one
-// is an object of its own (TRP_FRAME_OBJECT), written once and read where it is. A flat one with
-// references, as an argument, is its memory with the ids behind it (TRP_FRAME_HELD). To another
-// node everything is packed, whatever its size, without references: what is in this node's memory
-// means nothing there.
+// published (until then its sender holds them), and the packed value behind them. So the receiver
+// of a body can give the holds back without knowing the value's type. A body above
+// TRP_FRAME_INLINE_MAX travels as an object of the store that the receiver holds
+// (TRP_FRAME_STORED). Without references in it a value needs no such body: a flat one travels as
+// its memory (TRP_FRAME_IMAGE), a large one is an object of its own (TRP_FRAME_OBJECT), written
+// once and read where it is. A flat one with references, as an argument, is its memory with the ids
+// behind it (TRP_FRAME_HELD). To another node everything is packed, whatever its size, without
+// references: what is in this node's memory means nothing there.
 #ifndef TRP_REF_BODY_H
 #define TRP_REF_BODY_H
 

@@ -1,4 +1,5 @@
-// store_wait.h: objects of the store made and read by who can wait for room where it is full.
+// store_wait.h: objects of the store made and read by threads that can wait for room when it is
+// full.
 #ifndef TRP_REF_STORE_WAIT_H
 #define TRP_REF_STORE_WAIT_H
 

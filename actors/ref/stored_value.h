@@ -2,8 +2,8 @@
 // init arguments and the saved state of actors that are started again.
 //
 // What is kept is a body (ref/body.h): a count, the ids of the objects that its owner holds, the
-// packed value. So it can be copied, handed to another process and given up by who does not know
-// the value's type.
+// packed value. So it can be copied, handed to another process and dropped by code that does not
+// know the value's type.
 #ifndef TRP_REF_STORED_VALUE_H
 #define TRP_REF_STORED_VALUE_H
 

@@ -1,8 +1,8 @@
 // wait_many.c: waiting for many references at once, and reading many.
 //
-// A look without a lock tells most of what is ready. Who finds too little lets others run and looks
-// again; only who has to sleep is put in the rows of what is not ready, with a count, so that the
-// last one that is missing wakes him and no other.
+// A look without a lock tells most of what is ready. A thread that finds too little lets others run
+// and looks again; only if it has to sleep is it put in the rows of what is not ready, with a
+// count, so that only the last missing one wakes it.
 #include <actors/ref/ref.h>
 
 #include <actors/class/class.h>

@@ -1,7 +1,7 @@
 // retry.c: calls that are sent again: troupe_with(actor, .retries = n) for methods that may run
 // twice. The call's row shows its failures to a record with the arguments, which may ask for
-// another attempt; a helper, a light actor, waits for the back-off and sends it, since who learns
-// of a failure must not wait.
+// another attempt; a helper, a light actor, waits for the back-off and sends it, since the thread
+// that learns of a failure must not wait.
 #include <actors/restart/retry.h>
 
 #include <actors/actor/invoke.h>

@@ -1,5 +1,5 @@
-// blocked_threads_internal.h: turns that hold their thread without a word, and who gets their place
-// meanwhile.
+// blocked_threads_internal.h: turns that block their thread outside the library, and what gets
+// their place meanwhile.
 #ifndef TRP_SCHED_BLOCKED_THREADS_INTERNAL_H
 #define TRP_SCHED_BLOCKED_THREADS_INTERNAL_H
 

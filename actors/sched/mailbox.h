@@ -6,11 +6,12 @@
 //
 // `head` is a stack of what was pushed since the actor looked last, or one of two marks: IDLE,
 // which the next push replaces (that sender schedules the actor), and CLOSED, at which a push
-// fails. What the actor took lies in order in two lanes of its own; the urgent one goes first. Who
-// closes a mailbox takes the lanes too, while the actor may be about to look at them: see `busy`.
+// fails. What the actor took lies in order in two lanes of its own; the urgent one goes first. The
+// thread that closes a mailbox takes the lanes too, while the actor may be about to look at them:
+// see `busy`.
 //
-// It is bounded in messages and bytes: who wants to push reserves room first. The taker gives room
-// back in batches, so the bound is exact to BATCH messages and SLACK bytes.
+// It is bounded in messages and bytes: a sender reserves room before it pushes. The taker gives
+// room back in batches, so the bound is exact to BATCH messages and SLACK bytes.
 //
 // The memory of a mailbox outlives its actor, and the next one's mailbox is the same: late senders
 // may still touch it.

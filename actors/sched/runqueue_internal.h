@@ -2,7 +2,7 @@
 // place that its owner fills without the lock.
 //
 // `next` is filled by the thread that has the queue, when it is empty, and emptied by an exchange,
-// of anyone. It is what a method woke first, and runs next: its data is in the cache.
+// by any thread. It is what a method woke first, and runs next: its data is in the cache.
 #ifndef TRP_SCHED_RUNQUEUE_INTERNAL_H
 #define TRP_SCHED_RUNQUEUE_INTERNAL_H
 

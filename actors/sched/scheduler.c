@@ -6,13 +6,13 @@
 // *watcher*: while others run, it looks every millisecond whether work waits behind a turn that
 // takes long, and takes that over. Where all places are taken it looks less often, and makes places
 // for what waits behind methods that hold their threads (sched/blocked_threads.c). While some
-// runners are active there is a watcher: whoever changes their number sees to that, before it lets
-// the lock go.
+// runners are active there is a watcher: a thread that changes their number sees to that before it
+// releases the lock.
 //
-// `active` counts the runners that are awake and neither wait nor pause in a method. Who makes an
-// actor runnable on a runner with a queue wakes nobody: that runner looks before it sleeps. Who
-// does so elsewhere looks at `active` after the push; who is about to sleep lowers it and then
-// looks for work: one of the two sees the other.
+// `active` counts the runners that are awake and neither wait nor pause in a method. Making an
+// actor runnable on a runner with a queue wakes no thread: that runner looks before it sleeps.
+// Elsewhere a thread that does so looks at `active` after the push; one that is about to sleep
+// lowers it and then looks for work: one of the two sees the other.
 #include <actors/sched/scheduler.h>
 
 #include <actors/sched/blocked_threads_internal.h>

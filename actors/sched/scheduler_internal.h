@@ -1,4 +1,4 @@
-// scheduler_internal.h: what the files of the scheduler share: its threads and its books. See
+// scheduler_internal.h: what the files of the scheduler share: its threads and its counters. See
 // scheduler.h.
 #ifndef TRP_SCHED_SCHEDULER_INTERNAL_H
 #define TRP_SCHED_SCHEDULER_INTERNAL_H

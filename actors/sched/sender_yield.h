@@ -1,11 +1,11 @@
-// sender_yield.h: who sends much lets others run: they take turns on one CPU.
+// sender_yield.h: an actor that sends much lets others run: they take turns on one CPU.
 //
 // What waits in mailboxes should fit in a CPU's own cache, and between two CPUs a message costs
 // several times what it costs in one cache. So a method that has sent many messages in one turn
 // gives up its right to run, and goes on when nothing else is left to do in its queue. If the
 // receiver's mailbox is deep and it runs elsewhere, the sender goes there: it goes on with the
-// right of the receiver's queue, on its CPU. Who pauses waits for no event: where nothing moves, it
-// goes on after some milliseconds, with a right or without.
+// right of the receiver's queue, on its CPU. A paused sender waits for no event: where nothing
+// moves, it goes on after some milliseconds, with a right or without.
 #ifndef TRP_SCHED_SENDER_YIELD_H
 #define TRP_SCHED_SENDER_YIELD_H
 

@@ -1,8 +1,8 @@
 // wait_notes.c: see sched/wait_notes.h.
 //
 // Each thread that has waited in a method has a note of its own, which it alone writes and which
-// stays in a list until the thread ends. So a wait costs a few stores; who reads may see half of
-// one that is being written: ids that go together with nothing, which are described as such.
+// stays in a list until the thread ends. So a wait costs a few stores; a reader may see half of one
+// that is being written: ids that go together with nothing, which are described as such.
 #include <actors/sched/wait_notes.h>
 
 #include <actors/sched/scheduler.h>

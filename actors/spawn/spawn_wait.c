@@ -1,5 +1,5 @@
-// spawn_wait.c: waiting for an actor that another process makes, and what comes when nobody waits
-// for it any more.
+// spawn_wait.c: waiting for an actor that another process makes, and what comes when no thread
+// waits for it any more.
 #include <actors/spawn/spawn.h>
 
 #include <actors/call/call.h>

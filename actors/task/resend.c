@@ -1,5 +1,5 @@
-// resend.c: attempts at tasks after the first. One actor of this process sends them, since who
-// learns of a failure (the I/O thread) must not wait.
+// resend.c: attempts at tasks after the first. One actor of this process sends them, since the
+// thread that learns of a failure (the poller) must not wait.
 //
 // The actor is told by a message that needs no runtime: when that is lost, what waits to be sent
 // again ends as what is sent then does.

@@ -5,9 +5,9 @@
 // until the row has ended. An attempt sends the row's call to a worker. The row shows its failures
 // to the record first, which may ask for another attempt (resend.c).
 //
-// All tasks are sent at once, so one worker can run dry while tasks wait in another. Whoever sees
-// that asks for one of those back: that is a cancellation which leaves it alone if it runs already.
-// While there are more of them, or some that were sent only just now, a timer looks again.
+// All tasks are sent at once, so one worker can run dry while tasks wait in another. A process that
+// sees this asks for one of those back: a cancellation that leaves the task alone if it runs
+// already. While there are more of them, or some that were sent only just now, a timer looks again.
 //
 // A task that holds something of its node's is sent when the node has given that, and to an actor
 // of its own, which has it: so it is held exactly as long as the function may run, however that

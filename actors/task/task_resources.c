@@ -1,6 +1,6 @@
 // task_resources.c: see task/task_resources.h. The node answers on a thread that holds the node's
-// lock, so its answer is only noted there; what follows from it is done by whoever takes it, or
-// gives it up.
+// lock, so its answer is only noted there; what follows from it is done where it is taken or given
+// up.
 #include <actors/task/task_resources.h>
 
 #include <actors/actor/spawn_resources.h>

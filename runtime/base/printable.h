@@ -1,5 +1,5 @@
-// printable.h: texts of others on their way to a terminal, a log or a sentence: what could move a
-// cursor, begin another line or rename a window is shown as an escape.
+// printable.h: text from elsewhere on its way to a terminal, a log or an error text: what could
+// move a cursor, begin another line or rename a window is shown as an escape.
 #ifndef TRP_BASE_PRINTABLE_H
 #define TRP_BASE_PRINTABLE_H
 

@@ -1,10 +1,10 @@
 // channel.h: slots in shared memory that one writer rewrites and a fixed number of readers follow:
-// who may write and read which slot, and how they wait for each other. Any process may be killed
-// between any two instructions here. See docs/internals/runtime/channels.md.
+// which side may write or read which slot, and how they wait for each other. Any process may be
+// killed between any two instructions here. See docs/internals/runtime/channels.md.
 //
 // In an ordered channel each value goes to every reader, and a slot is rewritten when all living
 // readers have released it. In one that keeps the latest alone the writer never waits: it takes a
-// slot that is not the newest and that nobody reads.
+// slot that is not the newest and has no reader.
 #ifndef TRP_CHANNEL_H
 #define TRP_CHANNEL_H
 

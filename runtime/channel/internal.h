@@ -2,7 +2,7 @@
 //
 //     header | places, a line each | slots: a line with the size, then the bytes
 //
-// Accesses that decide who may touch a slot are sequentially consistent throughout.
+// Accesses that decide which side may touch a slot are sequentially consistent throughout.
 #ifndef TRP_CHANNEL_INTERNAL_H
 #define TRP_CHANNEL_INTERNAL_H
 

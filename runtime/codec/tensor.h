@@ -3,7 +3,7 @@
 // In MessagePack: [element type, shape, padding, elements], for instance ["float32", [3, 4], bin,
 // bin of 48 bytes]; nil for the type of a tensor that is none. The padding (less than 64 bytes,
 // which mean nothing) brings the elements of larger ones to a multiple of 64 bytes from the start
-// of the buffer, so that who has the buffer in shared memory need not copy them. In the store:
+// of the buffer, so that a reader of the buffer in shared memory need not copy them. In the store:
 //
 //     0             type, ndim, shape           128             128 + bytes of the elements
 //     |-------------- head ----------------------|--- elements ---|

@@ -1,4 +1,4 @@
-// folder.c: makes folders for results. mkdir is what decides who has a name, so that two runs that
+// folder.c: makes folders for results. mkdir decides which run has a name, so that two runs that
 // start at once never share one.
 #include <runtime/host/folder.h>
 

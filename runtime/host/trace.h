@@ -1,7 +1,7 @@
 // trace.h: when which method ran, as a file for chrome://tracing and Perfetto.
 //
 // The file is a JSON array of events that all processes of the node append to, whole events at a
-// time. Who records only fills in a row of memory; a thread of each process writes the rows, every
+// time. Recording only fills in a row of memory; a thread of each process writes the rows, every
 // 100 ms, so that a process that is killed loses no more than that. Without the closing bracket,
 // which the driver writes last, the viewers load it all the same.
 #ifndef TRP_HOST_TRACE_H

@@ -1,10 +1,11 @@
 // worker_output.h: what worker processes write to their standard output and errors, brought to the
-// driver's as whole lines with the name of who wrote them.
+// driver's as whole lines with the name of their writer.
 //
 // The keeper makes a worker's two pipes before it forks it, and hands the ends to read to the
 // driver over a socket, where one thread reads them all. So the last lines of a process that is
 // killed arrive, and one that writes more than can be printed waits in its own write. While the
-// driver's output takes nothing, the lines of all wait; whoever prints nothing is not held up.
+// driver's output takes nothing, the lines of all wait; a worker that prints nothing is not
+// delayed.
 #ifndef TRP_HOST_WORKER_OUTPUT_H
 #define TRP_HOST_WORKER_OUTPUT_H
 

@@ -1,6 +1,6 @@
 // batch.h: frames as the processes of one machine exchange them: a header of fixed size, little-
 // endian as the machine is, and the body. In a ring records stand by themselves (link/spsc_ring.h
-// says there who sends to whom); over sockets a message is a batch: one head, then records that
+// names sender and receiver there); over sockets a message is a batch: one head, then records that
 // follow each other on their link. Between machines frames are MessagePack: see frame.h.
 //
 // A reader believes nothing that it has not checked, and never reads past what it was given.

@@ -1,6 +1,6 @@
-// frame_rules.c: what each kind of frame may be: who may send it, and what it may carry. Asked
-// where a frame comes in, of no session too, before anybody acts on it, and where one goes out to
-// another node.
+// frame_rules.c: what each kind of frame may be: which processes may send it, and what it may
+// carry. Checked where a frame comes in, also outside sessions, before it is acted on, and where
+// one goes out to another node.
 //
 // What is in this node's memory (objects, holds, images of values) means nothing in another one: a
 // frame from there carries packed bytes alone, and none of the kinds by which processes of a node

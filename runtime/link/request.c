@@ -1,5 +1,5 @@
 // request.c: requests to node processes and their answers (see request.h): the table of those under
-// way, to whose threads whoever reads hands the answers.
+// way; the poller hands the answers to the threads that wait.
 #include <runtime/link/request.h>
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // resolve.h: addresses of nodes, "host:port": names turned into numbers, in a limited time, before
-// anybody who must not wait sees them.
+// they reach threads that must not wait.
 #ifndef TRP_LINK_RESOLVE_H
 #define TRP_LINK_RESOLVE_H
 

@@ -1,9 +1,9 @@
 // ring_poller.c: see link/ring_poller.h.
 //
 // The role of the reader is a word of this process: free, held, being left or closed. Its holder
-// sleeps on the door's bell. Who gives it up says at the door that nobody reads, so that who
-// publishes calls the fallback thread; looks once more; and only then lets go, so that the segment
-// is there for as long as somebody may touch the door.
+// sleeps on the door's bell. A thread that gives it up notes at the door that there is no reader,
+// so that publishers call the fallback thread; looks once more; and only then lets go, so that the
+// segment is there for as long as a thread may touch the door.
 //
 // The fallback thread, when it is called, first waits a moment if other threads take the role now
 // and then: most likely one of them is about to. While it does (`watched`), the bell stays AWAKE,

@@ -6,7 +6,7 @@
 // A record is a fixed header and the body (batch.h), at a multiple of 8 bytes, and never wraps:
 // what is left of the end is skipped by a record of its own. Head and tail count bytes for ever.
 // Reader and writer keep their place in memory of their own and believe nothing in the ring that
-// they have not checked: a ring that makes no sense is given up, whoever wrote it. See
+// they have not checked: a ring with invalid contents is given up, whichever process wrote it. See
 // docs/internals/runtime/rings.md.
 #ifndef TRP_LINK_SPSC_RING_H
 #define TRP_LINK_SPSC_RING_H

@@ -6,10 +6,10 @@
 // (a 0700 folder, the peer's user id checked); sizes are checked before a socket sees them.
 //
 // Over tcp each process is a CURVE server and client with the one key pair of its run, and a thread
-// says who is let in (link/zmq_acceptor.c). Messages travel in parts there, since libzmq takes as
-// much as it is told of a part before it knows who tells it. There are no heartbeats of ZeroMQ's:
-// deaths are told otherwise, and a process that is stopped for a while, by a debugger say, must not
-// lose what was sent to it.
+// decides which peers are admitted (link/zmq_acceptor.c). Messages travel in parts there, since
+// libzmq takes as much memory for a part as its head claims, before the peer is authenticated.
+// There are no heartbeats of ZeroMQ's: deaths are told otherwise, and a process that is stopped for
+// a while, by a debugger say, must not lose what was sent to it.
 #include <runtime/link/zmq_internal.h>
 
 #include <dlfcn.h>

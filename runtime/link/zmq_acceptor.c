@@ -1,11 +1,11 @@
-// zmq_acceptor.c: who is let in to a socket over tcp (see link/zmq_internal.h).
+// zmq_acceptor.c: which peers are admitted to a socket over tcp (see link/zmq_internal.h).
 //
-// A CURVE server lets in whoever knows its public key unless somebody says otherwise: here that is
-// a thread that answers ZeroMQ's authentication requests (ZAP, RFC 27) and lets in the own key
+// A CURVE server admits every peer that knows its public key, unless its program decides: here that
+// is a thread that answers ZeroMQ's authentication requests (ZAP, RFC 27) and admits the own key
 // alone. The same thread hears of each connection that is made or ends. libzmq takes every
 // connection that it is offered, and where there is no descriptor for the next one it spins, or
-// aborts: so what comes above a limit is cut at once. That is always somebody who has not been let
-// in yet: a request is answered after everything has been read that was said before it, and a
+// aborts: so what comes above a limit is cut at once. That is always a peer that has not been
+// admitted yet: a request is answered after everything has been read that was said before it, and a
 // connection is told of before it asks.
 #include <runtime/link/zmq_internal.h>
 

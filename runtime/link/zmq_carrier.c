@@ -2,7 +2,7 @@
 //
 // Frames carry both incarnations and the link's sequence: what is for another one, from a dead one,
 // or repeated is refused. The notice of a death comes over another connection than the last frames
-// of who died and may be faster, so a death is told a little after it.
+// of the dead process and may be faster, so a death is told a little after it.
 #include <runtime/link/zmq_carrier.h>
 
 #include <runtime/base/clock.h>

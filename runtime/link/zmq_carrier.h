@@ -1,11 +1,11 @@
 // zmq_carrier.h: frames to other processes of the node over ZeroMQ, and what the carrier to other
 // nodes has in common with that.
 //
-// A thread reads and writes what nobody else does. A lone frame is sent by its sender; frames that
-// follow each other closely are gathered and leave together: when there are 30 KiB of them, when
-// their sender waits, or at the latest when the thread comes round, which is woken for the first of
-// them and then looks every 200 us for as long as there are more. A thread that waits reads for
-// itself, and the I/O thread stands back.
+// A thread reads and writes what no other thread does. A lone frame is sent by its sender; frames
+// that follow each other closely are gathered and leave together: when there are 30 KiB of them,
+// when their sender waits, or at the latest when the thread comes round, which is woken for the
+// first of them and then looks every 200 us for as long as there are more. A thread that waits
+// reads for itself, and the I/O thread stands back.
 #ifndef TRP_LINK_ZMQ_CARRIER_H
 #define TRP_LINK_ZMQ_CARRIER_H
 

@@ -1,5 +1,5 @@
-// zmq_internal.h: what the parts of the transport share: libzmq's functions, keys, and who is
-// let in. For link/zmq.c, link/zmq_acceptor.c and link/zmq_remote.c only.
+// zmq_internal.h: what the parts of the transport share: libzmq's functions, keys, and the
+// admission of peers. For link/zmq.c, link/zmq_acceptor.c and link/zmq_remote.c only.
 #ifndef TRP_LINK_ZMQ_INTERNAL_H
 #define TRP_LINK_ZMQ_INTERNAL_H
 

@@ -1,5 +1,5 @@
-// admission.h: in the node process: who has asked for CPUs, GPUs, memory or licences, who holds
-// them, and who waits. Called with the node's lock held (node/server.c).
+// admission.h: in the node process: claims for CPUs, GPUs, memory or licences: which are held, and
+// which wait. Called with the node's lock held (node/server.c).
 #ifndef TRP_NODE_ADMISSION_H
 #define TRP_NODE_ADMISSION_H
 

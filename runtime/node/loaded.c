@@ -1,7 +1,7 @@
 // loaded.c: see loaded.h.
 //
 // The file is the struct of the options as it is in memory, and behind it each text that it points
-// to, with its NUL: who reads it has the same version of the library, since the segment says so.
+// to, with its NUL: its reader has the same version of the library, since the segment says so.
 #include <runtime/node/loaded.h>
 
 #include <dlfcn.h>

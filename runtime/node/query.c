@@ -1,8 +1,7 @@
 // query.c: see query.h.
 //
 // A question is a trp_question, an answer a trp_answer_head and behind it the packed value, or the
-// sentence of a failure. One is answered at a time: who comes meanwhile waits in the socket's
-// queue.
+// error text of a failure. One is answered at a time: others wait in the socket's queue.
 #include <runtime/node/query.h>
 
 #include <errno.h>

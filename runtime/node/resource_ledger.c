@@ -1,5 +1,5 @@
-// resource_ledger.c: who holds how much of what (see node/resource_ledger.h). The invariant: total
-// = free + the amounts of all held claims, for the sums and for each GPU.
+// resource_ledger.c: how much each claim holds of what (see node/resource_ledger.h). The invariant:
+// total = free + the amounts of all held claims, for the sums and for each GPU.
 #include <runtime/node/resource_ledger.h>
 
 #include <math.h>

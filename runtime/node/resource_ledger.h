@@ -1,11 +1,11 @@
-// resource_ledger.h: who holds how much of what this node has: pure bookkeeping, without threads,
-// clock or processes.
+// resource_ledger.h: how much each claim holds of what this node has: pure accounting, without
+// threads, clock or processes.
 //
 // Everything is counted in whole ten-thousandths (memory in bytes), so that fractions add up
 // exactly. A claim is held whole or not at all. Claims are admitted in the order in which they were
 // made: one that does not fit yet holds back those behind it that ask for any of the same, so that
-// a large one is never starved by small ones, and one that waits for a licence is in nobody's way
-// who wants none.
+// a large one is never starved by small ones, and one that waits for a licence does not hold back
+// those that want none.
 #ifndef TRP_NODE_RESOURCE_LEDGER_H
 #define TRP_NODE_RESOURCE_LEDGER_H
 

@@ -1,9 +1,10 @@
 // server.c: the node process: the table of processes, the pool of workers, and deaths.
 //
 // It gives out the process table's rows (a starting process adds its pid, READY, its label and its
-// last words), takes back what a dead process held in the store, and tells everyone of the death.
-// When it dies, the keeper ends the node. Its main thread serves requests and another one hears
-// the keeper, with one lock; where the carrier waits for descriptors anyway one thread does both.
+// last words), takes back what a dead process held in the store, and tells all processes of the
+// death. When it dies, the keeper ends the node. Its main thread serves requests and another one
+// hears the keeper, with one lock; where the carrier waits for descriptors anyway one thread does
+// both.
 #include <runtime/base/memory.h>
 #include <runtime/link/ask.h>
 #include <runtime/link/dispatch.h>

@@ -1,5 +1,5 @@
-// cookie.h: numbers that only this process can make of a text, and makes again: what it told
-// somebody, and hears back from him, needs no place meanwhile.
+// cookie.h: numbers that only this process can make of a text, and makes again: what it told a
+// peer, and hears back from it, needs no memory meanwhile.
 #ifndef TRP_REMOTE_COOKIE_H
 #define TRP_REMOTE_COOKIE_H
 

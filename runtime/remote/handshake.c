@@ -1,8 +1,9 @@
-// handshake.c: how sessions with other nodes begin (see remote/session.h): what is said outside of
-// them, and who waits for one. docs/internals/runtime/nodes.md has the words in order.
+// handshake.c: how sessions with other nodes begin (see remote/session.h): what is sent outside of
+// them, and the threads that wait for one. docs/internals/runtime/nodes.md has the messages in
+// order.
 //
-// Whoever has the cluster's keys may say anything here, and give itself any number and address. So
-// an answer is believed where it names what was said to that address alone: the number of a HELLO,
+// A peer with the cluster's keys may send anything here, and claim any number and address. So an
+// answer is believed only if it names what was sent to that address alone: the number of a HELLO,
 // or of a session. Only then does what else was known under that number or address end.
 #include <runtime/remote/session_internal.h>
 

@@ -2,8 +2,8 @@
 // remote/remote_carrier.h), and what the segment says of other nodes.
 //
 // A process has a number for each session with its node: so what the end of the last one takes
-// along is known even where the next has begun already. The number of who is dead is given away
-// again: whoever still knows it also knows the old incarnation, or waits for nothing any more.
+// along is known even if the next has begun already. Numbers of dead processes are reused: a thread
+// that still knows one also knows the old incarnation, or waits for nothing any more.
 #include <runtime/remote/remote_carrier.h>
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
-// sessionless.c: what is said outside of sessions (see remote/remote_carrier.h). It goes to whoever
-// others say they are, so anybody with the cluster's keys can have this node speak to any address,
-// one that nobody reads at for example. So connections for that are few, take so many messages, and
-// are gone after a second, whether those have left or not.
+// sessionless.c: what is sent outside of sessions (see remote/remote_carrier.h). It goes to the
+// address that a peer claims, so a peer with the cluster's keys can have this node send to any
+// address, one without a reader for example. So connections for that are few, take so many
+// messages, and are gone after a second, whether those have left or not.
 #include <runtime/remote/remote_carrier.h>
 
 #include <pthread.h>

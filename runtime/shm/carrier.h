@@ -1,6 +1,6 @@
 // carrier.h: what takes frames to other processes and brings theirs: a struct of functions for each
-// way there is. Every process number has its carrier, and who sends, or asks whether somebody
-// lives, asks that alone. See docs/internals/runtime/carriers.md.
+// way there is. Every process number has its carrier, and only that is asked, to send or to know
+// whether the process lives. See docs/internals/runtime/carriers.md.
 //
 // A process has two: one for the processes of its node (rings, or ZeroMQ over sockets), and one for
 // those of other nodes. node/start.c chooses them; nothing else knows all there are.

@@ -1,5 +1,5 @@
 // doorbell.h: each process's door in the segment: how the others tell it that there is something to
-// read, and wake it if nobody there looks.
+// read, and wake it if none of its threads looks.
 //
 // A bit a peer says "look at what is between us": its ring to this process, or room in this
 // process's ring to it. Deaths are written down in the segment's header and told by the node

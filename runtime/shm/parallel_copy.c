@@ -4,15 +4,15 @@
 // it is about to write, which halves the rate.
 //
 // One thread's copies do not fill the memory's bandwidth either. A helper, made when the first
-// large copy is asked for, takes parts of it from a counter, as its owner does: so whoever has a
-// CPU copies, and where the helper gets none the owner does everything and waits for a part at
-// most. There is one helper, and one copy that is helped at a time: who finds it taken copies by
-// itself, since the CPUs are in use then.
+// large copy is asked for, takes parts of it from a counter, as its owner does: so each that has a
+// CPU copies, and if the helper gets none the owner does everything and waits for a part at most.
+// There is one helper, and one copy that is helped at a time: a thread that finds it taken copies
+// by itself, since the CPUs are in use then.
 //
 //     gate:  open (top bit) | helpers inside
 //
 // A helper enters where the gate is open; the owner closes it once no part is left, and waits until
-// nobody is inside.
+// the helper has left.
 #include <runtime/shm/parallel_copy.h>
 
 #include <pthread.h>

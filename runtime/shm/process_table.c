@@ -1,5 +1,5 @@
-// process_table.c: who this process is (see shm/process_table.h), and the rows of the process
-// table: who lives, and waiting for that.
+// process_table.c: the identity of this process (see shm/process_table.h), and the rows of the
+// process table: which processes live, and waiting for that.
 #include <runtime/shm/process_table.h>
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// process_table.h: this process among the others of its node: who it is, the rows of all, and words
-// that processes wait on.
+// process_table.h: this process among the others of its node: its identity, the rows of all, and
+// words that processes wait on.
 #ifndef TRP_SHM_PROCESS_TABLE_H
 #define TRP_SHM_PROCESS_TABLE_H
 

@@ -1,4 +1,4 @@
-// reclaim.c: memory of pages that nobody needs goes back to the system (see
+// reclaim.c: memory of unused pages goes back to the system (see
 // docs/internals/runtime/memory-reclaim.md).
 //
 // What is free becomes COLD; what is COLD still when this thread comes by again, has not been used

@@ -2,8 +2,8 @@
 // troupe_stop takes it away from under none of them.
 //
 // A thread writes in a record of its own that it is inside, and then looks whether the segment is
-// open; who closes it writes that, and then waits until each record was seen empty. Of the two
-// fences which that takes, the first is nearly free (fence.h).
+// open; the thread that closes it writes that, and then waits until each record was seen empty. Of
+// the two fences which that takes, the first is nearly free (fence.h).
 #ifndef TRP_SHM_SEGMENT_GUARD_H
 #define TRP_SHM_SEGMENT_GUARD_H
 

@@ -1,6 +1,6 @@
-// eviction.h: room in a full store: objects that nobody reads go to disk, those used longest ago
-// first; who can wait is woken when there may be more; and who has what, in a sentence, where there
-// is none.
+// eviction.h: room in a full store: objects that are not being read go to disk, those used longest
+// ago first; threads that can wait are woken when there may be more; and the holders are named in
+// the error text where there is none.
 #ifndef TRP_STORE_EVICTION_H
 #define TRP_STORE_EVICTION_H
 

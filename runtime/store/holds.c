@@ -4,7 +4,7 @@
 //     a cell:                      holds (lower 16 bits) | pins (upper 16)
 //
 // A ledger is backed by chunks, marked in the header, and read only where it is backed. The header
-// also has a bit for each process whose ledger may hold anything, so that who looks for holds does
+// also has a bit for each process whose ledger may hold anything, so that a search for holds does
 // not read those of processes that are long gone.
 #include <runtime/store/holds.h>
 

@@ -1,5 +1,5 @@
-// holds.h: who holds which object, and who has it pinned, which is to hold it and to read
-// its bytes where they lie: two counts for each process and object, in the segment.
+// holds.h: which process holds which object, and which has it pinned (holds it and reads its bytes
+// where they lie): two counts for each process and object, in the segment.
 //
 // Every step is sequentially consistent: docs/internals/runtime/store.md orders them with those on
 // the objects' words and on the processes' states.

@@ -1,4 +1,4 @@
-// inspect.c: looking at a store (see store/inspect.h), and who holds most of it.
+// inspect.c: looking at a store (see store/inspect.h), and its largest holders.
 //
 // Everything is read while others write it. A row counts only if its word named the same object
 // before and after the rest was read; the counts of holds are read one by one after that, so that

@@ -1,6 +1,6 @@
-// inspect.h: looking at the objects of a store without taking part in it: of this process's
-// node, or of any node of this machine, whose tables are mapped to be read. Takes no lock, writes
-// nothing, and needs nobody's answer: a node that hangs can be looked at.
+// inspect.h: looking at the objects of a store without taking part in it: of this process's node,
+// or of any node of this machine, whose tables are mapped to be read. Takes no lock, writes
+// nothing, and needs no answer: a node that hangs can be looked at.
 #ifndef TRP_STORE_INSPECT_H
 #define TRP_STORE_INSPECT_H
 

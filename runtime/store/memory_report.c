@@ -1,4 +1,5 @@
-// memory_report.c: what the store holds, and for whom (troupe_memory in troupe/observe.h).
+// memory_report.c: what the store holds, and for which processes (troupe_memory in
+// troupe/observe.h).
 #include <troupe/observe.h>
 
 #include <runtime/base/error.h>

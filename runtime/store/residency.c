@@ -1,8 +1,9 @@
 // residency.c: the machine of `where` (see store/residency.h).
 //
-// Who moves an object out of memory must hold it, but had no hold to begin with. It adds one in its
-// own ledger and then raises the epoch, which succeeds only on a settled word of that generation;
-// else it takes the hold back, and looks after whatever object has the row by then.
+// A process that moves an object out of memory must hold it, but had no hold to begin with. It adds
+// one in its own ledger and then raises the epoch, which succeeds only on a settled word of that
+// generation; else it takes the hold back, and frees whatever object has the row by then if that
+// was its last hold.
 #include <runtime/store/residency.h>
 
 #include <errno.h>

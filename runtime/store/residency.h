@@ -5,10 +5,10 @@
 //     MEMORY --> SAVING(p) --> LEAVING(p) --> GOING(p) --> DISK, LOST --> COMING(p) --> MEMORY
 //
 // A row's `where`: state (3 bits), whether there may be a file (1), the process that does something
-// (11), and a number that each step raises (17), so that who was stopped before a step and comes
-// late changes nothing. In MEMORY, LEAVING and DISK a file that there is is whole: an object never
-// changes, so one that came back keeps its file, and goes again from MEMORY to LEAVING. A row that
-// is free is in MEMORY and has no file.
+// (11), and a number that each step raises (17), so that a process that was stopped before a step
+// and comes late changes nothing. In MEMORY, LEAVING and DISK a file that there is is whole: an
+// object never changes, so one that came back keeps its file, and goes again from MEMORY to
+// LEAVING. A row that is free is in MEMORY and has no file.
 #ifndef TRP_STORE_RESIDENCY_H
 #define TRP_STORE_RESIDENCY_H
 

@@ -1,5 +1,5 @@
 // spill_file.h: objects' bytes in files, in a folder of the node that only its user may read.
-// Nothing here knows who reads an object: that is store/residency.h.
+// Nothing here knows the readers of an object: that is store/residency.h.
 //
 //     magic | version | header size | id | size | schema | encoding | 0 | checksum | 0 || bytes
 //

@@ -1,9 +1,9 @@
 // store.h: objects in the segment: create, seal, hold, view, release, and the sweep after a death.
-// Nothing here sends a message to anyone.
+// Nothing here sends messages.
 //
-// Who holds what is a ledger: a count for each (process, object). An object lives while any count
-// is above 0; whoever finds all counts at 0 frees it. A sender writes the receiver's hold before it
-// publishes the reference. See docs/internals/runtime/store.md.
+// Holds are in ledgers: a count for each (process, object). An object lives while any count is
+// above 0; the process that finds all counts at 0 frees it. A sender writes the receiver's hold
+// before it publishes the reference. See docs/internals/runtime/store.md.
 #ifndef TRP_STORE_H
 #define TRP_STORE_H
 

@@ -1,5 +1,5 @@
 // test_digits_data.c: the loader takes the real digits and well-formed files of both formats, and
-// refuses every kind of malformed one with a status and a sentence that names the file and the
+// refuses every kind of malformed one with a status and an error text that names the file and the
 // fault.
 #include "support.h"
 

@@ -1,5 +1,5 @@
 // fuzz_failure.c: any bytes, read as a failure, and as a restart budget. A failure is always one,
-// with a sentence, and what was read is written and read back as the same.
+// with an error text, and what was read is written and read back as the same.
 #include <actors/actor/restart_in_place.h>
 #include <actors/class/call_error.h>
 #include <actors/class/restart_budget.h>

@@ -1,6 +1,6 @@
 // fuzz_node.c: any bytes as requests to the node process: names, processes, claims on resources. A
-// request is its kind, what it is about, the body's size, and the body. The books must balance in
-// the end (runtime/node/resource_ledger.c asserts it for each claim).
+// request is its kind, what it is about, the body's size, and the body. The accounts must balance
+// in the end (runtime/node/resource_ledger.c asserts it for each claim).
 #include <runtime/link/request.h>
 #include <runtime/node/server.h>
 #include <runtime/shm/process_table.h>

@@ -1,6 +1,6 @@
-// stranger.h: what somebody without a key can do at a node's door, with plain sockets and no
-// libzmq: connections that greet as ZMTP 3 wants it and go on as it does not. Only to addresses of
-// the loopback network. And how much of a CPU such a program may take.
+// stranger.h: what a peer without a key can do at a node's port, with plain sockets and no libzmq:
+// connections that greet as ZMTP 3 wants it and go on as it does not. Only to addresses of the
+// loopback network. And how much of a CPU such a program may take.
 #ifndef TROUPE_TEST_STRANGER_H
 #define TROUPE_TEST_STRANGER_H
 

@@ -1,5 +1,5 @@
-// support.h: small helpers that many tests need. Each one fails the test by itself, with a
-// sentence, where it cannot do its work; so callers check nothing.
+// support.h: small helpers that many tests need. Each one fails the test by itself, with a message,
+// if it cannot do its work; so callers check nothing.
 #ifndef TROUPE_TEST_SUPPORT_H
 #define TROUPE_TEST_SUPPORT_H
 

@@ -1,10 +1,10 @@
-// losses.h: books that outlive any process, for a mixed load while processes are killed and
+// losses.h: records that outlive any process, for a mixed load while processes are killed and
 // stopped.
 //
 // Whatever is asked for (a call, a tell, a task, the item of a map, a stream) has a row with a
 // number of its own in memory that all processes of the test share, whichever runtime they belong
-// to. Who runs it says so there, and so does who is told its end. When all is quiet each row is
-// compared with what is guaranteed.
+// to. The process that runs it says so there, and so does the one that is told its end. When all is
+// quiet each row is compared with what is guaranteed.
 #ifndef TROUPE_TEST_LOSSES_H
 #define TROUPE_TEST_LOSSES_H
 

@@ -1,5 +1,5 @@
 // strangers.h: what the parts of test_strangers_soak share: the board that all of its processes
-// write on, the class that lives on the honest nodes, and who does what.
+// write on, the class that lives on the honest nodes, and what each process does.
 #ifndef TROUPE_TEST_STRANGERS_H
 #define TROUPE_TEST_STRANGERS_H
 

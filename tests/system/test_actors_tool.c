@@ -1,5 +1,5 @@
-// test_actors_tool.c: `troupe actors` looks at this process's node from outside; who may, and what
-// happens where the driver does not answer. Also `troupe --version` and `--help`.
+// test_actors_tool.c: `troupe actors` looks at this process's node from outside; which users may,
+// and what happens if the driver does not answer. Also `troupe --version` and `--help`.
 #include <support.h>
 
 #include <errno.h>

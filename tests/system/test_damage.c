@@ -1,5 +1,5 @@
 // test_damage.c: a process of the node that writes where it should not can spoil what it hits; but
-// no single damaged word of a ring or of an object's row makes who reads it loop for ever, take
+// no single damaged word of a ring or of an object's row makes its reader loop for ever, take
 // memory without bound, or read beyond the store.
 // label: nosan
 #include <stats.h>

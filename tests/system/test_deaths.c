@@ -1,5 +1,6 @@
-// test_deaths.c: what a death costs those whom it does not concern: they are not woken, whoever
-// else dies; who has sent the dead one something, or was sent something by it, is told.
+// test_deaths.c: what a death costs the processes that it does not concern: they are not woken,
+// whichever other process dies; those that have sent the dead one something, or were sent something
+// by it, are told.
 #include <places.h>
 #include <support.h>
 

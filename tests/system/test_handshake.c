@@ -1,6 +1,6 @@
-// test_handshake.c: how sessions between nodes begin, and who may end one by beginning another:
-// somebody with the cluster's keys claims the numbers and addresses of others, answers what he was
-// not asked, repeats what was said before, and says what makes no sense.
+// test_handshake.c: how sessions between nodes begin, and which peer may end one by beginning
+// another: a peer with the cluster's keys claims the numbers and addresses of others, answers what
+// it was not asked, repeats what was sent before, and sends what is invalid.
 // cost: 4
 #include "handshake.h"
 #include <support.h>

@@ -1,5 +1,5 @@
 // test_memory.c: what the node's store holds, as troupe_memory_get and the program `troupe memory`
-// say: objects, who made them, who holds them, over real processes.
+// say: objects, their makers and their holders, over real processes.
 #include <places.h>
 #include <support.h>
 

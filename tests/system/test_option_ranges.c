@@ -1,6 +1,6 @@
 // test_option_ranges.c: every option of troupe_start at both ends of its range and beyond them, and
-// the options of other functions beyond theirs: it works, or is refused with a sentence that names
-// the option.
+// the options of other functions beyond theirs: it works, or is refused with an error text that
+// names the option.
 #include <support.h>
 
 #include <limits.h>

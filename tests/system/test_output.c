@@ -1,6 +1,6 @@
 // test_output.c: what workers write arrives at the driver as whole lines with their writer's name,
-// the last line of a killed one included; a flood holds up nobody who prints nothing. Each case is
-// a real driver process whose output is read here.
+// the last line of a killed one included; a flood delays no worker that prints nothing. Each case
+// is a real driver process whose output is read here.
 // timeout: 120
 #include <support.h>
 

@@ -1,5 +1,5 @@
-// test_refused.c: what makes no sense is refused and counted, and the node goes on: frames over a
-// socket, a ring of garbage; and sentences that were cut within a character still arrive.
+// test_refused.c: invalid input is refused and counted, and the node goes on: frames over a socket,
+// a ring of garbage; and error texts that were cut within a character still arrive.
 #include <stats.h>
 #include <support.h>
 

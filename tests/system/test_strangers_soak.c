@@ -1,4 +1,4 @@
-// test_strangers_soak.c: a node that listens, two honest nodes that use it, and all who attack it
+// test_strangers_soak.c: a node that listens, two honest nodes that use it, and attackers of it
 // meanwhile, with at most a tenth of a CPU: every call comes back, nothing crashes, memory and
 // descriptors stay below what node.h says, and what was refused is counted.
 // timeout: 180

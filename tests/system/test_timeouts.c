@@ -1,5 +1,5 @@
-// test_timeouts.c: a deadline ends an operation, a time-out ends a wait and nothing else, whoever
-// waits for whatever, and no call fails as if its caller's wait had ended.
+// test_timeouts.c: a deadline ends an operation, a time-out ends a wait and nothing else, whatever
+// is waited for, and no call fails as if its caller's wait had ended.
 #include <support.h>
 
 #include <stdio.h>

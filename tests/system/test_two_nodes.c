@@ -1,5 +1,5 @@
 // test_two_nodes.c: nodes that talk over tcp: calls both ways, values of all sizes, names, ends of
-// calls and of nodes, and who is let in.
+// calls and of nodes, and which peers are admitted.
 // timeout: 120
 #include "two_nodes.h"
 #include <places.h>

@@ -1,5 +1,5 @@
-// test_two_nodes.hostile.c: what somebody who has the cluster's key may do to a process of another
-// node: nothing with its memory, its calls and its lists. One who makes frames by hand, as a
+// test_two_nodes.hostile.c: what a peer that has the cluster's key may do to a process of another
+// node: nothing with its memory, its calls and its lists. The peer makes frames by hand, as a
 // process of this node that there is not.
 #include "two_nodes.h"
 #include <stats.h>

@@ -1,5 +1,5 @@
-// test_options.c: options and arguments that are refused: with which sentence, and that nothing is
-// left.
+// test_options.c: options and arguments that are refused: with which error text, and that nothing
+// is left.
 #include "fake_train.h"
 
 #include <dirent.h>

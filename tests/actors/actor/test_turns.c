@@ -1,6 +1,7 @@
-// test_turns.c: who runs when: work that waits behind a long turn is taken over, a pair that wakes
-// each other starves nobody, costly work is shared, what is left of a former actor's messages never
-// reaches the next one, and a method that outlives the runtime ends its actor when it returns.
+// test_turns.c: the order of turns: work that waits behind a long turn is taken over, a pair that
+// wakes each other starves no other, costly work is shared, what is left of a former actor's
+// messages never reaches the next one, and a method that outlives the runtime ends its actor when
+// it returns.
 // label: alone
 // label: local
 #include <support.h>

@@ -1,6 +1,6 @@
-// test_forced.c: light actors that are stopped with a deadline while a method runs: who waits for
-// that is told at the deadline, and the method, which goes on, is told that nobody waits any more.
-// Isolated ones that are killed have gone at once, also where all is in one process.
+// test_forced.c: light actors that are stopped with a deadline while a method runs: its caller is
+// told at the deadline, and the method, which goes on, is told that its answer is not wanted any
+// more. Isolated ones that are killed have gone at once, also where all is in one process.
 // label: local
 #include <places.h>
 #include <support.h>

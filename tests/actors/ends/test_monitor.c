@@ -1,5 +1,5 @@
-// test_monitor.c: who is told of an actor's end, and why it ended: monitors, waits and links, over
-// all distances.
+// test_monitor.c: which actors are told of an actor's end, and why it ended: monitors, waits and
+// links, over all distances.
 #include <places.h>
 #include <support.h>
 

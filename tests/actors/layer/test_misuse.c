@@ -1,5 +1,5 @@
-// test_misuse.c: arguments and options that make no sense are refused, each with a sentence that
-// names it, and nothing else comes of them.
+// test_misuse.c: invalid arguments and options are refused, each with an error text that names it,
+// and nothing else comes of them.
 #include <places.h>
 #include <support.h>
 

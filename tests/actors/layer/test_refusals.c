@@ -1,5 +1,5 @@
 // test_refusals.c: what each refusal of a call of the library says: the status, and a part of the
-// sentence that tells it from all others; from outside methods, and from inside.
+// error text that tells it from all others; from outside methods, and from inside.
 #include <places.h>
 #include <support.h>
 

@@ -1,5 +1,5 @@
 // test_channel.c: channels between actors: sent in messages, followed in several processes, with
-// waits that hold nobody else up, and ends of either side.
+// waits that delay no other actor, and ends of either side.
 // timeout: 120
 #include <places.h>
 #include <support.h>

@@ -1,5 +1,5 @@
-// test_pool.c: pools of actors: who gets the next call, dead members and their successors, and maps
-// in order and as results come.
+// test_pool.c: pools of actors: which member gets the next call, dead members and their successors,
+// and maps in order and as results come.
 // timeout: 60
 #include <places.h>
 #include <support.h>

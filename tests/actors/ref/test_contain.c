@@ -1,5 +1,5 @@
 // test_contain.c: objects that hold references: what is inside lives as long as the object does,
-// whoever made it, read it, dropped it or died.
+// whichever process made it, read it, dropped it or died.
 // label: local
 #include <places.h>
 #include <support.h>

@@ -1,6 +1,6 @@
 // test_spill_stopped.c: a process is stopped, not killed, while it brings an object to disk or
-// back: who reads the object meanwhile gets a sentence that names it, in the time that was given,
-// and the object when it goes on.
+// back: a reader of the object meanwhile gets an error text that names the process, in the time
+// that was given, and the object when it goes on.
 // timeout: 120
 // label: faults
 #include <support.h>

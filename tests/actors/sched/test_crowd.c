@@ -1,5 +1,5 @@
 // test_crowd.c: what is begun while as many methods of a process wait as may: it fails as a whole,
-// or is done as a whole. Nothing is left that nobody has the address of.
+// or is done as a whole. No actor is left without a holder of its address.
 #include <places.h>
 #include <support.h>
 

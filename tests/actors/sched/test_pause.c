@@ -1,5 +1,5 @@
-// test_pause.c: who sends much lets others run, loses nothing by it, and waits for them only for a
-// moment.
+// test_pause.c: an actor that sends much lets others run, loses nothing by it, and waits for them
+// only for a moment.
 #include <support.h>
 
 #include <sched.h>

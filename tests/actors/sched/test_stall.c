@@ -1,4 +1,5 @@
-// test_stall.c: methods that block without a word: each costs a thread, and nobody else's work.
+// test_stall.c: methods that block outside the library: each costs a thread, and no other actor's
+// work.
 #include <support.h>
 
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-// test_stall_books.c: methods that block without a word, and what the scheduler's books say of
-// them: in one process, whose threads and queues can be looked at.
+// test_stall_books.c: methods that block outside the library, and what the scheduler's counters say
+// of them: in one process, whose threads and queues can be looked at.
 // label: faults
 #include <support.h>
 

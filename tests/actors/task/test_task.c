@@ -1,5 +1,5 @@
 // test_task.c: tasks: where they run, what they carry, how they fail, that they are run again when
-// their worker dies, and that waiting ones starve nobody.
+// their worker dies, and that waiting ones starve no other.
 // timeout: 60
 #include <places.h>
 #include <support.h>

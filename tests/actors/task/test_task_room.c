@@ -1,5 +1,5 @@
-// test_task_room.c: how many tasks may be unfinished, who waits for room, and tasks that are run at
-// once within another because there is none.
+// test_task_room.c: how many tasks may be unfinished, which callers wait for room, and tasks that
+// are run at once within another because there is none.
 // timeout: 60
 #include <places.h>
 #include <support.h>

@@ -1,5 +1,6 @@
 // test_channel_crash.c: each side of a channel may be killed between any two of its steps, or be
-// stopped there while the other side goes on: values stay whole, and nobody waits for the dead.
+// stopped there while the other side goes on: values stay whole, and no process waits for a dead
+// one.
 // timeout: 120
 // label: faults
 #include "channels.h"

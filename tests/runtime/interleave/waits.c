@@ -1,5 +1,5 @@
 // waits.c: how threads under the explorer wait: futexes, locks, and time, which passes only where
-// nobody can go on otherwise (see explore.h).
+// no thread can go on otherwise (see explore.h).
 #include <interleave/inner.h>
 
 #include <interleave/memory.h>

@@ -1,4 +1,5 @@
-// test_delivery.c: handing out what has come: who has much to hand out lets others have their turn.
+// test_delivery.c: handing out what has come: a thread that has much to hand out lets others have
+// their turn.
 #include <support.h>
 
 #include <pthread.h>

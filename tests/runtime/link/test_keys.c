@@ -1,5 +1,5 @@
-// test_keys.c: files with keys: who may have written and may read them, what is never replaced, and
-// where else the secret is.
+// test_keys.c: files with keys: which users may have written and may read them, what is never
+// replaced, and where else the secret is.
 #include <runtime/link/keys.h>
 
 #include <fcntl.h>

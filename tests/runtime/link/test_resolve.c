@@ -1,4 +1,4 @@
-// test_resolve.c: addresses of nodes: what is one, and names that nobody answers for.
+// test_resolve.c: addresses of nodes: what is one, and names that no server answers for.
 #include <netdb.h>
 #include <pthread.h>
 #include <runtime/link/resolve.h>

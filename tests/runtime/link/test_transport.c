@@ -1,5 +1,5 @@
 // test_transport.c: messages between two processes over unix sockets and over tcp, and strangers:
-// who has other keys, none at all, or damages the files that say where to go.
+// peers that have other keys, none at all, or damage the files that say where to go.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

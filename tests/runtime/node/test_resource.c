@@ -1,4 +1,4 @@
-// test_resource.c: the books of CPUs: exact fractions, whole gangs, first come first served.
+// test_resource.c: the accounting of CPUs: exact fractions, whole gangs, first come first served.
 #include "support.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 // test_spare.c: how many workers the keeper forks ahead, and when it says that many begin at once:
-// its books alone, with processes that are but numbers. Those that wait are in system/test_spares.
+// its counters alone, with processes that are but numbers. Those that wait are in
+// system/test_spares.
 #include <support.h>
 
 #include <poll.h>

@@ -1,5 +1,5 @@
-// test_pages_idle.c: memory of the store goes back to the system when nobody needs it, and comes
-// back when somebody does; what is used, or was used lately, stays.
+// test_pages_idle.c: memory of the store goes back to the system when it is unused, and comes back
+// when it is needed; what is used, or was used lately, stays.
 #include "stores.h"
 
 #include <pthread.h>

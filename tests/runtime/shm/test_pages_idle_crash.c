@@ -1,6 +1,7 @@
-// test_pages_idle_crash.c: who gives memory back, and who takes it again, may die between any two
-// writes, or be stopped there while another does something: nothing is lost, nothing is used
-// twice, and the system has exactly what it was given. Every point is tried (runtime/base/fault.h).
+// test_pages_idle_crash.c: a process that gives memory back, and one that takes it again, may die
+// between any two writes, or be stopped there while another does something: nothing is lost,
+// nothing is used twice, and the system has exactly what it was given. Every point is tried
+// (runtime/base/fault.h).
 // timeout: 600
 // label: faults
 #include <support.h>

@@ -1,6 +1,6 @@
-// test_interleave.idle.c: scenes of memory that goes back to the system: who gives it, who takes
-// the same pages meanwhile, and what is free beside them. Nothing is kept, so all that is free
-// goes.
+// test_interleave.idle.c: scenes of memory that goes back to the system: a process that gives it,
+// others that take the same pages meanwhile, and what is free beside them. Nothing is kept, so all
+// that is free goes.
 #include <support.h>
 
 #include <interleave/scenes.h>

@@ -1,4 +1,4 @@
-// test_interleave.store.c: scenes of objects' lives: who makes, holds, passes on and drops them.
+// test_interleave.store.c: scenes of objects' lives: making, holding, passing on and dropping them.
 #include <support.h>
 
 #include <interleave/scenes.h>

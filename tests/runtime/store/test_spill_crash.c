@@ -1,6 +1,6 @@
 // test_spill_crash.c: a process that brings an object to disk, or back, or frees one that is there,
 // is stopped at each of its steps; another reads, moves or frees the same object meanwhile; then
-// the first goes on, or is killed. Whoever holds the object reads it as it was, and in the end
+// the first goes on, or is killed. Each holder of the object reads it as it was, and in the end
 // neither memory nor a file is left. Then the same at random instants.
 // timeout: 240
 // label: faults

@@ -1,5 +1,5 @@
 // test_spill_errors.c: a disk that is full or fails, at each system call: no torn file is taken for
-// an object, no object is lost that can still be had, and the sentence says which file and why.
+// an object, no object is lost that can still be had, and the error text says which file and why.
 #include "stores.h"
 
 #include <errno.h>

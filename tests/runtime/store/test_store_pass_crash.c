@@ -1,6 +1,6 @@
-// test_store_pass_crash.c: what is passed to another process, or comes from one, is killed at each
-// of its writes to the store: to receivers that live, that have died, and whose place has another
-// process by then. Nobody holds in the end what he was not told of.
+// test_store_pass_crash.c: a process that passes objects to another one, or receives them, is
+// killed at each of its writes to the store: with receivers that live, that have died, and whose
+// place has another process by then. In the end no process holds what it was not told of.
 // timeout: 120
 // label: faults
 #include "stores.h"

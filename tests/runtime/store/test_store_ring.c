@@ -1,6 +1,6 @@
-// test_store_ring.c: a promise that names others never comes to name itself, near or far, whoever
-// fulfils which promise at the same time, and whoever dies meanwhile: so all that was let go of is
-// free in the end.
+// test_store_ring.c: a promise that names others never comes to name itself, near or far, whichever
+// process fulfils which promise at the same time, and whichever dies meanwhile: so all that was
+// dropped is free in the end.
 // timeout: 120
 // label: faults
 // label: nosan
