@@ -38,7 +38,7 @@ int main(int argc, char **argv)
         for (size_t k = 0; k < COLUMNS; k++)
             ((float *)buffer.data)[i * COLUMNS + k] = (float)(i + k);
     share work;
-    troupe_must(troupe_buffer_seal(&buffer, &work.table)); // From now on nobody can write it.
+    troupe_must(troupe_buffer_seal(&buffer, &work.table)); // From now on it is read-only.
 
     static float ones[COLUMNS];
     for (size_t k = 0; k < COLUMNS; k++)

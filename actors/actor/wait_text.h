@@ -1,4 +1,4 @@
-// wait_text.h: who waits for what, in words.
+// wait_text.h: what each actor waits for, in words.
 #ifndef TRP_ACTOR_WAIT_TEXT_H
 #define TRP_ACTOR_WAIT_TEXT_H
 

@@ -1,6 +1,6 @@
 // trainer.c: every worker holds the same network and a share of every batch. Gradients are summed
 // over the workers and each takes the same step; the sum has the same bits on all of them, so the
-// networks never drift apart and nobody has to send weights around.
+// networks never drift apart and no rank has to send weights around.
 #include "trainer.h"
 
 #include "random.h"

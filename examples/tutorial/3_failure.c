@@ -12,7 +12,7 @@ typedef struct divider {
 
 static troupe_status divider_divide(divider *self, const int64_t *by, int64_t *result)
 {
-    if (*by == 0) // A failure is a status and one sentence; both reach the caller.
+    if (*by == 0) // A failure is a status and an error text; both reach the caller.
         return troupe_fail(TROUPE_INVALID, "cannot divide by %d", 0);
     self->done++;
     *result = 100 / *by;
@@ -29,7 +29,7 @@ static troupe_status divider_crash(divider *self, const troupe_none *nothing, tr
 static troupe_status divider_sleep(divider *self, const troupe_none *nothing, troupe_none *result)
 {
     (void)self, (void)nothing, (void)result;
-    while (!troupe_cancelled()) // Does anybody still wait for the answer?
+    while (!troupe_cancelled()) // Is the answer still wanted?
         thrd_sleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     thrd_sleep(&(struct timespec){.tv_nsec = 500000000}, NULL); // Puts its things away.
     return TROUPE_OK;

@@ -54,6 +54,6 @@ int main(int argc, char **argv)
         all += bright[i];
     printf("%" PRId64 " bright pixels of %d\n", all, PIXELS);
 
-    troupe_ref_drop(image); // Freed when nobody holds it any more.
+    troupe_ref_drop(image); // Freed with its last reference.
     return troupe_stop();
 }
