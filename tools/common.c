@@ -15,7 +15,7 @@
 
 enum { NODES_MAX = 64 };
 
-// Root may look at anybody's memory, but nobody else's is looked at for being there.
+// Root may look at any user's memory, but without a PID only nodes of its own are looked for.
 static bool is_own(DIR *processes, const char *pid)
 {
     struct stat about;

@@ -120,7 +120,7 @@ troupe_status trp_group_open(trp_group *group, void *memory, size_t size, int ra
     trp_group_region *region = (trp_group_region *)memory;
     if (world < 1 || world > TRP_GROUP_WORLD_MAX || rank < 0 || rank >= world ||
         size < trp_group_size(world) || region->magic != MAGIC || region->world != world)
-        return troupe_fail(TROUPE_CORRUPT, "%zu bytes of shared memory are no group of %d ranks",
+        return troupe_fail(TROUPE_CORRUPT, "%zu bytes of shared memory are not a group of %d ranks",
                            size, world);
     *group = (trp_group){
         .region = region,

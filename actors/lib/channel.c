@@ -47,7 +47,8 @@ static troupe_status find(troupe_channel channel, trp_object *object, trp_channe
     if (info.state == TRP_OBJECT_GONE)
         return troupe_fail(TROUPE_INVALID, "the channel's reference is stale: its memory is gone");
     if (info.state != TRP_OBJECT_SHARED)
-        return troupe_fail(TROUPE_WRONG_TYPE, "the reference is to an object that is no channel");
+        return troupe_fail(TROUPE_WRONG_TYPE,
+                           "the reference is to an object that is not a channel");
     // It is writable to all who hold it; the field is const for the sake of ordinary objects.
     return trp_channel_attach((void *)(uintptr_t)info.data, info.size, trp_process_slot(), found);
 }
