@@ -2,11 +2,11 @@
 //
 // The end of a function's name says what it takes. _as: a table found at run time (of a type, a
 // class, a task, a trainer); it is the function behind a typed macro. _with: a pointer to options,
-// which its macro takes as designated initialisers (0 is the default). _from: the arguments in a
-// variable, by pointer, instead of one by one. _named: class and method by name. _many: several at
-// once. _get: a struct to fill with a snapshot (but troupe_get and troupe_queue_get take a value
-// out). _keep: a borrowed reference, of which it makes one that the caller owns. Functions
-// and macros whose names end in an underscore are internal.
+// which its macro takes as designated initialisers (0 is the default). _from: a pointer to the
+// whole argument instead of its fields. _named: class and method by name. _many: several at once.
+// _get: a struct to fill with a snapshot (but troupe_get and troupe_queue_get take a value out).
+// _keep: a borrowed reference, of which it makes one that the caller owns. Functions and macros
+// whose names end in an underscore are internal.
 #ifndef TROUPE_H
 #define TROUPE_H
 

@@ -13,8 +13,8 @@
 //     int64_t total;
 //     troupe_must(troupe_get(int64_t, sum, &total));         // wait, copy out, release
 //
-// A class whose actors start with arguments is made by TROUPE_ACTOR_INIT, and one whose methods
-// call each other by TROUPE_ACTOR_STATIC, which stands before them (detail/class.h has both):
+// TROUPE_ACTOR_INIT makes a class whose actors start with arguments. TROUPE_ACTOR_STATIC makes one
+// whose methods call each other; it stands before them (detail/class.h has both):
 //
 //     static troupe_status counter_open(counter *self, const int64_t *start);
 //     TROUPE_ACTOR_INIT(counter, (counter_open, int64_t), NULL, (counter_add, int64_t, int64_t));
@@ -244,8 +244,8 @@ typedef struct troupe_call_options {
     uint32_t flags; // TROUPE_CALL_NO_WAIT or 0; the others have fields of their own.
     int unused_;
     // When the deadline passes while the method runs, its process is killed, as by troupe_cancel
-    // with `.force`: the call fails with TROUPE_UNSUPPORTED unless its actor has an own process. It
-    // ends at its deadline, a moment before that process: what is called in between is lost.
+    // with `.force`; the call fails with TROUPE_UNSUPPORTED unless the actor is isolated. The call
+    // ends at its deadline, a moment before the process: calls made in between are lost.
     bool force_at_deadline;
     // For a stream: how many values the method may produce ahead of the reader; default 16, at most
     // 16383.

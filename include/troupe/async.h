@@ -17,8 +17,8 @@ typedef struct troupe_cancel_options {
     // If the method is running already, its process is killed: for methods that do not check
     // troupe_cancelled. Only for isolated actors; other calls to the process end as with any death
     // of a process. Nothing is killed if the call was still waiting in the mailbox. The cancelled
-    // call ends with its process: what is called after it has ended goes to the next start of an
-    // actor that is restarted.
+    // call ends with its process: if the actor is restarted, calls made after that go to its next
+    // start.
     bool force;
     int unused_;
 } troupe_cancel_options;

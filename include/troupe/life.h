@@ -52,7 +52,7 @@ TROUPE_API uint64_t troupe_monitor_start_as(troupe_actor actor, const troupe_cla
                                             size_t method);
 #define troupe_monitor_start(actor, m)                                                             \
     troupe_monitor_start_as(TROUPE_ADDRESS_(actor), troupe_home_##m(), TROUPE_DOWN_INDEX_(m))
-// The method's number, where it takes a troupe_down; else it does not compile.
+// The method's number; does not compile unless the method takes a troupe_down.
 #define TROUPE_DOWN_INDEX_(m)                                                                      \
     (troupe_index_##m +                                                                            \
      0 * sizeof(struct {                                                                           \
