@@ -2,6 +2,7 @@
 // turn.
 #include <actors/actor/actor.h>
 
+#include <actors/actor/async_hooks.h>
 #include <actors/actor/backpressure.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/lifecycle.h>
@@ -11,8 +12,6 @@
 #include <actors/actor/spawn_resources.h>
 #include <actors/actor/task_executor.h>
 #include <actors/actor/wait_text.h>
-#include <actors/async/async.h>
-#include <actors/async/beside.h>
 #include <actors/class/call_error.h>
 #include <actors/sched/sender_yield.h>
 #include <actors/sched/wait_notes.h>
@@ -60,7 +59,7 @@ static void free_parts(trp_actor *actor)
     trp_actor_extra *extra = actor->extra;
     if (extra != NULL) {
         trp_free(extra->name);
-        trp_lanes_free(extra->lanes);
+        trp_async_here.lanes_free(extra->lanes);
         trp_free(extra);
         actor->extra = NULL;
     }
@@ -111,7 +110,7 @@ void trp_actor_refuse(trp_actor *actor, trp_message *message, const troupe_error
 {
     trp_message_left(message);
     if (message->kind == TRP_MESSAGE_MARKER)
-        trp_cancel_passed(actor, message->extra->serial);
+        trp_async_here.passed(actor, message->extra->serial);
     trp_message_fail(message, failure, 0);
     trp_message_free(message);
 }
@@ -196,7 +195,7 @@ void trp_actor_schedule(trp_actor *actor)
 // its method runs on. By a guest.
 static void end_at_once(trp_actor *actor, uint64_t id)
 {
-    trp_give_up_running(actor, id, true);
+    trp_async_here.give_up_running(actor, id, true);
     if (atomic_load(&actor->ready)) { // Else its init may be giving them back.
         trp_actor_unname(actor);
         trp_need_release(actor);
@@ -216,11 +215,11 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
     }
     // If its own method did, that ends, and the process in order.
     bool by_force = state == TRP_ACTOR_KILLED && pinned && trp_run_actor() != actor;
-    bool guest = by_force && trp_process_is_local() && trp_guest_enter(actor);
+    bool guest = by_force && trp_process_is_local() && trp_async_here.guest_enter(actor);
     uint64_t open = trp_phase_of(id, TRP_ACTOR_OPEN);
     if (!atomic_compare_exchange_strong(&actor->phase, &open, trp_phase_of(id, state))) {
         if (guest)
-            trp_guest_leave(actor);
+            trp_async_here.guest_leave(actor);
         return false;
     }
     if (by_force)
@@ -231,7 +230,7 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
     pthread_mutex_lock(trp_slot_lock(id));
     if (trp_actor_find(id) != NULL) { // Its last turn may have been faster.
         left = trp_mailbox_close(&actor->run.mailbox, own, &idle);
-        in_lanes = trp_lanes_close(actor);
+        in_lanes = trp_async_here.lanes_close(actor);
     }
     pthread_mutex_unlock(trp_slot_lock(id));
     refuse_all(actor, id, in_lanes);
@@ -239,7 +238,7 @@ bool trp_actor_close(trp_actor *actor, uint64_t id, trp_actor_state state,
     trp_mailbox_wake(&actor->run.mailbox);
     if (guest) {
         end_at_once(actor, id);
-        trp_guest_leave(actor);
+        trp_async_here.guest_leave(actor);
     }
     if (idle)
         trp_actor_schedule(actor); // For its last turn.
@@ -260,8 +259,8 @@ static void finish(trp_actor *actor)
     uint64_t id = trp_actor_id(actor);
     trp_actor_state state = trp_phase_state(atomic_load(&actor->phase));
     bool pinned = atomic_load(&actor->pinned), idle;
-    refuse_all(actor, id, trp_lanes_close(actor));
-    if (!trp_guests_gone(actor))
+    refuse_all(actor, id, trp_async_here.lanes_close(actor));
+    if (!trp_async_here.guests_gone(actor))
         return; // The last of them has it take this turn again.
     if (state == TRP_ACTOR_ENDED || state == TRP_ACTOR_STOPPED)
         trp_run_deinit(actor);
@@ -269,7 +268,7 @@ static void finish(trp_actor *actor)
         discard(actor);
     trp_actor_unname(actor);
     trp_need_release(actor);
-    trp_async_finish(actor);
+    trp_async_here.finish(actor);
     trp_actor_bury(actor, id, state);
     if (trp_measuring())
         trp_measure_life(actor, "end");
@@ -368,7 +367,7 @@ troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message
                              int64_t deadline_ns)
 {
     troupe_status status = TROUPE_OK;
-    if (message->urgent && trp_urgent_send(actor, id, message, &status))
+    if (message->urgent && trp_async_here.urgent_send(actor, id, message, &status))
         return status;
     if (!trp_actor_is_open(actor, id))
         status = closed(id);
@@ -388,7 +387,7 @@ troupe_status trp_actor_send(trp_actor *actor, uint64_t id, trp_message *message
 bool trp_actor_deliver(trp_actor *actor, uint64_t id, trp_message *message)
 {
     troupe_status status;
-    if (message->urgent && trp_urgent_deliver(actor, id, message, &status))
+    if (message->urgent && trp_async_here.urgent_deliver(actor, id, message, &status))
         return status == TROUPE_OK;
     trp_mailbox_reserve_always(&actor->run.mailbox, message->weight);
     if (push(actor, id, message))
@@ -436,7 +435,7 @@ TRP_HOT void run_message(trp_actor *actor, uint64_t id, trp_message *message)
         troupe_error failure = trp_actor_obituary(message->target);
         trp_actor_refuse(actor, message, &failure);
     } else if (message->kind == TRP_MESSAGE_CALL && actor->concurrent) {
-        trp_lanes_dispatch(actor, message);
+        trp_async_here.lanes_dispatch(actor, message);
     } else if (message->kind == TRP_MESSAGE_CALL) {
         trp_run_call(actor, message);
         if (actor->executor)
@@ -444,11 +443,11 @@ TRP_HOT void run_message(trp_actor *actor, uint64_t id, trp_message *message)
     } else if (message->kind == TRP_MESSAGE_INIT) {
         start_actor(actor, message);
     } else if (message->kind >= TRP_MESSAGE_MARKER) {
-        trp_async_run(actor, message);
+        trp_async_here.run(actor, message);
     } else { // Of a FINISH, the turn goes on with the actor's end.
         uint64_t open = trp_phase_of(id, TRP_ACTOR_OPEN);
         bool ends = message->kind == TRP_MESSAGE_FINISH;
-        if (ends && (!actor->concurrent || trp_lanes_finish(actor)))
+        if (ends && (!actor->concurrent || trp_async_here.lanes_finish(actor)))
             (void)atomic_compare_exchange_strong(&actor->phase, &open,
                                                  trp_phase_of(id, TRP_ACTOR_ENDED));
         trp_message_free(message);
@@ -559,7 +558,7 @@ static uint64_t id_of(trp_runnable *one)
 static void describe(trp_runnable *one, uint64_t id, char *text, size_t capacity)
 {
     trp_actor *actor = trp_actor_of(one);
-    const char *method = trp_running_name(actor, id);
+    const char *method = trp_async_here.running_name(actor, id);
     bool open = trp_actor_is_open(actor, id);
     if (method == NULL && !(open && actor->ready))
         method = open ? "init" : "deinit";

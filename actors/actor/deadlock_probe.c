@@ -11,11 +11,12 @@
 #include <actors/actor/deadlock_probe.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/async_hooks.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/task_executor.h>
-#include <actors/async/async.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/buffer.h>
+#include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/link/dispatch.h>
@@ -87,7 +88,7 @@ static uint64_t wait_of(probe *it, uint64_t target, const trp_caller *caller)
 {
     uint64_t id;
     trp_actor *actor = trp_target_of(target, caller, &id);
-    if (actor == NULL || actor->concurrent || trp_deferral_is(actor, caller))
+    if (actor == NULL || actor->concurrent || trp_async_here.deferral_is(actor, caller))
         return 0;
     uint64_t call = atomic_load(&actor->waits_for);
     if (call == 0 || trp_actor_find(id) != actor)
@@ -399,3 +400,44 @@ troupe_status trp_actor_waits(trp_actor *actor, uint64_t call)
                                   trp_actor_label(own).text)
                     : TROUPE_OK;
 }
+
+// ---- for waits
+
+static bool inside_method(void)
+{
+    return trp_run_current() != NULL;
+}
+
+// Whether others may be kept from going on by what this thread waits for.
+static bool waits_in_turn(void)
+{
+    const trp_running *here = trp_run_current();
+    return here != NULL && (here->message == NULL || !here->message->beside);
+}
+
+// Inside a method: lets the actor that the call is to be run on this very thread, if it is next. It
+// would run here once this method waits; so nothing is handed to another thread.
+static troupe_status help(uint64_t call, uint64_t target)
+{
+    trp_actor *actor = trp_actor_find(target);
+    if (actor == NULL)
+        return TROUPE_OK;
+    TROUPE_TRY(trp_run_waits(call));
+    const troupe_error *last = troupe_last_error();
+    troupe_error before; // The method's own; what runs on top of it sets others.
+    bool kept = last->status != TROUPE_OK;
+    if (kept)
+        before = *last;
+    trp_scheduler_help(&actor->run, call);
+    if (kept)
+        (void)trp_error_set(&before);
+    else
+        trp_error_forget();
+    return trp_run_waits(0);
+}
+
+const trp_wait_hooks trp_actor_wait_hooks = {.inside = inside_method,
+                                             .in_turn = waits_in_turn,
+                                             .help = help,
+                                             .note = trp_run_waits,
+                                             .sleep = trp_probe_sleep};

@@ -10,6 +10,7 @@
 #define TRP_ACTOR_DEADLOCK_PROBE_H
 
 #include <actors/actor/actor.h>
+#include <actors/ref/ref.h>
 #include <runtime/link/frame.h>
 
 // Sleeps, in a method and without a deadline, until the call that the waiter is linked to has
@@ -19,6 +20,8 @@ troupe_status trp_probe_sleep(uint64_t call, trp_waiter *waiter);
 // (`call` 0: it waits no more).
 troupe_status trp_actor_waits(trp_actor *actor, uint64_t call);
 
+// For waits for calls.
+extern const trp_wait_hooks trp_actor_wait_hooks;
 // A probe, or the word that one was seen, has come from another process.
 void trp_probe_serve(const trp_frame *frame);
 

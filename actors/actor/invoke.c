@@ -2,25 +2,25 @@
 // thread's last error is the method's own.
 #include <actors/actor/invoke.h>
 
+#include <actors/actor/async_hooks.h>
 #include <actors/actor/deadlock_probe.h>
 #include <actors/actor/method_stats.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/saved_state.h>
-#include <actors/async/async.h>
-#include <actors/async/stream_reader.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/call_table.h>
 #include <runtime/base/attributes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/base/fence.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { PATIENCE_MS = 10000, SMALL_RESULT = 2048 };
 
 _Thread_local trp_running *trp_run_innermost;
-_Thread_local int trp_run_callbacks;
+trp_async_hooks trp_async_here;
 
 trp_actor *trp_run_actor(void)
 {
@@ -62,16 +62,6 @@ troupe_status trp_run_waits(uint64_t call)
     for (trp_running *it = trp_run_innermost; it != NULL && status != TROUPE_OK; it = it->outer)
         (void)(is_beside(it) ? TROUPE_OK : trp_actor_waits(it->actor, 0));
     return status;
-}
-
-void trp_run_callback_begin(void)
-{
-    trp_run_callbacks++;
-}
-
-void trp_run_callback_end(void)
-{
-    trp_run_callbacks--;
 }
 
 int64_t trp_run_until(int64_t patience)
@@ -207,14 +197,14 @@ TRP_HOT void run_method(trp_running *here, void *result, bool plain)
     trp_message *message = here->message;
     const trp_method *method = message->method;
     bool makes = !plain && streams(message), refs = !plain && method->result.refs;
-    troupe_status status =
-        makes ? trp_maker_run(here, result) : method->row->run(actor->self, message->args, result);
+    troupe_status status = makes ? trp_async_here.maker_run(here, result)
+                                 : method->row->run(actor->self, message->args, result);
     if (actor->saves && (plain || !message->beside))
         trp_state_ran(actor); // Before the answer: what was answered was saved.
     if (here->deferral != 0) {
         if (status == TROUPE_OK)
             return;
-        trp_deferral_void(here);
+        trp_async_here.deferral_void(here);
     }
     if (status != TROUPE_OK) {
         answer_failed(message, status);
@@ -270,15 +260,39 @@ TRP_HOT void run_prepared(trp_running *here, void *result, size_t size, bool pla
         trp_measure_ran(here->actor, message, begun_ns);
 }
 
+// Publishes that the message is about to be run. False: it was cancelled, and answered; then it is
+// not run. `beside`: as in the message.
+TRP_HOT bool publish(trp_running *here, bool beside)
+{
+    trp_actor *actor = here->actor;
+    if (beside)
+        return trp_async_here.enter_beside(here);
+    trp_fence_store(&actor->running, here);
+    return atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0 ||
+           trp_async_here.enter_late(here);
+}
+// The method is over: nobody looks at *here after this.
+TRP_HOT void withdraw(trp_running *here, bool beside)
+{
+    trp_actor *actor = here->actor;
+    if (beside) {
+        trp_async_here.leave_beside(here);
+        return;
+    }
+    trp_fence_store(&actor->running, NULL);
+    if (atomic_load_explicit(&actor->cancels, memory_order_acquire) != 0)
+        trp_async_here.leave_late(actor);
+}
+
 // Of a plain message nothing is to be prepared or looked at: this is what most of them cost.
 TRP_HOT void run_plain(trp_actor *actor, trp_message *message)
 {
     _Alignas(16) unsigned char result[TRP_PLAIN_RESULT];
     trp_running here = {.actor = actor, .message = message};
-    if (!trp_cancel_enter(&here, false))
+    if (!publish(&here, false))
         return;
     run_prepared(&here, result, sizeof result, true);
-    trp_cancel_leave(&here, false);
+    withdraw(&here, false);
 }
 
 TRP_APART void run_any(trp_actor *actor, trp_message *message)
@@ -289,7 +303,7 @@ TRP_APART void run_any(trp_actor *actor, trp_message *message)
     if (message->remote != NULL)
         trp_message_left(message);
     trp_running here = {.actor = actor, .message = message};
-    if (!trp_cancel_enter(&here, message->beside))
+    if (!publish(&here, message->beside))
         return;
     if (message->deadline_ns == 0 || is_in_time(message)) {
         troupe_status status = TROUPE_OK;
@@ -300,7 +314,7 @@ TRP_APART void run_any(trp_actor *actor, trp_message *message)
         else
             answer_not_run(message, status);
     }
-    trp_cancel_leave(&here, message->beside);
+    withdraw(&here, message->beside);
 }
 
 void trp_run_call(trp_actor *actor, trp_message *message)

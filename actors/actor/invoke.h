@@ -16,10 +16,8 @@ typedef struct trp_running {
     uint64_t deferral;                // The answer that is owed later; 0: none. See defer.c.
 } trp_running;
 
-// This thread's, by actor/invoke.c alone: the innermost (NULL: nothing runs), and callbacks that it
-// is in.
+// This thread's, by actor/invoke.c alone: the innermost (NULL: nothing runs).
 extern _Thread_local trp_running *trp_run_innermost;
-extern _Thread_local int trp_run_callbacks;
 
 static inline trp_running *trp_run_current(void)
 {
@@ -52,8 +50,5 @@ static inline int64_t trp_run_patience(uint32_t flags)
 
 // Until when that is, counted from now; what is no TRP_RUN_A_WHILE stays as it is.
 int64_t trp_run_until(int64_t patience);
-// Marks the thread as one that must not wait, until the matching end.
-void trp_run_callback_begin(void);
-void trp_run_callback_end(void);
 
 #endif

@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+trp_life_listener trp_life_told;
+
 enum { REMEMBERED = 1024 };
 
 static struct {
@@ -274,7 +276,7 @@ void trp_life_watch(uint64_t id, const trp_watcher *watcher)
                                                "the actor cannot be watched: it has too many "
                                                "watchers, or there is no memory")
                                  : trp_down_of_grave(address);
-    trp_watch_tell(watcher, &down);
+    trp_life_told.tell(watcher, &down);
 }
 
 static bool leave_at(trp_watchers *in, size_t at, const trp_watcher *watcher)
@@ -335,7 +337,7 @@ static void tell_watchers(const trp_actor *actor, trp_watchers *watchers, const 
 {
     for (size_t i = 0; i < watchers->count; i++)
         if (!actor->pinned || watchers->all[i].incarnation == trp_home_here.incarnation)
-            trp_watch_tell(&watchers->all[i], down);
+            trp_life_told.tell(&watchers->all[i], down);
     trp_free(watchers->all);
 }
 
@@ -375,7 +377,7 @@ void trp_life_finish(trp_actor *actor)
     tell_watchers(actor, &near, &down);
     tell_watchers(actor, &far, &down);
     if (watches)
-        trp_watch_drop_all(id);
+        trp_life_told.ended(id);
 }
 
 void trp_life_free(trp_actor *actor)

@@ -85,37 +85,13 @@ bool trp_life_post(uint64_t id, const trp_method *method, const void *args);
 // any more, since the runtime was lost: what the library's own actors are told must arrive.
 bool trp_life_post_to(troupe_actor to, const troupe_class *row, size_t method, const void *args);
 
-// ---- watches of this process (watch.c)
-
-// Calls `told` once, on a thread that must not wait, when the actor ends; at once if it has.
-// Returns the watch's number; 0 with the last error set. `owner` (0: none) is the actor whose end
-// ends it.
-typedef void trp_watch_told(void *user, uint64_t owner, uint64_t number, const trp_down *down);
-uint64_t trp_watch(troupe_actor actor, uint64_t owner, trp_watch_told *told, void *user);
-// True: `told` has not been called and never will; `user` is the caller's again. `owner` 0: any.
-bool trp_watch_drop(uint64_t number, uint64_t owner, void **user);
-// The same without a `user`, unless the owner has such a watch.
-troupe_status trp_watch_once(troupe_actor actor, uint64_t owner, trp_watch_told *told);
-// The number of such a watch; 0: there is none.
-uint64_t trp_watch_find(uint64_t owner, troupe_actor target, trp_watch_told *told);
-// Ends those of an actor that has ended; `user` is freed by trp_free.
-void trp_watch_drop_all(uint64_t owner);
-// Tells a watch of whatever process.
-void trp_watch_tell(const trp_watcher *watcher, const trp_down *down);
-// A process has died; NULL: the runtime ends.
-void trp_watch_death(const uint64_t *incarnation);
-void trp_watch_serve(const trp_frame *frame);
-
-// ---- who is to blame (ends/crash_blame.c): in workers, from now on
-void trp_crash_start(void);
-
-// ---- links (link.c)
-void trp_link_serve(const trp_frame *frame);
-// From inside a method: the child ends when the running actor does, but not the other way round.
-void trp_link_child(troupe_actor child);
-// The same for an end of whatever reason; outside methods nothing happens.
-troupe_status trp_link_owned(troupe_actor child);
-// An actor of this process ends with its owner, wherever that is.
-troupe_status trp_link_owner(uint64_t child, troupe_actor owner);
+// Who is told of ends (ends/watch.h). Set before main.
+typedef struct trp_life_listener {
+    // Tells a watch of whatever process.
+    void (*tell)(const trp_watcher *watcher, const trp_down *down);
+    // The actor has ended: so do its own watches.
+    void (*ended)(uint64_t owner);
+} trp_life_listener;
+extern trp_life_listener trp_life_told;
 
 #endif

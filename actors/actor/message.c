@@ -1,7 +1,7 @@
 // message.c: see message.h; the answers are in reply.c.
 #include <actors/actor/message.h>
 
-#include <actors/async/async.h>
+#include <actors/actor/async_hooks.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/object.h>
 #include <runtime/base/attributes.h>
@@ -229,7 +229,7 @@ void trp_message_left(trp_message *message)
 TRP_APART void free_parts(trp_message *message)
 {
     if (message->extra != NULL)
-        trp_extra_free(message);
+        trp_async_here.extra_free(message);
     if (message->remote != NULL) {
         trp_message_left(message);
         trp_body_drop(&message->remote->body);

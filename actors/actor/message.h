@@ -19,6 +19,14 @@ typedef enum trp_message_kind {
     TRP_MESSAGE_CONTINUATION, // The value of a reference.
 } trp_message_kind;
 
+// What a message of the kinds behind MARKER has besides.
+typedef struct trp_extra {
+    uint64_t serial;       // Of a MARKER or ALARM: which; of a CONTINUATION: its tag.
+    troupe_ref ref;        // Of a CONTINUATION, until its value is read.
+    troupe_error *failure; // Of one whose call failed. In the message's arena.
+    bool filled;           // The references in the arguments are the message's.
+} trp_extra;
+
 // Where a message of another process came from.
 typedef struct trp_remote {
     uint32_t process;
@@ -29,6 +37,13 @@ typedef struct trp_remote {
     uint64_t incarnation;
     trp_body body; // The arguments as they came; used if `args` is NULL.
 } trp_remote;
+
+// Who waits for an answer, when the message itself is gone.
+typedef struct trp_caller {
+    bool remote, named; // As in the message.
+    uint32_t process;
+    uint64_t incarnation, call;
+} trp_caller;
 
 enum { TRP_LANE_NONE = UINT8_MAX };
 
@@ -48,10 +63,10 @@ typedef struct trp_message {
     size_t weight;            // In the mailbox.
     trp_remote *remote;       // NULL: it is of this process.
     void *args;
-    struct trp_extra *extra; // NULL: none.
-    int64_t pushed_ns;       // When, if anything is measured (actor/method_stats.h); else 0.
-    uint64_t borrowed;       // The first of the aliases that the arguments' references are.
-    trp_arena arena;         // Of the call: what `args` points to, and what the method allocates.
+    trp_extra *extra;  // NULL: none.
+    int64_t pushed_ns; // When, if anything is measured (actor/method_stats.h); else 0.
+    uint64_t borrowed; // The first of the aliases that the arguments' references are.
+    trp_arena arena;   // Of the call: what `args` points to, and what the method allocates.
     _Alignas(16) unsigned char small[];
 } trp_message;
 

@@ -1,5 +1,6 @@
 // restart_in_place.c: restarts in place: between two messages, deinit, the back-off, zeros and init
 // again, while the mailbox keeps what arrives.
+#include <actors/actor/async_hooks.h>
 #include <actors/actor/registrar_client.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/resolve.h>
@@ -7,9 +8,6 @@
 
 #include <actors/actor/invoke.h>
 #include <actors/actor/saved_state.h>
-#include <actors/async/async.h>
-#include <actors/async/beside.h>
-#include <actors/call/call.h>
 #include <actors/class/call_error.h>
 #include <actors/class/restart_budget.h>
 #include <runtime/base/clock.h>
@@ -86,7 +84,7 @@ troupe_status trp_policy_set(trp_actor *actor, trp_policy_order *order)
     order->args = order->image = (trp_kept){0};
     if (life == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a policy");
-    return order->owner.id != 0 ? trp_link_owner(trp_actor_id(actor), order->owner) : TROUPE_OK;
+    return TROUPE_OK;
 }
 
 void trp_policy_free(trp_life *life)
@@ -209,16 +207,6 @@ void trp_restart_sleep(int64_t delay_ms, const char *whom, bool (*wanted)(const 
     trp_scheduler_unblock();
 }
 
-// What the former life had begun: its timers, and the answers that it owed.
-static void forget_promises(trp_actor *actor)
-{
-    trp_async *async = atomic_load(&actor->async);
-    if (async == NULL)
-        return;
-    trp_alarms_end(async);
-    trp_deferrals_end(async, trp_actor_id(actor));
-}
-
 static bool start_again(trp_actor *actor, const trp_policy *policy, troupe_error *failure)
 {
     const trp_shape *shape = &actor->class_->init;
@@ -277,8 +265,8 @@ static void restart(trp_actor *actor, trp_policy *policy, trp_request *why)
         set_restarts(actor, &policy->budget);
         trp_registrar_counted(policy->origin);
         trp_run_deinit(actor);
-        atomic_store(&actor->ready, false); // Until init has succeeded, no deinit is owed.
-        forget_promises(actor);
+        atomic_store(&actor->ready, false);    // Until init has succeeded, no deinit is owed.
+        trp_async_here.forget_promises(actor); // What the former life had begun.
         pause_before(actor, policy, delay_ms, why->text);
         troupe_error failure;
         memset(actor->self, 0, actor->class_->row->size);
@@ -295,11 +283,11 @@ void trp_policy_act(trp_actor *actor)
     trp_request request;
     if (!trp_life_has(actor) || !take_request(actor, &policy, &request))
         return;
-    trp_guests_keep_out(actor);
+    trp_async_here.guests_keep_out(actor);
     restart(actor, policy, &request);
-    trp_guests_admit(actor);
+    trp_async_here.guests_admit(actor);
     if (actor->concurrent)
-        trp_lanes_resume(actor);
+        trp_async_here.lanes_resume(actor);
 }
 
 // ---- for users
@@ -311,7 +299,7 @@ uint32_t troupe_actor_restarts(void)
     return policy != NULL ? policy->budget.count + policy->budget.unpaid : 0;
 }
 
-static troupe_status restart_here(uint64_t id, bool sound, bool leaves)
+troupe_status trp_restart_here(uint64_t id, bool sound, bool leaves)
 {
     trp_actor *actor = trp_actor_find(id);
     if (actor == NULL || !trp_actor_is_open(actor, id)) {
@@ -339,7 +327,8 @@ void trp_restart_serve(const trp_frame *frame)
 {
     trp_shape shape = trp_shape_of(&troupe_type_troupe_none);
     trp_message *message;
-    troupe_status status = restart_here(frame->target, (frame->flags & TRP_FRAME_FORCE) == 0, true);
+    troupe_status status =
+        trp_restart_here(frame->target, (frame->flags & TRP_FRAME_FORCE) == 0, true);
     troupe_error failure =
         trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
     if (trp_message_asked(frame, &message) != TROUPE_OK)
@@ -349,61 +338,4 @@ void trp_restart_serve(const trp_frame *frame)
     else
         trp_message_fail(message, &failure, 0);
     trp_message_free(message);
-}
-
-// Its process knows best whether it can be restarted, and answers at once.
-static troupe_status ask_for_restart(troupe_actor actor, bool sound)
-{
-    troupe_none nothing;
-    trp_target target = {
-        .process = actor.process, .incarnation = actor.incarnation, .actor = actor.id};
-    uint64_t call = trp_entry_call(trp_type_note(&troupe_type_troupe_none), &target, 0);
-    trp_frame frame = {.kind = TRP_FRAME_RESTART,
-                       .flags = sound ? 0 : TRP_FRAME_FORCE,
-                       .target = actor.id,
-                       .call = call};
-    troupe_ref ref = {.id = call};
-    if (call == TRP_REF_NO_MEMORY)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
-    trp_entry_apart(call);
-    troupe_status status = trp_process_send(actor.process, actor.incarnation, &frame, 0);
-    if (status != TROUPE_OK) {
-        troupe_ref_drop(ref);
-        return status;
-    }
-    TROUPE_TRY(trp_ask_within(ref, "an actor that is to be restarted",
-                              trp_process_options()->request_timeout_ms, NULL, NULL));
-    return troupe_get(troupe_none, ref, &nothing);
-}
-
-static troupe_status restart_elsewhere(troupe_actor actor, bool sound)
-{
-    troupe_actor now = actor;
-    bool isolated = false, saves = false;
-    troupe_status status = trp_registrar_known()
-                               ? trp_registrar_look(actor, &now, &isolated, &saves)
-                               : TROUPE_NOT_FOUND;
-    if ((status != TROUPE_OK && status != TROUPE_NOT_FOUND) || now.id == 0)
-        return status;
-    bool adopted = status == TROUPE_OK;
-    // One that saves its state does so first, and then ends its process itself.
-    status = isolated && !(sound && saves)
-                 ? trp_node_kill(now.process, now.incarnation, "was killed to be restarted")
-                 : ask_for_restart(now, sound);
-    // Where its process has just died, that is the restart.
-    bool lost = status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED;
-    return adopted && lost && !trp_process_alive(now.process, now.incarnation, NULL) ? TROUPE_OK
-                                                                                     : status;
-}
-
-troupe_status troupe_actor_restart_with(troupe_actor actor, const troupe_actor_restart_options *how)
-{
-    troupe_actor_restart_options taken;
-    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_actor_restart", taken, how));
-    TROUPE_TRY(trp_process_check());
-    TROUPE_TRY(troupe_actor_status(actor));
-    TROUPE_TRY(trp_actor_at_home(actor, "restarted"));
-    if (actor.process == trp_home_here.process && actor.incarnation == trp_home_here.incarnation)
-        return restart_here(actor.id, !taken.at_once, false);
-    return restart_elsewhere(actor, !taken.at_once);
 }

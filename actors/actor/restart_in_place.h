@@ -43,7 +43,7 @@ typedef struct trp_policy {
 typedef struct trp_policy_order {
     trp_budget budget;
     troupe_actor origin; // Of id 0: the actor's own address.
-    troupe_actor owner;  // Of id 0: none. With its end the actor's comes.
+    troupe_actor owner;  // Of id 0: none. With its end the actor's comes: see spawn/spawn.h.
     uint32_t every;
     trp_kept args, image;
 } trp_policy_order;
@@ -62,6 +62,9 @@ troupe_actor trp_policy_address(trp_actor *actor);
 // Asks for a restart in place, after the method that runs, since that has failed; false: the actor
 // has no policy.
 bool trp_policy_ask(trp_actor *actor, uint64_t id, int reason, const char *text);
+// Has an actor of this process restarted, after the method that runs. `sound`: its state is saved
+// before; `leaves`: an isolated one's process is to end with it.
+troupe_status trp_restart_here(uint64_t id, bool sound, bool leaves);
 void trp_restart_serve(const trp_frame *frame); // From another process, which waits for the answer.
 // It has been killed: the registrar must know before its process ends.
 void trp_policy_end(trp_actor *actor, uint64_t id);

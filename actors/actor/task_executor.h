@@ -7,7 +7,6 @@
 #define TRP_ACTOR_TASK_EXECUTOR_H
 
 #include <actors/actor/actor.h>
-#include <actors/async/async.h>
 
 #define TRP_TASK_TARGET (UINT64_C(1) << 62)
 

@@ -1,6 +1,6 @@
 // ask.c: the library's own calls that have a time limit. What such a call has taken must not be
 // lost where its answer comes too late.
-#include <actors/call/call.h>
+#include <actors/async/ask.h>
 
 #include <actors/ref/call_table.h>
 #include <actors/ref/ref.h>

@@ -4,6 +4,7 @@
 #include <actors/actor/actor.h>
 #include <actors/actor/reply.h>
 #include <actors/async/beside.h>
+#include <actors/async/stream_reader.h>
 #include <actors/ref/call_table.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -70,13 +71,21 @@ void trp_caller_answer(const trp_caller *caller, const trp_shape *shape, void *v
         trp_refs_drop(shape, value);
 }
 
-void trp_async_finish(trp_actor *actor)
+void trp_async_forget_promises(trp_actor *actor)
 {
     trp_async *async = atomic_load(&actor->async);
     if (async == NULL)
         return;
     trp_alarms_end(async);
     trp_deferrals_end(async, trp_actor_id(actor));
+}
+
+void trp_async_finish(trp_actor *actor)
+{
+    trp_async *async = atomic_load(&actor->async);
+    if (async == NULL)
+        return;
+    trp_async_forget_promises(actor);
     pthread_mutex_lock(&async->lock);
     async->far_tombstones = 0;
     while (async->tombstones != NULL) {
@@ -136,3 +145,30 @@ void trp_async_run(trp_actor *actor, trp_message *message)
     else
         trp_message_free(message);
 }
+
+const trp_async_hooks trp_async_table = {.run = trp_async_run,
+                                         .extra_free = trp_extra_free,
+                                         .forget_promises = trp_async_forget_promises,
+                                         .finish = trp_async_finish,
+                                         .enter_late = trp_cancel_enter_late,
+                                         .enter_beside = trp_cancel_enter_beside,
+                                         .leave_late = trp_cancel_leave_late,
+                                         .leave_beside = trp_cancel_leave_beside,
+                                         .passed = trp_cancel_passed,
+                                         .running_name = trp_running_name,
+                                         .give_up_running = trp_give_up_running,
+                                         .deferral_is = trp_deferral_is,
+                                         .deferral_void = trp_deferral_void,
+                                         .maker_run = trp_maker_run,
+                                         .guest_enter = trp_guest_enter,
+                                         .guest_leave = trp_guest_leave,
+                                         .guests_gone = trp_guests_gone,
+                                         .guests_keep_out = trp_guests_keep_out,
+                                         .guests_admit = trp_guests_admit,
+                                         .urgent_send = trp_urgent_send,
+                                         .urgent_deliver = trp_urgent_deliver,
+                                         .lanes_dispatch = trp_lanes_dispatch,
+                                         .lanes_resume = trp_lanes_resume,
+                                         .lanes_finish = trp_lanes_finish,
+                                         .lanes_close = trp_lanes_close,
+                                         .lanes_free = trp_lanes_free};

@@ -3,6 +3,7 @@
 #ifndef TRP_ASYNC_H
 #define TRP_ASYNC_H
 
+#include <actors/actor/async_hooks.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/message.h>
 #include <pthread.h>
@@ -12,22 +13,8 @@
 typedef struct trp_deferral trp_deferral;
 typedef struct trp_alarm trp_alarm;
 
-// What a message of the kinds behind MARKER has besides.
-typedef struct trp_extra {
-    uint64_t serial;       // Of a MARKER or ALARM: which; of a CONTINUATION: its tag.
-    troupe_ref ref;        // Of a CONTINUATION, until its value is read.
-    troupe_error *failure; // Of one whose call failed. In the message's arena.
-    bool filled;           // The references in the arguments are the message's.
-} trp_extra;
-// Frees the message's.
+// Frees the message's extra.
 void trp_extra_free(trp_message *message);
-
-// Who waits for an answer, when the message itself is gone.
-typedef struct trp_caller {
-    bool remote, named; // As in the message.
-    uint32_t process;
-    uint64_t incarnation, call;
-} trp_caller;
 
 // A call that was given up while it waited in the mailbox, or had ended: it has been passed when
 // the mailbox comes to the marker that was sent behind it.
@@ -53,10 +40,15 @@ struct trp_async {
     _Atomic bool finishing; // The last turn waits until there is none.
 };
 
+// All that a turn asks for.
+extern const trp_async_hooks trp_async_table;
+
 // The actor's, made if there is none. It is never freed: it stays
 // with the slot, so that who has found the actor may lock it. NULL with the last error set: no
 // memory.
 trp_async *trp_async_of(trp_actor *actor);
+// Ends what the actor had begun: its timers, and the answers that it owes.
+void trp_async_forget_promises(trp_actor *actor);
 // The actor has ended: its timers stop, and who waits for a deferred answer gets a failure.
 void trp_async_finish(trp_actor *actor);
 // Runs a message of the kinds behind MARKER, and frees it.
@@ -82,17 +74,6 @@ bool trp_cancel_enter_beside(trp_running *here);
 void trp_cancel_leave_late(trp_actor *actor);
 void trp_cancel_leave_beside(trp_running *here);
 
-// Publishes that the message is about to be run. False: it was cancelled, and answered; then it is
-// not run. `beside`: as in the message.
-static inline bool trp_cancel_enter(trp_running *here, bool beside)
-{
-    trp_actor *actor = here->actor;
-    if (beside)
-        return trp_cancel_enter_beside(here);
-    trp_fence_store(&actor->running, here);
-    return atomic_load_explicit(&actor->cancels, memory_order_acquire) == 0 ||
-           trp_cancel_enter_late(here);
-}
 // Whether the message was cancelled while it waited. With the lock held.
 bool trp_cancel_buried(trp_async *async, const trp_message *message);
 // A message has been chosen to run beside the turn, and has not begun / will not run after all.
@@ -101,18 +82,6 @@ void trp_cancel_handed(trp_async *async);
 void trp_cancel_dropped(trp_actor *actor);
 // The method that runs in the turn of the actor with that id; NULL: none. Static.
 const char *trp_running_name(trp_actor *actor, uint64_t id);
-// The method is over: nobody looks at *here after this.
-static inline void trp_cancel_leave(trp_running *here, bool beside)
-{
-    trp_actor *actor = here->actor;
-    if (beside) {
-        trp_cancel_leave_beside(here);
-        return;
-    }
-    trp_fence_store(&actor->running, NULL);
-    if (atomic_load_explicit(&actor->cancels, memory_order_acquire) != 0)
-        trp_cancel_leave_late(actor);
-}
 // A marker has come through the mailbox.
 void trp_cancel_passed(trp_actor *actor, uint64_t serial);
 // Gives up a call to an actor of this process, and answers its caller. `force`: ends the process,
@@ -121,8 +90,10 @@ void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bo
 // Asks another process to give a call back that has not begun to run there: it ends as cancelled
 // and not executed then, and nothing happens otherwise. Does not wait.
 void trp_cancel_waiting(uint64_t call, troupe_actor at);
-// Gives up what a troupe_ref_join's row stands for. False: the row is another's. (group.c)
-bool trp_join_cancel(uint64_t call, const troupe_cancel_options *how, troupe_status *status);
+// Gives up what a troupe_ref_join's row stands for (lib/group.h). False: the row is another's. Set
+// before main.
+extern bool (*trp_cancel_joined)(uint64_t call, const troupe_cancel_options *how,
+                                 troupe_status *status);
 // Another process gives a call up.
 void trp_cancel_serve(const trp_frame *frame);
 // Asks for the end of a call whose deadline has passed, whatever runs it.

@@ -33,6 +33,8 @@
 #include <troupe/async.h>
 #include <unistd.h>
 
+bool (*trp_cancel_joined)(uint64_t call, const troupe_cancel_options *how, troupe_status *status);
+
 // Calls from other nodes that are given up while they wait in one mailbox; more are run all the
 // same.
 enum { FAR_TOMBSTONES_MAX = 4096 };
@@ -124,6 +126,14 @@ void trp_cancel_leave_beside(trp_running *here)
 }
 
 // Calls in its mailbox may have been cancelled.
+// As a turn does when the method is over.
+static void leave(trp_running *here)
+{
+    trp_fence_store(&here->actor->running, NULL);
+    if (atomic_load_explicit(&here->actor->cancels, memory_order_acquire) != 0)
+        trp_cancel_leave_late(here->actor);
+}
+
 bool trp_cancel_enter_late(trp_running *here)
 {
     trp_async *async = atomic_load(&here->actor->async); // Made before `cancels` was raised.
@@ -133,7 +143,7 @@ bool trp_cancel_enter_late(trp_running *here)
     if (killed && !buried)
         refuse(here);
     if (buried || killed)
-        trp_cancel_leave(here, false);
+        leave(here);
     return !buried && !killed;
 }
 
@@ -415,7 +425,7 @@ troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *ho
         return troupe_fail(TROUPE_INVALID, "the reference is to an object: only calls can be "
                                            "cancelled, by the process that made them");
     troupe_status parts;
-    if (trp_join_cancel(call, &taken, &parts))
+    if (trp_cancel_joined(call, &taken, &parts))
         return parts;
     trp_entry *entry = trp_entry_lock(call);
     if (entry == NULL) // 0 among them.

@@ -6,7 +6,6 @@
 #include <actors/async/stream_reader.h>
 
 #include <actors/actor/actor.h>
-#include <actors/call/call.h>
 #include <actors/class/call_error.h>
 #include <actors/class/take_once.h>
 #include <actors/ref/ref.h>
@@ -91,7 +90,7 @@ void trp_stream_begin(trp_stream *stream, uint64_t call)
     trp_registry_add(&streams, &stream->row);
 }
 
-static trp_stream *make_stream(uint32_t window)
+trp_stream *trp_stream_make(uint32_t window)
 {
     trp_stream *stream = trp_alloc(sizeof *stream);
     if (stream == NULL)
@@ -104,18 +103,8 @@ static trp_stream *make_stream(uint32_t window)
     return stream;
 }
 
-troupe_stream troupe_stream_open_as(troupe_actor actor, const troupe_class *class_, size_t method,
-                                    const void *args)
+troupe_stream trp_stream_called(trp_stream *stream, troupe_ref call)
 {
-    uint32_t window = actor.flags >> TROUPE_CALL_WINDOW_SHIFT;
-    if (window == 0)
-        window = TRP_STREAM_WINDOW;
-    trp_stream *stream = make_stream(window);
-    if (stream == NULL) {
-        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a stream");
-        return (troupe_stream){0};
-    }
-    troupe_ref call = trp_call_stream(actor, class_, method, args, window, stream);
     if (call.id == TRP_REF_NO_MEMORY) {
         atomic_store(&stream->holds, 1); // Nobody else knows of it.
         release(stream);

@@ -12,6 +12,11 @@ enum { TRP_STREAM_WINDOW = 16, TRP_STREAM_WINDOW_MAX = TRP_FRAME_WINDOW_MAX };
 // ---- the reader's end
 typedef struct trp_stream trp_stream;
 
+// A stream with room for so many values; NULL: no memory.
+trp_stream *trp_stream_make(uint32_t window);
+// Its call has been made: the stream, which is empty if there is no memory. *stream is not the
+// caller's any more.
+troupe_stream trp_stream_called(trp_stream *stream, troupe_ref call);
 // The call that makes the values has a row, and is not sent yet.
 void trp_stream_begin(trp_stream *stream, uint64_t call);
 // Takes a value over for the reader of a call. False: there is none any more.

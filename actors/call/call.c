@@ -476,8 +476,9 @@ troupe_ref troupe_call_as(troupe_actor actor, const troupe_class *class_, size_t
     return ref;
 }
 
-troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_t method,
-                           const void *args, uint32_t window, trp_stream *stream)
+// Calls a streaming method: the stream is told of the row before the call is sent.
+static troupe_ref call_stream(troupe_actor actor, const troupe_class *class_, size_t method,
+                              const void *args, uint32_t window, trp_stream *stream)
 {
     sending what = {.to = actor, .args = args, .window = (uint16_t)window, .stream = stream};
     troupe_status status = describe(&what, class_, method);
@@ -493,6 +494,20 @@ troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_
     if (status != TROUPE_OK)
         return trp_call_failed(status);
     return call(&what, trp_type_note(&troupe_type_troupe_none), class_->name);
+}
+
+troupe_stream troupe_stream_open_as(troupe_actor actor, const troupe_class *class_, size_t method,
+                                    const void *args)
+{
+    uint32_t window = actor.flags >> TROUPE_CALL_WINDOW_SHIFT;
+    if (window == 0)
+        window = TRP_STREAM_WINDOW;
+    trp_stream *stream = trp_stream_make(window);
+    if (stream == NULL) {
+        (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a stream");
+        return (troupe_stream){0};
+    }
+    return trp_stream_called(stream, call_stream(actor, class_, method, args, window, stream));
 }
 
 TRP_APART troupe_status tell_method(troupe_actor actor, const troupe_class *class_, size_t method,

@@ -10,12 +10,7 @@
 void trp_call_send(uint64_t row, troupe_actor to, const trp_class *class_, const void *args,
                    int64_t deadline_ns);
 
-// Calls a streaming method: the stream is told of the row before the call is sent.
-struct trp_stream;
-troupe_ref trp_call_stream(troupe_actor actor, const troupe_class *class_, size_t method,
-                           const void *args, uint32_t window, struct trp_stream *stream);
-
-// The same for any method.
+// The same for any method of a class.
 void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_, size_t method,
                           const void *args, int64_t deadline_ns);
 
@@ -27,29 +22,10 @@ troupe_status trp_call_check_force(troupe_actor to, int64_t deadline_ns);
 troupe_status trp_call_check_address(troupe_actor *to);
 // Whether the actor may have been started again somewhere else: the driver knows where.
 bool trp_call_may_have_moved(troupe_actor actor);
-// (kill.c) Kills an actor, as troupe_actor_kill; `give_up` as trp_kill_here. An answer
-// of another process is waited for at most `limit_ms`.
-troupe_status trp_kill_actor(troupe_actor actor, bool give_up, int limit_ms);
-// (kill.c) The same without waiting for anything, and of an actor that was never started again.
-void trp_kill_untold(troupe_actor actor);
-
 // (call/tell_fast.c) Most tells: of a plain method, without options, to an actor of this process
 // that has room. False: nothing has happened, and the general way does it or says why not.
 bool trp_tell_at_once(const troupe_actor *to, const troupe_class *row, size_t method,
                       const void *args);
-
-// (async/ask.c) Waits for the answer to a call of the library's own, at most `limit_ms`. TROUPE_OK:
-// troupe_get is next. TROUPE_DEADLINE_EXCEEDED, TROUPE_BUSY: `late` is called when the call has
-// ended, as by trp_ref_when: it must take or drop the reference. The call is not cancelled then,
-// since a value that its method is just giving would be lost. Without `late` it is cancelled and
-// dropped. `what` is who was asked, in the sentence.
-troupe_status trp_ask_within(troupe_ref ref, const char *what, int limit_ms,
-                             void (*late)(void *user, troupe_ref ref), void *user);
-
-// As trp_ask_within, 1 s longer than the actor was told to wait, where that is not for ever
-// (`timeout_ms` negative).
-troupe_status trp_ask_await(troupe_ref ref, const char *what, int timeout_ms,
-                            void (*late)(void *user, troupe_ref ref), void *user);
 
 // Whether the address says that its calls may be sent again when the actor has died.
 static inline bool trp_repeat_wanted(troupe_actor actor)

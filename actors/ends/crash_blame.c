@@ -5,6 +5,7 @@
 #include <actors/actor/lifecycle.h>
 
 #include <actors/actor/invoke.h>
+#include <actors/ends/crash_blame.h>
 #include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>

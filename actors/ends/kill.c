@@ -4,6 +4,7 @@
 #include <actors/actor/restart_in_place.h>
 #include <actors/async/async.h>
 #include <actors/call/call.h>
+#include <actors/ends/kill.h>
 #include <actors/ref/ref.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>

@@ -4,6 +4,8 @@
 
 #include <actors/actor/invoke.h>
 #include <actors/actor/resolve.h>
+#include <actors/ends/link.h>
+#include <actors/ends/watch.h>
 #include <runtime/link/peer.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>

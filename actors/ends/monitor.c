@@ -6,6 +6,8 @@
 #include <actors/actor/restart_in_place.h>
 #include <actors/call/call.h>
 #include <actors/class/call_error.h>
+#include <actors/ends/kill.h>
+#include <actors/ends/watch.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>

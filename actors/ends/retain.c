@@ -9,6 +9,7 @@
 #include <actors/actor/reply.h>
 #include <actors/actor/resolve.h>
 #include <actors/actor/restart_in_place.h>
+#include <actors/async/ask.h>
 #include <actors/call/call.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/call_table.h>

@@ -7,6 +7,7 @@
 #include <actors/actor/resolve.h>
 #include <actors/actor/restart_in_place.h>
 
+#include <actors/ends/watch.h>
 #include <pthread.h>
 #include <runtime/base/hash.h>
 #include <runtime/base/memory.h>

@@ -19,9 +19,14 @@
 #include <actors/async/stream_reader.h>
 #include <actors/call/call.h>
 #include <actors/class/call_error.h>
+#include <actors/ends/crash_blame.h>
+#include <actors/ends/link.h>
 #include <actors/ends/retain.h>
+#include <actors/ends/watch.h>
+#include <actors/lib/group.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
+#include <actors/ref/ref.h>
 #include <actors/ref/timer.h>
 #include <actors/restart/registrar.h>
 #include <actors/restart/retry.h>
@@ -434,6 +439,10 @@ static void describe_caller(char *text, size_t capacity)
 static void join_rooms(void)
 {
     trp_scheduler_turns = trp_actor_turns;
+    trp_ref_waits = trp_actor_wait_hooks;
+    trp_async_here = trp_async_table;
+    trp_life_told = (trp_life_listener){.tell = trp_watch_tell, .ended = trp_watch_drop_all};
+    trp_cancel_joined = trp_join_cancel;
     trp_registrar_here = trp_adopted_table;
     trp_call_again = trp_repeat_call;
 }

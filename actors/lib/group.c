@@ -5,6 +5,7 @@
 #include <actors/class/call_error.h>
 #include <actors/class/class.h>
 #include <actors/class/take_once.h>
+#include <actors/lib/group.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
 #include <actors/ref/ref.h>

@@ -6,6 +6,7 @@
 // itself, and from itself to getters, until nothing moves. An answer that is not wanted any more
 // (its caller was cancelled, or died) leaves the values in the queue, for the next.
 #include <actors/actor/failed_spawn.h>
+#include <actors/async/ask.h>
 #include <actors/call/call.h>
 #include <actors/class/class.h>
 #include <actors/lib/queue_items.h>

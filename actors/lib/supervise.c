@@ -8,6 +8,7 @@
 #include <actors/actor/restart_in_place.h>
 #include <actors/class/call_error.h>
 #include <actors/class/restart_budget.h>
+#include <actors/ends/link.h>
 #include <actors/spawn/spawn.h>
 #include <limits.h>
 #include <runtime/base/clock.h>

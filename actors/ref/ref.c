@@ -1,14 +1,13 @@
 // ref.c: waiting for references, reading what they stand for, and giving them up.
 #include <actors/ref/ref.h>
 
-#include <actors/actor/actor.h>
-#include <actors/actor/deadlock_probe.h>
-#include <actors/actor/invoke.h>
 #include <actors/class/call_error.h>
+#include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
 #include <actors/ref/object.h>
 #include <actors/ref/store_wait.h>
 #include <actors/ref/timer.h>
+#include <actors/sched/scheduler.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
@@ -23,6 +22,8 @@ enum {
     SLICE_MS = 100, // Of a wait for an object, between looks at whether the runtime stops.
     MOVE_MS = 1000, // What is being moved is waited for so long by who does not wait.
 };
+
+trp_wait_hooks trp_ref_waits;
 
 static troupe_status stale(void)
 {
@@ -71,50 +72,22 @@ void trp_wait_unpin(uint64_t call)
     trp_entry_release(call);
 }
 
-// Inside a method: lets the actor that the call is to be run on this very thread, if it is next. It
-// would run here once this method waits; so nothing is handed to another thread.
-static troupe_status help(uint64_t call, uint64_t target)
-{
-    const trp_actor *actor = trp_actor_find(target);
-    if (actor == NULL)
-        return TROUPE_OK;
-    TROUPE_TRY(trp_run_waits(call));
-    const troupe_error *last = troupe_last_error();
-    troupe_error before; // The method's own; what runs on top of it sets others.
-    bool kept = last->status != TROUPE_OK;
-    if (kept)
-        before = *last;
-    trp_scheduler_help(&actor->run, call);
-    if (kept)
-        (void)trp_error_set(&before);
-    else
-        trp_error_forget();
-    return trp_run_waits(0);
-}
-
-// Whether others may be kept from going on by what this thread waits for.
-static bool waits_in_turn(void)
-{
-    const trp_running *here = trp_run_current();
-    return here != NULL && (here->message == NULL || !here->message->beside);
-}
-
 static troupe_status sleep_for_call(uint64_t call, trp_waiter *waiter, int64_t deadline_ns)
 {
     if (deadline_ns < 0)
-        TROUPE_TRY(trp_run_waits(call));
+        TROUPE_TRY(trp_ref_waits.note(call));
     trp_wait_for(TRP_WAIT_CALL, call, 0);
     troupe_status status = trp_scheduler_block();
     if (status == TROUPE_OK) {
-        if (deadline_ns < 0 && waits_in_turn())
-            status = trp_probe_sleep(call, waiter);
+        if (deadline_ns < 0 && trp_ref_waits.in_turn())
+            status = trp_ref_waits.sleep(call, waiter);
         else
             status = trp_waiter_sleep(waiter, deadline_ns) ? TROUPE_OK : pending();
         if (deadline_ns < 0) // Before the note that probes look for: they walk along this.
-            (void)trp_run_waits(0);
+            (void)trp_ref_waits.note(0);
         trp_scheduler_unblock();
     } else if (deadline_ns < 0) {
-        (void)trp_run_waits(0);
+        (void)trp_ref_waits.note(0);
     }
     return status;
 }
@@ -129,11 +102,11 @@ static troupe_status await_call(uint64_t call, int timeout_ms, bool helped, uint
     bool done = entry->done;
     trp_waiter waiter = {.missing = 1};
     trp_wait_node node = {0};
-    if (!done && timeout_ms < 0 && !helped && trp_run_current() != NULL &&
-        entry->target.incarnation == trp_home_here.incarnation) {
+    if (!done && timeout_ms < 0 && !helped && trp_ref_waits.inside() &&
+        entry->target.incarnation == trp_process_incarnation()) {
         uint64_t target = entry->target.actor;
         trp_entry_unlock(entry);
-        TROUPE_TRY(help(call, target));
+        TROUPE_TRY(trp_ref_waits.help(call, target));
         return await_call(call, timeout_ms, true, pinned);
     }
     if (!done && timeout_ms != 0)

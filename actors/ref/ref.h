@@ -9,6 +9,24 @@
 #include <runtime/store/store.h>
 #include <troupe/object.h>
 
+struct trp_waiter;
+// What a wait for a call asks of the room of actors (actor/deadlock_probe.c). Set before main.
+typedef struct trp_wait_hooks {
+    // Whether a method runs on this thread; whether others may be kept from going on by what it
+    // waits for.
+    bool (*inside)(void);
+    bool (*in_turn)(void);
+    // Inside a method: lets the actor that the call is to be run on this very thread, if it is
+    // next.
+    troupe_status (*help)(uint64_t call, uint64_t target);
+    // Notes that what runs here waits for a call (0: no more). TROUPE_DEADLOCK: only it could end
+    // that wait itself; then nothing is noted.
+    troupe_status (*note)(uint64_t call);
+    // Sleeps without a deadline until the call has ended. TROUPE_DEADLOCK: it never will by itself.
+    troupe_status (*sleep)(uint64_t call, struct trp_waiter *waiter);
+} trp_wait_hooks;
+extern trp_wait_hooks trp_ref_waits;
+
 // Calls `done` exactly once when the reference is ready (its troupe_get will not wait): at once on
 // the calling thread, or later on the thread that finds out. It must not block; it may call
 // troupe_tell (which then never waits). The reference is not consumed, and may be dropped

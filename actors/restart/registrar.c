@@ -8,6 +8,7 @@
 #include <actors/actor/saved_state.h>
 #include <actors/actor/spawn_resources.h>
 #include <actors/class/restart_budget.h>
+#include <actors/ends/watch.h>
 #include <actors/spawn/spawn.h>
 #include <pthread.h>
 #include <runtime/base/clock.h>

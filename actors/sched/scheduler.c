@@ -39,6 +39,7 @@ enum {
 
 trp_runners trp_scheduler TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 _Thread_local trp_runner *trp_me;
+_Thread_local int trp_run_callbacks;
 trp_turns trp_scheduler_turns;
 _Atomic bool trp_stopping;
 
@@ -522,6 +523,16 @@ void trp_scheduler_unblock(void)
         trp_runner_return(trp_me);
     }
     trp_scheduler_unlock();
+}
+
+void trp_run_callback_begin(void)
+{
+    trp_run_callbacks++;
+}
+
+void trp_run_callback_end(void)
+{
+    trp_run_callbacks--;
 }
 
 // ---- the end: methods are waited for, and those that do not return are left behind

@@ -42,6 +42,11 @@ bool trp_scheduler_crowded(void);
 // told this.
 extern _Thread_local const troupe_error *trp_starts_refused;
 
+// Marks the thread as one that must not wait, until the matching end.
+void trp_run_callback_begin(void);
+void trp_run_callback_end(void);
+extern _Thread_local int trp_run_callbacks; // That it is in. By these two alone.
+
 // Takes no more work; waits until then for running methods, then calls `hurry`, which ends all that
 // they may wait for, and waits for those that did wait for the rest of the time (1 s at least).
 // False: a method still runs, and its thread is left alone: it ends with the method.

@@ -19,6 +19,7 @@
 #include <actors/async/beside.h>
 #include <actors/class/call_error.h>
 #include <actors/class/restart_budget.h>
+#include <actors/ends/link.h>
 #include <actors/ends/retain.h>
 #include <actors/ref/call_table.h>
 #include <actors/sched/wait_notes.h>
@@ -95,6 +96,12 @@ static troupe_status start_here(trp_actor *actor, trp_message *message)
     return trp_error_set(&failure);
 }
 
+troupe_status trp_spawn_policy_set(trp_actor *actor, trp_policy_order *policy)
+{
+    TROUPE_TRY(trp_policy_set(actor, policy));
+    return policy->owner.id != 0 ? trp_link_owner(trp_actor_id(actor), policy->owner) : TROUPE_OK;
+}
+
 // Gives a new actor its policy, with what it keeps of its own.
 static troupe_status set_policy(trp_actor *actor, const order *what)
 {
@@ -113,7 +120,7 @@ static troupe_status set_policy(trp_actor *actor, const order *what)
             return status;
         }
     }
-    return trp_policy_set(actor, &policy);
+    return trp_spawn_policy_set(actor, &policy);
 }
 
 static troupe_status spawn_here(const order *what, troupe_actor *address)

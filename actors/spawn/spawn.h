@@ -43,6 +43,8 @@ troupe_status trp_spawn_read(trp_reader *in, trp_spawn_request *wanted);
 // A new actor, in a state to be entered. NULL with the last error set.
 trp_actor *trp_spawn_make(const trp_class *class_, const char *name, uint32_t mailbox_max,
                           bool isolated, const char *lanes_text);
+// Gives a new actor its policy, and links it to its owner.
+troupe_status trp_spawn_policy_set(trp_actor *actor, trp_policy_order *policy);
 // Makes the actor that a SPAWN frame asks for, and takes the message (its body is the frame's),
 // which the new actor runs first and answers. On failure the message stays the caller's, with the
 // last error set. (spawn/spawn_frame.c)

@@ -138,7 +138,7 @@ static troupe_status serve_policy(trp_actor *actor, const trp_spawn_policy *poli
     if (policy->image.size > 0)
         status = trp_kept_take(policy->image.data, policy->image.size, true, &made.image);
     if (status == TROUPE_OK)
-        return trp_policy_set(actor, &made);
+        return trp_spawn_policy_set(actor, &made);
     trp_kept_drop(&made.args);
     return status;
 }

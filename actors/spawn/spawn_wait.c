@@ -3,6 +3,7 @@
 #include <actors/spawn/spawn.h>
 
 #include <actors/call/call.h>
+#include <actors/ends/kill.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/ref.h>
 #include <runtime/base/clock.h>

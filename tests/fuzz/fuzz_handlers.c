@@ -7,6 +7,7 @@
 #include "house.h"
 
 #include <actors/actor/registrar_client.h>
+#include <actors/ends/watch.h>
 #include <actors/ref/call_table.h>
 #include <actors/restart/registrar.h>
 #include <runtime/link/dispatch.h>
