@@ -2,10 +2,13 @@
 // turn.
 #include <actors/actor/actor.h>
 
+#include <actors/actor/actor_name.h>
 #include <actors/actor/async_hooks.h>
 #include <actors/actor/backpressure.h>
+#include <actors/actor/death_record.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/lifecycle.h>
+#include <actors/actor/main_thread.h>
 #include <actors/actor/method_stats.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/restart_in_place.h>

@@ -42,7 +42,7 @@ typedef struct trp_actor_extra {
     char *name;              // NULL: none.
     bool named;              // The node's directory has the name,
     uint64_t incarnation;    // that of the runtime which was then.
-    struct trp_lanes *lanes; // NULL: its methods run one at a time. See beside.h.
+    struct trp_lanes *lanes; // NULL: its methods run one at a time. See concurrency_group.h.
     uint64_t claim; // What it holds of the node's resources (actor/spawn_resources.h); 0: nothing.
     bool failed;
     troupe_error failure; // Of FAILED: set, as `failed`, before the state that tells of it.
@@ -188,15 +188,6 @@ typedef struct trp_actor_look {
 // Calls back for each actor that there is for the time being. The callback must not end actors.
 void trp_actor_each(void (*see)(const trp_actor_look *look, void *user), void *user);
 
-// Where the runnable go when they are not the scheduler's (actor/main_thread.c), and the main
-// thread's loop in a process with an isolated actor: until that ends or the process has to.
-void trp_stage_push(trp_actor *actor);
-void trp_stage_gone(void);
-void trp_stage_killed(void);
-trp_actor *trp_stage_clear(void);
-void trp_actor_work(bool isolated);
-void trp_actor_work_wake(void);
-
 // Ends what is left when the runtime stops: from the first on no message is begun; the second ends
 // all actors, so that what waits in mailboxes is answered as not executed, and leaves their last
 // turns to the third.
@@ -206,28 +197,6 @@ void trp_actors_finish(void);
 void trp_actors_start(void);
 // For the scheduler.
 extern const trp_turns trp_actor_turns;
-
-// ---- what is said of actors (actor/death_record.c)
-
-// Of any: `name` NULL: it has none.
-trp_label trp_label_of(const char *class_name, const char *name, uint64_t id);
-// Of an actor that is or was; of an unknown one, "actor#7".
-trp_label trp_actor_label(uint64_t id);
-// The same with the slot's lock held, of the one in the slot.
-trp_label trp_actor_label_locked(const trp_actor *actor, uint64_t id);
-// Why messages to the actor with that id are not run.
-troupe_error trp_actor_obituary(uint64_t id);
-// The same, and the state in which it ended (left alone if that is not known).
-troupe_error trp_actor_obituary_state(uint64_t id, trp_actor_state *state);
-// Remembers who goes. By who has it.
-void trp_actor_bury(const trp_actor *actor, uint64_t id, trp_actor_state state);
-// Says in a failure where it happened: in an actor of this process (0: in none), or in the target
-// of a call.
-void trp_failure_place(troupe_error *failure, uint64_t actor);
-
-// Puts the actor's name, if it has one, in the node's directory (name.c).
-bool trp_actor_name(trp_actor *actor, troupe_error *failure);
-void trp_actor_unname(trp_actor *actor);
 
 // The layer's handlers (layer/dispatch.c), which register themselves: a program that is linked with
 // the static library has them only if something names them.

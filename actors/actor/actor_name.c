@@ -1,5 +1,7 @@
 // actor_name.c: names of actors in the node's directory: [address, class name, class hash], packed.
 // The process that has the actor owns the name, so the name ends with it.
+#include <actors/actor/actor_name.h>
+
 #include <actors/actor/actor.h>
 #include <actors/actor/registrar_client.h>
 #include <actors/actor/resolve.h>

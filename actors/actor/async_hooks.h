@@ -1,5 +1,5 @@
 // async_hooks.h: what an actor's turn asks of what runs or answers outside it. The room of async
-// defines the functions (async/async.h, async/beside.h), and says what they do; the turn calls them
+// defines the functions (async/async.h, async/urgent.h), and says what they do; the turn calls them
 // by this table, which is set before main. All of them are off the way of a plain message.
 #ifndef TRP_ACTOR_ASYNC_HOOKS_H
 #define TRP_ACTOR_ASYNC_HOOKS_H

@@ -20,4 +20,11 @@ void trp_pressure_end(trp_actor *actor, uint64_t id);
 // The runtime has stopped.
 void trp_pressure_forget(void);
 
+// A message of that size has come from the process. Its room in the link's window is given back at
+// once, unless more waits in this process than may.
+void trp_share_take(trp_share *share, uint32_t process, uint64_t incarnation, size_t size);
+
+// It has left the mailbox. More than once does no harm.
+void trp_share_return(trp_share *share, uint32_t process, uint64_t incarnation);
+
 #endif

@@ -12,8 +12,10 @@
 
 #include <actors/actor/actor.h>
 #include <actors/actor/async_hooks.h>
+#include <actors/actor/death_record.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/task_executor.h>
+#include <actors/ref/waiter.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/buffer.h>
 #include <runtime/base/error.h>

@@ -1,7 +1,8 @@
 // death_record.c: what is said of actors: their labels, where a failure happened, and why messages
 // to the dead were not run.
-#include <actors/actor/actor.h>
+#include <actors/actor/death_record.h>
 
+#include <actors/actor/actor.h>
 #include <actors/actor/lifecycle.h>
 #include <actors/class/call_error.h>
 #include <runtime/base/memory.h>

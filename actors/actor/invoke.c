@@ -4,12 +4,14 @@
 
 #include <actors/actor/async_hooks.h>
 #include <actors/actor/deadlock_probe.h>
+#include <actors/actor/death_record.h>
 #include <actors/actor/method_stats.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/saved_state.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/call_table.h>
+#include <actors/ref/ref_visit.h>
 #include <runtime/base/attributes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>

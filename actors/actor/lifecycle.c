@@ -3,6 +3,7 @@
 // never takes it.
 #include <actors/actor/lifecycle.h>
 
+#include <actors/actor/death_record.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/registrar_client.h>
 #include <actors/actor/restart_in_place.h>

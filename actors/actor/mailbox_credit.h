@@ -13,10 +13,4 @@ typedef struct trp_share {
     size_t size;   // so much.
 } trp_share;
 
-// A message of that size has come from the process. Its room in the link's window is given back at
-// once, unless more waits in this process than may.
-void trp_share_take(trp_share *share, uint32_t process, uint64_t incarnation, size_t size);
-// It has left the mailbox. More than once does no harm.
-void trp_share_return(trp_share *share, uint32_t process, uint64_t incarnation);
-
 #endif

@@ -1,7 +1,8 @@
 // main_thread.c: the main thread's loop in a worker process, where an isolated actor runs.
+#include <actors/actor/main_thread.h>
+
 #include <actors/actor/actor.h>
 #include <actors/actor/local_isolated.h>
-
 #include <runtime/base/thread.h>
 #include <runtime/link/park.h>
 #include <runtime/shm/process_table.h>

@@ -2,8 +2,10 @@
 #include <actors/actor/message.h>
 
 #include <actors/actor/async_hooks.h>
+#include <actors/actor/backpressure.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/object.h>
+#include <actors/ref/ref_visit.h>
 #include <runtime/base/attributes.h>
 #include <runtime/base/clock.h>
 #include <runtime/shm/process_table.h>

@@ -2,8 +2,11 @@
 #include <actors/actor/reply.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/death_record.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/body.h>
+#include <actors/ref/ref_visit.h>
+#include <actors/ref/result.h>
 #include <runtime/link/peer.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>

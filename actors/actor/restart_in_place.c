@@ -1,12 +1,13 @@
 // restart_in_place.c: restarts in place: between two messages, deinit, the back-off, zeros and init
 // again, while the mailbox keeps what arrives.
+#include <actors/actor/restart_in_place.h>
+
 #include <actors/actor/async_hooks.h>
+#include <actors/actor/death_record.h>
+#include <actors/actor/invoke.h>
 #include <actors/actor/registrar_client.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/resolve.h>
-#include <actors/actor/restart_in_place.h>
-
-#include <actors/actor/invoke.h>
 #include <actors/actor/saved_state.h>
 #include <actors/class/call_error.h>
 #include <actors/class/restart_budget.h>

@@ -48,7 +48,7 @@ typedef struct trp_policy_order {
     trp_kept args, image;
 } trp_policy_order;
 
-// ---- beside the actor (actor/restart_in_place.c)
+// ---- beside the actor
 
 // Gives a new actor its policy.
 troupe_status trp_policy_set(trp_actor *actor, trp_policy_order *order);

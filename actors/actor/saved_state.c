@@ -3,9 +3,11 @@
 // saved outlives the process from then on.
 #include <actors/actor/saved_state.h>
 
+#include <actors/actor/death_record.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/registrar_client.h>
 #include <actors/actor/restart_in_place.h>
+#include <actors/ref/ref_visit.h>
 #include <actors/ref/stored_value.h>
 #include <errno.h>
 #include <pthread.h>

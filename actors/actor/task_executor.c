@@ -3,6 +3,7 @@
 // other actor.
 #include <actors/actor/task_executor.h>
 
+#include <actors/actor/death_record.h>
 #include <actors/actor/invoke.h>
 #include <actors/class/call_error.h>
 #include <runtime/base/memory.h>

@@ -2,6 +2,7 @@
 #include <actors/actor/wait_text.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/death_record.h>
 #include <actors/actor/task_executor.h>
 #include <actors/ref/call_table.h>
 #include <runtime/shm/process_table.h>

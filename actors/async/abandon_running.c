@@ -1,11 +1,15 @@
 // abandon_running.c: what runs in an actor that is ended by force, where its methods cannot be cut
 // off: a light one that was stopped with a deadline, or an isolated one where there is one process
 // for all.
-#include <actors/async/async.h>
+#include <actors/async/abandon_running.h>
 
 #include <actors/actor/actor.h>
-#include <actors/async/beside.h>
+#include <actors/async/async.h>
+#include <actors/async/concurrency_group.h>
+#include <actors/async/defer.h>
 #include <actors/async/stream_reader.h>
+#include <actors/async/stream_writer.h>
+#include <actors/async/urgent.h>
 #include <actors/class/call_error.h>
 #include <runtime/base/fence.h>
 #include <runtime/base/memory.h>

@@ -2,9 +2,11 @@
 //
 // An alarm is in a registry, by number, and in its actor's list. Its message has a copy of its
 // arguments and its number: one that was stopped meanwhile is not run.
-#include <actors/async/async.h>
+#include <actors/async/actor_timer.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/death_record.h>
+#include <actors/async/async.h>
 #include <actors/class/call_error.h>
 #include <actors/class/take_once.h>
 #include <actors/ref/timer.h>

@@ -2,10 +2,19 @@
 #include <actors/async/async.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/death_record.h>
 #include <actors/actor/reply.h>
-#include <actors/async/beside.h>
+#include <actors/async/abandon_running.h>
+#include <actors/async/actor_timer.h>
+#include <actors/async/cancel.h>
+#include <actors/async/concurrency_group.h>
+#include <actors/async/defer.h>
 #include <actors/async/stream_reader.h>
+#include <actors/async/stream_writer.h>
+#include <actors/async/then.h>
+#include <actors/async/urgent.h>
 #include <actors/ref/call_table.h>
+#include <actors/ref/ref_visit.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <troupe/actor.h>

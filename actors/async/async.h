@@ -13,9 +13,6 @@
 typedef struct trp_deferral trp_deferral;
 typedef struct trp_alarm trp_alarm;
 
-// Frees the message's extra.
-void trp_extra_free(trp_message *message);
-
 // A call that was given up while it waited in the mailbox, or had ended: it has been passed when
 // the mailbox comes to the marker that was sent behind it.
 typedef struct trp_tombstone {
@@ -35,7 +32,7 @@ struct trp_async {
     uint32_t handed;   // and those that are about to.
     bool killed; // Its methods' calls have been answered (async/abandon_running.c); `cancels` is
                  // raised for that.
-    _Atomic uint32_t guests; // See beside.h.
+    _Atomic uint32_t guests; // See urgent.h.
     _Atomic bool shut;      // They are kept out; who waits until they are gone parks on the number.
     _Atomic bool finishing; // The last turn waits until there is none.
 };
@@ -68,75 +65,9 @@ void trp_caller_answer(const trp_caller *caller, const trp_shape *shape, void *v
 
 // ---- cancel.c
 
-// What happens where calls have been cancelled, and of methods that run beside the turn.
-bool trp_cancel_enter_late(trp_running *here);
-bool trp_cancel_enter_beside(trp_running *here);
-void trp_cancel_leave_late(trp_actor *actor);
-void trp_cancel_leave_beside(trp_running *here);
-
-// Whether the message was cancelled while it waited. With the lock held.
-bool trp_cancel_buried(trp_async *async, const trp_message *message);
-// A message has been chosen to run beside the turn, and has not begun / will not run after all.
-// The first with the lock held.
-void trp_cancel_handed(trp_async *async);
-void trp_cancel_dropped(trp_actor *actor);
-// The method that runs in the turn of the actor with that id; NULL: none. Static.
-const char *trp_running_name(trp_actor *actor, uint64_t id);
-// A marker has come through the mailbox.
-void trp_cancel_passed(trp_actor *actor, uint64_t serial);
-// Gives up a call to an actor of this process, and answers its caller. `force`: ends the process,
-// if the method runs and the process is the actor's own.
-void trp_cancel_call(trp_actor *actor, uint64_t id, const trp_caller *caller, bool force);
-// Asks another process to give a call back that has not begun to run there: it ends as cancelled
-// and not executed then, and nothing happens otherwise. Does not wait.
-void trp_cancel_waiting(uint64_t call, troupe_actor at);
 // Gives up what a troupe_ref_join's row stands for (lib/group.h). False: the row is another's. Set
 // before main.
 extern bool (*trp_cancel_joined)(uint64_t call, const troupe_cancel_options *how,
                                  troupe_status *status);
-// Another process gives a call up.
-void trp_cancel_serve(const trp_frame *frame);
-// Asks for the end of a call whose deadline has passed, whatever runs it.
-void trp_cancel_overdue(uint64_t call, const trp_target *target);
-// Ends the call as TROUPE_DEADLINE_EXCEEDED at `deadline_ns`, if it has not ended. False: no memory
-// or no thread.
-bool trp_call_expire_at(int64_t deadline_ns, uint64_t call);
-// Whether the process has been made for one actor alone.
-bool trp_cancel_may_force(uint32_t process, uint64_t incarnation);
-
-// ---- async/abandon_running.c
-
-// Answers the calls whose methods run in an actor that was killed, and those that it has deferred,
-// as the death of a process would (MAYBE_EXECUTED), and tells the methods; what they answer is
-// thrown away. By a guest of the actor. `closed`: since before the kill; otherwise the actor may
-// have gone, and then nothing happens.
-void trp_give_up_running(trp_actor *actor, uint64_t id, bool closed);
-// Kills an actor of this process; `give_up`: with what runs in it.
-void trp_kill_here(uint64_t id, bool give_up);
-
-// ---- defer.c
-
-// Whether the actor owes that caller an answer: then it is void from now on. With the lock held.
-bool trp_deferral_cancel(trp_async *async, const trp_caller *caller);
-// Whether the actor owes that caller an answer.
-bool trp_deferral_is(trp_actor *actor, const trp_caller *caller);
-// The method that deferred its answer has failed, and says so itself.
-void trp_deferral_void(trp_running *here);
-// A copy in the arena of a value that is not a method's own, whose references are given away.
-troupe_status trp_value_give(const trp_shape *shape, const void *value, trp_arena *arena,
-                             void **copy);
-// The actor with that id has ended: who waits gets a failure.
-void trp_deferrals_end(trp_async *async, uint64_t id);
-
-// ---- async/actor_timer.c
-
-// Whether a message that has come out of the mailbox is still to be run.
-bool trp_alarm_taken(const trp_message *message);
-void trp_alarms_end(trp_async *async);
-
-// ---- async/then.c
-
-// Reads the value into the arguments, or the failure.
-troupe_status trp_continuation_fill(trp_message *message);
 
 #endif

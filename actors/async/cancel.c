@@ -8,13 +8,18 @@
 // The thread that runs a message writes actor->running and then reads actor->cancels; the one that
 // cancels does the reverse. So one of the two sees the other (fence.h), and what is running stays
 // there while it is looked at.
-#include <actors/async/async.h>
+#include <actors/async/cancel.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/death_record.h>
 #include <actors/actor/reply.h>
 #include <actors/actor/task_executor.h>
-#include <actors/async/beside.h>
+#include <actors/async/async.h>
+#include <actors/async/concurrency_group.h>
+#include <actors/async/defer.h>
 #include <actors/async/stream_reader.h>
+#include <actors/async/stream_writer.h>
+#include <actors/async/urgent.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/timer.h>

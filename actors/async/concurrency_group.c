@@ -1,11 +1,15 @@
-// concurrency_group.c: see beside.h: actors that run several methods at a time.
+// concurrency_group.c: actors that run several methods at a time: see concurrency_group.h.
 //
 // Lane 0 is for methods of no group; the others are for one group each. A lane has a limit and a
 // queue. The actor's turn only deals messages out; what waits in a lane keeps its room in the
 // mailbox. Under the lock of the actor's async, since that is also what a canceller holds.
-#include <actors/async/beside.h>
+#include <actors/async/concurrency_group.h>
 
+#include <actors/actor/death_record.h>
 #include <actors/async/async.h>
+#include <actors/async/cancel.h>
+#include <actors/async/side_thread.h>
+#include <actors/async/urgent.h>
 #include <actors/class/call_error.h>
 #include <runtime/base/memory.h>
 #include <stdio.h>

@@ -2,12 +2,15 @@
 //
 // What is owed is in a registry, by number, and in a list of its actor. The one that takes it out
 // of the registry answers: troupe_deferred_fulfil, troupe_deferred_refuse, or the actor's end.
-#include <actors/async/async.h>
+#include <actors/async/defer.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/death_record.h>
 #include <actors/actor/task_executor.h>
+#include <actors/async/async.h>
 #include <actors/class/call_error.h>
 #include <actors/class/take_once.h>
+#include <actors/ref/ref_visit.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>

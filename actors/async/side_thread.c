@@ -1,7 +1,9 @@
 // side_thread.c: threads for methods that run beside their actors. One is made when there is a
 // message and none is idle; one that has been idle for long ends.
-#include <actors/async/beside.h>
+#include <actors/async/side_thread.h>
 
+#include <actors/async/concurrency_group.h>
+#include <actors/async/urgent.h>
 #include <actors/sched/scheduler.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/log.h>

@@ -6,9 +6,11 @@
 #include <actors/async/stream_reader.h>
 
 #include <actors/actor/actor.h>
+#include <actors/async/stream_writer.h>
 #include <actors/class/call_error.h>
 #include <actors/class/take_once.h>
 #include <actors/ref/ref.h>
+#include <actors/ref/result.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>

@@ -1,4 +1,4 @@
-// stream_reader.h: calls that are answered in many values. The reader's end (async/stream_reader.c)
+// stream_reader.h: calls that are answered in many values. The reader's end
 // keeps what has come; the maker's end (async/stream_writer.c) sends no more than the reader has
 // room for.
 #ifndef TRP_ASYNC_STREAM_READER_H
@@ -24,19 +24,5 @@ bool trp_stream_push(uint64_t call, trp_result *result);
 // An ITEM frame: the same from another process, which is told to stop if nobody reads. It is
 // refused where another one was asked, or where the reader has given no room for it.
 void trp_stream_serve(const trp_frame *frame);
-
-// ---- the maker's end
-// Runs a streaming method.
-troupe_status trp_maker_run(trp_running *here, void *result);
-// Its reader has read so many more values.
-void trp_maker_credit(const trp_caller *reader, uint32_t count);
-// The reader of a call of this process, in this process, is gone.
-void trp_maker_leave(uint64_t call);
-// A TAKEN frame.
-void trp_maker_serve(const trp_frame *frame);
-// The call of what runs there was cancelled: wakes its maker, if it has one.
-void trp_maker_wake(const trp_running *here);
-// Readers of that incarnation (NULL: all) are gone.
-void trp_makers_lost(const uint64_t *incarnation);
 
 #endif

@@ -2,11 +2,15 @@
 //
 // Makers are found by their reader and call, for counts of what was read; they lie on the stack of
 // the thread that runs the method.
-#include <actors/async/stream_reader.h>
+#include <actors/async/stream_writer.h>
 
 #include <actors/actor/actor.h>
 #include <actors/actor/reply.h>
+#include <actors/async/defer.h>
+#include <actors/async/stream_reader.h>
 #include <actors/class/call_error.h>
+#include <actors/ref/ref_visit.h>
+#include <actors/ref/result.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/require.h>

@@ -2,11 +2,13 @@
 //
 // Once the reference is ready a message that holds it goes to the actor, and is given its arguments
 // on the way out of the mailbox: into the memory of the call, on the thread that runs it.
-#include <actors/async/async.h>
+#include <actors/async/then.h>
 
 #include <actors/actor/actor.h>
+#include <actors/async/async.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/ref.h>
+#include <actors/ref/ref_visit.h>
 #include <runtime/base/arena.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>

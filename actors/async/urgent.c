@@ -1,10 +1,14 @@
-// urgent.c: see beside.h: methods that do not wait for their actor's turn, and the guests of an
+// urgent.c: see urgent.h: methods that do not wait for their actor's turn, and the guests of an
 // actor.
-#include <actors/async/beside.h>
+#include <actors/async/urgent.h>
 
+#include <actors/actor/death_record.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/method_stats.h>
 #include <actors/async/async.h>
+#include <actors/async/cancel.h>
+#include <actors/async/concurrency_group.h>
+#include <actors/async/side_thread.h>
 #include <actors/class/call_error.h>
 #include <runtime/base/error.h>
 #include <runtime/link/park.h>

@@ -2,7 +2,10 @@
 //
 // Whatever goes wrong with a call comes out of troupe_get: a row of the reference table is made
 // first, and a failure to send ends it.
+#include <actors/call/call.h>
+
 #include <actors/actor/actor.h>
+#include <actors/actor/death_record.h>
 #include <actors/actor/failed_spawn.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/registrar_client.h>
@@ -11,8 +14,9 @@
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/task_executor.h>
 #include <actors/async/async.h>
+#include <actors/async/cancel.h>
 #include <actors/async/stream_reader.h>
-#include <actors/call/call.h>
+#include <actors/call/tell_fast.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>

@@ -22,10 +22,6 @@ troupe_status trp_call_check_force(troupe_actor to, int64_t deadline_ns);
 troupe_status trp_call_check_address(troupe_actor *to);
 // Whether the actor may have been started again somewhere else: the driver knows where.
 bool trp_call_may_have_moved(troupe_actor actor);
-// (call/tell_fast.c) Most tells: of a plain method, without options, to an actor of this process
-// that has room. False: nothing has happened, and the general way does it or says why not.
-bool trp_tell_at_once(const troupe_actor *to, const troupe_class *row, size_t method,
-                      const void *args);
 
 // Whether the address says that its calls may be sent again when the actor has died.
 static inline bool trp_repeat_wanted(troupe_actor actor)

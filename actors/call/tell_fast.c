@@ -1,5 +1,7 @@
 // tell_fast.c: the way of most messages, in one piece: what it needs, it finds in a few loads, and
 // whatever is unusual is left to call.c.
+#include <actors/call/tell_fast.h>
+
 #include <actors/actor/actor.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/method_stats.h>

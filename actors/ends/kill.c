@@ -1,10 +1,13 @@
 // kill.c: the end of actors, here and in other processes.
+#include <actors/ends/kill.h>
+
 #include <actors/actor/actor.h>
 #include <actors/actor/registrar_client.h>
 #include <actors/actor/restart_in_place.h>
+#include <actors/async/abandon_running.h>
 #include <actors/async/async.h>
+#include <actors/async/cancel.h>
 #include <actors/call/call.h>
-#include <actors/ends/kill.h>
 #include <actors/ref/ref.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>

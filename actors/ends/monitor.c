@@ -1,8 +1,8 @@
 // monitor.c: being told of ends: monitors of actors, waits of threads; and ending: exit, failing,
 // stopping with a deadline.
-#include <actors/actor/lifecycle.h>
-
+#include <actors/actor/death_record.h>
 #include <actors/actor/invoke.h>
+#include <actors/actor/lifecycle.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/call/call.h>
 #include <actors/class/call_error.h>

@@ -1,14 +1,17 @@
 // group.c: one message to each of many actors, and all their answers: as an array, or as one
 // reference.
+#include <actors/lib/group.h>
+
 #include <actors/async/async.h>
 #include <actors/call/call.h>
 #include <actors/class/call_error.h>
 #include <actors/class/class.h>
 #include <actors/class/take_once.h>
-#include <actors/lib/group.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
 #include <actors/ref/ref.h>
+#include <actors/ref/ref_visit.h>
+#include <actors/ref/result.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>

@@ -8,6 +8,8 @@
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
 #include <actors/ref/ref.h>
+#include <actors/ref/ref_visit.h>
+#include <actors/ref/result.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 

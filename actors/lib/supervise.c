@@ -1,8 +1,7 @@
 // supervise.c: the supervisor, an actor of a hidden class. It monitors its children, which in turn
 // are tied to it, so that they end when it could not end them. All that it does, it does in one
 // method at a time: what ends while it restarts others is told to it afterwards.
-#include <troupe/supervise.h>
-
+#include <actors/actor/death_record.h>
 #include <actors/actor/failed_spawn.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/restart_in_place.h>
@@ -21,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <troupe/async.h>
+#include <troupe/supervise.h>
 
 enum { SHUTDOWN_DEFAULT_MS = 5000, RESTARTS_DEFAULT = 3, WINDOW_DEFAULT_MS = 5000, DEPTH_MAX = 16 };
 enum { CHILDREN_MAX = 1 << 20 };

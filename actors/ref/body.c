@@ -3,6 +3,7 @@
 
 #include <actors/ref/call_table.h>
 #include <actors/ref/object.h>
+#include <actors/ref/promised_object.h>
 #include <runtime/base/cell_pool.h>
 #include <runtime/base/memory.h>
 #include <runtime/link/peer.h>

@@ -2,6 +2,9 @@
 #include <actors/ref/call_table.h>
 
 #include <actors/class/call_error.h>
+#include <actors/ref/promised_object.h>
+#include <actors/ref/ref.h>
+#include <actors/ref/result.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>

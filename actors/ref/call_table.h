@@ -54,23 +54,6 @@ typedef struct trp_result {
     };
 } trp_result;
 
-void trp_result_fail(trp_result *result, const troupe_error *failure);
-// Takes a flat value's memory, as it came from another process.
-void trp_result_image(trp_result *result, uint64_t schema, const void *image, size_t size);
-// Copies a value, whose references become the result's. Many bytes go to the store at once, where
-// there is room, so that views lend them.
-void trp_result_copy(trp_result *result, const trp_shape *shape, const void *value);
-// Of a SMALL or VALUE: where it is, and its type (NULL: not known in this process).
-const void *trp_result_value(const trp_result *result);
-size_t trp_result_size(const trp_result *result);
-const troupe_type *trp_result_type(const trp_result *result);
-void trp_result_free(trp_result *result);
-// As the body of a frame. On failure what came with it is given back. (result.c)
-troupe_status trp_result_receive(trp_result *result, const trp_frame *frame);
-// Reads a result that nobody else has into the thread's arena, and frees it: its references are the
-// reader's. (ref.c)
-troupe_status trp_result_take(trp_result *result, const trp_shape *shape, void *value);
-
 // ---- who waits
 typedef enum trp_waiter_word {
     TRP_WAITER_IDLE,
@@ -89,13 +72,6 @@ typedef struct trp_wait_node {
     _Atomic bool ready; // Set (release) by the waker; pairs with the waiter's acquire.
 } trp_wait_node;
 
-// Sleeps until notified or `deadline_ns` (negative: none); false: the deadline passed.
-bool trp_waiter_sleep(trp_waiter *waiter, int64_t deadline_ns);
-// The same for so long from now on; whoever need not sleep looks at no clock.
-bool trp_waiter_doze(trp_waiter *waiter, int64_t ns);
-// Ends its sleep, or its next one, for another reason than that its row is ready.
-void trp_waiter_wake(trp_waiter *waiter);
-
 typedef struct trp_when {
     struct trp_when *next;
     troupe_ref ref;
@@ -103,8 +79,6 @@ typedef struct trp_when {
     void (*done)(void *user, troupe_ref ref);
     void *user;
 } trp_when;
-// Tells it, on a thread that must not wait meanwhile, and frees it.
-void trp_when_call(trp_when *when);
 
 // Whoever sends a call again when an attempt has failed.
 typedef struct trp_retry {
@@ -231,17 +205,6 @@ bool trp_entry_sending(uint64_t id);
 bool trp_entry_sent(uint64_t id, bool success);
 
 enum { TRP_WAIT_UNCOUNTED = INT32_MAX / 2 }; // More than can be missing: nobody is woken yet.
-// Has the waiter told when the row's call ends. With the row's lock held. The row stays held and
-// watched until it is unpinned.
-void trp_wait_link(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter);
-void trp_wait_unlink(uint64_t call, trp_wait_node *node);
-void trp_wait_unpin(uint64_t call);
-
-// Waits until a reference is ready. TROUPE_TIMED_OUT: not in `timeout_ms` (negative: for ever);
-// TROUPE_INVALID: it is stale; TROUPE_DEADLOCK, TROUPE_BUSY as troupe_get.
-troupe_status trp_ref_await(troupe_ref ref, int timeout_ms);
-// Reads the value of a reference that is ready into the thread's arena, without consuming it.
-troupe_status trp_ref_read(troupe_ref ref, const trp_shape *shape, void *value);
 
 // What a reference names: 0 (stale, or consumed), an object, or the id of a CALL.
 uint64_t trp_entry_behind(troupe_ref ref);
@@ -249,32 +212,6 @@ uint64_t trp_entry_behind(troupe_ref ref);
 bool trp_entry_disown(uint64_t id);
 // Takes that back.
 void trp_entry_own(uint64_t id);
-
-// Gives the promised object of a call that is done its value, or its failure
-// (ref/promised_object.c).
-void trp_promise_fulfil(trp_object promise, const trp_result *result);
-// Makes the id one that means the same in every process of the node, that of an object, and holds
-// that once more.
-troupe_status trp_ref_export(troupe_ref *ref);
-// Drops each reference in a value / replaces each borrowed one by one that is kept / adds an owner
-// to each. Where they fail, as troupe_ref_keep, the value has no references any more.
-void trp_refs_drop(const trp_shape *shape, void *value);
-troupe_status trp_refs_keep_borrowed(const trp_shape *shape, void *value);
-troupe_status trp_refs_share(const trp_shape *shape, void *value);
-// Copies arguments that are kept beside the call which has them: each reference has one owner more.
-troupe_status trp_args_copy(const trp_shape *shape, const void *args, trp_arena *arena,
-                            void **copy);
-// Replaces each reference in a value by a borrowed alias, and chains them: *chain is the first.
-// TROUPE_INVALID: one is stale; TROUPE_NO_MEMORY.
-troupe_status trp_refs_borrow(const trp_shape *shape, void *value, uint64_t *chain);
-// The same for references to objects, whose holds are those in the list and become the aliases'.
-// On failure the others are given back; what is chained is not. MALFORMED: the list is another.
-troupe_status trp_refs_adopt(const trp_shape *shape, void *value, const trp_listed *listed,
-                             uint64_t *chain);
-// The same where each names an object of which this process has a hold that becomes the alias's. On
-// failure those of the others are given back.
-troupe_status trp_refs_take_over(const trp_shape *shape, void *value, uint64_t *chain);
-void trp_refs_return(uint64_t chain);
 
 // Ends every pending call to a process (NULL: every one), with a failure that `describe` makes.
 typedef void trp_entry_describe(const trp_entry *entry, const void *user, troupe_error *failure);

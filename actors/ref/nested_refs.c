@@ -2,6 +2,7 @@
 #include <actors/ref/nested_refs.h>
 
 #include <actors/ref/call_table.h>
+#include <actors/ref/promised_object.h>
 #include <actors/ref/store_wait.h>
 #include <runtime/base/memory.h>
 #include <runtime/shm/parallel_copy.h>

@@ -1,10 +1,12 @@
 // promised_object.c: calls whose references leave their process: the object that stands for the
 // result there, and filling it when the call has ended.
-#include <actors/ref/call_table.h>
+#include <actors/ref/promised_object.h>
 
 #include <actors/class/call_error.h>
+#include <actors/ref/call_table.h>
 #include <actors/ref/nested_refs.h>
 #include <actors/ref/object.h>
+#include <actors/ref/result.h>
 #include <actors/ref/store_wait.h>
 #include <runtime/base/log.h>
 #include <runtime/shm/process_table.h>

@@ -5,8 +5,11 @@
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
 #include <actors/ref/object.h>
+#include <actors/ref/ref_visit.h>
+#include <actors/ref/result.h>
 #include <actors/ref/store_wait.h>
 #include <actors/ref/timer.h>
+#include <actors/ref/waiter.h>
 #include <actors/sched/scheduler.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>

@@ -6,6 +6,7 @@
 #ifndef TRP_REF_H
 #define TRP_REF_H
 
+#include <actors/ref/call_table.h>
 #include <runtime/store/store.h>
 #include <troupe/object.h>
 
@@ -40,5 +41,25 @@ troupe_status trp_ref_keep(troupe_ref ref, troupe_ref *kept);
 // The object behind a reference, through an alias too; 0 if it is a call's future or stale. The
 // reference keeps its hold.
 trp_object trp_ref_object(troupe_ref ref);
+
+// Reads a result that nobody else has into the thread's arena, and frees it: its references are the
+// reader's.
+troupe_status trp_result_take(trp_result *result, const trp_shape *shape, void *value);
+
+// Tells it, on a thread that must not wait meanwhile, and frees it.
+void trp_when_call(trp_when *when);
+
+// Has the waiter told when the row's call ends. With the row's lock held. The row stays held and
+// watched until it is unpinned.
+void trp_wait_link(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter);
+void trp_wait_unlink(uint64_t call, trp_wait_node *node);
+void trp_wait_unpin(uint64_t call);
+
+// Waits until a reference is ready. TROUPE_TIMED_OUT: not in `timeout_ms` (negative: for ever);
+// TROUPE_INVALID: it is stale; TROUPE_DEADLOCK, TROUPE_BUSY as troupe_get.
+troupe_status trp_ref_await(troupe_ref ref, int timeout_ms);
+
+// Reads the value of a reference that is ready into the thread's arena, without consuming it.
+troupe_status trp_ref_read(troupe_ref ref, const trp_shape *shape, void *value);
 
 #endif

@@ -1,6 +1,7 @@
 // ref_visit.c: what is done to each reference inside a value that changes hands.
-#include <actors/ref/call_table.h>
+#include <actors/ref/ref_visit.h>
 
+#include <actors/ref/call_table.h>
 #include <actors/ref/ref.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>

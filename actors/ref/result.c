@@ -1,9 +1,11 @@
 // result.c: how a call ended, kept until it is fetched (see ref/call_table.h).
+#include <actors/ref/result.h>
+
+#include <actors/class/call_error.h>
 #include <actors/ref/body.h>
 #include <actors/ref/call_table.h>
 #include <actors/ref/object.h>
-
-#include <actors/class/call_error.h>
+#include <actors/ref/ref_visit.h>
 #include <runtime/base/cell_pool.h>
 #include <runtime/base/memory.h>
 #include <runtime/link/dispatch.h>

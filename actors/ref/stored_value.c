@@ -2,6 +2,7 @@
 #include <actors/ref/stored_value.h>
 
 #include <actors/ref/call_table.h>
+#include <actors/ref/promised_object.h>
 #include <runtime/base/memory.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>

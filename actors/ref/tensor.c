@@ -4,6 +4,7 @@
 #include <actors/ref/call_table.h>
 #include <actors/ref/leaks.h>
 #include <actors/ref/object.h>
+#include <actors/ref/ref.h>
 #include <actors/ref/store_wait.h>
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>

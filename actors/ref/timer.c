@@ -4,6 +4,7 @@
 #include <actors/ref/timer.h>
 
 #include <actors/ref/object.h>
+#include <actors/ref/ref.h>
 #include <actors/sched/scheduler.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>

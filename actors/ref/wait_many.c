@@ -3,10 +3,10 @@
 // A look without a lock tells most of what is ready. A thread that finds too little lets others run
 // and looks again; only if it has to sleep is it put in the rows of what is not ready, with a
 // count, so that only the last missing one wakes it.
-#include <actors/ref/ref.h>
-
 #include <actors/class/class.h>
+#include <actors/ref/ref.h>
 #include <actors/ref/timer.h>
+#include <actors/ref/waiter.h>
 #include <actors/sched/scheduler.h>
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>

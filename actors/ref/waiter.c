@@ -1,6 +1,7 @@
 // waiter.c: a thread that sleeps until what it waits for has become ready: see ref/call_table.h.
-#include <actors/ref/call_table.h>
+#include <actors/ref/waiter.h>
 
+#include <actors/ref/call_table.h>
 #include <runtime/base/clock.h>
 #include <runtime/link/park.h>
 

@@ -4,12 +4,14 @@
 // own functions never wait.
 #include <actors/restart/registrar.h>
 
+#include <actors/actor/death_record.h>
 #include <actors/actor/pending_adoption.h>
 #include <actors/actor/saved_state.h>
 #include <actors/actor/spawn_resources.h>
 #include <actors/class/restart_budget.h>
 #include <actors/ends/watch.h>
 #include <actors/spawn/spawn.h>
+#include <actors/spawn/spawn_frame.h>
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/hash.h>

@@ -9,6 +9,7 @@
 #include <actors/call/call.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/ref.h>
+#include <actors/ref/ref_visit.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <runtime/shm/process_table.h>

@@ -10,19 +10,21 @@
 #include <actors/spawn/spawn.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/actor_name.h>
 #include <actors/actor/failed_spawn.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/registrar_client.h>
 #include <actors/actor/restart_in_place.h>
 #include <actors/actor/saved_state.h>
 #include <actors/actor/spawn_resources.h>
-#include <actors/async/beside.h>
+#include <actors/async/concurrency_group.h>
 #include <actors/class/call_error.h>
 #include <actors/class/restart_budget.h>
 #include <actors/ends/link.h>
 #include <actors/ends/retain.h>
 #include <actors/ref/call_table.h>
 #include <actors/sched/wait_notes.h>
+#include <actors/spawn/spawn_frame.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>

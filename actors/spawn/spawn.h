@@ -31,24 +31,11 @@ typedef struct trp_spawn_request {
     trp_spawn_policy policy;
 } trp_spawn_request;
 
-// Replaces the texts of options by copies; false: no memory for all of them. And frees those.
-// (spawn/spawn_frame.c)
-bool trp_spawn_options_copy(troupe_spawn_options *how);
-void trp_spawn_options_free(troupe_spawn_options *how);
-// Appends what a request says about restarts. (spawn/spawn_frame.c)
-void trp_spawn_write_policy(const trp_spawn_policy *policy, trp_buffer *out);
-// Reads a request; the arguments' holds begin where it ends. TROUPE_MALFORMED.
-// (spawn/spawn_frame.c)
-troupe_status trp_spawn_read(trp_reader *in, trp_spawn_request *wanted);
 // A new actor, in a state to be entered. NULL with the last error set.
 trp_actor *trp_spawn_make(const trp_class *class_, const char *name, uint32_t mailbox_max,
                           bool isolated, const char *lanes_text);
 // Gives a new actor its policy, and links it to its owner.
 troupe_status trp_spawn_policy_set(trp_actor *actor, trp_policy_order *policy);
-// Makes the actor that a SPAWN frame asks for, and takes the message (its body is the frame's),
-// which the new actor runs first and answers. On failure the message stays the caller's, with the
-// last error set. (spawn/spawn_frame.c)
-troupe_status trp_spawn_serve(trp_message *message);
 // Waits for the answer to the call that makes an actor in another process.
 // TROUPE_DEADLINE_EXCEEDED: it has not come by `until_ns` or, where that is 0, the process has been
 // stopped for too long: then the claim goes with the call, and what is made later ends at once.

@@ -1,10 +1,11 @@
 // spawn_frame.c: what a SPAWN frame says: writing what concerns restarts, reading all of it, and
 // making the actor that it asks for.
-#include <actors/spawn/spawn.h>
+#include <actors/spawn/spawn_frame.h>
 
 #include <actors/actor/actor.h>
 #include <actors/actor/spawn_resources.h>
 #include <actors/class/restart_budget.h>
+#include <actors/spawn/spawn.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/shm/process_table.h>

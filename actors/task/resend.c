@@ -3,11 +3,12 @@
 //
 // The actor is told by a message that needs no runtime: when that is lost, what waits to be sent
 // again ends as what is sent then does.
-#include <actors/task/task.h>
+#include <actors/task/resend.h>
 
 #include <actors/actor/actor.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/lifecycle.h>
+#include <actors/task/task.h>
 #include <runtime/base/clock.h>
 
 enum { AGAIN_NS = 10000000 };

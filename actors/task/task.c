@@ -19,11 +19,15 @@
 #include <actors/actor/spawn_resources.h>
 #include <actors/actor/task_executor.h>
 #include <actors/async/async.h>
+#include <actors/async/cancel.h>
 #include <actors/class/call_error.h>
 #include <actors/ref/leaks.h>
 #include <actors/ref/ref.h>
+#include <actors/ref/ref_visit.h>
 #include <actors/ref/timer.h>
 #include <actors/sched/wait_notes.h>
+#include <actors/task/resend.h>
+#include <actors/task/task_inline.h>
 #include <actors/task/worker_load.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>

@@ -43,18 +43,8 @@ bool trp_task_worth_another(const trp_task *it, const troupe_error *failure);
 // Another attempt, which may wait. By who has a hold.
 void trp_task_again(trp_task *it);
 
-// Has a task sent again by an actor of this process, soon; takes a hold of the task's. (resend.c)
-void trp_resend(trp_task *it);
-// Makes that actor, if this start of the runtime has none yet.
-troupe_status trp_resend_start(void);
-// Has the list looked at, unless somebody will.
-void trp_resend_look(void);
-
 // Has it looked again at that time whether a worker that is idle could have a task of a busy one.
 // False: no memory or no thread.
 bool trp_tasks_look_at(int64_t at_ns);
-
-// Has the task, which has a row, run on this thread, now. (task/task_inline.c)
-void trp_task_run_here(trp_task *it);
 
 #endif

@@ -2,14 +2,18 @@
 //
 // A task in a task that finds no room is run at once, on this thread: to wait for room could be to
 // wait for itself. So is one where too many tasks wait for others already.
-#include <actors/task/task.h>
+#include <actors/task/task_inline.h>
 
 #include <actors/actor/actor.h>
+#include <actors/actor/death_record.h>
 #include <actors/actor/invoke.h>
 #include <actors/actor/task_executor.h>
 #include <actors/async/async.h>
-#include <actors/async/beside.h>
+#include <actors/async/cancel.h>
+#include <actors/async/concurrency_group.h>
+#include <actors/async/urgent.h>
 #include <actors/class/call_error.h>
+#include <actors/task/task.h>
 
 static trp_message *make_message(const trp_task *it, uint64_t id)
 {

@@ -1,7 +1,8 @@
 // fuzz_spawn.c: any bytes, read as a request for an actor; then its concurrency, as the class there
 // would understand it.
-#include <actors/async/beside.h>
+#include <actors/async/concurrency_group.h>
 #include <actors/spawn/spawn.h>
+#include <actors/spawn/spawn_frame.h>
 #include <runtime/shm/segment.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 
 #include <actors/actor/invoke.h>
 #include <actors/async/async.h>
+#include <actors/async/cancel.h>
 #include <pthread.h>
 #include <runtime/shm/segment.h>
 #include <signal.h>

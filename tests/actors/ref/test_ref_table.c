@@ -3,6 +3,7 @@
 #include <support.h>
 
 #include <actors/ref/call_table.h>
+#include <actors/ref/result.h>
 #include <pthread.h>
 #include <troupe/actor.h>
 

@@ -6,6 +6,7 @@
 #include <actors/actor/actor.h>
 #include <actors/sched/blocked_threads_internal.h>
 #include <actors/sched/scheduler_internal.h>
+#include <actors/task/resend.h>
 #include <actors/task/task.h>
 #include <fcntl.h>
 #include <runtime/base/clock.h>
