@@ -13,6 +13,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/store/store.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 // reports.c: a ring of open reports, by number.
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/codec/type.h>
 #include <string.h>
 #include <train/reports.h>
 

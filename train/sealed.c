@@ -4,6 +4,8 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/codec/pack.h>
+#include <runtime/codec/unpack.h>
 #include <stdio.h>
 #include <string.h>
 #include <train/file.h>

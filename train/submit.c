@@ -6,6 +6,8 @@
 #include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/codec/pack.h>
+#include <runtime/codec/type.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 #include <train/server.h>

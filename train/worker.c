@@ -4,6 +4,9 @@
 #include <runtime/base/log.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/codec/type.h>
+#include <runtime/codec/unpack.h>
+#include <runtime/store/read.h>
 #include <runtime/store/store.h>
 #include <stdio.h>
 #include <string.h>

@@ -11,6 +11,7 @@
 #include <actors/sched/wait_notes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>
+#include <runtime/node/directory_client.h>
 #include <runtime/node/node_client.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/shm/process_table.h>

@@ -8,6 +8,8 @@
 #include <actors/ref/ref_visit.h>
 #include <runtime/base/attributes.h>
 #include <runtime/base/clock.h>
+#include <runtime/codec/type.h>
+#include <runtime/codec/unpack.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 

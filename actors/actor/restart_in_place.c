@@ -20,6 +20,7 @@
 #include <runtime/link/park.h>
 #include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>

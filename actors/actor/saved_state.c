@@ -15,6 +15,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
+#include <runtime/codec/unpack.h>
 #include <runtime/node/options.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>

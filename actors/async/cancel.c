@@ -32,6 +32,7 @@
 #include <runtime/base/thread.h>
 #include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <signal.h>

@@ -16,6 +16,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
 #include <runtime/base/require.h>
+#include <runtime/codec/type.h>
 #include <runtime/shm/process_table.h>
 #include <stdarg.h>
 #include <troupe/async.h>

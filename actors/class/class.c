@@ -7,6 +7,8 @@
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/codec/tensor.h>
+#include <runtime/codec/type.h>
+#include <runtime/store/inspect.h>
 #include <runtime/store/store.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -13,6 +13,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
 
 enum { KILL_ANSWER_MS = 1000 };

@@ -13,7 +13,11 @@
 #include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
 #include <runtime/channel/channel.h>
+#include <runtime/channel/reader.h>
+#include <runtime/channel/writer.h>
 #include <runtime/shm/process_table.h>
+#include <runtime/store/inspect.h>
+#include <runtime/store/read.h>
 #include <runtime/store/store.h>
 #include <troupe/object.h>
 

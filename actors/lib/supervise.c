@@ -17,6 +17,7 @@
 #include <runtime/base/options_take.h>
 #include <runtime/base/range.h>
 #include <runtime/base/require.h>
+#include <runtime/codec/type.h>
 #include <stdio.h>
 #include <string.h>
 #include <troupe/async.h>

@@ -6,11 +6,16 @@
 #include <actors/ref/promised_object.h>
 #include <runtime/base/cell_pool.h>
 #include <runtime/base/memory.h>
+#include <runtime/codec/pack.h>
+#include <runtime/codec/type.h>
+#include <runtime/codec/unpack.h>
 #include <runtime/link/peer.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/eviction.h>
+#include <runtime/store/inspect.h>
+#include <runtime/store/read.h>
 #include <string.h>
 
 // ---- sending

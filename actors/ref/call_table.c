@@ -10,6 +10,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/link/park.h>
 #include <runtime/shm/process_table.h>
+#include <runtime/store/read.h>
 #include <sched.h>
 
 enum {

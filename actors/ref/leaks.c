@@ -7,6 +7,7 @@
 #include <runtime/base/arena.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/store/read.h>
 #include <runtime/store/row.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,10 +5,13 @@
 #include <actors/ref/promised_object.h>
 #include <actors/ref/store_wait.h>
 #include <runtime/base/memory.h>
+#include <runtime/codec/pack.h>
+#include <runtime/codec/type.h>
 #include <runtime/shm/parallel_copy.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/eviction.h>
+#include <runtime/store/nested.h>
 #include <string.h>
 
 // Above so many bytes a value lies apart from the ids of what it names: they stay in memory when it

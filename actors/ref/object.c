@@ -12,9 +12,13 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
+#include <runtime/codec/pack.h>
+#include <runtime/codec/unpack.h>
 #include <runtime/shm/parallel_copy.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
+#include <runtime/store/inspect.h>
+#include <runtime/store/read.h>
 #include <string.h>
 #include <troupe/object.h>
 

@@ -9,8 +9,11 @@
 #include <actors/ref/result.h>
 #include <actors/ref/store_wait.h>
 #include <runtime/base/log.h>
+#include <runtime/codec/pack.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
+#include <runtime/store/inspect.h>
+#include <runtime/store/read.h>
 
 // The value of a result as an object keeps it.
 typedef struct encoded {

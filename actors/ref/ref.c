@@ -16,8 +16,11 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
+#include <runtime/codec/pack.h>
+#include <runtime/codec/type.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
+#include <runtime/store/read.h>
 #include <runtime/store/store.h>
 #include <string.h>
 

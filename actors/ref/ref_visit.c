@@ -3,6 +3,7 @@
 
 #include <actors/ref/call_table.h>
 #include <actors/ref/ref.h>
+#include <runtime/codec/type.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 

@@ -8,8 +8,10 @@
 #include <actors/ref/ref_visit.h>
 #include <runtime/base/cell_pool.h>
 #include <runtime/base/memory.h>
+#include <runtime/codec/type.h>
 #include <runtime/link/dispatch.h>
 #include <runtime/shm/process_table.h>
+#include <runtime/store/inspect.h>
 #include <string.h>
 
 void trp_result_fail(trp_result *result, const troupe_error *failure)

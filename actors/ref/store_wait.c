@@ -10,6 +10,7 @@
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/eviction.h>
+#include <runtime/store/read.h>
 
 enum { SLICE_MS = 50 }; // Whoever should wake us may have been killed.
 

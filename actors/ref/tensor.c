@@ -11,6 +11,8 @@
 #include <runtime/codec/tensor.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
+#include <runtime/store/inspect.h>
+#include <runtime/store/read.h>
 #include <string.h>
 
 // ---- making

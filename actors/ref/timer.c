@@ -10,6 +10,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
 #include <runtime/shm/process_table.h>
+#include <runtime/store/read.h>
 
 enum { SWEEP_MIN = 1024, LOOK_MS = 2 };
 

@@ -8,6 +8,7 @@
 #include <runtime/base/options_take.h>
 #include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
 #include <troupe/life.h>
 

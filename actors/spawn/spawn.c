@@ -33,6 +33,7 @@
 #include <runtime/base/range.h>
 #include <runtime/base/require.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 

@@ -75,21 +75,6 @@ typedef struct trp_channel_writer {
     uint64_t spare[TRP_CHANNEL_SLOTS_MAX / 64]; // Latest: a bit a slot that may be written.
 } trp_channel_writer;
 
-// Takes the writer's place, also after a dead one. EXISTS: somebody has it; STOPPED: closed.
-troupe_status trp_channel_write_open(const trp_channel *channel, trp_channel_writer *writer);
-// The memory of the next slot; until it is published the same each time. READY or WAIT.
-trp_channel_turn trp_channel_write_begin(trp_channel_writer *writer, void **data);
-// The same, having looked for about as long as a wake-up would take / having slept for a reader to
-// release, until `until_ns` (negative: none) or for a slice of time. Also STOPPED.
-trp_channel_turn trp_channel_write_spin(trp_channel_writer *writer, void **data);
-trp_channel_turn trp_channel_write_wait(trp_channel_writer *writer, int64_t until_ns, void **data);
-// Who keeps it waiting: "place 2 (process 3 (pid 77))", and the sequence that is not released.
-uint64_t trp_channel_blocker(const trp_channel_writer *writer, char text[TRP_CHANNEL_WHO]);
-// INVALID: nothing was begun, TOO_LARGE.
-troupe_status trp_channel_publish(trp_channel_writer *writer, size_t size);
-// Gives the place up, for another writer or (`end`) for good.
-void trp_channel_write_close(trp_channel_writer *writer, bool end);
-
 // ---- reading, by one thread at a time for each reader
 
 typedef struct trp_channel_reader {
@@ -107,21 +92,5 @@ typedef struct trp_channel_value {
 } trp_channel_value;
 
 enum { TRP_CHANNEL_ANY = -1 };
-
-// Takes a place (TRP_CHANNEL_ANY: the first that is free), also a dead reader's. It begins with the
-// oldest value that is there, or the newest; in a channel of the latest always with that. INVALID:
-// no such place; EXISTS: it is, or all are, taken.
-troupe_status trp_channel_read_open(const trp_channel *channel, int place, bool newest,
-                                    trp_channel_reader *reader);
-// The next value. `again`, of the latest: also the one read last, if there is no newer one.
-trp_channel_turn trp_channel_read_begin(trp_channel_reader *reader, bool again,
-                                        trp_channel_value *value);
-trp_channel_turn trp_channel_read_spin(trp_channel_reader *reader, bool again,
-                                       trp_channel_value *value);
-trp_channel_turn trp_channel_read_wait(trp_channel_reader *reader, bool again, int64_t until_ns,
-                                       trp_channel_value *value);
-// Releases the value that was begun. Harmless without one.
-void trp_channel_read_end(trp_channel_reader *reader);
-void trp_channel_read_close(trp_channel_reader *reader);
 
 #endif

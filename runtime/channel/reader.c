@@ -1,8 +1,9 @@
 // reader.c: reading from a channel; see channel.h.
-#include <runtime/channel/internal.h>
+#include <runtime/channel/reader.h>
 
 #include <runtime/base/fault.h>
 #include <runtime/base/futex.h>
+#include <runtime/channel/internal.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 

@@ -1,8 +1,9 @@
 // writer.c: writing into a channel; see channel.h.
-#include <runtime/channel/internal.h>
+#include <runtime/channel/writer.h>
 
 #include <runtime/base/fault.h>
 #include <runtime/base/futex.h>
+#include <runtime/channel/internal.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/store.h>

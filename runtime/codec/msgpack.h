@@ -72,29 +72,5 @@ static inline trp_counted trp_counted_of(const void *array)
     memcpy(&counted, array, sizeof(counted));
     return counted;
 }
-// Packs a value at the end of the buffer.
-troupe_status trp_pack(const troupe_type *type, const void *value, trp_buffer *out);
-// Reads one value; pointers in it go to `arena`. *value is set only on success. What it takes from
-// the arena is bounded by TRP_GROWTH_MAX times the bytes left: nothing is reserved for items that
-// those bytes could not hold. TROUPE_MALFORMED, TROUPE_NO_MEMORY.
-troupe_status trp_unpack(const troupe_type *type, trp_reader *in, trp_arena *arena, void *value);
-// As trp_unpack, of bytes that stay where they are as long as the value is used: the elements of a
-// tensor that lie aligned there are not copied.
-troupe_status trp_unpack_lent(const troupe_type *type, trp_reader *in, trp_arena *arena,
-                              void *value);
-// As trp_unpack, of bytes that hold exactly one value.
-troupe_status trp_unpack_whole(const troupe_type *type, const void *data, size_t size,
-                               trp_arena *arena, void *value);
-// Whether values hold no pointers, so that a memcpy is a copy. References and handles are flat.
-bool trp_type_is_flat(const troupe_type *type);
-// Copies a value deeply; pointers in the copy go to `arena`.
-troupe_status trp_value_copy(const troupe_type *type, const void *value, trp_arena *arena,
-                             void *copy);
-// Calls `visit` for each non-empty troupe_ref inside the value (counted arrays included).
-void trp_value_refs(const troupe_type *type, void *value,
-                    void (*visit)(troupe_ref *ref, void *user), void *user);
-// Calls `visit` for the address of each actor inside the value.
-void trp_value_actors(const troupe_type *type, void *value,
-                      void (*visit)(troupe_actor *actor, void *user), void *user);
 
 #endif

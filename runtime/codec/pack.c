@@ -3,6 +3,8 @@
 // A record is an array of its fields in order; numbers in arrays, fixed or counted, are one bin of
 // little-endian items; arrays of anything else are arrays; a null text is nil; tensor.h says what a
 // tensor is.
+#include <runtime/codec/pack.h>
+
 #include <runtime/base/require.h>
 #include <runtime/codec/tensor.h>
 #include <runtime/codec/type_cursor.h>

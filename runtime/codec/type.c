@@ -1,5 +1,7 @@
 // type.c: the tables of the primitive types, and what can be said of a value by its table alone:
 // its schema hash, whether it is flat, a deep copy, the references inside.
+#include <runtime/codec/type.h>
+
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>

@@ -3,6 +3,8 @@
 // Whatever memory a value takes is reserved only once the bytes left could hold what the message
 // claims, so that a short message cannot ask for much. Exactly what pack.c writes is accepted, in
 // any of MessagePack's widths.
+#include <runtime/codec/unpack.h>
+
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/tensor.h>

@@ -6,6 +6,7 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
+#include <runtime/link/frame_rules.h>
 #include <runtime/link/peer.h>
 #include <runtime/link/peer_carrier.h>
 #include <runtime/link/request.h>

@@ -5,9 +5,11 @@
 //
 // A later version may add fields before the body, which always comes last; so a version's neighbour
 // reads what it knows and skips the rest.
+#include <runtime/link/frame.h>
+
 #include <runtime/base/error.h>
 #include <runtime/codec/msgpack.h>
-#include <runtime/link/frame.h>
+#include <runtime/link/frame_rules.h>
 
 enum { FIELD_COUNT = 16 };
 

@@ -103,12 +103,6 @@ typedef struct trp_frame {
 
 // Whether kind, status, outcome and executed are known ones: then they can be used as indexes.
 bool trp_frame_valid(const trp_frame *frame);
-// frame_rules.c: whether a valid frame may come from a process of this node, or of another one
-// (`far`), in whose own numbers `from` is; `to_node`: to a node process.
-bool trp_frame_allowed(const trp_frame *frame, bool far, bool to_node);
-// Whether its body is a value, as ref/body.h says.
-bool trp_frame_has_value(const trp_frame *frame);
-bool trp_frame_kind_known(uint32_t kind);
 // Appends the frame.
 void trp_frame_write(const trp_frame *frame, trp_buffer *out);
 // Reads one frame that fills `data` exactly; `body` points into it. TROUPE_MALFORMED, or

@@ -5,8 +5,9 @@
 // What is in this node's memory (objects, holds, images of values) means nothing in another one: a
 // frame from there carries packed bytes alone, and none of the kinds by which processes of a node
 // count, make and restart each other's actors.
-#include <runtime/link/frame.h>
+#include <runtime/link/frame_rules.h>
 
+#include <runtime/link/frame.h>
 #include <runtime/shm/segment.h>
 
 typedef enum way {

@@ -6,6 +6,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>
 #include <runtime/link/zmq.h>
+#include <runtime/link/zmq_acceptor.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

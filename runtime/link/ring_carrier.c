@@ -15,6 +15,7 @@
 #include <runtime/shm/doorbell.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/store/eviction.h>
+#include <runtime/store/inspect.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

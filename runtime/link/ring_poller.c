@@ -26,6 +26,7 @@
 #include <runtime/shm/layout.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/store/holds.h>
+#include <runtime/store/read.h>
 #include <runtime/store/row.h>
 #include <sched.h>
 #include <string.h>

@@ -19,10 +19,6 @@
 // that is done there may be TRP_CONNECTIONS_LATE more.
 enum { TRP_CONNECTIONS_MAX = 4096, TRP_CONNECTIONS_LATE = 1002 };
 uint32_t trp_connections_most(int *fd_most);
-// How many descriptors, of `limit`, a process with so many sockets over tcp keeps for connections
-// that have not been let in. It is less than may come where a quarter of the limit is less than the
-// late ones of all these sockets; *short_of: the limit from which on it is not.
-uint64_t trp_connections_reserve(uint64_t sockets, uint64_t limit, uint64_t *short_of);
 
 // Loads libzmq, unless it is there. UNSUPPORTED: it cannot be.
 troupe_status trp_transport_load(void);
@@ -36,9 +32,6 @@ typedef struct trp_transport_how {
     const char *keys_path;    // NULL: unix sockets. Else tcp, with the keys in that file.
     size_t message_bytes_max; // Larger ones are refused.
 } trp_transport_how;
-
-// Makes the run's keys in a new file.
-troupe_status trp_transport_keys_make(const char *keys_path);
 
 // Opens the process's ZeroMQ context and binds its ROUTER.
 troupe_status trp_transport_open(const trp_transport_how *how);
@@ -85,17 +78,5 @@ typedef struct trp_far_how {
     size_t message_bytes_max;    // Larger ones are refused.
     _Atomic uint64_t *strangers; // Counts who was sent away.
 } trp_far_how;
-
-// Writes down where the ROUTER listens. IO, CORRUPT and INVALID as the sentence says.
-troupe_status trp_far_transport_open(const trp_far_how *how, char endpoint[TRP_ENDPOINT_MAX]);
-// As trp_transport_close.
-void trp_far_transport_close(void);
-// Waits for a message (after everything that was there has been received), for
-// trp_far_transport_wake, or `timeout_ms`. By one thread.
-void trp_far_transport_wait(int timeout_ms);
-void trp_far_transport_wake(void);
-bool trp_far_transport_receive(trp_take *take);
-// INVALID: the address is not in numbers.
-trp_outbound *trp_far_outbound_open(const char *address);
 
 #endif

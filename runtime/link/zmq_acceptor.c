@@ -7,7 +7,7 @@
 // aborts: so what comes above a limit is cut at once. That is always a peer that has not been
 // admitted yet: a request is answered after everything has been read that was said before it, and a
 // connection is told of before it asks.
-#include <runtime/link/zmq_internal.h>
+#include <runtime/link/zmq_acceptor.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
+#include <runtime/link/zmq_internal.h>
 #include <runtime/shm/segment.h>
 #include <stdlib.h>
 #include <string.h>

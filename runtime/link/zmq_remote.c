@@ -1,13 +1,14 @@
 // zmq_remote.c: the sockets towards other nodes (see link/zmq.h): a context of their own, since
 // its doorman knows another key. libzmq is given numbers alone: it would look a name up on the
 // thread that moves all messages.
-#include <runtime/link/zmq_internal.h>
+#include <runtime/link/zmq_remote.h>
 
 #include <netinet/in.h>
 #include <poll.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/link/resolve.h>
+#include <runtime/link/zmq_internal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>

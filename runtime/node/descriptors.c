@@ -7,6 +7,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/link/zmq.h>
+#include <runtime/link/zmq_acceptor.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
 #include <sys/resource.h>

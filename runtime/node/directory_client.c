@@ -1,10 +1,11 @@
 // directory_client.c: requests about names, to the own node process and to those of other nodes.
-#include <runtime/node/node_client.h>
+#include <runtime/node/directory_client.h>
 
 #include <runtime/base/error.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/link/ask.h>
 #include <runtime/link/request.h>
+#include <runtime/node/node_client.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>

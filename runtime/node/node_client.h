@@ -25,23 +25,6 @@ typedef struct trp_worker_ask {
 } trp_worker_ask;
 troupe_status trp_node_worker_begin(const char *env, const char *folder, trp_worker_ask *ask);
 troupe_status trp_node_worker_end(trp_worker_ask *ask, uint32_t *process, uint64_t *incarnation);
-// Kills a worker process; death is reported to all as for any other, with `cause` as its reason.
-troupe_status trp_node_kill(uint32_t process, uint64_t incarnation, const char *cause);
-
-// The same without waiting for the node process's word: it is asked, and answers for the rest. What
-// fails is that it could not be asked.
-troupe_status trp_node_end(uint32_t process, uint64_t incarnation, const char *cause);
-
-// The directory of names: a value of up to TRP_NAMED_VALUE_MAX bytes under a name, owned by this
-// process and dropped with it. TROUPE_EXISTS: taken; TROUPE_INVALID: not 1 to 128 of
-// [A-Za-z0-9._/-].
-troupe_status trp_node_name_put(const char *name, const void *value, size_t size);
-// TROUPE_NOT_FOUND.
-troupe_status trp_node_name_get(const char *name, void *value, size_t *size);
-void trp_node_name_drop(const char *name);
-
-// As trp_node_name_get, of another node.
-troupe_status trp_node_name_get_far(uint32_t node, const char *name, void *value, size_t *size);
 
 // What an actor needs of the node (admission.h).
 typedef struct trp_want {

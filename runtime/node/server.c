@@ -5,34 +5,35 @@
 // death. When it dies, the keeper ends the node. Its main thread serves requests and another one
 // hears the keeper, with one lock; where the carrier waits for descriptors anyway one thread does
 // both.
-#include <runtime/base/memory.h>
-#include <runtime/link/ask.h>
-#include <runtime/link/dispatch.h>
-#include <runtime/link/peer.h>
-#include <runtime/node/node_client.h>
 #include <runtime/node/server.h>
-#include <runtime/shm/process_table.h>
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/log.h>
+#include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
 #include <runtime/base/thread.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/host/worker_env.h>
+#include <runtime/link/ask.h>
+#include <runtime/link/dispatch.h>
 #include <runtime/link/keys.h>
 #include <runtime/link/park.h>
+#include <runtime/link/peer.h>
 #include <runtime/link/request.h>
 #include <runtime/node/admission.h>
 #include <runtime/node/directory.h>
 #include <runtime/node/exit_cause.h>
+#include <runtime/node/node_client.h>
 #include <runtime/node/orders.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/remote/session.h>
 #include <runtime/shm/carrier.h>
 #include <runtime/shm/doorbell.h>
+#include <runtime/shm/process_table.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/store.h>
 #include <stdio.h>
 #include <string.h>

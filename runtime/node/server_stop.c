@@ -1,10 +1,13 @@
 // server_stop.c: has processes ended by their node's node process.
+#include <runtime/node/server_stop.h>
+
 #include <runtime/link/ask.h>
 #include <runtime/link/peer.h>
 #include <runtime/link/request.h>
 #include <runtime/node/node_client.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/remote_table.h>
 #include <runtime/shm/process_table.h>
 
 // The node of a process of another one, and its slot there into the frame; false: it is lost, with

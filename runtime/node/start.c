@@ -5,8 +5,6 @@
 // user's wait() never sees it), then the driver opens its sockets. The keeper forks the node
 // process and, later, workers; each of them comes out of trp_keeper_run into run_worker here, on
 // the stack of the troupe_start that the driver called.
-#include <troupe/runtime.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,6 +22,7 @@
 #include <runtime/host/worker_output.h>
 #include <runtime/link/dispatch.h>
 #include <runtime/link/ring_carrier.h>
+#include <runtime/link/zmq_acceptor.h>
 #include <runtime/link/zmq_carrier.h>
 #include <runtime/node/descriptors.h>
 #include <runtime/node/executed.h>
@@ -49,6 +48,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <troupe/runtime.h>
 #include <unistd.h>
 
 enum {

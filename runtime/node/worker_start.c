@@ -9,6 +9,7 @@
 #include <runtime/base/slow.h>
 #include <runtime/link/resolve.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

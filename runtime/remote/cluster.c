@@ -1,5 +1,5 @@
 // cluster.c: what a program asks about other nodes (troupe/node.h), and finding their processes.
-#include <troupe/node.h>
+#include <runtime/remote/cluster.h>
 
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
@@ -9,12 +9,13 @@
 #include <runtime/link/peer.h>
 #include <runtime/link/request.h>
 #include <runtime/link/resolve.h>
-#include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/remote_table.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <stdio.h>
 #include <string.h>
+#include <troupe/node.h>
 
 static troupe_status check_address(const char *address)
 {

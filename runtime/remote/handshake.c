@@ -5,17 +5,21 @@
 // A peer with the cluster's keys may send anything here, and claim any number and address. So an
 // answer is believed only if it names what was sent to that address alone: the number of a HELLO,
 // or of a session. Only then does what else was known under that number or address end.
-#include <runtime/remote/session_internal.h>
+#include <runtime/remote/handshake.h>
 
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/frame_rules.h>
 #include <runtime/link/request.h>
 #include <runtime/link/resolve.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/remote/cookie.h>
 #include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/remote_table.h>
+#include <runtime/remote/session_internal.h>
+#include <runtime/remote/sessionless.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

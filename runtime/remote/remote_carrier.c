@@ -9,12 +9,17 @@
 #include <runtime/base/printable.h>
 #include <runtime/base/thread.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/frame_rules.h>
 #include <runtime/link/keys.h>
 #include <runtime/link/peer.h>
 #include <runtime/link/resolve.h>
 #include <runtime/link/zmq_carrier.h>
+#include <runtime/link/zmq_remote.h>
 #include <runtime/remote/cluster.h>
+#include <runtime/remote/handshake.h>
+#include <runtime/remote/remote_table.h>
 #include <runtime/remote/session.h>
+#include <runtime/remote/sessionless.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,12 +4,13 @@
 // A process has a number for each session with its node: so what the end of the last one takes
 // along is known even if the next has begun already. Numbers of dead processes are reused: a thread
 // that still knows one also knows the old incarnation, or waits for nothing any more.
-#include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/remote_table.h>
 
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

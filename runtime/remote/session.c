@@ -1,6 +1,4 @@
 // session.c: sessions with other nodes (see remote/session.h): how they go on and end.
-#include <runtime/remote/session_internal.h>
-
 #include <runtime/base/clock.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -10,6 +8,8 @@
 #include <runtime/link/peer.h>
 #include <runtime/link/request.h>
 #include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/remote_table.h>
+#include <runtime/remote/session_internal.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

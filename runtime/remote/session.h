@@ -33,8 +33,6 @@ void trp_nodes_take_loose(uint32_t node, const trp_frame *frame);
 void trp_nodes_heard(uint64_t session);
 // Somebody beats in a session that is none here.
 void trp_nodes_stale(uint32_t node, uint64_t session);
-// Somebody speaks another version: joins that nobody answers say so.
-void trp_nodes_misunderstood(const char *text);
 // Tells the other nodes of the death of a process here.
 void trp_nodes_tell_death(uint64_t incarnation, const char *cause);
 // Does what is due; ms until the next, -1: nothing is.

@@ -2,14 +2,16 @@
 // address that a peer claims, so a peer with the cluster's keys can have this node send to any
 // address, one without a reader for example. So connections for that are few, take so many
 // messages, and are gone after a second, whether those have left or not.
-#include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/sessionless.h>
 
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/zmq_remote.h>
 #include <runtime/remote/cluster.h>
+#include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>

@@ -40,13 +40,6 @@ void trp_pages_sweep(uint32_t process);
 
 enum { TRP_PAGES_KEEP = 16 }; // 1 MiB.
 
-// Gives pages back to the system that have been free since the last call, but for some, as they
-// will be wanted soon: an eighth of what is in use, and at least `keep`. Whether another call, in a
-// while, might give more.
-bool trp_pages_give(uint32_t process, uint32_t keep);
-// The same when it is time, with TRP_PAGES_KEEP, for a thread of the node process that waits:
-// returns for how many ms; negative: until it is rung (TRP_AWAITED_IDLE).
-int trp_pages_tend(void);
 // Offset in the segment where the space begins, and what it takes as allocated (nowhere: 0).
 uint64_t trp_place_offset(trp_place place);
 uint64_t trp_place_bytes(trp_place place);

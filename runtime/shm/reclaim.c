@@ -4,10 +4,11 @@
 // What is free becomes COLD; what is COLD still when this thread comes by again, has not been used
 // in between. Of that all but a keep becomes GIVING, the system is told, and it is a HOLE. The keep
 // is at the low end, where searches begin.
-#include <runtime/shm/pages.h>
+#include <runtime/shm/reclaim.h>
 
 #include <runtime/base/clock.h>
 #include <runtime/base/fault.h>
+#include <runtime/shm/pages.h>
 #include <runtime/shm/pages_internal.h>
 
 enum {

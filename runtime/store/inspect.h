@@ -61,4 +61,15 @@ void trp_view_room(const trp_store_view *view, uint64_t *left, uint64_t *longest
 // Of memory that the segment has taken from the system.
 troupe_status trp_view_backed(const trp_store_view *view, uint64_t *bytes);
 
+// Says what an object that this process has just made is for, where that is not a put value, a
+// promised result, a shared region, or what the runtime needs.
+void trp_store_kind(trp_object id, trp_object_kind kind);
+
+// Shows all the name of the type that goes with a schema.
+void trp_store_name_type(uint64_t schema, const char *name);
+
+// Who holds most of the store, at most three processes, as a part of a sentence: "held by driver
+// (pid 7) 6.0 MiB, worker 2 (pid 9) 1.5 MiB". Empty: nobody holds anything.
+void trp_store_holders(char *text, size_t size);
+
 #endif

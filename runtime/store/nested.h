@@ -8,6 +8,7 @@
 
 #include <runtime/shm/pages.h>
 #include <runtime/store/row.h>
+#include <runtime/store/store.h>
 
 // A row's `inside`: how many ids lie in front of its value; or this bit, and the row of its list.
 #define TRP_INSIDE_LIST (UINT32_C(1) << 31)
@@ -44,5 +45,10 @@ void trp_inside_adopt(bool (*is_dead)(uint32_t process, const void *user), const
 void trp_inside_drain(void);
 // and frees a row that a process was freeing when it died, after trp_inside_drain.
 void trp_inside_free_left(uint32_t slot);
+
+// The object, which is being filled by this process, will name others: their ids are the first
+// `count` * 8 bytes of its memory, and not part of its value. This process has a hold of each (once
+// more for each time that it is named), which is the object's from now on.
+troupe_status trp_store_contain(trp_object id, uint32_t count);
 
 #endif

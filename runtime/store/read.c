@@ -1,6 +1,6 @@
 // read.c: what is known of an object of the store, its bytes, and waiting for them (see
 // store.h).
-#include <runtime/store/row.h>
+#include <runtime/store/read.h>
 
 #include <linux/futex.h>
 #include <runtime/base/clock.h>
@@ -10,6 +10,7 @@
 #include <runtime/store/eviction.h>
 #include <runtime/store/holds.h>
 #include <runtime/store/residency.h>
+#include <runtime/store/row.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // reap.c: what the store takes back after a death, and what it holds now (see store.h).
-#include <runtime/store/row.h>
+#include <runtime/store/reap.h>
 
 #include <linux/futex.h>
 #include <runtime/base/error.h>
@@ -7,11 +7,13 @@
 #include <runtime/base/require.h>
 #include <runtime/shm/pages.h>
 #include <runtime/shm/process_table.h>
+#include <runtime/shm/reclaim.h>
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/eviction.h>
 #include <runtime/store/holds.h>
 #include <runtime/store/nested.h>
 #include <runtime/store/residency.h>
+#include <runtime/store/row.h>
 #include <runtime/store/spill_file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

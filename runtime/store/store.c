@@ -1,7 +1,5 @@
 // store.c: objects in the segment (see store.h; the argument for each step is in
 // docs/internals/runtime/store.md).
-#include <runtime/store/row.h>
-
 #include <linux/futex.h>
 #include <pthread.h>
 #include <runtime/base/error.h>
@@ -13,8 +11,10 @@
 #include <runtime/shm/segment_guard.h>
 #include <runtime/store/eviction.h>
 #include <runtime/store/holds.h>
+#include <runtime/store/inspect.h>
 #include <runtime/store/nested.h>
 #include <runtime/store/residency.h>
+#include <runtime/store/row.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>

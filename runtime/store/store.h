@@ -75,10 +75,6 @@ void trp_store_open(uint32_t process);
 // TOO_LARGE: above the segment's capacity.
 troupe_status trp_store_create(size_t size, uint64_t schema, trp_encoding encoding, trp_object *id,
                                void **data);
-// The object, which is being filled by this process, will name others: their ids are the first
-// `count` * 8 bytes of its memory, and not part of its value. This process has a hold of each (once
-// more for each time that it is named), which is the object's from now on.
-troupe_status trp_store_contain(trp_object id, uint32_t count);
 // The same with the ids in a list: a sealed INNER object that contains them, and is nothing else.
 // So the object's own bytes may go to disk. This process has a hold of the list, which is the
 // object's from now on. The object may also be promised by this process, before it gets its value:
@@ -101,12 +97,6 @@ troupe_status trp_store_share(size_t size, trp_object *id, void **data);
 // `zeroed` bytes are zero.
 troupe_status trp_store_share_inner(size_t size, size_t zeroed, trp_object *id, void **data);
 
-// Says what an object that this process has just made is for, where that is not a put value, a
-// promised result, a shared region, or what the runtime needs.
-void trp_store_kind(trp_object id, trp_object_kind kind);
-// Shows all the name of the type that goes with a schema.
-void trp_store_name_type(uint64_t schema, const char *name);
-
 // Adds a hold to the ledger of `process`; the caller must hold the object itself while it asks.
 troupe_status trp_store_hold(trp_object id, uint32_t process);
 // Takes one hold of `process` back.
@@ -115,50 +105,5 @@ void trp_store_release(trp_object id, uint32_t process);
 // nothing is lent, and from who came after it at its place nothing is taken.
 troupe_status trp_store_lend(trp_object id, uint32_t process, uint64_t incarnation);
 void trp_store_take_back(trp_object id, uint32_t process, uint64_t incarnation);
-
-// What is known of an object now. Its bytes may be read only while it is pinned, and are not told
-// else, but for what never goes to disk (SHARED, INNER, PARCEL): that it is enough to hold.
-trp_object_info trp_store_look(trp_object id);
-// Looks, and holds and pins the object for this process, which must hold it already: until
-// trp_store_unpin its bytes stay where they are. They are brought back from disk, and who is at
-// that is waited for, but not for room. What is FILLING, GONE or ABSENT is not pinned; ABSENT with
-// TROUPE_NO_MEMORY: there is no room, or it is pinned too often.
-trp_object_info trp_store_pin(trp_object id);
-// The same, but who moves it is waited for at most so long where that process was stopped: ABSENT
-// with TROUPE_TIMED_OUT and a sentence that names it.
-trp_object_info trp_store_pin_within(trp_object id, int patience_ms);
-// Whether a process moves the object's bytes, to disk or back, so that who reads it would wait. And
-// waits until none does, or that hour (trp_clock_ns) has come: TROUPE_TIMED_OUT, with a sentence
-// that names it.
-bool trp_store_is_moved(trp_object id);
-troupe_status trp_store_await_move(trp_object id, int64_t deadline_ns);
-void trp_store_unpin(trp_object id);
-// Waits until it is neither FILLING nor PENDING, `timeout_ms` at most (negative: for ever).
-trp_object_info trp_store_wait(trp_object id, int timeout_ms);
-
-// Whether a process that lives may be about to take something back from that ledger, and another
-// one must not get the number yet. The node process only, as all that follows, one thread at a
-// time.
-bool trp_store_is_taken_from(uint32_t process);
-// A new process, whose incarnation the process table has, gets that number.
-void trp_store_admit(uint32_t process);
-// Frees what others have left to the node process. trp_store_await_work waits until there may be
-// some, and gives idle memory back meanwhile: `seen` is what it returned last, at first 0.
-void trp_store_drain(void);
-uint32_t trp_store_await_work(uint32_t seen);
-// Takes back exactly what a dead process held, and what it was creating.
-void trp_store_sweep(uint32_t process);
-// The same in two parts: for several dead processes at once all but what one of them had just let
-// go of when it died; and that, which looks at the holds of all that live.
-void trp_store_sweep_soon(const uint32_t *processes, uint32_t count);
-void trp_store_sweep_rest(void);
-// The same where the store ends soon: nothing is freed, but who waits for what they were creating
-// is told.
-void trp_store_sweep_last(const uint32_t *processes, uint32_t count);
-
-troupe_status trp_store_usage(troupe_store_usage *usage);
-// Who holds most of the store, at most three processes, as a part of a sentence: "held by driver
-// (pid 7) 6.0 MiB, worker 2 (pid 9) 1.5 MiB". Empty: nobody holds anything.
-void trp_store_holders(char *text, size_t size);
 
 #endif

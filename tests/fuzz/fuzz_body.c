@@ -6,6 +6,7 @@
 #include <actors/ref/object.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>
+#include <runtime/store/reap.h>
 #include <shapes.h>
 
 static const troupe_type *const types[] = {

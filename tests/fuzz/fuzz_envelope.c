@@ -2,6 +2,7 @@
 // body may hold. What is accepted is written and read back as the same, and has nothing in it that
 // would mean something in this node's memory.
 #include <actors/ref/body.h>
+#include <runtime/link/frame_rules.h>
 #include <runtime/remote/remote_carrier.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,9 @@
 #include <actors/ref/call_table.h>
 #include <actors/restart/registrar.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/link/frame_rules.h>
 #include <runtime/shm/segment.h>
+#include <runtime/store/read.h>
 #include <runtime/store/store.h>
 #include <unistd.h>
 

@@ -5,6 +5,9 @@
 // same value, a deep copy is the same, and it can be printed; and it took no more memory than
 // allowed.
 #include <runtime/codec/msgpack.h>
+#include <runtime/codec/pack.h>
+#include <runtime/codec/type.h>
+#include <runtime/codec/unpack.h>
 #include <shapes.h>
 
 TROUPE_STRUCT(tree, (troupe_array_everything, all), (troupe_array_layer, layers),

@@ -6,7 +6,9 @@
 #include <actors/actor/registrar_client.h>
 #include <actors/ends/retain.h>
 #include <fcntl.h>
+#include <runtime/codec/pack.h>
 #include <runtime/link/dispatch.h>
+#include <runtime/store/read.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <runtime/base/clock.h>
 #include <runtime/channel/channel.h>
+#include <runtime/channel/reader.h>
+#include <runtime/channel/writer.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>
 #include <runtime/store/store.h>

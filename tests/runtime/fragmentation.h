@@ -8,6 +8,7 @@
 #include <math.h>
 #include <runtime/shm/pages_internal.h>
 #include <runtime/shm/segment.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/store.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,9 @@
 #include <runtime/shm/pages_internal.h>
 #include <runtime/store/eviction.h>
 #include <runtime/store/holds.h>
+#include <runtime/store/nested.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/residency.h>
 #include <runtime/store/row.h>
 #include <runtime/store/spill_file.h>

@@ -5,6 +5,8 @@
 #include <support.h>
 
 #include <runtime/shm/segment.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/spill_file.h>
 #include <runtime/store/store.h>
 #include <string.h>

@@ -9,8 +9,10 @@
 #include <pthread.h>
 #include <runtime/host/worker_env.h>
 #include <runtime/link/peer.h>
+#include <runtime/node/directory_client.h>
 #include <runtime/node/keeper.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>
 #include <signal.h>

@@ -15,6 +15,8 @@
 #include <runtime/shm/pages.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/store/inspect.h>
+#include <runtime/store/nested.h>
+#include <runtime/store/read.h>
 #include <runtime/store/row.h>
 #include <runtime/store/store.h>
 #include <signal.h>

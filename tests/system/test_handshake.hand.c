@@ -4,6 +4,7 @@
 #include <support.h>
 
 #include <runtime/link/zmq.h>
+#include <runtime/link/zmq_remote.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

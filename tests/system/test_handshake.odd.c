@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <runtime/link/zmq_remote.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,8 +12,10 @@
 #include <runtime/link/dispatch.h>
 #include <runtime/link/peer.h>
 #include <runtime/link/zmq.h>
+#include <runtime/node/directory_client.h>
 #include <runtime/node/keeper.h>
 #include <runtime/node/node_client.h>
+#include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>
 #include <sched.h>

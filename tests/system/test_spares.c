@@ -10,6 +10,7 @@
 #include <runtime/link/peer.h>
 #include <runtime/node/node_client.h>
 #include <runtime/node/prefork.h>
+#include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #include "strangers.h"
 
 #include <runtime/link/zmq.h>
+#include <runtime/link/zmq_remote.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/remote/session.h>
 #include <stdlib.h>

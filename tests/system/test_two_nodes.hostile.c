@@ -7,8 +7,10 @@
 
 #include <actors/actor/lifecycle.h>
 #include <runtime/link/peer_carrier.h>
+#include <runtime/link/zmq_remote.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/remote_table.h>
 #include <runtime/remote/session.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>

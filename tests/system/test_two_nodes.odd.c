@@ -8,10 +8,14 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <runtime/link/frame_rules.h>
 #include <runtime/link/peer_carrier.h>
+#include <runtime/link/zmq_remote.h>
+#include <runtime/node/directory_client.h>
 #include <runtime/node/node_client.h>
 #include <runtime/remote/cluster.h>
 #include <runtime/remote/remote_carrier.h>
+#include <runtime/remote/remote_table.h>
 #include <runtime/remote/session.h>
 #include <runtime/shm/process_table.h>
 #include <signal.h>

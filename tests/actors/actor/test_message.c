@@ -6,6 +6,7 @@
 #include <actors/actor/message.h>
 #include <actors/ref/ref.h>
 #include <runtime/shm/process_table.h>
+#include <runtime/store/read.h>
 #include <string.h>
 #include <troupe/actor.h>
 

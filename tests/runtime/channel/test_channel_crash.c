@@ -6,6 +6,8 @@
 #include "channels.h"
 
 #include <runtime/base/fault.h>
+#include <runtime/channel/reader.h>
+#include <runtime/channel/writer.h>
 #include <runtime/link/park.h>
 #include <sched.h>
 

@@ -3,6 +3,9 @@
 #include <math.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/codec/pack.h>
+#include <runtime/codec/type.h>
+#include <runtime/codec/unpack.h>
 #include <shapes.h>
 #include <stdio.h>
 #include <support.h>

@@ -1,7 +1,10 @@
 // test_tensor.c: element types and shapes, what is refused and how that is said, the packed form
 // byte by byte, and where elements lie after each way of moving them.
 #include <runtime/base/memory.h>
+#include <runtime/codec/pack.h>
 #include <runtime/codec/tensor.h>
+#include <runtime/codec/type.h>
+#include <runtime/codec/unpack.h>
 #include <stdio.h>
 #include <string.h>
 #include <support.h>

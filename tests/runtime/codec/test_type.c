@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/codec/type.h>
 #include <shapes.h>
 #include <support.h>
 

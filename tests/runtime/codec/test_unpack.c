@@ -2,6 +2,8 @@
 // every refusal says what was wrong and where.
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/codec/pack.h>
+#include <runtime/codec/unpack.h>
 #include <shapes.h>
 #include <stdio.h>
 #include <support.h>

@@ -4,6 +4,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/link/frame.h>
+#include <runtime/link/frame_rules.h>
 #include <shapes.h>
 #include <support.h>
 

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <runtime/link/zmq_acceptor.h>
 #include <runtime/link/zmq_internal.h>
+#include <runtime/link/zmq_remote.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

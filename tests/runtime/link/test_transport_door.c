@@ -1,5 +1,7 @@
 // test_transport_door.c: how many connections a socket over tcp takes, and whose.
+#include <runtime/link/zmq_acceptor.h>
 #include <runtime/link/zmq_internal.h>
+#include <runtime/link/zmq_remote.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <stranger.h>

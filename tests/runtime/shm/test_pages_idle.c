@@ -5,8 +5,10 @@
 #include <pthread.h>
 #include <runtime/shm/layout.h>
 #include <runtime/shm/pages_internal.h>
+#include <runtime/shm/reclaim.h>
 #include <runtime/shm/segment.h>
 #include <runtime/store/eviction.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/store.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <runtime/base/fault.h>
 #include <runtime/shm/pages_internal.h>
+#include <runtime/shm/reclaim.h>
 #include <runtime/shm/segment.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/store.h>
 #include <signal.h>
 #include <string.h>

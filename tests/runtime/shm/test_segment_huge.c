@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <runtime/shm/pages_internal.h>
+#include <runtime/shm/reclaim.h>
 #include <runtime/shm/segment.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/store.h>
 #include <sched.h>
 #include <stdio.h>

@@ -20,6 +20,8 @@
 #include <runtime/shm/layout.h>
 #include <runtime/shm/pages_internal.h>
 #include <runtime/store/holds.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/residency.h>
 #include <runtime/store/row.h>
 #include <runtime/store/spill_file.h>

@@ -4,6 +4,8 @@
 
 #include <interleave/scenes.h>
 #include <runtime/channel/channel.h>
+#include <runtime/channel/reader.h>
+#include <runtime/channel/writer.h>
 #include <string.h>
 
 enum { BYTES = 64, VALUE = 40 };

@@ -6,6 +6,7 @@
 #include <interleave/scenes.h>
 #include <runtime/shm/layout.h>
 #include <runtime/shm/pages.h>
+#include <runtime/shm/reclaim.h>
 
 enum { SMALL = 10000, HALF_OF_ALL = PAGES / 2 * PAGE };
 

@@ -3,6 +3,9 @@
 #include <support.h>
 
 #include <interleave/scenes.h>
+#include <runtime/store/nested.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <string.h>
 
 enum { SIZE = 100 };

@@ -3,6 +3,8 @@
 #include <support.h>
 
 #include <interleave/scenes.h>
+#include <runtime/store/nested.h>
+#include <runtime/store/read.h>
 #include <runtime/store/row.h>
 
 enum { SIZE = 100 };

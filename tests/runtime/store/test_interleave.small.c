@@ -4,6 +4,7 @@
 
 #include <interleave/scenes.h>
 #include <runtime/shm/layout.h>
+#include <runtime/store/read.h>
 #include <runtime/store/residency.h>
 #include <runtime/store/row.h>
 #include <runtime/store/spill_file.h>

@@ -3,6 +3,8 @@
 
 #include <interleave/scenes.h>
 #include <runtime/store/holds.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/row.h>
 
 enum { SIZE = 100 };

@@ -3,6 +3,7 @@
 
 #include <interleave/scenes.h>
 #include <runtime/store/eviction.h>
+#include <runtime/store/read.h>
 #include <runtime/store/residency.h>
 #include <runtime/store/row.h>
 

@@ -14,6 +14,9 @@
 #include <runtime/node/keeper.h>
 #include <runtime/shm/layout.h>
 #include <runtime/store/eviction.h>
+#include <runtime/store/nested.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/residency.h>
 #include <runtime/store/row.h>
 #include <runtime/store/spill_file.h>

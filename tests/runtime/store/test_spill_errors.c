@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <runtime/shm/layout.h>
 #include <runtime/store/eviction.h>
+#include <runtime/store/read.h>
 #include <runtime/store/residency.h>
 #include <runtime/store/row.h>
 #include <runtime/store/spill_file.h>

@@ -6,6 +6,8 @@
 #include <runtime/shm/layout.h>
 #include <runtime/shm/segment.h>
 #include <runtime/store/holds.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/row.h>
 #include <runtime/store/store.h>
 #include <signal.h>

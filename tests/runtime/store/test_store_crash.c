@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <runtime/base/fault.h>
 #include <runtime/shm/segment.h>
+#include <runtime/store/nested.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/row.h>
 #include <runtime/store/store.h>
 #include <signal.h>

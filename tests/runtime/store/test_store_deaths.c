@@ -9,6 +9,9 @@
 #include "stores.h"
 
 #include <errno.h>
+#include <runtime/shm/reclaim.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

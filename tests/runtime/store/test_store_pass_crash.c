@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <runtime/base/fault.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

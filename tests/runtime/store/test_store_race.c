@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <runtime/base/fault.h>
 #include <runtime/shm/segment.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/store.h>
 #include <sched.h>
 #include <signal.h>

@@ -8,6 +8,9 @@
 
 #include <runtime/base/fault.h>
 #include <runtime/shm/layout.h>
+#include <runtime/store/nested.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/row.h>
 #include <runtime/store/store.h>
 #include <sched.h>

@@ -7,6 +7,8 @@
 #include <runtime/shm/pages_internal.h>
 #include <runtime/shm/segment.h>
 #include <runtime/store/eviction.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/spill_file.h>
 #include <runtime/store/store.h>
 #include <stdlib.h>

@@ -7,6 +7,8 @@
 
 #include <runtime/base/fault.h>
 #include <runtime/shm/segment.h>
+#include <runtime/store/read.h>
+#include <runtime/store/reap.h>
 #include <runtime/store/store.h>
 #include <signal.h>
 #include <string.h>

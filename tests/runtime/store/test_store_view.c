@@ -7,6 +7,7 @@
 #include <runtime/shm/pages.h>
 #include <runtime/shm/segment.h>
 #include <runtime/store/inspect.h>
+#include <runtime/store/read.h>
 #include <runtime/store/store.h>
 #include <stdio.h>
 #include <string.h>
