@@ -426,7 +426,7 @@ static void give_odd_options(void)
     expect_odd("child's row", troupe_actor_status(troupe_supervisor_start(ODD(troupe_child), 1)));
     expect_odd("supervisor_add", troupe_supervisor_add(troupe_supervisor_start(NULL, 0),
                                                        ODD(troupe_child), &address));
-    expect_odd("space", tune(ODD(troupe_param), TROUPE_OPTIONS(troupe_train_options)));
+    expect_odd("space", tune(ODD(troupe_param), TROUPE_OPTIONS(troupe_train_options, .ranks = 1)));
     expect_odd("tune's .train", tune(space, ODD(troupe_train_options)));
     expect_odd("train",
                troupe_train_as(&troupe_trainer_fit, &config, &result, ODD(troupe_train_options)));
