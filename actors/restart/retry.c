@@ -22,9 +22,10 @@ typedef struct repeat {
     const trp_class *class_;
     size_t method;
     uint64_t row;
-    _Atomic uint32_t holds; // Of the row until it ends, and of an attempt.
-    uint32_t left;          // By who has the row's lock.
-    int64_t delay_ms;
+    _Atomic uint32_t holds;   // Of the row until it ends, and of an attempt.
+    uint32_t left;            // By who has the row's lock.
+    _Atomic int64_t delay_ms; // Of the next attempt. Two may be under way: where a death is told
+                              // of a call that has failed already.
     bool errors;
     int64_t deadline_ns;
     troupe_actor to;
@@ -92,8 +93,9 @@ static troupe_status trp_repeater_run(trp_repeater *self, const trp_repeat_order
 {
     (void)self, (void)nothing;
     repeat *it = (repeat *)(uintptr_t)order->record;
-    trp_restart_sleep(it->delay_ms, NULL, NULL, NULL);
-    it->delay_ms = it->delay_ms * 2 < DELAY_MAX_MS ? it->delay_ms * 2 : DELAY_MAX_MS;
+    int64_t delay_ms = atomic_load(&it->delay_ms);
+    trp_restart_sleep(delay_ms, NULL, NULL, NULL);
+    atomic_store(&it->delay_ms, delay_ms * 2 < DELAY_MAX_MS ? delay_ms * 2 : DELAY_MAX_MS);
     if (!trp_actors_stopping()) // Else the row ends with the runtime.
         trp_call_send_method(it->row, it->to, it->class_, it->method, it->args, it->deadline_ns);
     release(it);
