@@ -111,6 +111,8 @@ function(troupe_library)
       $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${TROUPE_GENERATED}>
       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   endforeach()
+  # What fills the tables by which a lower room calls a higher one is named by no program.
+  target_link_options(troupe_static INTERFACE -Wl,-u,trp_layer_handlers)
   target_link_libraries(troupe_inner INTERFACE troupe_static)
   target_link_options(troupe_inner INTERFACE ${TROUPE_PARTS_LINK})
   add_library(troupe::troupe ALIAS troupe)

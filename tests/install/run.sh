@@ -45,6 +45,8 @@ static)
     ! uses_shared ./consumer
     ./consumer
     hosted $(pkg-config --cflags --libs troupe-static)
+    cc $flags "$here/objects.c" $(pkg-config --cflags --libs troupe-static) -o objects
+    ./objects
     ;;
 cmake)
     cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$work/prefix" >cmake.log 2>&1 &&
