@@ -44,7 +44,8 @@ typedef struct entry {
     _Atomic uint16_t begun, finished; // By whom it was for.
     _Atomic uint16_t ends;            // How often its end was told.
     _Atomic uint8_t kind, outcome, executed, status;
-    _Atomic bool silent; // Nobody is told its end, or who would be may have been killed.
+    _Atomic bool awaited; // Made by the driver, which is not killed,
+    _Atomic bool silent;  // and told of its end, unless this is set.
 } entry;
 
 typedef struct books {

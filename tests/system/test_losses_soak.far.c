@@ -84,7 +84,7 @@ static void call_on(const far_work *what, uint64_t *dice)
     uint32_t number = losses_row(CALL);
     if (number == 0)
         return;
-    book->row[number].silent = true; // Who waits here may be killed.
+    book->row[number].silent = true; // The actor that waits here may be killed.
     clerk_actor to = {what->then};
     far_work next = {.row = number, .dice = losses_roll(dice)};
     uint64_t answer = 0;

@@ -99,7 +99,7 @@ static void call_another(uint64_t *dice, uint32_t depth)
     uint32_t row = to.address.id != 0 ? losses_row(CALL) : 0;
     if (row == 0)
         return;
-    book->row[row].silent = true; // Who waits here may be killed.
+    book->row[row].silent = true; // The actor that waits here may be killed.
     work what = {.row = row, .dice = losses_roll(dice), .depth = depth + 1};
     to = troupe_with(to, .deadline_ms = 1 + (uint32_t)(losses_roll(dice) % 30));
     uint64_t answer = 0;
