@@ -4,8 +4,8 @@
 
 #include <actors/actor/actor.h>
 
-// Where the runnable go when they are not the scheduler's , and the main
-// thread's loop in a process with an isolated actor: until that ends or the process has to.
+// Where runnable actors go that are not the scheduler's, and the main thread's loop in a process
+// with an isolated actor: until that ends or the process has to.
 void trp_stage_push(trp_actor *actor);
 void trp_stage_gone(void);
 void trp_stage_killed(void);

@@ -1,4 +1,4 @@
-// watch.h: the watches of this process: who here waits for the end of which actor.
+// watch.h: the watches of this process: what here waits for the end of which actor.
 #ifndef TRP_ENDS_WATCH_H
 #define TRP_ENDS_WATCH_H
 

@@ -24,8 +24,7 @@ typedef struct repeat {
     uint64_t row;
     _Atomic uint32_t holds;   // Of the row until it ends, and of an attempt.
     uint32_t left;            // By who has the row's lock.
-    _Atomic int64_t delay_ms; // Of the next attempt. Two may be under way: where a death is told
-                              // of a call that has failed already.
+    _Atomic int64_t delay_ms; // Before the next attempt. Two may be under way at once.
     bool errors;
     int64_t deadline_ns;
     troupe_actor to;
