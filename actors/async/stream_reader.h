@@ -1,5 +1,5 @@
-// stream_reader.h: calls that are answered in many values. The reader's end keeps what has come; the
-// maker's end (stream_writer.h) sends no more than the reader has room for.
+// stream_reader.h: calls that are answered in many values. The reader's end keeps what has come;
+// the maker's end (stream_writer.h) sends no more than the reader has room for.
 #ifndef TRP_ASYNC_STREAM_READER_H
 #define TRP_ASYNC_STREAM_READER_H
 
