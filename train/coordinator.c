@@ -318,7 +318,7 @@ static void rank_ended(void *user, troupe_ref ref)
     (void)ref;
     watch *told = (watch *)user;
     if (!trp_life_post_to(told->coordinator.address, &troupe_class_trp_coordinator,
-                          troupe_index_trp_coordinator_ended, &told->event))
+                          troupe_method_trp_coordinator_ended.index, &told->event))
         atomic_store(&told->job->missed, true); // Or it has ended, and nobody waits any more.
     drop_watch(told);
 }
@@ -562,16 +562,18 @@ static troupe_actor coordinator_of(troupe_job *job)
 void trp_coordinator_remind(troupe_job *job)
 {
     troupe_actor coordinator = coordinator_of(job);
-    if (coordinator.id && !trp_life_post_to(coordinator, &troupe_class_trp_coordinator,
-                                            troupe_index_trp_coordinator_look, &(troupe_none){0}))
+    if (coordinator.id &&
+        !trp_life_post_to(coordinator, &troupe_class_trp_coordinator,
+                          troupe_method_trp_coordinator_look.index, &(troupe_none){0}))
         atomic_store(&job->missed, true);
 }
 
 void trp_coordinator_kill_group(troupe_job *job)
 {
     troupe_actor coordinator = coordinator_of(job);
-    if (coordinator.id && !trp_life_post_to(coordinator, &troupe_class_trp_coordinator,
-                                            troupe_index_trp_coordinator_kill, &(troupe_none){0}))
+    if (coordinator.id &&
+        !trp_life_post_to(coordinator, &troupe_class_trp_coordinator,
+                          troupe_method_trp_coordinator_kill.index, &(troupe_none){0}))
         trp_log(TRP_INFO, "%s cannot be ended at once: it has just ended, or there is no memory",
                 job->path);
 }

@@ -113,8 +113,8 @@ static void admit(trp_server *self)
 // False: there is no memory for it, and the next submission will do.
 static bool tell_done(trp_server_actor server)
 {
-    return trp_life_post_to(server.address, &troupe_class_trp_server, troupe_index_server_done,
-                            &(troupe_none){0});
+    return trp_life_post_to(server.address, &troupe_class_trp_server,
+                            troupe_method_server_done.index, &(troupe_none){0});
 }
 
 // The node has answered: the server is told, and finds it out at its next look if that is lost.
@@ -198,8 +198,8 @@ void trp_server_stop_job(troupe_job *job)
     trp_server_actor server;
     uint64_t address = (uint64_t)(uintptr_t)job;
     if (find(LEAVE_IT, &server) == TROUPE_OK)
-        (void)trp_life_post_to(server.address, &troupe_class_trp_server, troupe_index_server_stop,
-                               &address);
+        (void)trp_life_post_to(server.address, &troupe_class_trp_server,
+                               troupe_method_server_stop.index, &address);
 }
 
 void trp_server_job_done(troupe_job *job)

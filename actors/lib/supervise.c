@@ -178,7 +178,7 @@ static troupe_status start_child(trp_child *child)
     troupe_actor actor = trp_spawn_kept(child->class_name, &child->args, &how);
     TROUPE_TRY(troupe_actor_status(actor));
     child->monitor = troupe_monitor_start_as(actor, &troupe_class_trp_supervisor,
-                                             troupe_index_trp_supervisor_told);
+                                             troupe_method_trp_supervisor_told.index);
     if (child->monitor == 0) {
         (void)troupe_actor_kill(actor);
         return TROUPE_NO_MEMORY;

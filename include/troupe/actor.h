@@ -308,7 +308,7 @@ TROUPE_API troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_
 // The address behind a handle, which must be one of the method's class.
 #define TROUPE_TARGET_(m, actor)                                                                   \
     __extension__({                                                                                \
-        troupe_handle_##m troupe_target_;                                                          \
+        TROUPE_METHOD_HANDLE_(m) troupe_target_;                                                   \
         troupe_target_ = (actor);                                                                  \
         troupe_target_.address;                                                                    \
     })
@@ -317,23 +317,23 @@ TROUPE_API troupe_actor troupe_actor_with(troupe_actor actor, const troupe_call_
 // Where fields are named, others may be left out: troupe_call(canvas, canvas_draw, .x = 1).
 #define troupe_call(actor, ...) TROUPE_CALL_(actor, __VA_ARGS__, )
 #define TROUPE_CALL_(actor, m, ...)                                                                \
-    troupe_call_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
-                   __extension__ &(troupe_args_##m){__VA_ARGS__})
+    troupe_call_as(TROUPE_TARGET_(m, actor), TROUPE_METHOD_(m),                                    \
+                   __extension__ &(TROUPE_METHOD_ARGUMENTS_(m)){__VA_ARGS__})
 #define troupe_tell(actor, ...) TROUPE_TELL_(actor, __VA_ARGS__, )
 #define TROUPE_TELL_(actor, m, ...)                                                                \
-    troupe_tell_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
-                   __extension__ &(troupe_args_##m){__VA_ARGS__})
+    troupe_tell_as(TROUPE_TARGET_(m, actor), TROUPE_METHOD_(m),                                    \
+                   __extension__ &(TROUPE_METHOD_ARGUMENTS_(m)){__VA_ARGS__})
 
 // With a pointer to the whole argument: for a struct that exists already, a troupe_ref or a
 // troupe_tensor among them, and for literals:
 //     troupe_call_from(canvas, canvas_draw, &corner);
 //     troupe_call_from(canvas, canvas_draw, &(point){1, 2});
 #define troupe_call_from(actor, m, ...)                                                            \
-    troupe_call_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
-                   TROUPE_POINTER(const troupe_args_##m, (__VA_ARGS__)))
+    troupe_call_as(TROUPE_TARGET_(m, actor), TROUPE_METHOD_(m),                                    \
+                   TROUPE_POINTER(TROUPE_METHOD_ARGUMENTS_(m), (__VA_ARGS__)))
 #define troupe_tell_from(actor, m, ...)                                                            \
-    troupe_tell_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,                  \
-                   TROUPE_POINTER(const troupe_args_##m, (__VA_ARGS__)))
+    troupe_tell_as(TROUPE_TARGET_(m, actor), TROUPE_METHOD_(m),                                    \
+                   TROUPE_POINTER(TROUPE_METHOD_ARGUMENTS_(m), (__VA_ARGS__)))
 
 // The functions about an actor of any class, troupe_actor_..., take a typed handle or its address.
 #define TROUPE_ADDRESS_(actor)                                                                     \

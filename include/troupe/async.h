@@ -98,8 +98,8 @@ TROUPE_API TROUPE_MUST_USE troupe_stream troupe_stream_open_as(troupe_actor acto
                                                                size_t method, const void *args);
 #define troupe_stream_open(actor, ...) TROUPE_STREAM_OPEN_(actor, __VA_ARGS__, )
 #define TROUPE_STREAM_OPEN_(actor, m, ...)                                                         \
-    troupe_stream_open_as(TROUPE_TARGET_(m, actor), troupe_home_##m(), troupe_index_##m,           \
-                          __extension__ &(troupe_args_##m){__VA_ARGS__})
+    troupe_stream_open_as(TROUPE_TARGET_(m, actor), TROUPE_METHOD_(m),                             \
+                          __extension__ &(TROUPE_METHOD_ARGUMENTS_(m)){__VA_ARGS__})
 
 // Waits for the next value and copies it to *value; texts and arrays are in the thread's arena.
 // `timeout_ms` as for troupe_get. Statuses after which the stream is still open: TROUPE_TIMED_OUT:
@@ -149,8 +149,9 @@ TROUPE_API troupe_timer troupe_timer_start_as(const troupe_class *class_, size_t
 #define troupe_timer_after(...) TROUPE_TIMER_(false, __VA_ARGS__, )
 #define troupe_timer_every(...) TROUPE_TIMER_(true, __VA_ARGS__, )
 #define TROUPE_TIMER_(repeats, m, ms, ...)                                                         \
-    troupe_timer_start_as(troupe_home_##m(), troupe_index_##m,                                     \
-                          __extension__ &(troupe_args_##m){__VA_ARGS__}, (ms), (repeats))
+    troupe_timer_start_as(TROUPE_METHOD_(m),                                                       \
+                          __extension__ &(TROUPE_METHOD_ARGUMENTS_(m)){__VA_ARGS__}, (ms),         \
+                          (repeats))
 
 // Ends a timer; if a message of it waits in the mailbox, that is not run either. From any thread of
 // the process. TROUPE_NOT_FOUND, harmless: the timer had ended.
@@ -175,7 +176,7 @@ TROUPE_API troupe_status troupe_then_as(troupe_ref ref, const troupe_class *clas
 // troupe_then(reference, method) or troupe_then(reference, method, .tag = 7)
 #define troupe_then(...) TROUPE_THEN_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_THEN_(ref, m, ...)                                                                  \
-    troupe_then_as((ref), troupe_home_##m(), troupe_index_##m,                                     \
+    troupe_then_as((ref), TROUPE_METHOD_(m),                                                       \
                    &(troupe_then_options){.size = sizeof(troupe_then_options), __VA_ARGS__})
 
 // In a method: the failure of the call that it continues, which becomes the thread's last error;

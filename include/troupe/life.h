@@ -51,12 +51,12 @@ TROUPE_API const char *troupe_down_reason_name(int reason);
 TROUPE_API uint64_t troupe_monitor_start_as(troupe_actor actor, const troupe_class *class_,
                                             size_t method);
 #define troupe_monitor_start(actor, m)                                                             \
-    troupe_monitor_start_as(TROUPE_ADDRESS_(actor), troupe_home_##m(), TROUPE_DOWN_INDEX_(m))
+    troupe_monitor_start_as(TROUPE_ADDRESS_(actor), troupe_method_##m.class_, TROUPE_DOWN_INDEX_(m))
 // The method's number; does not compile unless the method takes a troupe_down.
 #define TROUPE_DOWN_INDEX_(m)                                                                      \
-    (troupe_index_##m +                                                                            \
+    (troupe_method_##m.index +                                                                     \
      0 * sizeof(struct {                                                                           \
-         _Static_assert(__builtin_types_compatible_p(troupe_args_##m, troupe_down),                \
+         _Static_assert(__builtin_types_compatible_p(TROUPE_METHOD_ARGUMENTS_(m), troupe_down),    \
                         "a method that is told of ends takes a troupe_down, and " #m " does not"); \
          char unused;                                                                              \
      }))
@@ -87,7 +87,7 @@ TROUPE_API troupe_status troupe_actor_unlink(troupe_actor other);
 // to this method of the calling actor instead of ending it. Errors as troupe_monitor_start.
 TROUPE_API troupe_status troupe_actor_trap_ends_as(const troupe_class *class_, size_t method);
 #define troupe_actor_trap_ends(m)                                                                  \
-    troupe_actor_trap_ends_as(troupe_home_##m(), TROUPE_DOWN_INDEX_(m))
+    troupe_actor_trap_ends_as(troupe_method_##m.class_, TROUPE_DOWN_INDEX_(m))
 
 // ---- ending
 

@@ -68,13 +68,13 @@ TROUPE_API TROUPE_MUST_USE troupe_ref troupe_pool_call_as(troupe_pool *pool,
 // troupe_ref r = troupe_pool_call(pool, counter_add, 5);
 #define troupe_pool_call(pool, ...) TROUPE_POOL_CALL_(pool, __VA_ARGS__, )
 #define TROUPE_POOL_CALL_(pool, m, ...)                                                            \
-    troupe_pool_call_as((pool), troupe_home_##m(), troupe_index_##m,                               \
-                        __extension__ &(troupe_args_##m){__VA_ARGS__})
+    troupe_pool_call_as((pool), TROUPE_METHOD_(m),                                                 \
+                        __extension__ &(TROUPE_METHOD_ARGUMENTS_(m)){__VA_ARGS__})
 
 // With a pointer to the whole argument: troupe_pool_call_from(pool, counter_add, &amount).
 #define troupe_pool_call_from(pool, m, ...)                                                        \
-    troupe_pool_call_as((pool), troupe_home_##m(), troupe_index_##m,                               \
-                        TROUPE_POINTER(const troupe_args_##m, (__VA_ARGS__)))
+    troupe_pool_call_as((pool), TROUPE_METHOD_(m),                                                 \
+                        TROUPE_POINTER(TROUPE_METHOD_ARGUMENTS_(m), (__VA_ARGS__)))
 
 // ---- maps
 
@@ -115,8 +115,8 @@ TROUPE_API void troupe_map_close(troupe_map *map);
 // troupe_map *map = troupe_pool_map(pool, counter_add, amounts, 100, .unordered = true);
 #define troupe_pool_map(...) TROUPE_POOL_MAP_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_POOL_MAP_(pool, m, args, count, ...)                                                \
-    troupe_pool_map_as((pool), troupe_home_##m(), troupe_index_##m,                                \
-                       TROUPE_POINTER(const troupe_args_##m, args), (count),                       \
+    troupe_pool_map_as((pool), TROUPE_METHOD_(m),                                                  \
+                       TROUPE_POINTER(TROUPE_METHOD_ARGUMENTS_(m), args), (count),                 \
                        &(troupe_map_options){.size = sizeof(troupe_map_options), __VA_ARGS__})
 // troupe_map *map = troupe_run_map(square, numbers, 1000);
 #define troupe_run_map(...) TROUPE_RUN_MAP_(__VA_ARGS__, .unused_ = 0)
@@ -152,28 +152,28 @@ TROUPE_API TROUPE_MUST_USE troupe_ref troupe_ref_join_as(const troupe_type *arra
 // troupe_group_tell(counters, 8, counter_add, 5);
 #define troupe_group_tell(actors, count, ...) TROUPE_GROUP_TELL_(actors, count, __VA_ARGS__, )
 #define TROUPE_GROUP_TELL_(actors, count, m, ...)                                                  \
-    troupe_group_tell_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
-                         __extension__ &(troupe_args_##m){__VA_ARGS__})
+    troupe_group_tell_as(TROUPE_GROUP_(m, actors), (count), TROUPE_METHOD_(m),                     \
+                         __extension__ &(TROUPE_METHOD_ARGUMENTS_(m)){__VA_ARGS__})
 // troupe_group_call(counters, 8, refs, counter_add, 5);
 #define troupe_group_call(actors, count, refs, ...)                                                \
     TROUPE_GROUP_CALL_(actors, count, refs, __VA_ARGS__, )
 #define TROUPE_GROUP_CALL_(actors, count, refs, m, ...)                                            \
-    troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
-                         __extension__ &(troupe_args_##m){__VA_ARGS__}, 0, (refs))
+    troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), TROUPE_METHOD_(m),                     \
+                         __extension__ &(TROUPE_METHOD_ARGUMENTS_(m)){__VA_ARGS__}, 0, (refs))
 // With a pointer to the whole argument, the same for all.
 #define troupe_group_tell_from(actors, count, m, ...)                                              \
-    troupe_group_tell_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
-                         TROUPE_POINTER(const troupe_args_##m, (__VA_ARGS__)))
+    troupe_group_tell_as(TROUPE_GROUP_(m, actors), (count), TROUPE_METHOD_(m),                     \
+                         TROUPE_POINTER(TROUPE_METHOD_ARGUMENTS_(m), (__VA_ARGS__)))
 #define troupe_group_call_from(actors, count, refs, m, ...)                                        \
-    troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
-                         TROUPE_POINTER(const troupe_args_##m, (__VA_ARGS__)), 0, (refs))
+    troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), TROUPE_METHOD_(m),                     \
+                         TROUPE_POINTER(TROUPE_METHOD_ARGUMENTS_(m), (__VA_ARGS__)), 0, (refs))
 // troupe_group_scatter(counters, 8, refs, counter_add, amounts): amounts[i] to actor i.
 #define troupe_group_scatter(actors, count, refs, m, args)                                         \
-    troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), troupe_home_##m(), troupe_index_##m,   \
-                         TROUPE_POINTER(const troupe_args_##m, args), sizeof(troupe_args_##m),     \
-                         (refs))
+    troupe_group_call_as(TROUPE_GROUP_(m, actors), (count), TROUPE_METHOD_(m),                     \
+                         TROUPE_POINTER(TROUPE_METHOD_ARGUMENTS_(m), args),                        \
+                         sizeof(TROUPE_METHOD_ARGUMENTS_(m)), (refs))
 // The addresses in an array of typed handles, whose type must be that of the method's class.
-#define TROUPE_GROUP_(m, actors) (&TROUPE_POINTER(const troupe_handle_##m, actors)->address)
+#define TROUPE_GROUP_(m, actors) (&TROUPE_POINTER(TROUPE_METHOD_HANDLE_(m), actors)->address)
 
 // troupe_ref all = troupe_ref_join(int64_t, refs, 8); its type is troupe_array_int64_t
 #define troupe_ref_join(T, refs, count)                                                            \

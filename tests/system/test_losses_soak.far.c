@@ -303,8 +303,8 @@ static void follow(sender *me)
     uint64_t next = 0, value = 0;
     troupe_status status;
     doing(me, "next", number);
-    troupe_stream stream = troupe_stream_open_as(there.address, troupe_home_clerk_count(),
-                                                 troupe_index_clerk_count, &what);
+    troupe_stream stream = troupe_stream_open_as(there.address, troupe_method_clerk_count.class_,
+                                                 troupe_method_clerk_count.index, &what);
     while ((status = troupe_next(uint64_t, stream, &value)) == TROUPE_OK)
         if (value != next++)
             losses_wrong("an item is another", number);

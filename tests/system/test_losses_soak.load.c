@@ -328,8 +328,9 @@ static void follow(sender *me)
     uint64_t next = 0, value = 0;
     troupe_status status;
     doing(me, "open a stream", row);
-    troupe_stream stream = troupe_stream_open_as(
-        some_hand(&me->dice).address, troupe_home_hand_count(), troupe_index_hand_count, &what);
+    troupe_stream stream =
+        troupe_stream_open_as(some_hand(&me->dice).address, troupe_method_hand_count.class_,
+                              troupe_method_hand_count.index, &what);
     doing(me, "next", row);
     while ((status = troupe_next(uint64_t, stream, &value)) == TROUPE_OK) {
         if (value != next++)

@@ -31,7 +31,6 @@
 #define TROUPE_METHOD_STUB_(C, n, ...)                                                             \
     TROUPE_CAT(TROUPE_METHOD_, TROUPE_ROW_KIND_OF_(__VA_ARGS__))(C, n, __VA_ARGS__)
 #define TROUPE_METHOD_WHOLE_(C, n, m, A, R, ...)                                                   \
-    typedef A troupe_args_##m;                                                                     \
     static troupe_status troupe_run_##C##_##n(void *troupe_self_, const void *troupe_args_,        \
                                               void *troupe_result_)                                \
     {                                                                                              \
@@ -39,24 +38,28 @@
         return ((troupe_status(*)(C *, const A *, R *))(void (*)(void))m)(                         \
             (C *)troupe_self_, (const A *)troupe_args_, (R *)troupe_result_);                      \
     }                                                                                              \
-    TROUPE_METHOD_NAMES_(C, m)
+    TROUPE_METHOD_NAME_(C, n, m, A)
 #define TROUPE_METHOD_SHORT_(C, n, m, ...)                                                         \
-    typedef troupe_none troupe_args_##m;                                                           \
     static troupe_status troupe_run_##C##_##n(void *troupe_self_, const void *troupe_args_,        \
                                               void *troupe_result_)                                \
     {                                                                                              \
         _Static_assert(0, "a method of " #C " is given as (" #m ", arguments, result)");           \
         return troupe_self_ && troupe_args_ && troupe_result_ ? TROUPE_OK : TROUPE_INVALID;        \
     }                                                                                              \
-    TROUPE_METHOD_NAMES_(C, m)
-#define TROUPE_METHOD_NAMES_(C, m)                                                                 \
-    typedef C##_actor troupe_handle_##m;                                                           \
-    TROUPE_UNUSED static inline const troupe_class *troupe_home_##m(void)                          \
-    {                                                                                              \
-        return &troupe_class_##C;                                                                  \
-    }
+    TROUPE_METHOD_NAME_(C, n, m, troupe_none)
+// What calls need of a method, under one name, so that a second method of that name gives one
+// error.
+#define TROUPE_METHOD_NAME_(C, n, m, A)                                                            \
+    TROUPE_UNUSED static const struct {                                                            \
+        const troupe_class *class_;                                                                \
+        size_t index;                                                                              \
+        C##_actor *handle; /* For their types. */                                                  \
+        const A *arguments;                                                                        \
+    } troupe_method_##m = {&troupe_class_##C, troupe_count_##C - n, NULL, NULL};
+#define TROUPE_METHOD_HANDLE_(m) __typeof__(*troupe_method_##m.handle)
+#define TROUPE_METHOD_ARGUMENTS_(m) __typeof__(*troupe_method_##m.arguments)
+#define TROUPE_METHOD_(m) troupe_method_##m.class_, troupe_method_##m.index
 
-#define TROUPE_METHOD_INDEX_(C, m, ...) troupe_index_##m,
 // clang-format off
 #define TROUPE_METHOD_ROW_(C, n, ...)                                                              \
     TROUPE_CAT(TROUPE_ROW_, TROUPE_ROW_KIND_OF_(__VA_ARGS__))(C, n, __VA_ARGS__)
@@ -88,12 +91,12 @@
 #define TROUPE_CLASS_BODY_(C, INIT_T, INIT_F, DEINIT_F, ...)                                       \
     typedef INIT_T troupe_init_args_##C;                                                           \
     static const troupe_class troupe_class_##C;                                                    \
+    enum { troupe_count_##C = TROUPE_COUNT(__VA_ARGS__) };                                         \
     TROUPE_NUMBERED(TROUPE_METHOD_STUB_, C, __VA_ARGS__)                                           \
-    enum { TROUPE_EACH(TROUPE_METHOD_INDEX_, C, __VA_ARGS__) troupe_method_count_##C };            \
     static const troupe_method troupe_methods_##C[] = {                                            \
         TROUPE_NUMBERED(TROUPE_METHOD_ROW_, C, __VA_ARGS__)};                                      \
     static const troupe_class troupe_class_##C = {                                                 \
-        TROUPE_ABI, #C, sizeof(C), troupe_methods_##C, troupe_method_count_##C,                    \
+        TROUPE_ABI, #C, sizeof(C), troupe_methods_##C, troupe_count_##C,                           \
         &troupe_type_##INIT_T, INIT_F, DEINIT_F, {NULL}};                                                  \
     __attribute__((constructor)) static void troupe_register_##C(void)                             \
     {                                                                                              \

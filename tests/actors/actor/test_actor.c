@@ -392,7 +392,8 @@ static void test_late_messages(void **state)
 static void test_posts_to_one_that_ends(void **state)
 {
     (void)state;
-    const trp_method *rest = &trp_class_of(&troupe_class_shop)->methods[troupe_index_shop_rest];
+    const trp_method *rest =
+        &trp_class_of(&troupe_class_shop)->methods[troupe_method_shop_rest.index];
     int before = *rests, none = 0, once = 500;
     shop_actor closing = troupe_spawn(shop, .place = TROUPE_PLACE_HERE);
     troupe_must(troupe_actor_status(closing.address));

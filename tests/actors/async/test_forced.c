@@ -78,7 +78,7 @@ static troupe_status mourner_watch(mourner *self, const troupe_actor *actor, tro
 {
     (void)self, (void)nothing;
     uint64_t monitor =
-        troupe_monitor_start_as(*actor, &troupe_class_mourner, troupe_index_mourner_told);
+        troupe_monitor_start_as(*actor, &troupe_class_mourner, troupe_method_mourner_told.index);
     return monitor != 0 ? TROUPE_OK : TROUPE_FAILED;
 }
 

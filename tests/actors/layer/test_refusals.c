@@ -330,7 +330,7 @@ static void test_streams(void **state)
     troupe_stream stream = {0};
     expect(troupe_next(int, stream, &out), TROUPE_INVALID, "the stream is empty or stale");
     stream = troupe_stream_open_as(troupe_with(actor, .retries = 2).address, &troupe_class_clerk,
-                                   troupe_index_clerk_count, &one);
+                                   troupe_method_clerk_count.index, &one);
     expect(troupe_next(int, stream, &out), TROUPE_INVALID, "cannot have .retries: what was read");
     stream = troupe_stream_open(actor, clerk_count, -1);
     expect(troupe_next(int, stream, &out), TROUPE_WRONG_TYPE, "yields values of type 'int', not");
