@@ -98,7 +98,7 @@ static const row rows[] = {
     {"end of an actor",    wait_end,         {OK, LATER, OK, LATER, OK, LATER, OK}, false, 0},
     {"end, here",          wait_end_here,    {LATER, LATER, OK, LATER, OK, LATER, OK}, false, 0},
     {"monitor",            wait_monitor,     {OK, LATER, OK, LATER, OK, LATER, NONE}, false, 0},
-    {"stop of an actor",   wait_stop_actor,  {EITHER(OK, LATE), LATE, EITHER(OK, LATE), LATE, EITHER(OK, LATE), LATE, OK}, false, 600},
+    {"stop of an actor",   wait_stop_actor,  {EITHER(OK, LATE), LATE, EITHER(OK, LATE), LATE, EITHER(OK, LATE), LATE, OK}, false, 1500},
     {"kill",               wait_kill,        {OK, OK, LOST, OK, LOST, OK, STOPD}, true, 0},
     {"train",              wait_train,       {GOES_ON, GOES_ON, LOST, GOES_ON, LOST, GOES_ON, CANC}, false, 0},
     {"queued job",         wait_queued_job,  {GOES_ON, GOES_ON, LOST, LATER, LOST, LATER, CANC}, false, 0},

@@ -528,7 +528,7 @@ troupe_status wait_stop_actor(void)
     troupe_ref ref = troupe_call(whom, holder_hold, 5);
     (void)ref;
     waits_begin();
-    return troupe_actor_stop(whom, 200);
+    return troupe_actor_stop(whom, 1000);
 }
 
 troupe_status wait_kill(void)
