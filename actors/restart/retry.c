@@ -77,12 +77,13 @@ static void send_again(trp_retry *retry)
 {
     trp_repeat_order order = {.record = (uint64_t)(uintptr_t)retry};
     trp_repeater_actor helper = troupe_spawn(trp_repeater, .place = TROUPE_PLACE_HERE);
-    if (troupe_tell_from(helper, trp_repeater_run, &order) == TROUPE_OK)
+    troupe_status status = troupe_tell_from(helper, trp_repeater_run, &order);
+    if (status == TROUPE_OK)
         return;
     repeat *it = (repeat *)retry;
     troupe_error failure =
-        trp_failure_last(TROUPE_NO_MEMORY, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_MAYBE);
-    failure.outcome = TROUPE_OUTCOME_CANCELLED; // Which is final.
+        trp_failure_last(status, TROUPE_OUTCOME_NOT_EXECUTED, TROUPE_EXECUTED_NO);
+    trp_entry_retry(it->row, NULL); // That is final.
     (void)trp_entry_fail(it->row, &failure);
     release(it);
 }
