@@ -410,9 +410,11 @@ static void cancel_here(uint64_t call, const trp_target *target)
         trp_cancel_call(actor, id, &caller, false);
         return;
     }
-    troupe_error failure =
-        trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_MAYBE,
-                    "the call was cancelled when its actor had ended");
+    bool nobody = target->actor == 0;
+    troupe_error failure = trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED,
+                                       nobody ? TROUPE_EXECUTED_NO : TROUPE_EXECUTED_MAYBE,
+                                       nobody ? "the call was cancelled between two attempts"
+                                              : "the call was cancelled when its actor had ended");
     trp_failure_target(&failure, target);
     (void)trp_entry_fail(call, &failure);
 }

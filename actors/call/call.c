@@ -265,6 +265,18 @@ TRP_APART troupe_status send_elsewhere(const sending *what)
 
 // ---- calls and tells
 
+// Gives a call a new target, or ends it if it was cancelled while it had none. False: it has ended.
+static bool aim(uint64_t call, const trp_target *target)
+{
+    if (trp_entry_aim(call, target))
+        return true;
+    troupe_error failure =
+        trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_NO,
+                    "the call was cancelled between two attempts");
+    (void)trp_entry_fail(call, &failure);
+    return false;
+}
+
 // Sends to where an actor has been started again, if it has, waiting for that. The failure to send
 // before is the thread's last error.
 TRP_COLD troupe_status send_to_moved(sending *what)
@@ -273,6 +285,8 @@ TRP_COLD troupe_status send_to_moved(sending *what)
     troupe_status status = TROUPE_NOT_EXECUTED;
     for (int i = 0; i < MOVES && status == TROUPE_NOT_EXECUTED; i++) {
         troupe_error failure = *troupe_last_error();
+        if (what->call != 0)
+            trp_entry_leave(what->call);
         status = trp_registrar_find(&what->to, trp_run_until(room_deadline(what)), false);
         if (status == TROUPE_NOT_FOUND)
             return trp_error_set(&failure);
@@ -283,8 +297,8 @@ TRP_COLD troupe_status send_to_moved(sending *what)
                              .actor = what->to.id,
                              .class_name = what->class_ != NULL ? what->class_->row->name : NULL,
                              .method = what->method != NULL ? what->method->row->name : NULL};
-        if (what->call != 0 && !trp_entry_aim(what->call, &target))
-            return TROUPE_OK; // It has timed out meanwhile.
+        if (what->call != 0 && !aim(what->call, &target))
+            return TROUPE_OK;
         status = trp_is_here(&what->to) ? send_here(what) : send_elsewhere(what);
     }
     return status;
@@ -429,13 +443,11 @@ void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_
                          .actor = to.id,
                          .class_name = class_->row->name,
                          .method = class_->row->methods[method].name};
-    if (!trp_entry_aim(row, &target)) {
-        troupe_error failure =
-            trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_MAYBE,
-                        "the call was cancelled between two attempts");
-        (void)trp_entry_fail(row, &failure); // Unless it has ended.
+    if (status != TROUPE_OK || has_died(&what.to)) // As in call_plainly.
+        target.incarnation = 0;
+    if (!aim(row, &target))
         return;
-    }
+    target.incarnation = to.incarnation;
     mark(&what);
     if (status == TROUPE_OK) // Else the thread's last error says why it cannot be reached.
         status = send(&what);

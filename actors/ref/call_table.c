@@ -304,6 +304,15 @@ static void tell_others(uint64_t id, trp_object promise, const trp_result *resul
     trp_entry_release(id);
 }
 
+// With the lock held.
+static void leave(trp_entry *entry)
+{
+    entry->target.process = trp_process_slot();
+    entry->target.incarnation = trp_process_incarnation();
+    entry->target.actor = 0;
+    entry->started = entry->sending = false;
+}
+
 // What trp_entry_resolve and trp_entry_answer do; `by`: only if the call went to that incarnation.
 static trp_answered end_call(uint64_t id, const uint64_t *by, trp_result *result)
 {
@@ -320,6 +329,7 @@ static trp_answered end_call(uint64_t id, const uint64_t *by, trp_result *result
     if (retry != NULL && !entry->cancelled && result->kind == TRP_RESULT_FAILURE &&
         result->failure != NULL && retry->again(retry, result->failure)) {
         entry->tried = entry->tried || result->failure->executed != TROUPE_EXECUTED_NO;
+        leave(entry); // Until the next attempt.
         unlock_row(entry);
         trp_result_free(result);
         retry->send(retry);
@@ -394,6 +404,16 @@ bool trp_entry_aim(uint64_t id, const trp_target *target)
     }
     unlock_row(entry);
     return pending;
+}
+
+void trp_entry_leave(uint64_t id)
+{
+    trp_entry *entry = trp_entry_lock(id);
+    if (entry == NULL)
+        return;
+    if (!entry->done)
+        leave(entry);
+    unlock_row(entry);
 }
 
 bool trp_entry_start(uint64_t id)
@@ -564,8 +584,11 @@ void trp_entries_fail(const uint64_t *incarnation, trp_entry_describe *describe,
         if (hit)
             describe(entry, user, &failure);
         unlock_row(entry);
-        if (hit)
-            (void)trp_entry_fail(id, &failure);
+        if (!hit)
+            continue;
+        trp_result result;
+        trp_result_fail(&result, &failure);
+        (void)end_call(id, incarnation, &result); // Unless it has been sent elsewhere meanwhile.
     }
 }
 

@@ -191,6 +191,9 @@ void trp_entry_retry(uint64_t id, trp_retry *retry);
 void trp_entry_part(uint64_t id, uint64_t of);
 // Gives a pending call a new target. False: it has ended, or was cancelled.
 bool trp_entry_aim(uint64_t id, const trp_target *target);
+// A pending call has no target until it gets one: nobody has it, so that the end of the process
+// that had it ends it no more, and a cancellation ends it at once. So it is between two attempts.
+void trp_entry_leave(uint64_t id);
 // Says that a call with a deadline begins to run. False: it has timed out.
 bool trp_entry_start(uint64_t id);
 // Says that a call will be answered apart from its actor's turns / that its deadline kills.

@@ -273,10 +273,7 @@ static void own(trp_task *it, troupe_actor fresh)
 // would be taken for the death of another attempt.
 static void leave_own(trp_task *it)
 {
-    trp_target nobody = {.process = trp_home_here.process,
-                         .incarnation = trp_home_here.incarnation,
-                         .class_name = it->class_->row->name};
-    (void)trp_entry_aim(it->row, &nobody); // Else it has ended, or ends as cancelled.
+    trp_entry_leave(it->row);
     own(it, (troupe_actor){0});
 }
 

@@ -339,6 +339,29 @@ static void test_urgent_retries(void **state)
     }
 }
 
+// A call whose next attempt waits until its actor has been started again ends at once when it is
+// cancelled.
+static void test_cancelled_between_attempts(void **state)
+{
+    (void)state;
+    enum { ATTEMPT_MS = 200 }; // In that time the call is sent again.
+    int runs;
+    for (int p = 1; p < PLACES; p++) {
+        hydra_actor actor = troupe_spawn(hydra, .place = places[p], .backoff_ms = 60000,
+                                         .restarts = TROUPE_FOREVER);
+        make_fall(actor, true); // The first restart is at once.
+        assert_int_equal(view_of(actor).restarts, 1);
+        prepare(1);
+        troupe_ref call = troupe_call(troupe_with(actor, .retries = 3), hydra_try, true);
+        assert_int_equal(troupe_get(int, call, &runs, ATTEMPT_MS), TROUPE_TIMED_OUT);
+        assert_int_equal(shared->runs, 1);
+        assert_int_equal(troupe_cancel(call), TROUPE_OK);
+        assert_int_equal(troupe_get(int, call, &runs, SUPPORT_SOON_MS), TROUPE_CANCELLED);
+        assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
+        troupe_actor_kill(actor);
+    }
+}
+
 // An urgent method may fail its actor, which does nothing else.
 static void test_urgent_failure(void **state)
 {
@@ -450,10 +473,15 @@ static void test_streams_are_not_repeated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counted),        cmocka_unit_test(test_owned),
-        cmocka_unit_test(test_concurrent),     cmocka_unit_test(test_urgent_retries),
-        cmocka_unit_test(test_urgent_failure), cmocka_unit_test(test_restart_beside_urgent),
-        cmocka_unit_test(test_streams),        cmocka_unit_test(test_streams_are_not_repeated),
+        cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_owned),
+        cmocka_unit_test(test_concurrent),
+        cmocka_unit_test(test_urgent_retries),
+        cmocka_unit_test(test_cancelled_between_attempts),
+        cmocka_unit_test(test_urgent_failure),
+        cmocka_unit_test(test_restart_beside_urgent),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_streams_are_not_repeated),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }
