@@ -444,7 +444,7 @@ troupe_status troupe_cancel_with(troupe_ref ref, const troupe_cancel_options *ho
     bool here = target.incarnation == trp_home_here.incarnation;
     trp_retry *retry = done ? NULL : entry->retry;
     bool kept = retry != NULL && retry->give_up != NULL && retry->give_up(retry);
-    bool refused = !done && whole == 0 && !kept && taken.force &&
+    bool refused = !done && whole == 0 && !kept && taken.force && target.actor != 0 &&
                    !trp_cancel_may_force(target.process, target.incarnation);
     if (!done && !refused && whole == 0)
         entry->cancelled = true;

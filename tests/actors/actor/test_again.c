@@ -355,7 +355,8 @@ static void test_cancelled_between_attempts(void **state)
         troupe_ref call = troupe_call(troupe_with(actor, .retries = 3), hydra_try, true);
         assert_int_equal(troupe_get(int, call, &runs, ATTEMPT_MS), TROUPE_TIMED_OUT);
         assert_int_equal(shared->runs, 1);
-        assert_int_equal(troupe_cancel(call), TROUPE_OK);
+        assert_int_equal(troupe_cancel(call, .force = places[p] == TROUPE_PLACE_ISOLATED),
+                         TROUPE_OK);
         assert_int_equal(troupe_get(int, call, &runs, SUPPORT_SOON_MS), TROUPE_CANCELLED);
         assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_MAYBE);
         troupe_actor_kill(actor);
