@@ -358,6 +358,12 @@ static void tear_down(void)
     trp_self.ending = false;
 }
 
+static troupe_status node_failed(void)
+{
+    return troupe_fail(TROUPE_IO, "the node process could not start: %s",
+                       trp_segment_process(TRP_PROCESS_NODE)->cause);
+}
+
 static troupe_status await_node(void)
 {
     enum { LOOK_MS = 20 };
@@ -367,8 +373,7 @@ static troupe_status await_node(void)
         if (state == TRP_PROCESS_READY)
             return TROUPE_OK;
         if (state == TRP_PROCESS_DEAD)
-            return troupe_fail(TROUPE_IO, "the node process could not start: %s",
-                               trp_segment_process(TRP_PROCESS_NODE)->cause);
+            return node_failed();
         if (await_keeper_end(0))
             return troupe_fail(TROUPE_IO, "the keeper or the node process could not be made, or "
                                           "ended before it was ready");
@@ -379,7 +384,11 @@ static troupe_status await_node(void)
 
 static troupe_status open_driver(void)
 {
-    TROUPE_TRY(trp_process_open());
+    troupe_status status = trp_process_open();
+    // After the node process's end the keeper removes what this process opens.
+    if (status != TROUPE_OK && trp_segment_process(TRP_PROCESS_NODE)->state == TRP_PROCESS_DEAD)
+        return node_failed();
+    TROUPE_TRY(status);
     TROUPE_TRY(await_node());
     const trp_handlers *handlers = trp_process_handlers();
     trp_trace_join(TRP_PROCESS_DRIVER, trp_self.folder);

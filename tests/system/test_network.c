@@ -28,7 +28,11 @@ static void test_the_loopback_interface_is_down(void **state)
             _exit(NOT_PERMITTED);
         alarm(LIMIT_S);
         troupe_status status = troupe_start(0, NULL, .transport = TROUPE_TRANSPORT_TCP);
-        _exit(status == TROUPE_IO && strstr(troupe_last_error()->text, "loopback") != NULL ? 0 : 1);
+        const char *text = troupe_last_error()->text;
+        bool right = status == TROUPE_IO && strstr(text, "loopback") != NULL;
+        if (!right)
+            fprintf(stderr, "the start ended with %s: %s\n", troupe_status_name(status), text);
+        _exit(right ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
