@@ -385,8 +385,8 @@ static troupe_status await_node(void)
 static troupe_status open_driver(void)
 {
     troupe_status status = trp_process_open();
-    // After the node process's end the keeper removes what this process opens.
-    if (status != TROUPE_OK && trp_segment_process(TRP_PROCESS_NODE)->state == TRP_PROCESS_DEAD)
+    // After the node process's end the keeper removes the files that this process reads.
+    if (status == TROUPE_IO && trp_segment_process(TRP_PROCESS_NODE)->state == TRP_PROCESS_DEAD)
         return node_failed();
     TROUPE_TRY(status);
     TROUPE_TRY(await_node());
