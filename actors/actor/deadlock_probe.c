@@ -82,7 +82,7 @@ static uint64_t edge_of(uint64_t call, trp_target *target)
     trp_entry_unlock(entry);
     if (whole != 0)
         return edge_of(trp_entry_behind((troupe_ref){.id = whole}), target);
-    return waits && target->incarnation != 0 ? call : 0;
+    return waits && target->incarnation != 0 && target->actor != 0 ? call : 0;
 }
 
 // What the actor that has the caller's call waits for itself; 0: nothing, or others may go on.

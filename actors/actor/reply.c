@@ -13,6 +13,13 @@
 
 void trp_failure_target(troupe_error *failure, const trp_target *target)
 {
+    if (trp_target_is_none(target)) { // No actor had the call.
+        snprintf(failure->actor, sizeof failure->actor, "%.60s",
+                 target->class_name != NULL ? target->class_name : "");
+        failure->node[0] = '\0';
+        failure->process = 0;
+        return;
+    }
     snprintf(failure->actor, sizeof failure->actor, "%.40s#%llu",
              target->class_name != NULL ? target->class_name : "actor",
              (unsigned long long)target->actor);

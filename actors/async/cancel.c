@@ -410,7 +410,7 @@ static void cancel_here(uint64_t call, const trp_target *target)
         trp_cancel_call(actor, id, &caller, false);
         return;
     }
-    bool nobody = target->actor == 0;
+    bool nobody = trp_target_is_none(target);
     troupe_error failure = trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED,
                                        nobody ? TROUPE_EXECUTED_NO : TROUPE_EXECUTED_MAYBE,
                                        nobody ? "the call was cancelled between two attempts"
@@ -502,7 +502,7 @@ static void time_out(uint64_t call)
                 : "the deadline of a call passed before it could be run");
     trp_failure_target(&failure, &target);
     (void)trp_entry_fail(call, &failure);
-    if (force)
+    if (force && !trp_target_is_none(&target))
         trp_cancel_overdue(call, &target);
 }
 

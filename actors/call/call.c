@@ -237,7 +237,7 @@ static troupe_status expired(uint64_t call, troupe_status sent)
     trp_entry_unlock(entry);
     trp_failure_target(&failure, &target);
     (void)trp_entry_fail(call, &failure);
-    if (force) // As by the timer, which has left it to us.
+    if (force && !trp_target_is_none(&target)) // As by the timer, which has left it to us.
         trp_cancel_overdue(call, &target);
     return TROUPE_OK;
 }
@@ -265,16 +265,22 @@ TRP_APART troupe_status send_elsewhere(const sending *what)
 
 // ---- calls and tells
 
-// Gives a call a new target, or ends it if it was cancelled while it had none. False: it has ended.
-static bool aim(uint64_t call, const trp_target *target)
+// Ends a call that was cancelled between two attempts, unless it has ended.
+static void end_cancelled(uint64_t call)
 {
-    if (trp_entry_aim(call, target))
-        return true;
     troupe_error failure =
         trp_failure(TROUPE_CANCELLED, TROUPE_OUTCOME_CANCELLED, TROUPE_EXECUTED_NO,
                     "the call was cancelled between two attempts");
     (void)trp_entry_fail(call, &failure);
-    return false;
+}
+
+// Gives a call a new target (NULL: none for now). False: it has ended.
+static bool aim(uint64_t call, const trp_target *target)
+{
+    bool pending = target != NULL ? trp_entry_aim(call, target) : trp_entry_leave(call);
+    if (!pending)
+        end_cancelled(call);
+    return pending;
 }
 
 // Sends to where an actor has been started again, if it has, waiting for that. The failure to send
@@ -285,8 +291,8 @@ TRP_COLD troupe_status send_to_moved(sending *what)
     troupe_status status = TROUPE_NOT_EXECUTED;
     for (int i = 0; i < MOVES && status == TROUPE_NOT_EXECUTED; i++) {
         troupe_error failure = *troupe_last_error();
-        if (what->call != 0)
-            trp_entry_leave(what->call);
+        if (what->call != 0 && !aim(what->call, NULL))
+            return TROUPE_OK;
         status = trp_registrar_find(&what->to, trp_run_until(room_deadline(what)), false);
         if (status == TROUPE_NOT_FOUND)
             return trp_error_set(&failure);
@@ -443,11 +449,9 @@ void trp_call_send_method(uint64_t row, troupe_actor to, const trp_class *class_
                          .actor = to.id,
                          .class_name = class_->row->name,
                          .method = class_->row->methods[method].name};
-    if (status != TROUPE_OK || has_died(&what.to)) // As in call_plainly.
-        target.incarnation = 0;
-    if (!aim(row, &target))
+    // As in call_plainly.
+    if (!aim(row, status != TROUPE_OK || has_died(&what.to) ? NULL : &target))
         return;
-    target.incarnation = to.incarnation;
     mark(&what);
     if (status == TROUPE_OK) // Else the thread's last error says why it cannot be reached.
         status = send(&what);

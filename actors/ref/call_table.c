@@ -304,6 +304,11 @@ static void tell_others(uint64_t id, trp_object promise, const trp_result *resul
     trp_entry_release(id);
 }
 
+bool trp_target_is_none(const trp_target *target)
+{
+    return target->actor == 0 && target->incarnation == trp_process_incarnation();
+}
+
 // With the lock held.
 static void leave(trp_entry *entry)
 {
@@ -320,6 +325,8 @@ static trp_answered end_call(uint64_t id, const uint64_t *by, trp_result *result
     bool pending = entry != NULL && entry->kind == TRP_ENTRY_CALL && !entry->done;
     bool asked = !pending || by == NULL || entry->target.incarnation == *by;
     if (!pending || !asked) {
+        // Between two attempts whoever was asked before may still answer.
+        asked = asked || trp_target_is_none(&entry->target);
         if (entry != NULL)
             unlock_row(entry);
         trp_result_free(result);
@@ -406,14 +413,16 @@ bool trp_entry_aim(uint64_t id, const trp_target *target)
     return pending;
 }
 
-void trp_entry_leave(uint64_t id)
+bool trp_entry_leave(uint64_t id)
 {
     trp_entry *entry = trp_entry_lock(id);
     if (entry == NULL)
-        return;
+        return false;
+    bool pending = !entry->done && !entry->cancelled;
     if (!entry->done)
         leave(entry);
     unlock_row(entry);
+    return pending;
 }
 
 bool trp_entry_start(uint64_t id)

@@ -193,7 +193,9 @@ void trp_entry_part(uint64_t id, uint64_t of);
 bool trp_entry_aim(uint64_t id, const trp_target *target);
 // A pending call has no target until it gets one: nobody has it, so that the end of the process
 // that had it ends it no more, and a cancellation ends it at once. So it is between two attempts.
-void trp_entry_leave(uint64_t id);
+// False: it has ended, or was cancelled before: then the caller ends it.
+bool trp_entry_leave(uint64_t id);
+bool trp_target_is_none(const trp_target *target);
 // Says that a call with a deadline begins to run. False: it has timed out.
 bool trp_entry_start(uint64_t id);
 // Says that a call will be answered apart from its actor's turns / that its deadline kills.

@@ -273,7 +273,7 @@ static void own(trp_task *it, troupe_actor fresh)
 // would be taken for the death of another attempt.
 static void leave_own(trp_task *it)
 {
-    trp_entry_leave(it->row);
+    (void)trp_entry_leave(it->row); // One that was cancelled ends when it is to be aimed.
     own(it, (troupe_actor){0});
 }
 
