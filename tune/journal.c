@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <tune/json.h>
-#include <tune/table.h>
+#include <tune/sweep_facts.h>
 #include <unistd.h>
 
 static const char file_name[] = "trials.jsonl";
@@ -143,7 +143,8 @@ void trp_journal_end(trp_journal *journal, const trp_trial *trial)
     trp_buffer line = {0};
     begin(&line, "end", trial);
     trp_buffer_printf(&line, ", \"state\": \"%s\", \"reports\": %d, \"elapsed_s\": ",
-                      trp_table_state(trial->view.state), trial->view.reports);
+                      trp_table_state_name(trp_trial_table_state(trial->view.state)),
+                      trial->view.reports);
     trp_json_number(&line, trial->view.elapsed_s);
     trp_buffer_printf(&line, ", \"best\": ");
     trp_json_number(&line, trial->view.best_metric);

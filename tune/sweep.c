@@ -19,8 +19,8 @@
 #include <train/checkpoint.h>
 #include <tune/events.h>
 #include <tune/journal.h>
-#include <tune/progress.h>
 #include <tune/search.h>
+#include <tune/sweep_facts.h>
 #include <unistd.h>
 
 enum { TRIALS_DEFAULT = 10 };
@@ -288,7 +288,7 @@ static void show_if_due(running *run)
 {
     int64_t due = trp_progress_due_ns(&run->progress), now = trp_clock_ns();
     if (due >= 0 && now >= due)
-        trp_progress_show(&run->progress, run->sweep, now);
+        trp_sweep_show(&run->progress, run->sweep, now);
 }
 
 // A runtime that is stopped by another thread ends jobs, and may do so without a word.
@@ -520,7 +520,7 @@ static troupe_status run_sweep(troupe_sweep *sweep, troupe_scheduler *scheduler,
         sweep->elapsed_s = trp_clock_s() - sweep->started_s;
         trp_time_of_day(sweep->ended_at);
         if (run.progress.changed)
-            trp_progress_show(&run.progress, sweep, trp_clock_ns());
+            trp_sweep_show(&run.progress, sweep, trp_clock_ns());
     } else {
         troupe_error failure = *troupe_last_error(); // What follows may have failures of its own.
         abandon(&run);

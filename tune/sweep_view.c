@@ -2,8 +2,8 @@
 #include <math.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
-#include <tune/progress.h>
 #include <tune/sweep.h>
+#include <tune/sweep_facts.h>
 
 enum { WIDTH_MAX = 132 }; // Up to which the table shows parameters.
 

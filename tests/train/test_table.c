@@ -1,9 +1,10 @@
 // test_table.c: the tables character by character, from facts with a fixed time.
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>
-#include <tune/table.h>
+#include <train/table.h>
 
 static const char *const metrics[] = {"accuracy", "epoch"};
 static const char *const params[] = {"rate", "hidden"};
@@ -27,21 +28,23 @@ static const trp_table_cell metric_cells[][2] = {
 };
 
 static trp_table_row rows[] = {
-    {"fit_3d3d1_00000", TROUPE_TRIAL_TERMINATED, 49324, 10, 80.9687, 0.9, param_cells[0],
+    {"fit_3d3d1_00000", TRP_TABLE_TERMINATED, 49324, 10, 80.9687, 0.9, param_cells[0],
      metric_cells[0], ""},
-    {"fit_3d3d1_00001", TROUPE_TRIAL_STOPPED, 49325, 3, 12, 0.55, param_cells[1], metric_cells[1],
-     ""},
-    {"fit_3d3d1_00002", TROUPE_TRIAL_RUNNING, 49326, 6, 0.1234567, 2.0 / 3, param_cells[2],
+    {"fit_3d3d1_00001", TRP_TABLE_STOPPED, 49325, 3, 12, 0.55, param_cells[1], metric_cells[1], ""},
+    {"fit_3d3d1_00002", TRP_TABLE_RUNNING, 49326, 6, 0.1234567, 2.0 / 3, param_cells[2],
      metric_cells[2], ""},
-    {"fit_3d3d1_00003", TROUPE_TRIAL_PENDING, 0, 0, 0, (double)NAN, param_cells[3], metric_cells[3],
+    {"fit_3d3d1_00003", TRP_TABLE_PENDING, 0, 0, 0, (double)NAN, param_cells[3], metric_cells[3],
      ""},
-    {"fit_3d3d1_00004", TROUPE_TRIAL_ERROR, 49328, 2, 1.5, (double)NAN, param_cells[4],
+    {"fit_3d3d1_00004", TRP_TABLE_ERROR, 49328, 2, 1.5, (double)NAN, param_cells[4],
      metric_cells[4], "the loss is not finite"},
 };
 
 static trp_table facts(void)
 {
-    return (trp_table){.now = "2024-04-10 09:41:32",
+    return (trp_table){.title = "Tune",
+                       .row = "Trial",
+                       .one = "trial",
+                       .now = "2024-04-10 09:41:32",
                        .running_s = 93.99,
                        .scheduler = "ASHA (grace 1, reduction 3, limit 81)",
                        .cpus_used = 2,
@@ -152,6 +155,67 @@ static void test_the_lowest_comes_first_where_that_is_the_goal(void **state)
           "  fit_3d3d1_00004: the loss is not finite\n");
 }
 
+static void test_memory_gpus_and_a_run(void **state)
+{
+    (void)state;
+    trp_table_row run = rows[0];
+    run.name = "TorchTrainer_3d3d1_00000";
+    trp_table table = facts();
+    table.title = "Train";
+    table.row = "Run";
+    table.one = "run";
+    table.scheduler = table.metric = NULL;
+    table.memory_used = 31.5 * (1 << 30);
+    table.memory_total = 90.0 * (1 << 30);
+    table.cpus_used = 1;
+    table.cpus_total = 64;
+    table.gpus_used = table.gpus_total = 4;
+    table.rows = &run;
+    table.count = 1;
+    run.best = (double)NAN;
+    shows(&table, (trp_table_look){0},
+          "Train Status\n"
+          "Current time: 2024-04-10 09:41:32\n"
+          "Running for: 00:01:33.99\n"
+          "Memory: 31.5/90.0 GiB\n"
+          "Logical resource usage: 1.0/64 CPUs, 4.0/4 GPUs\n"
+          "Run Status: 1 terminated\n"
+          "Run name                 | status     | loc             | iter | total time (s) | accuracy | epoch\n"
+          "-------------------------|------------|-----------------|------|----------------|----------|------\n"
+          "TorchTrainer_3d3d1_00000 | TERMINATED | 127.0.0.1:49324 |   10 |        80.9687 |   0.8976 |     9\n");
+}
+
+static void test_states_are_coloured_where_that_is_asked_for(void **state)
+{
+    (void)state;
+    trp_table table = facts();
+    table.metric_count = 0;
+    table.metric = NULL;
+    table.rows = &rows[4];
+    table.count = 1;
+    table.scheduler = NULL;
+    const char *head =
+          "Tune Status\n"
+          "Current time: 2024-04-10 09:41:32\n"
+          "Running for: 00:01:33.99\n"
+          "Logical resource usage: 2.0/2 CPUs\n"
+          "Trial Status: 1 failed\n"
+          "Trial name      | status | loc             | iter | total time (s)\n"
+          "----------------|--------|-----------------|------|---------------\n";
+    char expected[1024];
+    snprintf(expected, sizeof expected, "%s%s", head,
+          "fit_3d3d1_00004 | \033[31mERROR\033[0m  | 127.0.0.1:49328 |    2 |            1.5\n"
+          "1 trial failed:\n"
+          "  fit_3d3d1_00004: the loss is not finite\n");
+    shows(&table, (trp_table_look){.colours = true}, expected);
+    // Where the line is cut before the end of the state, no sequence is begun.
+    trp_buffer out = {0};
+    trp_table_format(&table, &(trp_table_look){.colours = true, .cut = 20}, &out);
+    assert_false(out.failed);
+    assert_null(memchr(out.data, '\033', out.size));
+    trp_buffer_free(&out);
+}
+
 // clang-format on
 
 static void test_the_line(void **state)
@@ -223,7 +287,7 @@ static void test_numbers_have_six_digits_at_most(void **state)
         trp_table_number(cases[i].value, text, sizeof text);
         assert_string_equal(text, cases[i].text);
     }
-    assert_string_equal(trp_table_state((troupe_trial_state)17), "?");
+    assert_string_equal(trp_table_state_name((trp_table_state)17), "?");
 }
 
 int main(void)
@@ -232,6 +296,8 @@ int main(void)
         cmocka_unit_test(test_the_final_table),
         cmocka_unit_test(test_parameters_are_shown_as_far_as_they_fit),
         cmocka_unit_test(test_the_live_table_shows_running_trials_first_then_the_best),
+        cmocka_unit_test(test_memory_gpus_and_a_run),
+        cmocka_unit_test(test_states_are_coloured_where_that_is_asked_for),
         cmocka_unit_test(test_the_lowest_comes_first_where_that_is_the_goal),
         cmocka_unit_test(test_the_line),
         cmocka_unit_test(test_a_short_table_tells_few_errors),

@@ -1,10 +1,19 @@
-// table.h: how a sweep looks as text. Pure: everything that is shown comes from a struct of facts,
-// the time of day included.
+// table.h: how runs look as text: the one of a job, or the trials of a sweep. Pure: everything that
+// is shown comes from a struct of facts, the time of day included.
 #ifndef TRP_TABLE_H
 #define TRP_TABLE_H
 
 #include <runtime/base/buffer.h>
-#include <troupe/tune.h>
+#include <troupe/train.h>
+
+typedef enum trp_table_state {
+    TRP_TABLE_PENDING,
+    TRP_TABLE_RUNNING,
+    TRP_TABLE_RESTARTING,
+    TRP_TABLE_TERMINATED,
+    TRP_TABLE_STOPPED,
+    TRP_TABLE_ERROR,
+} trp_table_state;
 
 typedef struct trp_table_cell {
     double value;
@@ -13,7 +22,7 @@ typedef struct trp_table_cell {
 
 typedef struct trp_table_row {
     const char *name;
-    troupe_trial_state state;
+    trp_table_state state;
     int pid; // Of rank 0's worker, now or last; 0: not known.
     int iteration;
     double elapsed_s;
@@ -24,11 +33,16 @@ typedef struct trp_table_row {
 } trp_table_row;
 
 typedef struct trp_table {
-    const char *now; // "2024-04-10 09:41:32"
+    const char *title; // "Tune": of the block and what it counts.
+    const char *row;   // "Trial": what a row is,
+    const char *one;   // "trial": and in the middle of a sentence.
+    const char *now;   // "2024-04-10 09:41:32"
     double running_s;
-    const char *scheduler;
+    double memory_used, memory_total; // Of the machine, in bytes; a total of 0: not shown.
+    const char *scheduler;            // NULL: none.
     double cpus_used, cpus_total;
-    const char *metric; // The sweep's.
+    double gpus_used, gpus_total; // A total of 0: not shown.
+    const char *metric;           // The sweep's; NULL: no row is better than another.
     troupe_goal goal;
     const char *const *params;
     size_t param_count;
@@ -39,19 +53,20 @@ typedef struct trp_table {
 } trp_table;
 
 typedef struct trp_table_look {
-    size_t rows_max; // Above it: the running trials first, then the best; 0: all, by their numbers.
+    size_t rows_max;  // Above it: the running ones first, then the best; 0: all, by their numbers.
     size_t width_max; // Parameters are columns as far as they fit; 0: none of them is.
-    size_t cut; // Lines are cut at this width, so that a terminal does not wrap; 0: they are not.
+    size_t cut;   // Lines are cut at this width, so that a terminal does not wrap; 0: they are not.
+    bool colours; // States are coloured.
 } trp_table_look;
 
-// Appends the status and the table of trials.
+// Appends the status and the table of rows.
 void trp_table_format(const trp_table *table, const trp_table_look *look, trp_buffer *out);
-// Appends one line that sums the trials up:
+// Appends one line that sums the rows up:
 // "[12.3 s] 5 terminated, 2 running, 6 pending; best accuracy 0.9712 (digits_3d3d1_00004)".
 void trp_table_line(const trp_table *table, trp_buffer *out);
 // Writes a number with up to six significant digits; whole ones in full.
 void trp_table_number(double value, char *text, size_t size);
 // The state as the table shows it: "RUNNING".
-const char *trp_table_state(troupe_trial_state state);
+const char *trp_table_state_name(trp_table_state state);
 
 #endif

@@ -1,6 +1,6 @@
-// table.c: lays a sweep out as text: a block with its progress, the trials in columns that are as
+// table.c: lays runs out as text: a block with their progress, a row each in columns that are as
 // wide as they need to be, the error texts of those that failed.
-#include <tune/table.h>
+#include <train/table.h>
 
 #include <math.h>
 #include <runtime/base/memory.h>
@@ -12,6 +12,7 @@ enum {
     CELL = 32,      // Of a cell's text; names are not held in cells.
     ERRORS_MAX = 5, // Sentences below a shortened table.
     FIXED_COLUMNS = 5,
+    LINE_CELLS = 1024, // Bytes of a line that is coloured.
 };
 
 typedef struct column {
@@ -22,9 +23,10 @@ typedef struct column {
     size_t index; // Of the parameter or metric.
 } column;
 
-const char *trp_table_state(troupe_trial_state state)
+const char *trp_table_state_name(trp_table_state state)
 {
-    static const char *const names[] = {"PENDING", "RUNNING", "TERMINATED", "STOPPED", "ERROR"};
+    static const char *const names[] = {"PENDING",    "RUNNING", "RESTARTING",
+                                        "TERMINATED", "STOPPED", "ERROR"};
     return (size_t)state < sizeof names / sizeof *names ? names[state] : "?";
 }
 
@@ -52,12 +54,10 @@ typedef struct place {
 static int order(const void *a, const void *b)
 {
     const place *x = a, *y = b;
-    // Running trials, then ended ones, then those that wait.
-    static const int group[] = {[TROUPE_TRIAL_RUNNING] = 0,
-                                [TROUPE_TRIAL_TERMINATED] = 1,
-                                [TROUPE_TRIAL_STOPPED] = 1,
-                                [TROUPE_TRIAL_ERROR] = 1,
-                                [TROUPE_TRIAL_PENDING] = 2};
+    // What runs, then what has ended, then what waits.
+    static const int group[] = {
+        [TRP_TABLE_RUNNING] = 0, [TRP_TABLE_RESTARTING] = 0, [TRP_TABLE_TERMINATED] = 1,
+        [TRP_TABLE_STOPPED] = 1, [TRP_TABLE_ERROR] = 1,      [TRP_TABLE_PENDING] = 2};
     int by = group[x->row->state] - group[y->row->state];
     if (by == 0)
         by = isnan(x->row->best) - isnan(y->row->best);
@@ -84,7 +84,7 @@ static const char *cell_text(const column *in, const trp_table_row *row, char te
     case NAME:
         return row->name;
     case STATE:
-        return trp_table_state(row->state);
+        return trp_table_state_name(row->state);
     case LOCATION:
         if (row->pid != 0)
             snprintf(text, CELL, "127.0.0.1:%d", row->pid);
@@ -125,12 +125,12 @@ static size_t total_width(const column *columns, size_t count)
 }
 
 // Chooses the columns and their widths; returns their number. `columns` has room for all there can
-// be.
+// be; `title` is that of the names.
 static size_t lay_out(const trp_table *table, const trp_table_look *look, const place *places,
-                      size_t shown, column *columns)
+                      size_t shown, const char *title, column *columns)
 {
     const column fixed[FIXED_COLUMNS] = {
-        {.title = "Trial name", .what = NAME},
+        {.title = title, .what = NAME},
         {.title = "status", .what = STATE},
         {.title = "loc", .what = LOCATION},
         {.title = "iter", .what = ITERATION, .right = true},
@@ -179,6 +179,30 @@ static void write_cell(trp_buffer *out, const column *in, const char *text, size
                       text);
 }
 
+static const char *colour_of(trp_table_state state)
+{
+    static const char *const colours[] = {"",         "\033[32m", "\033[33m",
+                                          "\033[36m", "\033[36m", "\033[31m"};
+    return (size_t)state < sizeof colours / sizeof *colours ? colours[state] : "";
+}
+
+// Colours the state of a row whose line begins at `from` and has been cut already, so that no
+// sequence is torn.
+static void colour_state(trp_buffer *out, size_t from, const column *columns, trp_table_state state)
+{
+    char line[LINE_CELLS];
+    size_t begin = columns[NAME].width + strlen(" | "),
+           length = strlen(trp_table_state_name(state));
+    size_t size = out->size - from;
+    if (out->failed || size < begin + length || size > sizeof line || !*colour_of(state))
+        return;
+    memcpy(line, out->data + from, size);
+    out->size = from;
+    trp_buffer_append(out, line, begin);
+    trp_buffer_printf(out, "%s%.*s\033[0m", colour_of(state), (int)length, line + begin);
+    trp_buffer_append(out, line + begin + length, size - begin - length);
+}
+
 static void write_rows(const trp_table *table, const trp_table_look *look, const place *places,
                        size_t shown, const column *columns, size_t count, trp_buffer *out)
 {
@@ -201,6 +225,8 @@ static void write_rows(const trp_table *table, const trp_table_look *look, const
         for (size_t i = 0; i < count; i++)
             write_cell(out, &columns[i], cell_text(&columns[i], places[row].row, text), i);
         end_line(out, from, look->cut);
+        if (look->colours)
+            colour_state(out, from, columns, places[row].row->state);
     }
     if (shown < table->count)
         trp_buffer_printf(out, "... and %zu more\n", table->count - shown);
@@ -220,7 +246,7 @@ static const trp_table_row *best_row(const trp_table *table)
     return best;
 }
 
-static size_t count_state(const trp_table *table, troupe_trial_state state)
+static size_t count_state(const trp_table *table, trp_table_state state)
 {
     size_t count = 0;
     for (size_t i = 0; i < table->count; i++)
@@ -228,17 +254,15 @@ static size_t count_state(const trp_table *table, troupe_trial_state state)
     return count;
 }
 
-// "5 terminated, 2 running": the states that trials are in.
+// "5 terminated, 2 running": the states that rows are in.
 static void write_counts(const trp_table *table, trp_buffer *out)
 {
     static const struct {
-        troupe_trial_state state;
+        trp_table_state state;
         const char *text;
-    } states[] = {{TROUPE_TRIAL_TERMINATED, "terminated"},
-                  {TROUPE_TRIAL_STOPPED, "stopped"},
-                  {TROUPE_TRIAL_ERROR, "failed"},
-                  {TROUPE_TRIAL_RUNNING, "running"},
-                  {TROUPE_TRIAL_PENDING, "pending"}};
+    } states[] = {{TRP_TABLE_TERMINATED, "terminated"}, {TRP_TABLE_STOPPED, "stopped"},
+                  {TRP_TABLE_ERROR, "failed"},          {TRP_TABLE_RUNNING, "running"},
+                  {TRP_TABLE_RESTARTING, "restarting"}, {TRP_TABLE_PENDING, "pending"}};
     const char *between = "";
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
         size_t count = count_state(table, states[i].state);
@@ -249,40 +273,54 @@ static void write_counts(const trp_table *table, trp_buffer *out)
     }
 }
 
+// "Logical resource usage: 2.0/4 CPUs, 1.0/1 GPUs"
+static void write_resources(const trp_table *table, size_t cut, trp_buffer *out)
+{
+    size_t from = out->size;
+    if (table->scheduler != NULL)
+        trp_buffer_printf(out, "Using %s scheduling. ", table->scheduler);
+    trp_buffer_printf(out, "Logical resource usage: %.1f/%g CPUs", table->cpus_used,
+                      table->cpus_total);
+    if (table->gpus_total > 0)
+        trp_buffer_printf(out, ", %.1f/%g GPUs", table->gpus_used, table->gpus_total);
+    end_line(out, from, cut);
+}
+
 static void write_status(const trp_table *table, size_t cut, trp_buffer *out)
 {
+    static const double gib = 1073741824.0;
     char number[CELL];
     long long hundredths = (long long)(table->running_s * 100 + 0.5);
-    trp_buffer_printf(out, "Tune Status\nCurrent time: %s\n", table->now);
+    trp_buffer_printf(out, "%s Status\nCurrent time: %s\n", table->title, table->now);
     trp_buffer_printf(out, "Running for: %02lld:%02lld:%02lld.%02lld\n", hundredths / 360000,
                       hundredths / 6000 % 60, hundredths / 100 % 60, hundredths % 100);
-    size_t from = out->size;
-    trp_buffer_printf(out, "Using %s scheduling. Logical resource usage: %.1f/%g CPUs",
-                      table->scheduler, table->cpus_used, table->cpus_total);
-    end_line(out, from, cut);
+    if (table->memory_total > 0)
+        trp_buffer_printf(out, "Memory: %.1f/%.1f GiB\n", table->memory_used / gib,
+                          table->memory_total / gib);
+    write_resources(table, cut, out);
     const trp_table_row *best = best_row(table);
+    size_t from = out->size;
     if (best != NULL) {
-        from = out->size;
         trp_table_number(best->best, number, sizeof number);
         trp_buffer_printf(out, "Best %s of all reports: %s (%s); the table has those of the last",
                           table->metric, number, best->name);
         end_line(out, from, cut);
     }
     from = out->size;
-    trp_buffer_printf(out, "Trial Status: ");
+    trp_buffer_printf(out, "%s Status: ", table->row);
     write_counts(table, out);
     end_line(out, from, cut);
 }
 
 static void write_errors(const trp_table *table, const trp_table_look *look, trp_buffer *out)
 {
-    size_t failed = count_state(table, TROUPE_TRIAL_ERROR), shown = 0;
+    size_t failed = count_state(table, TRP_TABLE_ERROR), shown = 0;
     if (failed == 0)
         return;
-    trp_buffer_printf(out, "%zu %s failed:\n", failed, failed == 1 ? "trial" : "trials");
+    trp_buffer_printf(out, "%zu %s%s failed:\n", failed, table->one, failed == 1 ? "" : "s");
     for (size_t i = 0; i < table->count; i++) {
         const trp_table_row *row = &table->rows[i];
-        if (row->state != TROUPE_TRIAL_ERROR)
+        if (row->state != TRP_TABLE_ERROR)
             continue;
         if (look->rows_max != 0 && shown == ERRORS_MAX) {
             trp_buffer_printf(out, "  ... and %zu more\n", failed - shown);
@@ -310,7 +348,9 @@ void trp_table_format(const trp_table *table, const trp_table_look *look, trp_bu
             qsort(places, table->count, sizeof *places, order);
             shown = shown < look->rows_max ? shown : look->rows_max;
         }
-        size_t count = lay_out(table, look, places, shown, columns);
+        char title[CELL];
+        snprintf(title, sizeof title, "%.20s name", table->row);
+        size_t count = lay_out(table, look, places, shown, title, columns);
         write_status(table, look->cut, out);
         write_rows(table, look, places, shown, columns, count, out);
         write_errors(table, look, out);

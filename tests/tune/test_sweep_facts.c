@@ -1,4 +1,4 @@
-// test_progress.c: drawing over itself on a terminal, lines elsewhere, and how often.
+// test_sweep_facts.c: drawing over itself on a terminal, lines elsewhere, and how often.
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <support.h>
 #include <sys/ioctl.h>
-#include <tune/progress.h>
+#include <tune/sweep_facts.h>
 #include <unistd.h>
 
 TROUPE_STRUCT(settings, (double, rate), (int, hidden));
@@ -109,7 +109,7 @@ static void test_it_is_shown_once_a_second_and_only_when_changed(void **state)
     trp_progress_open(&progress, NULL);
     progress.changed = true;
     assert_true(trp_progress_due_ns(&progress) < 0);
-    trp_progress_show(&progress, &it.sweep, 1);
+    trp_sweep_show(&progress, &it.sweep, 1);
 
     trp_progress_open(&progress, file);
     assert_false(progress.terminal);
@@ -117,7 +117,7 @@ static void test_it_is_shown_once_a_second_and_only_when_changed(void **state)
     progress.changed = true;
     assert_int_equal(trp_progress_due_ns(&progress), 0);
     int64_t now = 5000000000;
-    trp_progress_show(&progress, &it.sweep, now);
+    trp_sweep_show(&progress, &it.sweep, now);
     assert_true(trp_progress_due_ns(&progress) < 0);
     progress.changed = true;
     assert_int_equal(trp_progress_due_ns(&progress), now + 1000000000);
@@ -143,7 +143,7 @@ static void draw(trp_progress *progress, int master, int height, char *text, siz
 {
     struct winsize window = {.ws_row = (unsigned short)height, .ws_col = 72};
     assert_int_equal(ioctl(fileno(progress->out), TIOCSWINSZ, &window), 0);
-    trp_progress_show(progress, &it.sweep, 5000000000);
+    trp_sweep_show(progress, &it.sweep, 5000000000);
     // The kernel hands a drawing over in pieces.
     size_t got = 0;
     text[0] = '\0';

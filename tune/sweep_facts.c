@@ -1,27 +1,16 @@
-// progress.c: gathers the facts of a sweep and draws them.
-#include <tune/progress.h>
+// sweep_facts.c: gathers the facts of a sweep, and draws them.
+#include <tune/sweep_facts.h>
 
-#include <math.h>
-#include <runtime/base/clock.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
-enum {
-    ROWS_MAX = 20,     // Of the live table.
-    LINES_BESIDE = 14, // What a live table has beside its rows, at most.
-    ROWS_MIN = 3,      // Shown on the smallest of terminals.
-};
-static const int64_t INTERVAL_NS = 1000000000;
-
-void trp_time_of_day(char text[32])
+trp_table_state trp_trial_table_state(troupe_trial_state state)
 {
-    struct timespec now;
-    struct tm local;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (localtime_r(&now.tv_sec, &local) == NULL || strftime(text, 32, "%F %T", &local) == 0)
-        text[0] = '\0';
+    static const trp_table_state states[] = {[TROUPE_TRIAL_PENDING] = TRP_TABLE_PENDING,
+                                             [TROUPE_TRIAL_RUNNING] = TRP_TABLE_RUNNING,
+                                             [TROUPE_TRIAL_TERMINATED] = TRP_TABLE_TERMINATED,
+                                             [TROUPE_TRIAL_STOPPED] = TRP_TABLE_STOPPED,
+                                             [TROUPE_TRIAL_ERROR] = TRP_TABLE_ERROR};
+    return states[state];
 }
 
 static size_t varying_rows(const trp_space *space, const trp_space_row **rows)
@@ -44,7 +33,7 @@ static void gather_row(const trp_trial *trial, const trp_table *table,
 {
     *row = (trp_table_row){
         .name = trial->view.name,
-        .state = trial->view.state,
+        .state = trp_trial_table_state(trial->view.state),
         .pid = trial->pid,
         .iteration = trial->view.reports,
         .elapsed_s = trial->view.elapsed_s,
@@ -76,7 +65,10 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
         titles[i] = i < params ? varying[i]->param.name : sweep->columns[i - params];
 
     double cpus_each = sweep->train.cpus_per_rank, workers = sweep->train.ranks;
-    *table = (trp_table){.now = now,
+    *table = (trp_table){.title = "Tune",
+                         .row = "Trial",
+                         .one = "trial",
+                         .now = now,
                          .running_s = running_s,
                          .scheduler = sweep->scheduler,
                          .cpus_total = sweep->cpus,
@@ -96,58 +88,15 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
     return true;
 }
 
-void trp_progress_open(trp_progress *progress, FILE *out)
+void trp_sweep_show(trp_progress *progress, const troupe_sweep *sweep, int64_t now_ns)
 {
-    *progress = (trp_progress){.out = out, .terminal = out != NULL && isatty(fileno(out))};
-}
-
-int64_t trp_progress_due_ns(const trp_progress *progress)
-{
-    if (progress->out == NULL || !progress->changed)
-        return -1;
-    return progress->shown_ns == 0 ? 0 : progress->shown_ns + INTERVAL_NS;
-}
-
-static void draw_table(trp_progress *progress, const trp_table *table, trp_buffer *out)
-{
-    struct winsize size = {0};
-    trp_table_look look = {.rows_max = ROWS_MAX};
-    if (ioctl(fileno(progress->out), TIOCGWINSZ, &size) == 0 && size.ws_row > 0) {
-        size_t rows = size.ws_row > LINES_BESIDE + ROWS_MIN ? size.ws_row - LINES_BESIDE : ROWS_MIN;
-        look.rows_max = rows < ROWS_MAX ? rows : ROWS_MAX;
-        look.cut = size.ws_col;
-    }
-    if (progress->lines > 0) // Back to the first line of the last drawing, which is wiped out.
-        trp_buffer_printf(out, "\033[%dA\r\033[J", progress->lines);
-    size_t from = out->size;
-    trp_table_format(table, &look, out);
-    if (out->failed)
-        return;
-    progress->lines = 0;
-    for (size_t i = from; i < out->size; i++)
-        progress->lines += out->data[i] == '\n';
-}
-
-void trp_progress_show(trp_progress *progress, const troupe_sweep *sweep, int64_t now_ns)
-{
-    if (progress->out == NULL)
-        return;
     trp_arena arena = {0};
-    trp_buffer text = {0};
     trp_table table;
     char now[32];
     trp_time_of_day(now);
-    if (trp_sweep_facts(sweep, (double)now_ns * 1e-9 - sweep->started_s, now, &arena, &table)) {
-        if (progress->terminal)
-            draw_table(progress, &table, &text);
-        else
-            trp_table_line(&table, &text);
-        if (!text.failed) {
-            fwrite(text.data, 1, text.size, progress->out);
-            fflush(progress->out);
-        }
-    }
-    trp_buffer_free(&text);
+    if (progress->out != NULL &&
+        trp_sweep_facts(sweep, (double)now_ns * 1e-9 - sweep->started_s, now, &arena, &table))
+        trp_progress_show(progress, &table, now_ns);
     trp_arena_clear(&arena);
     progress->changed = false;
     progress->shown_ns = now_ns;
