@@ -6,6 +6,7 @@
 #include <runtime/codec/msgpack.h>
 #include <runtime/codec/type.h>
 #include <runtime/codec/unpack.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/store/read.h>
 #include <runtime/store/store.h>
 #include <stdio.h>
@@ -93,6 +94,16 @@ static troupe_status run_loop(loop *it)
     return status;
 }
 
+// Its lines of output carry its rank from here on.
+static void announce(const trp_task *task)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.48s rank=%d", task->trainer, task->rank);
+    trp_process_relabel(name);
+    trp_log(TRP_INFO, "Setting up process group for: shared memory [rank=%d, world_size=%d]",
+            task->rank, task->world);
+}
+
 troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_end *end)
 {
     (void)self;
@@ -101,6 +112,7 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
         .task = task,
         .reports = task->first_report - 1,
     };
+    announce(task);
     TROUPE_TRY(join_group(task, &it.group));
     troupe_status status = run_loop(&it);
     const char *text = "";

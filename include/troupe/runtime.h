@@ -27,7 +27,8 @@ typedef enum troupe_launch {
 // worker's standard output is line-buffered; a worker that writes more than can be printed waits.
 typedef enum troupe_output {
     // Prefixed with the writer, "(counter pid=123) text": an isolated actor's name, or else its
-    // class; "worker 3" for the pool. The variable TROUPE_LOG_PREFIX=0 omits the prefix.
+    // class; "fit rank=0" for a rank of a training run; "worker 3" for the pool. The variable
+    // TROUPE_LOG_PREFIX=0 omits the prefix.
     TROUPE_OUTPUT_NAMED,
     TROUPE_OUTPUT_PLAIN,  // Without a prefix.
     TROUPE_OUTPUT_DIRECT, // Workers write to the driver's own descriptors.

@@ -11,6 +11,7 @@ typedef struct pattern {
     bool used, several; // `several`: lines of more than one process say it; they are kept back.
     bool mixed;         // What has been kept back is of more than one process.
     bool to_stderr;
+    bool of_ranks;         // All that has been kept back is.
     bool loose;            // Lines that differ in numbers only are the same here.
     uint64_t hash, source; // Unless `several`: the process that says it.
     int64_t began_ms;
@@ -90,6 +91,7 @@ static bool says_the_same(const pattern *known, const trp_fold_line *line, bool 
 static void note(pattern *known, const trp_fold_line *line)
 {
     known->size = line->size;
+    known->of_ranks = line->of_rank && (known->kept == 0 || known->of_ranks);
     known->newest_source = line->source;
     memcpy(known->text, line->text, line->size);
     size_t size = strnlen(line->label, LABEL_MAX - 1);
@@ -103,6 +105,7 @@ static void print_kept(trp_fold *fold, pattern *known)
     if (known->kept > 0)
         fold->print(&(trp_fold_line){.source = known->newest_source,
                                      .to_stderr = known->to_stderr,
+                                     .of_rank = known->of_ranks,
                                      .label = known->label,
                                      .text = known->text,
                                      .size = known->size},

@@ -25,13 +25,14 @@ enum {
 typedef struct trp_fold_line {
     uint64_t source; // Of the process: its incarnation.
     bool to_stderr;
+    bool of_rank; // Of a training run.
     const char *label;
     const char *text; // Without its end of line.
     size_t size;
 } trp_fold_line;
 
 // Prints a line; `repeated` (0: it stands for itself alone) is how many were kept back for it,
-// itself counted.
+// itself counted. It is of a rank where all of them were.
 typedef void (*trp_fold_print)(const trp_fold_line *line, uint64_t repeated);
 
 typedef struct trp_fold trp_fold;

@@ -13,7 +13,7 @@
 #include <runtime/base/printable.h>
 #include <runtime/base/thread.h>
 #include <runtime/host/line_folding.h>
-#include <runtime/shm/segment.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ typedef struct stream stream;
 typedef struct source {
     uint64_t incarnation;
     uint32_t slot;
-    bool labelled;
+    uint32_t labels; // That the process has given itself, as far as `label` knows.
     char label[LABEL_MAX];
     int open; // Streams that have not ended.
 } source;
@@ -106,8 +106,8 @@ static void print_line(const trp_fold_line *line, uint64_t repeated)
     memcpy(at + size, line->text, line->size);
     size += (int)line->size;
     if (repeated > 0) {
-        size += snprintf(at + size, 128, " [repeated %llux across workers]%s",
-                         (unsigned long long)repeated,
+        size += snprintf(at + size, 128, " [repeated %llux across %s]%s",
+                         (unsigned long long)repeated, line->of_rank ? "ranks" : "workers",
                          output.hinted ? "" : " (TROUPE_LOG_FOLD=0 prints each)");
         output.hinted = true;
     }
@@ -120,27 +120,29 @@ static void print_line(const trp_fold_line *line, uint64_t repeated)
 static void find_label(source *who)
 {
     trp_process_row *row = trp_segment_process(who->slot);
+    uint32_t labels = atomic_load(&row->labelled);
+    if (labels > 0 && labels == who->labels)
+        return;
     char name[TRP_LABEL_MAX] = "";
-    // Pairs with the release in trp_process_label: the text is there once the flag is.
-    bool named = atomic_load_explicit(&row->labelled, memory_order_acquire) != 0;
-    if (named)
-        memcpy(name, row->label, sizeof name);
+    const char *label = trp_row_label(row); // No older than what was counted.
+    if (label != NULL)
+        memcpy(name, label, sizeof name);
     int pid = row->pid;
     if (row->incarnation != who->incarnation)
         return;
     trp_printable_clean(name, sizeof name);
-    if (!named)
+    if (label == NULL)
         snprintf(name, sizeof name, "worker %u", who->slot);
     snprintf(who->label, sizeof who->label, "%s pid=%d", name, pid);
-    who->labelled = named;
+    who->labels = labels;
 }
 
 static void take_line(stream *from, const char *text, size_t size)
 {
-    if (!from->of->labelled)
-        find_label(from->of);
+    find_label(from->of);
     trp_fold_line line = {.source = from->of->incarnation,
                           .to_stderr = from->to_stderr,
+                          .of_rank = from->of->labels > 1,
                           .label = from->of->label,
                           .text = text,
                           .size = size};

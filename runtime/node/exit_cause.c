@@ -3,7 +3,7 @@
 
 #include <runtime/base/log.h>
 #include <runtime/node/postmortem.h>
-#include <runtime/shm/segment.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,6 +36,7 @@ static bool describe_signal(int status, uint32_t slot, char *cause, size_t size)
     trp_postmortem_core("", row->pid, name, status, core, sizeof core);
     uint64_t kills = WTERMSIG(status) == SIGKILL ? trp_postmortem_memory_kills("") : 0;
     bool memory = kills > memory_kills;
+    const char *label = trp_row_label(row);
     if (memory)
         snprintf(cause, size, "was killed by the memory limit of its cgroup");
     else
@@ -44,7 +45,7 @@ static bool describe_signal(int status, uint32_t slot, char *cause, size_t size)
     if (memory)
         memory_kills++; // One kill each: others may be dead already and not told of yet.
     trp_log(TRP_WARN, "process %u (%s, pid %d) was killed by signal %d (%s)%s%s%s", slot,
-            row->labelled ? row->label : "worker", row->pid, WTERMSIG(status),
+            label != NULL ? label : "worker", row->pid, WTERMSIG(status),
             strsignal(WTERMSIG(status)), core[0] != '\0' ? "; " : "", core,
             memory ? " by the memory limit of its cgroup" : "");
     return memory;

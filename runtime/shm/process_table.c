@@ -248,16 +248,33 @@ trp_process_label_text trp_process_text(uint32_t process)
     return label;
 }
 
-void trp_process_label(const char *text)
+// Writes the label of that number, if it is the next one.
+static void write_label(uint32_t number, const char *text)
 {
     TRP_USE_SEGMENT();
     trp_process_row *row = trp_segment_process(trp_self.slot);
-    if (row->labelled != 0)
+    if (row->labelled != number)
         return;
     // Printing would cost a worker 8 pages.
-    (void)trp_printable_copy(text, strlen(text), row->label, sizeof row->label);
-    // Pairs with the acquire in host/worker_output.c: who sees the flag sees the text.
-    atomic_store_explicit(&row->labelled, 1, memory_order_release);
+    (void)trp_printable_copy(text, strlen(text), row->labels[number], sizeof row->labels[number]);
+    // Pairs with the acquire in trp_row_label: who sees the count sees the text.
+    atomic_store_explicit(&row->labelled, number + 1, memory_order_release);
+}
+
+void trp_process_label(const char *text)
+{
+    write_label(0, text);
+}
+
+void trp_process_relabel(const char *text)
+{
+    write_label(1, text);
+}
+
+const char *trp_row_label(const trp_process_row *row)
+{
+    uint32_t count = atomic_load_explicit(&row->labelled, memory_order_acquire);
+    return count >= 1 && count <= 2 ? row->labels[count - 1] : NULL;
 }
 
 bool trp_process_try_enter(void)

@@ -101,6 +101,11 @@ bool trp_process_is_stopped(int pid); // By a signal.
 // Says what this worker process is for, once: the name of its isolated actor. Its lines of output
 // carry it.
 void trp_process_label(const char *text);
+// Says it again, once, by what the actor does there: "fit rank=0". Lines carry that from then on.
+void trp_process_relabel(const char *text);
+// What the row's process has said of itself last; NULL: nothing yet. The row may be another's by
+// the time that the text is read.
+const char *trp_row_label(const trp_process_row *row);
 
 // How a dead incarnation ended: TRP_END_UNKNOWN if its place has another process by now. *number is
 // the signal or exit status, *culprit the actor whose method crashed it (0: not known).

@@ -42,8 +42,9 @@ typedef struct trp_process_row {
     _Atomic int32_t pid;
     _Atomic uint64_t incarnation;
     char cause[112]; // "was killed by signal 9 (Killed)", "exited with status 3", ...
-    // Who works there, by the process itself: written once, before `labelled` is set.
-    char label[64];
+    // Who works there, by the process itself: its actor, then what that does. Each is written once,
+    // before `labelled` counts it; the last one counts.
+    char labels[2][64];
     _Atomic uint32_t labelled;
     // How it ended, for programs: written before `state` becomes DEAD.
     _Atomic uint32_t end;       // trp_process_end_kind

@@ -13,6 +13,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
 #include <runtime/shm/page_words.h>
+#include <runtime/shm/process_table.h>
 #include <runtime/shm/segment_guard.h>
 #include <stdio.h>
 #include <string.h>
@@ -226,12 +227,13 @@ trp_process_seen trp_view_process(const trp_store_view *view, uint32_t process)
     if (process >= TRP_PROCESSES_MAX)
         return seen;
     const trp_process_row *row = process_at(view, process);
+    const char *label = trp_row_label(row);
     seen.pid = atomic_load(&row->pid);
     if (process == TRP_PROCESS_DRIVER || process == TRP_PROCESS_NODE)
         snprintf(seen.label, sizeof seen.label, "%s",
                  process == TRP_PROCESS_DRIVER ? "driver" : "node");
-    else if (atomic_load_explicit(&row->labelled, memory_order_acquire) != 0)
-        copy_text(row->label, seen.label, sizeof seen.label);
+    else if (label != NULL)
+        copy_text(label, seen.label, sizeof seen.label);
     else
         snprintf(seen.label, sizeof seen.label, "worker %u", process);
     return seen;

@@ -154,7 +154,7 @@ static void test_its_holders_are_named_when_it_is_full(void **state)
     char expected[128];
     trp_object mine = make(2 << 20, 0), given = make(4 << 20, 0), id;
     void *data;
-    snprintf(trp_segment_process(OTHER)->label, TRP_LABEL_MAX, "sorter");
+    snprintf(trp_segment_process(OTHER)->labels[0], TRP_LABEL_MAX, "sorter");
     trp_segment_process(OTHER)->labelled = 1;
     assert_int_equal(trp_store_hold(given, OTHER), TROUPE_OK);
     trp_store_release(given, ME);
@@ -298,8 +298,8 @@ static void damage(void)
         memcpy(header->types[i].name, wild, sizeof wild - 1);
         atomic_store(&header->types[i].named, 1);
     }
-    memset(trp_segment_process(OTHER)->label, 'y', TRP_LABEL_MAX);
-    memcpy(trp_segment_process(OTHER)->label, wild, sizeof wild - 1);
+    memset(trp_segment_process(OTHER)->labels[0], 'y', TRP_LABEL_MAX);
+    memcpy(trp_segment_process(OTHER)->labels[0], wild, sizeof wild - 1);
     trp_segment_process(OTHER)->labelled = 1;
     for (uint32_t slot = 0; slot < TRP_OBJECT_CHUNK; slot++) {
         trp_object_row *row = trp_object_row_at(slot);
