@@ -7,10 +7,10 @@
 #include <limits.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
+#include <runtime/codec/json.h>
 #include <runtime/host/folder.h>
 #include <stdio.h>
 #include <string.h>
-#include <tune/json.h>
 #include <tune/sweep_facts.h>
 #include <unistd.h>
 
