@@ -19,19 +19,6 @@ static bool is_sync(const char *row)
     return strstr(row, "_sync") != NULL;
 }
 
-static void add_row(const char *row, const char *out, const char *reason, bench_rounds *rounds)
-{
-    size_t length = strlen(row);
-    for (const char *line = out; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, row, length) == 0 && line[length] == ' ') {
-            bench_rounds_add(rounds, bench_round_plain(atof(line + length)));
-            return;
-        }
-    }
-    bench_rounds_fail(rounds, "%s", reason);
-}
-
 // Measures those of the rows that wait, or do not, with a program; NULL: all of them.
 static void add_rows(const char *program, const char *seconds, const bool *sync,
                      const char *const *rows, size_t count, bench_rounds *rounds)
@@ -49,7 +36,7 @@ static void add_rows(const char *program, const char *seconds, const bool *sync,
     bench_run(command, SECONDS_MAX, out, sizeof out, reason);
     for (size_t i = 0; i < count; i++)
         if (!sync || is_sync(rows[i]) == *sync)
-            add_row(rows[i], out, reason, &rounds[i]);
+            bench_rows_read(rows[i], out, reason, &rounds[i]);
 }
 
 void bench_ray(const char *const *rows, size_t count, const char *seconds)

@@ -1,6 +1,7 @@
 // harness_rows.c: see harness_rows.h.
 #include "harness_rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,22 @@ void bench_rows_round(const char *const *program, int cpus, bench_rounds *rounds
     bench_peer_round(program, rounds);
     if (cpus > 0)
         bench_pin(0, BENCH_ANY_CPU);
+}
+
+void bench_rows_read(const char *row, const char *out, const char *reason, bench_rounds *rounds)
+{
+    size_t length = strlen(row);
+    for (const char *line = out; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        bench_round round = {NAN, NAN, NAN, NAN};
+        if (strncmp(line, row, length) == 0 && line[length] == ' ' &&
+            sscanf(line + length, "%lf %lf %lf %lf", &round.value, &round.p50, &round.p99,
+                   &round.p999) >= 1) {
+            bench_rounds_add(rounds, round);
+            return;
+        }
+    }
+    bench_rounds_fail(rounds, "%s", reason);
 }
 
 void bench_rows_print(const bench_line *line)

@@ -12,6 +12,9 @@ bool bench_rows_quick(void);
 bool bench_rows_wanted(const char *name);
 // Adds a round that a program measures on the first `cpus` CPUs (0: wherever it likes).
 void bench_rows_round(const char *const *program, int cpus, bench_rounds *rounds);
+// Adds the round that a program of many rows printed as "<row> <value>", which may be followed by
+// p50, p99 and p999; where it printed none, the row is missing for that reason.
+void bench_rows_read(const char *row, const char *out, const char *reason, bench_rounds *rounds);
 void bench_rows_print(const bench_line *line);
 // The program's exit status: failure if a figure of ours is missing, or no row was wanted.
 int bench_rows_close(void);

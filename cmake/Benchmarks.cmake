@@ -109,3 +109,6 @@ foreach(script peer_erlang peer_ray)
     configure_file(${compare_dir}/${script}.sh ${benchmarks_dir}/compare/${script} COPYONLY)
   endif()
 endforeach()
+if(TROUPE_PEERS) # It runs the program of its own name.
+  configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_train COPYONLY)
+endif()

@@ -1,6 +1,6 @@
 #!/bin/sh
-# rows.sh BENCH_ACTORS BENCH_OBJECTS BENCH_CHANNEL BENCH_TENSOR: they measure the figures that they are
-# asked for, and no others.
+# rows.sh BENCH_ACTORS BENCH_OBJECTS BENCH_CHANNEL BENCH_TENSOR BENCH_TRAIN: they measure the figures
+# that they are asked for, and no others.
 set -eu
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-rows-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -36,4 +36,8 @@ program=$3
 expect 'channel.rtt.64 channel.latest.1024' channel.rtt channel.latest.1024
 program=$4
 expect 'tensor.view.1048576 tensor.call.1048576' tensor.view.1048576 tensor.call.1048576
+program=$5
+expect 'train.first_report train.follow train.kill_to_report' train.first_report train.follow train.kill
+expect 'train.reports train.reports.slow_subscriber train.overhead' train.reports train.overhead
+expect 'train.checkpoint.1048576 train.checkpoint.104857600' train.checkpoint
 exit $status
