@@ -591,6 +591,28 @@ troupe_status trp_spawn_many(const troupe_class *row, const void *args, size_t s
     return trp_error_settled(status);
 }
 
+troupe_status trp_spawn_each(const troupe_class *row, const char *const *envs, size_t count,
+                             troupe_actor *addresses, const troupe_spawn_options *how)
+{
+    order what = {.class_ = trp_class_of(row), .class_name = row->name};
+    troupe_status status =
+        what.class_ != NULL ? prepare(&what, how) : troupe_failed_(troupe_last_error()->status);
+    one *all = status == TROUPE_OK && count > 0 ? trp_alloc(count * sizeof *all) : NULL;
+    if (status == TROUPE_OK && count > 0 && all == NULL)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory to start %zu actors", count);
+    for (size_t i = 0; i < count; i++) {
+        addresses[i] = status == TROUPE_OK ? (troupe_actor){0} : trp_spawn_failed(status);
+        if (all != NULL)
+            all[i].order = what, all[i].order.how.env = envs[i];
+    }
+    if (all != NULL)
+        spawn_all(all, count, addresses);
+    trp_free(all);
+    for (size_t i = 0; i < count && status == TROUPE_OK; i++)
+        status = troupe_actor_status(addresses[i]);
+    return trp_error_settled(status);
+}
+
 troupe_status troupe_spawn_many_as(const troupe_class *class_, const void *init_args, size_t count,
                                    troupe_actor *addresses, const troupe_spawn_options *how)
 {

@@ -57,5 +57,8 @@ troupe_status trp_spawn_again(const struct trp_adoption *what, troupe_actor orig
 // As troupe_spawn_many_as, with the arguments of each one `stride` bytes behind the last one's.
 troupe_status trp_spawn_many(const troupe_class *row, const void *args, size_t stride, size_t count,
                              troupe_actor *addresses, const troupe_spawn_options *how);
+// As troupe_spawn_many_as without arguments, each with an .env of its own.
+troupe_status trp_spawn_each(const troupe_class *row, const char *const *envs, size_t count,
+                             troupe_actor *addresses, const troupe_spawn_options *how);
 
 #endif
