@@ -21,6 +21,7 @@
 #include <train/coordinator.h>
 #include <train/record.h>
 #include <train/server.h>
+#include <train/start.h>
 #include <train/worker.h>
 
 // What says that a rank has ended; it may outlive the run.
@@ -32,6 +33,7 @@ typedef struct watch {
 
 typedef struct rank_state {
     trp_worker_actor worker;
+    trp_place place;
     troupe_ref end; // id 0: over.
     watch *told;    // Who will say that it is over.
     int pid;
@@ -337,35 +339,40 @@ static void log_group(const trp_run *run)
 {
     trp_log(TRP_INFO, "Started distributed worker processes:");
     for (int rank = 0; rank < run->job->options.ranks; rank++)
-        trp_log(TRP_INFO, "- (pid=%d) world_rank=%d, local_rank=%d, node_rank=0",
-                run->ranks[rank].pid, rank, rank);
+        trp_log(TRP_INFO, "- (pid=%d) world_rank=%d, local_rank=%d, node_rank=%d",
+                run->ranks[rank].pid, rank, run->ranks[rank].place.local_rank,
+                run->ranks[rank].place.node_rank);
 }
 
 // Who could not be started says so when it is called.
-static void spawn_workers(trp_run *run)
+static troupe_status spawn_workers(trp_run *run)
 {
-    int world = run->job->options.ranks;
-    trp_worker_actor *workers = (trp_worker_actor *)trp_alloc((size_t)world * sizeof(*workers));
-    if (workers)
-        (void)troupe_spawn_many(trp_worker, (size_t)world, workers, .place = TROUPE_PLACE_ISOLATED);
-    for (int rank = 0; rank < world; rank++) {
-        trp_worker_actor worker =
-            workers ? workers[rank] : troupe_spawn(trp_worker, .place = TROUPE_PLACE_ISOLATED);
-        int pid = worker.address.id ? trp_process_pid(worker.address.process) : 0;
-        run->ranks[rank].worker = worker;
-        run->ranks[rank].pid = pid;
+    size_t world = (size_t)run->job->options.ranks;
+    trp_worker_actor *workers = (trp_worker_actor *)trp_alloc(world * sizeof(*workers));
+    trp_place *places = (trp_place *)trp_alloc(world * sizeof(*places));
+    troupe_status status = workers && places
+                               ? trp_workers_start(run->job, places, workers)
+                               : troupe_fail(TROUPE_NO_MEMORY, "no memory for a group of workers");
+    for (size_t rank = 0; status == TROUPE_OK && rank < world; rank++) {
+        troupe_actor address = workers[rank].address;
+        run->ranks[rank].worker = workers[rank];
+        run->ranks[rank].place = places[rank];
+        run->ranks[rank].pid = address.id ? trp_process_pid(address.process) : 0;
     }
     trp_free(workers);
+    trp_free(places);
+    return status;
 }
 
-static void spawn_ranks(trp_run *run)
+static troupe_status spawn_ranks(trp_run *run)
 {
     troupe_job *job = run->job;
-    spawn_workers(run);
+    TROUPE_TRY(spawn_workers(run));
     pthread_mutex_lock(&job->lock);
     for (int rank = 0; rank < job->options.ranks && rank < 16; rank++)
         job->pids[rank] = run->ranks[rank].pid;
     pthread_mutex_unlock(&job->lock);
+    return TROUPE_OK;
 }
 
 static void run_ranks(trp_run *run, const char *origin, int first_report)
@@ -389,6 +396,7 @@ static void run_ranks(trp_run *run, const char *origin, int first_report)
     run->pending = task.world;
     for (int rank = 0; rank < task.world; rank++) {
         task.rank = rank;
+        task.place = run->ranks[rank].place;
         run->ranks[rank].end = troupe_call_from(run->ranks[rank].worker, trp_worker_run, &task);
     }
     for (int rank = 0; rank < task.world; rank++) {
@@ -439,11 +447,13 @@ static void start_attempt(trp_run *run)
     run->cause.known = false;
     run->stopped = false;
     troupe_status status = prepare(run, &origin, &first_report);
+    if (status == TROUPE_OK)
+        status = spawn_ranks(run);
     if (status != TROUPE_OK) {
+        leave_group(run);
         fail_run(run, status);
         return;
     }
-    spawn_ranks(run);
     run->begun = true;
     log_group(run);
     if (origin.text[0])

@@ -11,6 +11,7 @@
 #include <runtime/base/arena.h>
 #include <runtime/base/buffer.h>
 #include <stdatomic.h>
+#include <train/gang.h>
 #include <train/group.h>
 #include <troupe/train.h>
 
@@ -40,11 +41,12 @@ struct troupe_job {
     const char *path;
     troupe_follower follower;
     uint64_t incarnation; // Of the process when it was submitted.
-    int64_t cpus;         // For each worker, in ten-thousandths.
+    trp_gang gang;        // What it needs of the node.
     // The server's.
     uint64_t request;       // For its CPUs; 0: none.
     _Atomic uint64_t claim; // What the node has given for it; 0: nothing yet.
     _Atomic bool refused;   // It will give nothing.
+    char *gpus;             // The ids of those that it has given, before `claim` is set.
     bool started;
     struct troupe_job *next;
     _Atomic bool over;   // Its coordinator is done: what it used is free, also if the word is lost.
@@ -105,7 +107,7 @@ troupe_status trp_job_result_metrics(troupe_result *result, const troupe_metric 
 // Fills in the defaults and checks the options. TROUPE_INVALID and TROUPE_TOO_LARGE name the
 // option.
 troupe_status trp_train_options_complete(troupe_train_options *options,
-                                         const troupe_trainer *trainer, int64_t *cpus);
+                                         const troupe_trainer *trainer, trp_gang *gang);
 // Makes the run's new folder, with a number appended where its name is taken.
 troupe_status trp_run_folder_make(const troupe_train_options *options, trp_arena *arena,
                                   const char **path);

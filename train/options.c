@@ -2,7 +2,9 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/host/folder.h>
-#include <runtime/node/resource_ledger.h>
+#include <runtime/host/worker_env.h>
+#include <runtime/node/admission.h>
+#include <runtime/node/node_client.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,20 +66,21 @@ static troupe_status check_ranges(const troupe_train_options *o)
     return check_name(o->name);
 }
 
-static troupe_status check_cpus(const troupe_train_options *options, int64_t *cpus)
+static troupe_status check_resources(const troupe_train_options *options, trp_gang *gang)
 {
-    if (trp_cpus_count(options->cpus_per_rank, cpus) != TROUPE_OK)
-        return trp_error_prefix("option .cpus_per_rank");
-    double there = trp_process_options()->cpus;
-    int64_t total;
-    TROUPE_TRY(trp_cpus_count(there, &total));
-    if (*cpus > total / options->ranks)
-        return troupe_fail(TROUPE_TOO_LARGE,
-                           "options .ranks = %d and .cpus_per_rank = %g need %g CPUs, and jobs "
-                           "may reserve %g in all",
-                           options->ranks, options->cpus_per_rank,
-                           options->cpus_per_rank * options->ranks, there);
-    return TROUPE_OK;
+    trp_resources there;
+    TROUPE_TRY(trp_admission_books(trp_process_options(), &there));
+    return trp_gang_of(options, &there, gang);
+}
+
+static troupe_status check_env(const char *env)
+{
+    // What the library adds has room beside it.
+    enum { ENV_MAX = TRP_WORKER_ENV_MAX - TRP_CLAIM_GPUS_MAX - 256 };
+    if (env && strnlen(env, ENV_MAX) == ENV_MAX)
+        return troupe_fail(TROUPE_INVALID, "option .env has %zu bytes: expected at most %d",
+                           strlen(env), ENV_MAX - 1);
+    return trp_worker_env_check("option .env", env, NULL);
 }
 
 static troupe_status check_from(const char *from)
@@ -91,7 +94,7 @@ static troupe_status check_from(const char *from)
 }
 
 troupe_status trp_train_options_complete(troupe_train_options *options,
-                                         const troupe_trainer *trainer, int64_t *cpus)
+                                         const troupe_trainer *trainer, trp_gang *gang)
 {
     if (options->restarts == TROUPE_NONE)
         options->restarts = 0;
@@ -104,7 +107,8 @@ troupe_status trp_train_options_complete(troupe_train_options *options,
     if (options->collective_timeout_ms == 0)
         options->collective_timeout_ms = DEFAULT_TIMEOUT_MS;
     TROUPE_TRY(check_ranges(options));
-    TROUPE_TRY(check_cpus(options, cpus));
+    TROUPE_TRY(check_resources(options, gang));
+    TROUPE_TRY(check_env(options->env));
     return options->from ? check_from(options->from) : TROUPE_OK;
 }
 

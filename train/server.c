@@ -120,9 +120,10 @@ static bool tell_done(trp_server_actor server)
 // The node has answered: the server is told, and finds it out at its next look if that is lost.
 static void claimed(void *user, troupe_status status, uint64_t claim, const char *text)
 {
-    (void)text;
     troupe_job *job = user;
     trp_server_actor server;
+    if (status == TROUPE_OK && job->gpus)
+        snprintf(job->gpus, TRP_CLAIM_GPUS_MAX, "%s", text);
     if (status == TROUPE_OK)
         atomic_store(&job->claim, claim);
     else
@@ -139,7 +140,12 @@ static troupe_status server_submit(trp_server *self, const uint64_t *address, tr
     self->jobs = job;
     char who[96];
     snprintf(who, sizeof who, "job '%.80s'", job->options.name != NULL ? job->options.name : "");
-    trp_want want = {.cpus = job->cpus * job->options.ranks, .who = who, .patient = true};
+    trp_want want = {.cpus = job->gang.cpus,
+                     .gpus = job->gang.gpus,
+                     .memory_bytes = job->gang.memory_bytes,
+                     .resources = job->gang.resources,
+                     .who = who,
+                     .patient = true};
     if (trp_node_claim_begin(&want, claimed, job, &job->request) != TROUPE_OK)
         atomic_store(&job->refused, true);
     admit(self);
@@ -186,6 +192,8 @@ troupe_status trp_server_submit(troupe_job *job)
 {
     trp_server_actor server;
     TROUPE_TRY(find(MAKE_IT, &server));
+    if (job->gang.gpus > 0 && !(job->gpus = trp_arena_alloc(&job->arena, TRP_CLAIM_GPUS_MAX)))
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the ids of a job's GPUs");
     trp_job_hold(job);
     troupe_status status = troupe_tell(server, server_submit, (uint64_t)(uintptr_t)job);
     if (status != TROUPE_OK)

@@ -16,7 +16,8 @@
 static troupe_status copy_texts(troupe_job *job)
 {
     troupe_train_options *o = &job->options;
-    const char **texts[] = {&o->storage, &o->name, &o->keep_metric, &o->from};
+    const char **texts[] = {
+        &o->storage, &o->name, &o->keep_metric, &o->from, &o->resources_per_rank, &o->env};
     for (size_t i = 0; i < sizeof(texts) / sizeof *texts; i++) {
         if (!*texts[i])
             continue;
@@ -78,7 +79,7 @@ static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const 
     job->incarnation = trp_process_incarnation();
     TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", job->follower, follower));
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_submit", job->options, how));
-    TROUPE_TRY(trp_train_options_complete(&job->options, trainer, &job->cpus));
+    TROUPE_TRY(trp_train_options_complete(&job->options, trainer, &job->gang));
     TROUPE_TRY(copy_texts(job));
     TROUPE_TRY(take_config(job, config));
     return trp_run_folder_make(&job->options, &job->arena, &job->path);

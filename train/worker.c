@@ -100,15 +100,21 @@ static void announce(const trp_task *task)
     char name[64];
     snprintf(name, sizeof name, "%.48s rank=%d", task->trainer, task->rank);
     trp_process_relabel(name);
-    trp_log(TRP_INFO, "Setting up process group for: shared memory [rank=%d, world_size=%d]",
-            task->rank, task->world);
+    trp_log(TRP_INFO, "Setting up process group for: env:// [rank=%d, world_size=%d]", task->rank,
+            task->world);
 }
 
 troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_end *end)
 {
     (void)self;
     loop it = {
-        .me = {.rank = task->rank, .world = task->world, .attempt = task->attempt},
+        .me = {.rank = task->rank,
+               .world = task->world,
+               .attempt = task->attempt,
+               .local_rank = task->place.local_rank,
+               .local_world = task->place.local_world,
+               .node_rank = task->place.node_rank,
+               .nodes = task->place.nodes},
         .task = task,
         .reports = task->first_report - 1,
     };

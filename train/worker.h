@@ -4,10 +4,11 @@
 #define TRP_WORKER_H
 
 #include <train/coordinator.h>
+#include <train/place.h>
 
 // All that a rank is told.
-TROUPE_STRUCT(trp_task, (int, rank), (int, world), (int, attempt), (int, first_report),
-              (int, timeout_ms), (int, keep), (troupe_text, trainer),
+TROUPE_STRUCT(trp_task, (trp_place, place), (int, rank), (int, world), (int, attempt),
+              (int, first_report), (int, timeout_ms), (int, keep), (troupe_text, trainer),
               (uint64_t, schema),              // Which loop,
               (troupe_bytes, config),          // its config, packed,
               (troupe_array_troupe_ref, refs), // and the references in that, in order.

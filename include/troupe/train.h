@@ -30,6 +30,11 @@ typedef struct troupe_rank {
     int rank;    // 0 to world - 1
     int world;   // workers in the group
     int attempt; // 0 at first, then the number of restarts so far
+    // Where it runs. Ranks on one node follow each other, and the nodes are numbered by them.
+    int local_rank;  // 0 to local_world - 1: among the ranks on its node
+    int local_world; // ranks on its node
+    int node_rank;   // 0 to nodes - 1
+    int nodes;       // nodes that the group is on
 } troupe_rank;
 
 // A trainer: static, made by TROUPE_TRAINER, found in worker processes by name and schema.
@@ -156,6 +161,18 @@ typedef struct troupe_train_options {
     // Longest wait for another rank in a collective, or in a report for a rank that is far behind;
     // default 60000.
     int collective_timeout_ms;
+    // What each rank holds beside its CPUs while the job runs, as `.gpus`, `.memory_bytes` and
+    // `.resources` of troupe_spawn; default: nothing. A job gets all that its ranks need at once,
+    // or waits. A rank's process has CUDA_VISIBLE_DEVICES set to its own GPUs. Ranks with less than
+    // one GPU share one, or fill whole ones.
+    double gpus_per_rank;
+    size_t memory_per_rank_bytes;
+    const char *resources_per_rank; // "license=1, accelerator=0.5".
+    // Environment of the ranks' processes ("KEY=VALUE" lines, which override .worker_env of
+    // troupe_start). Beside it, each has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and
+    // NODE_RANK, as PyTorch's launchers set them, unless they are given here.
+    const char *env;
+    double coordinator_cpus; // Reserved for the job beside those of its ranks; default 0.
     int unused_;
 } troupe_train_options;
 
@@ -188,14 +205,14 @@ typedef struct troupe_follower {
     void *user;
 } troupe_follower;
 
-// Queues a run of `trainer` with a copy of *config and returns at once. The run starts when the
-// CPUs of its workers are free, in the order of submission. The caller owns *job. `follower` may be
+// Queues a run of `trainer` with a copy of *config and returns at once. The run starts when all
+// that its ranks hold is free, in the order of submission. The caller owns *job. `follower` may be
 // NULL; it is copied, and gets all reports from the first one. Errors: TROUPE_INVALID (an option
-// out of range), TROUPE_TOO_LARGE (more CPUs than the node has), TROUPE_IO or TROUPE_NO_SPACE (the
-// run's folder cannot be made), TROUPE_NOT_FOUND or TROUPE_CORRUPT (the checkpoint of `.from`; its
-// files are verified when the run begins, and damage found then fails the run), TROUPE_VERSION and
-// TROUPE_EXISTS as troupe_trainer_register, TROUPE_UNSUPPORTED (not in the driver process),
-// TROUPE_NO_MEMORY, TROUPE_NOT_STARTED.
+// out of range), TROUPE_TOO_LARGE (more of a resource than the node has), TROUPE_IO or
+// TROUPE_NO_SPACE (the run's folder cannot be made), TROUPE_NOT_FOUND or TROUPE_CORRUPT (the
+// checkpoint of `.from`; its files are verified when the run begins, and damage found then fails
+// the run), TROUPE_VERSION and TROUPE_EXISTS as troupe_trainer_register, TROUPE_UNSUPPORTED (not in
+// the driver process), TROUPE_NO_MEMORY, TROUPE_NOT_STARTED.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_trainer *trainer,
                                                                    const void *config,
                                                                    const troupe_follower *follower,

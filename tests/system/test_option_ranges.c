@@ -306,6 +306,15 @@ static void test_training(void **state)
     expect(TRAIN(.ranks = INT_MAX), ".ranks");
     expect(TRAIN(.cpus_per_rank = -1), ".cpus_per_rank");
     expect(TRAIN(.cpus_per_rank = NAN), ".cpus_per_rank");
+    expect(TRAIN(.coordinator_cpus = -1), ".coordinator_cpus");
+    expect(TRAIN(.coordinator_cpus = NAN), ".coordinator_cpus");
+    expect(TRAIN(.coordinator_cpus = 1e7), ".coordinator_cpus");
+    expect(TRAIN(.gpus_per_rank = -1), ".gpus_per_rank");
+    expect(TRAIN(.gpus_per_rank = NAN), ".gpus_per_rank");
+    expect(TRAIN(.gpus_per_rank = 1e7), ".gpus_per_rank");
+    assert_int_equal(TRAIN(.memory_per_rank_bytes = SIZE_MAX), TROUPE_TOO_LARGE);
+    expect(TRAIN(.resources_per_rank = "license"), ".resources_per_rank");
+    expect(TRAIN(.env = "no line"), ".env");
     expect(TRAIN(.keep = -1), ".keep");
     expect(TRAIN(.keep_goal = (troupe_goal)3), ".keep_goal");
     expect(TRAIN(.keep_metric = "loss"), ".keep_goal");

@@ -128,7 +128,7 @@ static void test_each_rank_logs_its_group(void **state)
     for (int rank = 0; rank < RANKS; rank++) {
         char wanted[128];
         snprintf(wanted, sizeof wanted,
-                 "Setting up process group for: shared memory [rank=%d, world_size=4]", rank);
+                 "Setting up process group for: env:// [rank=%d, world_size=4]", rank);
         assert_int_equal(count(error_text, wanted), 1);
         snprintf(wanted, sizeof wanted, ") world_rank=%d, local_rank=%d, node_rank=0", rank, rank);
         at = strstr(at, wanted); // In the order of ranks.

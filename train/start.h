@@ -1,0 +1,13 @@
+// start.h: starting the processes of a group's ranks, all at once.
+#ifndef TRP_START_H
+#define TRP_START_H
+
+#include <train/job.h>
+#include <train/worker.h>
+
+// Starts a worker for each rank of the job; both arrays are by rank. A worker that could not be
+// started says why when it is called. TROUPE_NO_MEMORY: nothing was started.
+troupe_status trp_workers_start(const troupe_job *job, trp_place *places,
+                                trp_worker_actor *workers);
+
+#endif
