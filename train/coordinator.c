@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <train/coordinator.h>
+#include <train/rank_log.h>
 #include <train/record.h>
 #include <train/server.h>
 #include <train/start.h>
@@ -57,6 +58,7 @@ typedef struct trp_run {
     trp_object region_object;
     trp_group_region *region; // NULL: no group.
     rank_state *ranks;
+    trp_rank_logs *logs;
     int attempt, pending;
     bool begun;    // A group has started.
     bool stopped;  // A rank has seen the stop.
@@ -358,6 +360,7 @@ static troupe_status spawn_workers(trp_run *run)
         run->ranks[rank].worker = workers[rank];
         run->ranks[rank].place = places[rank];
         run->ranks[rank].pid = address.id ? trp_process_pid(address.process) : 0;
+        trp_rank_log_follow(run->logs, (int)rank, run->attempt, address);
     }
     trp_free(workers);
     trp_free(places);
@@ -514,6 +517,7 @@ troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *addres
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the coordinator of %s", job->path);
     }
     *self->run = (trp_run){.job = job, .ranks = ranks};
+    self->run->logs = trp_rank_logs_open(job->path, job->options.ranks);
     trp_record_open(&self->run->record, job);
     trp_job_hold(job);
     return TROUPE_OK;
@@ -537,6 +541,7 @@ void trp_coordinator_deinit(trp_coordinator *self)
         drop_watch(run->ranks[rank].told);
     trp_reports_free(&run->reports);
     trp_record_close(&run->record);
+    trp_rank_logs_close(run->logs);
     trp_job_release(run->job);
     trp_free(run->ranks);
     trp_free(run);

@@ -13,6 +13,7 @@
 #include <runtime/base/printable.h>
 #include <runtime/base/thread.h>
 #include <runtime/host/line_folding.h>
+#include <runtime/host/output_listener.h>
 #include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -40,7 +41,9 @@ typedef struct source {
     uint32_t slot;
     uint32_t labels; // That the process has given itself, as far as `label` knows.
     char label[LABEL_MAX];
-    int open; // Streams that have not ended.
+    int open;   // Streams that have not ended.
+    bool heard; // `listener` is told of its lines.
+    trp_output_listener listener;
 } source;
 
 struct stream {
@@ -137,9 +140,18 @@ static void find_label(source *who)
     who->labels = labels;
 }
 
+static bool has_listener(source *who)
+{
+    if (!who->heard)
+        who->heard = trp_output_listener_take(who->incarnation, &who->listener);
+    return who->heard;
+}
+
 static void take_line(stream *from, const char *text, size_t size)
 {
     find_label(from->of);
+    if (has_listener(from->of))
+        from->of->listener.line(from->of->listener.user, text, size);
     trp_fold_line line = {.source = from->of->incarnation,
                           .to_stderr = from->to_stderr,
                           .of_rank = from->of->labels > 1,
@@ -154,6 +166,13 @@ static void take_line(stream *from, const char *text, size_t size)
 
 // ---- reading
 
+static void end_source(source *ended)
+{
+    if (has_listener(ended))
+        ended->listener.end(ended->listener.user);
+    trp_free(ended);
+}
+
 static void end_stream(stream *ended)
 {
     if (ended->used > 0)
@@ -165,7 +184,7 @@ static void end_stream(stream *ended)
     (void)epoll_ctl(output.events, EPOLL_CTL_DEL, ended->fd, NULL);
     close(ended->fd);
     if (--ended->of->open == 0)
-        trp_free(ended->of);
+        end_source(ended->of);
     if (ended->line != ended->few)
         trp_free(ended->line);
     trp_free(ended);
@@ -427,7 +446,9 @@ troupe_status trp_output_start(int keeper_end)
         registered = atexit(stop_at_exit) == 0;
     troupe_status status = trp_thread_start(&output.thread, "troupe-output", output_main, NULL);
     output.started = status == TROUPE_OK;
-    if (!output.started)
+    if (output.started)
+        trp_output_listeners_begin();
+    else
         close_all();
     return status;
 }
@@ -442,6 +463,7 @@ void trp_output_stop(void)
     uint64_t one = 1;
     (void)!write(output.wake, &one, sizeof one);
     (void)pthread_join(output.thread, NULL);
+    trp_output_listeners_end();
     close_all();
 }
 

@@ -7,16 +7,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <troupe/train.h>
 #include <unistd.h>
 
 enum { RANKS = 4 };
 
-TROUPE_STRUCT(chat, (int, killed)); // The rank that is killed at first; -1: none.
+enum { LOG_WORKS, LOG_IS_A_FILE, LOG_HANGS };
+TROUPE_STRUCT(chat, (int, killed), // The rank that is killed at first; -1: none.
+              (int, log), (int, flood), (troupe_text, folder));
+
+// Before anything is printed: puts something else where the log of rank 0 goes.
+static void spoil_log(const chat *config)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/talk/log", config->folder);
+    if (config->log == LOG_IS_A_FILE) {
+        support_write_file(path, "", 0);
+    } else if (config->log == LOG_HANGS) { // Who opens it to write waits for a reader.
+        assert_int_equal(mkdir(path, 0700), 0);
+        strcat(path, "/rank_00000.log");
+        assert_int_equal(mkfifo(path, 0600), 0);
+    }
+}
 
 static troupe_status talk(troupe_rank *me, const chat *config)
 {
+    if (me->rank == 0 && me->attempt == 0)
+        spoil_log(config);
+    TROUPE_TRY(troupe_barrier(me));
+    for (int i = 0; i < config->flood; i++)
+        printf("line %d of a flood of rank %d, which is long enough to fill a log\n", i, me->rank);
     printf("ready\n");
     printf("hello of %d in attempt %d\n", me->rank, me->attempt);
     fprintf(stderr, "an error of %d\n", me->rank);
@@ -29,7 +51,7 @@ static troupe_status talk(troupe_rank *me, const chat *config)
 TROUPE_TRAINER(talk, chat);
 
 static char *folder;
-static char out_text[65536], error_text[65536];
+static char *out_text, *error_text;
 
 // Runs it in a process of its own, whose standard output and errors become out_text and error_text.
 static void run_driver(int (*drive)(void))
@@ -44,12 +66,10 @@ static void run_driver(int (*drive)(void))
     }
     int status;
     assert_int_equal(waitpid(driver, &status, 0), driver);
-    char *text = support_read_file(out);
-    snprintf(out_text, sizeof out_text, "%s", text);
-    free(text);
-    text = support_read_file(errors);
-    snprintf(error_text, sizeof error_text, "%s", text);
-    free(text);
+    free(out_text);
+    free(error_text);
+    out_text = support_read_file(out);
+    error_text = support_read_file(errors);
     free(out);
     free(errors);
     if (status != 0)
@@ -64,10 +84,10 @@ static int count(const char *text, const char *wanted)
     return found;
 }
 
-static int drive(int killed)
+static int drive(chat config)
 {
     troupe_result *result;
-    chat config = {killed};
+    config.folder = folder;
     troupe_must(troupe_start(0, NULL, .cpus = RANKS));
     troupe_must(troupe_train(talk, &config, &result, .ranks = RANKS, .storage = folder,
                              .name = "talk", .restarts = 1, .keep = TROUPE_NONE));
@@ -79,12 +99,12 @@ static int drive(int killed)
 
 static int drive_plain(void)
 {
-    return drive(-1);
+    return drive((chat){.killed = -1});
 }
 
 static int drive_killed(void)
 {
-    return drive(2);
+    return drive((chat){.killed = 2});
 }
 
 // E03, E05.
@@ -149,6 +169,88 @@ static void test_a_killed_rank_is_named_in_the_log(void **state)
     }
 }
 
+// ---- log files
+
+static char *read_log(int rank)
+{
+    char name[64];
+    snprintf(name, sizeof name, "talk/log/rank_%05d.log", rank);
+    char *path = support_path(folder, name), *text = support_read_file(path);
+    free(path);
+    return text;
+}
+
+static void test_each_rank_has_a_log_file_that_goes_on_after_a_restart(void **state)
+{
+    (void)state;
+    run_driver(drive_killed);
+    for (int rank = 0; rank < RANKS; rank++) {
+        char *text = read_log(rank);
+        assert_non_null(text);
+        const char *at = text;
+        for (int attempt = 0; attempt < 2; attempt++) {
+            char begin[64], hello[64], error[64];
+            snprintf(begin, sizeof begin, "---- attempt %d, rank %d of 4, pid ", attempt, rank);
+            snprintf(hello, sizeof hello, "\nhello of %d in attempt %d\n", rank, attempt);
+            snprintf(error, sizeof error, "\nan error of %d\n", rank);
+            assert_int_equal(strncmp(at, begin, strlen(begin)), 0);
+            assert_non_null(strstr(at, hello));
+            assert_non_null(strstr(at, error));
+            assert_int_equal(count(text, hello), 1);
+            at = attempt == 0 ? strstr(at, "\n---- attempt 1") + 1 : at;
+        }
+        assert_int_equal(count(text, "\nready\n"), 2); // Not folded.
+        assert_int_equal(count(text, "----\n"), 2);
+        free(text);
+    }
+}
+
+static int drive_without_log(void)
+{
+    return drive((chat){.killed = -1, .log = LOG_IS_A_FILE});
+}
+
+static void test_what_cannot_be_written_is_warned_of_once(void **state)
+{
+    (void)state;
+    run_driver(drive_without_log);
+    assert_int_equal(count(error_text, "lines of ranks are not in their log files: "), 1);
+    assert_int_equal(count(out_text, ") ready [repeated 3x across ranks]"), 1);
+}
+
+static int drive_hanging_log(void)
+{
+    return drive((chat){.killed = -1, .log = LOG_HANGS, .flood = 40000});
+}
+
+static void test_a_disk_that_hangs_holds_up_no_rank(void **state)
+{
+    (void)state;
+    run_driver(drive_hanging_log);
+    assert_int_equal(count(error_text, "are not in their log files: writing hangs"), 1);
+    assert_int_equal(count(out_text, " of a flood of rank 0,"), 40000);
+    assert_int_equal(count(out_text, "\nrun /"), 1);
+}
+
+static int drive_flood(void)
+{
+    return drive((chat){.killed = -1, .flood = 40000});
+}
+
+static void test_each_line_is_in_the_log_or_counted(void **state)
+{
+    (void)state;
+    run_driver(drive_flood);
+    for (int rank = 0; rank < RANKS; rank++) {
+        char *text = read_log(rank);
+        long lost = 0;
+        for (const char *at = text; (at = strstr(at, "\n---- ")) != NULL; at++)
+            lost += strtol(at + strlen("\n---- "), NULL, 10);
+        assert_int_equal(count(text, " of a flood of rank ") + (lost < 40000 ? lost : 0), 40000);
+        free(text);
+    }
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -163,12 +265,18 @@ static int remove_folder(void **state)
     return 0;
 }
 
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_carry_the_rank_and_those_of_all_are_counted),
-        cmocka_unit_test(test_each_rank_logs_its_group),
-        cmocka_unit_test(test_a_killed_rank_is_named_in_the_log),
+        CASE(test_lines_carry_the_rank_and_those_of_all_are_counted),
+        CASE(test_each_rank_logs_its_group),
+        CASE(test_a_killed_rank_is_named_in_the_log),
+        CASE(test_each_rank_has_a_log_file_that_goes_on_after_a_restart),
+        CASE(test_what_cannot_be_written_is_warned_of_once),
+        CASE(test_a_disk_that_hangs_holds_up_no_rank),
+        CASE(test_each_line_is_in_the_log_or_counted),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

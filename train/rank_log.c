@@ -1,0 +1,238 @@
+// rank_log.c: the log files of ranks, and the thread that writes them (see train/rank_log.h).
+#include <train/rank_log.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <runtime/base/buffer.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/thread.h>
+#include <runtime/host/folder.h>
+#include <runtime/host/output_listener.h>
+#include <runtime/shm/process_table.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <train/file.h>
+#include <train/progress.h>
+
+struct trp_rank_logs {
+    _Atomic int holds; // Of who opened it, and of each log.
+    int world;
+    atomic_bool warned;
+    char run[];
+};
+
+// What one process prints. The writer's, but for what is said under its lock.
+typedef struct rank_log {
+    trp_rank_logs *of;
+    int rank, attempt, pid;
+    bool begun; // Its first line is in the file.
+    // Under the lock:
+    struct rank_log *next; // In the queue.
+    bool queued, busy;     // It waits there, or is being written.
+    bool ended;            // Nothing more comes.
+    trp_buffer text;       // Not written yet.
+    uint64_t lost;         // Lines that did not fit.
+} rank_log;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    rank_log *first, **last; // What there is to write.
+    bool running, stop;
+    pthread_t thread;
+} writer = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+trp_rank_logs *trp_rank_logs_open(const char *run, int world)
+{
+    size_t size = strlen(run) + 1;
+    trp_rank_logs *logs = trp_alloc(sizeof *logs + size);
+    if (logs == NULL)
+        return NULL;
+    atomic_init(&logs->holds, 1);
+    logs->world = world;
+    memcpy(logs->run, run, size);
+    return logs;
+}
+
+void trp_rank_logs_close(trp_rank_logs *logs)
+{
+    if (logs != NULL && atomic_fetch_sub(&logs->holds, 1) == 1)
+        trp_free(logs);
+}
+
+static void free_log(rank_log *log)
+{
+    trp_rank_logs_close(log->of);
+    trp_buffer_free(&log->text);
+    trp_free(log);
+}
+
+// ---- writing
+
+static troupe_status append(const rank_log *log, const trp_buffer *text)
+{
+    trp_path path;
+    TROUPE_TRY(trp_path_make(&path, "%s/log", log->of->run));
+    if (mkdir(path.text, trp_folder_mode()) && errno != EEXIST)
+        return trp_fail_errno(TROUPE_IO, "cannot make the folder %s", path.text);
+    TROUPE_TRY(trp_path_make(&path, "%s/log/rank_%05d.log", log->of->run, log->rank));
+    if (text->failed)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for lines of %s", path.text);
+    return trp_file_append(path.text, text->data, text->size);
+}
+
+static void write_out(rank_log *log, const trp_buffer *text, uint64_t lost)
+{
+    trp_buffer out = {0};
+    if (!log->begun) {
+        char now[32];
+        trp_time_of_day(now);
+        trp_buffer_printf(&out, "---- attempt %d, rank %d of %d, pid %d, %s ----\n", log->attempt,
+                          log->rank, log->of->world, log->pid, now);
+    }
+    trp_buffer_append(&out, text->data, text->size);
+    if (lost > 0)
+        trp_buffer_printf(&out,
+                          "---- %llu lines are not here: they came faster than they could be "
+                          "written ----\n",
+                          (unsigned long long)lost);
+    if (append(log, &out) == TROUPE_OK)
+        log->begun = true;
+    else if (!atomic_exchange(&log->of->warned, true))
+        trp_log(TRP_WARN, "lines of ranks are not in their log files: %s",
+                troupe_last_error()->text);
+    trp_buffer_free(&out);
+}
+
+// Takes the next one out of the queue. With the lock.
+static rank_log *next_log(void)
+{
+    rank_log *log = writer.first;
+    writer.first = log->next;
+    if (writer.first == NULL)
+        writer.last = &writer.first;
+    log->queued = false;
+    log->busy = true;
+    return log;
+}
+
+static void *write_logs(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&writer.lock);
+    while (!writer.stop || writer.first != NULL) {
+        if (writer.first == NULL) {
+            pthread_cond_wait(&writer.changed, &writer.lock);
+            continue;
+        }
+        rank_log *log = next_log();
+        trp_buffer text = log->text;
+        uint64_t lost = log->lost;
+        log->text = (trp_buffer){0};
+        log->lost = 0;
+        pthread_mutex_unlock(&writer.lock);
+        if (text.size > 0 || lost > 0)
+            write_out(log, &text, lost);
+        trp_buffer_free(&text);
+        pthread_mutex_lock(&writer.lock);
+        log->busy = false;
+        if (log->ended && !log->queued)
+            free_log(log);
+    }
+    writer.running = false;
+    pthread_cond_broadcast(&writer.changed);
+    pthread_mutex_unlock(&writer.lock);
+    return NULL;
+}
+
+// Called when all output has ended. A disk that hangs is not waited for.
+static void settle(void)
+{
+    enum { SETTLE_S = 2 };
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += SETTLE_S;
+    pthread_mutex_lock(&writer.lock);
+    bool ran = writer.running && !writer.stop;
+    writer.stop = ran || writer.stop;
+    pthread_cond_broadcast(&writer.changed);
+    while (writer.running && pthread_cond_timedwait(&writer.changed, &writer.lock, &until) == 0)
+        continue;
+    bool ended = !writer.running;
+    if (ended)
+        writer.stop = false;                // It may be started again.
+    while (ended && writer.first != NULL) { // It could not be started.
+        rank_log *log = next_log();
+        trp_assert(log->ended);
+        free_log(log);
+    }
+    pthread_t thread = writer.thread;
+    pthread_mutex_unlock(&writer.lock);
+    if (ran && ended)
+        (void)pthread_join(thread, NULL);
+    else if (ran)
+        (void)pthread_detach(thread);
+    if (!ended)
+        trp_log(TRP_WARN, "the last lines of ranks are not in their log files: writing hangs");
+}
+
+// ---- what the thread that reads all output calls
+
+// With the lock.
+static void enqueue(rank_log *log)
+{
+    if (!writer.running) // Where it cannot be started, the next line tries again.
+        writer.running =
+            trp_thread_start(&writer.thread, "troupe-logs", write_logs, NULL) == TROUPE_OK;
+    if (log->queued)
+        return;
+    log->next = NULL;
+    log->queued = true;
+    if (writer.first == NULL)
+        writer.last = &writer.first;
+    *writer.last = log;
+    writer.last = &log->next;
+    pthread_cond_broadcast(&writer.changed);
+}
+
+static void take_line(void *user, const char *text, size_t size)
+{
+    rank_log *log = user;
+    pthread_mutex_lock(&writer.lock);
+    if (log->text.failed || log->text.size + size + 1 > TRP_RANK_LOG_BYTES) {
+        log->lost++;
+    } else {
+        trp_buffer_append(&log->text, text, size);
+        trp_buffer_append(&log->text, "\n", 1);
+    }
+    enqueue(log);
+    pthread_mutex_unlock(&writer.lock);
+}
+
+static void take_end(void *user)
+{
+    rank_log *log = user;
+    pthread_mutex_lock(&writer.lock);
+    log->ended = true;
+    if (!log->queued && !log->busy)
+        free_log(log);
+    pthread_mutex_unlock(&writer.lock);
+}
+
+void trp_rank_log_follow(trp_rank_logs *logs, int rank, int attempt, troupe_actor worker)
+{
+    rank_log *log = logs != NULL && worker.id != 0 ? trp_alloc(sizeof *log) : NULL;
+    if (log == NULL)
+        return;
+    *log = (rank_log){
+        .of = logs, .rank = rank, .attempt = attempt, .pid = trp_process_pid(worker.process)};
+    atomic_fetch_add(&logs->holds, 1);
+    trp_output_settle_set(settle);
+    trp_output_listener listener = {take_line, take_end, log};
+    if (!trp_output_listener_add(worker.process, worker.incarnation, &listener))
+        free_log(log);
+}

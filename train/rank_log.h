@@ -1,0 +1,24 @@
+// rank_log.h: what each rank prints, in a file of the run's folder: log/rank_00003.log.
+//
+// The thread that reads the output of all workers puts lines into memory, at most
+// TRP_RANK_LOG_BYTES a rank; another one writes them. So a slow or full disk holds up no rank:
+// lines that do not fit any more are counted and left out, and what cannot be written is warned of
+// once a run. Each attempt is appended behind a line that says so. Where workers write to the
+// driver's own descriptors (TROUPE_OUTPUT_DIRECT) there is no such file.
+#ifndef TRP_RANK_LOG_H
+#define TRP_RANK_LOG_H
+
+#include <troupe/actor.h>
+
+enum { TRP_RANK_LOG_BYTES = 1 << 20 };
+
+// What the logs of one run share; it lasts as long as they do.
+typedef struct trp_rank_logs trp_rank_logs;
+
+// NULL: no memory.
+trp_rank_logs *trp_rank_logs_open(const char *run, int world);
+// Writes what that process prints as this rank's, from now until its end. `logs` may be NULL.
+void trp_rank_log_follow(trp_rank_logs *logs, int rank, int attempt, troupe_actor worker);
+void trp_rank_logs_close(trp_rank_logs *logs);
+
+#endif
