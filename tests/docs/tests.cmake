@@ -20,7 +20,7 @@ foreach(system ray erlang)
   set_tests_properties(docs/${name} PROPERTIES TIMEOUT 60 LABELS docs
                        ENVIRONMENT "${test_environment}")
 endforeach()
-foreach(script man guarantees guarantees_test shape environment statuses)
+foreach(script man guarantees guarantees_test contract contract_test shape environment statuses)
   add_test(NAME docs/${script}
            COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/${script}.sh ${PROJECT_SOURCE_DIR})
   set_tests_properties(docs/${script} PROPERTIES TIMEOUT 60 LABELS docs)

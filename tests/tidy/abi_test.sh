@@ -1,6 +1,7 @@
 #!/bin/sh
 # abi_test.sh SOURCE: what ./dev check takes for a change of the ABI, on a library of a few lines.
 # Run by ./dev check, which has abidiff.
+# A21.
 set -eu
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-abi-test-XXXXXX")
 trap 'rm -rf "$work"' EXIT

@@ -1,6 +1,7 @@
 #!/bin/sh
 # api.sh ROOT: each public declaration says how stable it is, and each public name of 0.1 that has
 # gone stands in the table of CHANGELOG.md beside what took its place.
+# A21.
 set -eu
 root=$1 failed=0
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-api-XXXXXX")

@@ -87,6 +87,7 @@ static void test_what_is_saved_is_loaded(void **state)
     support_directory_remove(run);
 }
 
+// C13.
 static void test_what_is_missing_or_of_another_type_is_named(void **state)
 {
     (void)state;
@@ -120,6 +121,7 @@ static void test_what_is_missing_or_of_another_type_is_named(void **state)
     support_directory_remove(run);
 }
 
+// C09.
 static void test_names_and_numbers_sort_beyond_six_digits(void **state)
 {
     (void)state;

@@ -226,6 +226,7 @@ static void test_jobs_overlap_where_there_is_room_and_never_beyond(void **state)
     free(file);
 }
 
+// B03.
 static void test_a_queued_job_can_be_stopped_and_closed(void **state)
 {
     (void)state;
@@ -455,6 +456,7 @@ static void test_workers_submit_no_jobs(void **state)
             fail_msg("'%s' is not in: %s", word, troupe_last_error()->text);                       \
     } while (0)
 
+// A01, A12.
 static void test_wrong_options_are_named(void **state)
 {
     (void)state;
@@ -505,6 +507,7 @@ static void test_wrong_options_are_named(void **state)
     free(plain);
 }
 
+// B14.
 static void test_storage_may_be_relative_or_left_out(void **state)
 {
     (void)state;

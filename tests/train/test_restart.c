@@ -72,6 +72,7 @@ static void check_lines(const troupe_result *result)
     free(path);
 }
 
+// D04.
 // kill -9 of either rank at several places: the numbers are those of the undisturbed run, to the
 // bit.
 static void test_a_killed_worker_changes_no_number(void **state)
@@ -127,6 +128,7 @@ static void test_without_checkpoints_it_starts_from_the_beginning(void **state)
     troupe_result_free(&result);
 }
 
+// B03.
 static void test_the_reason_of_the_end_is_told(void **state)
 {
     (void)state;
@@ -168,6 +170,7 @@ static void test_the_reason_of_the_end_is_told(void **state)
     }
 }
 
+// B03.
 static void test_restarts_are_used_up(void **state)
 {
     (void)state;
@@ -251,6 +254,7 @@ static troupe_status damages(troupe_rank *me, const damage_settings *config)
 }
 TROUPE_TRAINER(damages, damage_settings);
 
+// C11.
 static void test_a_damaged_newest_checkpoint_is_passed_over(void **state)
 {
     (void)state;

@@ -93,6 +93,7 @@ static void check_sequence(int keep, int length)
     trp_retention_free(&kept);
 }
 
+// C06.
 static void test_the_best_and_the_newest_are_kept(void **state)
 {
     (void)state;
@@ -100,6 +101,7 @@ static void test_the_best_and_the_newest_are_kept(void **state)
         check_sequence((int)(next_random() % 6), 1 + (int)(next_random() % LONGEST));
 }
 
+// C06.
 static void test_ties_keep_the_older(void **state)
 {
     (void)state;

@@ -116,6 +116,7 @@ static void test_the_folder_has_reports_and_the_best_checkpoints(void **state)
     troupe_result_free(&result);
 }
 
+// C02, C10.
 static void test_without_keep_nothing_is_removed_and_with_none_nothing_is_written(void **state)
 {
     (void)state;
@@ -143,6 +144,7 @@ static void test_without_keep_nothing_is_removed_and_with_none_nothing_is_writte
     troupe_result_free(&result);
 }
 
+// A12.
 // A new run goes on from another's checkpoint; its reports begin at 1.
 static void test_a_run_starts_from_a_checkpoint(void **state)
 {
@@ -227,6 +229,7 @@ static void test_what_was_saved_and_not_reported_does_not_stay(void **state)
     }
 }
 
+// C14.
 static void test_ranks_without_a_state_get_that_of_rank_0(void **state)
 {
     (void)state;

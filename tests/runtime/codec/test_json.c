@@ -194,6 +194,7 @@ static void test_what_the_text_lacks_stays(void **state)
     trp_arena_clear(&arena);
 }
 
+// A06, C05.
 static void test_a_wrong_member_is_named(void **state)
 {
     (void)state;
