@@ -1,7 +1,7 @@
 #!/bin/sh
 # contract.sh SOURCE: the rows of docs/contract.md and the tests that name them. A row has tests, or says
 # that it was declined, comes later or is open. A test names its rows in a line of its comment
-# ("// B12, B13"), a script in such a line of its own ("# B21"); each such pair stands on both sides, and
+# ("// B12, B13" or "// B12: ..."), a script in such a line of its own ("# B21"); each such pair stands on both sides, and
 # each test is run by its program.
 set -eu
 cd "$1"
@@ -41,8 +41,9 @@ find tests -name '*.c' -o -name '*.sh' | sort | while read -r file; do
     */*.*) program=${program%.*} ;; # A further part of a program.
     esac
     awk -v program="$program" -v script="${file##*.}" '
-    /^(\/\/|#) [A-F][0-9][0-9](, [A-F][0-9][0-9])*\.?$/ {
+    /^(\/\/|#) [A-F][0-9][0-9](, [A-F][0-9][0-9])*(\.?$|: )/ {
         ids = substr($0, index($0, " ") + 1)
+        sub(/:.*/, "", ids)
         gsub(/[,.]/, "", ids)
         if (script != "sh")
             next

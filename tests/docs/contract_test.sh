@@ -52,6 +52,8 @@ expect 'A04 has no test and does not say'
 table "$run" "$other" "$script" '| A04 | more | open: |'
 expect 'A04 has no test and does not say'
 table "$run" "$other" "$script"
+tests '// A01, A02: it runs.'
+sh "$contract" "$work" >"$work/out" || { cat "$work/out"; status=1; }
 tests '// A01.'
 expect 'train/test_run:test_run does not say that it shows A02'
 tests '// A01, A02'
