@@ -1,15 +1,14 @@
 // checkpoint.c: stage, commit, verify, load and remove.
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
+#include <runtime/base/memory.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <train/checkpoint.h>
 #include <unistd.h>
 
@@ -147,8 +146,7 @@ troupe_status trp_checkpoint_load(const char *folder, int rank, trp_whose_state 
     return status;
 }
 
-// The number in the name of a checkpoint's folder; -1 if it is no such name.
-static int64_t number_of(const char *name)
+int64_t trp_checkpoint_number(const char *name)
 {
     size_t prefix = strlen(PREFIX);
     if (strncmp(name, PREFIX, prefix) != 0 || name[prefix] < '0' || name[prefix] > '9')
@@ -157,6 +155,45 @@ static int64_t number_of(const char *name)
     errno = 0;
     long long number = strtoll(name + prefix, &end, 10);
     return *end == '\0' && errno == 0 ? number : -1;
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+troupe_status trp_checkpoint_list(const char *run, int64_t **numbers, size_t *count)
+{
+    trp_path path;
+    size_t capacity = 0, found = 0;
+    int64_t *list = NULL;
+    TROUPE_TRY(trp_path_make(&path, "%s/" FOLDER, run));
+    DIR *folder = opendir(path.text);
+    if (!folder)
+        return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", path.text);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        int64_t number = trp_checkpoint_number(entry->d_name);
+        if (number < 0)
+            continue;
+        if (found == capacity) {
+            capacity = capacity > 0 ? 2 * capacity : 16;
+            int64_t *grown = (int64_t *)trp_realloc(list, capacity * sizeof *list);
+            if (!grown) {
+                trp_free(list);
+                closedir(folder);
+                return troupe_fail(TROUPE_NO_MEMORY, "no memory for the checkpoints of %s", run);
+            }
+            list = grown;
+        }
+        list[found++] = number;
+    }
+    closedir(folder);
+    if (found > 0)
+        qsort(list, found, sizeof *list, compare_numbers);
+    *numbers = list;
+    *count = found;
+    return TROUPE_OK;
 }
 
 // The highest number below `below` that a folder of the run has; -1: none.
@@ -170,7 +207,7 @@ static troupe_status highest(const char *run, int64_t below, int64_t *id)
                               "cannot open the folder %s", path.text);
     *id = -1;
     for (struct dirent *entry; (entry = readdir(folder));) {
-        int64_t number = number_of(entry->d_name);
+        int64_t number = trp_checkpoint_number(entry->d_name);
         if (number < below && number > *id)
             *id = number;
     }
@@ -242,66 +279,4 @@ troupe_status trp_checkpoint_clean(const char *run)
     TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
     TROUPE_TRY(trp_folder_make(parent.text));
     return clean(parent.text);
-}
-
-// ---- whose a run's folder is: a lock that ends with its driver, however that ends
-
-int trp_checkpoint_hold(const char *run)
-{
-    enum { TRIES = 50, PAUSE_US = 10000 };
-    trp_path parent;
-    if (trp_path_make(&parent, "%s/" FOLDER, run) != TROUPE_OK)
-        return -1;
-    int fd = open(parent.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC), locked = -1;
-    // Who clears it has it for a moment.
-    for (int i = 0; fd >= 0 && i < TRIES; i++) {
-        locked = flock(fd, LOCK_SH | LOCK_NB);
-        if (locked == 0 || errno != EWOULDBLOCK)
-            break;
-        (void)usleep(PAUSE_US);
-    }
-    if (locked == 0)
-        return fd;
-    // No condition for a run: a file system may have no locks.
-    trp_log(TRP_INFO, "%s cannot be locked (%s): another driver may clear it", parent.text,
-            strerror(errno));
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-void trp_checkpoint_clean_left(const char *run)
-{
-    trp_path parent;
-    troupe_error kept;
-    if (trp_path_make(&parent, "%s/" FOLDER, run) != TROUPE_OK)
-        return;
-    int fd = open(parent.text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    trp_error_hold(&kept);
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && clean(parent.text) != TROUPE_OK)
-        trp_log(TRP_INFO, "not everything that a killed run left could be removed: %s",
-                troupe_last_error()->text);
-    trp_error_restore(&kept);
-    close(fd);
-}
-
-void trp_checkpoint_clean_beside(const char *folder)
-{
-    trp_path run;
-    if (trp_path_make(&run, "%s", folder) != TROUPE_OK)
-        return;
-    size_t length = strlen(run.text);
-    while (length > 1 && run.text[length - 1] == '/')
-        run.text[--length] = '\0';
-    char *name = strrchr(run.text, '/');
-    if (name == NULL || name == run.text || number_of(name + 1) < 0)
-        return;
-    *name = '\0';
-    name = strrchr(run.text, '/');
-    if (name == NULL || name == run.text || strcmp(name + 1, FOLDER) != 0)
-        return;
-    *name = '\0';
-    trp_checkpoint_clean_left(run.text);
 }

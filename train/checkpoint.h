@@ -61,12 +61,9 @@ troupe_status trp_checkpoint_remove(const char *run, int64_t id);
 
 // Makes the run's folder of checkpoints if need be, and removes what crashes left half done in it.
 troupe_status trp_checkpoint_clean(const char *run);
-// Says that this process runs it, until the descriptor is closed or the process ends. -1: it cannot
-// be said.
-int trp_checkpoint_hold(const char *run);
-// Removes what a run left half done that no process runs any more; of a living one nothing. The
-// second: of the run that has the checkpoint, where its path looks like one's.
-void trp_checkpoint_clean_left(const char *run);
-void trp_checkpoint_clean_beside(const char *folder);
+// The numbers of the run's checkpoints, rising; freed with trp_free.
+troupe_status trp_checkpoint_list(const char *run, int64_t **numbers, size_t *count);
+// The number in the name of a checkpoint's folder; -1: it is no such name.
+int64_t trp_checkpoint_number(const char *name);
 
 #endif

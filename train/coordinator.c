@@ -59,7 +59,7 @@ typedef struct trp_run {
     trp_group_region *region; // NULL: no group.
     rank_state *ranks;
     trp_rank_logs *logs;
-    int attempt, pending;
+    int first_attempt, attempt, pending;
     bool begun;    // A group has started.
     bool stopped;  // A rank has seen the stop.
     bool given_up; // The job was, by its user.
@@ -71,19 +71,32 @@ static void start_attempt(trp_run *run);
 
 // ---- the end of a run
 
+// The call that goes on with the run.
+static void add_way_on(const trp_run *run, trp_buffer *text)
+{
+    const char *path = run->job->path, *name = strrchr(path, '/');
+    trp_buffer_printf(text,
+                      "; to go on with it: troupe_train(%s, ..., .storage = \"%.*s\", .name = "
+                      "\"%s\", .open = TROUPE_OPEN_RESUME)",
+                      run->job->trainer->name, (int)(name - path), path, name + 1);
+}
+
 // Puts what led to the end, where the run is and how it could go on into one text.
 static const char *describe(const trp_run *run, troupe_result *result)
 {
     const troupe_train_options *options = &run->job->options;
     trp_buffer text = {0};
+    int restarts = run->attempt - run->first_attempt;
     trp_buffer_printf(&text, "%s; the run is at %s", run->cause.text, run->job->path);
     bool hint = run->begun && !run->given_up && run->cause.status != TROUPE_RUNTIME_LOST;
     if (hint && options->restarts == 0)
         trp_buffer_printf(&text, "; it was not restarted: .restarts = n in the options allows n "
                                  "restarts from the last checkpoint, TROUPE_FOREVER any number");
-    else if (hint && run->attempt > 0)
-        trp_buffer_printf(&text, "; its %d restart%s used up", run->attempt,
-                          run->attempt == 1 ? " is" : "s are");
+    else if (hint && restarts > 0)
+        trp_buffer_printf(&text, "; its %d restart%s used up", restarts,
+                          restarts == 1 ? " is" : "s are");
+    if (!run->given_up)
+        add_way_on(run, &text);
     trp_buffer_append(&text, "", 1);
     const char *copy = text.failed ? NULL : trp_job_result_text(result, (const char *)text.data);
     trp_buffer_free(&text);
@@ -102,10 +115,12 @@ static void finish(trp_run *run, troupe_status status)
             result->error = describe(run, result);
     }
     run->finished = true;
+    trp_record_end(&run->record, status, result);
     // What a rank saved and did not report any more is of no use to anyone.
     if (trp_checkpoint_clean(run->job->path) != TROUPE_OK)
         trp_log(TRP_WARN, "not everything that was left incomplete could be removed: %s",
                 troupe_last_error()->text);
+    trp_run_close(run->job);
     (void)trp_job_finish(run->job, result);
     trp_server_job_done(run->job);
     (void)troupe_actor_end(run->self);
@@ -252,11 +267,12 @@ static void attempt_over(trp_run *run)
         finish(run, TROUPE_OK);
         return;
     }
-    if (options->restarts >= 0 && run->attempt >= options->restarts) {
+    int restarts = run->attempt - run->first_attempt;
+    if (options->restarts >= 0 && restarts >= options->restarts) {
         finish(run, run->cause.status);
         return;
     }
-    trp_log(TRP_WARN, "%s: the group is restarted (restart %d)", run->cause.text, run->attempt + 1);
+    trp_log(TRP_WARN, "%s: the group is restarted (restart %d)", run->cause.text, restarts + 1);
     run->attempt++;
     trp_job_set_state(run->job, TROUPE_JOB_RESTARTING);
     start_attempt(run);
@@ -395,6 +411,8 @@ static void run_ranks(trp_run *run, const char *origin, int first_report)
         .coordinator = run->self,
         .origin = origin[0] ? origin : NULL,
         .run = job->path,
+        .epoch = job->opening.epoch,
+        .metadata = job->options.metadata,
     };
     run->pending = task.world;
     for (int rank = 0; rank < task.world; rank++) {
@@ -427,6 +445,7 @@ static troupe_status make_watches(trp_run *run)
 static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
 {
     int last_report;
+    TROUPE_TRY(trp_alive_check(run->job->opening.alive, run->job->path));
     TROUPE_TRY(trp_checkpoint_clean(run->job->path));
     TROUPE_TRY(trp_record_origin(&run->record, origin, &last_report));
     TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.ranks, last_report));
@@ -457,6 +476,8 @@ static void start_attempt(trp_run *run)
         fail_run(run, status);
         return;
     }
+    trp_run_journal_attempt(&run->job->opening.journal, run->attempt, first_report - 1,
+                            origin.text[0] ? origin.text : NULL);
     run->begun = true;
     log_group(run);
     if (origin.text[0])
@@ -502,7 +523,11 @@ troupe_status trp_coordinator_begin(trp_coordinator *self, const troupe_none *no
     pthread_mutex_lock(&run->job->lock);
     run->job->coordinator = run->self.address;
     pthread_mutex_unlock(&run->job->lock);
-    start_attempt(run);
+    troupe_status status = trp_record_open(&run->record, run->job);
+    if (status == TROUPE_OK)
+        start_attempt(run);
+    else
+        fail_run(run, status);
     return TROUPE_OK;
 }
 
@@ -516,9 +541,13 @@ troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *addres
         trp_free(self->run);
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the coordinator of %s", job->path);
     }
-    *self->run = (trp_run){.job = job, .ranks = ranks};
+    int attempts = job->opening.history.attempts;
+    *self->run = (trp_run){.job = job,
+                           .record = {.job = job},
+                           .ranks = ranks,
+                           .first_attempt = attempts,
+                           .attempt = attempts};
     self->run->logs = trp_rank_logs_open(job->path, job->options.ranks);
-    trp_record_open(&self->run->record, job);
     trp_job_hold(job);
     return TROUPE_OK;
 }
@@ -535,6 +564,7 @@ void trp_coordinator_deinit(trp_coordinator *self)
             troupe_ref_drop(run->ranks[rank].end);
         if (there)
             leave_group(run);
+        trp_run_close(run->job);
         trp_job_cancel(run->job);
     }
     for (int rank = 0; rank < run->job->options.ranks; rank++)

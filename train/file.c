@@ -74,6 +74,23 @@ troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t c
     return status;
 }
 
+troupe_status trp_file_replace(const char *path, const void *data, size_t size)
+{
+    trp_path made, folder;
+    const char *name = strrchr(path, '/');
+    const trp_piece piece = {data, size};
+    TROUPE_TRY(trp_path_make(&made, "%s.new", path));
+    TROUPE_TRY(trp_path_make(&folder, "%.*s", name != NULL ? (int)(name - path) : 1,
+                             name != NULL ? path : "."));
+    TROUPE_TRY(trp_file_write(made.text, &piece, 1));
+    troupe_status status = trp_folder_rename(made.text, path);
+    if (status != TROUPE_OK) {
+        (void)unlink(made.text);
+        return status;
+    }
+    return trp_folder_sync(folder.text);
+}
+
 troupe_status trp_file_append(const char *path, const void *data, size_t size)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());

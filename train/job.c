@@ -18,6 +18,7 @@ troupe_job *trp_job_create(void)
     if (!job)
         return NULL;
     atomic_init(&job->holds, 1);
+    job->opening.journal.fd = -1;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -40,6 +41,7 @@ void trp_job_release(troupe_job *job)
         troupe_ref_drop(job->refs[i]);
     troupe_result_free(&job->result);
     trp_buffer_free(&job->config);
+    trp_run_close(job);
     trp_arena_clear(&job->arena);
     pthread_cond_destroy(&job->changed);
     pthread_mutex_destroy(&job->lock);
@@ -48,7 +50,7 @@ void trp_job_release(troupe_job *job)
 
 static double elapsed_s(const troupe_job *job)
 {
-    return job->started_s > 0 ? trp_clock_s() - job->started_s : 0;
+    return job->earlier_s + (job->started_s > 0 ? trp_clock_s() - job->started_s : 0);
 }
 
 double trp_job_elapsed_s(troupe_job *job)

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <train/gang.h>
 #include <train/group.h>
+#include <train/opening.h>
 #include <troupe/train.h>
 
 // Never changes once the job is DONE, so all who wait for it share it.
@@ -39,6 +40,7 @@ struct troupe_job {
     troupe_train_options options; // With defaults filled in; texts in `arena`.
     trp_arena arena;
     const char *path;
+    trp_opening opening; // Of the run's folder.
     troupe_follower follower;
     uint64_t incarnation; // Of the process when it was submitted.
     trp_gang gang;        // What it needs of the node.
@@ -65,6 +67,7 @@ struct troupe_job {
     char given_up_why[160];
     int reports, restarts;
     int pids[16];
+    double earlier_s;      // Spent by earlier openings of the run.
     double started_s;      // 0: no group has started.
     troupe_result *result; // Once it is DONE.
 };
@@ -76,7 +79,7 @@ void trp_job_release(troupe_job *job);
 
 // Whether the runtime that the job was submitted to still runs.
 bool trp_job_has_runtime(const troupe_job *job);
-// Seconds since the first group started; 0 before.
+// Seconds that the run has taken, earlier openings included.
 double trp_job_elapsed_s(troupe_job *job);
 // Whether the user has asked for a stop.
 bool trp_job_stopping(troupe_job *job);
@@ -108,8 +111,5 @@ troupe_status trp_job_result_metrics(troupe_result *result, const troupe_metric 
 // option.
 troupe_status trp_train_options_complete(troupe_train_options *options,
                                          const troupe_trainer *trainer, trp_gang *gang);
-// Makes the run's new folder, with a number appended where its name is taken.
-troupe_status trp_run_folder_make(const troupe_train_options *options, trp_arena *arena,
-                                  const char **path);
 
 #endif

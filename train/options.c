@@ -1,13 +1,10 @@
-// options.c: what a submission asks for: defaults, checks, and the folder of its run.
+// options.c: what a submission asks for: defaults and checks.
 #include <runtime/base/error.h>
-#include <runtime/base/memory.h>
-#include <runtime/host/folder.h>
 #include <runtime/host/worker_env.h>
 #include <runtime/node/admission.h>
 #include <runtime/node/node_client.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <train/checkpoint.h>
 #include <train/job.h>
@@ -61,6 +58,11 @@ static troupe_status check_ranges(const troupe_train_options *o)
                            "option .collective_timeout_ms is %d: expected a positive number of "
                            "milliseconds",
                            o->collective_timeout_ms);
+    if ((unsigned)o->open > TROUPE_OPEN_RESUME_OR_NEW)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .open is %d: expected TROUPE_OPEN_NEW, TROUPE_OPEN_RESUME or "
+                           "TROUPE_OPEN_RESUME_OR_NEW",
+                           (int)o->open);
     if (o->storage && !*o->storage)
         return troupe_fail(TROUPE_INVALID, "option .storage is empty: expected a folder's path");
     return check_name(o->name);
@@ -110,39 +112,4 @@ troupe_status trp_train_options_complete(troupe_train_options *options,
     TROUPE_TRY(check_resources(options, gang));
     TROUPE_TRY(check_env(options->env));
     return options->from ? check_from(options->from) : TROUPE_OK;
-}
-
-// A run of that name whose driver was killed is not opened again, but this one has met its folder.
-static void clean_earlier(const char *run, const char *name)
-{
-    enum { LATELY = 32 };
-    trp_path earlier;
-    const char *last = strrchr(run, '/');
-    size_t length = strlen(name);
-    if (last == NULL || strncmp(last + 1, name, length) != 0 || last[1 + length] != '_')
-        return;
-    long number = strtol(last + 1 + length + 1, NULL, 10);
-    for (long i = number > LATELY ? number - LATELY : 0; i < number; i++) {
-        char suffix[24] = "";
-        if (i > 0)
-            snprintf(suffix, sizeof suffix, "_%ld", i);
-        if (trp_path_make(&earlier, "%.*s/%s%s", (int)(last - run), run, name, suffix) == TROUPE_OK)
-            trp_checkpoint_clean_left(earlier.text);
-    }
-}
-
-troupe_status trp_run_folder_make(const troupe_train_options *options, trp_arena *arena,
-                                  const char **path)
-{
-    char *run;
-    TROUPE_TRY(trp_folder_claim(options->storage, options->name, &run));
-    clean_earlier(run, options->name);
-    troupe_status status = trp_checkpoint_clean(run); // Makes the folder of checkpoints.
-    char *copy = trp_arena_alloc(arena, strlen(run) + 1);
-    if (status == TROUPE_OK && copy == NULL)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
-    if (status == TROUPE_OK)
-        *path = strcpy(copy, run);
-    trp_free(run);
-    return status;
 }

@@ -3,22 +3,14 @@
 #include <math.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
+#include <runtime/base/memory.h>
 #include <string.h>
 #include <train/record.h>
-#include <unistd.h>
-
-void trp_record_open(trp_record *record, troupe_job *job)
-{
-    *record = (trp_record){.job = job, .hold = trp_checkpoint_hold(job->path)};
-    record->retention.keep = job->options.keep > 0 ? job->options.keep : 0;
-}
 
 void trp_record_close(trp_record *record)
 {
     trp_retention_free(&record->retention);
     trp_arena_clear(&record->arena);
-    if (record->hold >= 0)
-        close(record->hold);
 }
 
 // What makes this checkpoint good: more is better.
@@ -40,6 +32,48 @@ static double score_of(trp_record *record, const trp_manifest *manifest)
                 manifest->report, name, manifest->id);
     record->warned = true;
     return NAN;
+}
+
+static troupe_status take_up_one(trp_record *record, int64_t id, trp_arena *arena)
+{
+    trp_manifest manifest;
+    trp_path folder;
+    record->next_id = id + 1;
+    TROUPE_TRY(trp_checkpoint_folder(record->job->path, id, &folder));
+    if (trp_checkpoint_read(folder.text, arena, &manifest) != TROUPE_OK) {
+        trp_log(TRP_WARN, "a checkpoint cannot be used: %s", troupe_last_error()->text);
+        return TROUPE_OK;
+    }
+    return trp_retention_add(&record->retention, id, score_of(record, &manifest));
+}
+
+// Takes up what earlier openings of the run have left.
+static troupe_status take_up(trp_record *record)
+{
+    const trp_run_history *history = &record->job->opening.history;
+    trp_arena arena = {0};
+    int64_t *ids;
+    size_t count;
+    TROUPE_TRY(trp_checkpoint_list(record->job->path, &ids, &count));
+    troupe_status status = TROUPE_OK;
+    for (size_t i = 0; i < count && status == TROUPE_OK; i++) {
+        status = take_up_one(record, ids[i], &arena);
+        trp_arena_clear(&arena);
+    }
+    trp_free(ids);
+    if (history->next_id > record->next_id)
+        record->next_id = history->next_id;
+    record->delivered = history->reports;
+    for (size_t i = 0; i < history->metric_count && i < TRP_METRICS_MAX; i++)
+        record->last[record->last_count++] = history->metrics[i];
+    return status;
+}
+
+troupe_status trp_record_open(trp_record *record, troupe_job *job)
+{
+    *record = (trp_record){.job = job};
+    record->retention.keep = job->options.keep > 0 ? job->options.keep : 0;
+    return take_up(record);
 }
 
 static void evict(trp_record *record)
@@ -91,66 +125,6 @@ static bool commit(trp_record *record, int attempt, const trp_open_report *repor
     return true;
 }
 
-static void write_text(const char *text, trp_buffer *out)
-{
-    trp_buffer_append(out, "\"", 1);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            trp_buffer_printf(out, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            trp_buffer_printf(out, "\\u%04x", (unsigned)*text);
-        else
-            trp_buffer_append(out, text, 1);
-    }
-    trp_buffer_append(out, "\"", 1);
-}
-
-// JSON has no words for these three, so they are texts.
-static void write_number(double value, trp_buffer *out)
-{
-    if (isnan(value))
-        trp_buffer_printf(out, "\"NaN\"");
-    else if (isinf(value))
-        trp_buffer_printf(out, value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
-    else
-        trp_buffer_printf(out, "%.17g", value);
-}
-
-void trp_record_line(const troupe_report_event *event, int attempt, trp_buffer *out)
-{
-    trp_buffer_printf(out, "{\"report\": %d, \"attempt\": %d, \"elapsed_s\": %.6f, \"metrics\": {",
-                      event->number, attempt, event->elapsed_s);
-    for (size_t i = 0; i < event->count; i++) {
-        if (i > 0)
-            trp_buffer_append(out, ", ", 2);
-        write_text(event->metrics[i].name, out);
-        trp_buffer_append(out, ": ", 2);
-        write_number(event->metrics[i].value, out);
-    }
-    trp_buffer_printf(out, "}, \"checkpoint\": ");
-    if (event->checkpoint)
-        write_text(strrchr(event->checkpoint, '/') + 1, out);
-    else
-        trp_buffer_printf(out, "null");
-    trp_buffer_printf(out, "}\n");
-}
-
-static void append_line(const trp_record *record, int attempt, const troupe_report_event *event)
-{
-    trp_buffer line = {0};
-    trp_path path;
-    trp_record_line(event, attempt, &line);
-    troupe_status status =
-        line.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a line of reports.jsonl")
-                    : trp_path_make(&path, "%s/reports.jsonl", record->job->path);
-    if (status == TROUPE_OK)
-        status = trp_file_append(path.text, line.data, line.size);
-    if (status != TROUPE_OK)
-        trp_log(TRP_WARN, "report %d is not in reports.jsonl: %s", event->number,
-                troupe_last_error()->text);
-    trp_buffer_free(&line);
-}
-
 static void remember(trp_record *record, const trp_open_report *report)
 {
     trp_arena_clear(&record->arena);
@@ -177,9 +151,14 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
         .elapsed_s = trp_job_elapsed_s(record->job),
         .checkpoint = committed ? folder.text : NULL,
     };
+    trp_run_journal *journal = &record->job->opening.journal;
     if (!again) {
-        append_line(record, attempt, &event);
+        trp_run_journal_report(journal, &event, attempt);
         record->delivered = report->number;
+    }
+    if (committed) {
+        trp_run_journal_commit(journal, report->number, folder.text);
+        trp_run_journal_sync(journal);
     }
     trp_job_report(record->job, report->number, again ? NULL : &event);
 }
@@ -203,7 +182,7 @@ static troupe_status origin_of(trp_record *record, trp_arena *arena, trp_path *f
     if (!from)
         return TROUPE_OK;
     // The reports of a new run begin at 1, wherever its state comes from.
-    trp_checkpoint_clean_beside(from);
+    trp_run_clean_beside(from);
     TROUPE_TRY(trp_checkpoint_verify(from, arena, &manifest));
     return trp_path_make(folder, "%s", from);
 }
@@ -233,4 +212,29 @@ troupe_status trp_record_fill(const trp_record *record, troupe_result *result)
     TROUPE_TRY(
         folder_text(record, trp_retention_newest(&record->retention), result, &result->checkpoint));
     return folder_text(record, trp_retention_best(&record->retention), result, &result->best);
+}
+
+static const char *name_of(const char *folder)
+{
+    return folder != NULL ? strrchr(folder, '/') + 1 : NULL;
+}
+
+void trp_record_end(trp_record *record, troupe_status status, const troupe_result *result)
+{
+    troupe_job *job = record->job;
+    bool stopped = result != NULL && result->stopped;
+    trp_run_journal_end(&job->opening.journal, status, stopped);
+    trp_run_journal_sync(&job->opening.journal);
+    trp_end_file end = {
+        .status = trp_status_word(status),
+        .stopped = stopped,
+        .error = result != NULL ? result->error : "",
+        .reports = job->reports,
+        .restarts = job->restarts,
+        .elapsed_s = trp_job_elapsed_s(job),
+        .checkpoint = result != NULL ? name_of(result->checkpoint) : NULL,
+        .best = result != NULL ? name_of(result->best) : NULL,
+    };
+    if (trp_end_file_write(job->path, &end) != TROUPE_OK)
+        trp_log(TRP_WARN, "how the run ended is not in its folder: %s", troupe_last_error()->text);
 }

@@ -1,4 +1,4 @@
-// record.h: what a run leaves behind: its checkpoints, reports.jsonl, and what its follower is
+// record.h: what a run leaves behind: its checkpoints, its journal, and what its follower is
 // told.
 //
 // Used by the run's coordinator alone. It lasts over all attempts of a run; a report whose number
@@ -19,10 +19,10 @@ typedef struct trp_record {
     trp_arena arena; // Of the last report's metrics:
     troupe_metric last[TRP_METRICS_MAX];
     size_t last_count;
-    int hold; // Of the run's folder; -1: none.
 } trp_record;
 
-void trp_record_open(trp_record *record, troupe_job *job);
+// Begins with what earlier openings of the run have left.
+troupe_status trp_record_open(trp_record *record, troupe_job *job);
 // Commits what was staged for a whole report, and delivers it.
 void trp_record_add(trp_record *record, int attempt, const trp_open_report *report);
 // The checkpoint that an attempt continues from ("" in `folder`: none) and the report that it
@@ -32,7 +32,7 @@ troupe_status trp_record_origin(trp_record *record, trp_path *folder, int *repor
 troupe_status trp_record_fill(const trp_record *record, troupe_result *result);
 void trp_record_close(trp_record *record);
 
-// One line of reports.jsonl.
-void trp_record_line(const troupe_report_event *event, int attempt, trp_buffer *out);
+// Puts down how the run has ended; the result may be NULL.
+void trp_record_end(trp_record *record, troupe_status status, const troupe_result *result);
 
 #endif

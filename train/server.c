@@ -82,12 +82,19 @@ static void forget(trp_server *self, troupe_job *job)
     trp_job_release(job);
 }
 
+// Ends a job that has not been started.
+static void close_and_cancel(troupe_job *job)
+{
+    trp_run_close(job);
+    trp_job_cancel(job);
+}
+
 static void server_deinit(trp_server *self)
 {
     // The runtime stops. Those that run are ended by their coordinators.
     while (self->jobs) {
         if (!self->jobs->started)
-            trp_job_cancel(self->jobs);
+            close_and_cancel(self->jobs);
         forget(self, self->jobs);
     }
 }
@@ -100,7 +107,7 @@ static void admit(trp_server *self)
         if (atomic_load(&at->over)) {
             forget(self, at);
         } else if (!at->started && atomic_load(&at->refused)) {
-            trp_job_cancel(at); // That it fits was checked: the runtime is being stopped.
+            close_and_cancel(at); // That it fits was checked: the runtime is being stopped.
             forget(self, at);
         } else if (!at->started && atomic_load(&at->claim) != 0) {
             at->started = true;
@@ -175,6 +182,7 @@ static troupe_status server_stop(trp_server *self, const uint64_t *address, trou
         if (!result->stopped)
             result->error = trp_job_result_text(result, troupe_last_error()->text);
     }
+    trp_run_close(job);
     (void)trp_job_finish(job, result);
     forget(self, job);
     return TROUPE_OK;

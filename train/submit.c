@@ -5,6 +5,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
+#include <runtime/codec/json.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/codec/pack.h>
 #include <runtime/codec/type.h>
@@ -17,7 +18,8 @@ static troupe_status copy_texts(troupe_job *job)
 {
     troupe_train_options *o = &job->options;
     const char **texts[] = {
-        &o->storage, &o->name, &o->keep_metric, &o->from, &o->resources_per_rank, &o->env};
+        &o->storage, &o->name,    &o->keep_metric, &o->from, &o->resources_per_rank,
+        &o->env,     &o->metadata};
     for (size_t i = 0; i < sizeof(texts) / sizeof *texts; i++) {
         if (!*texts[i])
             continue;
@@ -27,6 +29,30 @@ static troupe_status copy_texts(troupe_job *job)
         *texts[i] = strcpy(copy, *texts[i]);
     }
     return TROUPE_OK;
+}
+
+// Makes the metadata canonical.
+static troupe_status take_metadata(troupe_job *job)
+{
+    const char *given = job->options.metadata;
+    trp_json value;
+    trp_buffer text = {0};
+    if (given == NULL)
+        return TROUPE_OK;
+    if (trp_json_parse(given, strlen(given), &value) != TROUPE_OK)
+        return trp_error_prefix("option .metadata is not JSON");
+    if (!trp_json_is_object(value))
+        return troupe_fail(TROUPE_INVALID, "option .metadata is '%.60s': expected a JSON object",
+                           given);
+    troupe_status status = trp_json_canonical(value, &text);
+    trp_buffer_append(&text, "", 1);
+    char *copy = text.failed ? NULL : trp_arena_alloc(&job->arena, text.size);
+    if (status == TROUPE_OK && copy == NULL)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the metadata of a run");
+    if (status == TROUPE_OK)
+        job->options.metadata = memcpy(copy, text.data, text.size);
+    trp_buffer_free(&text);
+    return status;
 }
 
 static void count_ref(troupe_ref *ref, void *user)
@@ -79,10 +105,28 @@ static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const 
     job->incarnation = trp_process_incarnation();
     TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", job->follower, follower));
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_submit", job->options, how));
-    TROUPE_TRY(trp_train_options_complete(&job->options, trainer, &job->gang));
+    // Those that were given are checked before anything is made, and then, with those that a run
+    // was made with, the whole.
+    troupe_train_options given = job->options;
+    TROUPE_TRY(trp_train_options_complete(&given, trainer, &job->gang));
+    if (!job->options.name)
+        job->options.name = trainer->name;
     TROUPE_TRY(copy_texts(job));
+    TROUPE_TRY(take_metadata(job));
     TROUPE_TRY(take_config(job, config));
-    return trp_run_folder_make(&job->options, &job->arena, &job->path);
+    TROUPE_TRY(trp_run_open(job, config));
+    return trp_train_options_complete(&job->options, trainer, &job->gang);
+}
+
+// Nothing is started of a run that has ended well.
+static troupe_status finish_stored(troupe_job *job)
+{
+    troupe_result *result = trp_run_stored_result(job);
+    trp_run_close(job);
+    if (result == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the result of %s", job->path);
+    (void)trp_job_finish(job, result);
+    return TROUPE_OK;
 }
 
 troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config,
@@ -101,7 +145,9 @@ troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config
     if (!made)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a job of '%s'", trainer->name);
     troupe_status status = fill(made, trainer, config, follower, how);
-    if (status == TROUPE_OK)
+    if (status == TROUPE_OK && made->opening.ended)
+        status = finish_stored(made);
+    else if (status == TROUPE_OK)
         status = trp_server_submit(made);
     if (status != TROUPE_OK) {
         trp_job_release(made);

@@ -11,6 +11,7 @@
 #include <runtime/store/store.h>
 #include <stdio.h>
 #include <string.h>
+#include <train/alive.h>
 #include <train/collective.h>
 #include <train/trainer.h>
 #include <train/worker.h>
@@ -118,8 +119,10 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
         .task = task,
         .reports = task->first_report - 1,
     };
+    trp_alive *alive;
     announce(task);
     TROUPE_TRY(join_group(task, &it.group));
+    TROUPE_TRY(trp_alive_join(task->run, task->epoch, &alive));
     troupe_status status = run_loop(&it);
     const char *text = "";
     if (status != TROUPE_OK && status != TROUPE_STOPPED) {
@@ -128,6 +131,7 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
         text = last->status == status && last->text[0] ? last->text : troupe_strerror(status);
     }
     trp_group_leave(&it.group, status, text);
+    trp_alive_leave(&alive);
     *end = (trp_worker_end){(int)status, troupe_arena_text(text), it.stopped};
     return TROUPE_OK;
 }
@@ -229,6 +233,14 @@ troupe_status troupe_restore_as(const troupe_type *type, troupe_rank *me, void *
         return TROUPE_OK;
     return trp_checkpoint_load(it->task->origin, it->task->rank, TRP_STATE_OR_FIRST, type,
                                trp_arena_current(), value);
+}
+
+const char *troupe_metadata(troupe_rank *me)
+{
+    loop *it;
+    if (TRP_IS_NULL(me) || loop_of(me, "troupe_metadata", &it) != TROUPE_OK)
+        return NULL;
+    return it->task->metadata;
 }
 
 troupe_status troupe_allreduce_as(troupe_rank *me, void *values, size_t count, troupe_dtype element,

@@ -15,7 +15,8 @@ TROUPE_STRUCT(trp_task, (trp_place, place), (int, rank), (int, world), (int, att
               (troupe_ref, region),            // The group's.
               (trp_coordinator_actor, coordinator),
               (troupe_text, origin), // The checkpoint to continue from; NULL: none.
-              (troupe_text, run));   // The run's folder.
+              (troupe_text, run),    // The run's folder.
+              (int64_t, epoch), (troupe_text, metadata));
 
 // How the loop ended.
 TROUPE_STRUCT(trp_worker_end, (int, status), (troupe_text, text), (bool, stopped));

@@ -16,7 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <train/checkpoint.h>
+#include <train/file.h>
+#include <train/opening.h>
 #include <tune/events.h>
 #include <tune/journal.h>
 #include <tune/search.h>
@@ -449,7 +450,7 @@ static void clean_earlier(const char *folder, const char *name)
     for (struct dirent *it; trials != NULL && (it = readdir(trials)) != NULL;) {
         if (it->d_name[0] != '.' &&
             trp_path_make(&trial, "%s/%s", earlier.text, it->d_name) == TROUPE_OK)
-            trp_checkpoint_clean_left(trial.text);
+            trp_run_clean_left(trial.text);
     }
     if (trials != NULL)
         closedir(trials);

@@ -87,7 +87,7 @@ troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t coun
 // disk before it returns. A second save before the report replaces the first. The texts of
 // TROUPE_NO_SPACE and TROUPE_IO name the file; the last committed checkpoint is untouched, and
 // training may continue. Checkpoints are numbered from 0 as they are committed, in folders
-// checkpoint_%06d; the run's reports.jsonl says which report each belongs to.
+// checkpoint_%06d; the run's journal.jsonl says which report each belongs to.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type,
                                                                  troupe_rank *me,
                                                                  const void *value);
@@ -134,6 +134,10 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_broadcast(troupe_rank *
 // Returns when every rank has called it. Errors as those of troupe_allreduce.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_barrier(troupe_rank *me);
 
+// The run's .metadata as canonical JSON (members sorted, no white space); NULL: it has none. Valid
+// while the loop runs.
+TROUPE_EXPERIMENTAL const char *troupe_metadata(troupe_rank *me);
+
 // ---- Running one ----
 
 typedef enum troupe_goal {
@@ -141,6 +145,19 @@ typedef enum troupe_goal {
     TROUPE_MINIMIZE,
     TROUPE_MAXIMIZE,
 } troupe_goal;
+
+// Whether a run begins or goes on.
+typedef enum troupe_open {
+    // A new run; a number is appended to a name that is taken.
+    TROUPE_OPEN_NEW,
+    // The run of that name, which must be there, goes on after its newest checkpoint: after a stop,
+    // a failure, or the death of its driver. Options that are left out are those that it was made
+    // with; a run that has ended well is not started again and gives its result.
+    TROUPE_OPEN_RESUME,
+    // The one if there is a run of that name, else the other: what a program says that is to be
+    // started again until it is done.
+    TROUPE_OPEN_RESUME_OR_NEW,
+} troupe_open;
 
 typedef struct troupe_train_options {
     size_t size;
@@ -173,8 +190,17 @@ typedef struct troupe_train_options {
     // NODE_RANK, as PyTorch's launchers set them, unless they are given here.
     const char *env;
     double coordinator_cpus; // Reserved for the job beside those of its ranks; default 0.
+    troupe_open open;        // Default: TROUPE_OPEN_NEW.
+    bool force;              // Go on with a run that another trainer has made.
+    // A JSON object that the run keeps: in run.json, for its loops (troupe_metadata) and in its
+    // checkpoints; default: none, or the one that the run was made with.
+    const char *metadata;
     int unused_;
 } troupe_train_options;
+
+// Whether `folder` is that of a run that TROUPE_OPEN_RESUME can open: it has a run.json that this
+// library reads. Any other answer is false.
+TROUPE_EXPERIMENTAL bool troupe_can_resume(const char *folder);
 
 typedef struct troupe_job troupe_job;
 typedef struct troupe_result troupe_result;
@@ -212,7 +238,10 @@ typedef struct troupe_follower {
 // TROUPE_NO_SPACE (the run's folder cannot be made), TROUPE_NOT_FOUND or TROUPE_CORRUPT (the
 // checkpoint of `.from`; its files are verified when the run begins, and damage found then fails
 // the run), TROUPE_VERSION and TROUPE_EXISTS as troupe_trainer_register, TROUPE_UNSUPPORTED (not in
-// the driver process), TROUPE_NO_MEMORY, TROUPE_NOT_STARTED.
+// the driver process), TROUPE_NO_MEMORY, TROUPE_NOT_STARTED; where a run is to go on also
+// TROUPE_NOT_FOUND (there is none), TROUPE_BUSY (another driver, or a rank of a dead one, has it:
+// the text names the process), TROUPE_WRONG_TYPE (it is another trainer's), TROUPE_CORRUPT,
+// TROUPE_VERSION, TROUPE_EXISTS (the folder is none of a run).
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_trainer *trainer,
                                                                    const void *config,
                                                                    const troupe_follower *follower,

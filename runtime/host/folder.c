@@ -88,3 +88,24 @@ troupe_status trp_folder_claim(const char *storage, const char *name, char **pat
     return troupe_fail(TROUPE_IO, "%s/%s and %d numbers behind it are all taken", parent, name,
                        NUMBERS_MAX);
 }
+
+troupe_status trp_folder_named(const char *storage, const char *name, bool make, char **path)
+{
+    char parent[PATH_MAX], whole[PATH_MAX];
+    struct stat about;
+    TROUPE_TRY(storage_path(storage, parent));
+    int length = snprintf(whole, sizeof whole, "%s/%s", parent, name);
+    if (length < 0 || (size_t)length >= sizeof whole)
+        return too_long(parent);
+    if (make)
+        TROUPE_TRY(make_all(parent));
+    if (make && mkdir(whole, trp_folder_mode()) != 0 && errno != EEXIST)
+        return trp_fail_errno(TROUPE_IO, "the folder %s cannot be made", whole);
+    if (stat(whole, &about) != 0)
+        return trp_fail_errno(errno == ENOENT ? TROUPE_NOT_FOUND : TROUPE_IO,
+                              "the folder %s cannot be used", whole);
+    if (!S_ISDIR(about.st_mode))
+        return troupe_fail(TROUPE_EXISTS, "%s is not a folder", whole);
+    *path = trp_strdup(whole);
+    return *path != NULL ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for a path");
+}

@@ -2,6 +2,7 @@
 #ifndef TRP_HOST_FOLDER_H
 #define TRP_HOST_FOLDER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 #include <troupe/status.h>
 
@@ -16,5 +17,8 @@ mode_t trp_folder_mode(void);
 // frees it with trp_free. TROUPE_IO or TROUPE_NO_SPACE name what could not be made; TROUPE_INVALID:
 // the path is too long.
 troupe_status trp_folder_claim(const char *storage, const char *name, char **path);
+// Finds the folder of exactly that name, and makes it where it is missing if `make`. *path as
+// above. TROUPE_NOT_FOUND: there is none.
+troupe_status trp_folder_named(const char *storage, const char *name, bool make, char **path);
 
 #endif

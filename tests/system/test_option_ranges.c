@@ -320,6 +320,8 @@ static void test_training(void **state)
     expect(TRAIN(.keep_metric = "loss"), ".keep_goal");
     expect(TRAIN(.keep_metric = ""), ".keep_metric");
     expect(TRAIN(.collective_timeout_ms = -1), ".collective_timeout_ms");
+    expect(TRAIN(.open = (troupe_open)3), ".open");
+    expect(TRAIN(.metadata = "[1]"), ".metadata");
     expect(TRAIN(.name = long_text), ".name");
     expect(troupe_train(fit, &config, &result, .storage = ""), ".storage");
     expect(troupe_tune(fit, space, &sweep, .metric = "loss"), "goal");

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <train/checkpoint.h>
+#include <train/opening.h>
 #include <troupe/train.h>
 #include <unistd.h>
 
@@ -447,21 +448,21 @@ static void test_what_a_killed_driver_left_is_removed(void **state)
     assert_int_equal(trp_checkpoint_stage(run, 2, 0, 0, &troupe_type_model, &value, &seal),
                      TROUPE_OK);
     assert_int_equal(trp_path_make(&staged, "%s/checkpoints/.staging_2_0", run), TROUPE_OK);
-    int hold = trp_checkpoint_hold(run);
-    assert_true(hold >= 0);
-    trp_checkpoint_clean_beside(folder.text); // It lives.
+    trp_alive *alive;
+    assert_int_equal(trp_alive_take(run, &alive), TROUPE_OK);
+    trp_run_clean_beside(folder.text); // It lives.
     assert_true(support_exists(staged.text));
-    close(hold);
-    trp_checkpoint_clean_beside(run); // This is no checkpoint.
+    trp_alive_leave(&alive);
+    trp_run_clean_beside(run); // This is no checkpoint.
     assert_true(support_exists(staged.text));
-    trp_checkpoint_clean_beside(folder.text);
+    trp_run_clean_beside(folder.text);
     assert_false(support_exists(staged.text));
     assert_true(support_exists(folder.text));
     // A link in the place of what is left half done is removed, not what it leads to.
     char *other = support_directory_make(), *kept = support_path(other, "kept");
     support_write_file(kept, "x", 1);
     assert_int_equal(symlink(other, staged.text), 0);
-    trp_checkpoint_clean_beside(folder.text);
+    trp_run_clean_beside(folder.text);
     assert_false(support_exists(staged.text));
     assert_true(support_exists(kept));
     free(kept);

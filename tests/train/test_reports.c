@@ -1,10 +1,9 @@
 // test_reports.c: reports of all ranks are put together in order, and written as lines of JSON.
 #include "support.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <train/record.h>
+#include <train/reports.h>
 
 static troupe_status take(trp_reports *all, int rank, int number, trp_staged staged, double value,
                           const trp_open_report **whole)
@@ -91,35 +90,12 @@ static void test_many_reports_may_be_open(void **state)
     trp_reports_free(&all);
 }
 
-static void test_a_line_is_valid_json(void **state)
-{
-    (void)state;
-    const troupe_metric metrics[] = {{"plain", 0.1},
-                                     {"with \"quotes\" \\ and \n", -1e300},
-                                     {"nan", NAN},
-                                     {"up", INFINITY},
-                                     {"down", -INFINITY}};
-    troupe_report_event event = {7, metrics, 5, 1.5, "/a/b/checkpoints/checkpoint_000003"};
-    trp_buffer out = {0};
-    trp_record_line(&event, 2, &out);
-    trp_buffer_append(&out, "", 1);
-    assert_false(out.failed);
-    assert_string_equal(
-        (const char *)out.data,
-        "{\"report\": 7, \"attempt\": 2, \"elapsed_s\": 1.500000, \"metrics\": "
-        "{\"plain\": 0.10000000000000001, \"with \\\"quotes\\\" \\\\ and \\u000a\": "
-        "-1.0000000000000001e+300, \"nan\": \"NaN\", \"up\": \"Infinity\", "
-        "\"down\": \"-Infinity\"}, \"checkpoint\": \"checkpoint_000003\"}\n");
-    trp_buffer_free(&out);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_report_is_whole_when_all_ranks_have_made_it),
         cmocka_unit_test(test_what_is_not_the_next_one_is_refused),
         cmocka_unit_test(test_many_reports_may_be_open),
-        cmocka_unit_test(test_a_line_is_valid_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

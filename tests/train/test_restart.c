@@ -57,17 +57,19 @@ static troupe_result *run_to_end(const line_settings *config, told *all, int res
 
 static void check_lines(const troupe_result *result)
 {
-    char *path = support_path(troupe_result_path(result), "reports.jsonl");
+    char *path = support_path(troupe_result_path(result), "journal.jsonl");
     char *text = support_read_file(path);
     assert_non_null(text);
     char *line = text;
     for (int number = 1; number <= EPOCHS; number++) {
-        char start[32];
-        snprintf(start, sizeof start, "{\"report\": %d,", number);
+        char start[64];
+        snprintf(start, sizeof start, "\"report\": %d,", number);
+        line = strstr(line, "{\"event\": \"report\", ");
+        assert_non_null(line);
+        line += strlen("{\"event\": \"report\", ");
         assert_int_equal(strncmp(line, start, strlen(start)), 0);
-        line = strchr(line, '\n') + 1;
     }
-    assert_int_equal(*line, '\0');
+    assert_null(strstr(line, "{\"event\": \"report\"")); // And none twice.
     free(text);
     free(path);
 }

@@ -97,13 +97,15 @@ static void test_the_folder_has_reports_and_the_best_checkpoints(void **state)
     assert_int_equal(count_entries(checkpoints), 3); // The best two, and the latest.
     assert_non_null(strstr(troupe_result_best_checkpoint(result), "/checkpoint_000000"));
     assert_non_null(strstr(troupe_result_checkpoint(result), "/checkpoint_000011"));
-    char *path = support_path(run, "reports.jsonl");
+    char *path = support_path(run, "journal.jsonl");
     char *text = support_read_file(path);
     assert_non_null(text);
     int lines = 0;
-    for (char *line = text; *line; line = strchr(line, '\n') + 1) {
-        char start[64];
-        snprintf(start, sizeof start, "{\"report\": %d, \"attempt\": 0, \"elapsed_s\": ", ++lines);
+    for (char *line = text; (line = strstr(line, "{\"event\": \"report\"")) != NULL; line++) {
+        char start[96];
+        snprintf(
+            start, sizeof start,
+            "{\"event\": \"report\", \"report\": %d, \"attempt\": 0, \"elapsed_s\": ", ++lines);
         assert_int_equal(strncmp(line, start, strlen(start)), 0);
         assert_non_null(strchr(line, '\n'));
     }
@@ -288,7 +290,7 @@ static void test_wrong_calls_are_refused_and_do_not_count(void **state)
     troupe_must(troupe_train(wrong_calls, &config, &result, .storage = storage));
     assert_int_equal(troupe_result_reports(result), 1);
     assert_true(isnan(troupe_result_metric(result, "fine")));
-    char *path = support_path(troupe_result_path(result), "reports.jsonl");
+    char *path = support_path(troupe_result_path(result), "journal.jsonl");
     char *text = support_read_file(path);
     assert_non_null(
         strstr(text, "{\"fine\": \"NaN\", \"also\": \"Infinity\"}, \"checkpoint\": null}"));
@@ -355,7 +357,7 @@ static void test_a_full_disk_does_not_end_the_run(void **state)
     large_model model;
     troupe_must(troupe_checkpoint_load(large_model, troupe_result_checkpoint(result), 1, &model));
     assert_int_equal(model.epoch, 3);
-    char *path = support_path(troupe_result_path(result), "reports.jsonl");
+    char *path = support_path(troupe_result_path(result), "journal.jsonl");
     char *text = support_read_file(path);
     assert_non_null(strstr(text, "{\"epoch\": 2}, \"checkpoint\": null}"));
     assert_non_null(strstr(text, "{\"epoch\": 3}, \"checkpoint\": \"checkpoint_000001\"}"));

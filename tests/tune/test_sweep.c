@@ -341,8 +341,9 @@ static void test_what_a_killed_sweep_left_is_removed(void **state)
     (void)state;
     char *killed = make_folder(storage, "again"), *trial = make_folder(killed, "fit_00000_00000");
     char *kept = make_folder(trial, "checkpoints"), *staged = make_folder(kept, ".staging_2_0");
-    char *file = support_path(staged, "rank_00000.state");
+    char *file = support_path(staged, "rank_00000.state"), *alive = support_path(trial, "alive");
     support_write_file(file, "half", 4);
+    support_write_file(alive, "", 0); // Which nobody has locked.
     troupe_sweep *sweep;
     fake_open(2);
     ok(SWEEP(&sweep, .name = "again", .trials = 1));
@@ -351,7 +352,7 @@ static void test_what_a_killed_sweep_left_is_removed(void **state)
     assert_true(support_exists(kept));
     troupe_sweep_free(&sweep);
     fake_shut();
-    free(file), free(staged), free(kept), free(trial), free(killed);
+    free(alive), free(file), free(staged), free(kept), free(trial), free(killed);
 }
 
 static void test_a_report_without_the_metric_is_an_error(void **state)

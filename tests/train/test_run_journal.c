@@ -1,0 +1,167 @@
+// test_run_journal.c: what a run's journal says, whole, cut anywhere, and damaged.
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <train/run_journal.h>
+#include <unistd.h>
+
+static void test_a_line_is_valid_json(void **state)
+{
+    (void)state;
+    const troupe_metric metrics[] = {{"plain", 0.1},
+                                     {"with \"quotes\" \\ and \n", -1e300},
+                                     {"nan", NAN},
+                                     {"up", INFINITY},
+                                     {"down", -INFINITY}};
+    troupe_report_event event = {
+        .number = 7,
+        .metrics = metrics,
+        .count = 5,
+        .elapsed_s = 1.5,
+        .checkpoint = "/a/b/checkpoints/checkpoint_000003",
+    };
+    trp_buffer out = {0};
+    trp_run_journal_report_line(&event, 2, &out);
+    trp_buffer_append(&out, "", 1);
+    assert_false(out.failed);
+    assert_string_equal(
+        (const char *)out.data,
+        "{\"event\": \"report\", \"report\": 7, \"attempt\": 2, \"elapsed_s\": 1.500000, "
+        "\"metrics\": {\"plain\": 0.1, \"with \\\"quotes\\\" \\\\ and \\u000a\": -1e+300, "
+        "\"nan\": \"NaN\", \"up\": \"Infinity\", \"down\": \"-Infinity\"}, "
+        "\"checkpoint\": \"checkpoint_000003\"}\n");
+    trp_buffer_free(&out);
+}
+
+static void report(trp_run_journal *journal, int number, const char *checkpoint)
+{
+    const troupe_metric metrics[] = {{"loss", 1.0 / number}, {"odd", number % 2 ? NAN : 0}};
+    troupe_report_event event = {
+        .number = number,
+        .metrics = metrics,
+        .count = 2,
+        .elapsed_s = number * 0.5,
+        .checkpoint = checkpoint,
+    };
+    trp_run_journal_report(journal, &event, 3);
+}
+
+// A journal of one opening with five reports; *history is what reading it gives.
+static void fill(const char *run)
+{
+    trp_arena arena = {0};
+    trp_run_history history;
+    trp_run_journal journal;
+    assert_int_equal(trp_run_journal_open(run, &arena, &history, &journal), TROUPE_OK);
+    assert_int_equal(history.epoch, 0);
+    assert_int_equal(history.attempts, 0);
+    trp_run_journal_opened(&journal, 4);
+    trp_run_journal_attempt(&journal, 3, 0, NULL);
+    for (int i = 1; i <= 5; i++) {
+        report(&journal, i, i == 4 ? "/x/checkpoint_000011" : NULL);
+        if (i == 4)
+            trp_run_journal_commit(&journal, i, "/x/checkpoint_000011");
+    }
+    trp_run_journal_sync(&journal);
+    trp_run_journal_close(&journal);
+    trp_arena_clear(&arena);
+}
+
+static void test_what_was_written_is_read_back(void **state)
+{
+    (void)state;
+    char *run = support_directory_make();
+    trp_arena arena = {0};
+    trp_run_history history;
+    trp_run_journal journal;
+    fill(run);
+    assert_int_equal(trp_run_journal_open(run, &arena, &history, &journal), TROUPE_OK);
+    assert_int_equal(history.epoch, 4);
+    assert_int_equal(history.attempts, 4);
+    assert_int_equal(history.reports, 5);
+    assert_int_equal(history.next_id, 12);
+    assert_true(history.elapsed_s == 2.5);
+    assert_int_equal(history.metric_count, 2);
+    assert_string_equal(history.metrics[0].name, "loss");
+    assert_true(history.metrics[0].value == 1.0 / 5);
+    assert_true(isnan(history.metrics[1].value));
+    trp_run_journal_close(&journal);
+    trp_arena_clear(&arena);
+    support_directory_remove(run);
+}
+
+// A driver may die, and a disk be full, in the middle of a line.
+static void test_every_cut_leaves_the_whole_lines(void **state)
+{
+    (void)state;
+    char *run = support_directory_make(), *path = support_path(run, "journal.jsonl");
+    fill(run);
+    char *text = support_read_file(path);
+    size_t size = strlen(text);
+    for (size_t cut = 0; cut <= size; cut++) {
+        trp_arena arena = {0};
+        trp_run_history history;
+        trp_run_journal journal;
+        int reports = 0;
+        size_t whole = 0;
+        for (size_t i = 0; i < cut; i++)
+            if (text[i] == '\n')
+                whole = i + 1;
+        for (const char *at = text;
+             (at = strstr(at, "\"event\": \"report\"")) != NULL && (size_t)(at - text) < whole;
+             at++)
+            reports++;
+        support_write_file(path, text, cut);
+        assert_int_equal(trp_run_journal_open(run, &arena, &history, &journal), TROUPE_OK);
+        assert_int_equal(history.reports, reports);
+        report(&journal, 9, NULL);
+        trp_run_journal_close(&journal);
+        trp_arena_clear(&arena);
+        char *now = support_read_file(path);
+        assert_memory_equal(now, text, whole);
+        assert_int_equal(strncmp(now + whole, "{\"event\": \"report\", \"report\": 9,", 31), 0);
+        free(now);
+    }
+    free(text);
+    free(path);
+    support_directory_remove(run);
+}
+
+static void test_lines_that_cannot_be_read_are_left_out(void **state)
+{
+    (void)state;
+    char *run = support_directory_make(), *path = support_path(run, "journal.jsonl");
+    static const char text[] = "{\"event\": \"report\", \"report\": 1, \"new member\": [1, {}]}\n"
+                               "what is this\n"
+                               "\n"
+                               "{\"no\": \"event\"}\n"
+                               "{\"event\": \"report\", \"report\": \"many\"}\n"
+                               "{\"event\": \"of a newer library\", \"report\": 99}\n"
+                               "{\"event\": \"report\", \"report\": 2, \"metrics\": {\"a\": 7}}\n";
+    trp_arena arena = {0};
+    trp_run_history history;
+    trp_run_journal journal;
+    support_write_file(path, text, sizeof text - 1);
+    assert_int_equal(trp_run_journal_open(run, &arena, &history, &journal), TROUPE_OK);
+    assert_int_equal(history.reports, 2);
+    assert_int_equal(history.metric_count, 1);
+    assert_true(history.metrics[0].value == 7);
+    trp_run_journal_close(&journal);
+    trp_arena_clear(&arena);
+    free(path);
+    support_directory_remove(run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_line_is_valid_json),
+        cmocka_unit_test(test_what_was_written_is_read_back),
+        cmocka_unit_test(test_every_cut_leaves_the_whole_lines),
+        cmocka_unit_test(test_lines_that_cannot_be_read_are_left_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,34 @@
+// alive.h: who runs a run: record locks on the file `alive` in its folder, which the kernel
+// releases when their process ends, however it ends.
+//
+// The driver has byte 0 for itself, ranks share byte 1. A rank locks, then reads the epoch; a
+// driver writes its epoch, then waits until no rank has a lock. So of a rank of a dead driver and
+// the next driver one sees the other. A process loses its locks of a file when it closes any
+// descriptor of it: so it has one for each run, which all share who need it.
+#ifndef TRP_ALIVE_H
+#define TRP_ALIVE_H
+
+#include <stdint.h>
+#include <troupe/status.h>
+
+typedef struct trp_alive trp_alive;
+
+// Takes the run for this process as its driver. TROUPE_BUSY: a driver has it, and which;
+// TROUPE_IO: its file system has no locks, or the file cannot be made; TROUPE_NO_MEMORY.
+troupe_status trp_alive_take(const char *run, trp_alive **alive);
+// Says the epoch (*epoch, or a higher one where the file knows of that), and waits until the ranks
+// of earlier drivers have ended. TROUPE_BUSY: one has not.
+troupe_status trp_alive_begin(trp_alive *alive, int64_t *epoch, int wait_ms);
+// Waits until no rank of another process runs; 0: that is so, else a process that still does.
+int trp_alive_await_ranks(const trp_alive *alive, int wait_ms);
+// TROUPE_IO: the path does not lead to what was locked any more.
+troupe_status trp_alive_check(const trp_alive *alive, const char *run);
+
+// Joins the run as a rank of that epoch. TROUPE_PEER_LOST: another driver has the run;
+// TROUPE_NOT_FOUND, TROUPE_IO, TROUPE_NO_MEMORY.
+troupe_status trp_alive_join(const char *run, int64_t epoch, trp_alive **alive);
+
+// Lets go, and clears *alive. Harmless on NULL.
+void trp_alive_leave(trp_alive **alive);
+
+#endif

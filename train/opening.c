@@ -1,0 +1,383 @@
+// opening.c: see opening.h.
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/require.h>
+#include <runtime/host/folder.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <train/checkpoint.h>
+#include <train/job.h>
+#include <train/opening.h>
+#include <unistd.h>
+
+enum { RANKS_END_MS = 10000, LEFT_RANKS_END_MS = 500 };
+
+static const char *keep_text(troupe_job *job, const char *text)
+{
+    char *copy = trp_arena_alloc(&job->arena, strlen(text) + 1);
+    return copy != NULL ? strcpy(copy, text) : NULL;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+// ---- what earlier runs left
+
+void trp_run_clean_left(const char *run)
+{
+    trp_path path;
+    trp_alive *alive;
+    troupe_error kept;
+    trp_error_hold(&kept);
+    if (trp_path_make(&path, "%s/alive", run) == TROUPE_OK && access(path.text, F_OK) == 0 &&
+        trp_alive_take(run, &alive) == TROUPE_OK) {
+        if (trp_alive_await_ranks(alive, LEFT_RANKS_END_MS) == 0 &&
+            trp_checkpoint_clean(run) != TROUPE_OK)
+            trp_log(TRP_INFO, "not everything that a killed run left could be removed: %s",
+                    troupe_last_error()->text);
+        trp_alive_leave(&alive);
+    }
+    trp_error_restore(&kept);
+}
+
+void trp_run_clean_beside(const char *checkpoint)
+{
+    trp_path run;
+    if (trp_path_make(&run, "%s", checkpoint) != TROUPE_OK)
+        return;
+    size_t length = strlen(run.text);
+    while (length > 1 && run.text[length - 1] == '/')
+        run.text[--length] = '\0';
+    char *name = strrchr(run.text, '/');
+    if (name == NULL || name == run.text || trp_checkpoint_number(name + 1) < 0)
+        return;
+    *name = '\0';
+    name = strrchr(run.text, '/');
+    if (name == NULL || name == run.text || strcmp(name + 1, "checkpoints") != 0)
+        return;
+    *name = '\0';
+    trp_run_clean_left(run.text);
+}
+
+// A run of that name whose driver was killed may not be opened again, but this one has met its
+// folder.
+static void clean_earlier(const char *run, const char *name)
+{
+    enum { LATELY = 32 };
+    trp_path earlier;
+    const char *last = last_part(run);
+    size_t length = strlen(name);
+    if (strncmp(last, name, length) != 0 || last[length] != '_')
+        return;
+    long number = strtol(last + length + 1, NULL, 10);
+    for (long i = number > LATELY ? number - LATELY : 0; i < number; i++) {
+        char suffix[24] = "";
+        if (i > 0)
+            snprintf(suffix, sizeof suffix, "_%ld", i);
+        if (trp_path_make(&earlier, "%.*s%s%s", (int)(last - run), run, name, suffix) == TROUPE_OK)
+            trp_run_clean_left(earlier.text);
+    }
+}
+
+// ---- the folder
+
+static troupe_status find_folder(troupe_job *job)
+{
+    const troupe_train_options *options = &job->options;
+    char *run;
+    if (options->open == TROUPE_OPEN_NEW) {
+        TROUPE_TRY(trp_folder_claim(options->storage, options->name, &run));
+        clean_earlier(run, options->name);
+    } else {
+        TROUPE_TRY(trp_folder_named(options->storage, options->name,
+                                    options->open == TROUPE_OPEN_RESUME_OR_NEW, &run));
+    }
+    job->path = keep_text(job, run);
+    trp_free(run);
+    return job->path != NULL ? TROUPE_OK
+                             : troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
+}
+
+static bool has_checkpoint(const char *run)
+{
+    trp_path path;
+    bool found = false;
+    DIR *folder =
+        trp_path_make(&path, "%s/checkpoints", run) == TROUPE_OK ? opendir(path.text) : NULL;
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
+        found = found || trp_checkpoint_number(entry->d_name) >= 0;
+    if (folder != NULL)
+        closedir(folder);
+    return found;
+}
+
+// That a folder without run.json holds nothing but what a driver leaves that dies as it makes a
+// run.
+static troupe_status check_unmade(const char *run)
+{
+    static const char *const ours[] = {
+        ".", "..", "alive", "run.json.new", "journal.jsonl", "checkpoints", "log"};
+    if (has_checkpoint(run))
+        return troupe_fail(TROUPE_CORRUPT,
+                           "%s has checkpoints and no run.json: was it copied in part?", run);
+    DIR *folder = opendir(run);
+    if (folder == NULL)
+        return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", run);
+    char other[256] = "";
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+            known = known || strcmp(entry->d_name, ours[i]) == 0;
+        if (!known)
+            snprintf(other, sizeof other, "%s", entry->d_name);
+    }
+    closedir(folder);
+    if (other[0] != '\0')
+        return troupe_fail(TROUPE_EXISTS,
+                           "%s is not the folder of a run: it has no run.json, but "
+                           "'%s'",
+                           run, other);
+    return TROUPE_OK;
+}
+
+// ---- going on
+
+// Options that were left out become those that the run was made with.
+static troupe_status merge_options(troupe_job *job, const trp_saved_options *saved)
+{
+    troupe_train_options *o = &job->options;
+#define MERGE(field)                                                                               \
+    if (o->field == 0)                                                                             \
+    o->field = saved->field
+    MERGE(ranks);
+    MERGE(cpus_per_rank);
+    MERGE(keep);
+    MERGE(restarts);
+    MERGE(collective_timeout_ms);
+    MERGE(gpus_per_rank);
+    MERGE(memory_per_rank_bytes);
+    MERGE(coordinator_cpus);
+#undef MERGE
+    if (o->resources_per_rank == NULL && saved->resources_per_rank != NULL) {
+        o->resources_per_rank = keep_text(job, saved->resources_per_rank);
+        if (o->resources_per_rank == NULL)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for the options of a run");
+    }
+    if (o->keep_metric == NULL && o->keep_goal == TROUPE_GOAL_NONE && saved->keep_metric != NULL) {
+        o->keep_metric = keep_text(job, saved->keep_metric);
+        o->keep_goal = (troupe_goal)saved->keep_goal;
+        if (o->keep_metric == NULL)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for the options of a run");
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status check_trainer(const troupe_job *job, const trp_run_head *head)
+{
+    if (strcmp(head->trainer, job->trainer->name) == 0)
+        return TROUPE_OK;
+    if (!job->options.force)
+        return troupe_fail(TROUPE_WRONG_TYPE,
+                           "the run %s was made by trainer '%.63s', and is opened by trainer '%s': "
+                           "open it by the first, or with .force = true",
+                           job->path, head->trainer, job->trainer->name);
+    trp_log(TRP_WARN, "the run %s was made by trainer '%.63s' and goes on with '%s'", job->path,
+            head->trainer, job->trainer->name);
+    return TROUPE_OK;
+}
+
+// Whether the run has ended well, which leaves nothing to do.
+static troupe_status look_at_end(troupe_job *job)
+{
+    trp_opening *opening = &job->opening;
+    troupe_status status = trp_end_file_read(job->path, &job->arena, &opening->end);
+    if (status == TROUPE_NOT_FOUND)
+        return TROUPE_OK;
+    if (status == TROUPE_CORRUPT) {
+        trp_log(TRP_WARN, "the run goes on, as if it had not ended: %s", troupe_last_error()->text);
+        return TROUPE_OK;
+    }
+    TROUPE_TRY(status);
+    opening->ended = opening->end.status != NULL && strcmp(opening->end.status, "OK") == 0 &&
+                     !opening->end.stopped;
+    return TROUPE_OK;
+}
+
+static troupe_status go_on(troupe_job *job, const trp_run_file *file)
+{
+    TROUPE_TRY(check_trainer(job, &file->head));
+    TROUPE_TRY(merge_options(job, &file->head.options));
+    TROUPE_TRY(look_at_end(job));
+    if (!job->opening.ended && job->options.from == NULL && file->head.from != NULL &&
+        !has_checkpoint(job->path))
+        return troupe_fail(TROUPE_INVALID,
+                           "the run %s has no checkpoint yet and was started from %.200s: give it "
+                           "again in .from",
+                           job->path, file->head.from);
+    return TROUPE_OK;
+}
+
+// ---- what is written
+
+// The last three parts of a checkpoint's path: run.json has no absolute ones.
+static const char *short_path(const char *path)
+{
+    size_t length = strlen(path);
+    for (int parts = 0; length > 0; length--)
+        if (path[length - 1] == '/' && ++parts == 3)
+            break;
+    return path + length;
+}
+
+static const char *program_name(trp_path *path)
+{
+    ssize_t length = readlink("/proc/self/exe", path->text, sizeof path->text - 1);
+    path->text[length > 0 ? length : 0] = '\0';
+    return last_part(path->text);
+}
+
+// Puts down what runs: the options as given, and this config.
+static troupe_status write_run_file(troupe_job *job, const void *config, trp_run_file *file)
+{
+    const troupe_train_options *o = &job->options;
+    trp_path program;
+    char schema[20];
+    trp_buffer text = {0};
+    trp_time_text now = trp_time_now();
+    bool is_new = file->head.created == NULL;
+    snprintf(schema, sizeof schema, "%016" PRIx64, troupe_type_hash(job->trainer->config));
+    file->head.trainer = job->trainer->name;
+    file->head.schema = schema;
+    if (is_new) {
+        file->head.program = program_name(&program);
+        file->head.created = now.text;
+    }
+    if (o->from != NULL)
+        file->head.from = short_path(o->from);
+    file->head.options = (trp_saved_options){
+        .ranks = o->ranks,
+        .cpus_per_rank = o->cpus_per_rank,
+        .keep = o->keep,
+        .keep_metric = o->keep_metric,
+        .keep_goal = (int)o->keep_goal,
+        .restarts = o->restarts,
+        .collective_timeout_ms = o->collective_timeout_ms,
+        .gpus_per_rank = o->gpus_per_rank,
+        .memory_per_rank_bytes = o->memory_per_rank_bytes,
+        .resources_per_rank = o->resources_per_rank,
+        .coordinator_cpus = o->coordinator_cpus,
+    };
+    if (o->metadata != NULL)
+        file->metadata = (trp_json){o->metadata, strlen(o->metadata)};
+    trp_json_value(&text, job->trainer->config, config);
+    file->config = (trp_json){(const char *)text.data, text.size};
+    troupe_status status = text.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for run.json")
+                                       : trp_run_file_write(job->path, file);
+    trp_buffer_free(&text);
+    if (status == TROUPE_OK && file->metadata.size > 0 && o->metadata == NULL) {
+        char *copy = trp_arena_alloc(&job->arena, file->metadata.size + 1);
+        if (copy == NULL)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for the metadata of a run");
+        memcpy(copy, file->metadata.at, file->metadata.size);
+        job->options.metadata = copy;
+    }
+    return status;
+}
+
+static troupe_status begin(troupe_job *job, const void *config, trp_run_file *file)
+{
+    trp_opening *opening = &job->opening;
+    bool is_new = file->head.created == NULL;
+    TROUPE_TRY(trp_run_journal_open(job->path, &job->arena, &opening->history, &opening->journal));
+    if (opening->ended)
+        return TROUPE_OK;
+    opening->epoch = opening->history.epoch + 1;
+    TROUPE_TRY(trp_alive_begin(opening->alive, &opening->epoch, RANKS_END_MS));
+    TROUPE_TRY(trp_checkpoint_clean(job->path)); // Makes the folder of checkpoints.
+    TROUPE_TRY(write_run_file(job, config, file));
+    if (is_new) { // Its own name is to last too.
+        trp_path above;
+        TROUPE_TRY(trp_path_make(&above, "%s/..", job->path));
+        TROUPE_TRY(trp_folder_sync(above.text));
+    }
+    TROUPE_TRY(trp_end_file_remove(job->path));
+    trp_run_journal_opened(&opening->journal, opening->epoch);
+    return TROUPE_OK;
+}
+
+static troupe_status open_found(troupe_job *job, const void *config, trp_arena *arena)
+{
+    trp_run_file file = {0};
+    TROUPE_TRY(trp_alive_take(job->path, &job->opening.alive));
+    troupe_status status = job->options.open == TROUPE_OPEN_NEW
+                               ? TROUPE_NOT_FOUND
+                               : trp_run_file_read(job->path, arena, &file);
+    if (status == TROUPE_NOT_FOUND) {
+        if (job->options.open == TROUPE_OPEN_RESUME)
+            return troupe_fail(TROUPE_NOT_FOUND, "there is no run to go on with at %s", job->path);
+        status = check_unmade(job->path);
+    } else if (status == TROUPE_OK) {
+        status = go_on(job, &file);
+    }
+    TROUPE_TRY(status);
+    return begin(job, config, &file);
+}
+
+troupe_status trp_run_open(troupe_job *job, const void *config)
+{
+    trp_arena arena = {0};
+    TROUPE_TRY(find_folder(job));
+    troupe_status status = open_found(job, config, &arena);
+    trp_arena_clear(&arena);
+    if (status != TROUPE_OK) {
+        trp_run_close(job);
+        return status;
+    }
+    job->reports = job->opening.history.reports;
+    job->restarts = job->opening.ended ? job->opening.end.restarts : 0;
+    job->earlier_s = job->opening.history.elapsed_s;
+    return TROUPE_OK;
+}
+
+void trp_run_close(troupe_job *job)
+{
+    trp_run_journal_close(&job->opening.journal);
+    trp_alive_leave(&job->opening.alive);
+}
+
+static const char *checkpoint_path(troupe_job *job, troupe_result *result, const char *name)
+{
+    trp_path path;
+    if (name == NULL || trp_path_make(&path, "%s/checkpoints/%s", job->path, name) != TROUPE_OK)
+        return NULL;
+    return trp_job_result_text(result, path.text);
+}
+
+troupe_result *trp_run_stored_result(troupe_job *job)
+{
+    const trp_opening *opening = &job->opening;
+    troupe_result *result = trp_job_result(job);
+    if (result == NULL)
+        return NULL;
+    if (trp_job_result_metrics(result, opening->history.metrics, opening->history.metric_count) !=
+        TROUPE_OK)
+        troupe_result_free(&result);
+    if (result == NULL)
+        return NULL;
+    result->checkpoint = checkpoint_path(job, result, opening->end.checkpoint);
+    result->best = checkpoint_path(job, result, opening->end.best);
+    return result;
+}
+
+bool troupe_can_resume(const char *folder)
+{
+    return !TRP_IS_NULL(folder) && trp_run_file_exists(folder);
+}

@@ -1,0 +1,36 @@
+// opening.h: opening a run: as a new one, or to go on with what is in its folder. See
+// docs/internals/train/run-state.md.
+#ifndef TRP_OPENING_H
+#define TRP_OPENING_H
+
+#include <train/alive.h>
+#include <train/run_file.h>
+#include <train/run_journal.h>
+
+struct troupe_job;
+
+// What a job has of its run while it is queued or runs.
+typedef struct trp_opening {
+    trp_alive *alive; // NULL: not opened, or closed.
+    trp_run_journal journal;
+    trp_run_history history; // What earlier openings left.
+    int64_t epoch;
+    bool ended;       // The run has ended well: `end` says how, and nothing is started.
+    trp_end_file end; // Texts are in the job's arena.
+} trp_opening;
+
+// Finds or makes the job's folder and takes it for this driver. The job's options are those that
+// were given; of a run that goes on, those left out become the ones it was made with. Sets
+// job->path and job->opening.
+troupe_status trp_run_open(struct troupe_job *job, const void *config);
+// Lets the run go. May be called twice.
+void trp_run_close(struct troupe_job *job);
+// The result of a run that had ended before it was opened. NULL: no memory.
+struct troupe_result *trp_run_stored_result(struct troupe_job *job);
+
+// Removes what a run left half done that no process runs any more; of a living one nothing. The
+// second: of the run that has the checkpoint, where its path looks like one's.
+void trp_run_clean_left(const char *run);
+void trp_run_clean_beside(const char *checkpoint);
+
+#endif

@@ -1,0 +1,184 @@
+// run_file.c: reading and replacing run.json and `end`.
+#include <errno.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <train/file.h>
+#include <train/run_file.h>
+#include <unistd.h>
+
+enum { VERSION = 1 };
+
+TROUPE_STRUCT(document_head, (int, version));
+
+const char *trp_status_word(troupe_status status)
+{
+    return troupe_status_name(status) + strlen("TROUPE_");
+}
+
+trp_time_text trp_time_now(void)
+{
+    struct timespec now;
+    struct tm utc;
+    trp_time_text time;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    size_t length = strftime(time.text, sizeof time.text, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(time.text + length, sizeof time.text - length, ".%03dZ", (int)(now.tv_nsec / 1000000));
+    return time;
+}
+
+// Reads a document into memory of the arena and checks its version.
+static troupe_status read_document(const char *path, trp_arena *arena, trp_json *document)
+{
+    unsigned char *data;
+    size_t size;
+    TROUPE_TRY(trp_file_read(path, &data, &size));
+    char *copy = trp_arena_alloc(arena, size + 1);
+    if (copy != NULL)
+        memcpy(copy, data, size);
+    trp_free(data);
+    if (copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the %zu bytes of %s", size, path);
+    document_head head = {0};
+    troupe_status status = trp_json_parse(copy, size, document);
+    if (status == TROUPE_OK)
+        status = trp_json_read(&troupe_type_document_head, *document, arena, &head);
+    if (status == TROUPE_NO_MEMORY)
+        return status;
+    if (status != TROUPE_OK)
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: %s", path, troupe_last_error()->text);
+    if (head.version < 1)
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: it has no version", path);
+    if (head.version > VERSION)
+        return troupe_fail(TROUPE_VERSION, "%s is of version %d, this library reads up to %d", path,
+                           head.version, VERSION);
+    return TROUPE_OK;
+}
+
+static troupe_status damaged(const char *path, troupe_status status)
+{
+    if (status == TROUPE_OK || status == TROUPE_NO_MEMORY)
+        return status;
+    return troupe_fail(TROUPE_CORRUPT, "%s is damaged: %s", path, troupe_last_error()->text);
+}
+
+troupe_status trp_run_file_read(const char *run, trp_arena *arena, trp_run_file *file)
+{
+    trp_path path;
+    trp_json document;
+    *file = (trp_run_file){0};
+    TROUPE_TRY(trp_path_make(&path, "%s/run.json", run));
+    TROUPE_TRY(read_document(path.text, arena, &document));
+    TROUPE_TRY(
+        damaged(path.text, trp_json_read(&troupe_type_trp_run_head, document, arena, &file->head)));
+    if (file->head.trainer == NULL)
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: it names no trainer", path.text);
+    (void)trp_json_member(document, "config", &file->config);
+    (void)trp_json_member(document, "metadata", &file->metadata);
+    return TROUPE_OK;
+}
+
+bool trp_run_file_exists(const char *run)
+{
+    trp_arena arena = {0};
+    trp_run_file file;
+    troupe_error kept;
+    trp_error_hold(&kept);
+    bool there = trp_run_file_read(run, &arena, &file) == TROUPE_OK;
+    trp_error_restore(&kept);
+    trp_arena_clear(&arena);
+    return there;
+}
+
+// Adds a member to an object that has others.
+static void add_member(trp_buffer *out, const char *name, trp_json value)
+{
+    if (value.size == 0)
+        return;
+    out->size--; // The object's end.
+    trp_buffer_printf(out, ", \"%s\": ", name);
+    trp_buffer_append(out, value.at, value.size);
+    trp_buffer_append(out, "}", 1);
+}
+
+static bool says_already(const char *path, const trp_buffer *text)
+{
+    unsigned char *data;
+    size_t size;
+    troupe_error kept;
+    trp_error_hold(&kept);
+    bool same = false;
+    if (trp_file_read(path, &data, &size) == TROUPE_OK) {
+        same = size == text->size && memcmp(data, text->data, size) == 0;
+        trp_free(data);
+    }
+    trp_error_restore(&kept);
+    return same;
+}
+
+// Ends the line and puts the document in place.
+static troupe_status write_document(const char *path, trp_buffer *text)
+{
+    trp_buffer_append(text, "\n", 1);
+    if (text->failed)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for what goes to %s", path);
+    if (says_already(path, text))
+        return TROUPE_OK;
+    return trp_file_replace(path, text->data, text->size);
+}
+
+troupe_status trp_run_file_write(const char *run, const trp_run_file *file)
+{
+    trp_path path;
+    trp_buffer text = {0};
+    trp_run_head head = file->head;
+    head.version = VERSION;
+    TROUPE_TRY(trp_path_make(&path, "%s/run.json", run));
+    trp_json_value(&text, &troupe_type_trp_run_head, &head);
+    if (!text.failed) {
+        add_member(&text, "config", file->config);
+        add_member(&text, "metadata", file->metadata);
+    }
+    troupe_status status = write_document(path.text, &text);
+    trp_buffer_free(&text);
+    return status;
+}
+
+troupe_status trp_end_file_read(const char *run, trp_arena *arena, trp_end_file *end)
+{
+    trp_path path;
+    trp_json document;
+    *end = (trp_end_file){0};
+    TROUPE_TRY(trp_path_make(&path, "%s/end", run));
+    TROUPE_TRY(read_document(path.text, arena, &document));
+    return damaged(path.text, trp_json_read(&troupe_type_trp_end_file, document, arena, end));
+}
+
+troupe_status trp_end_file_write(const char *run, const trp_end_file *end)
+{
+    trp_path path;
+    trp_buffer text = {0};
+    trp_end_file whole = *end;
+    trp_time_text now = trp_time_now();
+    whole.version = VERSION;
+    whole.at = now.text;
+    TROUPE_TRY(trp_path_make(&path, "%s/end", run));
+    trp_json_value(&text, &troupe_type_trp_end_file, &whole);
+    troupe_status status = write_document(path.text, &text);
+    trp_buffer_free(&text);
+    return status;
+}
+
+troupe_status trp_end_file_remove(const char *run)
+{
+    trp_path path;
+    TROUPE_TRY(trp_path_make(&path, "%s/end", run));
+    if (unlink(path.text) == 0)
+        return trp_folder_sync(run);
+    if (errno == ENOENT)
+        return TROUPE_OK;
+    return trp_fail_errno(TROUPE_IO, "cannot remove %s", path.text);
+}

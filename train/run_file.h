@@ -1,0 +1,57 @@
+// run_file.h: the two documents of a run's folder that are replaced whole: run.json says what runs,
+// `end` how it ended. JSON: members that are missing have their defaults, unknown ones are ignored,
+// and a higher version is refused.
+#ifndef TRP_RUN_FILE_H
+#define TRP_RUN_FILE_H
+
+#include <runtime/base/arena.h>
+#include <runtime/base/buffer.h>
+#include <runtime/codec/json.h>
+#include <train/group.h>
+#include <troupe/train.h>
+
+// Options as the program gave them: 0 and NULL are those that it left out.
+TROUPE_STRUCT(trp_saved_options, (int, ranks), (double, cpus_per_rank), (int, keep),
+              (troupe_text, keep_metric), (int, keep_goal), (int, restarts),
+              (int, collective_timeout_ms), (double, gpus_per_rank),
+              (size_t, memory_per_rank_bytes), (troupe_text, resources_per_rank),
+              (double, coordinator_cpus));
+
+TROUPE_STRUCT(trp_run_head, (int, version), (troupe_text, program), (troupe_text, trainer),
+              (troupe_text, schema), // Of the config, in hexadecimal.
+              (troupe_text, created), (troupe_text, from), (trp_saved_options, options));
+
+typedef struct trp_run_file {
+    trp_run_head head;
+    trp_json config, metadata; // Empty: none.
+} trp_run_file;
+
+// Whether the folder has a run.json that can be read.
+bool trp_run_file_exists(const char *run);
+// Reads run.json; texts go to `arena`. TROUPE_NOT_FOUND, TROUPE_CORRUPT and TROUPE_VERSION name the
+// file.
+troupe_status trp_run_file_read(const char *run, trp_arena *arena, trp_run_file *file);
+// Makes or replaces it, synced, unless it says the same already.
+troupe_status trp_run_file_write(const char *run, const trp_run_file *file);
+
+TROUPE_STRUCT(trp_end_file, (int, version), (troupe_text, status), (bool, stopped),
+              (troupe_text, error), (int, reports), (int, restarts), (double, elapsed_s),
+              (troupe_text, checkpoint), (troupe_text, best), // Names of folders.
+              (troupe_text, at));
+
+// Errors as those of trp_run_file_read.
+troupe_status trp_end_file_read(const char *run, trp_arena *arena, trp_end_file *end);
+troupe_status trp_end_file_write(const char *run, const trp_end_file *end);
+// Takes it away, for a run that goes on.
+troupe_status trp_end_file_remove(const char *run);
+
+// A status as the files of a run name it: "OK", "PEER_LOST".
+const char *trp_status_word(troupe_status status);
+
+// The time in UTC: 2026-11-24T12:00:00.123Z.
+typedef struct trp_time_text {
+    char text[32];
+} trp_time_text;
+trp_time_text trp_time_now(void);
+
+#endif

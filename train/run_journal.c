@@ -1,0 +1,265 @@
+// run_journal.c: see run_journal.h.
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/codec/json.h>
+#include <runtime/host/folder.h>
+#include <stdlib.h>
+#include <string.h>
+#include <train/checkpoint.h>
+#include <train/file.h>
+#include <train/run_file.h>
+#include <train/run_journal.h>
+#include <unistd.h>
+
+// Of all kinds of lines together.
+TROUPE_STRUCT(journal_line, (troupe_text, event), (int64_t, epoch), (int, attempt), (int, report),
+              (double, elapsed_s), (troupe_text, checkpoint));
+
+// ---- reading
+
+static troupe_status keep_metrics(trp_json line, trp_arena *arena, trp_run_history *history)
+{
+    trp_json metrics, at = {0}, name, value;
+    history->metric_count = 0;
+    if (!trp_json_member(line, "metrics", &metrics))
+        return TROUPE_OK;
+    size_t count = 0;
+    while (trp_json_next_member(metrics, &at, &name, &value))
+        count++;
+    history->metrics = trp_arena_alloc(arena, (count + 1) * sizeof *history->metrics);
+    if (history->metrics == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the metrics of a report");
+    at = (trp_json){0};
+    while (trp_json_next_member(metrics, &at, &name, &value)) {
+        troupe_metric *metric = &history->metrics[history->metric_count++];
+        *metric = (troupe_metric){0};
+        TROUPE_TRY(trp_json_read(&troupe_type_troupe_text, name, arena, &metric->name));
+        TROUPE_TRY(trp_json_read(&troupe_type_double, value, arena, &metric->value));
+    }
+    return TROUPE_OK;
+}
+
+static int64_t id_of(const char *checkpoint)
+{
+    return checkpoint != NULL ? trp_checkpoint_number(checkpoint) : -1;
+}
+
+// Takes one line into the history; `last` keeps the line of the highest report.
+static troupe_status replay_line(const char *text, size_t size, trp_arena *arena,
+                                 trp_run_history *history, trp_json *last)
+{
+    trp_json value;
+    journal_line line = {.attempt = -1};
+    TROUPE_TRY(trp_json_parse(text, size, &value));
+    TROUPE_TRY(trp_json_read(&troupe_type_journal_line, value, arena, &line));
+    if (line.event == NULL)
+        return troupe_fail(TROUPE_MALFORMED, "it names no event");
+    if (line.epoch > history->epoch)
+        history->epoch = line.epoch;
+    if (line.attempt >= history->attempts)
+        history->attempts = line.attempt + 1;
+    if (id_of(line.checkpoint) >= history->next_id)
+        history->next_id = id_of(line.checkpoint) + 1;
+    if (strcmp(line.event, "report") == 0 && line.report >= history->reports) {
+        history->reports = line.report;
+        history->elapsed_s = line.elapsed_s;
+        *last = value;
+    }
+    return TROUPE_OK;
+}
+
+// Reads all whole lines; *whole says where they end.
+static troupe_status replay(const char *path, const char *text, size_t size, trp_arena *arena,
+                            trp_run_history *history, size_t *whole)
+{
+    trp_arena scratch = {0};
+    trp_json last = {0};
+    size_t number = 0, bad = 0;
+    troupe_status status = TROUPE_OK;
+    *whole = 0;
+    for (const char *end; status == TROUPE_OK && *whole < size; *whole = (size_t)(end - text) + 1) {
+        const char *at = text + *whole;
+        end = memchr(at, '\n', size - *whole);
+        if (end == NULL)
+            break;
+        number++;
+        status =
+            end > at ? replay_line(at, (size_t)(end - at), &scratch, history, &last) : TROUPE_OK;
+        if (status != TROUPE_OK && status != TROUPE_NO_MEMORY) {
+            if (bad++ == 0)
+                trp_log(TRP_WARN, "line %zu of %s cannot be read and is left out: %s", number, path,
+                        troupe_last_error()->text);
+            status = TROUPE_OK;
+        }
+        trp_arena_clear(&scratch);
+    }
+    if (status == TROUPE_OK && last.size > 0)
+        status = keep_metrics(last, arena, history);
+    return status;
+}
+
+troupe_status trp_run_journal_open(const char *run, trp_arena *arena, trp_run_history *history,
+                                   trp_run_journal *journal)
+{
+    trp_path path;
+    unsigned char *data = NULL;
+    size_t size = 0, whole = 0;
+    *history = (trp_run_history){0};
+    *journal = (trp_run_journal){.fd = -1};
+    TROUPE_TRY(trp_path_make(&path, "%s/journal.jsonl", run));
+    troupe_status status = trp_file_read(path.text, &data, &size);
+    if (status == TROUPE_OK) {
+        status = replay(path.text, (const char *)data, size, arena, history, &whole);
+        trp_free(data);
+    } else if (status == TROUPE_NOT_FOUND) {
+        status = TROUPE_OK;
+    }
+    TROUPE_TRY(status);
+    int fd =
+        open(path.text, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
+    if (fd < 0)
+        return trp_fail_errno(TROUPE_IO, "cannot open %s", path.text);
+    if (whole < size && ftruncate(fd, (off_t)whole) != 0) {
+        status = trp_fail_errno(TROUPE_IO, "cannot cut %s", path.text);
+        close(fd);
+        return status;
+    }
+    *journal = (trp_run_journal){.fd = fd, .size = (off_t)whole};
+    return TROUPE_OK;
+}
+
+// ---- writing
+
+static bool write_whole(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(fd, data, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return false;
+        data += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+static void tell(trp_run_journal *journal, int error)
+{
+    if (!journal->told)
+        trp_log(TRP_WARN, "a run's journal.jsonl cannot be written: %s", strerror(error));
+    journal->told = true;
+}
+
+void trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line)
+{
+    if (journal->fd < 0)
+        return;
+    if (line->failed) {
+        tell(journal, ENOMEM);
+        return;
+    }
+    bool whole = (!journal->torn || write_whole(journal->fd, "\n", 1)) &&
+                 write_whole(journal->fd, (const char *)line->data, line->size);
+    if (whole) {
+        journal->size += (off_t)(line->size + journal->torn);
+        journal->torn = false;
+        return;
+    }
+    tell(journal, errno);
+    journal->torn = ftruncate(journal->fd, journal->size) != 0;
+}
+
+void trp_run_journal_sync(trp_run_journal *journal)
+{
+    if (journal->fd >= 0 && fdatasync(journal->fd) != 0)
+        tell(journal, errno);
+}
+
+void trp_run_journal_close(trp_run_journal *journal)
+{
+    if (journal->fd >= 0)
+        close(journal->fd);
+    journal->fd = -1;
+}
+
+// ---- the lines
+
+static void add_and_free(trp_run_journal *journal, trp_buffer *line)
+{
+    trp_buffer_append(line, "}\n", 2);
+    trp_run_journal_add(journal, line);
+    trp_buffer_free(line);
+}
+
+static void write_name(trp_buffer *out, const char *checkpoint)
+{
+    const char *name = checkpoint != NULL ? strrchr(checkpoint, '/') : NULL;
+    trp_buffer_printf(out, ", \"checkpoint\": ");
+    trp_json_text(out, name != NULL ? name + 1 : checkpoint);
+}
+
+void trp_run_journal_opened(trp_run_journal *journal, int64_t epoch)
+{
+    trp_buffer line = {0};
+    trp_buffer_printf(&line,
+                      "{\"event\": \"open\", \"epoch\": %" PRId64 ", \"at\": \"%s\", "
+                      "\"process\": %d",
+                      epoch, trp_time_now().text, (int)getpid());
+    add_and_free(journal, &line);
+}
+
+void trp_run_journal_attempt(trp_run_journal *journal, int attempt, int report,
+                             const char *checkpoint)
+{
+    trp_buffer line = {0};
+    trp_buffer_printf(&line, "{\"event\": \"attempt\", \"attempt\": %d, \"report\": %d", attempt,
+                      report);
+    write_name(&line, checkpoint);
+    add_and_free(journal, &line);
+}
+
+void trp_run_journal_report_line(const troupe_report_event *event, int attempt, trp_buffer *out)
+{
+    trp_buffer_printf(out,
+                      "{\"event\": \"report\", \"report\": %d, \"attempt\": %d, "
+                      "\"elapsed_s\": %.6f, \"metrics\": {",
+                      event->number, attempt, event->elapsed_s);
+    for (size_t i = 0; i < event->count; i++) {
+        trp_buffer_append(out, ", ", i > 0 ? 2 : 0);
+        trp_json_text(out, event->metrics[i].name);
+        trp_buffer_append(out, ": ", 2);
+        trp_json_number(out, event->metrics[i].value);
+    }
+    trp_buffer_append(out, "}", 1);
+    write_name(out, event->checkpoint);
+    trp_buffer_append(out, "}\n", 2);
+}
+
+void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event, int attempt)
+{
+    trp_buffer line = {0};
+    trp_run_journal_report_line(event, attempt, &line);
+    trp_run_journal_add(journal, &line);
+    trp_buffer_free(&line);
+}
+
+void trp_run_journal_commit(trp_run_journal *journal, int report, const char *checkpoint)
+{
+    trp_buffer line = {0};
+    trp_buffer_printf(&line, "{\"event\": \"commit\", \"report\": %d", report);
+    write_name(&line, checkpoint);
+    add_and_free(journal, &line);
+}
+
+void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool stopped)
+{
+    trp_buffer line = {0};
+    trp_buffer_printf(&line, "{\"event\": \"end\", \"status\": \"%s\", \"stopped\": %s",
+                      trp_status_word(status), stopped ? "true" : "false");
+    add_and_free(journal, &line);
+}

@@ -1,0 +1,60 @@
+// run_journal.h: journal.jsonl of a run: what happened, a JSON object a line.
+//
+//     {"event": "open", "epoch": 2, "at": "...", "process": 4711}
+//     {"event": "attempt", "attempt": 3, "report": 40, "checkpoint": "checkpoint_000007"}
+//     {"event": "report", "report": 41, "attempt": 3, "elapsed_s": 1.5, "metrics": {"loss": 0.5},
+//      "checkpoint": null}
+//     {"event": "commit", "report": 41, "checkpoint": "checkpoint_000008"}
+//     {"event": "end", "status": "OK", "stopped": false}
+//
+// One writer, the run's driver. A line is one write(2); one that could not be written whole is
+// taken away again. What cannot be written is told once, and ends no run.
+#ifndef TRP_RUN_JOURNAL_H
+#define TRP_RUN_JOURNAL_H
+
+#include <runtime/base/arena.h>
+#include <runtime/base/buffer.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <troupe/train.h>
+
+// What earlier openings of a run have left in its journal.
+typedef struct trp_run_history {
+    int64_t epoch;          // Of the last opening; 0: none.
+    int attempts;           // Numbers that attempts have used up.
+    int reports;            // The highest report.
+    double elapsed_s;       // At it.
+    int64_t next_id;        // Of checkpoints.
+    troupe_metric *metrics; // Of that report, in the arena given.
+    size_t metric_count;
+} trp_run_history;
+
+typedef struct trp_run_journal {
+    int fd; // -1: not open.
+    off_t size;
+    bool torn; // The last line could not be taken away: the next begins a line of its own.
+    bool told; // That it cannot be written.
+} trp_run_journal;
+
+// Opens the run's journal, made if need be, and reads what is there; a last line without its end is
+// cut off. TROUPE_IO, TROUPE_NO_SPACE, TROUPE_NO_MEMORY.
+troupe_status trp_run_journal_open(const char *run, trp_arena *arena, trp_run_history *history,
+                                   trp_run_journal *journal);
+// Adds a line, with its newline at its end. Harmless on one that is not open.
+void trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line);
+void trp_run_journal_sync(trp_run_journal *journal);
+void trp_run_journal_close(trp_run_journal *journal);
+
+// The lines.
+void trp_run_journal_opened(trp_run_journal *journal, int64_t epoch);
+void trp_run_journal_attempt(trp_run_journal *journal, int attempt, int report,
+                             const char *checkpoint);
+void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event,
+                            int attempt);
+void trp_run_journal_commit(trp_run_journal *journal, int report, const char *checkpoint);
+void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool stopped);
+// The text of a report's line.
+void trp_run_journal_report_line(const troupe_report_event *event, int attempt, trp_buffer *out);
+
+#endif
