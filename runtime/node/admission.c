@@ -87,7 +87,7 @@ static void answer_granted(holding *granted)
 
 static void admit(void)
 {
-    for (trp_claim *claim; (claim = trp_resources_admit(books())) != NULL;) {
+    for (trp_claim *claim; (claim = trp_resources_admit(books(), trp_clock_ms())) != NULL;) {
         holding *granted = (holding *)(void *)((char *)claim - offsetof(holding, claim));
         if (granted->told)
             trp_log(TRP_WARN, "%s got its resources after %.1f s", granted->who,
@@ -112,13 +112,13 @@ static troupe_status read_text(trp_reader *in, char *text, size_t capacity)
     return TROUPE_OK;
 }
 
-// Reads [cpus, gpus, memory, text, wait, who, patient].
+// Reads [cpus, gpus, memory, text, wait, who, patient, limit].
 static troupe_status read_claim(const trp_frame *frame, holding *made)
 {
     trp_reader in = trp_reader_of(frame->body, frame->body_size);
     char text[TEXT_MAX];
     uint32_t count;
-    uint64_t amounts[3], wait_ms;
+    uint64_t amounts[3], wait_ms, limit_ms;
     TROUPE_TRY(trp_read_array(&in, &count));
     for (int i = 0; i < 3; i++)
         TROUPE_TRY(trp_read_uint(&in, &amounts[i]));
@@ -126,10 +126,12 @@ static troupe_status read_claim(const trp_frame *frame, holding *made)
     TROUPE_TRY(trp_read_uint(&in, &wait_ms));
     TROUPE_TRY(read_text(&in, made->who, sizeof made->who));
     TROUPE_TRY(trp_read_bool(&in, &made->patient));
-    if (count != 7 || wait_ms > UINT32_MAX)
+    TROUPE_TRY(trp_read_uint(&in, &limit_ms));
+    if (count != 8 || wait_ms > UINT32_MAX || limit_ms > TRP_CLAIM_LIMIT_MAX_MS)
         return troupe_fail(TROUPE_MALFORMED, "a request for resources is malformed");
     for (int i = 0; i < 3; i++)
         made->claim.amounts.of[i] = amounts[i] < INT64_MAX ? (int64_t)amounts[i] : INT64_MAX;
+    made->claim.limit_ms = (int64_t)limit_ms;
     made->since_ms = trp_clock_ms();
     made->deadline_ms = wait_ms > 0 ? made->since_ms + (int64_t)wait_ms : -1;
     return trp_resources_read(books(), text, &made->claim.amounts);

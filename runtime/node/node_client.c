@@ -41,7 +41,7 @@ troupe_status trp_node_worker(bool isolated, uint32_t *process, uint64_t *incarn
 
 static void write_want(const trp_want *want, trp_buffer *body)
 {
-    trp_write_array(body, 7);
+    trp_write_array(body, 8);
     trp_write_uint(body, (uint64_t)want->cpus);
     trp_write_uint(body, (uint64_t)want->gpus);
     trp_write_uint(body, (uint64_t)want->memory_bytes);
@@ -49,6 +49,7 @@ static void write_want(const trp_want *want, trp_buffer *body)
     trp_write_uint(body, want->wait_ms);
     trp_write_text(body, want->who);
     trp_write_bool(body, want->patient);
+    trp_write_uint(body, want->limit_ms);
 }
 
 troupe_status trp_node_worker_begin(const char *env, const char *folder, trp_worker_ask *ask)

@@ -33,9 +33,11 @@ typedef struct trp_want {
     uint32_t wait_ms;                 // How long to wait at most; 0: for ever.
     const char *who;                  // For whom, in sentences.
     bool patient;                     // It may take long: that is no news.
+    uint64_t limit_ms;                // It is given back within that time; 0: nobody knows when.
 } trp_want;
 
 enum { TRP_CLAIM_GPUS_MAX = TRP_REQUEST_VALUE_MAX };
+#define TRP_CLAIM_LIMIT_MAX_MS ((uint64_t)1 << 48)
 
 // Waits until the node gives it, and returns the claim's number and the ids of its GPUs ("0,2").
 // The claim is this process's. TROUPE_TOO_LARGE: it never can be given; TROUPE_DEADLINE_EXCEEDED.

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <runtime/base/log.h>
+#include <runtime/node/backfill.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,7 +219,7 @@ static bool find_gpus(const trp_resources *resources, trp_claim *claim)
     return left == 0;
 }
 
-static bool fits(const trp_resources *resources, trp_claim *claim)
+bool trp_resources_fit(const trp_resources *resources, trp_claim *claim)
 {
     for (int i = 0; i < resources->count; i++)
         if (claim->amounts.of[i] > resources->free.of[i])
@@ -226,8 +227,7 @@ static bool fits(const trp_resources *resources, trp_claim *claim)
     return find_gpus(resources, claim);
 }
 
-// Takes a claim's amounts off what is free, or (sign -1) gives them back.
-static void book(trp_resources *resources, const trp_claim *claim, int64_t sign)
+void trp_resources_book(trp_resources *resources, const trp_claim *claim, int64_t sign)
 {
     for (int i = 0; i < resources->count; i++) {
         resources->free.of[i] -= sign * claim->amounts.of[i];
@@ -238,30 +238,64 @@ static void book(trp_resources *resources, const trp_claim *claim, int64_t sign)
             resources->gpu_free[i] -= sign * claim->gpu_part;
 }
 
-trp_claim *trp_resources_admit(trp_resources *resources)
+// Counts a held claim among those with a limit or those without, or (sign -1) no more.
+static void note_limit(trp_resources *resources, trp_claim *claim, int sign)
+{
+    trp_claim **at = &resources->limited;
+    for (int i = 0; claim->limit_ms == 0 && i < resources->count; i++)
+        if (claim->amounts.of[i] > 0)
+            resources->unlimited[i] += sign;
+    if (claim->limit_ms == 0)
+        return;
+    while (*at != NULL && (sign > 0 ? (*at)->until_ms <= claim->until_ms : *at != claim))
+        at = &(*at)->next;
+    if (sign > 0)
+        claim->next = *at;
+    *at = sign > 0 ? claim : claim->next;
+}
+
+static void grant(trp_resources *resources, trp_claim *claim, int64_t now_ms)
+{
+    unlink_claim(resources, claim);
+    trp_resources_book(resources, claim, 1);
+    claim->state = TRP_CLAIM_HELD;
+    claim->until_ms = now_ms + claim->limit_ms;
+    note_limit(resources, claim, 1);
+}
+
+// The oldest that fits and waits behind none that wants any of the same.
+static trp_claim *next_in_turn(trp_resources *resources)
 {
     bool awaited[TRP_RESOURCES_MAX] = {false}; // By older claims.
     for (trp_claim *claim = resources->first; claim; claim = claim->next) {
         bool may = true;
         for (int i = 0; i < resources->count; i++)
             may = may && !(awaited[i] && claim->amounts.of[i] > 0);
-        if (may && fits(resources, claim)) {
-            unlink_claim(resources, claim);
-            book(resources, claim, 1);
-            claim->state = TRP_CLAIM_HELD;
+        if (may && trp_resources_fit(resources, claim))
             return claim;
-        }
         for (int i = 0; i < resources->count; i++)
             awaited[i] = awaited[i] || claim->amounts.of[i] > 0;
     }
     return NULL;
 }
 
+trp_claim *trp_resources_admit(trp_resources *resources, int64_t now_ms)
+{
+    trp_claim *claim = next_in_turn(resources);
+    if (claim == NULL)
+        claim = trp_backfill_next(resources, now_ms);
+    if (claim != NULL)
+        grant(resources, claim, now_ms);
+    return claim;
+}
+
 void trp_resources_release(trp_resources *resources, trp_claim *claim)
 {
     if (claim->state == TRP_CLAIM_WAITING)
         unlink_claim(resources, claim);
-    if (claim->state == TRP_CLAIM_HELD)
-        book(resources, claim, -1);
+    if (claim->state == TRP_CLAIM_HELD) {
+        trp_resources_book(resources, claim, -1);
+        note_limit(resources, claim, -1);
+    }
     claim->state = TRP_CLAIM_NONE;
 }

@@ -5,7 +5,8 @@
 // exactly. A claim is held whole or not at all. Claims are admitted in the order in which they were
 // made: one that does not fit yet holds back those behind it that ask for any of the same, so that
 // a large one is never starved by small ones, and one that waits for a licence does not hold back
-// those that want none.
+// those that want none. One that says for how long at most it is held may be admitted before its
+// turn, where that delays none of those before it (backfill.h).
 #ifndef TRP_NODE_RESOURCE_LEDGER_H
 #define TRP_NODE_RESOURCE_LEDGER_H
 
@@ -40,6 +41,8 @@ typedef enum trp_claim_state {
 typedef struct trp_claim {
     struct trp_claim *next;
     trp_amounts amounts;
+    int64_t limit_ms; // It is given back within that time of its grant; 0: nobody knows when.
+    int64_t until_ms; // Of a held one with a limit: when that time is over.
     uint64_t gpus;    // Of a held one: a bit for each GPU that it has a part of,
     int64_t gpu_part; // and how large a part of each.
     trp_claim_state state;
@@ -48,9 +51,11 @@ typedef struct trp_claim {
 typedef struct trp_resources {
     trp_amounts total, free;
     char names[TRP_RESOURCES_MAX][TRP_RESOURCE_NAME_MAX + 1];
-    int count;                      // Of names.
-    int64_t gpu_free[TRP_GPUS_MAX]; // Of each.
-    trp_claim *first, *last;        // Those that wait, oldest first.
+    int count;                        // Of names.
+    int64_t gpu_free[TRP_GPUS_MAX];   // Of each.
+    trp_claim *first, *last;          // Those that wait, oldest first.
+    trp_claim *limited;               // Those that are held and have a limit, soonest end first.
+    int unlimited[TRP_RESOURCES_MAX]; // How many are held of each that have none.
 } trp_resources;
 
 // Turns a number of CPUs into ten-thousandths, rounding to the nearest. TROUPE_INVALID: not a
@@ -68,18 +73,24 @@ troupe_status trp_resources_add(trp_resources *resources, const char *text);
 troupe_status trp_resources_read(const trp_resources *resources, const char *text,
                                  trp_amounts *amounts);
 
-// Queues a claim for claim->amounts. TROUPE_TOO_LARGE: more of something than there is in total,
-// ever; TROUPE_INVALID: nothing at all, less than nothing, or GPUs above 1 that are no whole
-// number.
+// Queues a claim for claim->amounts, with claim->limit_ms. TROUPE_TOO_LARGE: more of something than
+// there is in total, ever; TROUPE_INVALID: nothing at all, less than nothing, or GPUs above 1 that
+// are no whole number.
 troupe_status trp_resources_claim(trp_resources *resources, trp_claim *claim);
 
-// Grants the oldest waiting claim that may be and fits, and returns it; else NULL. To be called
-// until it returns NULL, after each claim and each release.
-trp_claim *trp_resources_admit(trp_resources *resources);
+// Grants the oldest waiting claim that may be and fits, or else one before its turn, and returns
+// it; else NULL. To be called until it returns NULL, after each claim and each release. The time
+// may be any that does not go back.
+trp_claim *trp_resources_admit(trp_resources *resources, int64_t now_ms);
 
 // Gives a held claim back, or takes a waiting one out of the queue. Harmless on one that is
 // neither.
 void trp_resources_release(trp_resources *resources, trp_claim *claim);
+
+// Whether there is room for a claim now; then its GPUs are chosen.
+bool trp_resources_fit(const trp_resources *resources, trp_claim *claim);
+// Takes the amounts of a claim with chosen GPUs off what is free, or (sign -1) gives them back.
+void trp_resources_book(trp_resources *resources, const trp_claim *claim, int64_t sign);
 
 // Says in a sentence's part why a waiting claim waits: "2 CPUs (0.5 of 4 are free)", or "its turn
 // behind an older claim".

@@ -45,11 +45,11 @@ static void test_tenths_fill_a_cpu(void **state)
     for (int i = 0; i < 11; i++)
         assert_int_equal(claim_cpus(&books, &claims[i], tenth, 1), TROUPE_OK);
     for (int i = 0; i < 10; i++)
-        assert_ptr_equal(trp_resources_admit(&books), &claims[i]);
-    assert_null(trp_resources_admit(&books));
+        assert_ptr_equal(trp_resources_admit(&books, 0), &claims[i]);
+    assert_null(trp_resources_admit(&books, 0));
     assert_int_equal(books.free.of[TRP_CPUS], 0);
     trp_resources_release(&books, &claims[3]);
-    assert_ptr_equal(trp_resources_admit(&books), &claims[10]);
+    assert_ptr_equal(trp_resources_admit(&books, 0), &claims[10]);
 }
 
 static void test_refuses_what_can_never_fit(void **state)
@@ -64,9 +64,9 @@ static void test_refuses_what_can_never_fit(void **state)
     assert_int_equal(claim_cpus(&books, &claim, -1, 1), TROUPE_INVALID);
     assert_int_equal(claim_cpus(&books, &claim, 0, 1), TROUPE_INVALID);
     assert_int_equal(claim.state, TRP_CLAIM_NONE);
-    assert_null(trp_resources_admit(&books));
+    assert_null(trp_resources_admit(&books, 0));
     assert_int_equal(claim_cpus(&books, &claim, TRP_CPU, 4), TROUPE_OK);
-    assert_ptr_equal(trp_resources_admit(&books), &claim);
+    assert_ptr_equal(trp_resources_admit(&books, 0), &claim);
 }
 
 static void test_a_large_gang_is_not_overtaken(void **state)
@@ -78,14 +78,14 @@ static void test_a_large_gang_is_not_overtaken(void **state)
     assert_int_equal(claim_cpus(&books, &running, TRP_CPU, 2), TROUPE_OK);
     assert_int_equal(claim_cpus(&books, &large, TRP_CPU, 4), TROUPE_OK);
     assert_int_equal(claim_cpus(&books, &small, TRP_CPU, 1), TROUPE_OK);
-    assert_ptr_equal(trp_resources_admit(&books), &running);
-    assert_null(trp_resources_admit(&books)); // `small` would fit, but came later.
+    assert_ptr_equal(trp_resources_admit(&books, 0), &running);
+    assert_null(trp_resources_admit(&books, 0)); // `small` would fit, but came later.
     trp_resources_release(&books, &running);
-    assert_ptr_equal(trp_resources_admit(&books), &large);
-    assert_null(trp_resources_admit(&books));
+    assert_ptr_equal(trp_resources_admit(&books, 0), &large);
+    assert_null(trp_resources_admit(&books, 0));
     trp_resources_release(&books, &large);
     trp_resources_release(&books, &large); // Harmless.
-    assert_ptr_equal(trp_resources_admit(&books), &small);
+    assert_ptr_equal(trp_resources_admit(&books, 0), &small);
     assert_int_equal(books.free.of[TRP_CPUS], 3 * TRP_CPU);
 }
 
@@ -103,11 +103,11 @@ static void test_a_waiting_claim_can_leave_from_anywhere(void **state)
         for (int i = 0; i < 3; i++) {
             if (i == leaver)
                 continue;
-            assert_ptr_equal(trp_resources_admit(&books), &claims[i]);
-            assert_null(trp_resources_admit(&books));
+            assert_ptr_equal(trp_resources_admit(&books, 0), &claims[i]);
+            assert_null(trp_resources_admit(&books, 0));
             trp_resources_release(&books, &claims[i]);
         }
-        assert_ptr_equal(trp_resources_admit(&books), &late);
+        assert_ptr_equal(trp_resources_admit(&books, 0), &late);
     }
 }
 
@@ -132,7 +132,7 @@ static void test_the_accounts_balance(void **state)
         } else {
             trp_resources_release(&books, &claims[i]);
         }
-        for (trp_claim *claim; (claim = trp_resources_admit(&books));) {
+        for (trp_claim *claim; (claim = trp_resources_admit(&books, 0));) {
             assert_true(order[claim - claims] > last_admitted);
             last_admitted = order[claim - claims];
         }
@@ -171,25 +171,25 @@ static void test_gpus_are_given_by_number(void **state)
     for (int i = 0; i < 4; i++) { // All on one, so that two stay whole.
         quarter[i] = claim_of(&books, 0.25, "");
         assert_int_equal(trp_resources_claim(&books, &quarter[i]), TROUPE_OK);
-        assert_ptr_equal(trp_resources_admit(&books), &quarter[i]);
+        assert_ptr_equal(trp_resources_admit(&books, 0), &quarter[i]);
         assert_int_equal(quarter[i].gpus, 1);
     }
     assert_int_equal(trp_resources_claim(&books, &two), TROUPE_OK);
-    assert_ptr_equal(trp_resources_admit(&books), &two);
+    assert_ptr_equal(trp_resources_admit(&books, 0), &two);
     assert_int_equal(two.gpus, 6);
     trp_resources_release(&books, &quarter[1]);
     trp_resources_release(&books, &quarter[2]);
     assert_int_equal(trp_resources_claim(&books, &most), TROUPE_OK);
-    assert_null(trp_resources_admit(&books)); // Half of one is free.
+    assert_null(trp_resources_admit(&books, 0)); // Half of one is free.
     trp_resources_release(&books, &two);
-    assert_ptr_equal(trp_resources_admit(&books), &most);
+    assert_ptr_equal(trp_resources_admit(&books, 0), &most);
     assert_int_equal(most.gpus, 2);
     // 0.6 are free on two GPUs together, and none has so much.
     trp_claim third = claim_of(&books, 1, ""), split = claim_of(&books, 0.6, "");
     assert_int_equal(trp_resources_claim(&books, &third), TROUPE_OK);
-    assert_ptr_equal(trp_resources_admit(&books), &third);
+    assert_ptr_equal(trp_resources_admit(&books, 0), &third);
     assert_int_equal(trp_resources_claim(&books, &split), TROUPE_OK);
-    assert_null(trp_resources_admit(&books));
+    assert_null(trp_resources_admit(&books, 0));
     assert_int_equal(books.free.of[TRP_GPUS], 6000);
     trp_claim wrong = claim_of(&books, 1.5, "");
     assert_int_equal(trp_resources_claim(&books, &wrong), TROUPE_INVALID);
@@ -211,17 +211,18 @@ static void test_others_pass_who_waits_for_something_else(void **state)
     trp_claim *all[] = {&first, &second, &gpu, &both, &last};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_int_equal(trp_resources_claim(&books, all[i]), TROUPE_OK);
-    assert_ptr_equal(trp_resources_admit(&books), &first);
-    assert_ptr_equal(trp_resources_admit(&books), &gpu);
-    assert_null(trp_resources_admit(&books)); // `last` would fit, but `both` waits for slots too.
+    assert_ptr_equal(trp_resources_admit(&books, 0), &first);
+    assert_ptr_equal(trp_resources_admit(&books, 0), &gpu);
+    assert_null(
+        trp_resources_admit(&books, 0)); // `last` would fit, but `both` waits for slots too.
     trp_resources_why(&books, &second, why, sizeof why);
     assert_string_equal(why, "0.5 license (0 of 1 are free)");
     trp_resources_why(&books, &last, why, sizeof why);
     assert_string_equal(why, "its turn behind an older claim");
     trp_resources_release(&books, &both);
-    assert_ptr_equal(trp_resources_admit(&books), &last);
+    assert_ptr_equal(trp_resources_admit(&books, 0), &last);
     trp_resources_release(&books, &first);
-    assert_ptr_equal(trp_resources_admit(&books), &second);
+    assert_ptr_equal(trp_resources_admit(&books, 0), &second);
 }
 
 static void test_texts_are_checked(void **state)
