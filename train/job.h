@@ -50,6 +50,8 @@ struct troupe_job {
     _Atomic bool refused;   // It will give nothing.
     char *gpus;             // The ids of those that it has given, before `claim` is set.
     bool started;
+    int64_t due_ms; // Of one with a time limit that has started: when it is over.
+    bool late;      // It has been told so.
     struct troupe_job *next;
     _Atomic bool over;   // Its coordinator is done: what it used is free, also if the word is lost.
     _Atomic bool missed; // Word for the coordinator was lost, for lack of memory: see await_change.

@@ -165,6 +165,8 @@ static troupe_status merge_options(troupe_job *job, const trp_saved_options *sav
     MERGE(gpus_per_rank);
     MERGE(memory_per_rank_bytes);
     MERGE(coordinator_cpus);
+    MERGE(time_limit_s);
+    MERGE(time_limit_grace_s);
 #undef MERGE
     if (o->resources_per_rank == NULL && saved->resources_per_rank != NULL) {
         o->resources_per_rank = keep_text(job, saved->resources_per_rank);
@@ -274,6 +276,8 @@ static troupe_status write_run_file(troupe_job *job, const void *config, trp_run
         .memory_per_rank_bytes = o->memory_per_rank_bytes,
         .resources_per_rank = o->resources_per_rank,
         .coordinator_cpus = o->coordinator_cpus,
+        .time_limit_s = o->time_limit_s,
+        .time_limit_grace_s = o->time_limit_grace_s,
     };
     if (o->metadata != NULL)
         file->metadata = (trp_json){o->metadata, strlen(o->metadata)};

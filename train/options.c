@@ -13,6 +13,7 @@ enum {
     RUN_NAME_MAX = 128,
     METRIC_NAME_MAX = 63,
     DEFAULT_TIMEOUT_MS = 60000,
+    DEFAULT_GRACE_S = 10,
 };
 
 static troupe_status check_name(const char *name)
@@ -75,6 +76,22 @@ static troupe_status check_resources(const troupe_train_options *options, trp_ga
     return trp_gang_of(options, &there, gang);
 }
 
+static troupe_status check_seconds(const char *option, double seconds)
+{
+    enum { SECONDS_MAX = 1000000000 };
+    if (!(seconds >= 0.001 && seconds <= SECONDS_MAX)) // A NaN is refused, too.
+        return troupe_fail(TROUPE_INVALID, "option %s is %g: expected 0.001 to %d seconds", option,
+                           seconds, SECONDS_MAX);
+    return TROUPE_OK;
+}
+
+static troupe_status check_limit(const troupe_train_options *o)
+{
+    if (o->time_limit_s != 0)
+        TROUPE_TRY(check_seconds(".time_limit_s", o->time_limit_s));
+    return check_seconds(".time_limit_grace_s", o->time_limit_grace_s);
+}
+
 static troupe_status check_env(const char *env)
 {
     // What the library adds has room beside it.
@@ -106,9 +123,12 @@ troupe_status trp_train_options_complete(troupe_train_options *options,
         options->cpus_per_rank = 1;
     if (!options->name)
         options->name = trainer->name;
+    if (options->time_limit_grace_s == 0)
+        options->time_limit_grace_s = DEFAULT_GRACE_S;
     if (options->collective_timeout_ms == 0)
         options->collective_timeout_ms = DEFAULT_TIMEOUT_MS;
     TROUPE_TRY(check_ranges(options));
+    TROUPE_TRY(check_limit(options));
     TROUPE_TRY(check_resources(options, gang));
     TROUPE_TRY(check_env(options->env));
     return options->from ? check_from(options->from) : TROUPE_OK;

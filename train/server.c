@@ -4,12 +4,15 @@
 // actor is the server.
 #include <actors/actor/lifecycle.h>
 #include <pthread.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/log.h>
 #include <runtime/node/node_client.h>
 #include <runtime/shm/process_table.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <train/coordinator.h>
 #include <train/server.h>
+#include <troupe/async.h>
 
 typedef struct trp_server {
     troupe_job *jobs; // All that are queued or run.
@@ -20,9 +23,10 @@ static void server_deinit(trp_server *self);
 static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none);
 static troupe_status server_stop(trp_server *self, const uint64_t *address, troupe_none *none);
 static troupe_status server_done(trp_server *self, const troupe_none *nothing, troupe_none *none);
+static troupe_status server_limit(trp_server *self, const uint64_t *address, troupe_none *none);
 TROUPE_ACTOR_INIT(trp_server, (server_init, troupe_none), server_deinit,
                   (server_submit, uint64_t, troupe_none), (server_stop, uint64_t, troupe_none),
-                  (server_done, troupe_none, troupe_none));
+                  (server_done, troupe_none, troupe_none), (server_limit, uint64_t, troupe_none));
 
 // The server of the runtime that runs now.
 static struct {
@@ -99,6 +103,40 @@ static void server_deinit(trp_server *self)
     }
 }
 
+static int64_t grace_ms(const troupe_job *job)
+{
+    return (int64_t)(job->options.time_limit_grace_s * 1000);
+}
+
+// Looks after the time limit of a job: now, or when something is to be done about it. What is lost
+// on the way is done again.
+static void keep_limit(troupe_job *job)
+{
+    enum { AGAIN_MS = 500, LONGEST_MS = 3600000 };
+    int64_t left_ms = job->due_ms - trp_clock_ms();
+    if (left_ms <= 0 && !job->late) {
+        job->late = true;
+        trp_log(TRP_INFO, "%s has reached its time limit of %g s: it stops at its next report",
+                job->path, job->options.time_limit_s);
+        troupe_job_stop(job);
+    }
+    if (left_ms <= 0)
+        left_ms += grace_ms(job);
+    if (left_ms <= 0) {
+        char why[160];
+        snprintf(
+            why, sizeof why,
+            "the run has not stopped within .time_limit_grace_s = %g of its .time_limit_s = %g",
+            job->options.time_limit_grace_s, job->options.time_limit_s);
+        troupe_job_kill(job, TROUPE_DEADLINE_EXCEEDED, why);
+        left_ms = AGAIN_MS;
+    }
+    uint32_t pause_ms = (uint32_t)(left_ms < LONGEST_MS ? left_ms : LONGEST_MS);
+    if (troupe_timer_after(server_limit, pause_ms, (uint64_t)(uintptr_t)job).id_ == 0)
+        trp_log(TRP_WARN, "the time limit of %s is not kept: %s", job->path,
+                troupe_last_error()->text);
+}
+
 // Takes those that are over off the books, and starts what there is room for.
 static void admit(trp_server *self)
 {
@@ -111,8 +149,11 @@ static void admit(trp_server *self)
             forget(self, at);
         } else if (!at->started && atomic_load(&at->claim) != 0) {
             at->started = true;
+            at->due_ms = trp_clock_ms() + (int64_t)(at->options.time_limit_s * 1000);
             if (!trp_coordinator_start(at))
                 forget(self, at);
+            else if (at->options.time_limit_s > 0)
+                keep_limit(at);
         }
     }
 }
@@ -139,6 +180,14 @@ static void claimed(void *user, troupe_status status, uint64_t claim, const char
         (void)tell_done(server);
 }
 
+// Within which time the node has back what a job was given; 0: that is not known.
+static uint64_t claim_limit_ms(const troupe_job *job)
+{
+    enum { SLACK_MS = 1000 }; // For its processes to end.
+    double limit_s = job->options.time_limit_s;
+    return limit_s > 0 ? (uint64_t)(limit_s * 1000) + (uint64_t)grace_ms(job) + SLACK_MS : 0;
+}
+
 static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none)
 {
     (void)none;
@@ -152,7 +201,8 @@ static troupe_status server_submit(trp_server *self, const uint64_t *address, tr
                      .memory_bytes = job->gang.memory_bytes,
                      .resources = job->gang.resources,
                      .who = who,
-                     .patient = true};
+                     .patient = true,
+                     .limit_ms = claim_limit_ms(job)};
     if (trp_node_claim_begin(&want, claimed, job, &job->request) != TROUPE_OK)
         atomic_store(&job->refused, true);
     admit(self);
@@ -185,6 +235,16 @@ static troupe_status server_stop(trp_server *self, const uint64_t *address, trou
     trp_run_close(job);
     (void)trp_job_finish(job, result);
     forget(self, job);
+    return TROUPE_OK;
+}
+
+static troupe_status server_limit(trp_server *self, const uint64_t *address, troupe_none *none)
+{
+    (void)none;
+    troupe_job *job = job_at(address);
+    if (knows(self, job) && job->started && job->options.time_limit_s > 0 &&
+        !atomic_load(&job->over))
+        keep_limit(job);
     return TROUPE_OK;
 }
 

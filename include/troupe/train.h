@@ -195,6 +195,12 @@ typedef struct troupe_train_options {
     // A JSON object that the run keeps: in run.json, for its loops (troupe_metadata) and in its
     // checkpoints; default: none, or the one that the run was made with.
     const char *metadata;
+    // How long the run may take from when it gets its resources, restarts included; default: any
+    // time. Then it is stopped as by troupe_job_stop and, if it has not ended within the grace
+    // (default 10 s), ended as by troupe_job_kill with TROUPE_DEADLINE_EXCEEDED. A job with a limit
+    // may start before older ones that wait, if by the limits of all that runs it delays none.
+    double time_limit_s;
+    double time_limit_grace_s;
     int unused_;
 } troupe_train_options;
 
@@ -232,16 +238,16 @@ typedef struct troupe_follower {
 } troupe_follower;
 
 // Queues a run of `trainer` with a copy of *config and returns at once. The run starts when all
-// that its ranks hold is free, in the order of submission. The caller owns *job. `follower` may be
-// NULL; it is copied, and gets all reports from the first one. Errors: TROUPE_INVALID (an option
-// out of range), TROUPE_TOO_LARGE (more of a resource than the node has), TROUPE_IO or
-// TROUPE_NO_SPACE (the run's folder cannot be made), TROUPE_NOT_FOUND or TROUPE_CORRUPT (the
-// checkpoint of `.from`; its files are verified when the run begins, and damage found then fails
-// the run), TROUPE_VERSION and TROUPE_EXISTS as troupe_trainer_register, TROUPE_UNSUPPORTED (not in
-// the driver process), TROUPE_NO_MEMORY, TROUPE_NOT_STARTED; where a run is to go on also
-// TROUPE_NOT_FOUND (there is none), TROUPE_BUSY (another driver, or a rank of a dead one, has it:
-// the text names the process), TROUPE_WRONG_TYPE (it is another trainer's), TROUPE_CORRUPT,
-// TROUPE_VERSION, TROUPE_EXISTS (the folder is none of a run).
+// that its ranks hold is free, in the order of submission but for .time_limit_s. The caller owns
+// *job. `follower` may be NULL; it is copied, and gets all reports from the first one. Errors:
+// TROUPE_INVALID (an option out of range), TROUPE_TOO_LARGE (more of a resource than the node has),
+// TROUPE_IO or TROUPE_NO_SPACE (the run's folder cannot be made), TROUPE_NOT_FOUND or
+// TROUPE_CORRUPT (the checkpoint of `.from`; its files are verified when the run begins, and damage
+// found then fails the run), TROUPE_VERSION and TROUPE_EXISTS as troupe_trainer_register,
+// TROUPE_UNSUPPORTED (not in the driver process), TROUPE_NO_MEMORY, TROUPE_NOT_STARTED; where a run
+// is to go on also TROUPE_NOT_FOUND (there is none), TROUPE_BUSY (another driver, or a rank of a
+// dead one, has it: the text names the process), TROUPE_WRONG_TYPE (it is another trainer's),
+// TROUPE_CORRUPT, TROUPE_VERSION, TROUPE_EXISTS (the folder is none of a run).
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_trainer *trainer,
                                                                    const void *config,
                                                                    const troupe_follower *follower,
@@ -315,7 +321,7 @@ TROUPE_EXPERIMENTAL troupe_status troupe_result_status(const troupe_result *resu
 // The error text of that failure; empty if there was none. Lives as long as the result, as do all
 // texts below.
 TROUPE_EXPERIMENTAL const char *troupe_result_error(const troupe_result *result);
-// Whether the run was ended by troupe_job_stop.
+// Whether the run was ended by troupe_job_stop or at its time limit.
 TROUPE_EXPERIMENTAL bool troupe_result_stopped(const troupe_result *result);
 // The last report's value of a metric of rank 0; NaN if it was never reported.
 TROUPE_EXPERIMENTAL double troupe_result_metric(const troupe_result *result, const char *name);

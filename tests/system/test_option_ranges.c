@@ -315,6 +315,12 @@ static void test_training(void **state)
     assert_int_equal(TRAIN(.memory_per_rank_bytes = SIZE_MAX), TROUPE_TOO_LARGE);
     expect(TRAIN(.resources_per_rank = "license"), ".resources_per_rank");
     expect(TRAIN(.env = "no line"), ".env");
+    expect(TRAIN(.time_limit_s = -1), ".time_limit_s");
+    expect(TRAIN(.time_limit_s = NAN), ".time_limit_s");
+    expect(TRAIN(.time_limit_s = 1e-4), ".time_limit_s");
+    expect(TRAIN(.time_limit_s = 1e10), ".time_limit_s");
+    expect(TRAIN(.time_limit_grace_s = -1), ".time_limit_grace_s");
+    expect(TRAIN(.time_limit_grace_s = INFINITY), ".time_limit_grace_s");
     expect(TRAIN(.keep = -1), ".keep");
     expect(TRAIN(.keep_goal = (troupe_goal)3), ".keep_goal");
     expect(TRAIN(.keep_metric = "loss"), ".keep_goal");

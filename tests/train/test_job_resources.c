@@ -106,7 +106,8 @@ static void finish(troupe_job **job, troupe_status status)
     troupe_job_close(job);
 }
 
-// D14, D15, A19: the table is exact while a job runs, and each rank sees GPUs of its own.
+// The table is exact while a job runs, and each rank sees GPUs of its own.
+// A19, D14, D15.
 static void test_the_table_is_exact_and_gpus_are_disjoint(void **state)
 {
     (void)state;
@@ -129,7 +130,8 @@ static void test_the_table_is_exact_and_gpus_are_disjoint(void **state)
     free(folder);
 }
 
-// D15: of two jobs at once, too.
+// Of two jobs at once, too.
+// D15.
 static void test_jobs_beside_each_other_have_different_gpus(void **state)
 {
     (void)state;
@@ -227,7 +229,8 @@ static void test_a_killed_rank_and_a_killed_job_give_back_exactly(void **state)
     free(folder);
 }
 
-// B09: a run goes on with fewer ranks than it was begun with, and holds no more than they need.
+// A run goes on with fewer ranks than it was begun with, and holds no more than they need.
+// B09.
 static void test_a_run_continues_with_fewer_ranks_and_resources(void **state)
 {
     (void)state;
@@ -263,7 +266,8 @@ static void test_a_run_continues_with_fewer_ranks_and_resources(void **state)
             fail_msg("'%s' is not in: %s", word, troupe_last_error()->text);                       \
     } while (0)
 
-// D14, F18: what can never be given is refused when it is asked for.
+// What can never be given is refused when it is asked for.
+// D14, F18.
 static void test_what_the_node_does_not_have_is_refused(void **state)
 {
     (void)state;

@@ -16,7 +16,8 @@ static void expect(const trp_place *place, int rank, int local_rank, int local_w
     assert_int_equal(place->node_rank, node_rank);
 }
 
-// D07: two nodes with two workers each, in any order of theirs.
+// Two nodes with two workers each, in any order of theirs.
+// D07.
 static void test_the_table_of_two_nodes_with_two_workers_is_exact(void **state)
 {
     (void)state;
@@ -108,7 +109,8 @@ static void expect_env(int local_rank, const char *gpus, int64_t each, const cha
     trp_buffer_free(&text);
 }
 
-// D15: a rank sees its own GPUs and no others.
+// A rank sees its own GPUs and no others.
+// D15.
 static void test_gpus_are_dealt_out_in_the_order_of_ranks(void **state)
 {
     (void)state;
