@@ -187,7 +187,8 @@ typedef struct troupe_train_options {
     const char *resources_per_rank; // "license=1, accelerator=0.5".
     // Environment of the ranks' processes ("KEY=VALUE" lines, which override .worker_env of
     // troupe_start). Beside it, each has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and
-    // NODE_RANK, as PyTorch's launchers set them, unless they are given here.
+    // NODE_RANK, as PyTorch's launchers set them, unless they are given here. It may hold secrets:
+    // run.json does not have it, and a run that goes on needs it again.
     const char *env;
     double coordinator_cpus; // Reserved for the job beside those of its ranks; default 0.
     troupe_open open;        // Default: TROUPE_OPEN_NEW.

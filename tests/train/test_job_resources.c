@@ -3,6 +3,7 @@
 // timeout: 120
 #include "line.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -191,6 +192,57 @@ static void test_a_gang_holds_all_or_nothing(void **state)
     free(second);
 }
 
+// A loop whose ranks put a mark on each of their GPUs, which must not have one.
+TROUPE_STRUCT(mark_settings, (troupe_text, folder), (int, pause_ms));
+
+static troupe_status marks(troupe_rank *me, const mark_settings *config)
+{
+    char list[64], name[80], *rest = NULL;
+    snprintf(list, sizeof list, "%s", getenv("CUDA_VISIBLE_DEVICES"));
+    for (char *id = strtok_r(list, ",", &rest); id; id = strtok_r(NULL, ",", &rest)) {
+        snprintf(name, sizeof name, "gpu %s", id);
+        char *path = support_path(config->folder, name);
+        int file = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+        free(path);
+        if (file < 0)
+            return troupe_fail(TROUPE_FAILED, "rank %d has GPU %s, as another does", me->rank, id);
+        close(file);
+    }
+    usleep((useconds_t)config->pause_ms * 1000);
+    snprintf(list, sizeof list, "%s", getenv("CUDA_VISIBLE_DEVICES"));
+    for (char *id = strtok_r(list, ",", &rest); id; id = strtok_r(NULL, ",", &rest)) {
+        snprintf(name, sizeof name, "gpu %s", id);
+        char *path = support_path(config->folder, name);
+        (void)unlink(path);
+        free(path);
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(marks, mark_settings);
+
+// Many jobs of all sizes, some of which may pass others: no GPU ever has two ranks.
+static void test_nothing_is_oversubscribed(void **state)
+{
+    (void)state;
+    enum { JOBS = 40 };
+    char *folder = folder_for("marks");
+    troupe_job *jobs[JOBS];
+    unsigned seed = 14;
+    print_message("seed %u\n", seed);
+    for (int i = 0; i < JOBS; i++) {
+        int ranks = 1 + rand_r(&seed) % GPUS, each = 1 + rand_r(&seed) % (GPUS / ranks);
+        mark_settings config = {folder, rand_r(&seed) % 8};
+        troupe_must(troupe_submit(marks, &config, NULL, &jobs[i], .ranks = ranks,
+                                  .cpus_per_rank = 0.25, .gpus_per_rank = each, .keep = TROUPE_NONE,
+                                  .time_limit_s = rand_r(&seed) % 4 == 0 ? 0 : 20 + i % 3,
+                                  .storage = storage));
+    }
+    for (int i = 0; i < JOBS; i++)
+        finish(&jobs[i], TROUPE_OK);
+    assert_all_free();
+    free(folder);
+}
+
 static bool is_restarted(void *context)
 {
     troupe_job_status status;
@@ -314,6 +366,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_table_is_exact_and_gpus_are_disjoint),
         cmocka_unit_test(test_jobs_beside_each_other_have_different_gpus),
         cmocka_unit_test(test_a_gang_holds_all_or_nothing),
+        cmocka_unit_test(test_nothing_is_oversubscribed),
         cmocka_unit_test(test_a_killed_rank_and_a_killed_job_give_back_exactly),
         cmocka_unit_test(test_a_run_continues_with_fewer_ranks_and_resources),
         cmocka_unit_test(test_what_the_node_does_not_have_is_refused),

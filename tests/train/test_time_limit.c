@@ -85,6 +85,36 @@ static void test_a_run_that_does_not_report_is_ended_after_the_grace(void **stat
     free(file);
 }
 
+// A run goes on where its time was over, with the limit that it was made with, and ends with the
+// numbers of one that was not interrupted.
+static void test_a_run_may_be_done_in_slices(void **state)
+{
+    (void)state;
+    enum { EPOCHS = 60 };
+    line_settings config = line_plain(EPOCHS);
+    troupe_result *result;
+    troupe_must(troupe_train(line_fit, &config, &result, .ranks = 2, .storage = storage,
+                             .name = "whole", .keep = 1));
+    line_model whole = line_load(result, 1);
+    troupe_result_free(&result);
+    config.pause_ms = 5;
+    int slices = 0;
+    for (bool stopped = true; stopped; slices++) {
+        assert_true(slices < EPOCHS);
+        troupe_must(troupe_train(line_fit, &config, &result, .ranks = 2, .storage = storage,
+                                 .name = "sliced", .open = TROUPE_OPEN_RESUME_OR_NEW, .keep = 1,
+                                 .time_limit_s = slices == 0 ? 0.15 : 0));
+        stopped = troupe_result_stopped(result);
+        if (!stopped) {
+            line_model sliced = line_load(result, 1);
+            line_assert_same(&sliced, &whole);
+        }
+        troupe_result_free(&result);
+    }
+    assert_true(slices >= 2);
+    troupe_arena_reset();
+}
+
 // What a job waits for its resources does not count.
 static void test_the_limit_begins_with_the_resources(void **state)
 {
@@ -194,6 +224,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_run_stops_at_the_report_after_its_limit),
         cmocka_unit_test(test_a_run_that_does_not_report_is_ended_after_the_grace),
+        cmocka_unit_test(test_a_run_may_be_done_in_slices),
         cmocka_unit_test(test_the_limit_begins_with_the_resources),
         cmocka_unit_test(test_a_short_job_starts_before_the_one_that_it_does_not_delay),
         cmocka_unit_test(test_nothing_passes_where_what_runs_has_no_limit),
