@@ -38,19 +38,23 @@ static int64_t earliest(const trp_resources *resources, const trp_claim *waiting
     return now_ms;
 }
 
-static bool any_is_limited(const trp_resources *resources)
+// The newest claim that says how long it is held and has room now: what comes after it need not be
+// looked at, which is all of the queue where nothing is free. NULL: there is none.
+static const trp_claim *last_candidate(const trp_resources *resources)
 {
-    for (const trp_claim *it = resources->first; it != NULL; it = it->next)
-        if (it->limit_ms > 0)
-            return true;
-    return false;
+    const trp_claim *last = NULL;
+    for (trp_claim *it = resources->first; it != NULL; it = it->next)
+        if (it->limit_ms > 0 && trp_resources_fit(resources, it))
+            last = it;
+    return last;
 }
 
 trp_claim *trp_backfill_next(const trp_resources *resources, int64_t now_ms)
 {
     int64_t due[TRP_BACKFILL_DEPTH]; // When each could be granted at the earliest, in its turn.
     int count = 0;
-    if (!any_is_limited(resources))
+    const trp_claim *newest = last_candidate(resources);
+    if (newest == NULL)
         return NULL;
     for (trp_claim *it = resources->first; it != NULL && count < TRP_BACKFILL_DEPTH;
          it = it->next) {
@@ -65,6 +69,8 @@ trp_claim *trp_backfill_next(const trp_resources *resources, int64_t now_ms)
         bool back = it->limit_ms > 0 && first != INT64_MAX && it->limit_ms <= first - now_ms;
         if (back && trp_resources_fit(resources, it))
             return it;
+        if (it == newest)
+            return NULL;
         int64_t own = earliest(resources, it, now_ms);
         due[count++] = own > last ? own : last;
     }
