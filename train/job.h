@@ -16,6 +16,12 @@
 #include <train/opening.h>
 #include <troupe/train.h>
 
+// Of options that are left out.
+enum {
+    TRP_COLLECTIVE_TIMEOUT_MS = 60000,
+    TRP_TIME_LIMIT_GRACE_S = 10,
+};
+
 // Never changes once the job is DONE, so all who wait for it share it.
 struct troupe_result {
     _Atomic int holds; // Each ended by troupe_result_free.

@@ -12,8 +12,6 @@
 enum {
     RUN_NAME_MAX = 128,
     METRIC_NAME_MAX = 63,
-    DEFAULT_TIMEOUT_MS = 60000,
-    DEFAULT_GRACE_S = 10,
 };
 
 static troupe_status check_name(const char *name)
@@ -124,9 +122,9 @@ troupe_status trp_train_options_complete(troupe_train_options *options,
     if (!options->name)
         options->name = trainer->name;
     if (options->time_limit_grace_s == 0)
-        options->time_limit_grace_s = DEFAULT_GRACE_S;
+        options->time_limit_grace_s = TRP_TIME_LIMIT_GRACE_S;
     if (options->collective_timeout_ms == 0)
-        options->collective_timeout_ms = DEFAULT_TIMEOUT_MS;
+        options->collective_timeout_ms = TRP_COLLECTIVE_TIMEOUT_MS;
     TROUPE_TRY(check_ranges(options));
     TROUPE_TRY(check_limit(options));
     TROUPE_TRY(check_resources(options, gang));

@@ -414,6 +414,9 @@ static void test_training(void **state)
     REFUSED(troupe_train_as, (NULL, &config, &none, NULL), "trainer");
     REFUSED(troupe_train_as, (trainer, NULL, &none, NULL), "config");
     REFUSED(troupe_train_as, (trainer, &config, NULL, NULL), "result");
+    char line[8];
+    REFUSED(troupe_train_describe_as, (NULL, line, sizeof line, NULL), "trainer");
+    REFUSED(troupe_train_describe_as, (trainer, NULL, sizeof line, NULL), "out");
     REFUSED(troupe_submit_as, (NULL, &config, NULL, &job, NULL), "trainer");
     REFUSED(troupe_submit_as, (trainer, NULL, NULL, &job, NULL), "config");
     REFUSED(troupe_submit_as, (trainer, &config, NULL, NULL, NULL), "job");
