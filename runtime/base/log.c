@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <runtime/base/log.h>
 #include <runtime/base/printable.h>
+#include <runtime/base/screen.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -40,9 +41,12 @@ static void write_line(const char *line, size_t size)
     // One write a line; the rest of a partial one is not retried, since another process's line
     // would come between. Nobody is left to be told that stderr is closed.
     ssize_t written;
+    bool entered = trp_screen_enter(STDERR_FILENO);
     do {
         written = write(STDERR_FILENO, line, size);
     } while (written < 0 && errno == EINTR);
+    if (entered)
+        trp_screen_leave();
 }
 
 void trp_log(trp_level level, const char *format, ...)

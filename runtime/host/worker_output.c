@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
+#include <runtime/base/screen.h>
 #include <runtime/base/thread.h>
 #include <runtime/host/line_folding.h>
 #include <runtime/host/output_listener.h>
@@ -74,24 +74,11 @@ static char batch[BATCH_BYTES] TRP_VAST;
 
 // ---- printing
 
-static void write_whole(int fd, const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t written = write(fd, data, size);
-        if (written < 0 && errno == EAGAIN) {
-            (void)poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
-        } else if (written < 0 && errno != EINTR) {
-            return; // The driver's own output is closed: there is nobody to tell.
-        } else if (written > 0) {
-            data += written;
-            size -= (size_t)written;
-        }
-    }
-}
-
 static void flush_batch(void)
 {
-    write_whole(output.batch_to_stderr ? STDERR_FILENO : STDOUT_FILENO, batch, output.batch_used);
+    if (output.batch_used > 0)
+        trp_screen_print(output.batch_to_stderr ? STDERR_FILENO : STDOUT_FILENO, batch,
+                         output.batch_used);
     output.batch_used = 0;
 }
 
