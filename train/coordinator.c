@@ -9,6 +9,7 @@
 // begun; so a job never has more processes than it has reserved CPUs for.
 #include <actors/actor/lifecycle.h>
 #include <actors/ref/ref.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -105,6 +106,7 @@ static const char *describe(const trp_run *run, troupe_result *result)
 
 static void finish(trp_run *run, troupe_status status)
 {
+    run->job->ending_s = trp_clock_s();
     troupe_result *result = trp_job_result(run->job);
     if (result && trp_record_fill(&run->record, result) != TROUPE_OK)
         troupe_result_free(&result);
@@ -272,7 +274,6 @@ static void attempt_over(trp_run *run)
         finish(run, run->cause.status);
         return;
     }
-    trp_log(TRP_WARN, "%s: the group is restarted (restart %d)", run->cause.text, restarts + 1);
     run->attempt++;
     trp_job_set_state(run->job, TROUPE_JOB_RESTARTING);
     start_attempt(run);
@@ -351,15 +352,6 @@ static troupe_status make_group(trp_run *run, int first_report)
     run->region = trp_group_init(memory, world, first_report);
     trp_job_set_region(run->job, run->region);
     return TROUPE_OK;
-}
-
-static void log_group(const trp_run *run)
-{
-    trp_log(TRP_INFO, "Started distributed worker processes:");
-    for (int rank = 0; rank < run->job->options.ranks; rank++)
-        trp_log(TRP_INFO, "- (pid=%d) world_rank=%d, local_rank=%d, node_rank=%d",
-                run->ranks[rank].pid, rank, run->ranks[rank].place.local_rank,
-                run->ranks[rank].place.node_rank);
 }
 
 // Who could not be started says so when it is called.
@@ -454,6 +446,35 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
     return make_group(run, *first_report);
 }
 
+static void tell_group(const trp_run *run)
+{
+    troupe_job *job = run->job;
+    int count = job->options.ranks;
+    trp_console_rank *ranks = (trp_console_rank *)trp_alloc((size_t)count * sizeof(*ranks));
+    for (int rank = 0; ranks && rank < count; rank++) {
+        const rank_state *state = &run->ranks[rank];
+        ranks[rank] =
+            (trp_console_rank){state->pid, state->place.local_rank, state->place.node_rank};
+    }
+    if (ranks)
+        trp_job_say_group(job, ranks, count);
+    trp_free(ranks);
+}
+
+// Why the group was restarted (what ended the last one is known still), its processes, and what
+// they go on from.
+static void tell_start(const trp_run *run, const char *origin)
+{
+    const char *name = strrchr(origin, '/');
+    int restarts = run->attempt - run->first_attempt;
+    if (restarts > 0)
+        trp_job_say(run->job, TRP_WARN, "%s: the group is restarted (restart %d) from %s",
+                    run->cause.text, restarts, name ? name + 1 : "the beginning");
+    tell_group(run);
+    if (origin[0])
+        trp_job_say(run->job, TRP_INFO, "%s continues from %s", run->job->path, origin);
+}
+
 static void start_attempt(trp_run *run)
 {
     // While it waited, or between two attempts.
@@ -479,9 +500,7 @@ static void start_attempt(trp_run *run)
     trp_run_journal_attempt(&run->job->opening.journal, run->attempt, first_report - 1,
                             origin.text[0] ? origin.text : NULL);
     run->begun = true;
-    log_group(run);
-    if (origin.text[0])
-        trp_log(TRP_INFO, "%s continues from %s", run->job->path, origin.text);
+    tell_start(run, origin.text);
     trp_job_set_state(run->job, TROUPE_JOB_RUNNING);
     run_ranks(run, origin.text, first_report);
 }

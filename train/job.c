@@ -39,6 +39,7 @@ void trp_job_release(troupe_job *job)
         return;
     for (size_t i = 0; i < job->ref_count; i++)
         troupe_ref_drop(job->refs[i]);
+    trp_console_close(job->console);
     troupe_result_free(&job->result);
     trp_buffer_free(&job->config);
     trp_run_close(job);
@@ -142,6 +143,7 @@ void trp_job_set_state(troupe_job *job, troupe_job_state state)
             job->started_s = trp_clock_s();
         if (state == TROUPE_JOB_RESTARTING)
             job->restarts++;
+        trp_job_show_state(job);
         tell_state(job, state);
     }
     pthread_mutex_unlock(&job->lock);
@@ -151,6 +153,9 @@ void trp_job_report(troupe_job *job, int number, const troupe_report_event *even
 {
     pthread_mutex_lock(&job->lock);
     job->reports = number;
+    if (job->console && job->state != TROUPE_JOB_DONE)
+        trp_console_report(job->console, number, elapsed_s(job), event ? event->metrics : NULL,
+                           event ? event->count : 0);
     if (event && job->follower.report && job->state != TROUPE_JOB_DONE) {
         begin_call(job);
         job->follower.report(job->follower.user, job, event);
@@ -176,6 +181,7 @@ bool trp_job_finish(troupe_job *job, troupe_result *result)
     job->region = NULL;
     memset(job->pids, 0, sizeof(job->pids));
     job->state = TROUPE_JOB_DONE;
+    trp_job_show_end(job);
     pthread_cond_broadcast(&job->changed);
     if (job->calling) { // Only where a runtime that stops has left a follower behind.
         trp_log(TRP_WARN, "the follower of %s is not told of the run's end: it has not returned",
@@ -260,6 +266,7 @@ troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **r
     trp_scheduler_unblock();
     if (!done)
         return troupe_fail(TROUPE_TIMED_OUT, "the run %s has not ended yet", job->path);
+    trp_console_await(job->console);
     if (!job->result) // Set before the state was DONE, and never changed after.
         return troupe_fail(TROUPE_NO_MEMORY, "there was no memory for the result of %s", job->path);
     atomic_fetch_add(&job->result->holds, 1);
@@ -354,6 +361,7 @@ void troupe_job_close(troupe_job **held)
     while (!job->followed || job->calling) // Also where a runtime that stops has left it behind.
         (void)await_change(job, -1);
     pthread_mutex_unlock(&job->lock);
+    trp_console_await(job->console);
     if (blocked)
         trp_scheduler_unblock();
     trp_job_release(job);

@@ -10,7 +10,9 @@
 #include <pthread.h>
 #include <runtime/base/arena.h>
 #include <runtime/base/buffer.h>
+#include <runtime/base/log.h>
 #include <stdatomic.h>
+#include <train/console.h>
 #include <train/gang.h>
 #include <train/group.h>
 #include <train/opening.h>
@@ -77,6 +79,8 @@ struct troupe_job {
     int pids[16];
     double earlier_s;      // Spent by earlier openings of the run.
     double started_s;      // 0: no group has started.
+    double ending_s;       // When the last files began to be written; 0: not yet.
+    trp_console *console;  // NULL: the run is not shown.
     troupe_result *result; // Once it is DONE.
 };
 
@@ -101,6 +105,16 @@ void trp_job_set_region(troupe_job *job, trp_group_region *region);
 
 // Changes the state and tells the follower. Not for DONE.
 void trp_job_set_state(troupe_job *job, troupe_job_state state);
+// Shows the run on its console from now on, if that is wanted; its state, and its end. The last two
+// with the lock.
+void trp_job_show(troupe_job *job);
+void trp_job_show_state(troupe_job *job);
+void trp_job_show_end(troupe_job *job);
+// Says what happens to the run: on its console, or else in the log at that level.
+void trp_job_say(troupe_job *job, trp_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+// Says which processes the group has, likewise.
+void trp_job_say_group(troupe_job *job, const trp_console_rank *ranks, int count);
 // Counts a report, and tells the follower if `event` is not NULL.
 void trp_job_report(troupe_job *job, int number, const troupe_report_event *event);
 // Ends the job with the result, which is taken over, and tells the follower. False: it had ended.

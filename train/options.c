@@ -62,6 +62,11 @@ static troupe_status check_ranges(const troupe_train_options *o)
                            "option .open is %d: expected TROUPE_OPEN_NEW, TROUPE_OPEN_RESUME or "
                            "TROUPE_OPEN_RESUME_OR_NEW",
                            (int)o->open);
+    if ((unsigned)o->console > TROUPE_CONSOLE_OFF)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .console is %d: expected TROUPE_CONSOLE_ON or "
+                           "TROUPE_CONSOLE_OFF",
+                           (int)o->console);
     if (o->storage && !*o->storage)
         return troupe_fail(TROUPE_INVALID, "option .storage is empty: expected a folder's path");
     return check_name(o->name);

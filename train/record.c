@@ -119,8 +119,9 @@ static bool commit(trp_record *record, int attempt, const trp_open_report *repor
         (void)trp_checkpoint_discard(run, report->number, attempt);
         return false;
     }
-    trp_log(TRP_INFO, "Checkpoint successfully created at: Checkpoint(filesystem=local, path=%s)",
-            folder->text);
+    trp_job_say(record->job, TRP_INFO,
+                "Checkpoint successfully created at: Checkpoint(filesystem=local, path=%s)",
+                folder->text);
     evict(record);
     return true;
 }

@@ -145,10 +145,12 @@ troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config
     if (!made)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a job of '%s'", trainer->name);
     troupe_status status = fill(made, trainer, config, follower, how);
-    if (status == TROUPE_OK && made->opening.ended)
+    if (status == TROUPE_OK && made->opening.ended) {
         status = finish_stored(made);
-    else if (status == TROUPE_OK)
+    } else if (status == TROUPE_OK) {
+        trp_job_show(made);
         status = trp_server_submit(made);
+    }
     if (status != TROUPE_OK) {
         trp_job_release(made);
         return status;

@@ -96,6 +96,8 @@ static troupe_status submit(running *run, int number)
         how.keep_metric = sweep->metric;
         how.keep_goal = sweep->how.goal;
     }
+    if (how.console == TROUPE_CONSOLE_AUTO) // The sweep is shown.
+        how.console = TROUPE_CONSOLE_OFF;
     run->slots[number] = (slot){sweep->port, &run->events, number};
     troupe_follower follower = {sizeof follower, follow_report, follow_state, &run->slots[number]};
     troupe_job *job;

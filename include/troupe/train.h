@@ -159,6 +159,16 @@ typedef enum troupe_open {
     TROUPE_OPEN_RESUME_OR_NEW,
 } troupe_open;
 
+// Whether a run is shown on standard output while it runs: its processes, checkpoints and restarts
+// as lines, its status and metrics as a block that is drawn over itself on a terminal (elsewhere a
+// line every 5 s at most), and at the end where its files are and how long it took. What the
+// program itself prints on that terminal meanwhile may be drawn over.
+typedef enum troupe_console {
+    TROUPE_CONSOLE_AUTO, // Where standard output is a terminal.
+    TROUPE_CONSOLE_ON,
+    TROUPE_CONSOLE_OFF,
+} troupe_console;
+
 typedef struct troupe_train_options {
     size_t size;
     int ranks;            // Processes of the run; default 1.
@@ -202,6 +212,7 @@ typedef struct troupe_train_options {
     // may start before older ones that wait, if by the limits of all that runs it delays none.
     double time_limit_s;
     double time_limit_grace_s;
+    troupe_console console; // Default: AUTO; OFF for the trials of a sweep.
     int unused_;
 } troupe_train_options;
 

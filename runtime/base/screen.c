@@ -9,13 +9,17 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+static _Atomic int own_lines;
+
 static struct {
     pthread_mutex_t lock;
-    _Atomic bool shown;  // There is a foot: read without the lock first.
+    _Atomic bool shown; // This process has a foot.
+    _Atomic bool shared;
     _Atomic pid_t owner; // A child that a program forks has none.
-    int lines;
+    _Atomic int *on;     // Lines that are on the terminal now; whoever takes them wipes them out.
+    int lines;           // Of the text.
     trp_buffer text;
-} foot = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} foot = {.lock = PTHREAD_MUTEX_INITIALIZER, .on = &own_lines};
 
 static void write_whole(int fd, const char *data, size_t size)
 {
@@ -32,11 +36,23 @@ static void write_whole(int fd, const char *data, size_t size)
     }
 }
 
-// What takes the foot away: to its first line, and all from there is wiped out.
+// What takes the foot away: to its first line, and all from there is wiped out. With the lock.
 static void wipe(trp_buffer *out)
 {
-    if (foot.lines > 0)
-        trp_buffer_printf(out, "\033[%dA\r\033[J", foot.lines);
+    int lines = atomic_exchange(foot.on, 0);
+    if (lines > 0)
+        trp_buffer_printf(out, "\033[%dA\r\033[J", lines);
+}
+
+void trp_screen_share(_Atomic int *lines)
+{
+    pthread_mutex_lock(&foot.lock);
+    _Atomic int *to = lines != NULL ? lines : &own_lines;
+    if (foot.shown)
+        atomic_store(to, atomic_load(foot.on));
+    foot.on = to;
+    foot.shared = lines != NULL;
+    pthread_mutex_unlock(&foot.lock);
 }
 
 void trp_screen_foot(const char *lines, size_t size)
@@ -55,31 +71,33 @@ void trp_screen_foot(const char *lines, size_t size)
         write_whole(STDOUT_FILENO, (const char *)out.data, out.size);
     }
     foot.owner = getpid();
-    atomic_store(&foot.shown, foot.lines > 0);
+    foot.shown = foot.lines > 0;
+    atomic_store(foot.on, foot.lines);
     trp_buffer_free(&out);
     pthread_mutex_unlock(&foot.lock);
 }
 
 bool trp_screen_enter(int fd)
 {
-    if (!atomic_load(&foot.shown) || foot.owner != getpid() || !isatty(fd))
+    bool own = foot.shown && foot.owner == getpid();
+    if (!(own || foot.shared) || !isatty(fd))
         return false;
     pthread_mutex_lock(&foot.lock);
-    if (!atomic_load(&foot.shown)) {
-        pthread_mutex_unlock(&foot.lock);
-        return false;
-    }
     trp_buffer out = {0};
     wipe(&out);
     if (!out.failed)
-        write_whole(STDOUT_FILENO, (const char *)out.data, out.size);
+        write_whole(fd, (const char *)out.data, out.size);
     trp_buffer_free(&out);
     return true;
 }
 
 void trp_screen_leave(void)
 {
-    write_whole(STDOUT_FILENO, (const char *)foot.text.data, foot.text.size);
+    // Another process does not know the text: whoever has it draws it soon.
+    if (foot.shown && foot.owner == getpid()) {
+        write_whole(STDOUT_FILENO, (const char *)foot.text.data, foot.text.size);
+        atomic_store(foot.on, foot.lines);
+    }
     pthread_mutex_unlock(&foot.lock);
 }
 

@@ -131,6 +131,7 @@ typedef struct trp_header {
     trp_node_table nodes;
     trp_type_name types[TRP_TYPE_NAMES]; // By schema % TRP_TYPE_NAMES and on from there.
     char run_folder[TRP_RUN_FOLDER_MAX]; // Where the driver can be asked: see node/query.h.
+    _Atomic int foot_lines;              // At the foot of the terminal: see base/screen.h.
 } trp_header;
 
 _Static_assert(offsetof(trp_header, pages_backed) == sizeof(trp_plan) &&

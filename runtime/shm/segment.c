@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <runtime/base/error.h>
+#include <runtime/base/screen.h>
 #include <runtime/shm/doorbell.h>
 #include <runtime/shm/layout.h>
 #include <runtime/shm/segment_guard.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-    LAYOUT_VERSION = 8,
+    LAYOUT_VERSION = 9,
     SYSTEM_PAGE = 4096,
     DATA_ALIGNMENT = 2 << 20,
     BACK_STEP = 64 << 20, // A signal undoes and repeats no more than this.
@@ -137,6 +138,7 @@ static troupe_status map(int fd, size_t size)
     trp_segment.read_only = read_only;
     trp_segment.header = base;
     trp_segment.size = size;
+    trp_screen_share(&trp_segment.header->foot_lines);
     trp_use_allow(true);
     return TROUPE_OK;
 }
@@ -266,6 +268,7 @@ void trp_segment_close(void)
 {
     trp_use_allow(false);
     trp_use_await();
+    trp_screen_share(NULL);
     if (trp_segment.base != NULL) {
         (void)munmap(trp_segment.base, trp_segment.size);
         (void)munmap((void *)(uintptr_t)trp_segment.read_only, trp_segment.size);

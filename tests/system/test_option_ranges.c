@@ -328,6 +328,7 @@ static void test_training(void **state)
     expect(TRAIN(.collective_timeout_ms = -1), ".collective_timeout_ms");
     expect(TRAIN(.open = (troupe_open)3), ".open");
     expect(TRAIN(.metadata = "[1]"), ".metadata");
+    expect(TRAIN(.console = (troupe_console)3), ".console");
     expect(TRAIN(.name = long_text), ".name");
     expect(troupe_train(fit, &config, &result, .storage = ""), ".storage");
     expect(troupe_tune(fit, space, &sweep, .metric = "loss"), "goal");

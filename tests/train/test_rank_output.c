@@ -78,8 +78,12 @@ static void run_driver(int (*drive)(void))
 
 static int count(const char *text, const char *wanted)
 {
+    // Not strstr, which measures the whole text each time under a sanitizer.
+    const char *end = text + strlen(text);
+    size_t size = strlen(wanted);
     int found = 0;
-    for (const char *at = text; (at = strstr(at, wanted)) != NULL; at += strlen(wanted))
+    for (const char *at = text; (at = memmem(at, (size_t)(end - at), wanted, size)) != NULL;
+         at += size)
         found++;
     return found;
 }

@@ -104,6 +104,31 @@ static void test_a_child_has_no_foot(void **state)
     assert_string_equal(on_terminal(print_in_a_child), "status\nof a child\n");
 }
 
+static void print_in_a_sharing_child(void)
+{
+    _Atomic int *lines = support_share(sizeof *lines);
+    trp_screen_share(lines);
+    foot("one\ntwo\n");
+    pid_t child = fork();
+    if (child == 0) {
+        trp_screen_print(STDERR_FILENO, "of a child\n", 11);
+        trp_screen_print(STDERR_FILENO, "again\n", 6);
+        _exit(0);
+    }
+    (void)waitpid(child, NULL, 0);
+    trp_screen_print(STDERR_FILENO, "mine\n", 5); // The foot has gone already.
+    trp_screen_share(NULL);
+    foot("three\n");
+}
+
+static void test_another_process_takes_a_shared_foot_away(void **state)
+{
+    (void)state;
+    assert_string_equal(on_terminal(print_in_a_sharing_child),
+                        "one\ntwo\n\033[2A\r\033[Jof a child\nagain\nmine\none\ntwo\n"
+                        "\033[2A\r\033[Jthree\n");
+}
+
 static void test_other_descriptors_are_left_alone(void **state)
 {
     (void)state;
@@ -123,6 +148,7 @@ int main(void)
         cmocka_unit_test(test_lines_are_printed_above_the_foot),
         cmocka_unit_test(test_the_log_is_printed_above_it),
         cmocka_unit_test(test_a_child_has_no_foot),
+        cmocka_unit_test(test_another_process_takes_a_shared_foot_away),
         cmocka_unit_test(test_other_descriptors_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

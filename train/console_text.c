@@ -1,0 +1,154 @@
+// console_text.c: see console_text.h.
+#include <train/console_text.h>
+
+#include <math.h>
+#include <runtime/base/arena.h>
+#include <string.h>
+
+enum { COLUMNS_MAX = 64, NUMBER = 32 };
+
+void trp_console_group_text(const trp_console_rank *ranks, int count, trp_buffer *out)
+{
+    trp_buffer_printf(out, "Started distributed worker processes:\n");
+    for (int rank = 0; rank < count; rank++)
+        trp_buffer_printf(out, "- (pid=%d) world_rank=%d, local_rank=%d, node_rank=%d\n",
+                          ranks[rank].pid, rank, ranks[rank].local_rank, ranks[rank].node_rank);
+}
+
+// "24.3 reports/s"; nothing where it is not known.
+static void write_rate(const trp_console_run *run, trp_buffer *out)
+{
+    if (run->rate > 0)
+        trp_buffer_printf(out, run->rate < 100 ? ", %.1f reports/s" : ", %.0f reports/s",
+                          run->rate);
+}
+
+// ---- the block
+
+static size_t column_of(const char *const *titles, size_t count, const char *name)
+{
+    size_t i = 0;
+    while (i < count && strcmp(titles[i], name) != 0)
+        i++;
+    return i;
+}
+
+// The metrics of all runs, in the order in which they are met.
+static size_t gather_titles(const trp_console_run *runs, size_t count, const char **titles)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < runs[i].metric_count && found < COLUMNS_MAX; k++) {
+            size_t at = column_of(titles, found, runs[i].metrics[k].name);
+            if (at == found)
+                titles[found++] = runs[i].metrics[k].name;
+        }
+    return found;
+}
+
+static void fill_row(const trp_console_run *run, const trp_table *table, trp_table_cell *cells,
+                     trp_table_row *row)
+{
+    *row = (trp_table_row){.name = run->name,
+                           .state = run->state,
+                           .pid = run->pid,
+                           .iteration = run->reports,
+                           .elapsed_s = run->elapsed_s,
+                           .best = (double)NAN,
+                           .metrics = cells,
+                           .error = run->error};
+    for (size_t i = 0; i < run->metric_count; i++) {
+        size_t at = column_of(table->metrics, table->metric_count, run->metrics[i].name);
+        if (at < table->metric_count)
+            cells[at] = (trp_table_cell){run->metrics[i].value, true};
+    }
+}
+
+static bool is_under_way(trp_table_state state)
+{
+    return state == TRP_TABLE_RUNNING || state == TRP_TABLE_RESTARTING;
+}
+
+static void sum_up(const trp_console_run *runs, size_t count, trp_table *table)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (is_under_way(runs[i].state)) {
+            table->cpus_used += runs[i].cpus;
+            table->gpus_used += runs[i].gpus;
+        }
+        if (runs[i].open_s > table->running_s)
+            table->running_s = runs[i].open_s;
+    }
+}
+
+// "fit: 120 reports, 24.3 reports/s"
+static void write_progress(const trp_console_run *run, size_t cut, trp_buffer *out)
+{
+    size_t from = out->size;
+    trp_buffer_printf(out, "%s: %d report%s", run->name, run->reports,
+                      run->reports == 1 ? "" : "s");
+    write_rate(run, out);
+    if (cut > 0 && !out->failed && out->size - from > cut)
+        out->size = from + cut;
+    trp_buffer_append(out, "\n", 1);
+}
+
+void trp_console_block_text(const trp_console_run *runs, size_t count,
+                            const trp_console_machine *machine, const trp_table_look *look,
+                            trp_buffer *out)
+{
+    trp_arena arena = {0};
+    const char *titles[COLUMNS_MAX];
+    size_t columns = gather_titles(runs, count, titles);
+    trp_table_row *rows = trp_arena_alloc(&arena, (count + 1) * sizeof *rows);
+    trp_table_cell *cells = trp_arena_alloc(&arena, (count * columns + 1) * sizeof *cells);
+    if (rows == NULL || cells == NULL) {
+        trp_arena_clear(&arena);
+        out->failed = true;
+        return;
+    }
+    trp_table table = {.title = "Train",
+                       .row = "Run",
+                       .one = "run",
+                       .now = machine->now,
+                       .memory_used = machine->memory_used,
+                       .memory_total = machine->memory_total,
+                       .cpus_total = machine->cpus_total,
+                       .gpus_total = machine->gpus_total,
+                       .metrics = titles,
+                       .metric_count = columns,
+                       .rows = rows,
+                       .count = count};
+    sum_up(runs, count, &table);
+    for (size_t i = 0; i < count; i++)
+        fill_row(&runs[i], &table, cells + i * columns, &rows[i]);
+    trp_table_format(&table, look, out);
+    for (size_t i = 0; i < count; i++)
+        if (is_under_way(runs[i].state) && runs[i].reports > 0)
+            write_progress(&runs[i], look->cut, out);
+    trp_arena_clear(&arena);
+}
+
+// ---- lines
+
+void trp_console_line_text(const trp_console_run *run, trp_buffer *out)
+{
+    char number[NUMBER];
+    trp_buffer_printf(out, "[%.1f s] %s: %s, %d report%s", run->open_s, run->name,
+                      trp_table_state_name(run->state), run->reports, run->reports == 1 ? "" : "s");
+    write_rate(run, out);
+    for (size_t i = 0; i < run->metric_count; i++) {
+        trp_table_number(run->metrics[i].value, number, sizeof number);
+        trp_buffer_printf(out, "%s %s %s", i == 0 ? ";" : ",", run->metrics[i].name, number);
+    }
+    trp_buffer_append(out, "\n", 1);
+}
+
+void trp_console_end_text(const char *path, double written_s, double open_s, double loop_s,
+                          trp_buffer *out)
+{
+    trp_buffer_printf(out, "Wrote the latest version of all result files to '%s' in %.4fs.\n", path,
+                      written_s);
+    trp_buffer_printf(out, "Total run time: %.2f seconds (%.2f seconds for the training loop).\n",
+                      open_s, loop_s);
+}
