@@ -438,7 +438,7 @@ static void add_peers(const bool *wanted, bench_rounds *rounds)
 {
     static char out[OUT_MAX];
     char reason[BENCH_REASON] = "it printed no such row";
-    const char *command[ROWS + 4] = {"compare/peer_ray_train", folder, "2"};
+    const char *command[ROWS + 4] = {"compare/peer_ray_train", folder, "1"};
     size_t used = 3;
     for (size_t i = 0; i < ROWS; i++)
         if (wanted[i])

@@ -203,7 +203,7 @@ def measure_first_report():
 
 
 def measure_follow():
-    seen, _ = train(report_now_and_then, {"count": 5, "pause": 0.25})
+    seen, _ = train(report_now_and_then, {"count": 4, "pause": 0.25})
     show("train.follow", [(at - then) / 1e3 for at, then in seen])
 
 
@@ -214,7 +214,7 @@ def measure_kill():
 
 
 def measure_checkpoint(size):
-    count = 4
+    count = 3
     _, notes = train(save_often, {"bytes": size, "count": count, "folder": FOLDER}, ranks=1)
     show_plain(f"train.checkpoint.{size}", sorted(notes)[len(notes) // 2])
 
