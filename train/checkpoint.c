@@ -1,6 +1,7 @@
 // checkpoint.c: stage, commit, verify, load and remove.
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
@@ -9,40 +10,45 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <train/checkpoint.h>
+#include <train/sealed.h>
+#include <train/tree.h>
 #include <unistd.h>
 
 #define FOLDER "checkpoints"
 #define STAGING ".staging_"
 #define REMOVED ".removed_"
 #define PREFIX "checkpoint_"
-#define MANIFEST "manifest"
-
-static troupe_status staging_path(const char *run, int report, int attempt, trp_path *path)
-{
-    return trp_path_make(path, "%s/" FOLDER "/" STAGING "%d_%d", run, report, attempt);
-}
 
 troupe_status trp_checkpoint_folder(const char *run, int64_t id, trp_path *folder)
 {
     return trp_path_make(folder, "%s/" FOLDER "/" PREFIX "%06" PRId64, run, id);
 }
 
-static troupe_status state_path(const char *folder, int rank, trp_path *path)
+troupe_status trp_checkpoint_stage(const trp_staging *staging, int rank, const troupe_type *type,
+                                   const void *value, trp_arena *arena, trp_manifest_file *file)
 {
-    return trp_path_make(path, "%s/rank_%05d.state", folder, rank);
-}
-
-troupe_status trp_checkpoint_stage(const char *run, int report, int attempt, int rank,
-                                   const troupe_type *type, const void *value, trp_seal *seal)
-{
-    trp_path staging, path;
-    TROUPE_TRY(staging_path(run, report, attempt, &staging));
-    TROUPE_TRY(state_path(staging.text, rank, &path));
-    troupe_status status = trp_folder_make_new(staging.text);
-    if (status != TROUPE_OK && status != TROUPE_EXISTS) // Another rank may have been first.
-        return status;
-    return trp_sealed_write(path.text, type, value, seal);
+    trp_path shard, path;
+    trp_buffer packed = {0};
+    char *name = (char *)trp_arena_alloc(arena, TRP_STATE_NAME);
+    if (!name)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to save a state");
+    trp_shard_state_name(rank, name);
+    TROUPE_TRY(trp_shard_make(staging, rank, &shard));
+    TROUPE_TRY(trp_path_make(&path, "%s/%s", shard.text, name));
+    troupe_status status = trp_sealed_pack(path.text, type, value, &packed);
+    if (status == TROUPE_OK)
+        status = trp_file_write(path.text, &(trp_piece){packed.data, packed.size}, 1);
+    if (status == TROUPE_OK)
+        *file = (trp_manifest_file){.path = name,
+                                    .rank = rank,
+                                    .kind = TRP_FILE_STATE,
+                                    .size = packed.size,
+                                    .digest = trp_digest(packed.data, packed.size),
+                                    .schema = troupe_type_hash(type)};
+    trp_buffer_free(&packed);
+    return status;
 }
 
 // The run's own folder is new: with its first checkpoint it is made to last too.
@@ -54,70 +60,198 @@ static troupe_status sync_run(const char *run)
     return trp_folder_sync(above.text);
 }
 
-troupe_status trp_checkpoint_commit(const char *run, int attempt, const trp_manifest *manifest,
-                                    trp_path *folder)
+static troupe_status sync_folder(void *user, const trp_tree_node *node)
 {
-    trp_path staging, path;
-    trp_seal seal;
-    TROUPE_TRY(staging_path(run, manifest->report, attempt, &staging));
-    TROUPE_TRY(trp_path_make(&path, "%s/" MANIFEST, staging.text));
-    TROUPE_TRY(trp_checkpoint_folder(run, manifest->id, folder));
-    TROUPE_TRY(trp_sealed_write(path.text, &troupe_type_trp_manifest, manifest, &seal));
-    TROUPE_TRY(trp_folder_sync(staging.text));
-    TROUPE_TRY(trp_folder_rename(staging.text, folder->text));
-    TROUPE_TRY(trp_path_make(&path, "%s/" FOLDER, run));
-    TROUPE_TRY(trp_folder_sync(path.text));
-    return manifest->id == 0 ? sync_run(run) : TROUPE_OK;
+    const char *root = (const char *)user;
+    if (node->kind != TRP_TREE_LEAVE)
+        return TROUPE_OK;
+    if (trp_file_refuses("fsync folder") || fsync(node->fd))
+        return trp_fail_errno(TROUPE_IO, "cannot sync the folder %s/%s", root, node->path);
+    return TROUPE_OK;
 }
 
-troupe_status trp_checkpoint_discard(const char *run, int report, int attempt)
+// Brings all that the manifest names together in one folder, with the manifest last.
+static troupe_status assemble(const trp_staging *staging, const trp_manifest *manifest,
+                              trp_path *whole)
 {
-    trp_path staging;
-    TROUPE_TRY(staging_path(run, report, attempt, &staging));
-    return trp_folder_discard(staging.text);
+    trp_path path;
+    trp_manifest merged = *manifest;
+    // They are the caller's, and may be sorted.
+    trp_manifest_file *files = (trp_manifest_file *)(uintptr_t)manifest->files.items;
+    TROUPE_TRY(trp_shard_make_whole(staging, whole));
+    TROUPE_TRY(trp_shard_merge(staging, whole->text, files, &merged.files.count));
+    TROUPE_TRY(trp_path_make(&path, "%s/" TRP_MANIFEST_NAME, whole->text));
+    trp_buffer text = {0};
+    trp_manifest_write(&merged, &text);
+    troupe_status status = text.failed
+                               ? troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", path.text)
+                               : trp_file_write(path.text, &(trp_piece){text.data, text.size}, 1);
+    trp_buffer_free(&text);
+    TROUPE_TRY(status);
+    return trp_tree_walk(whole->text, sync_folder, whole->text);
+}
+
+// Makes the new name last.
+static troupe_status sync_commit(const trp_staging *staging, int64_t id)
+{
+    trp_path path;
+    TROUPE_TRY(trp_path_make(&path, "%s/" FOLDER, staging->run));
+    TROUPE_TRY(trp_folder_sync(path.text));
+    return id == 0 ? sync_run(staging->run) : TROUPE_OK;
+}
+
+troupe_status trp_checkpoint_commit(const trp_staging *staging, const trp_manifest *manifest,
+                                    trp_path *folder)
+{
+    trp_path whole;
+    troupe_error kept;
+    TROUPE_TRY(trp_checkpoint_folder(staging->run, manifest->id, folder));
+    TROUPE_TRY(assemble(staging, manifest, &whole));
+    TROUPE_TRY(trp_folder_rename(whole.text, folder->text));
+    troupe_status status = sync_commit(staging, manifest->id);
+    trp_error_hold(&kept);
+    // What may not last is not there: it goes back to where it is discarded.
+    if (status != TROUPE_OK && trp_folder_rename(folder->text, whole.text) != TROUPE_OK)
+        trp_log(TRP_WARN, "%s stays, but may not last: %s", folder->text,
+                troupe_last_error()->text);
+    if (status == TROUPE_OK && trp_checkpoint_discard(staging) != TROUPE_OK)
+        trp_log(TRP_INFO, "an empty folder is left behind: %s", troupe_last_error()->text);
+    trp_error_restore(&kept);
+    return status;
+}
+
+troupe_status trp_checkpoint_discard(const trp_staging *staging)
+{
+    trp_path path;
+    TROUPE_TRY(trp_staging_path(staging, &path));
+    return trp_folder_discard(path.text);
+}
+
+// ---- reading
+
+troupe_status trp_checkpoint_find(const char *path, trp_path *folder)
+{
+    const char *home = getenv("HOME");
+    struct stat about;
+    if (path[0] == '~' && (path[1] == '/' || path[1] == '\0') && home && home[0] == '/')
+        TROUPE_TRY(trp_path_make(folder, "%s%s", home, path + 1));
+    else
+        TROUPE_TRY(trp_path_make(folder, "%s", path));
+    if (stat(folder->text, &about) == 0)
+        return TROUPE_OK;
+    if (errno == ENOENT || errno == ENOTDIR)
+        return troupe_fail(TROUPE_NOT_FOUND, "the checkpoint path %s does not exist", folder->text);
+    return trp_fail_errno(TROUPE_IO, "cannot use the checkpoint path %s", folder->text);
 }
 
 troupe_status trp_checkpoint_read(const char *folder, trp_arena *arena, trp_manifest *manifest)
 {
-    trp_path path;
-    TROUPE_TRY(trp_path_make(&path, "%s/" MANIFEST, folder));
-    troupe_status status =
-        trp_sealed_read(path.text, &troupe_type_trp_manifest, NULL, arena, manifest);
+    troupe_status status = trp_manifest_read(folder, arena, manifest);
     if (status == TROUPE_NOT_FOUND)
-        return troupe_fail(TROUPE_NOT_FOUND, "%s is not a checkpoint: it has no " MANIFEST, folder);
+        return troupe_fail(TROUPE_NOT_FOUND, "%s is not a checkpoint: it has no " TRP_MANIFEST_NAME,
+                           folder);
     return status;
 }
 
-static troupe_status verify_file(const char *folder, const trp_manifest_file *file)
+static troupe_status lacks(const char *folder, const trp_manifest_file *file)
+{
+    if (file->kind == TRP_FILE_STATE || file->kind == TRP_FILE_SEALED)
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: the state of rank %d is missing", folder,
+                           file->rank);
+    return troupe_fail(TROUPE_CORRUPT, "%s is damaged: %s is missing", folder, file->path);
+}
+
+static troupe_status verify_bytes(const char *folder, const trp_manifest_file *file, int fd)
+{
+    trp_path path;
+    struct stat about;
+    uint64_t size, digest;
+    TROUPE_TRY(trp_path_make(&path, "%s/%s", folder, file->path));
+    if (fstat(fd, &about))
+        return trp_fail_errno(TROUPE_IO, "cannot read %s", path.text);
+    bool is_folder = S_ISDIR(about.st_mode);
+    if (is_folder != (file->kind == TRP_FILE_FOLDER) || (!is_folder && !S_ISREG(about.st_mode)))
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: %s is not a %s", folder, file->path,
+                           is_folder ? "file" : "folder");
+    if (is_folder)
+        return TROUPE_OK;
+    if ((uint64_t)about.st_size != file->size)
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: it has %lld bytes, expected %" PRIu64,
+                           path.text, (long long)about.st_size, file->size);
+    TROUPE_TRY(trp_file_digest(fd, path.text, &size, &digest));
+    if (size != file->size || digest != file->digest)
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: its checksum is wrong", path.text);
+    return TROUPE_OK;
+}
+
+static troupe_status verify_sealed(const char *folder, const trp_manifest_file *file)
 {
     trp_path path;
     trp_seal seal;
-    TROUPE_TRY(state_path(folder, file->rank, &path));
-    TROUPE_TRY(trp_sealed_verify(path.text, &seal));
-    if (seal.schema != file->schema || seal.size != file->size || seal.checksum != file->checksum)
+    TROUPE_TRY(trp_path_make(&path, "%s/%s", folder, file->path));
+    troupe_status status = trp_sealed_verify(path.text, &seal);
+    if (status == TROUPE_NOT_FOUND)
+        return lacks(folder, file);
+    TROUPE_TRY(status);
+    if (seal.schema != file->schema || seal.size != file->size || seal.checksum != file->digest)
         return troupe_fail(TROUPE_CORRUPT, "%s is not the file that its checkpoint was made with",
                            path.text);
     return TROUPE_OK;
 }
 
-troupe_status trp_checkpoint_verify(const char *folder, trp_arena *arena, trp_manifest *manifest)
+static troupe_status verify_link(const char *folder, const trp_manifest_file *file)
 {
-    TROUPE_TRY(trp_checkpoint_read(folder, arena, manifest));
-    for (size_t i = 0; i < manifest->files.count; i++) {
-        troupe_status status = verify_file(folder, &manifest->files.items[i]);
-        if (status == TROUPE_NOT_FOUND)
-            return troupe_fail(TROUPE_CORRUPT, "%s is damaged: the state of rank %d is missing",
-                               folder, manifest->files.items[i].rank);
-        TROUPE_TRY(status);
-    }
+    trp_path path;
+    char target[PATH_MAX];
+    TROUPE_TRY(trp_path_make(&path, "%s/%s", folder, file->path));
+    ssize_t length = readlink(path.text, target, sizeof(target));
+    if (length < 0 || (size_t)length != strlen(file->target) ||
+        memcmp(target, file->target, (size_t)length) != 0)
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: it is not the link to '%s'", path.text,
+                           file->target);
     return TROUPE_OK;
 }
 
-static const trp_manifest_file *find_file(const trp_manifest *manifest, int rank)
+static troupe_status verify_file(int fd, const char *folder, const trp_manifest_file *file)
 {
-    for (size_t i = 0; i < manifest->files.count; i++)
-        if (manifest->files.items[i].rank == rank)
-            return &manifest->files.items[i];
+    if (file->kind == TRP_FILE_UNKNOWN)
+        return TROUPE_OK;
+    if (file->kind == TRP_FILE_SEALED)
+        return verify_sealed(folder, file);
+    if (file->kind == TRP_FILE_LINK)
+        return verify_link(folder, file);
+    int opened = trp_file_open_beneath(fd, file->path);
+    if (opened < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return lacks(folder, file);
+    if (opened < 0)
+        return trp_fail_errno(TROUPE_IO, "cannot open %s/%s", folder, file->path);
+    troupe_status status = verify_bytes(folder, file, opened);
+    close(opened);
+    return status;
+}
+
+troupe_status trp_checkpoint_verify(const char *folder, trp_arena *arena, trp_manifest *manifest)
+{
+    TROUPE_TRY(trp_checkpoint_read(folder, arena, manifest));
+    int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", folder);
+    troupe_status status = TROUPE_OK;
+    for (size_t i = 0; i < manifest->files.count && status == TROUPE_OK; i++)
+        status = verify_file(fd, folder, &manifest->files.items[i]);
+    close(fd);
+    return status;
+}
+
+// ---- loading a state
+
+static const trp_manifest_file *find_state(const trp_manifest *manifest, int rank)
+{
+    for (size_t i = 0; i < manifest->files.count; i++) {
+        const trp_manifest_file *file = &manifest->files.items[i];
+        if (file->rank == rank && (file->kind == TRP_FILE_STATE || file->kind == TRP_FILE_SEALED))
+            return file;
+    }
     return NULL;
 }
 
@@ -129,16 +263,16 @@ troupe_status trp_checkpoint_load(const char *folder, int rank, trp_whose_state 
     trp_path path;
     troupe_status status = trp_checkpoint_read(folder, &scratch, &manifest);
     if (status == TROUPE_OK) {
-        const trp_manifest_file *file = find_file(&manifest, rank);
+        const trp_manifest_file *file = find_state(&manifest, rank);
         if (!file && whose == TRP_STATE_OR_FIRST)
-            file = find_file(&manifest, 0);
+            file = find_state(&manifest, 0);
         if (!file)
             status = troupe_fail(TROUPE_NOT_FOUND, "%s has no state of rank %d%s", folder, rank,
                                  whose == TRP_STATE_OR_FIRST && rank ? ", nor of rank 0" : "");
         else
-            status = state_path(folder, file->rank, &path);
+            status = trp_path_make(&path, "%s/%s", folder, file->path);
         if (status == TROUPE_OK) {
-            trp_seal expected = {file->schema, file->size, file->checksum};
+            trp_expected expected = {file->size, file->digest, file->kind == TRP_FILE_SEALED};
             status = trp_sealed_read(path.text, type, &expected, arena, value);
         }
     }

@@ -1,8 +1,8 @@
 // checkpoint.h: a run's checkpoints on disk: staged by ranks, committed whole by the coordinator,
 // verified.
 //
-//     <run>/checkpoints/.staging_<report>_<attempt>/rank_00000.state ...   while ranks save
-//     <run>/checkpoints/checkpoint_000000/rank_00000.state ... manifest    once committed
+//     <run>/checkpoints/.staging_<epoch>_<attempt>_<report>/...        while ranks fill it
+//     <run>/checkpoints/checkpoint_000000/... manifest.json            once committed
 //
 // A folder with the second name is whole: its manifest, written and synced last, names its files
 // with sizes and checksums, and the rename is what commits. A crash anywhere leaves either the
@@ -13,33 +13,33 @@
 
 #include <runtime/base/arena.h>
 #include <train/file.h>
-#include <train/sealed.h>
+#include <train/manifest.h>
+#include <train/shard.h>
 #include <troupe/wire.h>
 
-TROUPE_STRUCT(trp_metric, (troupe_text, name), (double, value));
-TROUPE_STRUCT(trp_manifest_file, (int, rank), (uint64_t, schema), (uint64_t, size),
-              (uint64_t, checksum));
-// What a checkpoint says of itself. Files are in the order of ranks; a rank that saved nothing has
-// none.
-TROUPE_STRUCT(trp_manifest, (int64_t, id), (int, report), (int, world),
-              (troupe_array_trp_metric, metrics), (troupe_array_trp_manifest_file, files));
+// Writes a rank's state for a report that it has yet to make, replacing an earlier one, and says
+// what it has written; the path in *file goes to `arena`.
+troupe_status trp_checkpoint_stage(const trp_staging *staging, int rank, const troupe_type *type,
+                                   const void *value, trp_arena *arena, trp_manifest_file *file);
 
-// Writes a rank's state for a report that it has yet to make, replacing an earlier one.
-troupe_status trp_checkpoint_stage(const char *run, int report, int attempt, int rank,
-                                   const troupe_type *type, const void *value, trp_seal *seal);
-
-// Turns what was staged for a report into the checkpoint `manifest->id`, and gives its folder.
-troupe_status trp_checkpoint_commit(const char *run, int attempt, const trp_manifest *manifest,
+// Turns what was staged for a report into the checkpoint `manifest->id`, and gives its folder. The
+// files of the manifest are those of all shards; their order changes. On failure there is no such
+// checkpoint, and what was staged is still to be discarded.
+troupe_status trp_checkpoint_commit(const trp_staging *staging, const trp_manifest *manifest,
                                     trp_path *folder);
 
 // Removes what was staged for a report that will have no checkpoint.
-troupe_status trp_checkpoint_discard(const char *run, int report, int attempt);
+troupe_status trp_checkpoint_discard(const trp_staging *staging);
 
 // The folder of a run's checkpoint.
 troupe_status trp_checkpoint_folder(const char *run, int64_t id, trp_path *folder);
 
-// Reads the manifest of the checkpoint at `folder`; its arrays go to `arena`. TROUPE_NOT_FOUND: it
-// is no checkpoint; TROUPE_CORRUPT.
+// The folder that a user has named: "~" and "~/..." stand for the home. TROUPE_NOT_FOUND: it does
+// not exist.
+troupe_status trp_checkpoint_find(const char *path, trp_path *folder);
+
+// Reads the manifest of the checkpoint at `folder`; what it points to goes to `arena`.
+// TROUPE_NOT_FOUND: it is no checkpoint; TROUPE_CORRUPT; TROUPE_VERSION.
 troupe_status trp_checkpoint_read(const char *folder, trp_arena *arena, trp_manifest *manifest);
 
 // As trp_checkpoint_read, and verifies each file that the manifest names.

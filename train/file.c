@@ -1,6 +1,5 @@
 // file.c: open, write, fsync, rename and unlink with every result looked at. No stdio: it says that
 // all is well on a full disk.
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -17,13 +16,19 @@
 #include <sys/syscall.h>
 #include <train/file.h>
 #include <unistd.h>
+// The code itself: a library more is five mappings more that each fork copies.
+#define XXH_INLINE_ALL
+#define XXH_NO_INLINE_HINTS 1 // Else it cannot be compiled for a debugger.
+#include <xxhash.h>
 
-void (*trp_file_probe)(const char *step);
+int (*trp_file_probe)(const char *step);
 
-static void probe(const char *step)
+bool trp_file_refuses(const char *step)
 {
-    if (trp_file_probe)
-        trp_file_probe(step);
+    int code = trp_file_probe ? trp_file_probe(step) : 0;
+    if (code)
+        errno = code;
+    return code != 0;
 }
 
 troupe_status trp_path_make(trp_path *path, const char *format, ...)
@@ -42,7 +47,7 @@ static troupe_status write_all(int fd, const char *path, const void *data, size_
 {
     const char *at = (const char *)data;
     while (size > 0) {
-        ssize_t written = write(fd, at, size);
+        ssize_t written = trp_file_refuses("write") ? -1 : write(fd, at, size);
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
@@ -55,22 +60,25 @@ static troupe_status write_all(int fd, const char *path, const void *data, size_
 
 troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t count)
 {
-    probe("open");
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
+    int fd = -1;
+    if (!trp_file_refuses("open"))
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
     if (fd < 0)
         return trp_fail_errno(TROUPE_IO, "cannot make %s", path);
     troupe_status status = TROUPE_OK;
-    for (size_t i = 0; i < count && status == TROUPE_OK; i++) {
-        probe("write");
+    for (size_t i = 0; i < count && status == TROUPE_OK; i++)
         status = write_all(fd, path, pieces[i].data, pieces[i].size);
-    }
-    probe("fsync");
-    if (status == TROUPE_OK && fsync(fd))
-        status = trp_fail_errno(TROUPE_IO, "cannot sync %s", path);
+    if (status == TROUPE_OK)
+        status = trp_file_sync(fd, path);
     if (close(fd) && status == TROUPE_OK)
         status = trp_fail_errno(TROUPE_IO, "cannot close %s", path);
-    if (status != TROUPE_OK)
-        (void)unlink(path);
+    if (status != TROUPE_OK) {
+        troupe_error kept;
+        trp_error_hold(&kept);
+        if (!trp_file_refuses("unlink"))
+            (void)unlink(path);
+        trp_error_restore(&kept);
+    }
     return status;
 }
 
@@ -117,27 +125,94 @@ static troupe_status read_all(int fd, const char *path, unsigned char *data, siz
     return TROUPE_OK;
 }
 
+uint64_t trp_digest(const void *data, size_t size)
+{
+    return XXH64(data, size, 0);
+}
+
+troupe_status trp_file_digest(int fd, const char *path, uint64_t *size, uint64_t *digest)
+{
+    enum { STEP = 256 << 10 };
+    XXH64_state_t sum;
+    (void)XXH64_reset(&sum, 0);
+    unsigned char *piece = (unsigned char *)trp_alloc(STEP);
+    if (!piece)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to read %s", path);
+    troupe_status status = TROUPE_OK;
+    off_t at = 0;
+    for (ssize_t got; (got = pread(fd, piece, STEP, at)) != 0;) {
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            status = trp_fail_errno(TROUPE_IO, "cannot read %s", path);
+            break;
+        }
+        (void)XXH64_update(&sum, piece, (size_t)got);
+        at += got;
+    }
+    trp_free(piece);
+    if (status == TROUPE_OK) {
+        *size = (uint64_t)at;
+        *digest = XXH64_digest(&sum);
+    }
+    return status;
+}
+
+troupe_status trp_file_sync(int fd, const char *path)
+{
+    if (trp_file_refuses("fsync") || fsync(fd))
+        return trp_fail_errno(TROUPE_IO, "cannot sync %s", path);
+    return TROUPE_OK;
+}
+
 bool trp_file_plain_open;
 
-// Opens what lies in that folder and nowhere else, whatever links are there.
-static int open_beneath(int folder, const char *name)
+// Without openat2: part by part, and through no link.
+static int open_plainly(int folder, const char *path)
 {
     static atomic_bool said;
+    if (!atomic_exchange(&said, true))
+        trp_log(TRP_INFO, "this system has no openat2: files of checkpoints are opened without it, "
+                          "and links are refused");
+    int at = folder;
+    for (const char *slash; (slash = strchr(path, '/')); path = slash + 1) {
+        char part[NAME_MAX + 1];
+        int length = snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+        int next = -1;
+        if (length < 0 || (size_t)length >= sizeof(part))
+            errno = ENAMETOOLONG;
+        else if (strcmp(part, "..") == 0)
+            errno = EXDEV;
+        else
+            next = openat(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int error = errno;
+        if (at != folder)
+            close(at);
+        errno = error;
+        if (next < 0)
+            return -1;
+        at = next;
+    }
+    int fd = openat(at, path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC), error = errno;
+    if (at != folder)
+        close(at);
+    errno = error;
+    return fd;
+}
+
+int trp_file_open_beneath(int folder, const char *path)
+{
     struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
     int fd = -1;
     if (trp_file_plain_open)
         errno = ENOSYS;
     else
-        fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+        fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
     if (fd >= 0 || (errno != ENOSYS && errno != EPERM))
         return fd;
-    if (!atomic_exchange(&said, true))
-        trp_log(TRP_INFO, "this system has no openat2: files of checkpoints are opened without it, "
-                          "and links are refused");
-    return openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    return open_plainly(folder, path);
 }
 
-// A pipe in place of a file is opened too, without waiting, to be refused.
 static int open_to_read(const char *path)
 {
     trp_path parent;
@@ -150,7 +225,7 @@ static int open_to_read(const char *path)
     int folder = open(name == path ? "/" : parent.text, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -1;
-    int fd = open_beneath(folder, name != NULL ? name + 1 : path), error = errno;
+    int fd = trp_file_open_beneath(folder, name != NULL ? name + 1 : path), error = errno;
     close(folder);
     errno = error;
     return fd;
@@ -186,8 +261,7 @@ troupe_status trp_file_read(const char *path, unsigned char **data, size_t *size
 
 troupe_status trp_folder_make_new(const char *path)
 {
-    probe("mkdir");
-    if (mkdir(path, trp_folder_mode()) == 0)
+    if (!trp_file_refuses("mkdir") && mkdir(path, trp_folder_mode()) == 0)
         return TROUPE_OK;
     return trp_fail_errno(errno == EEXIST ? TROUPE_EXISTS : TROUPE_IO, "cannot make the folder %s",
                           path);
@@ -218,11 +292,10 @@ troupe_status trp_folder_make(const char *path)
 
 troupe_status trp_folder_sync(const char *path)
 {
-    probe("fsync folder");
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", path);
-    int result = fsync(fd);
+    int result = trp_file_refuses("fsync folder") ? -1 : fsync(fd);
     int error = errno;
     close(fd);
     errno = error;
@@ -233,42 +306,7 @@ troupe_status trp_folder_sync(const char *path)
 
 troupe_status trp_folder_rename(const char *from, const char *to)
 {
-    probe("rename");
-    if (rename(from, to))
+    if (trp_file_refuses("rename") || rename(from, to))
         return trp_fail_errno(TROUPE_IO, "cannot rename %s to %s", from, to);
-    return TROUPE_OK;
-}
-
-// A link alone: what it leads to is somebody else's.
-static bool remove_link(const char *path)
-{
-    struct stat about;
-    return lstat(path, &about) == 0 && S_ISLNK(about.st_mode) && unlink(path) == 0;
-}
-
-troupe_status trp_folder_discard(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
-    int error = errno;
-    if (!folder && fd >= 0)
-        close(fd);
-    if (!folder && fd < 0 && remove_link(path))
-        return TROUPE_OK;
-    errno = error;
-    if (!folder)
-        return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", path);
-    bool whole = true;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        probe("unlink");
-        whole = unlinkat(dirfd(folder), entry->d_name, 0) == 0 && whole;
-    }
-    closedir(folder);
-    probe("rmdir");
-    if (rmdir(path))
-        return trp_fail_errno(TROUPE_IO, "cannot remove the folder %s%s", path,
-                              whole ? "" : " with all its files");
     return TROUPE_OK;
 }

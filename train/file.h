@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <troupe/status.h>
 
 // A path, made by trp_path. A run's files are a few levels deep; longer paths are refused.
@@ -41,12 +42,25 @@ troupe_status trp_folder_make_new(const char *path);
 troupe_status trp_folder_sync(const char *path);
 // Renames; that it lasts needs a sync of the folder that both are in.
 troupe_status trp_folder_rename(const char *from, const char *to);
-// Removes a folder and the files in it; of a link to one, the link.
-troupe_status trp_folder_discard(const char *path);
+
+// Opens what lies at that relative path in the folder, to be read, and nothing that lies elsewhere,
+// whatever links are there. -1 with errno. A pipe in place of a file is opened without waiting, for
+// the caller to refuse it.
+int trp_file_open_beneath(int folder, const char *path);
+// Size and XXH64 of all that an open file holds, from its beginning; `path` is for the error text.
+troupe_status trp_file_digest(int fd, const char *path, uint64_t *size, uint64_t *digest);
+// The same of memory.
+uint64_t trp_digest(const void *data, size_t size);
+// Syncs an open file or folder.
+troupe_status trp_file_sync(int fd, const char *path);
 
 // Test hook: as on a system without openat2.
 extern bool trp_file_plain_open;
-// Test hook: called with the name of each step that is about to change the disk. NULL: none.
-extern void (*trp_file_probe)(const char *step);
+// Test hook: called with the name of each step that is about to change the disk: "open", "write",
+// "fsync", "fsync folder", "mkdir", "rename", "link", "unlink", "rmdir". The step fails with the
+// errno that it returns; 0: it is done. NULL: none.
+extern int (*trp_file_probe)(const char *step);
+// For those who change the disk in other files: whether the step is to fail, with errno set.
+bool trp_file_refuses(const char *step);
 
 #endif

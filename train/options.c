@@ -110,7 +110,10 @@ static troupe_status check_from(const char *from)
     // Its files are verified when the run starts; here only what takes no time.
     trp_arena arena = {0};
     trp_manifest manifest;
-    troupe_status status = trp_checkpoint_read(from, &arena, &manifest);
+    trp_path folder;
+    troupe_status status = trp_checkpoint_find(from, &folder);
+    if (status == TROUPE_OK)
+        status = trp_checkpoint_read(folder.text, &arena, &manifest);
     trp_arena_clear(&arena);
     return status == TROUPE_OK ? status : trp_error_prefix("option .from");
 }

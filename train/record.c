@@ -4,6 +4,9 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/codec/json.h>
+#include <runtime/codec/msgpack.h>
+#include <runtime/codec/unpack.h>
 #include <string.h>
 #include <train/record.h>
 
@@ -11,6 +14,7 @@ void trp_record_close(trp_record *record)
 {
     trp_retention_free(&record->retention);
     trp_arena_clear(&record->arena);
+    trp_arena_clear(&record->kept);
 }
 
 // What makes this checkpoint good: more is better.
@@ -69,10 +73,32 @@ static troupe_status take_up(trp_record *record)
     return status;
 }
 
+// Each checkpoint has the run's config.
+static troupe_status take_config(trp_record *record)
+{
+    const troupe_job *job = record->job;
+    const troupe_type *type = job->trainer->config;
+    trp_buffer text = {0};
+    void *config = trp_arena_alloc(&record->kept, type->size);
+    trp_reader in = trp_reader_of(job->config.data, job->config.size);
+    if (!config)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of %s", job->path);
+    TROUPE_TRY(trp_unpack(type, &in, &record->kept, config));
+    trp_json_value(&text, type, config);
+    trp_buffer_append(&text, "", 1);
+    char *copy = text.failed ? NULL : (char *)trp_arena_alloc(&record->kept, text.size);
+    if (copy)
+        record->config = (const char *)memcpy(copy, text.data, text.size);
+    trp_buffer_free(&text);
+    return copy ? TROUPE_OK
+                : troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of %s", job->path);
+}
+
 troupe_status trp_record_open(trp_record *record, troupe_job *job)
 {
     *record = (trp_record){.job = job};
     record->retention.keep = job->options.keep > 0 ? job->options.keep : 0;
+    TROUPE_TRY(take_config(record));
     return take_up(record);
 }
 
@@ -88,20 +114,27 @@ static void evict(trp_record *record)
     }
 }
 
-static troupe_status try_commit(trp_record *record, int attempt, const trp_open_report *report,
-                                trp_path *folder)
+static troupe_status try_commit(trp_record *record, const trp_staging *staging,
+                                const trp_open_report *report, trp_path *folder)
 {
+    const troupe_job *job = record->job;
     if (report->torn)
-        return troupe_fail(TROUPE_IO, "a rank could not save its state");
+        return troupe_fail(TROUPE_IO, "%s",
+                           report->why[0] ? report->why : "a rank could not save its state");
+    trp_time_text now = trp_time_now();
     trp_manifest manifest = {
         .id = record->next_id,
         .report = report->number,
-        .world = record->job->options.ranks,
+        .world = job->options.ranks,
+        .created = now.text,
+        .trainer = job->trainer->name,
+        .config = record->config,
+        .metadata = job->options.metadata,
         .metrics = {report->metrics, report->metric_count},
         .files = {report->files, report->file_count},
     };
     record->next_id++; // Used up, whatever happens.
-    TROUPE_TRY(trp_checkpoint_commit(record->job->path, attempt, &manifest, folder));
+    TROUPE_TRY(trp_checkpoint_commit(staging, &manifest, folder));
     return trp_retention_add(&record->retention, manifest.id, score_of(record, &manifest));
 }
 
@@ -109,14 +142,15 @@ static troupe_status try_commit(trp_record *record, int attempt, const trp_open_
 static bool commit(trp_record *record, int attempt, const trp_open_report *report, trp_path *folder)
 {
     const char *run = record->job->path;
+    trp_staging staging = {run, record->job->opening.epoch, attempt, report->number};
     if (report->file_count == 0 && !report->torn)
         return false;
-    if (try_commit(record, attempt, report, folder) != TROUPE_OK) {
+    if (try_commit(record, &staging, report, folder) != TROUPE_OK) {
         trp_log(TRP_WARN, "report %d of %s has no checkpoint: %s", report->number, run,
                 troupe_last_error()->text);
         // So that it does not take the room that the next one needs. There may be nothing to
         // remove.
-        (void)trp_checkpoint_discard(run, report->number, attempt);
+        (void)trp_checkpoint_discard(&staging);
         return false;
     }
     trp_job_say(record->job, TRP_INFO,
@@ -183,9 +217,11 @@ static troupe_status origin_of(trp_record *record, trp_arena *arena, trp_path *f
     if (!from)
         return TROUPE_OK;
     // The reports of a new run begin at 1, wherever its state comes from.
-    trp_run_clean_beside(from);
-    TROUPE_TRY(trp_checkpoint_verify(from, arena, &manifest));
-    return trp_path_make(folder, "%s", from);
+    trp_path origin; // Set on success alone: the attempt continues from it.
+    TROUPE_TRY(trp_checkpoint_find(from, &origin));
+    trp_run_clean_beside(origin.text);
+    TROUPE_TRY(trp_checkpoint_verify(origin.text, arena, &manifest));
+    return trp_path_make(folder, "%s", origin.text);
 }
 
 troupe_status trp_record_origin(trp_record *record, trp_path *folder, int *report)

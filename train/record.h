@@ -19,6 +19,8 @@ typedef struct trp_record {
     trp_arena arena; // Of the last report's metrics:
     troupe_metric last[TRP_METRICS_MAX];
     size_t last_count;
+    const char *config; // JSON, in `kept`; NULL: none.
+    trp_arena kept;
 } trp_record;
 
 // Begins with what earlier openings of the run have left.

@@ -24,18 +24,20 @@ typedef enum trp_staged {
 
 // One rank's report, as it travels to the coordinator.
 TROUPE_STRUCT(trp_report, (int, attempt), (int, rank), (int, number),
-              (troupe_array_trp_metric, metrics), (int, staged), (uint64_t, schema),
-              (uint64_t, size), (uint64_t, checksum));
+              (troupe_array_trp_metric, metrics), (int, staged),
+              (troupe_array_trp_manifest_file, files), // Where staged is WHOLE.
+              (troupe_text, why));                     // Where it is TORN.
 
 typedef struct trp_open_report {
     trp_arena arena; // Of what follows.
     int number;      // 0: not begun.
     int ranks;       // That have made it.
     bool torn;
+    const char *why;           // It is, as the first rank that could not save says; may be "".
     const trp_metric *metrics; // Of rank 0.
     size_t metric_count;
-    trp_manifest_file *files; // By rank; those that have nothing have size 0 and are left out
-    size_t file_count;        // when the report is whole.
+    trp_manifest_file *files; // Of all ranks.
+    size_t file_count;
 } trp_open_report;
 
 typedef struct trp_reports {

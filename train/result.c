@@ -1,10 +1,8 @@
-// result.c: results: what is known of a run that has ended, and reading a checkpoint outside a
-// loop.
+// result.c: results: what is known of a run that has ended.
 #include <math.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <string.h>
-#include <train/checkpoint.h>
 #include <train/job.h>
 
 troupe_result *trp_job_result(troupe_job *job)
@@ -132,13 +130,4 @@ double troupe_result_elapsed_s(const troupe_result *result)
     if (TRP_IS_NULL(result))
         return 0;
     return result->elapsed_s;
-}
-
-troupe_status troupe_checkpoint_load_as(const troupe_type *type, const char *folder, int rank,
-                                        void *value)
-{
-    TRP_REQUIRE(type);
-    TRP_REQUIRE(folder);
-    TRP_REQUIRE(value);
-    return trp_checkpoint_load(folder, rank, TRP_STATE_EXACTLY, type, trp_arena_current(), value);
 }

@@ -10,9 +10,6 @@
 #include <string.h>
 #include <train/file.h>
 #include <train/sealed.h>
-// The code itself: a library more is five mappings more that each fork copies.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 enum { SEALED_VERSION = 1, NAME_SIZE = 72 };
 static const char magic[8] = "TRPSEAL\n";
@@ -30,34 +27,29 @@ _Static_assert(sizeof(header) == 120, "the header is the same on every machine")
 
 static uint64_t own_checksum(const header *head)
 {
-    return XXH64(head, offsetof(header, own_checksum), 0);
+    return trp_digest(head, offsetof(header, own_checksum));
 }
 
-troupe_status trp_sealed_write(const char *path, const troupe_type *type, const void *value,
-                               trp_seal *seal)
+troupe_status trp_sealed_pack(const char *path, const troupe_type *type, const void *value,
+                              trp_buffer *out)
 {
-    trp_buffer packed = {0};
-    troupe_status status = trp_pack(type, value, &packed);
-    if (status == TROUPE_OK && packed.failed)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory to pack what goes to %s", path);
-    if (status == TROUPE_OK) {
-        trp_seal made = {troupe_type_hash(type), packed.size, XXH64(packed.data, packed.size, 0)};
-        header head = {
-            .version = htole64(SEALED_VERSION),
-            .schema = htole64(made.schema),
-            .size = htole64(made.size),
-            .checksum = htole64(made.checksum),
-        };
-        memcpy(head.magic, magic, sizeof(magic));
-        snprintf(head.name, sizeof(head.name), "%s", type->name);
-        head.own_checksum = htole64(own_checksum(&head));
-        const trp_piece pieces[] = {{&head, sizeof(head)}, {packed.data, packed.size}};
-        status = trp_file_write(path, pieces, 2);
-        if (status == TROUPE_OK)
-            *seal = made;
-    }
-    trp_buffer_free(&packed);
-    return status;
+    header head = {0};
+    trp_buffer_append(out, &head, sizeof(head)); // Its place: the payload says what is in it.
+    TROUPE_TRY(trp_pack(type, value, out));
+    if (out->failed)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to pack what goes to %s", path);
+    uint64_t size = out->size - sizeof(head);
+    head = (header){
+        .version = htole64(SEALED_VERSION),
+        .schema = htole64(troupe_type_hash(type)),
+        .size = htole64(size),
+        .checksum = htole64(trp_digest(out->data + sizeof(head), size)),
+    };
+    memcpy(head.magic, magic, sizeof(magic));
+    snprintf(head.name, sizeof(head.name), "%s", type->name);
+    head.own_checksum = htole64(own_checksum(&head));
+    memcpy(out->data, &head, sizeof(head));
+    return TROUPE_OK;
 }
 
 // Checks what was read of a file, and says what its header says.
@@ -83,7 +75,7 @@ static troupe_status check(const char *path, const unsigned char *data, size_t s
         return troupe_fail(TROUPE_CORRUPT,
                            "%s is damaged: it has %zu bytes of content, expected %" PRIu64, path,
                            size - sizeof(*head), seal->size);
-    if (XXH64(data + sizeof(*head), seal->size, 0) != seal->checksum)
+    if (trp_digest(data + sizeof(*head), seal->size) != seal->checksum)
         return troupe_fail(TROUPE_CORRUPT, "%s is damaged: its checksum is wrong", path);
     return TROUPE_OK;
 }
@@ -100,12 +92,17 @@ troupe_status trp_sealed_verify(const char *path, trp_seal *seal)
 }
 
 static troupe_status unpack(const char *path, const troupe_type *type, const unsigned char *data,
-                            size_t size, const trp_seal *expected, trp_arena *arena, void *value)
+                            size_t size, const trp_expected *expected, trp_arena *arena,
+                            void *value)
 {
     header head;
     trp_seal seal;
     TROUPE_TRY(check(path, data, size, &head, &seal));
-    if (expected && (seal.size != expected->size || seal.checksum != expected->checksum))
+    trp_expected is = {size, 0, false};
+    if (expected)
+        is = expected->payload ? (trp_expected){seal.size, seal.checksum, true}
+                               : (trp_expected){size, trp_digest(data, size), false};
+    if (expected && (is.size != expected->size || is.digest != expected->digest))
         return troupe_fail(TROUPE_CORRUPT, "%s is not the file that its checkpoint was made with",
                            path);
     if (seal.schema != troupe_type_hash(type))
@@ -118,8 +115,8 @@ static troupe_status unpack(const char *path, const troupe_type *type, const uns
     return trp_read_end(&in);
 }
 
-troupe_status trp_sealed_read(const char *path, const troupe_type *type, const trp_seal *expected,
-                              trp_arena *arena, void *value)
+troupe_status trp_sealed_read(const char *path, const troupe_type *type,
+                              const trp_expected *expected, trp_arena *arena, void *value)
 {
     unsigned char *data;
     size_t size;

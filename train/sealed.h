@@ -9,6 +9,8 @@
 #define TRP_SEALED_H
 
 #include <runtime/base/arena.h>
+#include <runtime/base/buffer.h>
+#include <stdbool.h>
 #include <troupe/wire.h>
 
 // What a sealed file says of its payload.
@@ -16,15 +18,21 @@ typedef struct trp_seal {
     uint64_t schema, size, checksum;
 } trp_seal;
 
-// Writes `value`, synced. Errors as those of trp_file_write.
-troupe_status trp_sealed_write(const char *path, const troupe_type *type, const void *value,
-                               trp_seal *seal);
+// What a file must be: XXH64 and size of all of it, or of its payload.
+typedef struct trp_expected {
+    uint64_t size, digest;
+    bool payload;
+} trp_expected;
+
+// Appends a whole sealed file with `value` to `out`, which is empty; `path` is for error texts.
+troupe_status trp_sealed_pack(const char *path, const troupe_type *type, const void *value,
+                              trp_buffer *out);
 // Reads and verifies the file without unpacking it. TROUPE_NOT_FOUND, TROUPE_CORRUPT,
 // TROUPE_VERSION.
 troupe_status trp_sealed_verify(const char *path, trp_seal *seal);
-// Reads, verifies and unpacks; `expected` (may be NULL) must be what it says of itself. Pointers in
+// Reads, verifies and unpacks; `expected` (may be NULL) is what the file must be. Pointers in
 // *value go to `arena`. TROUPE_WRONG_TYPE names both types. *value is set only on success.
-troupe_status trp_sealed_read(const char *path, const troupe_type *type, const trp_seal *expected,
-                              trp_arena *arena, void *value);
+troupe_status trp_sealed_read(const char *path, const troupe_type *type,
+                              const trp_expected *expected, trp_arena *arena, void *value);
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <train/alive.h>
 #include <train/collective.h>
+#include <train/saver.h>
 #include <train/trainer.h>
 #include <train/worker.h>
 
@@ -22,8 +23,7 @@ typedef struct loop {
     const trp_task *task;
     trp_group group;
     int reports; // The last one made.
-    trp_staged staged;
-    trp_seal seal; // Of what is staged.
+    trp_saver saver;
     bool stopped;
 } loop;
 
@@ -118,6 +118,11 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
                .nodes = task->place.nodes},
         .task = task,
         .reports = task->first_report - 1,
+        .saver = {.run = task->run,
+                  .epoch = task->epoch,
+                  .attempt = task->attempt,
+                  .rank = task->rank,
+                  .keeps_none = task->keep == TROUPE_NONE},
     };
     trp_alive *alive;
     announce(task);
@@ -131,6 +136,7 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
         text = last->status == status && last->text[0] ? last->text : troupe_strerror(status);
     }
     trp_group_leave(&it.group, status, text);
+    trp_saver_next(&it.saver);
     trp_alive_leave(&alive);
     *end = (trp_worker_end){(int)status, troupe_arena_text(text), it.stopped};
     return TROUPE_OK;
@@ -168,11 +174,8 @@ static troupe_status send_report(loop *it, const troupe_metric *metrics, size_t 
         .rank = it->task->rank,
         .number = it->reports,
         .metrics = {rows, count},
-        .staged = (int)it->staged,
-        .schema = it->seal.schema,
-        .size = it->seal.size,
-        .checksum = it->seal.checksum,
     };
+    trp_saver_close(&it->saver, &report);
     troupe_none none;
     troupe_ref answer = troupe_call_from(it->task->coordinator, trp_coordinator_report, &report);
     troupe_status status = troupe_get(troupe_none, answer, &none);
@@ -191,12 +194,13 @@ troupe_status troupe_report_metrics(troupe_rank *me, const troupe_metric *metric
     TROUPE_TRY(check_metrics(metrics, count));
     trp_report_turn turn = TRP_REPORT_PAST;
     if (!it->stopped)
+        TROUPE_TRY(trp_saver_check(&it->saver));
+    if (!it->stopped)
         TROUPE_TRY(trp_group_report(&it->group, it->reports + 1, &turn));
     if (turn != TRP_REPORT_PAST) {
         it->reports++;
         TROUPE_TRY(send_report(it, metrics, count));
-        it->staged = TRP_STAGED_NONE;
-        it->seal = (trp_seal){0};
+        trp_saver_next(&it->saver);
     }
     if (turn == TRP_REPORT_OPEN)
         return TROUPE_OK;
@@ -211,15 +215,38 @@ troupe_status troupe_save_as(const troupe_type *type, troupe_rank *me, const voi
     TRP_REQUIRE(value);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_save", &it));
-    const trp_task *task = it->task;
-    if (task->keep == TROUPE_NONE || it->stopped)
-        return TROUPE_OK;
-    // Until it is whole: what was saved before is overwritten by the attempt.
-    it->staged = TRP_STAGED_TORN;
-    TROUPE_TRY(trp_checkpoint_stage(task->run, it->reports + 1, task->attempt, task->rank, type,
-                                    value, &it->seal));
-    it->staged = TRP_STAGED_WHOLE;
-    return TROUPE_OK;
+    return it->stopped ? TROUPE_OK : trp_saver_save(&it->saver, it->reports + 1, type, value);
+}
+
+troupe_status troupe_checkpoint_folder(troupe_rank *me, const char **path)
+{
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(path);
+    loop *it;
+    TROUPE_TRY(loop_of(me, "troupe_checkpoint_folder", &it));
+    return trp_saver_folder(&it->saver, it->reports + 1, path);
+}
+
+troupe_status troupe_checkpoint_add(troupe_rank *me, const char *source, troupe_source then)
+{
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(source);
+    loop *it;
+    TROUPE_TRY(loop_of(me, "troupe_checkpoint_add", &it));
+    if (then != TROUPE_KEEP_SOURCE && then != TROUPE_REMOVE_SOURCE)
+        return troupe_fail(TROUPE_INVALID,
+                           "troupe_checkpoint_add: what becomes of the source is %d: expected "
+                           "TROUPE_KEEP_SOURCE or TROUPE_REMOVE_SOURCE",
+                           (int)then);
+    return trp_saver_add(&it->saver, it->reports + 1, source, then == TROUPE_REMOVE_SOURCE);
+}
+
+const char *troupe_restored_folder(troupe_rank *me)
+{
+    loop *it;
+    if (TRP_IS_NULL(me) || loop_of(me, "troupe_restored_folder", &it) != TROUPE_OK)
+        return NULL;
+    return it->task->origin;
 }
 
 troupe_status troupe_restore_as(const troupe_type *type, troupe_rank *me, void *value)

@@ -94,6 +94,33 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_ty
 #define troupe_save(T, me, value)                                                                  \
     troupe_save_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
 
+// A folder of this rank's own for the next report, to be filled with any files, links and folders:
+// what is in it when troupe_report is called is the rank's shard of the checkpoint. All ranks'
+// shards become one folder, so a file of a rank's own has the rank in its name; ranks that have the
+// same file at the same path must have the same bytes, else the checkpoint is not committed. The
+// same folder is given until the report, and is not to be touched after it. *path lives until then.
+// troupe_report refuses, as TROUPE_INVALID and before it has reported, links that lead out of the
+// folder, pipes, and at the top the names manifest.json, manifest and rank_<n>.state.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_checkpoint_folder(troupe_rank *me,
+                                                                           const char **path);
+
+// What becomes of files that were added to a checkpoint.
+typedef enum troupe_source {
+    TROUPE_KEEP_SOURCE,
+    TROUPE_REMOVE_SOURCE, // It is removed once it is copied, which is before the commit.
+} troupe_source;
+
+// Copies a file into that folder, or all that is in a folder, with links as they are; what is there
+// already is replaced. File systems that can share blocks do. TROUPE_NOT_FOUND, TROUPE_IO and
+// TROUPE_NO_SPACE name the file.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_checkpoint_add(troupe_rank *me,
+                                                                        const char *source,
+                                                                        troupe_source then);
+
+// The folder of the checkpoint that this attempt continues from, to be read and not changed; NULL:
+// there is none. It may be removed once the loop has made a report. Lives as long as the loop.
+TROUPE_EXPERIMENTAL const char *troupe_restored_folder(troupe_rank *me);
+
 // Reads this rank's state from the checkpoint that the run continues from (rank 0's state where
 // that checkpoint has fewer ranks). Leaves *value untouched if there is none. Texts and arrays live
 // as long as the loop runs. The texts of TROUPE_CORRUPT and TROUPE_WRONG_TYPE name the file and the
@@ -365,9 +392,63 @@ TROUPE_EXPERIMENTAL const char *troupe_result_path(const troupe_result *result);
 // Seconds from the start of the first group to the end.
 TROUPE_EXPERIMENTAL double troupe_result_elapsed_s(const troupe_result *result);
 
-// Reads the state that `rank` saved in the checkpoint at `folder`, outside a loop. Texts and arrays
-// belong to the thread's arena. The texts of TROUPE_NOT_FOUND, TROUPE_CORRUPT and TROUPE_WRONG_TYPE
-// name the file and the fault.
+// ---- Checkpoints outside a loop ----
+
+typedef struct troupe_checkpoint troupe_checkpoint;
+
+typedef enum troupe_checkpoint_kind {
+    TROUPE_CHECKPOINT_FILE,
+    TROUPE_CHECKPOINT_STATE,  // A file of troupe_save.
+    TROUPE_CHECKPOINT_LINK,   // To `target`.
+    TROUPE_CHECKPOINT_FOLDER, // With nothing in it.
+    TROUPE_CHECKPOINT_OTHER,  // Of a later library.
+} troupe_checkpoint_kind;
+
+typedef struct troupe_checkpoint_file {
+    const char *path; // Relative to the checkpoint's folder.
+    troupe_checkpoint_kind kind;
+    int rank; // That put it there; the first one, where several did.
+    uint64_t size;
+    uint64_t xxh64;     // Of all bytes, seed 0; of one with an old manifest: of a state's payload.
+    const char *target; // Of a link; else NULL.
+} troupe_checkpoint_file;
+
+// What a checkpoint says of itself. All that it points to lives as long as the handle.
+typedef struct troupe_checkpoint_info {
+    const char *path; // Its folder.
+    int64_t number;
+    int report;                   // That it was committed with.
+    int world;                    // Ranks of the run.
+    const char *created;          // UTC, as in 2026-01-31T12:00:00.000Z; "": not known.
+    const char *trainer;          // Its name; "": not known.
+    const char *config;           // JSON; NULL: not known.
+    const char *metadata;         // JSON, the run's .metadata; NULL: it had none.
+    const troupe_metric *metrics; // Of rank 0, of that report.
+    size_t metric_count;
+    const troupe_checkpoint_file *files; // In the order of paths.
+    size_t file_count;
+} troupe_checkpoint_info;
+
+// Opens the checkpoint at `path`, in which "~/" is the home; the caller owns *checkpoint. Only its
+// manifest is read. The texts of TROUPE_NOT_FOUND, TROUPE_CORRUPT, TROUPE_VERSION (made by a later
+// library) and TROUPE_IO name the file.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_checkpoint_open(const char *path, troupe_checkpoint **checkpoint);
+// Closes the handle and clears *checkpoint. Harmless on NULL.
+TROUPE_EXPERIMENTAL void troupe_checkpoint_close(troupe_checkpoint **checkpoint);
+
+TROUPE_EXPERIMENTAL void troupe_checkpoint_info_get(const troupe_checkpoint *checkpoint,
+                                                    troupe_checkpoint_info *info, size_t size);
+#define troupe_checkpoint_info_get(checkpoint, info)                                               \
+    troupe_checkpoint_info_get((checkpoint), (info), sizeof(troupe_checkpoint_info))
+
+// Reads all its files: TROUPE_CORRUPT names the first that is missing or not as it was.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_checkpoint_verify(const troupe_checkpoint *checkpoint);
+
+// Reads the state that `rank` saved in the checkpoint at `folder`, in which "~/" is the home,
+// outside a loop. Texts and arrays belong to the thread's arena. The texts of TROUPE_NOT_FOUND,
+// TROUPE_CORRUPT and TROUPE_WRONG_TYPE name the file and the fault.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_checkpoint_load_as(const troupe_type *type,
                                                                             const char *folder,
                                                                             int rank, void *value);

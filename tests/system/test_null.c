@@ -175,6 +175,8 @@ static troupe_status fit(troupe_rank *me, const pair *config)
     REFUSED(troupe_save_as, (&troupe_type_pair, me, NULL), "value");
     REFUSED(troupe_restore_as, (NULL, me, &state), "type");
     REFUSED(troupe_restore_as, (&troupe_type_pair, me, NULL), "value");
+    REFUSED(troupe_checkpoint_folder, (me, NULL), "path");
+    REFUSED(troupe_checkpoint_add, (me, NULL, TROUPE_KEEP_SOURCE), "source");
     TROUPE_TRY(troupe_allreduce(me, &number, 1, TROUPE_SUM));
     TROUPE_TRY(report_faults(before));
     return troupe_report(me, {"loss", 1});
@@ -444,6 +446,18 @@ static void test_training(void **state)
     HARMLESS(troupe_result_path, (NULL));
     HARMLESS(troupe_result_elapsed_s, (NULL));
     HARMLESS(troupe_result_free, (NULL));
+    troupe_checkpoint *checkpoint = NULL;
+    troupe_checkpoint_info info;
+    const char *path;
+    REFUSED(troupe_checkpoint_folder, (NULL, &path), "me");
+    REFUSED(troupe_checkpoint_add, (NULL, "/", TROUPE_KEEP_SOURCE), "me");
+    HARMLESS(troupe_restored_folder, (NULL));
+    REFUSED(troupe_checkpoint_open, (NULL, &checkpoint), "path");
+    REFUSED(troupe_checkpoint_open, ("/", NULL), "checkpoint");
+    REFUSED(troupe_checkpoint_verify, (NULL), "checkpoint");
+    HARMLESS(troupe_checkpoint_close, (NULL));
+    HARMLESS(troupe_checkpoint_info_get, (NULL, &info, sizeof info));
+    HARMLESS(troupe_checkpoint_info_get, (NULL, NULL, 0));
     REFUSED(troupe_checkpoint_load_as, (NULL, "/", 0, &five), "type");
     REFUSED(troupe_checkpoint_load_as, (type, NULL, 0, &five), "folder");
     REFUSED(troupe_checkpoint_load_as, (type, "/", 0, NULL), "value");

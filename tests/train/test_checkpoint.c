@@ -40,20 +40,39 @@ static bool is(const model *read, int rank, int64_t epoch)
            memcmp(read->bias, expected.bias, sizeof expected.bias) == 0;
 }
 
+static troupe_status stage(const char *run, int report, int rank, const model *value,
+                           trp_manifest_file *file)
+{
+    static char names[8][TRP_STATE_NAME];
+    trp_arena arena = {0};
+    trp_staging staging = {run, 1, 0, report};
+    troupe_status status =
+        trp_checkpoint_stage(&staging, rank, &troupe_type_model, value, &arena, file);
+    if (status == TROUPE_OK)
+        file->path = strcpy(names[rank], file->path);
+    trp_arena_clear(&arena);
+    return status;
+}
+
 static troupe_status stage_and_commit(const char *run, int64_t id, int world, int64_t epoch,
                                       trp_path *folder)
 {
     trp_manifest_file files[8];
     for (int rank = 0; rank < world; rank++) {
         model value = make(rank, epoch);
-        trp_seal seal;
-        TROUPE_TRY(
-            trp_checkpoint_stage(run, (int)epoch, 0, rank, &troupe_type_model, &value, &seal));
-        files[rank] = (trp_manifest_file){rank, seal.schema, seal.size, seal.checksum};
+        TROUPE_TRY(stage(run, (int)epoch, rank, &value, &files[rank]));
     }
     const trp_metric metric = {"loss", 0.5};
-    trp_manifest manifest = {id, (int)epoch, world, {&metric, 1}, {files, (size_t)world}};
-    return trp_checkpoint_commit(run, 0, &manifest, folder);
+    trp_staging staging = {run, 1, 0, (int)epoch};
+    trp_manifest manifest = {.id = id,
+                             .report = (int)epoch,
+                             .world = world,
+                             .created = "2026-01-31T12:00:00.000Z",
+                             .trainer = "fit \"it\"",
+                             .config = "{\"rate\": 0.5}",
+                             .metrics = {&metric, 1},
+                             .files = {files, (size_t)world}};
+    return trp_checkpoint_commit(&staging, &manifest, folder);
 }
 
 static char *run_make(void)
@@ -98,7 +117,7 @@ static void test_what_is_missing_or_of_another_type_is_named(void **state)
     other_model other = {.age = -1};
     const char *text = troupe_last_error()->text;
     assert_int_equal(troupe_checkpoint_load(model, "/nowhere/at/all", 0, &read), TROUPE_NOT_FOUND);
-    assert_non_null(strstr(text, "/nowhere/at/all is not a checkpoint"));
+    assert_non_null(strstr(text, "path /nowhere/at/all does not exist")); // C13
     assert_int_equal(troupe_checkpoint_load(model, run, 0, &read), TROUPE_NOT_FOUND);
     assert_non_null(strstr(text, "is not a checkpoint"));
     assert_int_equal(stage_and_commit(run, 3, 1, 1, &folder), TROUPE_OK);
@@ -146,11 +165,12 @@ static void test_names_and_numbers_sort_beyond_six_digits(void **state)
 
 static int steps_left;
 
-static void crash_when_due(const char *step)
+static int crash_when_due(const char *step)
 {
     (void)step;
     if (steps_left-- == 0)
         _exit(77);
+    return 0;
 }
 
 // Saves, commits and removes as a run does, and dies before step `crash_at` of what changes the
@@ -230,6 +250,70 @@ static void test_a_crash_at_any_step_leaves_a_whole_checkpoint(void **state)
     assert_true(steps > 30);
 }
 
+// ---- steps that fail
+
+static int failing_code;
+static char failing_step[32];
+
+static int fail_when_due(const char *step)
+{
+    if (steps_left-- != 0)
+        return 0;
+    snprintf(failing_step, sizeof failing_step, "%s", step);
+    return failing_code;
+}
+
+// Fails step `at` of a save and a commit beside a whole checkpoint. False: there was no such step.
+static bool fail_step(int at)
+{
+    char *run = run_make();
+    trp_path folder;
+    assert_int_equal(stage_and_commit(run, 0, 2, 10, &folder), TROUPE_OK);
+    steps_left = at;
+    trp_file_probe = fail_when_due;
+    troupe_status status = stage_and_commit(run, 1, 2, 20, &folder);
+    trp_file_probe = NULL;
+    bool met = steps_left < 0;
+    // To remove what is of no use any more may fail: the next cleaning does it.
+    if (status != TROUPE_OK) {
+        assert_true(met);
+        assert_int_equal(status, failing_code == ENOSPC ? TROUPE_NO_SPACE : TROUPE_IO);
+        assert_non_null(strstr(troupe_last_error()->text, run));
+        assert_non_null(strstr(troupe_last_error()->text, strerror(failing_code)));
+        (void)trp_checkpoint_discard(&(trp_staging){run, 1, 0, 20});
+        assert_int_equal(count_leftovers(run), 0);
+    } else if (met) {
+        assert_true(strcmp(failing_step, "rmdir") == 0 || strcmp(failing_step, "unlink") == 0);
+    }
+    assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
+    assert_int_equal(count_leftovers(run), 0);
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(manifest.id, status == TROUPE_OK ? 1 : 0);
+    assert_int_equal(trp_checkpoint_folder(run, manifest.id, &folder), TROUPE_OK);
+    model read;
+    assert_int_equal(troupe_checkpoint_load(model, folder.text, 1, &read), TROUPE_OK);
+    assert_true(is(&read, 1, manifest.id == 1 ? 20 : 10));
+    trp_arena_clear(&arena);
+    troupe_arena_reset();
+    support_directory_remove(run);
+    return met;
+}
+
+static void test_a_step_that_fails_leaves_the_old_or_the_new_checkpoint(void **state)
+{
+    (void)state;
+    const int codes[] = {ENOSPC, EIO};
+    for (int i = 0; i < 2; i++) {
+        failing_code = codes[i];
+        int steps = 0;
+        while (fail_step(steps))
+            steps++;
+        assert_true(steps > 20);
+    }
+}
+
 // ---- damage
 
 static void damaged(const char *folder, const char *name)
@@ -239,7 +323,7 @@ static void damaged(const char *folder, const char *name)
     assert_int_equal(trp_checkpoint_verify(folder, &arena, &manifest), TROUPE_CORRUPT);
     assert_non_null(strstr(troupe_last_error()->text, name));
     trp_arena_clear(&arena);
-    if (strcmp(name, "manifest") == 0)
+    if (strcmp(name, "manifest.json") == 0)
         return;
     model read = {.epoch = -1};
     assert_int_equal(troupe_checkpoint_load(model, folder, 0, &read), TROUPE_CORRUPT);
@@ -254,7 +338,7 @@ static void test_every_cut_and_every_flipped_byte_is_found(void **state)
     char *run = run_make();
     trp_path folder;
     assert_int_equal(stage_and_commit(run, 0, 1, 5, &folder), TROUPE_OK);
-    const char *const names[] = {"rank_00000.state", "manifest"};
+    const char *const names[] = {"rank_00000.state", "manifest.json"};
     for (int n = 0; n < 2; n++) {
         char *path = support_path(folder.text, names[n]);
         struct stat about;
@@ -313,6 +397,171 @@ static void test_a_whole_file_of_another_checkpoint_is_refused(void **state)
     support_directory_remove(run);
 }
 
+static char *read_manifest(const char *folder)
+{
+    char *path = support_path(folder, "manifest.json"), *text = support_read_file(path);
+    assert_non_null(text);
+    free(path);
+    return text;
+}
+
+// Puts another manifest in place, with the checksum that belongs to it.
+static void replace_manifest(const char *folder, const char *text)
+{
+    char *path = support_path(folder, "manifest.json");
+    const char *end = strstr(text, ",\n\"checksum\"");
+    trp_buffer out = {0};
+    trp_buffer_append(&out, text, end ? (size_t)(end - text) : strlen(text));
+    trp_manifest_seal(&out);
+    assert_false(out.failed);
+    support_write_file(path, out.data, out.size);
+    trp_buffer_free(&out);
+    free(path);
+}
+
+// The text with `old`, which is in it, replaced; freed with free().
+static char *exchange(const char *text, const char *old, const char *new)
+{
+    const char *at = strstr(text, old);
+    assert_non_null(at);
+    size_t size = strlen(text) + strlen(new) + 1;
+    char *made = malloc(size);
+    snprintf(made, size, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+    return made;
+}
+
+static void test_members_come_and_go_and_versions_are_refused(void **state)
+{
+    (void)state;
+    char *run = run_make();
+    trp_path folder;
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    model read;
+    assert_int_equal(stage_and_commit(run, 4, 1, 5, &folder), TROUPE_OK);
+    char *text = read_manifest(folder.text);
+    const struct {
+        const char *old, *new;
+    } changes[] = {
+        {"\"report\": 5,", "\"report\": 5, \"novel\": {\"a\": [1, null]},"},
+        {"\"trainer\": \"fit \\\"it\\\"\",", ""},
+        {"\"config\": {\"rate\": 0.5},", ""},
+        {"\"created\": \"2026-01-31T12:00:00.000Z\",", ""},
+        {"\"kind\": \"state\"", "\"kind\": \"state\", \"owner\": 7"},
+        {"\"metrics\": [{\"name\": \"loss\", \"value\": 0.5}],", ""},
+        {"\"files\": [", "\"files\": [{\"path\": \"later\", \"kind\": \"hologram\"},"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char *changed = exchange(text, changes[i].old, changes[i].new);
+        replace_manifest(folder.text, changed);
+        assert_int_equal(trp_checkpoint_verify(folder.text, &arena, &manifest), TROUPE_OK);
+        assert_int_equal(manifest.id, 4);
+        assert_int_equal(troupe_checkpoint_load(model, folder.text, 0, &read), TROUPE_OK);
+        assert_true(is(&read, 0, 5));
+        free(changed);
+    }
+    char *later = exchange(text, "\"version\": 1", "\"version\": 7");
+    replace_manifest(folder.text, later);
+    assert_int_equal(trp_checkpoint_verify(folder.text, &arena, &manifest), TROUPE_VERSION);
+    assert_non_null(strstr(troupe_last_error()->text, "manifest.json has format version 7"));
+    assert_non_null(strstr(troupe_last_error()->text, "reads up to 1"));
+    free(later);
+    // Paths that lead elsewhere are damage.
+    const char *const paths[] = {"/etc/passwd", "../rank_00000.state", "a//b", "a/./b", ""};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char *changed = exchange(text, "rank_00000.state", paths[i]);
+        replace_manifest(folder.text, changed);
+        assert_int_equal(trp_checkpoint_verify(folder.text, &arena, &manifest), TROUPE_CORRUPT);
+        free(changed);
+    }
+    char *typed = exchange(text, "\"id\": 4", "\"id\": \"four\"");
+    replace_manifest(folder.text, typed);
+    assert_int_equal(trp_checkpoint_verify(folder.text, &arena, &manifest), TROUPE_CORRUPT);
+    assert_non_null(strstr(troupe_last_error()->text, "manifest.json is no manifest"));
+    free(typed);
+    free(text);
+    trp_arena_clear(&arena);
+    troupe_arena_reset();
+    support_directory_remove(run);
+}
+
+// ---- a checkpoint of the time when manifests were sealed files
+
+TROUPE_STRUCT(old_state, (int64_t, epoch), (double, weight));
+
+static void write_base64(const char *folder, const char *name, const char *text)
+{
+    const char *digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned char bytes[512];
+    size_t size = 0;
+    unsigned bits = 0, held = 0;
+    for (; *text && *text != '='; text++) {
+        bits = bits << 6 | (unsigned)(strchr(digits, *text) - digits);
+        held += 6;
+        if (held >= 8)
+            bytes[size++] = (unsigned char)(bits >> (held -= 8));
+    }
+    char *path = support_path(folder, name);
+    support_write_file(path, bytes, size);
+    free(path);
+}
+
+// Written by the library when it still wrote them: report 7 of two ranks.
+static void make_old_checkpoint(const char *folder)
+{
+    write_base64(folder, "manifest",
+                 "VFJQU0VBTAoBAAAAAAAAAIqNDuelbfdDPwAAAAAAAAC22d/ygV6Ko3RycF9tYW5pZmVzdAAAAAAAAAAA"
+                 "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAN+4cofIkRyf"
+                 "lQMHApGSpGxvc3PLP+AAAAAAAACSlADPiS5EIKjsYB8Lz9Fdp1JUdfZxlAHPiS5EIKjsYB8LzxEGLQtn"
+                 "XIZd");
+    write_base64(folder, "rank_00000.state",
+                 "VFJQU0VBTAoBAAAAAAAAAB9g7KggRC6JCwAAAAAAAABx9nVUUqdd0W9sZF9zdGF0ZQAAAAAAAAAAAAAA"
+                 "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAPbFEHDo8jK4"
+                 "kgfLP/gAAAAAAAA=");
+    write_base64(folder, "rank_00001.state",
+                 "VFJQU0VBTAoBAAAAAAAAAB9g7KggRC6JCwAAAAAAAABdhlxnCy0GEW9sZF9zdGF0ZQAAAAAAAAAAAAAA"
+                 "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAJcRJX+rSuGn"
+                 "kgfLQAQAAAAAAAA=");
+}
+
+static void test_a_checkpoint_with_the_old_manifest_is_read(void **state)
+{
+    (void)state;
+    char *run = run_make(), *folder = support_path(run, "checkpoints/checkpoint_000003");
+    assert_int_equal(trp_folder_make_new(folder), TROUPE_OK);
+    make_old_checkpoint(folder);
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(manifest.id, 3);
+    assert_int_equal(manifest.report, 7);
+    assert_int_equal(manifest.world, 2);
+    assert_string_equal(manifest.metrics.items[0].name, "loss");
+    assert_true(manifest.metrics.items[0].value == 0.5);
+    assert_int_equal(manifest.files.count, 2);
+    assert_string_equal(manifest.files.items[1].path, "rank_00001.state");
+    for (int rank = 0; rank < 2; rank++) {
+        old_state read;
+        assert_int_equal(troupe_checkpoint_load(old_state, folder, rank, &read), TROUPE_OK);
+        assert_int_equal(read.epoch, 7);
+        assert_true(read.weight == 1.5 + rank);
+    }
+    // One state in the place of the other is whole in itself, but not what the manifest names.
+    char *first = support_path(folder, "rank_00000.state");
+    char *second = support_path(folder, "rank_00001.state");
+    assert_int_equal(rename(second, first), 0);
+    assert_int_equal(trp_checkpoint_verify(folder, &arena, &manifest), TROUPE_CORRUPT);
+    assert_non_null(strstr(troupe_last_error()->text, "is not the file that"));
+    old_state read;
+    assert_int_equal(troupe_checkpoint_load(old_state, folder, 0, &read), TROUPE_CORRUPT);
+    assert_int_equal(troupe_checkpoint_load(old_state, folder, 1, &read), TROUPE_NOT_FOUND);
+    trp_arena_clear(&arena);
+    free(first);
+    free(second);
+    free(folder);
+    support_directory_remove(run);
+}
+
 static void test_the_newest_that_is_whole_is_found(void **state)
 {
     (void)state;
@@ -336,11 +585,10 @@ static void test_a_second_save_replaces_the_first(void **state)
     (void)state;
     char *run = run_make();
     trp_path folder;
-    trp_seal seal;
+    trp_manifest_file file;
     model value = make(0, 1);
     value.weights.count = 3;
-    assert_int_equal(trp_checkpoint_stage(run, 9, 0, 0, &troupe_type_model, &value, &seal),
-                     TROUPE_OK);
+    assert_int_equal(stage(run, 9, 0, &value, &file), TROUPE_OK);
     assert_int_equal(stage_and_commit(run, 0, 1, 9, &folder), TROUPE_OK);
     model read;
     assert_int_equal(troupe_checkpoint_load(model, folder.text, 0, &read), TROUPE_OK);
@@ -365,13 +613,13 @@ static void test_a_full_disk_leaves_the_last_checkpoint(void **state)
     assert_int_equal(stage_and_commit(run, 0, 1, 1, &folder), TROUPE_OK);
     double *many = calloc(100000, sizeof *many);
     model large = {"large", {many, 100000}, 2, {0}};
-    trp_seal seal;
-    assert_int_equal(trp_checkpoint_stage(run, 2, 0, 0, &troupe_type_model, &large, &seal),
-                     TROUPE_NO_SPACE);
+    trp_manifest_file file;
+    assert_int_equal(stage(run, 2, 0, &large, &file), TROUPE_NO_SPACE);
     assert_non_null(strstr(troupe_last_error()->text, "rank_00000.state"));
     trp_path staged;
-    assert_int_equal(trp_path_make(&staged, "%s/checkpoints/.staging_2_0/rank_00000.state", run),
-                     TROUPE_OK);
+    assert_int_equal(
+        trp_path_make(&staged, "%s/checkpoints/.staging_1_0_2/rank_00000/rank_00000.state", run),
+        TROUPE_OK);
     assert_false(support_exists(staged.text)); // And its room is free again:
     assert_int_equal(stage_and_commit(run, 1, 1, 2, &folder), TROUPE_OK);
     trp_arena arena = {0};
@@ -406,7 +654,7 @@ static void test_what_is_written_is_for_its_user_alone(void **state)
     umask(before);
     expect_mode(run, "checkpoints", 0700);
     expect_mode(run, "checkpoints/checkpoint_000000", 0700);
-    expect_mode(run, "checkpoints/checkpoint_000000/manifest", 0600);
+    expect_mode(run, "checkpoints/checkpoint_000000/manifest.json", 0600);
     expect_mode(run, "checkpoints/checkpoint_000000/rank_00000.state", 0600);
     support_directory_remove(run);
 }
@@ -442,12 +690,11 @@ static void test_what_a_killed_driver_left_is_removed(void **state)
     char *run = support_directory_make();
     trp_path folder, staged;
     model value = {"m", {NULL, 0}, 1, {0}};
-    trp_seal seal;
+    trp_manifest_file file;
     assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
     assert_int_equal(stage_and_commit(run, 0, 1, 1, &folder), TROUPE_OK);
-    assert_int_equal(trp_checkpoint_stage(run, 2, 0, 0, &troupe_type_model, &value, &seal),
-                     TROUPE_OK);
-    assert_int_equal(trp_path_make(&staged, "%s/checkpoints/.staging_2_0", run), TROUPE_OK);
+    assert_int_equal(stage(run, 2, 0, &value, &file), TROUPE_OK);
+    assert_int_equal(trp_path_make(&staged, "%s/checkpoints/.staging_1_0_2", run), TROUPE_OK);
     trp_alive *alive;
     assert_int_equal(trp_alive_take(run, &alive), TROUPE_OK);
     trp_run_clean_beside(folder.text); // It lives.
@@ -498,6 +745,9 @@ int main(void)
         cmocka_unit_test(test_a_crash_at_any_step_leaves_a_whole_checkpoint),
         cmocka_unit_test(test_every_cut_and_every_flipped_byte_is_found),
         cmocka_unit_test(test_a_whole_file_of_another_checkpoint_is_refused),
+        cmocka_unit_test(test_members_come_and_go_and_versions_are_refused),
+        cmocka_unit_test(test_a_checkpoint_with_the_old_manifest_is_read),
+        cmocka_unit_test(test_a_step_that_fails_leaves_the_old_or_the_new_checkpoint),
         cmocka_unit_test(test_the_newest_that_is_whole_is_found),
         cmocka_unit_test(test_a_second_save_replaces_the_first),
         cmocka_unit_test(test_a_full_disk_leaves_the_last_checkpoint),

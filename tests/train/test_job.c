@@ -483,8 +483,8 @@ static void test_wrong_options_are_named(void **state)
             .collective_timeout_ms = -5);
     REFUSED(TROUPE_INVALID, ".storage is empty", .storage = "");
     REFUSED(TROUPE_IO, "plain file", .storage = plain);
-    REFUSED(TROUPE_NOT_FOUND, ".from: /nowhere is not a checkpoint", .storage = storage,
-            .from = "/nowhere");
+    REFUSED(TROUPE_NOT_FOUND, ".from: the checkpoint path /nowhere does not exist",
+            .storage = storage, .from = "/nowhere");
     REFUSED(TROUPE_NOT_FOUND, ".from", .storage = storage, .from = storage);
     troupe_job *job = NULL;
     assert_int_equal(troupe_submit(line_fit, NULL, NULL, &job, .storage = storage), TROUPE_INVALID);

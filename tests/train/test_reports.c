@@ -9,13 +9,14 @@ static troupe_status take(trp_reports *all, int rank, int number, trp_staged sta
                           const trp_open_report **whole)
 {
     const trp_metric metric = {"value", value};
+    const trp_manifest_file file = {
+        .path = "state", .size = 100 + (uint64_t)rank, .digest = (uint64_t)number};
     trp_report report = {.rank = rank,
                          .number = number,
                          .metrics = {&metric, 1},
                          .staged = (int)staged,
-                         .schema = 7,
-                         .size = staged == TRP_STAGED_WHOLE ? 100 + (uint64_t)rank : 0,
-                         .checksum = (uint64_t)number};
+                         .files = {&file, staged == TRP_STAGED_WHOLE},
+                         .why = "the disk is full"};
     return trp_reports_take(all, &report, whole);
 }
 
@@ -47,6 +48,7 @@ static void test_a_report_is_whole_when_all_ranks_have_made_it(void **state)
     assert_int_equal(take(&all, 0, 12, TRP_STAGED_TORN, 0, &whole), TROUPE_OK);
     assert_int_equal(take(&all, 2, 12, TRP_STAGED_NONE, 0, &whole), TROUPE_OK);
     assert_true(whole && whole->torn && whole->file_count == 0);
+    assert_string_equal(whole->why, "the disk is full");
     assert_false(trp_reports_uneven(&all, &rank, &other));
     trp_reports_free(&all);
 }
@@ -85,7 +87,7 @@ static void test_many_reports_may_be_open(void **state)
         assert_int_equal(whole->number, number);
         assert_true(whole->metrics[0].value == number);
         assert_int_equal(whole->file_count, 2);
-        assert_int_equal(whole->files[0].checksum, number);
+        assert_int_equal(whole->files[0].digest, number);
     }
     trp_reports_free(&all);
 }

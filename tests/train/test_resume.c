@@ -349,7 +349,7 @@ static troupe_status reads_metadata(troupe_rank *me, const metadata_settings *co
 }
 TROUPE_TRAINER(reads_metadata, metadata_settings);
 
-// A10
+// A10, A11
 static void test_metadata_is_canonical_json_for_the_loops(void **state)
 {
     (void)state;

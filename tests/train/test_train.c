@@ -465,8 +465,8 @@ static void end_driver(pid_t driver)
 static void test_only_what_a_killed_driver_staged_is_cleared(void **state)
 {
     (void)state;
-    static char dead_one[] = "twin/checkpoints/.staging_1_0";
-    static char alive_one[] = "twin_1/checkpoints/.staging_1_0";
+    static char dead_one[] = "twin/checkpoints/.staging_1_0_1";
+    static char alive_one[] = "twin_1/checkpoints/.staging_1_0_1";
     line_settings config = line_plain(1);
     troupe_result *result;
     pid_t dead = start_driver();
