@@ -133,7 +133,10 @@ troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config
                                const troupe_follower *follower, troupe_job **job,
                                const troupe_train_options *how)
 {
+    static const troupe_none nothing; // The config of a loop that takes none.
     TRP_REQUIRE(trainer);
+    if (config == NULL && trainer->config != NULL && trainer->config->kind == TROUPE_KIND_NONE)
+        config = &nothing;
     TRP_REQUIRE(config);
     TRP_REQUIRE(job);
     TROUPE_TRY(trp_process_check());

@@ -50,11 +50,23 @@ typedef struct troupe_trainer {
 // troupe_class_register.
 TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *trainer);
 
-#define TROUPE_TRAINER(loop, T)                                                                    \
+// TROUPE_TRAINER(loop, T): a loop with a config of type T. TROUPE_TRAINER(loop): one that takes its
+// rank alone; it is run with NULL as its config.
+#define TROUPE_TRAINER(...) TROUPE_CAT(TROUPE_TRAINER_, TROUPE_COUNT(__VA_ARGS__))(__VA_ARGS__)
+#define TROUPE_TRAINER_1(loop)                                                                     \
+    static troupe_status troupe_loop_##loop(troupe_rank *troupe_me_, const void *troupe_config_)   \
+    {                                                                                              \
+        (void)troupe_config_;                                                                      \
+        return loop(troupe_me_);                                                                   \
+    }                                                                                              \
+    TROUPE_TRAINER_TABLE_(loop, troupe_none)
+#define TROUPE_TRAINER_2(loop, T)                                                                  \
     static troupe_status troupe_loop_##loop(troupe_rank *troupe_me_, const void *troupe_config_)   \
     {                                                                                              \
         return loop(troupe_me_, (const T *)troupe_config_);                                        \
     }                                                                                              \
+    TROUPE_TRAINER_TABLE_(loop, T)
+#define TROUPE_TRAINER_TABLE_(loop, T)                                                             \
     typedef T troupe_config_##loop;                                                                \
     static const troupe_trainer troupe_trainer_##loop = {                                          \
         TROUPE_ABI, #loop, &troupe_type_##T, troupe_loop_##loop, {NULL}};                          \
@@ -276,17 +288,18 @@ typedef struct troupe_follower {
     void *user;
 } troupe_follower;
 
-// Queues a run of `trainer` with a copy of *config and returns at once. The run starts when all
-// that its ranks hold is free, in the order of submission but for .time_limit_s. The caller owns
-// *job. `follower` may be NULL; it is copied, and gets all reports from the first one. Errors:
-// TROUPE_INVALID (an option out of range), TROUPE_TOO_LARGE (more of a resource than the node has),
-// TROUPE_IO or TROUPE_NO_SPACE (the run's folder cannot be made), TROUPE_NOT_FOUND or
-// TROUPE_CORRUPT (the checkpoint of `.from`; its files are verified when the run begins, and damage
-// found then fails the run), TROUPE_VERSION and TROUPE_EXISTS as troupe_trainer_register,
-// TROUPE_UNSUPPORTED (not in the driver process), TROUPE_NO_MEMORY, TROUPE_NOT_STARTED; where a run
-// is to go on also TROUPE_NOT_FOUND (there is none), TROUPE_BUSY (another driver, or a rank of a
-// dead one, has it: the text names the process), TROUPE_WRONG_TYPE (it is another trainer's),
-// TROUPE_CORRUPT, TROUPE_VERSION, TROUPE_EXISTS (the folder is none of a run).
+// Queues a run of `trainer` with a copy of *config (NULL: the loop takes none) and returns at once.
+// The run starts when all that its ranks hold is free, in the order of submission but for
+// .time_limit_s. The caller owns *job. `follower` may be NULL; it is copied, and gets all reports
+// from the first one. Errors: TROUPE_INVALID (an option out of range), TROUPE_TOO_LARGE (more of a
+// resource than the node has), TROUPE_IO or TROUPE_NO_SPACE (the run's folder cannot be made),
+// TROUPE_NOT_FOUND or TROUPE_CORRUPT (the checkpoint of `.from`; its files are verified when the
+// run begins, and damage found then fails the run), TROUPE_VERSION and TROUPE_EXISTS as
+// troupe_trainer_register, TROUPE_UNSUPPORTED (not in the driver process), TROUPE_NO_MEMORY,
+// TROUPE_NOT_STARTED; where a run is to go on also TROUPE_NOT_FOUND (there is none), TROUPE_BUSY
+// (another driver, or a rank of a dead one, has it: the text names the process), TROUPE_WRONG_TYPE
+// (it is another trainer's), TROUPE_CORRUPT, TROUPE_VERSION, TROUPE_EXISTS (the folder is none of a
+// run).
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_trainer *trainer,
                                                                    const void *config,
                                                                    const troupe_follower *follower,

@@ -1,6 +1,7 @@
 #!/bin/sh
 # misuse.sh COMPILER SOURCE GENERATED: compiles misuse.c as it should be, which must work, and with
 # each of its mistakes, which must be refused with words that name the mistake.
+# A06.
 # shellcheck disable=SC2086
 set -eu
 compiler=$1 source=$2 generated=$3

@@ -213,6 +213,38 @@ static void test_all_ranks_run_the_loop_with_the_config(void **state)
     free(folder);
 }
 
+// A loop that is told nothing but who it is.
+static troupe_status alone(troupe_rank *me)
+{
+    double sum = me->rank + 1;
+    TROUPE_TRY(troupe_allreduce(me, &sum, 1, TROUPE_SUM));
+    return troupe_report(me, {"sum", sum});
+}
+TROUPE_TRAINER(alone);
+
+// D02.
+static void test_a_loop_may_have_no_config(void **state)
+{
+    (void)state;
+    troupe_result *result;
+    for (int again = 0; again < 2; again++) { // The second opens the ended run.
+        troupe_must(troupe_train(alone, NULL, &result, .ranks = 3, .storage = storage,
+                                 .open = TROUPE_OPEN_RESUME_OR_NEW));
+        assert_true(troupe_result_metric(result, "sum") == 6);
+        troupe_result_free(&result);
+    }
+    troupe_job *job;
+    troupe_none none = {0};
+    troupe_must(troupe_submit(alone, &none, NULL, &job, .storage = storage));
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_true(troupe_result_metric(result, "sum") == 1);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    // One that has a config is not run without.
+    assert_int_equal(troupe_train(witness, NULL, &result, .storage = storage), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "'config' is NULL"));
+}
+
 // A13, D06: a new run begins from nothing or from the checkpoint that it was given, an attempt
 // after that from the run's own last commit; reports of the new run begin at 1.
 static void test_the_runs_own_checkpoint_comes_first(void **state)
@@ -414,6 +446,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_is_left_out_has_its_default),
         cmocka_unit_test(test_what_the_caller_changes_later_does_not_count),
         cmocka_unit_test(test_all_ranks_run_the_loop_with_the_config),
+        cmocka_unit_test(test_a_loop_may_have_no_config),
         cmocka_unit_test(test_the_runs_own_checkpoint_comes_first),
         cmocka_unit_test(test_a_description_has_what_is_not_the_default),
         cmocka_unit_test(test_a_result_has_the_metrics_of_rank_0_and_where_all_is),

@@ -1,0 +1,129 @@
+// test_checkpoint_log.c: what the log says of a run's checkpoints. Each case is a driver process
+// whose log is read here.
+// timeout: 120
+#include "line.h"
+
+#include <sys/wait.h>
+
+enum { EPOCHS = 5 };
+
+static char *folder, *log_text;
+
+TROUPE_STRUCT(partly_settings, (int, from)); // The first report that has the metric.
+
+static troupe_status measures_later(troupe_rank *me, const partly_settings *config)
+{
+    line_model model = {.note = ""};
+    for (int i = 1; i <= EPOCHS; i++) {
+        model.epoch = i;
+        TROUPE_TRY(troupe_save(line_model, me, &model));
+        if (i < config->from)
+            TROUPE_TRY(troupe_report(me, {"loss", i}));
+        else
+            TROUPE_TRY(troupe_report(me, {"accuracy", i / 10.0}));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(measures_later, partly_settings);
+
+static int drive(int keep, int from)
+{
+    troupe_result *result;
+    partly_settings config = {from};
+    troupe_must(troupe_start(0, NULL, .cpus = 2));
+    troupe_must(troupe_train(measures_later, &config, &result, .storage = folder, .name = "run",
+                             .keep = keep, .keep_metric = "accuracy",
+                             .keep_goal = TROUPE_MAXIMIZE));
+    bool whole =
+        troupe_result_reports(result) == EPOCHS && troupe_result_checkpoint(result) != NULL;
+    troupe_result_free(&result);
+    return troupe_stop() || !whole;
+}
+
+// Runs it in a process of its own, whose log becomes log_text.
+static void run_driver(int keep, int from)
+{
+    folder = support_directory_make();
+    char *path = support_path(folder, "log");
+    pid_t driver = fork();
+    assert_true(driver >= 0);
+    if (driver == 0) {
+        setenv("TROUPE_LOG", "debug", 1);
+        setenv("TROUPE_LOG_FOLD", "0", 1);
+        if (freopen(path, "w", stderr) == NULL)
+            _exit(3);
+        exit(drive(keep, from));
+    }
+    int status;
+    assert_int_equal(waitpid(driver, &status, 0), driver);
+    log_text = support_read_file(path);
+    assert_non_null(log_text);
+    free(path);
+    if (status != 0)
+        support_fail_output(log_text, "the driver ended with %x", (unsigned)status);
+}
+
+static void forget(void)
+{
+    free(log_text);
+    support_directory_remove(folder);
+}
+
+static int count(const char *wanted)
+{
+    int found = 0;
+    for (const char *at = log_text; (at = strstr(at, wanted)) != NULL; at += strlen(wanted))
+        found++;
+    return found;
+}
+
+// C19.
+static void test_each_checkpoint_is_logged_once_with_its_path(void **state)
+{
+    (void)state;
+    run_driver(0, 1);
+    char *real = realpath(folder, NULL);
+    assert_int_equal(count("Checkpoint successfully created at: Checkpoint("), EPOCHS);
+    for (int i = 0; i < EPOCHS; i++) {
+        char wanted[4096];
+        snprintf(wanted, sizeof wanted,
+                 "Checkpoint successfully created at: Checkpoint(filesystem=local, "
+                 "path=%s/run/checkpoints/checkpoint_%06d)",
+                 real, i);
+        assert_int_equal(count(wanted), 1);
+    }
+    assert_int_equal(count("Removed worst checkpoint"), 0);
+    free(real);
+    forget();
+}
+
+// C04: a checkpoint without the metric is kept as the worst, and the log names the metric; the run
+// goes on.
+static void test_a_missing_metric_is_named_and_counts_as_the_worst(void **state)
+{
+    (void)state;
+    run_driver(2, 3);
+    assert_int_equal(count("report 1 has no metric 'accuracy', which .keep_metric names: "
+                           "checkpoint_000000 counts as the worst"),
+                     1);
+    assert_int_equal(count("has no metric"), 1); // Told once a run.
+    char *checkpoints = support_path(folder, "run/checkpoints");
+    for (int i = 0; i < EPOCHS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "checkpoint_%06d", i);
+        char *path = support_path(checkpoints, name);
+        assert_int_equal(support_exists(path), i >= 3); // The best two of those that have it.
+        free(path);
+    }
+    free(checkpoints);
+    forget();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_checkpoint_is_logged_once_with_its_path),
+        cmocka_unit_test(test_a_missing_metric_is_named_and_counts_as_the_worst),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
