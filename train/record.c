@@ -102,15 +102,25 @@ troupe_status trp_record_open(trp_record *record, troupe_job *job)
     return take_up(record);
 }
 
+// As the loop reported it.
+static double shown(const trp_record *record, double score)
+{
+    const troupe_train_options *options = &record->job->options;
+    return options->keep_metric && options->keep_goal == TROUPE_MINIMIZE ? -score : score;
+}
+
 static void evict(trp_record *record)
 {
-    for (int64_t id; (id = trp_retention_evict(&record->retention)) >= 0;) {
+    double score;
+    for (int64_t id; (id = trp_retention_evict(&record->retention, &score)) >= 0;) {
         if (trp_checkpoint_remove(record->job->path, id) != TROUPE_OK)
             trp_log(TRP_WARN, "a checkpoint that is not kept stays on disk: %s",
                     troupe_last_error()->text);
         else
-            trp_log(TRP_DEBUG, "Removed worst checkpoint checkpoint_%06" PRId64 " from %s", id,
-                    record->job->path);
+            trp_log(TRP_DEBUG,
+                    "Removed worst checkpoint from: %s/checkpoints/checkpoint_%06" PRId64
+                    " (score %g)",
+                    record->job->path, id, shown(record, score));
     }
 }
 
@@ -135,7 +145,15 @@ static troupe_status try_commit(trp_record *record, const trp_staging *staging,
     };
     record->next_id++; // Used up, whatever happens.
     TROUPE_TRY(trp_checkpoint_commit(staging, &manifest, folder));
-    return trp_retention_add(&record->retention, manifest.id, score_of(record, &manifest));
+    double score = score_of(record, &manifest);
+    TROUPE_TRY(trp_retention_add(&record->retention, manifest.id, score));
+    trp_log(TRP_DEBUG, "Checkpoint successfully written to: %s (score %g)", folder->text,
+            shown(record, score));
+    if (trp_retention_is_passing(&record->retention))
+        trp_log(TRP_DEBUG,
+                "Skipping checkpoint due to low score: %s (score %g) is kept until the next one",
+                folder->text, shown(record, score));
+    return TROUPE_OK;
 }
 
 // False: nothing was staged, or it could not be committed, which does not end the run.

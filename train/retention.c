@@ -3,7 +3,6 @@
 #include <math.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
-#include <stdbool.h>
 #include <string.h>
 #include <train/retention.h>
 
@@ -33,7 +32,17 @@ troupe_status trp_retention_add(trp_retention *retention, int64_t id, double sco
     return TROUPE_OK;
 }
 
-int64_t trp_retention_evict(trp_retention *retention)
+bool trp_retention_is_passing(const trp_retention *retention)
+{
+    if (retention->keep == 0 || retention->count == 0)
+        return false;
+    int better_ones = 0;
+    for (size_t i = 0; i < retention->count; i++)
+        better_ones += better(&retention->kept[i], &retention->kept[retention->count - 1]);
+    return better_ones >= retention->keep;
+}
+
+int64_t trp_retention_evict(trp_retention *retention, double *score)
 {
     size_t keep = (size_t)retention->keep;
     if (keep == 0 || retention->count <= keep)
@@ -48,6 +57,7 @@ int64_t trp_retention_evict(trp_retention *retention)
     if (better_than_worst < keep)
         return -1;
     int64_t id = retention->kept[worst].id;
+    *score = retention->kept[worst].score;
     retention->count--;
     memmove(&retention->kept[worst], &retention->kept[worst + 1],
             (retention->count - worst) * sizeof(*retention->kept));

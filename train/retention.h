@@ -5,6 +5,7 @@
 #ifndef TRP_RETENTION_H
 #define TRP_RETENTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <troupe/status.h>
@@ -22,8 +23,10 @@ typedef struct trp_retention {
 
 // Adds a checkpoint that was committed; its number is above all before. TROUPE_NO_MEMORY.
 troupe_status trp_retention_add(trp_retention *retention, int64_t id, double score);
-// Takes out one that is to be removed now, and gives its number; -1: none is.
-int64_t trp_retention_evict(trp_retention *retention);
+// Whether the newest is kept for being that alone: as many as are to be kept are better.
+bool trp_retention_is_passing(const trp_retention *retention);
+// Takes out one that is to be removed now, and gives its number and score; -1: none is.
+int64_t trp_retention_evict(trp_retention *retention, double *score);
 // Forgets those with higher numbers than `id`, which turned out to be unusable.
 void trp_retention_rewind(trp_retention *retention, int64_t id);
 // The number of the newest / the best; -1: none.

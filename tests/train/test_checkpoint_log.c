@@ -8,6 +8,8 @@
 enum { EPOCHS = 5 };
 
 static char *folder, *log_text;
+static const char *metric = "accuracy";
+static troupe_goal towards = TROUPE_MAXIMIZE;
 
 TROUPE_STRUCT(partly_settings, (int, from)); // The first report that has the metric.
 
@@ -32,8 +34,7 @@ static int drive(int keep, int from)
     partly_settings config = {from};
     troupe_must(troupe_start(0, NULL, .cpus = 2));
     troupe_must(troupe_train(measures_later, &config, &result, .storage = folder, .name = "run",
-                             .keep = keep, .keep_metric = "accuracy",
-                             .keep_goal = TROUPE_MAXIMIZE));
+                             .keep = keep, .keep_metric = metric, .keep_goal = towards));
     bool whole =
         troupe_result_reports(result) == EPOCHS && troupe_result_checkpoint(result) != NULL;
     troupe_result_free(&result);
@@ -119,10 +120,53 @@ static void test_a_missing_metric_is_named_and_counts_as_the_worst(void **state)
     forget();
 }
 
+// C22: what was written, skipped and removed, with path and score.
+static void test_each_step_of_retention_is_logged_with_path_and_score(void **state)
+{
+    (void)state;
+    // Accuracies 0.1 to 0.5; then, towards the least loss, 1 to 5.
+    run_driver(2, 1);
+    char *real = realpath(folder, NULL), wanted[4096];
+    for (int i = 0; i < EPOCHS; i++) {
+        snprintf(wanted, sizeof wanted,
+                 "Checkpoint successfully written to: %s/run/checkpoints/checkpoint_%06d (score "
+                 "%.1f)",
+                 real, i, (i + 1) / 10.0);
+        assert_int_equal(count(wanted), 1);
+        snprintf(wanted, sizeof wanted,
+                 "Removed worst checkpoint from: %s/run/checkpoints/checkpoint_%06d (score %.1f)",
+                 real, i, (i + 1) / 10.0);
+        assert_int_equal(count(wanted), i < 3);
+    }
+    assert_int_equal(count("Skipping checkpoint"), 0);
+    free(real);
+    forget();
+
+    towards = TROUPE_MINIMIZE;
+    metric = "loss";
+    run_driver(1, EPOCHS + 1);
+    towards = TROUPE_MAXIMIZE;
+    metric = "accuracy";
+    real = realpath(folder, NULL);
+    for (int i = 0; i < EPOCHS; i++) {
+        snprintf(wanted, sizeof wanted,
+                 "Skipping checkpoint due to low score: %s/run/checkpoints/checkpoint_%06d (score "
+                 "%d) is kept until the next one",
+                 real, i, i + 1);
+        assert_int_equal(count(wanted), i > 0);
+        snprintf(wanted, sizeof wanted, "checkpoints/checkpoint_%06d (score %d)", i, i + 1);
+        // Written; of all but the first also skipped, and of those all but the newest removed.
+        assert_int_equal(count(wanted), i == 0 ? 1 : i < EPOCHS - 1 ? 3 : 2);
+    }
+    free(real);
+    forget();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_checkpoint_is_logged_once_with_its_path),
+        cmocka_unit_test(test_each_step_of_retention_is_logged_with_path_and_score),
         cmocka_unit_test(test_a_missing_metric_is_named_and_counts_as_the_worst),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

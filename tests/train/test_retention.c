@@ -78,8 +78,13 @@ static void check_sequence(int keep, int length)
         history[i] = (entry){2 * i, random_score()};
         assert_int_equal(trp_retention_add(&kept, history[i].id, history[i].score), TROUPE_OK);
         size_t before = kept.count, evicted = 0;
-        for (int64_t id; (id = trp_retention_evict(&kept)) >= 0; evicted++)
+        double score;
+        for (int64_t id; (id = trp_retention_evict(&kept, &score)) >= 0; evicted++) {
             assert_int_not_equal(id, history[i].id);
+            assert_memory_equal(&score, &history[id / 2].score, sizeof score);
+        }
+        // One more than asked for: the newest is none of the best.
+        assert_int_equal(trp_retention_is_passing(&kept), keep > 0 && kept.count > (size_t)keep);
         assert_int_equal(before - evicted, kept.count);
         size_t count = expected_of(history, (size_t)i + 1, keep, expected);
         assert_int_equal(kept.count, count);
@@ -108,8 +113,9 @@ static void test_ties_keep_the_older(void **state)
     trp_retention kept = {.keep = 1};
     for (int id = 0; id < 3; id++)
         assert_int_equal(trp_retention_add(&kept, id, 1.0), TROUPE_OK);
-    assert_int_equal(trp_retention_evict(&kept), 1);
-    assert_int_equal(trp_retention_evict(&kept), -1);
+    double score;
+    assert_int_equal(trp_retention_evict(&kept, &score), 1);
+    assert_int_equal(trp_retention_evict(&kept, &score), -1);
     assert_int_equal(trp_retention_best(&kept), 0);
     assert_int_equal(trp_retention_newest(&kept), 2);
     trp_retention_free(&kept);
