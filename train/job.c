@@ -40,6 +40,7 @@ void trp_job_release(troupe_job *job)
     for (size_t i = 0; i < job->ref_count; i++)
         troupe_ref_drop(job->refs[i]);
     trp_console_close(job->console);
+    trp_derived_close(job->derived);
     troupe_result_free(&job->result);
     trp_buffer_free(&job->config);
     trp_run_close(job);
@@ -181,6 +182,7 @@ bool trp_job_finish(troupe_job *job, troupe_result *result)
     job->region = NULL;
     memset(job->pids, 0, sizeof(job->pids));
     job->state = TROUPE_JOB_DONE;
+    trp_derived_end(job->derived);
     trp_job_show_end(job);
     pthread_cond_broadcast(&job->changed);
     if (job->calling) { // Only where a runtime that stops has left a follower behind.
@@ -266,6 +268,7 @@ troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **r
     trp_scheduler_unblock();
     if (!done)
         return troupe_fail(TROUPE_TIMED_OUT, "the run %s has not ended yet", job->path);
+    trp_derived_await(job->derived);
     trp_console_await(job->console);
     if (!job->result) // Set before the state was DONE, and never changed after.
         return troupe_fail(TROUPE_NO_MEMORY, "there was no memory for the result of %s", job->path);
@@ -361,6 +364,7 @@ void troupe_job_close(troupe_job **held)
     while (!job->followed || job->calling) // Also where a runtime that stops has left it behind.
         (void)await_change(job, -1);
     pthread_mutex_unlock(&job->lock);
+    trp_derived_await(job->derived);
     trp_console_await(job->console);
     if (blocked)
         trp_scheduler_unblock();

@@ -13,6 +13,7 @@
 #include <runtime/base/log.h>
 #include <stdatomic.h>
 #include <train/console.h>
+#include <train/derived.h>
 #include <train/gang.h>
 #include <train/group.h>
 #include <train/opening.h>
@@ -81,6 +82,7 @@ struct troupe_job {
     double started_s;      // 0: no group has started.
     double ending_s;       // When the last files began to be written; 0: not yet.
     trp_console *console;  // NULL: the run is not shown.
+    trp_derived *derived;  // NULL: they are not made.
     troupe_result *result; // Once it is DONE.
 };
 

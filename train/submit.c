@@ -151,6 +151,7 @@ troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config
     if (status == TROUPE_OK && made->opening.ended) {
         status = finish_stored(made);
     } else if (status == TROUPE_OK) {
+        made->derived = trp_derived_open(made->path);
         trp_job_show(made);
         status = trp_server_submit(made);
     }

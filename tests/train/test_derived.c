@@ -1,0 +1,370 @@
+// test_derived.c: the files of a run for other programs: what is in them, that they are made anew
+// where a run goes on, and that none of it can fail a run. TensorBoard's own reader is asked by
+// tests/train/readers.sh; here its format is taken apart.
+#include <support.h>
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <train/derived.h>
+#include <train/tensorboard.h>
+#include <troupe.h>
+#include <unistd.h>
+
+// ---- the pure part
+
+static void test_the_checksum_is_castagnolis(void **state)
+{
+    (void)state;
+    unsigned char zeros[32] = {0}, ones[32];
+    memset(ones, 0xff, sizeof ones);
+    assert_int_equal(trp_crc32c("123456789", 9), 0xe3069283); // RFC 3720, B.4.
+    assert_int_equal(trp_crc32c(zeros, sizeof zeros), 0x8a9136aa);
+    assert_int_equal(trp_crc32c(ones, sizeof ones), 0x62a8ab43);
+    assert_int_equal(trp_crc32c("", 0), 0);
+}
+
+typedef struct outcome {
+    trp_derived_state state;
+    trp_buffer out[TRP_DERIVED_FILES];
+} outcome;
+
+static void take(outcome *into, const char *line)
+{
+    trp_derived_take(&into->state, line, strlen(line), into->out);
+}
+
+static const char *text_of(outcome *of, int file)
+{
+    assert_false(of->out[file].failed);
+    trp_buffer_append(&of->out[file], "", 1);
+    return (const char *)of->out[file].data;
+}
+
+static void free_outcome(outcome *it)
+{
+    trp_derived_state_free(&it->state);
+    for (int i = 0; i < TRP_DERIVED_FILES; i++)
+        trp_buffer_free(&it->out[i]);
+}
+
+static void test_lines_of_the_journal_become_rows(void **state)
+{
+    (void)state;
+    outcome all = {0};
+    setenv("TZ", "UTC", 1);
+    take(&all, "{\"event\": \"open\", \"epoch\": 1, \"at\": \"2026-11-24T12:00:00.500Z\"}");
+    take(&all, "{\"event\": \"attempt\", \"attempt\": 0, \"report\": 0, \"checkpoint\": null}");
+    take(&all, "{\"event\": \"report\", \"report\": 1, \"attempt\": 0, \"elapsed_s\": 1.25, "
+               "\"metrics\": {\"loss\": 0.5, \"a,\\\"b\": \"NaN\"}, \"checkpoint\": null}");
+    take(&all, "no line of a journal");
+    take(&all, "{\"event\": \"report\"");
+    // The run goes on an hour later. What is new is in no column, and what is gone is empty.
+    take(&all, "{\"event\": \"open\", \"epoch\": 2, \"at\": \"2026-11-24T13:00:00.000Z\"}");
+    take(&all, "{\"event\": \"report\", \"report\": 2, \"attempt\": 1, \"elapsed_s\": 3.25, "
+               "\"metrics\": {\"a,\\\"b\": \"-Infinity\", \"timestamp\": 7}, "
+               "\"checkpoint\": \"checkpoint_000003\"}");
+    assert_string_equal(
+        text_of(&all, TRP_DERIVED_JSON),
+        "{\"loss\": 0.5, \"a,\\\"b\": \"NaN\", \"training_iteration\": 1, \"time_total_s\": 1.25, "
+        "\"time_this_iter_s\": 1.25, \"timestamp\": 1795521601, \"date\": \"2026-11-24_12-00-01\", "
+        "\"checkpoint_dir_name\": null}\n"
+        "{\"a,\\\"b\": \"-Infinity\", \"timestamp\": 7, \"training_iteration\": 2, "
+        "\"time_total_s\": 3.25, \"time_this_iter_s\": 2, \"date\": \"2026-11-24_13-00-02\", "
+        "\"checkpoint_dir_name\": \"checkpoint_000003\"}\n");
+    assert_string_equal(text_of(&all, TRP_DERIVED_CSV),
+                        "training_iteration,time_total_s,time_this_iter_s,timestamp,"
+                        "checkpoint_dir_name,loss,\"a,\"\"b\"\n"
+                        "1,1.25,1.25,1795521601,,0.5,nan\n"
+                        "2,3.25,2,1795525202,checkpoint_000003,,-inf\n");
+    free_outcome(&all);
+}
+
+// ---- TensorBoard's format, read by what is written of it and not by our writer
+
+typedef struct scalar {
+    int64_t step;
+    double wall_s;
+    char tag[64];
+    float value;
+} scalar;
+
+static uint64_t varint(const unsigned char **at)
+{
+    uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+        value |= (uint64_t)(**at & 0x7f) << shift;
+        if (*(*at)++ < 0x80)
+            return value;
+    }
+}
+
+// The parts of a message: field number, and where its bytes are.
+static uint64_t field(const unsigned char **at, const unsigned char **data, uint64_t *size)
+{
+    uint64_t key = varint(at);
+    *data = *at;
+    *size = 0;
+    switch (key & 7) {
+    case 0:
+        *size = varint(at);
+        break;
+    case 1:
+        *at += 8;
+        break;
+    case 2:
+        *size = varint(at);
+        *data = *at;
+        *at += *size;
+        break;
+    case 5:
+        *at += 4;
+        break;
+    default:
+        fail_msg("wire type %d", (int)(key & 7));
+    }
+    return key >> 3;
+}
+
+static void check_crc(const void *data, size_t size, const void *stored)
+{
+    uint32_t crc = trp_crc32c(data, size), read;
+    memcpy(&read, stored, sizeof read);
+    uint32_t rotated = read - 0xa282ead8u;
+    assert_int_equal((rotated >> 17) | (rotated << 15), crc);
+}
+
+static void read_value(const unsigned char *at, const unsigned char *end, scalar *into)
+{
+    const unsigned char *data;
+    uint64_t size;
+    while (at < end) {
+        uint64_t number = field(&at, &data, &size);
+        if (number == 1)
+            snprintf(into->tag, sizeof into->tag, "%.*s", (int)size, (const char *)data);
+        else if (number == 2)
+            memcpy(&into->value, data, sizeof into->value);
+    }
+}
+
+static size_t read_event(const unsigned char *at, const unsigned char *end, scalar *into,
+                         bool *version)
+{
+    const unsigned char *data, *inner;
+    uint64_t size, inner_size;
+    scalar about = {0};
+    size_t count = 0;
+    while (at < end) {
+        uint64_t number = field(&at, &data, &size);
+        if (number == 1)
+            memcpy(&about.wall_s, data, sizeof about.wall_s);
+        else if (number == 2)
+            about.step = (int64_t)size;
+        else if (number == 3)
+            *version = size == 13 && memcmp(data, "brain.Event:2", 13) == 0;
+        else if (number == 5)
+            for (const unsigned char *part = data; part < data + size; count++) {
+                assert_int_equal(field(&part, &inner, &inner_size), 1);
+                into[count] = about;
+                read_value(inner, inner + inner_size, &into[count]);
+            }
+    }
+    return count;
+}
+
+// Returns how many scalars there are.
+static size_t read_events(const void *bytes, size_t size, scalar *into)
+{
+    const unsigned char *at = bytes, *end = at + size;
+    size_t count = 0;
+    for (bool first = true; at < end; first = false) {
+        uint64_t length;
+        bool version = false;
+        memcpy(&length, at, sizeof length);
+        assert_true(length <= (size_t)(end - at) - 16);
+        check_crc(at, 8, at + 8);
+        check_crc(at + 12, length, at + 12 + length);
+        count += read_event(at + 12, at + 12 + length, into + count, &version);
+        assert_int_equal(version, first);
+        at += 16 + length;
+    }
+    return count;
+}
+
+static void test_events_can_be_taken_apart(void **state)
+{
+    (void)state;
+    const troupe_metric metrics[] = {{"loss", 0.25}, {"epoch", 1e9}, {"nan", (double)NAN}};
+    scalar read[3];
+    trp_buffer out = {0};
+    trp_tensorboard_begin(1795521600.5, &out);
+    trp_tensorboard_report(1795521601.75, INT64_C(300000000000), metrics, 3, &out);
+    trp_tensorboard_report(1795521602, 2, NULL, 0, &out);
+    assert_false(out.failed);
+    assert_int_equal(read_events(out.data, out.size, read), 3);
+    assert_string_equal(read[0].tag, "loss");
+    assert_true(read[0].value == 0.25F && read[0].wall_s == 1795521601.75);
+    assert_true(read[1].step == INT64_C(300000000000) && read[1].value == 1e9F);
+    assert_true(isnan(read[2].value));
+    trp_buffer_free(&out);
+}
+
+// ---- whole runs
+
+TROUPE_STRUCT(plan, (int, reports), (bool, fails));
+TROUPE_STRUCT(place, (int, report));
+
+static troupe_status fit(troupe_rank *me, const plan *config)
+{
+    place at = {0};
+    TROUPE_TRY(troupe_restore(place, me, &at));
+    while (at.report < config->reports) {
+        at.report++;
+        TROUPE_TRY(troupe_save(place, me, &at));
+        TROUPE_TRY(troupe_report(me, {"loss", 1.0 / at.report}, {"epoch", at.report}));
+    }
+    TROUPE_TRY(troupe_barrier(me)); // Each report has been made by all.
+    return config->fails ? troupe_fail(TROUPE_FAILED, "no more data") : TROUPE_OK;
+}
+TROUPE_TRAINER(fit, plan);
+
+static char *folder;
+
+// Runs it until that report; false: the run failed.
+static bool train(int reports, bool fails, troupe_open open)
+{
+    troupe_result *result = NULL;
+    plan config = {reports, fails};
+    troupe_status status = troupe_train(fit, &config, &result, .ranks = 2, .cpus_per_rank = 0.5,
+                                        .storage = folder, .name = "tour", .open = open);
+    troupe_result_free(&result);
+    return status == TROUPE_OK;
+}
+
+static int count_lines(const char *name)
+{
+    char *path = support_path(folder, name), *text = support_read_file(path);
+    int lines = 0;
+    for (const char *at = text; at != NULL && *at != '\0'; at++)
+        lines += *at == '\n';
+    free(text);
+    free(path);
+    return lines;
+}
+
+static size_t read_event_file(scalar *into)
+{
+    char *run = support_path(folder, "tour");
+    DIR *entries = opendir(run);
+    size_t count = 0;
+    int files = 0;
+    assert_non_null(entries);
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        if (strstr(entry->d_name, "tfevents") == NULL)
+            continue;
+        char *path = support_path(run, entry->d_name);
+        struct stat about;
+        assert_int_equal(stat(path, &about), 0);
+        char *bytes = support_read_file(path);
+        count = read_events(bytes, (size_t)about.st_size, into);
+        files++;
+        free(bytes);
+        free(path);
+    }
+    assert_int_equal(files, 1);
+    closedir(entries);
+    free(run);
+    return count;
+}
+
+static void test_a_run_has_them_and_they_go_on_with_it(void **state)
+{
+    (void)state;
+    scalar read[64];
+    assert_false(train(5, true, TROUPE_OPEN_NEW));
+    assert_int_equal(count_lines("tour/result.json"), 5);
+    assert_int_equal(count_lines("tour/progress.csv"), 1 + 5);
+    assert_int_equal(read_event_file(read), 10);
+
+    // What lies there is not read, whatever it is.
+    char *path = support_path(folder, "tour/result.json");
+    support_write_file(path, "somebody was here\n", 18);
+    free(path);
+    assert_true(train(8, false, TROUPE_OPEN_RESUME));
+    assert_int_equal(count_lines("tour/result.json"), 8);
+    assert_int_equal(count_lines("tour/progress.csv"), 1 + 8);
+    assert_int_equal(read_event_file(read), 16);
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(read[i].step, i / 2 + 1);
+        assert_string_equal(read[i].tag, i % 2 == 0 ? "loss" : "epoch");
+        assert_true(read[i].value == (i % 2 == 0 ? (float)(1.0 / (i / 2 + 1)) : i / 2 + 1));
+        assert_true(i == 0 || read[i].wall_s >= read[i - 1].wall_s);
+    }
+}
+
+static void test_what_cannot_be_written_fails_no_run(void **state)
+{
+    (void)state;
+    assert_false(train(2, true, TROUPE_OPEN_NEW));
+    char *path = support_path(folder, "tour/progress.csv");
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_true(train(4, false, TROUPE_OPEN_RESUME));
+    assert_int_equal(count_lines("tour/result.json"), 4);
+    assert_int_equal(rmdir(path), 0);
+    free(path);
+}
+
+static void test_many_reports_are_all_there(void **state)
+{
+    (void)state;
+    troupe_result *result = NULL;
+    plan config = {3000, false};
+    troupe_must(troupe_train(fit, &config, &result, .storage = folder, .name = "tour",
+                             .keep = TROUPE_NONE));
+    troupe_result_free(&result);
+    assert_int_equal(count_lines("tour/result.json"), 3000);
+    assert_int_equal(count_lines("tour/progress.csv"), 3001);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    folder = support_directory_make();
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    support_directory_remove(folder);
+    return 0;
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+// With "--leave FOLDER": a run of 8 reports is made there and left, for other programs to read.
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_checksum_is_castagnolis),
+        cmocka_unit_test(test_lines_of_the_journal_become_rows),
+        cmocka_unit_test(test_events_can_be_taken_apart),
+        CASE(test_a_run_has_them_and_they_go_on_with_it),
+        CASE(test_what_cannot_be_written_fails_no_run),
+        CASE(test_many_reports_are_all_there),
+    };
+    troupe_must(troupe_start(0, NULL, .cpus = 4));
+    int failed = 0;
+    if (argc == 3 && strcmp(argv[1], "--leave") == 0) {
+        folder = argv[2];
+        failed = !train(8, false, TROUPE_OPEN_NEW);
+    } else {
+        failed = cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    troupe_must(troupe_stop());
+    return failed;
+}

@@ -1,0 +1,256 @@
+// derived.c: the thread that reads journals and writes what is made of them (see derived.h).
+#include <train/derived.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/thread.h>
+#include <string.h>
+#include <time.h>
+#include <train/file.h>
+#include <unistd.h>
+
+enum {
+    LOOK_MS = 500, // Between looks at a journal that may grow.
+    PIECE_BYTES = 1 << 18,
+    AWAIT_MS = 1000,
+};
+
+struct trp_derived {
+    trp_derived *next;
+    char *run;
+    // Under the lock:
+    bool ended, closed;
+    bool whole; // All of an ended run is in the files.
+    int64_t looked_ms;
+    // The thread's:
+    bool told;
+    bool made[TRP_DERIVED_FILES]; // What lay there before is gone.
+    bool given_up[TRP_DERIVED_FILES];
+    off_t at; // Of the journal.
+    trp_derived_state state;
+};
+
+static struct {
+    pthread_once_t once;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    trp_derived *first;
+    bool running;
+} all = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void init_condition(void)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&all.changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+static void await_change(int64_t until_ms)
+{
+    struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
+    (void)pthread_cond_timedwait(&all.changed, &all.lock, &until);
+}
+
+static void free_derived(trp_derived *derived)
+{
+    trp_derived_state_free(&derived->state);
+    trp_free(derived->run);
+    trp_free(derived);
+}
+
+// ---- writing
+
+// One name for the whole life of a run, so that the file is made anew and not beside itself.
+static troupe_status path_of(const trp_derived *derived, int file, trp_path *path)
+{
+    if (file == TRP_DERIVED_JSON)
+        return trp_path_make(path, "%s/result.json", derived->run);
+    if (file == TRP_DERIVED_CSV)
+        return trp_path_make(path, "%s/progress.csv", derived->run);
+    return trp_path_make(path, "%s/events.out.tfevents.%.0f.troupe", derived->run,
+                         derived->state.begun_s);
+}
+
+static void give_up(trp_derived *derived, int file)
+{
+    derived->given_up[file] = true;
+    if (!derived->told)
+        trp_log(TRP_WARN, "a file for other programs is not complete: %s",
+                troupe_last_error()->text);
+    derived->told = true;
+}
+
+static void write_file(trp_derived *derived, int file, const trp_buffer *out)
+{
+    trp_path path;
+    if (derived->given_up[file] || (out->size == 0 && !out->failed))
+        return;
+    troupe_status status = path_of(derived, file, &path);
+    if (status == TROUPE_OK && out->failed)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for lines of %s", path.text);
+    if (status == TROUPE_OK && !derived->made[file] && unlink(path.text) && errno != ENOENT)
+        status = trp_fail_errno(TROUPE_IO, "cannot replace %s", path.text);
+    if (status == TROUPE_OK)
+        status = trp_file_append(path.text, out->data, out->size);
+    derived->made[file] = true;
+    if (status != TROUPE_OK)
+        give_up(derived, file);
+}
+
+// Takes the lines that are whole; returns how many bytes they have.
+static size_t take_lines(trp_derived *derived, const char *text, size_t size,
+                         trp_buffer out[TRP_DERIVED_FILES])
+{
+    size_t at = 0;
+    for (const char *end; at < size; at = (size_t)(end - text) + 1) {
+        end = memchr(text + at, '\n', size - at);
+        if (end == NULL)
+            break;
+        trp_derived_take(&derived->state, text + at, (size_t)(end - text) - at, out);
+    }
+    return at;
+}
+
+// Goes on by one piece of the journal; false: there is no more.
+static bool take_piece(trp_derived *derived, int fd, char *piece)
+{
+    trp_buffer out[TRP_DERIVED_FILES] = {{0}};
+    ssize_t got = pread(fd, piece, PIECE_BYTES, derived->at);
+    size_t taken = got > 0 ? take_lines(derived, piece, (size_t)got, out) : 0;
+    if (taken == 0 && got == PIECE_BYTES) // No line is that long.
+        taken = (size_t)got;
+    for (int i = 0; i < TRP_DERIVED_FILES; i++) {
+        write_file(derived, i, &out[i]);
+        trp_buffer_free(&out[i]);
+    }
+    derived->at += (off_t)taken;
+    return taken > 0;
+}
+
+static void look(trp_derived *derived)
+{
+    trp_path path;
+    char *piece = trp_alloc(PIECE_BYTES);
+    int fd = -1;
+    if (piece != NULL && trp_path_make(&path, "%s/journal.jsonl", derived->run) == TROUPE_OK)
+        fd = open(path.text, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    while (fd >= 0 && take_piece(derived, fd, piece))
+        continue;
+    if (fd >= 0)
+        close(fd);
+    trp_free(piece);
+}
+
+// ---- the thread
+
+// The next one to look at; NULL: none now. With the lock.
+static trp_derived *due(int64_t now_ms)
+{
+    trp_derived *it = all.first;
+    while (it != NULL && !(it->closed || (it->ended && !it->whole) ||
+                           (!it->ended && now_ms - it->looked_ms >= LOOK_MS)))
+        it = it->next;
+    return it;
+}
+
+static void take_out(trp_derived *derived)
+{
+    trp_derived **at = &all.first;
+    while (*at != derived)
+        at = &(*at)->next;
+    *at = derived->next;
+}
+
+static void *follow_journals(void *unused)
+{
+    (void)unused;
+    (void)pthread_detach(pthread_self());
+    pthread_mutex_lock(&all.lock);
+    while (all.first != NULL) {
+        int64_t now_ms = trp_clock_ms();
+        trp_derived *it = due(now_ms);
+        if (it == NULL) {
+            await_change(now_ms + LOOK_MS);
+            continue;
+        }
+        bool ended = it->ended, closed = it->closed, whole = it->whole;
+        it->looked_ms = now_ms;
+        pthread_mutex_unlock(&all.lock);
+        if (!whole)
+            look(it);
+        pthread_mutex_lock(&all.lock);
+        it->whole = whole || ended;
+        if (closed) {
+            take_out(it);
+            free_derived(it);
+        }
+        pthread_cond_broadcast(&all.changed);
+    }
+    all.running = false;
+    pthread_mutex_unlock(&all.lock);
+    return NULL;
+}
+
+trp_derived *trp_derived_open(const char *run)
+{
+    pthread_t thread;
+    trp_derived *derived = trp_alloc(sizeof *derived);
+    char *copy = derived != NULL ? trp_alloc(strlen(run) + 1) : NULL;
+    if (copy == NULL) {
+        trp_free(derived);
+        return NULL;
+    }
+    *derived = (trp_derived){.run = strcpy(copy, run), .looked_ms = trp_clock_ms()};
+    (void)pthread_once(&all.once, init_condition);
+    pthread_mutex_lock(&all.lock);
+    derived->next = all.first;
+    all.first = derived;
+    if (!all.running)
+        all.running = trp_thread_start(&thread, "troupe-files", follow_journals, NULL) == TROUPE_OK;
+    bool running = all.running;
+    if (!running)
+        take_out(derived);
+    pthread_mutex_unlock(&all.lock);
+    if (running)
+        return derived;
+    free_derived(derived);
+    return NULL;
+}
+
+void trp_derived_end(trp_derived *derived)
+{
+    if (derived == NULL)
+        return;
+    pthread_mutex_lock(&all.lock);
+    derived->ended = true;
+    pthread_cond_broadcast(&all.changed);
+    pthread_mutex_unlock(&all.lock);
+}
+
+void trp_derived_await(trp_derived *derived)
+{
+    if (derived == NULL)
+        return;
+    int64_t until_ms = trp_clock_ms() + AWAIT_MS;
+    pthread_mutex_lock(&all.lock);
+    while (derived->ended && !derived->whole && trp_clock_ms() < until_ms)
+        await_change(until_ms);
+    pthread_mutex_unlock(&all.lock);
+}
+
+void trp_derived_close(trp_derived *derived)
+{
+    if (derived == NULL)
+        return;
+    pthread_mutex_lock(&all.lock);
+    derived->closed = true; // The thread frees it.
+    pthread_cond_broadcast(&all.changed);
+    pthread_mutex_unlock(&all.lock);
+}

@@ -1,0 +1,43 @@
+// derived.h: files of a run for other programs, made from its journal: result.json (a JSON object
+// for each report), progress.csv and TensorBoard's events.
+//
+// One thread for all runs of the process reads the journals, from their beginnings and as they
+// grow. So no report waits for it and none is missing, and where a run goes on the files are made
+// anew, whatever they were. The library never reads them. What cannot be written is warned of once
+// a run, and left out. All of it does nothing with NULL.
+#ifndef TRP_DERIVED_H
+#define TRP_DERIVED_H
+
+#include <runtime/base/buffer.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct trp_derived trp_derived;
+
+// Begins to make them. NULL: no memory, or no thread.
+trp_derived *trp_derived_open(const char *run);
+// The journal has its last line.
+void trp_derived_end(trp_derived *derived);
+// Waits until the files have all of an ended run, but not for long: a disk may hang.
+void trp_derived_await(trp_derived *derived);
+// They are brought up to date once more; nobody waits for it.
+void trp_derived_close(trp_derived *derived);
+
+// The pure part: text of a journal in, pieces of the three files out.
+enum { TRP_DERIVED_JSON, TRP_DERIVED_CSV, TRP_DERIVED_EVENTS, TRP_DERIVED_FILES };
+
+typedef struct trp_derived_state {
+    double opened_s;          // When the run was opened last, since 1970.
+    double begun_s;           // And first; 0: not yet.
+    double base_s, elapsed_s; // The run's seconds at that opening, and at the last report.
+    char **columns;           // Of progress.csv: the metrics of the first report.
+    size_t column_count;
+    bool has_head;
+} trp_derived_state;
+
+// Takes one line of the journal; one that it cannot read is left out.
+void trp_derived_take(trp_derived_state *state, const char *line, size_t size,
+                      trp_buffer out[TRP_DERIVED_FILES]);
+void trp_derived_state_free(trp_derived_state *state);
+
+#endif

@@ -1,0 +1,22 @@
+// tensorboard.h: TensorBoard's event files. Pure: bytes to be appended to a file whose name has
+// "tfevents" in it.
+//
+//     length (8 bytes) | masked CRC-32C of the length | record | masked CRC-32C of the record
+//
+// All numbers are little-endian; a record is an Event in Protocol Buffers' encoding.
+#ifndef TRP_TENSORBOARD_H
+#define TRP_TENSORBOARD_H
+
+#include <runtime/base/buffer.h>
+#include <stdint.h>
+#include <troupe/train.h>
+
+// What a file begins with; `wall_s` counts from 1970.
+void trp_tensorboard_begin(double wall_s, trp_buffer *out);
+// A report: each metric is a scalar under its own name.
+void trp_tensorboard_report(double wall_s, int64_t step, const troupe_metric *metrics, size_t count,
+                            trp_buffer *out);
+
+uint32_t trp_crc32c(const void *data, size_t size);
+
+#endif
