@@ -8,6 +8,7 @@ actors="actors-21b635f"
 objects="objects-21b635f"
 channel="channel-57d7961"
 tensor="tensor-57d7961"
+train="train-ae3fb11"
 
 # What is said of each row: file, name, words. A line that begins with "#" is a heading.
 page_rows() {
@@ -87,6 +88,15 @@ $channel channel.64 A value of 64 bytes through a channel
 $channel channel.1048576 A value of 1 MiB through a channel
 $tensor tensor.view.268435456 View of a tensor of 256 MiB
 $tensor tensor.call.67108864 Call with a tensor of 64 MiB
+# Training
+$train train.first_report From a submission to the first report seen
+$train train.reports Reports of two ranks
+$train train.reports.slow_subscriber The same with a follower that sleeps 200 ms a report
+$train train.follow From a report to its follower
+$train train.kill_to_report From kill -9 of a rank to the next report
+$train train.overhead Share of a step of 20 ms that its report takes
+$train train.checkpoint.1048576 A save of 1 MiB, as a share of write and fsync
+$train train.checkpoint.104857600 A save of 100 MiB, as a share of write and fsync
 EOF
 }
 
@@ -120,6 +130,9 @@ function short(text, unit,    value) {
     value = text + 0
     gsub(/^1\/s$/, "/s", unit)
     unit = unit == "/s" ? unit : " " unit
+    if (unit == " %") return sprintf(value >= 1000 ? "%.0f %%" : "%.3g %%", value)
+    if (unit == " us" && value >= 1e6) return sprintf("%.3g s", value / 1e6)
+    if (unit == " ms" && value >= 1000) return sprintf("%.3g s", value / 1000)
     if (unit == " us" && value >= 1000) return sprintf("%.3g ms", value / 1000)
     if (unit == " us" || unit == " GB/s") return sprintf("%.3g%s", value, unit)
     if (unit == " B") return value >= 1e4 ? sprintf("%.3g kB", value / 1e3) : sprintf("%.0f B", value)
