@@ -292,6 +292,8 @@ static void take_end(trp_run *run, int rank)
         loop_failed(run, rank, (troupe_status)end.status, end.text ? end.text : "");
     else
         run->stopped |= end.stopped;
+    if (status == TROUPE_OK && rank == 0)
+        trp_record_return(&run->record, end.value, end.value_schema);
     if (run->pending == 0)
         attempt_over(run);
 }

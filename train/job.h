@@ -37,6 +37,8 @@ struct troupe_result {
     size_t metric_count;
     const char *checkpoint, *best, *path;
     double elapsed_s;
+    troupe_bytes value; // That rank 0 returned, packed.
+    uint64_t value_schema;
 };
 
 struct troupe_job {
@@ -130,6 +132,8 @@ troupe_result *trp_job_result(troupe_job *job);
 const char *trp_job_result_text(troupe_result *result, const char *text);
 troupe_status trp_job_result_metrics(troupe_result *result, const troupe_metric *metrics,
                                      size_t count);
+troupe_status trp_job_result_value(troupe_result *result, const void *data, size_t size,
+                                   uint64_t schema);
 
 // Fills in the defaults and checks the options. TROUPE_INVALID and TROUPE_TOO_LARGE name the
 // option.

@@ -372,7 +372,9 @@ troupe_result *trp_run_stored_result(troupe_job *job)
     if (result == NULL)
         return NULL;
     if (trp_job_result_metrics(result, opening->history.metrics, opening->history.metric_count) !=
-        TROUPE_OK)
+            TROUPE_OK ||
+        trp_job_result_value(result, opening->end.value.data, opening->end.value.size,
+                             opening->end.value_schema) != TROUPE_OK)
         troupe_result_free(&result);
     if (result == NULL)
         return NULL;

@@ -15,6 +15,14 @@ void trp_record_close(trp_record *record)
     trp_retention_free(&record->retention);
     trp_arena_clear(&record->arena);
     trp_arena_clear(&record->kept);
+    trp_buffer_free(&record->value);
+}
+
+void trp_record_return(trp_record *record, troupe_bytes value, uint64_t schema)
+{
+    trp_buffer_free(&record->value);
+    trp_buffer_append(&record->value, value.data, value.size);
+    record->value_schema = schema;
 }
 
 // What makes this checkpoint good: more is better.
@@ -264,6 +272,10 @@ static troupe_status folder_text(const trp_record *record, int64_t id, troupe_re
 troupe_status trp_record_fill(const trp_record *record, troupe_result *result)
 {
     TROUPE_TRY(trp_job_result_metrics(result, record->last, record->last_count));
+    if (record->value.failed)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for what a loop returned");
+    TROUPE_TRY(
+        trp_job_result_value(result, record->value.data, record->value.size, record->value_schema));
     TROUPE_TRY(
         folder_text(record, trp_retention_newest(&record->retention), result, &result->checkpoint));
     return folder_text(record, trp_retention_best(&record->retention), result, &result->best);
@@ -290,6 +302,10 @@ void trp_record_end(trp_record *record, troupe_status status, const troupe_resul
         .checkpoint = result != NULL ? name_of(result->checkpoint) : NULL,
         .best = result != NULL ? name_of(result->best) : NULL,
     };
+    if (status == TROUPE_OK && result != NULL) {
+        end.value = result->value;
+        end.value_schema = result->value_schema;
+    }
     if (trp_end_file_write(job->path, &end) != TROUPE_OK)
         trp_log(TRP_WARN, "how the run ended is not in its folder: %s", troupe_last_error()->text);
 }

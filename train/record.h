@@ -21,6 +21,8 @@ typedef struct trp_record {
     size_t last_count;
     const char *config; // JSON, in `kept`; NULL: none.
     trp_arena kept;
+    trp_buffer value; // That rank 0's loop returned, packed; empty: none.
+    uint64_t value_schema;
 } trp_record;
 
 // Begins with what earlier openings of the run have left.
@@ -30,6 +32,8 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
 // The checkpoint that an attempt continues from ("" in `folder`: none) and the report that it
 // continues after. TROUPE_CORRUPT: the one that the user named cannot be used.
 troupe_status trp_record_origin(trp_record *record, trp_path *folder, int *report);
+// What rank 0's loop has returned in this attempt.
+void trp_record_return(trp_record *record, troupe_bytes value, uint64_t schema);
 // Puts what is known into a result.
 troupe_status trp_record_fill(const trp_record *record, troupe_result *result);
 void trp_record_close(trp_record *record);

@@ -41,6 +41,37 @@ troupe_status trp_job_result_metrics(troupe_result *result, const troupe_metric 
     return TROUPE_OK;
 }
 
+troupe_status trp_job_result_value(troupe_result *result, const void *data, size_t size,
+                                   uint64_t schema)
+{
+    if (size == 0)
+        return TROUPE_OK;
+    void *copy = trp_arena_alloc(&result->arena, size);
+    if (!copy)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for what a loop returned");
+    result->value = (troupe_bytes){memcpy(copy, data, size), size};
+    result->value_schema = schema;
+    return TROUPE_OK;
+}
+
+troupe_status troupe_result_value_as(const troupe_type *type, const troupe_result *result,
+                                     void *value)
+{
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(result);
+    TRP_REQUIRE(value);
+    if (result->value.size == 0 || result->status != TROUPE_OK)
+        return troupe_fail(TROUPE_NOT_FOUND, "rank 0 of the run at %s returned no value",
+                           result->path);
+    if (result->value_schema != troupe_type_hash(type))
+        return troupe_fail(TROUPE_WRONG_TYPE,
+                           "what rank 0 of the run at %s returned is no %s: its schema is %016llx, "
+                           "not %016llx",
+                           result->path, type->name, (unsigned long long)result->value_schema,
+                           (unsigned long long)troupe_type_hash(type));
+    return troupe_unpack_as(type, result->value.data, result->value.size, value);
+}
+
 void troupe_result_free(troupe_result **result)
 {
     if (!result || !*result)

@@ -37,7 +37,8 @@ troupe_status trp_run_file_write(const char *run, const trp_run_file *file);
 TROUPE_STRUCT(trp_end_file, (int, version), (troupe_text, status), (bool, stopped),
               (troupe_text, error), (int, reports), (int, restarts), (double, elapsed_s),
               (troupe_text, checkpoint), (troupe_text, best), // Names of folders.
-              (troupe_text, at));
+              (troupe_text, at), (troupe_bytes, value),       // That rank 0 returned, packed.
+              (uint64_t, value_schema));
 
 // Errors as those of trp_run_file_read.
 troupe_status trp_end_file_read(const char *run, trp_arena *arena, trp_end_file *end);

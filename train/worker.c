@@ -4,6 +4,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/codec/pack.h>
 #include <runtime/codec/type.h>
 #include <runtime/codec/unpack.h>
 #include <runtime/shm/process_table.h>
@@ -25,6 +26,8 @@ typedef struct loop {
     int reports; // The last one made.
     trp_saver saver;
     bool stopped;
+    trp_buffer value; // What it returns, packed; empty: nothing.
+    uint64_t value_schema;
 } loop;
 
 static _Thread_local loop *current;
@@ -105,6 +108,20 @@ static void announce(const trp_task *task)
             task->world);
 }
 
+// What the loop returned goes to where it lives until it is sent.
+static troupe_status hand_over(const loop *it, trp_worker_end *end)
+{
+    if (it->value.size == 0 || it->task->rank != 0)
+        return TROUPE_OK;
+    void *copy = troupe_arena_alloc(it->value.size);
+    if (!copy)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for what the loop of '%s' returned",
+                           it->task->trainer);
+    end->value = (troupe_bytes){memcpy(copy, it->value.data, it->value.size), it->value.size};
+    end->value_schema = it->value_schema;
+    return TROUPE_OK;
+}
+
 troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_end *end)
 {
     (void)self;
@@ -138,8 +155,11 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
     trp_group_leave(&it.group, status, text);
     trp_saver_next(&it.saver);
     trp_alive_leave(&alive);
-    *end = (trp_worker_end){(int)status, troupe_arena_text(text), it.stopped};
-    return TROUPE_OK;
+    *end = (trp_worker_end){
+        .status = (int)status, .text = troupe_arena_text(text), .stopped = it.stopped};
+    status = status == TROUPE_OK ? hand_over(&it, end) : TROUPE_OK;
+    trp_buffer_free(&it.value);
+    return status;
 }
 
 // ---- what a loop may call
@@ -268,6 +288,45 @@ const char *troupe_metadata(troupe_rank *me)
     if (TRP_IS_NULL(me) || loop_of(me, "troupe_metadata", &it) != TROUPE_OK)
         return NULL;
     return it->task->metadata;
+}
+
+static void count_ref(troupe_ref *ref, void *count)
+{
+    (void)ref;
+    ++*(int *)count;
+}
+
+troupe_status troupe_return_as(const troupe_type *type, troupe_rank *me, const void *value)
+{
+    enum { RETURN_MAX = 1 << 20 };
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(value);
+    loop *it;
+    TROUPE_TRY(loop_of(me, "troupe_return", &it));
+    int refs = 0;
+    trp_value_refs(type, (void *)(uintptr_t)value, count_ref, &refs);
+    if (refs > 0)
+        return troupe_fail(TROUPE_INVALID,
+                           "troupe_return: the %s has %d references, which end with the loop",
+                           type->name, refs);
+    trp_buffer packed = {0};
+    troupe_status status = trp_pack(type, value, &packed);
+    if (status == TROUPE_OK && packed.failed)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory to return a %s", type->name);
+    if (status == TROUPE_OK && packed.size > RETURN_MAX)
+        status = troupe_fail(TROUPE_TOO_LARGE,
+                             "troupe_return: the %s takes %zu bytes: expected at most %d; "
+                             "checkpoints hold more",
+                             type->name, packed.size, RETURN_MAX);
+    if (status != TROUPE_OK) {
+        trp_buffer_free(&packed);
+        return status;
+    }
+    trp_buffer_free(&it->value);
+    it->value = packed;
+    it->value_schema = troupe_type_hash(type);
+    return TROUPE_OK;
 }
 
 troupe_status troupe_allreduce_as(troupe_rank *me, void *values, size_t count, troupe_dtype element,

@@ -19,7 +19,8 @@ TROUPE_STRUCT(trp_task, (trp_place, place), (int, rank), (int, world), (int, att
               (int64_t, epoch), (troupe_text, metadata));
 
 // How the loop ended.
-TROUPE_STRUCT(trp_worker_end, (int, status), (troupe_text, text), (bool, stopped));
+TROUPE_STRUCT(trp_worker_end, (int, status), (troupe_text, text), (bool, stopped),
+              (troupe_bytes, value), (uint64_t, value_schema)); // What it returned, packed.
 
 typedef struct trp_worker {
     char unused;

@@ -142,6 +142,15 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_restore_as(const troupe
 #define troupe_restore(T, me, value)                                                               \
     troupe_restore_as(&troupe_type_##T, (me), TROUPE_POINTER(T, value))
 
+// Gives a value to the run's result: that of rank 0, of the attempt that ends well, is there for
+// troupe_result_value, also when the run is opened again; those of other ranks go nowhere. The last
+// one counts. At most 1 MiB packed (TROUPE_TOO_LARGE) and without references (TROUPE_INVALID).
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_return_as(const troupe_type *type,
+                                                                   troupe_rank *me,
+                                                                   const void *value);
+#define troupe_return(T, me, value)                                                                \
+    troupe_return_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
+
 typedef enum troupe_reduction {
     TROUPE_SUM,
     TROUPE_MEAN,
@@ -391,6 +400,12 @@ TROUPE_EXPERIMENTAL double troupe_result_metric(const troupe_result *result, con
 // The last report's metrics of rank 0; *count says how many.
 TROUPE_EXPERIMENTAL const troupe_metric *troupe_result_metrics(const troupe_result *result,
                                                                size_t *count);
+// Reads what rank 0's loop gave to troupe_return. Texts and arrays belong to the thread's arena.
+// TROUPE_NOT_FOUND: nothing, or the run failed; TROUPE_WRONG_TYPE: a value of another type.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_result_value_as(const troupe_type *type, const troupe_result *result, void *value);
+#define troupe_result_value(T, result, value)                                                      \
+    troupe_result_value_as(&troupe_type_##T, (result), TROUPE_POINTER(T, value))
 // Reports made by all ranks.
 TROUPE_EXPERIMENTAL int troupe_result_reports(const troupe_result *result);
 // How often the group was restarted.

@@ -402,6 +402,33 @@ static void test_channels(void **state)
     assert_int_equal(faults, 0);
 }
 
+static void checkpoints_and_loops(void)
+{
+    troupe_checkpoint *checkpoint = NULL;
+    troupe_checkpoint_info info;
+    const char *path;
+    REFUSED(troupe_checkpoint_folder, (NULL, &path), "me");
+    REFUSED(troupe_checkpoint_add, (NULL, "/", TROUPE_KEEP_SOURCE), "me");
+    HARMLESS(troupe_restored_folder, (NULL));
+    REFUSED(troupe_checkpoint_open, (NULL, &checkpoint), "path");
+    REFUSED(troupe_checkpoint_open, ("/", NULL), "checkpoint");
+    REFUSED(troupe_checkpoint_verify, (NULL), "checkpoint");
+    HARMLESS(troupe_checkpoint_close, (NULL));
+    HARMLESS(troupe_checkpoint_info_get, (NULL, &info, sizeof info));
+    HARMLESS(troupe_checkpoint_info_get, (NULL, NULL, 0));
+    REFUSED(troupe_checkpoint_load_as, (NULL, "/", 0, &five), "type");
+    REFUSED(troupe_checkpoint_load_as, (type, NULL, 0, &five), "folder");
+    REFUSED(troupe_checkpoint_load_as, (type, "/", 0, NULL), "value");
+    REFUSED(troupe_allreduce_as, (NULL, &five, 1, TROUPE_FLOAT32, TROUPE_SUM), "me");
+    REFUSED(troupe_broadcast, (NULL, &five, 4, 0), "me");
+    REFUSED(troupe_barrier, (NULL), "me");
+    REFUSED(troupe_report_metrics, (NULL, NULL, 0), "me");
+    REFUSED(troupe_save_as, (type, NULL, &five), "me");
+    REFUSED(troupe_restore_as, (type, NULL, &five), "me");
+    REFUSED(troupe_return_as, (NULL, NULL, &five), "type");
+    REFUSED(troupe_return_as, (type, NULL, &five), "me");
+}
+
 static void test_training(void **state)
 {
     (void)state;
@@ -419,6 +446,9 @@ static void test_training(void **state)
     char line[8];
     REFUSED(troupe_train_describe_as, (NULL, line, sizeof line, NULL), "trainer");
     REFUSED(troupe_train_describe_as, (trainer, NULL, sizeof line, NULL), "out");
+    REFUSED(troupe_result_value_as, (NULL, result, &config), "type");
+    REFUSED(troupe_result_value_as, (trainer->config, NULL, &config), "result");
+    REFUSED(troupe_result_value_as, (trainer->config, result, NULL), "value");
     REFUSED(troupe_submit_as, (NULL, &config, NULL, &job, NULL), "trainer");
     REFUSED(troupe_submit_as, (trainer, NULL, NULL, &job, NULL), "config");
     REFUSED(troupe_submit_as, (trainer, &config, NULL, NULL, NULL), "job");
@@ -446,27 +476,7 @@ static void test_training(void **state)
     HARMLESS(troupe_result_path, (NULL));
     HARMLESS(troupe_result_elapsed_s, (NULL));
     HARMLESS(troupe_result_free, (NULL));
-    troupe_checkpoint *checkpoint = NULL;
-    troupe_checkpoint_info info;
-    const char *path;
-    REFUSED(troupe_checkpoint_folder, (NULL, &path), "me");
-    REFUSED(troupe_checkpoint_add, (NULL, "/", TROUPE_KEEP_SOURCE), "me");
-    HARMLESS(troupe_restored_folder, (NULL));
-    REFUSED(troupe_checkpoint_open, (NULL, &checkpoint), "path");
-    REFUSED(troupe_checkpoint_open, ("/", NULL), "checkpoint");
-    REFUSED(troupe_checkpoint_verify, (NULL), "checkpoint");
-    HARMLESS(troupe_checkpoint_close, (NULL));
-    HARMLESS(troupe_checkpoint_info_get, (NULL, &info, sizeof info));
-    HARMLESS(troupe_checkpoint_info_get, (NULL, NULL, 0));
-    REFUSED(troupe_checkpoint_load_as, (NULL, "/", 0, &five), "type");
-    REFUSED(troupe_checkpoint_load_as, (type, NULL, 0, &five), "folder");
-    REFUSED(troupe_checkpoint_load_as, (type, "/", 0, NULL), "value");
-    REFUSED(troupe_allreduce_as, (NULL, &five, 1, TROUPE_FLOAT32, TROUPE_SUM), "me");
-    REFUSED(troupe_broadcast, (NULL, &five, 4, 0), "me");
-    REFUSED(troupe_barrier, (NULL), "me");
-    REFUSED(troupe_report_metrics, (NULL, NULL, 0), "me");
-    REFUSED(troupe_save_as, (type, NULL, &five), "me");
-    REFUSED(troupe_restore_as, (type, NULL, &five), "me");
+    checkpoints_and_loops();
     troupe_job_close(&job);
     troupe_result_free(&result);
     support_directory_remove(storage);

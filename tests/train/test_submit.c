@@ -245,6 +245,81 @@ static void test_a_loop_may_have_no_config(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "'config' is NULL"));
 }
 
+TROUPE_STRUCT(returned, (int, rank), (int, attempt), (troupe_text, words),
+              (troupe_array_double, numbers));
+TROUPE_STRUCT(returns_settings, (int, returning), (int, die), (int, fail));
+
+// Ranks below `returning` return something in the first attempt, and rank 0 twice.
+static troupe_status returns(troupe_rank *me, const returns_settings *config)
+{
+    static double numbers[200000];
+    static const troupe_ref refs[] = {{1, 1}};
+    troupe_array_troupe_ref with_refs = {refs, 1};
+    returned value = {me->rank, me->attempt, "first", {numbers, 200000}};
+    if (me->rank < config->returning) {
+        if (troupe_return(returned, me, &value) != TROUPE_TOO_LARGE ||
+            troupe_return(troupe_array_troupe_ref, me, &with_refs) != TROUPE_INVALID)
+            return troupe_fail(TROUPE_FAILED, "it was not refused");
+        numbers[2] = 0.5;
+        value.numbers.count = 3;
+        TROUPE_TRY(troupe_return(returned, me, &value));
+        value.words = "second";
+        TROUPE_TRY(troupe_return(returned, me, &value));
+    }
+    TROUPE_TRY(troupe_report(me, {"x", 1}));
+    // Rank 0 may have ended well before this.
+    if (me->rank == 1 && me->attempt < config->die)
+        raise(SIGKILL);
+    return config->fail ? troupe_fail(TROUPE_FAILED, "it was to fail") : TROUPE_OK;
+}
+TROUPE_TRAINER(returns, returns_settings);
+
+static void check_returned(const troupe_result *result, int attempt)
+{
+    returned value = {.rank = -1};
+    troupe_must(troupe_result_value(returned, result, &value));
+    assert_int_equal(value.rank, 0);
+    assert_int_equal(value.attempt, attempt);
+    assert_string_equal(value.words, "second");
+    assert_int_equal(value.numbers.count, 3);
+    assert_true(value.numbers.items[2] == 0.5);
+    line_model other = {0};
+    assert_int_equal(troupe_result_value(line_model, result, &other), TROUPE_WRONG_TYPE);
+    troupe_arena_reset();
+}
+
+// D03.
+static void test_what_rank_0_returns_is_in_the_result(void **state)
+{
+    (void)state;
+    returns_settings config = {.returning = 2};
+    troupe_result *result;
+    returned value;
+    for (int again = 0; again < 2; again++) { // The second opens the ended run.
+        troupe_must(troupe_train(returns, &config, &result, .ranks = 2, .storage = storage,
+                                 .name = "returned", .open = TROUPE_OPEN_RESUME_OR_NEW));
+        check_returned(result, 0);
+        troupe_result_free(&result);
+    }
+    config.die = 1;
+    troupe_must(
+        troupe_train(returns, &config, &result, .ranks = 2, .storage = storage, .restarts = 1));
+    check_returned(result, 1);
+    troupe_result_free(&result);
+
+    config = (returns_settings){.returning = 2, .fail = true};
+    assert_int_equal(troupe_train(returns, &config, &result, .ranks = 2, .storage = storage),
+                     TROUPE_FAILED);
+    assert_int_equal(troupe_result_value(returned, result, &value), TROUPE_NOT_FOUND);
+    troupe_result_free(&result);
+
+    config = (returns_settings){.returning = 0};
+    troupe_must(troupe_train(returns, &config, &result, .ranks = 2, .storage = storage));
+    assert_int_equal(troupe_result_value(returned, result, &value), TROUPE_NOT_FOUND);
+    assert_non_null(strstr(troupe_last_error()->text, "returned no value"));
+    troupe_result_free(&result);
+}
+
 // A13, D06: a new run begins from nothing or from the checkpoint that it was given, an attempt
 // after that from the run's own last commit; reports of the new run begin at 1.
 static void test_the_runs_own_checkpoint_comes_first(void **state)
@@ -447,6 +522,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_the_caller_changes_later_does_not_count),
         cmocka_unit_test(test_all_ranks_run_the_loop_with_the_config),
         cmocka_unit_test(test_a_loop_may_have_no_config),
+        cmocka_unit_test(test_what_rank_0_returns_is_in_the_result),
         cmocka_unit_test(test_the_runs_own_checkpoint_comes_first),
         cmocka_unit_test(test_a_description_has_what_is_not_the_default),
         cmocka_unit_test(test_a_result_has_the_metrics_of_rank_0_and_where_all_is),
