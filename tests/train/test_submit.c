@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <train/run_file.h>
 
 enum { CPUS = 4 };
 
@@ -357,6 +358,50 @@ static void test_the_runs_own_checkpoint_comes_first(void **state)
     free(folder);
 }
 
+// A17: what the run's folder says it was asked for is all that it was asked for: config, options,
+// metadata.
+static void test_the_record_of_a_run_gives_back_what_it_was_asked(void **state)
+{
+    (void)state;
+    char *folder = make_folder("recorded");
+    static const int sizes[] = {1, -2, 3};
+    witness_settings config = {.folder = folder,
+                               .nested = {.rate = 1.0 / 3, .label = "nested", .sizes = {sizes, 3}},
+                               .large = INT64_MIN,
+                               .restored = "a \"note\" \xc3\xa4"};
+    troupe_result *result;
+    troupe_must(troupe_train(
+        witness, &config, &result, .ranks = 2, .storage = storage, .cpus_per_rank = 0.5, .keep = 2,
+        .keep_metric = "epoch", .keep_goal = TROUPE_MAXIMIZE, .restarts = TROUPE_FOREVER,
+        .collective_timeout_ms = 12345, .coordinator_cpus = 0.25, .time_limit_s = 100,
+        .time_limit_grace_s = 3, .metadata = "{\"b\": 1, \"a\": [true]}"));
+    trp_arena arena = {0};
+    trp_run_file file;
+    troupe_must(trp_run_file_read(troupe_result_path(result), &arena, &file));
+    assert_string_equal(file.head.trainer, "witness");
+    const trp_saved_options *o = &file.head.options;
+    assert_int_equal(o->ranks, 2);
+    assert_true(o->cpus_per_rank == 0.5 && o->coordinator_cpus == 0.25);
+    assert_int_equal(o->keep, 2);
+    assert_string_equal(o->keep_metric, "epoch");
+    assert_int_equal(o->keep_goal, TROUPE_MAXIMIZE);
+    assert_int_equal(o->restarts, TROUPE_FOREVER);
+    assert_int_equal(o->collective_timeout_ms, 12345);
+    assert_true(o->time_limit_s == 100 && o->time_limit_grace_s == 3);
+    assert_int_equal(file.metadata.size, strlen("{\"a\":[true],\"b\":1}"));
+    assert_memory_equal(file.metadata.at, "{\"a\":[true],\"b\":1}", file.metadata.size);
+    witness_settings back = {0};
+    troupe_must(trp_json_read(&troupe_type_witness_settings, file.config, &arena, &back));
+    char was[2048], is[2048];
+    (void)troupe_print(witness_settings, &config, was, sizeof was);
+    (void)troupe_print(witness_settings, &back, is, sizeof is);
+    assert_string_equal(is, was);
+    assert_true(back.nested.rate == config.nested.rate);
+    trp_arena_clear(&arena);
+    troupe_result_free(&result);
+    free(folder);
+}
+
 #define DESCRIBED(wanted, ...)                                                                     \
     do {                                                                                           \
         char line_[512];                                                                           \
@@ -524,6 +569,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_loop_may_have_no_config),
         cmocka_unit_test(test_what_rank_0_returns_is_in_the_result),
         cmocka_unit_test(test_the_runs_own_checkpoint_comes_first),
+        cmocka_unit_test(test_the_record_of_a_run_gives_back_what_it_was_asked),
         cmocka_unit_test(test_a_description_has_what_is_not_the_default),
         cmocka_unit_test(test_a_result_has_the_metrics_of_rank_0_and_where_all_is),
         cmocka_unit_test(test_a_metric_needs_one_of_the_two_goals),

@@ -176,6 +176,7 @@ static void test_random_values_of_every_kind_come_back(void **state)
     }
 }
 
+// A17: what is given is merged into what there is, at each depth.
 static void test_what_the_text_lacks_stays(void **state)
 {
     (void)state;
