@@ -43,6 +43,8 @@ void trp_job_release(troupe_job *job)
     trp_derived_close(job->derived);
     troupe_result_free(&job->result);
     trp_buffer_free(&job->config);
+    trp_follow_free(job->follow);
+    trp_gate_free(job->gate);
     trp_run_close(job);
     trp_arena_clear(&job->arena);
     pthread_cond_destroy(&job->changed);
@@ -100,40 +102,6 @@ void trp_job_set_region(troupe_job *job, trp_group_region *region)
     pthread_mutex_unlock(&job->lock);
 }
 
-// ---- the follower
-
-// Both with the lock, which is not held while the follower runs in between.
-static void begin_call(troupe_job *job)
-{
-    trp_assert(!job->calling);
-    job->calling = true;
-    job->caller = pthread_self();
-    pthread_mutex_unlock(&job->lock);
-}
-
-static void end_call(troupe_job *job)
-{
-    pthread_mutex_lock(&job->lock);
-    job->calling = false;
-    pthread_cond_broadcast(&job->changed);
-}
-
-// Whether this thread is in a call of the job's follower: the job cannot go on before it returns.
-// With the lock.
-static bool in_own_call(const troupe_job *job)
-{
-    return job->calling && pthread_equal(job->caller, pthread_self());
-}
-
-static void tell_state(troupe_job *job, troupe_job_state state)
-{
-    if (!job->follower.state)
-        return;
-    begin_call(job);
-    job->follower.state(job->follower.user, job, state);
-    end_call(job);
-}
-
 void trp_job_set_state(troupe_job *job, troupe_job_state state)
 {
     trp_assert(state != TROUPE_JOB_DONE);
@@ -145,23 +113,22 @@ void trp_job_set_state(troupe_job *job, troupe_job_state state)
         if (state == TROUPE_JOB_RESTARTING)
             job->restarts++;
         trp_job_show_state(job);
-        tell_state(job, state);
+        off_t start = job->opening.journal.size;
+        trp_run_journal_state(&job->opening.journal, state);
+        trp_follow_state(job->follow, state, start, job->opening.journal.size);
     }
     pthread_mutex_unlock(&job->lock);
 }
 
-void trp_job_report(troupe_job *job, int number, const troupe_report_event *event)
+void trp_job_report(troupe_job *job, int number, const troupe_report_event *event, off_t start)
 {
     pthread_mutex_lock(&job->lock);
     job->reports = number;
     if (job->console && job->state != TROUPE_JOB_DONE)
         trp_console_report(job->console, number, elapsed_s(job), event ? event->metrics : NULL,
                            event ? event->count : 0);
-    if (event && job->follower.report && job->state != TROUPE_JOB_DONE) {
-        begin_call(job);
-        job->follower.report(job->follower.user, job, event);
-        end_call(job);
-    }
+    if (event && job->state != TROUPE_JOB_DONE)
+        trp_follow_report(job->follow, event, start, job->opening.journal.size);
     pthread_mutex_unlock(&job->lock);
 }
 
@@ -185,14 +152,8 @@ bool trp_job_finish(troupe_job *job, troupe_result *result)
     trp_derived_end(job->derived);
     trp_job_show_end(job);
     pthread_cond_broadcast(&job->changed);
-    if (job->calling) { // Only where a runtime that stops has left a follower behind.
-        trp_log(TRP_WARN, "the follower of %s is not told of the run's end: it has not returned",
-                job->path);
-    } else {
-        tell_state(job, TROUPE_JOB_DONE);
-    }
-    job->followed = true;
-    pthread_cond_broadcast(&job->changed);
+    trp_follow_end(job->follow);
+    trp_gate_end(job->gate);
     pthread_mutex_unlock(&job->lock);
     return true;
 }
@@ -256,11 +217,8 @@ troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **r
 {
     TRP_REQUIRE(job);
     TRP_REQUIRE(result);
-    pthread_mutex_lock(&job->lock);
-    bool never = timeout_ms < 0 && job->state != TROUPE_JOB_DONE && in_own_call(job);
-    pthread_mutex_unlock(&job->lock);
-    if (never)
-        return troupe_fail(TROUPE_INVALID, "a follower of %s waits for the run that waits for it",
+    if (timeout_ms < 0 && trp_gate_is_caller(job->gate))
+        return troupe_fail(TROUPE_INVALID, "the gate of %s waits for the run that waits for it",
                            job->path);
     // Where this is a method, another thread runs the process's actors meanwhile.
     TROUPE_TRY(trp_scheduler_block());
@@ -330,12 +288,9 @@ void troupe_job_kill(troupe_job *job, troupe_status status, const char *why)
 // Gives the job up from inside its own follower, which is not called again.
 static bool close_in_own_call(troupe_job *job)
 {
-    pthread_mutex_lock(&job->lock);
-    bool own = in_own_call(job);
-    if (own)
-        job->follower = (troupe_follower){0};
-    pthread_mutex_unlock(&job->lock);
+    bool own = trp_follow_is_caller(job->follow);
     if (own) {
+        trp_follow_abandon(job->follow);
         troupe_job_stop(job);
         trp_job_release(job);
     }
@@ -360,10 +315,8 @@ void troupe_job_close(troupe_job **held)
         trp_coordinator_kill_group(job);
         (void)await_done(job, -1);
     }
-    pthread_mutex_lock(&job->lock);
-    while (!job->followed || job->calling) // Also where a runtime that stops has left it behind.
-        (void)await_change(job, -1);
-    pthread_mutex_unlock(&job->lock);
+    trp_follow_await(job->follow);
+    trp_gate_await(job->gate);
     trp_derived_await(job->derived);
     trp_console_await(job->console);
     if (blocked)

@@ -14,7 +14,9 @@
 #include <stdatomic.h>
 #include <train/console.h>
 #include <train/derived.h>
+#include <train/follow.h>
 #include <train/gang.h>
+#include <train/gate.h>
 #include <train/group.h>
 #include <train/opening.h>
 #include <troupe/train.h>
@@ -51,8 +53,9 @@ struct troupe_job {
     troupe_train_options options; // With defaults filled in; texts in `arena`.
     trp_arena arena;
     const char *path;
-    trp_opening opening; // Of the run's folder.
-    troupe_follower follower;
+    trp_opening opening;  // Of the run's folder.
+    trp_follow *follow;   // What tells the follower; NULL: there is none.
+    trp_gate *gate;       // NULL: there is none.
     uint64_t incarnation; // Of the process when it was submitted.
     trp_gang gang;        // What it needs of the node.
     // The server's.
@@ -68,12 +71,9 @@ struct troupe_job {
     _Atomic bool missed; // Word for the coordinator was lost, for lack of memory: see await_change.
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; // State, followed.
+    pthread_cond_t changed; // State.
     troupe_job_state state;
     bool stop;                // Asked for by the user.
-    bool calling;             // The follower is being called,
-    pthread_t caller;         // by this thread.
-    bool followed;            // It was called for the last time.
     trp_group_region *region; // Of the group that runs; NULL: none.
     troupe_actor coordinator; // id 0: none.
     troupe_status given_up;   // Why its workers were ended by force; TROUPE_OK: they were not.
@@ -119,8 +119,9 @@ void trp_job_say(troupe_job *job, trp_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 // Says which processes the group has, likewise.
 void trp_job_say_group(troupe_job *job, const trp_console_rank *ranks, int count);
-// Counts a report, and tells the follower if `event` is not NULL.
-void trp_job_report(troupe_job *job, int number, const troupe_report_event *event);
+// Counts a report, and tells the follower if `event` is not NULL: its line begins at `start` of the
+// journal and ends where that does.
+void trp_job_report(troupe_job *job, int number, const troupe_report_event *event, off_t start);
 // Ends the job with the result, which is taken over, and tells the follower. False: it had ended.
 bool trp_job_finish(troupe_job *job, troupe_result *result);
 // Ends the job without a run or in the middle of one, because the runtime stops.

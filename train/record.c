@@ -213,6 +213,7 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
         .checkpoint = committed ? folder.text : NULL,
     };
     trp_run_journal *journal = &record->job->opening.journal;
+    off_t start = journal->size;
     if (!again) {
         trp_run_journal_report(journal, &event, attempt);
         record->delivered = report->number;
@@ -221,7 +222,9 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
         trp_run_journal_commit(journal, report->number, folder.text);
         trp_run_journal_sync(journal);
     }
-    trp_job_report(record->job, report->number, again ? NULL : &event);
+    trp_job_report(record->job, report->number, again ? NULL : &event, start);
+    if (!again)
+        trp_gate_ask(record->job->gate, &event);
 }
 
 static troupe_status origin_of(trp_record *record, trp_arena *arena, trp_path *folder, int *report)

@@ -119,8 +119,7 @@ troupe_status trp_run_journal_open(const char *run, trp_arena *arena, trp_run_hi
         status = TROUPE_OK;
     }
     TROUPE_TRY(status);
-    int fd =
-        open(path.text, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
+    int fd = open(path.text, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
     if (fd < 0)
         return trp_fail_errno(TROUPE_IO, "cannot open %s", path.text);
     if (whole < size && ftruncate(fd, (off_t)whole) != 0) {
@@ -210,6 +209,14 @@ void trp_run_journal_opened(trp_run_journal *journal, int64_t epoch)
                       "{\"event\": \"open\", \"epoch\": %" PRId64 ", \"at\": \"%s\", "
                       "\"process\": %d",
                       epoch, trp_time_now().text, (int)getpid());
+    add_and_free(journal, &line);
+}
+
+void trp_run_journal_state(trp_run_journal *journal, troupe_job_state state)
+{
+    static const char *const names[] = {"QUEUED", "RUNNING", "RESTARTING", "DONE"};
+    trp_buffer line = {0};
+    trp_buffer_printf(&line, "{\"event\": \"state\", \"state\": \"%s\"", names[state]);
     add_and_free(journal, &line);
 }
 

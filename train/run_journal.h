@@ -1,6 +1,7 @@
 // run_journal.h: journal.jsonl of a run: what happened, a JSON object a line.
 //
 //     {"event": "open", "epoch": 2, "at": "...", "process": 4711}
+//     {"event": "state", "state": "RUNNING"}
 //     {"event": "attempt", "attempt": 3, "report": 40, "checkpoint": "checkpoint_000007"}
 //     {"event": "report", "report": 41, "attempt": 3, "elapsed_s": 1.5, "metrics": {"loss": 0.5},
 //      "checkpoint": null}
@@ -48,6 +49,7 @@ void trp_run_journal_close(trp_run_journal *journal);
 
 // The lines.
 void trp_run_journal_opened(trp_run_journal *journal, int64_t epoch);
+void trp_run_journal_state(trp_run_journal *journal, troupe_job_state state);
 void trp_run_journal_attempt(trp_run_journal *journal, int attempt, int report,
                              const char *checkpoint);
 void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event,

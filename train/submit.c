@@ -99,11 +99,12 @@ static troupe_status take_config(troupe_job *job, const void *config)
 }
 
 static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const void *config,
-                          const troupe_follower *follower, const troupe_train_options *how)
+                          const troupe_follower *follower, troupe_follower *told,
+                          const troupe_train_options *how)
 {
     job->trainer = trainer;
     job->incarnation = trp_process_incarnation();
-    TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", job->follower, follower));
+    TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", *told, follower));
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_submit", job->options, how));
     // Those that were given are checked before anything is made, and then, with those that a run
     // was made with, the whole.
@@ -111,6 +112,8 @@ static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const 
     TROUPE_TRY(trp_train_options_complete(&given, trainer, &job->gang));
     if (!job->options.name)
         job->options.name = trainer->name;
+    TROUPE_TRY(trp_gate_make(job, job->options.gate, &job->gate));
+    job->options.gate = NULL; // The caller's.
     TROUPE_TRY(copy_texts(job));
     TROUPE_TRY(take_metadata(job));
     TROUPE_TRY(take_config(job, config));
@@ -147,7 +150,12 @@ troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config
     troupe_job *made = trp_job_create();
     if (!made)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a job of '%s'", trainer->name);
-    troupe_status status = fill(made, trainer, config, follower, how);
+    troupe_follower told;
+    troupe_status status = fill(made, trainer, config, follower, &told, how);
+    if (status == TROUPE_OK)
+        status = trp_follow_start(made, &told, &made->follow);
+    if (status == TROUPE_OK)
+        trp_follow_journal(made->follow, made->opening.journal.fd);
     if (status == TROUPE_OK && made->opening.ended) {
         status = finish_stored(made);
     } else if (status == TROUPE_OK) {
@@ -156,6 +164,12 @@ troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config
         status = trp_server_submit(made);
     }
     if (status != TROUPE_OK) {
+        if (made->follow != NULL) { // Nothing has been told, and nothing will be.
+            trp_follow_abandon(made->follow);
+            trp_follow_end(made->follow);
+        }
+        trp_gate_end(made->gate);
+        trp_run_close(made);
         trp_job_release(made);
         return status;
     }

@@ -217,6 +217,29 @@ typedef enum troupe_console {
     TROUPE_CONSOLE_OFF,
 } troupe_console;
 
+// What a gate answers.
+typedef enum troupe_gate_answer {
+    TROUPE_GATE_GO_ON,
+    TROUPE_GATE_STOP, // As troupe_job_stop, before the report is answered.
+} troupe_gate_answer;
+
+struct troupe_job;
+struct troupe_report_event;
+
+// Decides, before a report is answered, whether the run goes on: with a collective in each step a
+// stop at report k takes effect at report k + 1. It is asked at the reports that it names alone, on
+// a thread of the library; the run waits for it, but no longer than its time-out: a later answer
+// counts when it comes.
+typedef struct troupe_gate {
+    size_t size;    // sizeof(troupe_gate): TROUPE_OPTIONS sets it.
+    int first;      // The first report that it is asked at; default 1.
+    int every;      // And at each so many later; default 1.
+    int timeout_ms; // Default 1000.
+    troupe_gate_answer (*decide)(void *user, struct troupe_job *job,
+                                 const struct troupe_report_event *event);
+    void *user;
+} troupe_gate;
+
 typedef struct troupe_train_options {
     size_t size;
     int ranks;            // Processes of the run; default 1.
@@ -254,6 +277,7 @@ typedef struct troupe_train_options {
     // A JSON object that the run keeps: in run.json, for its loops (troupe_metadata) and in its
     // checkpoints; default: none, or the one that the run was made with.
     const char *metadata;
+    const troupe_gate *gate; // Copied; default: none.
     // How long the run may take from when it gets its resources, restarts included; default: any
     // time. Then it is stopped as by troupe_job_stop and, if it has not ended within the grace
     // (default 10 s), ended as by troupe_job_kill with TROUPE_DEADLINE_EXCEEDED. A job with a limit
@@ -287,9 +311,10 @@ typedef enum troupe_job_state {
     TROUPE_JOB_DONE, // troupe_job_wait returns at once.
 } troupe_job_state;
 
-// Callbacks of a job, called by threads of the library, one at a time for each job; they must not
-// wait for the job. `report` is called once for each report that every rank has made, in the order
-// of their numbers; `state` at every change of state.
+// Callbacks of a job, called by a thread of the library, one at a time and in order. They hold up
+// nothing but the job's closing: a slow one hears of everything later. `report` is called once for
+// each report that every rank has made, in the order of their numbers; `state` at every change of
+// state, TROUPE_JOB_DONE the last.
 typedef struct troupe_follower {
     size_t size; // sizeof(troupe_follower): TROUPE_OPTIONS sets it.
     void (*report)(void *user, troupe_job *job, const troupe_report_event *event);
@@ -322,7 +347,7 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_
 
 // Waits up to `timeout_ms` for the end of the job and sets *result, which the caller owns
 // (troupe_result_free). TROUPE_TIMED_OUT: the job has not ended; TROUPE_INVALID: called by the
-// job's own follower, which would wait for ever. A run that failed still gives TROUPE_OK here; its
+// job's own gate, which the run waits for. A run that failed still gives TROUPE_OK here; its
 // failure is in the result.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_wait(troupe_job *job, int timeout_ms,
                                                                   troupe_result **result);

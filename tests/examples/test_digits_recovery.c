@@ -21,20 +21,21 @@ typedef struct blow {
 
 typedef struct plan {
     blow blows[2];
-    atomic_int struck; // Blows so far; written by the follower's thread, read when the job is over.
+    atomic_int struck; // Blows so far; written by the gate's thread, read when the job is over.
 } plan;
 
-static void strike(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer strike(void *user, troupe_job *job, const troupe_report_event *event)
 {
     plan *p = user;
     int next = atomic_load(&p->struck); // One thread at a time calls this: no pairing is needed.
     if (next == 2 || p->blows[next].at == 0 || event->number < p->blows[next].at)
-        return;
+        return TROUPE_GATE_GO_ON;
     troupe_job_status status;
     troupe_job_status_get(job, &status);
     pid_t pid = status.pids[p->blows[next].rank];
     if (status.state == TROUPE_JOB_RUNNING && pid > 0 && kill(pid, SIGKILL) == 0)
         atomic_store(&p->struck, next + 1);
+    return TROUPE_GATE_GO_ON;
 }
 
 // The state in which a run ended, in memory of its own.
@@ -80,10 +81,10 @@ static outcome train(const char *name, plan *p)
         .weight_decay = 1e-4,
         .seed = 11,
     };
-    const troupe_follower follower = {.size = sizeof follower, .report = strike, .user = p};
+    const troupe_gate gate = {.size = sizeof gate, .decide = strike, .user = p};
     troupe_job *job = NULL;
     troupe_result *result = NULL;
-    troupe_must(troupe_submit(fit_digits, &config, &follower, &job, .ranks = WORLD,
+    troupe_must(troupe_submit(fit_digits, &config, NULL, &job, .gate = &gate, .ranks = WORLD,
                               .cpus_per_rank = 0.5, .storage = folder, .name = name, .keep = 2,
                               .restarts = 4));
     troupe_must(troupe_job_wait(job, -1, &result));

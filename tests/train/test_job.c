@@ -27,6 +27,21 @@ static void stop_at(void *user, troupe_job *job, const troupe_report_event *even
         troupe_job_stop(job);
 }
 
+// The same as a gate, so that it takes effect at once.
+static troupe_gate_answer stop_here(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    (void)job;
+    return event->number == *(const int *)user ? TROUPE_GATE_STOP : TROUPE_GATE_GO_ON;
+}
+
+static void see(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    stopper *self = (stopper *)user;
+    (void)job;
+    self->wrong |= event->number != atomic_load(&self->last) + 1;
+    atomic_store(&self->last, event->number);
+}
+
 static void count_done(void *user, troupe_job *job, troupe_job_state state)
 {
     stopper *self = (stopper *)user;
@@ -46,11 +61,12 @@ static void test_a_stop_ends_all_ranks_at_the_same_report(void **state)
     for (int world = 1; world <= 3; world++) {
         line_settings config = line_plain(LINE_EPOCHS_MAX);
         stopper self = {.at = 3};
-        troupe_follower follower = {sizeof follower, stop_at, count_done, &self};
+        troupe_follower follower = {sizeof follower, see, count_done, &self};
         troupe_job *job;
         troupe_result *result;
-        troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = world,
-                                  .storage = storage, .keep = 2));
+        troupe_must(troupe_submit(
+            line_fit, &config, &follower, &job, .ranks = world, .storage = storage, .keep = 2,
+            .gate = TROUPE_OPTIONS(troupe_gate, .decide = stop_here, .user = &self.at)));
         troupe_must(troupe_job_wait(job, -1, &result));
         assert_int_equal(troupe_result_status(result), TROUPE_OK);
         assert_true(troupe_result_stopped(result));
@@ -115,10 +131,11 @@ static void test_reports_after_the_stop_do_not_count(void **state)
     (void)state;
     deaf_settings config = {0};
     stopper self = {.at = 2};
-    troupe_follower follower = {sizeof follower, stop_at, NULL, &self};
     troupe_job *job;
     troupe_result *result;
-    troupe_must(troupe_submit(deaf, &config, &follower, &job, .storage = storage));
+    troupe_must(
+        troupe_submit(deaf, &config, NULL, &job, .storage = storage,
+                      .gate = TROUPE_OPTIONS(troupe_gate, .decide = stop_here, .user = &self.at)));
     troupe_must(troupe_job_wait(job, -1, &result));
     assert_int_equal(troupe_result_reports(result), 3);
     assert_true(troupe_result_stopped(result));
@@ -334,6 +351,7 @@ static void test_a_follower_may_close_its_job_at_the_end(void **state)
     assert_true(support_wait_until(is_set, (void *)&closed, SUPPORT_SOON_MS));
 }
 
+// It stops the run, waits for that, and closes its own handle.
 typedef struct early {
     troupe_status waited;
     _Atomic int calls;
@@ -346,7 +364,9 @@ static void close_in_the_first_report(void *user, troupe_job *job, const troupe_
     troupe_result *result;
     (void)event;
     atomic_fetch_add(&told->calls, 1);
+    troupe_job_stop(job);
     told->waited = troupe_job_wait(job, -1, &result);
+    troupe_result_free(&result);
     troupe_job_close(&job);
     atomic_store(&told->closed, true);
 }
@@ -358,7 +378,7 @@ static void count_call(void *user, troupe_job *job, troupe_job_state state)
         atomic_fetch_add(&((early *)user)->calls, 1);
 }
 
-static void test_a_follower_that_would_wait_for_itself_does_not(void **state)
+static void test_a_follower_may_wait_for_its_job_and_close_it(void **state)
 {
     (void)state;
     line_settings config = line_plain(LINE_EPOCHS_MAX), next = line_plain(1);
@@ -369,8 +389,8 @@ static void test_a_follower_that_would_wait_for_itself_does_not(void **state)
     troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = CPUS, .storage = storage,
                               .keep = 1));
     assert_true(support_wait_until(is_set, (void *)&told.closed, SUPPORT_SOON_MS));
-    assert_int_equal(told.waited, TROUPE_INVALID);
-    // The job was stopped: what it used is free again.
+    assert_int_equal(told.waited, TROUPE_OK);
+    // What the job used is free again.
     troupe_must(troupe_submit(line_fit, &next, NULL, &job, .ranks = CPUS, .storage = storage));
     troupe_result *result;
     troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
@@ -378,6 +398,112 @@ static void test_a_follower_that_would_wait_for_itself_does_not(void **state)
     troupe_result_free(&result);
     troupe_job_close(&job);
     assert_int_equal(atomic_load(&told.calls), 1);
+}
+
+// ---- slow followers, gates
+
+enum { MANY = 6000 }; // More than what waits in memory.
+
+typedef struct sleeper {
+    int last, sleeps;
+    bool wrong;
+} sleeper;
+
+static void sleep_and_look(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    sleeper *self = (sleeper *)user;
+    (void)job;
+    if (self->sleeps-- > 0)
+        usleep(200 * 1000);
+    self->wrong |= event->number != self->last + 1 || event->count != 1 ||
+                   strcmp(event->metrics[0].name, "i") != 0 ||
+                   event->metrics[0].value != (double)event->number;
+    self->last = event->number;
+}
+
+TROUPE_STRUCT(quick_settings, (int, reports));
+
+static troupe_status reports_quickly(troupe_rank *me, const quick_settings *config)
+{
+    for (int i = 1; i <= config->reports; i++)
+        TROUPE_TRY(troupe_report(me, {"i", (double)i}));
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(reports_quickly, quick_settings);
+
+// D04: it sleeps for 600 ms; the run does not, and the follower misses nothing.
+static void test_a_slow_follower_holds_up_nothing_and_misses_nothing(void **state)
+{
+    (void)state;
+    quick_settings config = {MANY};
+    sleeper self = {.sleeps = 3};
+    troupe_follower follower = {.size = sizeof follower, .report = sleep_and_look, .user = &self};
+    troupe_job *job;
+    troupe_result *result;
+    troupe_must(troupe_submit(reports_quickly, &config, &follower, &job, .storage = storage));
+    troupe_must(troupe_job_wait(job, -1, &result));
+    assert_int_equal(troupe_result_reports(result), MANY);
+    troupe_job_close(&job);
+    assert_false(self.wrong);
+    assert_int_equal(self.last, MANY);
+    troupe_result_free(&result);
+    // Few reports, each slept over: the run has ended long before.
+    config.reports = 20;
+    self = (sleeper){.sleeps = 20};
+    int64_t start_ms = support_now_ms();
+    troupe_must(troupe_submit(reports_quickly, &config, &follower, &job, .storage = storage));
+    troupe_must(troupe_job_wait(job, -1, &result));
+    assert_true(support_now_ms() - start_ms < 3000); // Of the four seconds of its sleep.
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_int_equal(self.last, 20);
+    assert_false(self.wrong);
+}
+
+typedef struct gatekeeper {
+    _Atomic int asked;
+    bool wrong;
+    int sleep_ms;
+} gatekeeper;
+
+static troupe_gate_answer look(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    gatekeeper *self = (gatekeeper *)user;
+    troupe_result *result;
+    atomic_fetch_add(&self->asked, 1);
+    self->wrong |= event->number % 10 != 5;
+    self->wrong |= troupe_job_wait(job, -1, &result) != TROUPE_INVALID;
+    usleep((useconds_t)self->sleep_ms * 1000);
+    return event->number == 45 ? TROUPE_GATE_STOP : TROUPE_GATE_GO_ON;
+}
+
+static void test_a_gate_is_asked_where_it_said_and_within_its_bound(void **state)
+{
+    (void)state;
+    quick_settings config = {100};
+    gatekeeper self = {0};
+    troupe_result *result;
+    troupe_gate gate = {
+        .size = sizeof gate, .first = 5, .every = 10, .decide = look, .user = &self};
+    troupe_must(troupe_train(reports_quickly, &config, &result, .storage = storage, .gate = &gate));
+    assert_int_equal(atomic_load(&self.asked), 5);
+    assert_int_equal(troupe_result_reports(result), 46);
+    assert_true(troupe_result_stopped(result));
+    assert_false(self.wrong);
+    troupe_result_free(&result);
+    // It takes longer than it said: the run does not wait.
+    self = (gatekeeper){.sleep_ms = 1500};
+    gate.timeout_ms = 20;
+    int64_t start_ms = support_now_ms();
+    troupe_job *job;
+    troupe_must(
+        troupe_submit(reports_quickly, &config, NULL, &job, .storage = storage, .gate = &gate));
+    troupe_must(troupe_job_wait(job, -1, &result));
+    assert_true(support_now_ms() - start_ms < 1400);
+    assert_int_equal(troupe_result_reports(result), 100);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_false(self.wrong);
 }
 
 // ---- from inside a method
@@ -557,7 +683,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_closing_kills_a_loop_that_does_not_stop),
         cmocka_unit_test(test_a_killed_job_tells_why),
         cmocka_unit_test(test_a_follower_may_close_its_job_at_the_end),
-        cmocka_unit_test(test_a_follower_that_would_wait_for_itself_does_not),
+        cmocka_unit_test(test_a_follower_may_wait_for_its_job_and_close_it),
+        cmocka_unit_test(test_a_slow_follower_holds_up_nothing_and_misses_nothing),
+        cmocka_unit_test(test_a_gate_is_asked_where_it_said_and_within_its_bound),
         cmocka_unit_test(test_methods_may_train),
         cmocka_unit_test(test_workers_submit_no_jobs),
         cmocka_unit_test(test_wrong_options_are_named),

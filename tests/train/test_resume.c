@@ -20,11 +20,12 @@ typedef struct plan {
     troupe_open open;
 } plan;
 
-static void kill_driver(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer kill_driver(void *user, troupe_job *job, const troupe_report_event *event)
 {
     (void)job;
     if (event->number == *(const int *)user)
         kill(getpid(), SIGKILL);
+    return TROUPE_GATE_GO_ON;
 }
 
 // What run_driver starts: the program itself, with the plan as its arguments.
@@ -32,19 +33,23 @@ static int drive(int argc, char **argv)
 {
     line_settings config = line_plain(atoi(argv[4]));
     int at = atoi(argv[3]);
-    troupe_follower follower = {.size = sizeof follower, .report = kill_driver, .user = &at};
+    troupe_gate gate = {.size = sizeof gate, .decide = kill_driver, .user = &at};
     troupe_job *job;
     troupe_result *result;
     troupe_status status = troupe_start(argc, argv, .cpus = 4);
     if (status == TROUPE_OK)
-        status = troupe_submit(line_fit, &config, &follower, &job, .ranks = atoi(argv[5]),
+        status = troupe_submit(line_fit, &config, NULL, &job, .ranks = atoi(argv[5]),
                                .storage = argv[1], .name = argv[2],
-                               .open = (troupe_open)atoi(argv[6]), .keep = 2);
+                               .open = (troupe_open)atoi(argv[6]), .keep = 2, .gate = &gate);
     if (status == TROUPE_OK)
         status = troupe_job_wait(job, -1, &result);
-    if (status == TROUPE_OK)
+    if (status == TROUPE_OK) {
         status = troupe_result_status(result);
-    return (int)status;
+        troupe_result_free(&result);
+        troupe_job_close(&job);
+    }
+    troupe_status stopped = troupe_stop();
+    return (int)(status == TROUPE_OK ? stopped : status);
 }
 
 // Its status; -1: it was killed.

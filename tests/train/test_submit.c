@@ -521,18 +521,19 @@ typedef struct best {
 } best;
 
 // The first has the least epoch, so it stays the best while all others but the newest go.
-static void see_best(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer see_best(void *user, troupe_job *job, const troupe_report_event *event)
 {
     best *of = (best *)user;
     (void)job;
     if (event->checkpoint == NULL)
-        return;
+        return TROUPE_GATE_GO_ON;
     if (of->seen++ == 0 || event->metrics[2].value < of->least) {
         of->least = event->metrics[2].value;
         snprintf(of->path, sizeof of->path, "%s", event->checkpoint);
     }
     if (!support_exists(of->path) || !support_exists(event->checkpoint))
         atomic_fetch_add(&of->missing, 1);
+    return TROUPE_GATE_GO_ON;
 }
 
 // C07.
@@ -542,10 +543,10 @@ static void test_the_best_is_on_disk_at_each_step(void **state)
     for (int keep = 1; keep <= 2; keep++) {
         best seen = {.seen = 0};
         line_settings config = line_plain(20);
-        troupe_follower follower = {sizeof follower, see_best, NULL, &seen};
+        troupe_gate gate = {.size = sizeof gate, .decide = see_best, .user = &seen};
         troupe_job *job;
         troupe_result *result;
-        troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = 2,
+        troupe_must(troupe_submit(line_fit, &config, NULL, &job, .gate = &gate, .ranks = 2,
                                   .storage = storage, .keep = keep, .keep_metric = "epoch",
                                   .keep_goal = TROUPE_MINIMIZE));
         troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));

@@ -1,0 +1,366 @@
+// follow.c: see follow.h.
+#include <fcntl.h>
+#include <pthread.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/thread.h>
+#include <runtime/codec/json.h>
+#include <stdio.h>
+#include <string.h>
+#include <train/file.h>
+#include <train/follow.h>
+#include <train/job.h>
+#include <train/reports.h>
+#include <unistd.h>
+
+typedef struct item {
+    struct item *next;
+    bool is_report; // Else: a state.
+    troupe_job_state state;
+    troupe_report_event report; // What it points to lies in the item's own block.
+} item;
+
+struct trp_follow {
+    troupe_job *job;
+    troupe_follower follower;
+    pthread_mutex_t lock;
+    pthread_cond_t filled, over_changed;
+    item *first, **last;
+    size_t waiting;
+    bool behind; // Nothing is added any more: the journal is read from `from` to `written`.
+    off_t from, written;
+    int journal; // -1: none.
+    bool lost;   // Something was in neither.
+    bool ended;  // The end is to be told once all else was.
+    bool abandoned, calling, over;
+    pthread_t thread;
+};
+
+// ---- putting in
+
+static const char *copy_text(char **at, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = memcpy(*at, text, size);
+    *at += size;
+    return copy;
+}
+
+static item *make_report(const troupe_report_event *report)
+{
+    size_t texts = report->checkpoint == NULL ? 0 : strlen(report->checkpoint) + 1;
+    for (size_t i = 0; i < report->count; i++)
+        texts += strlen(report->metrics[i].name) + 1;
+    item *made = trp_alloc(sizeof *made + report->count * sizeof(troupe_metric) + texts);
+    if (made == NULL)
+        return NULL;
+    troupe_metric *metrics = (troupe_metric *)(made + 1);
+    char *at = (char *)(metrics + report->count);
+    made->is_report = true;
+    made->report = *report;
+    made->report.metrics = metrics;
+    for (size_t i = 0; i < report->count; i++)
+        metrics[i] =
+            (troupe_metric){copy_text(&at, report->metrics[i].name), report->metrics[i].value};
+    if (report->checkpoint != NULL)
+        made->report.checkpoint = copy_text(&at, report->checkpoint);
+    return made;
+}
+
+// With the lock.
+static void add(trp_follow *follow, item *made)
+{
+    *follow->last = made;
+    follow->last = &made->next;
+    follow->waiting++;
+}
+
+static void put(trp_follow *follow, const troupe_report_event *report, troupe_job_state state,
+                off_t start, off_t end)
+{
+    pthread_mutex_lock(&follow->lock);
+    item *made = NULL;
+    if (!follow->behind && follow->waiting < TRP_FOLLOW_WAITING)
+        made = report != NULL ? make_report(report) : trp_alloc(sizeof *made);
+    if (made != NULL) {
+        if (report == NULL)
+            made->state = state;
+        add(follow, made);
+    } else if (!follow->behind) {
+        follow->behind = true;
+        follow->from = start;
+    }
+    if (made == NULL && start == end)
+        follow->lost = true;
+    if (end > follow->written)
+        follow->written = end;
+    pthread_cond_signal(&follow->filled);
+    pthread_mutex_unlock(&follow->lock);
+}
+
+void trp_follow_report(trp_follow *follow, const troupe_report_event *event, off_t start, off_t end)
+{
+    if (follow != NULL)
+        put(follow, event, TROUPE_JOB_RUNNING, start, end);
+}
+
+void trp_follow_state(trp_follow *follow, troupe_job_state state, off_t start, off_t end)
+{
+    if (follow != NULL)
+        put(follow, NULL, state, start, end);
+}
+
+void trp_follow_journal(trp_follow *follow, int journal)
+{
+    if (follow == NULL || journal < 0)
+        return;
+    pthread_mutex_lock(&follow->lock);
+    if (follow->journal < 0)
+        follow->journal = fcntl(journal, F_DUPFD_CLOEXEC, 0);
+    pthread_mutex_unlock(&follow->lock);
+}
+
+void trp_follow_end(trp_follow *follow)
+{
+    if (follow == NULL)
+        return;
+    pthread_mutex_lock(&follow->lock);
+    follow->ended = true;
+    pthread_cond_signal(&follow->filled);
+    pthread_mutex_unlock(&follow->lock);
+}
+
+// ---- telling
+
+// Both with the lock, which is not held while the follower runs in between.
+static bool begin_call(trp_follow *follow)
+{
+    if (follow->abandoned)
+        return false;
+    follow->calling = true;
+    pthread_mutex_unlock(&follow->lock);
+    return true;
+}
+
+static void end_call(trp_follow *follow)
+{
+    pthread_mutex_lock(&follow->lock);
+    follow->calling = false;
+}
+
+// With the lock.
+static void tell_state(trp_follow *follow, troupe_job_state state)
+{
+    if (follow->follower.state == NULL || !begin_call(follow))
+        return;
+    follow->follower.state(follow->follower.user, follow->job, state);
+    end_call(follow);
+}
+
+static void tell_report(trp_follow *follow, const troupe_report_event *event)
+{
+    if (follow->follower.report == NULL || !begin_call(follow))
+        return;
+    follow->follower.report(follow->follower.user, follow->job, event);
+    end_call(follow);
+}
+
+static void tell_first(trp_follow *follow)
+{
+    item *told = follow->first;
+    follow->first = told->next;
+    if (follow->first == NULL)
+        follow->last = &follow->first;
+    follow->waiting--;
+    if (told->is_report)
+        tell_report(follow, &told->report);
+    else
+        tell_state(follow, told->state);
+    trp_free(told);
+}
+
+// ---- reading back
+
+TROUPE_STRUCT(journal_line, (troupe_text, event), (troupe_text, state), (int, report),
+              (double, elapsed_s), (troupe_text, checkpoint));
+
+static troupe_status read_metrics(trp_json line, trp_arena *arena, troupe_report_event *event)
+{
+    trp_json all, at = {0}, name, value;
+    troupe_metric *metrics = trp_arena_alloc(arena, TRP_METRICS_MAX * sizeof *metrics);
+    if (metrics == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the metrics of a report");
+    event->metrics = metrics;
+    if (!trp_json_member(line, "metrics", &all))
+        return TROUPE_OK;
+    while (event->count < TRP_METRICS_MAX && trp_json_next_member(all, &at, &name, &value)) {
+        troupe_metric *metric = &metrics[event->count++];
+        TROUPE_TRY(trp_json_read(&troupe_type_troupe_text, name, arena, &metric->name));
+        TROUPE_TRY(trp_json_read(&troupe_type_double, value, arena, &metric->value));
+    }
+    return TROUPE_OK;
+}
+
+// With the lock.
+static troupe_status tell_line(trp_follow *follow, const char *text, size_t size, trp_arena *arena)
+{
+    trp_json value;
+    trp_path folder;
+    journal_line line = {0};
+    TROUPE_TRY(trp_json_parse(text, size, &value));
+    TROUPE_TRY(trp_json_read(&troupe_type_journal_line, value, arena, &line));
+    if (line.event == NULL)
+        return TROUPE_OK;
+    if (strcmp(line.event, "state") == 0 && line.state != NULL) {
+        tell_state(follow, strcmp(line.state, "RESTARTING") == 0 ? TROUPE_JOB_RESTARTING
+                                                                 : TROUPE_JOB_RUNNING);
+    } else if (strcmp(line.event, "report") == 0) {
+        troupe_report_event event = {.number = line.report, .elapsed_s = line.elapsed_s};
+        TROUPE_TRY(read_metrics(value, arena, &event));
+        if (line.checkpoint != NULL) {
+            TROUPE_TRY(
+                trp_path_make(&folder, "%s/checkpoints/%s", follow->job->path, line.checkpoint));
+            event.checkpoint = folder.text;
+        }
+        tell_report(follow, &event);
+    }
+    return TROUPE_OK;
+}
+
+// Tells what lies in the journal, a piece at a time. With the lock, which is let go meanwhile.
+static troupe_status catch_up(trp_follow *follow)
+{
+    enum { PIECE = 64 * 1024 };
+    off_t from = follow->from, until = follow->written;
+    size_t size = until - from < PIECE ? (size_t)(until - from) : PIECE;
+    trp_arena arena = {0};
+    char *text = trp_alloc(size + 1), *end = NULL;
+    ssize_t got = text != NULL ? pread(follow->journal, text, size, from) : -1;
+    troupe_status status = TROUPE_OK;
+    if (got > 0)
+        end = memrchr(text, '\n', (size_t)got);
+    if (end == NULL)
+        status = troupe_fail(TROUPE_IO, "the journal of %s cannot be read back", follow->job->path);
+    for (char *at = text, *next; status == TROUPE_OK && at <= end; at = next + 1) {
+        next = memchr(at, '\n', (size_t)(end - at) + 1);
+        if (next > at && tell_line(follow, at, (size_t)(next - at), &arena) != TROUPE_OK)
+            follow->lost = true;
+        trp_arena_clear(&arena);
+    }
+    if (status == TROUPE_OK)
+        follow->from = from + (end - text) + 1;
+    trp_free(text);
+    return status;
+}
+
+static void tell_what_lies_there(trp_follow *follow)
+{
+    if (follow->from < follow->written && catch_up(follow) != TROUPE_OK) {
+        follow->lost = true;
+        follow->from = follow->written;
+    }
+    if (follow->from >= follow->written)
+        follow->behind = false;
+    if (follow->lost)
+        trp_log(TRP_WARN,
+                "a follower of %s has missed something: the journal could not be "
+                "written or read",
+                follow->job->path);
+    follow->lost = false;
+}
+
+static void *run(void *user)
+{
+    trp_follow *follow = user;
+    troupe_job *job = follow->job;
+    pthread_mutex_lock(&follow->lock);
+    follow->thread = pthread_self();
+    for (;;) {
+        if (follow->first != NULL)
+            tell_first(follow);
+        else if (follow->behind)
+            tell_what_lies_there(follow);
+        else if (follow->ended)
+            break;
+        else
+            pthread_cond_wait(&follow->filled, &follow->lock);
+    }
+    tell_state(follow, TROUPE_JOB_DONE);
+    follow->over = true;
+    pthread_cond_broadcast(&follow->over_changed);
+    pthread_mutex_unlock(&follow->lock);
+    trp_job_release(job);
+    return NULL;
+}
+
+// ---- its life
+
+troupe_status trp_follow_start(troupe_job *job, const troupe_follower *follower,
+                               trp_follow **follow)
+{
+    *follow = NULL;
+    if (follower->report == NULL && follower->state == NULL)
+        return TROUPE_OK;
+    trp_follow *made = trp_alloc(sizeof *made);
+    if (made == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to follow a job");
+    *made = (trp_follow){.job = job, .follower = *follower, .journal = -1};
+    made->last = &made->first;
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->filled, NULL);
+    pthread_cond_init(&made->over_changed, NULL);
+    trp_job_hold(job);
+    pthread_t thread;
+    troupe_status status = trp_thread_start(&thread, "follower", run, made);
+    if (status != TROUPE_OK) {
+        trp_job_release(job);
+        trp_follow_free(made);
+        return status;
+    }
+    pthread_detach(thread);
+    *follow = made;
+    return TROUPE_OK;
+}
+
+bool trp_follow_is_caller(trp_follow *follow)
+{
+    if (follow == NULL)
+        return false;
+    pthread_mutex_lock(&follow->lock);
+    bool own = follow->calling && pthread_equal(follow->thread, pthread_self());
+    pthread_mutex_unlock(&follow->lock);
+    return own;
+}
+
+void trp_follow_await(trp_follow *follow)
+{
+    if (follow == NULL)
+        return;
+    pthread_mutex_lock(&follow->lock);
+    while (!follow->over)
+        pthread_cond_wait(&follow->over_changed, &follow->lock);
+    pthread_mutex_unlock(&follow->lock);
+}
+
+void trp_follow_abandon(trp_follow *follow)
+{
+    pthread_mutex_lock(&follow->lock);
+    follow->abandoned = true;
+    pthread_mutex_unlock(&follow->lock);
+}
+
+void trp_follow_free(trp_follow *follow)
+{
+    if (follow == NULL)
+        return;
+    for (item *at = follow->first, *next; at != NULL; at = next) {
+        next = at->next;
+        trp_free(at);
+    }
+    if (follow->journal >= 0)
+        close(follow->journal);
+    pthread_cond_destroy(&follow->over_changed);
+    pthread_cond_destroy(&follow->filled);
+    pthread_mutex_destroy(&follow->lock);
+    trp_free(follow);
+}

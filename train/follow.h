@@ -1,0 +1,40 @@
+// follow.h: tells a job's follower what happens in its run, on a thread of the follower's own: so a
+// slow one holds up neither the run nor other actors, and misses nothing.
+//
+// What it has not been told yet waits in memory, up to TRP_FOLLOW_WAITING events; beyond that it is
+// read back from the run's journal, in the same order, until the follower has caught up.
+#ifndef TRP_FOLLOW_H
+#define TRP_FOLLOW_H
+
+#include <sys/types.h>
+#include <troupe/train.h>
+
+enum { TRP_FOLLOW_WAITING = 4096 };
+
+typedef struct trp_follow trp_follow;
+
+// Starts the thread, which holds the job until it has told all. *follow stays NULL where there is
+// nothing to call. TROUPE_NO_MEMORY.
+troupe_status trp_follow_start(troupe_job *job, const troupe_follower *follower,
+                               trp_follow **follow);
+
+// The three may be given NULL. The line of what happened lies at [start, end) in the journal; where
+// it could not be written, the two are equal. Called in the order of what happened.
+void trp_follow_report(trp_follow *follow, const troupe_report_event *event, off_t start,
+                       off_t end);
+void trp_follow_state(trp_follow *follow, troupe_job_state state, off_t start, off_t end);
+// The journal, of which a descriptor is kept.
+void trp_follow_journal(trp_follow *follow, int journal);
+// The run has ended: told after all else.
+void trp_follow_end(trp_follow *follow);
+
+// Whether the follower is calling at this moment, on this thread.
+bool trp_follow_is_caller(trp_follow *follow);
+// Waits until all was told, the end included. Not for the follower itself.
+void trp_follow_await(trp_follow *follow);
+// Tells nothing more, from within a call of the follower's.
+void trp_follow_abandon(trp_follow *follow);
+// Once the thread has ended or is about to: by the last holder of the job.
+void trp_follow_free(trp_follow *follow);
+
+#endif
