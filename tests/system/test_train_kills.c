@@ -380,7 +380,7 @@ static void play(game *it)
     fail_game(it, "the run was launched too often");
 }
 
-// B13
+// B12, B13
 static void test_a_run_survives_kills_of_ranks_and_drivers(void **state)
 {
     (void)state;

@@ -358,6 +358,37 @@ static void test_the_runs_own_checkpoint_comes_first(void **state)
     free(folder);
 }
 
+// Each rank's first act is to read what runs.
+static troupe_status reads_record(troupe_rank *me, const witness_settings *config)
+{
+    trp_arena arena = {0};
+    trp_run_file file;
+    witness_settings its = {0};
+    TROUPE_TRY(trp_run_file_read(config->folder, &arena, &file));
+    TROUPE_TRY(trp_json_read(&troupe_type_witness_settings, file.config, &arena, &its));
+    bool same = strcmp(file.head.trainer, "reads_record") == 0 &&
+                file.head.options.ranks == me->world && its.large == config->large &&
+                strcmp(its.folder, config->folder) == 0;
+    trp_arena_clear(&arena);
+    return same ? troupe_report(me, {"read", 1})
+                : troupe_fail(TROUPE_FAILED, "run.json says something else");
+}
+TROUPE_TRAINER(reads_record, witness_settings);
+
+// B05.
+static void test_what_runs_is_written_down_before_the_first_rank_starts(void **state)
+{
+    (void)state;
+    char *folder = support_path(storage, "before");
+    witness_settings config = {.folder = folder, .large = 77, .restored = ""};
+    troupe_result *result;
+    troupe_must(troupe_train(reads_record, &config, &result, .ranks = CPUS, .storage = storage,
+                             .name = "before"));
+    assert_int_equal(troupe_result_reports(result), 1);
+    troupe_result_free(&result);
+    free(folder);
+}
+
 // A17: what the run's folder says it was asked for is all that it was asked for: config, options,
 // metadata.
 static void test_the_record_of_a_run_gives_back_what_it_was_asked(void **state)
@@ -570,6 +601,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_loop_may_have_no_config),
         cmocka_unit_test(test_what_rank_0_returns_is_in_the_result),
         cmocka_unit_test(test_the_runs_own_checkpoint_comes_first),
+        cmocka_unit_test(test_what_runs_is_written_down_before_the_first_rank_starts),
         cmocka_unit_test(test_the_record_of_a_run_gives_back_what_it_was_asked),
         cmocka_unit_test(test_a_description_has_what_is_not_the_default),
         cmocka_unit_test(test_a_result_has_the_metrics_of_rank_0_and_where_all_is),
