@@ -170,12 +170,12 @@ static void test_the_end(void **state)
 static void test_more_metrics_than_there_are_columns(void **state)
 {
     (void)state;
-    static char names[4][32][16];
+    static char names[4][32][32];
     static troupe_metric many[4][32];
     trp_console_run runs[4];
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < 32; k++) {
-            snprintf(names[i][k], 16, "m%d_%d", i, k);
+            snprintf(names[i][k], 32, "m%d_%d", i, k);
             many[i][k] = (troupe_metric){names[i][k], i * 100 + k};
         }
         runs[i] = run_of_the_tutorial();
