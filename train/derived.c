@@ -10,6 +10,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <train/file.h>
 #include <unistd.h>
@@ -18,6 +19,8 @@ enum {
     LOOK_MS = 500, // Between looks at a journal that may grow.
     PIECE_BYTES = 1 << 18,
     AWAIT_MS = 1000,
+    STOP_MS = 2000,
+    NICE = 10,
 };
 
 struct trp_derived {
@@ -172,6 +175,8 @@ static void *follow_journals(void *unused)
 {
     (void)unused;
     (void)pthread_detach(pthread_self());
+    // It may be behind: training goes first. On Linux this is the thread's own.
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE);
     pthread_mutex_lock(&all.lock);
     while (all.first != NULL) {
         int64_t now_ms = trp_clock_ms();
@@ -242,6 +247,22 @@ void trp_derived_await(trp_derived *derived)
     pthread_mutex_lock(&all.lock);
     while (derived->ended && !derived->whole && trp_clock_ms() < until_ms)
         await_change(until_ms);
+    pthread_mutex_unlock(&all.lock);
+}
+
+void trp_derived_settle(void)
+{
+    (void)pthread_once(&all.once, init_condition);
+    int64_t until_ms = trp_clock_ms() + STOP_MS;
+    pthread_mutex_lock(&all.lock);
+    for (trp_derived *it = all.first; it != NULL && trp_clock_ms() < until_ms;) {
+        if ((it->ended || it->closed) && !it->whole) {
+            await_change(until_ms);
+            it = all.first;
+        } else {
+            it = it->next;
+        }
+    }
     pthread_mutex_unlock(&all.lock);
 }
 

@@ -20,6 +20,8 @@ trp_derived *trp_derived_open(const char *run);
 void trp_derived_end(trp_derived *derived);
 // Waits until the files have all of an ended run, but not for long: a disk may hang.
 void trp_derived_await(trp_derived *derived);
+// The same for all runs that have ended or were closed, when the runtime stops.
+void trp_derived_settle(void);
 // They are brought up to date once more; nobody waits for it.
 void trp_derived_close(trp_derived *derived);
 

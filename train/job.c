@@ -226,7 +226,6 @@ troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **r
     trp_scheduler_unblock();
     if (!done)
         return troupe_fail(TROUPE_TIMED_OUT, "the run %s has not ended yet", job->path);
-    trp_derived_await(job->derived);
     trp_console_await(job->console);
     if (!job->result) // Set before the state was DONE, and never changed after.
         return troupe_fail(TROUPE_NO_MEMORY, "there was no memory for the result of %s", job->path);
@@ -317,7 +316,6 @@ void troupe_job_close(troupe_job **held)
     }
     trp_follow_await(job->follow);
     trp_gate_await(job->gate);
-    trp_derived_await(job->derived);
     trp_console_await(job->console);
     if (blocked)
         trp_scheduler_unblock();

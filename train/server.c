@@ -96,6 +96,7 @@ static void close_and_cancel(troupe_job *job)
 static void server_deinit(trp_server *self)
 {
     // The runtime stops. Those that run are ended by their coordinators.
+    trp_derived_settle();
     while (self->jobs) {
         if (!self->jobs->started)
             close_and_cancel(self->jobs);

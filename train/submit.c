@@ -185,6 +185,7 @@ troupe_status troupe_train_as(const troupe_trainer *trainer, const void *config,
     *result = NULL;
     TROUPE_TRY(troupe_submit_as(trainer, config, NULL, &job, how));
     troupe_status status = troupe_job_wait(job, -1, result);
+    trp_derived_await(job->derived);
     troupe_job_close(&job);
     TROUPE_TRY(status);
     status = (*result)->status;

@@ -78,13 +78,11 @@ static void run_driver(int (*drive)(void))
 
 static int count(const char *text, const char *wanted)
 {
-    // Not strstr, which measures the whole text each time under a sanitizer.
-    const char *end = text + strlen(text);
+    // Under a sanitizer strstr and memmem look at all the rest of the text each time.
     size_t size = strlen(wanted);
     int found = 0;
-    for (const char *at = text; (at = memmem(at, (size_t)(end - at), wanted, size)) != NULL;
-         at += size)
-        found++;
+    for (const char *at = text; (at = strchrnul(at, wanted[0]))[0] != '\0'; at++)
+        found += strncmp(at, wanted, size) == 0;
     return found;
 }
 
