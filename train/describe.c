@@ -13,6 +13,8 @@ typedef enum shape {
     GOAL,
     OPEN,
     FLAG,
+    CONSOLE,
+    GIVEN, // What it points to cannot be written.
 } shape;
 
 typedef struct option_row {
@@ -27,6 +29,7 @@ typedef struct option_row {
 #field, shape, offsetof(troupe_train_options, field), normal                               \
     }
 
+// All options: train/test_submit knows how large the struct is with these.
 static const option_row rows[] = {
     ROW(ranks, WHOLE, 1),
     ROW(cpus_per_rank, REAL, 1),
@@ -41,19 +44,16 @@ static const option_row rows[] = {
     ROW(gpus_per_rank, REAL, 0),
     ROW(memory_per_rank_bytes, SIZE, 0),
     ROW(resources_per_rank, TEXT, 0),
-    ROW(env, TEXT, 0),
+    ROW(env, GIVEN, 0), // It may hold secrets.
     ROW(coordinator_cpus, REAL, 0),
     ROW(open, OPEN, 0),
     ROW(force, FLAG, 0),
     ROW(metadata, TEXT, 0),
+    ROW(gate, GIVEN, 0),
     ROW(time_limit_s, REAL, 0),
     ROW(time_limit_grace_s, REAL, TRP_TIME_LIMIT_GRACE_S),
+    ROW(console, CONSOLE, 0),
 };
-
-// A new option gets a row above, and its place in this sum.
-_Static_assert(sizeof(troupe_train_options) ==
-                   offsetof(troupe_train_options, time_limit_grace_s) + 2 * sizeof(double),
-               "each option has a row");
 
 static void put_word(trp_buffer *out, int value, const char *const *words, int count)
 {
@@ -71,29 +71,23 @@ static void put_whole(trp_buffer *out, int value)
         trp_buffer_printf(out, "%d", value);
 }
 
-// What is passed on to processes may hold secrets.
-static void put_text(trp_buffer *out, const option_row *row, const char *text)
-{
-    if (strcmp(row->name, "env") == 0)
-        trp_buffer_printf(out, "...");
-    else
-        trp_json_text(out, text);
-}
-
 static void put_option(trp_buffer *out, const option_row *row, const troupe_train_options *options)
 {
     static const char *const goals[] = {"none", "TROUPE_MINIMIZE", "TROUPE_MAXIMIZE"};
     static const char *const opens[] = {"TROUPE_OPEN_NEW", "TROUPE_OPEN_RESUME",
                                         "TROUPE_OPEN_RESUME_OR_NEW"};
+    static const char *const consoles[] = {"TROUPE_CONSOLE_AUTO", "TROUPE_CONSOLE_ON",
+                                           "TROUPE_CONSOLE_OFF"};
     const void *field = (const char *)options + row->offset;
+    bool points = row->shape == TEXT || row->shape == GIVEN;
     double real = row->shape == REAL ? *(const double *)field : 0;
     size_t size = row->shape == SIZE ? *(const size_t *)field : 0;
-    const char *text = row->shape == TEXT ? *(const char *const *)field : NULL;
+    const char *text = points ? *(const char *const *)field : NULL;
     int whole = 0;
-    if (row->shape == WHOLE || row->shape == GOAL || row->shape == OPEN)
-        memcpy(&whole, field, sizeof(whole));
-    else if (row->shape == FLAG)
+    if (row->shape == FLAG)
         whole = *(const bool *)field;
+    else if (!points && row->shape != REAL && row->shape != SIZE)
+        memcpy(&whole, field, sizeof(whole));
     if ((real == 0 && size == 0 && text == NULL && whole == 0) ||
         (row->normal != 0 && (real == row->normal || whole == row->normal)))
         return;
@@ -103,13 +97,15 @@ static void put_option(trp_buffer *out, const option_row *row, const troupe_trai
     else if (row->shape == SIZE)
         trp_buffer_printf(out, "%zu", size);
     else if (row->shape == TEXT)
-        put_text(out, row, text);
+        trp_json_text(out, text);
     else if (row->shape == GOAL)
         put_word(out, whole, goals, 3);
     else if (row->shape == OPEN)
         put_word(out, whole, opens, 3);
-    else if (row->shape == FLAG)
-        trp_buffer_printf(out, "true");
+    else if (row->shape == CONSOLE)
+        put_word(out, whole, consoles, 3);
+    else if (row->shape == FLAG || row->shape == GIVEN)
+        trp_buffer_printf(out, row->shape == FLAG ? "true" : "...");
     else
         put_whole(out, whole);
 }

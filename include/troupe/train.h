@@ -398,8 +398,8 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_train_as(const troupe_t
                     &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
 
 // Writes what a run is asked for, for people: the trainer's name and each option that is not its
-// default, as in "<fit ranks=4 keep=TROUPE_NONE>"; of .env that there is one. TROUPE_TOO_LARGE:
-// `capacity` bytes are too few.
+// default, as in "<fit ranks=4 keep=TROUPE_NONE>"; of .env and .gate only that there is one.
+// TROUPE_TOO_LARGE: `capacity` bytes are too few.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_train_describe_as(
     const troupe_trainer *trainer, char *out, size_t capacity, const troupe_train_options *how);
 #define troupe_train_describe(...) TROUPE_TRAIN_DESCRIBE_(__VA_ARGS__, .unused_ = 0)

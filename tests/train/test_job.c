@@ -431,7 +431,7 @@ static troupe_status reports_quickly(troupe_rank *me, const quick_settings *conf
 }
 TROUPE_TRAINER(reports_quickly, quick_settings);
 
-// D04: it sleeps for 600 ms; the run does not, and the follower misses nothing.
+// D04, E07: it sleeps for 600 ms; the run does not, and the follower misses nothing.
 static void test_a_slow_follower_holds_up_nothing_and_misses_nothing(void **state)
 {
     (void)state;
