@@ -5,6 +5,10 @@
 //                         +- a failure -> fail_attempt: the group is ended, the other ranks are
 //                         killed
 //
+// A trainer's stages lie between: setup before the first start_attempt, on_start before the loops
+// of an attempt, on_shutdown before attempt_over. Each runs on a thread of its own and ends as a
+// message.
+//
 // The invariant: while `pending` > 0 ranks of this attempt may run, and nothing of the next one is
 // begun; so a job never has more processes than it has reserved CPUs for.
 #include <actors/actor/lifecycle.h>
@@ -23,8 +27,10 @@
 #include <train/rank_log.h>
 #include <train/record.h>
 #include <train/server.h>
+#include <train/stage.h>
 #include <train/start.h>
 #include <train/worker.h>
+#include <troupe/async.h>
 
 // What says that a rank has ended; it may outlive the run.
 typedef struct watch {
@@ -61,14 +67,76 @@ typedef struct trp_run {
     rank_state *ranks;
     trp_rank_logs *logs;
     int first_attempt, attempt, pending;
-    bool begun;    // A group has started.
-    bool stopped;  // A rank has seen the stop.
-    bool given_up; // The job was, by its user.
+    trp_stage *stage; // That runs; NULL: none.
+    trp_stage_kind stage_kind;
+    int stage_number; // Of the last one.
+    int first_report; // Of this attempt,
+    trp_path origin;  // and what it goes on from; "": nothing.
+    bool ranks_leave; // The ranks of this attempt are leaving their loops after a failure.
+    bool shuts_down;  // on_shutdown of this attempt is to be called.
+    bool begun;       // A group has started.
+    bool stopped;     // A rank has seen the stop.
+    bool given_up;    // The job was, by its user.
     bool finished;
     cause cause;
 } trp_run;
 
 static void start_attempt(trp_run *run);
+static void group_started(trp_run *run, troupe_status status);
+
+// ---- stages
+
+enum {
+    STAGE_END_MS = 5000, // For on_shutdown, and for on_start once the run is ended by force.
+    LEAVE_MS = 1000,     // For the loops to end after a failure, before on_shutdown.
+};
+
+// Has this coordinator told, after that time. False: it will not be.
+static bool remind_after(uint32_t ms, int attempt, int stage)
+{
+    return troupe_timer_after(trp_coordinator_overdue, ms, attempt, stage).id_ != 0;
+}
+
+static bool rank_is_there(const rank_state *state)
+{
+    char reason[112];
+    troupe_actor worker = state->worker.address;
+    return worker.id && !state->killed &&
+           trp_process_alive(worker.process, worker.incarnation, reason);
+}
+
+// Begins a stage, if the trainer has it: then run->stage is it.
+static troupe_status begin_stage(trp_run *run, trp_stage_kind kind)
+{
+    troupe_job *job = run->job;
+    if (!trp_stage_is_there(job->trainer, kind))
+        return TROUPE_OK;
+    size_t world = (size_t)job->options.ranks;
+    trp_stage_rank *ranks = (trp_stage_rank *)trp_alloc(world * sizeof *ranks);
+    for (size_t rank = 0; ranks && kind != TRP_STAGE_SETUP && rank < world; rank++)
+        if (rank_is_there(&run->ranks[rank]))
+            ranks[rank] = (trp_stage_rank){run->ranks[rank].worker, run->ranks[rank].place};
+    troupe_status given_up = trp_job_given_up(job); // Which goes before what else ends it.
+    trp_stage_plan plan = {
+        .job = job,
+        .coordinator = run->self,
+        .kind = kind,
+        .attempt = run->attempt,
+        .ended = given_up == TROUPE_OK && run->cause.known ? run->cause.status : given_up,
+        .ranks = ranks,
+        .until_ms = kind == TRP_STAGE_SHUTDOWN ? trp_clock_ms() + STAGE_END_MS : 0,
+    };
+    troupe_status status =
+        ranks ? trp_stage_begin(&plan, &run->stage)
+              : troupe_fail(TROUPE_NO_MEMORY, "no memory for a stage of '%s'", job->trainer->name);
+    trp_free(ranks);
+    TROUPE_TRY(status);
+    run->stage_kind = kind;
+    run->stage_number++;
+    if (kind == TRP_STAGE_SHUTDOWN)
+        (void)remind_after(STAGE_END_MS, run->attempt, run->stage_number);
+    return TROUPE_OK;
+}
 
 // ---- the end of a run
 
@@ -147,22 +215,39 @@ static void fail_run(trp_run *run, troupe_status status)
 
 // Each is alone in its process. That is what is ended, since an actor could not take note of its
 // end where its process is stopped.
-static void kill_ranks(trp_run *run)
+static void kill_rank(rank_state *state)
 {
-    for (int rank = 0; rank < run->job->options.ranks; rank++) {
-        rank_state *state = &run->ranks[rank];
-        troupe_actor worker = state->worker.address;
-        // Where the word is lost, who asks again has it sent again.
-        state->killed = state->killed || worker.id == 0 ||
-                        trp_node_end(worker.process, worker.incarnation,
-                                     "was ended with its group") == TROUPE_OK;
-    }
+    troupe_actor worker = state->worker.address;
+    // Where the word is lost, who asks again has it sent again.
+    state->killed =
+        state->killed || worker.id == 0 ||
+        trp_node_end(worker.process, worker.incarnation, "was ended with its group") == TROUPE_OK;
 }
 
+static void kill_ranks(trp_run *run)
+{
+    for (int rank = 0; rank < run->job->options.ranks; rank++)
+        kill_rank(&run->ranks[rank]);
+}
+
+// Those that have left their loops stay for on_shutdown.
+static void kill_loops(trp_run *run)
+{
+    for (int rank = 0; rank < run->job->options.ranks; rank++)
+        if (run->ranks[rank].end.id != 0)
+            kill_rank(&run->ranks[rank]);
+}
+
+// After a failure. Where on_shutdown is to find them, the other ranks have some time to leave their
+// loops, which the end of the group tells them.
 static void end_group(trp_run *run, trp_group_reason reason, int rank)
 {
     (void)trp_group_end(run->region, reason, rank);
-    kill_ranks(run);
+    bool may_leave = run->shuts_down && !trp_runtime_is_lost();
+    if (may_leave && !run->ranks_leave)
+        run->ranks_leave = remind_after(LEAVE_MS, run->attempt, 0);
+    if (!may_leave || !run->ranks_leave)
+        kill_ranks(run);
 }
 
 // Whether a rank that had left its loop for a reason of its own explains that others lost it: its
@@ -238,6 +323,17 @@ static bool finish_given_up(trp_run *run)
     return true;
 }
 
+// Begins on_shutdown of this attempt, once. False: there is nothing to wait for.
+static bool shut_down(trp_run *run)
+{
+    bool wanted = run->shuts_down && !trp_runtime_is_lost();
+    run->shuts_down = false;
+    if (wanted && begin_stage(run, TRP_STAGE_SHUTDOWN) != TROUPE_OK)
+        trp_job_say(run->job, TRP_WARN, "on_shutdown was not called: %s",
+                    troupe_last_error()->text);
+    return run->stage != NULL;
+}
+
 static void attempt_over(trp_run *run)
 {
     const troupe_train_options *options = &run->job->options;
@@ -248,6 +344,8 @@ static void attempt_over(trp_run *run)
         snprintf(sentence, sizeof(sentence), "rank %d was lost by the others", ended_by);
         note_cause(run, ended_by, TROUPE_PEER_LOST, true, sentence);
     }
+    if (shut_down(run))
+        return; // It goes on from here when that is over.
     kill_ranks(run);
     leave_group(run);
     if (trp_runtime_is_lost()) { // With it all ranks, and the means to start others.
@@ -305,24 +403,6 @@ troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event 
     trp_run *run = self->run;
     if (!run->finished && event->attempt == run->attempt && run->ranks[event->rank].end.id)
         take_end(run, event->rank);
-    return TROUPE_OK;
-}
-
-troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *nothing,
-                                   troupe_none *none)
-{
-    (void)nothing;
-    (void)none;
-    trp_run *run = self->run;
-    int attempt = run->attempt; // The next one has nothing to do with it.
-    for (int rank = 0; rank < run->job->options.ranks; rank++) {
-        bool ready = false;
-        if (run->finished || run->attempt != attempt)
-            break;
-        if (run->ranks[rank].end.id &&
-            troupe_wait(&run->ranks[rank].end, 1, 1, 0, &ready, NULL) == TROUPE_OK && ready)
-            take_end(run, rank);
-    }
     return TROUPE_OK;
 }
 
@@ -388,13 +468,14 @@ static troupe_status spawn_ranks(trp_run *run)
     return TROUPE_OK;
 }
 
-static void run_ranks(trp_run *run, const char *origin, int first_report)
+static void run_ranks(trp_run *run)
 {
     troupe_job *job = run->job;
+    const char *origin = run->origin.text;
     trp_task task = {
         .world = job->options.ranks,
         .attempt = run->attempt,
-        .first_report = first_report,
+        .first_report = run->first_report,
         .timeout_ms = job->options.collective_timeout_ms,
         .keep = job->options.keep,
         .trainer = job->trainer->name,
@@ -487,11 +568,10 @@ static void start_attempt(trp_run *run)
         finish(run, TROUPE_OK);
         return;
     }
-    trp_path origin;
-    int first_report;
     run->cause.known = false;
     run->stopped = false;
-    troupe_status status = prepare(run, &origin, &first_report);
+    run->ranks_leave = false;
+    troupe_status status = prepare(run, &run->origin, &run->first_report);
     if (status == TROUPE_OK)
         status = spawn_ranks(run);
     if (status != TROUPE_OK) {
@@ -499,12 +579,83 @@ static void start_attempt(trp_run *run)
         fail_run(run, status);
         return;
     }
-    trp_run_journal_attempt(&run->job->opening.journal, run->attempt, first_report - 1,
-                            origin.text[0] ? origin.text : NULL);
+    const char *origin = run->origin.text;
+    trp_run_journal_attempt(&run->job->opening.journal, run->attempt, run->first_report - 1,
+                            origin[0] ? origin : NULL);
     run->begun = true;
-    tell_start(run, origin.text);
+    run->shuts_down = trp_stage_is_there(run->job->trainer, TRP_STAGE_SHUTDOWN);
+    tell_start(run, origin);
     trp_job_set_state(run->job, TROUPE_JOB_RUNNING);
-    run_ranks(run, origin.text, first_report);
+    status = begin_stage(run, TRP_STAGE_START);
+    if (!run->stage)
+        group_started(run, status);
+}
+
+// ---- the end of a stage
+
+// With the thread's last error, if it failed.
+static void group_started(trp_run *run, troupe_status status)
+{
+    if (status != TROUPE_OK)
+        note_cause(run, -1, status, true, troupe_last_error()->text);
+    if (status != TROUPE_OK || trp_job_given_up(run->job) != TROUPE_OK)
+        attempt_over(run); // No loop runs.
+    else
+        run_ranks(run);
+}
+
+static void setup_over(trp_run *run, troupe_status status)
+{
+    if (status == TROUPE_OK)
+        start_attempt(run);
+    else if (!finish_given_up(run))
+        fail_run(run, status);
+}
+
+static void take_stage(trp_run *run)
+{
+    troupe_status status;
+    if (!run->stage || !trp_stage_over(run->stage, &status))
+        return;
+    trp_stage_leave(&run->stage);
+    if (run->stage_kind == TRP_STAGE_SETUP) {
+        setup_over(run, status);
+    } else if (run->stage_kind == TRP_STAGE_START) {
+        group_started(run, status);
+    } else {
+        if (status != TROUPE_OK)
+            trp_job_say(run->job, TRP_WARN, "%s", troupe_last_error()->text);
+        attempt_over(run);
+    }
+}
+
+// Goes on without a stage, which is left to itself.
+static void give_up_stage(trp_run *run)
+{
+    trp_stage_leave(&run->stage);
+    if (run->stage_kind == TRP_STAGE_SETUP) {
+        (void)finish_given_up(run);
+        return;
+    }
+    trp_job_say(run->job, TRP_WARN, "%s has not returned within %d s, and is left to itself",
+                run->stage_kind == TRP_STAGE_START ? "on_start" : "on_shutdown",
+                STAGE_END_MS / 1000);
+    run->shuts_down = false; // It would run beside on_start.
+    attempt_over(run);
+}
+
+// The run is ended by force while a stage runs. A setup is not waited for; what else runs has lost
+// its ranks, which ends what it waits for.
+static void kill_stage(trp_run *run)
+{
+    if (run->stage_kind == TRP_STAGE_SETUP) {
+        give_up_stage(run);
+        return;
+    }
+    kill_ranks(run);
+    if (run->stage_kind == TRP_STAGE_START &&
+        !remind_after(STAGE_END_MS, run->attempt, run->stage_number))
+        give_up_stage(run);
 }
 
 // ---- messages
@@ -523,14 +674,54 @@ troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *re
     return TROUPE_OK;
 }
 
+troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *nothing,
+                                   troupe_none *none)
+{
+    (void)nothing;
+    (void)none;
+    trp_run *run = self->run;
+    take_stage(run);
+    int attempt = run->attempt; // The next one has nothing to do with it.
+    for (int rank = 0; rank < run->job->options.ranks; rank++) {
+        bool ready = false;
+        if (run->finished || run->attempt != attempt)
+            break;
+        if (run->ranks[rank].end.id &&
+            troupe_wait(&run->ranks[rank].end, 1, 1, 0, &ready, NULL) == TROUPE_OK && ready)
+            take_end(run, rank);
+    }
+    return TROUPE_OK;
+}
+
 troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *nothing,
                                    troupe_none *none)
 {
     (void)nothing;
     (void)none;
     trp_run *run = self->run;
-    if (!run->finished && run->pending > 0)
-        end_group(run, TRP_GROUP_ENDED, 0);
+    if (run->finished)
+        return TROUPE_OK;
+    if (run->stage && trp_job_given_up(run->job) != TROUPE_OK)
+        kill_stage(run);
+    if (run->pending > 0) {
+        (void)trp_group_end(run->region, TRP_GROUP_ENDED, 0);
+        kill_ranks(run);
+    }
+    return TROUPE_OK;
+}
+
+troupe_status trp_coordinator_overdue(trp_coordinator *self, const trp_overdue *what,
+                                      troupe_none *none)
+{
+    (void)none;
+    trp_run *run = self->run;
+    take_stage(run);
+    if (run->finished || what->attempt != run->attempt)
+        return TROUPE_OK;
+    if (what->stage == 0)
+        kill_loops(run);
+    else if (run->stage && what->stage == run->stage_number)
+        give_up_stage(run);
     return TROUPE_OK;
 }
 
@@ -546,9 +737,9 @@ troupe_status trp_coordinator_begin(trp_coordinator *self, const troupe_none *no
     pthread_mutex_unlock(&run->job->lock);
     troupe_status status = trp_record_open(&run->record, run->job);
     if (status == TROUPE_OK)
-        start_attempt(run);
-    else
-        fail_run(run, status);
+        status = begin_stage(run, TRP_STAGE_SETUP);
+    if (!run->stage)
+        setup_over(run, status);
     return TROUPE_OK;
 }
 
@@ -590,6 +781,7 @@ void trp_coordinator_deinit(trp_coordinator *self)
     }
     for (int rank = 0; rank < run->job->options.ranks; rank++)
         drop_watch(run->ranks[rank].told);
+    trp_stage_leave(&run->stage);
     trp_reports_free(&run->reports);
     trp_record_close(&run->record);
     trp_rank_logs_close(run->logs);

@@ -8,6 +8,10 @@
 // That a rank's loop has ended, one way or the other.
 TROUPE_STRUCT(trp_rank_event, (int, attempt), (int, rank));
 
+// That the time of something is over: of the stage with that number or, with 0, of the ranks of
+// that attempt to leave their loops.
+TROUPE_STRUCT(trp_overdue, (int, attempt), (int, stage));
+
 typedef struct trp_coordinator {
     struct trp_run *run;
 } trp_coordinator;
@@ -21,17 +25,21 @@ troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *re
                                      troupe_none *result);
 troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event *event,
                                     troupe_none *result);
-// To look which ranks have ended, because word of one was lost for lack of memory.
+// To look whether a stage is over, and which ranks have ended, because word of one was lost for
+// lack of memory.
 troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *none,
                                    troupe_none *result);
 troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *none,
                                    troupe_none *result);
+troupe_status trp_coordinator_overdue(trp_coordinator *self, const trp_overdue *what,
+                                      troupe_none *result);
 TROUPE_ACTOR_INIT(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordinator_deinit,
                   (trp_coordinator_begin, troupe_none, troupe_none),
                   (trp_coordinator_report, trp_report, troupe_none),
                   (trp_coordinator_ended, trp_rank_event, troupe_none),
                   (trp_coordinator_look, troupe_none, troupe_none),
-                  (trp_coordinator_kill, troupe_none, troupe_none));
+                  (trp_coordinator_kill, troupe_none, troupe_none),
+                  (trp_coordinator_overdue, trp_overdue, troupe_none));
 
 // Starts a coordinator for an admitted job; false: the job has ended because it could not be made.
 // It tells the server when the job has ended.

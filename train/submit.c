@@ -11,6 +11,7 @@
 #include <runtime/codec/type.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
+#include <train/config.h>
 #include <train/server.h>
 
 // Copies what the options point to, so that nothing of the caller's is needed after the submission.
@@ -55,12 +56,6 @@ static troupe_status take_metadata(troupe_job *job)
     return status;
 }
 
-static void count_ref(troupe_ref *ref, void *user)
-{
-    (void)ref;
-    ++*(size_t *)user;
-}
-
 typedef struct keeping {
     troupe_job *job;
     troupe_status status;
@@ -80,9 +75,8 @@ static void keep_ref(troupe_ref *ref, void *user)
 static troupe_status take_config(troupe_job *job, const void *config)
 {
     const troupe_type *type = job->trainer->config;
-    size_t count = 0;
-    void *value = (void *)(uintptr_t)config; // The visitors change nothing.
-    trp_value_refs(type, value, count_ref, &count);
+    size_t count = trp_config_refs(type, config);
+    void *value = (void *)(uintptr_t)config; // The visitor changes nothing.
     job->refs = (troupe_ref *)trp_arena_alloc(&job->arena, (count + 1) * sizeof(*job->refs));
     if (!job->refs)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the references of a config");

@@ -3,10 +3,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/require.h>
-#include <runtime/codec/msgpack.h>
 #include <runtime/codec/pack.h>
-#include <runtime/codec/type.h>
-#include <runtime/codec/unpack.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/store/read.h>
 #include <runtime/store/store.h>
@@ -14,6 +11,7 @@
 #include <string.h>
 #include <train/alive.h>
 #include <train/collective.h>
+#include <train/config.h>
 #include <train/saver.h>
 #include <train/trainer.h>
 #include <train/worker.h>
@@ -44,36 +42,6 @@ static troupe_status loop_of(troupe_rank *me, const char *what, loop **found)
 
 // ---- running the loop
 
-typedef struct exchange {
-    const troupe_array_troupe_ref *refs;
-    size_t next;
-} exchange;
-
-static void exchange_ref(troupe_ref *ref, void *user)
-{
-    exchange *with = (exchange *)user;
-    *ref = with->next < with->refs->count ? with->refs->items[with->next] : (troupe_ref){0};
-    with->next++;
-}
-
-// Reads the config; the references in it become those that came beside it, which hold their
-// objects.
-static troupe_status read_config(const trp_task *task, const troupe_type *type, void **config)
-{
-    *config = troupe_arena_alloc(type->size);
-    if (!*config)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of '%s'", task->trainer);
-    trp_reader in = trp_reader_of(task->config.data, task->config.size);
-    TROUPE_TRY(trp_unpack(type, &in, trp_arena_current(), *config));
-    TROUPE_TRY(trp_read_end(&in));
-    exchange with = {&task->refs, 0};
-    trp_value_refs(type, *config, exchange_ref, &with);
-    if (with.next != task->refs.count)
-        return troupe_fail(TROUPE_MALFORMED, "the config of '%s' came with %zu references for %zu",
-                           task->trainer, task->refs.count, with.next);
-    return TROUPE_OK;
-}
-
 static troupe_status join_group(const trp_task *task, trp_group *group)
 {
     trp_object_info region = trp_store_look(trp_ref_object(task->region));
@@ -84,6 +52,25 @@ static troupe_status join_group(const trp_task *task, trp_group *group)
                           task->world, task->timeout_ms);
 }
 
+// The loop between its rank's stages. What went wrong first is what counts.
+static troupe_status run_stages(loop *it, const troupe_trainer *trainer, const void *config)
+{
+    static const troupe_stages none;
+    const troupe_stages *stages = trainer->stages ? trainer->stages : &none;
+    if (stages->rank_setup)
+        TROUPE_TRY(stages->rank_setup(&it->me, config));
+    troupe_status status = trainer->run(&it->me, config);
+    if (!stages->rank_teardown)
+        return status;
+    troupe_error said;
+    trp_error_hold(&said);
+    troupe_status after = stages->rank_teardown(&it->me, config);
+    if (after != TROUPE_OK && (status == TROUPE_OK || status == TROUPE_STOPPED))
+        return after;
+    trp_error_restore(&said);
+    return status;
+}
+
 static troupe_status run_loop(loop *it)
 {
     const trp_task *task = it->task;
@@ -91,9 +78,9 @@ static troupe_status run_loop(loop *it)
     void *config;
     if (!trainer)
         return troupe_last_error()->status;
-    TROUPE_TRY(read_config(task, trainer->config, &config));
+    TROUPE_TRY(trp_config_read(trainer, task->config, task->refs.items, task->refs.count, &config));
     current = it;
-    troupe_status status = trainer->run(&it->me, config);
+    troupe_status status = run_stages(it, trainer, config);
     current = NULL;
     return status;
 }
@@ -122,17 +109,46 @@ static troupe_status hand_over(const loop *it, trp_worker_end *end)
     return TROUPE_OK;
 }
 
+// The text of a failure of the user's code, which may return a status without having said why.
+static const char *reason_of(troupe_status status)
+{
+    const troupe_error *last = troupe_last_error();
+    if (status == TROUPE_OK || status == TROUPE_STOPPED)
+        return "";
+    return last->status == status && last->text[0] ? last->text : troupe_strerror(status);
+}
+
+static troupe_rank place_of(const trp_place *place, int attempt)
+{
+    return (troupe_rank){.rank = place->rank,
+                         .world = place->world,
+                         .attempt = attempt,
+                         .local_rank = place->local_rank,
+                         .local_world = place->local_world,
+                         .node_rank = place->node_rank,
+                         .nodes = place->nodes};
+}
+
+troupe_status trp_worker_execute(trp_worker *self, const trp_rank_function *what,
+                                 trp_worker_end *end)
+{
+    (void)self;
+    troupe_rank me = place_of(&what->place, what->attempt);
+    const troupe_trainer *function = trp_trainer_find(what->name, what->schema);
+    void *argument;
+    if (!function)
+        return troupe_last_error()->status;
+    TROUPE_TRY(trp_config_read(function, what->argument, NULL, 0, &argument));
+    troupe_status status = function->run(&me, argument);
+    *end = (trp_worker_end){.status = (int)status, .text = troupe_arena_text(reason_of(status))};
+    return TROUPE_OK;
+}
+
 troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_end *end)
 {
     (void)self;
     loop it = {
-        .me = {.rank = task->rank,
-               .world = task->world,
-               .attempt = task->attempt,
-               .local_rank = task->place.local_rank,
-               .local_world = task->place.local_world,
-               .node_rank = task->place.node_rank,
-               .nodes = task->place.nodes},
+        .me = place_of(&task->place, task->attempt),
         .task = task,
         .reports = task->first_report - 1,
         .saver = {.run = task->run,
@@ -146,12 +162,7 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
     TROUPE_TRY(join_group(task, &it.group));
     TROUPE_TRY(trp_alive_join(task->run, task->epoch, &alive));
     troupe_status status = run_loop(&it);
-    const char *text = "";
-    if (status != TROUPE_OK && status != TROUPE_STOPPED) {
-        // A loop may return a status without having said why.
-        const troupe_error *last = troupe_last_error();
-        text = last->status == status && last->text[0] ? last->text : troupe_strerror(status);
-    }
+    const char *text = reason_of(status);
     trp_group_leave(&it.group, status, text);
     trp_saver_next(&it.saver);
     trp_alive_leave(&alive);
@@ -290,12 +301,6 @@ const char *troupe_metadata(troupe_rank *me)
     return it->task->metadata;
 }
 
-static void count_ref(troupe_ref *ref, void *count)
-{
-    (void)ref;
-    ++*(int *)count;
-}
-
 troupe_status troupe_return_as(const troupe_type *type, troupe_rank *me, const void *value)
 {
     enum { RETURN_MAX = 1 << 20 };
@@ -304,11 +309,10 @@ troupe_status troupe_return_as(const troupe_type *type, troupe_rank *me, const v
     TRP_REQUIRE(value);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_return", &it));
-    int refs = 0;
-    trp_value_refs(type, (void *)(uintptr_t)value, count_ref, &refs);
+    size_t refs = trp_config_refs(type, value);
     if (refs > 0)
         return troupe_fail(TROUPE_INVALID,
-                           "troupe_return: the %s has %d references, which end with the loop",
+                           "troupe_return: the %s has %zu references, which end with the loop",
                            type->name, refs);
     trp_buffer packed = {0};
     troupe_status status = trp_pack(type, value, &packed);

@@ -1,5 +1,5 @@
-// worker.h: the actor that runs the loop of one rank, alone in a process, on that process's main
-// thread.
+// worker.h: the actor that runs the loop of one rank, and functions of its trainer's stages, alone
+// in a process, on that process's main thread.
 #ifndef TRP_WORKER_H
 #define TRP_WORKER_H
 
@@ -22,12 +22,20 @@ TROUPE_STRUCT(trp_task, (trp_place, place), (int, rank), (int, world), (int, att
 TROUPE_STRUCT(trp_worker_end, (int, status), (troupe_text, text), (bool, stopped),
               (troupe_bytes, value), (uint64_t, value_schema)); // What it returned, packed.
 
+// A function that is to run in a rank's process, beside its loop.
+TROUPE_STRUCT(trp_rank_function, (trp_place, place), (int, attempt), (troupe_text, name),
+              (uint64_t, schema), (troupe_bytes, argument)); // Packed.
+
 typedef struct trp_worker {
     char unused;
 } trp_worker;
 
 // Returns TROUPE_OK with the loop's end whenever the loop could be run.
 troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_end *end);
-TROUPE_ACTOR(trp_worker, (trp_worker_run, trp_task, trp_worker_end));
+// The same of a function.
+troupe_status trp_worker_execute(trp_worker *self, const trp_rank_function *what,
+                                 trp_worker_end *end);
+TROUPE_ACTOR(trp_worker, (trp_worker_run, trp_task, trp_worker_end),
+             (trp_worker_execute, trp_rank_function, trp_worker_end));
 
 #endif

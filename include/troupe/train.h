@@ -37,21 +37,65 @@ typedef struct troupe_rank {
     int nodes;       // nodes that the group is on
 } troupe_rank;
 
+// What a trainer's setup knows of the run. Owned by the library, valid during the call.
+typedef struct troupe_setup {
+    const char *path;     // Of the run's folder.
+    const char *metadata; // The run's .metadata as canonical JSON; NULL: it has none.
+    int ranks;            // Of each group of the run.
+    bool resumed;         // The run goes on, after what an earlier opening did.
+} troupe_setup;
+
+// The processes of a group's ranks, seen from the driver. Owned by the library, valid during the
+// call, used by its thread only.
+typedef struct troupe_group {
+    int world;   // Ranks of the group.
+    int left;    // Those that troupe_execute runs on: in on_shutdown some may be gone.
+    int attempt; // 0 for the first group, then the number of restarts so far.
+    // In on_shutdown, how the group ended: TROUPE_OK, also after a stop, or why it failed.
+    troupe_status ended;
+} troupe_group;
+
+// What a trainer does beside its loop, by where it is done. Made by
+// TROUPE_TRAINER; a hook that is NULL is left out.
+typedef struct troupe_stages {
+    // In the driver, once an opening of the run, before its first group, on a thread of its own:
+    // it may take its time, and delays no submission. A failure ends the run with its text. If the
+    // run is ended by force meanwhile, the thread is left to itself.
+    troupe_status (*setup)(troupe_setup *at, const void *config);
+    // In the driver, on a thread of its own, for each group: when its processes are started, and
+    // before their loops. A failure is one of the group, which is restarted if .restarts allow it.
+    troupe_status (*on_start)(troupe_group *group, const void *config);
+    // The same when the loops have ended, however they did: by themselves, by a failure, or by
+    // force. After a failure the other ranks have 1 s to leave their loops (collectives and
+    // reports return TROUPE_PEER_LOST); those that have not are ended. The group is ended 5 s after
+    // the call began, if that has not returned. What it returns is said, and changes no result.
+    troupe_status (*on_shutdown)(troupe_group *group, const void *config);
+    // In each rank, before its loop and after it. They may do what the loop may. The second runs if
+    // the first one has succeeded, also when the loop has failed; its own failure is the rank's if
+    // the loop had none.
+    troupe_status (*rank_setup)(troupe_rank *me, const void *config);
+    troupe_status (*rank_teardown)(troupe_rank *me, const void *config);
+    const void *reserved_[4];
+} troupe_stages;
+
 // A trainer: static, made by TROUPE_TRAINER, found in worker processes by name and schema.
 typedef struct troupe_trainer {
     uint32_t abi; // TROUPE_ABI
     const char *name;
     const troupe_type *config;
     troupe_status (*run)(troupe_rank *me, const void *config);
-    const void *reserved_[4];
+    const troupe_stages *stages; // NULL: it has the loop alone.
+    const void *reserved_[3];
 } troupe_trainer;
 
 // Makes a trainer known under its name; TROUPE_TRAINER does it before main. Errors as those of
 // troupe_class_register.
 TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *trainer);
 
-// TROUPE_TRAINER(loop, T): a loop with a config of type T. TROUPE_TRAINER(loop): one that takes its
-// rank alone; it is run with NULL as its config.
+// TROUPE_TRAINER(fit): a trainer of `troupe_status fit(troupe_rank *)`; it is run with NULL as its
+// config. TROUPE_TRAINER(fit, settings): of `troupe_status fit(troupe_rank *, const settings *)`;
+// then the members of troupe_stages may follow, with hooks that take the settings:
+// TROUPE_TRAINER(fit, settings, .setup = prepare, .rank_teardown = close_files);
 #define TROUPE_TRAINER(...) TROUPE_CAT(TROUPE_TRAINER_, TROUPE_COUNT(__VA_ARGS__))(__VA_ARGS__)
 #define TROUPE_TRAINER_1(loop)                                                                     \
     static troupe_status troupe_loop_##loop(troupe_rank *troupe_me_, const void *troupe_config_)   \
@@ -59,22 +103,75 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
         (void)troupe_config_;                                                                      \
         return loop(troupe_me_);                                                                   \
     }                                                                                              \
-    TROUPE_TRAINER_TABLE_(loop, troupe_none)
-#define TROUPE_TRAINER_2(loop, T)                                                                  \
+    TROUPE_TRAINER_TABLE_(loop, troupe_none, .unused_ = 0)
+#define TROUPE_TRAINER_2(loop, T) TROUPE_TRAINER_STAGES_(loop, T, .unused_ = 0)
+#define TROUPE_TRAINER_3(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
+#define TROUPE_TRAINER_4(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
+#define TROUPE_TRAINER_5(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
+#define TROUPE_TRAINER_6(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
+#define TROUPE_TRAINER_7(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
+
+#define TROUPE_STAGE_(stage, place, loop, T)                                                       \
+    static troupe_status troupe_stage_##stage##_##loop(place *troupe_at_,                          \
+                                                       const void *troupe_config_)                 \
+    {                                                                                              \
+        return troupe_hooks_##loop.stage(troupe_at_, (const T *)troupe_config_);                   \
+    }
+
+#define TROUPE_STAGE_IF_(stage, loop)                                                              \
+    (troupe_hooks_##loop.stage ? troupe_stage_##stage##_##loop : NULL)
+
+#define TROUPE_TRAINER_STAGES_(loop, T, ...)                                                       \
     static troupe_status troupe_loop_##loop(troupe_rank *troupe_me_, const void *troupe_config_)   \
     {                                                                                              \
         return loop(troupe_me_, (const T *)troupe_config_);                                        \
     }                                                                                              \
-    TROUPE_TRAINER_TABLE_(loop, T)
-#define TROUPE_TRAINER_TABLE_(loop, T)                                                             \
+    TROUPE_TRAINER_TABLE_(loop, T, __VA_ARGS__)
+#define TROUPE_TRAINER_TABLE_(loop, T, ...)                                                        \
     typedef T troupe_config_##loop;                                                                \
+    static const struct {                                                                          \
+        troupe_status (*setup)(troupe_setup *, const T *);                                         \
+        troupe_status (*on_start)(troupe_group *, const T *);                                      \
+        troupe_status (*on_shutdown)(troupe_group *, const T *);                                   \
+        troupe_status (*rank_setup)(troupe_rank *, const T *);                                     \
+        troupe_status (*rank_teardown)(troupe_rank *, const T *);                                  \
+        int unused_;                                                                               \
+    } troupe_hooks_##loop = {__VA_ARGS__};                                                         \
+    TROUPE_STAGE_(setup, troupe_setup, loop, T)                                                    \
+    TROUPE_STAGE_(on_start, troupe_group, loop, T)                                                 \
+    TROUPE_STAGE_(on_shutdown, troupe_group, loop, T)                                              \
+    TROUPE_STAGE_(rank_setup, troupe_rank, loop, T)                                                \
+    TROUPE_STAGE_(rank_teardown, troupe_rank, loop, T)                                             \
+    static troupe_stages troupe_stages_##loop;                                                     \
     static const troupe_trainer troupe_trainer_##loop = {                                          \
-        TROUPE_ABI, #loop, &troupe_type_##T, troupe_loop_##loop, {NULL}};                          \
+        TROUPE_ABI, #loop, &troupe_type_##T, troupe_loop_##loop, &troupe_stages_##loop, {NULL}};   \
     __attribute__((constructor)) static void troupe_register_trainer_##loop(void)                  \
     {                                                                                              \
+        troupe_stages_##loop.setup = TROUPE_STAGE_IF_(setup, loop);                                \
+        troupe_stages_##loop.on_start = TROUPE_STAGE_IF_(on_start, loop);                          \
+        troupe_stages_##loop.on_shutdown = TROUPE_STAGE_IF_(on_shutdown, loop);                    \
+        troupe_stages_##loop.rank_setup = TROUPE_STAGE_IF_(rank_setup, loop);                      \
+        troupe_stages_##loop.rank_teardown = TROUPE_STAGE_IF_(rank_teardown, loop);                \
         (void)troupe_trainer_register(&troupe_trainer_##loop);                                     \
     }                                                                                              \
     _Static_assert(sizeof(T) > 0, #T)
+
+// TROUPE_RANK_FUNCTION(f, A) makes a function for troupe_execute of `troupe_status f(troupe_rank *,
+// const A *)`. It shares names with trainers.
+#define TROUPE_RANK_FUNCTION(f, A) TROUPE_TRAINER(f, A)
+
+// Runs a function with *argument in the process of each rank that is left, on the thread that runs
+// its loop, and waits for all. The function may change its process (setenv); reports, saves and
+// collectives are for loops. If it fails, the first failure by rank is returned, and the text names
+// the rank. Called by on_start and on_shutdown with their own group, else TROUPE_INVALID;
+// TROUPE_UNSUPPORTED: the argument has references; TROUPE_PEER_LOST: a rank was lost meanwhile;
+// TROUPE_DEADLINE_EXCEEDED: the time of on_shutdown is over.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_execute_as(const troupe_trainer *function,
+                                                                    troupe_group *group,
+                                                                    const void *argument);
+#define troupe_execute(group, function, ...)                                                       \
+    troupe_execute_as(&troupe_trainer_##function, (group),                                         \
+                      TROUPE_POINTER(const troupe_config_##function, (__VA_ARGS__)))
 
 // ---- Inside a loop ----
 

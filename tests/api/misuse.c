@@ -89,7 +89,29 @@ static troupe_status fit(troupe_rank *me, const settings *config)
     return troupe_report(me, {"loss", loss});
 }
 
-TROUPE_TRAINER(fit, settings);
+static troupe_status prepare(troupe_setup *at, const settings *config)
+{
+    return at->ranks > config->epochs ? TROUPE_INVALID : TROUPE_OK;
+}
+
+static troupe_status join(troupe_rank *me, const settings *config)
+{
+    return me->rank < config->epochs ? TROUPE_OK : TROUPE_INVALID;
+}
+TROUPE_RANK_FUNCTION(join, settings);
+
+static troupe_status connect_all(troupe_group *group, const settings *config)
+{
+    return troupe_execute(group, join, config);
+}
+
+#if MISUSE == 16
+TROUPE_TRAINER(fit, settings, .setup = connect_all); // a hook of another place
+#elif MISUSE == 17
+TROUPE_TRAINER(fit, settings, .set_up = prepare); // misspelt hook
+#else
+TROUPE_TRAINER(fit, settings, .setup = prepare, .on_start = connect_all);
+#endif
 
 static int use(int argc, char **argv)
 {
@@ -108,7 +130,7 @@ static int use(int argc, char **argv)
 #if MISUSE == 1
     troupe_tell(tally, counter_subtract, 5); // unknown: no such method
 #elif MISUSE == 2
-    troupe_tell(tally, clock_state_tick, 5); // wrong class: a counter does not tick
+    troupe_tell(tally, clock_state_tick, 5);      // wrong class: a counter does not tick
 #elif MISUSE == 3
     troupe_tell(tally, counter_add, "five"); // wrong argument: a text for a number
 #elif MISUSE == 4

@@ -48,5 +48,7 @@ refused 12 'has no member named .worker.|field designator'
 refused 13 'no member named .rat.'
 refused 14 'a pointer for each field of settings'
 refused 15 'takes a troupe_down, and counter_reset does not'
-[ $status -eq 0 ] && echo "15 mistakes were refused"
+refused 16 'incompatible.pointer|incompatible function pointer'
+refused 17 'no member named .set_up.|field designator'
+[ $status -eq 0 ] && echo "17 mistakes were refused"
 exit $status

@@ -422,6 +422,10 @@ static void checkpoints_and_loops(void)
     REFUSED(troupe_allreduce_as, (NULL, &five, 1, TROUPE_FLOAT32, TROUPE_SUM), "me");
     REFUSED(troupe_broadcast, (NULL, &five, 4, 0), "me");
     REFUSED(troupe_barrier, (NULL), "me");
+    troupe_group group = {0};
+    REFUSED(troupe_execute_as, (NULL, &group, &group), "function");
+    REFUSED(troupe_execute_as, (&troupe_trainer_fit, NULL, &group), "group");
+    REFUSED(troupe_execute_as, (&troupe_trainer_fit, &group, NULL), "argument");
     REFUSED(troupe_report_metrics, (NULL, NULL, 0), "me");
     REFUSED(troupe_save_as, (type, NULL, &five), "me");
     REFUSED(troupe_restore_as, (type, NULL, &five), "me");
