@@ -2,6 +2,7 @@
 #include <train/progress.h>
 
 #include <runtime/base/buffer.h>
+#include <runtime/base/screen.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ void trp_time_of_day(char text[32])
 void trp_progress_open(trp_progress *progress, FILE *out)
 {
     *progress = (trp_progress){.out = out, .terminal = out != NULL && isatty(fileno(out))};
+    progress->at_foot = progress->terminal && fileno(out) == STDOUT_FILENO;
 }
 
 int64_t trp_progress_due_ns(const trp_progress *progress)
@@ -43,7 +45,8 @@ static void draw_table(trp_progress *progress, const trp_table *table, trp_buffe
         look.rows_max = rows < ROWS_MAX ? rows : ROWS_MAX;
         look.cut = size.ws_col;
     }
-    if (progress->lines > 0) // Back to the first line of the last drawing, which is wiped out.
+    // Back to the first line of the last drawing, which is wiped out.
+    if (progress->lines > 0 && !progress->at_foot)
         trp_buffer_printf(out, "\033[%dA\r\033[J", progress->lines);
     size_t from = out->size;
     trp_table_format(table, &look, out);
@@ -63,11 +66,20 @@ void trp_progress_show(trp_progress *progress, const trp_table *table, int64_t n
         draw_table(progress, table, &text);
     else
         trp_table_line(table, &text);
-    if (!text.failed) {
+    if (!text.failed && progress->at_foot) {
+        fflush(progress->out); // What the program has printed before.
+        trp_screen_foot((const char *)text.data, text.size);
+    } else if (!text.failed) {
         fwrite(text.data, 1, text.size, progress->out);
         fflush(progress->out);
     }
     trp_buffer_free(&text);
     progress->changed = false;
     progress->shown_ns = now_ns;
+}
+
+void trp_progress_close(trp_progress *progress)
+{
+    if (progress->at_foot && progress->shown_ns != 0)
+        trp_screen_keep();
 }

@@ -11,6 +11,7 @@ typedef struct trp_progress {
     FILE *out; // NULL: nothing is shown.
     bool terminal;
     bool changed;     // Since it was last shown.
+    bool at_foot;     // That terminal is standard output: others print above the table.
     int lines;        // That the last drawing took on the terminal.
     int64_t shown_ns; // When; 0: never.
 } trp_progress;
@@ -20,6 +21,8 @@ void trp_progress_open(trp_progress *progress, FILE *out);
 int64_t trp_progress_due_ns(const trp_progress *progress);
 // Shows the facts as they stand.
 void trp_progress_show(trp_progress *progress, const trp_table *table, int64_t now_ns);
+// What was shown last stays.
+void trp_progress_close(trp_progress *progress);
 
 // The time of day: "2024-04-10 09:41:32".
 void trp_time_of_day(char text[32]);

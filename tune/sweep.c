@@ -529,6 +529,7 @@ static troupe_status run_sweep(troupe_sweep *sweep, troupe_scheduler *scheduler,
         abandon(&run);
         trp_error_set(&failure);
     }
+    trp_progress_close(&run.progress);
     trp_journal_close(&run.journal);
     trp_search_destroy(&run.search);
     trp_events_close(&run.events);

@@ -77,6 +77,16 @@ void trp_screen_foot(const char *lines, size_t size)
     pthread_mutex_unlock(&foot.lock);
 }
 
+void trp_screen_keep(void)
+{
+    pthread_mutex_lock(&foot.lock);
+    trp_buffer_free(&foot.text);
+    foot.lines = 0;
+    foot.shown = false;
+    atomic_store(foot.on, 0);
+    pthread_mutex_unlock(&foot.lock);
+}
+
 bool trp_screen_enter(int fd)
 {
     bool own = foot.shown && foot.owner == getpid();

@@ -15,6 +15,9 @@
 // before; none: takes the foot away. They must not be wider than the terminal.
 void trp_screen_foot(const char *lines, size_t size);
 
+// What is at the foot stays there as lines like any others.
+void trp_screen_keep(void);
+
 // Before whole lines are written to `fd`. True: trp_screen_leave is to be called after that, by
 // this thread.
 bool trp_screen_enter(int fd);

@@ -129,6 +129,20 @@ static void test_another_process_takes_a_shared_foot_away(void **state)
                         "\033[2A\r\033[Jthree\n");
 }
 
+static void keep(void)
+{
+    foot("table\n");
+    trp_screen_keep();
+    trp_screen_print(STDOUT_FILENO, "next\n", 5);
+    foot("other\n");
+}
+
+static void test_a_foot_that_is_kept_is_not_drawn_over(void **state)
+{
+    (void)state;
+    assert_string_equal(on_terminal(keep), "table\nnext\nother\n");
+}
+
 static void test_other_descriptors_are_left_alone(void **state)
 {
     (void)state;
@@ -149,6 +163,7 @@ int main(void)
         cmocka_unit_test(test_the_log_is_printed_above_it),
         cmocka_unit_test(test_a_child_has_no_foot),
         cmocka_unit_test(test_another_process_takes_a_shared_foot_away),
+        cmocka_unit_test(test_a_foot_that_is_kept_is_not_drawn_over),
         cmocka_unit_test(test_other_descriptors_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
