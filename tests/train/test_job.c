@@ -582,7 +582,7 @@ static void test_workers_submit_no_jobs(void **state)
             fail_msg("'%s' is not in: %s", word, troupe_last_error()->text);                       \
     } while (0)
 
-// A01, A12.
+// A01, A12, C02.
 static void test_wrong_options_are_named(void **state)
 {
     (void)state;
