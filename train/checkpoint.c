@@ -26,29 +26,13 @@ troupe_status trp_checkpoint_folder(const char *run, int64_t id, trp_path *folde
     return trp_path_make(folder, "%s/" FOLDER "/" PREFIX "%06" PRId64, run, id);
 }
 
-troupe_status trp_checkpoint_stage(const trp_staging *staging, int rank, const troupe_type *type,
-                                   const void *value, trp_arena *arena, trp_manifest_file *file)
+troupe_status trp_checkpoint_stage(const trp_staging *staging, int rank, const char *name,
+                                   const trp_buffer *packed, trp_path *shard)
 {
-    trp_path shard, path;
-    trp_buffer packed = {0};
-    char *name = (char *)trp_arena_alloc(arena, TRP_STATE_NAME);
-    if (!name)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory to save a state");
-    trp_shard_state_name(rank, name);
-    TROUPE_TRY(trp_shard_make(staging, rank, &shard));
-    TROUPE_TRY(trp_path_make(&path, "%s/%s", shard.text, name));
-    troupe_status status = trp_sealed_pack(path.text, type, value, &packed);
-    if (status == TROUPE_OK)
-        status = trp_file_write(path.text, &(trp_piece){packed.data, packed.size}, 1);
-    if (status == TROUPE_OK)
-        *file = (trp_manifest_file){.path = name,
-                                    .rank = rank,
-                                    .kind = TRP_FILE_STATE,
-                                    .size = packed.size,
-                                    .digest = trp_digest(packed.data, packed.size),
-                                    .schema = troupe_type_hash(type)};
-    trp_buffer_free(&packed);
-    return status;
+    trp_path path;
+    TROUPE_TRY(trp_shard_make(staging, rank, shard));
+    TROUPE_TRY(trp_path_make(&path, "%s/%s", shard->text, name));
+    return trp_file_write(path.text, &(trp_piece){packed->data, packed->size}, 1);
 }
 
 // The run's own folder is new: with its first checkpoint it is made to last too.

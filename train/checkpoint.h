@@ -17,10 +17,10 @@
 #include <train/shard.h>
 #include <troupe/wire.h>
 
-// Writes a rank's state for a report that it has yet to make, replacing an earlier one, and says
-// what it has written; the path in *file goes to `arena`.
-troupe_status trp_checkpoint_stage(const trp_staging *staging, int rank, const troupe_type *type,
-                                   const void *value, trp_arena *arena, trp_manifest_file *file);
+// Writes a rank's state, which is packed already, for a report that it has yet to make, replacing
+// an earlier one, and gives the folder of its shard.
+troupe_status trp_checkpoint_stage(const trp_staging *staging, int rank, const char *name,
+                                   const trp_buffer *packed, trp_path *shard);
 
 // Turns what was staged for a report into the checkpoint `manifest->id`, and gives its folder. The
 // files of the manifest are those of all shards; their order changes. On failure there is no such

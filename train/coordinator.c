@@ -62,11 +62,14 @@ typedef struct trp_run {
     trp_coordinator_actor self;
     trp_record record;
     trp_reports reports;
+    trp_commits commits; // Of this attempt, not handed over yet.
+    trp_committer committer;
     trp_object region_object;
     trp_group_region *region; // NULL: no group.
     rank_state *ranks;
     trp_rank_logs *logs;
     int first_attempt, attempt, pending;
+    bool closing;     // All ranks have ended, and commits have not.
     trp_stage *stage; // That runs; NULL: none.
     trp_stage_kind stage_kind;
     int stage_number; // Of the last one.
@@ -377,6 +380,42 @@ static void attempt_over(trp_run *run)
     start_attempt(run);
 }
 
+// ---- commits
+
+static void tell_committed(trp_committer *committer)
+{
+    if (!trp_life_post_to(committer->coordinator, &troupe_class_trp_coordinator,
+                          troupe_method_trp_coordinator_committed.index, &(troupe_none){0}))
+        atomic_store(&committer->job->missed, true); // Or it has ended, and waits for the thread.
+}
+
+// Hands over what can be committed, in the order of reports.
+static void hand_commits(trp_run *run)
+{
+    run->committer.coordinator = run->self.address;
+    for (trp_commit *commit; (commit = trp_commits_next(&run->commits));)
+        trp_record_commit(&run->record, &run->committer, run->attempt, commit);
+}
+
+// An attempt is over when its last commit is: what comes next depends on which there are.
+static void close_attempt(trp_run *run)
+{
+    trp_commits_clear(&run->commits); // Of ranks that are gone.
+    run->closing = run->committer.busy > 0;
+    if (!run->closing)
+        attempt_over(run);
+}
+
+static void take_commits(trp_run *run)
+{
+    for (trp_commit *commit; (commit = trp_committer_take(&run->committer));)
+        trp_record_committed(&run->record, &run->committer, commit);
+    if (run->closing && run->committer.busy == 0) {
+        run->closing = false;
+        attempt_over(run);
+    }
+}
+
 static void take_end(trp_run *run, int rank)
 {
     rank_state *state = &run->ranks[rank];
@@ -393,7 +432,7 @@ static void take_end(trp_run *run, int rank)
     if (status == TROUPE_OK && rank == 0)
         trp_record_return(&run->record, end.value, end.value_schema);
     if (run->pending == 0)
-        attempt_over(run);
+        close_attempt(run);
 }
 
 troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event *event,
@@ -669,8 +708,36 @@ troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *re
         return troupe_fail(TROUPE_PEER_LOST, "troupe_report: the group has ended");
     const trp_open_report *whole;
     TROUPE_TRY(trp_reports_take(&run->reports, report, &whole));
-    if (whole)
-        trp_record_add(&run->record, run->attempt, whole);
+    if (!whole)
+        return TROUPE_OK;
+    trp_record_add(&run->record, run->attempt, whole);
+    TROUPE_TRY(trp_commits_whole(&run->commits, whole));
+    hand_commits(run);
+    return TROUPE_OK;
+}
+
+troupe_status trp_coordinator_written(trp_coordinator *self, const trp_written *written, int *taken)
+{
+    trp_run *run = self->run;
+    *taken = 1;
+    if (run->finished || written->attempt != run->attempt || run->pending == 0)
+        return TROUPE_OK;          // Nobody waits for it any more.
+    if (run->committer.busy > 0) { // Else checkpoints would pile up behind a slow disk.
+        *taken = 0;
+        return TROUPE_OK;
+    }
+    TROUPE_TRY(trp_commits_written(&run->commits, written));
+    hand_commits(run);
+    return TROUPE_OK;
+}
+
+troupe_status trp_coordinator_committed(trp_coordinator *self, const troupe_none *nothing,
+                                        troupe_none *none)
+{
+    (void)nothing;
+    (void)none;
+    if (!self->run->finished)
+        take_commits(self->run);
     return TROUPE_OK;
 }
 
@@ -690,6 +757,8 @@ troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *not
             troupe_wait(&run->ranks[rank].end, 1, 1, 0, &ready, NULL) == TROUPE_OK && ready)
             take_end(run, rank);
     }
+    if (!run->finished)
+        take_commits(run);
     return TROUPE_OK;
 }
 
@@ -759,6 +828,8 @@ troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *addres
                            .ranks = ranks,
                            .first_attempt = attempts,
                            .attempt = attempts};
+    trp_committer_init(&self->run->committer, job);
+    self->run->committer.tell = tell_committed;
     self->run->logs = trp_rank_logs_open(job->path, job->options.ranks);
     trp_job_hold(job);
     return TROUPE_OK;
@@ -767,6 +838,8 @@ troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *addres
 void trp_coordinator_deinit(trp_coordinator *self)
 {
     trp_run *run = self->run;
+    trp_committer_end(&run->committer);
+    trp_commits_clear(&run->commits);
     if (!run->finished) { // The runtime stops.
         // Later than that where a follower has held it up: then all this has gone already.
         bool there = trp_job_has_runtime(run->job);

@@ -2,6 +2,7 @@
 #ifndef TRP_COORDINATOR_H
 #define TRP_COORDINATOR_H
 
+#include <train/commits.h>
 #include <train/job.h>
 #include <train/reports.h>
 
@@ -23,10 +24,17 @@ troupe_status trp_coordinator_begin(trp_coordinator *self, const troupe_none *no
 // From a rank: answered once it is recorded.
 troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *report,
                                      troupe_none *result);
+// From a rank's writer: the files that it announced with a report are written, or torn. 0: this was
+// not taken note of, since earlier ones are still being committed, and is to be said again.
+troupe_status trp_coordinator_written(trp_coordinator *self, const trp_written *written,
+                                      int *taken);
+// From the committer: something is over.
+troupe_status trp_coordinator_committed(trp_coordinator *self, const troupe_none *none,
+                                        troupe_none *result);
 troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event *event,
                                     troupe_none *result);
-// To look whether a stage is over, and which ranks have ended, because word of one was lost for
-// lack of memory.
+// To look whether a stage or a commit is over, and which ranks have ended, because word of one was
+// lost for lack of memory.
 troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *none,
                                    troupe_none *result);
 troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *none,
@@ -36,6 +44,8 @@ troupe_status trp_coordinator_overdue(trp_coordinator *self, const trp_overdue *
 TROUPE_ACTOR_INIT(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordinator_deinit,
                   (trp_coordinator_begin, troupe_none, troupe_none),
                   (trp_coordinator_report, trp_report, troupe_none),
+                  (trp_coordinator_written, trp_written, int),
+                  (trp_coordinator_committed, troupe_none, troupe_none),
                   (trp_coordinator_ended, trp_rank_event, troupe_none),
                   (trp_coordinator_look, troupe_none, troupe_none),
                   (trp_coordinator_kill, troupe_none, troupe_none),

@@ -7,6 +7,7 @@
 #include <runtime/codec/json.h>
 #include <stdio.h>
 #include <string.h>
+#include <train/checkpoint.h>
 #include <train/file.h>
 #include <train/follow.h>
 #include <train/job.h>
@@ -15,7 +16,9 @@
 
 typedef struct item {
     struct item *next;
-    bool is_report; // Else: a state.
+    bool is_report;     // Else, unless it is of a checkpoint: a state.
+    bool is_checkpoint; // Its report, folder and metrics are in `report`,
+    int64_t number;     // and this is its own.
     troupe_job_state state;
     troupe_report_event report; // What it points to lies in the item's own block.
 } item;
@@ -56,7 +59,6 @@ static item *make_report(const troupe_report_event *report)
         return NULL;
     troupe_metric *metrics = (troupe_metric *)(made + 1);
     char *at = (char *)(metrics + report->count);
-    made->is_report = true;
     made->report = *report;
     made->report.metrics = metrics;
     for (size_t i = 0; i < report->count; i++)
@@ -75,7 +77,8 @@ static void add(trp_follow *follow, item *made)
     follow->waiting++;
 }
 
-static void put(trp_follow *follow, const troupe_report_event *report, troupe_job_state state,
+// `what` says what it is, in `report` what belongs to it, if anything does.
+static void put(trp_follow *follow, const item *what, const troupe_report_event *report,
                 off_t start, off_t end)
 {
     pthread_mutex_lock(&follow->lock);
@@ -83,8 +86,10 @@ static void put(trp_follow *follow, const troupe_report_event *report, troupe_jo
     if (!follow->behind && follow->waiting < TRP_FOLLOW_WAITING)
         made = report != NULL ? make_report(report) : trp_alloc(sizeof *made);
     if (made != NULL) {
-        if (report == NULL)
-            made->state = state;
+        made->is_report = what->is_report;
+        made->is_checkpoint = what->is_checkpoint;
+        made->number = what->number;
+        made->state = what->state;
         add(follow, made);
     } else if (!follow->behind) {
         follow->behind = true;
@@ -101,13 +106,26 @@ static void put(trp_follow *follow, const troupe_report_event *report, troupe_jo
 void trp_follow_report(trp_follow *follow, const troupe_report_event *event, off_t start, off_t end)
 {
     if (follow != NULL)
-        put(follow, event, TROUPE_JOB_RUNNING, start, end);
+        put(follow, &(item){.is_report = true}, event, start, end);
+}
+
+void trp_follow_checkpoint(trp_follow *follow, const troupe_checkpoint_event *event, off_t start,
+                           off_t end)
+{
+    if (follow == NULL)
+        return;
+    const troupe_report_event report = {.number = event->report,
+                                        .metrics = event->metrics,
+                                        .count = event->count,
+                                        .elapsed_s = event->elapsed_s,
+                                        .checkpoint = event->folder};
+    put(follow, &(item){.is_checkpoint = true, .number = event->number}, &report, start, end);
 }
 
 void trp_follow_state(trp_follow *follow, troupe_job_state state, off_t start, off_t end)
 {
     if (follow != NULL)
-        put(follow, NULL, state, start, end);
+        put(follow, &(item){.state = state}, NULL, start, end);
 }
 
 void trp_follow_journal(trp_follow *follow, int journal)
@@ -165,6 +183,20 @@ static void tell_report(trp_follow *follow, const troupe_report_event *event)
     end_call(follow);
 }
 
+static void tell_checkpoint(trp_follow *follow, const troupe_report_event *event, int64_t number)
+{
+    if (follow->follower.checkpoint == NULL || !begin_call(follow))
+        return;
+    troupe_checkpoint_event checkpoint = {.number = number,
+                                          .report = event->number,
+                                          .folder = event->checkpoint,
+                                          .metrics = event->metrics,
+                                          .count = event->count,
+                                          .elapsed_s = event->elapsed_s};
+    follow->follower.checkpoint(follow->follower.user, follow->job, &checkpoint);
+    end_call(follow);
+}
+
 static void tell_first(trp_follow *follow)
 {
     item *told = follow->first;
@@ -174,6 +206,8 @@ static void tell_first(trp_follow *follow)
     follow->waiting--;
     if (told->is_report)
         tell_report(follow, &told->report);
+    else if (told->is_checkpoint)
+        tell_checkpoint(follow, &told->report, told->number);
     else
         tell_state(follow, told->state);
     trp_free(told);
@@ -214,7 +248,7 @@ static troupe_status tell_line(trp_follow *follow, const char *text, size_t size
     if (strcmp(line.event, "state") == 0 && line.state != NULL) {
         tell_state(follow, strcmp(line.state, "RESTARTING") == 0 ? TROUPE_JOB_RESTARTING
                                                                  : TROUPE_JOB_RUNNING);
-    } else if (strcmp(line.event, "report") == 0) {
+    } else if (strcmp(line.event, "report") == 0 || strcmp(line.event, "commit") == 0) {
         troupe_report_event event = {.number = line.report, .elapsed_s = line.elapsed_s};
         TROUPE_TRY(read_metrics(value, arena, &event));
         if (line.checkpoint != NULL) {
@@ -222,7 +256,10 @@ static troupe_status tell_line(trp_follow *follow, const char *text, size_t size
                 trp_path_make(&folder, "%s/checkpoints/%s", follow->job->path, line.checkpoint));
             event.checkpoint = folder.text;
         }
-        tell_report(follow, &event);
+        if (strcmp(line.event, "report") == 0)
+            tell_report(follow, &event);
+        else if (event.checkpoint != NULL)
+            tell_checkpoint(follow, &event, trp_checkpoint_number(line.checkpoint));
     }
     return TROUPE_OK;
 }
@@ -299,7 +336,7 @@ troupe_status trp_follow_start(troupe_job *job, const troupe_follower *follower,
                                trp_follow **follow)
 {
     *follow = NULL;
-    if (follower->report == NULL && follower->state == NULL)
+    if (follower->report == NULL && follower->state == NULL && follower->checkpoint == NULL)
         return TROUPE_OK;
     trp_follow *made = trp_alloc(sizeof *made);
     if (made == NULL)

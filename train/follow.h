@@ -18,10 +18,12 @@ typedef struct trp_follow trp_follow;
 troupe_status trp_follow_start(troupe_job *job, const troupe_follower *follower,
                                trp_follow **follow);
 
-// The three may be given NULL. The line of what happened lies at [start, end) in the journal; where
+// All may be given NULL. The line of what happened lies at [start, end) in the journal; where
 // it could not be written, the two are equal. Called in the order of what happened.
 void trp_follow_report(trp_follow *follow, const troupe_report_event *event, off_t start,
                        off_t end);
+void trp_follow_checkpoint(trp_follow *follow, const troupe_checkpoint_event *event, off_t start,
+                           off_t end);
 void trp_follow_state(trp_follow *follow, troupe_job_state state, off_t start, off_t end);
 // The journal, of which a descriptor is kept.
 void trp_follow_journal(trp_follow *follow, int journal);

@@ -132,6 +132,14 @@ void trp_job_report(troupe_job *job, int number, const troupe_report_event *even
     pthread_mutex_unlock(&job->lock);
 }
 
+void trp_job_checkpoint(troupe_job *job, const troupe_checkpoint_event *event, off_t start)
+{
+    pthread_mutex_lock(&job->lock);
+    if (job->state != TROUPE_JOB_DONE)
+        trp_follow_checkpoint(job->follow, event, start, job->opening.journal.size);
+    pthread_mutex_unlock(&job->lock);
+}
+
 bool trp_job_finish(troupe_job *job, troupe_result *result)
 {
     pthread_mutex_lock(&job->lock);

@@ -122,6 +122,8 @@ void trp_job_say_group(troupe_job *job, const trp_console_rank *ranks, int count
 // Counts a report, and tells the follower if `event` is not NULL: its line begins at `start` of the
 // journal and ends where that does.
 void trp_job_report(troupe_job *job, int number, const troupe_report_event *event, off_t start);
+// Tells the follower of a checkpoint, likewise.
+void trp_job_checkpoint(troupe_job *job, const troupe_checkpoint_event *event, off_t start);
 // Ends the job with the result, which is taken over, and tells the follower. False: it had ended.
 bool trp_job_finish(troupe_job *job, troupe_result *result);
 // Ends the job without a run or in the middle of one, because the runtime stops.

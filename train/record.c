@@ -117,73 +117,101 @@ static double shown(const trp_record *record, double score)
     return options->keep_metric && options->keep_goal == TROUPE_MINIMIZE ? -score : score;
 }
 
-static void evict(trp_record *record)
+// Leaves the numbers of those to be removed in the commit that made them so.
+static void evict(trp_record *record, trp_commit *commit)
 {
-    double score;
-    for (int64_t id; (id = trp_retention_evict(&record->retention, &score)) >= 0;) {
-        if (trp_checkpoint_remove(record->job->path, id) != TROUPE_OK)
-            trp_log(TRP_WARN, "a checkpoint that is not kept stays on disk: %s",
-                    troupe_last_error()->text);
-        else
-            trp_log(TRP_DEBUG,
-                    "Removed worst checkpoint from: %s/checkpoints/checkpoint_%06" PRId64
-                    " (score %g)",
-                    record->job->path, id, shown(record, score));
+    size_t most = record->retention.count;
+    commit->evicted =
+        (trp_evicted *)trp_arena_alloc(&commit->arena, (most + 1) * sizeof(*commit->evicted));
+    if (!commit->evicted) {
+        trp_log(TRP_WARN, "checkpoints that are not kept stay on disk for now: no memory");
+        return;
     }
+    double score;
+    for (int64_t id; (id = trp_retention_evict(&record->retention, &score)) >= 0;)
+        commit->evicted[commit->evicted_count++] = (trp_evicted){id, shown(record, score)};
 }
 
-static troupe_status try_commit(trp_record *record, const trp_staging *staging,
-                                const trp_open_report *report, trp_path *folder)
+void trp_record_commit(trp_record *record, trp_committer *committer, int attempt,
+                       trp_commit *commit)
 {
     const troupe_job *job = record->job;
-    if (report->torn)
-        return troupe_fail(TROUPE_IO, "%s",
-                           report->why[0] ? report->why : "a rank could not save its state");
-    trp_time_text now = trp_time_now();
-    trp_manifest manifest = {
+    memcpy(commit->created, trp_time_now().text, sizeof(commit->created));
+    commit->staging = (trp_staging){job->path, job->opening.epoch, attempt, commit->number};
+    commit->manifest = (trp_manifest){
         .id = record->next_id,
-        .report = report->number,
+        .report = commit->number,
         .world = job->options.ranks,
-        .created = now.text,
+        .created = commit->created,
         .trainer = job->trainer->name,
         .config = record->config,
         .metadata = job->options.metadata,
-        .metrics = {report->metrics, report->metric_count},
-        .files = {report->files, report->file_count},
+        .metrics = commit->metrics,
+        .files = {commit->files, commit->file_count},
     };
-    record->next_id++; // Used up, whatever happens.
-    TROUPE_TRY(trp_checkpoint_commit(staging, &manifest, folder));
-    double score = score_of(record, &manifest);
-    TROUPE_TRY(trp_retention_add(&record->retention, manifest.id, score));
-    trp_log(TRP_DEBUG, "Checkpoint successfully written to: %s (score %g)", folder->text,
+    if (!commit->torn)
+        record->next_id++; // Used up, whatever happens.
+    trp_committer_hand(committer, commit);
+}
+
+static void tell_checkpoint(trp_record *record, const trp_commit *commit)
+{
+    troupe_metric metrics[TRP_METRICS_MAX];
+    for (size_t i = 0; i < commit->metrics.count; i++)
+        metrics[i] = (troupe_metric){commit->metrics.items[i].name, commit->metrics.items[i].value};
+    troupe_checkpoint_event event = {
+        .number = commit->manifest.id,
+        .report = commit->number,
+        .folder = commit->folder.text,
+        .metrics = metrics,
+        .count = commit->metrics.count,
+        .elapsed_s = trp_job_elapsed_s(record->job),
+    };
+    trp_job_say(record->job, TRP_INFO,
+                "Checkpoint successfully created at: Checkpoint(filesystem=local, path=%s)",
+                commit->folder.text);
+    trp_run_journal *journal = &record->job->opening.journal;
+    off_t start = journal->size;
+    trp_run_journal_commit(journal, &event);
+    trp_job_checkpoint(record->job, &event, start);
+}
+
+static troupe_status retain(trp_record *record, const trp_commit *commit)
+{
+    const char *folder = commit->folder.text;
+    double score = score_of(record, &commit->manifest);
+    TROUPE_TRY(trp_retention_add(&record->retention, commit->manifest.id, score));
+    trp_log(TRP_DEBUG, "Checkpoint successfully written to: %s (score %g)", folder,
             shown(record, score));
     if (trp_retention_is_passing(&record->retention))
         trp_log(TRP_DEBUG,
                 "Skipping checkpoint due to low score: %s (score %g) is kept until the next one",
-                folder->text, shown(record, score));
+                folder, shown(record, score));
     return TROUPE_OK;
 }
 
-// False: nothing was staged, or it could not be committed, which does not end the run.
-static bool commit(trp_record *record, int attempt, const trp_open_report *report, trp_path *folder)
+void trp_record_committed(trp_record *record, trp_committer *committer, trp_commit *commit)
 {
-    const char *run = record->job->path;
-    trp_staging staging = {run, record->job->opening.epoch, attempt, report->number};
-    if (report->file_count == 0 && !report->torn)
-        return false;
-    if (try_commit(record, &staging, report, folder) != TROUPE_OK) {
-        trp_log(TRP_WARN, "report %d of %s has no checkpoint: %s", report->number, run,
-                troupe_last_error()->text);
-        // So that it does not take the room that the next one needs. There may be nothing to
-        // remove.
-        (void)trp_checkpoint_discard(&staging);
-        return false;
+    trp_run_journal *journal = &record->job->opening.journal;
+    if (commit->follows) {
+        trp_commit_free(commit);
+        return;
     }
-    trp_job_say(record->job, TRP_INFO,
-                "Checkpoint successfully created at: Checkpoint(filesystem=local, path=%s)",
-                folder->text);
-    evict(record);
-    return true;
+    if (commit->status == TROUPE_OK && retain(record, commit) != TROUPE_OK) {
+        commit->status = TROUPE_NO_MEMORY;
+        commit->error = *troupe_last_error();
+    }
+    if (commit->status != TROUPE_OK) { // Which does not end the run.
+        trp_log(TRP_WARN, "report %d of %s has no checkpoint: %s", commit->number,
+                record->job->path, commit->error.text);
+        trp_commit_free(commit);
+        return;
+    }
+    evict(record, commit);
+    tell_checkpoint(record, commit);
+    commit->journal = journal->fd;
+    commit->follows = true;
+    trp_committer_hand(committer, commit);
 }
 
 static void remember(trp_record *record, const trp_open_report *report)
@@ -201,8 +229,6 @@ static void remember(trp_record *record, const trp_open_report *report)
 
 void trp_record_add(trp_record *record, int attempt, const trp_open_report *report)
 {
-    trp_path folder;
-    bool committed = commit(record, attempt, report, &folder);
     remember(record, report);
     bool again = report->number <= record->delivered;
     troupe_report_event event = {
@@ -210,17 +236,12 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
         .metrics = record->last,
         .count = record->last_count,
         .elapsed_s = trp_job_elapsed_s(record->job),
-        .checkpoint = committed ? folder.text : NULL,
     };
     trp_run_journal *journal = &record->job->opening.journal;
     off_t start = journal->size;
     if (!again) {
         trp_run_journal_report(journal, &event, attempt);
         record->delivered = report->number;
-    }
-    if (committed) {
-        trp_run_journal_commit(journal, report->number, folder.text);
-        trp_run_journal_sync(journal);
     }
     trp_job_report(record->job, report->number, again ? NULL : &event, start);
     if (!again)

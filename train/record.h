@@ -6,6 +6,7 @@
 #ifndef TRP_RECORD_H
 #define TRP_RECORD_H
 
+#include <train/committer.h>
 #include <train/job.h>
 #include <train/reports.h>
 #include <train/retention.h>
@@ -27,8 +28,13 @@ typedef struct trp_record {
 
 // Begins with what earlier openings of the run have left.
 troupe_status trp_record_open(trp_record *record, troupe_job *job);
-// Commits what was staged for a whole report, and delivers it.
+// Delivers a whole report.
 void trp_record_add(trp_record *record, int attempt, const trp_open_report *report);
+// Hands what was staged for a report to the committer.
+void trp_record_commit(trp_record *record, trp_committer *committer, int attempt,
+                       trp_commit *commit);
+// Takes a commit that is over: tells of it, and hands on or frees it.
+void trp_record_committed(trp_record *record, trp_committer *committer, trp_commit *commit);
 // The checkpoint that an attempt continues from ("" in `folder`: none) and the report that it
 // continues after. TROUPE_CORRUPT: the one that the user named cannot be used.
 troupe_status trp_record_origin(trp_record *record, trp_path *folder, int *report);

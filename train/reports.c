@@ -58,41 +58,6 @@ static troupe_status copy_metrics(trp_open_report *open, const trp_report *repor
     return TROUPE_OK;
 }
 
-// Adds a rank's files to those of the others.
-static troupe_status take_files(trp_open_report *open, const trp_report *report)
-{
-    troupe_array_trp_manifest_file copy;
-    if (report->staged != TRP_STAGED_WHOLE || report->files.count == 0)
-        return TROUPE_OK;
-    TROUPE_TRY(trp_value_copy(&troupe_type_troupe_array_trp_manifest_file, &report->files,
-                              &open->arena, &copy));
-    size_t count = open->file_count + copy.count;
-    trp_manifest_file *all =
-        (trp_manifest_file *)trp_arena_alloc(&open->arena, count * sizeof(*all));
-    if (!all)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the files of report %d",
-                           report->number);
-    if (open->file_count > 0)
-        memcpy(all, open->files, open->file_count * sizeof(*all));
-    memcpy(all + open->file_count, copy.items, copy.count * sizeof(*all));
-    for (size_t i = open->file_count; i < count; i++)
-        all[i].rank = report->rank;
-    open->files = all;
-    open->file_count = count;
-    return TROUPE_OK;
-}
-
-// Notes that a rank could not save.
-static void take_torn(trp_open_report *open, const trp_report *report)
-{
-    if (report->staged != TRP_STAGED_TORN || open->torn)
-        return;
-    const char *why = report->why ? report->why : "";
-    char *copy = (char *)trp_arena_alloc(&open->arena, strlen(why) + 1);
-    open->torn = true;
-    open->why = copy ? strcpy(copy, why) : "";
-}
-
 troupe_status trp_reports_take(trp_reports *reports, const trp_report *report,
                                const trp_open_report **whole)
 {
@@ -104,8 +69,7 @@ troupe_status trp_reports_take(trp_reports *reports, const trp_report *report,
     }
     if (report->rank == 0)
         TROUPE_TRY(copy_metrics(open, report));
-    TROUPE_TRY(take_files(open, report));
-    take_torn(open, report);
+    open->pending += report->pending;
     reports->last[report->rank] = report->number;
     *whole = NULL;
     if (++open->ranks == reports->world) {

@@ -16,28 +16,18 @@ enum {
     TRP_REPORTS_OPEN = TRP_GROUP_AHEAD + 2,
 };
 
-typedef enum trp_staged {
-    TRP_STAGED_NONE,
-    TRP_STAGED_WHOLE,
-    TRP_STAGED_TORN, // The rank tried, and could not: nothing of this report may be committed.
-} trp_staged;
-
 // One rank's report, as it travels to the coordinator.
 TROUPE_STRUCT(trp_report, (int, attempt), (int, rank), (int, number),
-              (troupe_array_trp_metric, metrics), (int, staged),
-              (troupe_array_trp_manifest_file, files), // Where staged is WHOLE.
-              (troupe_text, why));                     // Where it is TORN.
+              (troupe_array_trp_metric, metrics),
+              (bool, pending)); // Files for its checkpoint are written: word of them follows.
 
 typedef struct trp_open_report {
-    trp_arena arena; // Of what follows.
-    int number;      // 0: not begun.
-    int ranks;       // That have made it.
-    bool torn;
-    const char *why;           // It is, as the first rank that could not save says; may be "".
+    trp_arena arena;           // Of what follows.
+    int number;                // 0: not begun.
+    int ranks;                 // That have made it.
+    int pending;               // Those of them that write files for its checkpoint.
     const trp_metric *metrics; // Of rank 0.
     size_t metric_count;
-    trp_manifest_file *files; // Of all ranks.
-    size_t file_count;
 } trp_open_report;
 
 typedef struct trp_reports {

@@ -230,19 +230,24 @@ void trp_run_journal_attempt(trp_run_journal *journal, int attempt, int report,
     add_and_free(journal, &line);
 }
 
+static void write_metrics(trp_buffer *out, const troupe_metric *metrics, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        trp_buffer_append(out, ", ", i > 0 ? 2 : 0);
+        trp_json_text(out, metrics[i].name);
+        trp_buffer_append(out, ": ", 2);
+        trp_json_number(out, metrics[i].value);
+    }
+    trp_buffer_append(out, "}", 1);
+}
+
 void trp_run_journal_report_line(const troupe_report_event *event, int attempt, trp_buffer *out)
 {
     trp_buffer_printf(out,
                       "{\"event\": \"report\", \"report\": %d, \"attempt\": %d, "
                       "\"elapsed_s\": %.6f, \"metrics\": {",
                       event->number, attempt, event->elapsed_s);
-    for (size_t i = 0; i < event->count; i++) {
-        trp_buffer_append(out, ", ", i > 0 ? 2 : 0);
-        trp_json_text(out, event->metrics[i].name);
-        trp_buffer_append(out, ": ", 2);
-        trp_json_number(out, event->metrics[i].value);
-    }
-    trp_buffer_append(out, "}", 1);
+    write_metrics(out, event->metrics, event->count);
     write_name(out, event->checkpoint);
     trp_buffer_append(out, "}\n", 2);
 }
@@ -255,11 +260,14 @@ void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event 
     trp_buffer_free(&line);
 }
 
-void trp_run_journal_commit(trp_run_journal *journal, int report, const char *checkpoint)
+void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event)
 {
     trp_buffer line = {0};
-    trp_buffer_printf(&line, "{\"event\": \"commit\", \"report\": %d", report);
-    write_name(&line, checkpoint);
+    trp_buffer_printf(&line,
+                      "{\"event\": \"commit\", \"report\": %d, \"elapsed_s\": %.6f, \"metrics\": {",
+                      event->report, event->elapsed_s);
+    write_metrics(&line, event->metrics, event->count);
+    write_name(&line, event->folder);
     add_and_free(journal, &line);
 }
 

@@ -5,7 +5,8 @@
 //     {"event": "attempt", "attempt": 3, "report": 40, "checkpoint": "checkpoint_000007"}
 //     {"event": "report", "report": 41, "attempt": 3, "elapsed_s": 1.5, "metrics": {"loss": 0.5},
 //      "checkpoint": null}
-//     {"event": "commit", "report": 41, "checkpoint": "checkpoint_000008"}
+//     {"event": "commit", "report": 41, "elapsed_s": 1.6, "metrics": {"loss": 0.5},
+//      "checkpoint": "checkpoint_000008"}
 //     {"event": "end", "status": "OK", "stopped": false}
 //
 // One writer, the run's driver. A line is one write(2); one that could not be written whole is
@@ -54,7 +55,7 @@ void trp_run_journal_attempt(trp_run_journal *journal, int attempt, int report,
                              const char *checkpoint);
 void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event,
                             int attempt);
-void trp_run_journal_commit(trp_run_journal *journal, int report, const char *checkpoint);
+void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event);
 void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool stopped);
 // The text of a report's line.
 void trp_run_journal_report_line(const troupe_report_event *event, int attempt, trp_buffer *out);

@@ -155,7 +155,8 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
                   .epoch = task->epoch,
                   .attempt = task->attempt,
                   .rank = task->rank,
-                  .keeps_none = task->keep == TROUPE_NONE},
+                  .keeps_none = task->keep == TROUPE_NONE,
+                  .coordinator = task->coordinator},
     };
     trp_alive *alive;
     announce(task);
@@ -164,7 +165,7 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
     troupe_status status = run_loop(&it);
     const char *text = reason_of(status);
     trp_group_leave(&it.group, status, text);
-    trp_saver_next(&it.saver);
+    trp_saver_end(&it.saver); // Before the end is known, what was saved is told of.
     trp_alive_leave(&alive);
     *end = (trp_worker_end){
         .status = (int)status, .text = troupe_arena_text(text), .stopped = it.stopped};
@@ -195,7 +196,7 @@ static troupe_status check_metrics(const troupe_metric *metrics, size_t count)
     return TROUPE_OK;
 }
 
-static troupe_status send_report(loop *it, const troupe_metric *metrics, size_t count)
+static troupe_status send_report(loop *it, const troupe_metric *metrics, size_t count, bool pending)
 {
     trp_metric rows[TRP_METRICS_MAX];
     for (size_t i = 0; i < count; i++)
@@ -205,8 +206,8 @@ static troupe_status send_report(loop *it, const troupe_metric *metrics, size_t 
         .rank = it->task->rank,
         .number = it->reports,
         .metrics = {rows, count},
+        .pending = pending,
     };
-    trp_saver_close(&it->saver, &report);
     troupe_none none;
     troupe_ref answer = troupe_call_from(it->task->coordinator, trp_coordinator_report, &report);
     troupe_status status = troupe_get(troupe_none, answer, &none);
@@ -224,14 +225,15 @@ troupe_status troupe_report_metrics(troupe_rank *me, const troupe_metric *metric
     TROUPE_TRY(loop_of(me, "troupe_report", &it));
     TROUPE_TRY(check_metrics(metrics, count));
     trp_report_turn turn = TRP_REPORT_PAST;
+    bool pending = false;
     if (!it->stopped)
-        TROUPE_TRY(trp_saver_check(&it->saver));
+        TROUPE_TRY(trp_saver_check(&it->saver, &pending));
     if (!it->stopped)
         TROUPE_TRY(trp_group_report(&it->group, it->reports + 1, &turn));
     if (turn != TRP_REPORT_PAST) {
         it->reports++;
-        TROUPE_TRY(send_report(it, metrics, count));
-        trp_saver_next(&it->saver);
+        TROUPE_TRY(send_report(it, metrics, count, pending));
+        trp_saver_close(&it->saver);
     }
     if (turn == TRP_REPORT_OPEN)
         return TROUPE_OK;

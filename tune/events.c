@@ -80,6 +80,20 @@ void trp_events_push_report(trp_events *events, int trial, const troupe_report_e
     push(events, make_report(trial, report));
 }
 
+void trp_events_push_checkpoint(trp_events *events, int trial,
+                                const troupe_checkpoint_event *checkpoint)
+{
+    const troupe_report_event report = {.number = checkpoint->report,
+                                        .elapsed_s = checkpoint->elapsed_s,
+                                        .checkpoint = checkpoint->folder};
+    trp_event *event = make_report(trial, &report);
+    if (event != NULL) {
+        event->is_report = false;
+        event->is_checkpoint = true;
+    }
+    push(events, event);
+}
+
 void trp_events_push_state(trp_events *events, int trial, troupe_job_state state, int pid)
 {
     trp_event *event = trp_alloc(sizeof *event);

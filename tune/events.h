@@ -10,7 +10,8 @@
 typedef struct trp_event {
     struct trp_event *next;
     int trial;
-    bool is_report; // Else: the job is in a new state.
+    bool is_report;     // Else, unless it is of a checkpoint: the job is in a new state.
+    bool is_checkpoint; // Number and folder are in `report`.
     troupe_job_state state;
     int pid;                    // Of rank 0, where the state is RUNNING; 0: not known.
     troupe_report_event report; // With copies of all that it points to, in the event's own block.
@@ -27,6 +28,8 @@ void trp_events_open(trp_events *events);
 void trp_events_close(trp_events *events); // Frees what is left. Nobody may push any more.
 
 void trp_events_push_report(trp_events *events, int trial, const troupe_report_event *report);
+void trp_events_push_checkpoint(trp_events *events, int trial,
+                                const troupe_checkpoint_event *checkpoint);
 void trp_events_push_state(trp_events *events, int trial, troupe_job_state state, int pid);
 
 // Takes the oldest event, waiting for one up to `deadline_ns` of trp_clock_ns (negative: for ever).

@@ -116,6 +116,16 @@ void trp_journal_submitted(trp_journal *journal, const troupe_sweep *sweep, cons
     trp_buffer_free(&config);
 }
 
+void trp_journal_checkpoint(trp_journal *journal, const trp_trial *trial, int number,
+                            const char *folder)
+{
+    trp_buffer line = {0};
+    begin(&line, "checkpoint", trial);
+    trp_buffer_printf(&line, ", \"number\": %d, \"checkpoint\": ", number);
+    trp_json_text(&line, folder);
+    append(journal, &line);
+}
+
 void trp_journal_report(trp_journal *journal, const trp_trial *trial,
                         const troupe_report_event *report)
 {

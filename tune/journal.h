@@ -22,6 +22,8 @@ void trp_journal_remove(const char *folder);
 // Also writes params.json into `path`, the trial's folder.
 void trp_journal_submitted(trp_journal *journal, const troupe_sweep *sweep, const trp_trial *trial,
                            const char *path);
+void trp_journal_checkpoint(trp_journal *journal, const trp_trial *trial, int number,
+                            const char *folder);
 void trp_journal_report(trp_journal *journal, const trp_trial *trial,
                         const troupe_report_event *report);
 void trp_journal_end(trp_journal *journal, const trp_trial *trial);

@@ -60,6 +60,13 @@ static void follow_report(void *user, troupe_job *job, const troupe_report_event
     trp_events_push_report(of->events, of->trial, event);
 }
 
+static void follow_checkpoint(void *user, troupe_job *job, const troupe_checkpoint_event *event)
+{
+    slot *of = user;
+    (void)job;
+    trp_events_push_checkpoint(of->events, of->trial, event);
+}
+
 static void follow_state(void *user, troupe_job *job, troupe_job_state state)
 {
     slot *of = user;
@@ -99,7 +106,8 @@ static troupe_status submit(running *run, int number)
     if (how.console == TROUPE_CONSOLE_AUTO) // The sweep is shown.
         how.console = TROUPE_CONSOLE_OFF;
     run->slots[number] = (slot){sweep->port, &run->events, number};
-    troupe_follower follower = {sizeof follower, follow_report, follow_state, &run->slots[number]};
+    troupe_follower follower = {sizeof follower, follow_report, follow_state, &run->slots[number],
+                                follow_checkpoint};
     troupe_job *job;
     troupe_status status = sweep->port->submit(sweep->trainer, config, &follower, &job, &how);
     if (status != TROUPE_OK && number == 0 && depends_on_options(status))
@@ -272,6 +280,11 @@ static troupe_status take(running *run, const trp_event *event)
     run->progress.changed = true;
     if (event->is_report)
         return take_report(run, event->trial, &event->report);
+    if (event->is_checkpoint) {
+        trp_journal_checkpoint(&run->journal, trial, event->report.number,
+                               event->report.checkpoint);
+        return TROUPE_OK;
+    }
     switch (event->state) {
     case TROUPE_JOB_RUNNING:
         begun(run, trial);

@@ -192,11 +192,14 @@ troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t coun
     troupe_report_metrics((me), (const troupe_metric[]){__VA_ARGS__},                              \
                           sizeof(const troupe_metric[]){__VA_ARGS__} / sizeof(troupe_metric))
 
-// Stages this rank's state for the next report: writes it to a file of its own and syncs that to
-// disk before it returns. A second save before the report replaces the first. The texts of
-// TROUPE_NO_SPACE and TROUPE_IO name the file; the last committed checkpoint is untouched, and
-// training may continue. Checkpoints are numbered from 0 as they are committed, in folders
-// checkpoint_%06d; the run's journal.jsonl says which report each belongs to.
+// Stages this rank's state for the next report: packs it and returns; a thread writes and syncs it
+// to a file while training goes on. One report's files are in flight at a time: the next save,
+// troupe_checkpoint_folder or troupe_checkpoint_add after its report, and the end of the loop, wait
+// until they are written. A second save before the report replaces the first. What cannot be
+// written (a full disk) is logged with the file's name, and that report has no checkpoint; the last
+// committed one is untouched, and training goes on. Checkpoints are numbered from 0 as they are
+// committed, in folders checkpoint_%06d; the run's journal.jsonl says which report each belongs to.
+// TROUPE_NO_MEMORY: it could not be packed.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type,
                                                                  troupe_rank *me,
                                                                  const void *value);
@@ -397,9 +400,21 @@ typedef struct troupe_report_event {
     int number; // From 1.
     const troupe_metric *metrics;
     size_t count;
-    double elapsed_s;       // Since the job's first group started.
-    const char *checkpoint; // Folder of the checkpoint committed with this report; NULL: none.
+    double elapsed_s; // Since the job's first group started.
+    // Folder of the checkpoint of this report where it is committed already; else NULL: the
+    // follower's `checkpoint` is told once it is.
+    const char *checkpoint;
 } troupe_report_event;
+
+// A checkpoint that was committed. Borrowed during the callback.
+typedef struct troupe_checkpoint_event {
+    int64_t number;               // Of the checkpoint, from 0.
+    int report;                   // That it belongs to; later ones may have been told of before.
+    const char *folder;           // It lasts, until .keep has it removed.
+    const troupe_metric *metrics; // Of that report.
+    size_t count;
+    double elapsed_s; // Since the job's first group started.
+} troupe_checkpoint_event;
 
 typedef enum troupe_job_state {
     TROUPE_JOB_QUEUED, // Waits for resources.
@@ -411,12 +426,14 @@ typedef enum troupe_job_state {
 // Callbacks of a job, called by a thread of the library, one at a time and in order. They hold up
 // nothing but the job's closing: a slow one hears of everything later. `report` is called once for
 // each report that every rank has made, in the order of their numbers; `state` at every change of
-// state, TROUPE_JOB_DONE the last.
+// state, TROUPE_JOB_DONE the last; `checkpoint` for each checkpoint that was committed, in the
+// order of their numbers.
 typedef struct troupe_follower {
     size_t size; // sizeof(troupe_follower): TROUPE_OPTIONS sets it.
     void (*report)(void *user, troupe_job *job, const troupe_report_event *event);
     void (*state)(void *user, troupe_job *job, troupe_job_state state);
     void *user;
+    void (*checkpoint)(void *user, troupe_job *job, const troupe_checkpoint_event *event);
 } troupe_follower;
 
 // Queues a run of `trainer` with a copy of *config (NULL: the loop takes none) and returns at once.

@@ -32,8 +32,9 @@ enum {
     SAVE_EVERY = 3,
     STEP_US = 1000,
     KILLS = 6,
-    BEHIND_MAX = 2 * SAVE_EVERY, // A checkpoint may be under way when its report is answered.
-    LAUNCHES_MAX = 1000,         // Of one run.
+    // One checkpoint may be being committed, and the files of the next one written.
+    BEHIND_MAX = 3 * SAVE_EVERY,
+    LAUNCHES_MAX = 1000, // Of one run.
     END_MS = 30000,
     GONE_MS = 10000,
     PATH = 600,

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <train/checkpoint.h>
 #include <train/opening.h>
+#include <train/sealed.h>
 #include <troupe/train.h>
 #include <unistd.h>
 
@@ -44,13 +45,20 @@ static troupe_status stage(const char *run, int report, int rank, const model *v
                            trp_manifest_file *file)
 {
     static char names[8][TRP_STATE_NAME];
-    trp_arena arena = {0};
     trp_staging staging = {run, 1, 0, report};
-    troupe_status status =
-        trp_checkpoint_stage(&staging, rank, &troupe_type_model, value, &arena, file);
+    trp_buffer packed = {0};
+    trp_path shard;
+    trp_shard_state_name(rank, names[rank]);
+    troupe_status status = trp_sealed_pack(names[rank], &troupe_type_model, value, &packed);
     if (status == TROUPE_OK)
-        file->path = strcpy(names[rank], file->path);
-    trp_arena_clear(&arena);
+        status = trp_checkpoint_stage(&staging, rank, names[rank], &packed, &shard);
+    *file = (trp_manifest_file){.path = names[rank],
+                                .rank = rank,
+                                .kind = TRP_FILE_STATE,
+                                .size = packed.size,
+                                .digest = trp_digest(packed.data, packed.size),
+                                .schema = troupe_type_hash(&troupe_type_model)};
+    trp_buffer_free(&packed);
     return status;
 }
 

@@ -1,7 +1,7 @@
 // test_console.c: a run on a terminal, in a file, and not shown; that a terminal which takes
 // nothing delays no run. Each case is a driver process whose output is read here.
 // timeout: 120
-#include <support.h>
+#include "line.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -25,8 +25,10 @@ static troupe_status fit(troupe_rank *me, const plan *config)
     TROUPE_TRY(troupe_restore(place, me, &at));
     while (at.report < config->reports) {
         at.report++;
-        if (me->rank == 1 && me->attempt == 0 && at.report == config->killed_at)
+        if (me->rank == 1 && me->attempt == 0 && at.report == config->killed_at) {
+            TROUPE_TRY(line_await_checkpoint(me, (config->killed_at - 1) / 2 - 1));
             (void)raise(SIGKILL);
+        }
         if (at.report % 2 == 0)
             TROUPE_TRY(troupe_save(place, me, &at));
         printf("report %d of %d\n", at.report, me->rank);

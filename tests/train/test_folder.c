@@ -2,11 +2,14 @@
 #include "support.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <train/file.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -16,8 +19,8 @@ TROUPE_STRUCT(settings, (int, reports), (int, kill_at), (int, same_name), (doubl
 
 static troupe_status put(const char *folder, const char *name, const char *text)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char path[8192 + 64];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     support_write_file(path, text, strlen(text));
     return TROUPE_OK;
 }
@@ -58,7 +61,8 @@ static troupe_status fills_folders(troupe_rank *me, const settings *config)
 {
     int report = 0;
     TROUPE_TRY(read_restored(me, &report));
-    if (me->attempt > 0 && report < config->kill_at - 1)
+    // The files of the report before may not have been written.
+    if (me->attempt > 0 && report < config->kill_at - 2)
         return troupe_fail(TROUPE_FAILED, "attempt %d began after report %d", me->attempt, report);
     while (report < config->reports) {
         report++;
@@ -241,6 +245,66 @@ static void test_files_and_folders_are_added(void **state)
     free(source);
 }
 
+// ---- who waits for a commit
+
+enum { HELD_UNTIL = 2 };
+
+static pthread_t submitter;
+static atomic_int reports_told, checkpoints_told;
+static atomic_bool held_too_long, out_of_order;
+
+static bool enough_are_told(void *context)
+{
+    (void)context;
+    return atomic_load(&reports_told) >= HELD_UNTIL;
+}
+
+// The commit's rename is held until later reports were told; run.json is renamed by the submitter.
+static int hold_renames(const char *step)
+{
+    if (strcmp(step, "rename") == 0 && !pthread_equal(pthread_self(), submitter) &&
+        !support_wait_until(enough_are_told, NULL, SUPPORT_SOON_MS))
+        atomic_store(&held_too_long, true);
+    return 0;
+}
+
+static void count_report(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    (void)user, (void)job, (void)event;
+    atomic_fetch_add(&reports_told, 1);
+}
+
+static void count_checkpoint(void *user, troupe_job *job, const troupe_checkpoint_event *event)
+{
+    (void)user, (void)job;
+    int before = atomic_fetch_add(&checkpoints_told, 1);
+    if (event->number != before || event->report != before + 1 || event->count != 2 ||
+        event->metrics[1].value != event->report || !strstr(event->folder, "/checkpoint_"))
+        atomic_store(&out_of_order, true);
+}
+
+static void test_a_commit_that_takes_long_delays_no_report(void **state)
+{
+    (void)state;
+    settings config = {.reports = 8};
+    troupe_follower follower = {
+        .size = sizeof follower, .report = count_report, .checkpoint = count_checkpoint};
+    troupe_job *job;
+    troupe_result *result;
+    submitter = pthread_self();
+    trp_file_probe = hold_renames;
+    troupe_must(troupe_submit(fills_folders, &config, &follower, &job, .storage = storage,
+                              .ranks = 2, .name = "held"));
+    troupe_must(troupe_job_wait(job, -1, &result));
+    trp_file_probe = NULL;
+    assert_false(atomic_load(&held_too_long));
+    assert_false(atomic_load(&out_of_order));
+    assert_int_equal(atomic_load(&checkpoints_told), 8); // All of them before the job was done.
+    assert_non_null(strstr(troupe_result_checkpoint(result), "checkpoint_000007"));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
 // ---- paths
 
 // C13
@@ -289,6 +353,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ranks_that_differ_in_a_file_get_no_checkpoint),
         cmocka_unit_test(test_with_none_kept_a_folder_is_of_no_consequence),
         cmocka_unit_test(test_files_and_folders_are_added),
+        cmocka_unit_test(test_a_commit_that_takes_long_delays_no_report),
         cmocka_unit_test(test_a_path_is_expanded_or_does_not_exist),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ static void follow_state(void *user, troupe_job *job, troupe_job_state now)
 
 static troupe_result *run_to_end(const line_settings *config, told *all, int restarts)
 {
-    troupe_follower follower = {sizeof follower, follow_report, follow_state, all};
+    troupe_follower follower = {sizeof follower, follow_report, follow_state, all, NULL};
     troupe_job *job;
     troupe_result *result;
     troupe_must(troupe_submit(line_fit, config, &follower, &job, .ranks = WORLD, .storage = storage,
@@ -163,11 +163,12 @@ static void test_the_reason_of_the_end_is_told(void **state)
         assert_non_null(strstr(text, troupe_result_path(result)));
         assert_non_null(strstr(text, ".restarts = n"));
         assert_int_equal(troupe_result_status(result), cases[i].status);
-        // Rank 0 may have been ended before it made report 2. The last committed state is there.
+        // Rank 0 may have been ended before it made report 2, and rank 1 before its state of that
+        // report was written. The last committed state is there.
         int reports = troupe_result_reports(result);
         assert_true(reports == 1 || reports == 2);
         line_model model = line_load(result, 0);
-        assert_int_equal(model.epoch, reports);
+        assert_in_range(model.epoch, 1, reports);
         troupe_result_free(&result);
     }
 }
@@ -245,6 +246,7 @@ static troupe_status damages(troupe_rank *me, const damage_settings *config)
         TROUPE_TRY(troupe_report(me, {"epoch", (double)model.epoch}));
         if (me->attempt == 0 && model.epoch == 5) {
             char path[4096];
+            TROUPE_TRY(line_await_checkpoint(me, 4));
             snprintf(path, sizeof path, "%s/checkpoints/checkpoint_000004/rank_00000.state",
                      config->run);
             if (truncate(path, 150))

@@ -13,7 +13,8 @@ enum { EPOCHS = 8, WORLD = 2 };
 static char *storage;
 static line_model undisturbed;
 
-// A driver of its own, which is killed once `at` reports were made (0: it is not).
+// A driver of its own, which is killed once `at` reports were made (0: it is not; negative: once
+// the checkpoint of report -at is committed).
 typedef struct plan {
     const char *name;
     int at, epochs, ranks;
@@ -28,17 +29,25 @@ static troupe_gate_answer kill_driver(void *user, troupe_job *job, const troupe_
     return TROUPE_GATE_GO_ON;
 }
 
+static void kill_committer(void *user, troupe_job *job, const troupe_checkpoint_event *event)
+{
+    (void)job;
+    if (event->report == -*(const int *)user)
+        kill(getpid(), SIGKILL);
+}
+
 // What run_driver starts: the program itself, with the plan as its arguments.
 static int drive(int argc, char **argv)
 {
     line_settings config = line_plain(atoi(argv[4]));
     int at = atoi(argv[3]);
     troupe_gate gate = {.size = sizeof gate, .decide = kill_driver, .user = &at};
+    troupe_follower follower = {.size = sizeof follower, .user = &at, .checkpoint = kill_committer};
     troupe_job *job;
     troupe_result *result;
     troupe_status status = troupe_start(argc, argv, .cpus = 4);
     if (status == TROUPE_OK)
-        status = troupe_submit(line_fit, &config, NULL, &job, .ranks = atoi(argv[5]),
+        status = troupe_submit(line_fit, &config, &follower, &job, .ranks = atoi(argv[5]),
                                .storage = argv[1], .name = argv[2],
                                .open = (troupe_open)atoi(argv[6]), .keep = 2, .gate = &gate);
     if (status == TROUPE_OK)
@@ -297,7 +306,7 @@ static void test_what_is_in_the_way_is_said(void **state)
     write_to("nameless", "run.json", "{\"version\": 1}");
     expect(TROUPE_CORRUPT, "nameless", TROUPE_OPEN_RESUME, "names no trainer");
     // Copied in part: the checkpoints are there, what runs is not.
-    plan how = {.name = "part", .at = 2, .ranks = 1, .epochs = 3};
+    plan how = {.name = "part", .at = -2, .ranks = 1, .epochs = 3};
     assert_int_equal(run_driver(&how), -1);
     char *run = run_path("part"), *path = support_path(run, "run.json");
     assert_int_equal(unlink(path), 0);

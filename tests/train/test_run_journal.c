@@ -63,7 +63,8 @@ static void fill(const char *run)
     for (int i = 1; i <= 5; i++) {
         report(&journal, i, i == 4 ? "/x/checkpoint_000011" : NULL);
         if (i == 4)
-            trp_run_journal_commit(&journal, i, "/x/checkpoint_000011");
+            trp_run_journal_commit(&journal, &(troupe_checkpoint_event){
+                                                 .report = i, .folder = "/x/checkpoint_000011"});
     }
     trp_run_journal_sync(&journal);
     trp_run_journal_close(&journal);
