@@ -23,6 +23,7 @@
 #include <runtime/store/store.h>
 #include <stdio.h>
 #include <string.h>
+#include <train/capability.h>
 #include <train/coordinator.h>
 #include <train/rank_log.h>
 #include <train/record.h>
@@ -562,6 +563,8 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
     TROUPE_TRY(trp_alive_check(run->job->opening.alive, run->job->path));
     TROUPE_TRY(trp_checkpoint_clean(run->job->path));
     TROUPE_TRY(trp_record_origin(&run->record, origin, &last_report));
+    if (origin->text[0] && run->attempt == run->first_attempt)
+        TROUPE_TRY(trp_capability_world(run->job->trainer, origin->text, run->job->options.ranks));
     TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.ranks, last_report));
     TROUPE_TRY(make_watches(run));
     *first_report = last_report + 1;

@@ -110,6 +110,30 @@ static void put_option(trp_buffer *out, const option_row *row, const troupe_trai
         put_whole(out, whole);
 }
 
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+const char *trp_option_given(const troupe_train_options *options, size_t *row)
+{
+    while (*row < ROWS) {
+        const option_row *at = &rows[(*row)++];
+        trp_buffer text = {0};
+        put_option(&text, at, options);
+        bool given = text.size > 0 || text.failed;
+        trp_buffer_free(&text);
+        if (given)
+            return at->name;
+    }
+    return NULL;
+}
+
+bool trp_option_is_known(const char *name, size_t length)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (strlen(rows[i].name) == length && strncmp(rows[i].name, name, length) == 0)
+            return true;
+    return false;
+}
+
 troupe_status troupe_train_describe_as(const troupe_trainer *trainer, char *out, size_t capacity,
                                        const troupe_train_options *how)
 {
@@ -119,7 +143,7 @@ troupe_status troupe_train_describe_as(const troupe_trainer *trainer, char *out,
     trp_buffer text = {0};
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_train_describe", options, how));
     trp_buffer_printf(&text, "<%s", trainer->name);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    for (size_t i = 0; i < ROWS; i++)
         put_option(&text, &rows[i], &options);
     trp_buffer_append(&text, ">", 2);
     troupe_status status = TROUPE_OK;

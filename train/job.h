@@ -143,4 +143,8 @@ troupe_status trp_job_result_value(troupe_result *result, const void *data, size
 troupe_status trp_train_options_complete(troupe_train_options *options,
                                          const troupe_trainer *trainer, trp_gang *gang);
 
+// The name of the next option that is not its default; *row is 0 at first. NULL: no other is.
+const char *trp_option_given(const troupe_train_options *options, size_t *row);
+bool trp_option_is_known(const char *name, size_t length);
+
 #endif

@@ -11,6 +11,7 @@
 #include <runtime/codec/type.h>
 #include <runtime/shm/process_table.h>
 #include <string.h>
+#include <train/capability.h>
 #include <train/config.h>
 #include <train/server.h>
 
@@ -102,6 +103,7 @@ static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const 
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_submit", job->options, how));
     // Those that were given are checked before anything is made, and then, with those that a run
     // was made with, the whole.
+    TROUPE_TRY(trp_capability_options(trainer, &job->options));
     troupe_train_options given = job->options;
     TROUPE_TRY(trp_train_options_complete(&given, trainer, &job->gang));
     if (!job->options.name)

@@ -4,6 +4,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <string.h>
+#include <train/capability.h>
 #include <train/trainer.h>
 
 enum { NAME_MAX_BYTES = 63 };
@@ -42,7 +43,7 @@ static troupe_status check(const troupe_trainer *trainer)
                            trainer->name);
     if (!trainer->config || trainer->config->abi != TROUPE_ABI)
         return troupe_fail(TROUPE_INVALID, "trainer '%s' has no type of its config", trainer->name);
-    return TROUPE_OK;
+    return trp_capability_check(trainer);
 }
 
 troupe_status troupe_trainer_register(const troupe_trainer *trainer)

@@ -55,7 +55,7 @@ typedef struct troupe_group {
     troupe_status ended;
 } troupe_group;
 
-// What a trainer does beside its loop, by where it is done. Made by
+// What a trainer does beside its loop, by where it is done, and what it can do. Made by
 // TROUPE_TRAINER; a hook that is NULL is left out.
 typedef struct troupe_stages {
     // In the driver, once an opening of the run, before its first group, on a thread of its own:
@@ -75,6 +75,13 @@ typedef struct troupe_stages {
     // the loop had none.
     troupe_status (*rank_setup)(troupe_rank *me, const void *config);
     troupe_status (*rank_teardown)(troupe_rank *me, const void *config);
+    // It can go on with another number of ranks where a rank has saved something of its own. What
+    // all ranks have saved alike, or only rank 0, any trainer can go on from.
+    bool reshards;
+    // Names of the options that a run of it may be given, as "ranks, restarts"; NULL: all. Those
+    // that say where and how a run is kept, shown and begun (storage, name, open, force, from,
+    // metadata, console, gate) always may.
+    const char *allowed_options;
     const void *reserved_[4];
 } troupe_stages;
 
@@ -110,6 +117,8 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
 #define TROUPE_TRAINER_5(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 #define TROUPE_TRAINER_6(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 #define TROUPE_TRAINER_7(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
+#define TROUPE_TRAINER_8(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
+#define TROUPE_TRAINER_9(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 
 #define TROUPE_STAGE_(stage, place, loop, T)                                                       \
     static troupe_status troupe_stage_##stage##_##loop(place *troupe_at_,                          \
@@ -135,6 +144,8 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
         troupe_status (*on_shutdown)(troupe_group *, const T *);                                   \
         troupe_status (*rank_setup)(troupe_rank *, const T *);                                     \
         troupe_status (*rank_teardown)(troupe_rank *, const T *);                                  \
+        bool reshards;                                                                             \
+        const char *allowed_options;                                                               \
         int unused_;                                                                               \
     } troupe_hooks_##loop = {__VA_ARGS__};                                                         \
     TROUPE_STAGE_(setup, troupe_setup, loop, T)                                                    \
@@ -152,6 +163,8 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
         troupe_stages_##loop.on_shutdown = TROUPE_STAGE_IF_(on_shutdown, loop);                    \
         troupe_stages_##loop.rank_setup = TROUPE_STAGE_IF_(rank_setup, loop);                      \
         troupe_stages_##loop.rank_teardown = TROUPE_STAGE_IF_(rank_teardown, loop);                \
+        troupe_stages_##loop.reshards = troupe_hooks_##loop.reshards;                              \
+        troupe_stages_##loop.allowed_options = troupe_hooks_##loop.allowed_options;                \
         (void)troupe_trainer_register(&troupe_trainer_##loop);                                     \
     }                                                                                              \
     _Static_assert(sizeof(T) > 0, #T)

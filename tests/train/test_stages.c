@@ -188,6 +188,42 @@ static troupe_status plain(troupe_rank *me, const plain_settings *config)
 }
 TROUPE_TRAINER(plain, plain_settings);
 
+// ---- trainers that say what they can do
+
+// What each rank saves: the same, or something of its own, as a state or as a file.
+enum { ALIKE, OWN_STATES, OWN_FILES, OF_RANK_0 };
+TROUPE_STRUCT(saver_settings, (int, saves));
+
+static troupe_status save_one(troupe_rank *me, const saver_settings *config)
+{
+    const char *folder;
+    int64_t number = config->saves == OWN_STATES ? me->rank : 7;
+    if (config->saves == ALIKE || config->saves == OWN_STATES ||
+        (config->saves == OF_RANK_0 && me->rank == 0))
+        TROUPE_TRY(troupe_save(int64_t, me, &number));
+    if (config->saves == OWN_FILES) {
+        char name[32];
+        snprintf(name, sizeof name, "part_%d", me->rank);
+        TROUPE_TRY(troupe_checkpoint_folder(me, &folder));
+        char *path = support_path(folder, name);
+        support_write_file(path, name, strlen(name));
+        free(path);
+    }
+    return troupe_report(me, {"value", 1});
+}
+
+static troupe_status saver(troupe_rank *me, const saver_settings *config)
+{
+    return save_one(me, config);
+}
+TROUPE_TRAINER(saver, saver_settings, .allowed_options = "ranks, restarts");
+
+static troupe_status resharder(troupe_rank *me, const saver_settings *config)
+{
+    return save_one(me, config);
+}
+TROUPE_TRAINER(resharder, saver_settings, .reshards = true, .allowed_options = "");
+
 // ---- helpers
 
 typedef struct scene {
@@ -522,6 +558,68 @@ static void test_a_rank_is_set_up_and_torn_down(void **state)
     close_scene(&of);
 }
 
+// ---- capabilities
+
+// A14.
+static void test_options_that_a_trainer_does_not_allow_are_named(void **state)
+{
+    (void)state;
+    saver_settings config = {ALIKE};
+    troupe_result *result = NULL;
+    troupe_must(troupe_train(saver, &config, &result, .storage = storage, .name = "allowed",
+                             .ranks = 2, .restarts = 1, .console = TROUPE_CONSOLE_OFF));
+    troupe_result_free(&result);
+    assert_int_equal(troupe_train(saver, &config, &result, .storage = storage, .cpus_per_rank = 2),
+                     TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "option .cpus_per_rank is given, and trainer "
+                                                      "'saver' does not allow it: it allows "
+                                                      "ranks, restarts"));
+    assert_int_equal(troupe_train(resharder, &config, &result, .storage = storage, .ranks = 2),
+                     TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "it allows none"));
+    assert_null(result);
+    // A default that is written out asks for nothing.
+    troupe_must(troupe_train(resharder, &config, &result, .storage = storage, .ranks = 1));
+    troupe_result_free(&result);
+    troupe_stages stages = {.allowed_options = "ranks rank"};
+    troupe_trainer wrong = troupe_trainer_saver;
+    wrong.stages = &stages;
+    assert_int_equal(troupe_trainer_register(&wrong), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "'rank' in .allowed_options"));
+}
+
+static troupe_status go_on(const char *from, int ranks)
+{
+    saver_settings config = {ALIKE};
+    troupe_result *result = NULL;
+    troupe_status status =
+        troupe_train(saver, &config, &result, .storage = storage, .ranks = ranks, .from = from);
+    troupe_result_free(&result);
+    return status;
+}
+
+// B09: what all ranks have alike goes on with any number of them; parts of their own need a trainer
+// that says that it can put them together.
+static void test_parts_of_ranks_need_a_trainer_that_reshards(void **state)
+{
+    (void)state;
+    for (int saves = ALIKE; saves <= OF_RANK_0; saves++) {
+        saver_settings config = {saves};
+        troupe_result *result, *other;
+        bool own = saves == OWN_STATES || saves == OWN_FILES;
+        troupe_must(troupe_train(saver, &config, &result, .storage = storage, .ranks = 3));
+        const char *from = troupe_result_checkpoint(result);
+        assert_int_equal(go_on(from, 3), TROUPE_OK);
+        assert_int_equal(go_on(from, 2), own ? TROUPE_INVALID : TROUPE_OK);
+        assert_int_equal(go_on(from, 4), own ? TROUPE_INVALID : TROUPE_OK);
+        if (own)
+            assert_non_null(strstr(troupe_last_error()->text, "each of the 3 ranks of"));
+        troupe_must(troupe_train(resharder, &config, &other, .storage = storage, .from = from));
+        troupe_result_free(&other);
+        troupe_result_free(&result);
+    }
+}
+
 int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .cpus = 4, .threads = 2));
@@ -540,6 +638,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_shutdown_changes_no_result_and_has_a_deadline),
         cmocka_unit_test(test_functions_of_ranks_need_their_group),
         cmocka_unit_test(test_a_rank_is_set_up_and_torn_down),
+        cmocka_unit_test(test_options_that_a_trainer_does_not_allow_are_named),
+        cmocka_unit_test(test_parts_of_ranks_need_a_trainer_that_reshards),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);
