@@ -21,11 +21,12 @@
 #define XXH_NO_INLINE_HINTS 1 // Else it cannot be compiled for a debugger.
 #include <xxhash.h>
 
-int (*trp_file_probe)(const char *step);
+_Atomic(trp_file_hook) trp_file_probe;
 
 bool trp_file_refuses(const char *step)
 {
-    int code = trp_file_probe ? trp_file_probe(step) : 0;
+    trp_file_hook hook = atomic_load(&trp_file_probe);
+    int code = hook ? hook(step) : 0;
     if (code)
         errno = code;
     return code != 0;

@@ -59,7 +59,8 @@ extern bool trp_file_plain_open;
 // Test hook: called with the name of each step that is about to change the disk: "open", "write",
 // "fsync", "fsync folder", "mkdir", "rename", "link", "unlink", "rmdir". The step fails with the
 // errno that it returns; 0: it is done. NULL: none.
-extern int (*trp_file_probe)(const char *step);
+typedef int (*trp_file_hook)(const char *step);
+extern _Atomic(trp_file_hook) trp_file_probe;
 // For those who change the disk in other files: whether the step is to fail, with errno set.
 bool trp_file_refuses(const char *step);
 
