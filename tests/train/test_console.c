@@ -334,18 +334,18 @@ static int remove_folder(void **state)
     return 0;
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-
 int main(void)
 {
     setenv("TERM", "xterm", 1);
     const struct CMUnitTest tests[] = {
-        CASE(test_a_run_on_a_terminal),
-        CASE(test_no_color_and_off),
-        CASE(test_a_run_that_fails_says_why),
-        CASE(test_a_file_has_lines_where_that_is_wanted),
-        CASE(test_a_terminal_that_takes_nothing_delays_no_run),
-        CASE(test_memory_is_read),
+        cmocka_unit_test_setup_teardown(test_a_run_on_a_terminal, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_no_color_and_off, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_run_that_fails_says_why, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_file_has_lines_where_that_is_wanted, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_terminal_that_takes_nothing_delays_no_run,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_memory_is_read, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -344,8 +344,6 @@ static int remove_folder(void **state)
     return 0;
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-
 // With "--leave FOLDER": a run of 8 reports is made there and left, for other programs to read.
 int main(int argc, char **argv)
 {
@@ -353,9 +351,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_checksum_is_castagnolis),
         cmocka_unit_test(test_lines_of_the_journal_become_rows),
         cmocka_unit_test(test_events_can_be_taken_apart),
-        CASE(test_a_run_has_them_and_they_go_on_with_it),
-        CASE(test_what_cannot_be_written_fails_no_run),
-        CASE(test_many_reports_are_all_there),
+        cmocka_unit_test_setup_teardown(test_a_run_has_them_and_they_go_on_with_it, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_what_cannot_be_written_fails_no_run, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_many_reports_are_all_there, make_folder,
+                                        remove_folder),
     };
     troupe_must(troupe_start(0, NULL, .cpus = 4));
     int failed = 0;

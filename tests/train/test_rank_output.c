@@ -267,18 +267,22 @@ static int remove_folder(void **state)
     return 0;
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_lines_carry_the_rank_and_those_of_all_are_counted),
-        CASE(test_each_rank_logs_its_group),
-        CASE(test_a_killed_rank_is_named_in_the_log),
-        CASE(test_each_rank_has_a_log_file_that_goes_on_after_a_restart),
-        CASE(test_what_cannot_be_written_is_warned_of_once),
-        CASE(test_a_disk_that_hangs_holds_up_no_rank),
-        CASE(test_each_line_is_in_the_log_or_counted),
+        cmocka_unit_test_setup_teardown(test_lines_carry_the_rank_and_those_of_all_are_counted,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_each_rank_logs_its_group, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_killed_rank_is_named_in_the_log, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_each_rank_has_a_log_file_that_goes_on_after_a_restart,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_what_cannot_be_written_is_warned_of_once, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_disk_that_hangs_holds_up_no_rank, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_each_line_is_in_the_log_or_counted, make_folder,
+                                        remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
