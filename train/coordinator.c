@@ -529,6 +529,7 @@ static void run_ranks(trp_run *run)
         .epoch = job->opening.epoch,
         .metadata = job->options.metadata,
     };
+    trp_gate_reports(job->gate, &task.gate_first, &task.gate_every);
     run->pending = task.world;
     for (int rank = 0; rank < task.world; rank++) {
         task.rank = rank;

@@ -146,10 +146,20 @@ static void await_answer(trp_gate *gate)
                 gate->job->path, gate->asked, gate->how.timeout_ms);
 }
 
+void trp_gate_reports(const trp_gate *gate, int *first, int *every)
+{
+    *first = gate != NULL ? gate->how.first : 0;
+    *every = gate != NULL ? gate->how.every : 0;
+}
+
+bool trp_gate_names(int first, int every, int number)
+{
+    return first > 0 && number >= first && (number - first) % every == 0;
+}
+
 void trp_gate_ask(trp_gate *gate, const troupe_report_event *event)
 {
-    if (gate == NULL || event->number < gate->how.first ||
-        (event->number - gate->how.first) % gate->how.every != 0)
+    if (gate == NULL || !trp_gate_names(gate->how.first, gate->how.every, event->number))
         return;
     // Another thread runs the driver's actors meanwhile; where too many wait already, none does.
     bool blocked = trp_scheduler_block() == TROUPE_OK;

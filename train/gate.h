@@ -13,6 +13,10 @@ typedef struct trp_gate trp_gate;
 
 // *made stays NULL where there is none. TROUPE_INVALID names the field; TROUPE_NO_MEMORY.
 troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate **made);
+// The first report that it named, and how far the others lie apart; 0: there is no gate.
+void trp_gate_reports(const trp_gate *gate, int *first, int *every);
+// Whether such a gate named the report.
+bool trp_gate_names(int first, int every, int number);
 // Asks, if the gate named that report. Stops the job where the answer is to.
 void trp_gate_ask(trp_gate *gate, const troupe_report_event *event);
 // Whether this thread is deciding.

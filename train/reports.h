@@ -13,7 +13,8 @@
 enum {
     TRP_METRICS_MAX = 32,
     TRP_METRIC_NAME_MAX = 63,
-    TRP_REPORTS_OPEN = TRP_GROUP_AHEAD + 2,
+    // A rank enters a report before the one before it was taken, and sends it after.
+    TRP_REPORTS_OPEN = TRP_GROUP_AHEAD + 4,
 };
 
 // One rank's report, as it travels to the coordinator.

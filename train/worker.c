@@ -12,6 +12,7 @@
 #include <train/alive.h>
 #include <train/collective.h>
 #include <train/config.h>
+#include <train/gate.h>
 #include <train/saver.h>
 #include <train/trainer.h>
 #include <train/worker.h>
@@ -21,7 +22,8 @@ typedef struct loop {
     troupe_rank me; // First: it is what the user's code holds.
     const trp_task *task;
     trp_group group;
-    int reports; // The last one made.
+    int reports;       // The last one made.
+    troupe_ref answer; // To it; id 0: it was taken.
     trp_saver saver;
     bool stopped;
     trp_buffer value; // What it returns, packed; empty: nothing.
@@ -50,6 +52,27 @@ static troupe_status join_group(const trp_task *task, trp_group *group)
     // It is writable to all who hold it; the field is const for the sake of ordinary objects.
     return trp_group_open(group, (void *)(uintptr_t)region.data, region.size, task->rank,
                           task->world, task->timeout_ms);
+}
+
+// Takes the coordinator's answer to the last report. The loop computes meanwhile: to wait for it
+// at once would cost two wake-ups a report.
+static troupe_status take_answer(loop *it)
+{
+    troupe_none none;
+    if (it->answer.id == 0)
+        return TROUPE_OK;
+    troupe_status status = troupe_get(troupe_none, it->answer, &none);
+    it->answer = (troupe_ref){0};
+    if (status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED)
+        return troupe_fail(TROUPE_PEER_LOST, "troupe_report: the run's coordinator is lost");
+    return status;
+}
+
+// A loop that has ended well has, once its last report was taken.
+static troupe_status last_answer(loop *it, troupe_status ended)
+{
+    troupe_status status = take_answer(it);
+    return status == TROUPE_OK ? ended : status;
 }
 
 // The loop between its rank's stages. What went wrong first is what counts.
@@ -82,6 +105,9 @@ static troupe_status run_loop(loop *it)
     current = it;
     troupe_status status = run_stages(it, trainer, config);
     current = NULL;
+    if (status == TROUPE_OK || status == TROUPE_STOPPED)
+        return last_answer(it, status);
+    troupe_ref_drop(it->answer);
     return status;
 }
 
@@ -208,12 +234,9 @@ static troupe_status send_report(loop *it, const troupe_metric *metrics, size_t 
         .metrics = {rows, count},
         .pending = pending,
     };
-    troupe_none none;
-    troupe_ref answer = troupe_call_from(it->task->coordinator, trp_coordinator_report, &report);
-    troupe_status status = troupe_get(troupe_none, answer, &none);
-    if (status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED)
-        return troupe_fail(TROUPE_PEER_LOST, "troupe_report: the run's coordinator is lost");
-    return status;
+    it->answer = troupe_call_from(it->task->coordinator, trp_coordinator_report, &report);
+    bool decided = trp_gate_names(it->task->gate_first, it->task->gate_every, it->reports);
+    return decided ? take_answer(it) : TROUPE_OK;
 }
 
 troupe_status troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t count)
@@ -232,6 +255,7 @@ troupe_status troupe_report_metrics(troupe_rank *me, const troupe_metric *metric
         TROUPE_TRY(trp_group_report(&it->group, it->reports + 1, &turn));
     if (turn != TRP_REPORT_PAST) {
         it->reports++;
+        TROUPE_TRY(take_answer(it));
         TROUPE_TRY(send_report(it, metrics, count, pending));
         trp_saver_close(&it->saver);
     }
