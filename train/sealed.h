@@ -27,6 +27,9 @@ typedef struct trp_expected {
 // Appends a whole sealed file with `value` to `out`, which is empty; `path` is for error texts.
 troupe_status trp_sealed_pack(const char *path, const troupe_type *type, const void *value,
                               trp_buffer *out);
+// Puts the checksums into what trp_sealed_pack made: it can be written then. Apart from packing, so
+// that another thread may do it.
+void trp_sealed_close(trp_buffer *packed);
 // Reads and verifies the file without unpacking it. TROUPE_NOT_FOUND, TROUPE_CORRUPT,
 // TROUPE_VERSION.
 troupe_status trp_sealed_verify(const char *path, trp_seal *seal);

@@ -51,6 +51,8 @@ static troupe_status stage(const char *run, int report, int rank, const model *v
     trp_shard_state_name(rank, names[rank]);
     troupe_status status = trp_sealed_pack(names[rank], &troupe_type_model, value, &packed);
     if (status == TROUPE_OK)
+        trp_sealed_close(&packed);
+    if (status == TROUPE_OK)
         status = trp_checkpoint_stage(&staging, rank, names[rank], &packed, &shard);
     *file = (trp_manifest_file){.path = names[rank],
                                 .rank = rank,
