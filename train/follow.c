@@ -1,12 +1,14 @@
 // follow.c: see follow.h.
 #include <fcntl.h>
 #include <pthread.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
 #include <runtime/codec/json.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <train/checkpoint.h>
 #include <train/file.h>
 #include <train/follow.h>
@@ -36,6 +38,7 @@ struct trp_follow {
     bool lost;   // Something was in neither.
     bool ended;  // The end is to be told once all else was.
     bool abandoned, calling, over;
+    bool dozing; // It looks again by itself.
     pthread_t thread;
 };
 
@@ -99,7 +102,8 @@ static void put(trp_follow *follow, const item *what, const troupe_report_event 
         follow->lost = true;
     if (end > follow->written)
         follow->written = end;
-    pthread_cond_signal(&follow->filled);
+    if (!follow->dozing)
+        pthread_cond_signal(&follow->filled);
     pthread_mutex_unlock(&follow->lock);
 }
 
@@ -306,12 +310,34 @@ static void tell_what_lies_there(trp_follow *follow)
     follow->lost = false;
 }
 
+// Waits for something to tell. Where that comes often, it is left to gather for a while: to be
+// woken for each report would take the CPU from the ranks. With the lock.
+static void await_more(trp_follow *follow, int64_t *woken_ns, bool *dozed)
+{
+    enum { OFTEN_NS = 200000 };
+    struct timespec pause = {0, OFTEN_NS};
+    if (*dozed || trp_clock_ns() - *woken_ns > OFTEN_NS) {
+        pthread_cond_wait(&follow->filled, &follow->lock);
+        *woken_ns = trp_clock_ns();
+        *dozed = false;
+        return;
+    }
+    follow->dozing = true;
+    pthread_mutex_unlock(&follow->lock);
+    nanosleep(&pause, NULL);
+    pthread_mutex_lock(&follow->lock);
+    follow->dozing = false;
+    *dozed = true;
+}
+
 static void *run(void *user)
 {
     trp_follow *follow = user;
     troupe_job *job = follow->job;
     pthread_mutex_lock(&follow->lock);
     follow->thread = pthread_self();
+    int64_t woken_ns = 0;
+    bool dozed = false;
     for (;;) {
         if (follow->first != NULL)
             tell_first(follow);
@@ -320,7 +346,7 @@ static void *run(void *user)
         else if (follow->ended)
             break;
         else
-            pthread_cond_wait(&follow->filled, &follow->lock);
+            await_more(follow, &woken_ns, &dozed);
     }
     tell_state(follow, TROUPE_JOB_DONE);
     follow->over = true;
