@@ -180,7 +180,7 @@ TROUPE_TRAINER(measured, plan);
 // ---- Following a run
 
 typedef struct watcher {
-    int pause_us;              // Of each call.
+    _Atomic int pause_us;      // Of each call.
     _Atomic int64_t first_ns;  // 0: no report yet.
     _Atomic int64_t second_ns; // The first one of the second group; 0: none yet.
     _Atomic int seen;
@@ -198,7 +198,7 @@ static void see(void *user, troupe_job *job, const troupe_report_event *event)
         atomic_compare_exchange_strong(&it->second_ns, &none, now);
     bench_samples_add(&it->follow, ((double)now - event->metrics[0].value) / 1e3);
     atomic_store(&it->seen, event->number);
-    bench_pause(it->pause_us);
+    bench_pause(atomic_load(&it->pause_us));
 }
 
 static char folder[1024];
@@ -326,6 +326,7 @@ static troupe_status measure_rate(const row *what, bench_round *round)
     TROUPE_TRY(submit(&config, &it, &job));
     troupe_status status = await(&it, 1, false);
     *round = bench_round_plain(rate_of(job, config.count));
+    atomic_store(&it.pause_us, 0); // It hears of the rest before the job is closed.
     troupe_job_stop(job);
     TROUPE_TRY(await_end(&job, &value));
     return status;
