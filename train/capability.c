@@ -38,6 +38,11 @@ troupe_status trp_capability_check(const troupe_trainer *trainer)
     return TROUPE_OK;
 }
 
+bool trp_capability_saves_when_due(const troupe_trainer *trainer)
+{
+    return trainer->stages && trainer->stages->saves_when_due;
+}
+
 troupe_status trp_capability_options(const troupe_trainer *trainer,
                                      const troupe_train_options *given)
 {
@@ -49,6 +54,11 @@ troupe_status trp_capability_options(const troupe_trainer *trainer,
                                "option .%s is given, and trainer '%s' does not allow it: it allows "
                                "%s",
                                option, trainer->name, *list ? list : "none");
+    if (given->checkpoint_every != 0 && !trp_capability_saves_when_due(trainer))
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "option .checkpoint_every is %d, and trainer '%s' saves as it likes: "
+                           "expected 0, or a trainer with .saves_when_due",
+                           given->checkpoint_every, trainer->name);
     return TROUPE_OK;
 }
 

@@ -518,6 +518,7 @@ static void run_ranks(trp_run *run)
         .first_report = run->first_report,
         .timeout_ms = job->options.collective_timeout_ms,
         .keep = job->options.keep,
+        .checkpoint_every = job->options.checkpoint_every,
         .trainer = job->trainer->name,
         .schema = troupe_type_hash(job->trainer->config),
         .config = {job->config.data, job->config.size},

@@ -53,6 +53,7 @@ static const option_row rows[] = {
     ROW(time_limit_s, REAL, 0),
     ROW(time_limit_grace_s, REAL, TRP_TIME_LIMIT_GRACE_S),
     ROW(console, CONSOLE, 0),
+    ROW(checkpoint_every, WHOLE, 1),
 };
 
 static void put_word(trp_buffer *out, int value, const char *const *words, int count)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <train/capability.h>
 #include <train/checkpoint.h>
 #include <train/job.h>
 #include <train/opening.h>
@@ -167,6 +168,8 @@ static troupe_status merge_options(troupe_job *job, const trp_saved_options *sav
     MERGE(coordinator_cpus);
     MERGE(time_limit_s);
     MERGE(time_limit_grace_s);
+    if (trp_capability_saves_when_due(job->trainer)) // Another one may have made the run.
+        MERGE(checkpoint_every);
 #undef MERGE
     if (o->resources_per_rank == NULL && saved->resources_per_rank != NULL) {
         o->resources_per_rank = keep_text(job, saved->resources_per_rank);
@@ -278,6 +281,7 @@ static troupe_status write_run_file(troupe_job *job, const void *config, trp_run
         .coordinator_cpus = o->coordinator_cpus,
         .time_limit_s = o->time_limit_s,
         .time_limit_grace_s = o->time_limit_grace_s,
+        .checkpoint_every = o->checkpoint_every,
     };
     if (o->metadata != NULL)
         file->metadata = (trp_json){o->metadata, strlen(o->metadata)};

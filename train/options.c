@@ -52,6 +52,10 @@ static troupe_status check_ranges(const troupe_train_options *o)
                            "option .keep_metric is '%.80s': expected a metric's name of 1 to %d "
                            "bytes",
                            o->keep_metric, METRIC_NAME_MAX);
+    if (o->checkpoint_every < 1)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .checkpoint_every is %d: expected a positive number of reports",
+                           o->checkpoint_every);
     if (o->collective_timeout_ms < 1)
         return troupe_fail(TROUPE_INVALID,
                            "option .collective_timeout_ms is %d: expected a positive number of "
@@ -131,6 +135,8 @@ troupe_status trp_train_options_complete(troupe_train_options *options,
         options->name = trainer->name;
     if (options->time_limit_grace_s == 0)
         options->time_limit_grace_s = TRP_TIME_LIMIT_GRACE_S;
+    if (options->checkpoint_every == 0)
+        options->checkpoint_every = 1;
     if (options->collective_timeout_ms == 0)
         options->collective_timeout_ms = TRP_COLLECTIVE_TIMEOUT_MS;
     TROUPE_TRY(check_ranges(options));

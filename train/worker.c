@@ -275,6 +275,14 @@ troupe_status troupe_save_as(const troupe_type *type, troupe_rank *me, const voi
     return it->stopped ? TROUPE_OK : trp_saver_save(&it->saver, it->reports + 1, type, value);
 }
 
+bool troupe_checkpoint_due(troupe_rank *me)
+{
+    loop *it;
+    if (TRP_IS_NULL(me) || loop_of(me, "troupe_checkpoint_due", &it) != TROUPE_OK || it->stopped)
+        return false;
+    return (it->reports + 1) % it->task->checkpoint_every == 0;
+}
+
 troupe_status troupe_checkpoint_folder(troupe_rank *me, const char **path)
 {
     TRP_REQUIRE(me);

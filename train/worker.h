@@ -8,11 +8,11 @@
 
 // All that a rank is told.
 TROUPE_STRUCT(trp_task, (trp_place, place), (int, rank), (int, world), (int, attempt),
-              (int, first_report), (int, timeout_ms), (int, keep), (troupe_text, trainer),
-              (uint64_t, schema),              // Which loop,
-              (troupe_bytes, config),          // its config, packed,
-              (troupe_array_troupe_ref, refs), // and the references in that, in order.
-              (troupe_ref, region),            // The group's.
+              (int, first_report), (int, timeout_ms), (int, keep), (int, checkpoint_every),
+              (troupe_text, trainer), (uint64_t, schema), // Which loop,
+              (troupe_bytes, config),                     // its config, packed,
+              (troupe_array_troupe_ref, refs),            // and the references in that, in order.
+              (troupe_ref, region),                       // The group's.
               (trp_coordinator_actor, coordinator),
               (troupe_text, origin), // The checkpoint to continue from; NULL: none.
               (troupe_text, run),    // The run's folder.

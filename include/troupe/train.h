@@ -78,6 +78,8 @@ typedef struct troupe_stages {
     // It can go on with another number of ranks where a rank has saved something of its own. What
     // all ranks have saved alike, or only rank 0, any trainer can go on from.
     bool reshards;
+    // Its loop saves when troupe_checkpoint_due says so: its runs may have .checkpoint_every.
+    bool saves_when_due;
     // Names of the options that a run of it may be given, as "ranks, restarts"; NULL: all. Those
     // that say where and how a run is kept, shown and begun (storage, name, open, force, from,
     // metadata, console, gate) always may.
@@ -119,6 +121,7 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
 #define TROUPE_TRAINER_7(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 #define TROUPE_TRAINER_8(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 #define TROUPE_TRAINER_9(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
+#define TROUPE_TRAINER_10(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 
 #define TROUPE_STAGE_(stage, place, loop, T)                                                       \
     static troupe_status troupe_stage_##stage##_##loop(place *troupe_at_,                          \
@@ -145,6 +148,7 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
         troupe_status (*rank_setup)(troupe_rank *, const T *);                                     \
         troupe_status (*rank_teardown)(troupe_rank *, const T *);                                  \
         bool reshards;                                                                             \
+        bool saves_when_due;                                                                       \
         const char *allowed_options;                                                               \
         int unused_;                                                                               \
     } troupe_hooks_##loop = {__VA_ARGS__};                                                         \
@@ -164,6 +168,7 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
         troupe_stages_##loop.rank_setup = TROUPE_STAGE_IF_(rank_setup, loop);                      \
         troupe_stages_##loop.rank_teardown = TROUPE_STAGE_IF_(rank_teardown, loop);                \
         troupe_stages_##loop.reshards = troupe_hooks_##loop.reshards;                              \
+        troupe_stages_##loop.saves_when_due = troupe_hooks_##loop.saves_when_due;                  \
         troupe_stages_##loop.allowed_options = troupe_hooks_##loop.allowed_options;                \
         (void)troupe_trainer_register(&troupe_trainer_##loop);                                     \
     }                                                                                              \
@@ -218,6 +223,10 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_ty
                                                                  const void *value);
 #define troupe_save(T, me, value)                                                                  \
     troupe_save_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
+
+// Whether the run is asked to save for the next report, by .checkpoint_every. The same on all
+// ranks.
+TROUPE_EXPERIMENTAL bool troupe_checkpoint_due(troupe_rank *me);
 
 // A folder of this rank's own for the next report, to be filled with any files, links and folders:
 // what is in it when troupe_report is called is the rank's shard of the checkpoint. All ranks'
@@ -398,6 +407,9 @@ typedef struct troupe_train_options {
     double time_limit_s;
     double time_limit_grace_s;
     troupe_console console; // Default: AUTO; OFF for the trials of a sweep.
+    // Save for each report whose number is a multiple of it; default 1. Only for trainers that have
+    // .saves_when_due, else TROUPE_UNSUPPORTED.
+    int checkpoint_every;
     int unused_;
 } troupe_train_options;
 

@@ -464,6 +464,7 @@ static void test_training(void **state)
     HARMLESS(troupe_job_status_get, (job, NULL, 0));
     HARMLESS(troupe_can_resume, (NULL));
     HARMLESS(troupe_metadata, (NULL));
+    HARMLESS(troupe_checkpoint_due, (NULL));
     HARMLESS(troupe_job_path, (NULL));
     HARMLESS(troupe_job_close, (NULL));
     HARMLESS(troupe_result_status, (NULL));

@@ -35,7 +35,7 @@ static troupe_status fit(troupe_rank *me, const pair *config)
     (void)config;
     return troupe_report(me, {"loss", 1});
 }
-TROUPE_TRAINER(fit, pair);
+TROUPE_TRAINER(fit, pair, .saves_when_due = true);
 
 #define TIB ((size_t)1 << 40)
 static char long_text[10000];
@@ -326,6 +326,7 @@ static void test_training(void **state)
     expect(TRAIN(.keep_metric = "loss"), ".keep_goal");
     expect(TRAIN(.keep_metric = ""), ".keep_metric");
     expect(TRAIN(.collective_timeout_ms = -1), ".collective_timeout_ms");
+    expect(TRAIN(.checkpoint_every = -1), ".checkpoint_every");
     expect(TRAIN(.open = (troupe_open)3), ".open");
     expect(TRAIN(.metadata = "[1]"), ".metadata");
     expect(TRAIN(.console = (troupe_console)3), ".console");
