@@ -31,7 +31,7 @@ static void count_done(void *user, troupe_job *job, troupe_job_state state)
 {
     (void)job;
     if (state == TROUPE_JOB_DONE)
-        ++*(int *)user;
+        atomic_fetch_add((_Atomic int *)user, 1);
 }
 
 static void test_stop_cancels_what_runs_and_what_waits(void **state)
@@ -39,8 +39,8 @@ static void test_stop_cancels_what_runs_and_what_waits(void **state)
     (void)state;
     line_settings config = line_plain(LINE_EPOCHS_MAX);
     config.pause_ms = 5;
-    int done = 0;
-    troupe_follower follower = {sizeof follower, NULL, count_done, &done, NULL};
+    _Atomic int done = 0; // Of two followers, each with its thread.
+    troupe_follower follower = {sizeof follower, NULL, count_done, (void *)&done, NULL};
     waiting running = {0}, queued = {0};
     troupe_must(troupe_submit(line_fit, &config, &follower, &running.job, .ranks = 2,
                               .storage = storage, .keep = 1));
@@ -70,7 +70,7 @@ static void test_stop_cancels_what_runs_and_what_waits(void **state)
         troupe_result_free(&all[i]->result);
         troupe_job_close(&all[i]->job);
     }
-    assert_int_equal(done, 2);
+    assert_int_equal(atomic_load(&done), 2);
 }
 
 // A job outlives its runtime, and is told from those of the next one.
