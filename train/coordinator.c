@@ -485,7 +485,9 @@ static troupe_status spawn_workers(trp_run *run)
     troupe_status status = workers && places
                                ? trp_workers_start(run->job, places, workers)
                                : troupe_fail(TROUPE_NO_MEMORY, "no memory for a group of workers");
-    for (size_t rank = 0; status == TROUPE_OK && rank < world; rank++) {
+    if (status != TROUPE_OK)
+        world = 0;
+    for (size_t rank = 0; workers && places && rank < world; rank++) {
         troupe_actor address = workers[rank].address;
         run->ranks[rank].worker = workers[rank];
         run->ranks[rank].place = places[rank];

@@ -61,12 +61,12 @@ struct troupe_job {
     // The server's.
     uint64_t request;       // For its CPUs; 0: none.
     _Atomic uint64_t claim; // What the node has given for it; 0: nothing yet.
-    _Atomic bool refused;   // It will give nothing.
     char *gpus;             // The ids of those that it has given, before `claim` is set.
-    bool started;
-    int64_t due_ms; // Of one with a time limit that has started: when it is over.
-    bool late;      // It has been told so.
+    int64_t due_ms;         // Of one with a time limit that has started: when it is over.
     struct troupe_job *next;
+    bool late; // It has been told so.
+    bool started;
+    _Atomic bool refused; // The node will give nothing.
     _Atomic bool over;   // Its coordinator is done: what it used is free, also if the word is lost.
     _Atomic bool missed; // Word for the coordinator was lost, for lack of memory: see await_change.
 

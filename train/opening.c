@@ -250,24 +250,25 @@ static const char *program_name(trp_path *path)
 }
 
 // Puts down what runs: the options as given, and this config.
-static troupe_status write_run_file(troupe_job *job, const void *config, trp_run_file *file)
+static troupe_status write_run_file(troupe_job *job, const void *config, const trp_run_file *found)
 {
     const troupe_train_options *o = &job->options;
+    trp_run_file file = *found;
     trp_path program;
     char schema[20];
     trp_buffer text = {0};
     trp_time_text now = trp_time_now();
-    bool is_new = file->head.created == NULL;
+    bool is_new = file.head.created == NULL;
     snprintf(schema, sizeof schema, "%016" PRIx64, troupe_type_hash(job->trainer->config));
-    file->head.trainer = job->trainer->name;
-    file->head.schema = schema;
+    file.head.trainer = job->trainer->name;
+    file.head.schema = schema;
     if (is_new) {
-        file->head.program = program_name(&program);
-        file->head.created = now.text;
+        file.head.program = program_name(&program);
+        file.head.created = now.text;
     }
     if (o->from != NULL)
-        file->head.from = short_path(o->from);
-    file->head.options = (trp_saved_options){
+        file.head.from = short_path(o->from);
+    file.head.options = (trp_saved_options){
         .ranks = o->ranks,
         .cpus_per_rank = o->cpus_per_rank,
         .keep = o->keep,
@@ -284,17 +285,17 @@ static troupe_status write_run_file(troupe_job *job, const void *config, trp_run
         .checkpoint_every = o->checkpoint_every,
     };
     if (o->metadata != NULL)
-        file->metadata = (trp_json){o->metadata, strlen(o->metadata)};
+        file.metadata = (trp_json){o->metadata, strlen(o->metadata)};
     trp_json_value(&text, job->trainer->config, config);
-    file->config = (trp_json){(const char *)text.data, text.size};
+    file.config = (trp_json){(const char *)text.data, text.size};
     troupe_status status = text.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for run.json")
-                                       : trp_run_file_write(job->path, file);
+                                       : trp_run_file_write(job->path, &file);
     trp_buffer_free(&text);
-    if (status == TROUPE_OK && file->metadata.size > 0 && o->metadata == NULL) {
-        char *copy = trp_arena_alloc(&job->arena, file->metadata.size + 1);
+    if (status == TROUPE_OK && file.metadata.size > 0 && o->metadata == NULL) {
+        char *copy = trp_arena_alloc(&job->arena, file.metadata.size + 1);
         if (copy == NULL)
             return troupe_fail(TROUPE_NO_MEMORY, "no memory for the metadata of a run");
-        memcpy(copy, file->metadata.at, file->metadata.size);
+        memcpy(copy, file.metadata.at, file.metadata.size);
         job->options.metadata = copy;
     }
     return status;
