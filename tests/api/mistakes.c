@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     settings how = {.rate = 1};
     troupe_tell_from(tally, counter_set, how); // by value
 #elif MISTAKE == 11
-    troupe_tell(tally, counter_sub, 5); // there is none
+    troupe_tell(tally, counter_sub, 5);       // there is none
 #else
     troupe_tell(tally, counter_add, 5);
 #endif
