@@ -3,8 +3,9 @@
 //
 // One thread for all runs of the process reads the journals, from their beginnings and as they
 // grow. So no report waits for it and none is missing, and where a run goes on the files are made
-// anew, whatever they were. The library never reads them. What cannot be written is warned of once
-// a run, and left out. All of it does nothing with NULL.
+// anew, whatever they were. A report's row names its checkpoint where that was committed before the
+// report was put down; the journal names each. The library never reads them. What cannot be written
+// is warned of once a run, and left out. All of it does nothing with NULL.
 #ifndef TRP_DERIVED_H
 #define TRP_DERIVED_H
 
