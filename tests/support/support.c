@@ -79,13 +79,19 @@ static int remove_entry(const char *path, const struct stat *about, int kind, st
     (void)about;
     (void)kind;
     (void)where;
-    return remove(path);
+    (void)remove(path);
+    return 0;
 }
 
 void support_directory_remove(char *path)
 {
-    if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        fail_msg("cannot remove %s: %s", path, strerror(errno));
+    int64_t until_ms = support_now_ms() + SUPPORT_SOON_MS;
+    // A run's files for other programs may still be written as it goes.
+    do {
+        (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        if (support_now_ms() > until_ms)
+            fail_msg("cannot remove %s: %s", path, strerror(errno));
+    } while (support_exists(path) && usleep(1000) == 0);
     free(path);
 }
 
