@@ -31,7 +31,7 @@ static void write_state(trp_serial_task *task)
     trp_staging staging = staging_of(saver);
     trp_path shard;
     trp_sealed_close(&saver->packed);
-    saver->state.digest = trp_digest(saver->packed.data, saver->packed.size);
+    saver->state_digest = trp_digest(saver->packed.data, saver->packed.size);
     if (trp_checkpoint_stage(&staging, saver->rank, saver->state.path, &saver->packed, &shard) !=
         TROUPE_OK)
         note_torn(saver);
@@ -49,7 +49,7 @@ static void close_report(trp_serial_task *task)
     // Listed before its state was written, and with that its digest known.
     for (size_t i = 0; saver->state.path && i < saver->files.count; i++)
         if (strcmp(files[i].path, saver->state.path) == 0)
-            files[i].digest = saver->state.digest;
+            files[i].digest = saver->state_digest;
     if (!saver->torn && saver->folder.text[0] &&
         trp_shard_seal(saver->folder.text, files, saver->files.count) != TROUPE_OK)
         note_torn(saver);

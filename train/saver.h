@@ -27,6 +27,7 @@ typedef struct trp_saver {
     trp_arena arena;
     trp_path folder;
     trp_manifest_file state; // Without a path: none.
+    uint64_t state_digest;   // The writer's; put into `files` once all is written.
     trp_buffer packed;       // The state, until it is written.
     bool torn;               // Something could not be written.
     char why[544];
