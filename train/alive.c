@@ -8,6 +8,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/host/folder.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +17,7 @@
 #include <train/file.h>
 #include <unistd.h>
 
-enum { DRIVER = 0, RANKS = 1, TEXT_MAX = 160 };
+enum { DRIVER = 0, RANKS = 1, CLEANER = 2, TEXT_MAX = 160, CLEANED_MS = 5000 };
 
 struct trp_alive {
     trp_alive *next;
@@ -24,6 +25,7 @@ struct trp_alive {
     dev_t device;
     ino_t inode;
     int fd, holds;
+    bool cleans;
 };
 
 static struct {
@@ -97,7 +99,7 @@ static troupe_status lock_driver(const char *run, int fd)
 }
 
 // Makes a row of the open file, which has been locked. With the lock of the table.
-static troupe_status add(int fd, trp_alive **alive)
+static troupe_status add(int fd, bool cleans, trp_alive **alive)
 {
     struct stat about;
     trp_alive *made = trp_alloc(sizeof *made);
@@ -107,10 +109,19 @@ static troupe_status add(int fd, trp_alive **alive)
         trp_free(made);
         return trp_fail_errno(TROUPE_IO, "the lock of a run cannot be looked at");
     }
-    *made = (trp_alive){table.first, getpid(), about.st_dev, about.st_ino, fd, 1};
+    *made = (trp_alive){table.first, getpid(), about.st_dev, about.st_ino, fd, 1, cleans};
     table.first = made;
     *alive = made;
     return TROUPE_OK;
+}
+
+// Waits until nothing removes the remains of the run any more.
+static void await_cleaner(int fd)
+{
+    int64_t until_ms = trp_clock_ms() + CLEANED_MS;
+    struct timespec pause = {0, 1000000};
+    while (holder_of(fd, CLEANER) != 0 && trp_clock_ms() < until_ms)
+        nanosleep(&pause, NULL);
 }
 
 static troupe_status take(const char *run, const char *path, trp_alive **alive)
@@ -122,9 +133,54 @@ static troupe_status take(const char *run, const char *path, trp_alive **alive)
         return trp_fail_errno(TROUPE_IO, "cannot make %s", path);
     troupe_status status = lock_driver(run, fd);
     if (status == TROUPE_OK)
-        status = add(fd, alive);
+        await_cleaner(fd);
+    if (status == TROUPE_OK)
+        status = add(fd, false, alive);
     if (status != TROUPE_OK)
         close(fd);
+    return status;
+}
+
+// Takes the lock of the table once this process does not clean the run.
+static void lock_table(const char *path)
+{
+    int64_t until_ms = trp_clock_ms() + CLEANED_MS;
+    struct timespec pause = {0, 1000000};
+    pthread_mutex_lock(&table.lock);
+    for (trp_alive *there; (there = find(path)) != NULL && there->cleans;) {
+        if (trp_clock_ms() >= until_ms)
+            break;
+        pthread_mutex_unlock(&table.lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&table.lock);
+    }
+}
+
+static troupe_status clean(const char *run, const char *path, trp_alive **alive)
+{
+    if (find(path) != NULL)
+        return troupe_fail(TROUPE_BUSY, "the run %s is in use by this process", run);
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return trp_fail_errno(errno == ENOENT ? TROUPE_NOT_FOUND : TROUPE_IO, "cannot open %s",
+                              path);
+    troupe_status status = TROUPE_OK;
+    if (set_lock(fd, F_WRLCK, CLEANER) != 0 || holder_of(fd, DRIVER) != 0)
+        status = troupe_fail(TROUPE_BUSY, "the run %s is in use", run);
+    if (status == TROUPE_OK)
+        status = add(fd, true, alive);
+    if (status != TROUPE_OK)
+        close(fd);
+    return status;
+}
+
+troupe_status trp_alive_clean(const char *run, trp_alive **alive)
+{
+    trp_path path;
+    TROUPE_TRY(trp_path_make(&path, "%s/alive", run));
+    pthread_mutex_lock(&table.lock);
+    troupe_status status = clean(run, path.text, alive);
+    pthread_mutex_unlock(&table.lock);
     return status;
 }
 
@@ -132,7 +188,7 @@ troupe_status trp_alive_take(const char *run, trp_alive **alive)
 {
     trp_path path;
     TROUPE_TRY(trp_path_make(&path, "%s/alive", run));
-    pthread_mutex_lock(&table.lock);
+    lock_table(path.text);
     troupe_status status = take(run, path.text, alive);
     pthread_mutex_unlock(&table.lock);
     if (status == TROUPE_OK && trp_alive_check(*alive, run) != TROUPE_OK) {
@@ -203,7 +259,7 @@ static troupe_status join(const char *run, const char *path, int64_t epoch, trp_
                                  text[0] != '\0' ? text : "another driver");
     }
     if (status == TROUPE_OK && there == NULL)
-        status = add(fd, &there);
+        status = add(fd, false, &there);
     else if (status == TROUPE_OK)
         there->holds++;
     if (status == TROUPE_OK)

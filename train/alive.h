@@ -1,7 +1,8 @@
 // alive.h: who runs a run: record locks on the file `alive` in its folder, which the kernel
 // releases when their process ends, however it ends.
 //
-// The driver has byte 0 for itself, ranks share byte 1. A rank locks, then reads the epoch; a
+// The driver has byte 0 for itself, ranks share byte 1. What removes the remains of a dead run has
+// byte 2, and a driver waits for it. A rank locks, then reads the epoch; a
 // driver writes its epoch, then waits until no rank has a lock. So of a rank of a dead driver and
 // the next driver one sees the other. A process loses its locks of a file when it closes any
 // descriptor of it: so it has one for each run, which all share who need it.
@@ -16,6 +17,9 @@ typedef struct trp_alive trp_alive;
 // Takes the run for this process as its driver. TROUPE_BUSY: a driver has it, and which;
 // TROUPE_IO: its file system has no locks, or the file cannot be made; TROUPE_NO_MEMORY.
 troupe_status trp_alive_take(const char *run, trp_alive **alive);
+// Takes a run that has no driver, to remove what it has left. TROUPE_BUSY: it has one, or is being
+// cleaned; TROUPE_NOT_FOUND, TROUPE_IO, TROUPE_NO_MEMORY.
+troupe_status trp_alive_clean(const char *run, trp_alive **alive);
 // Says the epoch (*epoch, or a higher one where the file knows of that), and waits until the ranks
 // of earlier drivers have ended. TROUPE_BUSY: one has not.
 troupe_status trp_alive_begin(trp_alive *alive, int64_t *epoch, int wait_ms);

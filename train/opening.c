@@ -34,12 +34,10 @@ static const char *last_part(const char *path)
 
 void trp_run_clean_left(const char *run)
 {
-    trp_path path;
     trp_alive *alive;
     troupe_error kept;
     trp_error_hold(&kept);
-    if (trp_path_make(&path, "%s/alive", run) == TROUPE_OK && access(path.text, F_OK) == 0 &&
-        trp_alive_take(run, &alive) == TROUPE_OK) {
+    if (trp_alive_clean(run, &alive) == TROUPE_OK) {
         if (trp_alive_await_ranks(alive, LEFT_RANKS_END_MS) == 0 &&
             trp_checkpoint_clean(run) != TROUPE_OK)
             trp_log(TRP_INFO, "not everything that a killed run left could be removed: %s",

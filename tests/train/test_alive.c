@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 enum { WAIT_MS = 50 };
 
 // A process that does one thing, says through the pipe that it has, and stays until it is killed.
-typedef enum role { DRIVES, RANK_OF_1, RANK_OF_2 } role;
+typedef enum role { DRIVES, RANK_OF_1, RANK_OF_2, CLEANS } role;
 typedef struct other {
     pid_t pid;
     int status; // What its call gave.
@@ -29,8 +30,9 @@ static other start(const char *run, role as)
     if (it.pid == 0) {
         trp_alive *alive;
         int64_t epoch = 1;
-        troupe_status status =
-            as == DRIVES ? trp_alive_take(run, &alive) : trp_alive_join(run, as, &alive);
+        troupe_status status = as == DRIVES   ? trp_alive_take(run, &alive)
+                               : as == CLEANS ? trp_alive_clean(run, &alive)
+                                              : trp_alive_join(run, as, &alive);
         if (as == DRIVES && status == TROUPE_OK)
             status = trp_alive_begin(alive, &epoch, 0);
         int told = (int)status;
@@ -162,6 +164,44 @@ static void test_a_forked_child_has_no_part_in_it(void **state)
     support_directory_remove(run);
 }
 
+static void *end_soon(void *user)
+{
+    usleep(100 * 1000);
+    end(*(const other *)user);
+    return NULL;
+}
+
+// What looks whether an earlier run has left something does not keep a driver from it.
+static void test_a_driver_waits_for_what_cleans_its_run(void **state)
+{
+    (void)state;
+    char *run = support_directory_make();
+    trp_alive *alive;
+    pthread_t thread;
+    other driver = start(run, DRIVES), cleaner = start(run, CLEANS);
+    assert_int_equal(cleaner.status, TROUPE_BUSY); // It lives.
+    end(cleaner);
+    end(driver);
+    cleaner = start(run, CLEANS);
+    assert_int_equal(cleaner.status, TROUPE_OK);
+    assert_int_equal(trp_alive_clean(run, &alive), TROUPE_BUSY);
+    assert_int_equal(pthread_create(&thread, NULL, end_soon, &cleaner), 0);
+    int64_t start_ms = support_now_ms();
+    assert_int_equal(trp_alive_take(run, &alive), TROUPE_OK);
+    assert_true(support_now_ms() - start_ms >= 50);
+    pthread_join(thread, NULL);
+    trp_alive_leave(&alive);
+    // The same within a process, where locks would not tell.
+    assert_int_equal(trp_alive_clean(run, &alive), TROUPE_OK);
+    other second = start(run, CLEANS);
+    assert_int_equal(second.status, TROUPE_BUSY);
+    end(second);
+    trp_alive_leave(&alive);
+    assert_int_equal(trp_alive_take(run, &alive), TROUPE_OK);
+    trp_alive_leave(&alive);
+    support_directory_remove(run);
+}
+
 static void test_a_folder_that_moved_is_seen(void **state)
 {
     (void)state;
@@ -191,6 +231,7 @@ int main(void)
         cmocka_unit_test(test_a_late_rank_of_a_dead_driver_is_refused),
         cmocka_unit_test(test_a_rank_within_its_driver_does_not_lose_the_lock),
         cmocka_unit_test(test_a_forked_child_has_no_part_in_it),
+        cmocka_unit_test(test_a_driver_waits_for_what_cleans_its_run),
         cmocka_unit_test(test_a_folder_that_moved_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
