@@ -6,7 +6,7 @@
 //
 // timeout: 120
 // cost: 10
-// again: full full 1800 300
+// again: full slow 1800 300
 #include <support.h>
 
 #include <dirent.h>
