@@ -202,8 +202,9 @@ typedef struct troupe_metric {
 // since the last report. Reports are numbered from 1 on every rank, so all ranks must report
 // equally often; a checkpoint is committed once every rank has made the report with its number.
 // Returns TROUPE_STOPPED on all ranks at the same report when the run is to end (that report still
-// counts); the loop must then return it. At most 32 metrics. TROUPE_PEER_LOST: the group is being
-// torn down.
+// counts); the loop must then return it. At most 32 metrics. It does not wait until the driver has
+// taken the report, but where a gate decides on it: what goes wrong there is returned by the next
+// report, or ends the loop. TROUPE_PEER_LOST: the group is being torn down.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
 troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t count);
 #define troupe_report(me, ...)                                                                     \
@@ -425,7 +426,7 @@ typedef struct troupe_report_event {
     int number; // From 1.
     const troupe_metric *metrics;
     size_t count;
-    double elapsed_s; // Since the job's first group started.
+    double elapsed_s; // That the run has taken, earlier openings included.
     // Folder of the checkpoint of this report where it is committed already; else NULL: the
     // follower's `checkpoint` is told once it is.
     const char *checkpoint;
@@ -438,7 +439,7 @@ typedef struct troupe_checkpoint_event {
     const char *folder;           // It lasts, until .keep has it removed.
     const troupe_metric *metrics; // Of that report.
     size_t count;
-    double elapsed_s; // Since the job's first group started.
+    double elapsed_s; // That the run has taken, earlier openings included.
 } troupe_checkpoint_event;
 
 typedef enum troupe_job_state {
@@ -508,7 +509,7 @@ typedef struct troupe_job_status {
     int reports;      // Reports made by all ranks so far.
     int restarts;     // Restarts of the group so far.
     int pids[16];     // Process ids of the first running workers, by rank; 0: none.
-    double elapsed_s; // Since its first group started.
+    double elapsed_s; // That the run has taken, earlier openings included.
 } troupe_job_status;
 TROUPE_EXPERIMENTAL void troupe_job_status_get(troupe_job *job, troupe_job_status *status,
                                                size_t size);
@@ -518,9 +519,9 @@ TROUPE_EXPERIMENTAL void troupe_job_status_get(troupe_job *job, troupe_job_statu
 // Path of the run's folder: valid until the job is closed.
 TROUPE_EXPERIMENTAL const char *troupe_job_path(const troupe_job *job);
 
-// Closes the handle and clears *job. A job that still runs is stopped and waited for. The follower
-// is not called after this has returned. Called by that follower itself, it stops the job and does
-// not wait.
+// Closes the handle and clears *job. A job that still runs is stopped and waited for, and so is a
+// follower that has not been told of everything yet; it is not called after this has returned.
+// Called by that follower itself, it stops the job and does not wait.
 TROUPE_EXPERIMENTAL void troupe_job_close(troupe_job **job);
 
 // Submits and waits. TROUPE_OK: the loop ended successfully (or was stopped) and *result is set;
@@ -581,7 +582,7 @@ TROUPE_EXPERIMENTAL const char *troupe_result_checkpoint(const troupe_result *re
 TROUPE_EXPERIMENTAL const char *troupe_result_best_checkpoint(const troupe_result *result);
 // Folder of the run.
 TROUPE_EXPERIMENTAL const char *troupe_result_path(const troupe_result *result);
-// Seconds from the start of the first group to the end.
+// Seconds that the run has taken since its first group started, those of earlier openings included.
 TROUPE_EXPERIMENTAL double troupe_result_elapsed_s(const troupe_result *result);
 
 // ---- Checkpoints outside a loop ----
