@@ -407,6 +407,8 @@ void trp_follow_await(trp_follow *follow)
 
 void trp_follow_abandon(trp_follow *follow)
 {
+    if (follow == NULL)
+        return;
     pthread_mutex_lock(&follow->lock);
     follow->abandoned = true;
     pthread_mutex_unlock(&follow->lock);

@@ -164,8 +164,9 @@ void trp_gate_ask(trp_gate *gate, const troupe_report_event *event)
     // Another thread runs the driver's actors meanwhile; where too many wait already, none does.
     bool blocked = trp_scheduler_block() == TROUPE_OK;
     pthread_mutex_lock(&gate->lock);
-    // One that still decides on an earlier report is not asked.
-    if (!gate->deciding && (gate->started || start(gate)) && keep_event(gate, event)) {
+    // One that still decides on an earlier report, or has let go of its job, is not asked.
+    if (!gate->ended && !gate->deciding && (gate->started || start(gate)) &&
+        keep_event(gate, event)) {
         gate->asked = event->number;
         pthread_cond_broadcast(&gate->changed);
         await_answer(gate);

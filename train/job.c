@@ -295,9 +295,10 @@ void troupe_job_kill(troupe_job *job, troupe_status status, const char *why)
 // Gives the job up from inside its own follower, which is not called again.
 static bool close_in_own_call(troupe_job *job)
 {
-    bool own = trp_follow_is_caller(job->follow);
+    bool own = trp_follow_is_caller(job->follow) || trp_gate_is_caller(job->gate);
     if (own) {
         trp_follow_abandon(job->follow);
+        trp_gate_end(job->gate);
         troupe_job_stop(job);
         trp_job_release(job);
     }

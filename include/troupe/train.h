@@ -521,7 +521,7 @@ TROUPE_EXPERIMENTAL const char *troupe_job_path(const troupe_job *job);
 
 // Closes the handle and clears *job. A job that still runs is stopped and waited for, and so is a
 // follower that has not been told of everything yet; it is not called after this has returned.
-// Called by that follower itself, it stops the job and does not wait.
+// Called by that follower or the job's gate, it stops the job and does not wait.
 TROUPE_EXPERIMENTAL void troupe_job_close(troupe_job **job);
 
 // Submits and waits. TROUPE_OK: the loop ended successfully (or was stopped) and *result is set;

@@ -507,6 +507,34 @@ static void test_a_gate_is_asked_where_it_said_and_within_its_bound(void **state
     assert_false(self.wrong);
 }
 
+static troupe_gate_answer close_it(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    (void)event;
+    troupe_job_close(&job);
+    atomic_store((_Atomic bool *)user, true);
+    return TROUPE_GATE_GO_ON;
+}
+
+static void test_a_gate_may_close_its_job(void **state)
+{
+    (void)state;
+    line_settings config = line_plain(LINE_EPOCHS_MAX), next = line_plain(1);
+    config.pause_ms = 1;
+    _Atomic bool closed = false;
+    troupe_job *job;
+    troupe_result *result;
+    troupe_must(troupe_submit(
+        line_fit, &config, NULL, &job, .ranks = CPUS, .storage = storage, .keep = 1,
+        .gate = TROUPE_OPTIONS(troupe_gate, .decide = close_it, .user = (void *)&closed)));
+    assert_true(support_wait_until(is_set, (void *)&closed, SUPPORT_SOON_MS));
+    // It was stopped: what it used is free again.
+    troupe_must(troupe_submit(line_fit, &next, NULL, &job, .ranks = CPUS, .storage = storage));
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
 // ---- from inside a method
 
 typedef struct boss {
@@ -687,6 +715,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_follower_may_wait_for_its_job_and_close_it),
         cmocka_unit_test(test_a_slow_follower_holds_up_nothing_and_misses_nothing),
         cmocka_unit_test(test_a_gate_is_asked_where_it_said_and_within_its_bound),
+        cmocka_unit_test(test_a_gate_may_close_its_job),
         cmocka_unit_test(test_methods_may_train),
         cmocka_unit_test(test_workers_submit_no_jobs),
         cmocka_unit_test(test_wrong_options_are_named),
