@@ -1,0 +1,200 @@
+// attempt.c: how an attempt begins: its group, its processes, what it goes on from.
+#include <actors/actor/lifecycle.h>
+#include <actors/ref/ref.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <runtime/shm/process_table.h>
+#include <string.h>
+#include <train/capability.h>
+#include <train/run.h>
+#include <train/start.h>
+#include <troupe/async.h>
+
+void trp_rank_watch_drop(trp_rank_watch *told)
+{
+    if (!told)
+        return;
+    trp_job_release(told->job);
+    trp_free(told);
+}
+
+static void rank_ended(void *user, troupe_ref ref)
+{
+    (void)ref;
+    trp_rank_watch *told = (trp_rank_watch *)user;
+    if (!trp_life_post_to(told->coordinator.address, &troupe_class_trp_coordinator,
+                          troupe_method_trp_coordinator_ended.index, &told->event))
+        atomic_store(&told->job->missed, true); // Or it has ended, and nobody waits any more.
+    trp_rank_watch_drop(told);
+}
+
+static troupe_status make_group(trp_run *run, int first_report)
+{
+    int world = run->job->options.ranks;
+    void *memory;
+    TROUPE_TRY(trp_store_share(trp_group_size(world), &run->region_object, &memory));
+    run->region = trp_group_init(memory, world, first_report);
+    trp_job_set_region(run->job, run->region);
+    return TROUPE_OK;
+}
+
+// Who could not be started says so when it is called.
+static troupe_status spawn_workers(trp_run *run)
+{
+    size_t world = (size_t)run->job->options.ranks;
+    trp_worker_actor *workers = (trp_worker_actor *)trp_alloc(world * sizeof(*workers));
+    trp_place *places = (trp_place *)trp_alloc(world * sizeof(*places));
+    troupe_status status = workers && places
+                               ? trp_workers_start(run->job, places, workers)
+                               : troupe_fail(TROUPE_NO_MEMORY, "no memory for a group of workers");
+    if (status != TROUPE_OK)
+        world = 0;
+    for (size_t rank = 0; workers && places && rank < world; rank++) {
+        troupe_actor address = workers[rank].address;
+        run->ranks[rank].worker = workers[rank];
+        run->ranks[rank].place = places[rank];
+        run->ranks[rank].pid = address.id ? trp_process_pid(address.process) : 0;
+        trp_rank_log_follow(run->logs, (int)rank, run->attempt, address);
+    }
+    trp_free(workers);
+    trp_free(places);
+    return status;
+}
+
+static troupe_status spawn_ranks(trp_run *run)
+{
+    troupe_job *job = run->job;
+    TROUPE_TRY(spawn_workers(run));
+    pthread_mutex_lock(&job->lock);
+    for (int rank = 0; rank < job->options.ranks && rank < 16; rank++)
+        job->pids[rank] = run->ranks[rank].pid;
+    pthread_mutex_unlock(&job->lock);
+    return TROUPE_OK;
+}
+
+void trp_attempt_run_ranks(trp_run *run)
+{
+    troupe_job *job = run->job;
+    const char *origin = run->origin.text;
+    trp_task task = {
+        .world = job->options.ranks,
+        .attempt = run->attempt,
+        .first_report = run->first_report,
+        .timeout_ms = job->options.collective_timeout_ms,
+        .keep = job->options.keep,
+        .checkpoint_every = job->options.checkpoint_every,
+        .trainer = job->trainer->name,
+        .schema = troupe_type_hash(job->trainer->config),
+        .config = {job->config.data, job->config.size},
+        .refs = {job->refs, job->ref_count},
+        .region = {.id = run->region_object},
+        .coordinator = run->self,
+        .origin = origin[0] ? origin : NULL,
+        .run = job->path,
+        .epoch = job->opening.epoch,
+        .metadata = job->options.metadata,
+    };
+    trp_gate_reports(job->gate, &task.gate_first, &task.gate_every);
+    run->pending = task.world;
+    for (int rank = 0; rank < task.world; rank++) {
+        task.rank = rank;
+        task.place = run->ranks[rank].place;
+        run->ranks[rank].end = troupe_call_from(run->ranks[rank].worker, trp_worker_run, &task);
+    }
+    for (int rank = 0; rank < task.world; rank++) {
+        trp_rank_watch *told = run->ranks[rank].told;
+        run->ranks[rank].told = NULL;
+        trp_ref_when(run->ranks[rank].end, rank_ended, told);
+    }
+}
+
+// Makes what will be needed for sure before anything is started.
+static troupe_status make_watches(trp_run *run)
+{
+    for (int rank = 0; rank < run->job->options.ranks; rank++) {
+        trp_rank_watch *told = (trp_rank_watch *)trp_alloc(sizeof(*told));
+        if (!told)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory to watch rank %d", rank);
+        trp_job_hold(run->job);
+        *told = (trp_rank_watch){run->job, run->self, {run->attempt, rank}};
+        trp_rank_watch_drop(run->ranks[rank].told);
+        run->ranks[rank] = (trp_rank_state){.told = told};
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
+{
+    int last_report;
+    TROUPE_TRY(trp_alive_check(run->job->opening.alive, run->job->path));
+    TROUPE_TRY(trp_checkpoint_clean(run->job->path));
+    TROUPE_TRY(trp_record_origin(&run->record, origin, &last_report));
+    if (origin->text[0] && run->attempt == run->first_attempt)
+        TROUPE_TRY(trp_capability_world(run->job->trainer, origin->text, run->job->options.ranks));
+    TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.ranks, last_report));
+    TROUPE_TRY(make_watches(run));
+    *first_report = last_report + 1;
+    return make_group(run, *first_report);
+}
+
+static void tell_group(const trp_run *run)
+{
+    troupe_job *job = run->job;
+    int count = job->options.ranks;
+    trp_console_rank *ranks = (trp_console_rank *)trp_alloc((size_t)count * sizeof(*ranks));
+    for (int rank = 0; ranks && rank < count; rank++) {
+        const trp_rank_state *state = &run->ranks[rank];
+        ranks[rank] =
+            (trp_console_rank){state->pid, state->place.local_rank, state->place.node_rank};
+    }
+    if (ranks)
+        trp_job_say_group(job, ranks, count);
+    trp_free(ranks);
+}
+
+// Why the group was restarted (what ended the last one is known still), its processes, and what
+// they go on from.
+static void tell_start(const trp_run *run, const char *origin)
+{
+    const char *name = strrchr(origin, '/');
+    int restarts = run->attempt - run->first_attempt;
+    if (restarts > 0)
+        trp_job_say(run->job, TRP_WARN, "%s: the group is restarted (restart %d) from %s",
+                    run->cause.text, restarts, name ? name + 1 : "the beginning");
+    tell_group(run);
+    if (origin[0])
+        trp_job_say(run->job, TRP_INFO, "%s continues from %s", run->job->path, origin);
+}
+
+void trp_attempt_start(trp_run *run)
+{
+    // While it waited, or between two attempts.
+    if (trp_run_finish_given_up(run))
+        return;
+    if (trp_job_stopping(run->job)) {
+        run->stopped = true;
+        trp_run_finish(run, TROUPE_OK);
+        return;
+    }
+    run->cause.known = false;
+    run->stopped = false;
+    run->ranks_leave = false;
+    troupe_status status = prepare(run, &run->origin, &run->first_report);
+    if (status == TROUPE_OK)
+        status = spawn_ranks(run);
+    if (status != TROUPE_OK) {
+        trp_attempt_leave_group(run);
+        trp_run_fail(run, status);
+        return;
+    }
+    const char *origin = run->origin.text;
+    trp_run_journal_attempt(&run->job->opening.journal, run->attempt, run->first_report - 1,
+                            origin[0] ? origin : NULL);
+    run->begun = true;
+    run->shuts_down = trp_stage_is_there(run->job->trainer, TRP_STAGE_SHUTDOWN);
+    tell_start(run, origin);
+    trp_job_set_state(run->job, TROUPE_JOB_RUNNING);
+    status = trp_run_begin_stage(run, TRP_STAGE_START);
+    if (!run->stage)
+        trp_run_group_started(run, status);
+}

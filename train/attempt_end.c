@@ -1,0 +1,204 @@
+// attempt_end.c: how an attempt ends: of itself or by a failure, and what comes next.
+#include <actors/ref/ref.h>
+#include <runtime/base/error.h>
+#include <runtime/node/node_client.h>
+#include <runtime/node/server_stop.h>
+#include <runtime/shm/process_table.h>
+#include <stdio.h>
+#include <train/run.h>
+#include <troupe/async.h>
+
+enum {
+    LEAVE_MS = 1000, // For the loops to end after a failure, before on_shutdown.
+};
+
+// ---- failures
+
+// Each is alone in its process. That is what is ended, since an actor could not take note of its
+// end where its process is stopped.
+static void kill_rank(trp_rank_state *state)
+{
+    troupe_actor worker = state->worker.address;
+    // Where the word is lost, who asks again has it sent again.
+    state->killed =
+        state->killed || worker.id == 0 ||
+        trp_node_end(worker.process, worker.incarnation, "was ended with its group") == TROUPE_OK;
+}
+
+void trp_attempt_kill_ranks(trp_run *run)
+{
+    for (int rank = 0; rank < run->job->options.ranks; rank++)
+        kill_rank(&run->ranks[rank]);
+}
+
+// Those that have left their loops stay for on_shutdown.
+void trp_attempt_kill_loops(trp_run *run)
+{
+    for (int rank = 0; rank < run->job->options.ranks; rank++)
+        if (run->ranks[rank].end.id != 0)
+            kill_rank(&run->ranks[rank]);
+}
+
+// After a failure. Where on_shutdown is to find them, the other ranks have some time to leave their
+// loops, which the end of the group tells them.
+static void end_group(trp_run *run, trp_group_reason reason, int rank)
+{
+    (void)trp_group_end(run->region, reason, rank);
+    bool may_leave = run->shuts_down && !trp_runtime_is_lost();
+    if (may_leave && !run->ranks_leave)
+        run->ranks_leave = trp_run_remind_after(LEAVE_MS, run->attempt, 0);
+    if (!may_leave || !run->ranks_leave)
+        trp_attempt_kill_ranks(run);
+}
+
+// Whether a rank that had left its loop for a reason of its own explains that others lost it: its
+// word lies in the group's memory, also if it was killed before it could send it.
+static void look_for_own_cause(trp_run *run)
+{
+    for (int rank = 0; rank < run->job->options.ranks; rank++) {
+        troupe_status status;
+        const char *text;
+        char sentence[600];
+        if (!trp_group_left(run->region, rank, &status, &text) || status == TROUPE_OK ||
+            status == TROUPE_STOPPED || status == TROUPE_PEER_LOST)
+            continue;
+        snprintf(sentence, sizeof(sentence), "rank %d (pid %d) failed: %s", rank,
+                 run->ranks[rank].pid, text);
+        trp_run_note_cause(run, rank, status, true, sentence);
+    }
+}
+
+// The loop of a rank ended with a status.
+static void loop_failed(trp_run *run, int rank, troupe_status status, const char *text)
+{
+    look_for_own_cause(run);
+    char sentence[600];
+    snprintf(sentence, sizeof(sentence), "rank %d (pid %d) failed: %s", rank, run->ranks[rank].pid,
+             text);
+    trp_run_note_cause(run, rank, status, status != TROUPE_PEER_LOST, sentence);
+    end_group(run, TROUPE_PEER_LOST == status ? TRP_GROUP_ENDED : TRP_GROUP_LEFT, rank);
+}
+
+// The worker of a rank was lost, or could not be made: the thread's last error says how.
+static void rank_lost(trp_run *run, int rank)
+{
+    trp_rank_state *state = &run->ranks[rank];
+    troupe_actor address = state->worker.address;
+    const troupe_error *error = troupe_last_error();
+    char reason[112] = "", sentence[700];
+    if (state->killed)
+        return;
+    if (address.id == 0)
+        snprintf(sentence, sizeof(sentence), "rank %d could not be started: %s", rank, error->text);
+    else if (!trp_process_alive(address.process, address.incarnation, reason) && reason[0])
+        snprintf(sentence, sizeof(sentence), "rank %d (pid %d) %s after report %d", rank,
+                 state->pid, reason, run->reports.last[rank]);
+    else
+        snprintf(sentence, sizeof(sentence), "rank %d (pid %d) failed: %s", rank, state->pid,
+                 error->text);
+    bool lost = error->status == TROUPE_MAYBE_EXECUTED || error->status == TROUPE_NOT_EXECUTED;
+    trp_run_note_cause(run, rank, lost ? TROUPE_PEER_LOST : error->status, true, sentence);
+    end_group(run, TRP_GROUP_DIED, rank);
+}
+
+// ---- the end of an attempt
+
+void trp_attempt_leave_group(trp_run *run)
+{
+    if (!run->region)
+        return;
+    trp_job_set_region(run->job, NULL);
+    trp_store_release(run->region_object, trp_process_slot());
+    run->region = NULL;
+}
+
+void trp_attempt_over(trp_run *run)
+{
+    const troupe_train_options *options = &run->job->options;
+    int ended_by, rank, other;
+    // A loop may have taken a lost peer for nothing and ended well.
+    if (trp_group_ended(run->region, &ended_by) != TRP_GROUP_WHOLE && !run->cause.known) {
+        char sentence[96];
+        snprintf(sentence, sizeof(sentence), "rank %d was lost by the others", ended_by);
+        trp_run_note_cause(run, ended_by, TROUPE_PEER_LOST, true, sentence);
+    }
+    if (trp_run_shut_down(run))
+        return; // It goes on from here when that is over.
+    trp_attempt_kill_ranks(run);
+    trp_attempt_leave_group(run);
+    if (trp_runtime_is_lost()) { // With it all ranks, and the means to start others.
+        run->cause.known = false;
+        trp_run_fail(run, trp_process_check());
+        return;
+    }
+    if (trp_run_finish_given_up(run))
+        return;
+    if (!run->cause.known && trp_reports_uneven(&run->reports, &rank, &other)) {
+        (void)troupe_fail(TROUPE_INVALID,
+                          "rank %d made %d reports and rank %d %d: all ranks must report equally "
+                          "often",
+                          rank, run->reports.last[rank], other, run->reports.last[other]);
+        trp_run_fail(run, TROUPE_INVALID);
+        return;
+    }
+    if (!run->cause.known) {
+        trp_run_finish(run, TROUPE_OK);
+        return;
+    }
+    int restarts = run->attempt - run->first_attempt;
+    if (options->restarts >= 0 && restarts >= options->restarts) {
+        trp_run_finish(run, run->cause.status);
+        return;
+    }
+    run->attempt++;
+    trp_job_set_state(run->job, TROUPE_JOB_RESTARTING);
+    trp_attempt_start(run);
+}
+
+// ---- commits
+
+// Hands over what can be committed, in the order of reports.
+void trp_attempt_hand_commits(trp_run *run)
+{
+    run->committer.coordinator = run->self.address;
+    for (trp_commit *commit; (commit = trp_commits_next(&run->commits));)
+        trp_record_commit(&run->record, &run->committer, run->attempt, commit);
+}
+
+// An attempt is over when its last commit is: what comes next depends on which there are.
+static void close_attempt(trp_run *run)
+{
+    trp_commits_clear(&run->commits); // Of ranks that are gone.
+    run->closing = run->committer.busy > 0;
+    if (!run->closing)
+        trp_attempt_over(run);
+}
+
+void trp_attempt_take_commits(trp_run *run)
+{
+    for (trp_commit *commit; (commit = trp_committer_take(&run->committer));)
+        trp_record_committed(&run->record, &run->committer, commit);
+    if (run->closing && run->committer.busy == 0) {
+        run->closing = false;
+        trp_attempt_over(run);
+    }
+}
+
+void trp_attempt_take_end(trp_run *run, int rank)
+{
+    trp_rank_state *state = &run->ranks[rank];
+    trp_worker_end end;
+    troupe_status status = troupe_get(trp_worker_end, state->end, &end);
+    state->end.id = 0;
+    run->pending--;
+    if (status != TROUPE_OK)
+        rank_lost(run, rank);
+    else if (end.status != TROUPE_OK && end.status != TROUPE_STOPPED)
+        loop_failed(run, rank, (troupe_status)end.status, end.text ? end.text : "");
+    else
+        run->stopped |= end.stopped;
+    if (status == TROUPE_OK && rank == 0)
+        trp_record_return(&run->record, end.value, end.value_schema);
+    if (run->pending == 0)
+        close_attempt(run);
+}

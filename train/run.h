@@ -1,0 +1,135 @@
+// run.h: a run while its coordinator lives: its attempts, its stages, and how it ends.
+//
+// Private to coordinator.c (the actor and its messages), attempt.c, attempt_end.c, run_stage.c and
+// run_end.c, which all run on the coordinator's turns.
+//
+//     trp_attempt_start -> ranks run -> each rank's end -> (all ended) trp_attempt_over -> start
+//                               |                                                     -> finish
+//                               +- a failure: the group is ended, the other ranks are killed
+//
+// A trainer's stages lie between: setup before the first attempt, on_start before the loops of an
+// attempt, on_shutdown before trp_attempt_over goes on. Each runs on a thread of its own and ends
+// as a message.
+//
+// The invariant: while `pending` > 0 ranks of this attempt may run, and nothing of the next one is
+// begun; so a job never has more processes than it has reserved CPUs for.
+#ifndef TRP_RUN_H
+#define TRP_RUN_H
+
+#include <runtime/store/store.h>
+#include <train/commits.h>
+#include <train/committer.h>
+#include <train/coordinator.h>
+#include <train/rank_log.h>
+#include <train/record.h>
+#include <train/reports.h>
+#include <train/stage.h>
+#include <train/worker.h>
+
+// What says that a rank has ended; it may outlive the run.
+typedef struct trp_rank_watch {
+    troupe_job *job; // Held.
+    trp_coordinator_actor coordinator;
+    trp_rank_event event;
+} trp_rank_watch;
+
+typedef struct trp_rank_state {
+    trp_worker_actor worker;
+    trp_place place;
+    troupe_ref end;       // id 0: over.
+    trp_rank_watch *told; // Who will say that it is over.
+    int pid;
+    bool killed; // By this coordinator.
+} trp_rank_state;
+
+// Why an attempt failed. A rank that only lost its peers does not count where one with a reason of
+// its own is known.
+typedef struct trp_cause {
+    bool known, own;
+    int rank;
+    troupe_status status;
+    char text[700];
+} trp_cause;
+
+typedef struct trp_run {
+    troupe_job *job;
+    trp_coordinator_actor self;
+    trp_record record;
+    trp_reports reports;
+    trp_commits commits; // Of this attempt, not handed over yet.
+    trp_committer committer;
+    trp_object region_object;
+    trp_group_region *region; // NULL: no group.
+    trp_rank_state *ranks;
+    trp_rank_logs *logs;
+    int first_attempt, attempt, pending;
+    bool closing;     // All ranks have ended, and commits have not.
+    trp_stage *stage; // That runs; NULL: none.
+    trp_stage_kind stage_kind;
+    int stage_number; // Of the last one.
+    int first_report; // Of this attempt,
+    trp_path origin;  // and what it goes on from; "": nothing.
+    bool ranks_leave; // The ranks of this attempt are leaving their loops after a failure.
+    bool shuts_down;  // on_shutdown of this attempt is to be called.
+    bool begun;       // A group has started.
+    bool stopped;     // A rank has seen the stop.
+    bool given_up;    // The job was, by its user.
+    bool finished;
+    trp_cause cause;
+} trp_run;
+
+// ---- coordinator.c
+
+// Has this coordinator told, after that time. False: it will not be.
+bool trp_run_remind_after(uint32_t ms, int attempt, int stage);
+
+// ---- attempt.c
+
+// Begins the attempt run->attempt; or ends the run, if that was asked for meanwhile.
+void trp_attempt_start(trp_run *run);
+// Calls the loops of all ranks, whose on_start is over.
+void trp_attempt_run_ranks(trp_run *run);
+// NULL does nothing.
+void trp_rank_watch_drop(trp_rank_watch *told);
+
+// ---- attempt_end.c
+
+// The loop of a rank is over, one way or the other.
+void trp_attempt_take_end(trp_run *run, int rank);
+// Hands over what can be committed, in the order of reports; takes what has been.
+void trp_attempt_hand_commits(trp_run *run);
+void trp_attempt_take_commits(trp_run *run);
+// No rank runs any more: decides what comes next.
+void trp_attempt_over(trp_run *run);
+void trp_attempt_kill_ranks(trp_run *run);
+// Those that have left their loops stay for on_shutdown.
+void trp_attempt_kill_loops(trp_run *run);
+void trp_attempt_leave_group(trp_run *run);
+
+// ---- run_stage.c
+
+// Begins a stage, if the trainer has it: then run->stage is it.
+troupe_status trp_run_begin_stage(trp_run *run, trp_stage_kind kind);
+// Begins on_shutdown of this attempt, once. False: there is nothing to wait for.
+bool trp_run_shut_down(trp_run *run);
+// The ranks are there, and on_start is over; with the thread's last error, if it failed.
+void trp_run_group_started(trp_run *run, troupe_status status);
+void trp_run_setup_over(trp_run *run, troupe_status status);
+// Goes on if the stage is over.
+void trp_run_take_stage(trp_run *run);
+// Goes on without a stage, which is left to itself.
+void trp_run_give_up_stage(trp_run *run);
+// The run is ended by force while a stage runs.
+void trp_run_kill_stage(trp_run *run);
+
+// ---- run_end.c
+
+void trp_run_finish(trp_run *run, troupe_status status);
+// Ends the run for a reason that lies outside its ranks, with the thread's last error.
+void trp_run_fail(trp_run *run, troupe_status status);
+// Whether the job was given up; then that is how it ends, whatever its ranks did meanwhile.
+bool trp_run_finish_given_up(trp_run *run);
+// Why the attempt fails: `own` is a reason of the rank's own (-1: of none).
+void trp_run_note_cause(trp_run *run, int rank, troupe_status status, bool own, const char *text);
+
+#endif

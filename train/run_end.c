@@ -1,0 +1,91 @@
+// run_end.c: how a run ends: what it is told to its user, and why.
+#include <runtime/base/clock.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <stdio.h>
+#include <string.h>
+#include <train/run.h>
+#include <train/server.h>
+
+// The call that goes on with the run.
+static void add_way_on(const trp_run *run, trp_buffer *text)
+{
+    const char *path = run->job->path, *name = strrchr(path, '/');
+    trp_buffer_printf(text,
+                      "; to go on with it: troupe_train(%s, ..., .storage = \"%.*s\", .name = "
+                      "\"%s\", .open = TROUPE_OPEN_RESUME)",
+                      run->job->trainer->name, (int)(name - path), path, name + 1);
+}
+
+// Puts what led to the end, where the run is and how it could go on into one text.
+static const char *describe(const trp_run *run, troupe_result *result)
+{
+    const troupe_train_options *options = &run->job->options;
+    trp_buffer text = {0};
+    int restarts = run->attempt - run->first_attempt;
+    trp_buffer_printf(&text, "%s; the run is at %s", run->cause.text, run->job->path);
+    bool hint = run->begun && !run->given_up && run->cause.status != TROUPE_RUNTIME_LOST;
+    if (hint && options->restarts == 0)
+        trp_buffer_printf(&text, "; it was not restarted: .restarts = n in the options allows n "
+                                 "restarts from the last checkpoint, TROUPE_FOREVER any number");
+    else if (hint && restarts > 0)
+        trp_buffer_printf(&text, "; its %d restart%s used up", restarts,
+                          restarts == 1 ? " is" : "s are");
+    if (!run->given_up)
+        add_way_on(run, &text);
+    trp_buffer_append(&text, "", 1);
+    const char *copy = text.failed ? NULL : trp_job_result_text(result, (const char *)text.data);
+    trp_buffer_free(&text);
+    return copy ? copy : "the run failed, and there is no memory for the reason";
+}
+
+void trp_run_finish(trp_run *run, troupe_status status)
+{
+    run->job->ending_s = trp_clock_s();
+    troupe_result *result = trp_job_result(run->job);
+    if (result && trp_record_fill(&run->record, result) != TROUPE_OK)
+        troupe_result_free(&result);
+    if (result) {
+        result->status = status;
+        result->stopped = run->stopped;
+        if (status != TROUPE_OK)
+            result->error = describe(run, result);
+    }
+    run->finished = true;
+    trp_record_end(&run->record, status, result);
+    // What a rank saved and did not report any more is of no use to anyone.
+    if (trp_checkpoint_clean(run->job->path) != TROUPE_OK)
+        trp_log(TRP_WARN, "not everything that was left incomplete could be removed: %s",
+                troupe_last_error()->text);
+    trp_run_close(run->job);
+    (void)trp_job_finish(run->job, result);
+    trp_server_job_done(run->job);
+    (void)troupe_actor_end(run->self);
+}
+
+void trp_run_note_cause(trp_run *run, int rank, troupe_status status, bool own, const char *text)
+{
+    if (run->cause.known && (run->cause.own || !own))
+        return;
+    run->cause = (trp_cause){.known = true, .own = own, .rank = rank, .status = status};
+    snprintf(run->cause.text, sizeof(run->cause.text), "%s", text);
+}
+
+// Ends the run for a reason that lies outside its ranks, with the thread's last error.
+void trp_run_fail(trp_run *run, troupe_status status)
+{
+    trp_run_note_cause(run, -1, status, true, troupe_last_error()->text);
+    trp_run_finish(run, run->cause.status);
+}
+
+// Whether the job was given up; then that is how it ends, whatever its ranks did meanwhile.
+bool trp_run_finish_given_up(trp_run *run)
+{
+    troupe_status status = trp_job_given_up(run->job);
+    if (status == TROUPE_OK)
+        return false;
+    run->given_up = true;
+    run->cause.known = false;
+    trp_run_fail(run, status);
+    return true;
+}
