@@ -38,27 +38,55 @@ void trp_folder_remove(const char *folder)
     close(folder_fd);
 }
 
-// The process that made a folder of that name for this user; 0: it is none such.
-static pid_t maker_of(const char *name, bool *fresh)
+uint32_t trp_folder_space(void)
 {
-    char prefix[32];
-    size_t size = strlen(TRP_FOLDER_FRESH);
-    *fresh = strncmp(name, TRP_FOLDER_FRESH, size) == 0;
-    int written = snprintf(prefix, sizeof prefix, "%s%u-", *fresh ? TRP_FOLDER_FRESH : "troupe-",
+    char text[64];
+    struct stat about;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, text, sizeof text) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (size <= 0 || stat("/proc/self/ns/pid", &about) != 0)
+        return 0;
+    uint64_t sum = about.st_ino;
+    for (ssize_t i = 0; i < size; i++) // FNV-1a.
+        sum = (sum ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return (uint32_t)(sum ^ (sum >> 32)) | 1;
+}
+
+// Who made a folder.
+typedef struct maker {
+    pid_t pid;
+    uint32_t space; // Of one that was being made.
+    bool fresh;     // It was.
+} maker;
+
+// False: the name is of no folder of this user.
+static bool maker_of(const char *name, maker *who)
+{
+    char prefix[32], *end;
+    bool fresh = strncmp(name, TRP_FOLDER_FRESH, strlen(TRP_FOLDER_FRESH)) == 0;
+    int written = snprintf(prefix, sizeof prefix, "%s%u-", fresh ? TRP_FOLDER_FRESH : "troupe-",
                            (unsigned)getuid());
     if (strncmp(name, prefix, (size_t)written) != 0)
-        return 0;
-    long pid = strtol(name + written, NULL, 10);
-    return pid > 0 && pid <= INT_MAX ? (pid_t)pid : 0;
+        return false;
+    long pid = strtol(name + written, &end, 10);
+    if (pid <= 0 || pid > INT_MAX)
+        return false;
+    *who = (maker){.pid = (pid_t)pid, .fresh = fresh};
+    if (fresh && *end == '-')
+        who->space = (uint32_t)strtoul(end + 1, NULL, 16);
+    return true;
 }
 
 // `about` a folder of a process that has gone, or is another container's.
-static bool is_left(const char *path, const struct stat *about, bool fresh, int *lock)
+static bool is_left(const char *path, const struct stat *about, const maker *who, int *lock)
 {
     enum { MAKING_S = 60 };
     char lock_path[520];
-    if (fresh)
-        return time(NULL) - about->st_mtime > MAKING_S;
+    if (who->fresh)
+        return (who->space != 0 && who->space == trp_folder_space()) ||
+               time(NULL) - about->st_mtime > MAKING_S;
     snprintf(lock_path, sizeof lock_path, "%s/lock", path);
     *lock = open(lock_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     return *lock < 0 || flock(*lock, LOCK_EX | LOCK_NB) == 0;
@@ -72,14 +100,15 @@ void trp_folder_sweep(const char *base)
     for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
         char path[512];
         struct stat about;
-        bool fresh;
+        maker who;
         int lock = -1;
-        pid_t pid = maker_of(entry->d_name, &fresh);
+        if (!maker_of(entry->d_name, &who))
+            continue;
         snprintf(path, sizeof path, "%s/%s", base, entry->d_name);
-        if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH || lstat(path, &about) != 0 ||
+        if (kill(who.pid, 0) == 0 || errno != ESRCH || lstat(path, &about) != 0 ||
             !S_ISDIR(about.st_mode) || about.st_uid != getuid())
             continue;
-        if (is_left(path, &about, fresh, &lock))
+        if (is_left(path, &about, &who, &lock))
             trp_folder_remove(path);
         if (lock >= 0)
             close(lock);

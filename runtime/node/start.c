@@ -239,8 +239,8 @@ static troupe_status make_folder(const char *base, int *lock_fd)
                            ".directory of troupe_start, '%s', is too long for unix sockets: "
                            "expected at most %d bytes",
                            base, TRP_DIRECTORY_MAX);
-    snprintf(fresh, sizeof fresh, "%s/" TRP_FOLDER_FRESH "%u-%d-%08x", base, user, (int)getpid(),
-             any);
+    snprintf(fresh, sizeof fresh, "%s/" TRP_FOLDER_FRESH "%u-%d-%x-%08x", base, user, (int)getpid(),
+             (unsigned)trp_folder_space(), any);
     if (mkdir(fresh, 0700) != 0)
         return troupe_fail(TROUPE_IO, "the folder %s for sockets could not be made: %s", fresh,
                            strerror(errno));

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <troupe.h>
@@ -130,12 +131,61 @@ static void test_a_start_beside_a_sweep(void **state)
     support_directory_remove(base);
 }
 
+// Starts a runtime in a process that is killed where it has come to the `count`th entry to, or
+// return from, the kernel. False: it was through before.
+static bool start_and_die(const char *base, int count)
+{
+    int status = 0;
+    pid_t driver = fork();
+    assert_true(driver >= 0);
+    if (driver == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            _exit(2);
+        (void)raise(SIGSTOP);
+        _exit(troupe_start(0, NULL, .workers = TROUPE_NONE, .directory = base) != TROUPE_OK);
+    }
+    assert_int_equal(waitpid(driver, &status, 0), driver);
+    for (int i = 0; i < count && WIFSTOPPED(status); i++) {
+        int sent = i > 0 && WSTOPSIG(status) != SIGTRAP ? WSTOPSIG(status) : 0;
+        assert_int_equal(ptrace(PTRACE_SYSCALL, driver, NULL, (void *)(uintptr_t)sent), 0);
+        assert_int_equal(waitpid(driver, &status, 0), driver);
+    }
+    bool stopped = WIFSTOPPED(status);
+    if (stopped) {
+        assert_int_equal(kill(driver, SIGKILL), 0);
+        assert_int_equal(waitpid(driver, &status, 0), driver);
+    } else {
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    return stopped;
+}
+
+static bool is_swept(void *base)
+{
+    trp_folder_sweep(base);
+    return support_count_files(base) == 0;
+}
+
+// As the next start sweeps, once the keeper is gone too.
+static void test_a_driver_killed_as_it_starts_leaves_nothing(void **state)
+{
+    (void)state;
+    enum { GONE_MS = 20000, EACH = 300, MORE = 20 };
+    char *base = support_directory_make();
+    for (int count = 1; start_and_die(base, count); count += count < EACH ? 1 : MORE)
+        continue;
+    assert_true(support_wait_until(is_swept, base, GONE_MS));
+    support_directory_remove(base);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stale_folders_are_swept),
         cmocka_unit_test(test_folders_that_are_being_made),
         cmocka_unit_test(test_a_start_beside_a_sweep),
+        cmocka_unit_test(test_a_driver_killed_as_it_starts_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
