@@ -152,6 +152,29 @@ static void tell_group(const trp_run *run)
     trp_free(ranks);
 }
 
+// In the journal.
+static void put_down_attempt(const trp_run *run)
+{
+    int world = run->job->options.ranks;
+    bool again = run->attempt > run->first_attempt; // The cause of the last end is known still.
+    int *pids = (int *)trp_alloc((size_t)world * sizeof(*pids));
+    for (int rank = 0; pids && rank < world; rank++)
+        pids[rank] = run->ranks[rank].pid;
+    trp_run_journal_attempt(&run->job->opening.journal,
+                            &(trp_attempt_event){
+                                .attempt = run->attempt,
+                                .report = run->first_report - 1,
+                                .checkpoint = run->origin.text[0] ? run->origin.text : NULL,
+                                .elapsed_s = trp_job_elapsed_s(run->job),
+                                .pids = pids,
+                                .ranks = world,
+                                .cause = again ? run->cause.text : NULL,
+                                .cause_rank = run->cause.rank,
+                                .cause_status = run->cause.status,
+                            });
+    trp_free(pids);
+}
+
 // Why the group was restarted (what ended the last one is known still), its processes, and what
 // they go on from.
 static void tell_start(const trp_run *run, const char *origin)
@@ -188,8 +211,7 @@ void trp_attempt_start(trp_run *run)
         return;
     }
     const char *origin = run->origin.text;
-    trp_run_journal_attempt(&run->job->opening.journal, run->attempt, run->first_report - 1,
-                            origin[0] ? origin : NULL);
+    put_down_attempt(run);
     run->begun = true;
     run->shuts_down = trp_stage_is_there(run->job->trainer, TRP_STAGE_SHUTDOWN);
     tell_start(run, origin);

@@ -220,13 +220,23 @@ void trp_run_journal_state(trp_run_journal *journal, troupe_job_state state)
     add_and_free(journal, &line);
 }
 
-void trp_run_journal_attempt(trp_run_journal *journal, int attempt, int report,
-                             const char *checkpoint)
+void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *event)
 {
     trp_buffer line = {0};
-    trp_buffer_printf(&line, "{\"event\": \"attempt\", \"attempt\": %d, \"report\": %d", attempt,
-                      report);
-    write_name(&line, checkpoint);
+    trp_buffer_printf(&line,
+                      "{\"event\": \"attempt\", \"attempt\": %d, \"report\": %d, "
+                      "\"at\": \"%s\", \"elapsed_s\": %.6f",
+                      event->attempt, event->report, trp_time_now().text, event->elapsed_s);
+    for (int rank = 0; event->pids != NULL && rank < event->ranks; rank++)
+        trp_buffer_printf(&line, rank == 0 ? ", \"pids\": [%d" : ", %d", event->pids[rank]);
+    trp_buffer_append(&line, "]", event->pids != NULL && event->ranks > 0);
+    if (event->cause != NULL) {
+        trp_buffer_printf(&line, ", \"cause\": {\"rank\": %d, \"status\": \"%s\", \"text\": ",
+                          event->cause_rank, trp_status_word(event->cause_status));
+        trp_json_text(&line, event->cause);
+        trp_buffer_append(&line, "}", 1);
+    }
+    write_name(&line, event->checkpoint);
     add_and_free(journal, &line);
 }
 

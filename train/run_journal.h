@@ -2,12 +2,17 @@
 //
 //     {"event": "open", "epoch": 2, "at": "...", "process": 4711}
 //     {"event": "state", "state": "RUNNING"}
-//     {"event": "attempt", "attempt": 3, "report": 40, "checkpoint": "checkpoint_000007"}
+//     {"event": "attempt", "attempt": 3, "report": 40, "at": "...", "elapsed_s": 1.4,
+//      "pids": [4720, 4721], "cause": {"rank": 1, "status": "PEER_LOST", "text": "..."},
+//      "checkpoint": "checkpoint_000007"}
 //     {"event": "report", "report": 41, "attempt": 3, "elapsed_s": 1.5, "metrics": {"loss": 0.5},
 //      "checkpoint": null}
 //     {"event": "commit", "report": 41, "elapsed_s": 1.6, "metrics": {"loss": 0.5},
 //      "checkpoint": "checkpoint_000008"}
 //     {"event": "end", "status": "OK", "stopped": false}
+//
+// `cause` is why the attempt before ended, where the same driver began another; its rank is -1
+// where it was none's.
 //
 // One writer, the run's driver. A line is one write(2); one that could not be written whole is
 // taken away again. What cannot be written is told once, and ends no run.
@@ -39,6 +44,19 @@ typedef struct trp_run_journal {
     bool told; // That it cannot be written.
 } trp_run_journal;
 
+// A group that was started.
+typedef struct trp_attempt_event {
+    int attempt;
+    int report;             // The last one that it need not make.
+    const char *checkpoint; // That it goes on from; NULL: none.
+    double elapsed_s;       // That the run has taken.
+    const int *pids;        // Of its ranks; NULL: not known.
+    int ranks;
+    const char *cause; // Why the one before ended; NULL: there was none in this opening.
+    int cause_rank;
+    troupe_status cause_status;
+} trp_attempt_event;
+
 // Opens the run's journal, made if need be, and reads what is there; a last line without its end is
 // cut off. TROUPE_IO, TROUPE_NO_SPACE, TROUPE_NO_MEMORY.
 troupe_status trp_run_journal_open(const char *run, trp_arena *arena, trp_run_history *history,
@@ -51,8 +69,7 @@ void trp_run_journal_close(trp_run_journal *journal);
 // The lines.
 void trp_run_journal_opened(trp_run_journal *journal, int64_t epoch);
 void trp_run_journal_state(trp_run_journal *journal, troupe_job_state state);
-void trp_run_journal_attempt(trp_run_journal *journal, int attempt, int report,
-                             const char *checkpoint);
+void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *event);
 void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event,
                             int attempt);
 void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event);

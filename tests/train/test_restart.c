@@ -55,8 +55,9 @@ static troupe_result *run_to_end(const line_settings *config, told *all, int res
     return result;
 }
 
-static void check_lines(const troupe_result *result)
+static void check_lines(const troupe_result *result, int victim)
 {
+    char cause[64];
     char *path = support_path(troupe_result_path(result), "journal.jsonl");
     char *text = support_read_file(path);
     assert_non_null(text);
@@ -70,6 +71,11 @@ static void check_lines(const troupe_result *result)
         assert_int_equal(strncmp(line, start, strlen(start)), 0);
     }
     assert_null(strstr(line, "{\"event\": \"report\"")); // And none twice.
+    // The second attempt says which rank ended the first one.
+    line = strstr(text, "{\"event\": \"attempt\", \"attempt\": 1,");
+    assert_non_null(line);
+    snprintf(cause, sizeof cause, "\"cause\": {\"rank\": %d, \"status\": \"PEER_LOST\"", victim);
+    assert_non_null(strstr(line, cause));
     free(text);
     free(path);
 }
@@ -103,7 +109,7 @@ static void test_a_killed_worker_changes_no_number(void **state)
             assert_int_equal(all.states[TROUPE_JOB_RUNNING], 2);
             assert_int_equal(all.states[TROUPE_JOB_RESTARTING], 1);
             assert_int_equal(all.states[TROUPE_JOB_DONE], 1);
-            check_lines(result);
+            check_lines(result, victim);
             troupe_result_free(&result);
         }
     }
@@ -126,7 +132,7 @@ static void test_without_checkpoints_it_starts_from_the_beginning(void **state)
     assert_null(troupe_result_checkpoint(result));
     assert_false(all.wrong);
     assert_int_equal(all.reports, EPOCHS);
-    check_lines(result);
+    check_lines(result, config.victim);
     troupe_result_free(&result);
 }
 

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <math.h>
+#include <runtime/codec/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,71 @@ static void test_a_line_is_valid_json(void **state)
     trp_buffer_free(&out);
 }
 
+// Reads the last line of the journal at `path` into text that is to be freed.
+static char *last_line(const char *path)
+{
+    char *text = support_read_file(path);
+    size_t size = strlen(text);
+    assert_true(size > 0 && text[size - 1] == '\n');
+    text[size - 1] = '\0';
+    char *line = strrchr(text, '\n'), *copy = strdup(line != NULL ? line + 1 : text);
+    free(text);
+    return copy;
+}
+
+TROUPE_STRUCT(cause_of_line, (int, rank), (troupe_text, status), (troupe_text, text));
+TROUPE_STRUCT(attempt_line, (troupe_text, event), (int, attempt), (int, report), (troupe_text, at),
+              (double, elapsed_s), (cause_of_line, cause), (troupe_text, checkpoint));
+
+static void test_an_attempt_says_its_processes_and_why_the_last_one_ended(void **state)
+{
+    (void)state;
+    char *run = support_directory_make(), *path = support_path(run, "journal.jsonl");
+    trp_arena arena = {0};
+    trp_run_history history;
+    trp_run_journal journal;
+    trp_json value, pids, pid = {0};
+    attempt_line line = {0};
+    const int given[] = {4711, 4712};
+    assert_int_equal(trp_run_journal_open(run, &arena, &history, &journal), TROUPE_OK);
+    trp_run_journal_attempt(&journal, &(trp_attempt_event){
+                                          .attempt = 2,
+                                          .report = 40,
+                                          .checkpoint = "/x/checkpoint_000007",
+                                          .elapsed_s = 1.5,
+                                          .pids = given,
+                                          .ranks = 2,
+                                          .cause = "rank 1 (pid 4) was \"killed\"",
+                                          .cause_rank = 1,
+                                          .cause_status = TROUPE_PEER_LOST,
+                                      });
+    trp_run_journal_close(&journal);
+    char *text = last_line(path);
+    assert_int_equal(trp_json_parse(text, strlen(text), &value), TROUPE_OK);
+    assert_int_equal(trp_json_read(&troupe_type_attempt_line, value, &arena, &line), TROUPE_OK);
+    assert_string_equal(line.event, "attempt");
+    assert_int_equal(line.attempt, 2);
+    assert_int_equal(line.report, 40);
+    assert_int_equal(strlen(line.at), strlen("2026-11-24T12:00:00.123Z"));
+    assert_true(line.elapsed_s == 1.5);
+    assert_int_equal(line.cause.rank, 1);
+    assert_string_equal(line.cause.status, "PEER_LOST");
+    assert_string_equal(line.cause.text, "rank 1 (pid 4) was \"killed\"");
+    assert_string_equal(line.checkpoint, "checkpoint_000007");
+    assert_true(trp_json_member(value, "pids", &pids));
+    for (int rank = 0; rank < 2; rank++) {
+        int read = 0;
+        assert_true(trp_json_next_item(pids, &pid));
+        assert_int_equal(trp_json_read(&troupe_type_int, pid, &arena, &read), TROUPE_OK);
+        assert_int_equal(read, given[rank]);
+    }
+    assert_false(trp_json_next_item(pids, &pid));
+    free(text);
+    free(path);
+    trp_arena_clear(&arena);
+    support_directory_remove(run);
+}
+
 static void report(trp_run_journal *journal, int number, const char *checkpoint)
 {
     const troupe_metric metrics[] = {{"loss", 1.0 / number}, {"odd", number % 2 ? NAN : 0}};
@@ -59,7 +125,7 @@ static void fill(const char *run)
     assert_int_equal(history.epoch, 0);
     assert_int_equal(history.attempts, 0);
     trp_run_journal_opened(&journal, 4);
-    trp_run_journal_attempt(&journal, 3, 0, NULL);
+    trp_run_journal_attempt(&journal, &(trp_attempt_event){.attempt = 3});
     for (int i = 1; i <= 5; i++) {
         report(&journal, i, i == 4 ? "/x/checkpoint_000011" : NULL);
         if (i == 4)
@@ -160,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_line_is_valid_json),
+        cmocka_unit_test(test_an_attempt_says_its_processes_and_why_the_last_one_ended),
         cmocka_unit_test(test_what_was_written_is_read_back),
         cmocka_unit_test(test_every_cut_leaves_the_whole_lines),
         cmocka_unit_test(test_lines_that_cannot_be_read_are_left_out),
