@@ -238,6 +238,11 @@ troupe_status troupe_execute_as(const troupe_trainer *function, troupe_group *gr
     if (!stage || group != &stage->group)
         return troupe_fail(TROUPE_INVALID, "troupe_execute was not called by on_start or "
                                            "on_shutdown with that call's group");
+    if (!function->run)
+        return troupe_fail(TROUPE_INVALID,
+                           "troupe_execute: '%s' is a trainer: expected a function "
+                           "made by TROUPE_RANK_FUNCTION",
+                           function->name);
     if (trp_config_refs(function->config, argument) > 0)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "troupe_execute: the argument of '%s' has references: expected none",

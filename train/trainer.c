@@ -5,6 +5,7 @@
 #include <runtime/base/require.h>
 #include <string.h>
 #include <train/capability.h>
+#include <train/steps.h>
 #include <train/trainer.h>
 
 enum { NAME_MAX_BYTES = 63 };
@@ -38,12 +39,16 @@ static troupe_status check(const troupe_trainer *trainer)
     if (!trainer->name || !*trainer->name || strlen(trainer->name) > NAME_MAX_BYTES)
         return troupe_fail(TROUPE_INVALID, "a trainer has no name of 1 to %d bytes",
                            NAME_MAX_BYTES);
-    if (!trainer->run)
-        return troupe_fail(TROUPE_INVALID, "trainer '%s' has no loop: its hook 'run' is missing",
-                           trainer->name);
+    TROUPE_TRY(trp_steps_check(trainer));
     if (!trainer->config || trainer->config->abi != TROUPE_ABI)
         return troupe_fail(TROUPE_INVALID, "trainer '%s' has no type of its config", trainer->name);
     return trp_capability_check(trainer);
+}
+
+static bool same(const troupe_trainer *a, const troupe_trainer *b)
+{
+    return a->run == b->run && (a->run != NULL || a->stages->step == b->stages->step) &&
+           troupe_type_hash(a->config) == troupe_type_hash(b->config);
 }
 
 troupe_status troupe_trainer_register(const troupe_trainer *trainer)
@@ -63,8 +68,7 @@ troupe_status troupe_trainer_register(const troupe_trainer *trainer)
     }
     pthread_mutex_unlock(&registry.lock);
     trp_free(row);
-    if (there && (there->run != trainer->run ||
-                  troupe_type_hash(there->config) != troupe_type_hash(trainer->config)))
+    if (there && !same(there, trainer))
         return troupe_fail(TROUPE_EXISTS, "another trainer has the name '%s'", trainer->name);
     return TROUPE_OK;
 }

@@ -14,6 +14,7 @@
 #include <train/config.h>
 #include <train/gate.h>
 #include <train/saver.h>
+#include <train/steps.h>
 #include <train/trainer.h>
 #include <train/worker.h>
 
@@ -75,19 +76,27 @@ static troupe_status last_answer(loop *it, troupe_status ended)
     return status == TROUPE_OK ? ended : status;
 }
 
+static troupe_status run_trainer(loop *it, const troupe_trainer *trainer, const void *config)
+{
+    if (trainer->run)
+        return trainer->run(&it->me, config);
+    trp_steps steps = {.stages = trainer->stages, .me = &it->me, .config = config};
+    return trp_steps_run(&steps);
+}
+
 // The loop between its rank's stages. What went wrong first is what counts.
 static troupe_status run_stages(loop *it, const troupe_trainer *trainer, const void *config)
 {
     static const troupe_stages none;
     const troupe_stages *stages = trainer->stages ? trainer->stages : &none;
     if (stages->rank_setup)
-        TROUPE_TRY(stages->rank_setup(&it->me, config));
-    troupe_status status = trainer->run(&it->me, config);
+        TROUPE_TRY(trp_hook_ended(stages->rank_setup(&it->me, config), "rank_setup"));
+    troupe_status status = run_trainer(it, trainer, config);
     if (!stages->rank_teardown)
         return status;
     troupe_error said;
     trp_error_hold(&said);
-    troupe_status after = stages->rank_teardown(&it->me, config);
+    troupe_status after = trp_hook_ended(stages->rank_teardown(&it->me, config), "rank_teardown");
     if (after != TROUPE_OK && (status == TROUPE_OK || status == TROUPE_STOPPED))
         return after;
     trp_error_restore(&said);
@@ -164,6 +173,9 @@ troupe_status trp_worker_execute(trp_worker *self, const trp_rank_function *what
     void *argument;
     if (!function)
         return troupe_last_error()->status;
+    if (!function->run)
+        return troupe_fail(TROUPE_WRONG_TYPE, "'%s' is a trainer and no function of ranks",
+                           what->name);
     TROUPE_TRY(trp_config_read(function, what->argument, NULL, 0, &argument));
     troupe_status status = function->run(&me, argument);
     *end = (trp_worker_end){.status = (int)status, .text = troupe_arena_text(reason_of(status))};

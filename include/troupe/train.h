@@ -16,6 +16,9 @@
 //         return TROUPE_OK;
 //     }
 //     TROUPE_TRAINER(fit, settings);
+//
+// A trainer may also give what is done in each epoch and batch, and leave the loop to the library:
+// see TROUPE_STEPS.
 #ifndef TROUPE_TRAIN_H
 #define TROUPE_TRAIN_H
 
@@ -24,8 +27,8 @@
 
 TROUPE_BEGIN_C
 
-// What a loop knows of its place in the group. Owned by the library, valid while the loop runs,
-// used by the loop's thread only.
+// What a loop knows of its place in the group. Owned by the library, valid while the loop and the
+// rank's hooks run, used by their thread only.
 typedef struct troupe_rank {
     int rank;    // 0 to world - 1
     int world;   // workers in the group
@@ -35,7 +38,20 @@ typedef struct troupe_rank {
     int local_world; // ranks on its node
     int node_rank;   // 0 to nodes - 1
     int nodes;       // nodes that the group is on
+    // Where the loop of a trainer with .step is, from 0; set before each hook, and in rank_teardown
+    // where it ended. Else 0.
+    int64_t epoch;
+    int64_t batch; // before_epoch: the first one to come; after_epoch: how many there were.
+    void *user;    // The rank's own: NULL at first, never read by the library.
 } troupe_rank;
+
+// Where the loop of a trainer with .step begins and ends. Zeroed when the hook .plan is called.
+typedef struct troupe_plan {
+    int64_t epochs;  // Of the whole training: the last one is epochs - 1.
+    int64_t batches; // Of each epoch.
+    int64_t epoch;   // The first one that is still to be done; `epochs`: none.
+    int64_t batch;   // The first one of that epoch, at most `batches`; later ones begin with 0.
+} troupe_plan;
 
 // What a trainer's setup knows of the run. Owned by the library, valid during the call.
 typedef struct troupe_setup {
@@ -75,6 +91,19 @@ typedef struct troupe_stages {
     // the loop had none.
     troupe_status (*rank_setup)(troupe_rank *me, const void *config);
     troupe_status (*rank_teardown)(troupe_rank *me, const void *config);
+    // In each rank, instead of a loop function (TROUPE_STEPS). The library's loop calls `plan`,
+    // then for each epoch before_epoch, for each of its batches before_batch, step and after_batch,
+    // and at the epoch's end after_epoch. `plan` and `step` are required. Each may do what a loop
+    // function may. What is not TROUPE_OK ends the loop: TROUPE_STOPPED as it does a loop function,
+    // everything else as a failure of the rank whose text begins with the hook, the epoch and the
+    // batch. Texts and arrays that rank_setup and plan were given, or took by troupe_arena_alloc,
+    // live as long as the loop; those of the other hooks until the hook returns.
+    troupe_status (*plan)(troupe_rank *me, const void *config, troupe_plan *plan);
+    troupe_status (*before_epoch)(troupe_rank *me, const void *config);
+    troupe_status (*before_batch)(troupe_rank *me, const void *config);
+    troupe_status (*step)(troupe_rank *me, const void *config);
+    troupe_status (*after_batch)(troupe_rank *me, const void *config);
+    troupe_status (*after_epoch)(troupe_rank *me, const void *config);
     // It can go on with another number of ranks where a rank has saved something of its own. What
     // all ranks have saved alike, or only rank 0, any trainer can go on from.
     bool reshards;
@@ -92,13 +121,14 @@ typedef struct troupe_trainer {
     uint32_t abi; // TROUPE_ABI
     const char *name;
     const troupe_type *config;
+    // The loop function; NULL: it has .step among its stages.
     troupe_status (*run)(troupe_rank *me, const void *config);
     const troupe_stages *stages; // NULL: it has the loop alone.
     const void *reserved_[3];
 } troupe_trainer;
 
 // Makes a trainer known under its name; TROUPE_TRAINER does it before main. Errors as those of
-// troupe_class_register.
+// troupe_class_register; TROUPE_INVALID also: it has neither a loop nor .step and .plan, or both.
 TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *trainer);
 
 // TROUPE_TRAINER(fit): a trainer of `troupe_status fit(troupe_rank *)`; it is run with NULL as its
@@ -112,7 +142,7 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
         (void)troupe_config_;                                                                      \
         return loop(troupe_me_);                                                                   \
     }                                                                                              \
-    TROUPE_TRAINER_TABLE_(loop, troupe_none, .unused_ = 0)
+    TROUPE_TRAINER_TABLE_(loop, troupe_loop_##loop, troupe_none, .unused_ = 0)
 #define TROUPE_TRAINER_2(loop, T) TROUPE_TRAINER_STAGES_(loop, T, .unused_ = 0)
 #define TROUPE_TRAINER_3(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 #define TROUPE_TRAINER_4(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
@@ -123,56 +153,87 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
 #define TROUPE_TRAINER_9(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 #define TROUPE_TRAINER_10(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 
-#define TROUPE_STAGE_(stage, place, loop, T)                                                       \
+// TROUPE_STEPS(fit, settings, .plan = plan_fit, .step = step_fit): a trainer of that name without a
+// loop function, with the members of troupe_stages that are needed; hooks take the settings.
+#define TROUPE_STEPS(name, T, ...) TROUPE_TRAINER_TABLE_(name, NULL, T, __VA_ARGS__)
+
+#define TROUPE_STAGE_(stage, place, loop)                                                          \
     static troupe_status troupe_stage_##stage##_##loop(place *troupe_at_,                          \
                                                        const void *troupe_config_)                 \
     {                                                                                              \
-        return troupe_hooks_##loop.stage(troupe_at_, (const T *)troupe_config_);                   \
+        return troupe_hooks_##loop.stage(troupe_at_,                                               \
+                                         (const troupe_config_##loop *)troupe_config_);            \
     }
 
-#define TROUPE_STAGE_IF_(stage, loop)                                                              \
-    (troupe_hooks_##loop.stage ? troupe_stage_##stage##_##loop : NULL)
+#define TROUPE_STAGE_PLAN_(loop)                                                                   \
+    static troupe_status troupe_stage_plan_##loop(                                                 \
+        troupe_rank *troupe_at_, const void *troupe_config_, troupe_plan *troupe_plan_)            \
+    {                                                                                              \
+        return troupe_hooks_##loop.plan(troupe_at_, (const troupe_config_##loop *)troupe_config_,  \
+                                        troupe_plan_);                                             \
+    }
+
+#define TROUPE_STAGE_SET_(stage, loop)                                                             \
+    troupe_stages_##loop.stage = troupe_hooks_##loop.stage ? troupe_stage_##stage##_##loop : NULL
 
 #define TROUPE_TRAINER_STAGES_(loop, T, ...)                                                       \
     static troupe_status troupe_loop_##loop(troupe_rank *troupe_me_, const void *troupe_config_)   \
     {                                                                                              \
         return loop(troupe_me_, (const T *)troupe_config_);                                        \
     }                                                                                              \
-    TROUPE_TRAINER_TABLE_(loop, T, __VA_ARGS__)
-#define TROUPE_TRAINER_TABLE_(loop, T, ...)                                                        \
+    TROUPE_TRAINER_TABLE_(loop, troupe_loop_##loop, T, __VA_ARGS__)
+#define TROUPE_TRAINER_TABLE_(loop, run_, T, ...)                                                  \
     typedef T troupe_config_##loop;                                                                \
     static const struct {                                                                          \
-        troupe_status (*setup)(troupe_setup *, const T *);                                         \
-        troupe_status (*on_start)(troupe_group *, const T *);                                      \
-        troupe_status (*on_shutdown)(troupe_group *, const T *);                                   \
-        troupe_status (*rank_setup)(troupe_rank *, const T *);                                     \
-        troupe_status (*rank_teardown)(troupe_rank *, const T *);                                  \
+        troupe_status (*setup)(troupe_setup *, const troupe_config_##loop *);                      \
+        troupe_status (*on_start)(troupe_group *, const troupe_config_##loop *);                   \
+        troupe_status (*on_shutdown)(troupe_group *, const troupe_config_##loop *);                \
+        troupe_status (*rank_setup)(troupe_rank *, const troupe_config_##loop *);                  \
+        troupe_status (*rank_teardown)(troupe_rank *, const troupe_config_##loop *);               \
+        troupe_status (*plan)(troupe_rank *, const troupe_config_##loop *, troupe_plan *);         \
+        troupe_status (*before_epoch)(troupe_rank *, const troupe_config_##loop *);                \
+        troupe_status (*before_batch)(troupe_rank *, const troupe_config_##loop *);                \
+        troupe_status (*step)(troupe_rank *, const troupe_config_##loop *);                        \
+        troupe_status (*after_batch)(troupe_rank *, const troupe_config_##loop *);                 \
+        troupe_status (*after_epoch)(troupe_rank *, const troupe_config_##loop *);                 \
         bool reshards;                                                                             \
         bool saves_when_due;                                                                       \
         const char *allowed_options;                                                               \
         int unused_;                                                                               \
     } troupe_hooks_##loop = {__VA_ARGS__};                                                         \
-    TROUPE_STAGE_(setup, troupe_setup, loop, T)                                                    \
-    TROUPE_STAGE_(on_start, troupe_group, loop, T)                                                 \
-    TROUPE_STAGE_(on_shutdown, troupe_group, loop, T)                                              \
-    TROUPE_STAGE_(rank_setup, troupe_rank, loop, T)                                                \
-    TROUPE_STAGE_(rank_teardown, troupe_rank, loop, T)                                             \
+    TROUPE_STAGE_(setup, troupe_setup, loop)                                                       \
+    TROUPE_STAGE_(on_start, troupe_group, loop)                                                    \
+    TROUPE_STAGE_(on_shutdown, troupe_group, loop)                                                 \
+    TROUPE_STAGE_(rank_setup, troupe_rank, loop)                                                   \
+    TROUPE_STAGE_(rank_teardown, troupe_rank, loop)                                                \
+    TROUPE_STAGE_PLAN_(loop)                                                                       \
+    TROUPE_STAGE_(before_epoch, troupe_rank, loop)                                                 \
+    TROUPE_STAGE_(before_batch, troupe_rank, loop)                                                 \
+    TROUPE_STAGE_(step, troupe_rank, loop)                                                         \
+    TROUPE_STAGE_(after_batch, troupe_rank, loop)                                                  \
+    TROUPE_STAGE_(after_epoch, troupe_rank, loop)                                                  \
     static troupe_stages troupe_stages_##loop;                                                     \
     static const troupe_trainer troupe_trainer_##loop = {                                          \
-        TROUPE_ABI, #loop, &troupe_type_##T, troupe_loop_##loop, &troupe_stages_##loop, {NULL}};   \
+        TROUPE_ABI, #loop, &troupe_type_##T, run_, &troupe_stages_##loop, {NULL}};                 \
     __attribute__((constructor)) static void troupe_register_trainer_##loop(void)                  \
     {                                                                                              \
-        troupe_stages_##loop.setup = TROUPE_STAGE_IF_(setup, loop);                                \
-        troupe_stages_##loop.on_start = TROUPE_STAGE_IF_(on_start, loop);                          \
-        troupe_stages_##loop.on_shutdown = TROUPE_STAGE_IF_(on_shutdown, loop);                    \
-        troupe_stages_##loop.rank_setup = TROUPE_STAGE_IF_(rank_setup, loop);                      \
-        troupe_stages_##loop.rank_teardown = TROUPE_STAGE_IF_(rank_teardown, loop);                \
+        TROUPE_STAGE_SET_(setup, loop);                                                            \
+        TROUPE_STAGE_SET_(on_start, loop);                                                         \
+        TROUPE_STAGE_SET_(on_shutdown, loop);                                                      \
+        TROUPE_STAGE_SET_(rank_setup, loop);                                                       \
+        TROUPE_STAGE_SET_(rank_teardown, loop);                                                    \
+        TROUPE_STAGE_SET_(plan, loop);                                                             \
+        TROUPE_STAGE_SET_(before_epoch, loop);                                                     \
+        TROUPE_STAGE_SET_(before_batch, loop);                                                     \
+        TROUPE_STAGE_SET_(step, loop);                                                             \
+        TROUPE_STAGE_SET_(after_batch, loop);                                                      \
+        TROUPE_STAGE_SET_(after_epoch, loop);                                                      \
         troupe_stages_##loop.reshards = troupe_hooks_##loop.reshards;                              \
         troupe_stages_##loop.saves_when_due = troupe_hooks_##loop.saves_when_due;                  \
         troupe_stages_##loop.allowed_options = troupe_hooks_##loop.allowed_options;                \
         (void)troupe_trainer_register(&troupe_trainer_##loop);                                     \
     }                                                                                              \
-    _Static_assert(sizeof(T) > 0, #T)
+    _Static_assert(sizeof(troupe_config_##loop) > 0, #T)
 
 // TROUPE_RANK_FUNCTION(f, A) makes a function for troupe_execute of `troupe_status f(troupe_rank *,
 // const A *)`. It shares names with trainers.

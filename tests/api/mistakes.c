@@ -90,6 +90,26 @@ TROUPE_ACTOR(counter, (counter_add, int64_t, int32_t), // another result
 TROUPE_ACTOR(counter, (counter_add, int64_t, int64_t), (counter_set, settings, troupe_none));
 #endif
 
+static troupe_status plan_steps(troupe_rank *me, const settings *config, troupe_plan *plan)
+{
+    (void)me;
+    plan->epochs = plan->batches = (int64_t)config->rate;
+    return TROUPE_OK;
+}
+
+static troupe_status take_step(troupe_rank *me, const settings *config)
+{
+    return troupe_report(me, {"rate", config->rate});
+}
+
+#if MISTAKE == 12
+TROUPE_STEPS(steps, settings, .plan = plan_steps, .before_step = take_step); // there is none
+#elif MISTAKE == 13
+TROUPE_STEPS(steps, rates, .plan = plan_steps, .step = take_step); // an unknown type
+#else
+TROUPE_STEPS(steps, settings, .plan = plan_steps, .step = take_step);
+#endif
+
 int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv));
@@ -100,7 +120,7 @@ int main(int argc, char **argv)
     settings how = {.rate = 1};
     troupe_tell_from(tally, counter_set, how); // by value
 #elif MISTAKE == 11
-    troupe_tell(tally, counter_sub, 5);       // there is none
+    troupe_tell(tally, counter_sub, 5); // there is none
 #else
     troupe_tell(tally, counter_add, 5);
 #endif

@@ -57,6 +57,8 @@ for compiler in gcc clang; do
     told 10 'the init of lamp is given as .function, arguments., not as lamp_light'
     # A method that is not there; clang says so wherever the macro uses it, twice each.
     told 11 'troupe_method_counter_sub' 8
+    told 12 'no member named .before_step.|field designator' # a hook that there is not
+    told 13 'unknown type name .rates' 7 # a config of no type: at the table, and at each hook
 done
 [ -n "$checked" ] || exit 1
 [ $status -eq 0 ] && echo "each mistake is told briefly by$checked"

@@ -108,9 +108,38 @@ static troupe_status connect_all(troupe_group *group, const settings *config)
 #if MISUSE == 16
 TROUPE_TRAINER(fit, settings, .setup = connect_all); // a hook of another place
 #elif MISUSE == 17
-TROUPE_TRAINER(fit, settings, .set_up = prepare); // misspelt hook
+TROUPE_TRAINER(fit, settings, .set_up = prepare);                    // misspelt hook
 #else
 TROUPE_TRAINER(fit, settings, .setup = prepare, .on_start = connect_all);
+#endif
+
+static troupe_status plan_steps(troupe_rank *me, const settings *config, troupe_plan *plan)
+{
+    (void)me;
+    plan->epochs = config->epochs;
+    plan->batches = 1;
+    return TROUPE_OK;
+}
+
+static troupe_status take_step(troupe_rank *me, const settings *config)
+{
+    return troupe_report(me, {"rate", config->rate});
+}
+
+static troupe_status count_step(troupe_rank *me, const int64_t *config)
+{
+    return troupe_report(me, {"rate", (double)*config});
+}
+
+#if MISUSE == 18
+TROUPE_STEPS(steps, settings, .plan = plan_steps, .step = count_step); // of another config
+#elif MISUSE == 19
+TROUPE_STEPS(steps, settings, .plan = take_step, .step = take_step); // makes no plan
+#elif MISUSE == 20
+TROUPE_STEPS(steps, settings, .plan = plan_steps, .steps = take_step); // misspelt hook
+#else
+TROUPE_STEPS(steps, settings, .plan = plan_steps, .step = take_step, .after_epoch = take_step);
+TROUPE_STEPS(counts, int64_t, .step = count_step); // Refused when it is registered.
 #endif
 
 static int use(int argc, char **argv)
@@ -130,11 +159,11 @@ static int use(int argc, char **argv)
 #if MISUSE == 1
     troupe_tell(tally, counter_subtract, 5); // unknown: no such method
 #elif MISUSE == 2
-    troupe_tell(tally, clock_state_tick, 5);      // wrong class: a counter does not tick
+    troupe_tell(tally, clock_state_tick, 5); // wrong class: a counter does not tick
 #elif MISUSE == 3
     troupe_tell(tally, counter_add, "five"); // wrong argument: a text for a number
 #elif MISUSE == 4
-    troupe_call(tally, counter_add, 5); // dropped: nobody could ever read the answer
+    troupe_call(tally, counter_add, 5);            // dropped: nobody could ever read the answer
 #elif MISUSE == 5
     troupe_tell(tally, counter_set, .rat = 0.5); // misspelt: settings has a rate
 #elif MISUSE == 6

@@ -50,5 +50,8 @@ refused 14 'a pointer for each field of settings'
 refused 15 'takes a troupe_down, and counter_reset does not'
 refused 16 'incompatible.pointer|incompatible function pointer'
 refused 17 'no member named .set_up.|field designator'
-[ $status -eq 0 ] && echo "17 mistakes were refused"
+refused 18 'incompatible.pointer|incompatible function pointer'
+refused 19 'incompatible.pointer|incompatible function pointer'
+refused 20 'no member named .steps.|field designator'
+[ $status -eq 0 ] && echo "20 mistakes were refused"
 exit $status

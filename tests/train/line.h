@@ -4,6 +4,7 @@
 #ifndef LINE_H
 #define LINE_H
 
+#include "await.h"
 #include "support.h"
 
 #include <signal.h>
@@ -100,24 +101,6 @@ static troupe_status line_fit(troupe_rank *me, const line_settings *config)
 }
 // Each rank saves its own number; fewer ranks go on with theirs.
 TROUPE_TRAINER(line_fit, line_settings, .reshards = true);
-
-static bool line_is_there(void *path)
-{
-    return support_exists((const char *)path);
-}
-
-// Waits, in a loop, until the run has that checkpoint: a report is answered before.
-static inline troupe_status line_await_checkpoint(troupe_rank *me, int number)
-{
-    char path[4096];
-    const char *folder;
-    TROUPE_TRY(troupe_checkpoint_folder(me, &folder));
-    snprintf(path, sizeof path, "%.*s/checkpoint_%06d/manifest.json",
-             (int)(strstr(folder, "/.staging_") - folder), folder, number);
-    if (!support_wait_until(line_is_there, path, SUPPORT_SOON_MS))
-        return troupe_fail(TROUPE_FAILED, "%s does not come", path);
-    return TROUPE_OK;
-}
 
 // Settings of an undisturbed run of some epochs, with a checkpoint for each.
 static inline line_settings line_plain(int epochs)

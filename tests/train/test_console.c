@@ -26,7 +26,7 @@ static troupe_status fit(troupe_rank *me, const plan *config)
     while (at.report < config->reports) {
         at.report++;
         if (me->rank == 1 && me->attempt == 0 && at.report == config->killed_at) {
-            TROUPE_TRY(line_await_checkpoint(me, (config->killed_at - 1) / 2 - 1));
+            TROUPE_TRY(await_checkpoint(me, (config->killed_at - 1) / 2 - 1));
             (void)raise(SIGKILL);
         }
         if (at.report % 2 == 0)

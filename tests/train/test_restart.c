@@ -252,7 +252,7 @@ static troupe_status damages(troupe_rank *me, const damage_settings *config)
         TROUPE_TRY(troupe_report(me, {"epoch", (double)model.epoch}));
         if (me->attempt == 0 && model.epoch == 5) {
             char path[4096];
-            TROUPE_TRY(line_await_checkpoint(me, 4));
+            TROUPE_TRY(await_checkpoint(me, 4));
             snprintf(path, sizeof path, "%s/checkpoints/checkpoint_000004/rank_00000.state",
                      config->run);
             if (truncate(path, 150))

@@ -40,7 +40,7 @@ static troupe_status witness(troupe_rank *me, const witness_settings *config)
         TROUPE_TRY(troupe_report(me, {"epoch", (double)epoch}, {"rank", me->rank}));
         TROUPE_TRY(troupe_barrier(me));
         if (epoch == 2 && me->attempt == 0 && me->rank == config->die - 1) {
-            TROUPE_TRY(line_await_checkpoint(me, 1));
+            TROUPE_TRY(await_checkpoint(me, 1));
             raise(SIGKILL);
         }
     }

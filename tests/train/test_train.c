@@ -199,7 +199,7 @@ static troupe_status only_first_saves(troupe_rank *me, const no_settings *config
     TROUPE_TRY(troupe_report(me, {"x", 1}));
     TROUPE_TRY(troupe_barrier(me));
     if (me->rank == 1 && me->attempt == 0) {
-        TROUPE_TRY(line_await_checkpoint(me, 0));
+        TROUPE_TRY(await_checkpoint(me, 0));
         raise(SIGKILL);
     }
     return TROUPE_OK;
