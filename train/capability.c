@@ -5,9 +5,6 @@
 #include <train/checkpoint.h>
 #include <train/job.h>
 
-// They say where and how a run is kept, shown and begun.
-static const char always[] = "storage, name, open, force, from, metadata, console, gate";
-
 static const char separators[] = ", ";
 
 // Whether the list has that word.
@@ -49,7 +46,7 @@ troupe_status trp_capability_options(const troupe_trainer *trainer,
     const char *list = trainer->stages ? trainer->stages->allowed_options : NULL;
     size_t row = 0;
     for (const char *option; list && (option = trp_option_given(given, &row)) != NULL;)
-        if (!names(list, option) && !names(always, option))
+        if (!names(list, option))
             return troupe_fail(TROUPE_INVALID,
                                "option .%s is given, and trainer '%s' does not allow it: it allows "
                                "%s",

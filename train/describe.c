@@ -10,50 +10,29 @@ typedef enum shape {
     REAL,
     SIZE,
     TEXT,
+    HIDDEN, // A text that may hold secrets.
     GOAL,
     OPEN,
     FLAG,
     CONSOLE,
-    GIVEN, // What it points to cannot be written.
+    POINTER, // What it points to cannot be written.
 } shape;
+
+typedef enum kept { SAVED, PLACED, SECRET, BESIDE } kept;
 
 typedef struct option_row {
     const char *name;
     shape shape;
+    kept kept;
     size_t offset;
     double normal; // What 0 stands for.
 } option_row;
 
-#define ROW(field, shape, normal)                                                                  \
-    {                                                                                              \
-#field, shape, offsetof(troupe_train_options, field), normal                               \
-    }
-
-// All options: train/test_submit knows how large the struct is with these.
 static const option_row rows[] = {
-    ROW(ranks, WHOLE, 1),
-    ROW(cpus_per_rank, REAL, 1),
-    ROW(storage, TEXT, 0),
-    ROW(name, TEXT, 0),
-    ROW(keep, WHOLE, 0),
-    ROW(keep_metric, TEXT, 0),
-    ROW(keep_goal, GOAL, 0),
-    ROW(restarts, WHOLE, 0),
-    ROW(from, TEXT, 0),
-    ROW(collective_timeout_ms, WHOLE, TRP_COLLECTIVE_TIMEOUT_MS),
-    ROW(gpus_per_rank, REAL, 0),
-    ROW(memory_per_rank_bytes, SIZE, 0),
-    ROW(resources_per_rank, TEXT, 0),
-    ROW(env, GIVEN, 0), // It may hold secrets.
-    ROW(coordinator_cpus, REAL, 0),
-    ROW(open, OPEN, 0),
-    ROW(force, FLAG, 0),
-    ROW(metadata, TEXT, 0),
-    ROW(gate, GIVEN, 0),
-    ROW(time_limit_s, REAL, 0),
-    ROW(time_limit_grace_s, REAL, TRP_TIME_LIMIT_GRACE_S),
-    ROW(console, CONSOLE, 0),
-    ROW(checkpoint_every, WHOLE, 1),
+#define ROW(type, member, shape, kept, normal)                                                     \
+    {#member, shape, kept, offsetof(troupe_train_options, member), normal},
+    TRP_OPTION_TABLE(ROW)
+#undef ROW
 };
 
 static void put_word(trp_buffer *out, int value, const char *const *words, int count)
@@ -80,7 +59,8 @@ static void put_option(trp_buffer *out, const option_row *row, const troupe_trai
     static const char *const consoles[] = {"TROUPE_CONSOLE_AUTO", "TROUPE_CONSOLE_ON",
                                            "TROUPE_CONSOLE_OFF"};
     const void *field = (const char *)options + row->offset;
-    bool points = row->shape == TEXT || row->shape == GIVEN;
+    bool hidden = row->shape == HIDDEN || row->shape == POINTER;
+    bool points = row->shape == TEXT || hidden;
     double real = row->shape == REAL ? *(const double *)field : 0;
     size_t size = row->shape == SIZE ? *(const size_t *)field : 0;
     const char *text = points ? *(const char *const *)field : NULL;
@@ -105,7 +85,7 @@ static void put_option(trp_buffer *out, const option_row *row, const troupe_trai
         put_word(out, whole, opens, 3);
     else if (row->shape == CONSOLE)
         put_word(out, whole, consoles, 3);
-    else if (row->shape == FLAG || row->shape == GIVEN)
+    else if (row->shape == FLAG || hidden)
         trp_buffer_printf(out, row->shape == FLAG ? "true" : "...");
     else
         put_whole(out, whole);
@@ -119,9 +99,9 @@ const char *trp_option_given(const troupe_train_options *options, size_t *row)
         const option_row *at = &rows[(*row)++];
         trp_buffer text = {0};
         put_option(&text, at, options);
-        bool given = text.size > 0 || text.failed;
+        bool given = text.size > 0 || text.failed, free = at->kept == PLACED || at->kept == BESIDE;
         trp_buffer_free(&text);
-        if (given)
+        if (given && !free)
             return at->name;
     }
     return NULL;

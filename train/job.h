@@ -19,13 +19,8 @@
 #include <train/gate.h>
 #include <train/group.h>
 #include <train/opening.h>
+#include <train/option_table.h>
 #include <troupe/train.h>
-
-// Of options that are left out.
-enum {
-    TRP_COLLECTIVE_TIMEOUT_MS = 60000,
-    TRP_TIME_LIMIT_GRACE_S = 10,
-};
 
 // Never changes once the job is DONE, so all who wait for it share it.
 struct troupe_result {
@@ -142,9 +137,5 @@ troupe_status trp_job_result_value(troupe_result *result, const void *data, size
 // option.
 troupe_status trp_train_options_complete(troupe_train_options *options,
                                          const troupe_trainer *trainer, trp_gang *gang);
-
-// The name of the next option that is not its default; *row is 0 at first. NULL: no other is.
-const char *trp_option_given(const troupe_train_options *options, size_t *row);
-bool trp_option_is_known(const char *name, size_t length);
 
 #endif

@@ -150,37 +150,12 @@ static troupe_status check_unmade(const char *run)
 // ---- going on
 
 // Options that were left out become those that the run was made with.
-static troupe_status merge_options(troupe_job *job, const trp_saved_options *saved)
+static troupe_status merge_options(troupe_job *job, trp_saved_options saved)
 {
-    troupe_train_options *o = &job->options;
-#define MERGE(field)                                                                               \
-    if (o->field == 0)                                                                             \
-    o->field = saved->field
-    MERGE(ranks);
-    MERGE(cpus_per_rank);
-    MERGE(keep);
-    MERGE(restarts);
-    MERGE(collective_timeout_ms);
-    MERGE(gpus_per_rank);
-    MERGE(memory_per_rank_bytes);
-    MERGE(coordinator_cpus);
-    MERGE(time_limit_s);
-    MERGE(time_limit_grace_s);
-    if (trp_capability_saves_when_due(job->trainer)) // Another one may have made the run.
-        MERGE(checkpoint_every);
-#undef MERGE
-    if (o->resources_per_rank == NULL && saved->resources_per_rank != NULL) {
-        o->resources_per_rank = keep_text(job, saved->resources_per_rank);
-        if (o->resources_per_rank == NULL)
-            return troupe_fail(TROUPE_NO_MEMORY, "no memory for the options of a run");
-    }
-    if (o->keep_metric == NULL && o->keep_goal == TROUPE_GOAL_NONE && saved->keep_metric != NULL) {
-        o->keep_metric = keep_text(job, saved->keep_metric);
-        o->keep_goal = (troupe_goal)saved->keep_goal;
-        if (o->keep_metric == NULL)
-            return troupe_fail(TROUPE_NO_MEMORY, "no memory for the options of a run");
-    }
-    return TROUPE_OK;
+    if (!trp_capability_saves_when_due(job->trainer)) // Another one may have made the run.
+        saved.checkpoint_every = 0;
+    trp_options_merge(&job->options, &saved);
+    return trp_options_keep(&job->options, &job->arena);
 }
 
 static troupe_status check_trainer(const troupe_job *job, const trp_run_head *head)
@@ -217,7 +192,7 @@ static troupe_status look_at_end(troupe_job *job)
 static troupe_status go_on(troupe_job *job, const trp_run_file *file)
 {
     TROUPE_TRY(check_trainer(job, &file->head));
-    TROUPE_TRY(merge_options(job, &file->head.options));
+    TROUPE_TRY(merge_options(job, file->head.options));
     TROUPE_TRY(look_at_end(job));
     if (!job->opening.ended && job->options.from == NULL && file->head.from != NULL &&
         !has_checkpoint(job->path))
@@ -266,22 +241,7 @@ static troupe_status write_run_file(troupe_job *job, const void *config, const t
     }
     if (o->from != NULL)
         file.head.from = short_path(o->from);
-    file.head.options = (trp_saved_options){
-        .ranks = o->ranks,
-        .cpus_per_rank = o->cpus_per_rank,
-        .keep = o->keep,
-        .keep_metric = o->keep_metric,
-        .keep_goal = (int)o->keep_goal,
-        .restarts = o->restarts,
-        .collective_timeout_ms = o->collective_timeout_ms,
-        .gpus_per_rank = o->gpus_per_rank,
-        .memory_per_rank_bytes = o->memory_per_rank_bytes,
-        .resources_per_rank = o->resources_per_rank,
-        .coordinator_cpus = o->coordinator_cpus,
-        .time_limit_s = o->time_limit_s,
-        .time_limit_grace_s = o->time_limit_grace_s,
-        .checkpoint_every = o->checkpoint_every,
-    };
+    file.head.options = trp_options_save(o);
     if (o->metadata != NULL)
         file.metadata = (trp_json){o->metadata, strlen(o->metadata)};
     trp_json_value(&text, job->trainer->config, config);

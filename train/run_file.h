@@ -8,15 +8,8 @@
 #include <runtime/base/buffer.h>
 #include <runtime/codec/json.h>
 #include <train/group.h>
+#include <train/option_table.h>
 #include <troupe/train.h>
-
-// Options as the program gave them: 0 and NULL are those that it left out.
-TROUPE_STRUCT(trp_saved_options, (int, ranks), (double, cpus_per_rank), (int, keep),
-              (troupe_text, keep_metric), (int, keep_goal), (int, restarts),
-              (int, collective_timeout_ms), (double, gpus_per_rank),
-              (size_t, memory_per_rank_bytes), (troupe_text, resources_per_rank),
-              (double, coordinator_cpus), (double, time_limit_s), (double, time_limit_grace_s),
-              (int, checkpoint_every));
 
 TROUPE_STRUCT(trp_run_head, (int, version), (troupe_text, program), (troupe_text, trainer),
               (troupe_text, schema), // Of the config, in hexadecimal.

@@ -15,24 +15,6 @@
 #include <train/config.h>
 #include <train/server.h>
 
-// Copies what the options point to, so that nothing of the caller's is needed after the submission.
-static troupe_status copy_texts(troupe_job *job)
-{
-    troupe_train_options *o = &job->options;
-    const char **texts[] = {
-        &o->storage, &o->name,    &o->keep_metric, &o->from, &o->resources_per_rank,
-        &o->env,     &o->metadata};
-    for (size_t i = 0; i < sizeof(texts) / sizeof *texts; i++) {
-        if (!*texts[i])
-            continue;
-        char *copy = (char *)trp_arena_alloc(&job->arena, strlen(*texts[i]) + 1);
-        if (!copy)
-            return troupe_fail(TROUPE_NO_MEMORY, "no memory for the options of a job");
-        *texts[i] = strcpy(copy, *texts[i]);
-    }
-    return TROUPE_OK;
-}
-
 // Makes the metadata canonical.
 static troupe_status take_metadata(troupe_job *job)
 {
@@ -110,7 +92,7 @@ static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const 
         job->options.name = trainer->name;
     TROUPE_TRY(trp_gate_make(job, job->options.gate, &job->gate));
     job->options.gate = NULL; // The caller's.
-    TROUPE_TRY(copy_texts(job));
+    TROUPE_TRY(trp_options_keep(&job->options, &job->arena));
     TROUPE_TRY(take_metadata(job));
     TROUPE_TRY(take_config(job, config));
     TROUPE_TRY(trp_run_open(job, config));

@@ -446,7 +446,7 @@ static void test_the_record_of_a_run_gives_back_what_it_was_asked(void **state)
 static void test_a_description_has_what_is_not_the_default(void **state)
 {
     (void)state;
-    // A new option gets a row in train/describe.c and a place below; then this is their size.
+    // A new option gets a row in train/option_table.h and a place below; then this is their size.
     assert_int_equal(sizeof(troupe_train_options), 176);
     DESCRIBED("<line_fit>", .ranks = 0);
     DESCRIBED("<line_fit>", .ranks = 1, .cpus_per_rank = 1, .collective_timeout_ms = 60000,
