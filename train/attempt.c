@@ -32,9 +32,10 @@ static troupe_status make_group(trp_run *run, int first_report)
 {
     int world = run->job->options.ranks;
     void *memory;
-    TROUPE_TRY(trp_store_share(trp_group_size(world), &run->region_object, &memory));
-    run->region = trp_group_init(memory, world, first_report);
-    trp_job_set_region(run->job, run->region);
+    size_t size = trp_control_size(run->engine, world);
+    TROUPE_TRY(trp_store_share(size, &run->region_object, &memory));
+    run->control = trp_control_init(memory, run->engine, world, first_report);
+    trp_job_set_control(run->job, run->control);
     return TROUPE_OK;
 }
 

@@ -41,9 +41,9 @@ void trp_attempt_kill_loops(trp_run *run)
 
 // After a failure. Where on_shutdown is to find them, the other ranks have some time to leave their
 // loops, which the end of the group tells them.
-static void end_group(trp_run *run, trp_group_reason reason, int rank)
+static void end_group(trp_run *run, trp_end_reason reason, int rank)
 {
-    (void)trp_group_end(run->region, reason, rank);
+    (void)trp_control_end(run->control, run->engine, reason, rank);
     bool may_leave = run->shuts_down && !trp_runtime_is_lost();
     if (may_leave && !run->ranks_leave)
         run->ranks_leave = trp_run_remind_after(LEAVE_MS, run->attempt, 0);
@@ -59,7 +59,7 @@ static void look_for_own_cause(trp_run *run)
         troupe_status status;
         const char *text;
         char sentence[600];
-        if (!trp_group_left(run->region, rank, &status, &text) || status == TROUPE_OK ||
+        if (!trp_control_left(run->control, rank, &status, &text) || status == TROUPE_OK ||
             status == TROUPE_STOPPED || status == TROUPE_PEER_LOST)
             continue;
         snprintf(sentence, sizeof(sentence), "rank %d (pid %d) failed: %s", rank,
@@ -76,7 +76,7 @@ static void loop_failed(trp_run *run, int rank, troupe_status status, const char
     snprintf(sentence, sizeof(sentence), "rank %d (pid %d) failed: %s", rank, run->ranks[rank].pid,
              text);
     trp_run_note_cause(run, rank, status, status != TROUPE_PEER_LOST, sentence);
-    end_group(run, TROUPE_PEER_LOST == status ? TRP_GROUP_ENDED : TRP_GROUP_LEFT, rank);
+    end_group(run, TROUPE_PEER_LOST == status ? TRP_END_OVER : TRP_END_LEFT, rank);
 }
 
 // The worker of a rank was lost, or could not be made: the thread's last error says how.
@@ -98,18 +98,18 @@ static void rank_lost(trp_run *run, int rank)
                  error->text);
     bool lost = error->status == TROUPE_MAYBE_EXECUTED || error->status == TROUPE_NOT_EXECUTED;
     trp_run_note_cause(run, rank, lost ? TROUPE_PEER_LOST : error->status, true, sentence);
-    end_group(run, TRP_GROUP_DIED, rank);
+    end_group(run, TRP_END_DIED, rank);
 }
 
 // ---- the end of an attempt
 
 void trp_attempt_leave_group(trp_run *run)
 {
-    if (!run->region)
+    if (!run->control)
         return;
-    trp_job_set_region(run->job, NULL);
+    trp_job_set_control(run->job, NULL);
     trp_store_release(run->region_object, trp_process_slot());
-    run->region = NULL;
+    run->control = NULL;
 }
 
 void trp_attempt_over(trp_run *run)
@@ -117,7 +117,7 @@ void trp_attempt_over(trp_run *run)
     const troupe_train_options *options = &run->job->options;
     int ended_by, rank, other;
     // A loop may have taken a lost peer for nothing and ended well.
-    if (trp_group_ended(run->region, &ended_by) != TRP_GROUP_WHOLE && !run->cause.known) {
+    if (trp_control_ended(run->control, &ended_by) != TRP_END_NONE && !run->cause.known) {
         char sentence[96];
         snprintf(sentence, sizeof(sentence), "rank %d was lost by the others", ended_by);
         trp_run_note_cause(run, ended_by, TROUPE_PEER_LOST, true, sentence);

@@ -5,6 +5,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <train/coordinator.h>
+#include <train/engine_shm.h>
 #include <train/run.h>
 #include <troupe/async.h>
 
@@ -107,7 +108,7 @@ troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *not
     if (run->stage && trp_job_given_up(run->job) != TROUPE_OK)
         trp_run_kill_stage(run);
     if (run->pending > 0) {
-        (void)trp_group_end(run->region, TRP_GROUP_ENDED, 0);
+        (void)trp_control_end(run->control, run->engine, TRP_END_OVER, 0);
         trp_attempt_kill_ranks(run);
     }
     return TROUPE_OK;
@@ -159,6 +160,7 @@ troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *addres
     }
     int attempts = job->opening.history.attempts;
     *self->run = (trp_run){.job = job,
+                           .engine = &trp_engine_shm,
                            .record = {.job = job},
                            .ranks = ranks,
                            .first_attempt = attempts,
@@ -178,8 +180,8 @@ void trp_coordinator_deinit(trp_coordinator *self)
     if (!run->finished) { // The runtime stops.
         // Later than that where a follower has held it up: then all this has gone already.
         bool there = trp_job_has_runtime(run->job);
-        if (there && run->region)
-            (void)trp_group_end(run->region, TRP_GROUP_ENDED, 0);
+        if (there && run->control)
+            (void)trp_control_end(run->control, run->engine, TRP_END_OVER, 0);
         for (int rank = 0; there && rank < run->job->options.ranks; rank++)
             troupe_ref_drop(run->ranks[rank].end);
         if (there)

@@ -93,12 +93,12 @@ troupe_status trp_job_given_up(troupe_job *job)
     return status;
 }
 
-void trp_job_set_region(troupe_job *job, trp_group_region *region)
+void trp_job_set_control(troupe_job *job, trp_control *control)
 {
     pthread_mutex_lock(&job->lock);
-    job->region = region;
-    if (region && job->stop)
-        (void)trp_group_stop(region);
+    job->control = control;
+    if (control && job->stop)
+        (void)trp_control_stop(control);
     pthread_mutex_unlock(&job->lock);
 }
 
@@ -154,7 +154,7 @@ bool trp_job_finish(troupe_job *job, troupe_result *result)
         result->restarts = job->restarts;
     }
     job->result = result;
-    job->region = NULL;
+    job->control = NULL;
     memset(job->pids, 0, sizeof(job->pids));
     job->state = TROUPE_JOB_DONE;
     trp_derived_end(job->derived);
@@ -276,8 +276,8 @@ void troupe_job_stop(troupe_job *job)
     bool open = job->state != TROUPE_JOB_DONE;
     job->stop = true;
     // The group's memory has gone with the runtime, also where its coordinator could not say so.
-    if (job->region && trp_job_has_runtime(job))
-        (void)trp_group_stop(job->region);
+    if (job->control && trp_job_has_runtime(job))
+        (void)trp_control_stop(job->control);
     pthread_mutex_unlock(&job->lock);
     if (open) // Where it waits in the queue still. Each time: the word may have been lost.
         trp_server_stop_job(job);

@@ -13,11 +13,11 @@
 #include <runtime/base/log.h>
 #include <stdatomic.h>
 #include <train/console.h>
+#include <train/control.h>
 #include <train/derived.h>
 #include <train/follow.h>
 #include <train/gang.h>
 #include <train/gate.h>
-#include <train/group.h>
 #include <train/opening.h>
 #include <train/option_table.h>
 #include <troupe/train.h>
@@ -69,7 +69,7 @@ struct troupe_job {
     pthread_cond_t changed; // State.
     troupe_job_state state;
     bool stop;                // Asked for by the user.
-    trp_group_region *region; // Of the group that runs; NULL: none.
+    trp_control *control;     // Of the group that runs; NULL: none.
     troupe_actor coordinator; // id 0: none.
     troupe_status given_up;   // Why its workers were ended by force; TROUPE_OK: they were not.
     char given_up_why[160];
@@ -98,9 +98,9 @@ bool trp_job_stopping(troupe_job *job);
 void trp_job_give_up(troupe_job *job, troupe_status status, const char *why);
 // Why it was given up, with the thread's last error set; TROUPE_OK: it was not.
 troupe_status trp_job_given_up(troupe_job *job);
-// Makes the group known to troupe_job_stop (NULL: it is gone), and asks it for the stop that was
-// asked for.
-void trp_job_set_region(troupe_job *job, trp_group_region *region);
+// Makes the group's control known to troupe_job_stop (NULL: it is gone), and asks it for the stop
+// that was asked for.
+void trp_job_set_control(troupe_job *job, trp_control *control);
 
 // Changes the state and tells the follower. Not for DONE.
 void trp_job_set_state(troupe_job *job, troupe_job_state state);

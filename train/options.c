@@ -28,9 +28,9 @@ static troupe_status check_name(const char *name)
 
 static troupe_status check_ranges(const troupe_train_options *o)
 {
-    if (o->ranks < 1 || o->ranks > TRP_GROUP_WORLD_MAX)
+    if (o->ranks < 1 || o->ranks > TRP_WORLD_MAX)
         return troupe_fail(TROUPE_INVALID, "option .ranks is %d: expected 1 to %d", o->ranks,
-                           TRP_GROUP_WORLD_MAX);
+                           TRP_WORLD_MAX);
     if (o->keep < 0 && o->keep != TROUPE_NONE)
         return troupe_fail(TROUPE_INVALID,
                            "option .keep is %d: expected the number of best checkpoints to keep, 0 "

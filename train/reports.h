@@ -7,14 +7,14 @@
 
 #include <stdbool.h>
 #include <train/checkpoint.h>
-#include <train/group.h>
+#include <train/control.h>
 #include <troupe/train.h>
 
 enum {
     TRP_METRICS_MAX = 32,
     TRP_METRIC_NAME_MAX = 63,
     // A rank enters a report before the one before it was taken, and sends it after.
-    TRP_REPORTS_OPEN = TRP_GROUP_AHEAD + 4,
+    TRP_REPORTS_OPEN = TRP_REPORTS_AHEAD + 4,
 };
 
 // One rank's report, as it travels to the coordinator.

@@ -59,7 +59,8 @@ typedef struct trp_run {
     trp_commits commits; // Of this attempt, not handed over yet.
     trp_committer committer;
     trp_object region_object;
-    trp_group_region *region; // NULL: no group.
+    const trp_engine *engine; // Of its groups.
+    trp_control *control;     // NULL: no group.
     trp_rank_state *ranks;
     trp_rank_logs *logs;
     int first_attempt, attempt, pending;

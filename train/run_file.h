@@ -7,7 +7,6 @@
 #include <runtime/base/arena.h>
 #include <runtime/base/buffer.h>
 #include <runtime/codec/json.h>
-#include <train/group.h>
 #include <train/option_table.h>
 #include <troupe/train.h>
 

@@ -12,6 +12,7 @@
 #include <train/alive.h>
 #include <train/collective.h>
 #include <train/config.h>
+#include <train/engine_shm.h>
 #include <train/gate.h>
 #include <train/saver.h>
 #include <train/steps.h>
@@ -22,7 +23,7 @@
 typedef struct loop {
     troupe_rank me; // First: it is what the user's code holds.
     const trp_task *task;
-    trp_group group;
+    trp_member member;
     int reports;       // The last one made.
     troupe_ref answer; // To it; id 0: it was taken.
     trp_saver saver;
@@ -45,14 +46,14 @@ static troupe_status loop_of(troupe_rank *me, const char *what, loop **found)
 
 // ---- running the loop
 
-static troupe_status join_group(const trp_task *task, trp_group *group)
+static troupe_status join_group(const trp_task *task, trp_member *member)
 {
     trp_object_info region = trp_store_look(trp_ref_object(task->region));
     if (region.state != TRP_OBJECT_SHARED)
         return troupe_fail(TROUPE_CORRUPT, "the group's shared memory is gone");
     // It is writable to all who hold it; the field is const for the sake of ordinary objects.
-    return trp_group_open(group, (void *)(uintptr_t)region.data, region.size, task->rank,
-                          task->world, task->timeout_ms);
+    return trp_member_open(member, (void *)(uintptr_t)region.data, region.size, &trp_engine_shm,
+                           task->rank, task->world, task->timeout_ms);
 }
 
 // Takes the coordinator's answer to the last report. The loop computes meanwhile: to wait for it
@@ -198,11 +199,15 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
     };
     trp_alive *alive;
     announce(task);
-    TROUPE_TRY(join_group(task, &it.group));
     TROUPE_TRY(trp_alive_join(task->run, task->epoch, &alive));
-    troupe_status status = run_loop(&it);
+    troupe_status status = join_group(task, &it.member);
+    if (status != TROUPE_OK) {
+        trp_alive_leave(&alive);
+        return status;
+    }
+    status = run_loop(&it);
     const char *text = reason_of(status);
-    trp_group_leave(&it.group, status, text);
+    trp_member_leave(&it.member, status, text);
     trp_saver_end(&it.saver); // Before the end is known, what was saved is told of.
     trp_alive_leave(&alive);
     *end = (trp_worker_end){
@@ -264,7 +269,7 @@ troupe_status troupe_report_metrics(troupe_rank *me, const troupe_metric *metric
     if (!it->stopped)
         TROUPE_TRY(trp_saver_check(&it->saver, &pending));
     if (!it->stopped)
-        TROUPE_TRY(trp_group_report(&it->group, it->reports + 1, &turn));
+        TROUPE_TRY(trp_member_report(&it->member, it->reports + 1, &turn));
     if (turn != TRP_REPORT_PAST) {
         it->reports++;
         TROUPE_TRY(take_answer(it));
@@ -387,7 +392,7 @@ troupe_status troupe_allreduce_as(troupe_rank *me, void *values, size_t count, t
         TRP_REQUIRE(values);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_allreduce", &it));
-    return trp_allreduce(&it->group, values, count, element, how);
+    return trp_allreduce(&it->member, values, count, element, how);
 }
 
 troupe_status troupe_broadcast(troupe_rank *me, void *data, size_t size, int root)
@@ -397,7 +402,7 @@ troupe_status troupe_broadcast(troupe_rank *me, void *data, size_t size, int roo
         TRP_REQUIRE(data);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_broadcast", &it));
-    return trp_broadcast(&it->group, data, size, root);
+    return trp_broadcast(&it->member, data, size, root);
 }
 
 troupe_status troupe_barrier(troupe_rank *me)
@@ -405,5 +410,5 @@ troupe_status troupe_barrier(troupe_rank *me)
     TRP_REQUIRE(me);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_barrier", &it));
-    return trp_barrier(&it->group);
+    return trp_barrier(&it->member);
 }

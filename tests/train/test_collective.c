@@ -1,6 +1,7 @@
 // test_collective.c: groups of forked ranks: the same bits on all of them, and an end to every
 // wait.
 // timeout: 120
+#include "engine_socket.h"
 #include "support.h"
 
 #include <float.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <train/collective.h>
+#include <train/engine_shm.h>
 #include <unistd.h>
 
 enum { TIMEOUT_MS = 10000 };
@@ -28,29 +30,35 @@ enum { TIMEOUT_MS = 10000 };
     } while (0)
 
 typedef struct team {
-    trp_group_region *region;
+    const trp_engine *engine;
+    trp_control *control;
     size_t size;
     int world;
     pid_t pids[8];
 } team;
 
-static team team_make(int world)
+// What holds of every engine is tested with both.
+static const trp_engine *const engines[] = {&trp_engine_shm, &engine_socket};
+enum { ENGINES = 2 };
+
+static team team_make(const trp_engine *engine, int world)
 {
-    team made = {.size = trp_group_size(world), .world = world};
+    team made = {.engine = engine, .size = trp_control_size(engine, world), .world = world};
     void *memory = mmap(NULL, made.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
-    made.region = trp_group_init(memory, world, 1);
+    made.control = trp_control_init(memory, engine, world, 1);
     return made;
 }
 
-static void team_start(team *all, void (*play)(trp_group *group), int timeout_ms)
+static void team_start(team *all, void (*play)(trp_member *group), int timeout_ms)
 {
     for (int rank = 0; rank < all->world; rank++) {
         all->pids[rank] = fork();
         assert_true(all->pids[rank] >= 0);
         if (all->pids[rank] == 0) {
-            trp_group mine;
-            if (trp_group_open(&mine, all->region, all->size, rank, all->world, timeout_ms))
+            trp_member mine;
+            if (trp_member_open(&mine, all->control, all->size, all->engine, rank, all->world,
+                                timeout_ms))
                 _exit(2);
             play(&mine);
             _exit(0);
@@ -65,19 +73,31 @@ static int team_wait(team *all, int rank)
     return status;
 }
 
+static void team_forget(team *all)
+{
+    munmap(all->control, all->size);
+    if (all->engine == &engine_socket)
+        socket_forget(all->world);
+}
+
 static void team_end(team *all, int except)
 {
     for (int rank = 0; rank < all->world; rank++)
         if (rank != except)
             assert_int_equal(team_wait(all, rank), 0);
-    munmap(all->region, all->size);
+    team_forget(all);
 }
 
-static void play(int world, void (*what)(trp_group *group))
+static void play_on(const trp_engine *engine, int world, void (*what)(trp_member *group))
 {
-    team all = team_make(world);
+    team all = team_make(engine, world);
     team_start(&all, what, TIMEOUT_MS);
     team_end(&all, -1);
+}
+
+static void play(int world, void (*what)(trp_member *group))
+{
+    play_on(&trp_engine_shm, world, what);
 }
 
 // A value of some rank and place that is different for each and not exact in binary.
@@ -89,7 +109,7 @@ static double number(int rank, size_t i)
 }
 
 #define REDUCE_TYPE(T, ELEMENT)                                                                    \
-    static void reduce_##T(trp_group *group, size_t count, troupe_reduction how)                   \
+    static void reduce_##T(trp_member *group, size_t count, troupe_reduction how)                  \
     {                                                                                              \
         T *values = malloc((count + 1) * sizeof(T));                                               \
         CHECK(values);                                                                             \
@@ -119,9 +139,9 @@ REDUCE_TYPE(float, TROUPE_FLOAT32)
 REDUCE_TYPE(double, TROUPE_FLOAT64)
 REDUCE_TYPE(int64_t, TROUPE_INT64)
 
-static void reduce_everything(trp_group *group)
+static void reduce_everything(trp_member *group)
 {
-    const size_t slot = TRP_GROUP_SLOT;
+    const size_t slot = TRP_SHM_SLOT;
     const size_t counts[] = {0,
                              1,
                              2,
@@ -156,7 +176,7 @@ static void test_all_elements_reductions_and_sizes(void **state)
         play(world, reduce_everything);
 }
 
-static void reduce_special_values(trp_group *group)
+static void reduce_special_values(trp_member *group)
 {
     // Rank 0 has the first of each pair, the others the second.
     const double mine[2][4] = {{NAN, 1.0, -0.0, INFINITY}, {1.0, NAN, 0.0, -INFINITY}};
@@ -185,16 +205,10 @@ static void test_infinities_nan_and_overflow(void **state)
     play(2, reduce_special_values);
 }
 
-static void broadcast_sizes(trp_group *group)
+static void broadcast_sizes(trp_member *group)
 {
-    const size_t sizes[] = {0,
-                            1,
-                            7,
-                            4096,
-                            TRP_GROUP_SLOT - 1,
-                            TRP_GROUP_SLOT,
-                            TRP_GROUP_SLOT + 1,
-                            3 * TRP_GROUP_SLOT + 11};
+    const size_t sizes[] = {
+        0, 1, 7, 4096, TRP_SHM_SLOT - 1, TRP_SHM_SLOT, TRP_SHM_SLOT + 1, 3 * TRP_SHM_SLOT + 11};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         for (int root = 0; root < group->world; root++) {
             unsigned char *data = malloc(sizes[s] + 1);
@@ -214,12 +228,13 @@ static void broadcast_sizes(trp_group *group)
 static void test_broadcast_reaches_all(void **state)
 {
     (void)state;
-    for (int world = 1; world <= 4; world++)
-        play(world, broadcast_sizes);
+    for (int i = 0; i < ENGINES; i++)
+        for (int world = 1; world <= 4; world++)
+            play_on(engines[i], world, broadcast_sizes);
 }
 
 // Many operations of changing size and kind, without a pause, so that slots are reused at once.
-static void mixed_operations(trp_group *group)
+static void mixed_operations(trp_member *group)
 {
     uint64_t seed = 11;
     for (int round = 0; round < 1000; round++) {
@@ -251,12 +266,13 @@ static void mixed_operations(trp_group *group)
 static void test_operations_follow_each_other(void **state)
 {
     (void)state;
-    for (int world = 2; world <= 4; world++)
-        play(world, mixed_operations);
+    for (int i = 0; i < ENGINES; i++)
+        for (int world = 2; world <= 4; world++)
+            play_on(engines[i], world, mixed_operations);
 }
 
 // The order of ranks decides, not who comes first: 1e16 + 1 - 1e16 is 0 in this order only.
-static void late_ranks(trp_group *group)
+static void late_ranks(trp_member *group)
 {
     const double mine[3] = {1e16, 1.0, -1e16};
     for (int round = 0; round < 60; round++) {
@@ -275,10 +291,11 @@ static void late_ranks(trp_group *group)
 static void test_the_result_does_not_depend_on_timing(void **state)
 {
     (void)state;
-    play(3, late_ranks);
+    for (int i = 0; i < ENGINES; i++)
+        play_on(engines[i], 3, late_ranks);
 }
 
-static void different_arguments(trp_group *group)
+static void different_arguments(trp_member *group)
 {
     double values[8] = {0};
     int me = group->rank;
@@ -320,12 +337,12 @@ static void test_differing_calls_are_named_and_do_no_harm(void **state)
     play(3, different_arguments);
 }
 
-static void reduce_for_ever(trp_group *group)
+static void reduce_for_ever(trp_member *group)
 {
-    static float values[300000];
+    static double values[150000];
     troupe_status status = TROUPE_OK;
     while (status == TROUPE_OK)
-        status = trp_allreduce(group, values, 300000, TROUPE_FLOAT32, TROUPE_SUM);
+        status = trp_allreduce(group, values, 150000, TROUPE_FLOAT64, TROUPE_SUM);
     CHECK(status == TROUPE_PEER_LOST);
     CHECK(strstr(troupe_last_error()->text, "troupe_allreduce: rank 1 is lost"));
 }
@@ -334,20 +351,20 @@ static void test_a_rank_killed_in_a_collective_ends_it(void **state)
 {
     (void)state;
     for (int round = 0; round < 10; round++) {
-        team all = team_make(3);
+        team all = team_make(engines[round % ENGINES], 3);
         team_start(&all, reduce_for_ever, 60000);
         usleep(2000 + round * 777);
         assert_int_equal(kill(all.pids[1], SIGKILL), 0);
         assert_int_equal(WTERMSIG(team_wait(&all, 1)), SIGKILL);
         int64_t before = support_now_ms();
-        assert_true(trp_group_end(all.region, TRP_GROUP_DIED, 1));
-        assert_false(trp_group_end(all.region, TRP_GROUP_ENDED, 0));
+        assert_true(trp_control_end(all.control, all.engine, TRP_END_DIED, 1));
+        assert_false(trp_control_end(all.control, all.engine, TRP_END_OVER, 0));
         team_end(&all, 1);
         assert_true(support_now_ms() - before < 5000);
     }
 }
 
-static void one_stays_away(trp_group *group)
+static void one_stays_away(trp_member *group)
 {
     if (group->rank == 2) {
         usleep(400 * 1000);
@@ -362,21 +379,23 @@ static void one_stays_away(trp_group *group)
 static void test_a_rank_that_does_not_come_is_named(void **state)
 {
     (void)state;
-    team all = team_make(3);
-    team_start(&all, one_stays_away, 100);
-    for (int rank = 0; rank < 3; rank++)
-        assert_int_equal(team_wait(&all, rank), 0);
-    int rank = -1;
-    assert_int_equal(trp_group_ended(all.region, &rank), TRP_GROUP_LATE);
-    assert_int_equal(rank, 2);
-    munmap(all.region, all.size);
+    for (int i = 0; i < ENGINES; i++) {
+        team all = team_make(engines[i], 3);
+        team_start(&all, one_stays_away, 100);
+        for (int rank = 0; rank < 3; rank++)
+            assert_int_equal(team_wait(&all, rank), 0);
+        int rank = -1;
+        assert_int_equal(trp_control_ended(all.control, &rank), TRP_END_LATE);
+        assert_int_equal(rank, 2);
+        team_forget(&all);
+    }
 }
 
-static void one_leaves(trp_group *group)
+static void one_leaves(trp_member *group)
 {
     CHECK(trp_barrier(group) == TROUPE_OK);
     if (group->rank == 1) {
-        trp_group_leave(group, TROUPE_INVALID, "the reason");
+        trp_member_leave(group, TROUPE_INVALID, "the reason");
         return;
     }
     CHECK(trp_barrier(group) == TROUPE_PEER_LOST);
@@ -386,33 +405,41 @@ static void one_leaves(trp_group *group)
 static void test_a_rank_that_leaves_is_not_waited_for(void **state)
 {
     (void)state;
-    team all = team_make(3);
-    int64_t before = support_now_ms();
-    team_start(&all, one_leaves, 60000);
-    for (int rank = 0; rank < 3; rank++)
-        assert_int_equal(team_wait(&all, rank), 0);
-    assert_true(support_now_ms() - before < 10000);
-    troupe_status status = TROUPE_OK;
-    const char *text = NULL;
-    assert_true(trp_group_left(all.region, 1, &status, &text));
-    assert_int_equal(status, TROUPE_INVALID);
-    assert_string_equal(text, "the reason");
-    assert_false(trp_group_left(all.region, 0, &status, &text));
-    munmap(all.region, all.size);
+    for (int i = 0; i < ENGINES; i++) {
+        team all = team_make(engines[i], 3);
+        int64_t before = support_now_ms();
+        team_start(&all, one_leaves, 60000);
+        for (int rank = 0; rank < 3; rank++)
+            assert_int_equal(team_wait(&all, rank), 0);
+        assert_true(support_now_ms() - before < 10000);
+        troupe_status status = TROUPE_OK;
+        const char *text = NULL;
+        assert_true(trp_control_left(all.control, 1, &status, &text));
+        assert_int_equal(status, TROUPE_INVALID);
+        assert_string_equal(text, "the reason");
+        assert_false(trp_control_left(all.control, 0, &status, &text));
+        team_forget(&all);
+    }
 }
 
 static void test_wrong_memory_is_refused(void **state)
 {
     (void)state;
-    team all = team_make(2);
-    trp_group group;
-    assert_int_equal(trp_group_open(&group, all.region, all.size, 0, 3, 1), TROUPE_CORRUPT);
-    assert_int_equal(trp_group_open(&group, all.region, all.size - 1, 0, 2, 1), TROUPE_CORRUPT);
-    assert_int_equal(trp_group_open(&group, all.region, all.size, 2, 2, 1), TROUPE_CORRUPT);
-    assert_int_equal(trp_group_open(&group, all.region, all.size, -1, 2, 1), TROUPE_CORRUPT);
-    all.region->magic++;
-    assert_int_equal(trp_group_open(&group, all.region, all.size, 0, 2, 1), TROUPE_CORRUPT);
-    munmap(all.region, all.size);
+    const trp_engine *engine = &trp_engine_shm;
+    team all = team_make(engine, 2);
+    trp_member group;
+    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, 0, 3, 1),
+                     TROUPE_CORRUPT);
+    assert_int_equal(trp_member_open(&group, all.control, all.size - 1, engine, 0, 2, 1),
+                     TROUPE_CORRUPT);
+    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, 2, 2, 1),
+                     TROUPE_CORRUPT);
+    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, -1, 2, 1),
+                     TROUPE_CORRUPT);
+    all.control->magic++;
+    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, 0, 2, 1),
+                     TROUPE_CORRUPT);
+    team_forget(&all);
 }
 
 int main(void)

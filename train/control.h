@@ -1,0 +1,103 @@
+// control.h: the words of a group of ranks: where each rank is, the report that is the last, the
+// group's end, and how loops ended.
+//
+//     [ head | line of rank 0 | line of rank 1 | ... | memory of the engine ]
+//
+// Pure over a piece of memory that all ranks and their coordinator map: no actors, no processes.
+// Each rank writes its own line; the words of the head are written by compare-and-set alone.
+// Collectives are the engine's (train/engine.h), which has the memory behind the lines. Every wait
+// ends: when the others come, at its deadline, or when the group ends.
+#ifndef TRP_CONTROL_H
+#define TRP_CONTROL_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <train/counter.h>
+#include <train/engine.h>
+#include <troupe/status.h>
+
+enum {
+    TRP_WORLD_MAX = 1024,
+    TRP_CONTROL_TEXT = 384,
+    TRP_REPORTS_AHEAD = 32, // A rank may be this many reports ahead of the slowest.
+};
+
+// Why a group was ended, with the rank that caused it.
+typedef enum trp_end_reason {
+    TRP_END_NONE, // It was not.
+    TRP_END_DIED, // The rank's process is gone, or could not be made.
+    TRP_END_LATE, // The rank did not come to a collective in time.
+    TRP_END_LEFT, // The rank's loop ended while others waited for it.
+    TRP_END_OVER, // The run is torn down.
+} trp_end_reason;
+
+typedef struct trp_control_line {
+    alignas(64)
+        trp_counter reports; // That it has entered; closed when the group ends or it leaves.
+    _Atomic uint32_t left;   // 1 + status of the loop's end; released after `text`.
+    char text[TRP_CONTROL_TEXT];
+} trp_control_line;
+
+typedef struct trp_control {
+    alignas(64) uint64_t magic;
+    int32_t world;
+    alignas(64) _Atomic uint64_t stop; // {stop at report: 32, highest report entered: 32}
+    _Atomic uint64_t end;              // {reason: 32, rank: 32}; set once.
+    trp_control_line lines[];
+} trp_control;
+
+// ---- the coordinator's side
+size_t trp_control_size(const trp_engine *engine, int world);
+// Makes a group in zeroed memory of that size; the first report will have number `first_report`.
+trp_control *trp_control_init(void *memory, const trp_engine *engine, int world, int first_report);
+// Ends the group: all waits end with TROUPE_PEER_LOST, those in the engine too. The first end
+// holds; false if there was one.
+bool trp_control_end(trp_control *control, const trp_engine *engine, trp_end_reason reason,
+                     int rank);
+// Why it was ended, and by which rank.
+trp_end_reason trp_control_ended(const trp_control *control, int *rank);
+// Asks for a stop at the first report that no rank has entered, and returns its number.
+int trp_control_stop(trp_control *control);
+// How the loop of a rank ended, if it did: its status and sentence.
+bool trp_control_left(const trp_control *control, int rank, troupe_status *status,
+                      const char **text);
+
+// ---- a rank's side
+
+// One rank's view of its group.
+typedef struct trp_member {
+    trp_control *control;
+    const trp_engine *engine;
+    void *link; // Of the engine.
+    int rank, world;
+    int timeout_ms;  // The longest wait for another rank.
+    int64_t spin_ns; // How long to look before sleeping.
+} trp_member;
+
+// Joins, by that engine. TROUPE_CORRUPT: the memory holds no group of that world.
+troupe_status trp_member_open(trp_member *member, void *memory, size_t size,
+                              const trp_engine *engine, int rank, int world, int timeout_ms);
+// Says that the rank's loop has ended, and closes its engine: who waits for this rank is told.
+void trp_member_leave(trp_member *member, troupe_status status, const char *text);
+
+typedef enum trp_report_turn {
+    TRP_REPORT_OPEN, // An ordinary report.
+    TRP_REPORT_LAST, // The run stops with this one, on all ranks.
+    TRP_REPORT_PAST, // The run has stopped before it.
+} trp_report_turn;
+// Enters the report of that number, waiting where the slowest rank is too far behind.
+troupe_status trp_member_report(trp_member *member, int number, trp_report_turn *turn);
+
+// ---- for engines
+// Whether the group has not ended.
+bool trp_member_is_whole(const trp_member *member);
+// The sentence for a group that has ended, as this rank sees it in the call `what`.
+troupe_status trp_member_lost(const trp_member *member, const char *what);
+// That rank did not come to that call: ends the group, unless that has been done, with what is
+// known of the rank. Returns trp_member_lost.
+troupe_status trp_member_absent(const trp_member *member, int rank, const char *what);
+
+#endif
