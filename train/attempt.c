@@ -94,6 +94,7 @@ void trp_attempt_run_ranks(trp_run *run)
         .run = job->path,
         .epoch = job->opening.epoch,
         .metadata = job->options.metadata,
+        .rank_metrics = job->options.rank_metrics,
     };
     trp_gate_reports(job->gate, &task.gate_first, &task.gate_every);
     run->pending = task.world;
@@ -132,7 +133,8 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
     TROUPE_TRY(trp_record_origin(&run->record, origin, &last_report));
     if (origin->text[0] && run->attempt == run->first_attempt)
         TROUPE_TRY(trp_capability_world(run->job->trainer, origin->text, run->job->options.ranks));
-    TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.ranks, last_report));
+    TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.ranks, last_report,
+                                 run->job->options.rank_metrics));
     TROUPE_TRY(make_watches(run));
     *first_report = last_report + 1;
     return make_group(run, *first_report);

@@ -11,6 +11,7 @@
 #include <runtime/base/thread.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <train/file.h>
 #include <unistd.h>
@@ -121,14 +122,12 @@ static size_t take_lines(trp_derived *derived, const char *text, size_t size,
     return at;
 }
 
-// Goes on by one piece of the journal; false: there is no more.
-static bool take_piece(trp_derived *derived, int fd, char *piece)
+// Goes on by one piece of the journal of up to `size` bytes; false: there is no whole line in it.
+static bool take_piece(trp_derived *derived, int fd, char *piece, size_t size)
 {
     trp_buffer out[TRP_DERIVED_FILES] = {{0}};
-    ssize_t got = pread(fd, piece, PIECE_BYTES, derived->at);
+    ssize_t got = pread(fd, piece, size, derived->at);
     size_t taken = got > 0 ? take_lines(derived, piece, (size_t)got, out) : 0;
-    if (taken == 0 && got == PIECE_BYTES) // No line is that long.
-        taken = (size_t)got;
     for (int i = 0; i < TRP_DERIVED_FILES; i++) {
         write_file(derived, i, &out[i]);
         trp_buffer_free(&out[i]);
@@ -140,15 +139,24 @@ static bool take_piece(trp_derived *derived, int fd, char *piece)
 static void look(trp_derived *derived)
 {
     trp_path path;
-    char *piece = trp_alloc(PIECE_BYTES);
+    struct stat about = {0};
     int fd = -1;
-    if (piece != NULL && trp_path_make(&path, "%s/journal.jsonl", derived->run) == TROUPE_OK)
+    if (trp_path_make(&path, "%s/journal.jsonl", derived->run) == TROUPE_OK)
         fd = open(path.text, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    while (fd >= 0 && take_piece(derived, fd, piece))
-        continue;
-    if (fd >= 0)
-        close(fd);
-    trp_free(piece);
+    if (fd < 0)
+        return;
+    (void)fstat(fd, &about);
+    // A line of many ranks may be longer than a piece: until it is whole, or nothing is left.
+    for (size_t size = PIECE_BYTES; derived->at < about.st_size; size *= 2) {
+        char *piece = trp_alloc(size);
+        bool taken = piece != NULL && take_piece(derived, fd, piece, size);
+        while (taken && take_piece(derived, fd, piece, size))
+            continue;
+        trp_free(piece);
+        if (!taken && (piece == NULL || derived->at + (off_t)size >= about.st_size))
+            break;
+    }
+    close(fd);
 }
 
 // ---- the thread

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <train/reports.h>
+#include <train/report_event.h>
 #include <train/tensorboard.h>
 
 // Of those lines that count here.
@@ -15,11 +15,8 @@ TROUPE_STRUCT(derived_line, (troupe_text, event), (int, report), (double, elapse
               (troupe_text, checkpoint), (troupe_text, at));
 
 typedef struct report {
-    int number;
-    double elapsed_s, since_s, wall_s; // `since_s`: the last one.
-    const char *checkpoint;            // NULL: none.
-    troupe_metric metrics[TRP_METRICS_MAX];
-    size_t count;
+    troupe_report_event event; // Its checkpoint is a name.
+    double since_s, wall_s;    // `since_s`: the last one.
 } report;
 
 // "2026-11-24T12:00:00.123Z" in seconds since 1970.
@@ -37,8 +34,8 @@ static double seconds_of(const char *at)
 
 static bool has_metric(const report *it, const char *name)
 {
-    for (size_t i = 0; i < it->count; i++)
-        if (strcmp(it->metrics[i].name, name) == 0)
+    for (size_t i = 0; i < it->event.count; i++)
+        if (strcmp(it->event.metrics[i].name, name) == 0)
             return true;
     return false;
 }
@@ -69,12 +66,12 @@ static void write_json(const report *it, trp_buffer *out)
         (void)strftime(date, sizeof date, "%Y-%m-%d_%H-%M-%S", &local);
     trp_buffer line = {0};
     trp_buffer_append(&line, "{", 1);
-    for (size_t i = 0; i < it->count; i++) {
-        add_name(it->metrics[i].name, &line);
-        trp_json_number(&line, it->metrics[i].value);
+    for (size_t i = 0; i < it->event.count; i++) {
+        add_name(it->event.metrics[i].name, &line);
+        trp_json_number(&line, it->event.metrics[i].value);
     }
-    add_number(it, "training_iteration", it->number, &line);
-    add_number(it, "time_total_s", it->elapsed_s, &line);
+    add_number(it, "training_iteration", it->event.number, &line);
+    add_number(it, "time_total_s", it->event.elapsed_s, &line);
     add_number(it, "time_this_iter_s", it->since_s, &line);
     add_number(it, "timestamp", floor(it->wall_s), &line);
     if (!has_metric(it, "date")) {
@@ -83,7 +80,11 @@ static void write_json(const report *it, trp_buffer *out)
     }
     if (!has_metric(it, "checkpoint_dir_name")) {
         add_name("checkpoint_dir_name", &line);
-        trp_json_text(&line, it->checkpoint);
+        trp_json_text(&line, it->event.checkpoint);
+    }
+    if (it->event.source[0] != '\0' && !has_metric(it, "source")) {
+        add_name("source", &line);
+        trp_json_text(&line, it->event.source);
     }
     trp_buffer_append(&line, "}\n", 2);
     out->failed = out->failed || line.failed;
@@ -118,18 +119,18 @@ static void write_number(double value, trp_buffer *out)
 // The columns are those of the first report for good. False: no memory.
 static bool write_head(trp_derived_state *state, const report *it, trp_buffer *out)
 {
-    state->columns = trp_alloc((it->count + 1) * sizeof *state->columns);
+    state->columns = trp_alloc((it->event.count + 1) * sizeof *state->columns);
     if (state->columns == NULL)
         return false;
-    for (size_t i = 0; i < it->count; i++) {
-        size_t size = strlen(it->metrics[i].name) + 1;
+    for (size_t i = 0; i < it->event.count; i++) {
+        size_t size = strlen(it->event.metrics[i].name) + 1;
         char *name = trp_alloc(size);
         if (name == NULL)
             return false;
-        state->columns[state->column_count++] = memcpy(name, it->metrics[i].name, size);
+        state->columns[state->column_count++] = memcpy(name, it->event.metrics[i].name, size);
     }
     trp_buffer_printf(out, "training_iteration,time_total_s,time_this_iter_s,timestamp,"
-                           "checkpoint_dir_name");
+                           "checkpoint_dir_name,source");
     for (size_t i = 0; i < state->column_count; i++) {
         trp_buffer_append(out, ",", 1);
         write_field(state->columns[i], out);
@@ -141,37 +142,23 @@ static bool write_head(trp_derived_state *state, const report *it, trp_buffer *o
 
 static void write_row(const trp_derived_state *state, const report *it, trp_buffer *out)
 {
-    trp_buffer_printf(out, "%d,", it->number);
-    write_number(it->elapsed_s, out);
+    trp_buffer_printf(out, "%d,", it->event.number);
+    write_number(it->event.elapsed_s, out);
     trp_buffer_append(out, ",", 1);
     write_number(it->since_s, out);
-    trp_buffer_printf(out, ",%.0f,%s", floor(it->wall_s),
-                      it->checkpoint != NULL ? it->checkpoint : "");
+    trp_buffer_printf(out, ",%.0f,%s,", floor(it->wall_s),
+                      it->event.checkpoint != NULL ? it->event.checkpoint : "");
+    write_field(it->event.source, out);
     for (size_t i = 0; i < state->column_count; i++) {
         trp_buffer_append(out, ",", 1);
-        for (size_t k = 0; k < it->count; k++)
-            if (strcmp(it->metrics[k].name, state->columns[i]) == 0)
-                write_number(it->metrics[k].value, out);
+        for (size_t k = 0; k < it->event.count; k++)
+            if (strcmp(it->event.metrics[k].name, state->columns[i]) == 0)
+                write_number(it->event.metrics[k].value, out);
     }
     trp_buffer_append(out, "\n", 1);
 }
 
 // ---- lines of the journal
-
-static void read_metrics(trp_json line, trp_arena *arena, report *it)
-{
-    trp_json metrics, at = {0}, name, value;
-    if (!trp_json_member(line, "metrics", &metrics))
-        return;
-    while (it->count < TRP_METRICS_MAX && trp_json_next_member(metrics, &at, &name, &value)) {
-        troupe_metric *metric = &it->metrics[it->count];
-        *metric = (troupe_metric){0};
-        if (trp_json_read(&troupe_type_troupe_text, name, arena, &metric->name) == TROUPE_OK &&
-            metric->name != NULL &&
-            trp_json_read(&troupe_type_double, value, arena, &metric->value) == TROUPE_OK)
-            it->count++;
-    }
-}
 
 static void take_report(trp_derived_state *state, const report *it,
                         trp_buffer out[TRP_DERIVED_FILES])
@@ -182,8 +169,7 @@ static void take_report(trp_derived_state *state, const report *it,
         csv->failed = true;
     if (state->has_head)
         write_row(state, it, csv);
-    trp_tensorboard_report(it->wall_s, it->number, it->metrics, it->count,
-                           &out[TRP_DERIVED_EVENTS]);
+    trp_tensorboard_report(it->wall_s, &it->event, &out[TRP_DERIVED_EVENTS]);
 }
 
 static void take_value(trp_derived_state *state, trp_json value, trp_arena *arena,
@@ -201,12 +187,12 @@ static void take_value(trp_derived_state *state, trp_json value, trp_arena *aren
             trp_tensorboard_begin(state->begun_s, &out[TRP_DERIVED_EVENTS]);
         }
     } else if (strcmp(line.event, "report") == 0) {
-        report it = {.number = line.report,
-                     .elapsed_s = line.elapsed_s,
+        report it = {.event = {.number = line.report,
+                               .elapsed_s = line.elapsed_s,
+                               .checkpoint = line.checkpoint},
                      .since_s = line.elapsed_s - state->elapsed_s,
-                     .wall_s = state->opened_s + line.elapsed_s - state->base_s,
-                     .checkpoint = line.checkpoint};
-        read_metrics(value, arena, &it);
+                     .wall_s = state->opened_s + line.elapsed_s - state->base_s};
+        (void)trp_report_event_read(value, arena, &it.event); // What can be read of it.
         take_report(state, &it, out);
         state->elapsed_s = line.elapsed_s;
     }

@@ -13,11 +13,12 @@
 #include <train/file.h>
 #include <train/follow.h>
 #include <train/job.h>
-#include <train/reports.h>
+#include <train/report_event.h>
 #include <unistd.h>
 
 typedef struct item {
     struct item *next;
+    size_t size;        // Of its block.
     bool is_report;     // Else, unless it is of a checkpoint: a state.
     bool is_checkpoint; // Its report, folder and metrics are in `report`,
     int64_t number;     // and this is its own.
@@ -31,7 +32,7 @@ struct trp_follow {
     pthread_mutex_t lock;
     pthread_cond_t filled, over_changed;
     item *first, **last;
-    size_t waiting;
+    size_t waiting, waiting_bytes;
     bool behind; // Nothing is added any more: the journal is read from `from` to `written`.
     off_t from, written;
     int journal; // -1: none.
@@ -44,40 +45,31 @@ struct trp_follow {
 
 // ---- putting in
 
-static const char *copy_text(char **at, const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = memcpy(*at, text, size);
-    *at += size;
-    return copy;
-}
-
-static item *make_report(const troupe_report_event *report)
-{
-    size_t texts = report->checkpoint == NULL ? 0 : strlen(report->checkpoint) + 1;
-    for (size_t i = 0; i < report->count; i++)
-        texts += strlen(report->metrics[i].name) + 1;
-    item *made = trp_alloc(sizeof *made + report->count * sizeof(troupe_metric) + texts);
-    if (made == NULL)
-        return NULL;
-    troupe_metric *metrics = (troupe_metric *)(made + 1);
-    char *at = (char *)(metrics + report->count);
-    made->report = *report;
-    made->report.metrics = metrics;
-    for (size_t i = 0; i < report->count; i++)
-        metrics[i] =
-            (troupe_metric){copy_text(&at, report->metrics[i].name), report->metrics[i].value};
-    if (report->checkpoint != NULL)
-        made->report.checkpoint = copy_text(&at, report->checkpoint);
-    return made;
-}
-
 // With the lock.
 static void add(trp_follow *follow, item *made)
 {
     *follow->last = made;
     follow->last = &made->next;
     follow->waiting++;
+    follow->waiting_bytes += made->size;
+}
+
+// With the lock. NULL: no room.
+static item *make_item(const trp_follow *follow, const item *what,
+                       const troupe_report_event *report)
+{
+    size_t size = sizeof *what + (report != NULL ? trp_report_event_size(report) : 0);
+    if (follow->waiting >= TRP_FOLLOW_WAITING ||
+        (follow->waiting > 0 && follow->waiting_bytes + size > TRP_FOLLOW_BYTES))
+        return NULL;
+    item *made = trp_alloc(size);
+    if (made == NULL)
+        return NULL;
+    *made = *what;
+    made->size = size;
+    if (report != NULL)
+        made->report = trp_report_event_copy(report, made + 1);
+    return made;
 }
 
 // `what` says what it is, in `report` what belongs to it, if anything does.
@@ -85,14 +77,8 @@ static void put(trp_follow *follow, const item *what, const troupe_report_event 
                 off_t start, off_t end)
 {
     pthread_mutex_lock(&follow->lock);
-    item *made = NULL;
-    if (!follow->behind && follow->waiting < TRP_FOLLOW_WAITING)
-        made = report != NULL ? make_report(report) : trp_alloc(sizeof *made);
+    item *made = follow->behind ? NULL : make_item(follow, what, report);
     if (made != NULL) {
-        made->is_report = what->is_report;
-        made->is_checkpoint = what->is_checkpoint;
-        made->number = what->number;
-        made->state = what->state;
         add(follow, made);
     } else if (!follow->behind) {
         follow->behind = true;
@@ -208,6 +194,7 @@ static void tell_first(trp_follow *follow)
     if (follow->first == NULL)
         follow->last = &follow->first;
     follow->waiting--;
+    follow->waiting_bytes -= told->size;
     if (told->is_report)
         tell_report(follow, &told->report);
     else if (told->is_checkpoint)
@@ -221,23 +208,6 @@ static void tell_first(trp_follow *follow)
 
 TROUPE_STRUCT(journal_line, (troupe_text, event), (troupe_text, state), (int, report),
               (double, elapsed_s), (troupe_text, checkpoint));
-
-static troupe_status read_metrics(trp_json line, trp_arena *arena, troupe_report_event *event)
-{
-    trp_json all, at = {0}, name, value;
-    troupe_metric *metrics = trp_arena_alloc(arena, TRP_METRICS_MAX * sizeof *metrics);
-    if (metrics == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the metrics of a report");
-    event->metrics = metrics;
-    if (!trp_json_member(line, "metrics", &all))
-        return TROUPE_OK;
-    while (event->count < TRP_METRICS_MAX && trp_json_next_member(all, &at, &name, &value)) {
-        troupe_metric *metric = &metrics[event->count++];
-        TROUPE_TRY(trp_json_read(&troupe_type_troupe_text, name, arena, &metric->name));
-        TROUPE_TRY(trp_json_read(&troupe_type_double, value, arena, &metric->value));
-    }
-    return TROUPE_OK;
-}
 
 // With the lock.
 static troupe_status tell_line(trp_follow *follow, const char *text, size_t size, trp_arena *arena)
@@ -254,7 +224,7 @@ static troupe_status tell_line(trp_follow *follow, const char *text, size_t size
                                                                  : TROUPE_JOB_RUNNING);
     } else if (strcmp(line.event, "report") == 0 || strcmp(line.event, "commit") == 0) {
         troupe_report_event event = {.number = line.report, .elapsed_s = line.elapsed_s};
-        TROUPE_TRY(read_metrics(value, arena, &event));
+        TROUPE_TRY(trp_report_event_read(value, arena, &event));
         if (line.checkpoint != NULL) {
             TROUPE_TRY(
                 trp_path_make(&folder, "%s/checkpoints/%s", follow->job->path, line.checkpoint));
@@ -268,30 +238,41 @@ static troupe_status tell_line(trp_follow *follow, const char *text, size_t size
     return TROUPE_OK;
 }
 
+// Reads a piece of the journal: at least a line. NULL: it cannot be read; else the caller's, with
+// *end at the end of its last whole line.
+static char *read_piece(const trp_follow *follow, char **end)
+{
+    enum { PIECE = 64 * 1024 };
+    size_t left = (size_t)(follow->written - follow->from);
+    for (size_t size = PIECE;; size *= 2) {
+        size = size < left ? size : left;
+        char *text = trp_alloc(size + 1);
+        ssize_t got = text != NULL ? pread(follow->journal, text, size, follow->from) : -1;
+        *end = got > 0 ? memrchr(text, '\n', (size_t)got) : NULL;
+        if (*end != NULL)
+            return text;
+        trp_free(text);
+        if (got < (ssize_t)size || size == left)
+            return NULL;
+    }
+}
+
 // Tells what lies in the journal, a piece at a time. With the lock, which is let go meanwhile.
 static troupe_status catch_up(trp_follow *follow)
 {
-    enum { PIECE = 64 * 1024 };
-    off_t from = follow->from, until = follow->written;
-    size_t size = until - from < PIECE ? (size_t)(until - from) : PIECE;
     trp_arena arena = {0};
-    char *text = trp_alloc(size + 1), *end = NULL;
-    ssize_t got = text != NULL ? pread(follow->journal, text, size, from) : -1;
-    troupe_status status = TROUPE_OK;
-    if (got > 0)
-        end = memrchr(text, '\n', (size_t)got);
-    if (end == NULL)
-        status = troupe_fail(TROUPE_IO, "the journal of %s cannot be read back", follow->job->path);
-    for (char *at = text, *next; status == TROUPE_OK && at <= end; at = next + 1) {
+    char *end, *text = read_piece(follow, &end);
+    if (text == NULL)
+        return troupe_fail(TROUPE_IO, "the journal of %s cannot be read back", follow->job->path);
+    for (char *at = text, *next; at <= end; at = next + 1) {
         next = memchr(at, '\n', (size_t)(end - at) + 1);
         if (next > at && tell_line(follow, at, (size_t)(next - at), &arena) != TROUPE_OK)
             follow->lost = true;
         trp_arena_clear(&arena);
     }
-    if (status == TROUPE_OK)
-        follow->from = from + (end - text) + 1;
+    follow->from += (end - text) + 1;
     trp_free(text);
-    return status;
+    return TROUPE_OK;
 }
 
 static void tell_what_lies_there(trp_follow *follow)

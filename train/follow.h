@@ -1,15 +1,16 @@
 // follow.h: tells a job's follower what happens in its run, on a thread of the follower's own: so a
 // slow one holds up neither the run nor other actors, and misses nothing.
 //
-// What it has not been told yet waits in memory, up to TRP_FOLLOW_WAITING events; beyond that it is
-// read back from the run's journal, in the same order, until the follower has caught up.
+// What it has not been told yet waits in memory, up to TRP_FOLLOW_WAITING events and
+// TRP_FOLLOW_BYTES; beyond that it is read back from the run's journal, in the same order, until
+// the follower has caught up.
 #ifndef TRP_FOLLOW_H
 #define TRP_FOLLOW_H
 
 #include <sys/types.h>
 #include <troupe/train.h>
 
-enum { TRP_FOLLOW_WAITING = 4096 };
+enum { TRP_FOLLOW_WAITING = 4096, TRP_FOLLOW_BYTES = 16 << 20 };
 
 typedef struct trp_follow trp_follow;
 

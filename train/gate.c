@@ -11,7 +11,7 @@
 #include <time.h>
 #include <train/gate.h>
 #include <train/job.h>
-#include <train/reports.h>
+#include <train/report_event.h>
 
 enum { DEFAULT_TIMEOUT_MS = 1000 };
 
@@ -115,20 +115,10 @@ static bool start(trp_gate *gate)
 static bool keep_event(trp_gate *gate, const troupe_report_event *event)
 {
     trp_arena_clear(&gate->arena);
-    gate->event = *event;
-    troupe_metric *metrics = trp_arena_alloc(&gate->arena, (event->count + 1) * sizeof *metrics);
-    for (size_t i = 0; metrics != NULL && i < event->count; i++) {
-        char *name = trp_arena_alloc(&gate->arena, strlen(event->metrics[i].name) + 1);
-        if (name == NULL)
-            return false;
-        metrics[i] = (troupe_metric){strcpy(name, event->metrics[i].name), event->metrics[i].value};
-    }
-    gate->event.metrics = metrics;
-    if (event->checkpoint != NULL) {
-        char *folder = trp_arena_alloc(&gate->arena, strlen(event->checkpoint) + 1);
-        gate->event.checkpoint = folder != NULL ? strcpy(folder, event->checkpoint) : NULL;
-    }
-    return metrics != NULL;
+    void *room = trp_arena_alloc(&gate->arena, trp_report_event_size(event));
+    if (room != NULL)
+        gate->event = trp_report_event_copy(event, room);
+    return room != NULL;
 }
 
 // With the lock.

@@ -227,6 +227,25 @@ static void remember(trp_record *record, const trp_open_report *report)
     }
 }
 
+// What each rank has reported, without copies of its names. NULL: no memory.
+static const troupe_rank_metrics *all_ranks(trp_record *record, const trp_open_report *report)
+{
+    size_t world = (size_t)record->job->options.ranks;
+    troupe_rank_metrics *ranks =
+        (troupe_rank_metrics *)trp_arena_alloc(&record->arena, world * sizeof(*ranks));
+    for (size_t rank = 0; ranks && rank < world; rank++) {
+        const troupe_array_trp_metric *from = &report->by_rank[rank];
+        troupe_metric *metrics =
+            (troupe_metric *)trp_arena_alloc(&record->arena, (from->count + 1) * sizeof(*metrics));
+        if (!metrics)
+            return NULL;
+        for (size_t i = 0; i < from->count; i++)
+            metrics[i] = (troupe_metric){from->items[i].name, from->items[i].value};
+        ranks[rank] = (troupe_rank_metrics){metrics, from->count};
+    }
+    return ranks;
+}
+
 void trp_record_add(trp_record *record, int attempt, const trp_open_report *report)
 {
     remember(record, report);
@@ -236,7 +255,12 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
         .metrics = record->last,
         .count = record->last_count,
         .elapsed_s = trp_job_elapsed_s(record->job),
+        .source = report->source ? report->source : "",
     };
+    if (!again && report->by_rank)
+        event.ranks = all_ranks(record, report);
+    if (event.ranks)
+        event.rank_count = (size_t)record->job->options.ranks;
     trp_run_journal *journal = &record->job->opening.journal;
     off_t start = journal->size;
     if (!again) {

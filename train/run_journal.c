@@ -11,6 +11,7 @@
 #include <string.h>
 #include <train/checkpoint.h>
 #include <train/file.h>
+#include <train/report_event.h>
 #include <train/run_file.h>
 #include <train/run_journal.h>
 #include <unistd.h>
@@ -20,28 +21,6 @@ TROUPE_STRUCT(journal_line, (troupe_text, event), (int64_t, epoch), (int, attemp
               (double, elapsed_s), (troupe_text, checkpoint));
 
 // ---- reading
-
-static troupe_status keep_metrics(trp_json line, trp_arena *arena, trp_run_history *history)
-{
-    trp_json metrics, at = {0}, name, value;
-    history->metric_count = 0;
-    if (!trp_json_member(line, "metrics", &metrics))
-        return TROUPE_OK;
-    size_t count = 0;
-    while (trp_json_next_member(metrics, &at, &name, &value))
-        count++;
-    history->metrics = trp_arena_alloc(arena, (count + 1) * sizeof *history->metrics);
-    if (history->metrics == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the metrics of a report");
-    at = (trp_json){0};
-    while (trp_json_next_member(metrics, &at, &name, &value)) {
-        troupe_metric *metric = &history->metrics[history->metric_count++];
-        *metric = (troupe_metric){0};
-        TROUPE_TRY(trp_json_read(&troupe_type_troupe_text, name, arena, &metric->name));
-        TROUPE_TRY(trp_json_read(&troupe_type_double, value, arena, &metric->value));
-    }
-    return TROUPE_OK;
-}
 
 static int64_t id_of(const char *checkpoint)
 {
@@ -97,8 +76,12 @@ static troupe_status replay(const char *path, const char *text, size_t size, trp
         }
         trp_arena_clear(&scratch);
     }
-    if (status == TROUPE_OK && last.size > 0)
-        status = keep_metrics(last, arena, history);
+    troupe_report_event highest;
+    if (status == TROUPE_OK && last.size > 0) {
+        status = trp_report_event_read(last, arena, &highest);
+        history->metrics = highest.metrics;
+        history->metric_count = highest.count;
+    }
     return status;
 }
 
@@ -240,24 +223,13 @@ void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *
     add_and_free(journal, &line);
 }
 
-static void write_metrics(trp_buffer *out, const troupe_metric *metrics, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        trp_buffer_append(out, ", ", i > 0 ? 2 : 0);
-        trp_json_text(out, metrics[i].name);
-        trp_buffer_append(out, ": ", 2);
-        trp_json_number(out, metrics[i].value);
-    }
-    trp_buffer_append(out, "}", 1);
-}
-
 void trp_run_journal_report_line(const troupe_report_event *event, int attempt, trp_buffer *out)
 {
     trp_buffer_printf(out,
                       "{\"event\": \"report\", \"report\": %d, \"attempt\": %d, "
-                      "\"elapsed_s\": %.6f, \"metrics\": {",
+                      "\"elapsed_s\": %.6f, ",
                       event->number, attempt, event->elapsed_s);
-    write_metrics(out, event->metrics, event->count);
+    trp_report_event_write(event, out);
     write_name(out, event->checkpoint);
     trp_buffer_append(out, "}\n", 2);
 }
@@ -273,10 +245,10 @@ void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event 
 void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event)
 {
     trp_buffer line = {0};
-    trp_buffer_printf(&line,
-                      "{\"event\": \"commit\", \"report\": %d, \"elapsed_s\": %.6f, \"metrics\": {",
+    const troupe_report_event report = {.metrics = event->metrics, .count = event->count};
+    trp_buffer_printf(&line, "{\"event\": \"commit\", \"report\": %d, \"elapsed_s\": %.6f, ",
                       event->report, event->elapsed_s);
-    write_metrics(&line, event->metrics, event->count);
+    trp_report_event_write(&report, &line);
     write_name(&line, event->folder);
     add_and_free(journal, &line);
 }

@@ -7,12 +7,16 @@
 //      "checkpoint": "checkpoint_000007"}
 //     {"event": "report", "report": 41, "attempt": 3, "elapsed_s": 1.5, "metrics": {"loss": 0.5},
 //      "checkpoint": null}
+//     {"event": "report", "report": 42, ..., "source": "validate", "metrics": {"loss": 0.5},
+//      "ranks": [{"loss": 0.5}, {"loss": 0.25}], ...}
 //     {"event": "commit", "report": 41, "elapsed_s": 1.6, "metrics": {"loss": 0.5},
 //      "checkpoint": "checkpoint_000008"}
 //     {"event": "end", "status": "OK", "stopped": false}
 //
 // `cause` is why the attempt before ended, where the same driver began another; its rank is -1
 // where it was none's.
+//
+// A report has a source where the loop gave one, and the metrics of each rank with .rank_metrics.
 //
 // One writer, the run's driver. A line is one write(2); one that could not be written whole is
 // taken away again. What cannot be written is told once, and ends no run.
@@ -28,12 +32,12 @@
 
 // What earlier openings of a run have left in its journal.
 typedef struct trp_run_history {
-    int64_t epoch;          // Of the last opening; 0: none.
-    int attempts;           // Numbers that attempts have used up.
-    int reports;            // The highest report.
-    double elapsed_s;       // At it.
-    int64_t next_id;        // Of checkpoints.
-    troupe_metric *metrics; // Of that report, in the arena given.
+    int64_t epoch;                // Of the last opening; 0: none.
+    int attempts;                 // Numbers that attempts have used up.
+    int reports;                  // The highest report.
+    double elapsed_s;             // At it.
+    int64_t next_id;              // Of checkpoints.
+    const troupe_metric *metrics; // Of that report, in the arena given.
     size_t metric_count;
 } trp_run_history;
 

@@ -77,24 +77,28 @@ void trp_tensorboard_begin(double wall_s, trp_buffer *out)
     end_event(&event, out);
 }
 
-void trp_tensorboard_report(double wall_s, int64_t step, const troupe_metric *metrics, size_t count,
-                            trp_buffer *out)
+void trp_tensorboard_report(double wall_s, const troupe_report_event *report, trp_buffer *out)
 {
-    trp_buffer event = {0}, summary = {0}, value = {0};
-    for (size_t i = 0; i < count; i++) {
-        float number = (float)metrics[i].value;
-        value.size = 0;
-        write_bytes(&value, VALUE_TAG, metrics[i].name, strlen(metrics[i].name));
+    trp_buffer event = {0}, summary = {0}, value = {0}, tag = {0};
+    for (size_t i = 0; i < report->count; i++) {
+        const troupe_metric *metric = &report->metrics[i];
+        float number = (float)metric->value;
+        value.size = tag.size = 0;
+        if (report->source[0] != '\0')
+            trp_buffer_printf(&tag, "%s/", report->source);
+        trp_buffer_append(&tag, metric->name, strlen(metric->name));
+        write_bytes(&value, VALUE_TAG, tag.data, tag.size);
         write_key(&value, VALUE_SIMPLE_VALUE, FIXED_32);
         trp_buffer_append(&value, &number, sizeof number);
         write_bytes(&summary, SUMMARY_VALUE, value.data, value.size);
     }
     begin_event(&event, wall_s);
     write_key(&event, EVENT_STEP, VARINT);
-    write_varint(&event, (uint64_t)step);
+    write_varint(&event, (uint64_t)report->number);
     write_bytes(&event, EVENT_SUMMARY, summary.data, summary.size);
-    event.failed = event.failed || summary.failed || value.failed;
+    event.failed = event.failed || summary.failed || value.failed || tag.failed;
     end_event(&event, out);
     trp_buffer_free(&summary);
     trp_buffer_free(&value);
+    trp_buffer_free(&tag);
 }

@@ -13,9 +13,9 @@
 
 // What a file begins with; `wall_s` counts from 1970.
 void trp_tensorboard_begin(double wall_s, trp_buffer *out);
-// A report: each metric is a scalar under its own name.
-void trp_tensorboard_report(double wall_s, int64_t step, const troupe_metric *metrics, size_t count,
-                            trp_buffer *out);
+// A report, whose number is the step: each metric is a scalar under its own name, behind
+// "<source>/" where it has one.
+void trp_tensorboard_report(double wall_s, const troupe_report_event *report, trp_buffer *out);
 
 uint32_t trp_crc32c(const void *data, size_t size);
 

@@ -239,8 +239,21 @@ static troupe_status check_metrics(const troupe_metric *metrics, size_t count)
     return TROUPE_OK;
 }
 
-static troupe_status send_report(loop *it, const troupe_metric *metrics, size_t count, bool pending)
+static troupe_status check_source(const char *source)
 {
+    if (!*source || strlen(source) > TRP_METRIC_NAME_MAX)
+        return troupe_fail(TROUPE_INVALID,
+                           "troupe_report_tagged: the source is '%.80s': expected 1 to %d bytes",
+                           source, TRP_METRIC_NAME_MAX);
+    return TROUPE_OK;
+}
+
+static troupe_status send_report(loop *it, const char *source, const troupe_metric *metrics,
+                                 size_t count, bool pending)
+{
+    // Those of other ranks go nowhere.
+    if (it->task->rank != 0 && !it->task->rank_metrics)
+        count = 0;
     trp_metric rows[TRP_METRICS_MAX];
     for (size_t i = 0; i < count; i++)
         rows[i] = (trp_metric){metrics[i].name, metrics[i].value};
@@ -250,17 +263,17 @@ static troupe_status send_report(loop *it, const troupe_metric *metrics, size_t 
         .number = it->reports,
         .metrics = {rows, count},
         .pending = pending,
+        .source = source,
     };
     it->answer = troupe_call_from(it->task->coordinator, trp_coordinator_report, &report);
     bool decided = trp_gate_names(it->task->gate_first, it->task->gate_every, it->reports);
     return decided ? take_answer(it) : TROUPE_OK;
 }
 
-troupe_status troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t count)
+// `source` may be NULL.
+static troupe_status report(troupe_rank *me, const char *source, const troupe_metric *metrics,
+                            size_t count)
 {
-    TRP_REQUIRE(me);
-    if (count > 0)
-        TRP_REQUIRE(metrics);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_report", &it));
     TROUPE_TRY(check_metrics(metrics, count));
@@ -273,13 +286,32 @@ troupe_status troupe_report_metrics(troupe_rank *me, const troupe_metric *metric
     if (turn != TRP_REPORT_PAST) {
         it->reports++;
         TROUPE_TRY(take_answer(it));
-        TROUPE_TRY(send_report(it, metrics, count, pending));
+        TROUPE_TRY(send_report(it, source, metrics, count, pending));
         trp_saver_close(&it->saver);
     }
     if (turn == TRP_REPORT_OPEN)
         return TROUPE_OK;
     it->stopped = true;
     return troupe_fail(TROUPE_STOPPED, "the run was asked to stop, at report %d", it->reports);
+}
+
+troupe_status troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t count)
+{
+    TRP_REQUIRE(me);
+    if (count > 0)
+        TRP_REQUIRE(metrics);
+    return report(me, NULL, metrics, count);
+}
+
+troupe_status troupe_report_metrics_tagged(troupe_rank *me, const char *source,
+                                           const troupe_metric *metrics, size_t count)
+{
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(source);
+    if (count > 0)
+        TRP_REQUIRE(metrics);
+    TROUPE_TRY(check_source(source));
+    return report(me, source, metrics, count);
 }
 
 troupe_status troupe_save_as(const troupe_type *type, troupe_rank *me, const void *value)

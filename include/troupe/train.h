@@ -111,7 +111,7 @@ typedef struct troupe_stages {
     bool saves_when_due;
     // Names of the options that a run of it may be given, as "ranks, restarts"; NULL: all. Those
     // that say where and how a run is kept, shown and begun (storage, name, open, force, from,
-    // metadata, console, gate) always may.
+    // metadata, console, gate, rank_metrics) always may.
     const char *allowed_options;
     const void *reserved_[4];
 } troupe_stages;
@@ -271,6 +271,17 @@ troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t coun
 #define troupe_report(me, ...)                                                                     \
     troupe_report_metrics((me), (const troupe_metric[]){__VA_ARGS__},                              \
                           sizeof(const troupe_metric[]){__VA_ARGS__} / sizeof(troupe_metric))
+
+// The same with where in the loop it comes from: troupe_report_tagged(me, "validate", {"loss", x}).
+// Followers, the journal and the files made of it have that source beside the metrics; it has 1 to
+// 63 bytes. All ranks give the same to the same report, or a rank's next report, or the end of its
+// loop, is TROUPE_INVALID. troupe_report gives none.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_report_metrics_tagged(
+    troupe_rank *me, const char *source, const troupe_metric *metrics, size_t count);
+#define troupe_report_tagged(me, source, ...)                                                      \
+    troupe_report_metrics_tagged((me), (source), (const troupe_metric[]){__VA_ARGS__},             \
+                                 sizeof(const troupe_metric[]){__VA_ARGS__} /                      \
+                                     sizeof(troupe_metric))
 
 // Stages this rank's state for the next report: packs it and returns; a thread writes and syncs it
 // to a file while training goes on. One report's files are in flight at a time: the next save,
@@ -472,6 +483,10 @@ typedef struct troupe_train_options {
     // Save for each report whose number is a multiple of it; default 1. Only for trainers that have
     // .saves_when_due, else TROUPE_UNSUPPORTED.
     int checkpoint_every;
+    // Reports have the metrics of every rank, for followers, the gate and in the journal, and not
+    // only rank 0's: `ranks` of a troupe_report_event. A line of the journal grows with the ranks.
+    // A run that goes on needs it again.
+    bool rank_metrics;
     int unused_;
 } troupe_train_options;
 
@@ -482,6 +497,12 @@ TROUPE_EXPERIMENTAL bool troupe_can_resume(const char *folder);
 typedef struct troupe_job troupe_job;
 typedef struct troupe_result troupe_result;
 
+// The metrics of one rank.
+typedef struct troupe_rank_metrics {
+    const troupe_metric *metrics;
+    size_t count;
+} troupe_rank_metrics;
+
 // One report of a run, as rank 0 made it. Borrowed during the callback.
 typedef struct troupe_report_event {
     int number; // From 1.
@@ -491,6 +512,10 @@ typedef struct troupe_report_event {
     // Folder of the checkpoint of this report where it is committed already; else NULL: the
     // follower's `checkpoint` is told once it is.
     const char *checkpoint;
+    const char *source; // As given to troupe_report_tagged; "": none was.
+    // What each rank has reported, by rank, with .rank_metrics; else there are none.
+    const troupe_rank_metrics *ranks;
+    size_t rank_count;
 } troupe_report_event;
 
 // A checkpoint that was committed. Borrowed during the callback.

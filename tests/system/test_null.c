@@ -171,6 +171,8 @@ static troupe_status fit(troupe_rank *me, const pair *config)
     REFUSED(troupe_allreduce_as, (me, NULL, 1, TROUPE_FLOAT64, TROUPE_SUM), "values");
     REFUSED(troupe_broadcast, (me, NULL, 8, 0), "data");
     REFUSED(troupe_report_metrics, (me, NULL, 1), "metrics");
+    REFUSED(troupe_report_metrics_tagged, (me, NULL, NULL, 0), "source");
+    REFUSED(troupe_report_metrics_tagged, (me, "validate", NULL, 1), "metrics");
     REFUSED(troupe_save_as, (NULL, me, &state), "type");
     REFUSED(troupe_save_as, (&troupe_type_pair, me, NULL), "value");
     REFUSED(troupe_restore_as, (NULL, me, &state), "type");
@@ -427,6 +429,7 @@ static void checkpoints_and_loops(void)
     REFUSED(troupe_execute_as, (&troupe_trainer_fit, NULL, &group), "group");
     REFUSED(troupe_execute_as, (&troupe_trainer_fit, &group, NULL), "argument");
     REFUSED(troupe_report_metrics, (NULL, NULL, 0), "me");
+    REFUSED(troupe_report_metrics_tagged, (NULL, "validate", NULL, 0), "me");
     REFUSED(troupe_save_as, (type, NULL, &five), "me");
     REFUSED(troupe_restore_as, (type, NULL, &five), "me");
     REFUSED(troupe_return_as, (NULL, NULL, &five), "type");

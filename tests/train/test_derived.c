@@ -65,6 +65,7 @@ static void test_lines_of_the_journal_become_rows(void **state)
     // The run goes on an hour later. What is new is in no column, and what is gone is empty.
     take(&all, "{\"event\": \"open\", \"epoch\": 2, \"at\": \"2026-11-24T13:00:00.000Z\"}");
     take(&all, "{\"event\": \"report\", \"report\": 2, \"attempt\": 1, \"elapsed_s\": 3.25, "
+               "\"source\": \"validate\", "
                "\"metrics\": {\"a,\\\"b\": \"-Infinity\", \"timestamp\": 7}, "
                "\"checkpoint\": \"checkpoint_000003\"}");
     assert_string_equal(
@@ -74,12 +75,12 @@ static void test_lines_of_the_journal_become_rows(void **state)
         "\"checkpoint_dir_name\": null}\n"
         "{\"a,\\\"b\": \"-Infinity\", \"timestamp\": 7, \"training_iteration\": 2, "
         "\"time_total_s\": 3.25, \"time_this_iter_s\": 2, \"date\": \"2026-11-24_13-00-02\", "
-        "\"checkpoint_dir_name\": \"checkpoint_000003\"}\n");
+        "\"checkpoint_dir_name\": \"checkpoint_000003\", \"source\": \"validate\"}\n");
     assert_string_equal(text_of(&all, TRP_DERIVED_CSV),
                         "training_iteration,time_total_s,time_this_iter_s,timestamp,"
-                        "checkpoint_dir_name,loss,\"a,\"\"b\"\n"
-                        "1,1.25,1.25,1795521601,,0.5,nan\n"
-                        "2,3.25,2,1795525202,checkpoint_000003,,-inf\n");
+                        "checkpoint_dir_name,source,loss,\"a,\"\"b\"\n"
+                        "1,1.25,1.25,1795521601,,,0.5,nan\n"
+                        "2,3.25,2,1795525202,checkpoint_000003,validate,,-inf\n");
     free_outcome(&all);
 }
 
@@ -198,16 +199,22 @@ static void test_events_can_be_taken_apart(void **state)
 {
     (void)state;
     const troupe_metric metrics[] = {{"loss", 0.25}, {"epoch", 1e9}, {"nan", (double)NAN}};
-    scalar read[3];
+    scalar read[4];
     trp_buffer out = {0};
     trp_tensorboard_begin(1795521600.5, &out);
-    trp_tensorboard_report(1795521601.75, INT64_C(300000000000), metrics, 3, &out);
-    trp_tensorboard_report(1795521602, 2, NULL, 0, &out);
+    troupe_report_event report = {
+        .number = 2000000000, .metrics = metrics, .count = 3, .source = ""};
+    trp_tensorboard_report(1795521601.75, &report, &out);
+    trp_tensorboard_report(1795521602, &(troupe_report_event){.number = 2, .source = ""}, &out);
+    report.source = "validate";
+    report.count = 1;
+    trp_tensorboard_report(1795521603, &report, &out);
     assert_false(out.failed);
-    assert_int_equal(read_events(out.data, out.size, read), 3);
+    assert_int_equal(read_events(out.data, out.size, read), 4);
+    assert_string_equal(read[3].tag, "validate/loss");
     assert_string_equal(read[0].tag, "loss");
     assert_true(read[0].value == 0.25F && read[0].wall_s == 1795521601.75);
-    assert_true(read[1].step == INT64_C(300000000000) && read[1].value == 1e9F);
+    assert_true(read[1].step == 2000000000 && read[1].value == 1e9F);
     assert_true(isnan(read[2].value));
     trp_buffer_free(&out);
 }
@@ -330,6 +337,29 @@ static void test_many_reports_are_all_there(void **state)
     assert_int_equal(count_lines("tour/progress.csv"), 3001);
 }
 
+// Of many ranks a line is longer than what is read at once.
+static void test_a_long_line_becomes_a_row(void **state)
+{
+    (void)state;
+    trp_buffer text = {0};
+    char *path = support_path(folder, "journal.jsonl");
+    trp_buffer_printf(&text, "{\"event\": \"open\", \"at\": \"2026-11-24T12:00:00.500Z\"}\n"
+                             "{\"event\": \"report\", \"report\": 1, \"ranks\": [{}");
+    for (int i = 0; i < 200000; i++)
+        trp_buffer_printf(&text, ", {}");
+    trp_buffer_printf(&text, "], \"metrics\": {\"a\": 1}}\n"
+                             "{\"event\": \"report\", \"report\": 2}\n");
+    support_write_file(path, (const char *)text.data, text.size);
+    trp_derived *derived = trp_derived_open(folder);
+    trp_derived_end(derived);
+    trp_derived_await(derived);
+    assert_int_equal(count_lines("result.json"), 2);
+    trp_derived_close(derived);
+    trp_derived_settle();
+    trp_buffer_free(&text);
+    free(path);
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -355,6 +385,7 @@ int main(int argc, char **argv)
                                         remove_folder),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_written_fails_no_run, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_long_line_becomes_a_row, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_many_reports_are_all_there, make_folder,
                                         remove_folder),
     };

@@ -22,7 +22,7 @@ static void test_a_report_is_whole_when_all_ranks_have_made_it(void **state)
     (void)state;
     trp_reports all = {0};
     const trp_open_report *whole = NULL;
-    assert_int_equal(trp_reports_start(&all, 3, 10), TROUPE_OK);
+    assert_int_equal(trp_reports_start(&all, 3, 10, false), TROUPE_OK);
     assert_int_equal(take(&all, 1, 11, FILES, 1, &whole), TROUPE_OK);
     assert_null(whole);
     assert_int_equal(take(&all, 1, 12, NOTHING, 1, &whole), TROUPE_OK);
@@ -50,7 +50,7 @@ static void test_what_is_not_the_next_one_is_refused(void **state)
     (void)state;
     trp_reports all = {0};
     const trp_open_report *whole = NULL;
-    assert_int_equal(trp_reports_start(&all, 2, 0), TROUPE_OK);
+    assert_int_equal(trp_reports_start(&all, 2, 0, false), TROUPE_OK);
     assert_int_equal(take(&all, 0, 2, NOTHING, 0, &whole), TROUPE_INVALID);
     assert_int_equal(take(&all, 0, 0, NOTHING, 0, &whole), TROUPE_INVALID);
     assert_int_equal(take(&all, 2, 1, NOTHING, 0, &whole), TROUPE_INVALID);
@@ -60,13 +60,61 @@ static void test_what_is_not_the_next_one_is_refused(void **state)
     trp_reports_free(&all);
 }
 
+static troupe_status take_from(trp_reports *all, int rank, int number, const char *source,
+                               const trp_open_report **whole)
+{
+    const trp_metric metric = {"rank", rank};
+    trp_report report = {
+        .rank = rank, .number = number, .metrics = {&metric, (size_t)rank}, .source = source};
+    return trp_reports_take(all, &report, whole);
+}
+
+static void test_all_ranks_give_a_report_the_same_source(void **state)
+{
+    (void)state;
+    trp_reports all = {0};
+    const trp_open_report *whole = NULL;
+    assert_int_equal(trp_reports_start(&all, 2, 0, true), TROUPE_OK);
+    assert_int_equal(take_from(&all, 1, 1, "validate", &whole), TROUPE_OK);
+    assert_int_equal(take_from(&all, 1, 2, NULL, &whole), TROUPE_OK);
+    assert_int_equal(take_from(&all, 0, 1, NULL, &whole), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "rank 0 made report 1 from '' and rank 1 "
+                                                      "from 'validate'"));
+    assert_int_equal(take_from(&all, 0, 1, "validate", &whole), TROUPE_OK);
+    assert_string_equal(whole->source, "validate");
+    assert_int_equal(take_from(&all, 0, 2, "validate", &whole), TROUPE_INVALID);
+    assert_int_equal(take_from(&all, 0, 2, NULL, &whole), TROUPE_OK);
+    assert_true(whole && whole->source == NULL);
+    trp_reports_free(&all);
+}
+
+// D05.
+static void test_metrics_of_all_ranks_are_kept_where_they_are_wanted(void **state)
+{
+    (void)state;
+    trp_reports all = {0};
+    const trp_open_report *whole = NULL;
+    assert_int_equal(trp_reports_start(&all, 2, 0, true), TROUPE_OK);
+    assert_int_equal(take_from(&all, 1, 1, NULL, &whole), TROUPE_OK);
+    assert_int_equal(take_from(&all, 0, 1, NULL, &whole), TROUPE_OK);
+    assert_int_equal(whole->metric_count, 0);
+    assert_int_equal(whole->by_rank[0].count, 0);
+    assert_int_equal(whole->by_rank[1].count, 1);
+    assert_true(whole->by_rank[1].items[0].value == 1);
+    assert_int_equal(trp_reports_start(&all, 2, 0, false), TROUPE_OK);
+    assert_int_equal(take_from(&all, 1, 1, NULL, &whole), TROUPE_OK);
+    assert_int_equal(take_from(&all, 0, 1, NULL, &whole), TROUPE_OK);
+    assert_null(whole->by_rank);
+    trp_reports_free(&all);
+}
+
 // One rank as far ahead as it may be, again and again: no report is lost or mixed up with another.
 static void test_many_reports_may_be_open(void **state)
 {
     (void)state;
     trp_reports all = {0};
     const trp_open_report *whole = NULL;
-    assert_int_equal(trp_reports_start(&all, 2, 0), TROUPE_OK);
+    assert_int_equal(trp_reports_start(&all, 2, 0, false), TROUPE_OK);
     int ahead = 0;
     for (int number = 1; number <= 500; number++) {
         while (ahead < number + TRP_REPORTS_OPEN - 2) {
@@ -143,6 +191,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_report_is_whole_when_all_ranks_have_made_it),
         cmocka_unit_test(test_what_is_not_the_next_one_is_refused),
+        cmocka_unit_test(test_all_ranks_give_a_report_the_same_source),
+        cmocka_unit_test(test_metrics_of_all_ranks_are_kept_where_they_are_wanted),
         cmocka_unit_test(test_many_reports_may_be_open),
         cmocka_unit_test(test_commits_wait_for_all_files_and_keep_their_order),
     };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <train/report_event.h>
 #include <train/run_journal.h>
 #include <unistd.h>
 
@@ -100,6 +101,45 @@ static void test_an_attempt_says_its_processes_and_why_the_last_one_ended(void *
     free(path);
     trp_arena_clear(&arena);
     support_directory_remove(run);
+}
+
+// With the source, and the metrics of all ranks.
+static void test_a_report_is_read_back_with_its_ranks(void **state)
+{
+    (void)state;
+    const troupe_metric mine[] = {{"loss", 0.5}}, theirs[] = {{"loss", NAN}, {"x", 2}};
+    const troupe_rank_metrics ranks[] = {{mine, 1}, {theirs, 2}, {NULL, 0}};
+    troupe_report_event event = {.number = 1,
+                                 .metrics = mine,
+                                 .count = 1,
+                                 .source = "validate \"2\"",
+                                 .ranks = ranks,
+                                 .rank_count = 3};
+    trp_buffer out = {0};
+    trp_arena arena = {0};
+    trp_json line;
+    trp_run_journal_report_line(&event, 0, &out);
+    trp_buffer_append(&out, "", 1);
+    assert_string_equal((const char *)out.data,
+                        "{\"event\": \"report\", \"report\": 1, \"attempt\": 0, "
+                        "\"elapsed_s\": 0.000000, \"source\": \"validate \\\"2\\\"\", "
+                        "\"metrics\": {\"loss\": 0.5}, \"ranks\": [{\"loss\": 0.5}, "
+                        "{\"loss\": \"NaN\", \"x\": 2}, {}], \"checkpoint\": null}\n");
+    troupe_report_event read = {0};
+    assert_int_equal(trp_json_parse((const char *)out.data, out.size - 2, &line), TROUPE_OK);
+    assert_int_equal(trp_report_event_read(line, &arena, &read), TROUPE_OK);
+    void *room = malloc(trp_report_event_size(&read));
+    troupe_report_event copy = trp_report_event_copy(&read, room);
+    trp_arena_clear(&arena);
+    trp_buffer_free(&out);
+    assert_string_equal(copy.source, "validate \"2\"");
+    assert_true(copy.count == 1 && copy.metrics[0].value == 0.5);
+    assert_int_equal(copy.rank_count, 3);
+    assert_int_equal(copy.ranks[1].count, 2);
+    assert_true(isnan(copy.ranks[1].metrics[0].value));
+    assert_string_equal(copy.ranks[1].metrics[1].name, "x");
+    assert_int_equal(copy.ranks[2].count, 0);
+    free(room);
 }
 
 static void report(trp_run_journal *journal, int number, const char *checkpoint)
@@ -227,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_line_is_valid_json),
         cmocka_unit_test(test_an_attempt_says_its_processes_and_why_the_last_one_ended),
+        cmocka_unit_test(test_a_report_is_read_back_with_its_ranks),
         cmocka_unit_test(test_what_was_written_is_read_back),
         cmocka_unit_test(test_every_cut_leaves_the_whole_lines),
         cmocka_unit_test(test_lines_that_cannot_be_read_are_left_out),

@@ -1,0 +1,217 @@
+// test_follow.c: what followers are told of: the metrics of every rank, and where in the loop they
+// come from.
+#include <support.h>
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <train/job.h>
+#include <troupe.h>
+#include <unistd.h>
+
+enum { RANKS = 3, MANY = 6000 }; // More reports than wait in memory.
+
+static char *storage;
+
+TROUPE_STRUCT(plan, (int, reports), (bool, differs));
+
+// Each rank has a metric more than the one before, and each third report is of another source.
+static troupe_status report_all(troupe_rank *me, const plan *config)
+{
+    for (int i = 1; i <= config->reports; i++) {
+        const troupe_metric metrics[] = {
+            {"value", i * 10.0 + me->rank}, {"second", me->rank}, {"third", NAN}};
+        size_t count = (size_t)me->rank + 1;
+        bool tagged = i % 3 == 0 && !(config->differs && me->rank == 1);
+        TROUPE_TRY(tagged ? troupe_report_metrics_tagged(me, "validate", metrics, count)
+                          : troupe_report_metrics(me, metrics, count));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(report_all, plan);
+
+typedef struct listener {
+    int last, sleeps, ranks;
+    bool wrong;
+} listener;
+
+static bool are_of_rank(const troupe_metric *metrics, size_t count, int number, int rank)
+{
+    return count == (size_t)rank + 1 && strcmp(metrics[0].name, "value") == 0 &&
+           metrics[0].value == number * 10.0 + rank &&
+           (rank < 1 ||
+            (strcmp(metrics[1].name, "second") == 0 && metrics[1].value == (double)rank)) &&
+           (rank < 2 || (strcmp(metrics[2].name, "third") == 0 && isnan(metrics[2].value)));
+}
+
+static void look(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    (void)job;
+    listener *self = (listener *)user;
+    if (self->sleeps-- > 0)
+        usleep(300 * 1000);
+    self->wrong |= event->number != self->last + 1;
+    self->wrong |= strcmp(event->source, event->number % 3 == 0 ? "validate" : "") != 0;
+    self->wrong |= !are_of_rank(event->metrics, event->count, event->number, 0);
+    self->wrong |= event->rank_count != (size_t)self->ranks;
+    for (int rank = 0; rank < self->ranks && (size_t)rank < event->rank_count; rank++)
+        self->wrong |=
+            !are_of_rank(event->ranks[rank].metrics, event->ranks[rank].count, event->number, rank);
+    self->last = event->number;
+}
+
+static void follow(listener *self, int reports, bool all)
+{
+    plan config = {.reports = reports};
+    troupe_follower follower = {.size = sizeof follower, .report = look, .user = self};
+    troupe_job *job;
+    troupe_result *result;
+    self->ranks = all ? RANKS : 0;
+    troupe_must(troupe_submit(report_all, &config, &follower, &job, .ranks = RANKS,
+                              .cpus_per_rank = 0.3, .storage = storage, .rank_metrics = all));
+    troupe_must(troupe_job_wait(job, -1, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_int_equal(troupe_result_reports(result), reports);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_int_equal(self->last, reports);
+    assert_false(self->wrong);
+}
+
+// D04, D05.
+static void test_a_follower_gets_the_metrics_of_every_rank(void **state)
+{
+    (void)state;
+    follow(&(listener){0}, 30, true);
+    follow(&(listener){0}, 30, false);
+}
+
+// D04, D05: it sleeps while thousands of reports are made, and reads them back.
+static void test_a_slow_follower_reads_them_back_the_same(void **state)
+{
+    (void)state;
+    follow(&(listener){.sleeps = 3}, MANY, true);
+}
+
+static void test_ranks_that_report_from_different_sources_are_told(void **state)
+{
+    (void)state;
+    plan config = {.reports = 6, .differs = true};
+    troupe_result *result = NULL;
+    troupe_status status = troupe_train(report_all, &config, &result, .ranks = 2,
+                                        .cpus_per_rank = 0.5, .storage = storage);
+    assert_int_equal(status, TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "made report 3 from '"));
+    assert_non_null(strstr(troupe_last_error()->text, "must report from the same source"));
+    troupe_result_free(&result);
+}
+
+static troupe_status report_badly(troupe_rank *me)
+{
+    char name[80];
+    memset(name, 'x', sizeof name);
+    name[sizeof name - 1] = '\0';
+    if (troupe_report_tagged(me, "", {"a", 1}) != TROUPE_INVALID ||
+        strstr(troupe_last_error()->text, "the source is '': expected 1 to 63 bytes") == NULL)
+        return troupe_fail(TROUPE_FAILED, "an empty source: %s", troupe_last_error()->text);
+    if (troupe_report_tagged(me, name, {"a", 1}) != TROUPE_INVALID)
+        return troupe_fail(TROUPE_FAILED, "a long source was taken");
+    name[63] = '\0';
+    return troupe_report_tagged(me, name, {"a", 1});
+}
+TROUPE_TRAINER(report_badly);
+
+static void test_a_source_has_1_to_63_bytes(void **state)
+{
+    (void)state;
+    troupe_result *result = NULL;
+    troupe_must(troupe_train(report_badly, NULL, &result, .storage = storage));
+    assert_int_equal(troupe_result_reports(result), 1);
+    troupe_result_free(&result);
+}
+
+// ---- lines of megabytes
+
+enum { WIDE = 1024, METRICS = 32, WIDE_REPORTS = 14 };
+
+typedef struct counter {
+    _Atomic int seen;
+    bool wrong;
+} counter;
+
+static void count(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    (void)job;
+    counter *self = (counter *)user;
+    if (atomic_load(&self->seen) == 0)
+        usleep(1000 * 1000);
+    self->wrong |= event->rank_count != WIDE;
+    for (size_t i = 0; i < event->rank_count; i++)
+        self->wrong |= event->ranks[i].count != METRICS ||
+                       event->ranks[i].metrics[METRICS - 1].value != event->number;
+    atomic_fetch_add(&self->seen, 1);
+}
+
+// More than waits in memory, and a line that is longer than a piece that is read back.
+static void test_long_lines_are_read_back(void **state)
+{
+    (void)state;
+    static char names[METRICS][64];
+    static troupe_metric metrics[METRICS];
+    static troupe_rank_metrics ranks[WIDE];
+    trp_arena arena = {0};
+    trp_run_history history;
+    trp_run_journal journal;
+    counter self = {0};
+    troupe_follower follower = {.size = sizeof follower, .report = count, .user = &self};
+    char *run = support_directory_make();
+    troupe_job *job = trp_job_create();
+    job->path = run;
+    troupe_must(trp_run_journal_open(run, &arena, &history, &journal));
+    troupe_must(trp_follow_start(job, &follower, &job->follow));
+    trp_follow_journal(job->follow, journal.fd);
+    for (int i = 0; i < METRICS; i++) {
+        memset(names[i], 'm', sizeof names[i] - 1);
+        snprintf(names[i] + 60, 4, "%03d", i);
+        metrics[i].name = names[i];
+    }
+    for (int i = 0; i < WIDE; i++)
+        ranks[i] = (troupe_rank_metrics){metrics, METRICS};
+    for (int i = 1; i <= WIDE_REPORTS; i++) {
+        metrics[METRICS - 1].value = i;
+        troupe_report_event event = {.number = i,
+                                     .metrics = metrics,
+                                     .count = METRICS,
+                                     .source = "",
+                                     .ranks = ranks,
+                                     .rank_count = WIDE};
+        off_t start = journal.size;
+        trp_run_journal_report(&journal, &event, 0);
+        trp_follow_report(job->follow, &event, start, journal.size);
+    }
+    trp_follow_end(job->follow);
+    trp_follow_await(job->follow);
+    trp_run_journal_close(&journal);
+    assert_int_equal(atomic_load(&self.seen), WIDE_REPORTS);
+    assert_false(self.wrong);
+    trp_job_release(job);
+    trp_arena_clear(&arena);
+    support_directory_remove(run);
+}
+
+int main(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv, .workers = TROUPE_NONE, .cpus = 2));
+    storage = support_directory_make();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_follower_gets_the_metrics_of_every_rank),
+        cmocka_unit_test(test_a_slow_follower_reads_them_back_the_same),
+        cmocka_unit_test(test_ranks_that_report_from_different_sources_are_told),
+        cmocka_unit_test(test_a_source_has_1_to_63_bytes),
+        cmocka_unit_test(test_long_lines_are_read_back),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    support_directory_remove(storage);
+    return troupe_stop() || failed;
+}
