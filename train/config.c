@@ -1,6 +1,11 @@
-// config.c: reading a packed config (see train/config.h).
+// config.c: packing a value with its references, and reading it (see train/config.h).
+#include <actors/class/class.h>
+#include <actors/ref/ref.h>
+#include <actors/ref/ref_visit.h>
 #include <runtime/base/arena.h>
+#include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
+#include <runtime/codec/pack.h>
 #include <runtime/codec/type.h>
 #include <runtime/codec/unpack.h>
 #include <train/config.h>
@@ -17,22 +22,21 @@ static void exchange_ref(troupe_ref *ref, void *user)
     with->next++;
 }
 
-troupe_status trp_config_read(const troupe_trainer *trainer, troupe_bytes packed,
-                              const troupe_ref *refs, size_t count, void **config)
+troupe_status trp_config_read(const troupe_type *type, const char *what, troupe_bytes packed,
+                              const troupe_ref *refs, size_t count, void **value)
 {
-    const troupe_type *type = trainer->config;
-    void *value = troupe_arena_alloc(type->size);
-    if (!value)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of '%s'", trainer->name);
+    void *read = troupe_arena_alloc(type->size);
+    if (!read)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", what);
     trp_reader in = trp_reader_of(packed.data, packed.size);
-    TROUPE_TRY(trp_unpack(type, &in, trp_arena_current(), value));
+    TROUPE_TRY(trp_unpack(type, &in, trp_arena_current(), read));
     TROUPE_TRY(trp_read_end(&in));
     exchange with = {refs, count, 0};
-    trp_value_refs(type, value, exchange_ref, &with);
+    trp_value_refs(type, read, exchange_ref, &with);
     if (with.next != count)
-        return troupe_fail(TROUPE_MALFORMED, "the config of '%s' came with %zu references for %zu",
-                           trainer->name, count, with.next);
-    *config = value;
+        return troupe_fail(TROUPE_MALFORMED, "%s came with %zu references for %zu", what, count,
+                           with.next);
+    *value = read;
     return TROUPE_OK;
 }
 
@@ -47,4 +51,55 @@ size_t trp_config_refs(const troupe_type *type, const void *value)
     size_t count = 0;
     trp_value_refs(type, (void *)(uintptr_t)value, count_ref, &count); // It changes nothing.
     return count;
+}
+
+typedef struct keeping {
+    trp_packed *packed;
+    troupe_status status;
+} keeping;
+
+static void keep_ref(troupe_ref *ref, void *user)
+{
+    keeping *work = (keeping *)user;
+    trp_packed *packed = work->packed;
+    if (work->status == TROUPE_OK)
+        work->status = trp_ref_keep(*ref, &packed->refs[packed->ref_count]);
+    if (work->status == TROUPE_OK)
+        packed->ref_count++;
+}
+
+troupe_status trp_packed_take(trp_packed *packed, const troupe_type *type, const char *what,
+                              const void *value)
+{
+    size_t count = trp_config_refs(type, value);
+    *packed = (trp_packed){.refs = (troupe_ref *)trp_alloc((count + 1) * sizeof *packed->refs)};
+    if (!packed->refs)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the references of %s", what);
+    keeping work = {.packed = packed};
+    trp_value_refs(type, (void *)(uintptr_t)value, keep_ref, &work); // It changes nothing.
+    if (work.status == TROUPE_INVALID)
+        return troupe_fail(TROUPE_INVALID, "reference %zu in %s is stale", packed->ref_count, what);
+    TROUPE_TRY(work.status);
+    TROUPE_TRY(trp_pack(type, value, &packed->bytes));
+    return packed->bytes.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", what)
+                                : TROUPE_OK;
+}
+
+troupe_status trp_packed_lend(const trp_packed *packed, const troupe_type *type, const char *what,
+                              void **value, uint64_t *lent)
+{
+    *lent = 0;
+    trp_shape shape = trp_shape_of(type);
+    TROUPE_TRY(trp_config_read(type, what, (troupe_bytes){packed->bytes.data, packed->bytes.size},
+                               packed->refs, packed->ref_count, value));
+    return trp_refs_borrow(&shape, *value, lent);
+}
+
+void trp_packed_free(trp_packed *packed)
+{
+    for (size_t i = 0; i < packed->ref_count; i++)
+        troupe_ref_drop(packed->refs[i]);
+    trp_free(packed->refs);
+    trp_buffer_free(&packed->bytes);
+    *packed = (trp_packed){0};
 }

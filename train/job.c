@@ -37,12 +37,10 @@ void trp_job_release(troupe_job *job)
 {
     if (atomic_fetch_sub(&job->holds, 1) > 1)
         return;
-    for (size_t i = 0; i < job->ref_count; i++)
-        troupe_ref_drop(job->refs[i]);
     trp_console_close(job->console);
     trp_derived_close(job->derived);
     troupe_result_free(&job->result);
-    trp_buffer_free(&job->config);
+    trp_packed_free(&job->config);
     trp_follow_free(job->follow);
     trp_gate_free(job->gate);
     trp_run_close(job);

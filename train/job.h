@@ -12,6 +12,7 @@
 #include <runtime/base/buffer.h>
 #include <runtime/base/log.h>
 #include <stdatomic.h>
+#include <train/config.h>
 #include <train/console.h>
 #include <train/control.h>
 #include <train/derived.h>
@@ -42,9 +43,7 @@ struct troupe_job {
     _Atomic int holds;
     // What was submitted.
     const troupe_trainer *trainer;
-    trp_buffer config; // Packed.
-    troupe_ref *refs;  // The references in the config, kept: in the order of trp_value_refs.
-    size_t ref_count;
+    trp_packed config;
     troupe_train_options options; // With defaults filled in; texts in `arena`.
     trp_arena arena;
     const char *path;

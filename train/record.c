@@ -88,7 +88,7 @@ static troupe_status take_config(trp_record *record)
     const troupe_type *type = job->trainer->config;
     trp_buffer text = {0};
     void *config = trp_arena_alloc(&record->kept, type->size);
-    trp_reader in = trp_reader_of(job->config.data, job->config.size);
+    trp_reader in = trp_reader_of(job->config.bytes.data, job->config.bytes.size);
     if (!config)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of %s", job->path);
     TROUPE_TRY(trp_unpack(type, &in, &record->kept, config));

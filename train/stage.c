@@ -1,6 +1,6 @@
 // stage.c: running a stage of a trainer in the driver (see train/stage.h), and troupe_execute.
 #include <actors/actor/lifecycle.h>
-#include <actors/ref/ref.h>
+#include <actors/ref/ref_visit.h>
 #include <runtime/base/arena.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
@@ -87,29 +87,19 @@ static troupe_status call_hook(trp_stage *stage, const void *config)
     return stages->setup(&at, config);
 }
 
-// The references in the config are the job's: this stage has some of its own.
+// The references in the config are the job's: this stage is lent them.
 static troupe_status run_stage(trp_stage *stage)
 {
     const troupe_job *job = stage->plan.job;
-    troupe_ref *refs = (troupe_ref *)trp_alloc((job->ref_count + 1) * sizeof *refs);
-    troupe_status status =
-        refs ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of a stage");
-    size_t kept = 0;
-    while (status == TROUPE_OK && kept < job->ref_count) {
-        status = trp_ref_keep(job->refs[kept], &refs[kept]);
-        kept += status == TROUPE_OK;
-    }
     void *config;
-    if (status == TROUPE_OK)
-        status = trp_config_read(job->trainer, (troupe_bytes){job->config.data, job->config.size},
-                                 refs, kept, &config);
+    uint64_t lent;
+    troupe_status status = trp_packed_lend(&job->config, job->trainer->config,
+                                           "the config of a stage", &config, &lent);
     if (status == TROUPE_OK)
         status = call_hook(stage, config);
     troupe_error said;
     trp_error_hold(&said);
-    for (size_t i = 0; i < kept; i++)
-        troupe_ref_drop(refs[i]); // Harmless where the stage has read it.
-    trp_free(refs);
+    trp_refs_return(lent);
     trp_error_restore(&said);
     return status;
 }

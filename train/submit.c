@@ -1,15 +1,12 @@
 // submit.c: submitting a job, and submitting one and waiting for it.
 #include <actors/class/call_error.h>
-#include <actors/ref/ref.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/json.h>
-#include <runtime/codec/msgpack.h>
-#include <runtime/codec/pack.h>
-#include <runtime/codec/type.h>
 #include <runtime/shm/process_table.h>
+#include <stdio.h>
 #include <string.h>
 #include <train/capability.h>
 #include <train/config.h>
@@ -39,40 +36,12 @@ static troupe_status take_metadata(troupe_job *job)
     return status;
 }
 
-typedef struct keeping {
-    troupe_job *job;
-    troupe_status status;
-} keeping;
-
-static void keep_ref(troupe_ref *ref, void *user)
-{
-    keeping *work = (keeping *)user;
-    troupe_job *job = work->job;
-    if (work->status == TROUPE_OK)
-        work->status = trp_ref_keep(*ref, &job->refs[job->ref_count]);
-    if (work->status == TROUPE_OK)
-        job->ref_count++;
-}
-
 // Packs the config, and keeps the references in it for as long as the job is known.
 static troupe_status take_config(troupe_job *job, const void *config)
 {
-    const troupe_type *type = job->trainer->config;
-    size_t count = trp_config_refs(type, config);
-    void *value = (void *)(uintptr_t)config; // The visitor changes nothing.
-    job->refs = (troupe_ref *)trp_arena_alloc(&job->arena, (count + 1) * sizeof(*job->refs));
-    if (!job->refs)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the references of a config");
-    keeping work = {.job = job};
-    trp_value_refs(type, value, keep_ref, &work);
-    if (work.status == TROUPE_INVALID)
-        return troupe_fail(TROUPE_INVALID, "reference %zu in the config of '%s' is stale",
-                           job->ref_count, job->trainer->name);
-    TROUPE_TRY(work.status);
-    TROUPE_TRY(trp_pack(type, config, &job->config));
-    if (job->config.failed)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of a job");
-    return TROUPE_OK;
+    char what[96];
+    snprintf(what, sizeof what, "the config of '%s'", job->trainer->name);
+    return trp_packed_take(&job->config, job->trainer->config, what, config);
 }
 
 static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const void *config,

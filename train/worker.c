@@ -111,7 +111,8 @@ static troupe_status run_loop(loop *it)
     void *config;
     if (!trainer)
         return troupe_last_error()->status;
-    TROUPE_TRY(trp_config_read(trainer, task->config, task->refs.items, task->refs.count, &config));
+    TROUPE_TRY(trp_config_read(trainer->config, "the config of the loop", task->config,
+                               task->refs.items, task->refs.count, &config));
     current = it;
     troupe_status status = run_stages(it, trainer, config);
     current = NULL;
@@ -177,7 +178,8 @@ troupe_status trp_worker_execute(trp_worker *self, const trp_rank_function *what
     if (!function->run)
         return troupe_fail(TROUPE_WRONG_TYPE, "'%s' is a trainer and no function of ranks",
                            what->name);
-    TROUPE_TRY(trp_config_read(function, what->argument, NULL, 0, &argument));
+    TROUPE_TRY(trp_config_read(function->config, "the argument of a function of ranks",
+                               what->argument, NULL, 0, &argument));
     troupe_status status = function->run(&me, argument);
     *end = (trp_worker_end){.status = (int)status, .text = troupe_arena_text(reason_of(status))};
     return TROUPE_OK;

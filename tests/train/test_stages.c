@@ -160,6 +160,11 @@ static troupe_status staged(troupe_rank *me, const staged_settings *config)
     if (!value || strcmp(value, config->folder) != 0)
         return troupe_fail(TROUPE_FAILED, "rank %d has no variable", me->rank);
     note(config->folder, "loop %d\n", me->rank);
+    for (int i = 0; config->data.id && i < 2; i++) {
+        int64_t number = 0;
+        TROUPE_TRY(troupe_get(int64_t, config->data, &number));
+        note(config->folder, "read %lld\n", (long long)number);
+    }
     for (int i = 0; i < REPORTS; i++) {
         TROUPE_TRY(troupe_barrier(me));
         TROUPE_TRY(troupe_report(me, {"value", 1}));
@@ -364,18 +369,43 @@ static void test_a_run_is_ended_during_its_setup(void **state)
     close_scene(&of);
 }
 
-// Setup, on_start and the loops read the objects in the config, each for itself.
+static bool store_is_empty(void *unused)
+{
+    troupe_store_usage usage;
+    (void)unused;
+    return troupe_store_usage_get(&usage) == TROUPE_OK && usage.objects == 0;
+}
+
+// Setup, on_start and the loops read the objects in the config, each for itself, and none of them
+// takes them from the others or from the program.
 static void test_stages_read_the_objects_of_the_config(void **state)
 {
     (void)state;
     scene of;
-    open_scene(&of, NOTHING);
-    of.config.data = troupe_put(int64_t, &(int64_t){42});
-    troupe_must(troupe_train(staged, &of.config, &of.result, .ranks = WORLD, .storage = storage));
-    read_notes(&of);
-    assert_non_null(strstr(of.text, "setup 2 0 none 42\n"));
-    troupe_ref_drop(of.config.data);
-    close_scene(&of);
+    troupe_job *job;
+    for (int dropped = 0; dropped < 2; dropped++) {
+        open_scene(&of, NOTHING);
+        of.config.waits = true;
+        of.config.data = troupe_put(int64_t, &(int64_t){42});
+        troupe_must(
+            troupe_submit(staged, &of.config, NULL, &job, .ranks = WORLD, .storage = storage));
+        if (dropped)
+            troupe_ref_drop(of.config.data);
+        char *go = support_path(of.folder, "go");
+        support_write_file(go, "", 0);
+        free(go);
+        troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &of.result));
+        assert_string_equal(troupe_result_error(of.result), "");
+        read_notes(&of);
+        assert_non_null(strstr(of.text, "setup 2 0 none 42\n"));
+        assert_count(&of, "read 42\n", 2 * WORLD);
+        troupe_job_close(&job);
+        int64_t number = 0;
+        if (!dropped)
+            troupe_must(troupe_get(int64_t, of.config.data, &number));
+        assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+        close_scene(&of);
+    }
 }
 
 // ---- the group
