@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <train/checkpoint.h>
 #include <train/sealed.h>
+#include <train/state.h>
 #include <train/tree.h>
 #include <unistd.h>
 
@@ -257,7 +258,7 @@ troupe_status trp_checkpoint_load(const char *folder, int rank, trp_whose_state 
             status = trp_path_make(&path, "%s/%s", folder, file->path);
         if (status == TROUPE_OK) {
             trp_expected expected = {file->size, file->digest, file->kind == TRP_FILE_SEALED};
-            status = trp_sealed_read(path.text, type, &expected, arena, value);
+            status = trp_state_read(path.text, type, &expected, arena, value);
         }
     }
     trp_arena_clear(&scratch);

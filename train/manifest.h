@@ -6,7 +6,7 @@
 //     "config": {...}, "metadata": {...},
 //     "metrics": [{"name": "loss", "value": 0.5}],
 //     "files": [
-//     {"path": "rank_00000.state", "rank": 0, "size": 131, "xxh64": "...", "kind": "state",
+//     {"path": "rank_00000.safetensors", "rank": 0, "size": 488, "xxh64": "...", "kind": "state",
 //      "schema": "..."}],
 //     "checksum": "..."
 //     }
@@ -29,7 +29,7 @@ TROUPE_STRUCT(trp_metric, (troupe_text, name), (double, value));
 
 typedef enum trp_file_kind {
     TRP_FILE_PLAIN,   // "file"
-    TRP_FILE_STATE,   // "state": a sealed file of troupe_save.
+    TRP_FILE_STATE,   // "state": the file of troupe_save.
     TRP_FILE_LINK,    // "link": leads to `target`, within the checkpoint.
     TRP_FILE_FOLDER,  // "folder": with nothing in it.
     TRP_FILE_UNKNOWN, // Of a later library: not looked at.

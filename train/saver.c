@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <train/saver.h>
-#include <train/sealed.h>
+#include <train/state.h>
 #include <train/tree.h>
 #include <unistd.h>
 
@@ -30,7 +30,6 @@ static void write_state(trp_serial_task *task)
     trp_saver *saver = (trp_saver *)((char *)task - offsetof(trp_saver, write));
     trp_staging staging = staging_of(saver);
     trp_path shard;
-    trp_sealed_close(&saver->packed);
     saver->state_digest = trp_digest(saver->packed.data, saver->packed.size);
     if (trp_checkpoint_stage(&staging, saver->rank, saver->state.path, &saver->packed, &shard) !=
         TROUPE_OK)
@@ -121,7 +120,7 @@ static troupe_status pack(trp_saver *saver, const troupe_type *type, const void 
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to save a state");
     trp_shard_state_name(saver->rank, name);
     saver->packed.size = 0;
-    TROUPE_TRY(trp_sealed_pack(name, type, value, &saver->packed));
+    TROUPE_TRY(trp_state_pack(name, type, value, &saver->packed));
     saver->state = (trp_manifest_file){.path = name,
                                        .rank = saver->rank,
                                        .kind = TRP_FILE_STATE,

@@ -1,10 +1,9 @@
-// sealed.c: writing and reading sealed files; what is read is checked before anything uses it.
+// sealed.c: reading sealed files; what is read is checked before anything uses it.
 #include <endian.h>
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/msgpack.h>
-#include <runtime/codec/pack.h>
 #include <runtime/codec/unpack.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,33 +29,9 @@ static uint64_t own_checksum(const header *head)
     return trp_digest(head, offsetof(header, own_checksum));
 }
 
-troupe_status trp_sealed_pack(const char *path, const troupe_type *type, const void *value,
-                              trp_buffer *out)
+bool trp_sealed_is(const void *data, size_t size)
 {
-    header head = {0};
-    trp_buffer_append(out, &head, sizeof(head)); // Its place: the payload says what is in it.
-    TROUPE_TRY(trp_pack(type, value, out));
-    if (out->failed)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory to pack what goes to %s", path);
-    uint64_t size = out->size - sizeof(head);
-    head = (header){
-        .version = htole64(SEALED_VERSION),
-        .schema = htole64(troupe_type_hash(type)),
-        .size = htole64(size),
-    };
-    memcpy(head.magic, magic, sizeof(magic));
-    snprintf(head.name, sizeof(head.name), "%s", type->name);
-    memcpy(out->data, &head, sizeof(head));
-    return TROUPE_OK;
-}
-
-void trp_sealed_close(trp_buffer *packed)
-{
-    header head;
-    memcpy(&head, packed->data, sizeof(head));
-    head.checksum = htole64(trp_digest(packed->data + sizeof(head), packed->size - sizeof(head)));
-    head.own_checksum = htole64(own_checksum(&head));
-    memcpy(packed->data, &head, sizeof(head));
+    return size >= sizeof(magic) && memcmp(data, magic, sizeof(magic)) == 0;
 }
 
 // Checks what was read of a file, and says what its header says.
@@ -98,13 +73,13 @@ troupe_status trp_sealed_verify(const char *path, trp_seal *seal)
     return status;
 }
 
-static troupe_status unpack(const char *path, const troupe_type *type, const unsigned char *data,
-                            size_t size, const trp_expected *expected, trp_arena *arena,
-                            void *value)
+troupe_status trp_sealed_unpack(const char *path, const troupe_type *type, const void *data,
+                                size_t size, const trp_expected *expected, trp_arena *arena,
+                                void *value)
 {
     header head;
     trp_seal seal;
-    TROUPE_TRY(check(path, data, size, &head, &seal));
+    TROUPE_TRY(check(path, (const unsigned char *)data, size, &head, &seal));
     trp_expected is = {size, 0, false};
     if (expected)
         is = expected->payload ? (trp_expected){seal.size, seal.checksum, true}
@@ -117,9 +92,11 @@ static troupe_status unpack(const char *path, const troupe_type *type, const uns
                            "%s holds a '%s' with schema %016" PRIx64
                            ", asked for was a '%s' with schema %016" PRIx64,
                            path, head.name, seal.schema, type->name, troupe_type_hash(type));
-    trp_reader in = trp_reader_of(data + sizeof(head), seal.size);
-    TROUPE_TRY(trp_unpack(type, &in, arena, value));
-    return trp_read_end(&in);
+    trp_reader in = trp_reader_of((const unsigned char *)data + sizeof(head), seal.size);
+    troupe_status status = trp_unpack(type, &in, arena, value);
+    if (status == TROUPE_OK)
+        status = trp_read_end(&in);
+    return status == TROUPE_MALFORMED ? trp_error_prefix("%s", path) : status;
 }
 
 troupe_status trp_sealed_read(const char *path, const troupe_type *type,
@@ -128,9 +105,7 @@ troupe_status trp_sealed_read(const char *path, const troupe_type *type,
     unsigned char *data;
     size_t size;
     TROUPE_TRY(trp_file_read(path, &data, &size));
-    troupe_status status = unpack(path, type, data, size, expected, arena, value);
+    troupe_status status = trp_sealed_unpack(path, type, data, size, expected, arena, value);
     trp_free(data);
-    if (status == TROUPE_MALFORMED)
-        return trp_error_prefix("%s", path);
     return status;
 }

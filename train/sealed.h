@@ -1,4 +1,5 @@
-// sealed.h: a file with one packed value that can be verified alone.
+// sealed.h: a file with one packed value that can be verified alone: the manifests and the states
+// of checkpoints that earlier libraries made. They are read, and not written any more.
 //
 //     magic "TRPSEAL\n" | version | schema | payload size | XXH64 of the payload | type's name |
 //     XXH64 of the header so far | payload
@@ -9,7 +10,6 @@
 #define TRP_SEALED_H
 
 #include <runtime/base/arena.h>
-#include <runtime/base/buffer.h>
 #include <stdbool.h>
 #include <troupe/wire.h>
 
@@ -24,12 +24,8 @@ typedef struct trp_expected {
     bool payload;
 } trp_expected;
 
-// Appends a whole sealed file with `value` to `out`, which is empty; `path` is for error texts.
-troupe_status trp_sealed_pack(const char *path, const troupe_type *type, const void *value,
-                              trp_buffer *out);
-// Puts the checksums into what trp_sealed_pack made: it can be written then. Apart from packing, so
-// that another thread may do it.
-void trp_sealed_close(trp_buffer *packed);
+// Whether the bytes begin as those of a sealed file.
+bool trp_sealed_is(const void *data, size_t size);
 // Reads and verifies the file without unpacking it. TROUPE_NOT_FOUND, TROUPE_CORRUPT,
 // TROUPE_VERSION.
 troupe_status trp_sealed_verify(const char *path, trp_seal *seal);
@@ -37,5 +33,9 @@ troupe_status trp_sealed_verify(const char *path, trp_seal *seal);
 // *value go to `arena`. TROUPE_WRONG_TYPE names both types. *value is set only on success.
 troupe_status trp_sealed_read(const char *path, const troupe_type *type,
                               const trp_expected *expected, trp_arena *arena, void *value);
+// The same of the file's bytes in memory; `path` is for error texts.
+troupe_status trp_sealed_unpack(const char *path, const troupe_type *type, const void *data,
+                                size_t size, const trp_expected *expected, trp_arena *arena,
+                                void *value);
 
 #endif

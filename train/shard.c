@@ -21,7 +21,7 @@ troupe_status trp_staging_path(const trp_staging *staging, trp_path *path)
 
 void trp_shard_state_name(int rank, char name[TRP_STATE_NAME])
 {
-    snprintf(name, TRP_STATE_NAME, "rank_%05d.state", rank);
+    snprintf(name, TRP_STATE_NAME, "rank_%05d.safetensors", rank);
 }
 
 static troupe_status shard_path(const trp_staging *staging, int rank, trp_path *path)
@@ -104,9 +104,11 @@ static bool is_utf8(const char *text)
 static bool is_reserved(const char *path)
 {
     int rank, length = 0;
-    return strcmp(path, TRP_MANIFEST_NAME) == 0 || strcmp(path, TRP_MANIFEST_OLD_NAME) == 0 ||
-           (sscanf(path, "rank_%5d.state%n", &rank, &length) == 1 && length > 0 &&
-            path[length] == '\0');
+    if (strcmp(path, TRP_MANIFEST_NAME) == 0 || strcmp(path, TRP_MANIFEST_OLD_NAME) == 0)
+        return true;
+    if (sscanf(path, "rank_%5d%n", &rank, &length) != 1)
+        return false;
+    return strcmp(path + length, ".safetensors") == 0 || strcmp(path + length, ".state") == 0;
 }
 
 // Whether a link in a folder of that depth stays within. Every ".." has to come first, where it

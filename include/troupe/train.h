@@ -284,13 +284,18 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_report_metrics_tagged(
                                      sizeof(troupe_metric))
 
 // Stages this rank's state for the next report: packs it and returns; a thread writes and syncs it
-// to a file while training goes on. One report's files are in flight at a time: the next save,
+// to a file while training goes on. The file, rank_%05d.safetensors in the checkpoint, is one of
+// safetensors, for other programs to read: numbers, arrays of numbers, bytes and tensors are
+// tensors under the names of their members ("optimizer.rate"; in an array of records "layers.width"
+// for the numbers of all, "layers.0.weights" for what differs in size); the text "troupe" in its
+// metadata has the rest as JSON. One report's files are in flight at a time: the next save,
 // troupe_checkpoint_folder or troupe_checkpoint_add after its report, and the end of the loop, wait
 // until they are written. A second save before the report replaces the first. What cannot be
 // written (a full disk) is logged with the file's name, and that report has no checkpoint; the last
 // committed one is untouched, and training goes on. Checkpoints are numbered from 0 as they are
 // committed, in folders checkpoint_%06d; the run's journal.jsonl says which report each belongs to.
-// TROUPE_NO_MEMORY: it could not be packed.
+// TROUPE_NO_MEMORY: it could not be packed. TROUPE_INVALID names a member that has no value, as a
+// text that is not UTF-8.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type,
                                                                  troupe_rank *me,
                                                                  const void *value);
@@ -307,7 +312,8 @@ TROUPE_EXPERIMENTAL bool troupe_checkpoint_due(troupe_rank *me);
 // same file at the same path must have the same bytes, else the checkpoint is not committed. The
 // same folder is given until the report, and is not to be touched after it. *path lives until then.
 // troupe_report refuses, as TROUPE_INVALID and before it has reported, links that lead out of the
-// folder, pipes, and at the top the names manifest.json, manifest and rank_<n>.state.
+// folder, pipes, and at the top the names manifest.json, manifest, rank_<n>.safetensors and
+// rank_<n>.state.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_checkpoint_folder(troupe_rank *me,
                                                                            const char **path);
 

@@ -22,8 +22,7 @@ static void *grow(trp_buffer *buffer, size_t capacity)
     return data;
 }
 
-// Makes room for `size` more bytes; false: `failed` is set.
-static bool reserve(trp_buffer *buffer, size_t size)
+bool trp_buffer_reserve(trp_buffer *buffer, size_t size)
 {
     if (buffer->failed)
         return false;
@@ -49,7 +48,7 @@ static bool reserve(trp_buffer *buffer, size_t size)
 
 void trp_buffer_append(trp_buffer *buffer, const void *data, size_t size)
 {
-    if (size == 0 || !reserve(buffer, size))
+    if (size == 0 || !trp_buffer_reserve(buffer, size))
         return;
     memcpy(buffer->data + buffer->size, data, size);
     buffer->size += size;
@@ -66,7 +65,7 @@ void trp_buffer_printf(trp_buffer *buffer, const char *format, ...)
         return;
     }
     // vsnprintf ends with a NUL, which needs room but is not part of the bytes.
-    if (!reserve(buffer, (size_t)size + 1))
+    if (!trp_buffer_reserve(buffer, (size_t)size + 1))
         return;
     va_start(list, format);
     (void)vsnprintf((char *)buffer->data + buffer->size, (size_t)size + 1, format, list);

@@ -11,6 +11,8 @@ typedef struct trp_buffer {
     bool failed; // An append ran out of memory; what follows is ignored. Checked once at the end.
 } trp_buffer;
 
+// Makes room for `size` more bytes, so that appending them moves nothing; false: out of memory.
+bool trp_buffer_reserve(trp_buffer *buffer, size_t size);
 void trp_buffer_append(trp_buffer *buffer, const void *data, size_t size);
 void trp_buffer_printf(trp_buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

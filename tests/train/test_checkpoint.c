@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <train/checkpoint.h>
 #include <train/opening.h>
-#include <train/sealed.h>
+#include <train/state.h>
 #include <troupe/train.h>
 #include <unistd.h>
 
@@ -49,9 +49,7 @@ static troupe_status stage(const char *run, int report, int rank, const model *v
     trp_buffer packed = {0};
     trp_path shard;
     trp_shard_state_name(rank, names[rank]);
-    troupe_status status = trp_sealed_pack(names[rank], &troupe_type_model, value, &packed);
-    if (status == TROUPE_OK)
-        trp_sealed_close(&packed);
+    troupe_status status = trp_state_pack(names[rank], &troupe_type_model, value, &packed);
     if (status == TROUPE_OK)
         status = trp_checkpoint_stage(&staging, rank, names[rank], &packed, &shard);
     *file = (trp_manifest_file){.path = names[rank],
@@ -137,7 +135,7 @@ static void test_what_is_missing_or_of_another_type_is_named(void **state)
                      TROUPE_WRONG_TYPE);
     assert_non_null(strstr(text, "'model'"));
     assert_non_null(strstr(text, "'other_model'"));
-    assert_non_null(strstr(text, "rank_00000.state"));
+    assert_non_null(strstr(text, "rank_00000.safetensors"));
     assert_int_equal(read.epoch, -1);
     assert_int_equal(other.age, -1);
 
@@ -348,7 +346,7 @@ static void test_every_cut_and_every_flipped_byte_is_found(void **state)
     char *run = run_make();
     trp_path folder;
     assert_int_equal(stage_and_commit(run, 0, 1, 5, &folder), TROUPE_OK);
-    const char *const names[] = {"rank_00000.state", "manifest.json"};
+    const char *const names[] = {"rank_00000.safetensors", "manifest.json"};
     for (int n = 0; n < 2; n++) {
         char *path = support_path(folder.text, names[n]);
         struct stat about;
@@ -392,10 +390,10 @@ static void test_a_whole_file_of_another_checkpoint_is_refused(void **state)
     trp_path first, second;
     assert_int_equal(stage_and_commit(run, 0, 1, 5, &first), TROUPE_OK);
     assert_int_equal(stage_and_commit(run, 1, 1, 6, &second), TROUPE_OK);
-    char *mine = support_path(second.text, "rank_00000.state");
-    char *theirs = support_path(first.text, "rank_00000.state");
+    char *mine = support_path(second.text, "rank_00000.safetensors");
+    char *theirs = support_path(first.text, "rank_00000.safetensors");
     assert_int_equal(rename(theirs, mine), 0);
-    damaged(second.text, "rank_00000.state");
+    damaged(second.text, "rank_00000.safetensors");
     trp_arena arena = {0};
     trp_manifest manifest;
     assert_int_equal(trp_checkpoint_verify(first.text, &arena, &manifest), TROUPE_CORRUPT);
@@ -477,9 +475,9 @@ static void test_members_come_and_go_and_versions_are_refused(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "reads up to 1"));
     free(later);
     // Paths that lead elsewhere are damage.
-    const char *const paths[] = {"/etc/passwd", "../rank_00000.state", "a//b", "a/./b", ""};
+    const char *const paths[] = {"/etc/passwd", "../rank_00000.safetensors", "a//b", "a/./b", ""};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        char *changed = exchange(text, "rank_00000.state", paths[i]);
+        char *changed = exchange(text, "rank_00000.safetensors", paths[i]);
         replace_manifest(folder.text, changed);
         assert_int_equal(trp_checkpoint_verify(folder.text, &arena, &manifest), TROUPE_CORRUPT);
         free(changed);
@@ -572,6 +570,41 @@ static void test_a_checkpoint_with_the_old_manifest_is_read(void **state)
     support_directory_remove(run);
 }
 
+// Written by the library when it had the manifest of today and sealed states.
+static void test_a_checkpoint_with_a_sealed_state_is_read(void **state)
+{
+    (void)state;
+    char *run = run_make(), *folder = support_path(run, "checkpoints/checkpoint_000004");
+    char *text = support_path(folder, "manifest.json");
+    const char *manifest_then =
+        "{\n\"version\": 1,\n\"id\": 4,\n\"report\": 8,\n\"world\": 1,\n"
+        "\"created\": \"2026-01-31T12:00:00.000Z\",\n\"trainer\": \"fit\",\n"
+        "\"metrics\": [],\n\"files\": [\n"
+        "{\"path\": \"rank_00000.state\", \"rank\": 0, \"kind\": \"state\", \"size\": 131, "
+        "\"xxh64\": \"b479fbe3400a7dd8\", \"schema\": \"892e4420a8ec601f\"}],\n"
+        "\"checksum\": \"de9de638af7b425c\"\n}\n";
+    assert_int_equal(trp_folder_make_new(folder), TROUPE_OK);
+    support_write_file(text, manifest_then, strlen(manifest_then));
+    write_base64(folder, "rank_00000.state",
+                 "VFJQU0VBTAoBAAAAAAAAAB9g7KggRC6JCwAAAAAAAAC41qeBgOAEWG9sZF9zdGF0ZQAAAAAAAAAAAAAA"
+                 "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAC9ZMRthsc+p"
+                 "kgjLQAQAAAAAAAA=");
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    old_state read;
+    model other;
+    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(manifest.id, 4);
+    assert_int_equal(troupe_checkpoint_load(old_state, folder, 0, &read), TROUPE_OK);
+    assert_int_equal(read.epoch, 8);
+    assert_true(read.weight == 2.5);
+    assert_int_equal(troupe_checkpoint_load(model, folder, 0, &other), TROUPE_WRONG_TYPE);
+    trp_arena_clear(&arena);
+    free(text);
+    free(folder);
+    support_directory_remove(run);
+}
+
 static void test_the_newest_that_is_whole_is_found(void **state)
 {
     (void)state;
@@ -579,7 +612,7 @@ static void test_the_newest_that_is_whole_is_found(void **state)
     trp_path folder;
     for (int id = 0; id < 3; id++)
         assert_int_equal(stage_and_commit(run, id, 1, id + 1, &folder), TROUPE_OK);
-    char *path = support_path(folder.text, "rank_00000.state");
+    char *path = support_path(folder.text, "rank_00000.safetensors");
     assert_int_equal(truncate(path, 130), 0);
     trp_arena arena = {0};
     trp_manifest manifest;
@@ -625,10 +658,11 @@ static void test_a_full_disk_leaves_the_last_checkpoint(void **state)
     model large = {"large", {many, 100000}, 2, {0}};
     trp_manifest_file file;
     assert_int_equal(stage(run, 2, 0, &large, &file), TROUPE_NO_SPACE);
-    assert_non_null(strstr(troupe_last_error()->text, "rank_00000.state"));
+    assert_non_null(strstr(troupe_last_error()->text, "rank_00000.safetensors"));
     trp_path staged;
     assert_int_equal(
-        trp_path_make(&staged, "%s/checkpoints/.staging_1_0_2/rank_00000/rank_00000.state", run),
+        trp_path_make(&staged, "%s/checkpoints/.staging_1_0_2/rank_00000/rank_00000.safetensors",
+                      run),
         TROUPE_OK);
     assert_false(support_exists(staged.text)); // And its room is free again:
     assert_int_equal(stage_and_commit(run, 1, 1, 2, &folder), TROUPE_OK);
@@ -665,7 +699,7 @@ static void test_what_is_written_is_for_its_user_alone(void **state)
     expect_mode(run, "checkpoints", 0700);
     expect_mode(run, "checkpoints/checkpoint_000000", 0700);
     expect_mode(run, "checkpoints/checkpoint_000000/manifest.json", 0600);
-    expect_mode(run, "checkpoints/checkpoint_000000/rank_00000.state", 0600);
+    expect_mode(run, "checkpoints/checkpoint_000000/rank_00000.safetensors", 0600);
     support_directory_remove(run);
 }
 
@@ -678,7 +712,7 @@ static void test_links_that_lead_out_are_refused(void **state)
     model read;
     assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
     assert_int_equal(stage_and_commit(run, 0, 1, 9, &folder), TROUPE_OK);
-    assert_int_equal(trp_path_make(&file, "%s/rank_00000.state", folder.text), TROUPE_OK);
+    assert_int_equal(trp_path_make(&file, "%s/rank_00000.safetensors", folder.text), TROUPE_OK);
     assert_int_equal(trp_path_make(&moved, "%s/elsewhere", run), TROUPE_OK);
     for (int plain = 0; plain < 2; plain++) {
         trp_file_plain_open = plain != 0;
@@ -686,7 +720,7 @@ static void test_links_that_lead_out_are_refused(void **state)
         assert_int_equal(rename(file.text, moved.text), 0);
         assert_int_equal(symlink(moved.text, file.text), 0);
         assert_int_equal(troupe_checkpoint_load(model, folder.text, 0, &read), TROUPE_IO);
-        assert_non_null(strstr(troupe_last_error()->text, "rank_00000.state"));
+        assert_non_null(strstr(troupe_last_error()->text, "rank_00000.safetensors"));
         assert_int_equal(rename(moved.text, file.text), 0);
     }
     trp_file_plain_open = false;
@@ -757,6 +791,7 @@ int main(void)
         cmocka_unit_test(test_a_whole_file_of_another_checkpoint_is_refused),
         cmocka_unit_test(test_members_come_and_go_and_versions_are_refused),
         cmocka_unit_test(test_a_checkpoint_with_the_old_manifest_is_read),
+        cmocka_unit_test(test_a_checkpoint_with_a_sealed_state_is_read),
         cmocka_unit_test(test_a_step_that_fails_leaves_the_old_or_the_new_checkpoint),
         cmocka_unit_test(test_the_newest_that_is_whole_is_found),
         cmocka_unit_test(test_a_second_save_replaces_the_first),

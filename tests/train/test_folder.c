@@ -223,7 +223,7 @@ static void test_files_and_folders_are_added(void **state)
     assert_int_equal(troupe_result_reports(result), 1);
     troupe_must(troupe_checkpoint_open(troupe_result_checkpoint(result), &checkpoint));
     troupe_checkpoint_info_get(checkpoint, &info);
-    const char *const paths[] = {"file", "link", "rank_00000.state", "sub/file"};
+    const char *const paths[] = {"file", "link", "rank_00000.safetensors", "sub/file"};
     const troupe_checkpoint_kind kinds[] = {TROUPE_CHECKPOINT_FILE, TROUPE_CHECKPOINT_LINK,
                                             TROUPE_CHECKPOINT_STATE, TROUPE_CHECKPOINT_FILE};
     assert_int_equal(info.file_count, 4);

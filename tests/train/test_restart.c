@@ -253,7 +253,7 @@ static troupe_status damages(troupe_rank *me, const damage_settings *config)
         if (me->attempt == 0 && model.epoch == 5) {
             char path[4096];
             TROUPE_TRY(await_checkpoint(me, 4));
-            snprintf(path, sizeof path, "%s/checkpoints/checkpoint_000004/rank_00000.state",
+            snprintf(path, sizeof path, "%s/checkpoints/checkpoint_000004/rank_00000.safetensors",
                      config->run);
             if (truncate(path, 150))
                 return troupe_fail(TROUPE_FAILED, "there is no %s", path);

@@ -241,7 +241,7 @@ static void test_what_cannot_be_in_a_checkpoint_is_named(void **state)
     char *pipe = support_path(shard.text, "pipe");
     assert_int_equal(mkfifo(pipe, 0600), 0);
     refused(shard.text, "pipe", "a pipe, a socket or a device");
-    const char *const names[] = {"manifest.json", "manifest", "rank_00007.state"};
+    const char *const names[] = {"manifest.json", "manifest", "rank_00007.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         write_at(shard.text, names[i], "x");
         refused(shard.text, names[i], "the library itself uses");

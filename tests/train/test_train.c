@@ -167,13 +167,13 @@ static void test_a_run_starts_from_a_checkpoint(void **state)
     troupe_arena_reset();
 
     // A damaged one is refused when the run starts, with its files' names.
-    char *file = support_path(troupe_result_checkpoint(half), "rank_00001.state");
+    char *file = support_path(troupe_result_checkpoint(half), "rank_00001.safetensors");
     assert_int_equal(truncate(file, 200), 0);
     troupe_result *none;
     assert_int_equal(troupe_train(line_fit, &config, &none, .ranks = 2, .storage = storage,
                                   .from = troupe_result_checkpoint(half)),
                      TROUPE_CORRUPT);
-    assert_non_null(strstr(troupe_last_error()->text, "rank_00001.state is damaged"));
+    assert_non_null(strstr(troupe_last_error()->text, "rank_00001.safetensors is damaged"));
     troupe_result_free(&none);
     free(file);
     troupe_result_free(&whole);

@@ -341,7 +341,8 @@ static void test_what_a_killed_sweep_left_is_removed(void **state)
     (void)state;
     char *killed = make_folder(storage, "again"), *trial = make_folder(killed, "fit_00000_00000");
     char *kept = make_folder(trial, "checkpoints"), *staged = make_folder(kept, ".staging_2_0");
-    char *file = support_path(staged, "rank_00000.state"), *alive = support_path(trial, "alive");
+    char *file = support_path(staged, "rank_00000.safetensors"),
+         *alive = support_path(trial, "alive");
     support_write_file(file, "half", 4);
     support_write_file(alive, "", 0); // Which nobody has locked.
     troupe_sweep *sweep;
