@@ -4,6 +4,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/shm/process_table.h>
+#include <stdio.h>
 #include <string.h>
 #include <train/capability.h>
 #include <train/run.h>
@@ -99,8 +100,13 @@ void trp_attempt_run_ranks(trp_run *run)
     trp_gate_reports(job->gate, &task.gate_first, &task.gate_every);
     run->pending = task.world;
     for (int rank = 0; rank < task.world; rank++) {
+        troupe_ref state = {0};
         task.rank = rank;
         task.place = run->ranks[rank].place;
+        if (run->from_memory) {
+            state.id = trp_memory_commit_state(run->memory.last, rank);
+            task.state = (troupe_array_troupe_ref){&state, 1};
+        }
         run->ranks[rank].end = troupe_call_from(run->ranks[rank].worker, trp_worker_run, &task);
     }
     for (int rank = 0; rank < task.world; rank++) {
@@ -125,14 +131,33 @@ static troupe_status make_watches(trp_run *run)
     return TROUPE_OK;
 }
 
+// What the attempt goes on from: of the commit in memory and the newest checkpoint that can be used
+// the newer one.
+static troupe_status find_origin(trp_run *run, trp_path *origin, int *last_report)
+{
+    const trp_memory_commit *commit = run->memory.last;
+    origin->text[0] = '\0';
+    *last_report = -1;
+    if (!commit || commit->report < run->record.newest)
+        TROUPE_TRY(trp_record_origin(&run->record, origin, last_report));
+    run->from_memory = commit && commit->report >= *last_report;
+    if (run->from_memory) {
+        origin->text[0] = '\0';
+        *last_report = commit->report;
+        return trp_memory_commit_world(commit, run->job->trainer, run->job->options.ranks);
+    }
+    return origin->text[0] && run->attempt == run->first_attempt
+               ? trp_capability_world(run->job->trainer, origin->text, run->job->options.ranks)
+               : TROUPE_OK;
+}
+
 static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
 {
     int last_report;
     TROUPE_TRY(trp_alive_check(run->job->opening.alive, run->job->path));
     TROUPE_TRY(trp_checkpoint_clean(run->job->path));
-    TROUPE_TRY(trp_record_origin(&run->record, origin, &last_report));
-    if (origin->text[0] && run->attempt == run->first_attempt)
-        TROUPE_TRY(trp_capability_world(run->job->trainer, origin->text, run->job->options.ranks));
+    TROUPE_TRY(find_origin(run, origin, &last_report));
+    trp_memory_commits_drop_open(&run->memory);
     TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.ranks, last_report,
                                  run->job->options.rank_metrics));
     TROUPE_TRY(make_watches(run));
@@ -184,9 +209,13 @@ static void tell_start(const trp_run *run, const char *origin)
 {
     const char *name = strrchr(origin, '/');
     int restarts = run->attempt - run->first_attempt;
+    char from[64];
+    snprintf(from, sizeof(from), "%s", name ? name + 1 : "the beginning");
+    if (run->from_memory)
+        snprintf(from, sizeof(from), "report %d, in memory", run->memory.last->report);
     if (restarts > 0)
         trp_job_say(run->job, TRP_WARN, "%s: the group is restarted (restart %d) from %s",
-                    run->cause.text, restarts, name ? name + 1 : "the beginning");
+                    run->cause.text, restarts, from);
     tell_group(run);
     if (origin[0])
         trp_job_say(run->job, TRP_INFO, "%s continues from %s", run->job->path, origin);

@@ -34,21 +34,39 @@ troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event 
     return TROUPE_OK;
 }
 
-troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *report,
-                                     troupe_none *none)
+static troupe_status take_report(trp_run *run, const trp_report *report, trp_object state)
 {
-    (void)none;
-    trp_run *run = self->run;
     if (run->finished || report->attempt != run->attempt || run->pending == 0)
         return troupe_fail(TROUPE_PEER_LOST, "troupe_report: the group has ended");
     const trp_open_report *whole;
     TROUPE_TRY(trp_reports_take(&run->reports, report, &whole));
+    if (state != 0 || report->torn)
+        trp_memory_commits_take(&run->memory, run->reports.world, report->rank, report->number,
+                                state);
     if (!whole)
         return TROUPE_OK;
     trp_record_add(&run->record, run->attempt, whole);
+    if (trp_memory_commits_whole(&run->memory, whole->number))
+        trp_job_set_commit(run->job, run->memory.last);
     TROUPE_TRY(trp_commits_whole(&run->commits, whole));
     trp_attempt_hand_commits(run);
     return TROUPE_OK;
+}
+
+troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *report,
+                                     troupe_none *none)
+{
+    (void)none;
+    return take_report(self->run, report, 0);
+}
+
+troupe_status trp_coordinator_report_state(trp_coordinator *self, const trp_stated_report *report,
+                                           troupe_none *none)
+{
+    (void)none;
+    trp_object state = trp_ref_object(report->state);
+    return state != 0 ? take_report(self->run, &report->report, state)
+                      : troupe_fail(TROUPE_MALFORMED, "a report's state is no object");
 }
 
 troupe_status trp_coordinator_written(trp_coordinator *self, const trp_written *written, int *taken)
@@ -193,6 +211,7 @@ void trp_coordinator_deinit(trp_coordinator *self)
         trp_rank_watch_drop(run->ranks[rank].told);
     trp_stage_leave(&run->stage);
     trp_reports_free(&run->reports);
+    trp_memory_commits_clear(&run->memory);
     trp_record_close(&run->record);
     trp_rank_logs_close(run->logs);
     trp_job_release(run->job);

@@ -13,6 +13,9 @@ TROUPE_STRUCT(trp_rank_event, (int, attempt), (int, rank));
 // that attempt to leave their loops.
 TROUPE_STRUCT(trp_overdue, (int, attempt), (int, stage));
 
+// A report with the rank's state in memory.
+TROUPE_STRUCT(trp_stated_report, (trp_report, report), (troupe_ref, state));
+
 typedef struct trp_coordinator {
     struct trp_run *run;
 } trp_coordinator;
@@ -24,6 +27,8 @@ troupe_status trp_coordinator_begin(trp_coordinator *self, const troupe_none *no
 // From a rank: answered once it is recorded.
 troupe_status trp_coordinator_report(trp_coordinator *self, const trp_report *report,
                                      troupe_none *result);
+troupe_status trp_coordinator_report_state(trp_coordinator *self, const trp_stated_report *report,
+                                           troupe_none *result);
 // From a rank's writer: the files that it announced with a report are written, or torn. 0: this was
 // not taken note of, since earlier ones are still being committed, and is to be said again.
 troupe_status trp_coordinator_written(trp_coordinator *self, const trp_written *written,
@@ -44,6 +49,7 @@ troupe_status trp_coordinator_overdue(trp_coordinator *self, const trp_overdue *
 TROUPE_ACTOR_INIT(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordinator_deinit,
                   (trp_coordinator_begin, troupe_none, troupe_none),
                   (trp_coordinator_report, trp_report, troupe_none),
+                  (trp_coordinator_report_state, trp_stated_report, troupe_none),
                   (trp_coordinator_written, trp_written, int),
                   (trp_coordinator_committed, troupe_none, troupe_none),
                   (trp_coordinator_ended, trp_rank_event, troupe_none),

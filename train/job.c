@@ -37,6 +37,7 @@ void trp_job_release(troupe_job *job)
 {
     if (atomic_fetch_sub(&job->holds, 1) > 1)
         return;
+    trp_memory_commit_release(job->commit);
     trp_console_close(job->console);
     trp_derived_close(job->derived);
     troupe_result_free(&job->result);
@@ -98,6 +99,30 @@ void trp_job_set_control(troupe_job *job, trp_control *control)
     if (control && job->stop)
         (void)trp_control_stop(control);
     pthread_mutex_unlock(&job->lock);
+}
+
+void trp_job_set_commit(troupe_job *job, trp_memory_commit *commit)
+{
+    trp_memory_commit *before, *next = trp_memory_commit_hold(commit);
+    pthread_mutex_lock(&job->lock);
+    before = job->commit;
+    job->commit = next;
+    pthread_mutex_unlock(&job->lock);
+    trp_memory_commit_release(before);
+}
+
+troupe_status troupe_job_committed_as(const troupe_type *type, troupe_job *job, int rank,
+                                      void *value)
+{
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(job);
+    TRP_REQUIRE(value);
+    pthread_mutex_lock(&job->lock);
+    trp_memory_commit *commit = trp_memory_commit_hold(job->commit);
+    pthread_mutex_unlock(&job->lock);
+    troupe_status status = trp_memory_commit_read(commit, job->path, rank, type, value);
+    trp_memory_commit_release(commit);
+    return status;
 }
 
 void trp_job_set_state(troupe_job *job, troupe_job_state state)

@@ -19,6 +19,7 @@
 #include <train/follow.h>
 #include <train/gang.h>
 #include <train/gate.h>
+#include <train/memory_commit.h>
 #include <train/opening.h>
 #include <train/option_table.h>
 #include <troupe/train.h>
@@ -37,6 +38,7 @@ struct troupe_result {
     double elapsed_s;
     troupe_bytes value; // That rank 0 returned, packed.
     uint64_t value_schema;
+    trp_memory_commit *commit; // The last one in memory, held; NULL: none.
 };
 
 struct troupe_job {
@@ -74,12 +76,13 @@ struct troupe_job {
     char given_up_why[160];
     int reports, restarts;
     int pids[16];
-    double earlier_s;      // Spent by earlier openings of the run.
-    double started_s;      // 0: no group has started.
-    double ending_s;       // When the last files began to be written; 0: not yet.
-    trp_console *console;  // NULL: the run is not shown.
-    trp_derived *derived;  // NULL: they are not made.
-    troupe_result *result; // Once it is DONE.
+    double earlier_s;          // Spent by earlier openings of the run.
+    double started_s;          // 0: no group has started.
+    double ending_s;           // When the last files began to be written; 0: not yet.
+    trp_memory_commit *commit; // The last one in memory, held; NULL: none yet.
+    trp_console *console;      // NULL: the run is not shown.
+    trp_derived *derived;      // NULL: they are not made.
+    troupe_result *result;     // Once it is DONE.
 };
 
 // A job with one hold, still without what was submitted. NULL: no memory.
@@ -100,6 +103,8 @@ troupe_status trp_job_given_up(troupe_job *job);
 // Makes the group's control known to troupe_job_stop (NULL: it is gone), and asks it for the stop
 // that was asked for.
 void trp_job_set_control(troupe_job *job, trp_control *control);
+// Makes the last commit in memory known to who asks for it.
+void trp_job_set_commit(troupe_job *job, trp_memory_commit *commit);
 
 // Changes the state and tells the follower. Not for DONE.
 void trp_job_set_state(troupe_job *job, troupe_job_state state);

@@ -56,6 +56,7 @@ static troupe_status take_up_one(trp_record *record, int64_t id, trp_arena *aren
         trp_log(TRP_WARN, "a checkpoint cannot be used: %s", troupe_last_error()->text);
         return TROUPE_OK;
     }
+    record->newest = manifest.report;
     return trp_retention_add(&record->retention, id, score_of(record, &manifest));
 }
 
@@ -207,6 +208,7 @@ void trp_record_committed(trp_record *record, trp_committer *committer, trp_comm
         trp_commit_free(commit);
         return;
     }
+    record->newest = commit->number;
     evict(record, commit);
     tell_checkpoint(record, commit);
     commit->journal = journal->fd;
@@ -281,6 +283,7 @@ static troupe_status origin_of(trp_record *record, trp_arena *arena, trp_path *f
     if (trp_retention_newest(&record->retention) >= 0) {
         troupe_status status = trp_checkpoint_newest(run, record->next_id, arena, &manifest);
         trp_retention_rewind(&record->retention, status == TROUPE_OK ? manifest.id : -1);
+        record->newest = status == TROUPE_OK ? manifest.report : 0;
         if (status == TROUPE_OK) {
             *report = manifest.report;
             return trp_checkpoint_folder(run, manifest.id, folder);

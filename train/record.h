@@ -16,6 +16,7 @@ typedef struct trp_record {
     trp_retention retention;
     int64_t next_id; // Of checkpoints.
     bool warned;     // That reports lack the metric which .keep_metric names.
+    int newest;      // Report of the newest checkpoint; 0: there is none.
     int delivered;   // The highest number of a report that was delivered.
     trp_arena arena; // Of the last report's metrics:
     troupe_metric last[TRP_METRICS_MAX];

@@ -20,8 +20,9 @@ enum {
 // One rank's report, as it travels to the coordinator.
 TROUPE_STRUCT(trp_report, (int, attempt), (int, rank), (int, number),
               (troupe_array_trp_metric, metrics),
-              (bool, pending),        // Files for its checkpoint are written: word of them follows.
-              (troupe_text, source)); // NULL: none.
+              (bool, pending),       // Files for its checkpoint are written: word of them follows.
+              (troupe_text, source), // NULL: none.
+              (bool, torn));         // There was a state for memory, and it could not be kept.
 
 typedef struct trp_open_report {
     trp_arena arena;           // Of what follows.

@@ -72,12 +72,22 @@ troupe_status troupe_result_value_as(const troupe_type *type, const troupe_resul
     return troupe_unpack_as(type, result->value.data, result->value.size, value);
 }
 
+troupe_status troupe_result_committed_as(const troupe_type *type, const troupe_result *result,
+                                         int rank, void *value)
+{
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(result);
+    TRP_REQUIRE(value);
+    return trp_memory_commit_read(result->commit, result->path, rank, type, value);
+}
+
 void troupe_result_free(troupe_result **result)
 {
     if (!result || !*result)
         return;
     // Releases this holder's reads, and acquires those of all others before the memory goes.
     if (atomic_fetch_sub(&(*result)->holds, 1) == 1) {
+        trp_memory_commit_release((*result)->commit);
         trp_arena_clear(&(*result)->arena);
         trp_free(*result);
     }

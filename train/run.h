@@ -20,6 +20,7 @@
 #include <train/commits.h>
 #include <train/committer.h>
 #include <train/coordinator.h>
+#include <train/memory_commit.h>
 #include <train/rank_log.h>
 #include <train/record.h>
 #include <train/reports.h>
@@ -57,6 +58,7 @@ typedef struct trp_run {
     trp_record record;
     trp_reports reports;
     trp_commits commits; // Of this attempt, not handed over yet.
+    trp_memory_commits memory;
     trp_committer committer;
     trp_object region_object;
     const trp_engine *engine; // Of its groups.
@@ -69,7 +71,8 @@ typedef struct trp_run {
     trp_stage_kind stage_kind;
     int stage_number; // Of the last one.
     int first_report; // Of this attempt,
-    trp_path origin;  // and what it goes on from; "": nothing.
+    trp_path origin;  // and the checkpoint that it goes on from; "": none.
+    bool from_memory; // It goes on from the last commit in memory instead.
     bool ranks_leave; // The ranks of this attempt are leaving their loops after a failure.
     bool shuts_down;  // on_shutdown of this attempt is to be called.
     bool begun;       // A group has started.

@@ -132,8 +132,6 @@ static troupe_status pack(trp_saver *saver, const troupe_type *type, const void 
 troupe_status trp_saver_save(trp_saver *saver, int number, const troupe_type *type,
                              const void *value)
 {
-    if (saver->keeps_none)
-        return TROUPE_OK;
     TROUPE_TRY(begin(saver, number));
     trp_serial_wait(saver->writer); // An earlier state for the same report.
     saver->state.path = NULL;

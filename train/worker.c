@@ -14,6 +14,7 @@
 #include <train/config.h>
 #include <train/engine_shm.h>
 #include <train/gate.h>
+#include <train/memory_state.h>
 #include <train/saver.h>
 #include <train/steps.h>
 #include <train/trainer.h>
@@ -27,6 +28,7 @@ typedef struct loop {
     int reports;       // The last one made.
     troupe_ref answer; // To it; id 0: it was taken.
     trp_saver saver;
+    trp_staged staged;
     bool stopped;
     trp_buffer value; // What it returns, packed; empty: nothing.
     uint64_t value_schema;
@@ -210,6 +212,7 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
     status = run_loop(&it);
     const char *text = reason_of(status);
     trp_member_leave(&it.member, status, text);
+    trp_staged_end(&it.staged);
     trp_saver_end(&it.saver); // Before the end is known, what was saved is told of.
     trp_alive_leave(&alive);
     *end = (trp_worker_end){
@@ -241,6 +244,15 @@ static troupe_status check_metrics(const troupe_metric *metrics, size_t count)
     return TROUPE_OK;
 }
 
+static troupe_ref call_report(loop *it, const trp_report *report)
+{
+    trp_coordinator_actor coordinator = it->task->coordinator;
+    if (it->staged.state == 0)
+        return troupe_call_from(coordinator, trp_coordinator_report, report);
+    trp_stated_report stated = {*report, {.id = it->staged.state}};
+    return troupe_call_from(coordinator, trp_coordinator_report_state, &stated);
+}
+
 static troupe_status check_source(const char *source)
 {
     if (!*source || strlen(source) > TRP_METRIC_NAME_MAX)
@@ -266,8 +278,10 @@ static troupe_status send_report(loop *it, const char *source, const troupe_metr
         .metrics = {rows, count},
         .pending = pending,
         .source = source,
+        .torn = it->staged.torn,
     };
-    it->answer = troupe_call_from(it->task->coordinator, trp_coordinator_report, &report);
+    it->answer = call_report(it, &report);
+    trp_staged_drop(&it->staged);
     bool decided = trp_gate_names(it->task->gate_first, it->task->gate_every, it->reports);
     return decided ? take_answer(it) : TROUPE_OK;
 }
@@ -316,6 +330,20 @@ troupe_status troupe_report_metrics_tagged(troupe_rank *me, const char *source,
     return report(me, source, metrics, count);
 }
 
+// Where nothing is kept on disk. Without room it is as with a full disk: training goes on.
+static troupe_status save_in_memory(loop *it, const troupe_type *type, const void *value)
+{
+    troupe_status status = trp_staged_put(&it->staged, type, value);
+    if (status != TROUPE_NO_MEMORY && status != TROUPE_TOO_LARGE)
+        return status;
+    if (!it->staged.warned)
+        trp_log(TRP_WARN, "report %d of %s has no commit in memory: rank %d: %s", it->reports + 1,
+                it->task->run, it->task->rank, troupe_last_error()->text);
+    it->staged.warned = true;
+    trp_error_forget();
+    return TROUPE_OK;
+}
+
 troupe_status troupe_save_as(const troupe_type *type, troupe_rank *me, const void *value)
 {
     TRP_REQUIRE(type);
@@ -323,7 +351,20 @@ troupe_status troupe_save_as(const troupe_type *type, troupe_rank *me, const voi
     TRP_REQUIRE(value);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_save", &it));
-    return it->stopped ? TROUPE_OK : trp_saver_save(&it->saver, it->reports + 1, type, value);
+    if (it->stopped)
+        return TROUPE_OK;
+    return it->task->keep == TROUPE_NONE ? save_in_memory(it, type, value)
+                                         : trp_saver_save(&it->saver, it->reports + 1, type, value);
+}
+
+troupe_status troupe_commit_as(const troupe_type *type, troupe_rank *me, const void *value)
+{
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(value);
+    loop *it;
+    TROUPE_TRY(loop_of(me, "troupe_commit", &it));
+    return it->stopped ? TROUPE_OK : trp_staged_put(&it->staged, type, value);
 }
 
 bool troupe_checkpoint_due(troupe_rank *me)
@@ -365,6 +406,14 @@ const char *troupe_restored_folder(troupe_rank *me)
     return it->task->origin;
 }
 
+static troupe_status restore_from_memory(const trp_task *task, const troupe_type *type, void *value)
+{
+    char whose[80];
+    snprintf(whose, sizeof(whose), "the state that rank %d goes on from, in memory", task->rank);
+    return trp_memory_state_read(trp_ref_object(task->state.items[0]), whose, type,
+                                 trp_arena_current(), value);
+}
+
 troupe_status troupe_restore_as(const troupe_type *type, troupe_rank *me, void *value)
 {
     TRP_REQUIRE(type);
@@ -372,6 +421,8 @@ troupe_status troupe_restore_as(const troupe_type *type, troupe_rank *me, void *
     TRP_REQUIRE(value);
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_restore", &it));
+    if (it->task->state.count > 0)
+        return restore_from_memory(it->task, type, value);
     if (!it->task->origin)
         return TROUPE_OK;
     return trp_checkpoint_load(it->task->origin, it->task->rank, TRP_STATE_OR_FIRST, type,

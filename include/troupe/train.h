@@ -294,6 +294,7 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_report_metrics_tagged(
 // written (a full disk) is logged with the file's name, and that report has no checkpoint; the last
 // committed one is untouched, and training goes on. Checkpoints are numbered from 0 as they are
 // committed, in folders checkpoint_%06d; the run's journal.jsonl says which report each belongs to.
+// With .keep = TROUPE_NONE it does what troupe_commit does, and is logged where there is no room.
 // TROUPE_NO_MEMORY: it could not be packed. TROUPE_INVALID names a member that has no value, as a
 // text that is not UTF-8.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_type *type,
@@ -301,6 +302,20 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_ty
                                                                  const void *value);
 #define troupe_save(T, me, value)                                                                  \
     troupe_save_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
+
+// Stages this rank's state for the next report in memory alone: packs it into shared memory of the
+// node, which costs a copy, so it can be done in every step. It is committed once every rank has
+// made that report and each has committed a state with it, or only rank 0, whose state then stands
+// for all; a restart within this driver goes on from the newest of that commit and the checkpoints.
+// Memory holds the last commit, and what belongs to reports that not every rank has made yet. A
+// second one before the report replaces the first. TROUPE_NO_MEMORY, TROUPE_TOO_LARGE: there is no
+// room for it; that report has no commit, the one before stays, and training can go on.
+// TROUPE_INVALID: the state has references.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_commit_as(const troupe_type *type,
+                                                                   troupe_rank *me,
+                                                                   const void *value);
+#define troupe_commit(T, me, value)                                                                \
+    troupe_commit_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
 
 // Whether the run is asked to save for the next report, by .checkpoint_every. The same on all
 // ranks.
@@ -331,13 +346,14 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_checkpoint_add(troupe_r
                                                                         troupe_source then);
 
 // The folder of the checkpoint that this attempt continues from, to be read and not changed; NULL:
-// there is none. It may be removed once the loop has made a report. Lives as long as the loop.
+// there is none, or it continues from a commit in memory. It may be removed once the loop has made
+// a report. Lives as long as the loop.
 TROUPE_EXPERIMENTAL const char *troupe_restored_folder(troupe_rank *me);
 
-// Reads this rank's state from the checkpoint that the run continues from (rank 0's state where
-// that checkpoint has fewer ranks). Leaves *value untouched if there is none. Texts and arrays live
-// as long as the loop runs. The texts of TROUPE_CORRUPT and TROUPE_WRONG_TYPE name the file and the
-// fault.
+// Reads this rank's state from the commit in memory or the checkpoint that the run continues from
+// (rank 0's state where that has fewer ranks). Leaves *value untouched if there is none. Texts and
+// arrays live as long as the loop runs. The texts of TROUPE_CORRUPT and TROUPE_WRONG_TYPE name the
+// file and the fault.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_restore_as(const troupe_type *type,
                                                                     troupe_rank *me, void *value);
 #define troupe_restore(T, me, value)                                                               \
@@ -450,7 +466,7 @@ typedef struct troupe_train_options {
     // name. A number is appended to a name that is taken.
     const char *name;
     // Best checkpoints to keep; default: all. The latest is always kept too. TROUPE_NONE: no
-    // checkpoint is written to disk.
+    // checkpoint is written to disk; troupe_save keeps the newest state in memory.
     int keep;
     const char *keep_metric; // Metric that ranks checkpoints; default: the newest is the best.
     troupe_goal keep_goal;   // Required with keep_metric.
@@ -608,6 +624,16 @@ TROUPE_EXPERIMENTAL void troupe_job_status_get(troupe_job *job, troupe_job_statu
 #define troupe_job_status_get(job, status)                                                         \
     troupe_job_status_get((job), (status), sizeof(troupe_job_status))
 
+// Reads the state that `rank` gave to the newest commit in memory (troupe_commit), while the run
+// goes on and after its end: rank 0's where that alone committed. Texts and arrays belong to the
+// thread's arena. TROUPE_NOT_FOUND: there is no commit, or no such rank; TROUPE_WRONG_TYPE: it is
+// of another type; TROUPE_NOT_STARTED: the runtime that had it was stopped.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_committed_as(const troupe_type *type,
+                                                                          troupe_job *job, int rank,
+                                                                          void *value);
+#define troupe_job_committed(T, job, rank, value)                                                  \
+    troupe_job_committed_as(&troupe_type_##T, (job), (rank), TROUPE_POINTER(T, value))
+
 // Path of the run's folder: valid until the job is closed.
 TROUPE_EXPERIMENTAL const char *troupe_job_path(const troupe_job *job);
 
@@ -663,6 +689,12 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
 troupe_result_value_as(const troupe_type *type, const troupe_result *result, void *value);
 #define troupe_result_value(T, result, value)                                                      \
     troupe_result_value_as(&troupe_type_##T, (result), TROUPE_POINTER(T, value))
+// As troupe_job_committed, of the last commit in memory of this opening: it stays there until the
+// result is freed, and so it can be read when the job is closed.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_result_committed_as(
+    const troupe_type *type, const troupe_result *result, int rank, void *value);
+#define troupe_result_committed(T, result, rank, value)                                            \
+    troupe_result_committed_as(&troupe_type_##T, (result), (rank), TROUPE_POINTER(T, value))
 // Reports made by all ranks.
 TROUPE_EXPERIMENTAL int troupe_result_reports(const troupe_result *result);
 // How often the group was restarted.

@@ -175,6 +175,8 @@ static troupe_status fit(troupe_rank *me, const pair *config)
     REFUSED(troupe_report_metrics_tagged, (me, "validate", NULL, 1), "metrics");
     REFUSED(troupe_save_as, (NULL, me, &state), "type");
     REFUSED(troupe_save_as, (&troupe_type_pair, me, NULL), "value");
+    REFUSED(troupe_commit_as, (NULL, me, &state), "type");
+    REFUSED(troupe_commit_as, (&troupe_type_pair, me, NULL), "value");
     REFUSED(troupe_restore_as, (NULL, me, &state), "type");
     REFUSED(troupe_restore_as, (&troupe_type_pair, me, NULL), "value");
     REFUSED(troupe_checkpoint_folder, (me, NULL), "path");
@@ -431,6 +433,7 @@ static void checkpoints_and_loops(void)
     REFUSED(troupe_report_metrics, (NULL, NULL, 0), "me");
     REFUSED(troupe_report_metrics_tagged, (NULL, "validate", NULL, 0), "me");
     REFUSED(troupe_save_as, (type, NULL, &five), "me");
+    REFUSED(troupe_commit_as, (type, NULL, &five), "me");
     REFUSED(troupe_restore_as, (type, NULL, &five), "me");
     REFUSED(troupe_return_as, (NULL, NULL, &five), "type");
     REFUSED(troupe_return_as, (type, NULL, &five), "me");
@@ -456,6 +459,12 @@ static void test_training(void **state)
     REFUSED(troupe_result_value_as, (NULL, result, &config), "type");
     REFUSED(troupe_result_value_as, (trainer->config, NULL, &config), "result");
     REFUSED(troupe_result_value_as, (trainer->config, result, NULL), "value");
+    REFUSED(troupe_result_committed_as, (NULL, result, 0, &config), "type");
+    REFUSED(troupe_result_committed_as, (trainer->config, NULL, 0, &config), "result");
+    REFUSED(troupe_result_committed_as, (trainer->config, result, 0, NULL), "value");
+    REFUSED(troupe_job_committed_as, (NULL, job, 0, &config), "type");
+    REFUSED(troupe_job_committed_as, (trainer->config, NULL, 0, &config), "job");
+    REFUSED(troupe_job_committed_as, (trainer->config, job, 0, NULL), "value");
     REFUSED(troupe_submit_as, (NULL, &config, NULL, &job, NULL), "trainer");
     REFUSED(troupe_submit_as, (trainer, NULL, NULL, &job, NULL), "config");
     REFUSED(troupe_submit_as, (trainer, &config, NULL, NULL, NULL), "job");
