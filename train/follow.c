@@ -6,6 +6,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
 #include <runtime/codec/json.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -27,7 +28,8 @@ typedef struct item {
 } item;
 
 struct trp_follow {
-    troupe_job *job;
+    _Atomic int holds;
+    troupe_job *job; // Held by the thread, and not used by others.
     troupe_follower follower;
     pthread_mutex_t lock;
     pthread_cond_t filled, over_changed;
@@ -37,7 +39,10 @@ struct trp_follow {
     off_t from, written;
     int journal; // -1: none.
     bool lost;   // Something was in neither.
-    bool ended;  // The end is to be told once all else was.
+    trp_log_queue logs;
+    int logs_open;    // What may print still.
+    bool ended;       // The end is to be told once all else was.
+    int64_t ended_ms; // Since when.
     bool abandoned, calling, over;
     bool dozing; // It looks again by itself.
     pthread_t thread;
@@ -128,12 +133,43 @@ void trp_follow_journal(trp_follow *follow, int journal)
     pthread_mutex_unlock(&follow->lock);
 }
 
+bool trp_follow_has_log(const trp_follow *follow)
+{
+    return follow != NULL && follow->follower.log != NULL;
+}
+
+void trp_follow_log_begin(trp_follow *follow)
+{
+    pthread_mutex_lock(&follow->lock);
+    follow->logs_open++;
+    pthread_mutex_unlock(&follow->lock);
+}
+
+void trp_follow_log_end(trp_follow *follow)
+{
+    pthread_mutex_lock(&follow->lock);
+    follow->logs_open--;
+    pthread_cond_signal(&follow->filled);
+    pthread_mutex_unlock(&follow->lock);
+}
+
+void trp_follow_log(trp_follow *follow, const trp_log_piece *piece)
+{
+    pthread_mutex_lock(&follow->lock);
+    if (!follow->over && !trp_log_queue_add(&follow->logs, piece))
+        follow->lost = true;
+    if (!follow->dozing)
+        pthread_cond_signal(&follow->filled);
+    pthread_mutex_unlock(&follow->lock);
+}
+
 void trp_follow_end(trp_follow *follow)
 {
     if (follow == NULL)
         return;
     pthread_mutex_lock(&follow->lock);
     follow->ended = true;
+    follow->ended_ms = trp_clock_ms();
     pthread_cond_signal(&follow->filled);
     pthread_mutex_unlock(&follow->lock);
 }
@@ -283,12 +319,71 @@ static void tell_what_lies_there(trp_follow *follow)
     }
     if (follow->from >= follow->written)
         follow->behind = false;
-    if (follow->lost)
-        trp_log(TRP_WARN,
-                "a follower of %s has missed something: the journal could not be "
-                "written or read",
-                follow->job->path);
+}
+
+static void tell_of_loss(trp_follow *follow)
+{
+    trp_log(TRP_WARN,
+            "a follower of %s has missed something: the run's journal or a log file could not be "
+            "written or read",
+            follow->job->path);
     follow->lost = false;
+}
+
+// ---- lines of ranks
+
+// With the lock.
+static void tell_line_of(trp_follow *follow, const trp_log_piece *piece, const char *text,
+                         size_t size, uint64_t lost)
+{
+    troupe_log_event event = {.rank = piece->rank,
+                              .attempt = piece->attempt,
+                              .pid = piece->pid,
+                              .text = text,
+                              .size = size,
+                              .lost = lost};
+    if (!begin_call(follow))
+        return;
+    follow->follower.log(follow->follower.user, follow->job, &event);
+    end_call(follow);
+}
+
+// Tells the first lines of a piece. False: they could not be read. With the lock, which is let go.
+static bool tell_lines(trp_follow *follow, trp_log_piece *piece)
+{
+    enum { AT_ONCE = 64 }; // Reports are not to wait for more.
+    trp_buffer lines = {0};
+    off_t at = piece->at, end = piece->end;
+    int rank = piece->rank;
+    pthread_mutex_unlock(&follow->lock);
+    bool read = trp_log_read(follow->job->path, rank, at, end, &lines) == TROUPE_OK;
+    pthread_mutex_lock(&follow->lock);
+    char *text = (char *)lines.data, *next = text;
+    for (int i = 0; read && i < AT_ONCE && next < text + lines.size; i++) {
+        char *stop = memchr(next, '\n', (size_t)(text + lines.size - next));
+        *stop = '\0';
+        tell_line_of(follow, piece, next, (size_t)(stop - next), 0);
+        next = stop + 1;
+    }
+    piece->at += next - text;
+    trp_buffer_free(&lines);
+    return read;
+}
+
+// Tells some lines of the rank whose turn it is. With the lock, which is let go meanwhile.
+static void tell_log(trp_follow *follow)
+{
+    trp_log_piece *piece = trp_log_queue_next(&follow->logs);
+    if (piece->at < piece->end && !tell_lines(follow, piece)) {
+        follow->lost = true;
+        piece->at = piece->end;
+    }
+    if (piece->at < piece->end)
+        return;
+    if (piece->lost > 0)
+        tell_line_of(follow, piece, "", 0, piece->lost);
+    if (piece->at == piece->end) // It may have grown meanwhile.
+        trp_log_queue_remove(&follow->logs, piece);
 }
 
 // Waits for something to tell. Where that comes often, it is left to gather for a while: to be
@@ -311,6 +406,16 @@ static void await_more(trp_follow *follow, int64_t *woken_ns, bool *dozed)
     *dozed = true;
 }
 
+// After the end of the run: false when nothing prints any more, or for too long. With the lock.
+static bool await_logs(trp_follow *follow)
+{
+    enum { LOGS_END_MS = 2000 };
+    int64_t until_ms = follow->ended_ms + LOGS_END_MS;
+    struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
+    return follow->logs_open > 0 && !follow->abandoned &&
+           pthread_cond_timedwait(&follow->filled, &follow->lock, &until) == 0;
+}
+
 static void *run(void *user)
 {
     trp_follow *follow = user;
@@ -320,14 +425,21 @@ static void *run(void *user)
     int64_t woken_ns = 0;
     bool dozed = false;
     for (;;) {
+        bool more = follow->first != NULL || follow->behind || follow->logs.first != NULL;
         if (follow->first != NULL)
             tell_first(follow);
         else if (follow->behind)
             tell_what_lies_there(follow);
-        else if (follow->ended)
-            break;
-        else
+        if (follow->logs.first != NULL)
+            tell_log(follow);
+        if (follow->lost)
+            tell_of_loss(follow);
+        if (more)
+            continue;
+        if (!follow->ended)
             await_more(follow, &woken_ns, &dozed);
+        else if (!await_logs(follow))
+            break;
     }
     tell_state(follow, TROUPE_JOB_DONE);
     follow->over = true;
@@ -343,22 +455,27 @@ troupe_status trp_follow_start(troupe_job *job, const troupe_follower *follower,
                                trp_follow **follow)
 {
     *follow = NULL;
-    if (follower->report == NULL && follower->state == NULL && follower->checkpoint == NULL)
+    if (follower->report == NULL && follower->state == NULL && follower->checkpoint == NULL &&
+        follower->log == NULL)
         return TROUPE_OK;
     trp_follow *made = trp_alloc(sizeof *made);
     if (made == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to follow a job");
-    *made = (trp_follow){.job = job, .follower = *follower, .journal = -1};
+    *made = (trp_follow){.holds = 1, .job = job, .follower = *follower, .journal = -1};
     made->last = &made->first;
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->filled, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->filled, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pthread_cond_init(&made->over_changed, NULL);
     trp_job_hold(job);
     pthread_t thread;
     troupe_status status = trp_thread_start(&thread, "follower", run, made);
     if (status != TROUPE_OK) {
         trp_job_release(job);
-        trp_follow_free(made);
+        trp_follow_release(made);
         return status;
     }
     pthread_detach(thread);
@@ -395,10 +512,17 @@ void trp_follow_abandon(trp_follow *follow)
     pthread_mutex_unlock(&follow->lock);
 }
 
-void trp_follow_free(trp_follow *follow)
+void trp_follow_hold(trp_follow *follow)
 {
-    if (follow == NULL)
+    if (follow != NULL)
+        atomic_fetch_add(&follow->holds, 1);
+}
+
+void trp_follow_release(trp_follow *follow)
+{
+    if (follow == NULL || atomic_fetch_sub(&follow->holds, 1) > 1)
         return;
+    trp_log_queue_clear(&follow->logs);
     for (item *at = follow->first, *next; at != NULL; at = next) {
         next = at->next;
         trp_free(at);

@@ -4,11 +4,12 @@
 // What it has not been told yet waits in memory, up to TRP_FOLLOW_WAITING events and
 // TRP_FOLLOW_BYTES; beyond that it is read back from the run's journal, in the same order, until
 // the follower has caught up.
+//
+// Lines of ranks are always read from their log files: what waits is where they lie.
 #ifndef TRP_FOLLOW_H
 #define TRP_FOLLOW_H
 
-#include <sys/types.h>
-#include <troupe/train.h>
+#include <train/log_queue.h>
 
 enum { TRP_FOLLOW_WAITING = 4096, TRP_FOLLOW_BYTES = 16 << 20 };
 
@@ -37,7 +38,17 @@ bool trp_follow_is_caller(trp_follow *follow);
 void trp_follow_await(trp_follow *follow);
 // Tells nothing more, from within a call of the follower's.
 void trp_follow_abandon(trp_follow *follow);
-// Once the thread has ended or is about to: by the last holder of the job.
-void trp_follow_free(trp_follow *follow);
+// Whether it is told of lines of ranks.
+bool trp_follow_has_log(const trp_follow *follow);
+// What prints to a log begins and ends: the run's end is told when all have ended, or some time
+// later.
+void trp_follow_log_begin(trp_follow *follow);
+void trp_follow_log_end(trp_follow *follow);
+// Lines lie in a rank's log file, or are lost.
+void trp_follow_log(trp_follow *follow, const trp_log_piece *piece);
+
+// It is held by its job and by what else tells it something. Harmless on NULL.
+void trp_follow_hold(trp_follow *follow);
+void trp_follow_release(trp_follow *follow);
 
 #endif

@@ -19,7 +19,8 @@
 #include <train/progress.h>
 
 struct trp_rank_logs {
-    _Atomic int holds; // Of who opened it, and of each log.
+    _Atomic int holds;  // Of who opened it, and of each log.
+    trp_follow *follow; // Held; NULL: none.
     int world;
     atomic_bool warned;
     char run[];
@@ -46,7 +47,7 @@ static struct {
     pthread_t thread;
 } writer = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-trp_rank_logs *trp_rank_logs_open(const char *run, int world)
+trp_rank_logs *trp_rank_logs_open(const char *run, int world, trp_follow *follow)
 {
     size_t size = strlen(run) + 1;
     trp_rank_logs *logs = trp_alloc(sizeof *logs + size);
@@ -55,17 +56,23 @@ trp_rank_logs *trp_rank_logs_open(const char *run, int world)
     atomic_init(&logs->holds, 1);
     logs->world = world;
     memcpy(logs->run, run, size);
+    logs->follow = trp_follow_has_log(follow) ? follow : NULL;
+    trp_follow_hold(logs->follow);
     return logs;
 }
 
 void trp_rank_logs_close(trp_rank_logs *logs)
 {
-    if (logs != NULL && atomic_fetch_sub(&logs->holds, 1) == 1)
-        trp_free(logs);
+    if (logs == NULL || atomic_fetch_sub(&logs->holds, 1) > 1)
+        return;
+    trp_follow_release(logs->follow);
+    trp_free(logs);
 }
 
 static void free_log(rank_log *log)
 {
+    if (log->of->follow != NULL)
+        trp_follow_log_end(log->of->follow);
     trp_rank_logs_close(log->of);
     trp_buffer_free(&log->text);
     trp_free(log);
@@ -73,16 +80,45 @@ static void free_log(rank_log *log)
 
 // ---- writing
 
-static troupe_status append(const rank_log *log, const trp_buffer *text)
+// *at becomes where in the file the text begins.
+static troupe_status append(const rank_log *log, const trp_buffer *text, off_t *at)
 {
     trp_path path;
+    struct stat about = {0};
     TROUPE_TRY(trp_path_make(&path, "%s/log", log->of->run));
     if (mkdir(path.text, trp_folder_mode()) && errno != EEXIST)
         return trp_fail_errno(TROUPE_IO, "cannot make the folder %s", path.text);
     TROUPE_TRY(trp_path_make(&path, "%s/log/rank_%05d.log", log->of->run, log->rank));
     if (text->failed)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for lines of %s", path.text);
+    if (stat(path.text, &about) && errno != ENOENT)
+        return trp_fail_errno(TROUPE_IO, "cannot look at %s", path.text);
+    *at = about.st_size; // Only this thread writes to it.
     return trp_file_append(path.text, text->data, text->size);
+}
+
+static uint64_t count_lines(const trp_buffer *text)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < text->size; i++)
+        count += text->data[i] == '\n';
+    return count;
+}
+
+// `at`: where the text lies in the file; negative: nowhere.
+static void tell_follower(const rank_log *log, const trp_buffer *text, off_t at, uint64_t lost)
+{
+    trp_log_piece piece = {
+        .rank = log->rank, .attempt = log->attempt, .pid = log->pid, .lost = lost};
+    if (log->of->follow == NULL)
+        return;
+    if (at < 0) {
+        piece.lost += count_lines(text);
+    } else {
+        piece.at = at;
+        piece.end = at + (off_t)text->size;
+    }
+    trp_follow_log(log->of->follow, &piece);
 }
 
 static void write_out(rank_log *log, const trp_buffer *text, uint64_t lost)
@@ -94,13 +130,17 @@ static void write_out(rank_log *log, const trp_buffer *text, uint64_t lost)
         trp_buffer_printf(&out, "---- attempt %d, rank %d of %d, pid %d, %s ----\n", log->attempt,
                           log->rank, log->of->world, log->pid, now);
     }
+    size_t head = out.size;
+    off_t at = 0;
     trp_buffer_append(&out, text->data, text->size);
     if (lost > 0)
         trp_buffer_printf(&out,
                           "---- %llu lines are not here: they came faster than they could be "
                           "written ----\n",
                           (unsigned long long)lost);
-    if (append(log, &out) == TROUPE_OK)
+    bool written = append(log, &out, &at) == TROUPE_OK;
+    tell_follower(log, text, written ? at + (off_t)head : -1, lost);
+    if (written)
         log->begun = true;
     else if (!atomic_exchange(&log->of->warned, true))
         trp_log(TRP_WARN, "lines of ranks are not in their log files: %s",
@@ -233,6 +273,8 @@ void trp_rank_log_follow(trp_rank_logs *logs, int rank, int attempt, troupe_acto
     atomic_fetch_add(&logs->holds, 1);
     trp_output_settle_set(settle);
     trp_output_listener listener = {take_line, take_end, log};
+    if (logs->follow != NULL)
+        trp_follow_log_begin(logs->follow);
     if (!trp_output_listener_add(worker.process, worker.incarnation, &listener))
         free_log(log);
 }

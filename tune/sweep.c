@@ -106,8 +106,11 @@ static troupe_status submit(running *run, int number)
     if (how.console == TROUPE_CONSOLE_AUTO) // The sweep is shown.
         how.console = TROUPE_CONSOLE_OFF;
     run->slots[number] = (slot){sweep->port, &run->events, number};
-    troupe_follower follower = {sizeof follower, follow_report, follow_state, &run->slots[number],
-                                follow_checkpoint};
+    troupe_follower follower = {.size = sizeof follower,
+                                .report = follow_report,
+                                .state = follow_state,
+                                .user = &run->slots[number],
+                                .checkpoint = follow_checkpoint};
     troupe_job *job;
     troupe_status status = sweep->port->submit(sweep->trainer, config, &follower, &job, &how);
     if (status != TROUPE_OK && number == 0 && depends_on_options(status))

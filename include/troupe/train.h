@@ -550,6 +550,19 @@ typedef struct troupe_checkpoint_event {
     double elapsed_s; // That the run has taken, earlier openings included.
 } troupe_checkpoint_event;
 
+// A line that a rank has printed, on standard output or error, or 16 KiB of a longer one. Borrowed
+// during the callback.
+typedef struct troupe_log_event {
+    int rank;
+    int attempt;      // Of the group.
+    int pid;          // Of the process.
+    const char *text; // Without its end, and terminated.
+    size_t size;
+    // Not 0: no line, but how many of this process are not told, here: they came faster than they
+    // could be written, or could not be.
+    uint64_t lost;
+} troupe_log_event;
+
 typedef enum troupe_job_state {
     TROUPE_JOB_QUEUED, // Waits for resources.
     TROUPE_JOB_RUNNING,
@@ -561,13 +574,17 @@ typedef enum troupe_job_state {
 // nothing but the job's closing: a slow one hears of everything later. `report` is called once for
 // each report that every rank has made, in the order of their numbers; `state` at every change of
 // state, TROUPE_JOB_DONE the last; `checkpoint` for each checkpoint that was committed, in the
-// order of their numbers.
+// order of their numbers; `log` for each line in the log files of ranks, in the order of each
+// stream of a rank; it is not called where workers print to the driver's own descriptors
+// (TROUPE_OUTPUT_DIRECT). Where a rank's output lasts longer than the run (a process of its own has
+// it), it is told of for 2 s more.
 typedef struct troupe_follower {
     size_t size; // sizeof(troupe_follower): TROUPE_OPTIONS sets it.
     void (*report)(void *user, troupe_job *job, const troupe_report_event *event);
     void (*state)(void *user, troupe_job *job, troupe_job_state state);
     void *user;
     void (*checkpoint)(void *user, troupe_job *job, const troupe_checkpoint_event *event);
+    void (*log)(void *user, troupe_job *job, const troupe_log_event *event);
 } troupe_follower;
 
 // Queues a run of `trainer` with a copy of *config (NULL: the loop takes none) and returns at once.

@@ -1,10 +1,11 @@
-// test_follow.c: what followers are told of: the metrics of every rank, and where in the loop they
-// come from.
+// test_follow.c: what followers are told of: the metrics of every rank, where in the loop they come
+// from, and what ranks print.
 #include <support.h>
 
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <train/job.h>
 #include <troupe.h>
@@ -131,6 +132,174 @@ static void test_a_source_has_1_to_63_bytes(void **state)
     troupe_result_free(&result);
 }
 
+// ---- lines of ranks
+
+TROUPE_STRUCT(chat, (int, lines), (bool, dies));
+
+static troupe_status talk(troupe_rank *me, const chat *config)
+{
+    for (int i = 0; i < config->lines; i++)
+        if (fprintf(i % 2 == 0 ? stdout : stderr, "line %d of rank %d in attempt %d\n", i, me->rank,
+                    me->attempt) < 0 ||
+            (i % 2 == 0 && fflush(stdout)))
+            return troupe_fail(TROUPE_IO, "cannot print");
+    TROUPE_TRY(troupe_barrier(me));
+    TROUPE_TRY(troupe_report(me, {"pid", (double)getpid()}));
+    if (config->dies && me->rank == 1 && me->attempt == 0)
+        abort();
+    return troupe_barrier(me);
+}
+TROUPE_TRAINER(talk, chat);
+
+typedef struct reader {
+    int seen[2][2][2]; // Lines of a loop: by attempt, rank, and stream.
+    int pids[2][2];
+    uint64_t lost;
+    bool wrong, over;
+    atomic_bool held; // It does not return meanwhile.
+    _Atomic int calls;
+} reader;
+
+static void read_line(void *user, troupe_job *job, const troupe_log_event *event)
+{
+    (void)job;
+    reader *self = (reader *)user;
+    int line, rank, attempt;
+    atomic_fetch_add(&self->calls, 1);
+    while (atomic_load(&self->held))
+        usleep(1000);
+    self->lost += event->lost;
+    self->wrong |= self->over || strlen(event->text) != event->size;
+    if (sscanf(event->text, "line %d of rank %d in attempt %d", &line, &rank, &attempt) != 3)
+        return; // The library's own.
+    self->wrong |= rank != event->rank || attempt != event->attempt || event->pid <= 0;
+    if (rank < 0 || rank > 1 || attempt < 0 || attempt > 1) {
+        self->wrong = true;
+        return;
+    }
+    int *pid = &self->pids[attempt][rank];
+    // Even ones went to one stream, odd ones to the other.
+    self->wrong |= line / 2 != self->seen[attempt][rank][line % 2]++;
+    self->wrong |= *pid != 0 && *pid != event->pid;
+    *pid = event->pid;
+}
+
+static void note_end(void *user, troupe_job *job, troupe_job_state state)
+{
+    (void)job;
+    ((reader *)user)->over |= state == TROUPE_JOB_DONE;
+}
+
+static troupe_job *submit_talk(reader *self, int lines, bool dies)
+{
+    chat config = {lines, dies};
+    troupe_follower follower = {
+        .size = sizeof follower, .log = read_line, .state = note_end, .user = self};
+    troupe_job *job;
+    troupe_must(troupe_submit(talk, &config, &follower, &job, .ranks = 2, .cpus_per_rank = 0.5,
+                              .storage = storage, .restarts = dies, .keep = TROUPE_NONE));
+    return job;
+}
+
+static void await_run(troupe_job *job)
+{
+    troupe_result *result;
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    troupe_result_free(&result);
+}
+
+// E07: of both streams, with rank, attempt and process, also of one that aborts.
+static void test_a_follower_gets_each_line_of_each_rank(void **state)
+{
+    (void)state;
+    reader self = {0};
+    troupe_job *job = submit_talk(&self, 50, true);
+    await_run(job);
+    troupe_job_close(&job);
+    assert_true(self.over);
+    assert_false(self.wrong);
+    assert_int_equal(self.lost, 0);
+    for (int rank = 0; rank < 2; rank++) {
+        for (int stream = 0; stream < 2; stream++) {
+            assert_int_equal(self.seen[0][rank][stream], 25);
+            assert_int_equal(self.seen[1][rank][stream], 25);
+        }
+        assert_int_not_equal(self.pids[0][rank], self.pids[1][rank]);
+    }
+}
+
+typedef struct wanted {
+    const char *run;
+    int lines;
+} wanted;
+
+static bool has_lines(void *user)
+{
+    const wanted *it = (const wanted *)user;
+    char *path = support_path(it->run, "log/rank_00001.log"), *text = support_read_file(path);
+    int count = 0;
+    for (const char *at = text; at != NULL && (at = strstr(at, "\nline ")) != NULL; at++)
+        count++;
+    free(text);
+    free(path);
+    return count == it->lines;
+}
+
+static bool has_been_called(void *user)
+{
+    return atomic_load(&((reader *)user)->calls) > 0;
+}
+
+// E07: its first call lasts as long as the run: that ends all the same, its log files are whole,
+// and then it is told of every line.
+static void test_a_follower_that_hangs_delays_no_rank_and_no_log_file(void **state)
+{
+    (void)state;
+    enum { LINES = 3000 };
+    reader self = {.held = true};
+    troupe_job *job = submit_talk(&self, LINES, false);
+    assert_true(support_wait_until(has_been_called, &self, SUPPORT_SOON_MS));
+    await_run(job);
+    assert_true(
+        support_wait_until(has_lines, &(wanted){troupe_job_path(job), LINES}, SUPPORT_SOON_MS));
+    assert_int_equal(atomic_load(&self.calls), 1);
+    atomic_store(&self.held, false);
+    troupe_job_close(&job);
+    assert_false(self.wrong);
+    assert_int_equal(self.lost, 0);
+    for (int rank = 0; rank < 2; rank++)
+        assert_int_equal(self.seen[0][rank][0] + self.seen[0][rank][1], LINES);
+}
+
+// Lines that are in no file are counted, and what waits is what lies apart.
+static void test_where_lines_lie_is_kept_in_pieces(void **state)
+{
+    (void)state;
+    trp_log_queue queue = {0};
+    const trp_log_piece pieces[] = {{.rank = 0, .pid = 7, .at = 10, .end = 20},
+                                    {.rank = 1, .pid = 8, .at = 0, .end = 5},
+                                    {.rank = 0, .pid = 7, .at = 20, .end = 30, .lost = 3},
+                                    {.rank = 0, .pid = 7, .at = 90, .end = 95},
+                                    {.rank = 0, .pid = 9, .attempt = 1, .at = 95, .end = 99}};
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+        assert_true(trp_log_queue_add(&queue, &pieces[i]));
+    trp_log_piece *next = trp_log_queue_next(&queue);
+    assert_true(next->rank == 1 && next->end == 5);
+    assert_ptr_not_equal(trp_log_queue_next(&queue), next); // Their turns.
+    assert_ptr_equal(trp_log_queue_next(&queue), next);
+    trp_log_queue_remove(&queue, next);
+    next = trp_log_queue_next(&queue);
+    assert_true(next->at == 10 && next->end == 30 && next->lost == 3);
+    trp_log_queue_remove(&queue, next);
+    next = trp_log_queue_next(&queue);
+    assert_true(next->at == 90 && next->pid == 7);
+    trp_log_queue_remove(&queue, next);
+    assert_int_equal(trp_log_queue_next(&queue)->attempt, 1);
+    trp_log_queue_clear(&queue);
+    assert_null(trp_log_queue_next(&queue));
+}
+
 // ---- lines of megabytes
 
 enum { WIDE = 1024, METRICS = 32, WIDE_REPORTS = 14 };
@@ -209,6 +378,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_slow_follower_reads_them_back_the_same),
         cmocka_unit_test(test_ranks_that_report_from_different_sources_are_told),
         cmocka_unit_test(test_a_source_has_1_to_63_bytes),
+        cmocka_unit_test(test_a_follower_gets_each_line_of_each_rank),
+        cmocka_unit_test(test_a_follower_that_hangs_delays_no_rank_and_no_log_file),
+        cmocka_unit_test(test_where_lines_lie_is_kept_in_pieces),
         cmocka_unit_test(test_long_lines_are_read_back),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,8 @@ static void test_a_stop_ends_all_ranks_at_the_same_report(void **state)
     for (int world = 1; world <= 3; world++) {
         line_settings config = line_plain(LINE_EPOCHS_MAX);
         stopper self = {.at = 3};
-        troupe_follower follower = {sizeof follower, see, count_done, &self, NULL};
+        troupe_follower follower = {
+            .size = sizeof follower, .report = see, .state = count_done, .user = &self};
         troupe_job *job;
         troupe_result *result;
         troupe_must(troupe_submit(
@@ -97,7 +98,7 @@ static void test_a_stop_after_the_last_report_changes_nothing(void **state)
     (void)state;
     line_settings config = line_plain(3);
     stopper self = {.at = 3};
-    troupe_follower follower = {sizeof follower, stop_at, NULL, &self, NULL};
+    troupe_follower follower = {.size = sizeof follower, .report = stop_at, .user = &self};
     troupe_job *job;
     troupe_result *result;
     troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = 2, .storage = storage));
@@ -210,7 +211,8 @@ static void test_jobs_overlap_where_there_is_room_and_never_beyond(void **state)
     wait_settings config = {file};
     for (int i = 0; i < JOBS; i++) {
         gangs[i] = (gang){.number = i, .workers = workers[i]};
-        troupe_follower follower = {sizeof follower, NULL, count_running, &gangs[i], NULL};
+        troupe_follower follower = {
+            .size = sizeof follower, .state = count_running, .user = &gangs[i]};
         troupe_must(troupe_submit(waits, &config, &follower, &jobs[i], .ranks = workers[i],
                                   .storage = storage));
     }
@@ -345,7 +347,8 @@ static void test_a_follower_may_close_its_job_at_the_end(void **state)
     (void)state;
     line_settings config = line_plain(2);
     _Atomic bool closed = false;
-    troupe_follower follower = {sizeof follower, NULL, close_in_the_end, (void *)&closed, NULL};
+    troupe_follower follower = {
+        .size = sizeof follower, .state = close_in_the_end, .user = (void *)&closed};
     troupe_job *job;
     troupe_must(troupe_submit(line_fit, &config, &follower, &job, .storage = storage));
     assert_true(support_wait_until(is_set, (void *)&closed, SUPPORT_SOON_MS));
@@ -384,8 +387,10 @@ static void test_a_follower_may_wait_for_its_job_and_close_it(void **state)
     line_settings config = line_plain(LINE_EPOCHS_MAX), next = line_plain(1);
     config.pause_ms = 1;
     early told = {0};
-    troupe_follower follower = {sizeof follower, close_in_the_first_report, count_call, &told,
-                                NULL};
+    troupe_follower follower = {.size = sizeof follower,
+                                .report = close_in_the_first_report,
+                                .state = count_call,
+                                .user = &told};
     troupe_job *job;
     troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = CPUS, .storage = storage,
                               .keep = 1));

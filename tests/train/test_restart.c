@@ -45,7 +45,8 @@ static void follow_state(void *user, troupe_job *job, troupe_job_state now)
 
 static troupe_result *run_to_end(const line_settings *config, told *all, int restarts)
 {
-    troupe_follower follower = {sizeof follower, follow_report, follow_state, all, NULL};
+    troupe_follower follower = {
+        .size = sizeof follower, .report = follow_report, .state = follow_state, .user = all};
     troupe_job *job;
     troupe_result *result;
     troupe_must(troupe_submit(line_fit, config, &follower, &job, .ranks = WORLD, .storage = storage,

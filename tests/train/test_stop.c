@@ -40,7 +40,8 @@ static void test_stop_cancels_what_runs_and_what_waits(void **state)
     line_settings config = line_plain(LINE_EPOCHS_MAX);
     config.pause_ms = 5;
     _Atomic int done = 0; // Of two followers, each with its thread.
-    troupe_follower follower = {sizeof follower, NULL, count_done, (void *)&done, NULL};
+    troupe_follower follower = {
+        .size = sizeof follower, .state = count_done, .user = (void *)&done};
     waiting running = {0}, queued = {0};
     troupe_must(troupe_submit(line_fit, &config, &follower, &running.job, .ranks = 2,
                               .storage = storage, .keep = 1));
@@ -138,7 +139,7 @@ static void test_closing_waits_for_a_follower_that_the_runtime_left_behind(void 
     troupe_must(troupe_start(0, NULL, .cpus = 2, .stop_timeout_ms = 100));
     line_settings config = line_plain(LINE_EPOCHS_MAX);
     slow self = {0};
-    troupe_follower follower = {sizeof follower, return_late, NULL, &self, NULL};
+    troupe_follower follower = {.size = sizeof follower, .report = return_late, .user = &self};
     troupe_job *job;
     troupe_must(troupe_submit(line_fit, &config, &follower, &job, .storage = storage, .keep = 1));
     assert_true(support_wait_until(is_set, (void *)&self.called, SUPPORT_SOON_MS));

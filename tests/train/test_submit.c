@@ -492,7 +492,8 @@ static void test_a_result_has_the_metrics_of_rank_0_and_where_all_is(void **stat
     char *folder = make_folder("result");
     witness_settings config = {.folder = folder, .restored = "x"};
     _Atomic bool others = false;
-    troupe_follower follower = {sizeof follower, see_report, NULL, (void *)&others, NULL};
+    troupe_follower follower = {
+        .size = sizeof follower, .report = see_report, .user = (void *)&others};
     troupe_job *job;
     troupe_result *result;
     troupe_must(troupe_submit(witness, &config, &follower, &job, .ranks = 3, .storage = storage,
