@@ -29,6 +29,7 @@
 #include <troupe/channel.h>
 #include <troupe/supervise.h>
 #include <troupe/train.h>
+#include <troupe/safetensors.h>
 #include <troupe/tune.h>
 // clang-format on
 

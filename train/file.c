@@ -83,21 +83,25 @@ troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t c
     return status;
 }
 
-troupe_status trp_file_replace(const char *path, const void *data, size_t size)
+troupe_status trp_file_replace_by(const char *path, const trp_piece *pieces, size_t count)
 {
     trp_path made, folder;
     const char *name = strrchr(path, '/');
-    const trp_piece piece = {data, size};
     TROUPE_TRY(trp_path_make(&made, "%s.new", path));
     TROUPE_TRY(trp_path_make(&folder, "%.*s", name != NULL ? (int)(name - path) : 1,
                              name != NULL ? path : "."));
-    TROUPE_TRY(trp_file_write(made.text, &piece, 1));
+    TROUPE_TRY(trp_file_write(made.text, pieces, count));
     troupe_status status = trp_folder_rename(made.text, path);
     if (status != TROUPE_OK) {
         (void)unlink(made.text);
         return status;
     }
     return trp_folder_sync(folder.text);
+}
+
+troupe_status trp_file_replace(const char *path, const void *data, size_t size)
+{
+    return trp_file_replace_by(path, &(trp_piece){data, size}, 1);
 }
 
 troupe_status trp_file_append(const char *path, const void *data, size_t size)

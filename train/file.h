@@ -28,6 +28,7 @@ troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t c
 // Makes or replaces the file by a rename, so that a crash leaves the old or the new one whole, with
 // its folder synced.
 troupe_status trp_file_replace(const char *path, const void *data, size_t size);
+troupe_status trp_file_replace_by(const char *path, const trp_piece *pieces, size_t count);
 // Reads the whole file, which must not be a link that leads out of its folder; *data is freed with
 // trp_free.
 troupe_status trp_file_read(const char *path, unsigned char **data, size_t *size);

@@ -244,7 +244,7 @@ static troupe_status write_file(const char *path, const char *about, const gathe
                                 trp_buffer *out)
 {
     size_t size = 0;
-    trp_safetensors_text text = {TRP_STATE_TEXT, about};
+    troupe_named_text text = {TRP_STATE_TEXT, about};
     trp_safetensors_head(g->items, g->count, &text, 1, out, &size);
     if (out->failed || !trp_buffer_reserve(out, size - out->size))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to pack what goes to %s", path);

@@ -341,7 +341,7 @@ static int compare_sources(const void *left, const void *right)
     return a->order < b->order ? -1 : 1;
 }
 
-static void write_metadata(trp_buffer *out, const trp_safetensors_text *metadata, size_t texts)
+static void write_metadata(trp_buffer *out, const troupe_named_text *metadata, size_t texts)
 {
     trp_buffer_printf(out, "\"" TRP_SAFETENSORS_METADATA "\":{");
     for (size_t i = 0; i < texts; i++) {
@@ -349,7 +349,7 @@ static void write_metadata(trp_buffer *out, const trp_safetensors_text *metadata
             trp_buffer_append(out, ",", 1);
         trp_json_text(out, metadata[i].name);
         trp_buffer_append(out, ":", 1);
-        trp_json_text(out, metadata[i].value);
+        trp_json_text(out, metadata[i].text);
     }
     trp_buffer_append(out, "}", 1);
 }
@@ -365,7 +365,7 @@ static void write_tensor(trp_buffer *out, const trp_safetensor_source *tensor)
 }
 
 void trp_safetensors_head(trp_safetensor_source *tensors, size_t count,
-                          const trp_safetensors_text *metadata, size_t texts, trp_buffer *out,
+                          const troupe_named_text *metadata, size_t texts, trp_buffer *out,
                           size_t *size)
 {
     static const char none[LENGTH_SIZE] = {0};

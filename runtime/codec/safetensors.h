@@ -13,7 +13,7 @@
 #include <runtime/base/arena.h>
 #include <runtime/base/buffer.h>
 #include <runtime/codec/json.h>
-#include <troupe/tensor.h>
+#include <troupe/safetensors.h>
 
 #define TRP_SAFETENSORS_METADATA "__metadata__" // No tensor can have this name.
 
@@ -61,15 +61,11 @@ typedef struct trp_safetensor_source {
     size_t order;
 } trp_safetensor_source;
 
-typedef struct trp_safetensors_text {
-    const char *name, *value;
-} trp_safetensors_text;
-
 // Appends the bytes before the data to `out`, which is empty, and puts the tensors in the order in
 // which their data follow: those with larger elements first, so that each is aligned to its own.
 // Names differ, and all is in UTF-8. *size is that of the file. Out of memory: `out->failed`.
 void trp_safetensors_head(trp_safetensor_source *tensors, size_t count,
-                          const trp_safetensors_text *metadata, size_t texts, trp_buffer *out,
+                          const troupe_named_text *metadata, size_t texts, trp_buffer *out,
                           size_t *size);
 
 #endif

@@ -418,6 +418,19 @@ static void checkpoints_and_loops(void)
     REFUSED(troupe_checkpoint_open, ("/", NULL), "checkpoint");
     REFUSED(troupe_checkpoint_verify, (NULL), "checkpoint");
     HARMLESS(troupe_checkpoint_close, (NULL));
+    troupe_safetensors *file = NULL;
+    REFUSED(troupe_safetensors_open, (NULL, &file), "path");
+    REFUSED(troupe_safetensors_open, ("/", NULL), "file");
+    HARMLESS(troupe_safetensors_close, (NULL));
+    HARMLESS(troupe_safetensors_count, (NULL));
+    HARMLESS(troupe_safetensors_name, (NULL, 0));
+    REFUSED(troupe_safetensors_view, (NULL, "a", &(troupe_tensor){0}), "file");
+    HARMLESS(troupe_safetensors_text, (NULL, "a"));
+    REFUSED(troupe_safetensors_write, (NULL, NULL, 0, NULL, 0), "path");
+    REFUSED(troupe_safetensors_write, ("/nowhere/a", NULL, 1, NULL, 0), "tensors");
+    REFUSED(troupe_safetensors_write, ("/nowhere/a", NULL, 0, NULL, 1), "texts");
+    REFUSED(troupe_safetensors_write, ("/nowhere/a", &(troupe_named_tensor){0}, SIZE_MAX, NULL, 0),
+            "count");
     HARMLESS(troupe_checkpoint_info_get, (NULL, &info, sizeof info));
     HARMLESS(troupe_checkpoint_info_get, (NULL, NULL, 0));
     REFUSED(troupe_checkpoint_load_as, (NULL, "/", 0, &five), "type");
