@@ -1,5 +1,5 @@
 // troupe.c: the program `troupe`: looking at nodes of this machine from outside,
-// keys, and workers that are loaded.
+// reports of runs, keys, and workers that are loaded.
 #include "troupe.h"
 
 #include <stdbool.h>
@@ -16,6 +16,7 @@ static const subcommand subcommands[] = {
     {"actors", "the actors of a node, and what they do", tool_actors},
     {"keys", "makes a cluster's keys; reads and writes certificates of CZMQ", tool_keys},
     {"memory", "the objects in a node's store, and the processes that hold them", tool_memory},
+    {"report", "a run as an HTML page: its metrics, restarts and checkpoints", tool_report},
     {"worker", "becomes a worker of a node (run by nodes alone)", tool_worker},
 };
 enum { COUNT = sizeof subcommands / sizeof *subcommands };

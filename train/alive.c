@@ -227,6 +227,23 @@ troupe_status trp_alive_begin(trp_alive *alive, int64_t *epoch, int wait_ms)
     return TROUPE_OK;
 }
 
+int trp_alive_driver(const char *run)
+{
+    trp_path path;
+    if (trp_path_make(&path, "%s/alive", run) != TROUPE_OK)
+        return 0;
+    pthread_mutex_lock(&table.lock);
+    trp_alive *there = find(path.text);
+    int fd = there != NULL ? there->fd : open(path.text, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int pid = fd >= 0 ? (int)holder_of(fd, DRIVER) : 0;
+    if (pid == 0 && there != NULL && !there->cleans) // The lock is this process's own.
+        pid = (int)getpid();
+    if (there == NULL && fd >= 0)
+        close(fd);
+    pthread_mutex_unlock(&table.lock);
+    return pid;
+}
+
 troupe_status trp_alive_check(const trp_alive *alive, const char *run)
 {
     struct stat about;

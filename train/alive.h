@@ -25,6 +25,9 @@ troupe_status trp_alive_clean(const char *run, trp_alive **alive);
 troupe_status trp_alive_begin(trp_alive *alive, int64_t *epoch, int wait_ms);
 // Waits until no rank of another process runs; 0: that is so, else a process that still does.
 int trp_alive_await_ranks(const trp_alive *alive, int wait_ms);
+// The process that has the run as its driver; 0: none, -1: one that this system cannot name. Takes
+// no lock, and lets go of none.
+int trp_alive_driver(const char *run);
 // TROUPE_IO: the path does not lead to what was locked any more.
 troupe_status trp_alive_check(const trp_alive *alive, const char *run);
 

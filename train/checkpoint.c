@@ -116,6 +116,11 @@ troupe_status trp_checkpoint_discard(const trp_staging *staging)
 
 troupe_status trp_checkpoint_find(const char *path, trp_path *folder)
 {
+    return trp_folder_find(path, "checkpoint path", folder);
+}
+
+troupe_status trp_folder_find(const char *path, const char *what, trp_path *folder)
+{
     const char *home = getenv("HOME");
     struct stat about;
     if (path[0] == '~' && (path[1] == '/' || path[1] == '\0') && home && home[0] == '/')
@@ -125,8 +130,8 @@ troupe_status trp_checkpoint_find(const char *path, trp_path *folder)
     if (stat(folder->text, &about) == 0)
         return TROUPE_OK;
     if (errno == ENOENT || errno == ENOTDIR)
-        return troupe_fail(TROUPE_NOT_FOUND, "the checkpoint path %s does not exist", folder->text);
-    return trp_fail_errno(TROUPE_IO, "cannot use the checkpoint path %s", folder->text);
+        return troupe_fail(TROUPE_NOT_FOUND, "the %s %s does not exist", what, folder->text);
+    return trp_fail_errno(TROUPE_IO, "cannot use the %s %s", what, folder->text);
 }
 
 troupe_status trp_checkpoint_read(const char *folder, trp_arena *arena, trp_manifest *manifest)

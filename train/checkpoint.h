@@ -37,6 +37,8 @@ troupe_status trp_checkpoint_folder(const char *run, int64_t id, trp_path *folde
 // The folder that a user has named: "~" and "~/..." stand for the home. TROUPE_NOT_FOUND: it does
 // not exist.
 troupe_status trp_checkpoint_find(const char *path, trp_path *folder);
+// The same of any folder; `what` names it in error texts.
+troupe_status trp_folder_find(const char *path, const char *what, trp_path *folder);
 
 // Reads the manifest of the checkpoint at `folder`; what it points to goes to `arena`.
 // TROUPE_NOT_FOUND: it is no checkpoint; TROUPE_CORRUPT; TROUPE_VERSION.

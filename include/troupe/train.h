@@ -516,6 +516,16 @@ typedef struct troupe_train_options {
 // library reads. Any other answer is false.
 TROUPE_EXPERIMENTAL bool troupe_can_resume(const char *folder);
 
+// Writes an HTML page of what a run has done to `file` (NULL: report.html in its folder): its
+// metrics as curves, its attempts, restarts and checkpoints, its settings, and how it ended. The
+// page needs no other file and no network; its links to files of the run are relative. `folder` is
+// the run's, in which "~/" is the home. The run may be running, in any process, or have been
+// killed; lines of its journal that are damaged are left out and counted in the page. Callable
+// without a runtime. TROUPE_NOT_FOUND: that is no run's folder; TROUPE_IO and TROUPE_NO_SPACE name
+// the file that could not be written; TROUPE_NO_MEMORY.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_run_report(const char *folder,
+                                                                    const char *file);
+
 typedef struct troupe_job troupe_job;
 typedef struct troupe_result troupe_result;
 

@@ -1,0 +1,23 @@
+// html_page.h: the sections of a run's report.
+#ifndef TRP_HTML_PAGE_H
+#define TRP_HTML_PAGE_H
+
+#include <train/html_facts.h>
+
+// `links` is the way from the page to the run's folder: "", or a relative path with "/" at its end.
+// `made` is the time in UTC.
+void trp_html_page(const trp_facts *facts, const char *links, const char *made, trp_buffer *out);
+
+void trp_html_curves(const trp_facts *facts, trp_buffer *out);
+void trp_html_attempts(const trp_facts *facts, const char *links, trp_buffer *out);
+void trp_html_checkpoints(const trp_facts *facts, const char *links, trp_buffer *out);
+void trp_html_logs(const trp_facts *facts, const char *links, trp_buffer *out);
+void trp_html_settings(const trp_facts *facts, const char *links, trp_buffer *out);
+void trp_html_others(const trp_facts *facts, trp_buffer *out);
+
+// The first cell or cells of a table: its wrapper, its caption and its heads, "|" between them; "#"
+// before one: of numbers.
+void trp_html_table(trp_buffer *out, const char *caption, const char *heads);
+void trp_html_table_end(trp_buffer *out);
+
+#endif
