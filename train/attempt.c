@@ -92,7 +92,7 @@ void trp_attempt_run_ranks(trp_run *run)
         .region = {.id = run->region_object},
         .coordinator = run->self,
         .origin = origin[0] ? origin : NULL,
-        .run = job->path,
+        .run = job->folder,
         .epoch = job->opening.epoch,
         .metadata = job->options.metadata,
         .rank_metrics = job->options.rank_metrics,
@@ -154,8 +154,8 @@ static troupe_status find_origin(trp_run *run, trp_path *origin, int *last_repor
 static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
 {
     int last_report;
-    TROUPE_TRY(trp_alive_check(run->job->opening.alive, run->job->path));
-    TROUPE_TRY(trp_checkpoint_clean(run->job->path));
+    TROUPE_TRY(trp_alive_check(run->job->opening.alive, run->job->folder));
+    TROUPE_TRY(trp_run_clean(run->job));
     TROUPE_TRY(find_origin(run, origin, &last_report));
     trp_memory_commits_drop_open(&run->memory);
     TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.ranks, last_report,

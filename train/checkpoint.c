@@ -19,7 +19,7 @@
 
 #define FOLDER "checkpoints"
 #define STAGING ".staging_"
-#define REMOVED ".removed_"
+#define REMOVED ".removed_" // See storage_files.c.
 #define PREFIX "checkpoint_"
 
 troupe_status trp_checkpoint_folder(const char *run, int64_t id, trp_path *folder)
@@ -34,15 +34,6 @@ troupe_status trp_checkpoint_stage(const trp_staging *staging, int rank, const c
     TROUPE_TRY(trp_shard_make(staging, rank, shard));
     TROUPE_TRY(trp_path_make(&path, "%s/%s", shard->text, name));
     return trp_file_write(path.text, &(trp_piece){packed->data, packed->size}, 1);
-}
-
-// The run's own folder is new: with its first checkpoint it is made to last too.
-static troupe_status sync_run(const char *run)
-{
-    trp_path above;
-    TROUPE_TRY(trp_folder_sync(run));
-    TROUPE_TRY(trp_path_make(&above, "%s/..", run));
-    return trp_folder_sync(above.text);
 }
 
 static troupe_status sync_folder(void *user, const trp_tree_node *node)
@@ -76,31 +67,17 @@ static troupe_status assemble(const trp_staging *staging, const trp_manifest *ma
     return trp_tree_walk(whole->text, sync_folder, whole->text);
 }
 
-// Makes the new name last.
-static troupe_status sync_commit(const trp_staging *staging, int64_t id)
-{
-    trp_path path;
-    TROUPE_TRY(trp_path_make(&path, "%s/" FOLDER, staging->run));
-    TROUPE_TRY(trp_folder_sync(path.text));
-    return id == 0 ? sync_run(staging->run) : TROUPE_OK;
-}
-
-troupe_status trp_checkpoint_commit(const trp_staging *staging, const trp_manifest *manifest,
-                                    trp_path *folder)
+troupe_status trp_checkpoint_commit(const trp_staging *staging, const char *run,
+                                    const trp_manifest *manifest, trp_path *folder)
 {
     trp_path whole;
     troupe_error kept;
-    TROUPE_TRY(trp_checkpoint_folder(staging->run, manifest->id, folder));
+    TROUPE_TRY(trp_checkpoint_folder(run, manifest->id, folder));
     TROUPE_TRY(assemble(staging, manifest, &whole));
-    TROUPE_TRY(trp_folder_rename(whole.text, folder->text));
-    troupe_status status = sync_commit(staging, manifest->id);
+    troupe_status status = trp_storage_publish(folder->text, whole.text);
     trp_error_hold(&kept);
-    // What may not last is not there: it goes back to where it is discarded.
-    if (status != TROUPE_OK && trp_folder_rename(folder->text, whole.text) != TROUPE_OK)
-        trp_log(TRP_WARN, "%s stays, but may not last: %s", folder->text,
-                troupe_last_error()->text);
     if (status == TROUPE_OK && trp_checkpoint_discard(staging) != TROUPE_OK)
-        trp_log(TRP_INFO, "an empty folder is left behind: %s", troupe_last_error()->text);
+        trp_log(TRP_INFO, "a folder that was staged is left behind: %s", troupe_last_error()->text);
     trp_error_restore(&kept);
     return status;
 }
@@ -116,7 +93,10 @@ troupe_status trp_checkpoint_discard(const trp_staging *staging)
 
 troupe_status trp_checkpoint_find(const char *path, trp_path *folder)
 {
-    return trp_folder_find(path, "checkpoint path", folder);
+    if (trp_storage_is_local(path))
+        return trp_folder_find(trp_storage_local(path), "checkpoint path", folder);
+    TROUPE_TRY(trp_storage_check(path));
+    return trp_path_make(folder, "%s", path);
 }
 
 troupe_status trp_folder_find(const char *path, const char *what, trp_path *folder)
@@ -220,9 +200,35 @@ static troupe_status verify_file(int fd, const char *folder, const trp_manifest_
     return status;
 }
 
+// A file of a checkpoint that is elsewhere. What has no bytes there is right.
+static troupe_status verify_far(const char *folder, const trp_manifest_file *file)
+{
+    trp_path path;
+    uint64_t size, digest;
+    if (file->kind != TRP_FILE_PLAIN && file->kind != TRP_FILE_STATE)
+        return TROUPE_OK;
+    TROUPE_TRY(trp_path_make(&path, "%s/%s", folder, file->path));
+    troupe_status status = trp_storage_digest(path.text, &size, &digest);
+    if (status == TROUPE_NOT_FOUND)
+        return lacks(folder, file);
+    TROUPE_TRY(status);
+    if (size != file->size)
+        return troupe_fail(TROUPE_CORRUPT,
+                           "%s is damaged: it has %" PRIu64 " bytes, expected %" PRIu64, path.text,
+                           size, file->size);
+    if (digest != file->digest)
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: its checksum is wrong", path.text);
+    return TROUPE_OK;
+}
+
 troupe_status trp_checkpoint_verify(const char *folder, trp_arena *arena, trp_manifest *manifest)
 {
     TROUPE_TRY(trp_checkpoint_read(folder, arena, manifest));
+    if (!trp_storage_is_local(folder)) {
+        for (size_t i = 0; i < manifest->files.count; i++)
+            TROUPE_TRY(verify_far(folder, &manifest->files.items[i]));
+        return TROUPE_OK;
+    }
     int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", folder);
@@ -278,7 +284,7 @@ int64_t trp_checkpoint_number(const char *name)
     char *end;
     errno = 0;
     long long number = strtoll(name + prefix, &end, 10);
-    return *end == '\0' && errno == 0 ? number : -1;
+    return (*end == '\0' || strcmp(end, "/") == 0) && errno == 0 ? number : -1;
 }
 
 static int compare_numbers(const void *left, const void *right)
@@ -287,90 +293,94 @@ static int compare_numbers(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-troupe_status trp_checkpoint_list(const char *run, int64_t **numbers, size_t *count)
+typedef struct numbers {
+    int64_t *list;
+    size_t count, capacity;
+    bool failed;
+} numbers;
+
+static void take_number(void *user, const char *child)
+{
+    numbers *found = (numbers *)user;
+    int64_t number = trp_checkpoint_number(child);
+    if (number < 0 || found->failed)
+        return;
+    if (found->count == found->capacity) {
+        size_t capacity = found->capacity > 0 ? 2 * found->capacity : 16;
+        int64_t *grown = (int64_t *)trp_realloc(found->list, capacity * sizeof *found->list);
+        found->failed = grown == NULL;
+        if (grown == NULL)
+            return;
+        found->list = grown;
+        found->capacity = capacity;
+    }
+    found->list[found->count++] = number;
+}
+
+troupe_status trp_checkpoint_list(const char *run, int64_t **numbers_found, size_t *count)
 {
     trp_path path;
-    size_t capacity = 0, found = 0;
-    int64_t *list = NULL;
+    numbers found = {0};
     TROUPE_TRY(trp_path_make(&path, "%s/" FOLDER, run));
-    DIR *folder = opendir(path.text);
-    if (!folder)
-        return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", path.text);
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        int64_t number = trp_checkpoint_number(entry->d_name);
-        if (number < 0)
-            continue;
-        if (found == capacity) {
-            capacity = capacity > 0 ? 2 * capacity : 16;
-            int64_t *grown = (int64_t *)trp_realloc(list, capacity * sizeof *list);
-            if (!grown) {
-                trp_free(list);
-                closedir(folder);
-                return troupe_fail(TROUPE_NO_MEMORY, "no memory for the checkpoints of %s", run);
-            }
-            list = grown;
-        }
-        list[found++] = number;
+    troupe_status status = trp_storage_list(path.text, take_number, &found);
+    if (status == TROUPE_OK && found.failed)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the checkpoints of %s", run);
+    if (status == TROUPE_NOT_FOUND && !trp_storage_is_local(run))
+        status = TROUPE_OK; // It has no folders.
+    if (status != TROUPE_OK) {
+        trp_free(found.list);
+        return status;
     }
-    closedir(folder);
-    if (found > 0)
-        qsort(list, found, sizeof *list, compare_numbers);
-    *numbers = list;
-    *count = found;
+    if (found.count > 0)
+        qsort(found.list, found.count, sizeof *found.list, compare_numbers);
+    *numbers_found = found.list;
+    *count = found.count;
     return TROUPE_OK;
 }
 
-// The highest number below `below` that a folder of the run has; -1: none.
-static troupe_status highest(const char *run, int64_t below, int64_t *id)
+bool trp_checkpoint_is_useless(const char *path, troupe_status status)
 {
-    trp_path path;
-    TROUPE_TRY(trp_path_make(&path, "%s/" FOLDER, run));
-    DIR *folder = opendir(path.text);
-    if (!folder)
-        return trp_fail_errno(errno == ENOENT ? TROUPE_NOT_FOUND : TROUPE_IO,
-                              "cannot open the folder %s", path.text);
-    *id = -1;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        int64_t number = trp_checkpoint_number(entry->d_name);
-        if (number < below && number > *id)
-            *id = number;
-    }
-    closedir(folder);
-    return TROUPE_OK;
+    return trp_storage_is_local(path) || status == TROUPE_CORRUPT || status == TROUPE_NOT_FOUND ||
+           status == TROUPE_VERSION;
 }
 
-troupe_status trp_checkpoint_newest(const char *run, int64_t below, trp_arena *arena,
-                                    trp_manifest *manifest)
+static troupe_status newest_of(const char *run, const char *local, const int64_t *ids, size_t count,
+                               trp_arena *arena, trp_manifest *manifest, trp_path *folder)
 {
-    for (;;) {
-        int64_t id;
-        trp_path folder;
-        TROUPE_TRY(highest(run, below, &id));
-        if (id < 0)
-            return troupe_fail(TROUPE_NOT_FOUND, "%s has no checkpoint that can be used", run);
-        TROUPE_TRY(trp_checkpoint_folder(run, id, &folder));
-        troupe_status status = trp_checkpoint_verify(folder.text, arena, manifest);
-        if (status == TROUPE_OK && manifest->id != id)
+    while (count-- > 0) {
+        trp_path path;
+        TROUPE_TRY(trp_checkpoint_folder(run, ids[count], &path));
+        troupe_status status = trp_checkpoint_bring(path.text, local, arena, manifest, folder);
+        if (status == TROUPE_OK && manifest->id != ids[count])
             status =
                 troupe_fail(TROUPE_CORRUPT, "%s is damaged: it says that it is number %" PRId64,
-                            folder.text, manifest->id);
-        if (status == TROUPE_OK)
-            return TROUPE_OK;
+                            path.text, manifest->id);
+        if (status == TROUPE_OK || !trp_checkpoint_is_useless(run, status))
+            return status;
         trp_log(TRP_WARN, "a checkpoint cannot be used, an older one is looked for: %s",
                 troupe_last_error()->text);
-        below = id;
     }
+    return troupe_fail(TROUPE_NOT_FOUND, "%s has no checkpoint that can be used", run);
+}
+
+troupe_status trp_checkpoint_newest(const char *run, const char *local, int64_t below,
+                                    trp_arena *arena, trp_manifest *manifest, trp_path *folder)
+{
+    int64_t *ids;
+    size_t count;
+    TROUPE_TRY(trp_checkpoint_list(run, &ids, &count));
+    while (count > 0 && ids[count - 1] >= below)
+        count--;
+    troupe_status status = newest_of(run, local, ids, count, arena, manifest, folder);
+    trp_free(ids);
+    return status;
 }
 
 troupe_status trp_checkpoint_remove(const char *run, int64_t id)
 {
-    trp_path folder, removed;
+    trp_path folder;
     TROUPE_TRY(trp_checkpoint_folder(run, id, &folder));
-    TROUPE_TRY(trp_path_make(&removed, "%s/" FOLDER "/" REMOVED "%06" PRId64, run, id));
-    // Renamed first, so that no crash leaves a checkpoint that lacks some of its files. Not synced:
-    // one that comes back after a loss of power is an old one, and is verified before it is used.
-    TROUPE_TRY(trp_folder_rename(folder.text, removed.text));
-    return trp_folder_discard(removed.text);
+    return trp_storage_withdraw(folder.text);
 }
 
 static bool starts_with(const char *text, const char *prefix)
@@ -397,9 +407,35 @@ static troupe_status clean(const char *parent)
     return status;
 }
 
+// The same elsewhere: what has no manifest.
+static troupe_status clean_far(const char *run)
+{
+    int64_t *ids;
+    size_t count;
+    TROUPE_TRY(trp_checkpoint_list(run, &ids, &count));
+    troupe_status status = TROUPE_OK;
+    for (size_t i = 0; i < count && status == TROUPE_OK; i++) {
+        trp_path path;
+        unsigned char *data;
+        size_t size;
+        status = trp_path_make(&path, "%s/" FOLDER "/" PREFIX "%06" PRId64 "/" TRP_MANIFEST_NAME,
+                               run, ids[i]);
+        if (status == TROUPE_OK)
+            status = trp_storage_read(path.text, &data, &size);
+        if (status == TROUPE_OK)
+            trp_free(data);
+        else if (status == TROUPE_NOT_FOUND)
+            status = trp_checkpoint_remove(run, ids[i]);
+    }
+    trp_free(ids);
+    return status;
+}
+
 troupe_status trp_checkpoint_clean(const char *run)
 {
     trp_path parent;
+    if (!trp_storage_is_local(run))
+        return clean_far(run);
     TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
     TROUPE_TRY(trp_folder_make(parent.text));
     return clean(parent.text);

@@ -15,6 +15,7 @@
 #include <train/file.h>
 #include <train/manifest.h>
 #include <train/shard.h>
+#include <train/storage.h>
 #include <troupe/wire.h>
 
 // Writes a rank's state, which is packed already, for a report that it has yet to make, replacing
@@ -22,11 +23,12 @@
 troupe_status trp_checkpoint_stage(const trp_staging *staging, int rank, const char *name,
                                    const trp_buffer *packed, trp_path *shard);
 
-// Turns what was staged for a report into the checkpoint `manifest->id`, and gives its folder. The
-// files of the manifest are those of all shards; their order changes. On failure there is no such
-// checkpoint, and what was staged is still to be discarded.
-troupe_status trp_checkpoint_commit(const trp_staging *staging, const trp_manifest *manifest,
-                                    trp_path *folder);
+// Turns what was staged for a report into the checkpoint `manifest->id` of `run`, which may be
+// another place than where it was staged, and gives its folder. The files of the manifest are those
+// of all shards; their order changes. On failure there is no such checkpoint, and what was staged
+// is still to be discarded.
+troupe_status trp_checkpoint_commit(const trp_staging *staging, const char *run,
+                                    const trp_manifest *manifest, trp_path *folder);
 
 // Removes what was staged for a report that will have no checkpoint.
 troupe_status trp_checkpoint_discard(const trp_staging *staging);
@@ -54,14 +56,27 @@ troupe_status trp_checkpoint_load(const char *folder, int rank, trp_whose_state 
                                   const troupe_type *type, trp_arena *arena, void *value);
 
 // Finds the newest checkpoint of the run below number `below` that verifies, with a warning for
-// each that does not. TROUPE_NOT_FOUND: there is none.
-troupe_status trp_checkpoint_newest(const char *run, int64_t below, trp_arena *arena,
-                                    trp_manifest *manifest);
+// each that does not, and gives its local folder: of a run elsewhere it is fetched into the run's
+// working folder `local`. TROUPE_NOT_FOUND: there is none. A storage that fails is no reason to go
+// on from an older one: its status.
+troupe_status trp_checkpoint_newest(const char *run, const char *local, int64_t below,
+                                    trp_arena *arena, trp_manifest *manifest, trp_path *folder);
+
+// Whether the checkpoint at `path`, which could not be read, is of no use: a storage elsewhere that
+// does not answer may have it whole.
+bool trp_checkpoint_is_useless(const char *path, troupe_status status);
+
+// Verifies the checkpoint at `path` and gives its local folder, as above.
+troupe_status trp_checkpoint_bring(const char *path, const char *local, trp_arena *arena,
+                                   trp_manifest *manifest, trp_path *folder);
+// Removes what was fetched into the working folder.
+troupe_status trp_checkpoint_forget(const char *local);
 
 // Removes a checkpoint; a crash leaves it or none.
 troupe_status trp_checkpoint_remove(const char *run, int64_t id);
 
-// Makes the run's folder of checkpoints if need be, and removes what crashes left half done in it.
+// Makes the run's folder of checkpoints if need be, and removes what crashes left half done in it;
+// of a run elsewhere, what has no manifest.
 troupe_status trp_checkpoint_clean(const char *run);
 // The numbers of the run's checkpoints, rising; freed with trp_free.
 troupe_status trp_checkpoint_list(const char *run, int64_t **numbers, size_t *count);

@@ -19,7 +19,8 @@ static void make(trp_commit *commit)
     commit->status =
         commit->torn ? troupe_fail(TROUPE_IO, "%s",
                                    commit->why[0] ? commit->why : "a rank could not save its state")
-                     : trp_checkpoint_commit(&commit->staging, &commit->manifest, &commit->folder);
+                     : trp_checkpoint_commit(&commit->staging, commit->committer->job->path,
+                                             &commit->manifest, &commit->folder);
     if (commit->status == TROUPE_OK)
         return;
     commit->error = *troupe_last_error();
@@ -27,11 +28,23 @@ static void make(trp_commit *commit)
     (void)trp_checkpoint_discard(&commit->staging);
 }
 
+static void sync_journal(const trp_commit *commit, const char *run)
+{
+    trp_path path;
+    if (trp_storage_is_local(run)) {
+        if (commit->journal >= 0 && fdatasync(commit->journal) != 0)
+            trp_log(TRP_WARN, "the journal of %s may not last: %s", run, strerror(errno));
+        return;
+    }
+    if (trp_path_make(&path, "%s/journal.jsonl", run) != TROUPE_OK ||
+        trp_storage_sync(path.text) != TROUPE_OK)
+        trp_log(TRP_WARN, "the journal of %s may not last: %s", run, troupe_last_error()->text);
+}
+
 static void follow_up(const trp_commit *commit)
 {
     const char *run = commit->committer->job->path;
-    if (commit->journal >= 0 && fdatasync(commit->journal) != 0)
-        trp_log(TRP_WARN, "the journal of %s may not last: %s", run, strerror(errno));
+    sync_journal(commit, run);
     for (size_t i = 0; i < commit->evicted_count; i++) {
         if (trp_checkpoint_remove(run, commit->evicted[i].id) != TROUPE_OK)
             trp_log(TRP_WARN, "a checkpoint that is not kept stays on disk: %s",

@@ -185,7 +185,7 @@ troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *addres
                            .attempt = attempts};
     trp_committer_init(&self->run->committer, job);
     self->run->committer.tell = tell_committed;
-    self->run->logs = trp_rank_logs_open(job->path, job->options.ranks, job->follow);
+    self->run->logs = trp_rank_logs_open(job->folder, job->options.ranks, job->follow);
     trp_job_hold(job);
     return TROUPE_OK;
 }

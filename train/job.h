@@ -48,7 +48,8 @@ struct troupe_job {
     trp_packed config;
     troupe_train_options options; // With defaults filled in; texts in `arena`.
     trp_arena arena;
-    const char *path;
+    const char *path;     // Of the run: its folder, or where it is in another storage.
+    const char *folder;   // On this machine: what is staged, printed and derived. May be `path`.
     trp_opening opening;  // Of the run's folder.
     trp_follow *follow;   // What tells the follower; NULL: there is none.
     trp_gate *gate;       // NULL: there is none.

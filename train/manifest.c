@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <train/file.h>
 #include <train/manifest.h>
 #include <train/manifest_old.h>
+#include <train/storage.h>
 
 static const char *const kinds[] = {"file", "state", "link", "folder"};
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -214,7 +214,7 @@ troupe_status trp_manifest_read(const char *folder, trp_arena *arena, trp_manife
     unsigned char *data;
     size_t size;
     TROUPE_TRY(trp_path_make(&path, "%s/" TRP_MANIFEST_NAME, folder));
-    troupe_status status = trp_file_read(path.text, &data, &size);
+    troupe_status status = trp_storage_read(path.text, &data, &size);
     if (status == TROUPE_NOT_FOUND)
         return trp_manifest_old_read(folder, arena, manifest);
     TROUPE_TRY(status);

@@ -1,5 +1,4 @@
 // opening.c: see opening.h.
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <runtime/base/error.h>
@@ -7,9 +6,11 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/host/folder.h>
+#include <runtime/store/spill_file.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <train/capability.h>
 #include <train/checkpoint.h>
 #include <train/job.h>
@@ -50,7 +51,7 @@ void trp_run_clean_left(const char *run)
 void trp_run_clean_beside(const char *checkpoint)
 {
     trp_path run;
-    if (trp_path_make(&run, "%s", checkpoint) != TROUPE_OK)
+    if (!trp_storage_is_local(checkpoint) || trp_path_make(&run, "%s", checkpoint) != TROUPE_OK)
         return;
     size_t length = strlen(run.text);
     while (length > 1 && run.text[length - 1] == '/')
@@ -88,57 +89,134 @@ static void clean_earlier(const char *run, const char *name)
 
 // ---- the folder
 
-static troupe_status find_folder(troupe_job *job)
+static troupe_status find_local(troupe_job *job)
 {
     const troupe_train_options *options = &job->options;
+    const char *storage = options->storage ? trp_storage_local(options->storage) : NULL;
     char *run;
     if (options->open == TROUPE_OPEN_NEW) {
-        TROUPE_TRY(trp_folder_claim(options->storage, options->name, &run));
+        TROUPE_TRY(trp_folder_claim(storage, options->name, &run));
         clean_earlier(run, options->name);
     } else {
-        TROUPE_TRY(trp_folder_named(options->storage, options->name,
+        TROUPE_TRY(trp_folder_named(storage, options->name,
                                     options->open == TROUPE_OPEN_RESUME_OR_NEW, &run));
     }
-    job->path = keep_text(job, run);
+    job->path = job->folder = keep_text(job, run);
     trp_free(run);
     return job->path != NULL ? TROUPE_OK
                              : troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
 }
 
-static bool has_checkpoint(const char *run)
+// Takes the run of that path elsewhere; a new one only where nothing is: else TROUPE_EXISTS.
+static troupe_status take_far(troupe_job *job, const char *path)
 {
+    bool has = false;
+    TROUPE_TRY(trp_storage_take(path));
+    troupe_status status =
+        job->options.open == TROUPE_OPEN_NEW ? trp_storage_has(path, &has) : TROUPE_OK;
+    if (status == TROUPE_OK && has)
+        status = troupe_fail(TROUPE_EXISTS, "there is something at %s", path);
+    if (status == TROUPE_OK && (job->path = keep_text(job, path)) == NULL)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
+    if (status != TROUPE_OK)
+        trp_storage_leave(path);
+    job->opening.taken = status == TROUPE_OK;
+    return status;
+}
+
+// The working folder of a run elsewhere, which is the same for each of its openings on this
+// machine: so what a killed driver left in it is found.
+static troupe_status make_working_folder(troupe_job *job)
+{
+    trp_path folder;
+    struct stat about;
+    const char *spill = trp_spill_folder(), *end = strrchr(spill, '/');
+    TROUPE_TRY(trp_path_make(&folder, "%.*s/troupe-run-%u-%016" PRIx64,
+                             end != NULL ? (int)(end - spill) : 8, end != NULL ? spill : "/var/tmp",
+                             (unsigned)getuid(), trp_digest(job->path, strlen(job->path))));
+    if (mkdir(folder.text, 0700) != 0 && errno != EEXIST)
+        return trp_fail_errno(TROUPE_IO, "cannot make the working folder %s of a run", folder.text);
+    if (lstat(folder.text, &about) != 0 || !S_ISDIR(about.st_mode) || about.st_uid != geteuid() ||
+        (about.st_mode & 022) != 0)
+        return troupe_fail(TROUPE_IO, "%s is not a folder that only this user can write to",
+                           folder.text);
+    job->folder = keep_text(job, folder.text);
+    if (job->folder == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
+    return trp_checkpoint_clean(job->folder); // Makes the folder in which ranks stage.
+}
+
+static troupe_status find_far(troupe_job *job)
+{
+    enum { NUMBERS_MAX = 1000000 };
+    const troupe_train_options *options = &job->options;
     trp_path path;
-    bool found = false;
-    DIR *folder =
-        trp_path_make(&path, "%s/checkpoints", run) == TROUPE_OK ? opendir(path.text) : NULL;
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;)
-        found = found || trp_checkpoint_number(entry->d_name) >= 0;
-    if (folder != NULL)
-        closedir(folder);
-    return found;
+    size_t length = strlen(options->storage);
+    while (length > 0 && options->storage[length - 1] == '/')
+        length--;
+    TROUPE_TRY(trp_storage_check(options->storage));
+    troupe_status status = TROUPE_EXISTS;
+    for (int number = 0; number <= NUMBERS_MAX && status == TROUPE_EXISTS; number++) {
+        char suffix[24] = "";
+        if (number > 0)
+            snprintf(suffix, sizeof suffix, "_%d", number);
+        TROUPE_TRY(trp_path_make(&path, "%.*s/%s%s", (int)length, options->storage, options->name,
+                                 suffix));
+        status = take_far(job, path.text);
+        if (status == TROUPE_BUSY && options->open == TROUPE_OPEN_NEW)
+            status = TROUPE_EXISTS;
+    }
+    TROUPE_TRY(status);
+    return make_working_folder(job);
+}
+
+static troupe_status find_folder(troupe_job *job)
+{
+    const char *storage = job->options.storage;
+    return storage == NULL || trp_storage_is_local(storage) ? find_local(job) : find_far(job);
+}
+
+troupe_status trp_run_clean(const troupe_job *job)
+{
+    TROUPE_TRY(trp_checkpoint_clean(job->path));
+    return job->folder != job->path ? trp_checkpoint_clean(job->folder) : TROUPE_OK;
+}
+
+static troupe_status has_checkpoint(const char *run, bool *has)
+{
+    int64_t *ids = NULL;
+    size_t count = 0;
+    troupe_status status = trp_checkpoint_list(run, &ids, &count);
+    trp_free(ids);
+    *has = status == TROUPE_OK && count > 0;
+    return status == TROUPE_NOT_FOUND ? TROUPE_OK : status;
+}
+
+// What is not of a driver that died as it made a run.
+static void note_other(void *user, const char *child)
+{
+    static const char *const ours[] = {"alive",        "run.json.new", "journal.jsonl",
+                                       "checkpoints/", "log/",         "fetched/"};
+    char *other = (char *)user;
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (strcmp(child, ours[i]) == 0)
+            return;
+    snprintf(other, NAME_MAX + 1, "%s", child);
 }
 
 // That a folder without run.json holds nothing but what a driver leaves that dies as it makes a
 // run.
 static troupe_status check_unmade(const char *run)
 {
-    static const char *const ours[] = {
-        ".", "..", "alive", "run.json.new", "journal.jsonl", "checkpoints", "log"};
-    if (has_checkpoint(run))
+    bool has;
+    char other[NAME_MAX + 1] = "";
+    TROUPE_TRY(has_checkpoint(run, &has));
+    if (has)
         return troupe_fail(TROUPE_CORRUPT,
                            "%s has checkpoints and no run.json: was it copied in part?", run);
-    DIR *folder = opendir(run);
-    if (folder == NULL)
-        return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", run);
-    char other[256] = "";
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        bool known = false;
-        for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-            known = known || strcmp(entry->d_name, ours[i]) == 0;
-        if (!known)
-            snprintf(other, sizeof other, "%s", entry->d_name);
-    }
-    closedir(folder);
+    troupe_status status = trp_storage_list(run, note_other, other);
+    if (status != TROUPE_OK && status != TROUPE_NOT_FOUND)
+        return status;
     if (other[0] != '\0')
         return troupe_fail(TROUPE_EXISTS,
                            "%s is not the folder of a run: it has no run.json, but "
@@ -191,11 +269,12 @@ static troupe_status look_at_end(troupe_job *job)
 
 static troupe_status go_on(troupe_job *job, const trp_run_file *file)
 {
+    bool has;
+    TROUPE_TRY(has_checkpoint(job->path, &has));
     TROUPE_TRY(check_trainer(job, &file->head));
     TROUPE_TRY(merge_options(job, file->head.options));
     TROUPE_TRY(look_at_end(job));
-    if (!job->opening.ended && job->options.from == NULL && file->head.from != NULL &&
-        !has_checkpoint(job->path))
+    if (!job->opening.ended && job->options.from == NULL && file->head.from != NULL && !has)
         return troupe_fail(TROUPE_INVALID,
                            "the run %s has no checkpoint yet and was started from %.200s: give it "
                            "again in .from",
@@ -263,14 +342,15 @@ static troupe_status begin(troupe_job *job, const void *config, trp_run_file *fi
 {
     trp_opening *opening = &job->opening;
     bool is_new = file->head.created == NULL;
-    TROUPE_TRY(trp_run_journal_open(job->path, &job->arena, &opening->history, &opening->journal));
+    TROUPE_TRY(trp_run_journal_open(job->path, job->folder, &job->arena, &opening->history,
+                                    &opening->journal));
     if (opening->ended)
         return TROUPE_OK;
     opening->epoch = opening->history.epoch + 1;
     TROUPE_TRY(trp_alive_begin(opening->alive, &opening->epoch, RANKS_END_MS));
-    TROUPE_TRY(trp_checkpoint_clean(job->path)); // Makes the folder of checkpoints.
+    TROUPE_TRY(trp_run_clean(job)); // Makes the folder of checkpoints.
     TROUPE_TRY(write_run_file(job, config, file));
-    if (is_new) { // Its own name is to last too.
+    if (is_new && trp_storage_is_local(job->path)) { // Its own name is to last too.
         trp_path above;
         TROUPE_TRY(trp_path_make(&above, "%s/..", job->path));
         TROUPE_TRY(trp_folder_sync(above.text));
@@ -283,7 +363,7 @@ static troupe_status begin(troupe_job *job, const void *config, trp_run_file *fi
 static troupe_status open_found(troupe_job *job, const void *config, trp_arena *arena)
 {
     trp_run_file file = {0};
-    TROUPE_TRY(trp_alive_take(job->path, &job->opening.alive));
+    TROUPE_TRY(trp_alive_take(job->folder, &job->opening.alive));
     troupe_status status = job->options.open == TROUPE_OPEN_NEW
                                ? TROUPE_NOT_FOUND
                                : trp_run_file_read(job->path, arena, &file);
@@ -301,8 +381,9 @@ static troupe_status open_found(troupe_job *job, const void *config, trp_arena *
 troupe_status trp_run_open(troupe_job *job, const void *config)
 {
     trp_arena arena = {0};
-    TROUPE_TRY(find_folder(job));
-    troupe_status status = open_found(job, config, &arena);
+    troupe_status status = find_folder(job);
+    if (status == TROUPE_OK)
+        status = open_found(job, config, &arena);
     trp_arena_clear(&arena);
     if (status != TROUPE_OK) {
         trp_run_close(job);
@@ -318,6 +399,9 @@ void trp_run_close(troupe_job *job)
 {
     trp_run_journal_close(&job->opening.journal);
     trp_alive_leave(&job->opening.alive);
+    if (job->opening.taken)
+        trp_storage_leave(job->path);
+    job->opening.taken = false;
 }
 
 static const char *checkpoint_path(troupe_job *job, troupe_result *result, const char *name)
@@ -348,5 +432,5 @@ troupe_result *trp_run_stored_result(troupe_job *job)
 
 bool troupe_can_resume(const char *folder)
 {
-    return !TRP_IS_NULL(folder) && trp_run_file_exists(folder);
+    return !TRP_IS_NULL(folder) && trp_run_file_exists(trp_storage_local(folder));
 }

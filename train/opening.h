@@ -15,6 +15,7 @@ typedef struct trp_opening {
     trp_run_journal journal;
     trp_run_history history; // What earlier openings left.
     int64_t epoch;
+    bool taken;       // From a storage elsewhere.
     bool ended;       // The run has ended well: `end` says how, and nothing is started.
     trp_end_file end; // Texts are in the job's arena.
 } trp_opening;
@@ -28,6 +29,8 @@ void trp_run_close(struct troupe_job *job);
 // The result of a run that had ended before it was opened. NULL: no memory.
 struct troupe_result *trp_run_stored_result(struct troupe_job *job);
 
+// Removes what the job's run has left half done.
+troupe_status trp_run_clean(const struct troupe_job *job);
 // Removes what a run left half done that no process runs any more; of a living one nothing. The
 // second: of the run that has the checkpoint, where its path looks like one's.
 void trp_run_clean_left(const char *run);

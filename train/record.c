@@ -52,7 +52,10 @@ static troupe_status take_up_one(trp_record *record, int64_t id, trp_arena *aren
     trp_path folder;
     record->next_id = id + 1;
     TROUPE_TRY(trp_checkpoint_folder(record->job->path, id, &folder));
-    if (trp_checkpoint_read(folder.text, arena, &manifest) != TROUPE_OK) {
+    troupe_status status = trp_checkpoint_read(folder.text, arena, &manifest);
+    if (status != TROUPE_OK) {
+        if (!trp_checkpoint_is_useless(folder.text, status))
+            return status;
         trp_log(TRP_WARN, "a checkpoint cannot be used: %s", troupe_last_error()->text);
         return TROUPE_OK;
     }
@@ -67,8 +70,11 @@ static troupe_status take_up(trp_record *record)
     trp_arena arena = {0};
     int64_t *ids;
     size_t count;
-    TROUPE_TRY(trp_checkpoint_list(record->job->path, &ids, &count));
-    troupe_status status = TROUPE_OK;
+    troupe_status status = trp_checkpoint_list(record->job->path, &ids, &count);
+    if (status == TROUPE_NOT_FOUND) // It was made when the run was opened.
+        return troupe_fail(TROUPE_IO, "%s has no folder of checkpoints any more: was it moved?",
+                           record->job->path);
+    TROUPE_TRY(status);
     for (size_t i = 0; i < count && status == TROUPE_OK; i++) {
         status = take_up_one(record, ids[i], &arena);
         trp_arena_clear(&arena);
@@ -138,7 +144,7 @@ void trp_record_commit(trp_record *record, trp_committer *committer, int attempt
 {
     const troupe_job *job = record->job;
     memcpy(commit->created, trp_time_now().text, sizeof(commit->created));
-    commit->staging = (trp_staging){job->path, job->opening.epoch, attempt, commit->number};
+    commit->staging = (trp_staging){job->folder, job->opening.epoch, attempt, commit->number};
     commit->manifest = (trp_manifest){
         .id = record->next_id,
         .report = commit->number,
@@ -277,16 +283,20 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
 static troupe_status origin_of(trp_record *record, trp_arena *arena, trp_path *folder, int *report)
 {
     const char *run = record->job->path, *from = record->job->options.from;
+    const char *local = record->job->folder;
     trp_manifest manifest;
+    trp_path origin; // Set on success alone: the attempt continues from it.
     folder->text[0] = '\0';
     *report = 0;
     if (trp_retention_newest(&record->retention) >= 0) {
-        troupe_status status = trp_checkpoint_newest(run, record->next_id, arena, &manifest);
+        troupe_status status =
+            trp_checkpoint_newest(run, local, record->next_id, arena, &manifest, &origin);
         trp_retention_rewind(&record->retention, status == TROUPE_OK ? manifest.id : -1);
         record->newest = status == TROUPE_OK ? manifest.report : 0;
         if (status == TROUPE_OK) {
             *report = manifest.report;
-            return trp_checkpoint_folder(run, manifest.id, folder);
+            *folder = origin;
+            return TROUPE_OK;
         }
         if (status != TROUPE_NOT_FOUND)
             return status;
@@ -294,11 +304,12 @@ static troupe_status origin_of(trp_record *record, trp_arena *arena, trp_path *f
     if (!from)
         return TROUPE_OK;
     // The reports of a new run begin at 1, wherever its state comes from.
-    trp_path origin; // Set on success alone: the attempt continues from it.
-    TROUPE_TRY(trp_checkpoint_find(from, &origin));
-    trp_run_clean_beside(origin.text);
-    TROUPE_TRY(trp_checkpoint_verify(origin.text, arena, &manifest));
-    return trp_path_make(folder, "%s", origin.text);
+    trp_path found;
+    TROUPE_TRY(trp_checkpoint_find(from, &found));
+    trp_run_clean_beside(found.text);
+    TROUPE_TRY(trp_checkpoint_bring(found.text, local, arena, &manifest, &origin));
+    *folder = origin;
+    return TROUPE_OK;
 }
 
 troupe_status trp_record_origin(trp_record *record, trp_path *folder, int *report)

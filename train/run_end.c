@@ -55,7 +55,8 @@ void trp_run_finish(trp_run *run, troupe_status status)
     run->finished = true;
     trp_record_end(&run->record, status, result);
     // What a rank saved and did not report any more is of no use to anyone.
-    if (trp_checkpoint_clean(run->job->path) != TROUPE_OK)
+    if (trp_run_clean(run->job) != TROUPE_OK ||
+        trp_checkpoint_forget(run->job->folder) != TROUPE_OK)
         trp_log(TRP_WARN, "not everything that was left incomplete could be removed: %s",
                 troupe_last_error()->text);
     trp_run_close(run->job);

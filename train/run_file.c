@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <train/file.h>
 #include <train/run_file.h>
+#include <train/storage.h>
 #include <unistd.h>
 
 enum { VERSION = 1 };
@@ -35,7 +35,7 @@ static troupe_status read_document(const char *path, trp_arena *arena, trp_json 
 {
     unsigned char *data;
     size_t size;
-    TROUPE_TRY(trp_file_read(path, &data, &size));
+    TROUPE_TRY(trp_storage_read(path, &data, &size));
     char *copy = trp_arena_alloc(arena, size + 1);
     if (copy != NULL)
         memcpy(copy, data, size);
@@ -111,7 +111,7 @@ static bool says_already(const char *path, const trp_buffer *text)
     troupe_error kept;
     trp_error_hold(&kept);
     bool same = false;
-    if (trp_file_read(path, &data, &size) == TROUPE_OK) {
+    if (trp_storage_read(path, &data, &size) == TROUPE_OK) {
         same = size == text->size && memcmp(data, text->data, size) == 0;
         trp_free(data);
     }
@@ -127,7 +127,7 @@ static troupe_status write_document(const char *path, trp_buffer *text)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for what goes to %s", path);
     if (says_already(path, text))
         return TROUPE_OK;
-    return trp_file_replace(path, text->data, text->size);
+    return trp_storage_put(path, text->data, text->size);
 }
 
 troupe_status trp_run_file_write(const char *run, const trp_run_file *file)
@@ -176,9 +176,6 @@ troupe_status trp_end_file_remove(const char *run)
 {
     trp_path path;
     TROUPE_TRY(trp_path_make(&path, "%s/end", run));
-    if (unlink(path.text) == 0)
-        return trp_folder_sync(run);
-    if (errno == ENOENT)
-        return TROUPE_OK;
-    return trp_fail_errno(TROUPE_IO, "cannot remove %s", path.text);
+    troupe_status status = trp_storage_remove(path.text);
+    return status == TROUPE_NOT_FOUND ? TROUPE_OK : status;
 }

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <train/checkpoint.h>
-#include <train/file.h>
 #include <train/report_event.h>
 #include <train/run_file.h>
 #include <train/run_journal.h>
+#include <train/storage.h>
 #include <unistd.h>
 
 // Of all kinds of lines together.
@@ -85,8 +85,40 @@ static troupe_status replay(const char *path, const char *text, size_t size, trp
     return status;
 }
 
-troupe_status trp_run_journal_open(const char *run, trp_arena *arena, trp_run_history *history,
-                                   trp_run_journal *journal)
+static troupe_status open_file(const char *path, size_t size, size_t whole,
+                               trp_run_journal *journal)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
+    if (fd < 0)
+        return trp_fail_errno(TROUPE_IO, "cannot open %s", path);
+    if (whole < size && ftruncate(fd, (off_t)whole) != 0) {
+        troupe_status status = trp_fail_errno(TROUPE_IO, "cannot cut %s", path);
+        close(fd);
+        return status;
+    }
+    *journal = (trp_run_journal){.fd = fd, .size = (off_t)whole};
+    return TROUPE_OK;
+}
+
+// What is stored elsewhere is what counts.
+static troupe_status open_copy(const char *path, const char *local, const unsigned char *data,
+                               size_t size, trp_arena *arena, trp_run_journal *journal)
+{
+    trp_path copy;
+    size_t length = strlen(path) + 1;
+    char *stored_at = trp_arena_alloc(arena, length);
+    if (stored_at == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a journal");
+    TROUPE_TRY(trp_path_make(&copy, "%s/journal.jsonl", local));
+    TROUPE_TRY(trp_file_write(copy.text, &(trp_piece){data, size}, 1));
+    TROUPE_TRY(open_file(copy.text, size, size, journal));
+    journal->stored_at = memcpy(stored_at, path, length);
+    journal->stored = (off_t)size;
+    return TROUPE_OK;
+}
+
+troupe_status trp_run_journal_open(const char *run, const char *local, trp_arena *arena,
+                                   trp_run_history *history, trp_run_journal *journal)
 {
     trp_path path;
     unsigned char *data = NULL;
@@ -94,24 +126,17 @@ troupe_status trp_run_journal_open(const char *run, trp_arena *arena, trp_run_hi
     *history = (trp_run_history){0};
     *journal = (trp_run_journal){.fd = -1};
     TROUPE_TRY(trp_path_make(&path, "%s/journal.jsonl", run));
-    troupe_status status = trp_file_read(path.text, &data, &size);
-    if (status == TROUPE_OK) {
+    troupe_status status = trp_storage_read(path.text, &data, &size);
+    if (status == TROUPE_OK)
         status = replay(path.text, (const char *)data, size, arena, history, &whole);
-        trp_free(data);
-    } else if (status == TROUPE_NOT_FOUND) {
+    else if (status == TROUPE_NOT_FOUND)
         status = TROUPE_OK;
-    }
-    TROUPE_TRY(status);
-    int fd = open(path.text, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
-    if (fd < 0)
-        return trp_fail_errno(TROUPE_IO, "cannot open %s", path.text);
-    if (whole < size && ftruncate(fd, (off_t)whole) != 0) {
-        status = trp_fail_errno(TROUPE_IO, "cannot cut %s", path.text);
-        close(fd);
-        return status;
-    }
-    *journal = (trp_run_journal){.fd = fd, .size = (off_t)whole};
-    return TROUPE_OK;
+    if (status == TROUPE_OK)
+        status = trp_storage_is_local(run)
+                     ? open_file(path.text, size, whole, journal)
+                     : open_copy(path.text, local, data, whole, arena, journal);
+    trp_free(data);
+    return status;
 }
 
 // ---- writing
@@ -130,11 +155,32 @@ static bool write_whole(int fd, const char *data, size_t size)
     return true;
 }
 
-static void tell(trp_run_journal *journal, int error)
+static void tell(trp_run_journal *journal, const char *why)
 {
     if (!journal->told)
-        trp_log(TRP_WARN, "a run's journal.jsonl cannot be written: %s", strerror(error));
+        trp_log(TRP_WARN, "a run's journal.jsonl cannot be written: %s", why);
     journal->told = true;
+}
+
+// Adds to what is stored elsewhere all that it lacks.
+static void store(trp_run_journal *journal)
+{
+    enum { PIECE = 64 * 1024 };
+    troupe_status status = TROUPE_OK;
+    char *piece = journal->stored_at && journal->stored < journal->size ? trp_alloc(PIECE) : NULL;
+    while (piece != NULL && status == TROUPE_OK && journal->stored < journal->size) {
+        off_t left = journal->size - journal->stored;
+        ssize_t got =
+            pread(journal->fd, piece, left < PIECE ? (size_t)left : PIECE, journal->stored);
+        status = got > 0 ? trp_storage_append(journal->stored_at, (uint64_t)journal->stored, piece,
+                                              (size_t)got)
+                         : trp_fail_errno(TROUPE_IO, "its local copy cannot be read");
+        if (status == TROUPE_OK)
+            journal->stored += got;
+    }
+    trp_free(piece);
+    if (status != TROUPE_OK)
+        tell(journal, troupe_last_error()->text);
 }
 
 void trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line)
@@ -142,7 +188,7 @@ void trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line)
     if (journal->fd < 0)
         return;
     if (line->failed) {
-        tell(journal, ENOMEM);
+        tell(journal, strerror(ENOMEM));
         return;
     }
     bool whole = (!journal->torn || write_whole(journal->fd, "\n", 1)) &&
@@ -150,16 +196,21 @@ void trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line)
     if (whole) {
         journal->size += (off_t)(line->size + journal->torn);
         journal->torn = false;
+        store(journal);
         return;
     }
-    tell(journal, errno);
+    tell(journal, strerror(errno));
     journal->torn = ftruncate(journal->fd, journal->size) != 0;
 }
 
 void trp_run_journal_sync(trp_run_journal *journal)
 {
-    if (journal->fd >= 0 && fdatasync(journal->fd) != 0)
-        tell(journal, errno);
+    if (journal->fd < 0)
+        return;
+    store(journal);
+    if (journal->stored_at != NULL ? trp_storage_sync(journal->stored_at) != TROUPE_OK
+                                   : fdatasync(journal->fd) != 0)
+        tell(journal, journal->stored_at != NULL ? troupe_last_error()->text : strerror(errno));
 }
 
 void trp_run_journal_close(trp_run_journal *journal)

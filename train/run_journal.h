@@ -46,6 +46,9 @@ typedef struct trp_run_journal {
     off_t size;
     bool torn; // The last line could not be taken away: the next begins a line of its own.
     bool told; // That it cannot be written.
+    // Of a run elsewhere, else NULL: where its journal is, and how much of it.
+    const char *stored_at;
+    off_t stored;
 } trp_run_journal;
 
 // A group that was started.
@@ -62,9 +65,10 @@ typedef struct trp_attempt_event {
 } trp_attempt_event;
 
 // Opens the run's journal, made if need be, and reads what is there; a last line without its end is
-// cut off. TROUPE_IO, TROUPE_NO_SPACE, TROUPE_NO_MEMORY.
-troupe_status trp_run_journal_open(const char *run, trp_arena *arena, trp_run_history *history,
-                                   trp_run_journal *journal);
+// cut off. Of a run elsewhere a copy is made in its working folder `local`, and what is added to
+// that is added there too. TROUPE_IO, TROUPE_NO_SPACE, TROUPE_NO_MEMORY.
+troupe_status trp_run_journal_open(const char *run, const char *local, trp_arena *arena,
+                                   trp_run_history *history, trp_run_journal *journal);
 // Adds a line, with its newline at its end. Harmless on one that is not open.
 void trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line);
 void trp_run_journal_sync(trp_run_journal *journal);

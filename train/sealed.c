@@ -7,8 +7,8 @@
 #include <runtime/codec/unpack.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/file.h>
 #include <train/sealed.h>
+#include <train/storage.h>
 
 enum { SEALED_VERSION = 1, NAME_SIZE = 72 };
 static const char magic[8] = "TRPSEAL\n";
@@ -66,7 +66,7 @@ troupe_status trp_sealed_verify(const char *path, trp_seal *seal)
 {
     unsigned char *data;
     size_t size;
-    TROUPE_TRY(trp_file_read(path, &data, &size));
+    TROUPE_TRY(trp_storage_read(path, &data, &size));
     header head;
     troupe_status status = check(path, data, size, &head, seal);
     trp_free(data);
@@ -104,7 +104,7 @@ troupe_status trp_sealed_read(const char *path, const troupe_type *type,
 {
     unsigned char *data;
     size_t size;
-    TROUPE_TRY(trp_file_read(path, &data, &size));
+    TROUPE_TRY(trp_storage_read(path, &data, &size));
     troupe_status status = trp_sealed_unpack(path, type, data, size, expected, arena, value);
     trp_free(data);
     return status;

@@ -131,6 +131,14 @@ static bool stays_within(const char *target, int depth)
     return true;
 }
 
+bool trp_shard_link_stays(const char *path, const char *target)
+{
+    int depth = 0;
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/'))
+        depth++;
+    return stays_within(target, depth);
+}
+
 static troupe_status add_link(stock *work, const trp_tree_node *node)
 {
     char target[PATH_MAX];

@@ -34,6 +34,9 @@ troupe_status trp_shard_list(const char *folder, int rank, const trp_manifest_fi
 // written with theirs.
 troupe_status trp_shard_seal(const char *folder, trp_manifest_file *files, size_t count);
 
+// Whether a link at that path of a checkpoint stays within it.
+bool trp_shard_link_stays(const char *path, const char *target);
+
 // Moves the files of all shards to the folder of the whole, and leaves them in `files`, sorted by
 // path and each once. TROUPE_INVALID: two ranks have different files at one path; nothing has been
 // moved then.

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <train/file.h>
 #include <train/state_walk.h>
+#include <train/storage.h>
 
 typedef struct reading {
     trp_state_walk walk;
@@ -399,7 +400,7 @@ troupe_status trp_state_read(const char *path, const troupe_type *type,
 {
     unsigned char *data = NULL;
     size_t size = 0;
-    TROUPE_TRY(trp_file_read(path, &data, &size));
+    TROUPE_TRY(trp_storage_read(path, &data, &size));
     troupe_status status = TROUPE_OK;
     if (trp_sealed_is(data, size))
         status = trp_sealed_unpack(path, type, data, size, expected_file, arena, value);

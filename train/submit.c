@@ -106,7 +106,7 @@ troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config
     if (status == TROUPE_OK && made->opening.ended) {
         status = finish_stored(made);
     } else if (status == TROUPE_OK) {
-        made->derived = trp_derived_open(made->path);
+        made->derived = trp_derived_open(made->folder);
         trp_job_show(made);
         status = trp_server_submit(made);
     }

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <train/file.h>
 #include <train/opening.h>
+#include <train/storage.h>
 #include <tune/events.h>
 #include <tune/journal.h>
 #include <tune/search.h>
@@ -490,7 +491,12 @@ static troupe_status prepare(running *run, const troupe_param *params, size_t co
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep of %d trials", how->trials);
     snprintf(sweep->metric, sizeof sweep->metric, "%s", how->metric);
     snprintf(sweep->scheduler, sizeof sweep->scheduler, "%s", run->scheduler->description);
-    TROUPE_TRY(trp_folder_claim(sweep->train.storage, how->name, &sweep->folder));
+    const char *storage = sweep->train.storage;
+    if (storage != NULL && !trp_storage_is_local(storage))
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "option .storage of a sweep is '%.200s': expected local files", storage);
+    TROUPE_TRY(trp_folder_claim(storage != NULL ? trp_storage_local(storage) : NULL, how->name,
+                                &sweep->folder));
     clean_earlier(sweep->folder, how->name);
     TROUPE_TRY(make_trials(sweep));
     return trp_journal_open(&run->journal, sweep);

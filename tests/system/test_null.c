@@ -217,6 +217,7 @@ static void test_values(void **state)
     REFUSED(troupe_state_register, (class_, NULL), "state");
     REFUSED(troupe_task_register, (NULL), "task");
     REFUSED(troupe_trainer_register, (NULL), "trainer");
+    REFUSED(troupe_storage_register, (NULL), "storage");
     REFUSED(troupe_start_with, (2, NULL, NULL), "argv");
     REFUSED(troupe_tensor_create, (NULL, (troupe_buffer *)aside), "like");
     REFUSED(troupe_tensor_create, (&tensor, NULL), "buffer");

@@ -80,7 +80,7 @@ static troupe_status stage_and_commit(const char *run, int64_t id, int world, in
                              .config = "{\"rate\": 0.5}",
                              .metrics = {&metric, 1},
                              .files = {files, (size_t)world}};
-    return trp_checkpoint_commit(&staging, &manifest, folder);
+    return trp_checkpoint_commit(&staging, run, &manifest, folder);
 }
 
 static char *run_make(void)
@@ -157,13 +157,16 @@ static void test_names_and_numbers_sort_beyond_six_digits(void **state)
     trp_path folder;
     trp_arena arena = {0};
     trp_manifest manifest;
-    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_NOT_FOUND);
+    assert_int_equal(trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_NOT_FOUND);
     assert_int_equal(stage_and_commit(run, 999999, 1, 1, &folder), TROUPE_OK);
     assert_int_equal(stage_and_commit(run, 1000000, 1, 2, &folder), TROUPE_OK);
     assert_non_null(strstr(folder.text, "checkpoint_1000000"));
-    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_OK);
     assert_int_equal(manifest.id, 1000000);
-    assert_int_equal(trp_checkpoint_newest(run, 1000000, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(trp_checkpoint_newest(run, run, 1000000, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_OK);
     assert_int_equal(manifest.id, 999999);
     trp_arena_clear(&arena);
     support_directory_remove(run);
@@ -235,7 +238,9 @@ static void test_a_crash_at_any_step_leaves_a_whole_checkpoint(void **state)
         assert_int_equal(count_leftovers(run), 0);
         trp_arena arena = {0};
         trp_manifest manifest;
-        assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+        assert_int_equal(
+            trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+            TROUPE_OK);
         assert_true(manifest.id >= newest); // The later the crash, the newer what is there.
         newest = manifest.id;
         assert_int_equal(trp_checkpoint_folder(run, newest, &folder), TROUPE_OK);
@@ -297,7 +302,8 @@ static bool fail_step(int at)
     assert_int_equal(count_leftovers(run), 0);
     trp_arena arena = {0};
     trp_manifest manifest;
-    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_OK);
     assert_int_equal(manifest.id, status == TROUPE_OK ? 1 : 0);
     assert_int_equal(trp_checkpoint_folder(run, manifest.id, &folder), TROUPE_OK);
     model read;
@@ -398,7 +404,8 @@ static void test_a_whole_file_of_another_checkpoint_is_refused(void **state)
     trp_manifest manifest;
     assert_int_equal(trp_checkpoint_verify(first.text, &arena, &manifest), TROUPE_CORRUPT);
     assert_non_null(strstr(troupe_last_error()->text, "the state of rank 0 is missing"));
-    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_NOT_FOUND);
+    assert_int_equal(trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_NOT_FOUND);
     trp_arena_clear(&arena);
     free(mine);
     free(theirs);
@@ -540,7 +547,8 @@ static void test_a_checkpoint_with_the_old_manifest_is_read(void **state)
     make_old_checkpoint(folder);
     trp_arena arena = {0};
     trp_manifest manifest;
-    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_OK);
     assert_int_equal(manifest.id, 3);
     assert_int_equal(manifest.report, 7);
     assert_int_equal(manifest.world, 2);
@@ -593,7 +601,8 @@ static void test_a_checkpoint_with_a_sealed_state_is_read(void **state)
     trp_manifest manifest;
     old_state read;
     model other;
-    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_OK);
     assert_int_equal(manifest.id, 4);
     assert_int_equal(troupe_checkpoint_load(old_state, folder, 0, &read), TROUPE_OK);
     assert_int_equal(read.epoch, 8);
@@ -616,7 +625,8 @@ static void test_the_newest_that_is_whole_is_found(void **state)
     assert_int_equal(truncate(path, 130), 0);
     trp_arena arena = {0};
     trp_manifest manifest;
-    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_OK);
     assert_int_equal(manifest.id, 1);
     trp_arena_clear(&arena);
     free(path);
@@ -668,9 +678,11 @@ static void test_a_full_disk_leaves_the_last_checkpoint(void **state)
     assert_int_equal(stage_and_commit(run, 1, 1, 2, &folder), TROUPE_OK);
     trp_arena arena = {0};
     trp_manifest manifest;
-    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_OK);
     assert_int_equal(manifest.id, 1);
-    assert_int_equal(trp_checkpoint_newest(run, 1, &arena, &manifest), TROUPE_OK);
+    assert_int_equal(trp_checkpoint_newest(run, run, 1, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_OK);
     assert_int_equal(manifest.id, 0);
     trp_arena_clear(&arena);
     free(many);

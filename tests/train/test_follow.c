@@ -337,7 +337,7 @@ static void test_long_lines_are_read_back(void **state)
     char *run = support_directory_make();
     troupe_job *job = trp_job_create();
     job->path = run;
-    troupe_must(trp_run_journal_open(run, &arena, &history, &journal));
+    troupe_must(trp_run_journal_open(run, run, &arena, &history, &journal));
     troupe_must(trp_follow_start(job, &follower, &job->follow));
     trp_follow_journal(job->follow, journal.fd);
     for (int i = 0; i < METRICS; i++) {

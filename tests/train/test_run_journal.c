@@ -64,7 +64,7 @@ static void test_an_attempt_says_its_processes_and_why_the_last_one_ended(void *
     trp_json value, pids, pid = {0};
     attempt_line line = {0};
     const int given[] = {4711, 4712};
-    assert_int_equal(trp_run_journal_open(run, &arena, &history, &journal), TROUPE_OK);
+    assert_int_equal(trp_run_journal_open(run, run, &arena, &history, &journal), TROUPE_OK);
     trp_run_journal_attempt(&journal, &(trp_attempt_event){
                                           .attempt = 2,
                                           .report = 40,
@@ -161,7 +161,7 @@ static void fill(const char *run)
     trp_arena arena = {0};
     trp_run_history history;
     trp_run_journal journal;
-    assert_int_equal(trp_run_journal_open(run, &arena, &history, &journal), TROUPE_OK);
+    assert_int_equal(trp_run_journal_open(run, run, &arena, &history, &journal), TROUPE_OK);
     assert_int_equal(history.epoch, 0);
     assert_int_equal(history.attempts, 0);
     trp_run_journal_opened(&journal, 4);
@@ -185,7 +185,7 @@ static void test_what_was_written_is_read_back(void **state)
     trp_run_history history;
     trp_run_journal journal;
     fill(run);
-    assert_int_equal(trp_run_journal_open(run, &arena, &history, &journal), TROUPE_OK);
+    assert_int_equal(trp_run_journal_open(run, run, &arena, &history, &journal), TROUPE_OK);
     assert_int_equal(history.epoch, 4);
     assert_int_equal(history.attempts, 4);
     assert_int_equal(history.reports, 5);
@@ -222,7 +222,7 @@ static void test_every_cut_leaves_the_whole_lines(void **state)
              at++)
             reports++;
         support_write_file(path, text, cut);
-        assert_int_equal(trp_run_journal_open(run, &arena, &history, &journal), TROUPE_OK);
+        assert_int_equal(trp_run_journal_open(run, run, &arena, &history, &journal), TROUPE_OK);
         assert_int_equal(history.reports, reports);
         report(&journal, 9, NULL);
         trp_run_journal_close(&journal);
@@ -252,7 +252,7 @@ static void test_lines_that_cannot_be_read_are_left_out(void **state)
     trp_run_history history;
     trp_run_journal journal;
     support_write_file(path, text, sizeof text - 1);
-    assert_int_equal(trp_run_journal_open(run, &arena, &history, &journal), TROUPE_OK);
+    assert_int_equal(trp_run_journal_open(run, run, &arena, &history, &journal), TROUPE_OK);
     assert_int_equal(history.reports, 2);
     assert_int_equal(history.metric_count, 1);
     assert_true(history.metrics[0].value == 7);

@@ -74,7 +74,7 @@ static troupe_status commit(const char *run, int world, trp_path *folder)
     trp_staging staging = staging_of(run);
     trp_manifest manifest = {.report = 1, .world = world, .files = {files, count}};
     if (status == TROUPE_OK)
-        status = trp_checkpoint_commit(&staging, &manifest, folder);
+        status = trp_checkpoint_commit(&staging, run, &manifest, folder);
     trp_arena_clear(&arena);
     return status;
 }
@@ -336,7 +336,8 @@ static void test_different_files_of_one_name_are_refused(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "ranks 0 and 2"));
     trp_arena arena = {0};
     trp_manifest manifest;
-    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_NOT_FOUND);
+    assert_int_equal(trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_NOT_FOUND);
     // A file and a folder of one name.
     assert_int_equal(unlink(strcat(shard.text, "/deep/weights.bin")), 0);
     assert_int_equal(mkdir(shard.text, 0700), 0);
@@ -344,7 +345,8 @@ static void test_different_files_of_one_name_are_refused(void **state)
     write_at(shard.text, "x", "y");
     assert_int_equal(commit(run, 3, &folder), TROUPE_IO);
     assert_non_null(strstr(troupe_last_error()->text, "deep/weights.bin"));
-    assert_int_equal(trp_checkpoint_newest(run, INT64_MAX, &arena, &manifest), TROUPE_NOT_FOUND);
+    assert_int_equal(trp_checkpoint_newest(run, run, INT64_MAX, &arena, &manifest, &(trp_path){0}),
+                     TROUPE_NOT_FOUND);
     assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
     char *checkpoints = support_path(run, "checkpoints");
     assert_int_equal(rmdir(checkpoints), 0); // Nothing is left in it.
