@@ -39,6 +39,8 @@ static const element elements[] = {
     {"F8_E5M2", TROUPE_DTYPE_NONE, 8},
     {"F8_E4M3", TROUPE_DTYPE_NONE, 8},
     {"F8_E8M0", TROUPE_DTYPE_NONE, 8},
+    {"F8_E5M2FNUZ", TROUPE_DTYPE_NONE, 8},
+    {"F8_E4M3FNUZ", TROUPE_DTYPE_NONE, 8},
     {"F6_E2M3", TROUPE_DTYPE_NONE, 6},
     {"F6_E3M2", TROUPE_DTYPE_NONE, 6},
     {"F4", TROUPE_DTYPE_NONE, 4},

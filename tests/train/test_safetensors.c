@@ -1,4 +1,5 @@
-// test_safetensors.c: safetensors files of users: written, opened, viewed in place.
+// test_safetensors.c: safetensors files of users: written, opened, viewed in place. Python is asked
+// by tests/train/readers.sh.
 #include "support.h"
 
 #include <fcntl.h>
@@ -6,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <troupe/safetensors.h>
-#include <troupe/train.h>
+#include <troupe.h>
 #include <unistd.h>
 
 static const float weights[6] = {0.5f, -1, 2, 3, 4, 5};
@@ -165,7 +165,128 @@ static void test_elements_that_lie_askew_can_be_read(void **state)
     support_directory_remove(folder);
 }
 
-int main(void)
+// ---- beside Python: see readers.sh
+
+TROUPE_STRUCT(part, (troupe_text, name), (int, width), (troupe_tensor, weights));
+TROUPE_STRUCT(learned, (int, epoch), (double, loss), (float, odd), (bool, done), (char, tag, 8),
+              (troupe_text, note), (troupe_bytes, blob), (float, range, 2),
+              (troupe_array_double, history), (troupe_array_part, layers), (troupe_tensor, none));
+
+// Saves what Python expects to find: rank and epoch are in it.
+static troupe_status learn(troupe_rank *me)
+{
+    const double history[3] = {0.1, 0.2, me->rank};
+    float matrix[6];
+    uint16_t halves[2] = {0x3c00, 0xc000}; // 1 and -2
+    for (int i = 0; i < 6; i++)
+        matrix[i] = (float)(10 * me->rank + i);
+    const part layers[2] = {
+        {"first \xc3\xa4", 2, troupe_tensor_of(TROUPE_FLOAT32, matrix, 2, 3)},
+        {NULL, 3, troupe_tensor_of(TROUPE_FLOAT16, halves, 2)},
+    };
+    learned it = {.epoch = 3,
+                  .loss = 0.1,
+                  .done = true,
+                  .tag = "tag",
+                  .note = "a \"note\"\n",
+                  .blob = {"\0\1\2", 3},
+                  .range = {-1, 1},
+                  .history = {history, 3},
+                  .layers = {layers, 2}};
+    memcpy(&it.odd, &(uint32_t){0x7fc12345}, 4); // A NaN with a payload.
+    TROUPE_TRY(troupe_save(learned, me, &it));
+    return troupe_report(me, {"loss", it.loss}, {"rank", me->rank});
+}
+TROUPE_TRAINER(learn);
+
+static bool leave(const char *folder)
+{
+    troupe_result *result = NULL;
+    char *path = support_path(folder, "ours.safetensors");
+    bool done = troupe_train(learn, NULL, &result, .ranks = 2, .storage = folder,
+                             .name = "learned") == TROUPE_OK &&
+                troupe_safetensors_write(path, tensors, TENSORS, texts, 2) == TROUPE_OK;
+    if (!done)
+        fprintf(stderr, "%s\n", troupe_last_error()->text);
+    troupe_result_free(&result);
+    free(path);
+    return done;
+}
+
+// The k-th of 6 elements that Python made of the numbers 0, 1, ... 5; bools of whether they are
+// odd.
+static bool is_element(const troupe_tensor *of, int k)
+{
+    static const uint16_t halves[] = {0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500};
+    const unsigned char *at = (const unsigned char *)of->data;
+    uint64_t bits = 0;
+    float narrow = (float)k;
+    double wide = k;
+    uint32_t narrow_bits;
+    size_t size = troupe_dtype_size(of->dtype);
+    memcpy(&bits, at + (size_t)k * size, size);
+    memcpy(&narrow_bits, &narrow, sizeof narrow);
+    switch (of->dtype) {
+    case TROUPE_BOOL:
+        return bits == (uint64_t)k % 2;
+    case TROUPE_FLOAT16:
+        return bits == halves[k];
+    case TROUPE_BFLOAT16:
+        return bits == narrow_bits >> 16;
+    case TROUPE_FLOAT32:
+        return bits == narrow_bits;
+    case TROUPE_FLOAT64:
+        return memcmp(&bits, &wide, sizeof wide) == 0;
+    default:
+        return bits == (uint64_t)k;
+    }
+}
+
+static int complain(const char *name)
+{
+    fprintf(stderr, "%s is not what Python wrote: %s\n", name, troupe_last_error()->text);
+    return 1;
+}
+
+// A file of Python with a tensor [2, 3] for each type, named as by troupe_dtype_text.
+static int read_theirs(const char *path)
+{
+    troupe_safetensors *file;
+    troupe_tensor seen;
+    int failed = 0;
+    if (troupe_safetensors_open(path, &file) != TROUPE_OK)
+        return complain(path);
+    for (int dtype = TROUPE_BOOL; dtype <= TROUPE_FLOAT64; dtype++) {
+        const char *name = troupe_dtype_text((troupe_dtype)dtype);
+        if (troupe_safetensors_view(file, name, &seen) != TROUPE_OK ||
+            troupe_tensor_check(&seen, (troupe_dtype)dtype, 2) != TROUPE_OK || seen.shape[0] != 2 ||
+            seen.shape[1] != 3) {
+            failed |= complain(name);
+            continue;
+        }
+        for (int k = 0; k < 6; k++)
+            failed |= is_element(&seen, k) ? 0 : complain(name);
+    }
+    if (troupe_safetensors_view(file, "float8_e4m3fn", &seen) != TROUPE_UNSUPPORTED ||
+        troupe_safetensors_view(file, "complex64", &seen) != TROUPE_UNSUPPORTED)
+        failed |= complain("what C has no type for");
+    if (troupe_safetensors_view(file, "scalar", &seen) != TROUPE_OK || seen.ndim != 0 ||
+        *(const int64_t *)seen.data != -7)
+        failed |= complain("scalar");
+    if (troupe_safetensors_view(file, "empty", &seen) != TROUPE_OK || seen.ndim != 2 ||
+        seen.shape[0] != 0 || seen.shape[1] != 5 || seen.data != NULL)
+        failed |= complain("empty");
+    const char *text = troupe_safetensors_text(file, "made by");
+    if (text == NULL || strcmp(text, "Python \xc3\xa4") != 0)
+        failed |= complain("the metadata");
+    printf("%zu tensors of Python\n", troupe_safetensors_count(file));
+    troupe_safetensors_close(&file);
+    return failed;
+}
+
+// With "--leave FOLDER": a run and a file are made there and left, for Python to read; with
+// "--read FILE": one that Python made is read.
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_written_is_seen_in_place),
@@ -173,5 +294,12 @@ int main(void)
         cmocka_unit_test(test_what_is_no_such_file_is_told),
         cmocka_unit_test(test_elements_that_lie_askew_can_be_read),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (argc == 3 && strcmp(argv[1], "--read") == 0)
+        return read_theirs(argv[2]);
+    if (argc != 3 || strcmp(argv[1], "--leave") != 0)
+        return cmocka_run_group_tests(tests, NULL, NULL);
+    troupe_must(troupe_start(0, NULL, .cpus = 4));
+    bool left = leave(argv[2]);
+    troupe_must(troupe_stop());
+    return left ? 0 : 1;
 }
