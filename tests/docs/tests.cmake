@@ -1,7 +1,7 @@
 # The C of docs/coming-from-ray.md, all its blocks in their order, is one program: it is compiled as a
 # user's would be, and must print what is in coming_from_ray.txt. So with each such page.
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/docs)
-foreach(system ray erlang)
+foreach(system ray ray-train erlang)
   set(page ${PROJECT_SOURCE_DIR}/docs/coming-from-${system}.md)
   set(name coming_from_${system})
   set(program ${CMAKE_CURRENT_BINARY_DIR}/docs/${name}.c)
@@ -20,7 +20,8 @@ foreach(system ray erlang)
   set_tests_properties(docs/${name} PROPERTIES TIMEOUT 60 LABELS docs
                        ENVIRONMENT "${test_environment}")
 endforeach()
-foreach(script man guarantees guarantees_test contract contract_test shape environment statuses)
+foreach(script man guarantees guarantees_test contract contract_test shape environment statuses
+               trainer_calls)
   add_test(NAME docs/${script}
            COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/docs/${script}.sh ${PROJECT_SOURCE_DIR})
   set_tests_properties(docs/${script} PROPERTIES TIMEOUT 60 LABELS docs)

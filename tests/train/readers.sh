@@ -2,7 +2,7 @@
 # readers.sh TEST_DERIVED TEST_SAFETENSORS VENV: files of a run for other programs, read by those: TensorBoard's own
 # reader, Python's safetensors and NumPy; and a file of Python's safetensors, read by the library. They are installed
 # into VENV once, from the Python index. Where that cannot be reached the test fails and names what is missing;
-# TROUPE_TEST_OFFLINE=1 in the environment has it skipped instead.
+# OFFLINE=1 in the environment has it skipped instead.
 set -eu
 derived=$1
 safetensors=$2
@@ -15,8 +15,8 @@ if ! "$venv/bin/python" -c 'import tensorboard, safetensors, numpy' 2>"$work/why
     { python3 -m venv "$venv" && "$venv/bin/pip" install -q $packages; } >"$work/why" 2>&1 || {
         echo "MISSING: $packages could not be installed, so no other program has read the files of a run:"
         tail -3 "$work/why"
-        [ -z "${TROUPE_TEST_OFFLINE:-}" ] || exit 77
-        echo "TROUPE_TEST_OFFLINE=1 has this test skipped"
+        [ -z "${OFFLINE:-}" ] || exit 77
+        echo "OFFLINE=1 has this test skipped"
         exit 1
     }
 fi
