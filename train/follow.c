@@ -44,7 +44,7 @@ struct trp_follow {
     bool ended;       // The end is to be told once all else was.
     int64_t ended_ms; // Since when.
     bool abandoned, calling, over;
-    bool dozing; // It looks again by itself.
+    bool waits; // To be woken; else it looks again by itself.
     pthread_t thread;
 };
 
@@ -77,6 +77,16 @@ static item *make_item(const trp_follow *follow, const item *what,
     return made;
 }
 
+// A thread that is woken under the lock would sleep again at once, for the lock.
+static void unlock_and_wake(trp_follow *follow)
+{
+    bool wake = follow->waits;
+    follow->waits = false;
+    pthread_mutex_unlock(&follow->lock);
+    if (wake)
+        pthread_cond_signal(&follow->filled);
+}
+
 // `what` says what it is, in `report` what belongs to it, if anything does.
 static void put(trp_follow *follow, const item *what, const troupe_report_event *report,
                 off_t start, off_t end)
@@ -93,9 +103,7 @@ static void put(trp_follow *follow, const item *what, const troupe_report_event 
         follow->lost = true;
     if (end > follow->written)
         follow->written = end;
-    if (!follow->dozing)
-        pthread_cond_signal(&follow->filled);
-    pthread_mutex_unlock(&follow->lock);
+    unlock_and_wake(follow);
 }
 
 void trp_follow_report(trp_follow *follow, const troupe_report_event *event, off_t start, off_t end)
@@ -149,8 +157,7 @@ void trp_follow_log_end(trp_follow *follow)
 {
     pthread_mutex_lock(&follow->lock);
     follow->logs_open--;
-    pthread_cond_signal(&follow->filled);
-    pthread_mutex_unlock(&follow->lock);
+    unlock_and_wake(follow);
 }
 
 void trp_follow_log(trp_follow *follow, const trp_log_piece *piece)
@@ -158,9 +165,7 @@ void trp_follow_log(trp_follow *follow, const trp_log_piece *piece)
     pthread_mutex_lock(&follow->lock);
     if (!follow->over && !trp_log_queue_add(&follow->logs, piece))
         follow->lost = true;
-    if (!follow->dozing)
-        pthread_cond_signal(&follow->filled);
-    pthread_mutex_unlock(&follow->lock);
+    unlock_and_wake(follow);
 }
 
 void trp_follow_end(trp_follow *follow)
@@ -170,8 +175,7 @@ void trp_follow_end(trp_follow *follow)
     pthread_mutex_lock(&follow->lock);
     follow->ended = true;
     follow->ended_ms = trp_clock_ms();
-    pthread_cond_signal(&follow->filled);
-    pthread_mutex_unlock(&follow->lock);
+    unlock_and_wake(follow);
 }
 
 // ---- telling
@@ -386,34 +390,48 @@ static void tell_log(trp_follow *follow)
         trp_log_queue_remove(&follow->logs, piece);
 }
 
+static bool has_more(const trp_follow *follow)
+{
+    return follow->first != NULL || follow->behind || follow->logs.first != NULL;
+}
+
+// Waits to be woken, or until then (0: for ever). With the lock.
+static bool await_wake(trp_follow *follow, int64_t until_ms)
+{
+    struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
+    int status = 0;
+    follow->waits = true;
+    while (follow->waits && status == 0)
+        status = until_ms == 0 ? pthread_cond_wait(&follow->filled, &follow->lock)
+                               : pthread_cond_timedwait(&follow->filled, &follow->lock, &until);
+    follow->waits = false;
+    return status == 0;
+}
+
 // Waits for something to tell. Where that comes often, it is left to gather for a while: to be
 // woken for each report would take the CPU from the ranks. With the lock.
-static void await_more(trp_follow *follow, int64_t *woken_ns, bool *dozed)
+static void await_more(trp_follow *follow, bool *often)
 {
     enum { OFTEN_NS = 200000 };
-    struct timespec pause = {0, OFTEN_NS};
-    if (*dozed || trp_clock_ns() - *woken_ns > OFTEN_NS) {
-        pthread_cond_wait(&follow->filled, &follow->lock);
-        *woken_ns = trp_clock_ns();
-        *dozed = false;
+    if (!*often) {
+        int64_t since_ns = trp_clock_ns();
+        (void)await_wake(follow, 0);
+        *often = trp_clock_ns() - since_ns < OFTEN_NS;
         return;
     }
-    follow->dozing = true;
+    struct timespec pause = {0, OFTEN_NS};
     pthread_mutex_unlock(&follow->lock);
     nanosleep(&pause, NULL);
     pthread_mutex_lock(&follow->lock);
-    follow->dozing = false;
-    *dozed = true;
+    *often = has_more(follow);
 }
 
 // After the end of the run: false when nothing prints any more, or for too long. With the lock.
 static bool await_logs(trp_follow *follow)
 {
     enum { LOGS_END_MS = 2000 };
-    int64_t until_ms = follow->ended_ms + LOGS_END_MS;
-    struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
     return follow->logs_open > 0 && !follow->abandoned &&
-           pthread_cond_timedwait(&follow->filled, &follow->lock, &until) == 0;
+           await_wake(follow, follow->ended_ms + LOGS_END_MS);
 }
 
 static void *run(void *user)
@@ -422,10 +440,9 @@ static void *run(void *user)
     troupe_job *job = follow->job;
     pthread_mutex_lock(&follow->lock);
     follow->thread = pthread_self();
-    int64_t woken_ns = 0;
-    bool dozed = false;
+    bool often = false;
     for (;;) {
-        bool more = follow->first != NULL || follow->behind || follow->logs.first != NULL;
+        bool more = has_more(follow);
         if (follow->first != NULL)
             tell_first(follow);
         else if (follow->behind)
@@ -437,7 +454,7 @@ static void *run(void *user)
         if (more)
             continue;
         if (!follow->ended)
-            await_more(follow, &woken_ns, &dozed);
+            await_more(follow, &often);
         else if (!await_logs(follow))
             break;
     }
