@@ -19,6 +19,7 @@ troupe_job *trp_job_create(void)
         return NULL;
     atomic_init(&job->holds, 1);
     job->opening.journal.fd = -1;
+    job->newest = job->best = -1;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -76,6 +76,7 @@ struct troupe_job {
     troupe_status given_up;   // Why its workers were ended by force; TROUPE_OK: they were not.
     char given_up_why[160];
     int reports, restarts;
+    int64_t newest, best; // Checkpoints that there are, by number; -1: none.
     int pids[16];
     double earlier_s;          // Spent by earlier openings of the run.
     double started_s;          // 0: no group has started.
@@ -124,6 +125,8 @@ void trp_job_say_group(troupe_job *job, const trp_console_rank *ranks, int count
 void trp_job_report(troupe_job *job, int number, const troupe_report_event *event, off_t start);
 // Tells the follower of a checkpoint, likewise.
 void trp_job_checkpoint(troupe_job *job, const troupe_checkpoint_event *event, off_t start);
+// Says which checkpoints are the newest and the best from now on, by number; -1: there is none.
+void trp_job_set_checkpoints(troupe_job *job, int64_t newest, int64_t best);
 // Ends the job with the result, which is taken over, and tells the follower. False: it had ended.
 bool trp_job_finish(troupe_job *job, troupe_result *result);
 // Ends the job without a run or in the middle of one, because the runtime stops.

@@ -427,6 +427,9 @@ troupe_result *trp_run_stored_result(troupe_job *job)
         return NULL;
     result->checkpoint = checkpoint_path(job, result, opening->end.checkpoint);
     result->best = checkpoint_path(job, result, opening->end.best);
+    trp_job_set_checkpoints(
+        job, result->checkpoint != NULL ? trp_checkpoint_number(opening->end.checkpoint) : -1,
+        result->best != NULL ? trp_checkpoint_number(opening->end.best) : -1);
     return result;
 }
 

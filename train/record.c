@@ -109,12 +109,21 @@ static troupe_status take_config(trp_record *record)
                 : troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of %s", job->path);
 }
 
+// What the job says of its checkpoints.
+static void publish(const trp_record *record)
+{
+    trp_job_set_checkpoints(record->job, trp_retention_newest(&record->retention),
+                            trp_retention_best(&record->retention));
+}
+
 troupe_status trp_record_open(trp_record *record, troupe_job *job)
 {
     *record = (trp_record){.job = job};
     record->retention.keep = job->options.keep > 0 ? job->options.keep : 0;
     TROUPE_TRY(take_config(record));
-    return take_up(record);
+    TROUPE_TRY(take_up(record));
+    publish(record);
+    return TROUPE_OK;
 }
 
 // As the loop reported it.
@@ -216,6 +225,7 @@ void trp_record_committed(trp_record *record, trp_committer *committer, trp_comm
     }
     record->newest = commit->number;
     evict(record, commit);
+    publish(record);
     tell_checkpoint(record, commit);
     commit->journal = journal->fd;
     commit->follows = true;
@@ -292,6 +302,7 @@ static troupe_status origin_of(trp_record *record, trp_arena *arena, trp_path *f
         troupe_status status =
             trp_checkpoint_newest(run, local, record->next_id, arena, &manifest, &origin);
         trp_retention_rewind(&record->retention, status == TROUPE_OK ? manifest.id : -1);
+        publish(record);
         record->newest = status == TROUPE_OK ? manifest.report : 0;
         if (status == TROUPE_OK) {
             *report = manifest.report;

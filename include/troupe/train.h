@@ -706,6 +706,20 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_committed_as(const 
 #define troupe_job_committed(T, job, rank, value)                                                  \
     troupe_job_committed_as(&troupe_type_##T, (job), (rank), TROUPE_POINTER(T, value))
 
+typedef enum troupe_checkpoint_choice {
+    TROUPE_NEWEST_CHECKPOINT,
+    TROUPE_BEST_CHECKPOINT, // According to .keep_metric; without it: the newest.
+} troupe_checkpoint_choice;
+
+// Writes the folder of the checkpoint that is a run's newest or best at this moment, while it runs
+// and when it has ended; *number becomes its number (NULL: it is not wanted). A run that goes on
+// has those of earlier openings from when it begins. The folder may be removed as soon as a later
+// checkpoint takes its place, also while it is read: .keep says how many stay. TROUPE_NOT_FOUND:
+// there is none; TROUPE_TOO_LARGE: `capacity` bytes are too few; then neither is set.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_job_checkpoint(troupe_job *job, troupe_checkpoint_choice which, char *folder,
+                      size_t capacity, int64_t *number);
+
 // Path of the run's folder: valid until the job is closed.
 TROUPE_EXPERIMENTAL const char *troupe_job_path(const troupe_job *job);
 

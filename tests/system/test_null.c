@@ -493,6 +493,8 @@ static void test_training(void **state)
     HARMLESS(troupe_metadata, (NULL));
     HARMLESS(troupe_checkpoint_due, (NULL));
     HARMLESS(troupe_job_path, (NULL));
+    REFUSED(troupe_job_checkpoint, (NULL, TROUPE_BEST_CHECKPOINT, line, sizeof line, NULL), "job");
+    REFUSED(troupe_job_checkpoint, (job, TROUPE_BEST_CHECKPOINT, NULL, 9, NULL), "folder");
     HARMLESS(troupe_job_close, (NULL));
     HARMLESS(troupe_result_status, (NULL));
     HARMLESS(troupe_result_error, (NULL));
