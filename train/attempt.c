@@ -8,6 +8,7 @@
 #include <string.h>
 #include <train/capability.h>
 #include <train/run.h>
+#include <train/run_data.h>
 #include <train/start.h>
 #include <troupe/async.h>
 
@@ -95,6 +96,7 @@ void trp_attempt_run_ranks(trp_run *run)
         .run = job->folder,
         .epoch = job->opening.epoch,
         .metadata = job->options.metadata,
+        .data = {run->data.items, run->data.count},
         .rank_metrics = job->options.rank_metrics,
     };
     trp_gate_reports(job->gate, &task.gate_first, &task.gate_every);
@@ -221,20 +223,40 @@ static void tell_start(const trp_run *run, const char *origin)
         trp_job_say(run->job, TRP_INFO, "%s continues from %s", run->job->path, origin);
 }
 
-void trp_attempt_start(trp_run *run)
+// Whether the run was to end while it waited, between two attempts, or while its data were made.
+static bool is_wanted(trp_run *run)
 {
-    // While it waited, or between two attempts.
     if (trp_run_finish_given_up(run))
-        return;
+        return false;
     if (trp_job_stopping(run->job)) {
         run->stopped = true;
         trp_run_finish(run, TROUPE_OK);
-        return;
+        return false;
     }
+    return true;
+}
+
+void trp_attempt_start(trp_run *run)
+{
+    trp_data_drop(&run->data); // Of the attempt before.
+    if (!is_wanted(run))
+        return;
     run->cause.known = false;
     run->stopped = false;
     run->ranks_leave = false;
-    troupe_status status = prepare(run, &run->origin, &run->first_report);
+    troupe_status status = trp_run_begin_stage(run, TRP_STAGE_DATA);
+    if (!run->stage)
+        trp_attempt_data_made(run, status);
+}
+
+void trp_attempt_data_made(trp_run *run, troupe_status status)
+{
+    if (!is_wanted(run))
+        return;
+    if (status == TROUPE_OK && run->data.count > 0)
+        status = trp_run_put_data(run->job, &run->data);
+    if (status == TROUPE_OK)
+        status = prepare(run, &run->origin, &run->first_report);
     if (status == TROUPE_OK)
         status = spawn_ranks(run);
     if (status != TROUPE_OK) {
@@ -245,7 +267,7 @@ void trp_attempt_start(trp_run *run)
     const char *origin = run->origin.text;
     put_down_attempt(run);
     run->begun = true;
-    run->shuts_down = trp_stage_is_there(run->job->trainer, TRP_STAGE_SHUTDOWN);
+    run->shuts_down = trp_stage_is_there(run->job, TRP_STAGE_SHUTDOWN);
     tell_start(run, origin);
     trp_job_set_state(run->job, TROUPE_JOB_RUNNING);
     status = trp_run_begin_stage(run, TRP_STAGE_START);

@@ -210,6 +210,7 @@ void trp_coordinator_deinit(trp_coordinator *self)
     for (int rank = 0; rank < run->job->options.ranks; rank++)
         trp_rank_watch_drop(run->ranks[rank].told);
     trp_stage_leave(&run->stage);
+    trp_data_drop(&run->data);
     trp_reports_free(&run->reports);
     trp_memory_commits_clear(&run->memory);
     trp_record_close(&run->record);

@@ -43,6 +43,7 @@ void trp_job_release(troupe_job *job)
     trp_derived_close(job->derived);
     troupe_result_free(&job->result);
     trp_packed_free(&job->config);
+    trp_packed_free(&job->data);
     trp_follow_release(job->follow);
     trp_gate_free(job->gate);
     trp_run_close(job);

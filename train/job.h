@@ -46,7 +46,9 @@ struct troupe_job {
     // What was submitted.
     const troupe_trainer *trainer;
     trp_packed config;
-    troupe_train_options options; // With defaults filled in; texts in `arena`.
+    const troupe_data_table *data_table; // NULL: the run has no data.
+    trp_packed data;                     // Their source.
+    troupe_train_options options;        // With defaults filled in; texts in `arena`.
     trp_arena arena;
     const char *path;     // Of the run: its folder, or where it is in another storage.
     const char *folder;   // On this machine: what is staged, printed and derived. May be `path`.

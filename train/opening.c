@@ -15,6 +15,7 @@
 #include <train/checkpoint.h>
 #include <train/job.h>
 #include <train/opening.h>
+#include <train/run_data.h>
 #include <unistd.h>
 
 enum { RANKS_END_MS = 10000, LEFT_RANKS_END_MS = 500 };
@@ -274,6 +275,8 @@ static troupe_status go_on(troupe_job *job, const trp_run_file *file)
     TROUPE_TRY(check_trainer(job, &file->head));
     TROUPE_TRY(merge_options(job, file->head.options));
     TROUPE_TRY(look_at_end(job));
+    if (!job->opening.ended)
+        TROUPE_TRY(trp_run_check_data(job, &file->data));
     if (!job->opening.ended && job->options.from == NULL && file->head.from != NULL && !has)
         return troupe_fail(TROUPE_INVALID,
                            "the run %s has no checkpoint yet and was started from %.200s: give it "
@@ -307,6 +310,7 @@ static troupe_status write_run_file(troupe_job *job, const void *config, const t
     const troupe_train_options *o = &job->options;
     trp_run_file file = *found;
     trp_path program;
+    trp_run_data_text data;
     char schema[20];
     trp_buffer text = {0};
     trp_time_text now = trp_time_now();
@@ -321,6 +325,7 @@ static troupe_status write_run_file(troupe_job *job, const void *config, const t
     if (o->from != NULL)
         file.head.from = short_path(o->from);
     file.head.options = trp_options_save(o);
+    file.data = trp_run_data_of(job, &data);
     if (o->metadata != NULL)
         file.metadata = (trp_json){o->metadata, strlen(o->metadata)};
     trp_json_value(&text, job->trainer->config, config);

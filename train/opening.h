@@ -18,6 +18,7 @@ typedef struct trp_opening {
     bool taken;       // From a storage elsewhere.
     bool ended;       // The run has ended well: `end` says how, and nothing is started.
     trp_end_file end; // Texts are in the job's arena.
+    troupe_array_troupe_text data_keys; // That run.json has, in the job's arena; none: not known.
 } trp_opening;
 
 // Finds or makes the job's folder and takes it for this driver. The job's options are those that

@@ -39,7 +39,8 @@
     ROW(double, time_limit_grace_s, REAL, SAVED, TRP_TIME_LIMIT_GRACE_S)                           \
     ROW(int, console, CONSOLE, PLACED, 0)                                                          \
     ROW(int, checkpoint_every, WHOLE, SAVED, 1)                                                    \
-    ROW(bool, rank_metrics, FLAG, PLACED, 0)
+    ROW(bool, rank_metrics, FLAG, PLACED, 0)                                                       \
+    ROW(, data, POINTER, BESIDE, 0)
 
 // What 0 stands for, where that is not 0 or 1.
 enum {

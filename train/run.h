@@ -7,7 +7,8 @@
 //                               |                                                     -> finish
 //                               +- a failure: the group is ended, the other ranks are killed
 //
-// A trainer's stages lie between: setup before the first attempt, on_start before the loops of an
+// A trainer's stages lie between: setup before the first attempt, that of the data before each,
+// on_start before the loops of an
 // attempt, on_shutdown before trp_attempt_over goes on. Each runs on a thread of its own and ends
 // as a message.
 //
@@ -69,15 +70,16 @@ typedef struct trp_run {
     bool closing;     // All ranks have ended, and commits have not.
     trp_stage *stage; // That runs; NULL: none.
     trp_stage_kind stage_kind;
-    int stage_number; // Of the last one.
-    int first_report; // Of this attempt,
-    trp_path origin;  // and the checkpoint that it goes on from; "": none.
-    bool from_memory; // It goes on from the last commit in memory instead.
-    bool ranks_leave; // The ranks of this attempt are leaving their loops after a failure.
-    bool shuts_down;  // on_shutdown of this attempt is to be called.
-    bool begun;       // A group has started.
-    bool stopped;     // A rank has seen the stop.
-    bool given_up;    // The job was, by its user.
+    int stage_number;   // Of the last one.
+    trp_data_sets data; // Of this attempt.
+    int first_report;   // Of this attempt,
+    trp_path origin;    // and the checkpoint that it goes on from; "": none.
+    bool from_memory;   // It goes on from the last commit in memory instead.
+    bool ranks_leave;   // The ranks of this attempt are leaving their loops after a failure.
+    bool shuts_down;    // on_shutdown of this attempt is to be called.
+    bool begun;         // A group has started.
+    bool stopped;       // A rank has seen the stop.
+    bool given_up;      // The job was, by its user.
     bool finished;
     trp_cause cause;
 } trp_run;
@@ -91,6 +93,8 @@ bool trp_run_remind_after(uint32_t ms, int attempt, int stage);
 
 // Begins the attempt run->attempt; or ends the run, if that was asked for meanwhile.
 void trp_attempt_start(trp_run *run);
+// Its data were made, if the run has some; with the thread's last error, if that failed.
+void trp_attempt_data_made(trp_run *run, troupe_status status);
 // Calls the loops of all ranks, whose on_start is over.
 void trp_attempt_run_ranks(trp_run *run);
 // NULL does nothing.

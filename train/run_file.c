@@ -76,6 +76,10 @@ troupe_status trp_run_file_read(const char *run, trp_arena *arena, trp_run_file 
         damaged(path.text, trp_json_read(&troupe_type_trp_run_head, document, arena, &file->head)));
     if (file->head.trainer == NULL)
         return troupe_fail(TROUPE_CORRUPT, "%s is damaged: it names no trainer", path.text);
+    trp_json data;
+    if (trp_json_member(document, "data", &data))
+        TROUPE_TRY(
+            damaged(path.text, trp_json_read(&troupe_type_trp_run_data, data, arena, &file->data)));
     (void)trp_json_member(document, "config", &file->config);
     (void)trp_json_member(document, "metadata", &file->metadata);
     return TROUPE_OK;
@@ -133,17 +137,22 @@ static troupe_status write_document(const char *path, trp_buffer *text)
 troupe_status trp_run_file_write(const char *run, const trp_run_file *file)
 {
     trp_path path;
-    trp_buffer text = {0};
+    trp_buffer text = {0}, data = {0};
     trp_run_head head = file->head;
     head.version = VERSION;
     TROUPE_TRY(trp_path_make(&path, "%s/run.json", run));
     trp_json_value(&text, &troupe_type_trp_run_head, &head);
-    if (!text.failed) {
+    if (file->data.name)
+        trp_json_value(&data, &troupe_type_trp_run_data, &file->data);
+    if (!text.failed && !data.failed) {
+        add_member(&text, "data", (trp_json){(const char *)data.data, data.size});
         add_member(&text, "config", file->config);
         add_member(&text, "metadata", file->metadata);
     }
+    text.failed |= data.failed;
     troupe_status status = write_document(path.text, &text);
     trp_buffer_free(&text);
+    trp_buffer_free(&data);
     return status;
 }
 

@@ -14,8 +14,13 @@ TROUPE_STRUCT(trp_run_head, (int, version), (troupe_text, program), (troupe_text
               (troupe_text, schema), // Of the config, in hexadecimal.
               (troupe_text, created), (troupe_text, from), (trp_saved_options, options));
 
+// What the run learns from. Its name NULL: nothing; no keys: they are not known yet.
+TROUPE_STRUCT(trp_run_data, (troupe_text, name), (troupe_text, schema), // Of the source.
+              (troupe_array_troupe_text, keys));                        // Sorted.
+
 typedef struct trp_run_file {
     trp_run_head head;
+    trp_run_data data;
     trp_json config, metadata; // Empty: none.
 } trp_run_file;
 

@@ -22,11 +22,11 @@ static bool rank_is_there(const trp_rank_state *state)
 troupe_status trp_run_begin_stage(trp_run *run, trp_stage_kind kind)
 {
     troupe_job *job = run->job;
-    if (!trp_stage_is_there(job->trainer, kind))
+    if (!trp_stage_is_there(job, kind))
         return TROUPE_OK;
     size_t world = (size_t)job->options.ranks;
     trp_stage_rank *ranks = (trp_stage_rank *)trp_alloc(world * sizeof *ranks);
-    for (size_t rank = 0; ranks && kind != TRP_STAGE_SETUP && rank < world; rank++)
+    for (size_t rank = 0; ranks && !trp_stage_is_early(kind) && rank < world; rank++)
         if (rank_is_there(&run->ranks[rank]))
             ranks[rank] = (trp_stage_rank){run->ranks[rank].worker, run->ranks[rank].place};
     troupe_status given_up = trp_job_given_up(job); // Which goes before what else ends it.
@@ -88,9 +88,13 @@ void trp_run_take_stage(trp_run *run)
     troupe_status status;
     if (!run->stage || !trp_stage_over(run->stage, &status))
         return;
+    if (run->stage_kind == TRP_STAGE_DATA)
+        trp_stage_take_data(run->stage, &run->data);
     trp_stage_leave(&run->stage);
     if (run->stage_kind == TRP_STAGE_SETUP) {
         trp_run_setup_over(run, status);
+    } else if (run->stage_kind == TRP_STAGE_DATA) {
+        trp_attempt_data_made(run, status);
     } else if (run->stage_kind == TRP_STAGE_START) {
         trp_run_group_started(run, status);
     } else {
@@ -104,7 +108,7 @@ void trp_run_take_stage(trp_run *run)
 void trp_run_give_up_stage(trp_run *run)
 {
     trp_stage_leave(&run->stage);
-    if (run->stage_kind == TRP_STAGE_SETUP) {
+    if (trp_stage_is_early(run->stage_kind)) {
         (void)trp_run_finish_given_up(run);
         return;
     }
@@ -119,7 +123,7 @@ void trp_run_give_up_stage(trp_run *run)
 // its ranks, which ends what it waits for.
 void trp_run_kill_stage(trp_run *run)
 {
-    if (run->stage_kind == TRP_STAGE_SETUP) {
+    if (trp_stage_is_early(run->stage_kind)) {
         trp_run_give_up_stage(run);
         return;
     }

@@ -18,6 +18,7 @@ struct trp_stage {
     _Atomic int holds;
     trp_stage_plan plan; // The job is held.
     trp_stage_rank *ranks;
+    trp_data_sets data; // That DATA names.
     // How it ended: written before `over` is released.
     troupe_status status;
     char text[600];
@@ -34,10 +35,12 @@ static const troupe_stages *stages_of(const troupe_trainer *trainer)
     return trainer->stages ? trainer->stages : &none;
 }
 
-bool trp_stage_is_there(const troupe_trainer *trainer, trp_stage_kind kind)
+bool trp_stage_is_there(const troupe_job *job, trp_stage_kind kind)
 {
-    const troupe_stages *stages = stages_of(trainer);
+    const troupe_stages *stages = stages_of(job->trainer);
     switch (kind) {
+    case TRP_STAGE_DATA:
+        return job->data_table != NULL;
     case TRP_STAGE_SETUP:
         return stages->setup != NULL;
     case TRP_STAGE_START:
@@ -48,12 +51,24 @@ bool trp_stage_is_there(const troupe_trainer *trainer, trp_stage_kind kind)
     return false;
 }
 
+bool trp_stage_is_early(trp_stage_kind kind)
+{
+    return kind == TRP_STAGE_SETUP || kind == TRP_STAGE_DATA;
+}
+
+void trp_stage_take_data(trp_stage *stage, trp_data_sets *sets)
+{
+    *sets = stage->data;
+    stage->data = (trp_data_sets){0};
+}
+
 void trp_stage_leave(trp_stage **held)
 {
     trp_stage *stage = *held;
     *held = NULL;
     if (!stage || atomic_fetch_sub(&stage->holds, 1) > 1)
         return;
+    trp_data_drop(&stage->data);
     trp_job_release(stage->plan.job);
     trp_free(stage->ranks);
     trp_free(stage);
@@ -87,16 +102,31 @@ static troupe_status call_hook(trp_stage *stage, const void *config)
     return stages->setup(&at, config);
 }
 
-// The references in the config are the job's: this stage is lent them.
+static troupe_status make_data(trp_stage *stage, const void *source)
+{
+    const troupe_job *job = stage->plan.job;
+    troupe_data about = {
+        .path = job->path,
+        .metadata = job->options.metadata,
+        .ranks = job->options.ranks,
+        .attempt = stage->plan.attempt,
+    };
+    return trp_data_make(job->data_table, &about, source, &stage->data);
+}
+
+// The references in what it is given are the job's: this stage is lent them.
 static troupe_status run_stage(trp_stage *stage)
 {
     const troupe_job *job = stage->plan.job;
-    void *config;
+    bool of_data = stage->plan.kind == TRP_STAGE_DATA;
+    void *given;
     uint64_t lent;
-    troupe_status status = trp_packed_lend(&job->config, job->trainer->config,
-                                           "the config of a stage", &config, &lent);
+    troupe_status status = of_data ? trp_packed_lend(&job->data, job->data_table->source,
+                                                     "the source of data", &given, &lent)
+                                   : trp_packed_lend(&job->config, job->trainer->config,
+                                                     "the config of a stage", &given, &lent);
     if (status == TROUPE_OK)
-        status = call_hook(stage, config);
+        status = of_data ? make_data(stage, given) : call_hook(stage, given);
     troupe_error said;
     trp_error_hold(&said);
     trp_refs_return(lent);
@@ -106,7 +136,8 @@ static troupe_status run_stage(trp_stage *stage)
 
 static void *stage_main(void *user)
 {
-    static const char *const names[] = {"setup", "on_start", "on_shutdown"};
+    static const char *const names[] = {"setup of trainer", "setup of data", "on_start of trainer",
+                                        "on_shutdown of trainer"};
     trp_stage *stage = (trp_stage *)user;
     const trp_stage_plan *plan = &stage->plan;
     current = stage;
@@ -115,8 +146,8 @@ static void *stage_main(void *user)
     // A hook may return a status without having said why.
     const troupe_error *last = troupe_last_error();
     bool said = last->status == stage->status && last->text[0];
-    snprintf(stage->text, sizeof stage->text, "%s of trainer '%s' failed: %.400s",
-             names[plan->kind], plan->job->trainer->name,
+    snprintf(stage->text, sizeof stage->text, "%s '%s' failed: %.400s", names[plan->kind],
+             plan->kind == TRP_STAGE_DATA ? plan->job->data_table->name : plan->job->trainer->name,
              said ? last->text : troupe_strerror(stage->status));
     troupe_arena_reset();
     atomic_store(&stage->over, true);

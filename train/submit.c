@@ -44,6 +44,24 @@ static troupe_status take_config(troupe_job *job, const void *config)
     return trp_packed_take(&job->config, job->trainer->config, what, config);
 }
 
+// The same of the data's source.
+static troupe_status take_data(troupe_job *job)
+{
+    char what[96];
+    const troupe_data_given *given = job->options.data;
+    job->options.data = NULL; // The caller's.
+    if (given == NULL)
+        return TROUPE_OK;
+    if (given->table == NULL || given->source == NULL)
+        return troupe_fail(TROUPE_INVALID, "option .data has no table or no source: expected "
+                                           "troupe_data_with(name, &source)");
+    TROUPE_TRY(troupe_data_register(given->table));
+    snprintf(what, sizeof what, "the source of data '%s'", given->table->name);
+    TROUPE_TRY(trp_packed_take(&job->data, given->table->source, what, given->source));
+    job->data_table = given->table;
+    return TROUPE_OK;
+}
+
 static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const void *config,
                           const troupe_follower *follower, troupe_follower *told,
                           const troupe_train_options *how)
@@ -64,6 +82,7 @@ static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const 
     TROUPE_TRY(trp_options_keep(&job->options, &job->arena));
     TROUPE_TRY(take_metadata(job));
     TROUPE_TRY(take_config(job, config));
+    TROUPE_TRY(take_data(job));
     TROUPE_TRY(trp_run_open(job, config));
     return trp_train_options_complete(&job->options, trainer, &job->gang);
 }

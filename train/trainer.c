@@ -1,32 +1,15 @@
 // trainer.c: the registry of trainers: filled by constructors before main, or by hand.
 #include <inttypes.h>
-#include <pthread.h>
-#include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <string.h>
 #include <train/capability.h>
+#include <train/registry.h>
 #include <train/steps.h>
 #include <train/trainer.h>
 
 enum { NAME_MAX_BYTES = 63 };
 
-typedef struct known {
-    struct known *next;
-    const troupe_trainer *trainer;
-} known;
-
-static struct {
-    pthread_mutex_t lock; // Of the list; rows are never removed.
-    known *first;
-} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static const troupe_trainer *named(const char *name)
-{
-    for (const known *at = registry.first; at; at = at->next)
-        if (strcmp(at->trainer->name, name) == 0)
-            return at->trainer;
-    return NULL;
-}
+static trp_named_list trainers = TRP_NAMED_LIST_INIT;
 
 static troupe_status check(const troupe_trainer *trainer)
 {
@@ -55,29 +38,16 @@ troupe_status troupe_trainer_register(const troupe_trainer *trainer)
 {
     TRP_REQUIRE(trainer);
     TROUPE_TRY(check(trainer));
-    known *row = (known *)trp_alloc(sizeof(*row));
-    if (!row)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory to register trainer '%s'", trainer->name);
-    row->trainer = trainer;
-    pthread_mutex_lock(&registry.lock);
-    const troupe_trainer *there = named(trainer->name);
-    if (!there) {
-        row->next = registry.first;
-        registry.first = row;
-        row = NULL;
-    }
-    pthread_mutex_unlock(&registry.lock);
-    trp_free(row);
-    if (there && !same(there, trainer))
+    const void *there;
+    TROUPE_TRY(trp_named_add(&trainers, trainer->name, trainer, &there));
+    if (!same((const troupe_trainer *)there, trainer))
         return troupe_fail(TROUPE_EXISTS, "another trainer has the name '%s'", trainer->name);
     return TROUPE_OK;
 }
 
 const troupe_trainer *trp_trainer_find(const char *name, uint64_t schema)
 {
-    pthread_mutex_lock(&registry.lock);
-    const troupe_trainer *found = named(name);
-    pthread_mutex_unlock(&registry.lock);
+    const troupe_trainer *found = (const troupe_trainer *)trp_named_find(&trainers, name);
     if (!found) {
         (void)troupe_fail(TROUPE_NOT_FOUND, "trainer '%s' is not registered in this process", name);
     } else if (troupe_type_hash(found->config) != schema) {

@@ -437,6 +437,19 @@ const char *troupe_metadata(troupe_rank *me)
     return it->task->metadata;
 }
 
+troupe_status troupe_data_shard(troupe_rank *me, const char *key, troupe_shard *shard)
+{
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(key);
+    TRP_REQUIRE(shard);
+    loop *it;
+    const trp_data_set *set;
+    TROUPE_TRY(loop_of(me, "troupe_data_shard", &it));
+    TROUPE_TRY(trp_data_find(it->task->data.items, it->task->data.count, key, &set));
+    *shard = trp_data_part(set, it->task->rank, it->task->world);
+    return TROUPE_OK;
+}
+
 troupe_status troupe_return_as(const troupe_type *type, troupe_rank *me, const void *value)
 {
     enum { RETURN_MAX = 1 << 20 };

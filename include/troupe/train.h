@@ -403,6 +403,92 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_barrier(troupe_rank *me
 // while the loop runs.
 TROUPE_EXPERIMENTAL const char *troupe_metadata(troupe_rank *me);
 
+// ---- Data of a run ----
+
+// What the setup of a run's data knows of the run. Owned by the library, valid during the call.
+typedef struct troupe_data {
+    const char *path;     // Of the run's folder.
+    const char *metadata; // The run's .metadata as canonical JSON; NULL: it has none.
+    int ranks;            // Of the group that the data are for.
+    int attempt;          // 0 for the first group, then the number of restarts so far.
+} troupe_data;
+
+// How the ranks share a set.
+typedef enum troupe_sharing {
+    TROUPE_SHARE_BY_NAME, // "train" is split, others are whole.
+    TROUPE_SPLIT,         // Each rank has a part of its own.
+    TROUPE_WHOLE,         // Each rank has all of it.
+} troupe_sharing;
+
+// A source of data: static, made by TROUPE_DATA.
+typedef struct troupe_data_table {
+    uint32_t abi; // TROUPE_ABI
+    const char *name;
+    const troupe_type *source;
+    troupe_status (*setup)(troupe_data *data, const void *source);
+    const void *reserved_[3];
+} troupe_data_table;
+
+// What troupe_data_with makes.
+typedef struct troupe_data_given {
+    const troupe_data_table *table;
+    const void *source;
+} troupe_data_given;
+
+// TROUPE_DATA(digits, digits_source, setup_digits): data of that name, which are made of a source
+// of that type (a TROUPE_STRUCT) by `troupe_status setup_digits(troupe_data *, const digits_source
+// *)`. The setup is called in the driver, on a thread of its own, once for each group of the run,
+// before its processes are started. It names the sets by troupe_data_set, at least one; references
+// in the source are lent to it. A failure ends the run with its text. If the run is ended by force
+// meanwhile, the thread is left to itself.
+#define TROUPE_DATA(name, T, setup_)                                                               \
+    typedef T troupe_source_##name;                                                                \
+    static troupe_status troupe_data_setup_##name(troupe_data *troupe_data_,                       \
+                                                  const void *troupe_source_)                      \
+    {                                                                                              \
+        return setup_(troupe_data_, (const troupe_source_##name *)troupe_source_);                 \
+    }                                                                                              \
+    static const troupe_data_table troupe_data_table_##name = {                                    \
+        TROUPE_ABI, #name, &troupe_type_##T, troupe_data_setup_##name, {NULL}};                    \
+    __attribute__((constructor)) static void troupe_register_data_##name(void)                     \
+    {                                                                                              \
+        (void)troupe_data_register(&troupe_data_table_##name);                                     \
+    }                                                                                              \
+    _Static_assert(sizeof(troupe_source_##name) > 0, #T)
+
+// For the option .data: data of that name, of *source, which is copied by the submission.
+#define troupe_data_with(name, source_)                                                            \
+    (&(const troupe_data_given){&troupe_data_table_##name,                                         \
+                                TROUPE_POINTER(const troupe_source_##name, source_)})
+
+// Makes data known under their name; TROUPE_DATA does it before main. Errors as those of
+// troupe_class_register.
+TROUPE_EXPERIMENTAL troupe_status troupe_data_register(const troupe_data_table *table);
+
+// In a setup of data: names a set of `rows` rows (0 or more; what a row is, the loop knows), in any
+// object or the result of a call, as "train", ref, 60000, TROUPE_SHARE_BY_NAME. The key has 1 to 63
+// bytes. Consumes the reference, whatever comes of it. The object lives as long as the group at
+// least. TROUPE_INVALID names the key: the reference is empty or stale, or rows or `how` are out of
+// range, or there is a set of that key; or it was not called by the setup with its `data`.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_data_set(troupe_data *data,
+                                                                  const char *key, troupe_ref ref,
+                                                                  int64_t rows, troupe_sharing how);
+
+// A rank's part of a set: `rows` rows from `first` on. The parts of a split set follow each other
+// in the order of ranks, and differ by at most one row.
+typedef struct troupe_shard {
+    troupe_ref data; // The whole set; lent as long as the loop runs, however often it is read.
+    int64_t first;
+    int64_t rows;
+    int64_t all; // Rows of the whole set.
+} troupe_shard;
+
+// In a loop: sets *shard to this rank's part of the run's set with that key. TROUPE_NOT_FOUND lists
+// the keys that there are.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_data_shard(troupe_rank *me,
+                                                                    const char *key,
+                                                                    troupe_shard *shard);
+
 // ---- Running one ----
 
 typedef enum troupe_goal {
@@ -491,7 +577,7 @@ typedef struct troupe_train_options {
     const char *env;
     double coordinator_cpus; // Reserved for the job beside those of its ranks; default 0.
     troupe_open open;        // Default: TROUPE_OPEN_NEW.
-    bool force;              // Go on with a run that another trainer has made.
+    bool force; // Go on with a run that another trainer has made, or that had other data.
     // A JSON object that the run keeps: in run.json, for its loops (troupe_metadata) and in its
     // checkpoints; default: none, or the one that the run was made with.
     const char *metadata;
@@ -510,6 +596,9 @@ typedef struct troupe_train_options {
     // only rank 0's: `ranks` of a troupe_report_event. A line of the journal grows with the ranks.
     // A run that goes on needs it again.
     bool rank_metrics;
+    // What the run learns from: troupe_data_with(digits, &source); default: nothing. A run that
+    // goes on needs it again, with sets of the same keys, but for .force.
+    const troupe_data_given *data;
     int unused_;
 } troupe_train_options;
 
@@ -742,8 +831,8 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_train_as(const troupe_t
                     &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
 
 // Writes what a run is asked for, for people: the trainer's name and each option that is not its
-// default, as in "<fit ranks=4 keep=TROUPE_NONE>"; of .env and .gate only that there is one.
-// TROUPE_TOO_LARGE: `capacity` bytes are too few.
+// default, as in "<fit ranks=4 keep=TROUPE_NONE>"; of .env, .gate and .data only that they are
+// there. TROUPE_TOO_LARGE: `capacity` bytes are too few.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_train_describe_as(
     const troupe_trainer *trainer, char *out, size_t capacity, const troupe_train_options *how);
 #define troupe_train_describe(...) TROUPE_TRAIN_DESCRIBE_(__VA_ARGS__, .unused_ = 0)

@@ -108,7 +108,7 @@ static troupe_status connect_all(troupe_group *group, const settings *config)
 #if MISUSE == 16
 TROUPE_TRAINER(fit, settings, .setup = connect_all); // a hook of another place
 #elif MISUSE == 17
-TROUPE_TRAINER(fit, settings, .set_up = prepare);                    // misspelt hook
+TROUPE_TRAINER(fit, settings, .set_up = prepare); // misspelt hook
 #else
 TROUPE_TRAINER(fit, settings, .setup = prepare, .on_start = connect_all);
 #endif
@@ -131,6 +131,19 @@ static troupe_status count_step(troupe_rank *me, const int64_t *config)
     return troupe_report(me, {"rate", (double)*config});
 }
 
+TROUPE_STRUCT(source, (int64_t, rows));
+
+static troupe_status setup_rows(troupe_data *data, const source *of)
+{
+    return troupe_data_set(data, "train", troupe_put(int64_t, &of->rows), 1, TROUPE_WHOLE);
+}
+
+#if MISUSE == 21
+TROUPE_DATA(rows, settings, setup_rows); // of another source
+#else
+TROUPE_DATA(rows, source, setup_rows);
+#endif
+
 #if MISUSE == 18
 TROUPE_STEPS(steps, settings, .plan = plan_steps, .step = count_step); // of another config
 #elif MISUSE == 19
@@ -141,6 +154,19 @@ TROUPE_STEPS(steps, settings, .plan = plan_steps, .steps = take_step); // misspe
 TROUPE_STEPS(steps, settings, .plan = plan_steps, .step = take_step, .after_epoch = take_step);
 TROUPE_STEPS(counts, int64_t, .step = count_step); // Refused when it is registered.
 #endif
+
+static void train_on_data(const settings *how)
+{
+    troupe_result *result = NULL;
+    source from = {.rows = 7};
+#if MISUSE == 22
+    troupe_must(troupe_train(fit, how, &result, .data = troupe_data_with(rows, how)));
+    (void)from;
+#else
+    troupe_must(troupe_train(fit, how, &result, .data = troupe_data_with(rows, &from)));
+#endif
+    troupe_result_free(&result);
+}
 
 static int use(int argc, char **argv)
 {
@@ -188,6 +214,7 @@ static int use(int argc, char **argv)
     troupe_ref_drop(rate);
     troupe_ref_drop(epochs);
 
+    train_on_data(&how);
     troupe_result *result = NULL;
 #if MISUSE == 11
     troupe_must(troupe_train(fit, &total, &result, .ranks = 2)); // wrong config type

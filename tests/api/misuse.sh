@@ -53,5 +53,7 @@ refused 17 'no member named .set_up.|field designator'
 refused 18 'incompatible.pointer|incompatible function pointer'
 refused 19 'incompatible.pointer|incompatible function pointer'
 refused 20 'no member named .steps.|field designator'
-[ $status -eq 0 ] && echo "20 mistakes were refused"
+refused 21 'incompatible.pointer|incompatible pointer'
+refused 22 'pointer type mismatch'
+[ $status -eq 0 ] && echo "22 mistakes were refused"
 exit $status

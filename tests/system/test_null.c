@@ -444,6 +444,15 @@ static void checkpoints_and_loops(void)
     REFUSED(troupe_execute_as, (NULL, &group, &group), "function");
     REFUSED(troupe_execute_as, (&troupe_trainer_fit, NULL, &group), "group");
     REFUSED(troupe_execute_as, (&troupe_trainer_fit, &group, NULL), "argument");
+    troupe_data data = {0};
+    troupe_shard part;
+    troupe_rank rank = {0};
+    REFUSED(troupe_data_register, (NULL), "table");
+    REFUSED(troupe_data_set, (NULL, "train", (troupe_ref){0}, 0, TROUPE_SPLIT), "data");
+    REFUSED(troupe_data_set, (&data, NULL, (troupe_ref){0}, 0, TROUPE_SPLIT), "key");
+    REFUSED(troupe_data_shard, (NULL, "train", &part), "me");
+    REFUSED(troupe_data_shard, (&rank, NULL, &part), "key");
+    REFUSED(troupe_data_shard, (&rank, "train", NULL), "shard");
     REFUSED(troupe_report_metrics, (NULL, NULL, 0), "me");
     REFUSED(troupe_report_metrics_tagged, (NULL, "validate", NULL, 0), "me");
     REFUSED(troupe_save_as, (type, NULL, &five), "me");

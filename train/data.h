@@ -1,0 +1,34 @@
+// data.h: the sets of a run: what its data's setup has named, and a rank's part of each.
+#ifndef TRP_DATA_H
+#define TRP_DATA_H
+
+#include <runtime/base/arena.h>
+#include <troupe/train.h>
+
+TROUPE_STRUCT(trp_data_set, (troupe_text, key), (troupe_ref, ref), (int64_t, rows), (bool, split));
+
+// With a hold of each object. Zeroed: none.
+typedef struct trp_data_sets {
+    trp_arena arena;
+    trp_data_set *items; // By key.
+    size_t count, room;
+} trp_data_sets;
+
+// Calls the setup on this thread, and has what it names in *sets, on failure too. TROUPE_INVALID
+// also: it named nothing.
+troupe_status trp_data_make(const troupe_data_table *table, const troupe_data *about,
+                            const void *source, trp_data_sets *sets);
+// Lets all go; may be called again.
+void trp_data_drop(trp_data_sets *sets);
+// Their keys in the arena, by name. NULL with 0 sets, or no memory.
+const troupe_text *trp_data_keys(const trp_data_sets *sets, trp_arena *arena);
+
+// The part of that rank.
+troupe_shard trp_data_part(const trp_data_set *set, int rank, int world);
+// TROUPE_NOT_FOUND lists the keys.
+troupe_status trp_data_find(const trp_data_set *sets, size_t count, const char *key,
+                            const trp_data_set **found);
+// Writes "test, train" into `out`, with "..." where it is too small, or "none".
+void trp_data_list(const troupe_text *keys, size_t count, char *out, size_t size);
+
+#endif
