@@ -64,20 +64,9 @@ static troupe_status spawn_workers(trp_run *run)
     return status;
 }
 
-static troupe_status spawn_ranks(trp_run *run)
-{
-    troupe_job *job = run->job;
-    TROUPE_TRY(spawn_workers(run));
-    pthread_mutex_lock(&job->lock);
-    for (int rank = 0; rank < job->options.ranks && rank < 16; rank++)
-        job->pids[rank] = run->ranks[rank].pid;
-    pthread_mutex_unlock(&job->lock);
-    return TROUPE_OK;
-}
-
 void trp_attempt_run_ranks(trp_run *run)
 {
-    troupe_job *job = run->job;
+    trp_job *job = run->job;
     const char *origin = run->origin.text;
     trp_task task = {
         .world = job->options.ranks,
@@ -98,8 +87,9 @@ void trp_attempt_run_ranks(trp_run *run)
         .metadata = job->options.metadata,
         .data = {run->data.items, run->data.count},
         .rank_metrics = job->options.rank_metrics,
+        .gate_first = job->spec.gate_first,
+        .gate_every = job->spec.gate_every,
     };
-    trp_gate_reports(job->gate, &task.gate_first, &task.gate_every);
     run->pending = task.world;
     for (int rank = 0; rank < task.world; rank++) {
         troupe_ref state = {0};
@@ -169,7 +159,7 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
 
 static void tell_group(const trp_run *run)
 {
-    troupe_job *job = run->job;
+    trp_job *job = run->job;
     int count = job->options.ranks;
     trp_console_rank *ranks = (trp_console_rank *)trp_alloc((size_t)count * sizeof(*ranks));
     for (int rank = 0; ranks && rank < count; rank++) {
@@ -258,7 +248,7 @@ void trp_attempt_data_made(trp_run *run, troupe_status status)
     if (status == TROUPE_OK)
         status = prepare(run, &run->origin, &run->first_report);
     if (status == TROUPE_OK)
-        status = spawn_ranks(run);
+        status = spawn_workers(run);
     if (status != TROUPE_OK) {
         trp_attempt_leave_group(run);
         trp_run_fail(run, status);

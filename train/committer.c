@@ -8,7 +8,7 @@
 #include <train/job.h>
 #include <unistd.h>
 
-void trp_committer_init(trp_committer *committer, troupe_job *job)
+void trp_committer_init(trp_committer *committer, trp_job *job)
 {
     *committer = (trp_committer){.job = job};
     pthread_mutex_init(&committer->lock, NULL);

@@ -12,10 +12,10 @@
 #include <train/commits.h>
 #include <troupe/actor.h>
 
-struct troupe_job;
+struct trp_job;
 
 typedef struct trp_committer {
-    struct troupe_job *job;                        // Held by the coordinator.
+    struct trp_job *job;                           // Held by the coordinator.
     void (*tell)(struct trp_committer *committer); // That something is over; on the thread.
     troupe_actor coordinator;
     trp_serial *thread; // Made with the first commit; NULL: without one.
@@ -24,7 +24,7 @@ typedef struct trp_committer {
     trp_commit *finished; // Newest first.
 } trp_committer;
 
-void trp_committer_init(trp_committer *committer, struct troupe_job *job);
+void trp_committer_init(trp_committer *committer, struct trp_job *job);
 // Hands over a commit: to be made, or what follows from it.
 void trp_committer_hand(trp_committer *committer, trp_commit *commit);
 // Takes back the oldest that is over; NULL: none is.

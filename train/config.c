@@ -68,19 +68,45 @@ static void keep_ref(troupe_ref *ref, void *user)
         packed->ref_count++;
 }
 
+static troupe_status begin(trp_packed *packed, const char *what, size_t count)
+{
+    *packed = (trp_packed){.refs = (troupe_ref *)trp_alloc((count + 1) * sizeof *packed->refs)};
+    return packed->refs ? TROUPE_OK
+                        : troupe_fail(TROUPE_NO_MEMORY, "no memory for the references of %s", what);
+}
+
+static troupe_status kept(const keeping *work, const char *what)
+{
+    if (work->status == TROUPE_INVALID)
+        return troupe_fail(TROUPE_INVALID, "reference %zu in %s is stale", work->packed->ref_count,
+                           what);
+    return work->status;
+}
+
 troupe_status trp_packed_take(trp_packed *packed, const troupe_type *type, const char *what,
                               const void *value)
 {
     size_t count = trp_config_refs(type, value);
-    *packed = (trp_packed){.refs = (troupe_ref *)trp_alloc((count + 1) * sizeof *packed->refs)};
-    if (!packed->refs)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the references of %s", what);
+    TROUPE_TRY(begin(packed, what, count));
     keeping work = {.packed = packed};
     trp_value_refs(type, (void *)(uintptr_t)value, keep_ref, &work); // It changes nothing.
-    if (work.status == TROUPE_INVALID)
-        return troupe_fail(TROUPE_INVALID, "reference %zu in %s is stale", packed->ref_count, what);
-    TROUPE_TRY(work.status);
+    TROUPE_TRY(kept(&work, what));
     TROUPE_TRY(trp_pack(type, value, &packed->bytes));
+    return packed->bytes.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", what)
+                                : TROUPE_OK;
+}
+
+troupe_status trp_packed_copy(trp_packed *packed, const char *what, troupe_bytes bytes,
+                              const troupe_ref *refs, size_t count)
+{
+    TROUPE_TRY(begin(packed, what, count));
+    keeping work = {.packed = packed};
+    for (size_t i = 0; i < count; i++) {
+        troupe_ref ref = refs[i];
+        keep_ref(&ref, &work);
+    }
+    TROUPE_TRY(kept(&work, what));
+    trp_buffer_append(&packed->bytes, bytes.data, bytes.size);
     return packed->bytes.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", what)
                                 : TROUPE_OK;
 }

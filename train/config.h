@@ -18,6 +18,9 @@ typedef struct trp_packed {
 // too.
 troupe_status trp_packed_take(trp_packed *packed, const troupe_type *type, const char *what,
                               const void *value);
+// Makes one of bytes and of references that another has: both are copied. Failures likewise.
+troupe_status trp_packed_copy(trp_packed *packed, const char *what, troupe_bytes bytes,
+                              const troupe_ref *refs, size_t count);
 // Reads it into the thread's arena, with references that are lent: to be given back by
 // trp_refs_return(*lent), whatever was done with them.
 troupe_status trp_packed_lend(const trp_packed *packed, const troupe_type *type, const char *what,

@@ -167,7 +167,7 @@ troupe_status trp_coordinator_begin(trp_coordinator *self, const troupe_none *no
 
 troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *address)
 {
-    troupe_job *job = (troupe_job *)(uintptr_t)*address;
+    trp_job *job = (trp_job *)(uintptr_t)*address;
     self->run = (trp_run *)trp_alloc(sizeof(*self->run));
     trp_rank_state *ranks =
         (trp_rank_state *)trp_alloc((size_t)job->options.ranks * sizeof(*ranks));
@@ -185,7 +185,8 @@ troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *addres
                            .attempt = attempts};
     trp_committer_init(&self->run->committer, job);
     self->run->committer.tell = tell_committed;
-    self->run->logs = trp_rank_logs_open(job->folder, job->options.ranks, job->follow);
+    self->run->logs =
+        trp_rank_logs_open(job->folder, job->options.ranks, job->port.is->logs(job->port.user));
     trp_job_hold(job);
     return TROUPE_OK;
 }
@@ -220,7 +221,7 @@ void trp_coordinator_deinit(trp_coordinator *self)
     trp_free(run);
 }
 
-bool trp_coordinator_start(troupe_job *job)
+bool trp_coordinator_start(trp_job *job)
 {
     uint64_t address = (uint64_t)(uintptr_t)job;
     trp_coordinator_actor made =
@@ -239,7 +240,7 @@ bool trp_coordinator_start(troupe_job *job)
     return false;
 }
 
-static troupe_actor coordinator_of(troupe_job *job)
+static troupe_actor coordinator_of(trp_job *job)
 {
     pthread_mutex_lock(&job->lock);
     troupe_actor coordinator = job->coordinator;
@@ -247,7 +248,7 @@ static troupe_actor coordinator_of(troupe_job *job)
     return coordinator;
 }
 
-void trp_coordinator_remind(troupe_job *job)
+void trp_coordinator_remind(trp_job *job)
 {
     troupe_actor coordinator = coordinator_of(job);
     if (coordinator.id &&
@@ -256,7 +257,7 @@ void trp_coordinator_remind(troupe_job *job)
         atomic_store(&job->missed, true);
 }
 
-void trp_coordinator_kill_group(troupe_job *job)
+void trp_coordinator_kill_group(trp_job *job)
 {
     troupe_actor coordinator = coordinator_of(job);
     if (coordinator.id &&

@@ -59,10 +59,10 @@ TROUPE_ACTOR_INIT(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordin
 
 // Starts a coordinator for an admitted job; false: the job has ended because it could not be made.
 // It tells the server when the job has ended.
-bool trp_coordinator_start(troupe_job *job);
+bool trp_coordinator_start(trp_job *job);
 // Sees to it that a lost word is made good.
-void trp_coordinator_remind(troupe_job *job);
+void trp_coordinator_remind(trp_job *job);
 // Ends the workers of a job that was given up now, if it has any. May be asked again.
-void trp_coordinator_kill_group(troupe_job *job);
+void trp_coordinator_kill_group(trp_job *job);
 
 #endif

@@ -48,6 +48,19 @@ troupe_status troupe_data_register(const troupe_data_table *table)
     return TROUPE_OK;
 }
 
+const troupe_data_table *trp_data_table_find(const char *name, uint64_t schema)
+{
+    const troupe_data_table *found = (const troupe_data_table *)trp_named_find(&tables, name);
+    if (!found)
+        (void)troupe_fail(TROUPE_NOT_FOUND, "data '%s' are not registered in this process", name);
+    else if (troupe_type_hash(found->source) != schema)
+        (void)troupe_fail(TROUPE_WRONG_TYPE,
+                          "data '%s' have a source with schema %016" PRIx64
+                          " in this process, and %016" PRIx64 " where they were submitted",
+                          name, troupe_type_hash(found->source), schema);
+    return found && troupe_type_hash(found->source) == schema ? found : NULL;
+}
+
 // ---- naming sets
 
 // What a setup holds.

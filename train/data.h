@@ -14,6 +14,8 @@ typedef struct trp_data_sets {
     size_t count, room;
 } trp_data_sets;
 
+// The data of that name whose source has that schema hash. NULL with the last error set.
+const troupe_data_table *trp_data_table_find(const char *name, uint64_t schema);
 // Calls the setup on this thread, and has what it names in *sets, on failure too. TROUPE_INVALID
 // also: it named nothing.
 troupe_status trp_data_make(const troupe_data_table *table, const troupe_data *about,

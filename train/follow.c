@@ -13,7 +13,7 @@
 #include <train/checkpoint.h>
 #include <train/file.h>
 #include <train/follow.h>
-#include <train/job.h>
+#include <train/handle.h>
 #include <train/report_event.h>
 #include <unistd.h>
 
@@ -360,7 +360,7 @@ static bool tell_lines(trp_follow *follow, trp_log_piece *piece)
     off_t at = piece->at, end = piece->end;
     int rank = piece->rank;
     pthread_mutex_unlock(&follow->lock);
-    bool read = trp_log_read(follow->job->path, rank, at, end, &lines) == TROUPE_OK;
+    bool read = trp_log_read(follow->job->folder, rank, at, end, &lines) == TROUPE_OK;
     pthread_mutex_lock(&follow->lock);
     char *text = (char *)lines.data, *next = text;
     for (int i = 0; read && i < AT_ONCE && next < text + lines.size; i++) {
@@ -462,7 +462,7 @@ static void *run(void *user)
     follow->over = true;
     pthread_cond_broadcast(&follow->over_changed);
     pthread_mutex_unlock(&follow->lock);
-    trp_job_release(job);
+    trp_handle_release(job);
     return NULL;
 }
 
@@ -487,11 +487,11 @@ troupe_status trp_follow_start(troupe_job *job, const troupe_follower *follower,
     pthread_cond_init(&made->filled, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_cond_init(&made->over_changed, NULL);
-    trp_job_hold(job);
+    trp_handle_hold(job);
     pthread_t thread;
     troupe_status status = trp_thread_start(&thread, "follower", run, made);
     if (status != TROUPE_OK) {
-        trp_job_release(job);
+        trp_handle_release(job);
         trp_follow_release(made);
         return status;
     }

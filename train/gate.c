@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include <train/gate.h>
-#include <train/job.h>
+#include <train/handle.h>
 #include <train/report_event.h>
 
 enum { DEFAULT_TIMEOUT_MS = 1000 };
@@ -95,19 +95,19 @@ static void *run(void *user)
     gate->over = true;
     pthread_cond_broadcast(&gate->changed);
     pthread_mutex_unlock(&gate->lock);
-    trp_job_release(job);
+    trp_handle_release(job);
     return NULL;
 }
 
 static bool start(trp_gate *gate)
 {
     pthread_t thread;
-    trp_job_hold(gate->job);
+    trp_handle_hold(gate->job);
     gate->started = trp_thread_start(&thread, "gate", run, gate) == TROUPE_OK;
     if (gate->started)
         pthread_detach(thread);
     else
-        trp_job_release(gate->job);
+        trp_handle_release(gate->job);
     return gate->started;
 }
 

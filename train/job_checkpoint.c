@@ -2,15 +2,7 @@
 #include <runtime/base/require.h>
 #include <string.h>
 #include <train/checkpoint.h>
-#include <train/job.h>
-
-void trp_job_set_checkpoints(troupe_job *job, int64_t newest, int64_t best)
-{
-    pthread_mutex_lock(&job->lock);
-    job->newest = newest;
-    job->best = best;
-    pthread_mutex_unlock(&job->lock);
-}
+#include <train/handle.h>
 
 troupe_status troupe_job_checkpoint(troupe_job *job, troupe_checkpoint_choice which, char *folder,
                                     size_t capacity, int64_t *number)

@@ -1,26 +1,23 @@
 // job_console.c: what a job tells its console.
-#include <runtime/base/clock.h>
 #include <runtime/shm/process_table.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/job.h>
+#include <train/handle.h>
 
-void trp_job_show(troupe_job *job)
+void trp_handle_show(troupe_job *handle, const trp_accepted *what)
 {
-    static const double unit = 10000; // As the ledger counts.
     const troupe_options *there = trp_process_options();
     trp_console_about about = {
-        .path = job->path,
-        .cpus = (double)job->gang.cpus / unit,
-        .gpus = (double)job->gang.gpus / unit,
+        .path = what->path,
+        .cpus = what->cpus,
+        .gpus = what->gpus,
         .cpus_total = there->cpus,
         .gpus_total = there->gpus > 0 ? there->gpus : 0,
     };
-    job->console = trp_console_open(job->options.console, &about);
+    handle->console = trp_console_open((troupe_console)handle->spec.options.console, &about);
 }
 
-void trp_job_show_state(troupe_job *job)
+void trp_handle_show_state(troupe_job *handle)
 {
     static const trp_table_state states[] = {
         [TROUPE_JOB_QUEUED] = TRP_TABLE_PENDING,
@@ -28,41 +25,36 @@ void trp_job_show_state(troupe_job *job)
         [TROUPE_JOB_RESTARTING] = TRP_TABLE_RESTARTING,
         [TROUPE_JOB_DONE] = TRP_TABLE_TERMINATED,
     };
-    trp_console_state(job->console, states[job->state]);
+    trp_console_state(handle->console, states[handle->state]);
 }
 
-void trp_job_show_end(troupe_job *job)
+void trp_handle_show_end(troupe_job *handle, const trp_outcome *outcome)
 {
-    const troupe_result *result = job->result;
-    double now_s = trp_clock_s();
     trp_console_end end = {
         .state = TRP_TABLE_ERROR,
-        .error = result != NULL ? result->error : "there was no memory for its result",
-        .elapsed_s = result != NULL ? result->elapsed_s : 0,
-        .loop_s = job->started_s > 0 ? now_s - job->started_s : 0,
-        .written_s = job->ending_s > 0 ? now_s - job->ending_s : 0,
+        .error = outcome != NULL ? outcome->error : "there was no memory for its result",
     };
-    if (result != NULL && result->status == TROUPE_OK)
-        end.state = result->stopped ? TRP_TABLE_STOPPED : TRP_TABLE_TERMINATED;
-    trp_console_ended(job->console, &end);
+    if (outcome != NULL) {
+        end.elapsed_s = outcome->elapsed_s;
+        end.loop_s = outcome->loop_s;
+        end.written_s = outcome->written_s;
+    }
+    if (outcome != NULL && outcome->status == TROUPE_OK)
+        end.state = outcome->stopped ? TRP_TABLE_STOPPED : TRP_TABLE_TERMINATED;
+    trp_console_ended(handle->console, &end);
 }
 
-void trp_job_say(troupe_job *job, trp_level level, const char *format, ...)
+void trp_handle_say(troupe_job *handle, trp_level level, const char *text)
 {
-    char text[1024];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    if (!trp_console_say(job->console, text))
+    if (!trp_console_say(handle->console, text))
         trp_log(level, "%s", text);
 }
 
-void trp_job_say_group(troupe_job *job, const trp_console_rank *ranks, int count)
+void trp_handle_say_group(troupe_job *handle, const trp_console_rank *ranks, int count)
 {
     trp_buffer text = {0};
-    trp_console_group(job->console, ranks, count);
-    if (job->console == NULL)
+    trp_console_group(handle->console, ranks, count);
+    if (handle->console == NULL)
         trp_console_group_text(ranks, count, &text);
     trp_buffer_append(&text, "", 1);
     char *rest = NULL;

@@ -20,7 +20,7 @@
 
 enum { RANKS_END_MS = 10000, LEFT_RANKS_END_MS = 500 };
 
-static const char *keep_text(troupe_job *job, const char *text)
+static const char *keep_text(trp_job *job, const char *text)
 {
     char *copy = trp_arena_alloc(&job->arena, strlen(text) + 1);
     return copy != NULL ? strcpy(copy, text) : NULL;
@@ -90,7 +90,7 @@ static void clean_earlier(const char *run, const char *name)
 
 // ---- the folder
 
-static troupe_status find_local(troupe_job *job)
+static troupe_status find_local(trp_job *job)
 {
     const troupe_train_options *options = &job->options;
     const char *storage = options->storage ? trp_storage_local(options->storage) : NULL;
@@ -109,7 +109,7 @@ static troupe_status find_local(troupe_job *job)
 }
 
 // Takes the run of that path elsewhere; a new one only where nothing is: else TROUPE_EXISTS.
-static troupe_status take_far(troupe_job *job, const char *path)
+static troupe_status take_far(trp_job *job, const char *path)
 {
     bool has = false;
     TROUPE_TRY(trp_storage_take(path));
@@ -127,7 +127,7 @@ static troupe_status take_far(troupe_job *job, const char *path)
 
 // The working folder of a run elsewhere, which is the same for each of its openings on this
 // machine: so what a killed driver left in it is found.
-static troupe_status make_working_folder(troupe_job *job)
+static troupe_status make_working_folder(trp_job *job)
 {
     trp_path folder;
     struct stat about;
@@ -147,7 +147,7 @@ static troupe_status make_working_folder(troupe_job *job)
     return trp_checkpoint_clean(job->folder); // Makes the folder in which ranks stage.
 }
 
-static troupe_status find_far(troupe_job *job)
+static troupe_status find_far(trp_job *job)
 {
     enum { NUMBERS_MAX = 1000000 };
     const troupe_train_options *options = &job->options;
@@ -171,13 +171,13 @@ static troupe_status find_far(troupe_job *job)
     return make_working_folder(job);
 }
 
-static troupe_status find_folder(troupe_job *job)
+static troupe_status find_folder(trp_job *job)
 {
     const char *storage = job->options.storage;
     return storage == NULL || trp_storage_is_local(storage) ? find_local(job) : find_far(job);
 }
 
-troupe_status trp_run_clean(const troupe_job *job)
+troupe_status trp_run_clean(const trp_job *job)
 {
     TROUPE_TRY(trp_checkpoint_clean(job->path));
     return job->folder != job->path ? trp_checkpoint_clean(job->folder) : TROUPE_OK;
@@ -229,7 +229,7 @@ static troupe_status check_unmade(const char *run)
 // ---- going on
 
 // Options that were left out become those that the run was made with.
-static troupe_status merge_options(troupe_job *job, trp_saved_options saved)
+static troupe_status merge_options(trp_job *job, trp_saved_options saved)
 {
     if (!trp_capability_saves_when_due(job->trainer)) // Another one may have made the run.
         saved.checkpoint_every = 0;
@@ -237,7 +237,7 @@ static troupe_status merge_options(troupe_job *job, trp_saved_options saved)
     return trp_options_keep(&job->options, &job->arena);
 }
 
-static troupe_status check_trainer(const troupe_job *job, const trp_run_head *head)
+static troupe_status check_trainer(const trp_job *job, const trp_run_head *head)
 {
     if (strcmp(head->trainer, job->trainer->name) == 0)
         return TROUPE_OK;
@@ -252,7 +252,7 @@ static troupe_status check_trainer(const troupe_job *job, const trp_run_head *he
 }
 
 // Whether the run has ended well, which leaves nothing to do.
-static troupe_status look_at_end(troupe_job *job)
+static troupe_status look_at_end(trp_job *job)
 {
     trp_opening *opening = &job->opening;
     troupe_status status = trp_end_file_read(job->path, &job->arena, &opening->end);
@@ -268,7 +268,7 @@ static troupe_status look_at_end(troupe_job *job)
     return TROUPE_OK;
 }
 
-static troupe_status go_on(troupe_job *job, const trp_run_file *file)
+static troupe_status go_on(trp_job *job, const trp_run_file *file)
 {
     bool has;
     TROUPE_TRY(has_checkpoint(job->path, &has));
@@ -297,29 +297,20 @@ static const char *short_path(const char *path)
     return path + length;
 }
 
-static const char *program_name(trp_path *path)
-{
-    ssize_t length = readlink("/proc/self/exe", path->text, sizeof path->text - 1);
-    path->text[length > 0 ? length : 0] = '\0';
-    return last_part(path->text);
-}
-
 // Puts down what runs: the options as given, and this config.
-static troupe_status write_run_file(troupe_job *job, const void *config, const trp_run_file *found)
+static troupe_status write_run_file(trp_job *job, const trp_run_file *found)
 {
     const troupe_train_options *o = &job->options;
     trp_run_file file = *found;
-    trp_path program;
     trp_run_data_text data;
     char schema[20];
-    trp_buffer text = {0};
     trp_time_text now = trp_time_now();
     bool is_new = file.head.created == NULL;
     snprintf(schema, sizeof schema, "%016" PRIx64, troupe_type_hash(job->trainer->config));
     file.head.trainer = job->trainer->name;
     file.head.schema = schema;
     if (is_new) {
-        file.head.program = program_name(&program);
+        file.head.program = last_part(job->spec.program);
         file.head.created = now.text;
     }
     if (o->from != NULL)
@@ -328,11 +319,8 @@ static troupe_status write_run_file(troupe_job *job, const void *config, const t
     file.data = trp_run_data_of(job, &data);
     if (o->metadata != NULL)
         file.metadata = (trp_json){o->metadata, strlen(o->metadata)};
-    trp_json_value(&text, job->trainer->config, config);
-    file.config = (trp_json){(const char *)text.data, text.size};
-    troupe_status status = text.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for run.json")
-                                       : trp_run_file_write(job->path, &file);
-    trp_buffer_free(&text);
+    file.config = (trp_json){job->config_json, strlen(job->config_json)};
+    troupe_status status = trp_run_file_write(job->path, &file);
     if (status == TROUPE_OK && file.metadata.size > 0 && o->metadata == NULL) {
         char *copy = trp_arena_alloc(&job->arena, file.metadata.size + 1);
         if (copy == NULL)
@@ -343,7 +331,7 @@ static troupe_status write_run_file(troupe_job *job, const void *config, const t
     return status;
 }
 
-static troupe_status begin(troupe_job *job, const void *config, trp_run_file *file)
+static troupe_status begin(trp_job *job, trp_run_file *file)
 {
     trp_opening *opening = &job->opening;
     bool is_new = file->head.created == NULL;
@@ -354,7 +342,7 @@ static troupe_status begin(troupe_job *job, const void *config, trp_run_file *fi
     opening->epoch = opening->history.epoch + 1;
     TROUPE_TRY(trp_alive_begin(opening->alive, &opening->epoch, RANKS_END_MS));
     TROUPE_TRY(trp_run_clean(job)); // Makes the folder of checkpoints.
-    TROUPE_TRY(write_run_file(job, config, file));
+    TROUPE_TRY(write_run_file(job, file));
     if (is_new && trp_storage_is_local(job->path)) { // Its own name is to last too.
         trp_path above;
         TROUPE_TRY(trp_path_make(&above, "%s/..", job->path));
@@ -365,7 +353,7 @@ static troupe_status begin(troupe_job *job, const void *config, trp_run_file *fi
     return TROUPE_OK;
 }
 
-static troupe_status open_found(troupe_job *job, const void *config, trp_arena *arena)
+static troupe_status open_found(trp_job *job, trp_arena *arena)
 {
     trp_run_file file = {0};
     TROUPE_TRY(trp_alive_take(job->folder, &job->opening.alive));
@@ -380,15 +368,15 @@ static troupe_status open_found(troupe_job *job, const void *config, trp_arena *
         status = go_on(job, &file);
     }
     TROUPE_TRY(status);
-    return begin(job, config, &file);
+    return begin(job, &file);
 }
 
-troupe_status trp_run_open(troupe_job *job, const void *config)
+troupe_status trp_run_open(trp_job *job)
 {
     trp_arena arena = {0};
     troupe_status status = find_folder(job);
     if (status == TROUPE_OK)
-        status = open_found(job, config, &arena);
+        status = open_found(job, &arena);
     trp_arena_clear(&arena);
     if (status != TROUPE_OK) {
         trp_run_close(job);
@@ -400,7 +388,7 @@ troupe_status trp_run_open(troupe_job *job, const void *config)
     return TROUPE_OK;
 }
 
-void trp_run_close(troupe_job *job)
+void trp_run_close(trp_job *job)
 {
     trp_run_journal_close(&job->opening.journal);
     trp_alive_leave(&job->opening.alive);
@@ -409,7 +397,7 @@ void trp_run_close(troupe_job *job)
     job->opening.taken = false;
 }
 
-static const char *checkpoint_path(troupe_job *job, troupe_result *result, const char *name)
+static const char *checkpoint_path(trp_job *job, troupe_result *result, const char *name)
 {
     trp_path path;
     if (name == NULL || trp_path_make(&path, "%s/checkpoints/%s", job->path, name) != TROUPE_OK)
@@ -417,7 +405,7 @@ static const char *checkpoint_path(troupe_job *job, troupe_result *result, const
     return trp_job_result_text(result, path.text);
 }
 
-troupe_result *trp_run_stored_result(troupe_job *job)
+troupe_result *trp_run_stored_result(trp_job *job)
 {
     const trp_opening *opening = &job->opening;
     troupe_result *result = trp_job_result(job);

@@ -7,7 +7,7 @@
 #include <train/run_file.h>
 #include <train/run_journal.h>
 
-struct troupe_job;
+struct trp_job;
 
 // What a job has of its run while it is queued or runs.
 typedef struct trp_opening {
@@ -24,14 +24,14 @@ typedef struct trp_opening {
 // Finds or makes the job's folder and takes it for this driver. The job's options are those that
 // were given; of a run that goes on, those left out become the ones it was made with. Sets
 // job->path and job->opening.
-troupe_status trp_run_open(struct troupe_job *job, const void *config);
+troupe_status trp_run_open(struct trp_job *job);
 // Lets the run go. May be called twice.
-void trp_run_close(struct troupe_job *job);
+void trp_run_close(struct trp_job *job);
 // The result of a run that had ended before it was opened. NULL: no memory.
-struct troupe_result *trp_run_stored_result(struct troupe_job *job);
+struct troupe_result *trp_run_stored_result(struct trp_job *job);
 
 // Removes what the job's run has left half done.
-troupe_status trp_run_clean(const struct troupe_job *job);
+troupe_status trp_run_clean(const struct trp_job *job);
 // Removes what a run left half done that no process runs any more; of a living one nothing. The
 // second: of the run that has the checkpoint, where its path looks like one's.
 void trp_run_clean_left(const char *run);

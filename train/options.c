@@ -92,6 +92,15 @@ static troupe_status check_seconds(const char *option, double seconds)
     return TROUPE_OK;
 }
 
+static troupe_status check_key(const char *key)
+{
+    enum { KEY_MAX = 128 };
+    if (key && (!*key || strnlen(key, KEY_MAX + 1) > KEY_MAX))
+        return troupe_fail(TROUPE_INVALID, "option .key has %zu bytes: expected 1 to %d",
+                           strlen(key), KEY_MAX);
+    return TROUPE_OK;
+}
+
 static troupe_status check_limit(const troupe_train_options *o)
 {
     if (o->time_limit_s != 0)
@@ -143,5 +152,6 @@ troupe_status trp_train_options_complete(troupe_train_options *options,
     TROUPE_TRY(check_limit(options));
     TROUPE_TRY(check_resources(options, gang));
     TROUPE_TRY(check_env(options->env));
+    TROUPE_TRY(check_key(options->key));
     return options->from ? check_from(options->from) : TROUPE_OK;
 }

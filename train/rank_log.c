@@ -19,8 +19,8 @@
 #include <train/progress.h>
 
 struct trp_rank_logs {
-    _Atomic int holds;  // Of who opened it, and of each log.
-    trp_follow *follow; // Held; NULL: none.
+    _Atomic int holds; // Of who opened it, and of each log.
+    trp_log_sink sink; // Held; none: `is` is NULL.
     int world;
     atomic_bool warned;
     char run[];
@@ -47,7 +47,7 @@ static struct {
     pthread_t thread;
 } writer = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-trp_rank_logs *trp_rank_logs_open(const char *run, int world, trp_follow *follow)
+trp_rank_logs *trp_rank_logs_open(const char *run, int world, trp_log_sink sink)
 {
     size_t size = strlen(run) + 1;
     trp_rank_logs *logs = trp_alloc(sizeof *logs + size);
@@ -56,8 +56,9 @@ trp_rank_logs *trp_rank_logs_open(const char *run, int world, trp_follow *follow
     atomic_init(&logs->holds, 1);
     logs->world = world;
     memcpy(logs->run, run, size);
-    logs->follow = trp_follow_has_log(follow) ? follow : NULL;
-    trp_follow_hold(logs->follow);
+    logs->sink = sink;
+    if (sink.is != NULL)
+        sink.is->hold(sink.user);
     return logs;
 }
 
@@ -65,14 +66,16 @@ void trp_rank_logs_close(trp_rank_logs *logs)
 {
     if (logs == NULL || atomic_fetch_sub(&logs->holds, 1) > 1)
         return;
-    trp_follow_release(logs->follow);
+    if (logs->sink.is != NULL)
+        logs->sink.is->release(logs->sink.user);
     trp_free(logs);
 }
 
 static void free_log(rank_log *log)
 {
-    if (log->of->follow != NULL)
-        trp_follow_log_end(log->of->follow);
+    const trp_log_sink *sink = &log->of->sink;
+    if (sink->is != NULL)
+        sink->is->end(sink->user);
     trp_rank_logs_close(log->of);
     trp_buffer_free(&log->text);
     trp_free(log);
@@ -110,7 +113,7 @@ static void tell_follower(const rank_log *log, const trp_buffer *text, off_t at,
 {
     trp_log_piece piece = {
         .rank = log->rank, .attempt = log->attempt, .pid = log->pid, .lost = lost};
-    if (log->of->follow == NULL)
+    if (log->of->sink.is == NULL)
         return;
     if (at < 0) {
         piece.lost += count_lines(text);
@@ -118,7 +121,7 @@ static void tell_follower(const rank_log *log, const trp_buffer *text, off_t at,
         piece.at = at;
         piece.end = at + (off_t)text->size;
     }
-    trp_follow_log(log->of->follow, &piece);
+    log->of->sink.is->lines(log->of->sink.user, &piece);
 }
 
 static void write_out(rank_log *log, const trp_buffer *text, uint64_t lost)
@@ -273,8 +276,8 @@ void trp_rank_log_follow(trp_rank_logs *logs, int rank, int attempt, troupe_acto
     atomic_fetch_add(&logs->holds, 1);
     trp_output_settle_set(settle);
     trp_output_listener listener = {take_line, take_end, log};
-    if (logs->follow != NULL)
-        trp_follow_log_begin(logs->follow);
+    if (logs->sink.is != NULL)
+        logs->sink.is->begin(logs->sink.user);
     if (!trp_output_listener_add(worker.process, worker.incarnation, &listener))
         free_log(log);
 }

@@ -8,7 +8,7 @@
 #ifndef TRP_RANK_LOG_H
 #define TRP_RANK_LOG_H
 
-#include <train/follow.h>
+#include <train/port.h>
 #include <troupe/actor.h>
 
 enum { TRP_RANK_LOG_BYTES = 1 << 20 };
@@ -16,9 +16,9 @@ enum { TRP_RANK_LOG_BYTES = 1 << 20 };
 // What the logs of one run share; it lasts as long as they do.
 typedef struct trp_rank_logs trp_rank_logs;
 
-// `follow` is told of each line that is written, and of those that are not; it may be NULL. NULL:
-// no memory.
-trp_rank_logs *trp_rank_logs_open(const char *run, int world, trp_follow *follow);
+// `sink` is told of each line that is written, and of those that are not. NULL: no
+// memory.
+trp_rank_logs *trp_rank_logs_open(const char *run, int world, trp_log_sink sink);
 // Writes what that process prints as this rank's, from now until its end. `logs` may be NULL.
 void trp_rank_log_follow(trp_rank_logs *logs, int rank, int attempt, troupe_actor worker);
 void trp_rank_logs_close(trp_rank_logs *logs);

@@ -14,7 +14,6 @@ void trp_record_close(trp_record *record)
 {
     trp_retention_free(&record->retention);
     trp_arena_clear(&record->arena);
-    trp_arena_clear(&record->kept);
     trp_buffer_free(&record->value);
 }
 
@@ -88,27 +87,6 @@ static troupe_status take_up(trp_record *record)
     return status;
 }
 
-// Each checkpoint has the run's config.
-static troupe_status take_config(trp_record *record)
-{
-    const troupe_job *job = record->job;
-    const troupe_type *type = job->trainer->config;
-    trp_buffer text = {0};
-    void *config = trp_arena_alloc(&record->kept, type->size);
-    trp_reader in = trp_reader_of(job->config.bytes.data, job->config.bytes.size);
-    if (!config)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of %s", job->path);
-    TROUPE_TRY(trp_unpack(type, &in, &record->kept, config));
-    trp_json_value(&text, type, config);
-    trp_buffer_append(&text, "", 1);
-    char *copy = text.failed ? NULL : (char *)trp_arena_alloc(&record->kept, text.size);
-    if (copy)
-        record->config = (const char *)memcpy(copy, text.data, text.size);
-    trp_buffer_free(&text);
-    return copy ? TROUPE_OK
-                : troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of %s", job->path);
-}
-
 // What the job says of its checkpoints.
 static void publish(const trp_record *record)
 {
@@ -116,11 +94,10 @@ static void publish(const trp_record *record)
                             trp_retention_best(&record->retention));
 }
 
-troupe_status trp_record_open(trp_record *record, troupe_job *job)
+troupe_status trp_record_open(trp_record *record, trp_job *job)
 {
     *record = (trp_record){.job = job};
     record->retention.keep = job->options.keep > 0 ? job->options.keep : 0;
-    TROUPE_TRY(take_config(record));
     TROUPE_TRY(take_up(record));
     publish(record);
     return TROUPE_OK;
@@ -151,7 +128,7 @@ static void evict(trp_record *record, trp_commit *commit)
 void trp_record_commit(trp_record *record, trp_committer *committer, int attempt,
                        trp_commit *commit)
 {
-    const troupe_job *job = record->job;
+    const trp_job *job = record->job;
     memcpy(commit->created, trp_time_now().text, sizeof(commit->created));
     commit->staging = (trp_staging){job->folder, job->opening.epoch, attempt, commit->number};
     commit->manifest = (trp_manifest){
@@ -160,7 +137,7 @@ void trp_record_commit(trp_record *record, trp_committer *committer, int attempt
         .world = job->options.ranks,
         .created = commit->created,
         .trainer = job->trainer->name,
-        .config = record->config,
+        .config = job->config_json,
         .metadata = job->options.metadata,
         .metrics = commit->metrics,
         .files = {commit->files, commit->file_count},
@@ -287,7 +264,7 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
     }
     trp_job_report(record->job, report->number, again ? NULL : &event, start);
     if (!again)
-        trp_gate_ask(record->job->gate, &event);
+        trp_job_ask(record->job, &event);
 }
 
 static troupe_status origin_of(trp_record *record, trp_arena *arena, trp_path *folder, int *report)
@@ -361,7 +338,7 @@ static const char *name_of(const char *folder)
 
 void trp_record_end(trp_record *record, troupe_status status, const troupe_result *result)
 {
-    troupe_job *job = record->job;
+    trp_job *job = record->job;
     bool stopped = result != NULL && result->stopped;
     trp_run_journal_end(&job->opening.journal, status, stopped);
     trp_run_journal_sync(&job->opening.journal);

@@ -12,7 +12,7 @@
 #include <train/retention.h>
 
 typedef struct trp_record {
-    troupe_job *job;
+    trp_job *job;
     trp_retention retention;
     int64_t next_id; // Of checkpoints.
     bool warned;     // That reports lack the metric which .keep_metric names.
@@ -21,14 +21,12 @@ typedef struct trp_record {
     trp_arena arena; // Of the last report's metrics:
     troupe_metric last[TRP_METRICS_MAX];
     size_t last_count;
-    const char *config; // JSON, in `kept`; NULL: none.
-    trp_arena kept;
     trp_buffer value; // That rank 0's loop returned, packed; empty: none.
     uint64_t value_schema;
 } trp_record;
 
 // Begins with what earlier openings of the run have left.
-troupe_status trp_record_open(trp_record *record, troupe_job *job);
+troupe_status trp_record_open(trp_record *record, trp_job *job);
 // Delivers a whole report.
 void trp_record_add(trp_record *record, int attempt, const trp_open_report *report);
 // Hands what was staged for a report to the committer.

@@ -3,16 +3,16 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <string.h>
-#include <train/job.h>
+#include <train/result.h>
 
-troupe_result *trp_job_result(troupe_job *job)
+troupe_result *trp_result_make(const char *path)
 {
     troupe_result *result = (troupe_result *)trp_alloc(sizeof(*result));
     if (!result)
         return NULL;
     atomic_init(&result->holds, 1);
     result->error = "";
-    result->path = trp_job_result_text(result, job->path);
+    result->path = trp_job_result_text(result, path);
     if (!result->path)
         troupe_result_free(&result);
     return result;
@@ -52,6 +52,71 @@ troupe_status trp_job_result_value(troupe_result *result, const void *data, size
     result->value = (troupe_bytes){memcpy(copy, data, size), size};
     result->value_schema = schema;
     return TROUPE_OK;
+}
+
+trp_outcome trp_result_outcome(const troupe_result *result, trp_metric *metrics)
+{
+    size_t count = result->metric_count < TRP_METRICS_MAX ? result->metric_count : TRP_METRICS_MAX;
+    for (size_t i = 0; i < count; i++)
+        metrics[i] = (trp_metric){result->metrics[i].name, result->metrics[i].value};
+    return (trp_outcome){
+        .status = (int)result->status,
+        .error = result->error,
+        .stopped = result->stopped,
+        .reports = result->reports,
+        .restarts = result->restarts,
+        .metrics = {metrics, count},
+        .checkpoint = result->checkpoint,
+        .best = result->best,
+        .path = result->path,
+        .elapsed_s = result->elapsed_s,
+        .value = result->value,
+        .value_schema = result->value_schema,
+    };
+}
+
+static bool copy_texts(troupe_result *result, const trp_outcome *outcome)
+{
+    const char *texts[] = {outcome->error, outcome->checkpoint, outcome->best};
+    const char **copies[] = {&result->error, &result->checkpoint, &result->best};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (texts[i] && !(*copies[i] = trp_job_result_text(result, texts[i])))
+            return false;
+    }
+    return true;
+}
+
+static bool copy_metrics(troupe_result *result, const trp_outcome *outcome)
+{
+    size_t count = outcome->metrics.count;
+    troupe_metric *copies =
+        (troupe_metric *)trp_arena_alloc(&result->arena, (count + 1) * sizeof(*copies));
+    for (size_t i = 0; copies && i < count; i++) {
+        const trp_metric *metric = &outcome->metrics.items[i];
+        copies[i] = (troupe_metric){trp_job_result_text(result, metric->name), metric->value};
+        if (!copies[i].name)
+            return false;
+    }
+    result->metrics = copies;
+    result->metric_count = copies ? count : 0;
+    return copies != NULL;
+}
+
+troupe_result *trp_result_of(const trp_outcome *outcome)
+{
+    troupe_result *result = trp_result_make(outcome->path);
+    if (!result)
+        return NULL;
+    result->status = (troupe_status)outcome->status;
+    result->stopped = outcome->stopped;
+    result->reports = outcome->reports;
+    result->restarts = outcome->restarts;
+    result->elapsed_s = outcome->elapsed_s;
+    if (!copy_texts(result, outcome) || !copy_metrics(result, outcome) ||
+        trp_job_result_value(result, outcome->value.data, outcome->value.size,
+                             outcome->value_schema) != TROUPE_OK)
+        troupe_result_free(&result);
+    return result;
 }
 
 troupe_status troupe_result_value_as(const troupe_type *type, const troupe_result *result,

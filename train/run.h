@@ -30,7 +30,7 @@
 
 // What says that a rank has ended; it may outlive the run.
 typedef struct trp_rank_watch {
-    troupe_job *job; // Held.
+    trp_job *job; // Held.
     trp_coordinator_actor coordinator;
     trp_rank_event event;
 } trp_rank_watch;
@@ -54,7 +54,7 @@ typedef struct trp_cause {
 } trp_cause;
 
 typedef struct trp_run {
-    troupe_job *job;
+    trp_job *job;
     trp_coordinator_actor self;
     trp_record record;
     trp_reports reports;

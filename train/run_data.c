@@ -12,7 +12,7 @@ static void list(troupe_array_troupe_text keys, char *out, size_t size)
     trp_data_list(keys.items, keys.count, out, size);
 }
 
-static troupe_status keep_keys(troupe_job *job, const troupe_array_troupe_text *keys)
+static troupe_status keep_keys(trp_job *job, const troupe_array_troupe_text *keys)
 {
     troupe_text *copies =
         (troupe_text *)trp_arena_alloc(&job->arena, (keys->count + 1) * sizeof *copies);
@@ -28,7 +28,7 @@ static troupe_status keep_keys(troupe_job *job, const troupe_array_troupe_text *
     return TROUPE_OK;
 }
 
-troupe_status trp_run_check_data(troupe_job *job, const trp_run_data *found)
+troupe_status trp_run_check_data(trp_job *job, const trp_run_data *found)
 {
     char keys[LIST_MAX];
     if (job->options.force)
@@ -50,7 +50,7 @@ troupe_status trp_run_check_data(troupe_job *job, const trp_run_data *found)
     return keep_keys(job, &found->keys);
 }
 
-trp_run_data trp_run_data_of(const troupe_job *job, trp_run_data_text *text)
+trp_run_data trp_run_data_of(const trp_job *job, trp_run_data_text *text)
 {
     if (!job->data_table)
         return (trp_run_data){0};
@@ -69,7 +69,7 @@ static bool same(troupe_array_troupe_text one, troupe_array_troupe_text other)
 }
 
 // Puts the keys into run.json, and leaves the rest as it is.
-static troupe_status write_keys(const troupe_job *job)
+static troupe_status write_keys(const trp_job *job)
 {
     trp_arena arena = {0};
     trp_run_file file;
@@ -82,7 +82,7 @@ static troupe_status write_keys(const troupe_job *job)
     return status;
 }
 
-troupe_status trp_run_put_data(troupe_job *job, const trp_data_sets *sets)
+troupe_status trp_run_put_data(trp_job *job, const trp_data_sets *sets)
 {
     char expected[LIST_MAX], named[LIST_MAX];
     troupe_array_troupe_text had = job->opening.data_keys;

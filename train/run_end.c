@@ -48,7 +48,6 @@ void trp_run_finish(trp_run *run, troupe_status status)
     if (result) {
         result->status = status;
         result->stopped = run->stopped;
-        result->commit = trp_memory_commit_hold(run->memory.last);
         if (status != TROUPE_OK)
             result->error = describe(run, result);
     }

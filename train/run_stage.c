@@ -21,7 +21,7 @@ static bool rank_is_there(const trp_rank_state *state)
 // Begins a stage, if the trainer has it: then run->stage is it.
 troupe_status trp_run_begin_stage(trp_run *run, trp_stage_kind kind)
 {
-    troupe_job *job = run->job;
+    trp_job *job = run->job;
     if (!trp_stage_is_there(job, kind))
         return TROUPE_OK;
     size_t world = (size_t)job->options.ranks;

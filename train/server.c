@@ -15,7 +15,7 @@
 #include <troupe/async.h>
 
 typedef struct trp_server {
-    troupe_job *jobs; // All that are queued or run.
+    trp_job *jobs; // All that are queued or run.
 } trp_server;
 
 static troupe_status server_init(trp_server *self, const troupe_none *none);
@@ -59,9 +59,9 @@ static troupe_status find(absence if_absent, trp_server_actor *actor)
     return status;
 }
 
-static troupe_job *job_at(const uint64_t *address)
+static trp_job *job_at(const uint64_t *address)
 {
-    return (troupe_job *)(uintptr_t)*address;
+    return (trp_job *)(uintptr_t)*address;
 }
 
 static troupe_status server_init(trp_server *self, const troupe_none *none)
@@ -72,9 +72,9 @@ static troupe_status server_init(trp_server *self, const troupe_none *none)
 }
 
 // Takes a job off the books.
-static void forget(trp_server *self, troupe_job *job)
+static void forget(trp_server *self, trp_job *job)
 {
-    troupe_job **at = &self->jobs;
+    trp_job **at = &self->jobs;
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
@@ -87,7 +87,7 @@ static void forget(trp_server *self, troupe_job *job)
 }
 
 // Ends a job that has not been started.
-static void close_and_cancel(troupe_job *job)
+static void close_and_cancel(trp_job *job)
 {
     trp_run_close(job);
     trp_job_cancel(job);
@@ -104,14 +104,14 @@ static void server_deinit(trp_server *self)
     }
 }
 
-static int64_t grace_ms(const troupe_job *job)
+static int64_t grace_ms(const trp_job *job)
 {
     return (int64_t)(job->options.time_limit_grace_s * 1000);
 }
 
 // Looks after the time limit of a job: now, or when something is to be done about it. What is lost
 // on the way is done again.
-static void keep_limit(troupe_job *job)
+static void keep_limit(trp_job *job)
 {
     enum { AGAIN_MS = 500, LONGEST_MS = 3600000 };
     int64_t left_ms = job->due_ms - trp_clock_ms();
@@ -119,7 +119,7 @@ static void keep_limit(troupe_job *job)
         job->late = true;
         trp_log(TRP_INFO, "%s has reached its time limit of %g s: it stops at its next report",
                 job->path, job->options.time_limit_s);
-        troupe_job_stop(job);
+        trp_job_stop(job);
     }
     if (left_ms <= 0)
         left_ms += grace_ms(job);
@@ -129,7 +129,7 @@ static void keep_limit(troupe_job *job)
             why, sizeof why,
             "the run has not stopped within .time_limit_grace_s = %g of its .time_limit_s = %g",
             job->options.time_limit_grace_s, job->options.time_limit_s);
-        troupe_job_kill(job, TROUPE_DEADLINE_EXCEEDED, why);
+        trp_job_kill(job, TROUPE_DEADLINE_EXCEEDED, why);
         left_ms = AGAIN_MS;
     }
     uint32_t pause_ms = (uint32_t)(left_ms < LONGEST_MS ? left_ms : LONGEST_MS);
@@ -141,7 +141,7 @@ static void keep_limit(troupe_job *job)
 // Takes those that are over off the books, and starts what there is room for.
 static void admit(trp_server *self)
 {
-    for (troupe_job *at = self->jobs, *next; at; at = next) {
+    for (trp_job *at = self->jobs, *next; at; at = next) {
         next = at->next;
         if (atomic_load(&at->over)) {
             forget(self, at);
@@ -169,7 +169,7 @@ static bool tell_done(trp_server_actor server)
 // The node has answered: the server is told, and finds it out at its next look if that is lost.
 static void claimed(void *user, troupe_status status, uint64_t claim, const char *text)
 {
-    troupe_job *job = user;
+    trp_job *job = user;
     trp_server_actor server;
     if (status == TROUPE_OK && job->gpus)
         snprintf(job->gpus, TRP_CLAIM_GPUS_MAX, "%s", text);
@@ -182,7 +182,7 @@ static void claimed(void *user, troupe_status status, uint64_t claim, const char
 }
 
 // Within which time the node has back what a job was given; 0: that is not known.
-static uint64_t claim_limit_ms(const troupe_job *job)
+static uint64_t claim_limit_ms(const trp_job *job)
 {
     enum { SLACK_MS = 1000 }; // For its processes to end.
     double limit_s = job->options.time_limit_s;
@@ -192,7 +192,7 @@ static uint64_t claim_limit_ms(const troupe_job *job)
 static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none)
 {
     (void)none;
-    troupe_job *job = job_at(address);
+    trp_job *job = job_at(address);
     job->next = self->jobs;
     self->jobs = job;
     char who[96];
@@ -210,9 +210,9 @@ static troupe_status server_submit(trp_server *self, const uint64_t *address, tr
     return TROUPE_OK;
 }
 
-static bool knows(const trp_server *self, const troupe_job *job)
+static bool knows(const trp_server *self, const trp_job *job)
 {
-    const troupe_job *at = self->jobs;
+    const trp_job *at = self->jobs;
     while (at && at != job)
         at = at->next;
     return at != NULL;
@@ -221,7 +221,7 @@ static bool knows(const trp_server *self, const troupe_job *job)
 static troupe_status server_stop(trp_server *self, const uint64_t *address, troupe_none *none)
 {
     (void)none;
-    troupe_job *job = job_at(address);
+    trp_job *job = job_at(address);
     if (!knows(self, job) || job->started)
         return TROUPE_OK; // Its coordinator or group has been told.
     if (!trp_job_stopping(job))
@@ -242,7 +242,7 @@ static troupe_status server_stop(trp_server *self, const uint64_t *address, trou
 static troupe_status server_limit(trp_server *self, const uint64_t *address, troupe_none *none)
 {
     (void)none;
-    troupe_job *job = job_at(address);
+    trp_job *job = job_at(address);
     if (knows(self, job) && job->started && job->options.time_limit_s > 0 &&
         !atomic_load(&job->over))
         keep_limit(job);
@@ -257,7 +257,7 @@ static troupe_status server_done(trp_server *self, const troupe_none *nothing, t
     return TROUPE_OK;
 }
 
-troupe_status trp_server_submit(troupe_job *job)
+troupe_status trp_server_submit(trp_job *job)
 {
     trp_server_actor server;
     TROUPE_TRY(find(MAKE_IT, &server));
@@ -270,7 +270,7 @@ troupe_status trp_server_submit(troupe_job *job)
     return status;
 }
 
-void trp_server_stop_job(troupe_job *job)
+void trp_server_stop_job(trp_job *job)
 {
     trp_server_actor server;
     uint64_t address = (uint64_t)(uintptr_t)job;
@@ -279,7 +279,7 @@ void trp_server_stop_job(troupe_job *job)
                                troupe_method_server_stop.index, &address);
 }
 
-void trp_server_job_done(troupe_job *job)
+void trp_server_job_done(trp_job *job)
 {
     trp_server_actor server;
     atomic_store(&job->over, true); // Found at the next submission, should the word be lost.

@@ -9,10 +9,10 @@
 #include <train/job.h>
 
 // Queues a job, which the server holds until it is done with it.
-troupe_status trp_server_submit(troupe_job *job);
+troupe_status trp_server_submit(trp_job *job);
 // Takes a job out of the queue, if it is in it, because job->stop is set.
-void trp_server_stop_job(troupe_job *job);
+void trp_server_stop_job(trp_job *job);
 // A coordinator is done: all that the job used is free again.
-void trp_server_job_done(troupe_job *job);
+void trp_server_job_done(trp_job *job);
 
 #endif

@@ -35,7 +35,7 @@ static const troupe_stages *stages_of(const troupe_trainer *trainer)
     return trainer->stages ? trainer->stages : &none;
 }
 
-bool trp_stage_is_there(const troupe_job *job, trp_stage_kind kind)
+bool trp_stage_is_there(const trp_job *job, trp_stage_kind kind)
 {
     const troupe_stages *stages = stages_of(job->trainer);
     switch (kind) {
@@ -87,7 +87,7 @@ bool trp_stage_over(trp_stage *stage, troupe_status *status)
 
 static troupe_status call_hook(trp_stage *stage, const void *config)
 {
-    const troupe_job *job = stage->plan.job;
+    const trp_job *job = stage->plan.job;
     const troupe_stages *stages = stages_of(job->trainer);
     if (stage->plan.kind == TRP_STAGE_START)
         return stages->on_start(&stage->group, config);
@@ -104,7 +104,7 @@ static troupe_status call_hook(trp_stage *stage, const void *config)
 
 static troupe_status make_data(trp_stage *stage, const void *source)
 {
-    const troupe_job *job = stage->plan.job;
+    const trp_job *job = stage->plan.job;
     troupe_data about = {
         .path = job->path,
         .metadata = job->options.metadata,
@@ -117,7 +117,7 @@ static troupe_status make_data(trp_stage *stage, const void *source)
 // The references in what it is given are the job's: this stage is lent them.
 static troupe_status run_stage(trp_stage *stage)
 {
-    const troupe_job *job = stage->plan.job;
+    const trp_job *job = stage->plan.job;
     bool of_data = stage->plan.kind == TRP_STAGE_DATA;
     void *given;
     uint64_t lent;

@@ -26,7 +26,7 @@ typedef struct trp_stage_rank {
 
 // What a stage is given.
 typedef struct trp_stage_plan {
-    troupe_job *job;
+    trp_job *job;
     trp_coordinator_actor coordinator;
     trp_stage_kind kind;
     int attempt;                 // Restarts so far.
@@ -38,7 +38,7 @@ typedef struct trp_stage_plan {
 typedef struct trp_stage trp_stage;
 
 // Whether the job has that stage.
-bool trp_stage_is_there(const troupe_job *job, trp_stage_kind kind);
+bool trp_stage_is_there(const trp_job *job, trp_stage_kind kind);
 // Whether it comes before there is any process of a group.
 bool trp_stage_is_early(trp_stage_kind kind);
 

@@ -36,7 +36,7 @@ static void close_all(starting *all, size_t world)
 }
 
 // Says where each rank runs, and writes its environment. All workers are on this node.
-static bool describe_all(const troupe_job *job, starting *all, int world)
+static bool describe_all(const trp_job *job, starting *all, int world)
 {
     bool failed = false;
     trp_places_of(all->nodes, world, all->places);
@@ -50,7 +50,7 @@ static bool describe_all(const troupe_job *job, starting *all, int world)
     return !failed;
 }
 
-troupe_status trp_workers_start(const troupe_job *job, trp_place *places, trp_worker_actor *workers)
+troupe_status trp_workers_start(const trp_job *job, trp_place *places, trp_worker_actor *workers)
 {
     int world = job->options.ranks;
     starting all;

@@ -7,7 +7,6 @@
 
 // Starts a worker for each rank of the job; both arrays are by rank. A worker that could not be
 // started says why when it is called. TROUPE_NO_MEMORY: nothing was started.
-troupe_status trp_workers_start(const troupe_job *job, trp_place *places,
-                                trp_worker_actor *workers);
+troupe_status trp_workers_start(const trp_job *job, trp_place *places, trp_worker_actor *workers);
 
 #endif

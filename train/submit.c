@@ -1,101 +1,138 @@
 // submit.c: submitting a job, and submitting one and waiting for it.
-#include <actors/class/call_error.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
-#include <runtime/codec/json.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
-#include <string.h>
-#include <train/capability.h>
-#include <train/config.h>
-#include <train/server.h>
+#include <train/keys.h>
 
-// Makes the metadata canonical.
-static troupe_status take_metadata(troupe_job *job)
-{
-    const char *given = job->options.metadata;
-    trp_json value;
-    trp_buffer text = {0};
-    if (given == NULL)
-        return TROUPE_OK;
-    if (trp_json_parse(given, strlen(given), &value) != TROUPE_OK)
-        return trp_error_prefix("option .metadata is not JSON");
-    if (!trp_json_is_object(value))
-        return troupe_fail(TROUPE_INVALID, "option .metadata is '%.60s': expected a JSON object",
-                           given);
-    troupe_status status = trp_json_canonical(value, &text);
-    trp_buffer_append(&text, "", 1);
-    char *copy = text.failed ? NULL : trp_arena_alloc(&job->arena, text.size);
-    if (status == TROUPE_OK && copy == NULL)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the metadata of a run");
-    if (status == TROUPE_OK)
-        job->options.metadata = memcpy(copy, text.data, text.size);
-    trp_buffer_free(&text);
-    return status;
-}
+typedef struct submission {
+    const troupe_trainer *trainer;
+    const void *config;
+    troupe_follower follower;
+    troupe_train_options options;
+    trp_packed packed; // The config,
+    trp_packed data;   // and the source of the data.
+} submission;
 
-// Packs the config, and keeps the references in it for as long as the job is known.
-static troupe_status take_config(troupe_job *job, const void *config)
+static troupe_status take_data(troupe_job *handle, const troupe_data_given *given,
+                               submission *asked)
 {
     char what[96];
-    snprintf(what, sizeof what, "the config of '%s'", job->trainer->name);
-    return trp_packed_take(&job->config, job->trainer->config, what, config);
-}
-
-// The same of the data's source.
-static troupe_status take_data(troupe_job *job)
-{
-    char what[96];
-    const troupe_data_given *given = job->options.data;
-    job->options.data = NULL; // The caller's.
-    if (given == NULL)
-        return TROUPE_OK;
     if (given->table == NULL || given->source == NULL)
         return troupe_fail(TROUPE_INVALID, "option .data has no table or no source: expected "
                                            "troupe_data_with(name, &source)");
     TROUPE_TRY(troupe_data_register(given->table));
     snprintf(what, sizeof what, "the source of data '%s'", given->table->name);
-    TROUPE_TRY(trp_packed_take(&job->data, given->table->source, what, given->source));
-    job->data_table = given->table;
+    TROUPE_TRY(trp_packed_take(&asked->data, given->table->source, what, given->source));
+    return trp_spec_set_data(&handle->spec, given->table, &asked->data, &handle->arena);
+}
+
+// Puts what is asked for into the handle, so that nothing of the caller's is needed after the
+// submission.
+static troupe_status describe(troupe_job *handle, submission *asked)
+{
+    char what[96];
+    trp_job_spec *spec = &handle->spec;
+    snprintf(what, sizeof what, "the config of '%s'", asked->trainer->name);
+    TROUPE_TRY(trp_gate_make(handle, asked->options.gate, &handle->gate));
+    const troupe_data_given *given = asked->options.data;
+    asked->options.gate = NULL; // The caller's, as are the data.
+    asked->options.data = NULL;
+    TROUPE_TRY(trp_options_keep(&asked->options, &handle->arena));
+    TROUPE_TRY(trp_packed_take(&asked->packed, asked->trainer->config, what, asked->config));
+    TROUPE_TRY(
+        trp_spec_make(asked->trainer, &asked->packed, &asked->options, &handle->arena, spec));
+    trp_gate_reports(handle->gate, &spec->gate_first, &spec->gate_every);
+    return given != NULL ? take_data(handle, given, asked) : TROUPE_OK;
+}
+
+// The references of the config and of the data, in one piece of the handle's arena.
+static troupe_ref *all_refs(troupe_job *handle, const submission *asked)
+{
+    const trp_packed *parts[] = {&asked->packed, &asked->data};
+    size_t count = asked->packed.ref_count + asked->data.ref_count, next = 0;
+    troupe_ref *all = (troupe_ref *)trp_arena_alloc(&handle->arena, (count + 1) * sizeof *all);
+    for (int part = 0; all != NULL && part < 2; part++)
+        for (size_t i = 0; i < parts[part]->ref_count; i++)
+            all[next++] = parts[part]->refs[i];
+    return all;
+}
+
+// Hands over the spec: all that the other side is given is its bytes, and the references.
+static troupe_status hand_over(troupe_job *handle, const submission *asked)
+{
+    trp_buffer packed = {0};
+    trp_job *line;
+    const troupe_ref *refs = all_refs(handle, asked);
+    if (refs == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the references of a job");
+    troupe_status status = trp_spec_pack(&handle->spec, &packed);
+    if (status == TROUPE_OK) {
+        trp_handle_hold(handle); // The port's, if it is taken on.
+        status = trp_job_accept((troupe_bytes){packed.data, packed.size}, refs,
+                                &(trp_port){&trp_handle_port, handle}, &line);
+        if (status != TROUPE_OK)
+            trp_handle_release(handle);
+    }
+    trp_buffer_free(&packed);
+    TROUPE_TRY(status);
+    pthread_mutex_lock(&handle->lock);
+    handle->line = line;
+    bool wishes = handle->wishes.stop; // Of the follower, meanwhile.
+    pthread_mutex_unlock(&handle->lock);
+    if (wishes)
+        trp_job_look(line);
     return TROUPE_OK;
 }
 
-static troupe_status fill(troupe_job *job, const troupe_trainer *trainer, const void *config,
-                          const troupe_follower *follower, troupe_follower *told,
-                          const troupe_train_options *how)
+// What was not submitted. Nothing has been told, and nothing will be.
+static void drop(troupe_job *handle)
 {
-    job->trainer = trainer;
-    job->incarnation = trp_process_incarnation();
-    TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", *told, follower));
-    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_submit", job->options, how));
-    // Those that were given are checked before anything is made, and then, with those that a run
-    // was made with, the whole.
-    TROUPE_TRY(trp_capability_options(trainer, &job->options));
-    troupe_train_options given = job->options;
-    TROUPE_TRY(trp_train_options_complete(&given, trainer, &job->gang));
-    if (!job->options.name)
-        job->options.name = trainer->name;
-    TROUPE_TRY(trp_gate_make(job, job->options.gate, &job->gate));
-    job->options.gate = NULL; // The caller's.
-    TROUPE_TRY(trp_options_keep(&job->options, &job->arena));
-    TROUPE_TRY(take_metadata(job));
-    TROUPE_TRY(take_config(job, config));
-    TROUPE_TRY(take_data(job));
-    TROUPE_TRY(trp_run_open(job, config));
-    return trp_train_options_complete(&job->options, trainer, &job->gang);
+    trp_follow_abandon(handle->follow);
+    trp_follow_end(handle->follow);
+    trp_gate_end(handle->gate);
+    trp_handle_release(handle);
 }
 
-// Nothing is started of a run that has ended well.
-static troupe_status finish_stored(troupe_job *job)
+static troupe_status submit_new(troupe_job *handle, submission *asked)
 {
-    troupe_result *result = trp_run_stored_result(job);
-    trp_run_close(job);
-    if (result == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the result of %s", job->path);
-    (void)trp_job_finish(job, result);
+    TROUPE_TRY(trp_follow_start(handle, &asked->follower, &handle->follow));
+    TROUPE_TRY(hand_over(handle, asked));
     return TROUPE_OK;
+}
+
+static bool follows(const troupe_follower *follower)
+{
+    return follower->report || follower->state || follower->checkpoint || follower->log;
+}
+
+// Of one with a key: the job that has it already, or a new one. *made becomes the job.
+static troupe_status submit_once(troupe_job **made, submission *asked)
+{
+    troupe_job *handle = *made, *found;
+    trp_keys_begin_submission();
+    troupe_status status = trp_keys_find(&handle->spec, asked->trainer, &found);
+    if (status == TROUPE_NOT_FOUND) {
+        status = submit_new(handle, asked);
+        if (status == TROUPE_OK)
+            trp_keys_add(handle);
+    } else if (status == TROUPE_OK) {
+        *made = found;
+        if (handle->gate || follows(&asked->follower)) {
+            troupe_job_close(&found);
+            *made = handle;
+            status = troupe_fail(TROUPE_UNSUPPORTED,
+                                 "the job with the key '%s' was submitted before: a follower and "
+                                 "a gate are given with the first submission",
+                                 asked->options.key);
+        } else {
+            drop(handle);
+        }
+    }
+    trp_keys_end_submission();
+    return status;
 }
 
 troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config,
@@ -113,34 +150,32 @@ troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "jobs are submitted in the driver; this is a worker process of it");
     TROUPE_TRY(troupe_trainer_register(trainer));
-    troupe_job *made = trp_job_create();
+    submission asked = {.trainer = trainer, .config = config};
+    TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", asked.follower, follower));
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_submit", asked.options, how));
+    troupe_job *made = trp_handle_create();
     if (!made)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a job of '%s'", trainer->name);
-    troupe_follower told;
-    troupe_status status = fill(made, trainer, config, follower, &told, how);
+    troupe_status status = describe(made, &asked);
     if (status == TROUPE_OK)
-        status = trp_follow_start(made, &told, &made->follow);
+        status = asked.options.key ? submit_once(&made, &asked) : submit_new(made, &asked);
+    trp_packed_free(&asked.packed);
+    trp_packed_free(&asked.data);
     if (status == TROUPE_OK)
-        trp_follow_journal(made->follow, made->opening.journal.fd);
-    if (status == TROUPE_OK && made->opening.ended) {
-        status = finish_stored(made);
-    } else if (status == TROUPE_OK) {
-        made->derived = trp_derived_open(made->folder);
-        trp_job_show(made);
-        status = trp_server_submit(made);
-    }
-    if (status != TROUPE_OK) {
-        if (made->follow != NULL) { // Nothing has been told, and nothing will be.
-            trp_follow_abandon(made->follow);
-            trp_follow_end(made->follow);
-        }
-        trp_gate_end(made->gate);
-        trp_run_close(made);
-        trp_job_release(made);
-        return status;
-    }
-    *job = made;
-    return TROUPE_OK;
+        *job = made;
+    else
+        drop(made);
+    return status;
+}
+
+// The files that are made of the run's journal are waited for, but not for long.
+static void await_files(troupe_job *job)
+{
+    trp_job *line = trp_handle_line(job);
+    if (line == NULL)
+        return;
+    trp_derived_await(line->derived);
+    trp_job_release(line);
 }
 
 troupe_status troupe_train_as(const troupe_trainer *trainer, const void *config,
@@ -151,7 +186,7 @@ troupe_status troupe_train_as(const troupe_trainer *trainer, const void *config,
     *result = NULL;
     TROUPE_TRY(troupe_submit_as(trainer, config, NULL, &job, how));
     troupe_status status = troupe_job_wait(job, -1, result);
-    trp_derived_await(job->derived);
+    await_files(job);
     troupe_job_close(&job);
     TROUPE_TRY(status);
     status = (*result)->status;

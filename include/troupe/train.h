@@ -599,6 +599,10 @@ typedef struct troupe_train_options {
     // What the run learns from: troupe_data_with(digits, &source); default: nothing. A run that
     // goes on needs it again, with sets of the same keys, but for .force.
     const troupe_data_given *data;
+    // Makes the submission one that can be repeated: while a handle is open on a job with this key
+    // (1 to 128 bytes), submitting the same again gives another handle on it, and troupe_job_find
+    // one; a submission that differs is refused. Default: none.
+    const char *key;
     int unused_;
 } troupe_train_options;
 
@@ -739,7 +743,8 @@ typedef struct troupe_follower {
 // TROUPE_NOT_FOUND or TROUPE_CORRUPT (the checkpoint of `.from`; its files are verified when the
 // run begins, and damage found then fails the run), TROUPE_VERSION and TROUPE_EXISTS as
 // troupe_trainer_register, TROUPE_UNSUPPORTED (not in the driver process), TROUPE_NO_MEMORY,
-// TROUPE_NOT_STARTED; where a run is to go on also TROUPE_NOT_FOUND (there is none), TROUPE_BUSY
+// TROUPE_NOT_STARTED, TROUPE_EXISTS (another job has that .key: the text names the first member in
+// which they differ); where a run is to go on also TROUPE_NOT_FOUND (there is none), TROUPE_BUSY
 // (another driver, or a rank of a dead one, has it: the text names the process), TROUPE_WRONG_TYPE
 // (it is another trainer's), TROUPE_CORRUPT, TROUPE_VERSION, TROUPE_EXISTS (the folder is none of a
 // run).
@@ -753,6 +758,12 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_
     troupe_submit_as(&troupe_trainer_##loop, TROUPE_POINTER(const troupe_config_##loop, config),   \
                      (follower), (job),                                                            \
                      &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
+
+// Another handle on the job of this driver that was submitted with that .key. What is asked of any
+// handle is asked of the job, and troupe_job_close of one that is not the last one ends nothing.
+// TROUPE_NOT_FOUND: there is none, or its last handle was closed.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_find(const char *key,
+                                                                  troupe_job **job);
 
 // Waits up to `timeout_ms` for the end of the job and sets *result, which the caller owns
 // (troupe_result_free). TROUPE_TIMED_OUT: the job has not ended; TROUPE_INVALID: called by the
@@ -812,9 +823,10 @@ troupe_job_checkpoint(troupe_job *job, troupe_checkpoint_choice which, char *fol
 // Path of the run's folder: valid until the job is closed.
 TROUPE_EXPERIMENTAL const char *troupe_job_path(const troupe_job *job);
 
-// Closes the handle and clears *job. A job that still runs is stopped and waited for, and so is a
-// follower that has not been told of everything yet; it is not called after this has returned.
-// Called by that follower or the job's gate, it stops the job and does not wait.
+// Closes the handle and clears *job. If others are open on the job, nothing else happens; a
+// follower belongs to the job. With the last one, a job that still runs is stopped and waited for,
+// and so is a follower that has not been told of everything yet; it is not called after this has
+// returned. Called by that follower or the job's gate, it stops the job and does not wait.
 TROUPE_EXPERIMENTAL void troupe_job_close(troupe_job **job);
 
 // Submits and waits. TROUPE_OK: the loop ended successfully (or was stopped) and *result is set;

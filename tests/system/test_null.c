@@ -495,6 +495,8 @@ static void test_training(void **state)
     REFUSED(troupe_job_wait, (job, 0, NULL), "result");
     HARMLESS(troupe_job_stop, (NULL));
     HARMLESS(troupe_job_kill, (NULL, TROUPE_OK, NULL));
+    REFUSED(troupe_job_find, (NULL, &job), "key");
+    REFUSED(troupe_job_find, ("", NULL), "job");
     HARMLESS(troupe_job_status_get, (NULL, &now, sizeof now));
     HARMLESS(troupe_job_status_get, (job, NULL, 0));
     HARMLESS(troupe_can_resume, (NULL));

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <train/job.h>
+#include <train/handle.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -335,8 +335,8 @@ static void test_long_lines_are_read_back(void **state)
     counter self = {0};
     troupe_follower follower = {.size = sizeof follower, .report = count, .user = &self};
     char *run = support_directory_make();
-    troupe_job *job = trp_job_create();
-    job->path = run;
+    troupe_job *job = trp_handle_create();
+    job->path = job->folder = run;
     troupe_must(trp_run_journal_open(run, run, &arena, &history, &journal));
     troupe_must(trp_follow_start(job, &follower, &job->follow));
     trp_follow_journal(job->follow, journal.fd);
@@ -364,7 +364,7 @@ static void test_long_lines_are_read_back(void **state)
     trp_run_journal_close(&journal);
     assert_int_equal(atomic_load(&self.seen), WIDE_REPORTS);
     assert_false(self.wrong);
-    trp_job_release(job);
+    trp_handle_release(job);
     trp_arena_clear(&arena);
     support_directory_remove(run);
 }

@@ -1,0 +1,448 @@
+// handle.c: the user's side of a job: the port that it is told through, and what is asked of it.
+#include <actors/sched/scheduler.h>
+#include <fcntl.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/require.h>
+#include <runtime/shm/process_table.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <train/file.h>
+#include <train/handle.h>
+#include <train/keys.h>
+#include <unistd.h>
+
+troupe_job *trp_handle_create(void)
+{
+    troupe_job *handle = (troupe_job *)trp_alloc(sizeof(*handle));
+    if (!handle)
+        return NULL;
+    atomic_init(&handle->holds, 1);
+    handle->handles = 1;
+    handle->newest = handle->best = -1;
+    handle->path = handle->folder = "";
+    handle->incarnation = trp_process_incarnation();
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&handle->lock, NULL);
+    pthread_cond_init(&handle->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return handle;
+}
+
+void trp_handle_hold(troupe_job *handle)
+{
+    atomic_fetch_add(&handle->holds, 1);
+}
+
+void trp_handle_release(troupe_job *handle)
+{
+    if (atomic_fetch_sub(&handle->holds, 1) > 1)
+        return;
+    trp_memory_commit_release(handle->commit);
+    trp_console_close(handle->console);
+    troupe_result_free(&handle->result);
+    trp_follow_release(handle->follow);
+    trp_gate_free(handle->gate);
+    trp_arena_clear(&handle->arena);
+    pthread_cond_destroy(&handle->changed);
+    pthread_mutex_destroy(&handle->lock);
+    trp_free(handle);
+}
+
+bool trp_handle_has_runtime(const troupe_job *handle)
+{
+    return trp_process_running() && trp_process_incarnation() == handle->incarnation;
+}
+
+trp_job *trp_handle_line(troupe_job *handle)
+{
+    pthread_mutex_lock(&handle->lock);
+    trp_job *line = handle->line;
+    if (line)
+        trp_job_hold(line);
+    pthread_mutex_unlock(&handle->lock);
+    return line;
+}
+
+// ---- the port
+
+static const char *keep_text(troupe_job *handle, const char *text)
+{
+    char *copy = (char *)trp_arena_alloc(&handle->arena, strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+static void take_accepted(void *user, const trp_accepted *what)
+{
+    troupe_job *handle = (troupe_job *)user;
+    trp_path path;
+    pthread_mutex_lock(&handle->lock);
+    const char *path_text = keep_text(handle, what->path);
+    const char *folder_text = keep_text(handle, what->folder);
+    handle->path = path_text ? path_text : "";
+    handle->folder = folder_text ? folder_text : "";
+    handle->reports = what->reports;
+    handle->restarts = what->restarts;
+    handle->elapsed_s = what->elapsed_s;
+    trp_handle_show(handle, what);
+    pthread_mutex_unlock(&handle->lock);
+    if (handle->follow && trp_path_make(&path, "%s/journal.jsonl", what->folder) == TROUPE_OK) {
+        int journal = open(path.text, O_RDONLY | O_CLOEXEC);
+        trp_follow_journal(handle->follow, journal);
+        if (journal >= 0)
+            close(journal);
+    }
+}
+
+static void take_progress(void *user, const trp_state_change *what, trp_lines lines)
+{
+    troupe_job *handle = (troupe_job *)user;
+    pthread_mutex_lock(&handle->lock);
+    if (handle->state != TROUPE_JOB_DONE) {
+        handle->state = (troupe_job_state)what->state;
+        handle->restarts = what->restarts;
+        handle->elapsed_s = what->elapsed_s;
+        handle->since_s = what->goes_on ? trp_clock_s() : 0;
+        trp_handle_show_state(handle);
+        trp_follow_state(handle->follow, handle->state, lines.start, lines.end);
+    }
+    pthread_mutex_unlock(&handle->lock);
+}
+
+static void take_group(void *user, const trp_console_rank *ranks, int count)
+{
+    enum { PIDS = sizeof(((troupe_job *)0)->pids) / sizeof(int) };
+    troupe_job *handle = (troupe_job *)user;
+    pthread_mutex_lock(&handle->lock);
+    for (int rank = 0; rank < PIDS; rank++)
+        handle->pids[rank] = rank < count ? ranks[rank].pid : 0;
+    pthread_mutex_unlock(&handle->lock);
+    trp_handle_say_group(handle, ranks, count);
+}
+
+static void take_report(void *user, int number, double elapsed_s, const troupe_report_event *event,
+                        trp_lines lines)
+{
+    troupe_job *handle = (troupe_job *)user;
+    pthread_mutex_lock(&handle->lock);
+    handle->reports = number;
+    if (handle->state != TROUPE_JOB_DONE) {
+        trp_console_report(handle->console, number, elapsed_s, event ? event->metrics : NULL,
+                           event ? event->count : 0);
+        if (event)
+            trp_follow_report(handle->follow, event, lines.start, lines.end);
+    }
+    pthread_mutex_unlock(&handle->lock);
+}
+
+static void take_checkpoint(void *user, const troupe_checkpoint_event *event, trp_lines lines)
+{
+    troupe_job *handle = (troupe_job *)user;
+    pthread_mutex_lock(&handle->lock);
+    if (handle->state != TROUPE_JOB_DONE)
+        trp_follow_checkpoint(handle->follow, event, lines.start, lines.end);
+    pthread_mutex_unlock(&handle->lock);
+}
+
+static void take_checkpoints(void *user, int64_t newest, int64_t best)
+{
+    troupe_job *handle = (troupe_job *)user;
+    pthread_mutex_lock(&handle->lock);
+    handle->newest = newest;
+    handle->best = best;
+    pthread_mutex_unlock(&handle->lock);
+}
+
+static void take_commit(void *user, trp_memory_commit *commit)
+{
+    troupe_job *handle = (troupe_job *)user;
+    trp_memory_commit *before, *next = trp_memory_commit_hold(commit);
+    pthread_mutex_lock(&handle->lock);
+    before = handle->commit;
+    handle->commit = next;
+    pthread_mutex_unlock(&handle->lock);
+    trp_memory_commit_release(before);
+}
+
+static void begin_log(void *user)
+{
+    trp_follow_log_begin((trp_follow *)user);
+}
+
+static void take_lines(void *user, const trp_log_piece *piece)
+{
+    trp_follow_log((trp_follow *)user, piece);
+}
+
+static void end_log(void *user)
+{
+    trp_follow_log_end((trp_follow *)user);
+}
+
+static void hold_log(void *user)
+{
+    trp_follow_hold((trp_follow *)user);
+}
+
+static void release_log(void *user)
+{
+    trp_follow_release((trp_follow *)user);
+}
+
+static trp_log_sink give_logs(void *user)
+{
+    static const trp_log_sink_class follower = {hold_log, release_log, begin_log, take_lines,
+                                                end_log};
+    troupe_job *handle = (troupe_job *)user;
+    bool wanted = trp_follow_has_log(handle->follow);
+    return wanted ? (trp_log_sink){&follower, handle->follow} : (trp_log_sink){0};
+}
+
+static void take_sentence(void *user, trp_level level, const char *text)
+{
+    trp_handle_say((troupe_job *)user, level, text);
+}
+
+static void take_question(void *user, const troupe_report_event *event)
+{
+    trp_gate_ask(((troupe_job *)user)->gate, event);
+}
+
+static void give_wishes(void *user, trp_wishes *wishes)
+{
+    troupe_job *handle = (troupe_job *)user;
+    pthread_mutex_lock(&handle->lock);
+    *wishes = handle->wishes;
+    pthread_mutex_unlock(&handle->lock);
+}
+
+static void take_end(void *user, const trp_outcome *outcome)
+{
+    troupe_job *handle = (troupe_job *)user;
+    pthread_mutex_lock(&handle->lock);
+    handle->result = outcome ? trp_result_of(outcome) : NULL;
+    if (handle->result)
+        handle->result->commit = trp_memory_commit_hold(handle->commit);
+    handle->state = TROUPE_JOB_DONE;
+    handle->since_s = 0;
+    memset(handle->pids, 0, sizeof(handle->pids));
+    trp_handle_show_end(handle, outcome);
+    pthread_cond_broadcast(&handle->changed);
+    trp_follow_end(handle->follow);
+    trp_gate_end(handle->gate);
+    pthread_mutex_unlock(&handle->lock);
+}
+
+static void be_let_go(void *user)
+{
+    trp_handle_release((troupe_job *)user);
+}
+
+const trp_port_class trp_handle_port = {
+    .accepted = take_accepted,
+    .progress = take_progress,
+    .group = take_group,
+    .report = take_report,
+    .checkpoint = take_checkpoint,
+    .checkpoints = take_checkpoints,
+    .committed = take_commit,
+    .logs = give_logs,
+    .say = take_sentence,
+    .ask = take_question,
+    .wishes = give_wishes,
+    .done = take_end,
+    .let_go = be_let_go,
+};
+
+// ---- what a user asks of a job
+
+// Has what the user wishes now come true.
+static void tell_wishes(troupe_job *handle)
+{
+    trp_job *line = trp_handle_line(handle);
+    if (!line)
+        return;
+    trp_job_look(line);
+    trp_job_release(line);
+}
+
+// Waits for a change, at most until `until_ms` (negative: for ever); false: that has passed. With
+// the lock.
+static bool await_change(troupe_job *handle, int64_t until_ms)
+{
+    enum { SLICE_MS = 100 }; // After which it looks whether the runtime is still there.
+    int64_t now = trp_clock_ms();
+    if (until_ms >= 0 && now >= until_ms)
+        return false;
+    int64_t wake_ms = until_ms >= 0 && until_ms < now + SLICE_MS ? until_ms : now + SLICE_MS;
+    struct timespec wake = {wake_ms / 1000, wake_ms % 1000 * 1000000};
+    (void)pthread_cond_timedwait(&handle->changed, &handle->lock, &wake);
+    if (handle->state == TROUPE_JOB_DONE || !handle->line)
+        return true;
+    trp_job *line = handle->line;
+    trp_job_hold(line);
+    pthread_mutex_unlock(&handle->lock);
+    trp_job_make_good(line);
+    if (!trp_handle_has_runtime(handle))
+        trp_job_cancel(line);
+    trp_job_release(line);
+    pthread_mutex_lock(&handle->lock);
+    return true;
+}
+
+// Waits until the job is DONE. True: it is.
+static bool await_done(troupe_job *handle, int timeout_ms)
+{
+    int64_t until_ms = timeout_ms < 0 ? -1 : trp_clock_ms() + timeout_ms;
+    pthread_mutex_lock(&handle->lock);
+    while (handle->state != TROUPE_JOB_DONE && await_change(handle, until_ms))
+        ;
+    bool done = handle->state == TROUPE_JOB_DONE;
+    pthread_mutex_unlock(&handle->lock);
+    return done;
+}
+
+troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **result)
+{
+    TRP_REQUIRE(job);
+    TRP_REQUIRE(result);
+    if (timeout_ms < 0 && trp_gate_is_caller(job->gate))
+        return troupe_fail(TROUPE_INVALID, "the gate of %s waits for the run that waits for it",
+                           job->path);
+    // Where this is a method, another thread runs the process's actors meanwhile.
+    TROUPE_TRY(trp_scheduler_block());
+    bool done = await_done(job, timeout_ms);
+    trp_scheduler_unblock();
+    if (!done)
+        return troupe_fail(TROUPE_TIMED_OUT, "the run %s has not ended yet", job->path);
+    trp_console_await(job->console);
+    if (!job->result) // Set before the state was DONE, and never changed after.
+        return troupe_fail(TROUPE_NO_MEMORY, "there was no memory for the result of %s", job->path);
+    atomic_fetch_add(&job->result->holds, 1);
+    *result = job->result;
+    return TROUPE_OK;
+}
+
+void(troupe_job_status_get)(troupe_job *job, troupe_job_status *status, size_t size)
+{
+    if (TRP_IS_NULL(status))
+        return;
+    memset(status, 0, size);
+    if (TRP_IS_NULL(job))
+        return;
+    pthread_mutex_lock(&job->lock);
+    troupe_job_status now = {
+        .state = job->state,
+        .reports = job->reports,
+        .restarts = job->restarts,
+        .elapsed_s = job->elapsed_s,
+    };
+    if (job->result)
+        now.elapsed_s = job->result->elapsed_s;
+    else if (job->since_s > 0)
+        now.elapsed_s += trp_clock_s() - job->since_s;
+    memcpy(now.pids, job->pids, sizeof(now.pids));
+    pthread_mutex_unlock(&job->lock);
+    trp_output_give(status, size, &now, sizeof now);
+}
+
+troupe_status troupe_job_committed_as(const troupe_type *type, troupe_job *job, int rank,
+                                      void *value)
+{
+    TRP_REQUIRE(type);
+    TRP_REQUIRE(job);
+    TRP_REQUIRE(value);
+    pthread_mutex_lock(&job->lock);
+    trp_memory_commit *commit = trp_memory_commit_hold(job->commit);
+    pthread_mutex_unlock(&job->lock);
+    troupe_status status = trp_memory_commit_read(commit, job->path, rank, type, value);
+    trp_memory_commit_release(commit);
+    return status;
+}
+
+const char *troupe_job_path(const troupe_job *job)
+{
+    if (TRP_IS_NULL(job))
+        return "";
+    return job->path;
+}
+
+void troupe_job_stop(troupe_job *job)
+{
+    if (TRP_IS_NULL(job))
+        return;
+    pthread_mutex_lock(&job->lock);
+    job->wishes.stop = true;
+    pthread_mutex_unlock(&job->lock);
+    tell_wishes(job);
+}
+
+void troupe_job_kill(troupe_job *job, troupe_status status, const char *why)
+{
+    if (TRP_IS_NULL(job))
+        return;
+    pthread_mutex_lock(&job->lock);
+    if (job->wishes.kill == TROUPE_OK) {
+        snprintf(job->why, sizeof job->why, "%s", why == NULL ? "" : why);
+        job->wishes.kill = (int)(status == TROUPE_OK ? TROUPE_CANCELLED : status);
+        job->wishes.why = job->why;
+    }
+    job->wishes.stop = true;
+    pthread_mutex_unlock(&job->lock);
+    tell_wishes(job);
+}
+
+// No handle is open any more: neither side keeps the other.
+static void let_go(troupe_job *handle)
+{
+    pthread_mutex_lock(&handle->lock);
+    trp_job *line = handle->line;
+    handle->line = NULL;
+    pthread_mutex_unlock(&handle->lock);
+    if (line)
+        trp_job_release(line);
+    trp_handle_release(handle);
+}
+
+// Gives the job up from inside its own follower, which is not called again.
+static bool close_in_own_call(troupe_job *handle)
+{
+    bool own = trp_follow_is_caller(handle->follow) || trp_gate_is_caller(handle->gate);
+    if (own) {
+        trp_follow_abandon(handle->follow);
+        trp_gate_end(handle->gate);
+        troupe_job_stop(handle);
+        let_go(handle);
+    }
+    return own;
+}
+
+void troupe_job_close(troupe_job **held)
+{
+    enum { GRACE_MS = 2000 };
+    if (!held || !*held)
+        return;
+    troupe_job *job = *held;
+    *held = NULL;
+    if (!trp_keys_close(job)) // Others have it still.
+        return;
+    if (close_in_own_call(job))
+        return;
+    // Another thread runs the process's actors meanwhile. Where too many wait already, this one
+    // waits all the same, since a job cannot be left half closed.
+    bool blocked = trp_scheduler_block() == TROUPE_OK;
+    troupe_job_stop(job);
+    if (!await_done(job, GRACE_MS)) {
+        troupe_job_kill(job, TROUPE_CANCELLED, "the job was closed while it ran");
+        (void)await_done(job, -1);
+    }
+    trp_follow_await(job->follow);
+    trp_gate_await(job->gate);
+    trp_console_await(job->console);
+    if (blocked)
+        trp_scheduler_unblock();
+    let_go(job);
+}
