@@ -186,5 +186,5 @@ troupe_status trp_end_file_remove(const char *run)
     trp_path path;
     TROUPE_TRY(trp_path_make(&path, "%s/end", run));
     troupe_status status = trp_storage_remove(path.text);
-    return status == TROUPE_NOT_FOUND ? TROUPE_OK : status;
+    return trp_error_settled(status == TROUPE_NOT_FOUND ? TROUPE_OK : status);
 }
