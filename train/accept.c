@@ -50,6 +50,8 @@ static void tell_accepted(trp_job *job)
         .folder = job->folder,
         .cpus = (double)job->gang.cpus / unit,
         .gpus = (double)job->gang.gpus / unit,
+        .expected_reports = job->options.expected_reports,
+        .time_limit_s = job->options.time_limit_s,
         .reports = job->reports,
         .restarts = job->restarts,
         .elapsed_s = job->earlier_s,

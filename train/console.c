@@ -43,6 +43,7 @@ struct trp_console {
     int64_t opened_ms;
     // Under the lock:
     trp_table_state state;
+    int64_t due_ms; // When its time limit is over; 0: it has none.
     int pid, reports;
     double elapsed_s;
     char names[TRP_METRICS_MAX][TRP_METRIC_NAME_MAX + 1];
@@ -148,6 +149,8 @@ void trp_console_state(trp_console *console, trp_table_state state)
         return;
     pthread_mutex_lock(&all.lock);
     console->state = state;
+    if (console->due_ms == 0 && console->about.time_limit_s > 0 && state != TRP_TABLE_PENDING)
+        console->due_ms = trp_clock_ms() + (int64_t)(console->about.time_limit_s * 1000);
     console->changed = true;
     pthread_mutex_unlock(&all.lock);
 }
@@ -329,6 +332,9 @@ static trp_console_run take_facts(trp_console *console, round *now)
         .open_s =
             console->ended ? console->open_s : (double)(now->now_ms - console->opened_ms) * 1e-3,
         .rate = rate_of(console, now->now_ms),
+        .expected = console->about.expected,
+        .limit_left_s =
+            console->due_ms > now->now_ms ? (double)(console->due_ms - now->now_ms) * 1e-3 : 0,
         .cpus = console->about.cpus,
         .gpus = console->about.gpus,
         .metrics = metrics,

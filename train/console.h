@@ -8,6 +8,7 @@
 #ifndef TRP_CONSOLE_H
 #define TRP_CONSOLE_H
 
+#include <stdint.h>
 #include <train/console_text.h>
 
 typedef struct trp_console trp_console;
@@ -16,6 +17,8 @@ typedef struct trp_console_about {
     const char *path; // Of the run's folder, whose name is the run's.
     double cpus, gpus;
     double cpus_total, gpus_total;
+    int expected;        // Reports in all; 0: not known.
+    double time_limit_s; // From when it begins; 0: none.
 } trp_console_about;
 
 // NULL: nothing is to be shown, or there is no memory for it. TROUPE_CONSOLE_AUTO: shown where

@@ -15,12 +15,49 @@ void trp_console_group_text(const trp_console_rank *ranks, int count, trp_buffer
                           ranks[rank].pid, rank, ranks[rank].local_rank, ranks[rank].node_rank);
 }
 
-// "24.3 reports/s"; nothing where it is not known.
-static void write_rate(const trp_console_run *run, trp_buffer *out)
+static bool is_under_way(trp_table_state state)
 {
+    return state == TRP_TABLE_RUNNING || state == TRP_TABLE_RESTARTING;
+}
+
+// Until all expected reports are made, or the time limit ends the run; 0: not known.
+static double left_of(const trp_console_run *run)
+{
+    double left_s = run->limit_left_s;
+    if (run->expected > run->reports && run->rate > 0) {
+        double by_rate_s = (run->expected - run->reports) / run->rate;
+        left_s = left_s > 0 && left_s < by_rate_s ? left_s : by_rate_s;
+    }
+    return left_s;
+}
+
+// "11 s left", "4 min left", "2 h 10 min left"
+static void write_left(double left_s, trp_buffer *out)
+{
+    double minutes = ceil(left_s / 60), hours = floor(minutes / 60);
+    if (left_s <= 90)
+        trp_buffer_printf(out, ", %.0f s left", ceil(left_s));
+    else if (minutes <= 90)
+        trp_buffer_printf(out, ", %.0f min left", minutes);
+    else if (hours < 48)
+        trp_buffer_printf(out, ", %.0f h %.0f min left", hours, minutes - hours * 60);
+    else
+        trp_buffer_printf(out, ", %.0f days left", ceil(left_s / 86400));
+}
+
+// "120 of 500 reports, 34.1/s, 11 s left"; what is not known is left out.
+static void write_reports(const trp_console_run *run, trp_buffer *out)
+{
+    int all = run->expected > 0 ? run->expected : run->reports;
+    trp_buffer_printf(out, "%d ", run->reports);
+    if (run->expected > 0)
+        trp_buffer_printf(out, "of %d ", run->expected);
+    trp_buffer_printf(out, "report%s", all == 1 ? "" : "s");
     if (run->rate > 0)
-        trp_buffer_printf(out, run->rate < 100 ? ", %.1f reports/s" : ", %.0f reports/s",
-                          run->rate);
+        trp_buffer_printf(out, run->rate < 100 ? ", %.1f/s" : ", %.0f/s", run->rate);
+    double left_s = left_of(run);
+    if (left_s > 0 && is_under_way(run->state))
+        write_left(left_s, out);
 }
 
 // ---- the block
@@ -64,11 +101,6 @@ static void fill_row(const trp_console_run *run, const trp_table *table, trp_tab
     }
 }
 
-static bool is_under_way(trp_table_state state)
-{
-    return state == TRP_TABLE_RUNNING || state == TRP_TABLE_RESTARTING;
-}
-
 static void sum_up(const trp_console_run *runs, size_t count, trp_table *table)
 {
     for (size_t i = 0; i < count; i++) {
@@ -81,13 +113,12 @@ static void sum_up(const trp_console_run *runs, size_t count, trp_table *table)
     }
 }
 
-// "fit: 120 reports, 24.3 reports/s"
+// "fit: 120 reports, 24.3/s"
 static void write_progress(const trp_console_run *run, size_t cut, trp_buffer *out)
 {
     size_t from = out->size;
-    trp_buffer_printf(out, "%s: %d report%s", run->name, run->reports,
-                      run->reports == 1 ? "" : "s");
-    write_rate(run, out);
+    trp_buffer_printf(out, "%s: ", run->name);
+    write_reports(run, out);
     if (cut > 0 && !out->failed && out->size - from > cut)
         out->size = from + cut;
     trp_buffer_append(out, "\n", 1);
@@ -134,9 +165,9 @@ void trp_console_block_text(const trp_console_run *runs, size_t count,
 void trp_console_line_text(const trp_console_run *run, trp_buffer *out)
 {
     char number[NUMBER];
-    trp_buffer_printf(out, "[%.1f s] %s: %s, %d report%s", run->open_s, run->name,
-                      trp_table_state_name(run->state), run->reports, run->reports == 1 ? "" : "s");
-    write_rate(run, out);
+    trp_buffer_printf(out, "[%.1f s] %s: %s, ", run->open_s, run->name,
+                      trp_table_state_name(run->state));
+    write_reports(run, out);
     for (size_t i = 0; i < run->metric_count; i++) {
         trp_table_number(run->metrics[i].value, number, sizeof number);
         trp_buffer_printf(out, "%s %s %s", i == 0 ? ";" : ",", run->metrics[i].name, number);

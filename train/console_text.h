@@ -10,9 +10,11 @@ typedef struct trp_console_run {
     trp_table_state state;
     int pid; // Of rank 0; 0: none.
     int reports;
-    double elapsed_s; // Of the run, until the last report or the end.
-    double open_s;    // Since it was submitted.
-    double rate;      // Reports a second; 0: not known.
+    double elapsed_s;    // Of the run, until the last report or the end.
+    double open_s;       // Since it was submitted.
+    double rate;         // Reports a second; 0: not known.
+    int expected;        // Reports in all; 0: not known.
+    double limit_left_s; // Until its time limit; 0: it has none.
     double cpus, gpus;
     const troupe_metric *metrics; // Of the last report.
     size_t metric_count;
@@ -36,7 +38,7 @@ void trp_console_group_text(const trp_console_rank *ranks, int count, trp_buffer
 void trp_console_block_text(const trp_console_run *runs, size_t count,
                             const trp_console_machine *machine, const trp_table_look *look,
                             trp_buffer *out);
-// One line: "[12.3 s] fit: RUNNING, 120 reports, 24.3 reports/s; loss 0.125, epoch 7".
+// One line: "[12.3 s] fit: RUNNING, 120 of 500 reports, 34.1/s, 11 s left; loss 0.125, epoch 7".
 void trp_console_line_text(const trp_console_run *run, trp_buffer *out);
 // What is said when a run has ended: its folder, how long writing the last files took, and the
 // seconds since it was submitted and since its first group started.

@@ -13,6 +13,8 @@ void trp_handle_show(troupe_job *handle, const trp_accepted *what)
         .gpus = what->gpus,
         .cpus_total = there->cpus,
         .gpus_total = there->gpus > 0 ? there->gpus : 0,
+        .expected = what->expected_reports,
+        .time_limit_s = what->time_limit_s,
     };
     handle->console = trp_console_open((troupe_console)handle->spec.options.console, &about);
 }

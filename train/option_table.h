@@ -41,7 +41,8 @@
     ROW(int, checkpoint_every, WHOLE, SAVED, 1)                                                    \
     ROW(bool, rank_metrics, FLAG, PLACED, 0)                                                       \
     ROW(, data, POINTER, BESIDE, 0)                                                                \
-    ROW(troupe_text, key, TEXT, PLACED, 0)
+    ROW(troupe_text, key, TEXT, PLACED, 0)                                                         \
+    ROW(int, expected_reports, WHOLE, SAVED, 0)
 
 // What 0 stands for, where that is not 0 or 1.
 enum {

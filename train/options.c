@@ -56,6 +56,11 @@ static troupe_status check_ranges(const troupe_train_options *o)
         return troupe_fail(TROUPE_INVALID,
                            "option .checkpoint_every is %d: expected a positive number of reports",
                            o->checkpoint_every);
+    if (o->expected_reports < 0)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .expected_reports is %d: expected a number of reports, or 0: "
+                           "not known",
+                           o->expected_reports);
     if (o->collective_timeout_ms < 1)
         return troupe_fail(TROUPE_INVALID,
                            "option .collective_timeout_ms is %d: expected a positive number of "

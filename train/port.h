@@ -28,7 +28,8 @@ typedef struct trp_lines {
 TROUPE_STRUCT(trp_accepted, (troupe_text, path),
               (troupe_text, folder),          // Of the run, and on its machine.
               (double, cpus), (double, gpus), // That it has once it runs.
-              (int, reports), (int, restarts), (double, elapsed_s)); // From before.
+              (int, expected_reports), (double, time_limit_s), (int, reports), (int, restarts),
+              (double, elapsed_s)); // From before.
 
 // A change of its state.
 TROUPE_STRUCT(trp_state_change, (int, state), (int, restarts),

@@ -603,6 +603,9 @@ typedef struct troupe_train_options {
     // (1 to 128 bytes), submitting the same again gives another handle on it, and troupe_job_find
     // one; a submission that differs is refused. Default: none.
     const char *key;
+    // Reports that the run is expected to make in all, earlier openings included; default: not
+    // known. Only what is shown of it depends on it: how much is left.
+    int expected_reports;
     int unused_;
 } troupe_train_options;
 

@@ -47,8 +47,9 @@ static int drive(plan config, troupe_console console)
     troupe_result *result;
     if (troupe_start(0, NULL, .cpus = 4, .gpus = TROUPE_NONE) != TROUPE_OK)
         return 2;
-    troupe_status status = troupe_train(fit, &config, &result, .ranks = 2, .storage = folder,
-                                        .name = "tour", .restarts = 1, .console = console);
+    troupe_status status =
+        troupe_train(fit, &config, &result, .ranks = 2, .storage = folder, .name = "tour",
+                     .restarts = 1, .console = console, .expected_reports = config.reports);
     printf("It has %d reports.\n", troupe_result_reports(result));
     troupe_result_free(&result);
     troupe_must(troupe_stop());
@@ -189,7 +190,8 @@ static void test_a_run_on_a_terminal(void **state)
     char *text = watch((plan){.reports = 8, .pause_ms = 150, .killed_at = 5}, TROUPE_CONSOLE_AUTO);
     assert_true(count(text, "\033[J") >= 4); // It was drawn over.
     assert_true(count(text, "\033[32mRUNNING\033[0m") >= 2);
-    assert_true(count(text, " reports/s\r\n") >= 1);
+    assert_true(count(text, " of 8 reports, ") >= 1 && count(text, "/s, ") >= 1);
+    assert_true(count(text, " s left\r\n") >= 1);
 
     screen *at = calloc(1, sizeof *at);
     put(at, text);

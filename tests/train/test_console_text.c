@@ -63,8 +63,10 @@ static void test_the_block_of_several_runs(void **state)
     trp_console_run runs[3] = {run_of_the_tutorial(), run_of_the_tutorial(), run_of_the_tutorial()};
     runs[0].state = TRP_TABLE_RUNNING;
     runs[0].rate = 12.345;
+    runs[0].expected = 500;
+    runs[0].limit_left_s = 3600; // Later than that.
     runs[1] = (trp_console_run){.name = "digits", .state = TRP_TABLE_RESTARTING, .pid = 7,
-                                .reports = 1, .elapsed_s = 1.5, .open_s = 100, .rate = 61234.5, .cpus = 2,
+                                .reports = 1, .elapsed_s = 1.5, .open_s = 100, .rate = 61234.5, .cpus = 2, .limit_left_s = 7330,
                                 .metrics = others, .metric_count = 2};
     runs[2] = (trp_console_run){.name = "waits", .state = TRP_TABLE_PENDING, .open_s = 1, .cpus = 8};
     trp_buffer out = {0};
@@ -81,8 +83,8 @@ static void test_the_block_of_several_runs(void **state)
        "TorchTrainer_3d3d1_00000 | RUNNING    | 127.0.0.1:49324 |   10 |        80.9687 | 0.8976 |     9 |\n"
        "digits                   | RESTARTING | 127.0.0.1:7     |    1 |            1.5 |        |     2 | 0.25\n"
        "waits                    | PENDING    |                 |      |                |        |       |\n"
-       "TorchTrainer_3d3d1_00000: 10 reports, 12.3 reports/s\n"
-       "digits: 1 report, 61234 reports/s\n");
+       "TorchTrainer_3d3d1_00000: 10 of 500 reports, 12.3/s, 40 s left\n"
+       "digits: 1 report, 61234/s, 2 h 3 min left\n");
 }
 
 static void test_lines_are_cut_at_the_width_of_a_terminal(void **state)
@@ -136,12 +138,50 @@ static void test_the_line(void **state)
     trp_buffer out = {0};
     run.state = TRP_TABLE_RUNNING;
     run.rate = 0.125;
+    run.expected = 11;
     trp_console_line_text(&run, &out);
-    is(&out, "[94.0 s] TorchTrainer_3d3d1_00000: RUNNING, 10 reports, 0.1 reports/s; acc 0.8976, "
-             "epoch 9\n");
+    is(&out,
+       "[94.0 s] TorchTrainer_3d3d1_00000: RUNNING, 10 of 11 reports, 0.1/s, 8 s left; acc 0.8976, "
+       "epoch 9\n");
     run = (trp_console_run){.name = "fit", .state = TRP_TABLE_PENDING};
     trp_console_line_text(&run, &out);
     is(&out, "[0.0 s] fit: PENDING, 0 reports\n");
+}
+
+static void is_left(trp_console_run run, const char *expected)
+{
+    trp_buffer out = {0};
+    run.name = "fit";
+    run.open_s = 1;
+    trp_console_line_text(&run, &out);
+    is(&out, expected);
+}
+
+static void test_what_is_left(void **state)
+{
+    (void)state;
+    const trp_table_state runs = TRP_TABLE_RUNNING;
+    is_left((trp_console_run){.state = runs, .reports = 120, .expected = 500, .rate = 34.1},
+            "[1.0 s] fit: RUNNING, 120 of 500 reports, 34.1/s, 12 s left\n");
+    is_left((trp_console_run){.state = runs, .reports = 120, .expected = 500},
+            "[1.0 s] fit: RUNNING, 120 of 500 reports\n"); // No rate yet.
+    is_left(
+        (trp_console_run){
+            .state = runs, .reports = 120, .expected = 500, .rate = 1, .limit_left_s = 90},
+        "[1.0 s] fit: RUNNING, 120 of 500 reports, 1.0/s, 90 s left\n"); // The limit is first.
+    is_left((trp_console_run){.state = runs, .reports = 0, .expected = 1, .limit_left_s = 0.2},
+            "[1.0 s] fit: RUNNING, 0 of 1 report, 1 s left\n");
+    is_left((trp_console_run){.state = runs, .reports = 7, .expected = 5, .rate = 2},
+            "[1.0 s] fit: RUNNING, 7 of 5 reports, 2.0/s\n"); // More than was expected.
+    is_left((trp_console_run){.state = runs, .expected = 300, .rate = 1},
+            "[1.0 s] fit: RUNNING, 0 of 300 reports, 1.0/s, 5 min left\n");
+    is_left((trp_console_run){.state = runs, .expected = 2000000000, .rate = 500},
+            "[1.0 s] fit: RUNNING, 0 of 2000000000 reports, 500/s, 47 days left\n");
+    is_left((trp_console_run){.state = TRP_TABLE_RESTARTING, .reports = 5, .limit_left_s = 5401},
+            "[1.0 s] fit: RESTARTING, 5 reports, 1 h 31 min left\n");
+    is_left(
+        (trp_console_run){.state = TRP_TABLE_TERMINATED, .reports = 5, .expected = 9, .rate = 1},
+        "[1.0 s] fit: TERMINATED, 5 of 9 reports, 1.0/s\n");
 }
 
 // E04.
@@ -199,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_lines_are_cut_at_the_width_of_a_terminal),
         cmocka_unit_test(test_a_run_that_failed_says_why),
         cmocka_unit_test(test_the_line),
+        cmocka_unit_test(test_what_is_left),
         cmocka_unit_test(test_the_group),
         cmocka_unit_test(test_the_end),
         cmocka_unit_test(test_more_metrics_than_there_are_columns),
