@@ -31,10 +31,11 @@ static void merge(trp_slot *into, const trp_slot *next)
     into->sum += next->sum;
     into->count += next->count;
     into->odd += next->odd;
+    into->spread = into->spread || next->spread;
 }
 
 // Each two slots become one.
-static void widen(trp_series *series)
+static void halve(trp_series *series)
 {
     for (size_t i = 0; i < TRP_SLOTS; i++) {
         trp_slot slot = series->slots[i];
@@ -54,11 +55,22 @@ void trp_series_add(trp_series *series, double at, double value)
     if (!odd)
         one.sum = one.low = one.high = value;
     while (at / series->width >= TRP_SLOTS)
-        widen(series);
+        halve(series);
     size_t index = (size_t)(at / series->width);
     merge(&series->slots[index], &one);
     if (index >= series->used)
         series->used = index + 1;
+}
+
+void trp_series_widen(trp_series *series, double at, double value)
+{
+    size_t index = (size_t)(at / series->width);
+    trp_slot *slot = index < series->used ? &series->slots[index] : NULL;
+    if (slot == NULL || slot->count == 0 || !(fabs(value) <= value_max))
+        return;
+    slot->spread = true;
+    slot->low = value < slot->low ? value : slot->low;
+    slot->high = value > slot->high ? value : slot->high;
 }
 
 bool trp_series_range(const trp_series *series, double *low, double *high)
@@ -212,6 +224,11 @@ static void draw_x_axis(const trp_axis *axis, trp_buffer *out)
     }
 }
 
+static bool has_band(const trp_slot *slot)
+{
+    return slot->count > 1 || (slot->count > 0 && slot->spread);
+}
+
 // The bands of slots with several values.
 static void draw_bands(const trp_curve *curve, const scale *of, trp_buffer *out)
 {
@@ -219,7 +236,7 @@ static void draw_bands(const trp_curve *curve, const scale *of, trp_buffer *out)
     size_t begun = out->size;
     for (size_t i = 0; i < series->used;) {
         size_t end = i;
-        while (end < series->used && series->slots[end].count > 1)
+        while (end < series->used && has_band(&series->slots[end]))
             end++;
         if (end == i) {
             i++;
@@ -323,7 +340,7 @@ void trp_curve_data(const trp_series *series, trp_buffer *out)
             continue;
         trp_buffer_printf(out, "%s[%.6g,%.10g,%.6g", first ? "" : ",", slot->from, slot->to,
                           mean_of(slot));
-        if (slot->count > 1)
+        if (has_band(slot))
             trp_buffer_printf(out, ",%.6g,%.6g,%u", slot->low, slot->high, slot->count);
         trp_buffer_append(out, "]", 1);
         first = false;

@@ -19,6 +19,7 @@ typedef struct trp_slot {
     double sum, low, high;
     unsigned count; // Values that are numbers,
     unsigned odd;   // and those that cannot be drawn: NaN, the infinities and beyond 1e300.
+    bool spread;    // Its lowest and highest are also of values beside these.
 } trp_slot;
 
 typedef struct trp_series {
@@ -31,6 +32,8 @@ typedef struct trp_series {
 void trp_series_begin(trp_series *series, double width);
 // Takes a value at `at`, from 0 to 1e15; they need not rise.
 void trp_series_add(trp_series *series, double at, double value);
+// Takes a value beside one that is at `at` already, another rank's: it widens the band alone.
+void trp_series_widen(trp_series *series, double at, double value);
 // The lowest and the highest number of it; false: it has none.
 bool trp_series_range(const trp_series *series, double *low, double *high);
 

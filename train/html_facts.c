@@ -24,7 +24,7 @@ TROUPE_STRUCT(cause_fields, (int, rank), (troupe_text, status), (troupe_text, te
 // Of all kinds of lines together.
 TROUPE_STRUCT(line_fields, (troupe_text, event), (int, attempt), (int, report), (double, elapsed_s),
               (troupe_text, checkpoint), (troupe_text, at), (int, process), (troupe_text, state),
-              (cause_fields, cause));
+              (troupe_text, source), (cause_fields, cause));
 
 const char *trp_facts_copy(trp_facts *facts, const char *text)
 {
@@ -47,14 +47,21 @@ void trp_facts_note(trp_facts *facts, const char *format, ...)
 
 // ---- metrics
 
-// NULL: it is one too many, or there is no memory.
-static trp_facts_metric *metric_of(trp_facts *facts, const char *name)
+// NULL: it is not known.
+static trp_facts_metric *find_metric(const trp_facts *facts, const char *name)
 {
     for (size_t i = 0; i < facts->metric_count; i++)
         if (strcmp(facts->metrics[i]->name, name) == 0)
             return facts->metrics[i];
-    if (facts->metric_count == TRP_FACTS_METRICS)
-        return NULL;
+    return NULL;
+}
+
+// NULL: it is one too many, or there is no memory.
+static trp_facts_metric *metric_of(trp_facts *facts, const char *name)
+{
+    trp_facts_metric *known = find_metric(facts, name);
+    if (known != NULL || facts->metric_count == TRP_FACTS_METRICS)
+        return known;
     trp_facts_metric *made = trp_arena_alloc(&facts->arena, sizeof *made);
     const char *copy = made != NULL ? trp_facts_copy(facts, name) : NULL;
     if (copy == NULL)
@@ -99,10 +106,58 @@ static void take_value(trp_facts *facts, const char *name, double value)
 
 // ---- lines
 
+// The next member as a metric; false: there is none, or it is damaged, which *whole says.
+static bool next_metric(trp_json metrics, trp_json *at, trp_arena *arena, troupe_metric *metric,
+                        bool *whole)
+{
+    trp_json name, value;
+    *metric = (troupe_metric){0};
+    if (!trp_json_next_member(metrics, at, &name, &value))
+        return false;
+    *whole = trp_json_read(&troupe_type_troupe_text, name, arena, &metric->name) == TROUPE_OK &&
+             metric->name != NULL &&
+             trp_json_read(&troupe_type_double, value, arena, &metric->value) == TROUPE_OK;
+    return *whole;
+}
+
+// The name under which a metric is shown: its source in front.
+static const char *full_name(const char *source, const char *name, trp_arena *arena)
+{
+    if (source == NULL || source[0] == '\0')
+        return name;
+    size_t size = strlen(source) + strlen(name) + 2;
+    char *full = trp_arena_alloc(arena, size);
+    if (full != NULL)
+        snprintf(full, size, "%s/%s", source, name);
+    return full != NULL ? full : name;
+}
+
+// What the other ranks have reported widens the bands.
+static bool take_ranks(trp_facts *facts, trp_json ranks, const char *source, trp_arena *arena)
+{
+    trp_json rank = {0};
+    bool whole = true;
+    while (whole && trp_json_next_item(ranks, &rank)) {
+        trp_json at = {0};
+        troupe_metric it;
+        while (next_metric(rank, &at, arena, &it, &whole)) {
+            trp_facts_metric *metric = find_metric(facts, full_name(source, it.name, arena));
+            if (metric == NULL)
+                continue;
+            trp_series_widen(&metric->over_reports, facts->reports, it.value);
+            trp_series_widen(&metric->over_time, facts->elapsed_s, it.value);
+            facts->has_ranks = true;
+        }
+    }
+    return whole;
+}
+
 static bool take_report(trp_facts *facts, trp_json line, const line_fields *fields,
                         trp_arena *arena)
 {
-    trp_json metrics, at = {0}, name, value;
+    trp_json metrics, ranks, at = {0};
+    troupe_metric it;
+    bool whole = true;
     if (fields->report <= facts->reports || !(fields->elapsed_s <= elapsed_max))
         return false;
     facts->reports = fields->report;
@@ -110,15 +165,11 @@ static bool take_report(trp_facts *facts, trp_json line, const line_fields *fiel
         facts->elapsed_s = fields->elapsed_s;
     if (!trp_json_member(line, "metrics", &metrics))
         return true;
-    while (trp_json_next_member(metrics, &at, &name, &value)) {
-        const char *text = NULL;
-        double number = 0;
-        if (trp_json_read(&troupe_type_troupe_text, name, arena, &text) != TROUPE_OK ||
-            text == NULL || trp_json_read(&troupe_type_double, value, arena, &number) != TROUPE_OK)
-            return false;
-        take_value(facts, text, number);
-    }
-    return true;
+    while (next_metric(metrics, &at, arena, &it, &whole))
+        take_value(facts, full_name(fields->source, it.name, arena), it.value);
+    if (whole && trp_json_member(line, "ranks", &ranks))
+        whole = take_ranks(facts, ranks, fields->source, arena);
+    return whole;
 }
 
 // Appends the numbers of an array, as many as there is room for.

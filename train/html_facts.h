@@ -19,7 +19,7 @@ enum {
 };
 
 typedef struct trp_facts_metric {
-    const char *name;
+    const char *name;    // Of rank 0; with its source in front: "validate/loss".
     uint64_t count, odd; // Reports that have it as a number, and as none.
     double first, last, low, high;
     int first_report, last_report, low_report, high_report;
@@ -86,6 +86,7 @@ typedef struct trp_facts {
     trp_facts_metric *metrics[TRP_FACTS_METRICS];
     size_t metric_count;
     uint64_t metrics_left_out; // Values of others.
+    bool has_ranks;            // Reports have the metrics of all ranks.
     // The last ones; number i is at i % its size.
     trp_facts_attempt *attempt_ring;
     trp_facts_other *other_ring;

@@ -87,7 +87,7 @@ static void write_controls(const trp_facts *facts, trp_buffer *out)
 
 static bool has_bands(const trp_facts *facts)
 {
-    return facts->reports > TRP_SLOTS || facts->metric_count == 0;
+    return facts->reports > TRP_SLOTS || facts->has_ranks;
 }
 
 static void write_key(const trp_facts *facts, trp_buffer *out)
@@ -97,9 +97,11 @@ static void write_key(const trp_facts *facts, trp_buffer *out)
         odd = odd || facts->metrics[i]->odd > 0;
     trp_buffer_printf(out, "<ul class=\"key\">\n");
     if (has_bands(facts))
-        trp_buffer_printf(out, "<li><svg viewBox=\"0 0 22 14\" aria-hidden=\"true\"><path "
-                               "class=\"band\" d=\"M0,2H22V12H0Z\"/><path class=\"curve\" "
-                               "d=\"M0,7H22\"/></svg>mean, lowest to highest</li>\n");
+        trp_buffer_printf(out,
+                          "<li><svg viewBox=\"0 0 22 14\" aria-hidden=\"true\"><path "
+                          "class=\"band\" d=\"M0,2H22V12H0Z\"/><path class=\"curve\" "
+                          "d=\"M0,7H22\"/></svg>mean, lowest to highest%s</li>\n",
+                          facts->has_ranks ? " of all ranks" : "");
     if (facts->commits > 0)
         trp_buffer_printf(out, "<li><svg viewBox=\"0 0 22 14\" aria-hidden=\"true\"><path "
                                "class=\"checkpoint\" d=\"M11,3l4,8h-8z\"/></svg>checkpoint</li>\n");

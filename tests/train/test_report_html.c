@@ -410,6 +410,35 @@ static void test_damaged_files_are_read_as_far_as_they_can_be(void **state)
     trp_buffer_free(&end);
 }
 
+static void test_sources_and_ranks_are_seen(void **state)
+{
+    (void)state;
+    static const char lines[] =
+        "{\"event\": \"open\", \"epoch\": 1}\n"
+        "{\"event\": \"report\", \"report\": 1, \"elapsed_s\": 1, \"metrics\": {\"loss\": 2}, "
+        "\"ranks\": [{\"loss\": 2}, {\"loss\": 0.25, \"own\": 1}, {\"loss\": \"NaN\"}]}\n"
+        "{\"event\": \"report\", \"report\": 2, \"elapsed_s\": 2, \"source\": \"validate\", "
+        "\"metrics\": {\"loss\": 1}}\n";
+    make_folder("ranks");
+    put("ranks", "run.json", small_run, sizeof small_run - 1);
+    put("ranks", "journal.jsonl", lines, sizeof lines - 1);
+    char *folder = support_path(storage, "ranks");
+    trp_facts facts;
+    troupe_must(trp_facts_read(folder, &facts));
+    assert_int_equal(facts.bad_lines, 0);
+    assert_int_equal(facts.metric_count, 2); // Not one that only another rank has.
+    assert_string_equal(facts.metrics[0]->name, "loss");
+    assert_string_equal(facts.metrics[1]->name, "validate/loss");
+    const trp_slot *slot = &facts.metrics[0]->over_reports.slots[1];
+    assert_true(slot->count == 1 && slot->low == 0.25 && slot->high == 2 && slot->sum == 2);
+    assert_true(facts.metrics[0]->low == 2); // The figures are rank 0's.
+    trp_facts_free(&facts);
+    page it = report_of("ranks");
+    expect(&it, "lowest to highest of all ranks");
+    page_free(&it);
+    free(folder);
+}
+
 static void test_lines_that_cannot_be_read_are_counted(void **state)
 {
     (void)state;
@@ -655,6 +684,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_run_whose_driver_was_killed),
         cmocka_unit_test(test_what_a_run_has_given_is_text),
         cmocka_unit_test(test_damaged_files_are_read_as_far_as_they_can_be),
+        cmocka_unit_test(test_sources_and_ranks_are_seen),
         cmocka_unit_test(test_lines_that_cannot_be_read_are_counted),
         cmocka_unit_test(test_what_is_no_run_is_refused),
         cmocka_unit_test(test_a_series_hides_nothing),
