@@ -41,26 +41,42 @@ static troupe_status make_group(trp_run *run, int first_report)
     return TROUPE_OK;
 }
 
-// Who could not be started says so when it is called.
+bool trp_rank_is_there(const trp_rank_state *state)
+{
+    char reason[112];
+    troupe_actor worker = state->worker.address;
+    return worker.id && !state->killed &&
+           trp_process_alive(worker.process, worker.incarnation, reason);
+}
+
+static void take_worker(trp_run *run, int rank, trp_worker_actor worker, trp_place place)
+{
+    trp_rank_state *state = &run->ranks[rank];
+    troupe_actor address = worker.address;
+    state->worker = worker;
+    state->place = place;
+    state->pid = address.id ? trp_process_pid(address.process) : 0;
+    trp_rank_log_follow(run->logs, rank, run->attempt, address);
+}
+
+// Starts those that were not kept. Who could not be started says so when it is called.
 static troupe_status spawn_workers(trp_run *run)
 {
     size_t world = (size_t)run->job->options.ranks;
     trp_worker_actor *workers = (trp_worker_actor *)trp_alloc(world * sizeof(*workers));
     trp_place *places = (trp_place *)trp_alloc(world * sizeof(*places));
-    troupe_status status = workers && places
-                               ? trp_workers_start(run->job, places, workers)
+    bool *there = (bool *)trp_alloc(world * sizeof(*there));
+    for (size_t rank = 0; there && rank < world; rank++)
+        there[rank] = run->ranks[rank].kept;
+    troupe_status status = workers && places && there
+                               ? trp_workers_start(run->job, there, places, workers)
                                : troupe_fail(TROUPE_NO_MEMORY, "no memory for a group of workers");
-    if (status != TROUPE_OK)
-        world = 0;
-    for (size_t rank = 0; workers && places && rank < world; rank++) {
-        troupe_actor address = workers[rank].address;
-        run->ranks[rank].worker = workers[rank];
-        run->ranks[rank].place = places[rank];
-        run->ranks[rank].pid = address.id ? trp_process_pid(address.process) : 0;
-        trp_rank_log_follow(run->logs, (int)rank, run->attempt, address);
-    }
+    for (size_t rank = 0; status == TROUPE_OK && rank < world; rank++)
+        if (!there[rank])
+            take_worker(run, (int)rank, workers[rank], places[rank]);
     trp_free(workers);
     trp_free(places);
+    trp_free(there);
     return status;
 }
 
@@ -108,7 +124,8 @@ void trp_attempt_run_ranks(trp_run *run)
     }
 }
 
-// Makes what will be needed for sure before anything is started.
+// Makes what will be needed for sure before anything is started. From here on it is known who is
+// kept.
 static troupe_status make_watches(trp_run *run)
 {
     for (int rank = 0; rank < run->job->options.ranks; rank++) {
@@ -118,7 +135,14 @@ static troupe_status make_watches(trp_run *run)
         trp_job_hold(run->job);
         *told = (trp_rank_watch){run->job, run->self, {run->attempt, rank}};
         trp_rank_watch_drop(run->ranks[rank].told);
-        run->ranks[rank] = (trp_rank_state){.told = told};
+        trp_rank_state *state = &run->ranks[rank];
+        bool kept = trp_rank_is_there(state);
+        *state = kept ? (trp_rank_state){.worker = state->worker,
+                                         .place = state->place,
+                                         .pid = state->pid,
+                                         .kept = true}
+                      : (trp_rank_state){.kept = false};
+        state->told = told;
     }
     return TROUPE_OK;
 }
@@ -178,21 +202,46 @@ static void put_down_attempt(const trp_run *run)
     int world = run->job->options.ranks;
     bool again = run->attempt > run->first_attempt; // The cause of the last end is known still.
     int *pids = (int *)trp_alloc((size_t)world * sizeof(*pids));
+    bool *kept = (bool *)trp_alloc((size_t)world * sizeof(*kept));
     for (int rank = 0; pids && rank < world; rank++)
         pids[rank] = run->ranks[rank].pid;
+    for (int rank = 0; kept && rank < world; rank++)
+        kept[rank] = run->ranks[rank].kept;
     trp_run_journal_attempt(&run->job->opening.journal,
                             &(trp_attempt_event){
                                 .attempt = run->attempt,
                                 .report = run->first_report - 1,
                                 .checkpoint = run->origin.text[0] ? run->origin.text : NULL,
                                 .elapsed_s = trp_job_elapsed_s(run->job),
+                                .memory = run->from_memory,
                                 .pids = pids,
+                                .kept = again ? kept : NULL,
                                 .ranks = world,
                                 .cause = again ? run->cause.text : NULL,
                                 .cause_rank = run->cause.rank,
                                 .cause_status = run->cause.status,
                             });
     trp_free(pids);
+    trp_free(kept);
+}
+
+// "; rank 1 is replaced, 3 ranks keep their processes", where some do.
+static void add_kept(const trp_run *run, trp_buffer *text)
+{
+    int world = run->job->options.ranks, kept = 0, told = 0;
+    for (int rank = 0; rank < world; rank++)
+        kept += run->ranks[rank].kept;
+    if (kept == 0)
+        return;
+    if (kept < world)
+        trp_buffer_printf(text, "; rank%s", world - kept == 1 ? "" : "s");
+    for (int rank = 0; rank < world; rank++)
+        if (!run->ranks[rank].kept)
+            trp_buffer_printf(text, "%s %d", told++ == 0 ? "" : ",", rank);
+    if (kept < world)
+        trp_buffer_printf(text, " %s replaced,", world - kept == 1 ? "is" : "are");
+    trp_buffer_printf(text, "%s %d rank%s", kept < world ? "" : ";", kept,
+                      kept == 1 ? " keeps its process" : "s keep their processes");
 }
 
 // Why the group was restarted (what ended the last one is known still), its processes, and what
@@ -201,16 +250,45 @@ static void tell_start(const trp_run *run, const char *origin)
 {
     const char *name = strrchr(origin, '/');
     int restarts = run->attempt - run->first_attempt;
-    char from[64];
-    snprintf(from, sizeof(from), "%s", name ? name + 1 : "the beginning");
+    trp_buffer text = {0};
+    trp_buffer_printf(&text, "the group is restarted (restart %d) from ", restarts);
     if (run->from_memory)
-        snprintf(from, sizeof(from), "report %d, in memory", run->memory.last->report);
+        trp_buffer_printf(&text, "report %d, in memory", run->memory.last->report);
+    else
+        trp_buffer_printf(&text, "%s", name ? name + 1 : "the beginning");
+    add_kept(run, &text);
     if (restarts > 0)
-        trp_job_say(run->job, TRP_WARN, "%s: the group is restarted (restart %d) from %s",
-                    run->cause.text, restarts, from);
+        trp_job_say(run->job, TRP_WARN, "%s: %.*s", run->cause.text, (int)text.size,
+                    text.failed ? "" : (const char *)text.data);
+    trp_buffer_free(&text);
     tell_group(run);
     if (origin[0])
         trp_job_say(run->job, TRP_INFO, "%s continues from %s", run->job->path, origin);
+}
+
+// Whether each process that is to be replaced has ended. Those that could not be told to end, or
+// not be waited for, are taken to have.
+static bool await_ended(trp_run *run)
+{
+    enum { LOOK_MS = 2 };
+    for (int rank = 0; rank < run->job->options.ranks; rank++) {
+        char reason[112];
+        troupe_actor worker = run->ranks[rank].worker.address;
+        if (worker.id && run->ranks[rank].killed &&
+            trp_process_alive(worker.process, worker.incarnation, reason)) {
+            run->waits = trp_run_remind_after(LOOK_MS, run->attempt, TRP_ENDED_PROCESSES);
+            return !run->waits;
+        }
+    }
+    return true;
+}
+
+void trp_attempt_look_again(trp_run *run)
+{
+    if (!run->waits)
+        return;
+    run->waits = false;
+    trp_attempt_start(run);
 }
 
 // Whether the run was to end while it waited, between two attempts, or while its data were made.
@@ -229,11 +307,12 @@ static bool is_wanted(trp_run *run)
 void trp_attempt_start(trp_run *run)
 {
     trp_data_drop(&run->data); // Of the attempt before.
-    if (!is_wanted(run))
+    if (!is_wanted(run) || !await_ended(run))
         return;
     run->cause.known = false;
     run->stopped = false;
     run->ranks_leave = false;
+    run->suspect = false;
     troupe_status status = trp_run_begin_stage(run, TRP_STAGE_DATA);
     if (!run->stage)
         trp_attempt_data_made(run, status);

@@ -9,7 +9,7 @@
 #include <troupe/async.h>
 
 enum {
-    LEAVE_MS = 1000, // For the loops to end after a failure, before on_shutdown.
+    LEAVE_MS = 1000, // For the loops to end after a failure, where their processes stay.
 };
 
 // ---- failures
@@ -31,7 +31,6 @@ void trp_attempt_kill_ranks(trp_run *run)
         kill_rank(&run->ranks[rank]);
 }
 
-// Those that have left their loops stay for on_shutdown.
 void trp_attempt_kill_loops(trp_run *run)
 {
     for (int rank = 0; rank < run->job->options.ranks; rank++)
@@ -39,12 +38,26 @@ void trp_attempt_kill_loops(trp_run *run)
             kill_rank(&run->ranks[rank]);
 }
 
-// After a failure. Where on_shutdown is to find them, the other ranks have some time to leave their
-// loops, which the end of the group tells them.
+static bool has_restart(const trp_run *run)
+{
+    int most = run->job->options.restarts;
+    return most < 0 || run->attempt - run->first_attempt < most;
+}
+
+// Whether processes that are left are those of another attempt. Without a commit in memory all
+// ranks begin anew as well.
+static bool keeps_processes(const trp_run *run)
+{
+    return run->memory.last && !run->suspect && has_restart(run) &&
+           trp_job_given_up(run->job) == TROUPE_OK && !trp_runtime_is_lost();
+}
+
+// After a failure. Where on_shutdown or another attempt is to find them, the other ranks have some
+// time to leave their loops, which the end of the group tells them.
 static void end_group(trp_run *run, trp_end_reason reason, int rank)
 {
     (void)trp_control_end(run->control, run->engine, reason, rank);
-    bool may_leave = run->shuts_down && !trp_runtime_is_lost();
+    bool may_leave = (run->shuts_down && !trp_runtime_is_lost()) || keeps_processes(run);
     if (may_leave && !run->ranks_leave)
         run->ranks_leave = trp_run_remind_after(LEAVE_MS, run->attempt, 0);
     if (!may_leave || !run->ranks_leave)
@@ -98,6 +111,7 @@ static void rank_lost(trp_run *run, int rank)
                  error->text);
     bool lost = error->status == TROUPE_MAYBE_EXECUTED || error->status == TROUPE_NOT_EXECUTED;
     trp_run_note_cause(run, rank, lost ? TROUPE_PEER_LOST : error->status, true, sentence);
+    kill_rank(state); // A process that lives could not run the loop.
     end_group(run, TRP_END_DIED, rank);
 }
 
@@ -114,7 +128,6 @@ void trp_attempt_leave_group(trp_run *run)
 
 void trp_attempt_over(trp_run *run)
 {
-    const troupe_train_options *options = &run->job->options;
     int ended_by, rank, other;
     // A loop may have taken a lost peer for nothing and ended well.
     if (trp_control_ended(run->control, &ended_by) != TRP_END_NONE && !run->cause.known) {
@@ -124,7 +137,8 @@ void trp_attempt_over(trp_run *run)
     }
     if (trp_run_shut_down(run))
         return; // It goes on from here when that is over.
-    trp_attempt_kill_ranks(run);
+    if (!run->cause.known || !keeps_processes(run))
+        trp_attempt_kill_ranks(run);
     trp_attempt_leave_group(run);
     if (trp_runtime_is_lost()) { // With it all ranks, and the means to start others.
         run->cause.known = false;
@@ -145,8 +159,7 @@ void trp_attempt_over(trp_run *run)
         trp_run_finish(run, TROUPE_OK);
         return;
     }
-    int restarts = run->attempt - run->first_attempt;
-    if (options->restarts >= 0 && restarts >= options->restarts) {
+    if (!has_restart(run)) {
         trp_run_finish(run, run->cause.status);
         return;
     }

@@ -142,6 +142,8 @@ troupe_status trp_coordinator_overdue(trp_coordinator *self, const trp_overdue *
         return TROUPE_OK;
     if (what->stage == 0)
         trp_attempt_kill_loops(run);
+    else if (what->stage == TRP_ENDED_PROCESSES)
+        trp_attempt_look_again(run);
     else if (run->stage && what->stage == run->stage_number)
         trp_run_give_up_stage(run);
     return TROUPE_OK;

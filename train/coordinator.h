@@ -9,8 +9,9 @@
 // That a rank's loop has ended, one way or the other.
 TROUPE_STRUCT(trp_rank_event, (int, attempt), (int, rank));
 
-// That the time of something is over: of the stage with that number or, with 0, of the ranks of
-// that attempt to leave their loops.
+// That the time of something is over: of the stage with that number; with 0, of the ranks of that
+// attempt to leave their loops; or to look which processes have ended that it is to replace.
+enum { TRP_ENDED_PROCESSES = -1 };
 TROUPE_STRUCT(trp_overdue, (int, attempt), (int, stage));
 
 // A report with the rank's state in memory.

@@ -5,15 +5,16 @@
 //
 //     trp_attempt_start -> ranks run -> each rank's end -> (all ended) trp_attempt_over -> start
 //                               |                                                     -> finish
-//                               +- a failure: the group is ended, the other ranks are killed
+//                               +- a failure: the group is ended; the other ranks are killed, or
+//                                  leave their loops and are those of the next attempt
 //
 // A trainer's stages lie between: setup before the first attempt, that of the data before each,
-// on_start before the loops of an
-// attempt, on_shutdown before trp_attempt_over goes on. Each runs on a thread of its own and ends
-// as a message.
+// on_start before the loops of an attempt, on_shutdown before trp_attempt_over goes on. Each runs
+// on a thread of its own and ends as a message.
 //
 // The invariant: while `pending` > 0 ranks of this attempt may run, and nothing of the next one is
-// begun; so a job never has more processes than it has reserved CPUs for.
+// begun. A process is replaced once it has ended. So a job never has more processes than it has
+// reserved CPUs for.
 #ifndef TRP_RUN_H
 #define TRP_RUN_H
 
@@ -42,6 +43,7 @@ typedef struct trp_rank_state {
     trp_rank_watch *told; // Who will say that it is over.
     int pid;
     bool killed; // By this coordinator.
+    bool kept;   // Its process is that of the last attempt.
 } trp_rank_state;
 
 // Why an attempt failed. A rank that only lost its peers does not count where one with a reason of
@@ -75,7 +77,9 @@ typedef struct trp_run {
     int first_report;   // Of this attempt,
     trp_path origin;    // and the checkpoint that it goes on from; "": none.
     bool from_memory;   // It goes on from the last commit in memory instead.
+    bool waits;         // For processes that are to be replaced, before an attempt.
     bool ranks_leave;   // The ranks of this attempt are leaving their loops after a failure.
+    bool suspect;       // A stage of this attempt failed, and may have left its ranks in any state.
     bool shuts_down;    // on_shutdown of this attempt is to be called.
     bool begun;         // A group has started.
     bool stopped;       // A rank has seen the stop.
@@ -97,6 +101,10 @@ void trp_attempt_start(trp_run *run);
 void trp_attempt_data_made(trp_run *run, troupe_status status);
 // Calls the loops of all ranks, whose on_start is over.
 void trp_attempt_run_ranks(trp_run *run);
+// Goes on with that once the processes that it waited for have ended.
+void trp_attempt_look_again(trp_run *run);
+// Whether the rank has a process that is to stay.
+bool trp_rank_is_there(const trp_rank_state *state);
 // NULL does nothing.
 void trp_rank_watch_drop(trp_rank_watch *told);
 
@@ -110,7 +118,7 @@ void trp_attempt_take_commits(trp_run *run);
 // No rank runs any more: decides what comes next.
 void trp_attempt_over(trp_run *run);
 void trp_attempt_kill_ranks(trp_run *run);
-// Those that have left their loops stay for on_shutdown.
+// Those that have left their loops stay, for on_shutdown and the next attempt.
 void trp_attempt_kill_loops(trp_run *run);
 void trp_attempt_leave_group(trp_run *run);
 

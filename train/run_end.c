@@ -42,6 +42,7 @@ static const char *describe(const trp_run *run, troupe_result *result)
 void trp_run_finish(trp_run *run, troupe_status status)
 {
     run->job->ending_s = trp_clock_s();
+    trp_attempt_kill_ranks(run); // That were kept for another attempt.
     troupe_result *result = trp_job_result(run->job);
     if (result && trp_record_fill(&run->record, result) != TROUPE_OK)
         troupe_result_free(&result);

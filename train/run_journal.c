@@ -254,6 +254,22 @@ void trp_run_journal_state(trp_run_journal *journal, troupe_job_state state)
     add_and_free(journal, &line);
 }
 
+static void write_replaced(trp_buffer *out, const trp_attempt_event *event)
+{
+    const char *comma = "";
+    trp_buffer_printf(out, ", \"memory\": %s", event->memory ? "true" : "false");
+    if (event->kept == NULL)
+        return;
+    trp_buffer_printf(out, ", \"replaced\": [");
+    for (int rank = 0; rank < event->ranks; rank++) {
+        if (event->kept[rank])
+            continue;
+        trp_buffer_printf(out, "%s%d", comma, rank);
+        comma = ", ";
+    }
+    trp_buffer_append(out, "]", 1);
+}
+
 void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *event)
 {
     trp_buffer line = {0};
@@ -264,6 +280,7 @@ void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *
     for (int rank = 0; event->pids != NULL && rank < event->ranks; rank++)
         trp_buffer_printf(&line, rank == 0 ? ", \"pids\": [%d" : ", %d", event->pids[rank]);
     trp_buffer_append(&line, "]", event->pids != NULL && event->ranks > 0);
+    write_replaced(&line, event);
     if (event->cause != NULL) {
         trp_buffer_printf(&line, ", \"cause\": {\"rank\": %d, \"status\": \"%s\", \"text\": ",
                           event->cause_rank, trp_status_word(event->cause_status));

@@ -4,7 +4,7 @@
 //     {"event": "state", "state": "RUNNING"}
 //     {"event": "attempt", "attempt": 3, "report": 40, "at": "...", "elapsed_s": 1.4,
 //      "pids": [4720, 4721], "cause": {"rank": 1, "status": "PEER_LOST", "text": "..."},
-//      "checkpoint": "checkpoint_000007"}
+//      "memory": false, "replaced": [1], "checkpoint": "checkpoint_000007"}
 //     {"event": "report", "report": 41, "attempt": 3, "elapsed_s": 1.5, "metrics": {"loss": 0.5},
 //      "checkpoint": null}
 //     {"event": "report", "report": 42, ..., "source": "validate", "metrics": {"loss": 0.5},
@@ -14,7 +14,8 @@
 //     {"event": "end", "status": "OK", "stopped": false}
 //
 // `cause` is why the attempt before ended, where the same driver began another; its rank is -1
-// where it was none's.
+// where it was none's. `replaced` are the ranks that got a new process; `memory`: it goes on from a
+// commit in memory.
 //
 // A report has a source where the loop gave one, and the metrics of each rank with .rank_metrics.
 //
@@ -57,7 +58,9 @@ typedef struct trp_attempt_event {
     int report;             // The last one that it need not make.
     const char *checkpoint; // That it goes on from; NULL: none.
     double elapsed_s;       // That the run has taken.
+    bool memory;            // It goes on from a commit in memory instead.
     const int *pids;        // Of its ranks; NULL: not known.
+    const bool *kept;       // Which of these were of the last attempt, too; NULL: not known.
     int ranks;
     const char *cause; // Why the one before ended; NULL: there was none in this opening.
     int cause_rank;

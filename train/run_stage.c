@@ -10,14 +10,6 @@ enum {
     STAGE_END_MS = 5000, // For on_shutdown, and for on_start once the run is ended by force.
 };
 
-static bool rank_is_there(const trp_rank_state *state)
-{
-    char reason[112];
-    troupe_actor worker = state->worker.address;
-    return worker.id && !state->killed &&
-           trp_process_alive(worker.process, worker.incarnation, reason);
-}
-
 // Begins a stage, if the trainer has it: then run->stage is it.
 troupe_status trp_run_begin_stage(trp_run *run, trp_stage_kind kind)
 {
@@ -27,7 +19,7 @@ troupe_status trp_run_begin_stage(trp_run *run, trp_stage_kind kind)
     size_t world = (size_t)job->options.ranks;
     trp_stage_rank *ranks = (trp_stage_rank *)trp_alloc(world * sizeof *ranks);
     for (size_t rank = 0; ranks && !trp_stage_is_early(kind) && rank < world; rank++)
-        if (rank_is_there(&run->ranks[rank]))
+        if (trp_rank_is_there(&run->ranks[rank]))
             ranks[rank] = (trp_stage_rank){run->ranks[rank].worker, run->ranks[rank].place};
     troupe_status given_up = trp_job_given_up(job); // Which goes before what else ends it.
     trp_stage_plan plan = {
@@ -69,6 +61,7 @@ void trp_run_group_started(trp_run *run, troupe_status status)
 {
     if (status != TROUPE_OK)
         trp_run_note_cause(run, -1, status, true, troupe_last_error()->text);
+    run->suspect = status != TROUPE_OK;
     if (status != TROUPE_OK || trp_job_given_up(run->job) != TROUPE_OK)
         trp_attempt_over(run); // No loop runs.
     else
@@ -100,6 +93,7 @@ void trp_run_take_stage(trp_run *run)
     } else {
         if (status != TROUPE_OK)
             trp_job_say(run->job, TRP_WARN, "%s", troupe_last_error()->text);
+        run->suspect |= status != TROUPE_OK;
         trp_attempt_over(run);
     }
 }
@@ -116,6 +110,7 @@ void trp_run_give_up_stage(trp_run *run)
                 run->stage_kind == TRP_STAGE_START ? "on_start" : "on_shutdown",
                 STAGE_END_MS / 1000);
     run->shuts_down = false; // It would run beside on_start.
+    run->suspect = true;
     trp_attempt_over(run);
 }
 

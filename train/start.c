@@ -9,7 +9,7 @@ typedef struct starting {
     trp_place *places;
     trp_buffer *texts;
     const char **envs;
-    troupe_actor *addresses;
+    troupe_actor *addresses; // Of those that are started, in the order of ranks.
 } starting;
 
 static bool open_all(starting *all, size_t world)
@@ -50,18 +50,33 @@ static bool describe_all(const trp_job *job, starting *all, int world)
     return !failed;
 }
 
-troupe_status trp_workers_start(const trp_job *job, trp_place *places, trp_worker_actor *workers)
+// Starts those that are not there, and says who they are.
+static void start_missing(starting *all, int world, const bool *there, trp_place *places,
+                          trp_worker_actor *workers)
+{
+    size_t missing = 0, next = 0;
+    for (int rank = 0; rank < world; rank++)
+        if (!there[rank])
+            all->envs[missing++] = all->envs[rank]; // At its own place or before it.
+    if (missing > 0)
+        (void)trp_spawn_each(&troupe_class_trp_worker, all->envs, missing, all->addresses,
+                             TROUPE_OPTIONS(troupe_spawn_options, .place = TROUPE_PLACE_ISOLATED));
+    for (int rank = 0; rank < world; rank++)
+        if (!there[rank])
+            workers[rank].address = all->addresses[next++];
+    for (int i = 0; i < world; i++)
+        if (!there[all->places[i].rank])
+            places[all->places[i].rank] = all->places[i];
+}
+
+troupe_status trp_workers_start(const trp_job *job, const bool *there, trp_place *places,
+                                trp_worker_actor *workers)
 {
     int world = job->options.ranks;
     starting all;
     bool made = open_all(&all, (size_t)world) && describe_all(job, &all, world);
     if (made)
-        (void)trp_spawn_each(&troupe_class_trp_worker, all.envs, (size_t)world, all.addresses,
-                             TROUPE_OPTIONS(troupe_spawn_options, .place = TROUPE_PLACE_ISOLATED));
-    for (int i = 0; made && i < world; i++) {
-        places[all.places[i].rank] = all.places[i];
-        workers[i].address = all.addresses[i];
-    }
+        start_missing(&all, world, there, places, workers);
     close_all(&all, (size_t)world);
     return made ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory to start %d ranks", world);
 }

@@ -5,8 +5,10 @@
 #include <train/job.h>
 #include <train/worker.h>
 
-// Starts a worker for each rank of the job; both arrays are by rank. A worker that could not be
-// started says why when it is called. TROUPE_NO_MEMORY: nothing was started.
-troupe_status trp_workers_start(const trp_job *job, trp_place *places, trp_worker_actor *workers);
+// Starts a worker for each rank of the job that is not there; all arrays are by rank, and what they
+// say of the others stays. A worker that could not be started says why when it is called.
+// TROUPE_NO_MEMORY: nothing was started.
+troupe_status trp_workers_start(const trp_job *job, const bool *there, trp_place *places,
+                                trp_worker_actor *workers);
 
 #endif

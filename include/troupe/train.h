@@ -308,7 +308,10 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_ty
 // made that report and each has committed a state with it, or only rank 0, whose state then stands
 // for all; a restart within this driver goes on from the newest of that commit and the checkpoints.
 // Memory holds the last commit, and what belongs to reports that not every rank has made yet. A
-// second one before the report replaces the first. TROUPE_NO_MEMORY, TROUPE_TOO_LARGE: there is no
+// second one before the report replaces the first. Once there is a commit, a failure replaces only
+// the processes of ranks that were lost: the others have 1 s to leave their loops (collectives and
+// reports return TROUPE_PEER_LOST), and their loops are called anew in the same process, where
+// static variables are as they were left. TROUPE_NO_MEMORY, TROUPE_TOO_LARGE: there is no
 // room for it; that report has no commit, the one before stays, and training can go on.
 // TROUPE_INVALID: the state has references.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_commit_as(const troupe_type *type,

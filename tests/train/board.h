@@ -31,19 +31,23 @@ enum {
 };
 // How the victim gets into trouble before the report of step `at` in its first attempt. What others
 // do about that: see TAKES_NO_NOTICE.
-enum { KILLED, RETURNS, HANGS_LATER, TAKES_NO_NOTICE };
+enum { KILLED, RETURNS, ALWAYS_RETURNS, HANGS_LATER, STOPS_LATER, TAKES_NO_NOTICE };
 
 typedef struct board {
     _Atomic int pids[WORLD], begun[WORLD]; // How often its loop was called.
     _Atomic int restored[WORLD];           // The step that the last attempt went on from.
     _Atomic int refused;                   // Commits without room.
     _Atomic int waiting, full;             // For the store to be filled; it is.
+    _Atomic int gate;                      // Opened by the test; see gate_step.
+    _Atomic int hangs;                     // A rank that was told of another's end.
     _Atomic int statics[WORLD];            // How often a loop ran in this process before.
-    _Atomic int wrong;
+    _Atomic int kept[WORLD];               // How many of its loops began in a used process.
+    _Atomic int setups[WORLD], teardowns[WORLD];
+    _Atomic int wrong; // A rank got what is not its own.
 } board;
 
 TROUPE_STRUCT(board_settings, (troupe_text, path), (int, steps), (int, step_us), (int, way),
-              (int, trouble), (int, victim), (int, at));
+              (int, trouble), (int, victim), (int, at), (int, gate_step));
 TROUPE_STRUCT(board_state, (int, rank), (int, step), (uint64_t, own),
               (troupe_array_double, weights));
 TROUPE_STRUCT(board_other, (int, rank));
@@ -133,12 +137,17 @@ static troupe_status board_commit_blob(troupe_rank *me, board *where, size_t siz
     return TROUPE_OK;
 }
 
+static troupe_status board_await(_Atomic int *word)
+{
+    for (int i = 0; i < SUPPORT_SOON_MS && !atomic_load(word); i++)
+        usleep(1000);
+    return atomic_load(word) ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "the test does not go on");
+}
+
 static troupe_status board_await_full(board *where)
 {
     atomic_store(&where->waiting, 1);
-    for (int i = 0; i < SUPPORT_SOON_MS && !atomic_load(&where->full); i++)
-        usleep(1000);
-    return atomic_load(&where->full) ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "it is not filled");
+    return board_await(&where->full);
 }
 
 static troupe_status board_keep(troupe_rank *me, const board_settings *config, board *where,
@@ -177,23 +186,30 @@ static troupe_status board_keep(troupe_rank *me, const board_settings *config, b
 static troupe_status board_trouble(const troupe_rank *me, const board_settings *config,
                                    const board_state *now)
 {
-    if (me->attempt > 0 || now->step != config->at || me->rank != config->victim)
+    bool again = config->trouble == ALWAYS_RETURNS;
+    if ((me->attempt > 0 && !again) || now->step != config->at || me->rank != config->victim)
         return TROUPE_OK;
-    if (config->trouble == RETURNS)
+    if (config->trouble == RETURNS || again)
         return troupe_fail(TROUPE_FAILED, "the loss of rank %d is not what it was", me->rank);
     raise(SIGKILL);
     return TROUPE_OK;
 }
 
 // What a rank does that was told of another's end.
-static troupe_status board_told(const troupe_rank *me, const board_settings *config,
+static troupe_status board_told(const troupe_rank *me, const board_settings *config, board *where,
                                 troupe_status status)
 {
     if (status != TROUPE_PEER_LOST || me->attempt > 0 || me->rank == config->victim)
         return status;
-    if (config->trouble == HANGS_LATER && me->rank == 0)
+    bool hangs = config->trouble == HANGS_LATER || config->trouble == STOPS_LATER;
+    if (hangs && me->rank == 0) {
+        atomic_store(&where->hangs, 1);
         for (;;)
-            pause();
+            if (config->trouble == STOPS_LATER)
+                raise(SIGSTOP);
+            else
+                pause();
+    }
     return config->trouble == TAKES_NO_NOTICE ? TROUPE_OK : status;
 }
 
@@ -202,6 +218,8 @@ static troupe_status board_step(troupe_rank *me, const board_settings *config, b
 {
     double gradient[WEIGHTS];
     board_gradient(me->rank, now->step, weights, gradient);
+    if (config->gate_step > 0 && now->step == config->gate_step)
+        TROUPE_TRY(board_await(&where->gate));
     if (config->step_us > 0)
         usleep((useconds_t)config->step_us);
     TROUPE_TRY(troupe_allreduce(me, gradient, WEIGHTS, TROUPE_SUM));
@@ -214,14 +232,20 @@ static troupe_status board_step(troupe_rank *me, const board_settings *config, b
     return troupe_report(me, {"step", now->step});
 }
 
-static troupe_status board_restore(troupe_rank *me, board *where, double *weights, board_state *now)
+static troupe_status board_restore(troupe_rank *me, const board_settings *config, board *where,
+                                   double *weights, board_state *now)
 {
     static int ran;
+    atomic_fetch_add(&where->kept[me->rank], ran > 0);
     atomic_store(&where->statics[me->rank], ran++);
     TROUPE_TRY(troupe_restore(board_state, me, now));
     if (now->weights.items != weights)
         memcpy(weights, now->weights.items, WEIGHTS * sizeof *weights);
     now->weights.items = weights;
+    if (now->rank != me->rank && config->way != FIRST) {
+        atomic_store(&where->wrong, 1);
+        return troupe_fail(TROUPE_CORRUPT, "rank %d got the state of rank %d", me->rank, now->rank);
+    }
     atomic_store(&where->restored[me->rank], now->step);
     atomic_store(&where->pids[me->rank], (int)getpid());
     atomic_fetch_add(&where->begun[me->rank], 1);
@@ -235,11 +259,12 @@ static troupe_status board_fit(troupe_rank *me, const board_settings *config)
     board *where = board_map(config->path);
     if (where == NULL)
         return troupe_fail(TROUPE_IO, "no board at %s", config->path);
-    troupe_status status = board_restore(me, where, weights, &now);
+    troupe_status status = board_restore(me, config, where, weights, &now);
     while (status == TROUPE_OK && now.step < config->steps)
         status = board_step(me, config, where, weights, &now);
+    status = board_told(me, config, where, status);
     munmap(where, sizeof *where);
-    return board_told(me, config, status);
+    return status;
 }
 TROUPE_TRAINER(board_fit, board_settings);
 

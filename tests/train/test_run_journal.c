@@ -52,7 +52,8 @@ static char *last_line(const char *path)
 
 TROUPE_STRUCT(cause_of_line, (int, rank), (troupe_text, status), (troupe_text, text));
 TROUPE_STRUCT(attempt_line, (troupe_text, event), (int, attempt), (int, report), (troupe_text, at),
-              (double, elapsed_s), (cause_of_line, cause), (troupe_text, checkpoint));
+              (double, elapsed_s), (cause_of_line, cause), (troupe_text, checkpoint),
+              (bool, memory), (troupe_array_int, replaced));
 
 static void test_an_attempt_says_its_processes_and_why_the_last_one_ended(void **state)
 {
@@ -64,13 +65,16 @@ static void test_an_attempt_says_its_processes_and_why_the_last_one_ended(void *
     trp_json value, pids, pid = {0};
     attempt_line line = {0};
     const int given[] = {4711, 4712};
+    const bool kept[] = {true, false};
     assert_int_equal(trp_run_journal_open(run, run, &arena, &history, &journal), TROUPE_OK);
     trp_run_journal_attempt(&journal, &(trp_attempt_event){
                                           .attempt = 2,
                                           .report = 40,
                                           .checkpoint = "/x/checkpoint_000007",
                                           .elapsed_s = 1.5,
+                                          .memory = true,
                                           .pids = given,
+                                          .kept = kept,
                                           .ranks = 2,
                                           .cause = "rank 1 (pid 4) was \"killed\"",
                                           .cause_rank = 1,
@@ -85,6 +89,9 @@ static void test_an_attempt_says_its_processes_and_why_the_last_one_ended(void *
     assert_int_equal(line.report, 40);
     assert_int_equal(strlen(line.at), strlen("2026-11-24T12:00:00.123Z"));
     assert_true(line.elapsed_s == 1.5);
+    assert_true(line.memory);
+    assert_int_equal(line.replaced.count, 1);
+    assert_int_equal(line.replaced.items[0], 1);
     assert_int_equal(line.cause.rank, 1);
     assert_string_equal(line.cause.status, "PEER_LOST");
     assert_string_equal(line.cause.text, "rank 1 (pid 4) was \"killed\"");
