@@ -22,6 +22,7 @@ enum {
     AWAIT_MS = 1000,
     STOP_MS = 2000,
     NICE = 10,
+    HOLD_MS = 60000, // The longest that a row waits for its checkpoint.
 };
 
 struct trp_derived {
@@ -35,7 +36,9 @@ struct trp_derived {
     bool told;
     bool made[TRP_DERIVED_FILES]; // What lay there before is gone.
     bool given_up[TRP_DERIVED_FILES];
-    off_t at; // Of the journal.
+    off_t at;         // Of the journal.
+    int waits;        // The report whose row waits,
+    int64_t waits_ms; // since when.
     trp_derived_state state;
 };
 
@@ -122,16 +125,36 @@ static size_t take_lines(trp_derived *derived, const char *text, size_t size,
     return at;
 }
 
+static void write_files(trp_derived *derived, trp_buffer out[TRP_DERIVED_FILES])
+{
+    for (int i = 0; i < TRP_DERIVED_FILES; i++) {
+        write_file(derived, i, &out[i]);
+        trp_buffer_free(&out[i]);
+    }
+}
+
+// Rows that have waited for long, or `each`, are written without what they wait for.
+static void give_up_rows(trp_derived *derived, bool each)
+{
+    trp_buffer out[TRP_DERIVED_FILES] = {{0}};
+    int64_t now_ms = trp_clock_ms();
+    int waits = trp_derived_waits(&derived->state);
+    if (waits != derived->waits) {
+        derived->waits = waits;
+        derived->waits_ms = now_ms;
+    }
+    if (each || now_ms - derived->waits_ms > HOLD_MS)
+        trp_derived_give_up(&derived->state, each, out);
+    write_files(derived, out);
+}
+
 // Goes on by one piece of the journal of up to `size` bytes; false: there is no whole line in it.
 static bool take_piece(trp_derived *derived, int fd, char *piece, size_t size)
 {
     trp_buffer out[TRP_DERIVED_FILES] = {{0}};
     ssize_t got = pread(fd, piece, size, derived->at);
     size_t taken = got > 0 ? take_lines(derived, piece, (size_t)got, out) : 0;
-    for (int i = 0; i < TRP_DERIVED_FILES; i++) {
-        write_file(derived, i, &out[i]);
-        trp_buffer_free(&out[i]);
-    }
+    write_files(derived, out);
     derived->at += (off_t)taken;
     return taken > 0;
 }
@@ -196,8 +219,10 @@ static void *follow_journals(void *unused)
         bool ended = it->ended, closed = it->closed, whole = it->whole;
         it->looked_ms = now_ms;
         pthread_mutex_unlock(&all.lock);
-        if (!whole)
+        if (!whole) {
             look(it);
+            give_up_rows(it, ended || closed);
+        }
         pthread_mutex_lock(&all.lock);
         it->whole = whole || ended;
         if (closed) {

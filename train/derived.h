@@ -3,9 +3,11 @@
 //
 // One thread for all runs of the process reads the journals, from their beginnings and as they
 // grow. So no report waits for it and none is missing, and where a run goes on the files are made
-// anew, whatever they were. A report's row names its checkpoint where that was committed before the
-// report was put down; the journal names each. The library never reads them. What cannot be written
-// is warned of once a run, and left out. All of it does nothing with NULL.
+// anew, whatever they were. The row of a report that has a checkpoint names it: so it, and those
+// behind it, wait until that is committed or will not be, but not for longer than a minute, nor
+// more than TRP_DERIVED_HELD of them. TensorBoard's events wait for nothing. The library never
+// reads the files. What cannot be written is warned of once a run, and left out. All of it does
+// nothing with NULL.
 #ifndef TRP_DERIVED_H
 #define TRP_DERIVED_H
 
@@ -28,6 +30,9 @@ void trp_derived_close(trp_derived *derived);
 
 // The pure part: text of a journal in, pieces of the three files out.
 enum { TRP_DERIVED_JSON, TRP_DERIVED_CSV, TRP_DERIVED_EVENTS, TRP_DERIVED_FILES };
+enum { TRP_DERIVED_HELD = 4096 };
+
+typedef struct trp_derived_row trp_derived_row;
 
 typedef struct trp_derived_state {
     double opened_s;          // When the run was opened last, since 1970.
@@ -36,11 +41,17 @@ typedef struct trp_derived_state {
     char **columns;           // Of progress.csv: the metrics of the first report.
     size_t column_count;
     bool has_head;
+    trp_derived_row *first, *last; // Those that wait, in order.
+    size_t held;
 } trp_derived_state;
 
 // Takes one line of the journal; one that it cannot read is left out.
 void trp_derived_take(trp_derived_state *state, const char *line, size_t size,
                       trp_buffer out[TRP_DERIVED_FILES]);
+// The number of the report whose row has to be written next; 0: none waits.
+int trp_derived_waits(const trp_derived_state *state);
+// Writes that row, and all behind it that wait for it alone, or with `all` each, as they are.
+void trp_derived_give_up(trp_derived_state *state, bool all, trp_buffer out[TRP_DERIVED_FILES]);
 void trp_derived_state_free(trp_derived_state *state);
 
 #endif

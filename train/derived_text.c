@@ -12,12 +12,19 @@
 
 // Of those lines that count here.
 TROUPE_STRUCT(derived_line, (troupe_text, event), (int, report), (double, elapsed_s),
-              (troupe_text, checkpoint), (troupe_text, at));
+              (troupe_text, checkpoint), (troupe_text, at), (bool, saving));
 
 typedef struct report {
     troupe_report_event event; // Its checkpoint is a name.
     double since_s, wall_s;    // `since_s`: the last one.
 } report;
+
+struct trp_derived_row {
+    trp_derived_row *next;
+    report report; // What it points to lies behind the row.
+    char checkpoint[64];
+    bool waits; // For its checkpoint; else for one before it.
+};
 
 // "2026-11-24T12:00:00.123Z" in seconds since 1970.
 static double seconds_of(const char *at)
@@ -158,10 +165,10 @@ static void write_row(const trp_derived_state *state, const report *it, trp_buff
     trp_buffer_append(out, "\n", 1);
 }
 
-// ---- lines of the journal
+// ---- rows of both
 
-static void take_report(trp_derived_state *state, const report *it,
-                        trp_buffer out[TRP_DERIVED_FILES])
+static void write_report(trp_derived_state *state, const report *it,
+                         trp_buffer out[TRP_DERIVED_FILES])
 {
     write_json(it, &out[TRP_DERIVED_JSON]);
     trp_buffer *csv = &out[TRP_DERIVED_CSV];
@@ -169,8 +176,88 @@ static void take_report(trp_derived_state *state, const report *it,
         csv->failed = true;
     if (state->has_head)
         write_row(state, it, csv);
-    trp_tensorboard_report(it->wall_s, &it->event, &out[TRP_DERIVED_EVENTS]);
 }
+
+// ---- rows that wait
+
+static void write_first(trp_derived_state *state, trp_buffer out[TRP_DERIVED_FILES])
+{
+    trp_derived_row *row = state->first;
+    state->first = row->next;
+    state->held--;
+    if (row->checkpoint[0] != '\0')
+        row->report.event.checkpoint = row->checkpoint;
+    write_report(state, &row->report, out);
+    trp_free(row);
+}
+
+static void write_ready(trp_derived_state *state, trp_buffer out[TRP_DERIVED_FILES])
+{
+    while (state->first != NULL && !state->first->waits)
+        write_first(state, out);
+}
+
+int trp_derived_waits(const trp_derived_state *state)
+{
+    return state->first != NULL ? state->first->report.event.number : 0;
+}
+
+void trp_derived_give_up(trp_derived_state *state, bool all, trp_buffer out[TRP_DERIVED_FILES])
+{
+    if (state->first != NULL)
+        write_first(state, out);
+    write_ready(state, out);
+    while (all && state->first != NULL)
+        write_first(state, out);
+}
+
+// Without memory it is written at once, as those before it are.
+static void hold(trp_derived_state *state, const report *it, bool waits,
+                 trp_buffer out[TRP_DERIVED_FILES])
+{
+    trp_derived_row *row = trp_alloc(sizeof *row + trp_report_event_size(&it->event));
+    if (row == NULL) {
+        trp_derived_give_up(state, true, out);
+        write_report(state, it, out);
+        return;
+    }
+    *row = (trp_derived_row){.report = *it, .waits = waits};
+    row->report.event = trp_report_event_copy(&it->event, row + 1);
+    if (state->first == NULL)
+        state->first = row;
+    else
+        state->last->next = row;
+    state->last = row;
+    if (++state->held > TRP_DERIVED_HELD)
+        trp_derived_give_up(state, false, out);
+}
+
+static void take_report(trp_derived_state *state, const report *it, bool saving,
+                        trp_buffer out[TRP_DERIVED_FILES])
+{
+    trp_tensorboard_report(it->wall_s, &it->event, &out[TRP_DERIVED_EVENTS]);
+    if (state->first != NULL || saving)
+        hold(state, it, saving, out);
+    else
+        write_report(state, it, out);
+}
+
+// What became of the checkpoint of a report; NULL: it has none. They are committed in the order of
+// reports, so those before it that wait have none.
+static void take_commit(trp_derived_state *state, int number, const char *checkpoint,
+                        trp_buffer out[TRP_DERIVED_FILES])
+{
+    for (trp_derived_row *row = state->first; row != NULL; row = row->next) {
+        int its = row->report.event.number;
+        if (its == number && checkpoint != NULL)
+            (void)snprintf(row->checkpoint, sizeof row->checkpoint, "%s", checkpoint);
+        if (its <= number)
+            row->waits = false;
+    }
+    write_ready(state, out);
+}
+
+// ---- lines of the journal
 
 static void take_value(trp_derived_state *state, trp_json value, trp_arena *arena,
                        trp_buffer out[TRP_DERIVED_FILES])
@@ -193,8 +280,16 @@ static void take_value(trp_derived_state *state, trp_json value, trp_arena *aren
                      .since_s = line.elapsed_s - state->elapsed_s,
                      .wall_s = state->opened_s + line.elapsed_s - state->base_s};
         (void)trp_report_event_read(value, arena, &it.event); // What can be read of it.
-        take_report(state, &it, out);
+        it.event.ranks = NULL;
+        it.event.rank_count = 0;
+        take_report(state, &it, line.saving && line.checkpoint == NULL, out);
         state->elapsed_s = line.elapsed_s;
+    } else if (strcmp(line.event, "commit") == 0 || strcmp(line.event, "no_commit") == 0) {
+        take_commit(state, line.report, line.checkpoint, out);
+    } else if (strcmp(line.event, "attempt") == 0) {
+        take_commit(state, line.report, NULL, out); // Later ones are made again.
+    } else if (strcmp(line.event, "end") == 0) {
+        trp_derived_give_up(state, true, out);
     }
 }
 
@@ -213,5 +308,9 @@ void trp_derived_state_free(trp_derived_state *state)
     for (size_t i = 0; i < state->column_count; i++)
         trp_free(state->columns[i]);
     trp_free(state->columns);
+    for (trp_derived_row *row = state->first, *next; row != NULL; row = next) {
+        next = row->next;
+        trp_free(row);
+    }
     *state = (trp_derived_state){0};
 }

@@ -197,6 +197,7 @@ void trp_record_committed(trp_record *record, trp_committer *committer, trp_comm
     if (commit->status != TROUPE_OK) { // Which does not end the run.
         trp_log(TRP_WARN, "report %d of %s has no checkpoint: %s", commit->number,
                 record->job->path, commit->error.text);
+        trp_run_journal_no_commit(journal, commit->number);
         trp_commit_free(commit);
         return;
     }
@@ -259,7 +260,7 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
     trp_run_journal *journal = &record->job->opening.journal;
     off_t start = journal->size;
     if (!again) {
-        trp_run_journal_report(journal, &event, attempt);
+        trp_run_journal_report(journal, &event, attempt, report->pending > 0);
         record->delivered = report->number;
     }
     trp_job_report(record->job, report->number, again ? NULL : &event, start);

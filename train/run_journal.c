@@ -291,23 +291,33 @@ void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *
     add_and_free(journal, &line);
 }
 
-void trp_run_journal_report_line(const troupe_report_event *event, int attempt, trp_buffer *out)
+void trp_run_journal_report_line(const troupe_report_event *event, int attempt, bool saving,
+                                 trp_buffer *out)
 {
     trp_buffer_printf(out,
                       "{\"event\": \"report\", \"report\": %d, \"attempt\": %d, "
                       "\"elapsed_s\": %.6f, ",
                       event->number, attempt, event->elapsed_s);
     trp_report_event_write(event, out);
+    trp_buffer_printf(out, "%s", saving ? ", \"saving\": true" : "");
     write_name(out, event->checkpoint);
     trp_buffer_append(out, "}\n", 2);
 }
 
-void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event, int attempt)
+void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event, int attempt,
+                            bool saving)
 {
     trp_buffer line = {0};
-    trp_run_journal_report_line(event, attempt, &line);
+    trp_run_journal_report_line(event, attempt, saving, &line);
     trp_run_journal_add(journal, &line);
     trp_buffer_free(&line);
+}
+
+void trp_run_journal_no_commit(trp_run_journal *journal, int report)
+{
+    trp_buffer line = {0};
+    trp_buffer_printf(&line, "{\"event\": \"no_commit\", \"report\": %d", report);
+    add_and_free(journal, &line);
 }
 
 void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event)

@@ -11,13 +11,16 @@
 //      "ranks": [{"loss": 0.5}, {"loss": 0.25}], ...}
 //     {"event": "commit", "report": 41, "elapsed_s": 1.6, "metrics": {"loss": 0.5},
 //      "checkpoint": "checkpoint_000008"}
+//     {"event": "no_commit", "report": 42}
 //     {"event": "end", "status": "OK", "stopped": false}
 //
 // `cause` is why the attempt before ended, where the same driver began another; its rank is -1
 // where it was none's. `replaced` are the ranks that got a new process; `memory`: it goes on from a
 // commit in memory.
 //
-// A report has a source where the loop gave one, and the metrics of each rank with .rank_metrics.
+// A report has a source where the loop gave one, the metrics of each rank with .rank_metrics, and
+// "saving": true where a line `commit` or `no_commit` of it follows, unless the attempt ends
+// before.
 //
 // One writer, the run's driver. A line is one write(2); one that could not be written whole is
 // taken away again. What cannot be written is told once, and ends no run.
@@ -81,11 +84,15 @@ void trp_run_journal_close(trp_run_journal *journal);
 void trp_run_journal_opened(trp_run_journal *journal, int64_t epoch);
 void trp_run_journal_state(trp_run_journal *journal, troupe_job_state state);
 void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *event);
-void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event,
-                            int attempt);
+// `saving`: files for its checkpoint are being written. A line `commit`, `no_commit`, of a later
+// one's commit or of the end says what became of it.
+void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event, int attempt,
+                            bool saving);
 void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event);
+void trp_run_journal_no_commit(trp_run_journal *journal, int report);
 void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool stopped);
 // The text of a report's line.
-void trp_run_journal_report_line(const troupe_report_event *event, int attempt, trp_buffer *out);
+void trp_run_journal_report_line(const troupe_report_event *event, int attempt, bool saving,
+                                 trp_buffer *out);
 
 #endif

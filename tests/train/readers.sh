@@ -39,9 +39,8 @@ assert len(results) == len(rows) == 8
 for number, (result, row) in enumerate(zip(results, rows), 1):
     assert result["training_iteration"] == int(row["training_iteration"]) == number
     assert result["loss"] == float(row["loss"]) == 1 / number, (result, row)
-    # Named where it was committed before the report was put down.
-    assert (result["checkpoint_dir_name"] or "") == row["checkpoint_dir_name"]
-    assert row["checkpoint_dir_name"] in ("", "checkpoint_%06d" % (number - 1)), row
+    assert result["checkpoint_dir_name"] == row["checkpoint_dir_name"]
+    assert row["checkpoint_dir_name"] == "checkpoint_%06d" % (number - 1), row
     assert abs(result["timestamp"] - loss[number - 1].wall_time) <= 1
 table = numpy.genfromtxt(run + "/progress.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
 assert (table["training_iteration"] == numpy.arange(1, 9)).all(), table

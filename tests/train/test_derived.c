@@ -84,6 +84,94 @@ static void test_lines_of_the_journal_become_rows(void **state)
     free_outcome(&all);
 }
 
+// The rows of result.json so far, as "1:name 2: ": numbers and the names of their checkpoints.
+static const char *rows_of(outcome *of, char *rows, size_t size)
+{
+    const char *at = text_of(of, TRP_DERIVED_JSON);
+    size_t length = 0;
+    for (rows[0] = '\0'; (at = strstr(at, "training_iteration\": ")) != NULL;) {
+        int number = 0;
+        char name[32] = "";
+        sscanf(at, "training_iteration\": %d", &number);
+        at = strstr(at, "checkpoint_dir_name\": ") + strlen("checkpoint_dir_name\": ");
+        sscanf(at, "\"checkpoint_%31[0-9]", name);
+        length += (size_t)snprintf(rows + length, size - length, "%d:%s ", number, name);
+    }
+    of->out[TRP_DERIVED_JSON].size--; // The end that text_of has put there.
+    return rows;
+}
+
+static void take_number(outcome *all, const char *event, int number, const char *rest)
+{
+    char line[256];
+    snprintf(line, sizeof line, "{\"event\": \"%s\", \"report\": %d%s}", event, number, rest);
+    take(all, line);
+}
+
+static void take_saving(outcome *all, int number)
+{
+    take_number(all, "report", number, ", \"saving\": true, \"checkpoint\": null");
+}
+
+static void take_commit(outcome *all, int number, int checkpoint)
+{
+    char rest[64];
+    snprintf(rest, sizeof rest, ", \"checkpoint\": \"checkpoint_%d\"", checkpoint);
+    take_number(all, "commit", number, rest);
+}
+
+static void test_a_row_waits_for_the_name_of_its_checkpoint(void **state)
+{
+    (void)state;
+    outcome all = {0};
+    char rows[256];
+    take_number(&all, "report", 1, "");
+    take_saving(&all, 2);
+    take_number(&all, "report", 3, "");
+    take_saving(&all, 4);
+    assert_string_equal(rows_of(&all, rows, sizeof rows), "1: ");
+    assert_int_equal(trp_derived_waits(&all.state), 2);
+    take_commit(&all, 2, 7);
+    assert_string_equal(rows_of(&all, rows, sizeof rows), "1: 2:7 3: ");
+    take_number(&all, "no_commit", 4, "");
+    assert_string_equal(rows_of(&all, rows, sizeof rows), "1: 2:7 3: 4: ");
+    take_saving(&all, 5); // Its line was lost, but a later one is committed.
+    take_saving(&all, 6);
+    take_commit(&all, 6, 8);
+    assert_string_equal(rows_of(&all, rows, sizeof rows), "1: 2:7 3: 4: 5: 6:8 ");
+    // A rank dies; the next attempt makes 9 again, and commits it.
+    take_saving(&all, 7);
+    take_saving(&all, 8);
+    take_saving(&all, 9);
+    take_number(&all, "attempt", 8, "");
+    assert_int_equal(trp_derived_waits(&all.state), 9);
+    take_commit(&all, 9, 9);
+    take_saving(&all, 10);
+    take_number(&all, "end", 0, "");
+    assert_string_equal(rows_of(&all, rows, sizeof rows), "1: 2:7 3: 4: 5: 6:8 7: 8: 9:9 10: ");
+    assert_int_equal(trp_derived_waits(&all.state), 0);
+    free_outcome(&all);
+}
+
+// A commit that does not end holds up no more than so many rows.
+static void test_rows_do_not_wait_without_bound(void **state)
+{
+    (void)state;
+    outcome all = {0};
+    char rows[64];
+    take_saving(&all, 1);
+    for (int i = 2; i <= TRP_DERIVED_HELD; i++)
+        take_number(&all, "report", i, "");
+    assert_int_equal(all.out[TRP_DERIVED_JSON].size, 0);
+    take_saving(&all, TRP_DERIVED_HELD + 1);
+    assert_int_equal(trp_derived_waits(&all.state), TRP_DERIVED_HELD + 1);
+    trp_buffer_free(&all.out[TRP_DERIVED_JSON]);
+    trp_derived_give_up(&all.state, false, all.out);
+    assert_string_equal(rows_of(&all, rows, sizeof rows), "4097: ");
+    take_saving(&all, 1); // It is freed with the rest.
+    free_outcome(&all);
+}
+
 // ---- TensorBoard's format, read by what is written of it and not by our writer
 
 typedef struct scalar {
@@ -312,6 +400,29 @@ static void test_a_run_has_them_and_they_go_on_with_it(void **state)
     }
 }
 
+// They were committed by a thread, after the lines of their reports.
+static void test_each_row_names_its_checkpoint(void **state)
+{
+    (void)state;
+    assert_true(train(8, false, TROUPE_OPEN_NEW));
+    char *json = support_path(folder, "tour/result.json"), *results = support_read_file(json);
+    char *csv = support_path(folder, "tour/progress.csv"), *rows = support_read_file(csv);
+    const char *result = results, *row = rows;
+    for (int i = 0; i < 8; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "\"checkpoint_dir_name\": \"checkpoint_%06d\"", i);
+        result = strstr(result, name);
+        assert_non_null(result);
+        snprintf(name, sizeof name, ",checkpoint_%06d,", i);
+        row = strstr(row, name);
+        assert_non_null(row);
+    }
+    free(json);
+    free(csv);
+    free(results);
+    free(rows);
+}
+
 static void test_what_cannot_be_written_fails_no_run(void **state)
 {
     (void)state;
@@ -380,7 +491,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_checksum_is_castagnolis),
         cmocka_unit_test(test_lines_of_the_journal_become_rows),
+        cmocka_unit_test(test_a_row_waits_for_the_name_of_its_checkpoint),
+        cmocka_unit_test(test_rows_do_not_wait_without_bound),
         cmocka_unit_test(test_events_can_be_taken_apart),
+        cmocka_unit_test_setup_teardown(test_each_row_names_its_checkpoint, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(test_a_run_has_them_and_they_go_on_with_it, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_written_fails_no_run, make_folder,

@@ -356,7 +356,7 @@ static void test_long_lines_are_read_back(void **state)
                                      .ranks = ranks,
                                      .rank_count = WIDE};
         off_t start = journal.size;
-        trp_run_journal_report(&journal, &event, 0);
+        trp_run_journal_report(&journal, &event, 0, false);
         trp_follow_report(job->follow, &event, start, journal.size);
     }
     trp_follow_end(job->follow);

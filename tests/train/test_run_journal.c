@@ -26,7 +26,7 @@ static void test_a_line_is_valid_json(void **state)
         .checkpoint = "/a/b/checkpoints/checkpoint_000003",
     };
     trp_buffer out = {0};
-    trp_run_journal_report_line(&event, 2, &out);
+    trp_run_journal_report_line(&event, 2, false, &out);
     trp_buffer_append(&out, "", 1);
     assert_false(out.failed);
     assert_string_equal(
@@ -125,13 +125,14 @@ static void test_a_report_is_read_back_with_its_ranks(void **state)
     trp_buffer out = {0};
     trp_arena arena = {0};
     trp_json line;
-    trp_run_journal_report_line(&event, 0, &out);
+    trp_run_journal_report_line(&event, 0, true, &out);
     trp_buffer_append(&out, "", 1);
-    assert_string_equal((const char *)out.data,
-                        "{\"event\": \"report\", \"report\": 1, \"attempt\": 0, "
-                        "\"elapsed_s\": 0.000000, \"source\": \"validate \\\"2\\\"\", "
-                        "\"metrics\": {\"loss\": 0.5}, \"ranks\": [{\"loss\": 0.5}, "
-                        "{\"loss\": \"NaN\", \"x\": 2}, {}], \"checkpoint\": null}\n");
+    assert_string_equal(
+        (const char *)out.data,
+        "{\"event\": \"report\", \"report\": 1, \"attempt\": 0, "
+        "\"elapsed_s\": 0.000000, \"source\": \"validate \\\"2\\\"\", "
+        "\"metrics\": {\"loss\": 0.5}, \"ranks\": [{\"loss\": 0.5}, "
+        "{\"loss\": \"NaN\", \"x\": 2}, {}], \"saving\": true, \"checkpoint\": null}\n");
     troupe_report_event read = {0};
     assert_int_equal(trp_json_parse((const char *)out.data, out.size - 2, &line), TROUPE_OK);
     assert_int_equal(trp_report_event_read(line, &arena, &read), TROUPE_OK);
@@ -159,7 +160,7 @@ static void report(trp_run_journal *journal, int number, const char *checkpoint)
         .elapsed_s = number * 0.5,
         .checkpoint = checkpoint,
     };
-    trp_run_journal_report(journal, &event, 3);
+    trp_run_journal_report(journal, &event, 3, false);
 }
 
 // A journal of one opening with five reports; *history is what reading it gives.
