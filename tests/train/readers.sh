@@ -49,8 +49,9 @@ print("8 reports, read four ways")
 END
 "$safetensors" --leave "$work"
 "$venv/bin/python" - "$work" <<'END'
-import json, sys
+import json, math, sys
 import numpy
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from safetensors import TensorSpec, safe_open, serialize_file
 from safetensors.numpy import load_file
 
@@ -86,6 +87,16 @@ for rank in range(2):
     assert about["values"] == {"tag": "tag", "note": 'a "note"\n', "none": False,
                                "layers": [{"name": "first \u00e4", "weights": True},
                                           {"name": None, "weights": True}]}, about
+
+# Metrics that are no numbers stay readable.
+events = EventAccumulator(work + "/learned")
+events.Reload()
+assert math.isnan(events.Scalars("nothing")[0].value) and events.Scalars("much")[0].value == -math.inf
+table = numpy.genfromtxt(work + "/learned/progress.csv", delimiter=",", names=True)
+assert math.isnan(table["nothing"]) and table["much"] == -math.inf, table
+with open(work + "/learned/result.json") as lines:
+    result = json.loads(lines.readline())
+assert result["nothing"] == "NaN" and result["much"] == "-Infinity", result
 
 # What a program has written by itself.
 ours = load_file(work + "/ours.safetensors")

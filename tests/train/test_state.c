@@ -140,8 +140,8 @@ static void test_members_have_the_names_that_others_look_for(void **state)
         "\\\"type\\\": \\\"odd\\\"",
         "\\\"tag\\\": \\\"odd\\\"",
         "\\\"history\\\": 2",
-        "\\\"parts\\\": [{\\\"name\\\": \\\"first \xc3\xa4\\\", \\\"weights\\\": true}, "
-        "{\\\"name\\\": null, \\\"weights\\\": false}]",
+        ("\\\"parts\\\": [{\\\"name\\\": \\\"first \xc3\xa4\\\", \\\"weights\\\": true}, "
+         "{\\\"name\\\": null, \\\"weights\\\": false}]"),
         "\\\"none\\\": false",
         "\\\"nothing\\\": null",
     };
