@@ -172,6 +172,14 @@ static void test_digits_learns_the_csv(void **state)
     EXPECT(accuracy > 0.9 && accuracy <= 1);
     expect_named_accuracies();
     EXPECT(table_sum() == 355);
+    // A trial lost a process on its way, and the best one has a page.
+    EXPECT(strstr(output, "digits kills rank 1 (pid ") != NULL);
+    EXPECT(strstr(output, "the group is restarted (restart 1) from checkpoint_0") != NULL);
+    EXPECT(strstr(output, "\nRestarts of the best trial: ") != NULL);
+    char page[1024] = "";
+    const char *report = strstr(output, "Its report, for a browser: ");
+    EXPECT(report != NULL && sscanf(report, "%*[^:]: %1023s", page) == 1);
+    EXPECT(support_exists(page));
     char *runs = support_path(folder, "here/digits");
     assert_true(support_exists(runs));
     free(runs);
