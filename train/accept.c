@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <train/capability.h>
 #include <train/data.h>
+#include <train/live.h>
 #include <train/server.h>
 
 // The references come after those of the config.
@@ -38,6 +39,7 @@ static troupe_status open_run(trp_job *job, troupe_bytes packed, const troupe_re
     TROUPE_TRY(trp_packed_copy(&job->config, what, job->spec.config, refs, job->spec.ref_count));
     TROUPE_TRY(take_data(job, refs));
     TROUPE_TRY(trp_spec_config(&job->spec, job->trainer, &job->arena, &job->config_json));
+    TROUPE_TRY(trp_live_open(&job->live, job->trainer));
     TROUPE_TRY(trp_run_open(job));
     return trp_train_options_complete(&job->options, job->trainer, &job->gang);
 }

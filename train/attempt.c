@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <train/capability.h>
+#include <train/job_live.h>
 #include <train/run.h>
 #include <train/run_data.h>
 #include <train/start.h>
@@ -80,7 +81,7 @@ static troupe_status spawn_workers(trp_run *run)
     return status;
 }
 
-void trp_attempt_run_ranks(trp_run *run)
+static void call_loops(trp_run *run, const trp_buffer *live, uint32_t live_revision)
 {
     trp_job *job = run->job;
     const char *origin = run->origin.text;
@@ -95,6 +96,8 @@ void trp_attempt_run_ranks(trp_run *run)
         .schema = troupe_type_hash(job->trainer->config),
         .config = {job->config.bytes.data, job->config.bytes.size},
         .refs = {job->config.refs, job->config.ref_count},
+        .live = {live->data, live->size},
+        .live_revision = live_revision,
         .region = {.id = run->region_object},
         .coordinator = run->self,
         .origin = origin[0] ? origin : NULL,
@@ -122,6 +125,20 @@ void trp_attempt_run_ranks(trp_run *run)
         run->ranks[rank].told = NULL;
         trp_ref_when(run->ranks[rank].end, rank_ended, told);
     }
+}
+
+void trp_attempt_run_ranks(trp_run *run)
+{
+    trp_buffer live = {0};
+    uint32_t revision;
+    troupe_status status = trp_job_live_begin(run->job, run->first_report - 1, &live, &revision);
+    if (status == TROUPE_OK) {
+        call_loops(run, &live, revision);
+    } else {
+        trp_run_note_cause(run, -1, status, true, troupe_last_error()->text);
+        trp_attempt_over(run);
+    }
+    trp_buffer_free(&live);
 }
 
 // Makes what will be needed for sure before anything is started. From here on it is known who is

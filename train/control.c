@@ -1,17 +1,30 @@
 // control.c: reports, the stop and the end of a group of ranks over shared memory.
 //
-// Why all ranks stop at the same report: the number at which the run stops and the highest number
-// that any rank has entered are one word. A stop sets "stop at highest + 1"; from then on the
-// highest does not move. A rank that entered a number up to the highest did so while no stop was
-// set, so for it that report was an ordinary one; a rank that enters the next number does so after
-// the stop, and finds the word. Ranks enter numbers one by one, so each of them meets exactly that
-// number, and no two of them need to meet for it.
+// Why an order takes effect at the same report on all ranks: what is ordered and the highest report
+// that any rank has entered are one word. An order is for "highest + 1", and is put there only if
+// the highest is still the same. A rank that entered a number up to the highest did so before the
+// order. Each rank enters the next number after it, since it raises the highest or finds it raised,
+// and so finds the order. Ranks enter numbers one by one: each of them meets exactly that number,
+// and no two of them need to meet for it.
 #include <runtime/base/clock.h>
 #include <runtime/base/log.h>
 #include <stdio.h>
+#include <string.h>
 #include <train/control.h>
 
 enum { MAGIC = 0x54525043 }; // "TRPC"
+
+static const uint64_t STOP = 1u << 31, HIGHEST = STOP - 1;
+
+static uint32_t highest_of(uint64_t word)
+{
+    return (uint32_t)(word & HIGHEST);
+}
+
+static uint32_t revision_of(uint64_t word)
+{
+    return (uint32_t)(word >> 32);
+}
 
 // ---- the coordinator's side
 
@@ -31,7 +44,7 @@ trp_control *trp_control_init(void *memory, const trp_engine *engine, int world,
     trp_control *control = (trp_control *)memory;
     control->magic = MAGIC;
     control->world = world;
-    atomic_init(&control->stop, (uint64_t)(first_report - 1));
+    atomic_init(&control->orders, (uint64_t)(first_report - 1));
     for (int i = 0; i < world; i++)
         trp_counter_init(&control->lines[i].reports, (uint32_t)(first_report - 1));
     if (engine->init)
@@ -60,16 +73,41 @@ trp_end_reason trp_control_ended(const trp_control *control, int *rank)
     return (trp_end_reason)(end >> 32);
 }
 
-int trp_control_stop(trp_control *control)
+int trp_control_stop(trp_control *control, int later)
 {
-    uint64_t word = atomic_load(&control->stop);
-    uint64_t stopped;
+    uint64_t word = atomic_load(&control->orders);
     do {
-        if (word >> 32)
-            return (int)(word >> 32);
-        stopped = (word + 1) << 32 | word;
-    } while (!atomic_compare_exchange_weak(&control->stop, &word, stopped));
-    return (int)(stopped >> 32);
+        if (word & STOP)
+            return (int)control->stop_at;
+        // Nobody reads it before the flag is there.
+        control->stop_from = highest_of(word) + 1;
+        control->stop_at = control->stop_from + (uint32_t)later;
+    } while (!atomic_compare_exchange_weak(&control->orders, &word, word | STOP));
+    return (int)control->stop_at;
+}
+
+void trp_control_live_begin(trp_control *control, uint32_t revision)
+{
+    uint64_t word = atomic_load(&control->orders);
+    while (!atomic_compare_exchange_weak(&control->orders, &word,
+                                         (uint64_t)revision << 32 | (uint32_t)word))
+        ;
+}
+
+int trp_control_live(trp_control *control, uint32_t revision, const void *data, size_t size)
+{
+    trp_assert(size <= TRP_LIVE_MAX);
+    uint64_t word = atomic_load(&control->orders);
+    if (word & STOP)
+        return 0;
+    // All ranks have the revision that is in the word, so none reads these.
+    memcpy(control->live, data, size);
+    control->live_size = (uint32_t)size;
+    do {
+        control->live_from = highest_of(word) + 1;
+    } while (!atomic_compare_exchange_weak(&control->orders, &word,
+                                           (uint64_t)revision << 32 | (uint32_t)word));
+    return (int)control->live_from;
 }
 
 bool trp_control_left(const trp_control *control, int rank, troupe_status *status,
@@ -87,7 +125,8 @@ bool trp_control_left(const trp_control *control, int rank, troupe_status *statu
 // ---- a rank's side
 
 troupe_status trp_member_open(trp_member *member, void *memory, size_t size,
-                              const trp_engine *engine, int rank, int world, int timeout_ms)
+                              const trp_engine *engine, int rank, int world, int timeout_ms,
+                              uint32_t live)
 {
     trp_control *control = (trp_control *)memory;
     if (world < 1 || world > TRP_WORLD_MAX || rank < 0 || rank >= world ||
@@ -102,6 +141,7 @@ troupe_status trp_member_open(trp_member *member, void *memory, size_t size,
         .world = world,
         .timeout_ms = timeout_ms,
         .spin_ns = trp_counter_spin_ns(world),
+        .live = live,
     };
     return engine->open(member, engine_memory(control), &member->link);
 }
@@ -172,21 +212,44 @@ troupe_status trp_member_report(trp_member *member, int number, trp_report_turn 
 {
     trp_assert(number >= 1);
     trp_control *control = member->control;
-    uint64_t word = atomic_load(&control->stop);
+    uint64_t word = atomic_load(&control->orders);
     uint64_t raised;
     do {
         if (!trp_member_is_whole(member))
             return trp_member_lost(member, "troupe_report");
         raised = word;
-        if (!(word >> 32) && (uint32_t)number > (uint32_t)word)
-            raised = (uint64_t)number;
-    } while (!atomic_compare_exchange_weak(&control->stop, &word, raised));
-    uint32_t stop_at = (uint32_t)(word >> 32);
+        if (!(word & STOP) && (uint32_t)number > highest_of(word))
+            raised = (word & ~HIGHEST) | (uint32_t)number;
+    } while (!atomic_compare_exchange_weak(&control->orders, &word, raised));
+    int stop_at = word & STOP ? (int)control->stop_at : 0;
     *turn = TRP_REPORT_OPEN;
-    if (stop_at && (uint32_t)number >= stop_at)
-        *turn = (uint32_t)number == stop_at ? TRP_REPORT_LAST : TRP_REPORT_PAST;
+    if (stop_at && number >= stop_at)
+        *turn = number == stop_at ? TRP_REPORT_LAST : TRP_REPORT_PAST;
     if (*turn == TRP_REPORT_PAST)
         return TROUPE_OK;
+    member->entered = number;
+    member->orders = word;
     trp_counter_raise(&control->lines[member->rank].reports);
     return await_slowest(member, number);
+}
+
+int trp_member_stop_at(const trp_member *member)
+{
+    const trp_control *control = member->control;
+    // Of the ranks that enter one before it, some see the stop and others do not.
+    bool known = member->orders & STOP && (uint32_t)member->entered >= control->stop_from;
+    return known ? (int)control->stop_at : 0;
+}
+
+bool trp_member_live(trp_member *member, const void **data, size_t *size)
+{
+    const trp_control *control = member->control;
+    uint32_t revision = revision_of(member->orders);
+    if (member->entered == 0 || revision == member->live ||
+        (uint32_t)member->entered < control->live_from)
+        return false;
+    member->live = revision;
+    *data = control->live;
+    *size = control->live_size;
+    return true;
 }

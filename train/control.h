@@ -1,10 +1,11 @@
-// control.h: the words of a group of ranks: where each rank is, the report that is the last, the
-// group's end, and how loops ended.
+// control.h: the words of a group of ranks: where each rank is, what is ordered at which report
+// (the stop, newer live values), the group's end, and how loops ended.
 //
 //     [ head | line of rank 0 | line of rank 1 | ... | memory of the engine ]
 //
 // Pure over a piece of memory that all ranks and their coordinator map: no actors, no processes.
-// Each rank writes its own line; the words of the head are written by compare-and-set alone.
+// Each rank writes its own line; the two words of the head are written by compare-and-set, and what
+// belongs to an order by the driver, before it publishes the order in the word.
 // Collectives are the engine's (train/engine.h), which has the memory behind the lines. Every wait
 // ends: when the others come, at its deadline, or when the group ends.
 #ifndef TRP_CONTROL_H
@@ -22,7 +23,8 @@
 enum {
     TRP_WORLD_MAX = 1024,
     TRP_CONTROL_TEXT = 384,
-    TRP_REPORTS_AHEAD = 32, // A rank may be this many reports ahead of the slowest.
+    TRP_REPORTS_AHEAD = 32,   // A rank may be this many reports ahead of the slowest.
+    TRP_LIVE_MAX = 16 * 1024, // Bytes of live values.
 };
 
 // Why a group was ended, with the rank that caused it.
@@ -44,8 +46,15 @@ typedef struct trp_control_line {
 typedef struct trp_control {
     alignas(64) uint64_t magic;
     int32_t world;
-    alignas(64) _Atomic uint64_t stop; // {stop at report: 32, highest report entered: 32}
-    _Atomic uint64_t end;              // {reason: 32, rank: 32}; set once.
+    // {revision of the live values: 32, a stop is ordered: 1, highest report entered: 31}
+    alignas(64) _Atomic uint64_t orders;
+    _Atomic uint64_t end; // {reason: 32, rank: 32}; set once.
+    // Of the orders in the word: written before they are published there.
+    uint32_t stop_from; // All ranks that have entered this report know of the stop,
+    uint32_t stop_at;   // and this is the last one.
+    uint32_t live_from; // The report with which the revision takes effect.
+    uint32_t live_size;
+    alignas(64) unsigned char live[TRP_LIVE_MAX]; // The values, for the ranks to copy.
     trp_control_line lines[];
 } trp_control;
 
@@ -59,8 +68,15 @@ bool trp_control_end(trp_control *control, const trp_engine *engine, trp_end_rea
                      int rank);
 // Why it was ended, and by which rank.
 trp_end_reason trp_control_ended(const trp_control *control, int *rank);
-// Asks for a stop at the first report that no rank has entered, and returns its number.
-int trp_control_stop(trp_control *control);
+// Orders, by one thread at a time. The stop: at the first report that no rank has entered, or
+// `later` reports after it. Returns its number; an earlier stop holds.
+int trp_control_stop(trp_control *control, int later);
+// The revision of the live values that ranks begin with, before any of them has joined.
+void trp_control_live_begin(trp_control *control, uint32_t revision);
+// Newer live values, with the first report that no rank has entered; returns its number. One order
+// at a time: not before that report of the last one is whole. 0: a stop is ordered, and nothing
+// follows it.
+int trp_control_live(trp_control *control, uint32_t revision, const void *data, size_t size);
 // How the loop of a rank ended, if it did: its status and sentence.
 bool trp_control_left(const trp_control *control, int rank, troupe_status *status,
                       const char **text);
@@ -75,11 +91,16 @@ typedef struct trp_member {
     int rank, world;
     int timeout_ms;  // The longest wait for another rank.
     int64_t spin_ns; // How long to look before sleeping.
+    int entered;     // The last report that it has entered,
+    uint64_t orders; // and what was ordered then.
+    uint32_t live;   // Revision of the live values that it has.
 } trp_member;
 
-// Joins, by that engine. TROUPE_CORRUPT: the memory holds no group of that world.
+// Joins, by that engine, with the live values of revision `live`. TROUPE_CORRUPT: the memory holds
+// no group of that world.
 troupe_status trp_member_open(trp_member *member, void *memory, size_t size,
-                              const trp_engine *engine, int rank, int world, int timeout_ms);
+                              const trp_engine *engine, int rank, int world, int timeout_ms,
+                              uint32_t live);
 // Says that the rank's loop has ended, and closes its engine: who waits for this rank is told.
 void trp_member_leave(trp_member *member, troupe_status status, const char *text);
 
@@ -90,6 +111,11 @@ typedef enum trp_report_turn {
 } trp_report_turn;
 // Enters the report of that number, waiting where the slowest rank is too far behind.
 troupe_status trp_member_report(trp_member *member, int number, trp_report_turn *turn);
+// The last report, if all ranks know it that have entered as many as this one; else 0.
+int trp_member_stop_at(const trp_member *member);
+// The live values that take effect with the report that was entered last, if newer ones do: to be
+// copied before the coordinator is told of that report.
+bool trp_member_live(trp_member *member, const void **data, size_t *size);
 
 // ---- for engines
 // Whether the group has not ended.

@@ -6,6 +6,7 @@
 #include <runtime/base/memory.h>
 #include <train/coordinator.h>
 #include <train/engine_shm.h>
+#include <train/job_live.h>
 #include <train/run.h>
 #include <troupe/async.h>
 
@@ -48,6 +49,7 @@ static troupe_status take_report(trp_run *run, const trp_report *report, trp_obj
     trp_record_add(&run->record, run->attempt, whole);
     if (trp_memory_commits_whole(&run->memory, whole->number))
         trp_job_set_commit(run->job, run->memory.last);
+    trp_job_live_whole(run->job, whole->number);
     TROUPE_TRY(trp_commits_whole(&run->commits, whole));
     trp_attempt_hand_commits(run);
     return TROUPE_OK;

@@ -73,7 +73,7 @@ static void decide(trp_gate *gate)
     troupe_gate_answer answer = gate->how.decide(gate->how.user, gate->job, &gate->event);
     // Before the coordinator hears of it: so the stop is set when the report is answered.
     if (answer == TROUPE_GATE_STOP)
-        troupe_job_stop(gate->job);
+        trp_handle_stop_next(gate->job);
     pthread_mutex_lock(&gate->lock);
     gate->deciding = false;
     gate->answered = number;

@@ -380,6 +380,14 @@ void troupe_job_stop(troupe_job *job)
     tell_wishes(job);
 }
 
+void trp_handle_stop_next(troupe_job *handle)
+{
+    pthread_mutex_lock(&handle->lock);
+    handle->wishes.stop_next = true;
+    pthread_mutex_unlock(&handle->lock);
+    troupe_job_stop(handle);
+}
+
 void troupe_job_kill(troupe_job *job, troupe_status status, const char *why)
 {
     if (TRP_IS_NULL(job))

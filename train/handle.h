@@ -50,6 +50,9 @@ void trp_handle_hold(troupe_job *handle);
 void trp_handle_release(troupe_job *handle);
 // Whether the runtime that the job was submitted to still runs.
 bool trp_handle_has_runtime(const troupe_job *handle);
+// As troupe_job_stop, but with the next report, whether or not a checkpoint is due with the one
+// after it.
+void trp_handle_stop_next(troupe_job *handle);
 // The way to the job, with a hold; NULL: there is none.
 trp_job *trp_handle_line(troupe_job *handle);
 

@@ -4,6 +4,7 @@
 #include <runtime/shm/process_table.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <train/capability.h>
 #include <train/coordinator.h>
 #include <train/gate.h>
 #include <train/job.h>
@@ -15,7 +16,7 @@ trp_job *trp_job_create(void)
     if (!job)
         return NULL;
     atomic_init(&job->holds, 1);
-    job->opening.journal.fd = -1;
+    job->opening.journal = trp_run_journal_none();
     pthread_mutex_init(&job->lock, NULL);
     return job;
 }
@@ -31,6 +32,7 @@ void trp_job_release(trp_job *job)
         return;
     trp_packed_free(&job->config);
     trp_packed_free(&job->data);
+    trp_live_close(&job->live);
     trp_derived_close(job->derived);
     trp_run_close(job);
     trp_arena_clear(&job->arena);
@@ -88,26 +90,38 @@ troupe_status trp_job_given_up(trp_job *job)
     return status;
 }
 
+// A trainer that saves when it is due has one report for it after the next one.
+static int stops_later(const trp_job *job)
+{
+    return trp_capability_saves_when_due(job->trainer) ? 1 : 0;
+}
+
 void trp_job_set_control(trp_job *job, trp_control *control)
 {
     pthread_mutex_lock(&job->lock);
     job->control = control;
+    job->live.running = false; // Until its ranks have been given values.
     if (control && job->stop)
-        (void)trp_control_stop(control);
+        (void)trp_control_stop(control, stops_later(job));
     pthread_mutex_unlock(&job->lock);
 }
 
-void trp_job_stop(trp_job *job)
+static void stop(trp_job *job, int later)
 {
     pthread_mutex_lock(&job->lock);
     bool open = job->state != TROUPE_JOB_DONE;
     job->stop = true;
     // The group's memory has gone with the runtime, also where its coordinator could not say so.
     if (job->control && trp_job_has_runtime(job))
-        (void)trp_control_stop(job->control);
+        (void)trp_control_stop(job->control, later);
     pthread_mutex_unlock(&job->lock);
     if (open) // Where it waits in the queue still. Each time: the word may have been lost.
         trp_server_stop_job(job);
+}
+
+void trp_job_stop(trp_job *job)
+{
+    stop(job, stops_later(job));
 }
 
 void trp_job_kill(trp_job *job, troupe_status status, const char *why)
@@ -123,6 +137,8 @@ void trp_job_look(trp_job *job)
     job->port.is->wishes(job->port.user, &wishes);
     if (wishes.kill != TROUPE_OK)
         trp_job_kill(job, (troupe_status)wishes.kill, wishes.why ? wishes.why : "");
+    else if (wishes.stop_next)
+        stop(job, 0);
     else if (wishes.stop)
         trp_job_stop(job);
 }

@@ -14,6 +14,7 @@
 #include <train/control.h>
 #include <train/derived.h>
 #include <train/gang.h>
+#include <train/live.h>
 #include <train/opening.h>
 #include <train/option_table.h>
 #include <train/port.h>
@@ -54,6 +55,7 @@ typedef struct trp_job {
     pthread_mutex_t lock;
     troupe_job_state state;
     bool stop;                // Wished by its user, or its time is over.
+    trp_live live;            // What has been modified.
     trp_control *control;     // Of the group that runs; NULL: none.
     troupe_actor coordinator; // id 0: none.
     troupe_status given_up;   // Why its workers were ended by force; TROUPE_OK: they were not.

@@ -14,6 +14,7 @@
 #include <train/capability.h>
 #include <train/checkpoint.h>
 #include <train/job.h>
+#include <train/job_live.h>
 #include <train/opening.h>
 #include <train/run_data.h>
 #include <unistd.h>
@@ -331,6 +332,17 @@ static troupe_status write_run_file(trp_job *job, const trp_run_file *found)
     return status;
 }
 
+// The same with what was modified since, as one: so it is known which of the two is newer.
+static troupe_status put_down(trp_job *job, trp_run_file *file)
+{
+    trp_buffer modified = {0};
+    troupe_status status = trp_job_live_open(job, file, &modified);
+    if (status == TROUPE_OK)
+        status = write_run_file(job, file);
+    trp_buffer_free(&modified);
+    return status;
+}
+
 static troupe_status begin(trp_job *job, trp_run_file *file)
 {
     trp_opening *opening = &job->opening;
@@ -342,7 +354,7 @@ static troupe_status begin(trp_job *job, trp_run_file *file)
     opening->epoch = opening->history.epoch + 1;
     TROUPE_TRY(trp_alive_begin(opening->alive, &opening->epoch, RANKS_END_MS));
     TROUPE_TRY(trp_run_clean(job)); // Makes the folder of checkpoints.
-    TROUPE_TRY(write_run_file(job, file));
+    TROUPE_TRY(put_down(job, file));
     if (is_new && trp_storage_is_local(job->path)) { // Its own name is to last too.
         trp_path above;
         TROUPE_TRY(trp_path_make(&above, "%s/..", job->path));

@@ -47,7 +47,8 @@ TROUPE_STRUCT(trp_outcome, (int, status), (troupe_text, error), (bool, stopped),
               (double, written_s)); // That writing the last files took.
 
 // What the user wishes.
-TROUPE_STRUCT(trp_wishes, (bool, stop), // At the next report that no rank has passed.
+TROUPE_STRUCT(trp_wishes, (bool, stop), // At the next report that no rank has passed,
+              (bool, stop_next),        // also where a checkpoint would be due with the one after.
               (int, kill),              // Not TROUPE_OK: at once, and that is how the run ends,
               (troupe_text, why));      // for this reason, which lives as long as the port.
 

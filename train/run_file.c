@@ -82,6 +82,7 @@ troupe_status trp_run_file_read(const char *run, trp_arena *arena, trp_run_file 
             damaged(path.text, trp_json_read(&troupe_type_trp_run_data, data, arena, &file->data)));
     (void)trp_json_member(document, "config", &file->config);
     (void)trp_json_member(document, "metadata", &file->metadata);
+    (void)trp_json_member(document, "modified", &file->modified);
     return TROUPE_OK;
 }
 
@@ -148,6 +149,7 @@ troupe_status trp_run_file_write(const char *run, const trp_run_file *file)
         add_member(&text, "data", (trp_json){(const char *)data.data, data.size});
         add_member(&text, "config", file->config);
         add_member(&text, "metadata", file->metadata);
+        add_member(&text, "modified", file->modified);
     }
     text.failed |= data.failed;
     troupe_status status = write_document(path.text, &text);

@@ -12,7 +12,8 @@
 
 TROUPE_STRUCT(trp_run_head, (int, version), (troupe_text, program), (troupe_text, trainer),
               (troupe_text, schema), // Of the config, in hexadecimal.
-              (troupe_text, created), (troupe_text, from), (trp_saved_options, options));
+              (troupe_text, created), (troupe_text, from), (trp_saved_options, options),
+              (int64_t, revision)); // Of the wishes that `modified` has, or the config.
 
 // What the run learns from. Its name NULL: nothing; no keys: they are not known yet.
 TROUPE_STRUCT(trp_run_data, (troupe_text, name), (troupe_text, schema), // Of the source.
@@ -22,6 +23,7 @@ typedef struct trp_run_file {
     trp_run_head head;
     trp_run_data data;
     trp_json config, metadata; // Empty: none.
+    trp_json modified;         // Members that have been modified since, with their values.
 } trp_run_file;
 
 // Whether the folder has a run.json that can be read.

@@ -18,23 +18,61 @@
 
 // Of all kinds of lines together.
 TROUPE_STRUCT(journal_line, (troupe_text, event), (int64_t, epoch), (int, attempt), (int, report),
-              (double, elapsed_s), (troupe_text, checkpoint));
+              (double, elapsed_s), (troupe_text, checkpoint), (int64_t, revision),
+              (troupe_text, member));
 
 // ---- reading
+
+static char *copy_of(trp_arena *arena, const char *text, size_t size)
+{
+    char *copy = trp_arena_alloc(arena, size + 1);
+    if (copy != NULL) {
+        memcpy(copy, text, size);
+        copy[size] = '\0';
+    }
+    return copy;
+}
+
+// Of each member the last wish is kept.
+static troupe_status keep_wish(trp_json text, const journal_line *line, trp_arena *arena,
+                               trp_run_history *history)
+{
+    trp_json value;
+    if (line->member == NULL || line->revision < 1 || line->revision > UINT32_MAX ||
+        !trp_json_member(text, "value", &value))
+        return troupe_fail(TROUPE_MALFORMED, "a modify without member, revision or value");
+    trp_run_wish *wish = history->wishes;
+    while (wish != NULL && strcmp(wish->member, line->member) != 0)
+        wish = wish->next;
+    bool is_new = wish == NULL;
+    if (is_new)
+        wish = trp_arena_alloc(arena, sizeof *wish);
+    const char *member = copy_of(arena, line->member, strlen(line->member));
+    const char *copy = copy_of(arena, value.at, value.size);
+    if (wish == NULL || member == NULL || copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for what a run was modified to");
+    *wish = (trp_run_wish){is_new ? history->wishes : wish->next, line->revision, member, copy};
+    if (is_new)
+        history->wishes = wish;
+    if (line->revision > history->revision)
+        history->revision = line->revision;
+    return TROUPE_OK;
+}
 
 static int64_t id_of(const char *checkpoint)
 {
     return checkpoint != NULL ? trp_checkpoint_number(checkpoint) : -1;
 }
 
-// Takes one line into the history; `last` keeps the line of the highest report.
+// Takes one line into the history, whose memory is of `arena`; `last` keeps the line of the highest
+// report.
 static troupe_status replay_line(const char *text, size_t size, trp_arena *arena,
-                                 trp_run_history *history, trp_json *last)
+                                 trp_arena *scratch, trp_run_history *history, trp_json *last)
 {
     trp_json value;
     journal_line line = {.attempt = -1};
     TROUPE_TRY(trp_json_parse(text, size, &value));
-    TROUPE_TRY(trp_json_read(&troupe_type_journal_line, value, arena, &line));
+    TROUPE_TRY(trp_json_read(&troupe_type_journal_line, value, scratch, &line));
     if (line.event == NULL)
         return troupe_fail(TROUPE_MALFORMED, "it names no event");
     if (line.epoch > history->epoch)
@@ -48,7 +86,7 @@ static troupe_status replay_line(const char *text, size_t size, trp_arena *arena
         history->elapsed_s = line.elapsed_s;
         *last = value;
     }
-    return TROUPE_OK;
+    return strcmp(line.event, "modify") == 0 ? keep_wish(value, &line, arena, history) : TROUPE_OK;
 }
 
 // Reads all whole lines; *whole says where they end.
@@ -66,8 +104,8 @@ static troupe_status replay(const char *path, const char *text, size_t size, trp
         if (end == NULL)
             break;
         number++;
-        status =
-            end > at ? replay_line(at, (size_t)(end - at), &scratch, history, &last) : TROUPE_OK;
+        if (end > at)
+            status = replay_line(at, (size_t)(end - at), arena, &scratch, history, &last);
         if (status != TROUPE_OK && status != TROUPE_NO_MEMORY) {
             if (bad++ == 0)
                 trp_log(TRP_WARN, "line %zu of %s cannot be read and is left out: %s", number, path,
@@ -85,6 +123,11 @@ static troupe_status replay(const char *path, const char *text, size_t size, trp
     return status;
 }
 
+trp_run_journal trp_run_journal_none(void)
+{
+    return (trp_run_journal){.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+}
+
 static troupe_status open_file(const char *path, size_t size, size_t whole,
                                trp_run_journal *journal)
 {
@@ -96,7 +139,8 @@ static troupe_status open_file(const char *path, size_t size, size_t whole,
         close(fd);
         return status;
     }
-    *journal = (trp_run_journal){.fd = fd, .size = (off_t)whole};
+    journal->fd = fd;
+    journal->size = (off_t)whole;
     return TROUPE_OK;
 }
 
@@ -124,7 +168,7 @@ troupe_status trp_run_journal_open(const char *run, const char *local, trp_arena
     unsigned char *data = NULL;
     size_t size = 0, whole = 0;
     *history = (trp_run_history){0};
-    *journal = (trp_run_journal){.fd = -1};
+    *journal = trp_run_journal_none();
     TROUPE_TRY(trp_path_make(&path, "%s/journal.jsonl", run));
     troupe_status status = trp_storage_read(path.text, &data, &size);
     if (status == TROUPE_OK)
@@ -183,13 +227,14 @@ static void store(trp_run_journal *journal)
         tell(journal, troupe_last_error()->text);
 }
 
-void trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line)
+// With the lock.
+static bool add(trp_run_journal *journal, const trp_buffer *line)
 {
     if (journal->fd < 0)
-        return;
+        return false;
     if (line->failed) {
         tell(journal, strerror(ENOMEM));
-        return;
+        return false;
     }
     bool whole = (!journal->torn || write_whole(journal->fd, "\n", 1)) &&
                  write_whole(journal->fd, (const char *)line->data, line->size);
@@ -197,27 +242,67 @@ void trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line)
         journal->size += (off_t)(line->size + journal->torn);
         journal->torn = false;
         store(journal);
-        return;
+        return true;
     }
     tell(journal, strerror(errno));
     journal->torn = ftruncate(journal->fd, journal->size) != 0;
+    return false;
+}
+
+bool trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line)
+{
+    pthread_mutex_lock(&journal->lock);
+    bool added = add(journal, line);
+    pthread_mutex_unlock(&journal->lock);
+    return added;
+}
+
+// The same of a line that counts only if it is stored where the run is.
+static bool add_stored(trp_run_journal *journal, const trp_buffer *line)
+{
+    pthread_mutex_lock(&journal->lock);
+    off_t before = journal->size;
+    bool added = add(journal, line);
+    if (added && journal->stored_at != NULL && journal->stored <= before) {
+        journal->size = before;
+        journal->torn = ftruncate(journal->fd, before) != 0;
+        added = false;
+    }
+    pthread_mutex_unlock(&journal->lock);
+    return added;
+}
+
+bool trp_run_journal_is_open(trp_run_journal *journal)
+{
+    pthread_mutex_lock(&journal->lock);
+    bool is_open = journal->fd >= 0;
+    pthread_mutex_unlock(&journal->lock);
+    return is_open;
 }
 
 void trp_run_journal_sync(trp_run_journal *journal)
 {
     if (journal->fd < 0)
         return;
+    pthread_mutex_lock(&journal->lock);
     store(journal);
-    if (journal->stored_at != NULL ? trp_storage_sync(journal->stored_at) != TROUPE_OK
-                                   : fdatasync(journal->fd) != 0)
-        tell(journal, journal->stored_at != NULL ? troupe_last_error()->text : strerror(errno));
+    pthread_mutex_unlock(&journal->lock); // Nobody who adds a line waits for the disk.
+    bool failed = journal->stored_at != NULL ? trp_storage_sync(journal->stored_at) != TROUPE_OK
+                                             : fdatasync(journal->fd) != 0;
+    const char *why = journal->stored_at != NULL ? troupe_last_error()->text : strerror(errno);
+    pthread_mutex_lock(&journal->lock);
+    if (failed)
+        tell(journal, why);
+    pthread_mutex_unlock(&journal->lock);
 }
 
 void trp_run_journal_close(trp_run_journal *journal)
 {
+    pthread_mutex_lock(&journal->lock);
     if (journal->fd >= 0)
         close(journal->fd);
     journal->fd = -1;
+    pthread_mutex_unlock(&journal->lock);
 }
 
 // ---- the lines
@@ -225,7 +310,7 @@ void trp_run_journal_close(trp_run_journal *journal)
 static void add_and_free(trp_run_journal *journal, trp_buffer *line)
 {
     trp_buffer_append(line, "}\n", 2);
-    trp_run_journal_add(journal, line);
+    (void)trp_run_journal_add(journal, line);
     trp_buffer_free(line);
 }
 
@@ -309,7 +394,7 @@ void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event 
 {
     trp_buffer line = {0};
     trp_run_journal_report_line(event, attempt, saving, &line);
-    trp_run_journal_add(journal, &line);
+    (void)trp_run_journal_add(journal, &line);
     trp_buffer_free(&line);
 }
 
@@ -328,6 +413,30 @@ void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_ev
                       event->report, event->elapsed_s);
     trp_report_event_write(&report, &line);
     write_name(&line, event->folder);
+    add_and_free(journal, &line);
+}
+
+bool trp_run_journal_modify(trp_run_journal *journal, uint32_t revision, const char *member,
+                            const trp_buffer *value)
+{
+    trp_buffer line = {0};
+    trp_buffer_printf(&line,
+                      "{\"event\": \"modify\", \"revision\": %" PRIu32 ", \"member\": ", revision);
+    trp_json_text(&line, member);
+    trp_buffer_printf(&line, ", \"value\": ");
+    trp_buffer_append(&line, value->data, value->size);
+    line.failed |= value->failed;
+    trp_buffer_append(&line, "}\n", 2);
+    bool added = add_stored(journal, &line);
+    trp_buffer_free(&line);
+    return added;
+}
+
+void trp_run_journal_live(trp_run_journal *journal, uint32_t revision, int report)
+{
+    trp_buffer line = {0};
+    trp_buffer_printf(&line, "{\"event\": \"live\", \"revision\": %" PRIu32 ", \"report\": %d",
+                      revision, report);
     add_and_free(journal, &line);
 }
 

@@ -12,6 +12,8 @@
 //     {"event": "commit", "report": 41, "elapsed_s": 1.6, "metrics": {"loss": 0.5},
 //      "checkpoint": "checkpoint_000008"}
 //     {"event": "no_commit", "report": 42}
+//     {"event": "modify", "revision": 1, "member": "rate", "value": 0.05}
+//     {"event": "live", "revision": 1, "report": 41}
 //     {"event": "end", "status": "OK", "stopped": false}
 //
 // `cause` is why the attempt before ended, where the same driver began another; its rank is -1
@@ -22,17 +24,30 @@
 // "saving": true where a line `commit` or `no_commit` of it follows, unless the attempt ends
 // before.
 //
-// One writer, the run's driver. A line is one write(2); one that could not be written whole is
-// taken away again. What cannot be written is told once, and ends no run.
+// `modify` is a wish, put down before troupe_job_modify returns; `live` says with which report all
+// that was wished up to that revision took effect, also when a group begins with it.
+//
+// One writer, the run's driver, any of whose threads may add a line. A line is one write(2); one
+// that could not be written whole is taken away again. What cannot be written is told once, and
+// ends no run.
 #ifndef TRP_RUN_JOURNAL_H
 #define TRP_RUN_JOURNAL_H
 
+#include <pthread.h>
 #include <runtime/base/arena.h>
 #include <runtime/base/buffer.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <troupe/train.h>
+
+// The last wish of one member.
+typedef struct trp_run_wish {
+    struct trp_run_wish *next;
+    int64_t revision;
+    const char *member;
+    const char *value; // JSON.
+} trp_run_wish;
 
 // What earlier openings of a run have left in its journal.
 typedef struct trp_run_history {
@@ -43,11 +58,14 @@ typedef struct trp_run_history {
     int64_t next_id;              // Of checkpoints.
     const troupe_metric *metrics; // Of that report, in the arena given.
     size_t metric_count;
+    int64_t revision;     // Of the newest wish; 0: none.
+    trp_run_wish *wishes; // In the arena given.
 } trp_run_history;
 
 typedef struct trp_run_journal {
-    int fd; // -1: not open.
-    off_t size;
+    pthread_mutex_t lock; // Of who adds lines, or closes it.
+    int fd;               // -1: not open.
+    _Atomic off_t size;
     bool torn; // The last line could not be taken away: the next begins a line of its own.
     bool told; // That it cannot be written.
     // Of a run elsewhere, else NULL: where its journal is, and how much of it.
@@ -75,8 +93,11 @@ typedef struct trp_attempt_event {
 // that is added there too. TROUPE_IO, TROUPE_NO_SPACE, TROUPE_NO_MEMORY.
 troupe_status trp_run_journal_open(const char *run, const char *local, trp_arena *arena,
                                    trp_run_history *history, trp_run_journal *journal);
-// Adds a line, with its newline at its end. Harmless on one that is not open.
-void trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line);
+// One that is not open.
+trp_run_journal trp_run_journal_none(void);
+bool trp_run_journal_is_open(trp_run_journal *journal);
+// Adds a line, with its newline at its end. False: it could not be written, or is not open.
+bool trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line);
 void trp_run_journal_sync(trp_run_journal *journal);
 void trp_run_journal_close(trp_run_journal *journal);
 
@@ -90,6 +111,10 @@ void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event 
                             bool saving);
 void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event);
 void trp_run_journal_no_commit(trp_run_journal *journal, int report);
+// False: it could not be written. `value` is JSON.
+bool trp_run_journal_modify(trp_run_journal *journal, uint32_t revision, const char *member,
+                            const trp_buffer *value);
+void trp_run_journal_live(trp_run_journal *journal, uint32_t revision, int report);
 void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool stopped);
 // The text of a report's line.
 void trp_run_journal_report_line(const troupe_report_event *event, int attempt, bool saving,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <train/config.h>
 #include <train/coordinator.h>
+#include <train/job_live.h>
 #include <train/stage.h>
 
 struct trp_stage {
@@ -125,6 +126,8 @@ static troupe_status run_stage(trp_stage *stage)
                                                      "the source of data", &given, &lent)
                                    : trp_packed_lend(&job->config, job->trainer->config,
                                                      "the config of a stage", &given, &lent);
+    if (status == TROUPE_OK)
+        status = of_data ? TROUPE_OK : trp_job_live_read(stage->plan.job, given);
     if (status == TROUPE_OK)
         status = of_data ? make_data(stage, given) : call_hook(stage, given);
     troupe_error said;

@@ -3,6 +3,7 @@
 #include <runtime/base/require.h>
 #include <string.h>
 #include <train/capability.h>
+#include <train/live.h>
 #include <train/registry.h>
 #include <train/steps.h>
 #include <train/trainer.h>
@@ -25,6 +26,8 @@ static troupe_status check(const troupe_trainer *trainer)
     TROUPE_TRY(trp_steps_check(trainer));
     if (!trainer->config || trainer->config->abi != TROUPE_ABI)
         return troupe_fail(TROUPE_INVALID, "trainer '%s' has no type of its config", trainer->name);
+    trp_live_members live;
+    TROUPE_TRY(trp_live_members_of(trainer, &live));
     return trp_capability_check(trainer);
 }
 

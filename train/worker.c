@@ -14,6 +14,7 @@
 #include <train/config.h>
 #include <train/engine_shm.h>
 #include <train/gate.h>
+#include <train/live.h>
 #include <train/memory_state.h>
 #include <train/saver.h>
 #include <train/steps.h>
@@ -25,8 +26,12 @@ typedef struct loop {
     troupe_rank me; // First: it is what the user's code holds.
     const trp_task *task;
     trp_member member;
-    int reports;       // The last one made.
-    troupe_ref answer; // To it; id 0: it was taken.
+    const troupe_trainer *trainer;
+    trp_live_members live_members;
+    void *live;           // The config with the values of now,
+    trp_arena live_arena; // and what belongs to those that came while it ran.
+    int reports;          // The last one made.
+    troupe_ref answer;    // To it; id 0: it was taken.
     trp_saver saver;
     trp_staged staged;
     bool stopped;
@@ -55,7 +60,7 @@ static troupe_status join_group(const trp_task *task, trp_member *member)
         return troupe_fail(TROUPE_CORRUPT, "the group's shared memory is gone");
     // It is writable to all who hold it; the field is const for the sake of ordinary objects.
     return trp_member_open(member, (void *)(uintptr_t)region.data, region.size, &trp_engine_shm,
-                           task->rank, task->world, task->timeout_ms);
+                           task->rank, task->world, task->timeout_ms, task->live_revision);
 }
 
 // Takes the coordinator's answer to the last report. The loop computes meanwhile: to wait for it
@@ -83,7 +88,7 @@ static troupe_status run_trainer(loop *it, const troupe_trainer *trainer, const 
 {
     if (trainer->run)
         return trainer->run(&it->me, config);
-    trp_steps steps = {.stages = trainer->stages, .me = &it->me, .config = config};
+    trp_steps steps = {.stages = trainer->stages, .me = &it->me, .config = it->live};
     return trp_steps_run(&steps);
 }
 
@@ -106,6 +111,35 @@ static troupe_status run_stages(loop *it, const troupe_trainer *trainer, const v
     return status;
 }
 
+// The newest values at the start of a group are in the config that its loops are given, too.
+static troupe_status begin_live(loop *it, void *config)
+{
+    const trp_task *task = it->task;
+    TROUPE_TRY(trp_live_members_of(it->trainer, &it->live_members));
+    TROUPE_TRY(trp_live_apply(&it->live_members, task->live.data, task->live.size,
+                              trp_arena_current(), config));
+    size_t size = it->trainer->config->size;
+    it->live = troupe_arena_alloc(size);
+    if (!it->live)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of '%s'", task->trainer);
+    memcpy(it->live, config, size);
+    return TROUPE_OK;
+}
+
+// Takes the values that take effect with the report that was just entered.
+static troupe_status take_live(loop *it)
+{
+    const void *data;
+    size_t size;
+    if (!trp_member_live(&it->member, &data, &size))
+        return TROUPE_OK;
+    trp_arena last = it->live_arena;
+    it->live_arena = (trp_arena){0};
+    troupe_status status = trp_live_apply(&it->live_members, data, size, &it->live_arena, it->live);
+    trp_arena_clear(&last);
+    return status;
+}
+
 static troupe_status run_loop(loop *it)
 {
     const trp_task *task = it->task;
@@ -115,6 +149,8 @@ static troupe_status run_loop(loop *it)
         return troupe_last_error()->status;
     TROUPE_TRY(trp_config_read(trainer->config, "the config of the loop", task->config,
                                task->refs.items, task->refs.count, &config));
+    it->trainer = trainer;
+    TROUPE_TRY(begin_live(it, config));
     current = it;
     troupe_status status = run_stages(it, trainer, config);
     current = NULL;
@@ -219,6 +255,7 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
         .status = (int)status, .text = troupe_arena_text(text), .stopped = it.stopped};
     status = status == TROUPE_OK ? hand_over(&it, end) : TROUPE_OK;
     trp_buffer_free(&it.value);
+    trp_arena_clear(&it.live_arena);
     return status;
 }
 
@@ -301,6 +338,7 @@ static troupe_status report(troupe_rank *me, const char *source, const troupe_me
         TROUPE_TRY(trp_member_report(&it->member, it->reports + 1, &turn));
     if (turn != TRP_REPORT_PAST) {
         it->reports++;
+        TROUPE_TRY(take_live(it));
         TROUPE_TRY(take_answer(it));
         TROUPE_TRY(send_report(it, source, metrics, count, pending));
         trp_saver_close(&it->saver);
@@ -372,7 +410,8 @@ bool troupe_checkpoint_due(troupe_rank *me)
     loop *it;
     if (TRP_IS_NULL(me) || loop_of(me, "troupe_checkpoint_due", &it) != TROUPE_OK || it->stopped)
         return false;
-    return (it->reports + 1) % it->task->checkpoint_every == 0;
+    int next = it->reports + 1;
+    return next % it->task->checkpoint_every == 0 || next == trp_member_stop_at(&it->member);
 }
 
 troupe_status troupe_checkpoint_folder(troupe_rank *me, const char **path)
@@ -427,6 +466,19 @@ troupe_status troupe_restore_as(const troupe_type *type, troupe_rank *me, void *
         return TROUPE_OK;
     return trp_checkpoint_load(it->task->origin, it->task->rank, TRP_STATE_OR_FIRST, type,
                                trp_arena_current(), value);
+}
+
+const void *troupe_live_as(const troupe_type *type, troupe_rank *me)
+{
+    loop *it;
+    if (TRP_IS_NULL(type) || TRP_IS_NULL(me) || loop_of(me, "troupe_live", &it) != TROUPE_OK)
+        return NULL;
+    const troupe_type *config = it->trainer->config;
+    if (troupe_type_hash(type) == troupe_type_hash(config))
+        return it->live;
+    (void)troupe_fail(TROUPE_WRONG_TYPE, "troupe_live: the config of '%s' is a %s, not a %s",
+                      it->trainer->name, config->name, type->name);
+    return NULL;
 }
 
 const char *troupe_metadata(troupe_rank *me)

@@ -17,8 +17,9 @@ TROUPE_STRUCT(trp_task, (trp_place, place), (int, rank), (int, world), (int, att
               (trp_coordinator_actor, coordinator),
               (troupe_text, origin), // The checkpoint to continue from; NULL: none.
               (troupe_text, run),    // The run's folder.
-              (int64_t, epoch), (troupe_text, metadata), (int, gate_first),
-              (int, gate_every), // The reports that a gate decides on; 0: none.
+              (troupe_bytes, live),  // Values that are newer than those in the config,
+              (uint32_t, live_revision), (int64_t, epoch), (troupe_text, metadata),
+              (int, gate_first), (int, gate_every), // The reports that a gate decides on; 0: none.
               (troupe_array_trp_data_set, data),
               (bool, rank_metrics),              // Metrics of other ranks than 0 count, too.
               (troupe_array_troupe_ref, state)); // In memory, to continue from: one or none.

@@ -17,6 +17,12 @@
 //     }
 //     TROUPE_TRAINER(fit, settings);
 //
+// Members of the config may change while it runs, on all ranks with the same report:
+//
+//     TROUPE_TRAINER(fit, settings, .live = "rate, epochs");
+//     ... troupe_live(settings, me)->rate ...                     // in the loop
+//     TROUPE_TRY(troupe_job_modify(fit, job, rate, 0.05));        // in the driver
+//
 // A trainer may also give what is done in each epoch and batch, and leave the loop to the library:
 // see TROUPE_STEPS.
 #ifndef TROUPE_TRAIN_H
@@ -97,7 +103,8 @@ typedef struct troupe_stages {
     // function may. What is not TROUPE_OK ends the loop: TROUPE_STOPPED as it does a loop function,
     // everything else as a failure of the rank whose text begins with the hook, the epoch and the
     // batch. Texts and arrays that rank_setup and plan were given, or took by troupe_arena_alloc,
-    // live as long as the loop; those of the other hooks until the hook returns.
+    // live as long as the loop; those of the other hooks until the hook returns. Their config is
+    // that of troupe_live.
     troupe_status (*plan)(troupe_rank *me, const void *config, troupe_plan *plan);
     troupe_status (*before_epoch)(troupe_rank *me, const void *config);
     troupe_status (*before_batch)(troupe_rank *me, const void *config);
@@ -113,7 +120,10 @@ typedef struct troupe_stages {
     // that say where and how a run is kept, shown and begun (storage, name, open, force, from,
     // metadata, console, gate, rank_metrics) always may.
     const char *allowed_options;
-    const void *reserved_[4];
+    // Names of the members of its config that troupe_job_modify may change while it runs, as
+    // "rate, epochs"; NULL: none. Not those that hold references, actors or tensors.
+    const char *live;
+    const void *reserved_[3];
 } troupe_stages;
 
 // A trainer: static, made by TROUPE_TRAINER, found in worker processes by name and schema.
@@ -152,6 +162,8 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
 #define TROUPE_TRAINER_8(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 #define TROUPE_TRAINER_9(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 #define TROUPE_TRAINER_10(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
+#define TROUPE_TRAINER_11(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
+#define TROUPE_TRAINER_12(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 
 // TROUPE_STEPS(fit, settings, .plan = plan_fit, .step = step_fit): a trainer of that name without a
 // loop function, with the members of troupe_stages that are needed; hooks take the settings.
@@ -199,6 +211,7 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
         bool reshards;                                                                             \
         bool saves_when_due;                                                                       \
         const char *allowed_options;                                                               \
+        const char *live;                                                                          \
         int unused_;                                                                               \
     } troupe_hooks_##loop = {__VA_ARGS__};                                                         \
     TROUPE_STAGE_(setup, troupe_setup, loop)                                                       \
@@ -231,6 +244,7 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
         troupe_stages_##loop.reshards = troupe_hooks_##loop.reshards;                              \
         troupe_stages_##loop.saves_when_due = troupe_hooks_##loop.saves_when_due;                  \
         troupe_stages_##loop.allowed_options = troupe_hooks_##loop.allowed_options;                \
+        troupe_stages_##loop.live = troupe_hooks_##loop.live;                                      \
         (void)troupe_trainer_register(&troupe_trainer_##loop);                                     \
     }                                                                                              \
     _Static_assert(sizeof(troupe_config_##loop) > 0, #T)
@@ -320,8 +334,8 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_commit_as(const troupe_
 #define troupe_commit(T, me, value)                                                                \
     troupe_commit_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
 
-// Whether the run is asked to save for the next report, by .checkpoint_every. The same on all
-// ranks.
+// Whether the run is asked to save for the next report, by .checkpoint_every, or because it is the
+// last one before a stop that troupe_job_stop or the time limit asked for. The same on all ranks.
 TROUPE_EXPERIMENTAL bool troupe_checkpoint_due(troupe_rank *me);
 
 // A folder of this rank's own for the next report, to be filled with any files, links and folders:
@@ -352,6 +366,14 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_checkpoint_add(troupe_r
 // there is none, or it continues from a commit in memory. It may be removed once the loop has made
 // a report. Lives as long as the loop.
 TROUPE_EXPERIMENTAL const char *troupe_restored_folder(troupe_rank *me);
+
+// The config as it is now, with the members of the trainer's .live as troupe_job_modify has set
+// them last. It is the same on all ranks: it changes within troupe_report alone, with the same
+// report on each, and what it points to is valid until the next one. A group that is started, also
+// anew, begins with the newest values, which are then in the config that its loop is given, too.
+// NULL, with the error's text: T is not the type of the config, or this is no loop.
+TROUPE_EXPERIMENTAL const void *troupe_live_as(const troupe_type *type, troupe_rank *me);
+#define troupe_live(T, me) ((const T *)troupe_live_as(&troupe_type_##T, (me)))
 
 // Reads this rank's state from the commit in memory or the checkpoint that the run continues from
 // (rank 0's state where that has fewer ranks). Leaves *value untouched if there is none. Texts and
@@ -526,7 +548,9 @@ typedef enum troupe_console {
 // What a gate answers.
 typedef enum troupe_gate_answer {
     TROUPE_GATE_GO_ON,
-    TROUPE_GATE_STOP, // As troupe_job_stop, before the report is answered.
+    // As troupe_job_stop, before the report is answered; the next report is the last one for every
+    // trainer.
+    TROUPE_GATE_STOP,
 } troupe_gate_answer;
 
 struct troupe_job;
@@ -666,7 +690,8 @@ TROUPE_EXPERIMENTAL bool troupe_can_resume(const char *folder);
 // the run's, in which "~/" is the home. The run may be running, in any process, or have been
 // killed; lines of its journal that are damaged are left out and counted in the page. Callable
 // without a runtime. TROUPE_NOT_FOUND: that is no run's folder; TROUPE_IO and TROUPE_NO_SPACE name
-// the file that could not be written; TROUPE_NO_MEMORY.
+// the file that could not be written; TROUPE_BUSY: its follower asks before troupe_submit has
+// returned; TROUPE_NO_MEMORY.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_run_report(const char *folder,
                                                                     const char *file);
 
@@ -779,8 +804,29 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_wait(troupe_job *jo
                                                                   troupe_result **result);
 
 // Asks the run to stop at the next report that no rank has passed yet; a queued job ends without
-// having run. Does not wait. Harmless on an ended job.
+// having run. A run of a trainer with .saves_when_due makes one report more, for which
+// troupe_checkpoint_due is true on all ranks, whatever .checkpoint_every says: so it ends with a
+// checkpoint. Does not wait. Harmless on an ended job.
 TROUPE_EXPERIMENTAL void troupe_job_stop(troupe_job *job);
+
+// Changes a member of the config of a run of `trainer` while it waits or runs; the trainer names
+// those that can change in .live. The new value is copied and written to the run's journal before
+// this returns; it takes effect on all ranks with the first report that none of them has made (see
+// troupe_live), or with the start of the next group. Of values that are set in quick succession
+// only the last may do so. It holds when the run goes on in another driver, unless the config given
+// there has another value of the member than the one given before. Does not wait. TROUPE_NOT_FOUND:
+// no such member (the text lists all); TROUPE_UNSUPPORTED: it is not live (the text lists those
+// that are); TROUPE_WRONG_TYPE: the run is another trainer's; TROUPE_STOPPED: it has ended;
+// TROUPE_TOO_LARGE: the live values take more than 16 KiB packed; TROUPE_IO: the journal cannot be
+// written; TROUPE_NO_MEMORY. After a failure all is as it was.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_modify_as(
+    const troupe_trainer *trainer, troupe_job *job, const char *member, const void *value);
+// troupe_job_modify(fit, job, rate, 0.05): the member and the type of its value are checked by the
+// compiler. Not for fixed arrays.
+#define troupe_job_modify(loop, job, member, ...)                                                  \
+    troupe_job_modify_as(                                                                          \
+        &troupe_trainer_##loop, (job), #member,                                                    \
+        (const __typeof__(((troupe_config_##loop *)NULL)->member)[]){__VA_ARGS__})
 
 // Ends the run at once, for a loop that does not reach a report: its workers are killed and not
 // restarted, and its result has `status` (TROUPE_OK stands for TROUPE_CANCELLED) and the error text

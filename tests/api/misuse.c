@@ -168,6 +168,20 @@ static void train_on_data(const settings *how)
     troupe_result_free(&result);
 }
 
+static void modify(const settings *how)
+{
+    troupe_job *job = NULL;
+    troupe_must(troupe_submit(fit, how, NULL, &job, .ranks = 2));
+#if MISUSE == 23
+    troupe_must(troupe_job_modify(fit, job, rat, 0.5)); // misspelt member
+#elif MISUSE == 24
+    troupe_must(troupe_job_modify(fit, job, rate, "fast")); // a text for a number
+#else
+    troupe_must(troupe_job_modify(fit, job, rate, 0.5));
+#endif
+    troupe_job_close(&job);
+}
+
 static int use(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .workers = 1));
@@ -185,7 +199,7 @@ static int use(int argc, char **argv)
 #if MISUSE == 1
     troupe_tell(tally, counter_subtract, 5); // unknown: no such method
 #elif MISUSE == 2
-    troupe_tell(tally, clock_state_tick, 5); // wrong class: a counter does not tick
+    troupe_tell(tally, clock_state_tick, 5);                // wrong class: a counter does not tick
 #elif MISUSE == 3
     troupe_tell(tally, counter_add, "five"); // wrong argument: a text for a number
 #elif MISUSE == 4
@@ -224,6 +238,8 @@ static int use(int argc, char **argv)
     troupe_must(troupe_train(fit, &how, &result, .ranks = 2));
 #endif
     troupe_result_free(&result);
+
+    modify(&how);
 
 #if MISUSE == 13
     const troupe_param space[] = {TROUPE_UNIFORM(settings, rat, 0, 1)}; // misspelt field in a space

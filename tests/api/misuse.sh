@@ -55,5 +55,7 @@ refused 19 'incompatible.pointer|incompatible function pointer'
 refused 20 'no member named .steps.|field designator'
 refused 21 'incompatible.pointer|incompatible pointer'
 refused 22 'pointer type mismatch'
-[ $status -eq 0 ] && echo "22 mistakes were refused"
+refused 23 'no member named .rat.'
+refused 24 'incompatible type'
+[ $status -eq 0 ] && echo "24 mistakes were refused"
 exit $status

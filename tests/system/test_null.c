@@ -502,6 +502,12 @@ static void test_training(void **state)
     HARMLESS(troupe_can_resume, (NULL));
     REFUSED(troupe_run_report, (NULL, NULL), "folder");
     HARMLESS(troupe_metadata, (NULL));
+    HARMLESS(troupe_live_as, (NULL, NULL));
+    HARMLESS(troupe_live_as, (trainer->config, NULL));
+    REFUSED(troupe_job_modify_as, (NULL, job, "rate", &config), "trainer");
+    REFUSED(troupe_job_modify_as, (trainer, NULL, "rate", &config), "job");
+    REFUSED(troupe_job_modify_as, (trainer, job, NULL, &config), "member");
+    REFUSED(troupe_job_modify_as, (trainer, job, "rate", NULL), "value");
     HARMLESS(troupe_checkpoint_due, (NULL));
     HARMLESS(troupe_job_path, (NULL));
     REFUSED(troupe_job_checkpoint, (NULL, TROUPE_BEST_CHECKPOINT, line, sizeof line, NULL), "job");

@@ -58,7 +58,7 @@ static void team_start(team *all, void (*play)(trp_member *group), int timeout_m
         if (all->pids[rank] == 0) {
             trp_member mine;
             if (trp_member_open(&mine, all->control, all->size, all->engine, rank, all->world,
-                                timeout_ms))
+                                timeout_ms, 0))
                 _exit(2);
             play(&mine);
             _exit(0);
@@ -428,16 +428,16 @@ static void test_wrong_memory_is_refused(void **state)
     const trp_engine *engine = &trp_engine_shm;
     team all = team_make(engine, 2);
     trp_member group;
-    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, 0, 3, 1),
+    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, 0, 3, 1, 0),
                      TROUPE_CORRUPT);
-    assert_int_equal(trp_member_open(&group, all.control, all.size - 1, engine, 0, 2, 1),
+    assert_int_equal(trp_member_open(&group, all.control, all.size - 1, engine, 0, 2, 1, 0),
                      TROUPE_CORRUPT);
-    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, 2, 2, 1),
+    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, 2, 2, 1, 0),
                      TROUPE_CORRUPT);
-    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, -1, 2, 1),
+    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, -1, 2, 1, 0),
                      TROUPE_CORRUPT);
     all.control->magic++;
-    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, 0, 2, 1),
+    assert_int_equal(trp_member_open(&group, all.control, all.size, engine, 0, 2, 1, 0),
                      TROUPE_CORRUPT);
     team_forget(&all);
 }

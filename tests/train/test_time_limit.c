@@ -63,6 +63,7 @@ static void test_a_run_stops_at_the_report_after_its_limit(void **state)
     assert_all_free();
 }
 
+// F11.
 static void test_a_run_that_does_not_report_is_ended_after_the_grace(void **state)
 {
     (void)state;

@@ -1,0 +1,197 @@
+// job_live.c: see job_live.h. All that is in job->live is under the job's lock.
+//
+// A wish is put down in the journal before anyone is told of it, so that it holds after a crash.
+// One order is in flight at a time: what is wished meanwhile is ordered once it is whole, and of
+// each member only the newest value.
+#include <runtime/base/log.h>
+#include <string.h>
+#include <train/job_live.h>
+
+// ---- the group
+
+// Orders what is wished, where ranks are there to be told. With the lock.
+static void order(trp_job *job)
+{
+    trp_live *live = &job->live;
+    if (!live->running || live->from > 0 || live->told == live->revision || !job->control ||
+        !trp_job_has_runtime(job))
+        return;
+    trp_buffer values = {0};
+    trp_live_pack(live, &values);
+    if (!values.failed)
+        live->from = trp_control_live(job->control, live->revision, values.data, values.size);
+    if (live->from > 0)
+        live->told = live->revision;
+    trp_buffer_free(&values); // Where there was no memory, it is tried again at the next report.
+}
+
+troupe_status trp_job_live_begin(trp_job *job, int report, trp_buffer *values, uint32_t *revision)
+{
+    trp_live *live = &job->live;
+    *revision = 0;
+    if (live->members.count == 0)
+        return TROUPE_OK;
+    pthread_mutex_lock(&job->lock);
+    trp_live_pack(live, values);
+    if (!values->failed) {
+        live->running = true;
+        live->told = *revision = live->revision;
+        live->from = 0;
+        trp_control_live_begin(job->control, live->revision);
+        if (live->revision > 0)
+            trp_run_journal_live(&job->opening.journal, live->revision, report);
+    }
+    pthread_mutex_unlock(&job->lock);
+    if (values->failed)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the live values of %s", job->path);
+    return TROUPE_OK;
+}
+
+void trp_job_live_whole(trp_job *job, int report)
+{
+    trp_live *live = &job->live;
+    if (live->members.count == 0)
+        return;
+    pthread_mutex_lock(&job->lock);
+    if (live->from > 0 && report >= live->from) {
+        trp_run_journal_live(&job->opening.journal, live->told, live->from);
+        live->from = 0;
+    }
+    order(job);
+    pthread_mutex_unlock(&job->lock);
+}
+
+troupe_status trp_job_live_read(trp_job *job, void *config)
+{
+    trp_buffer values = {0};
+    if (job->live.members.count == 0)
+        return TROUPE_OK;
+    pthread_mutex_lock(&job->lock);
+    trp_live_pack(&job->live, &values);
+    pthread_mutex_unlock(&job->lock);
+    troupe_status status =
+        values.failed
+            ? troupe_fail(TROUPE_NO_MEMORY, "no memory for the live values of %s", job->path)
+            : trp_live_apply(&job->live.members, values.data, values.size, trp_arena_current(),
+                             config);
+    trp_buffer_free(&values);
+    return status;
+}
+
+// ---- an opening
+
+// Whether the config that is given now says of a member what the one in run.json does.
+static bool is_unchanged(trp_json given, trp_json saved, const char *name)
+{
+    trp_json a, b;
+    trp_buffer first = {0}, second = {0};
+    bool same = trp_json_member(given, name, &a) && trp_json_member(saved, name, &b) &&
+                trp_json_canonical(a, &first) == TROUPE_OK &&
+                trp_json_canonical(b, &second) == TROUPE_OK && !first.failed && !second.failed &&
+                first.size == second.size && memcmp(first.data, second.data, first.size) == 0;
+    trp_buffer_free(&first);
+    trp_buffer_free(&second);
+    return same;
+}
+
+// Takes up one wish of an earlier opening. What cannot be read any more, since the program has
+// changed, is left out.
+static troupe_status take_up(trp_job *job, const char *name, trp_json value, uint32_t revision)
+{
+    trp_live *live = &job->live;
+    size_t member;
+    trp_wish made;
+    troupe_status status = trp_live_find(job->trainer, &live->members, name, &member);
+    if (status == TROUPE_OK)
+        status = trp_live_make_json(live, member, value, &made);
+    if (status == TROUPE_OK)
+        trp_live_take(live, member, &made, revision);
+    else if (status != TROUPE_NO_MEMORY)
+        trp_log(TRP_WARN, "what %s was modified to does not hold any more: %s", job->path,
+                troupe_last_error()->text);
+    return status == TROUPE_NO_MEMORY ? status : TROUPE_OK;
+}
+
+static troupe_status take_up_all(trp_job *job, const trp_run_file *file)
+{
+    const trp_run_history *history = &job->opening.history;
+    trp_json at = {0}, name, value;
+    while (trp_json_next_member(file->modified, &at, &name, &value)) {
+        const char *text;
+        TROUPE_TRY(trp_json_read(&troupe_type_troupe_text, name, &job->arena, &text));
+        TROUPE_TRY(take_up(job, text, value, (uint32_t)file->head.revision));
+    }
+    for (const trp_run_wish *wish = history->wishes; wish; wish = wish->next)
+        if (wish->revision > file->head.revision)
+            TROUPE_TRY(take_up(job, wish->member, (trp_json){wish->value, strlen(wish->value)},
+                               (uint32_t)wish->revision));
+    return TROUPE_OK;
+}
+
+troupe_status trp_job_live_open(trp_job *job, trp_run_file *file, trp_buffer *text)
+{
+    trp_live *live = &job->live;
+    trp_json given;
+    TROUPE_TRY(take_up_all(job, file));
+    int64_t newest = job->opening.history.revision;
+    if (file->head.revision > newest)
+        newest = file->head.revision;
+    live->revision = (uint32_t)newest; // Numbers are not used twice.
+    TROUPE_TRY(trp_json_parse(job->config_json, strlen(job->config_json), &given));
+    for (size_t i = 0; i < live->members.count; i++)
+        if (live->wishes[i].value &&
+            !is_unchanged(given, file->config, live->members.fields[i]->name))
+            trp_wish_drop(&live->wishes[i]);
+    trp_live_write(live, text);
+    if (text->failed)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for run.json");
+    file->modified = (trp_json){(const char *)text->data, text->size};
+    file->head.revision = newest;
+    return TROUPE_OK;
+}
+
+// ---- a wish
+
+static troupe_status has_ended(const trp_job *job)
+{
+    return troupe_fail(TROUPE_STOPPED, "troupe_job_modify: the run %s has ended", job->path);
+}
+
+// With the lock.
+static troupe_status wish(trp_job *job, const char *member, troupe_bytes value)
+{
+    trp_live *live = &job->live;
+    trp_run_journal *journal = &job->opening.journal;
+    size_t which;
+    if (job->state == TROUPE_JOB_DONE || !trp_run_journal_is_open(journal) ||
+        !trp_job_has_runtime(job))
+        return has_ended(job);
+    trp_wish made;
+    trp_buffer text = {0};
+    TROUPE_TRY(trp_live_find(job->trainer, &live->members, member, &which));
+    TROUPE_TRY(trp_live_make(live, which, value, &made));
+    trp_live_write_value(live, which, made.value, &text);
+    uint32_t revision = live->revision + 1;
+    bool put_down = trp_run_journal_modify(journal, revision, member, &text);
+    trp_buffer_free(&text);
+    if (!put_down) {
+        trp_wish_drop(&made);
+        if (!trp_run_journal_is_open(journal))
+            return has_ended(job);
+        return troupe_fail(TROUPE_IO,
+                           "troupe_job_modify: the journal of %s cannot be written, and the run "
+                           "is as it was",
+                           job->path);
+    }
+    trp_live_take(live, which, &made, revision);
+    order(job);
+    return TROUPE_OK;
+}
+
+troupe_status trp_job_modify(trp_job *job, const char *member, troupe_bytes value)
+{
+    pthread_mutex_lock(&job->lock);
+    troupe_status status = wish(job, member, value);
+    pthread_mutex_unlock(&job->lock);
+    return status;
+}
