@@ -146,108 +146,10 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
 // then the members of troupe_stages may follow, with hooks that take the settings:
 // TROUPE_TRAINER(fit, settings, .setup = prepare, .rank_teardown = close_files);
 #define TROUPE_TRAINER(...) TROUPE_CAT(TROUPE_TRAINER_, TROUPE_COUNT(__VA_ARGS__))(__VA_ARGS__)
-#define TROUPE_TRAINER_1(loop)                                                                     \
-    static troupe_status troupe_loop_##loop(troupe_rank *troupe_me_, const void *troupe_config_)   \
-    {                                                                                              \
-        (void)troupe_config_;                                                                      \
-        return loop(troupe_me_);                                                                   \
-    }                                                                                              \
-    TROUPE_TRAINER_TABLE_(loop, troupe_loop_##loop, troupe_none, .unused_ = 0)
-#define TROUPE_TRAINER_2(loop, T) TROUPE_TRAINER_STAGES_(loop, T, .unused_ = 0)
-#define TROUPE_TRAINER_3(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
-#define TROUPE_TRAINER_4(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
-#define TROUPE_TRAINER_5(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
-#define TROUPE_TRAINER_6(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
-#define TROUPE_TRAINER_7(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
-#define TROUPE_TRAINER_8(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
-#define TROUPE_TRAINER_9(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
-#define TROUPE_TRAINER_10(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
-#define TROUPE_TRAINER_11(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
-#define TROUPE_TRAINER_12(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 
 // TROUPE_STEPS(fit, settings, .plan = plan_fit, .step = step_fit): a trainer of that name without a
 // loop function, with the members of troupe_stages that are needed; hooks take the settings.
 #define TROUPE_STEPS(name, T, ...) TROUPE_TRAINER_TABLE_(name, NULL, T, __VA_ARGS__)
-
-#define TROUPE_STAGE_(stage, place, loop)                                                          \
-    static troupe_status troupe_stage_##stage##_##loop(place *troupe_at_,                          \
-                                                       const void *troupe_config_)                 \
-    {                                                                                              \
-        return troupe_hooks_##loop.stage(troupe_at_,                                               \
-                                         (const troupe_config_##loop *)troupe_config_);            \
-    }
-
-#define TROUPE_STAGE_PLAN_(loop)                                                                   \
-    static troupe_status troupe_stage_plan_##loop(                                                 \
-        troupe_rank *troupe_at_, const void *troupe_config_, troupe_plan *troupe_plan_)            \
-    {                                                                                              \
-        return troupe_hooks_##loop.plan(troupe_at_, (const troupe_config_##loop *)troupe_config_,  \
-                                        troupe_plan_);                                             \
-    }
-
-#define TROUPE_STAGE_SET_(stage, loop)                                                             \
-    troupe_stages_##loop.stage = troupe_hooks_##loop.stage ? troupe_stage_##stage##_##loop : NULL
-
-#define TROUPE_TRAINER_STAGES_(loop, T, ...)                                                       \
-    static troupe_status troupe_loop_##loop(troupe_rank *troupe_me_, const void *troupe_config_)   \
-    {                                                                                              \
-        return loop(troupe_me_, (const T *)troupe_config_);                                        \
-    }                                                                                              \
-    TROUPE_TRAINER_TABLE_(loop, troupe_loop_##loop, T, __VA_ARGS__)
-#define TROUPE_TRAINER_TABLE_(loop, run_, T, ...)                                                  \
-    typedef T troupe_config_##loop;                                                                \
-    static const struct {                                                                          \
-        troupe_status (*setup)(troupe_setup *, const troupe_config_##loop *);                      \
-        troupe_status (*on_start)(troupe_group *, const troupe_config_##loop *);                   \
-        troupe_status (*on_shutdown)(troupe_group *, const troupe_config_##loop *);                \
-        troupe_status (*rank_setup)(troupe_rank *, const troupe_config_##loop *);                  \
-        troupe_status (*rank_teardown)(troupe_rank *, const troupe_config_##loop *);               \
-        troupe_status (*plan)(troupe_rank *, const troupe_config_##loop *, troupe_plan *);         \
-        troupe_status (*before_epoch)(troupe_rank *, const troupe_config_##loop *);                \
-        troupe_status (*before_batch)(troupe_rank *, const troupe_config_##loop *);                \
-        troupe_status (*step)(troupe_rank *, const troupe_config_##loop *);                        \
-        troupe_status (*after_batch)(troupe_rank *, const troupe_config_##loop *);                 \
-        troupe_status (*after_epoch)(troupe_rank *, const troupe_config_##loop *);                 \
-        bool reshards;                                                                             \
-        bool saves_when_due;                                                                       \
-        const char *allowed_options;                                                               \
-        const char *live;                                                                          \
-        int unused_;                                                                               \
-    } troupe_hooks_##loop = {__VA_ARGS__};                                                         \
-    TROUPE_STAGE_(setup, troupe_setup, loop)                                                       \
-    TROUPE_STAGE_(on_start, troupe_group, loop)                                                    \
-    TROUPE_STAGE_(on_shutdown, troupe_group, loop)                                                 \
-    TROUPE_STAGE_(rank_setup, troupe_rank, loop)                                                   \
-    TROUPE_STAGE_(rank_teardown, troupe_rank, loop)                                                \
-    TROUPE_STAGE_PLAN_(loop)                                                                       \
-    TROUPE_STAGE_(before_epoch, troupe_rank, loop)                                                 \
-    TROUPE_STAGE_(before_batch, troupe_rank, loop)                                                 \
-    TROUPE_STAGE_(step, troupe_rank, loop)                                                         \
-    TROUPE_STAGE_(after_batch, troupe_rank, loop)                                                  \
-    TROUPE_STAGE_(after_epoch, troupe_rank, loop)                                                  \
-    static troupe_stages troupe_stages_##loop;                                                     \
-    static const troupe_trainer troupe_trainer_##loop = {                                          \
-        TROUPE_ABI, #loop, &troupe_type_##T, run_, &troupe_stages_##loop, {NULL}};                 \
-    __attribute__((constructor)) static void troupe_register_trainer_##loop(void)                  \
-    {                                                                                              \
-        TROUPE_STAGE_SET_(setup, loop);                                                            \
-        TROUPE_STAGE_SET_(on_start, loop);                                                         \
-        TROUPE_STAGE_SET_(on_shutdown, loop);                                                      \
-        TROUPE_STAGE_SET_(rank_setup, loop);                                                       \
-        TROUPE_STAGE_SET_(rank_teardown, loop);                                                    \
-        TROUPE_STAGE_SET_(plan, loop);                                                             \
-        TROUPE_STAGE_SET_(before_epoch, loop);                                                     \
-        TROUPE_STAGE_SET_(before_batch, loop);                                                     \
-        TROUPE_STAGE_SET_(step, loop);                                                             \
-        TROUPE_STAGE_SET_(after_batch, loop);                                                      \
-        TROUPE_STAGE_SET_(after_epoch, loop);                                                      \
-        troupe_stages_##loop.reshards = troupe_hooks_##loop.reshards;                              \
-        troupe_stages_##loop.saves_when_due = troupe_hooks_##loop.saves_when_due;                  \
-        troupe_stages_##loop.allowed_options = troupe_hooks_##loop.allowed_options;                \
-        troupe_stages_##loop.live = troupe_hooks_##loop.live;                                      \
-        (void)troupe_trainer_register(&troupe_trainer_##loop);                                     \
-    }                                                                                              \
-    _Static_assert(sizeof(troupe_config_##loop) > 0, #T)
 
 // TROUPE_RANK_FUNCTION(f, A) makes a function for troupe_execute of `troupe_status f(troupe_rank *,
 // const A *)`. It shares names with trainers.
@@ -690,8 +592,7 @@ TROUPE_EXPERIMENTAL bool troupe_can_resume(const char *folder);
 // the run's, in which "~/" is the home. The run may be running, in any process, or have been
 // killed; lines of its journal that are damaged are left out and counted in the page. Callable
 // without a runtime. TROUPE_NOT_FOUND: that is no run's folder; TROUPE_IO and TROUPE_NO_SPACE name
-// the file that could not be written; TROUPE_BUSY: its follower asks before troupe_submit has
-// returned; TROUPE_NO_MEMORY.
+// the file that could not be written; TROUPE_NO_MEMORY.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_run_report(const char *folder,
                                                                     const char *file);
 
@@ -818,7 +719,8 @@ TROUPE_EXPERIMENTAL void troupe_job_stop(troupe_job *job);
 // no such member (the text lists all); TROUPE_UNSUPPORTED: it is not live (the text lists those
 // that are); TROUPE_WRONG_TYPE: the run is another trainer's; TROUPE_STOPPED: it has ended;
 // TROUPE_TOO_LARGE: the live values take more than 16 KiB packed; TROUPE_IO: the journal cannot be
-// written; TROUPE_NO_MEMORY. After a failure all is as it was.
+// written; TROUPE_BUSY: its follower asks before troupe_submit has returned; TROUPE_NO_MEMORY.
+// After a failure all is as it was.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_modify_as(
     const troupe_trainer *trainer, troupe_job *job, const char *member, const void *value);
 // troupe_job_modify(fit, job, rate, 0.05): the member and the type of its value are checked by the
@@ -1012,5 +914,7 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_checkpoint_load_as(cons
     troupe_checkpoint_load_as(&troupe_type_##T, (folder), (rank), TROUPE_POINTER(T, value))
 
 TROUPE_END_C
+
+#include <troupe/detail/trainer.h>
 
 #endif
