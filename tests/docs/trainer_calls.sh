@@ -2,6 +2,7 @@
 # trainer_calls.sh SOURCE: each method that a trainer of Ray has stands in the table of
 # docs/coming-from-ray-train.md, with public names of ours that are there, or says that it was declined or comes later.
 # D13
+# shellcheck disable=SC2016 # Backquotes are those of the page.
 set -eu
 cd "$1"
 page=docs/coming-from-ray-train.md
