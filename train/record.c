@@ -226,7 +226,7 @@ static void remember(trp_record *record, const trp_open_report *report)
 // What each rank has reported, without copies of its names. NULL: no memory.
 static const troupe_rank_metrics *all_ranks(trp_record *record, const trp_open_report *report)
 {
-    size_t world = (size_t)record->job->options.ranks;
+    size_t world = (size_t)report->ranks; // All have made it.
     troupe_rank_metrics *ranks =
         (troupe_rank_metrics *)trp_arena_alloc(&record->arena, world * sizeof(*ranks));
     for (size_t rank = 0; ranks && rank < world; rank++) {
@@ -256,7 +256,7 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
     if (!again && report->by_rank)
         event.ranks = all_ranks(record, report);
     if (event.ranks)
-        event.rank_count = (size_t)record->job->options.ranks;
+        event.rank_count = (size_t)report->ranks;
     trp_run_journal *journal = &record->job->opening.journal;
     off_t start = journal->size;
     if (!again) {
