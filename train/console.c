@@ -2,19 +2,17 @@
 // console.h).
 #include <train/console.h>
 
-#include <pthread.h>
 #include <runtime/base/arena.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/screen.h>
-#include <runtime/base/thread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <train/progress.h>
 #include <train/reports.h>
+#include <train/roster.h>
 #include <unistd.h>
 
 enum {
@@ -35,7 +33,7 @@ typedef struct mark {
 } mark;
 
 struct trp_console {
-    trp_console *next;
+    trp_roster_item item; // It is done when its end has been shown.
     char *path;
     const char *name; // The last part of it.
     bool terminal;
@@ -52,40 +50,33 @@ struct trp_console {
     char error[512];
     double loop_s, written_s, open_s;
     trp_buffer said;
-    long lost;                        // Lines that there was no room for.
-    bool changed;                     // Since it was drawn.
-    bool ended, taken, shown, closed; // `taken`: the end is being shown.
+    long lost;    // Lines that there was no room for.
+    bool changed; // Since it was drawn.
+    bool taken;   // Its end is being shown.
     // The thread's:
     int64_t drawn_ms;
     mark marks[2];
 };
 
-static struct {
-    pthread_once_t once;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    trp_console *first, **last;
-    bool running;
-    bool colours;
-} all = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .last = &all.first};
+static void draw_runs(void);
 
-static void *draw_runs(void *unused);
+static trp_roster all = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .name = "troupe-console", .serve = draw_runs};
 
-static void init_condition(void)
+static trp_console *first_console(void)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&all.changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    const char *none = getenv("NO_COLOR");
-    all.colours = none == NULL || none[0] == '\0';
+    return (trp_console *)all.first;
 }
 
-static void await_change(int64_t until_ms)
+static trp_console *next_console(const trp_console *console)
 {
-    struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
-    (void)pthread_cond_timedwait(&all.changed, &all.lock, &until);
+    return (trp_console *)console->item.next;
+}
+
+static bool has_colours(void)
+{
+    const char *none = getenv("NO_COLOR");
+    return none == NULL || none[0] == '\0';
 }
 
 static void free_console(trp_console *console)
@@ -96,15 +87,6 @@ static void free_console(trp_console *console)
 }
 
 // ---- what happens to a run
-
-// With the lock.
-static bool start_thread(void)
-{
-    pthread_t thread;
-    if (!all.running)
-        all.running = trp_thread_start(&thread, "troupe-console", draw_runs, NULL) == TROUPE_OK;
-    return all.running;
-}
 
 static bool is_terminal(void)
 {
@@ -122,21 +104,13 @@ trp_console *trp_console_open(troupe_console wanted, const trp_console_about *ab
         trp_free(console);
         return NULL;
     }
-    (void)pthread_once(&all.once, init_condition);
     *console = (trp_console){.path = strcpy(path, about->path),
                              .terminal = is_terminal(),
                              .about = *about,
                              .opened_ms = trp_clock_ms(),
                              .drawn_ms = trp_clock_ms()};
     console->name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
-    pthread_mutex_lock(&all.lock);
-    bool started = start_thread();
-    if (started) {
-        *all.last = console;
-        all.last = &console->next;
-    }
-    pthread_mutex_unlock(&all.lock);
-    if (!started) {
+    if (!trp_roster_add(&all, &console->item)) {
         free_console(console);
         return NULL;
     }
@@ -196,7 +170,7 @@ static void add_lines(trp_console *console, const char *text)
                               (int)size, text);
         text += size + (text[size] == '\n');
     }
-    pthread_cond_broadcast(&all.changed);
+    trp_roster_change(&all);
 }
 
 bool trp_console_say(trp_console *console, const char *text)
@@ -237,30 +211,21 @@ void trp_console_ended(trp_console *console, const trp_console_end *end)
     console->open_s = (double)(trp_clock_ms() - console->opened_ms) * 1e-3;
     if (console->open_s < end->loop_s) // It was measured in milliseconds.
         console->open_s = end->loop_s;
-    console->ended = true;
-    pthread_cond_broadcast(&all.changed);
+    console->item.ended = true;
+    trp_roster_change(&all);
     pthread_mutex_unlock(&all.lock);
 }
 
 void trp_console_await(trp_console *console)
 {
-    if (console == NULL)
-        return;
-    int64_t until_ms = trp_clock_ms() + SHOWN_MS;
-    pthread_mutex_lock(&all.lock);
-    while (console->ended && !console->shown && trp_clock_ms() < until_ms)
-        await_change(until_ms);
-    pthread_mutex_unlock(&all.lock);
+    if (console != NULL)
+        trp_roster_await(&all, &console->item, SHOWN_MS);
 }
 
 void trp_console_close(trp_console *console)
 {
-    if (console == NULL)
-        return;
-    pthread_mutex_lock(&all.lock);
-    console->closed = true; // The thread frees it.
-    pthread_cond_broadcast(&all.changed);
-    pthread_mutex_unlock(&all.lock);
+    if (console != NULL)
+        trp_roster_close(&all, &console->item);
 }
 
 // ---- drawing
@@ -329,8 +294,8 @@ static trp_console_run take_facts(trp_console *console, round *now)
         .pid = console->pid,
         .reports = console->reports,
         .elapsed_s = console->elapsed_s,
-        .open_s =
-            console->ended ? console->open_s : (double)(now->now_ms - console->opened_ms) * 1e-3,
+        .open_s = console->item.ended ? console->open_s
+                                      : (double)(now->now_ms - console->opened_ms) * 1e-3,
         .rate = rate_of(console, now->now_ms),
         .expected = console->about.expected,
         .limit_left_s =
@@ -361,7 +326,7 @@ static void take_end(trp_console *console, round *now)
 {
     trp_console_run run = take_facts(console, now);
     trp_console_block_text(&run, 1, &now->machine,
-                           &(trp_table_look){.colours = console->terminal && all.colours},
+                           &(trp_table_look){.colours = console->terminal && has_colours()},
                            &now->lines);
     trp_console_end_text(console->path, console->written_s, console->open_s, console->loop_s,
                          &now->lines);
@@ -380,11 +345,11 @@ static void take(trp_console *console, round *now)
 {
     now->machine.cpus_total = console->about.cpus_total;
     now->machine.gpus_total = console->about.gpus_total;
-    if (console->closed && !console->ended)
+    if (console->item.closed && !console->item.ended)
         return;
     if (console->said.size > 0 || console->lost > 0)
         take_said(console, now);
-    if (console->ended) {
+    if (console->item.ended) {
         if (!console->taken)
             take_end(console, now);
         console->taken = true;
@@ -407,12 +372,12 @@ static void take(trp_console *console, round *now)
 static bool take_round(round *now)
 {
     size_t count = 0;
-    for (trp_console *it = all.first; it != NULL; it = it->next)
+    for (trp_console *it = first_console(); it != NULL; it = next_console(it))
         count++;
     now->foot = trp_arena_alloc(&now->arena, (count + 1) * sizeof *now->foot);
-    for (trp_console *it = all.first; now->foot != NULL && it != NULL; it = it->next)
+    for (trp_console *it = first_console(); now->foot != NULL && it != NULL; it = next_console(it))
         take(it, now);
-    for (trp_console *it = all.first; now->draws && it != NULL; it = it->next)
+    for (trp_console *it = first_console(); now->draws && it != NULL; it = next_console(it))
         if (it->terminal) {
             it->drawn_ms = now->now_ms;
             it->changed = false;
@@ -432,7 +397,7 @@ static void cut_lines(trp_buffer *text, size_t most)
 static void draw_foot(const round *now)
 {
     struct winsize size = {0};
-    trp_table_look look = {.rows_max = ROWS_MAX, .colours = all.colours};
+    trp_table_look look = {.rows_max = ROWS_MAX, .colours = has_colours()};
     trp_buffer text = {0};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0) {
         size_t rows = size.ws_row > LINES_BESIDE + 2 ? (size.ws_row - LINES_BESIDE) / 2 : 1;
@@ -462,18 +427,15 @@ static void show(const round *now, bool *has_foot)
 // With the lock: what has been shown to its end, and what was closed, is done with.
 static void settle(void)
 {
-    all.last = &all.first;
-    while (*all.last != NULL) {
-        trp_console *it = *all.last;
-        it->shown = it->taken;
-        if (it->closed && (it->shown || !it->ended)) {
-            *all.last = it->next;
+    for (trp_console *it = first_console(), *next; it != NULL; it = next) {
+        next = next_console(it);
+        it->item.done = it->taken;
+        if (it->item.closed && (it->taken || !it->item.ended)) {
+            trp_roster_remove(&all, &it->item);
             free_console(it);
-        } else {
-            all.last = &it->next;
         }
     }
-    pthread_cond_broadcast(&all.changed);
+    trp_roster_change(&all);
 }
 
 // With the lock: until something is to be shown.
@@ -481,18 +443,18 @@ static void await_round(int64_t last_ms)
 {
     for (;;) {
         int64_t next_ms = INT64_MAX, now_ms = trp_clock_ms();
-        for (trp_console *it = all.first; it != NULL; it = it->next) {
+        for (trp_console *it = first_console(); it != NULL; it = next_console(it)) {
             int64_t due = it->said.size > 0 || it->lost > 0 ? last_ms + ROUND_MS : due_ms(it);
-            if (it->closed || (it->ended && !it->shown))
+            if (it->item.closed || (it->item.ended && !it->item.done))
                 due = 0;
-            else if (it->ended)
+            else if (it->item.ended)
                 continue;
             next_ms = due < next_ms ? due : next_ms;
         }
         if (now_ms >= next_ms)
             return;
         // A report wakes nobody.
-        await_change(next_ms < now_ms + DRAW_MS ? next_ms : now_ms + DRAW_MS);
+        trp_roster_await_change(&all, next_ms < now_ms + DRAW_MS ? next_ms : now_ms + DRAW_MS);
     }
 }
 
@@ -517,13 +479,10 @@ static void draw_round(bool *has_foot, int64_t *last_ms)
     settle();
 }
 
-static void *draw_runs(void *unused)
+static void draw_runs(void)
 {
-    (void)unused;
     bool has_foot = false;
     int64_t last_ms = 0;
-    (void)pthread_detach(pthread_self());
-    pthread_mutex_lock(&all.lock);
     while (all.first != NULL || has_foot) {
         if (all.first != NULL) {
             draw_round(&has_foot, &last_ms);
@@ -534,7 +493,4 @@ static void *draw_runs(void *unused)
         trp_screen_foot("", 0);
         pthread_mutex_lock(&all.lock);
     }
-    all.running = false;
-    pthread_mutex_unlock(&all.lock);
-    return NULL;
 }

@@ -3,17 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
-#include <runtime/base/thread.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <train/file.h>
+#include <train/roster.h>
 #include <unistd.h>
 
 enum {
@@ -26,13 +24,9 @@ enum {
 };
 
 struct trp_derived {
-    trp_derived *next;
+    trp_roster_item item; // It is done when all of an ended run is in the files.
     char *run;
-    // Under the lock:
-    bool ended, closed;
-    bool whole; // All of an ended run is in the files.
-    int64_t looked_ms;
-    // The thread's:
+    int64_t looked_ms; // Under the lock. The rest is the thread's:
     bool told;
     bool made[TRP_DERIVED_FILES]; // What lay there before is gone.
     bool given_up[TRP_DERIVED_FILES];
@@ -42,28 +36,10 @@ struct trp_derived {
     trp_derived_state state;
 };
 
-static struct {
-    pthread_once_t once;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    trp_derived *first;
-    bool running;
-} all = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+static void follow_journals(void);
 
-static void init_condition(void)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&all.changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
-static void await_change(int64_t until_ms)
-{
-    struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
-    (void)pthread_cond_timedwait(&all.changed, &all.lock, &until);
-}
+static trp_roster all = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .name = "troupe-files", .serve = follow_journals};
 
 static void free_derived(trp_derived *derived)
 {
@@ -187,58 +163,50 @@ static void look(trp_derived *derived)
 // The next one to look at; NULL: none now. With the lock.
 static trp_derived *due(int64_t now_ms)
 {
-    trp_derived *it = all.first;
-    while (it != NULL && !(it->closed || (it->ended && !it->whole) ||
-                           (!it->ended && now_ms - it->looked_ms >= LOOK_MS)))
-        it = it->next;
-    return it;
+    for (trp_roster_item *it = all.first; it != NULL; it = it->next) {
+        trp_derived *derived = (trp_derived *)it;
+        bool looks = !it->ended && now_ms - derived->looked_ms >= LOOK_MS;
+        if (it->closed || (it->ended && !it->done) || looks)
+            return derived;
+    }
+    return NULL;
 }
 
-static void take_out(trp_derived *derived)
+// With the lock, which is let go meanwhile.
+static void look_at(trp_derived *derived, int64_t now_ms)
 {
-    trp_derived **at = &all.first;
-    while (*at != derived)
-        at = &(*at)->next;
-    *at = derived->next;
+    trp_roster_item before = derived->item;
+    derived->looked_ms = now_ms;
+    pthread_mutex_unlock(&all.lock);
+    if (!before.done) {
+        look(derived);
+        give_up_rows(derived, before.ended || before.closed);
+    }
+    pthread_mutex_lock(&all.lock);
+    derived->item.done = before.done || before.ended;
+    if (before.closed) {
+        trp_roster_remove(&all, &derived->item);
+        free_derived(derived);
+    }
+    trp_roster_change(&all);
 }
 
-static void *follow_journals(void *unused)
+static void follow_journals(void)
 {
-    (void)unused;
-    (void)pthread_detach(pthread_self());
     // It may be behind: training goes first. On Linux this is the thread's own.
     (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE);
-    pthread_mutex_lock(&all.lock);
     while (all.first != NULL) {
         int64_t now_ms = trp_clock_ms();
-        trp_derived *it = due(now_ms);
-        if (it == NULL) {
-            await_change(now_ms + LOOK_MS);
-            continue;
-        }
-        bool ended = it->ended, closed = it->closed, whole = it->whole;
-        it->looked_ms = now_ms;
-        pthread_mutex_unlock(&all.lock);
-        if (!whole) {
-            look(it);
-            give_up_rows(it, ended || closed);
-        }
-        pthread_mutex_lock(&all.lock);
-        it->whole = whole || ended;
-        if (closed) {
-            take_out(it);
-            free_derived(it);
-        }
-        pthread_cond_broadcast(&all.changed);
+        trp_derived *next = due(now_ms);
+        if (next != NULL)
+            look_at(next, now_ms);
+        else
+            trp_roster_await_change(&all, now_ms + LOOK_MS);
     }
-    all.running = false;
-    pthread_mutex_unlock(&all.lock);
-    return NULL;
 }
 
 trp_derived *trp_derived_open(const char *run)
 {
-    pthread_t thread;
     trp_derived *derived = trp_alloc(sizeof *derived);
     char *copy = derived != NULL ? trp_alloc(strlen(run) + 1) : NULL;
     if (copy == NULL) {
@@ -246,17 +214,7 @@ trp_derived *trp_derived_open(const char *run)
         return NULL;
     }
     *derived = (trp_derived){.run = strcpy(copy, run), .looked_ms = trp_clock_ms()};
-    (void)pthread_once(&all.once, init_condition);
-    pthread_mutex_lock(&all.lock);
-    derived->next = all.first;
-    all.first = derived;
-    if (!all.running)
-        all.running = trp_thread_start(&thread, "troupe-files", follow_journals, NULL) == TROUPE_OK;
-    bool running = all.running;
-    if (!running)
-        take_out(derived);
-    pthread_mutex_unlock(&all.lock);
-    if (running)
+    if (trp_roster_add(&all, &derived->item))
         return derived;
     free_derived(derived);
     return NULL;
@@ -264,47 +222,23 @@ trp_derived *trp_derived_open(const char *run)
 
 void trp_derived_end(trp_derived *derived)
 {
-    if (derived == NULL)
-        return;
-    pthread_mutex_lock(&all.lock);
-    derived->ended = true;
-    pthread_cond_broadcast(&all.changed);
-    pthread_mutex_unlock(&all.lock);
+    if (derived != NULL)
+        trp_roster_end(&all, &derived->item);
 }
 
 void trp_derived_await(trp_derived *derived)
 {
-    if (derived == NULL)
-        return;
-    int64_t until_ms = trp_clock_ms() + AWAIT_MS;
-    pthread_mutex_lock(&all.lock);
-    while (derived->ended && !derived->whole && trp_clock_ms() < until_ms)
-        await_change(until_ms);
-    pthread_mutex_unlock(&all.lock);
+    if (derived != NULL)
+        trp_roster_await(&all, &derived->item, AWAIT_MS);
 }
 
 void trp_derived_settle(void)
 {
-    (void)pthread_once(&all.once, init_condition);
-    int64_t until_ms = trp_clock_ms() + STOP_MS;
-    pthread_mutex_lock(&all.lock);
-    for (trp_derived *it = all.first; it != NULL && trp_clock_ms() < until_ms;) {
-        if ((it->ended || it->closed) && !it->whole) {
-            await_change(until_ms);
-            it = all.first;
-        } else {
-            it = it->next;
-        }
-    }
-    pthread_mutex_unlock(&all.lock);
+    trp_roster_settle(&all, STOP_MS);
 }
 
 void trp_derived_close(trp_derived *derived)
 {
-    if (derived == NULL)
-        return;
-    pthread_mutex_lock(&all.lock);
-    derived->closed = true; // The thread frees it.
-    pthread_cond_broadcast(&all.changed);
-    pthread_mutex_unlock(&all.lock);
+    if (derived != NULL)
+        trp_roster_close(&all, &derived->item);
 }
