@@ -246,12 +246,21 @@ static _Noreturn void memory_serve(int listener)
     nfds_t count = 1;
     for (;;) {
         (void)poll(all, count, -1);
-        for (nfds_t i = count; i-- > 1;) {
-            if (!all[i].revents || memory_serve_one(all[i].fd))
-                continue;
-            memory_leave_all(all[i].fd, NULL);
-            close(all[i].fd);
-            all[i] = all[--count];
+        // Those that have gone come first, with what they had still sent: others may want what they
+        // had taken.
+        for (int gone = 1; gone >= 0; gone--) {
+            for (nfds_t i = count; i-- > 1;) {
+                if (!(gone ? all[i].revents & POLLHUP : all[i].revents))
+                    continue;
+                bool there = memory_serve_one(all[i].fd);
+                while (gone && there)
+                    there = memory_serve_one(all[i].fd);
+                if (there)
+                    continue;
+                memory_leave_all(all[i].fd, NULL);
+                close(all[i].fd);
+                all[i] = all[--count];
+            }
         }
         if (all[0].revents && count <= MEMORY_CLIENTS)
             all[count++] = (struct pollfd){.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC),

@@ -1,5 +1,7 @@
 // test_commit.c: commits in memory: what is one, who can read it, and what is held for it.
+// again: memory train 60 memory
 #include "board.h"
+#include "where.h"
 
 #include <runtime/shm/process_table.h>
 #include <train/memory_commit.h>
@@ -8,14 +10,6 @@ static char *storage;
 static board *where;
 
 // ---- whole runs
-
-static int count_checkpoints(const char *run)
-{
-    char *path = support_path(run, "checkpoints");
-    int count = support_count_files(path);
-    free(path);
-    return count;
-}
 
 static uint64_t count_objects(void)
 {
@@ -50,7 +44,7 @@ static void test_without_keep_the_newest_state_is_in_memory(void **state)
         troupe_must(troupe_job_committed(board_state, job, rank, &now));
         board_assert_end(&now, rank);
     }
-    assert_int_equal(count_checkpoints(troupe_job_path(job)), 0);
+    assert_int_equal(where_count_checkpoints(troupe_job_path(job)), 0);
     assert_null(troupe_result_checkpoint(result));
     troupe_job_close(&job);
     for (int rank = 0; rank < WORLD; rank++) {
@@ -334,11 +328,12 @@ static void test_a_commit_goes_with_its_runtime(void **state)
 
 int main(int argc, char **argv)
 {
+    where_begin(argc, argv);
     troupe_must(troupe_start(argc, argv, .cpus = 4, .store_bytes_max = STORE_BYTES));
     arguments = argc;
     argument = argv;
-    storage = support_directory_make();
-    where = board_open(storage);
+    storage = where_storage;
+    where = board_open(where_folder);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_keep_the_newest_state_is_in_memory),
         cmocka_unit_test(test_a_commit_is_read_while_the_run_goes_on),
@@ -354,6 +349,7 @@ int main(int argc, char **argv)
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     board_close(where);
-    support_directory_remove(storage);
-    return troupe_stop() || failed;
+    failed |= troupe_stop();
+    where_end();
+    return failed;
 }

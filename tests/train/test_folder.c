@@ -1,5 +1,6 @@
 // test_folder.c: checkpoints of files of the user's own, made in a loop and read outside of one.
-#include "support.h"
+// again: memory train 60 memory
+#include "where.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -111,17 +112,14 @@ static void test_each_rank_puts_files_into_one_folder(void **state)
         assert_int_equal(info.files[rank].rank, rank);
         assert_int_equal(info.files[rank].size, strlen(text));
         assert_int_equal(info.files[rank].kind, TROUPE_CHECKPOINT_FILE);
-        char *path = support_path(info.path, name), *read = support_read_file(path);
+        char *read = where_text(info.path, name);
         assert_string_equal(read, text);
         free(read);
-        free(path);
     }
     assert_int_equal(troupe_checkpoint_verify(checkpoint), TROUPE_OK);
-    char *path = support_path(info.path, info.files[2].path);
-    support_write_file(path, "x", 1);
+    where_write(info.path, info.files[2].path, "x");
     assert_int_equal(troupe_checkpoint_verify(checkpoint), TROUPE_CORRUPT);
     assert_non_null(strstr(troupe_last_error()->text, "model-rank=2.pt"));
-    free(path);
     troupe_checkpoint_close(&checkpoint);
     assert_null(checkpoint);
     troupe_result_free(&result);
@@ -137,9 +135,7 @@ static void test_a_restart_goes_on_from_the_folder(void **state)
     assert_string_equal(troupe_result_error(result), "");
     assert_int_equal(troupe_result_restarts(result), 1);
     assert_int_equal(troupe_result_reports(result), 6);
-    char *checkpoints = support_path(troupe_result_path(result), "checkpoints");
-    assert_int_equal(support_count_files(checkpoints), 1);
-    free(checkpoints);
+    assert_int_equal(where_count_checkpoints(troupe_result_path(result)), 1);
     troupe_result_free(&result);
 }
 
@@ -153,9 +149,7 @@ static void test_ranks_that_differ_in_a_file_get_no_checkpoint(void **state)
         troupe_train(fills_folders, &config, &result, .storage = storage, .ranks = 2, .name = "x"));
     assert_int_equal(troupe_result_reports(result), 2);
     assert_null(troupe_result_checkpoint(result));
-    char *checkpoints = support_path(troupe_result_path(result), "checkpoints");
-    assert_int_equal(rmdir(checkpoints), 0); // Nothing that was staged is left.
-    free(checkpoints);
+    assert_int_equal(where_count_checkpoints(troupe_result_path(result)), 0); // Nor staged files.
     troupe_result_free(&result);
 }
 
@@ -167,9 +161,7 @@ static void test_with_none_kept_a_folder_is_of_no_consequence(void **state)
     troupe_must(troupe_train(fills_folders, &config, &result, .storage = storage, .ranks = 2,
                              .keep = TROUPE_NONE));
     assert_null(troupe_result_checkpoint(result));
-    char *checkpoints = support_path(troupe_result_path(result), "checkpoints");
-    assert_int_equal(rmdir(checkpoints), 0);
-    free(checkpoints);
+    assert_int_equal(where_count_checkpoints(troupe_result_path(result)), 0);
     troupe_result_free(&result);
 }
 
@@ -209,7 +201,7 @@ TROUPE_TRAINER(adds, adding);
 static void test_files_and_folders_are_added(void **state)
 {
     (void)state;
-    char *source = support_path(storage, "source"), *sub = support_path(source, "sub");
+    char *source = support_path(where_folder, "source"), *sub = support_path(source, "sub");
     char *file = support_path(sub, "file"), *link = support_path(source, "link");
     assert_int_equal(mkdir(source, 0700), 0);
     assert_int_equal(mkdir(sub, 0700), 0);
@@ -314,6 +306,8 @@ static void test_a_path_is_expanded_or_does_not_exist(void **state)
     troupe_checkpoint *checkpoint;
     troupe_result *result;
     settings config = {.reports = 1};
+    if (where_far)
+        skip();
     troupe_must(troupe_train(fills_folders, &config, &result, .storage = storage, .name = "home"));
     assert_int_equal(setenv("HOME", storage, 1), 0);
     const char *path = "~/home/checkpoints/checkpoint_000000";
@@ -345,8 +339,9 @@ static void test_a_path_is_expanded_or_does_not_exist(void **state)
 
 int main(int argc, char **argv)
 {
+    where_begin(argc, argv);
     troupe_must(troupe_start(argc, argv, .cpus = 4));
-    storage = support_directory_make();
+    storage = where_storage;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_rank_puts_files_into_one_folder),
         cmocka_unit_test(test_a_restart_goes_on_from_the_folder),
@@ -357,6 +352,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_path_is_expanded_or_does_not_exist),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    support_directory_remove(storage);
-    return troupe_stop() || failed;
+    failed |= troupe_stop();
+    where_end();
+    return failed;
 }
