@@ -57,7 +57,8 @@ static void take_worker(trp_run *run, int rank, trp_worker_actor worker, trp_pla
     state->worker = worker;
     state->place = place;
     state->pid = address.id ? trp_process_pid(address.process) : 0;
-    trp_rank_log_follow(run->logs, rank, run->attempt, address);
+    if (rank % run->job->options.ranks_per_process == 0) // What its process prints.
+        trp_rank_log_follow(run->logs, rank, run->attempt, address);
 }
 
 // Starts those that were not kept. Who could not be started says so when it is called.
@@ -109,10 +110,13 @@ static void call_loops(trp_run *run, const trp_buffer *live, uint32_t live_revis
         .gate_first = job->spec.gate_first,
         .gate_every = job->spec.gate_every,
     };
+    int together = job->options.ranks_per_process;
     run->pending = task.world;
     for (int rank = 0; rank < task.world; rank++) {
         troupe_ref state = {0};
         task.rank = rank;
+        task.first = rank / together * together;
+        task.together = task.world - task.first < together ? task.world - task.first : together;
         task.place = run->ranks[rank].place;
         if (run->from_memory) {
             state.id = trp_memory_commit_state(run->memory.last, rank);
@@ -153,7 +157,8 @@ static troupe_status make_watches(trp_run *run)
         *told = (trp_rank_watch){run->job, run->self, {run->attempt, rank}};
         trp_rank_watch_drop(run->ranks[rank].told);
         trp_rank_state *state = &run->ranks[rank];
-        bool kept = trp_rank_is_there(state);
+        int first = rank - rank % run->job->options.ranks_per_process; // All of a process, or none.
+        bool kept = rank == first ? trp_rank_is_there(state) : run->ranks[first].kept;
         *state = kept ? (trp_rank_state){.worker = state->worker,
                                          .place = state->place,
                                          .pid = state->pid,

@@ -14,28 +14,32 @@ enum {
 
 // ---- failures
 
-// Each is alone in its process. That is what is ended, since an actor could not take note of its
-// end where its process is stopped.
-static void kill_rank(trp_rank_state *state)
+// The process is what is ended, with all ranks in it, since an actor could not take note of its end
+// where its process is stopped.
+static void kill_rank(trp_run *run, int rank)
 {
-    troupe_actor worker = state->worker.address;
+    int together = run->job->options.ranks_per_process, first = rank - rank % together;
+    troupe_actor worker = run->ranks[first].worker.address;
     // Where the word is lost, who asks again has it sent again.
-    state->killed =
-        state->killed || worker.id == 0 ||
-        trp_node_end(worker.process, worker.incarnation, "was ended with its group") == TROUPE_OK;
+    if (run->ranks[rank].killed ||
+        (worker.id != 0 &&
+         trp_node_end(worker.process, worker.incarnation, "was ended with its group") != TROUPE_OK))
+        return;
+    for (int i = first; i < first + together && i < run->job->options.ranks; i++)
+        run->ranks[i].killed = true;
 }
 
 void trp_attempt_kill_ranks(trp_run *run)
 {
     for (int rank = 0; rank < run->job->options.ranks; rank++)
-        kill_rank(&run->ranks[rank]);
+        kill_rank(run, rank);
 }
 
 void trp_attempt_kill_loops(trp_run *run)
 {
     for (int rank = 0; rank < run->job->options.ranks; rank++)
         if (run->ranks[rank].end.id != 0)
-            kill_rank(&run->ranks[rank]);
+            kill_rank(run, rank);
 }
 
 static bool has_restart(const trp_run *run)
@@ -92,26 +96,39 @@ static void loop_failed(trp_run *run, int rank, troupe_status status, const char
     end_group(run, TROUPE_PEER_LOST == status ? TRP_END_OVER : TRP_END_LEFT, rank);
 }
 
+// Which ranks were in a process, where that were several: ", that of ranks 0 to 3".
+static const char *beside(const trp_run *run, int rank, char *text, size_t size)
+{
+    const troupe_train_options *options = &run->job->options;
+    int together = options->ranks_per_process, first = rank - rank % together;
+    int last = first + together < options->ranks ? first + together - 1 : options->ranks - 1;
+    text[0] = '\0';
+    if (last > first)
+        snprintf(text, size, ", that of ranks %d to %d", first, last);
+    return text;
+}
+
 // The worker of a rank was lost, or could not be made: the thread's last error says how.
 static void rank_lost(trp_run *run, int rank)
 {
     trp_rank_state *state = &run->ranks[rank];
     troupe_actor address = state->worker.address;
     const troupe_error *error = troupe_last_error();
-    char reason[112] = "", sentence[700];
+    char reason[112] = "", sentence[700], others[64];
     if (state->killed)
         return;
     if (address.id == 0)
         snprintf(sentence, sizeof(sentence), "rank %d could not be started: %s", rank, error->text);
     else if (!trp_process_alive(address.process, address.incarnation, reason) && reason[0])
-        snprintf(sentence, sizeof(sentence), "rank %d (pid %d) %s after report %d", rank,
-                 state->pid, reason, run->reports.last[rank]);
+        snprintf(sentence, sizeof(sentence), "rank %d (pid %d%s) %s after report %d", rank,
+                 state->pid, beside(run, rank, others, sizeof(others)), reason,
+                 run->reports.last[rank]);
     else
         snprintf(sentence, sizeof(sentence), "rank %d (pid %d) failed: %s", rank, state->pid,
                  error->text);
     bool lost = error->status == TROUPE_MAYBE_EXECUTED || error->status == TROUPE_NOT_EXECUTED;
     trp_run_note_cause(run, rank, lost ? TROUPE_PEER_LOST : error->status, true, sentence);
-    kill_rank(state); // A process that lives could not run the loop.
+    kill_rank(run, rank); // A process that lives could not run the loop.
     end_group(run, TRP_END_DIED, rank);
 }
 

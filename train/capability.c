@@ -4,6 +4,7 @@
 #include <train/capability.h>
 #include <train/checkpoint.h>
 #include <train/job.h>
+#include <train/steps.h>
 
 static const char separators[] = ", ";
 
@@ -56,6 +57,11 @@ troupe_status trp_capability_options(const troupe_trainer *trainer,
                            "option .checkpoint_every is %d, and trainer '%s' saves as it likes: "
                            "expected 0, or a trainer with .saves_when_due",
                            given->checkpoint_every, trainer->name);
+    if (given->ranks_per_process > 1 && !trp_steps_are_there(trainer))
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "option .ranks_per_process is %d, and trainer '%s' has a loop function: "
+                           "expected 1, or a trainer with .step",
+                           given->ranks_per_process, trainer->name);
     return TROUPE_OK;
 }
 

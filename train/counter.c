@@ -1,5 +1,8 @@
 // counter.c: see counter.h.
+#include <actors/sched/scheduler.h>
+#include <actors/sched/wait_notes.h>
 #include <runtime/base/clock.h>
+#include <runtime/base/error.h>
 #include <runtime/base/futex.h>
 #include <sched.h>
 #include <train/counter.h>
@@ -61,11 +64,25 @@ static bool spin(const trp_counter *counter, uint32_t target, int64_t spin_ns)
     return false;
 }
 
+// Gives this thread's turn to others, where it runs methods.
+static bool block(void)
+{
+    troupe_error said;
+    trp_error_hold(&said);
+    trp_wait_for(TRP_WAIT_OTHER, 0, 0);
+    bool blocked = trp_scheduler_block() == TROUPE_OK;
+    trp_error_restore(&said);
+    return blocked;
+}
+
 bool trp_counter_await(trp_counter *counter, uint32_t target, int64_t spin_ns, int64_t until_ms)
 {
     if (spin(counter, target, spin_ns))
         return true;
     bool done = false;
+    // Where ranks share a process, others run meanwhile. With too many that wait it sleeps as it
+    // is.
+    bool blocked = block();
     atomic_fetch_add(&counter->sleepers, 1);
     for (;;) {
         uint32_t seen = atomic_load(&counter->word);
@@ -77,5 +94,7 @@ bool trp_counter_await(trp_counter *counter, uint32_t target, int64_t spin_ns, i
         trp_wait(&counter->word, seen, slice * 1000000);
     }
     atomic_fetch_sub(&counter->sleepers, 1);
+    if (blocked)
+        trp_scheduler_unblock();
     return done;
 }

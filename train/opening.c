@@ -17,6 +17,7 @@
 #include <train/job_live.h>
 #include <train/opening.h>
 #include <train/run_data.h>
+#include <train/steps.h>
 #include <unistd.h>
 
 enum { RANKS_END_MS = 10000, LEFT_RANKS_END_MS = 500 };
@@ -234,6 +235,8 @@ static troupe_status merge_options(trp_job *job, trp_saved_options saved)
 {
     if (!trp_capability_saves_when_due(job->trainer)) // Another one may have made the run.
         saved.checkpoint_every = 0;
+    if (!trp_steps_are_there(job->trainer))
+        saved.ranks_per_process = 0;
     trp_options_merge(&job->options, &saved);
     return trp_options_keep(&job->options, &job->arena);
 }

@@ -12,6 +12,7 @@
 enum {
     RUN_NAME_MAX = 128,
     METRIC_NAME_MAX = 63,
+    RANKS_TOGETHER_MAX = 128, // Each may wait on a thread of its own: half of those that may.
 };
 
 static troupe_status check_name(const char *name)
@@ -52,6 +53,9 @@ static troupe_status check_ranges(const troupe_train_options *o)
                            "option .keep_metric is '%.80s': expected a metric's name of 1 to %d "
                            "bytes",
                            o->keep_metric, METRIC_NAME_MAX);
+    if (o->ranks_per_process < 1 || o->ranks_per_process > RANKS_TOGETHER_MAX)
+        return troupe_fail(TROUPE_INVALID, "option .ranks_per_process is %d: expected 1 to %d",
+                           o->ranks_per_process, RANKS_TOGETHER_MAX);
     if (o->checkpoint_every < 1)
         return troupe_fail(TROUPE_INVALID,
                            "option .checkpoint_every is %d: expected a positive number of reports",
@@ -149,6 +153,8 @@ troupe_status trp_train_options_complete(troupe_train_options *options,
         options->name = trainer->name;
     if (options->time_limit_grace_s == 0)
         options->time_limit_grace_s = TRP_TIME_LIMIT_GRACE_S;
+    if (options->ranks_per_process == 0)
+        options->ranks_per_process = 1;
     if (options->checkpoint_every == 0)
         options->checkpoint_every = 1;
     if (options->collective_timeout_ms == 0)

@@ -19,8 +19,9 @@ void trp_places_of(const uint32_t *nodes, int count, trp_place *places);
 // (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK), CUDA_VISIBLE_DEVICES where each rank
 // has GPUs, and what the user gives (NULL: nothing), which comes last and so overrides the rest.
 // `gpus` are the ids of all GPUs of the group's ranks on this node, separated by commas, of which a
-// rank has `gpus_each` ten-thousandths. The text ends with a zero, counted in its size.
-void trp_place_env(const trp_place *place, const char *gpus, int64_t gpus_each, const char *env,
-                   trp_buffer *text);
+// rank has `gpus_each` ten-thousandths; the process has those of `together` ranks from this one on.
+// The text ends with a zero, counted in its size.
+void trp_place_env(const trp_place *place, int together, const char *gpus, int64_t gpus_each,
+                   const char *env, trp_buffer *text);
 
 #endif

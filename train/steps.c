@@ -55,26 +55,47 @@ troupe_status trp_hook_ended(troupe_status status, const char *hook)
     return trp_error_prefix("%s", hook);
 }
 
-// Runs a hook, whose values live until it returns.
-static troupe_status call(trp_steps *steps, rank_hook what, const char *name, bool in_batch)
+static troupe_status named(const trp_steps *steps, troupe_status status, const char *hook,
+                           bool in_batch)
 {
     char where[96];
-    troupe_rank *me = steps->me;
-    int64_t epoch = me->epoch, batch = me->batch;
+    const troupe_rank *me = steps->me;
+    if (in_batch)
+        snprintf(where, sizeof where, "%s of epoch %" PRId64 ", batch %" PRId64, hook, me->epoch,
+                 me->batch);
+    else
+        snprintf(where, sizeof where, "%s of epoch %" PRId64, hook, me->epoch);
+    return trp_hook_ended(status, where);
+}
+
+// What a hook runs in: its values live until it returns, and what it writes to the loop's counters
+// is lost.
+typedef struct frame {
+    trp_arena *outer;
+    int64_t epoch, batch;
+} frame;
+
+static frame enter(trp_steps *steps)
+{
+    return (frame){trp_arena_swap(&steps->arena), steps->me->epoch, steps->me->batch};
+}
+
+static void leave(trp_steps *steps, const frame *in)
+{
+    (void)trp_arena_swap(in->outer);
+    trp_arena_clear(&steps->arena);
+    steps->me->epoch = in->epoch;
+    steps->me->batch = in->batch;
+}
+
+static troupe_status call(trp_steps *steps, rank_hook what, const char *name, bool in_batch)
+{
     if (!what)
         return TROUPE_OK;
-    trp_arena *outer = trp_arena_swap(&steps->arena);
-    troupe_status status = what(me, steps->config);
-    (void)trp_arena_swap(outer);
-    trp_arena_clear(&steps->arena);
-    me->epoch = epoch; // Whatever it wrote there.
-    me->batch = batch;
-    if (in_batch)
-        snprintf(where, sizeof where, "%s of epoch %" PRId64 ", batch %" PRId64, name, epoch,
-                 batch);
-    else
-        snprintf(where, sizeof where, "%s of epoch %" PRId64, name, epoch);
-    return trp_hook_ended(status, where);
+    frame in = enter(steps);
+    troupe_status status = what(steps->me, steps->config);
+    leave(steps, &in);
+    return named(steps, status, name, in_batch);
 }
 
 static troupe_status make_plan(trp_steps *steps)
@@ -91,35 +112,93 @@ static troupe_status make_plan(trp_steps *steps)
                            "plan: it begins with epoch %" PRId64 ", batch %" PRId64
                            ": expected 0 or more, and at most %" PRId64 " batches",
                            plan->epoch, plan->batch, plan->batches);
+    steps->planned = true;
+    steps->me->epoch = plan->epoch;
+    steps->me->batch = plan->batch;
     return TROUPE_OK;
 }
 
-static troupe_status run_batch(trp_steps *steps)
+// ---- the loop, by what comes next
+
+static trp_steps_turn over(trp_steps *steps, troupe_status status)
 {
-    const troupe_stages *stages = steps->stages;
-    TROUPE_TRY(call(steps, stages->before_batch, "before_batch", true));
-    TROUPE_TRY(call(steps, stages->step, "step", true));
-    return call(steps, stages->after_batch, "after_batch", true);
+    steps->status = status;
+    return TRP_STEPS_OVER;
 }
 
-static troupe_status run_epoch(trp_steps *steps)
+// The step has returned: it has failed, is over, or answers later.
+static trp_steps_turn step_returned(trp_steps *steps, troupe_status status)
 {
-    const troupe_stages *stages = steps->stages;
-    troupe_rank *me = steps->me;
-    TROUPE_TRY(call(steps, stages->before_epoch, "before_epoch", false));
-    for (; me->batch < steps->plan.batches; me->batch++)
-        TROUPE_TRY(run_batch(steps));
-    return call(steps, stages->after_epoch, "after_epoch", false);
+    bool later = steps->later && status == TROUPE_OK;
+    steps->later = steps->stepping = false;
+    if (later)
+        return TRP_STEPS_PENDING;
+    return trp_steps_answer(steps, status);
 }
 
-troupe_status trp_steps_run(trp_steps *steps)
+static trp_steps_turn run_batch(trp_steps *steps)
+{
+    const troupe_stages *stages = steps->stages;
+    troupe_status status = call(steps, stages->before_batch, "before_batch", true);
+    if (status != TROUPE_OK)
+        return over(steps, status);
+    frame in = enter(steps);
+    steps->stepping = true;
+    status = stages->step(steps->me, steps->config);
+    leave(steps, &in);
+    return step_returned(steps, status);
+}
+
+trp_steps_turn trp_steps_answer(trp_steps *steps, troupe_status status)
 {
     troupe_rank *me = steps->me;
-    TROUPE_TRY(make_plan(steps));
-    me->batch = steps->plan.batch;
-    for (me->epoch = steps->plan.epoch; me->epoch < steps->plan.epochs; me->epoch++) {
-        TROUPE_TRY(run_epoch(steps));
-        me->batch = 0;
+    status = named(steps, status, "step", true);
+    if (status == TROUPE_OK)
+        status = call(steps, steps->stages->after_batch, "after_batch", true);
+    if (status != TROUPE_OK)
+        return over(steps, status);
+    me->batch++;
+    return TRP_STEPS_AGAIN;
+}
+
+trp_steps_turn trp_steps_continue(trp_steps *steps, trp_step_next next, troupe_ref ref)
+{
+    frame in = enter(steps);
+    steps->stepping = true;
+    troupe_status status = next(steps->me, ref);
+    leave(steps, &in);
+    return step_returned(steps, status);
+}
+
+static troupe_status begin_epoch(trp_steps *steps)
+{
+    steps->in_epoch = true;
+    return call(steps, steps->stages->before_epoch, "before_epoch", false);
+}
+
+static troupe_status end_epoch(trp_steps *steps)
+{
+    TROUPE_TRY(call(steps, steps->stages->after_epoch, "after_epoch", false));
+    steps->in_epoch = false;
+    steps->me->epoch++;
+    steps->me->batch = 0;
+    return TROUPE_OK;
+}
+
+trp_steps_turn trp_steps_run(trp_steps *steps)
+{
+    troupe_rank *me = steps->me;
+    troupe_status status;
+    if (!steps->planned) {
+        status = make_plan(steps);
+    } else if (!steps->in_epoch) {
+        if (me->epoch >= steps->plan.epochs)
+            return over(steps, TROUPE_OK);
+        status = begin_epoch(steps);
+    } else if (me->batch < steps->plan.batches) {
+        return run_batch(steps);
+    } else {
+        status = end_epoch(steps);
     }
-    return TROUPE_OK;
+    return status == TROUPE_OK ? TRP_STEPS_AGAIN : over(steps, status);
 }

@@ -1,9 +1,14 @@
 // worker.c: one rank: its loop, and what the loop may call.
+#include <actors/actor/lifecycle.h>
+#include <actors/class/class.h>
 #include <actors/ref/ref.h>
+#include <actors/ref/ref_visit.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
+#include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/pack.h>
+#include <runtime/codec/type.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/store/read.h>
 #include <runtime/store/store.h>
@@ -20,9 +25,10 @@
 #include <train/steps.h>
 #include <train/trainer.h>
 #include <train/worker.h>
+#include <troupe/async.h>
 
 // The loop that runs on this thread.
-typedef struct loop {
+typedef struct trp_loop {
     troupe_rank me; // First: it is what the user's code holds.
     const trp_task *task;
     trp_member member;
@@ -37,6 +43,19 @@ typedef struct loop {
     bool stopped;
     trp_buffer value; // What it returns, packed; empty: nothing.
     uint64_t value_schema;
+    trp_alive *alive;
+    const void *config;
+    // Of one that goes on by messages.
+    trp_worker *worker;
+    trp_steps steps;
+    trp_arena arena;       // Its task, its config, and what rank_setup and plan were given.
+    uint64_t lent;         // References in its task.
+    troupe_deferred later; // The call that is answered with its end.
+    bool is_set_up;
+    uint64_t pending;   // The step that answers later; 0: none.
+    troupe_ref awaited; // What it goes on with, and how; NULL: it is told.
+    trp_step_next next;
+    troupe_timer watch; // While steps answer later.
 } loop;
 
 static _Thread_local loop *current;
@@ -84,27 +103,31 @@ static troupe_status last_answer(loop *it, troupe_status ended)
     return status == TROUPE_OK ? ended : status;
 }
 
-static troupe_status run_trainer(loop *it, const troupe_trainer *trainer, const void *config)
-{
-    if (trainer->run)
-        return trainer->run(&it->me, config);
-    trp_steps steps = {.stages = trainer->stages, .me = &it->me, .config = it->live};
-    return trp_steps_run(&steps);
-}
-
-// The loop between its rank's stages. What went wrong first is what counts.
-static troupe_status run_stages(loop *it, const troupe_trainer *trainer, const void *config)
+static const troupe_stages *stages_of(const loop *it)
 {
     static const troupe_stages none;
-    const troupe_stages *stages = trainer->stages ? trainer->stages : &none;
+    return it->trainer->stages ? it->trainer->stages : &none;
+}
+
+static troupe_status set_up(loop *it)
+{
+    const troupe_stages *stages = stages_of(it);
     if (stages->rank_setup)
-        TROUPE_TRY(trp_hook_ended(stages->rank_setup(&it->me, config), "rank_setup"));
-    troupe_status status = run_trainer(it, trainer, config);
-    if (!stages->rank_teardown)
+        TROUPE_TRY(trp_hook_ended(stages->rank_setup(&it->me, it->config), "rank_setup"));
+    it->is_set_up = true;
+    return TROUPE_OK;
+}
+
+// What went wrong first is what counts.
+static troupe_status tear_down(loop *it, troupe_status status)
+{
+    const troupe_stages *stages = stages_of(it);
+    if (!it->is_set_up || !stages->rank_teardown)
         return status;
     troupe_error said;
     trp_error_hold(&said);
-    troupe_status after = trp_hook_ended(stages->rank_teardown(&it->me, config), "rank_teardown");
+    troupe_status after =
+        trp_hook_ended(stages->rank_teardown(&it->me, it->config), "rank_teardown");
     if (after != TROUPE_OK && (status == TROUPE_OK || status == TROUPE_STOPPED))
         return after;
     trp_error_restore(&said);
@@ -140,32 +163,52 @@ static troupe_status take_live(loop *it)
     return status;
 }
 
-static troupe_status run_loop(loop *it)
+static troupe_status find_trainer(loop *it)
 {
     const trp_task *task = it->task;
-    const troupe_trainer *trainer = trp_trainer_find(task->trainer, task->schema);
     void *config;
-    if (!trainer)
+    it->trainer = trp_trainer_find(task->trainer, task->schema);
+    if (!it->trainer)
         return troupe_last_error()->status;
-    TROUPE_TRY(trp_config_read(trainer->config, "the config of the loop", task->config,
+    TROUPE_TRY(trp_config_read(it->trainer->config, "the config of the loop", task->config,
                                task->refs.items, task->refs.count, &config));
-    it->trainer = trainer;
     TROUPE_TRY(begin_live(it, config));
-    current = it;
-    troupe_status status = run_stages(it, trainer, config);
-    current = NULL;
+    it->config = config;
+    return TROUPE_OK;
+}
+
+static troupe_status loop_over(loop *it, troupe_status status)
+{
     if (status == TROUPE_OK || status == TROUPE_STOPPED)
         return last_answer(it, status);
     troupe_ref_drop(it->answer);
     return status;
 }
 
+// A loop function between its rank's stages.
+static troupe_status run_function(loop *it)
+{
+    TROUPE_TRY(find_trainer(it));
+    current = it;
+    troupe_status status = set_up(it);
+    if (status == TROUPE_OK)
+        status = it->trainer->run(&it->me, it->config);
+    status = tear_down(it, status);
+    current = NULL;
+    return loop_over(it, status);
+}
+
 // Its lines of output carry its rank from here on.
 static void announce(const trp_task *task)
 {
     char name[64];
-    snprintf(name, sizeof name, "%.48s rank=%d", task->trainer, task->rank);
-    trp_process_relabel(name);
+    if (task->together > 1)
+        snprintf(name, sizeof name, "%.40s rank=%d-%d", task->trainer, task->first,
+                 task->first + task->together - 1);
+    else
+        snprintf(name, sizeof name, "%.48s rank=%d", task->trainer, task->rank);
+    if (task->rank == task->first)
+        trp_process_relabel(name);
     trp_log(TRP_INFO, "Setting up process group for: env:// [rank=%d, world_size=%d]", task->rank,
             task->world);
 }
@@ -223,40 +266,252 @@ troupe_status trp_worker_execute(trp_worker *self, const trp_rank_function *what
     return TROUPE_OK;
 }
 
-troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_end *end)
+// Joins the run and its group.
+static troupe_status open_loop(loop *it, const trp_task *task)
 {
-    (void)self;
-    loop it = {
-        .me = place_of(&task->place, task->attempt),
-        .task = task,
-        .reports = task->first_report - 1,
-        .saver = {.run = task->run,
-                  .epoch = task->epoch,
-                  .attempt = task->attempt,
-                  .rank = task->rank,
-                  .keeps_none = task->keep == TROUPE_NONE,
-                  .coordinator = task->coordinator},
-    };
-    trp_alive *alive;
+    it->me = place_of(&task->place, task->attempt);
+    it->task = task;
+    it->reports = task->first_report - 1;
+    it->saver = (trp_saver){.run = task->run,
+                            .epoch = task->epoch,
+                            .attempt = task->attempt,
+                            .rank = task->rank,
+                            .keeps_none = task->keep == TROUPE_NONE,
+                            .coordinator = task->coordinator};
     announce(task);
-    TROUPE_TRY(trp_alive_join(task->run, task->epoch, &alive));
-    troupe_status status = join_group(task, &it.member);
-    if (status != TROUPE_OK) {
-        trp_alive_leave(&alive);
+    TROUPE_TRY(trp_alive_join(task->run, task->epoch, &it->alive));
+    troupe_status status = join_group(task, &it->member);
+    if (status != TROUPE_OK)
+        trp_alive_leave(&it->alive);
+    return status;
+}
+
+// Leaves both, and says how it has ended: with the thread's last error, where it has failed.
+static troupe_status close_loop(loop *it, troupe_status status, trp_worker_end *end)
+{
+    const char *text = reason_of(status);
+    trp_member_leave(&it->member, status, text);
+    trp_staged_end(&it->staged);
+    trp_saver_end(&it->saver); // Before the end is known, what was saved is told of.
+    trp_alive_leave(&it->alive);
+    *end = (trp_worker_end){
+        .status = (int)status, .text = troupe_arena_text(text), .stopped = it->stopped};
+    status = status == TROUPE_OK ? hand_over(it, end) : TROUPE_OK;
+    trp_buffer_free(&it->value);
+    trp_arena_clear(&it->live_arena);
+    return status;
+}
+
+// ---- a loop of steps, which goes on by messages
+
+static trp_arena *enter(loop *it, loop **outer)
+{
+    *outer = current;
+    current = it;
+    return trp_arena_swap(&it->arena);
+}
+
+static void leave(loop *outer, trp_arena *arena)
+{
+    current = outer;
+    (void)trp_arena_swap(arena);
+}
+
+// Frees what its end has left.
+static void drop_loop(loop *it)
+{
+    trp_refs_return(it->lent);
+    trp_arena_clear(&it->steps.arena);
+    trp_arena_clear(&it->arena);
+    trp_free(it);
+}
+
+// With the thread's last error, where it has failed.
+static void end_steps(trp_worker *self, troupe_status status)
+{
+    loop *it = self->loop, *outer;
+    trp_worker_end end;
+    troupe_error said;
+    trp_error_hold(&said);
+    if (it->watch.id_)
+        (void)troupe_timer_stop(it->watch);
+    troupe_ref_drop(it->awaited);
+    trp_error_restore(&said);
+    trp_arena *arena = enter(it, &outer);
+    status = loop_over(it, tear_down(it, status));
+    leave(outer, arena);
+    self->loop = NULL;
+    status = close_loop(it, status, &end);
+    if (status == TROUPE_OK)
+        (void)troupe_deferred_fulfil(trp_worker_end, &it->later, &end);
+    else
+        (void)troupe_deferred_refuse(&it->later, status, "%s", troupe_last_error()->text);
+    drop_loop(it);
+}
+
+static bool post(size_t method, const void *argument)
+{
+    return trp_life_post_to(troupe_self(), &troupe_class_trp_worker, method, argument);
+}
+
+// Runs the loop until a step is pending or it is over; where others share the process, a batch a
+// message.
+static void go_on(trp_worker *self, trp_steps_turn turn)
+{
+    loop *it = self->loop, *outer;
+    bool shares = it->task->together > 1;
+    trp_arena *arena = enter(it, &outer);
+    while (turn == TRP_STEPS_AGAIN &&
+           !(shares && post(troupe_method_trp_worker_go.index, &(troupe_none){0})))
+        turn = trp_steps_run(&it->steps);
+    leave(outer, arena);
+    if (turn == TRP_STEPS_OVER)
+        end_steps(self, it->steps.status);
+}
+
+static troupe_status copy_task(loop *it, const trp_task *task)
+{
+    trp_shape shape = trp_shape_of(&troupe_type_trp_task);
+    trp_task *copy = (trp_task *)trp_arena_alloc(&it->arena, sizeof *copy);
+    if (!copy)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the task of rank %d", task->rank);
+    TROUPE_TRY(trp_value_copy(&troupe_type_trp_task, task, &it->arena, copy));
+    it->task = copy;
+    return trp_refs_borrow(&shape, copy, &it->lent);
+}
+
+static troupe_status begin_steps(trp_worker *self, const trp_task *task)
+{
+    loop *it = (loop *)trp_alloc(sizeof *it), *outer;
+    if (!it)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the loop of rank %d", task->rank);
+    *it = (loop){.worker = self};
+    it->later = troupe_defer();
+    troupe_status status = it->later.id_ ? copy_task(it, task) : troupe_last_error()->status;
+    if (status == TROUPE_OK)
+        status = open_loop(it, it->task);
+    if (status != TROUPE_OK) { // Which ends the call, too.
+        drop_loop(it);
         return status;
     }
-    status = run_loop(&it);
-    const char *text = reason_of(status);
-    trp_member_leave(&it.member, status, text);
-    trp_staged_end(&it.staged);
-    trp_saver_end(&it.saver); // Before the end is known, what was saved is told of.
-    trp_alive_leave(&alive);
-    *end = (trp_worker_end){
-        .status = (int)status, .text = troupe_arena_text(text), .stopped = it.stopped};
-    status = status == TROUPE_OK ? hand_over(&it, end) : TROUPE_OK;
-    trp_buffer_free(&it.value);
-    trp_arena_clear(&it.live_arena);
-    return status;
+    self->loop = it;
+    trp_arena *arena = enter(it, &outer);
+    status = find_trainer(it);
+    if (status == TROUPE_OK)
+        status = set_up(it);
+    leave(outer, arena);
+    if (status != TROUPE_OK) {
+        end_steps(self, status);
+        return TROUPE_OK;
+    }
+    it->steps = (trp_steps){.stages = stages_of(it), .me = &it->me, .config = it->live};
+    go_on(self, TRP_STEPS_AGAIN);
+    return TROUPE_OK;
+}
+
+// The step that was pending, or one of a loop that has ended.
+static bool is_pending(const trp_worker *self, uint64_t number)
+{
+    return self->loop && number != 0 && self->loop->pending == number;
+}
+
+static void end_pending(trp_worker *self, troupe_status status)
+{
+    loop *it = self->loop, *outer;
+    it->pending = 0;
+    trp_arena *arena = enter(it, &outer);
+    trp_steps_turn turn = trp_steps_answer(&it->steps, status);
+    leave(outer, arena);
+    go_on(self, turn);
+}
+
+static void continue_pending(trp_worker *self)
+{
+    loop *it = self->loop, *outer;
+    troupe_ref ref = it->awaited;
+    trp_step_next next = it->next;
+    it->pending = 0;
+    it->awaited = (troupe_ref){0};
+    it->next = NULL;
+    trp_arena *arena = enter(it, &outer);
+    trp_steps_turn turn = trp_steps_continue(&it->steps, next, ref);
+    leave(outer, arena);
+    go_on(self, turn);
+}
+
+troupe_status trp_worker_go(trp_worker *self, const troupe_none *nothing, troupe_none *none)
+{
+    (void)nothing, (void)none;
+    if (self->loop) {
+        loop *it = self->loop, *outer;
+        trp_arena *arena = enter(it, &outer);
+        trp_steps_turn turn = trp_steps_run(&it->steps);
+        leave(outer, arena);
+        go_on(self, turn);
+    }
+    return TROUPE_OK;
+}
+
+troupe_status trp_worker_stepped(trp_worker *self, const trp_step_end *what, troupe_none *none)
+{
+    (void)none;
+    troupe_status status = (troupe_status)what->status;
+    if (!is_pending(self, what->number) || self->loop->next)
+        return TROUPE_OK;
+    if (status != TROUPE_OK)
+        (void)troupe_fail(status, "%s", what->text ? what->text : "");
+    end_pending(self, status);
+    return TROUPE_OK;
+}
+
+troupe_status trp_worker_ready(trp_worker *self, const uint64_t *number, troupe_none *none)
+{
+    (void)none;
+    if (is_pending(self, *number) && self->loop->next)
+        continue_pending(self);
+    return TROUPE_OK;
+}
+
+// Makes good what was lost for lack of memory; and a group that has ended waits for no step.
+troupe_status trp_worker_look(trp_worker *self, const troupe_none *nothing, troupe_none *none)
+{
+    (void)nothing, (void)none;
+    loop *it = self->loop;
+    bool ready = false;
+    if (!it || it->pending == 0)
+        return TROUPE_OK;
+    if (it->next && troupe_wait(&it->awaited, 1, 1, TROUPE_POLL, &ready, NULL) == TROUPE_OK &&
+        ready)
+        continue_pending(self);
+    else if (!trp_member_is_whole(&it->member))
+        end_pending(self, trp_member_lost(&it->member, "a step that answers later"));
+    return TROUPE_OK;
+}
+
+troupe_status trp_worker_host(trp_worker *self, const int *count, troupe_array_troupe_actor *made)
+{
+    (void)self;
+    troupe_actor *workers =
+        (troupe_actor *)troupe_arena_alloc((size_t)(*count + 1) * sizeof *workers);
+    if (!workers)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for %d ranks of a process", *count);
+    for (int i = 0; i < *count; i++) {
+        trp_worker_actor worker = troupe_spawn(trp_worker, .place = TROUPE_PLACE_HERE);
+        TROUPE_TRY(troupe_actor_status(worker.address));
+        workers[i] = worker.address;
+    }
+    *made = (troupe_array_troupe_actor){workers, (size_t)*count};
+    return TROUPE_OK;
+}
+
+troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_end *end)
+{
+    const troupe_trainer *trainer = trp_trainer_find(task->trainer, task->schema);
+    if (trainer && trp_steps_are_there(trainer))
+        return begin_steps(self, task);
+    loop it = {.worker = self};
+    TROUPE_TRY(open_loop(&it, task));
+    return close_loop(&it, run_function(&it), end);
 }
 
 // ---- what a loop may call
@@ -561,4 +816,100 @@ troupe_status troupe_barrier(troupe_rank *me)
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_barrier", &it));
     return trp_barrier(&it->member);
+}
+
+// ---- steps that answer later
+
+// That no word is lost and no group that has ended is waited for.
+static troupe_status watch_step(loop *it)
+{
+    enum { LOOK_MS = 100 };
+    if (it->watch.id_ == 0)
+        it->watch = troupe_timer_every(trp_worker_look, LOOK_MS);
+    return it->watch.id_ ? TROUPE_OK : troupe_last_error()->status;
+}
+
+// The step that runs is pending from now on.
+static troupe_status put_off(troupe_rank *me, const char *what, loop **found)
+{
+    loop *it;
+    TRP_REQUIRE(me);
+    TROUPE_TRY(loop_of(me, what, &it));
+    if (!it->steps.stepping)
+        return troupe_fail(TROUPE_INVALID, "%s was not called by the hook .step", what);
+    if (it->steps.later)
+        return troupe_fail(TROUPE_INVALID, "%s: the step answers later already", what);
+    TROUPE_TRY(watch_step(it));
+    it->steps.later = true;
+    it->pending = ++it->worker->steps;
+    *found = it;
+    return TROUPE_OK;
+}
+
+troupe_step troupe_step_later(troupe_rank *me)
+{
+    loop *it;
+    if (put_off(me, "troupe_step_later", &it) != TROUPE_OK)
+        return (troupe_step){0};
+    return (troupe_step){troupe_self(), it->pending};
+}
+
+troupe_status troupe_step_done(troupe_step step, troupe_status status)
+{
+    if (step.number_ == 0)
+        return troupe_fail(TROUPE_INVALID, "troupe_step_done: the step is empty");
+    troupe_error last = *troupe_last_error();
+    bool said = status != TROUPE_OK && last.status == status;
+    trp_step_end end = {step.number_, (int)status, said ? last.text : NULL};
+    return troupe_tell_from((trp_worker_actor){step.rank_}, trp_worker_stepped, &end);
+}
+
+// Who is told that a reference is ready.
+typedef struct awaiting {
+    troupe_actor rank;
+    uint64_t number;
+} awaiting;
+
+// Where there is no memory for the word, the rank looks.
+static void step_ready(void *user, troupe_ref ref)
+{
+    (void)ref;
+    awaiting *by = (awaiting *)user;
+    (void)trp_life_post_to(by->rank, &troupe_class_trp_worker, troupe_method_trp_worker_ready.index,
+                           &by->number);
+    trp_free(by);
+}
+
+static troupe_status await_ref(troupe_rank *me, troupe_ref ref, trp_step_next next)
+{
+    loop *it;
+    if (ref.id == 0)
+        return troupe_fail(TROUPE_INVALID, "troupe_step_then: the reference is empty");
+    awaiting *by = (awaiting *)trp_alloc(sizeof *by);
+    troupe_status status = by ? put_off(me, "troupe_step_then", &it)
+                              : troupe_fail(TROUPE_NO_MEMORY, "no memory to wait for a reference");
+    if (status != TROUPE_OK) {
+        trp_free(by);
+        return status;
+    }
+    *by = (awaiting){troupe_self(), it->pending};
+    it->awaited = ref;
+    it->next = next;
+    trp_ref_when(ref, step_ready, by);
+    return TROUPE_OK;
+}
+
+troupe_status troupe_step_then(troupe_rank *me, troupe_ref ref,
+                               troupe_status (*next)(troupe_rank *me, troupe_ref ref))
+{
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(next);
+    troupe_status status = await_ref(me, ref, next);
+    if (status != TROUPE_OK) {
+        troupe_error said;
+        trp_error_hold(&said);
+        troupe_ref_drop(ref);
+        trp_error_restore(&said);
+    }
+    return status;
 }

@@ -1,5 +1,5 @@
-// worker.h: the actor that runs the loop of one rank, and functions of its trainer's stages, alone
-// in a process, on that process's main thread.
+// worker.h: the actor that runs the loop of one rank, and functions of its trainer's stages: alone
+// in a process, on that process's main thread, or with other ranks beside it as light actors.
 #ifndef TRP_WORKER_H
 #define TRP_WORKER_H
 
@@ -8,12 +8,13 @@
 #include <train/place.h>
 
 // All that a rank is told.
-TROUPE_STRUCT(trp_task, (trp_place, place), (int, rank), (int, world), (int, attempt),
-              (int, first_report), (int, timeout_ms), (int, keep), (int, checkpoint_every),
-              (troupe_text, trainer), (uint64_t, schema), // Which loop,
-              (troupe_bytes, config),                     // its config, packed,
-              (troupe_array_troupe_ref, refs),            // and the references in that, in order.
-              (troupe_ref, region),                       // The group's.
+TROUPE_STRUCT(trp_task, (trp_place, place), (int, first), (int, together), // The process's ranks.
+              (int, rank), (int, world), (int, attempt), (int, first_report), (int, timeout_ms),
+              (int, keep), (int, checkpoint_every), (troupe_text, trainer),
+              (uint64_t, schema),              // Which loop,
+              (troupe_bytes, config),          // its config, packed,
+              (troupe_array_troupe_ref, refs), // and the references in that, in order.
+              (troupe_ref, region),            // The group's.
               (trp_coordinator_actor, coordinator),
               (troupe_text, origin), // The checkpoint to continue from; NULL: none.
               (troupe_text, run),    // The run's folder.
@@ -32,16 +33,34 @@ TROUPE_STRUCT(trp_worker_end, (int, status), (troupe_text, text), (bool, stopped
 TROUPE_STRUCT(trp_rank_function, (trp_place, place), (int, attempt), (troupe_text, name),
               (uint64_t, schema), (troupe_bytes, argument)); // Packed.
 
+// That a step which answers later is over.
+TROUPE_STRUCT(trp_step_end, (uint64_t, number), (int, status), (troupe_text, text));
+
 typedef struct trp_worker {
-    char unused;
+    struct trp_loop *loop; // That goes on by messages; NULL: none does.
+    uint64_t steps;        // That have answered later: the last one's number.
 } trp_worker;
+
+// Makes so many workers more in this process, for ranks that share it.
+troupe_status trp_worker_host(trp_worker *self, const int *count, troupe_array_troupe_actor *made);
 
 // Returns TROUPE_OK with the loop's end whenever the loop could be run.
 troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_end *end);
 // The same of a function.
 troupe_status trp_worker_execute(trp_worker *self, const trp_rank_function *what,
                                  trp_worker_end *end);
+// The loop goes on, after the last batch; with the step that has that number, which is over or
+// whose reference is ready; looks whether that is so, or the group has ended.
+troupe_status trp_worker_go(trp_worker *self, const troupe_none *none, troupe_none *result);
+troupe_status trp_worker_stepped(trp_worker *self, const trp_step_end *what, troupe_none *result);
+troupe_status trp_worker_ready(trp_worker *self, const uint64_t *number, troupe_none *result);
+troupe_status trp_worker_look(trp_worker *self, const troupe_none *none, troupe_none *result);
 TROUPE_ACTOR(trp_worker, (trp_worker_run, trp_task, trp_worker_end),
-             (trp_worker_execute, trp_rank_function, trp_worker_end));
+             (trp_worker_execute, trp_rank_function, trp_worker_end),
+             (trp_worker_host, int, troupe_array_troupe_actor),
+             (trp_worker_go, troupe_none, troupe_none),
+             (trp_worker_stepped, trp_step_end, troupe_none),
+             (trp_worker_ready, uint64_t, troupe_none),
+             (trp_worker_look, troupe_none, troupe_none));
 
 #endif

@@ -108,6 +108,7 @@ typedef struct troupe_stages {
     troupe_status (*plan)(troupe_rank *me, const void *config, troupe_plan *plan);
     troupe_status (*before_epoch)(troupe_rank *me, const void *config);
     troupe_status (*before_batch)(troupe_rank *me, const void *config);
+    // It may answer later: see troupe_step_later.
     troupe_status (*step)(troupe_rank *me, const void *config);
     troupe_status (*after_batch)(troupe_rank *me, const void *config);
     troupe_status (*after_epoch)(troupe_rank *me, const void *config);
@@ -151,16 +152,43 @@ TROUPE_EXPERIMENTAL troupe_status troupe_trainer_register(const troupe_trainer *
 // loop function, with the members of troupe_stages that are needed; hooks take the settings.
 #define TROUPE_STEPS(name, T, ...) TROUPE_TRAINER_TABLE_(name, NULL, T, __VA_ARGS__)
 
+// A step that answers later. A plain value, valid in every process of the node.
+typedef struct troupe_step {
+    troupe_actor rank_;
+    uint64_t number_; // 0: none.
+} troupe_step;
+
+// In the hook .step: it is over when troupe_step_done says so and not when the hook returns, and
+// after_batch comes then. Meanwhile other ranks of the process go on. The hook then returns
+// TROUPE_OK; with another status the step has failed, and what is said of it later counts for
+// nothing. The loop may end before the step does, where the group does: rank_teardown sees to what
+// is under way. Empty, with the last error set: TROUPE_INVALID (not called by .step, or twice),
+// TROUPE_NO_MEMORY.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_step troupe_step_later(troupe_rank *me);
+
+// Ends the step, from any thread or method: with TROUPE_OK, or as a failure, with the text of the
+// thread's last error where that has this status. The first word counts; one that comes after the
+// loop's end is ignored. TROUPE_INVALID: it is empty; TROUPE_NOT_EXECUTED: the rank's process has
+// ended; TROUPE_NO_MEMORY: it was not said.
+TROUPE_EXPERIMENTAL troupe_status troupe_step_done(troupe_step step, troupe_status status);
+
+// As troupe_step_later; the step goes on, as a part of the hook .step, with `next` once troupe_get
+// of the reference will not wait. What that returns ends the step, unless it has called this or
+// troupe_step_later again. The reference is given away, to `next` in the end. Errors as those of
+// troupe_step_later; TROUPE_INVALID also: the reference is empty.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_step_then(
+    troupe_rank *me, troupe_ref ref, troupe_status (*next)(troupe_rank *me, troupe_ref ref));
+
 // TROUPE_RANK_FUNCTION(f, A) makes a function for troupe_execute of `troupe_status f(troupe_rank *,
 // const A *)`. It shares names with trainers.
 #define TROUPE_RANK_FUNCTION(f, A) TROUPE_TRAINER(f, A)
 
 // Runs a function with *argument in the process of each rank that is left, on the thread that runs
-// its loop, and waits for all. The function may change its process (setenv); reports, saves and
-// collectives are for loops. If it fails, the first failure by rank is returned, and the text names
-// the rank. Called by on_start and on_shutdown with their own group, else TROUPE_INVALID;
-// TROUPE_UNSUPPORTED: the argument has references; TROUPE_PEER_LOST: a rank was lost meanwhile;
-// TROUPE_DEADLINE_EXCEEDED: the time of on_shutdown is over.
+// its loop (with .ranks_per_process: on any), and waits for all. The function may change its
+// process (setenv); reports, saves and collectives are for loops. If it fails, the first failure by
+// rank is returned, and the text names the rank. Called by on_start and on_shutdown with their own
+// group, else TROUPE_INVALID; TROUPE_UNSUPPORTED: the argument has references; TROUPE_PEER_LOST: a
+// rank was lost meanwhile; TROUPE_DEADLINE_EXCEEDED: the time of on_shutdown is over.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_execute_as(const troupe_trainer *function,
                                                                     troupe_group *group,
                                                                     const void *argument);
@@ -535,6 +563,10 @@ typedef struct troupe_train_options {
     // Reports that the run is expected to make in all, earlier openings included; default: not
     // known. Only what is shown of it depends on it: how much is left.
     int expected_reports;
+    // Ranks that share a process, as actors of it, 1 to 128; default 1. Only for trainers with
+    // .step, else TROUPE_UNSUPPORTED. What each rank holds stays the same; the process has the
+    // environment of its first rank, but the GPUs of all, and is lost with all of them.
+    int ranks_per_process;
     int unused_;
 } troupe_train_options;
 

@@ -407,6 +407,12 @@ static void test_channels(void **state)
     assert_int_equal(faults, 0);
 }
 
+static troupe_status go_on(troupe_rank *me, troupe_ref ready)
+{
+    (void)me, (void)ready;
+    return TROUPE_OK;
+}
+
 static void checkpoints_and_loops(void)
 {
     troupe_checkpoint *checkpoint = NULL;
@@ -447,6 +453,10 @@ static void checkpoints_and_loops(void)
     troupe_data data = {0};
     troupe_shard part;
     troupe_rank rank = {0};
+    REFUSED(troupe_step_then, (NULL, (troupe_ref){0}, go_on), "me");
+    REFUSED(troupe_step_then, (&rank, (troupe_ref){0}, NULL), "next");
+    UNABLE(troupe_step_later, (NULL), "me");
+    HARMLESS(troupe_step_done, ((troupe_step){0}, TROUPE_OK));
     REFUSED(troupe_data_register, (NULL), "table");
     REFUSED(troupe_data_set, (NULL, "train", (troupe_ref){0}, 0, TROUPE_SPLIT), "data");
     REFUSED(troupe_data_set, (&data, NULL, (troupe_ref){0}, 0, TROUPE_SPLIT), "key");

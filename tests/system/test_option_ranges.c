@@ -328,6 +328,7 @@ static void test_training(void **state)
     expect(TRAIN(.collective_timeout_ms = -1), ".collective_timeout_ms");
     expect(TRAIN(.checkpoint_every = -1), ".checkpoint_every");
     expect(TRAIN(.expected_reports = -1), ".expected_reports");
+    expect(TRAIN(.ranks_per_process = -1), ".ranks_per_process");
     expect(TRAIN(.open = (troupe_open)3), ".open");
     expect(TRAIN(.metadata = "[1]"), ".metadata");
     expect(TRAIN(.console = (troupe_console)3), ".console");

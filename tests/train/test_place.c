@@ -95,18 +95,24 @@ static void test_ranks_of_a_node_follow_each_other(void **state)
     }
 }
 
-static void expect_env(int local_rank, const char *gpus, int64_t each, const char *env,
-                       const char *wanted)
+static void expect_shared(int local_rank, int together, const char *gpus, int64_t each,
+                          const char *env, const char *wanted)
 {
     trp_buffer text = {0};
     trp_place place = {local_rank + 2, 6, local_rank, 4, 1, 2};
-    trp_place_env(&place, gpus, each, env, &text);
+    trp_place_env(&place, together, gpus, each, env, &text);
     assert_false(text.failed);
     const char *own = strstr((const char *)text.data, "NODE_RANK=1\n");
     assert_non_null(own);
     assert_string_equal(own + strlen("NODE_RANK=1\n"), wanted);
     assert_int_equal(text.size, strlen((const char *)text.data) + 1);
     trp_buffer_free(&text);
+}
+
+static void expect_env(int local_rank, const char *gpus, int64_t each, const char *env,
+                       const char *wanted)
+{
+    expect_shared(local_rank, 1, gpus, each, env, wanted);
 }
 
 // A rank sees its own GPUs and no others.
@@ -124,13 +130,19 @@ static void test_gpus_are_dealt_out_in_the_order_of_ranks(void **state)
     expect_env(1, "2,5", 5000, NULL, "CUDA_VISIBLE_DEVICES=2\n"); // Two ranks fill one.
     expect_env(2, "2,5", 5000, NULL, "CUDA_VISIBLE_DEVICES=5\n");
     expect_env(3, "9", 2000, NULL, "CUDA_VISIBLE_DEVICES=9\n"); // All share one.
+    // Those that share a process see theirs together.
+    expect_shared(2, 2, "4,5,6,7", 10000, NULL, "CUDA_VISIBLE_DEVICES=6,7\n");
+    expect_shared(1, 3, "0,1,2,3,4,5,6,7", 20000, NULL, "CUDA_VISIBLE_DEVICES=2,3,4,5,6,7\n");
+    expect_shared(0, 2, "2,5", 5000, NULL, "CUDA_VISIBLE_DEVICES=2\n");
+    expect_shared(1, 2, "2,5", 5000, NULL, "CUDA_VISIBLE_DEVICES=2,5\n");
+    expect_shared(0, 4, "9", 2000, NULL, "CUDA_VISIBLE_DEVICES=9\n");
 }
 
 static void test_what_launchers_export(void **state)
 {
     (void)state;
     trp_buffer text = {0};
-    trp_place_env(&(trp_place){5, 6, 1, 2, 2, 3}, NULL, 0, "RANK=mine", &text);
+    trp_place_env(&(trp_place){5, 6, 1, 2, 2, 3}, 1, NULL, 0, "RANK=mine", &text);
     assert_string_equal((const char *)text.data, "RANK=5\nWORLD_SIZE=6\nLOCAL_RANK=1\n"
                                                  "LOCAL_WORLD_SIZE=2\nNODE_RANK=2\nRANK=mine");
     trp_buffer_free(&text);
