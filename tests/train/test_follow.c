@@ -342,7 +342,8 @@ static void test_long_lines_are_read_back(void **state)
     trp_follow_journal(job->follow, journal.fd);
     for (int i = 0; i < METRICS; i++) {
         memset(names[i], 'm', sizeof names[i] - 1);
-        snprintf(names[i] + 60, 4, "%03d", i);
+        names[i][61] = (char)('0' + i / 10);
+        names[i][62] = (char)('0' + i % 10);
         metrics[i].name = names[i];
     }
     for (int i = 0; i < WIDE; i++)
