@@ -205,8 +205,11 @@ troupe_status trp_storage_take(const char *path)
 void trp_storage_leave(const char *path)
 {
     const troupe_storage *table;
+    troupe_error kept;
+    trp_error_hold(&kept); // It may be left because something else has failed.
     if (split(path, &table, &path) == TROUPE_OK)
         table->leave(table->user, path);
+    trp_error_restore(&kept);
 }
 
 static void note_child(void *user, const char *child)

@@ -572,6 +572,39 @@ static void test_a_run_has_one_driver(void **state)
     free(run);
 }
 
+static troupe_gate_answer end_storage(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    (void)user, (void)job;
+    if (event->number == 3) {
+        (void)kill(memory_server, SIGKILL);
+        (void)waitpid(memory_server, NULL, 0);
+        memory_server = 0;
+    }
+    return TROUPE_GATE_GO_ON;
+}
+
+// B15: nothing can be put any more, which ends no run. The last test: there is no storage then.
+static void test_a_run_goes_on_without_its_storage(void **state)
+{
+    (void)state;
+    line_settings config = line_plain(EPOCHS);
+    troupe_gate gate = {.size = sizeof gate, .decide = end_storage};
+    troupe_result *result;
+    if (!far)
+        skip();
+    troupe_must(troupe_train(line_fit, &config, &result, .storage = storage, .name = "lost",
+                             .gate = &gate));
+    assert_int_equal(troupe_result_reports(result), EPOCHS);
+    // At least the one before the last that was to be committed while there was a storage.
+    assert_non_null(troupe_result_checkpoint(result));
+    assert_null(strstr(troupe_result_checkpoint(result), "checkpoint_000004"));
+    troupe_result_free(&result);
+    assert_int_equal(troupe_train(line_fit, &config, &result, .storage = storage, .name = "lost",
+                                  .open = TROUPE_OPEN_RESUME),
+                     TROUPE_IO);
+    assert_non_null(strstr(troupe_last_error()->text, "does not answer"));
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -606,6 +639,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_run_survives_each_change_that_fails),
         cmocka_unit_test(test_a_restart_restores_from_the_storage),
         cmocka_unit_test(test_a_run_has_one_driver),
+        cmocka_unit_test(test_a_run_goes_on_without_its_storage),
     };
     int failed = cmocka_run_group_tests(tests, set_up, NULL);
     memory_storage_end();
