@@ -20,9 +20,11 @@
 typedef struct item {
     struct item *next;
     size_t size;        // Of its block.
-    bool is_report;     // Else, unless it is of a checkpoint: a state.
+    bool is_report;     // Else, unless it is one of the next two: a state.
     bool is_checkpoint; // Its report, folder and metrics are in `report`,
     int64_t number;     // and this is its own.
+    bool is_live;
+    troupe_live_event live;
     troupe_job_state state;
     troupe_report_event report; // What it points to lies in the item's own block.
 } item;
@@ -131,6 +133,12 @@ void trp_follow_state(trp_follow *follow, troupe_job_state state, off_t start, o
         put(follow, &(item){.state = state}, NULL, start, end);
 }
 
+void trp_follow_modified(trp_follow *follow, const troupe_live_event *event, off_t start, off_t end)
+{
+    if (follow != NULL)
+        put(follow, &(item){.is_live = true, .live = *event}, NULL, start, end);
+}
+
 void trp_follow_journal(trp_follow *follow, int journal)
 {
     if (follow == NULL || journal < 0)
@@ -227,6 +235,14 @@ static void tell_checkpoint(trp_follow *follow, const troupe_report_event *event
     end_call(follow);
 }
 
+static void tell_modified(trp_follow *follow, const troupe_live_event *event)
+{
+    if (follow->follower.modified == NULL || !begin_call(follow))
+        return;
+    follow->follower.modified(follow->follower.user, follow->job, event);
+    end_call(follow);
+}
+
 static void tell_first(trp_follow *follow)
 {
     item *told = follow->first;
@@ -239,6 +255,8 @@ static void tell_first(trp_follow *follow)
         tell_report(follow, &told->report);
     else if (told->is_checkpoint)
         tell_checkpoint(follow, &told->report, told->number);
+    else if (told->is_live)
+        tell_modified(follow, &told->live);
     else
         tell_state(follow, told->state);
     trp_free(told);
@@ -247,7 +265,7 @@ static void tell_first(trp_follow *follow)
 // ---- reading back
 
 TROUPE_STRUCT(journal_line, (troupe_text, event), (troupe_text, state), (int, report),
-              (double, elapsed_s), (troupe_text, checkpoint));
+              (double, elapsed_s), (troupe_text, checkpoint), (int64_t, revision));
 
 // With the lock.
 static troupe_status tell_line(trp_follow *follow, const char *text, size_t size, trp_arena *arena)
@@ -262,6 +280,8 @@ static troupe_status tell_line(trp_follow *follow, const char *text, size_t size
     if (strcmp(line.event, "state") == 0 && line.state != NULL) {
         tell_state(follow, strcmp(line.state, "RESTARTING") == 0 ? TROUPE_JOB_RESTARTING
                                                                  : TROUPE_JOB_RUNNING);
+    } else if (strcmp(line.event, "live") == 0) {
+        tell_modified(follow, &(troupe_live_event){line.revision, line.report});
     } else if (strcmp(line.event, "report") == 0 || strcmp(line.event, "commit") == 0) {
         troupe_report_event event = {.number = line.report, .elapsed_s = line.elapsed_s};
         TROUPE_TRY(trp_report_event_read(value, arena, &event));
@@ -473,7 +493,7 @@ troupe_status trp_follow_start(troupe_job *job, const troupe_follower *follower,
 {
     *follow = NULL;
     if (follower->report == NULL && follower->state == NULL && follower->checkpoint == NULL &&
-        follower->log == NULL)
+        follower->log == NULL && follower->modified == NULL)
         return TROUPE_OK;
     trp_follow *made = trp_alloc(sizeof *made);
     if (made == NULL)

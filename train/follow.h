@@ -27,6 +27,8 @@ void trp_follow_report(trp_follow *follow, const troupe_report_event *event, off
 void trp_follow_checkpoint(trp_follow *follow, const troupe_checkpoint_event *event, off_t start,
                            off_t end);
 void trp_follow_state(trp_follow *follow, troupe_job_state state, off_t start, off_t end);
+void trp_follow_modified(trp_follow *follow, const troupe_live_event *event, off_t start,
+                         off_t end);
 // The journal, of which a descriptor is kept.
 void trp_follow_journal(trp_follow *follow, int journal);
 // The run has ended: told after all else.

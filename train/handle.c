@@ -147,6 +147,15 @@ static void take_checkpoint(void *user, const troupe_checkpoint_event *event, tr
     pthread_mutex_unlock(&handle->lock);
 }
 
+static void take_modified(void *user, const troupe_live_event *event, trp_lines lines)
+{
+    troupe_job *handle = (troupe_job *)user;
+    pthread_mutex_lock(&handle->lock);
+    if (handle->state != TROUPE_JOB_DONE)
+        trp_follow_modified(handle->follow, event, lines.start, lines.end);
+    pthread_mutex_unlock(&handle->lock);
+}
+
 static void take_checkpoints(void *user, int64_t newest, int64_t best)
 {
     troupe_job *handle = (troupe_job *)user;
@@ -247,6 +256,7 @@ const trp_port_class trp_handle_port = {
     .group = take_group,
     .report = take_report,
     .checkpoint = take_checkpoint,
+    .modified = take_modified,
     .checkpoints = take_checkpoints,
     .committed = take_commit,
     .logs = give_logs,

@@ -25,6 +25,16 @@ static void order(trp_job *job)
     trp_buffer_free(&values); // Where there was no memory, it is tried again at the next report.
 }
 
+// Puts down and tells that a revision counts after that report. With the lock.
+static void say_live(trp_job *job, uint32_t revision, int report)
+{
+    trp_run_journal *journal = &job->opening.journal;
+    off_t start = journal->size;
+    trp_run_journal_live(journal, revision, report);
+    job->port.is->modified(job->port.user, &(troupe_live_event){revision, report},
+                           (trp_lines){start, journal->size});
+}
+
 troupe_status trp_job_live_begin(trp_job *job, int report, trp_buffer *values, uint32_t *revision)
 {
     trp_live *live = &job->live;
@@ -39,7 +49,7 @@ troupe_status trp_job_live_begin(trp_job *job, int report, trp_buffer *values, u
         live->from = 0;
         trp_control_live_begin(job->control, live->revision);
         if (live->revision > 0)
-            trp_run_journal_live(&job->opening.journal, live->revision, report);
+            say_live(job, live->revision, report);
     }
     pthread_mutex_unlock(&job->lock);
     if (values->failed)
@@ -54,7 +64,7 @@ void trp_job_live_whole(trp_job *job, int report)
         return;
     pthread_mutex_lock(&job->lock);
     if (live->from > 0 && report >= live->from) {
-        trp_run_journal_live(&job->opening.journal, live->told, live->from);
+        say_live(job, live->told, live->from);
         live->from = 0;
     }
     order(job);

@@ -77,6 +77,8 @@ typedef struct trp_port_class {
     void (*report)(void *user, int number, double elapsed_s, const troupe_report_event *event,
                    trp_lines lines);
     void (*checkpoint)(void *user, const troupe_checkpoint_event *event, trp_lines lines);
+    // Live values have taken effect.
+    void (*modified)(void *user, const troupe_live_event *event, trp_lines lines);
     // Which are the newest and the best from now on, by number; -1: there is none.
     void (*checkpoints)(void *user, int64_t newest, int64_t best);
     // The last states that were committed in memory: references, of which the user keeps its own.

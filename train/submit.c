@@ -105,7 +105,8 @@ static troupe_status submit_new(troupe_job *handle, submission *asked)
 
 static bool follows(const troupe_follower *follower)
 {
-    return follower->report || follower->state || follower->checkpoint || follower->log;
+    return follower->report || follower->state || follower->checkpoint || follower->log ||
+           follower->modified;
 }
 
 // Of one with a key: the job that has it already, or a new one. *made becomes the job.

@@ -675,6 +675,13 @@ typedef struct troupe_log_event {
     uint64_t lost;
 } troupe_log_event;
 
+// Live values that have taken effect: all wishes (troupe_job_modify) up to that revision, which the
+// lines `modify` of the run's journal have. Borrowed during the callback.
+typedef struct troupe_live_event {
+    int64_t revision;
+    int report; // After which they count.
+} troupe_live_event;
+
 typedef enum troupe_job_state {
     TROUPE_JOB_QUEUED, // Waits for resources.
     TROUPE_JOB_RUNNING,
@@ -689,7 +696,8 @@ typedef enum troupe_job_state {
 // order of their numbers; `log` for each line in the log files of ranks, in the order of each
 // stream of a rank; it is not called where workers print to the driver's own descriptors
 // (TROUPE_OUTPUT_DIRECT). Where a rank's output lasts longer than the run (a process of its own has
-// it), it is told of for 2 s more.
+// it), it is told of for 2 s more. `modified`: newer live values have taken effect, or a group has
+// begun with some.
 typedef struct troupe_follower {
     size_t size; // sizeof(troupe_follower): TROUPE_OPTIONS sets it.
     void (*report)(void *user, troupe_job *job, const troupe_report_event *event);
@@ -697,6 +705,7 @@ typedef struct troupe_follower {
     void *user;
     void (*checkpoint)(void *user, troupe_job *job, const troupe_checkpoint_event *event);
     void (*log)(void *user, troupe_job *job, const troupe_log_event *event);
+    void (*modified)(void *user, troupe_job *job, const troupe_live_event *event);
 } troupe_follower;
 
 // Queues a run of `trainer` with a copy of *config (NULL: the loop takes none) and returns at once.

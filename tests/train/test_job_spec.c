@@ -265,6 +265,12 @@ static void far_checkpoint(void *user, const troupe_checkpoint_event *event, trp
     send_frame(((far_user *)user)->line, CHECKPOINT, &troupe_type_told,
                &(told){.number = event->report, .text = event->folder});
 }
+static void far_modified(void *user, const troupe_live_event *event, trp_lines lines)
+{
+    (void)user;
+    (void)event;
+    (void)lines;
+}
 static void far_checkpoints(void *user, int64_t newest, int64_t best)
 {
     (void)user;
@@ -306,10 +312,10 @@ static void far_let_go(void *user)
     send_frame(far->line, LET_GO, NULL, NULL);
     atomic_store(&far->gone, true);
 }
-static const trp_port_class far_port = {far_accepted,   far_progress,    far_group,     far_report,
-                                        far_checkpoint, far_checkpoints, far_committed, far_logs,
-                                        far_say,        far_ask,         far_wishes,    far_done,
-                                        far_let_go};
+static const trp_port_class far_port = {
+    far_accepted, far_progress,    far_group,     far_report, far_checkpoint,
+    far_modified, far_checkpoints, far_committed, far_logs,   far_say,
+    far_ask,      far_wishes,      far_done,      far_let_go};
 
 static void *read_wishes(void *user)
 {

@@ -6,6 +6,7 @@
 
 #include <runtime/codec/json.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,6 +297,61 @@ static void test_a_queued_job_begins_with_what_it_was_modified_to(void **state)
     troupe_result_free(&result);
 }
 
+typedef struct told {
+    _Atomic bool goes_on;
+    int slow_at; // It waits there until it may go on.
+    int count;
+    troupe_live_event events[LINES_MAX];
+} told;
+
+static bool may_go_on(void *context)
+{
+    return atomic_load(&((told *)context)->goes_on);
+}
+
+static void be_told(void *user, troupe_job *job, const troupe_live_event *event)
+{
+    told *all = (told *)user;
+    (void)job;
+    if (all->count == all->slow_at)
+        (void)support_wait_until(may_go_on, all, SUPPORT_SOON_MS);
+    if (all->count < LINES_MAX)
+        all->events[all->count++] = *event;
+}
+
+// A slow one reads what it has missed from the journal.
+static void test_a_follower_is_told_of_each_change(void **state)
+{
+    (void)state;
+    enum { TIMES = 60, WAITING = 4096 };
+    settings config = plain();
+    static told all;
+    all.slow_at = 5;
+    troupe_follower follower = {.size = sizeof follower, .user = &all, .modified = be_told};
+    troupe_job *job;
+    troupe_must(
+        troupe_submit(tuned, &config, &follower, &job, .storage = storage, .keep = TROUPE_NONE));
+    await_reports(job, 2);
+    for (int i = 1; i <= TIMES; i++) {
+        if (i == TIMES / 2) // The follower falls behind: no more than so many events wait for it.
+            await_reports(job, reports_of(job) + WAITING + 100);
+        troupe_must(troupe_job_modify(tuned, job, rate, i));
+        await_reports(job, reports_of(job) + 2);
+    }
+    atomic_store(&all.goes_on, true);
+    troupe_must(troupe_job_modify(tuned, job, epochs, 1));
+    troupe_result *result = end_of(&job);
+    assert_string_equal(troupe_result_error(result), "");
+    audit *written = audit_of(troupe_result_path(result), 1);
+    assert_int_equal(written->lives, TIMES + 1);
+    assert_int_equal(all.count, written->lives);
+    for (int i = 0; i < all.count; i++) {
+        assert_int_equal(all.events[i].revision, written->live_revision[i]);
+        assert_int_equal(all.events[i].report, written->live_report[i]);
+    }
+    troupe_result_free(&result);
+}
+
 // ---- the library's loop
 
 static troupe_status plan_steps(troupe_rank *me, const settings *config, troupe_plan *plan)
@@ -331,9 +387,28 @@ static void test_hooks_are_given_the_values_of_now(void **state)
 
 // ---- going on
 
+// A driver of its own, which modifies its run without a pause, from `first` on, and says on a pipe
+// what was accepted.
+static int drive_on(int argc, char **argv)
+{
+    settings config = plain();
+    config.pause_us = 100;
+    troupe_job *job;
+    troupe_must(troupe_start(argc, argv, .cpus = CPUS));
+    troupe_must(troupe_submit(tuned, &config, NULL, &job, .ranks = 2, .storage = argv[1],
+                              .name = argv[2], .open = TROUPE_OPEN_RESUME_OR_NEW, .keep = 2));
+    for (int i = atoi(argv[3]);; i++) {
+        troupe_must(troupe_job_modify(tuned, job, rate, i));
+        if (write(atoi(argv[4]), &i, sizeof i) != sizeof i)
+            return 1;
+    }
+}
+
 // A driver of its own, which is killed by itself after it has modified its run.
 static int drive(int argc, char **argv)
 {
+    if (argc > 4)
+        return drive_on(argc, argv);
     settings config = plain();
     config.rate = atof(argv[3]);
     config.pause_us = 200;
@@ -404,6 +479,46 @@ static void test_after_kill_9_of_the_driver_the_values_hold(void **state)
     free(text);
     free(path);
     free(run);
+}
+
+// Starts a driver that modifies from `first` on, kills it after some time, and returns what it has
+// said last.
+static int kill_driver(const char *name, int first, useconds_t after_us)
+{
+    char from[16], out[16];
+    int ends[2], status, last = -1;
+    assert_int_equal(pipe(ends), 0);
+    snprintf(from, sizeof from, "%d", first);
+    snprintf(out, sizeof out, "%d", ends[1]);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execl("/proc/self/exe", "test_modify", storage, name, from, out, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &last, sizeof last), sizeof last);
+    usleep(after_us);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    while (read(ends[0], &last, sizeof last) == sizeof last)
+        ;
+    close(ends[0]);
+    return last;
+}
+
+static void test_what_was_accepted_holds_wherever_the_driver_is_killed(void **state)
+{
+    (void)state;
+    unsigned seed = 11;
+    for (int round = 0, first = 1000; round < 6; round++) {
+        double rate, length;
+        int last = kill_driver("anywhere", first, (useconds_t)(rand_r(&seed) % 120000));
+        go_on("anywhere", 1, &rate, &length);
+        // The next one may have been put down, and not said.
+        assert_true(rate == last || rate == last + 1);
+        first = last + 1000;
+    }
 }
 
 // ---- what is refused
@@ -499,8 +614,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_each_value_comes_with_the_same_report_on_all_ranks),
         cmocka_unit_test(test_a_group_that_is_restarted_has_the_newest_values),
         cmocka_unit_test(test_a_queued_job_begins_with_what_it_was_modified_to),
+        cmocka_unit_test(test_a_follower_is_told_of_each_change),
         cmocka_unit_test(test_hooks_are_given_the_values_of_now),
         cmocka_unit_test(test_after_kill_9_of_the_driver_the_values_hold),
+        cmocka_unit_test(test_what_was_accepted_holds_wherever_the_driver_is_killed),
         cmocka_unit_test(test_what_cannot_be_modified_is_said),
         cmocka_unit_test(test_a_list_of_live_members_is_checked),
     };
