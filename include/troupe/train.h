@@ -565,7 +565,8 @@ typedef struct troupe_train_options {
     int expected_reports;
     // Ranks that share a process, as actors of it, 1 to 128; default 1. Only for trainers with
     // .step, else TROUPE_UNSUPPORTED. What each rank holds stays the same; the process has the
-    // environment of its first rank, but the GPUs of all, and is lost with all of them.
+    // environment of its first rank, but the GPUs of all, and is lost with all of them. Hooks of
+    // different ranks run at the same time, and static variables are theirs together.
     int ranks_per_process;
     int unused_;
 } troupe_train_options;

@@ -154,6 +154,59 @@ static troupe_status sum(troupe_rank *me, const number_settings *config)
 }
 TROUPE_TRAINER(sum, number_settings);
 
+// The same in each batch of a loop of steps, with an object in its config.
+TROUPE_STRUCT(step_settings, (troupe_ref, object), (bool, waits));
+
+static troupe_status stepped_plan(troupe_rank *me, const step_settings *config, troupe_plan *plan)
+{
+    (void)me, (void)config;
+    *plan = (troupe_plan){.epochs = 2, .batches = 3};
+    return TROUPE_OK;
+}
+
+static troupe_status stepped_read(troupe_rank *me, const step_settings *config)
+{
+    int64_t object, number, sum = 0;
+    troupe_shard part, whole;
+    troupe_view view;
+    TROUPE_TRY(troupe_get(int64_t, config->object, &object));
+    TROUPE_TRY(troupe_data_shard(me, "valid", &whole));
+    TROUPE_TRY(troupe_get(int64_t, whole.data, &number));
+    TROUPE_TRY(troupe_data_shard(me, "train", &part));
+    TROUPE_TRY(troupe_view_bytes(part.data, &view, TROUPE_FOREVER));
+    for (int64_t i = part.first; i < part.first + part.rows; i++)
+        sum += ((const int64_t *)view.data)[i];
+    troupe_view_end(&view);
+    TROUPE_TRY(troupe_allreduce(me, &sum, 1, TROUPE_SUM));
+    return object == 42 && number == 7 && sum == 45
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_FAILED, "%lld, %lld and %lld", (long long)object,
+                             (long long)number, (long long)sum);
+}
+
+static troupe_status stepped_go_on(troupe_rank *me, troupe_ref ref)
+{
+    int64_t number;
+    (void)me;
+    return troupe_get(int64_t, ref, &number, TROUPE_POLL);
+}
+
+static troupe_status stepped_step(troupe_rank *me, const step_settings *config)
+{
+    TROUPE_TRY(stepped_read(me, config));
+    if (!config->waits)
+        return TROUPE_OK;
+    return troupe_step_then(me, troupe_ref_keep(config->object), stepped_go_on);
+}
+
+static troupe_status stepped_end(troupe_rank *me, const step_settings *config)
+{
+    TROUPE_TRY(stepped_read(me, config));
+    return troupe_report(me, {"epoch", (double)me->epoch});
+}
+TROUPE_STEPS(stepped, step_settings, .plan = stepped_plan, .step = stepped_step,
+             .after_epoch = stepped_end);
+
 typedef struct scene {
     number_source source;
     number_settings config;
@@ -370,6 +423,29 @@ static void test_ranks_have_their_parts(void **state)
     close_scene(&of);
 }
 
+// References last from batch to batch, also where ranks share a process, and go when the loop ends.
+static void test_steps_read_data_and_objects_in_each_batch(void **state)
+{
+    (void)state;
+    static const int shares[] = {1, 2, 4};
+    for (size_t i = 0; i < 2 * sizeof shares / sizeof *shares; i++) {
+        scene of = open_scene(10);
+        of.source.other = "valid";
+        troupe_job *job;
+        step_settings config = {troupe_put(int64_t, &(int64_t){42}), i % 2 == 1};
+        troupe_must(troupe_submit(stepped, &config, NULL, &job, .ranks = 4, .storage = storage,
+                                  .cpus_per_rank = 0.5, .ranks_per_process = shares[i / 2],
+                                  .data = troupe_data_with(numbers, &of.source)));
+        troupe_ref_drop(config.object);
+        troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &of.result));
+        assert_string_equal(troupe_result_error(of.result), "");
+        assert_int_equal(troupe_result_reports(of.result), 2);
+        troupe_job_close(&job);
+        close_scene(&of);
+        assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+    }
+}
+
 // ---- going on
 
 static troupe_status resume(scene *of, const char *name, bool with, bool force)
@@ -450,6 +526,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_run_is_ended_during_the_setup_of_its_data),
         cmocka_unit_test(test_parts_are_together_the_whole),
         cmocka_unit_test(test_ranks_have_their_parts),
+        cmocka_unit_test(test_steps_read_data_and_objects_in_each_batch),
         cmocka_unit_test(test_a_run_that_goes_on_needs_its_data),
         cmocka_unit_test(test_other_data_need_force),
     };

@@ -223,6 +223,22 @@ TROUPE_STEPS(late, late_settings, .plan = late_plan, .step = late_step, .rank_se
              .rank_teardown = late_teardown, .after_batch = late_after_batch,
              .after_epoch = late_after_epoch, .reshards = true);
 
+static troupe_status hello(troupe_rank *me, const late_settings *config)
+{
+    char name[32];
+    snprintf(name, sizeof name, "hello_%d", me->rank);
+    char *path = support_path(config->folder, name);
+    support_write_file(path, "", 0);
+    free(path);
+    return me->user ? TROUPE_FAILED : TROUPE_OK;
+}
+TROUPE_RANK_FUNCTION(hello, late_settings);
+
+static troupe_status late_start(troupe_group *group, const late_settings *config)
+{
+    return troupe_execute(group, hello, config);
+}
+
 // One whose ranks have some time to leave their loops.
 static troupe_status late_shutdown(troupe_group *group, const late_settings *config)
 {
@@ -231,7 +247,7 @@ static troupe_status late_shutdown(troupe_group *group, const late_settings *con
 }
 TROUPE_STEPS(closing, late_settings, .plan = late_plan, .step = late_step, .rank_setup = late_setup,
              .rank_teardown = late_teardown, .after_batch = late_after_batch,
-             .after_epoch = late_after_epoch, .on_shutdown = late_shutdown);
+             .after_epoch = late_after_epoch, .on_start = late_start, .on_shutdown = late_shutdown);
 
 static troupe_status function(troupe_rank *me, const late_settings *config)
 {
@@ -432,10 +448,14 @@ static void test_a_group_ends_while_a_step_is_pending(void **state)
 
 TROUPE_STRUCT(pipe_settings, (troupe_text, folder), (bool, blocks));
 
-static const char *fifo_path(const pipe_settings *config)
+typedef struct pipe_path {
+    char text[4096];
+} pipe_path;
+
+static pipe_path path_of(const pipe_settings *config)
 {
-    static char path[4096];
-    snprintf(path, sizeof path, "%s/pipe", config->folder);
+    pipe_path path;
+    snprintf(path.text, sizeof path.text, "%s/pipe", config->folder);
     return path;
 }
 
@@ -448,7 +468,7 @@ static troupe_status pipe_plan(troupe_rank *me, const pipe_settings *config, tro
 
 typedef struct reading {
     troupe_step step;
-    char path[4096];
+    pipe_path path;
 } reading;
 
 static troupe_status read_pipe(const char *path)
@@ -464,7 +484,7 @@ static troupe_status read_pipe(const char *path)
 static void *read_for(void *user)
 {
     reading *it = user;
-    (void)troupe_step_done(it->step, read_pipe(it->path));
+    (void)troupe_step_done(it->step, read_pipe(it->path.text));
     free(it);
     return NULL;
 }
@@ -472,13 +492,14 @@ static void *read_for(void *user)
 static troupe_status wait_for_pipe(troupe_rank *me, const pipe_settings *config)
 {
     pthread_t thread;
+    pipe_path path = path_of(config);
     if (config->blocks)
-        return read_pipe(fifo_path(config));
+        return read_pipe(path.text);
     reading *it = calloc(1, sizeof *it);
     if (!it)
         return TROUPE_NO_MEMORY;
     it->step = troupe_step_later(me);
-    snprintf(it->path, sizeof it->path, "%s", fifo_path(config));
+    it->path = path;
     if (it->step.number_ == 0 || pthread_create(&thread, NULL, read_for, it) != 0)
         return TROUPE_FAILED;
     pthread_detach(thread);
@@ -491,7 +512,8 @@ static troupe_status pipe_step(troupe_rank *me, const pipe_settings *config)
         return wait_for_pipe(me, config);
     if (me->batch != 99)
         return TROUPE_OK;
-    int fd = open(fifo_path(config), O_RDWR | O_CLOEXEC);
+    pipe_path path = path_of(config);
+    int fd = open(path.text, O_RDWR | O_CLOEXEC);
     bool written = fd >= 0 && write(fd, "x", 1) == 1;
     // What is in a pipe goes with its last descriptor: rank 0 has one.
     usleep(50000);
@@ -516,7 +538,8 @@ static void test_a_rank_that_waits_lets_others_of_its_process_go_on(void **state
         char *folder = support_directory_make();
         pipe_settings config = {folder, blocks};
         troupe_result *result;
-        assert_int_equal(mkfifo(fifo_path(&config), 0600), 0);
+        pipe_path path = path_of(&config);
+        assert_int_equal(mkfifo(path.text, 0600), 0);
         troupe_status status = troupe_train(piped, &config, &result, .ranks = 2, .storage = storage,
                                             .ranks_per_process = 2);
         assert_string_equal(troupe_result_error(result), "");
@@ -524,6 +547,31 @@ static void test_a_rank_that_waits_lets_others_of_its_process_go_on(void **state
         assert_int_equal(troupe_result_reports(result), 1);
         troupe_result_free(&result);
         support_directory_remove(folder);
+    }
+}
+
+// Many more than there are threads; functions of ranks run in each, too.
+static void test_many_ranks_share_a_process(void **state)
+{
+    (void)state;
+    enum { MANY = 64 };
+    for (int answers = AT_ONCE; answers <= BY_A_WAIT; answers++) {
+        char *folder = support_directory_make();
+        late_settings config = {.answers = answers, .folder = folder};
+        troupe_result *result;
+        troupe_status status =
+            troupe_train(closing, &config, &result, .ranks = MANY, .storage = storage,
+                         .ranks_per_process = MANY, .cpus_per_rank = 0.05);
+        assert_string_equal(troupe_result_error(result), "");
+        assert_int_equal(status, TROUPE_OK);
+        assert_int_equal(troupe_result_reports(result), EPOCHS);
+        assert_int_equal(state_of(result, MANY - 1).pid, state_of(result, 0).pid);
+        char *path = support_path(folder, "hello_63");
+        assert_true(support_exists(path));
+        free(path);
+        troupe_result_free(&result);
+        support_directory_remove(folder);
+        troupe_arena_reset();
     }
 }
 
@@ -553,6 +601,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_run_is_ended_while_a_step_is_pending),
         cmocka_unit_test(test_a_group_ends_while_a_step_is_pending),
         cmocka_unit_test(test_a_rank_that_waits_lets_others_of_its_process_go_on),
+        cmocka_unit_test(test_many_ranks_share_a_process),
         cmocka_unit_test(test_only_steps_can_share_a_process),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
