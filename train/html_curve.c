@@ -338,7 +338,7 @@ void trp_curve_data(const trp_series *series, trp_buffer *out)
         const trp_slot *slot = &series->slots[i];
         if (slot->count == 0)
             continue;
-        trp_buffer_printf(out, "%s[%.6g,%.10g,%.6g", first ? "" : ",", slot->from, slot->to,
+        trp_buffer_printf(out, "%s[%.10g,%.10g,%.6g", first ? "" : ",", slot->from, slot->to,
                           mean_of(slot));
         if (has_band(slot))
             trp_buffer_printf(out, ",%.6g,%.6g,%u", slot->low, slot->high, slot->count);

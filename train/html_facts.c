@@ -24,7 +24,7 @@ TROUPE_STRUCT(cause_fields, (int, rank), (troupe_text, status), (troupe_text, te
 // Of all kinds of lines together.
 TROUPE_STRUCT(line_fields, (troupe_text, event), (int, attempt), (int, report), (double, elapsed_s),
               (troupe_text, checkpoint), (troupe_text, at), (int, process), (troupe_text, state),
-              (troupe_text, source), (cause_fields, cause));
+              (troupe_text, source), (bool, memory), (cause_fields, cause));
 
 const char *trp_facts_copy(trp_facts *facts, const char *text)
 {
@@ -172,23 +172,24 @@ static bool take_report(trp_facts *facts, trp_json line, const line_fields *fiel
     return whole;
 }
 
-// Appends the numbers of an array, as many as there is room for.
-static void write_pids(trp_json line, trp_arena *arena, char *out, size_t capacity)
+// Writes the numbers of an array of the line, as many as there is room for.
+static void write_numbers(trp_json line, const char *name, trp_arena *arena, char *out,
+                          size_t capacity)
 {
-    trp_json pids, item = {0};
+    trp_json numbers, item = {0};
     size_t used = 0;
     out[0] = '\0';
-    if (!trp_json_member(line, "pids", &pids))
+    if (!trp_json_member(line, name, &numbers))
         return;
-    while (trp_json_next_item(pids, &item)) {
-        int pid = 0;
-        if (trp_json_read(&troupe_type_int, item, arena, &pid) != TROUPE_OK)
+    while (trp_json_next_item(numbers, &item)) {
+        int number = 0;
+        if (trp_json_read(&troupe_type_int, item, arena, &number) != TROUPE_OK)
             return;
         if (used + 20 > capacity) {
             snprintf(out + used, capacity - used, ", ...");
             return;
         }
-        used += (size_t)snprintf(out + used, capacity - used, "%s%d", used > 0 ? ", " : "", pid);
+        used += (size_t)snprintf(out + used, capacity - used, "%s%d", used > 0 ? ", " : "", number);
     }
 }
 
@@ -211,6 +212,7 @@ static void take_attempt(trp_facts *facts, trp_json line, const line_fields *fie
                                .driver = facts->last_driver,
                                .restart = restart,
                                .elapsed_s = facts->elapsed_s,
+                               .memory = fields->memory,
                                .cause_rank = fields->cause.rank};
     facts->restarts += restart;
     if (fields->elapsed_s > facts->elapsed_s && fields->elapsed_s <= elapsed_max)
@@ -219,7 +221,8 @@ static void take_attempt(trp_facts *facts, trp_json line, const line_fields *fie
     copy_field(row->checkpoint, sizeof row->checkpoint, fields->checkpoint);
     copy_field(row->cause_status, sizeof row->cause_status, fields->cause.status);
     copy_field(row->cause, sizeof row->cause, fields->cause.text);
-    write_pids(line, arena, row->pids, sizeof row->pids);
+    write_numbers(line, "pids", arena, row->pids, sizeof row->pids);
+    write_numbers(line, "replaced", arena, row->replaced, sizeof row->replaced);
 }
 
 static void take_commit(trp_facts *facts, trp_json line, const line_fields *fields,
@@ -270,6 +273,8 @@ static bool take_value_line(trp_facts *facts, trp_json line, trp_arena *arena)
         take_commit(facts, line, &fields, arena);
     } else if (strcmp(fields.event, "state") == 0) {
         copy_field(facts->state, sizeof facts->state, fields.state);
+    } else if (strcmp(fields.event, "no_commit") == 0) {
+        facts->no_commits++;
     } else if (strcmp(fields.event, "end") != 0) {
         take_other(facts, line);
     }

@@ -38,7 +38,9 @@ typedef struct trp_facts_attempt {
     char checkpoint[64];
     int cause_rank;
     char cause_status[32], cause[700];
-    char pids[400]; // "4711, 4712"
+    bool memory;        // It goes on from a commit in memory.
+    char pids[400];     // "4711, 4712"
+    char replaced[200]; // Ranks that got another process.
 } trp_facts_attempt;
 
 // A line of an event that the page knows nothing of.
@@ -82,6 +84,7 @@ typedef struct trp_facts {
     char state[16]; // The last one: "RUNNING".
     char opened_at[32];
     uint64_t openings, attempts, restarts, commits, others;
+    uint64_t no_commits; // Reports whose checkpoint failed.
     int last_driver;
     trp_facts_metric *metrics[TRP_FACTS_METRICS];
     size_t metric_count;

@@ -77,6 +77,8 @@ static void write_attempt(const trp_facts *facts, const trp_facts_attempt *row, 
     trp_buffer_printf(out, "</td><td class=\"nw\">");
     if (row->checkpoint[0] != '\0' && row->attempt > 0 && is_there(facts, row->checkpoint))
         write_link(out, links, "checkpoints/", row->checkpoint, "/");
+    else if (row->memory)
+        trp_buffer_printf(out, "a commit in memory");
     else if (row->checkpoint[0] != '\0') // It is gone, or another run's.
         trp_html_text(out, row->checkpoint);
     else
@@ -86,6 +88,11 @@ static void write_attempt(const trp_facts *facts, const trp_facts_attempt *row, 
         trp_html_text(out, row->pids);
     else
         trp_buffer_printf(out, "%s", dash);
+    if (row->restart && row->replaced[0] != '\0') {
+        trp_buffer_printf(out, "<br/><small>replaced: rank ");
+        trp_html_text(out, row->replaced);
+        trp_buffer_printf(out, "</small>");
+    }
     trp_buffer_printf(out, "</td></tr>\n");
 }
 
@@ -153,6 +160,8 @@ void trp_html_checkpoints(const trp_facts *facts, const char *links, trp_buffer 
     trp_buffer_printf(out, "<p class=\"note\">%llu committed, %llu kept",
                       (unsigned long long)facts->commits,
                       (unsigned long long)(facts->checkpoint_count + facts->checkpoints_left_out));
+    if (facts->no_commits > 0)
+        trp_buffer_printf(out, ", %llu failed", (unsigned long long)facts->no_commits);
     if (facts->checkpoints_left_out > 0)
         trp_buffer_printf(out, "; the newest %d and the best are listed", TRP_FACTS_CHECKPOINTS);
     trp_buffer_printf(out, ".</p>\n");

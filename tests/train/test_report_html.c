@@ -439,6 +439,26 @@ static void test_sources_and_ranks_are_seen(void **state)
     free(folder);
 }
 
+static void test_a_restart_from_memory(void **state)
+{
+    (void)state;
+    static const char lines[] =
+        "{\"event\": \"open\", \"epoch\": 1}\n{\"event\": \"attempt\", \"attempt\": 0, \"pids\": "
+        "[11, 12, 13], \"replaced\": [0, 1, 2]}\n{\"event\": \"no_commit\", \"report\": 3}\n"
+        "{\"event\": \"attempt\", \"attempt\": 1, \"report\": 2, \"pids\": [11, 14, 13], "
+        "\"memory\": "
+        "true, \"replaced\": [1], \"checkpoint\": null}\n";
+    make_folder("memory");
+    put("memory", "run.json", small_run, sizeof small_run - 1);
+    put("memory", "journal.jsonl", lines, sizeof lines - 1);
+    page it = report_of("memory");
+    expect(&it, "a commit in memory");
+    expect(&it, "11, 14, 13replaced: rank 1");
+    assert_null(strstr(it.text, "rank 0, 1, 2")); // All are new at first.
+    assert_false(page_says(&it, "Other events"));
+    page_free(&it);
+}
+
 static void test_lines_that_cannot_be_read_are_counted(void **state)
 {
     (void)state;
@@ -685,6 +705,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_a_run_has_given_is_text),
         cmocka_unit_test(test_damaged_files_are_read_as_far_as_they_can_be),
         cmocka_unit_test(test_sources_and_ranks_are_seen),
+        cmocka_unit_test(test_a_restart_from_memory),
         cmocka_unit_test(test_lines_that_cannot_be_read_are_counted),
         cmocka_unit_test(test_what_is_no_run_is_refused),
         cmocka_unit_test(test_a_series_hides_nothing),
