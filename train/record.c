@@ -337,9 +337,20 @@ static const char *name_of(const char *folder)
     return folder != NULL ? strrchr(folder, '/') + 1 : NULL;
 }
 
+// A driver that was killed may have left more than are kept. They stay as long as those that are
+// kept could turn out to be damaged.
+static void evict_left(trp_record *record)
+{
+    double score;
+    for (int64_t id; (id = trp_retention_evict(&record->retention, &score)) >= 0;)
+        if (trp_checkpoint_remove(record->job->path, id) != TROUPE_OK)
+            trp_log(TRP_WARN, "a checkpoint that is not kept stays: %s", troupe_last_error()->text);
+}
+
 void trp_record_end(trp_record *record, troupe_status status, const troupe_result *result)
 {
     trp_job *job = record->job;
+    evict_left(record);
     bool stopped = result != NULL && result->stopped;
     trp_run_journal_end(&job->opening.journal, status, stopped);
     trp_run_journal_sync(&job->opening.journal);

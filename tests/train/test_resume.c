@@ -102,7 +102,7 @@ static void test_a_killed_driver_goes_on_where_it_was(void **state)
 {
     (void)state;
     for (int first = 1; first <= 3; first++) {
-        char name[16]; // The working folder of a run elsewhere has its epoch, also without the run.
+        char name[24]; // The working folder of a run elsewhere has its epoch, also without the run.
         snprintf(name, sizeof name, "again_%d", first);
         plan how = {
             .name = name, .ranks = WORLD, .epochs = EPOCHS, .open = TROUPE_OPEN_RESUME_OR_NEW};

@@ -16,7 +16,7 @@
 #include <train/checkpoint.h>
 #include <train/run_file.h>
 
-enum { EPOCHS = 5 };
+enum { EPOCHS = 4 };
 
 static char *folder; // For what is local in any case.
 static char *storage;
@@ -446,8 +446,7 @@ static void assert_done(const char *name)
     line_model model = line_load(result, 0);
     line_assert_same(&model, &undisturbed);
     troupe_result_free(&result);
-    // What a driver was killed before it had removed it goes with the next commit.
-    assert_in_range(count_checkpoints(run.text), 1, 2);
+    assert_int_equal(count_checkpoints(run.text), 1);
     unsigned char *journal;
     size_t size;
     trp_path path = path_of("%s/journal.jsonl", name);
@@ -597,7 +596,7 @@ static void test_a_run_goes_on_without_its_storage(void **state)
     assert_int_equal(troupe_result_reports(result), EPOCHS);
     // At least the one before the last that was to be committed while there was a storage.
     assert_non_null(troupe_result_checkpoint(result));
-    assert_null(strstr(troupe_result_checkpoint(result), "checkpoint_000004"));
+    assert_null(strstr(troupe_result_checkpoint(result), "checkpoint_000003"));
     troupe_result_free(&result);
     assert_int_equal(troupe_train(line_fit, &config, &result, .storage = storage, .name = "lost",
                                   .open = TROUPE_OPEN_RESUME),
