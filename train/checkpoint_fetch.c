@@ -96,16 +96,23 @@ troupe_status trp_checkpoint_forget(const char *local)
     return access(fetched.text, F_OK) == 0 ? trp_folder_discard(fetched.text) : TROUPE_OK;
 }
 
+// Where a copy is made; a path of its own in `fetch` would be one too many for its frame.
+static troupe_status make_staged(const char *local, trp_path *staged)
+{
+    trp_path fetched;
+    TROUPE_TRY(trp_path_make(&fetched, "%s/" FETCHED, local));
+    TROUPE_TRY(trp_folder_make_new(fetched.text));
+    return trp_path_make(staged, "%s/new", fetched.text);
+}
+
 static troupe_status fetch(const char *path, const char *local, const char *copy, trp_arena *arena,
                            trp_manifest *manifest)
 {
-    trp_path fetched, staged;
+    trp_path staged;
     TROUPE_TRY(trp_checkpoint_read(path, arena, manifest));
     // One copy at a time: what is restored from next is another checkpoint, or this one.
     TROUPE_TRY(trp_checkpoint_forget(local));
-    TROUPE_TRY(trp_path_make(&fetched, "%s/" FETCHED, local));
-    TROUPE_TRY(trp_folder_make_new(fetched.text));
-    TROUPE_TRY(trp_path_make(&staged, "%s/new", fetched.text));
+    TROUPE_TRY(make_staged(local, &staged));
     troupe_status status = fetch_all(path, staged.text, manifest);
     if (status == TROUPE_OK)
         status = trp_checkpoint_verify(staged.text, arena, manifest);
