@@ -766,7 +766,7 @@ TROUPE_EXPERIMENTAL void troupe_job_stop(troupe_job *job);
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_modify_as(
     const troupe_trainer *trainer, troupe_job *job, const char *member, const void *value);
 // troupe_job_modify(fit, job, rate, 0.05): the member and the type of its value are checked by the
-// compiler. Not for fixed arrays.
+// compiler. The values of a fixed array are given in braces.
 #define troupe_job_modify(loop, job, member, ...)                                                  \
     troupe_job_modify_as(                                                                          \
         &troupe_trainer_##loop, (job), #member,                                                    \

@@ -19,7 +19,7 @@ enum { CPUS = 3, EPOCHS_MAX = 1000000 };
 static char *storage;
 
 TROUPE_STRUCT(settings, (double, rate), (int, epochs), (troupe_text, note), (int, pause_us),
-              (int, dies_at), (char, kind, 8));
+              (int, dies_at), (char, kind, 8), (double, at, 2));
 TROUPE_STRUCT(progress, (int, epoch));
 TROUPE_STRUCT(other, (int, epochs));
 
@@ -68,11 +68,12 @@ static troupe_status tuned(troupe_rank *me, const settings *config)
             usleep((useconds_t)(config->pause_us * (1 + me->rank)));
         all.epoch++;
         TROUPE_TRY(troupe_save(progress, me, &all));
-        TROUPE_TRY(troupe_report(me, {"rate", now->rate}, {"length", (double)strlen(now->note)}));
+        TROUPE_TRY(troupe_report(me, {"rate", now->rate}, {"length", (double)strlen(now->note)},
+                                 {"kind", now->kind[0]}, {"at", now->at[1]}));
     }
     return TROUPE_OK;
 }
-TROUPE_TRAINER(tuned, settings, .live = "rate, epochs, note");
+TROUPE_TRAINER(tuned, settings, .live = "rate, epochs, note, kind, at");
 
 static settings plain(void)
 {
@@ -282,6 +283,8 @@ static void test_a_queued_job_begins_with_what_it_was_modified_to(void **state)
     troupe_must(troupe_job_modify(tuned, second, rate, 3));
     troupe_must(troupe_job_modify(tuned, second, rate, 4));
     troupe_must(troupe_job_modify(tuned, second, note, "waited"));
+    troupe_must(troupe_job_modify(tuned, second, kind, "curve"));
+    troupe_must(troupe_job_modify(tuned, second, at, {1.5, 2.5}));
     troupe_job_stop(first);
     troupe_result *result = end_of(&first);
     troupe_result_free(&result);
@@ -290,10 +293,12 @@ static void test_a_queued_job_begins_with_what_it_was_modified_to(void **state)
     audit *all = audit_of(troupe_result_path(result), 1);
     assert_int_equal(all->lives, 1);
     assert_int_equal(all->live_report[0], 0);
-    assert_int_equal(all->live_revision[0], 3);
+    assert_int_equal(all->live_revision[0], 5);
     check_audit(all, 1, 4);
     assert_true(all->report_rate[1] == 4);
     assert_true(troupe_result_metric(result, "length") == strlen("waited"));
+    assert_true(troupe_result_metric(result, "kind") == 'c');
+    assert_true(troupe_result_metric(result, "at") == 2.5);
     troupe_result_free(&result);
 }
 
@@ -549,10 +554,10 @@ static void test_what_cannot_be_modified_is_said(void **state)
     troupe_must(troupe_submit(tuned, &config, NULL, &job, .ranks = 2, .storage = storage,
                               .keep = TROUPE_NONE));
     refused(troupe_job_modify_as(&troupe_trainer_tuned, job, "speed", &rate), TROUPE_NOT_FOUND,
-            "no member 'speed': its members are rate, epochs, note, pause_us, dies_at, kind");
+            "no member 'speed': its members are rate, epochs, note, pause_us, dies_at, kind, at");
     refused(troupe_job_modify(tuned, job, pause_us, number), TROUPE_UNSUPPORTED,
             "'pause_us' of the config of 'tuned' cannot change while it runs: those in its .live "
-            "can: rate, epochs, note");
+            "can: rate, epochs, note, kind, at");
     refused(troupe_job_modify(nothing, job, rate, 2), TROUPE_WRONG_TYPE,
             "is of trainer 'tuned', not of 'nothing'");
     refused(troupe_job_modify(tuned, job, note, huge), TROUPE_TOO_LARGE,
