@@ -3,8 +3,9 @@
 //     bench_train [quick] [ROW...]
 //
 // Each row is one run or several, of two ranks but for the checkpoints, which have one; not pinned.
-// The peer is Ray Train, whose rows (compare/peer_ray_train.py) take turns with ours. Every row has
-// a floor, and its note says whether that holds.
+// The peer is Ray Train, whose rows (compare/peer_ray_train.py) take turns with ours, but for those
+// of commits in memory, which it does not have. Every row has a floor, and its note says whether
+// that holds.
 //
 // train.first_report: from the submission until the follower is called with the first report.
 // train.reports: reports a second of ranks that do nothing else, with a follower that only looks.
@@ -13,6 +14,9 @@
 // 1 ms and ends at a barrier.
 // train.kill_to_report: from kill -9 of a rank to the first report of the group that takes over;
 // each report has a checkpoint of a few bytes.
+// train.kill_to_report.memory: the same where each report has a commit in memory.
+// train.commit: the share of the time that a commit in memory of a few bytes and its report take,
+// 1,000 of them a second: a step computes for 1 ms and ends with an all-reduce.
 // train.overhead: the share of the time that steps of 20 ms, a report each, spend in that report.
 // train.checkpoint.<bytes>: the time of a save and its report, as a share of what write and fsync
 // of as many bytes take in the same process; between two saves it computes for twice that long.
@@ -44,7 +48,16 @@ enum {
 
 // ---- The loops
 
-typedef enum kind { ONCE, OFTEN, NOW_AND_THEN, STEPS, UNTIL_KILLED, SAVES } kind;
+typedef enum kind {
+    ONCE,
+    OFTEN,
+    NOW_AND_THEN,
+    STEPS,
+    COMMITS,
+    UNTIL_KILLED,
+    UNTIL_KILLED_IN_MEMORY,
+    SAVES
+} kind;
 
 TROUPE_STRUCT(plan, (int, kind), (int, count), (int64_t, bytes), (troupe_text, folder));
 TROUPE_STRUCT(state, (int, step), (troupe_array_float, weights));
@@ -93,7 +106,23 @@ static troupe_status report_steps(troupe_rank *me, int count)
     return say(me, 100 * (double)inside / (double)(bench_now_ns() - start));
 }
 
-static troupe_status report_until_killed(troupe_rank *me)
+static troupe_status commit_steps(troupe_rank *me, int count)
+{
+    float gradient[16] = {1};
+    state now = {0};
+    int64_t inside = 0, start = bench_now_ns();
+    for (now.step = 1; now.step <= count; now.step++) {
+        compute(FOLLOW_US);
+        TROUPE_TRY(troupe_allreduce(me, gradient, 16, TROUPE_MEAN));
+        int64_t before = bench_now_ns();
+        TROUPE_TRY(troupe_commit(state, me, &now));
+        TROUPE_TRY(say(me, 0));
+        inside += bench_now_ns() - before;
+    }
+    return say(me, 100 * (double)inside / (double)(bench_now_ns() - start));
+}
+
+static troupe_status report_until_killed(troupe_rank *me, bool in_memory)
 {
     state now = {0};
     TROUPE_TRY(troupe_restore(state, me, &now));
@@ -101,7 +130,9 @@ static troupe_status report_until_killed(troupe_rank *me)
         now.step++;
         compute(FOLLOW_US);
         TROUPE_TRY(troupe_barrier(me));
-        if (me->attempt == 0)
+        if (me->attempt == 0 && in_memory)
+            TROUPE_TRY(troupe_commit(state, me, &now));
+        else if (me->attempt == 0)
             TROUPE_TRY(troupe_save(state, me, &now));
         TROUPE_TRY(say(me, 0));
     }
@@ -167,8 +198,11 @@ static troupe_status measured(troupe_rank *me, const plan *config)
         return report_now_and_then(me, config->count);
     case STEPS:
         return report_steps(me, config->count);
+    case COMMITS:
+        return commit_steps(me, config->count);
     case UNTIL_KILLED:
-        return report_until_killed(me);
+    case UNTIL_KILLED_IN_MEMORY:
+        return report_until_killed(me, config->kind == UNTIL_KILLED_IN_MEMORY);
     case SAVES:
         return save_often(me, config);
     }
@@ -208,7 +242,8 @@ static troupe_status submit(const plan *config, watcher *it, troupe_job **job)
     troupe_follower follower = {.size = sizeof follower, .report = see, .user = it};
     return troupe_submit(measured, config, &follower, job, .name = "bench", .storage = folder,
                          .ranks = config->kind == SAVES ? 1 : 2, .keep = 1,
-                         .restarts = config->kind == UNTIL_KILLED);
+                         .restarts = config->kind == UNTIL_KILLED ||
+                                     config->kind == UNTIL_KILLED_IN_MEMORY);
 }
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
@@ -406,6 +441,15 @@ static const row rows[] = {
      measure_rate},
     {"train.follow", "us", 100, false, {NOW_AND_THEN, 2000, 0, NULL}, 0, 20, measure_follow},
     {"train.kill_to_report", "ms", 15, false, {UNTIL_KILLED, 20, 0, NULL}, 0, 2, measure_kill},
+    {"train.kill_to_report.memory",
+     "ms",
+     15,
+     false,
+     {UNTIL_KILLED_IN_MEMORY, 20, 0, NULL},
+     0,
+     2,
+     measure_kill},
+    {"train.commit", "%", 5, false, {COMMITS, 2000, 0, NULL}, 0, 20, measure_inside},
     {"train.overhead", "%", 0.5, false, {STEPS, 200, 0, NULL}, 0, 10, measure_inside},
     {"train.checkpoint.1048576", "%", 10, false, {SAVES, 20, 1 << 20, NULL}, 0, 2, measure_inside},
     {"train.checkpoint.104857600",
@@ -418,6 +462,11 @@ static const row rows[] = {
      measure_inside},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
+
+static bool has_peer(const row *what)
+{
+    return what->plan.kind != COMMITS && what->plan.kind != UNTIL_KILLED_IN_MEMORY;
+}
 
 static void add_ours(const row *what, bench_rounds *rounds)
 {
@@ -442,13 +491,15 @@ static void add_peers(const bool *wanted, bench_rounds *rounds)
     const char *command[ROWS + 4] = {"compare/peer_ray_train", folder, "1"};
     size_t used = 3;
     for (size_t i = 0; i < ROWS; i++)
-        if (wanted[i])
+        if (wanted[i] && has_peer(&rows[i]))
             command[used++] = rows[i].name;
+    if (used == 3) // That would be all of them.
+        return;
     // What it printed before it failed counts.
     bench_run(command, PEER_SECONDS_MAX, out, sizeof out, reason);
     (void)sscanf(out, "peer %63[^\n]", peer_name);
     for (size_t i = 0; i < ROWS; i++)
-        if (wanted[i])
+        if (wanted[i] && has_peer(&rows[i]))
             bench_rows_read(rows[i].name, out, reason, &rounds[i]);
 }
 
@@ -464,7 +515,7 @@ static void print(const row *what, const bench_rounds *ours, const bench_rounds 
                                    .placement = "not pinned",
                                    .better = what->at_least ? BENCH_HIGHER : BENCH_LOWER,
                                    .ours = ours,
-                                   .peer = bench_rows_quick() ? NULL : peer_name,
+                                   .peer = bench_rows_quick() || !has_peer(what) ? NULL : peer_name,
                                    .peers = theirs,
                                    .note = note});
 }

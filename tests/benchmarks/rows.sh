@@ -37,7 +37,9 @@ expect 'channel.rtt.64 channel.latest.1024' channel.rtt channel.latest.1024
 program=$4
 expect 'tensor.view.1048576 tensor.call.1048576' tensor.view.1048576 tensor.call.1048576
 program=$5
-expect 'train.first_report train.follow train.kill_to_report' train.first_report train.follow train.kill
+expect 'train.first_report train.follow train.kill_to_report train.kill_to_report.memory' \
+    train.first_report train.follow train.kill
+expect 'train.commit' train.commit
 expect 'train.reports train.reports.slow_subscriber train.overhead' train.reports train.overhead
 expect 'train.checkpoint.1048576 train.checkpoint.104857600' train.checkpoint
 exit $status

@@ -282,6 +282,7 @@ static void note_end(void *user, troupe_job *job, troupe_job_state now)
         atomic_store(&told_before_the_end, atomic_load(&checkpoints_told));
 }
 
+// C20: a loop does not wait for the sync.
 static void test_a_commit_that_takes_long_delays_no_report(void **state)
 {
     (void)state;
