@@ -196,6 +196,8 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
     TROUPE_TRY(trp_run_clean(run->job));
     TROUPE_TRY(find_origin(run, origin, &last_report));
     trp_memory_commits_drop_open(&run->memory);
+    if (last_report < run->lost) // It is made again.
+        run->lost = 0;
     TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.ranks, last_report,
                                  run->job->options.rank_metrics));
     TROUPE_TRY(make_watches(run));

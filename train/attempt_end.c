@@ -143,6 +143,26 @@ void trp_attempt_leave_group(trp_run *run)
     run->control = NULL;
 }
 
+// The loop has ended well after it went on from memory, and no checkpoint has come after one that
+// it had asked for and that was lost: the steps since the newest one are made again, for that.
+static bool makes_again(trp_run *run)
+{
+    char sentence[160];
+    if (run->stopped || run->lost <= run->record.newest)
+        return false;
+    snprintf(sentence, sizeof(sentence),
+             "the checkpoint of report %d was lost with a rank, and none has come after it",
+             run->lost);
+    if (!has_restart(run)) {
+        trp_job_say(run->job, TRP_WARN, "%s", sentence);
+        return false;
+    }
+    trp_run_note_cause(run, -1, TROUPE_PEER_LOST, true, sentence);
+    trp_memory_commits_clear(&run->memory);
+    run->lost = 0;
+    return true;
+}
+
 void trp_attempt_over(trp_run *run)
 {
     int ended_by, rank, other;
@@ -172,7 +192,7 @@ void trp_attempt_over(trp_run *run)
         trp_run_fail(run, TROUPE_INVALID);
         return;
     }
-    if (!run->cause.known) {
+    if (!run->cause.known && !makes_again(run)) {
         trp_run_finish(run, TROUPE_OK);
         return;
     }
@@ -198,6 +218,13 @@ void trp_attempt_hand_commits(trp_run *run)
 // An attempt is over when its last commit is: what comes next depends on which there are.
 static void close_attempt(trp_run *run)
 {
+    int lost = trp_commits_lacking(&run->commits);
+    bool passed = run->memory.last && lost <= run->memory.last->report; // It is not made again.
+    if (lost > 0 && passed)
+        trp_job_say(run->job, TRP_WARN,
+                    "report %d of %s has no checkpoint: a rank was lost before it was written",
+                    lost, run->job->path);
+    run->lost = lost > run->lost ? lost : run->lost;
     trp_commits_clear(&run->commits); // Of ranks that are gone.
     run->closing = run->committer.busy > 0;
     if (!run->closing)

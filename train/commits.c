@@ -88,6 +88,15 @@ trp_commit *trp_commits_next(trp_commits *commits)
     return first;
 }
 
+int trp_commits_lacking(const trp_commits *commits)
+{
+    int highest = 0; // They are in order.
+    for (const trp_commit *it = commits->first; it; it = it->next)
+        if (it->whole && it->arrived < it->expected)
+            highest = it->number;
+    return highest;
+}
+
 void trp_commit_free(trp_commit *commit)
 {
     trp_arena_clear(&commit->arena);

@@ -57,6 +57,8 @@ troupe_status trp_commits_whole(trp_commits *commits, const trp_open_report *rep
 troupe_status trp_commits_written(trp_commits *commits, const trp_written *written);
 // Takes out the first if it can be committed; NULL: it cannot. It is the caller's.
 trp_commit *trp_commits_next(trp_commits *commits);
+// The highest whole report that lacks files of ranks; 0: none.
+int trp_commits_lacking(const trp_commits *commits);
 void trp_commit_free(trp_commit *commit);
 void trp_commits_clear(trp_commits *commits);
 

@@ -79,6 +79,8 @@ typedef struct trp_run {
     bool from_memory;   // It goes on from the last commit in memory instead.
     bool waits;         // For processes that are to be replaced, before an attempt.
     bool ranks_leave;   // The ranks of this attempt are leaving their loops after a failure.
+    int lost;           // The last report whose checkpoint was lost with a rank, and that is not
+                        // made again; 0: none.
     bool suspect;       // A stage of this attempt failed, and may have left its ranks in any state.
     bool shuts_down;    // on_shutdown of this attempt is to be called.
     bool begun;         // A group has started.

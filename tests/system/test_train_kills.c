@@ -1,5 +1,6 @@
-// test_train_kills.c: a run whose ranks and drivers are killed at random moments. The same program
-// is started again until the run has ended; then its state has the bits of the undisturbed run,
+// test_train_kills.c: a run whose ranks and drivers are killed at random moments, with checkpoints
+// alone or with a commit in memory in each step, too. The same program is started again until the
+// run has ended; then its state has the bits of the undisturbed run,
 // each checkpoint met on the way was whole, and nothing is left of the run but its folder.
 //
 //     test_train_kills [KILLS]     TROUPE_SEED says which moments and victims; it is printed
@@ -31,7 +32,7 @@ enum {
     STEPS = 60,
     SAVE_EVERY = 3,
     STEP_US = 1000,
-    KILLS = 6,
+    KILLS = 12,
     // One checkpoint may be being committed, and the files of the next one written.
     BEHIND_MAX = 3 * SAVE_EVERY,
     LAUNCHES_MAX = 1000, // Of one run.
@@ -49,7 +50,7 @@ typedef struct board {
     _Atomic int wrong;        // A rank got a state that it should not have got.
 } board;
 
-TROUPE_STRUCT(kills_settings, (troupe_text, board));
+TROUPE_STRUCT(kills_settings, (troupe_text, board), (bool, commits));
 TROUPE_STRUCT(kills_state, (int, rank), (int, step), (uint64_t, own),
               (troupe_array_double, weights));
 
@@ -89,7 +90,8 @@ static bool is_right(const troupe_rank *me, const kills_state *model, board *whe
            model->step >= least - BEHIND_MAX;
 }
 
-static troupe_status take_step(troupe_rank *me, double *weights, kills_state *model)
+static troupe_status take_step(troupe_rank *me, const kills_settings *config, double *weights,
+                               kills_state *model)
 {
     double gradient[WEIGHTS];
     for (int i = 0; i < WEIGHTS; i++)
@@ -101,6 +103,8 @@ static troupe_status take_step(troupe_rank *me, double *weights, kills_state *mo
         weights[i] -= 0.1 * gradient[i];
     model->step++;
     model->own = mix(model->own, (uint64_t)model->step, (uint64_t)me->rank);
+    if (config->commits)
+        TROUPE_TRY(troupe_commit(kills_state, me, model));
     if (model->step % SAVE_EVERY == 0)
         TROUPE_TRY(troupe_save(kills_state, me, model));
     return troupe_report(me, {"step", model->step}, {"first weight", weights[0]});
@@ -124,7 +128,7 @@ static troupe_status kills_fit(troupe_rank *me, const kills_settings *config)
         memmove(weights, model.weights.items, sizeof weights);
     model.weights.items = weights;
     while (status == TROUPE_OK && model.step < STEPS) {
-        status = take_step(me, weights, &model);
+        status = take_step(me, config, weights, &model);
         if (status == TROUPE_OK && model.step % SAVE_EVERY == 0)
             atomic_store(&where->saved[me->rank], model.step);
     }
@@ -140,7 +144,7 @@ static int drive(int argc, char **argv)
     int keep = atoi(argv[3]);
     char path[PATH];
     snprintf(path, sizeof path, "%s/board", storage);
-    kills_settings config = {.board = path};
+    kills_settings config = {.board = path, .commits = strcmp(argv[4], "commits") == 0};
     troupe_result *result = NULL;
     troupe_must(troupe_start(argc, argv, .workers = TROUPE_NONE, .cpus = WORLD));
     troupe_status status =
@@ -159,6 +163,7 @@ typedef struct game {
     char mark[PATH]; // In the environment of all its processes.
     char tmp[PATH];  // Where these have their temporary files.
     char keep[16];
+    const char *commits; // "commits": in memory, too.
     board *board;
     pid_t driver;
 } game;
@@ -169,12 +174,13 @@ static int span_us;                        // Of the undisturbed run.
 static double undisturbed[WORLD][WEIGHTS]; // Its weights.
 static uint64_t undisturbed_own[WORLD];
 
-static void set_up(game *it, int keep)
+static void set_up(game *it, int keep, bool commits)
 {
     it->storage = support_directory_make();
     snprintf(it->mark, sizeof it->mark, "TRAIN_KILLS=%s", it->storage);
     snprintf(it->tmp, sizeof it->tmp, "%s/tmp", it->storage);
     snprintf(it->keep, sizeof it->keep, "%d", keep);
+    it->commits = commits ? "commits" : "saves";
     assert_int_equal(mkdir(it->tmp, 0700), 0);
     char *path = support_path(it->storage, "board");
     it->board = map_board(path);
@@ -195,7 +201,8 @@ static void launch(game *it)
         (void)putenv(it->mark);
         (void)setenv("TMPDIR", it->tmp, 1);
         (void)setenv("XDG_RUNTIME_DIR", it->tmp, 1); // For the sockets of a node.
-        execl("/proc/self/exe", "test_train_kills", "drive", it->storage, it->keep, (char *)NULL);
+        execl("/proc/self/exe", "test_train_kills", "drive", it->storage, it->keep, it->commits,
+              (char *)NULL);
         _exit(127);
     }
     free(log);
@@ -386,7 +393,7 @@ static void test_a_run_survives_kills_of_ranks_and_drivers(void **state)
 {
     (void)state;
     game plain = {.storage = NULL};
-    set_up(&plain, 0);
+    set_up(&plain, 0, false);
     int64_t start = support_now_ms();
     launch(&plain);
     if (!ends_within(&plain, END_MS * 1000LL))
@@ -398,7 +405,7 @@ static void test_a_run_survives_kills_of_ranks_and_drivers(void **state)
     clear(&plain);
     for (int games = 0; kills_made < kills_wanted; games++) {
         game it = {.storage = NULL};
-        set_up(&it, games % 2 ? 2 : 0);
+        set_up(&it, games % 4 < 2 ? 0 : 2, games % 2 == 0);
         play(&it);
         check_end(&it);
         clear(&it);
@@ -409,7 +416,7 @@ static void test_a_run_survives_kills_of_ranks_and_drivers(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc > 3 && strcmp(argv[1], "drive") == 0)
+    if (argc > 4 && strcmp(argv[1], "drive") == 0)
         return drive(argc, argv);
     const char *seed = getenv("TROUPE_SEED");
     dice = seed ? (unsigned)strtoul(seed, NULL, 10) : (unsigned)time(NULL);

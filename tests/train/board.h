@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <train/file.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -31,7 +32,7 @@ enum {
 };
 // How the victim gets into trouble before the report of step `at` in its first attempt. What others
 // do about that: see TAKES_NO_NOTICE.
-enum { KILLED, RETURNS, ALWAYS_RETURNS, HANGS_LATER, STOPS_LATER, TAKES_NO_NOTICE };
+enum { KILLED, RETURNS, ALWAYS_RETURNS, HANGS_LATER, STOPS_LATER, TAKES_NO_NOTICE, DIES_WRITING };
 
 typedef struct board {
     _Atomic int pids[WORLD], begun[WORLD]; // How often its loop was called.
@@ -150,6 +151,24 @@ static troupe_status board_await_full(board *where)
     return board_await(&where->full);
 }
 
+// For a rank that is to die before its files are written: nothing of it gets to the disk.
+static int board_hang(const char *step)
+{
+    while (step != NULL)
+        pause();
+    return 0;
+}
+
+static troupe_status board_hang_writer(troupe_rank *me, const board_settings *config)
+{
+    const char *path;
+    if (me->attempt > 0 || me->rank != config->victim)
+        return TROUPE_OK;
+    TROUPE_TRY(troupe_checkpoint_folder(me, &path)); // The files of earlier reports are written.
+    trp_file_probe = board_hang;
+    return TROUPE_OK;
+}
+
 static troupe_status board_keep(troupe_rank *me, const board_settings *config, board *where,
                                 const board_state *now)
 {
@@ -172,7 +191,9 @@ static troupe_status board_keep(troupe_rank *me, const board_settings *config, b
             return board_commit_blob(me, where, HUGE_BLOB);
         return troupe_commit(board_state, me, now);
     case COMMITS_AND_SAVES:
-        if (now->step % 3 == 0)
+        if (config->trouble == DIES_WRITING && now->step == config->at)
+            TROUPE_TRY(board_hang_writer(me, config));
+        if (now->step % 3 == 0 || now->step == config->at)
             TROUPE_TRY(troupe_save(board_state, me, now));
         return troupe_commit(board_state, me, now);
     case SAVES_AFTER_COMMITS:
@@ -187,6 +208,8 @@ static troupe_status board_trouble(const troupe_rank *me, const board_settings *
                                    const board_state *now)
 {
     bool again = config->trouble == ALWAYS_RETURNS;
+    if (config->trouble == DIES_WRITING)
+        return TROUPE_OK; // See board_fit.
     if ((me->attempt > 0 && !again) || now->step != config->at || me->rank != config->victim)
         return TROUPE_OK;
     if (config->trouble == RETURNS || again)
@@ -262,6 +285,9 @@ static troupe_status board_fit(troupe_rank *me, const board_settings *config)
     troupe_status status = board_restore(me, config, where, weights, &now);
     while (status == TROUPE_OK && now.step < config->steps)
         status = board_step(me, config, where, weights, &now);
+    bool writes = config->trouble == DIES_WRITING && me->attempt == 0 && me->rank == config->victim;
+    if (status == TROUPE_OK && writes && board_await(&where->gate) == TROUPE_OK)
+        raise(SIGKILL);
     status = board_told(me, config, where, status);
     munmap(where, sizeof *where);
     return status;

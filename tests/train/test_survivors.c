@@ -161,6 +161,48 @@ static void test_without_a_commit_all_are_replaced(void **state)
     troupe_result_free(&result);
 }
 
+// ---- beside checkpoints
+
+static bool has_all_reports(void *job)
+{
+    troupe_job_status now;
+    troupe_job_status_get((troupe_job *)job, &now);
+    return now.reports == STEPS;
+}
+
+// The last report is made, its states are committed in memory, and a rank dies that has not written
+// its part of the checkpoint: without more steps there would never be one.
+static void test_a_last_checkpoint_that_was_lost_is_made_again(void **state)
+{
+    (void)state;
+    for (int restarts = 1; restarts <= 2; restarts++) {
+        board_settings config = board_plain(where, COMMITS_AND_SAVES);
+        troupe_job *job;
+        troupe_result *result;
+        board_state now;
+        config.trouble = DIES_WRITING;
+        config.victim = 1;
+        config.at = STEPS;
+        troupe_must(troupe_submit(board_fit, &config, NULL, &job, .ranks = WORLD,
+                                  .storage = storage, .restarts = restarts));
+        assert_true(support_wait_until(has_all_reports, job, LATER_MS));
+        atomic_store(&where->gate, 1);
+        troupe_must(troupe_job_wait(job, LATER_MS, &result));
+        assert_string_equal(troupe_result_error(result), "");
+        assert_int_equal(troupe_result_restarts(result), restarts);
+        int last = restarts == 1 ? STEPS - 1 : STEPS; // Where no restart is left, it stays lost.
+        for (int rank = 0; rank < WORLD; rank++) {
+            troupe_must(
+                troupe_checkpoint_load(board_state, troupe_result_checkpoint(result), rank, &now));
+            board_assert_at(&now, rank, last);
+            troupe_must(troupe_result_committed(board_state, result, rank, &now));
+            board_assert_end(&now, rank);
+        }
+        troupe_result_free(&result);
+        troupe_job_close(&job);
+    }
+}
+
 // ---- stages
 
 static int starts, shutdowns, left[2];
@@ -379,6 +421,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_who_takes_no_notice_of_a_lost_peer_stays),
         cmocka_unit_test(test_a_survivor_that_hangs_is_replaced),
         cmocka_unit_test(test_without_a_commit_all_are_replaced),
+        cmocka_unit_test(test_a_last_checkpoint_that_was_lost_is_made_again),
         cmocka_unit_test(test_stages_are_those_of_each_attempt),
         cmocka_unit_test(test_an_end_while_the_group_is_formed_anew_ends_all),
         cmocka_unit_test(test_restarts_are_used_up_by_a_loop_that_fails),
