@@ -25,7 +25,7 @@ enum {
     NEVER,     // In rank 0's first step; `folder`/pending is there then.
 };
 
-// What goes wrong in rank 1, epoch 1, batch 2.
+// What goes wrong in rank 1, in batch 2.
 enum { NOTHING, FAILS_LATER, REFERENCE_FAILS, RETURNS_A_FAILURE, ENDS_ITS_PROCESS, FAILS_AT_ONCE };
 
 TROUPE_STRUCT(late_settings, (int, answers), (int, trouble), (troupe_text, folder));
@@ -64,9 +64,11 @@ static double part_of(const troupe_rank *me)
     return (double)(me->rank + 1) / (double)(1 + me->epoch * BATCHES + me->batch);
 }
 
+// One that is to be kept fails an epoch later: then all have had the answer to their first report.
 static bool is_trouble(const troupe_rank *me, const late_settings *config, int trouble)
 {
-    return config->trouble == trouble && me->rank == 1 && me->epoch == 1 && me->batch == 2 &&
+    int epoch = trouble == FAILS_AT_ONCE ? 2 : 1;
+    return config->trouble == trouble && me->rank == 1 && me->epoch == epoch && me->batch == 2 &&
            me->attempt == 0;
 }
 
@@ -587,6 +589,10 @@ static void test_only_steps_can_share_a_process(void **state)
                                                       "'function' has a loop function"));
     troupe_must(troupe_train(function, &config, &result, .storage = storage));
     troupe_result_free(&result);
+    // What each rank holds is not less for it: there are 4 CPUs.
+    assert_int_equal(troupe_train(late, &config, &result, .storage = storage, .ranks = 5,
+                                  .ranks_per_process = 5),
+                     TROUPE_TOO_LARGE);
 }
 
 int main(int argc, char **argv)
