@@ -574,7 +574,8 @@ typedef struct troupe_train_options {
 // A place for checkpoints and for what runs put down of themselves, other than local files. Once it
 // is registered, "scheme:name" is a path in it wherever the path of a storage, a run or a
 // checkpoint is expected. What ranks write is staged on their machine and put when it is committed;
-// what they print and the files for other programs stay there.
+// what they print and the files for other programs stay there: in troupe-run-<user>-<hash>, a
+// folder where objects spill to (.spill_dir of troupe_start).
 //
 // Functions are called by any thread, several at once, and in worker processes too, with the part
 // of a path behind the colon. They return TROUPE_OK, TROUPE_NOT_FOUND (there is no such object),
