@@ -41,7 +41,9 @@ static troupe_status open_run(trp_job *job, troupe_bytes packed, const troupe_re
     TROUPE_TRY(trp_spec_config(&job->spec, job->trainer, &job->arena, &job->config_json));
     TROUPE_TRY(trp_live_open(&job->live, job->trainer));
     TROUPE_TRY(trp_run_open(job));
-    return trp_train_options_complete(&job->options, job->trainer, &job->gang);
+    TROUPE_TRY(trp_train_options_complete(&job->options, job->trainer, &job->gang));
+    job->ranks = job->asked = job->world = job->options.ranks;
+    return TROUPE_OK;
 }
 
 static void tell_accepted(trp_job *job)
@@ -54,6 +56,7 @@ static void tell_accepted(trp_job *job)
         .gpus = (double)job->gang.gpus / unit,
         .expected_reports = job->options.expected_reports,
         .time_limit_s = job->options.time_limit_s,
+        .ranks = job->world,
         .reports = job->reports,
         .restarts = job->restarts,
         .elapsed_s = job->earlier_s,

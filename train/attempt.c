@@ -33,7 +33,7 @@ static void rank_ended(void *user, troupe_ref ref)
 
 static troupe_status make_group(trp_run *run, int first_report)
 {
-    int world = run->job->options.ranks;
+    int world = run->world;
     void *memory;
     size_t size = trp_control_size(run->engine, world);
     TROUPE_TRY(trp_store_share(size, &run->region_object, &memory));
@@ -58,13 +58,13 @@ static void take_worker(trp_run *run, int rank, trp_worker_actor worker, trp_pla
     state->place = place;
     state->pid = address.id ? trp_process_pid(address.process) : 0;
     if (rank % run->job->options.ranks_per_process == 0) // What its process prints.
-        trp_rank_log_follow(run->logs, rank, run->attempt, address);
+        trp_rank_log_follow(run->logs, rank, run->world, run->attempt, address);
 }
 
 // Starts those that were not kept. Who could not be started says so when it is called.
 static troupe_status spawn_workers(trp_run *run)
 {
-    size_t world = (size_t)run->job->options.ranks;
+    size_t world = (size_t)run->world;
     trp_worker_actor *workers = (trp_worker_actor *)trp_alloc(world * sizeof(*workers));
     trp_place *places = (trp_place *)trp_alloc(world * sizeof(*places));
     bool *there = (bool *)trp_alloc(world * sizeof(*there));
@@ -87,7 +87,7 @@ static void call_loops(trp_run *run, const trp_buffer *live, uint32_t live_revis
     trp_job *job = run->job;
     const char *origin = run->origin.text;
     trp_task task = {
-        .world = job->options.ranks,
+        .world = run->world,
         .attempt = run->attempt,
         .first_report = run->first_report,
         .timeout_ms = job->options.collective_timeout_ms,
@@ -149,7 +149,7 @@ void trp_attempt_run_ranks(trp_run *run)
 // kept.
 static troupe_status make_watches(trp_run *run)
 {
-    for (int rank = 0; rank < run->job->options.ranks; rank++) {
+    for (int rank = 0; rank < run->world; rank++) {
         trp_rank_watch *told = (trp_rank_watch *)trp_alloc(sizeof(*told));
         if (!told)
             return troupe_fail(TROUPE_NO_MEMORY, "no memory to watch rank %d", rank);
@@ -182,10 +182,10 @@ static troupe_status find_origin(trp_run *run, trp_path *origin, int *last_repor
     if (run->from_memory) {
         origin->text[0] = '\0';
         *last_report = commit->report;
-        return trp_memory_commit_world(commit, run->job->trainer, run->job->options.ranks);
+        return trp_memory_commit_world(commit, run->job->trainer, run->world);
     }
-    return origin->text[0] && run->attempt == run->first_attempt
-               ? trp_capability_world(run->job->trainer, origin->text, run->job->options.ranks)
+    return origin->text[0] && run->last_world != run->world
+               ? trp_capability_world(run->job->trainer, origin->text, run->world)
                : TROUPE_OK;
 }
 
@@ -198,8 +198,8 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
     trp_memory_commits_drop_open(&run->memory);
     if (last_report < run->lost) // It is made again.
         run->lost = 0;
-    TROUPE_TRY(trp_reports_start(&run->reports, run->job->options.ranks, last_report,
-                                 run->job->options.rank_metrics));
+    TROUPE_TRY(
+        trp_reports_start(&run->reports, run->world, last_report, run->job->options.rank_metrics));
     TROUPE_TRY(make_watches(run));
     *first_report = last_report + 1;
     return make_group(run, *first_report);
@@ -208,7 +208,7 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
 static void tell_group(const trp_run *run)
 {
     trp_job *job = run->job;
-    int count = job->options.ranks;
+    int count = run->world;
     trp_console_rank *ranks = (trp_console_rank *)trp_alloc((size_t)count * sizeof(*ranks));
     for (int rank = 0; ranks && rank < count; rank++) {
         const trp_rank_state *state = &run->ranks[rank];
@@ -223,8 +223,8 @@ static void tell_group(const trp_run *run)
 // In the journal.
 static void put_down_attempt(const trp_run *run)
 {
-    int world = run->job->options.ranks;
-    bool again = run->attempt > run->first_attempt; // The cause of the last end is known still.
+    int world = run->world;
+    bool again = run->restarted; // The cause of the last end is known still.
     int *pids = (int *)trp_alloc((size_t)world * sizeof(*pids));
     bool *kept = (bool *)trp_alloc((size_t)world * sizeof(*kept));
     for (int rank = 0; pids && rank < world; rank++)
@@ -252,7 +252,7 @@ static void put_down_attempt(const trp_run *run)
 // "; rank 1 is replaced, 3 ranks keep their processes", where some do.
 static void add_kept(const trp_run *run, trp_buffer *text)
 {
-    int world = run->job->options.ranks, kept = 0, told = 0;
+    int world = run->world, kept = 0, told = 0;
     for (int rank = 0; rank < world; rank++)
         kept += run->ranks[rank].kept;
     if (kept == 0)
@@ -273,15 +273,14 @@ static void add_kept(const trp_run *run, trp_buffer *text)
 static void tell_start(const trp_run *run, const char *origin)
 {
     const char *name = strrchr(origin, '/');
-    int restarts = run->attempt - run->first_attempt;
     trp_buffer text = {0};
-    trp_buffer_printf(&text, "the group is restarted (restart %d) from ", restarts);
+    trp_buffer_printf(&text, "the group is restarted (restart %d) from ", run->restarts);
     if (run->from_memory)
         trp_buffer_printf(&text, "report %d, in memory", run->memory.last->report);
     else
         trp_buffer_printf(&text, "%s", name ? name + 1 : "the beginning");
     add_kept(run, &text);
-    if (restarts > 0)
+    if (run->restarted)
         trp_job_say(run->job, TRP_WARN, "%s: %.*s", run->cause.text, (int)text.size,
                     text.failed ? "" : (const char *)text.data);
     trp_buffer_free(&text);
@@ -295,7 +294,7 @@ static void tell_start(const trp_run *run, const char *origin)
 static bool await_ended(trp_run *run)
 {
     enum { LOOK_MS = 2 };
-    for (int rank = 0; rank < run->job->options.ranks; rank++) {
+    for (int rank = 0; rank < run->world; rank++) {
         char reason[112];
         troupe_actor worker = run->ranks[rank].worker.address;
         if (worker.id && run->ranks[rank].killed &&
@@ -325,7 +324,29 @@ static bool is_wanted(trp_run *run)
         trp_run_finish(run, TROUPE_OK);
         return false;
     }
+    if (trp_job_leaves(run->job)) {
+        trp_run_rest(run);
+        return false;
+    }
     return true;
+}
+
+// How many ranks the attempt has, and room for their states. None runs.
+static troupe_status set_world(trp_run *run, int world)
+{
+    if (world > run->room) {
+        trp_rank_state *more = (trp_rank_state *)trp_alloc((size_t)world * sizeof(*more));
+        if (!more)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for %d ranks", world);
+        if (run->room > 0)
+            memcpy(more, run->ranks, (size_t)run->room * sizeof(*more));
+        trp_free(run->ranks);
+        run->ranks = more;
+        run->room = world;
+    }
+    run->last_world = run->world;
+    run->world = world;
+    return TROUPE_OK;
 }
 
 void trp_attempt_start(trp_run *run)
@@ -333,11 +354,13 @@ void trp_attempt_start(trp_run *run)
     trp_data_drop(&run->data); // Of the attempt before.
     if (!is_wanted(run) || !await_ended(run))
         return;
+    troupe_status status = set_world(run, run->job->world);
     run->cause.known = false;
     run->stopped = false;
     run->ranks_leave = false;
     run->suspect = false;
-    troupe_status status = trp_run_begin_stage(run, TRP_STAGE_DATA);
+    if (status == TROUPE_OK)
+        status = trp_run_begin_stage(run, TRP_STAGE_DATA);
     if (!run->stage)
         trp_attempt_data_made(run, status);
 }
@@ -354,7 +377,8 @@ void trp_attempt_data_made(trp_run *run, troupe_status status)
         status = spawn_workers(run);
     if (status != TROUPE_OK) {
         trp_attempt_leave_group(run);
-        trp_run_fail(run, status);
+        if (!trp_run_rest_as_before(run, status))
+            trp_run_fail(run, status);
         return;
     }
     const char *origin = run->origin.text;
@@ -363,6 +387,7 @@ void trp_attempt_data_made(trp_run *run, troupe_status status)
     run->shuts_down = trp_stage_is_there(run->job, TRP_STAGE_SHUTDOWN);
     tell_start(run, origin);
     trp_job_set_state(run->job, TROUPE_JOB_RUNNING);
+    run->restarted = false;
     status = trp_run_begin_stage(run, TRP_STAGE_START);
     if (!run->stage)
         trp_run_group_started(run, status);

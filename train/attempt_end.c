@@ -25,19 +25,19 @@ static void kill_rank(trp_run *run, int rank)
         (worker.id != 0 &&
          trp_node_end(worker.process, worker.incarnation, "was ended with its group") != TROUPE_OK))
         return;
-    for (int i = first; i < first + together && i < run->job->options.ranks; i++)
+    for (int i = first; i < first + together && i < run->world; i++)
         run->ranks[i].killed = true;
 }
 
 void trp_attempt_kill_ranks(trp_run *run)
 {
-    for (int rank = 0; rank < run->job->options.ranks; rank++)
+    for (int rank = 0; rank < run->world; rank++)
         kill_rank(run, rank);
 }
 
 void trp_attempt_kill_loops(trp_run *run)
 {
-    for (int rank = 0; rank < run->job->options.ranks; rank++)
+    for (int rank = 0; rank < run->world; rank++)
         if (run->ranks[rank].end.id != 0)
             kill_rank(run, rank);
 }
@@ -45,7 +45,7 @@ void trp_attempt_kill_loops(trp_run *run)
 static bool has_restart(const trp_run *run)
 {
     int most = run->job->options.restarts;
-    return most < 0 || run->attempt - run->first_attempt < most;
+    return most < 0 || run->restarts < most;
 }
 
 // Whether processes that are left are those of another attempt. Without a commit in memory all
@@ -72,7 +72,7 @@ static void end_group(trp_run *run, trp_end_reason reason, int rank)
 // word lies in the group's memory, also if it was killed before it could send it.
 static void look_for_own_cause(trp_run *run)
 {
-    for (int rank = 0; rank < run->job->options.ranks; rank++) {
+    for (int rank = 0; rank < run->world; rank++) {
         troupe_status status;
         const char *text;
         char sentence[600];
@@ -99,9 +99,8 @@ static void loop_failed(trp_run *run, int rank, troupe_status status, const char
 // Which ranks were in a process, where that were several: ", that of ranks 0 to 3".
 static const char *beside(const trp_run *run, int rank, char *text, size_t size)
 {
-    const troupe_train_options *options = &run->job->options;
-    int together = options->ranks_per_process, first = rank - rank % together;
-    int last = first + together < options->ranks ? first + together - 1 : options->ranks - 1;
+    int together = run->job->options.ranks_per_process, first = rank - rank % together;
+    int last = first + together < run->world ? first + together - 1 : run->world - 1;
     text[0] = '\0';
     if (last > first)
         snprintf(text, size, ", that of ranks %d to %d", first, last);
@@ -192,6 +191,10 @@ void trp_attempt_over(trp_run *run)
         trp_run_fail(run, TROUPE_INVALID);
         return;
     }
+    if (!run->cause.known && run->stopped && !trp_job_stopping(run->job)) {
+        trp_run_rest(run); // It has left to pause, or to be formed anew.
+        return;
+    }
     if (!run->cause.known && !makes_again(run)) {
         trp_run_finish(run, TROUPE_OK);
         return;
@@ -201,6 +204,8 @@ void trp_attempt_over(trp_run *run)
         return;
     }
     run->attempt++;
+    run->restarts++;
+    run->restarted = true;
     trp_job_set_state(run->job, TROUPE_JOB_RESTARTING);
     trp_attempt_start(run);
 }

@@ -102,9 +102,10 @@ troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *not
     (void)nothing;
     (void)none;
     trp_run *run = self->run;
+    trp_run_look(run);
     trp_run_take_stage(run);
     int attempt = run->attempt; // The next one has nothing to do with it.
-    for (int rank = 0; rank < run->job->options.ranks; rank++) {
+    for (int rank = 0; rank < run->world; rank++) {
         bool ready = false;
         if (run->finished || run->attempt != attempt)
             break;
@@ -173,24 +174,17 @@ troupe_status trp_coordinator_init(trp_coordinator *self, const uint64_t *addres
 {
     trp_job *job = (trp_job *)(uintptr_t)*address;
     self->run = (trp_run *)trp_alloc(sizeof(*self->run));
-    trp_rank_state *ranks =
-        (trp_rank_state *)trp_alloc((size_t)job->options.ranks * sizeof(*ranks));
-    if (!self->run || !ranks) {
-        trp_free(ranks);
-        trp_free(self->run);
+    if (!self->run)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the coordinator of %s", job->path);
-    }
     int attempts = job->opening.history.attempts;
     *self->run = (trp_run){.job = job,
                            .engine = &trp_engine_shm,
                            .record = {.job = job},
-                           .ranks = ranks,
                            .first_attempt = attempts,
                            .attempt = attempts};
     trp_committer_init(&self->run->committer, job);
     self->run->committer.tell = tell_committed;
-    self->run->logs =
-        trp_rank_logs_open(job->folder, job->options.ranks, job->port.is->logs(job->port.user));
+    self->run->logs = trp_rank_logs_open(job->folder, job->port.is->logs(job->port.user));
     trp_job_hold(job);
     return TROUPE_OK;
 }
@@ -205,14 +199,14 @@ void trp_coordinator_deinit(trp_coordinator *self)
         bool there = trp_job_has_runtime(run->job);
         if (there && run->control)
             (void)trp_control_end(run->control, run->engine, TRP_END_OVER, 0);
-        for (int rank = 0; there && rank < run->job->options.ranks; rank++)
+        for (int rank = 0; there && rank < run->room; rank++)
             troupe_ref_drop(run->ranks[rank].end);
         if (there)
             trp_attempt_leave_group(run);
         trp_run_close(run->job);
         trp_job_cancel(run->job);
     }
-    for (int rank = 0; rank < run->job->options.ranks; rank++)
+    for (int rank = 0; rank < run->room; rank++)
         trp_rank_watch_drop(run->ranks[rank].told);
     trp_stage_leave(&run->stage);
     trp_data_drop(&run->data);

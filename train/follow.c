@@ -15,6 +15,7 @@
 #include <train/follow.h>
 #include <train/handle.h>
 #include <train/report_event.h>
+#include <train/run_journal.h>
 #include <unistd.h>
 
 typedef struct item {
@@ -278,8 +279,7 @@ static troupe_status tell_line(trp_follow *follow, const char *text, size_t size
     if (line.event == NULL)
         return TROUPE_OK;
     if (strcmp(line.event, "state") == 0 && line.state != NULL) {
-        tell_state(follow, strcmp(line.state, "RESTARTING") == 0 ? TROUPE_JOB_RESTARTING
-                                                                 : TROUPE_JOB_RUNNING);
+        tell_state(follow, trp_run_journal_state_of(line.state));
     } else if (strcmp(line.event, "live") == 0) {
         tell_modified(follow, &(troupe_live_event){line.revision, line.report});
     } else if (strcmp(line.event, "report") == 0 || strcmp(line.event, "commit") == 0) {

@@ -64,16 +64,29 @@ troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate 
     return TROUPE_OK;
 }
 
+static void take_answer(trp_gate *gate, troupe_gate_answer answer, int ranks)
+{
+    if (answer == TROUPE_GATE_STOP)
+        trp_handle_stop_next(gate->job);
+    else if (answer == TROUPE_GATE_PAUSE)
+        troupe_job_pause(gate->job);
+    else if (answer == TROUPE_GATE_RESIZE && troupe_job_resize(gate->job, ranks) != TROUPE_OK)
+        trp_log(TRP_WARN, "%s keeps its ranks: %s", gate->job->path, troupe_last_error()->text);
+}
+
 // With the lock, which is let go while the gate decides.
 static void decide(trp_gate *gate)
 {
     int number = gate->asked;
     gate->deciding = true;
     pthread_mutex_unlock(&gate->lock);
-    troupe_gate_answer answer = gate->how.decide(gate->how.user, gate->job, &gate->event);
-    // Before the coordinator hears of it: so the stop is set when the report is answered.
-    if (answer == TROUPE_GATE_STOP)
-        trp_handle_stop_next(gate->job);
+    troupe_job_status now;
+    troupe_job_status_get(gate->job, &now);
+    int ranks = now.ranks;
+    // What is asked for is set before the coordinator hears of it, and so when the report is
+    // answered.
+    troupe_gate_answer answer = gate->how.decide(gate->how.user, gate->job, &gate->event, &ranks);
+    take_answer(gate, answer, ranks);
     pthread_mutex_lock(&gate->lock);
     gate->deciding = false;
     gate->answered = number;

@@ -86,6 +86,7 @@ static void take_accepted(void *user, const trp_accepted *what)
     handle->folder = folder_text ? folder_text : "";
     handle->reports = what->reports;
     handle->restarts = what->restarts;
+    handle->ranks = what->ranks;
     handle->elapsed_s = what->elapsed_s;
     trp_handle_show(handle, what);
     pthread_mutex_unlock(&handle->lock);
@@ -104,6 +105,7 @@ static void take_progress(void *user, const trp_state_change *what, trp_lines li
     if (handle->state != TROUPE_JOB_DONE) {
         handle->state = (troupe_job_state)what->state;
         handle->restarts = what->restarts;
+        handle->ranks = what->ranks;
         handle->elapsed_s = what->elapsed_s;
         handle->since_s = what->goes_on ? trp_clock_s() : 0;
         trp_handle_show_state(handle);
@@ -348,6 +350,7 @@ void(troupe_job_status_get)(troupe_job *job, troupe_job_status *status, size_t s
         .state = job->state,
         .reports = job->reports,
         .restarts = job->restarts,
+        .ranks = job->ranks,
         .elapsed_s = job->elapsed_s,
     };
     if (job->result)
@@ -411,6 +414,55 @@ void troupe_job_kill(troupe_job *job, troupe_status status, const char *why)
     job->wishes.stop = true;
     pthread_mutex_unlock(&job->lock);
     tell_wishes(job);
+}
+
+static void set_pause(troupe_job *job, bool pause)
+{
+    if (TRP_IS_NULL(job))
+        return;
+    pthread_mutex_lock(&job->lock);
+    job->wishes.pause = pause;
+    pthread_mutex_unlock(&job->lock);
+    tell_wishes(job);
+}
+
+void troupe_job_pause(troupe_job *job)
+{
+    set_pause(job, true);
+}
+
+void troupe_job_go_on(troupe_job *job)
+{
+    set_pause(job, false);
+}
+
+// Also by what was committed in memory.
+static troupe_status check_ranks(troupe_job *job, trp_job *line, int ranks)
+{
+    TROUPE_TRY(trp_job_check_ranks(line, ranks));
+    pthread_mutex_lock(&job->lock);
+    trp_memory_commit *commit = trp_memory_commit_hold(job->commit);
+    pthread_mutex_unlock(&job->lock);
+    troupe_status status =
+        commit ? trp_memory_commit_world(commit, line->trainer, ranks) : TROUPE_OK;
+    trp_memory_commit_release(commit);
+    return status;
+}
+
+troupe_status troupe_job_resize(troupe_job *job, int ranks)
+{
+    TRP_REQUIRE(job);
+    trp_job *line = trp_handle_line(job);
+    troupe_status status = line ? check_ranks(job, line, ranks) : TROUPE_OK;
+    if (line)
+        trp_job_release(line);
+    TROUPE_TRY(status);
+    pthread_mutex_lock(&job->lock);
+    job->wishes.ranks = ranks;
+    job->wishes.resizes++;
+    pthread_mutex_unlock(&job->lock);
+    tell_wishes(job);
+    return TROUPE_OK;
 }
 
 // No handle is open any more: neither side keeps the other.

@@ -33,7 +33,7 @@ struct troupe_job {
     trp_wishes wishes;
     char why[160];
     troupe_job_state state;
-    int reports, restarts;
+    int reports, restarts, ranks;
     int64_t newest, best; // Checkpoints that there are, by number; -1: none.
     int pids[16];
     double elapsed_s, since_s; // At that time; 0: it does not run.

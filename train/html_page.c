@@ -51,6 +51,8 @@ static standing standing_of(const trp_facts *facts)
         return (standing){"warn", "Restarting"};
     if (strcmp(facts->state, "RUNNING") == 0)
         return (standing){"go", "Running"};
+    if (strcmp(facts->state, "PAUSED") == 0)
+        return (standing){"warn", "Paused"};
     return (standing){"go", "Waiting for resources"};
 }
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <train/capability.h>
+#include <train/checkpoint.h>
 #include <train/coordinator.h>
 #include <train/gate.h>
 #include <train/job.h>
@@ -17,6 +18,7 @@ trp_job *trp_job_create(void)
         return NULL;
     atomic_init(&job->holds, 1);
     job->opening.journal = trp_run_journal_none();
+    atomic_init(&job->newest, -1);
     pthread_mutex_init(&job->lock, NULL);
     return job;
 }
@@ -70,6 +72,81 @@ bool trp_job_stopping(trp_job *job)
     return stop;
 }
 
+// With the lock.
+static bool leaves(const trp_job *job)
+{
+    return job->pause || job->ranks != job->asked;
+}
+
+bool trp_job_leaves(trp_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    bool leaving = leaves(job);
+    pthread_mutex_unlock(&job->lock);
+    return leaving;
+}
+
+bool trp_job_paused(trp_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    bool pause = job->pause;
+    pthread_mutex_unlock(&job->lock);
+    return pause;
+}
+
+int trp_job_ranks(trp_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    int ranks = job->ranks;
+    pthread_mutex_unlock(&job->lock);
+    return ranks;
+}
+
+int trp_job_ask_ranks(trp_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    job->asked = job->world = job->ranks;
+    int ranks = job->ranks;
+    pthread_mutex_unlock(&job->lock);
+    return ranks;
+}
+
+troupe_status trp_job_check_ranks(trp_job *job, int ranks)
+{
+    trp_path folder;
+    trp_gang gang;
+    troupe_train_options options = job->options;
+    int64_t newest = atomic_load(&job->newest);
+    options.ranks = ranks;
+    TROUPE_TRY(trp_train_options_gang(&options, &gang));
+    if (newest < 0)
+        return TROUPE_OK;
+    TROUPE_TRY(trp_checkpoint_folder(job->path, newest, &folder));
+    troupe_status status = trp_capability_world(job->trainer, folder.text, ranks);
+    return status == TROUPE_NOT_FOUND ? TROUPE_OK : status; // A newer one has taken its place.
+}
+
+bool trp_job_take_back_ranks(trp_job *job, int ranks, int before)
+{
+    pthread_mutex_lock(&job->lock);
+    bool same = job->ranks == ranks;
+    if (same)
+        job->ranks = before;
+    pthread_mutex_unlock(&job->lock);
+    return same;
+}
+
+void trp_job_rest(trp_job *job)
+{
+    atomic_store(&job->rests, true);
+    trp_server_look(job);
+}
+
+bool trp_job_rests(trp_job *job)
+{
+    return atomic_load(&job->rests);
+}
+
 static void give_up(trp_job *job, troupe_status status, const char *why)
 {
     pthread_mutex_lock(&job->lock);
@@ -101,7 +178,7 @@ void trp_job_set_control(trp_job *job, trp_control *control)
     pthread_mutex_lock(&job->lock);
     job->control = control;
     job->live.running = false; // Until its ranks have been given values.
-    if (control && job->stop)
+    if (control && (job->stop || leaves(job)))
         (void)trp_control_stop(control, stops_later(job));
     pthread_mutex_unlock(&job->lock);
 }
@@ -117,6 +194,8 @@ static void stop(trp_job *job, int later)
     pthread_mutex_unlock(&job->lock);
     if (open) // Where it waits in the queue still. Each time: the word may have been lost.
         trp_server_stop_job(job);
+    if (open && atomic_load(&job->rests))
+        trp_coordinator_remind(job);
 }
 
 void trp_job_stop(trp_job *job)
@@ -131,6 +210,30 @@ void trp_job_kill(trp_job *job, troupe_status status, const char *why)
     trp_coordinator_kill_group(job);
 }
 
+// Has the group leave, if it has to.
+static void tell_group(trp_job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    if (leaves(job) && job->control && trp_job_has_runtime(job))
+        (void)trp_control_stop(job->control, stops_later(job));
+    pthread_mutex_unlock(&job->lock);
+}
+
+static void wish(trp_job *job, const trp_wishes *wishes)
+{
+    pthread_mutex_lock(&job->lock);
+    bool changed = job->pause != wishes->pause || job->resizes != wishes->resizes;
+    job->pause = wishes->pause;
+    if (job->resizes != wishes->resizes)
+        job->ranks = wishes->ranks;
+    job->resizes = wishes->resizes;
+    pthread_mutex_unlock(&job->lock);
+    if (changed) {
+        tell_group(job);
+        trp_server_look(job); // Where it waits.
+    }
+}
+
 void trp_job_look(trp_job *job)
 {
     trp_wishes wishes = {0};
@@ -141,6 +244,7 @@ void trp_job_look(trp_job *job)
         stop(job, 0);
     else if (wishes.stop)
         trp_job_stop(job);
+    wish(job, &wishes);
 }
 
 void trp_job_make_good(trp_job *job)
@@ -157,6 +261,10 @@ void trp_job_set_state(trp_job *job, troupe_job_state state)
     pthread_mutex_lock(&job->lock);
     if (job->state != state && job->state != TROUPE_JOB_DONE) {
         job->state = state;
+        if (state == TROUPE_JOB_PAUSED || state == TROUPE_JOB_QUEUED) { // Which costs no time.
+            job->earlier_s = elapsed_s(job);
+            job->started_s = 0;
+        }
         if (state == TROUPE_JOB_RUNNING && job->started_s <= 0)
             job->started_s = trp_clock_s();
         if (state == TROUPE_JOB_RESTARTING)
@@ -166,6 +274,7 @@ void trp_job_set_state(trp_job *job, troupe_job_state state)
         trp_state_change what = {
             .state = (int)state,
             .restarts = job->restarts,
+            .ranks = job->world,
             .elapsed_s = elapsed_s(job),
             .goes_on = job->started_s > 0,
         };
@@ -211,6 +320,7 @@ void trp_job_checkpoint(trp_job *job, const troupe_checkpoint_event *event, off_
 
 void trp_job_set_checkpoints(trp_job *job, int64_t newest, int64_t best)
 {
+    atomic_store(&job->newest, newest);
     job->port.is->checkpoints(job->port.user, newest, best);
 }
 

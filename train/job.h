@@ -45,9 +45,16 @@ typedef struct trp_job {
     char *gpus;             // The ids of those that it has given, before `claim` is set.
     int64_t due_ms;         // Of one with a time limit that has started: when it is over.
     struct trp_job *next;
-    bool late; // It has been told so.
+    int64_t left_ms;  // Of its time limit, when it began to rest.
+    bool late;        // It has been told so.
+    bool holds_claim; // What it was given is its group's.
+    bool limited;     // A timer will look after the limit.
     bool started;
-    _Atomic bool refused; // The node will give nothing.
+    int world;              // Ranks of the group that runs, or that what is claimed is for,
+    int asked;              // and how many were wished then.
+    _Atomic bool rests;     // Its coordinator has no group, and wants none before it has a claim.
+    _Atomic int64_t newest; // Its newest checkpoint, by number; -1: there is none.
+    _Atomic bool refused;   // The node will give nothing.
     _Atomic bool over;   // Its coordinator is done: what it used is free, also if the word is lost.
     _Atomic bool missed; // Word for the coordinator was lost, for lack of memory: see
                          // trp_job_make_good.
@@ -55,6 +62,8 @@ typedef struct trp_job {
     pthread_mutex_t lock;
     troupe_job_state state;
     bool stop;                // Wished by its user, or its time is over.
+    bool pause;               // Wished by its user,
+    int ranks, resizes;       // and how many ranks, by which wish of those.
     trp_live live;            // What has been modified.
     trp_control *control;     // Of the group that runs; NULL: none.
     troupe_actor coordinator; // id 0: none.
@@ -91,6 +100,23 @@ bool trp_job_has_runtime(const trp_job *job);
 double trp_job_elapsed_s(trp_job *job);
 // Whether a stop was wished.
 bool trp_job_stopping(trp_job *job);
+// Whether the group is to leave at the next report that no rank has passed: for a pause, or since
+// another number of ranks is wished.
+bool trp_job_leaves(trp_job *job);
+bool trp_job_paused(trp_job *job);
+// Ranks of the next group.
+int trp_job_ranks(trp_job *job);
+// The same, which are asked for now.
+int trp_job_ask_ranks(trp_job *job);
+// That the job may have so many ranks, as far as that is known now. TROUPE_INVALID,
+// TROUPE_TOO_LARGE.
+troupe_status trp_job_check_ranks(trp_job *job, int ranks);
+// Of a number that cannot be: the wish becomes that of before, unless there is a newer one.
+bool trp_job_take_back_ranks(trp_job *job, int ranks, int before);
+// The coordinator has no group, and waits until what the next one needs is there: until the job
+// rests no more.
+void trp_job_rest(trp_job *job);
+bool trp_job_rests(trp_job *job);
 // Has it stop at the next report that no rank has passed, or leave the queue.
 void trp_job_stop(trp_job *job);
 // Ends its workers, and says how the run ends, which goes before what else ends it. Only the first
@@ -129,6 +155,8 @@ void trp_job_cancel(trp_job *job);
 // An empty result of the job. NULL: no memory.
 troupe_result *trp_job_result(trp_job *job);
 
+// What a job with these options holds. TROUPE_INVALID and TROUPE_TOO_LARGE name the option.
+troupe_status trp_train_options_gang(const troupe_train_options *options, trp_gang *gang);
 // Fills in the defaults and checks the options. TROUPE_INVALID and TROUPE_TOO_LARGE name the
 // option.
 troupe_status trp_train_options_complete(troupe_train_options *options,

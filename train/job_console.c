@@ -22,10 +22,9 @@ void trp_handle_show(troupe_job *handle, const trp_accepted *what)
 void trp_handle_show_state(troupe_job *handle)
 {
     static const trp_table_state states[] = {
-        [TROUPE_JOB_QUEUED] = TRP_TABLE_PENDING,
-        [TROUPE_JOB_RUNNING] = TRP_TABLE_RUNNING,
-        [TROUPE_JOB_RESTARTING] = TRP_TABLE_RESTARTING,
-        [TROUPE_JOB_DONE] = TRP_TABLE_TERMINATED,
+        [TROUPE_JOB_QUEUED] = TRP_TABLE_PENDING,        [TROUPE_JOB_RUNNING] = TRP_TABLE_RUNNING,
+        [TROUPE_JOB_RESTARTING] = TRP_TABLE_RESTARTING, [TROUPE_JOB_DONE] = TRP_TABLE_TERMINATED,
+        [TROUPE_JOB_PAUSED] = TRP_TABLE_PAUSED,
     };
     trp_console_state(handle->console, states[handle->state]);
 }

@@ -27,11 +27,17 @@ static troupe_status check_name(const char *name)
     return TROUPE_OK;
 }
 
+static troupe_status check_ranks(int ranks)
+{
+    if (ranks < 1 || ranks > TRP_WORLD_MAX)
+        return troupe_fail(TROUPE_INVALID, "option .ranks is %d: expected 1 to %d", ranks,
+                           TRP_WORLD_MAX);
+    return TROUPE_OK;
+}
+
 static troupe_status check_ranges(const troupe_train_options *o)
 {
-    if (o->ranks < 1 || o->ranks > TRP_WORLD_MAX)
-        return troupe_fail(TROUPE_INVALID, "option .ranks is %d: expected 1 to %d", o->ranks,
-                           TRP_WORLD_MAX);
+    TROUPE_TRY(check_ranks(o->ranks));
     if (o->keep < 0 && o->keep != TROUPE_NONE)
         return troupe_fail(TROUPE_INVALID,
                            "option .keep is %d: expected the number of best checkpoints to keep, 0 "
@@ -90,6 +96,12 @@ static troupe_status check_resources(const troupe_train_options *options, trp_ga
     trp_resources there;
     TROUPE_TRY(trp_admission_books(trp_process_options(), &there));
     return trp_gang_of(options, &there, gang);
+}
+
+troupe_status trp_train_options_gang(const troupe_train_options *options, trp_gang *gang)
+{
+    TROUPE_TRY(check_ranks(options->ranks));
+    return check_resources(options, gang);
 }
 
 static troupe_status check_seconds(const char *option, double seconds)

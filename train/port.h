@@ -28,11 +28,11 @@ typedef struct trp_lines {
 TROUPE_STRUCT(trp_accepted, (troupe_text, path),
               (troupe_text, folder),          // Of the run, and on its machine.
               (double, cpus), (double, gpus), // That it has once it runs.
-              (int, expected_reports), (double, time_limit_s), (int, reports), (int, restarts),
-              (double, elapsed_s)); // From before.
+              (int, expected_reports), (double, time_limit_s), (int, ranks), (int, reports),
+              (int, restarts), (double, elapsed_s)); // From before.
 
 // A change of its state.
-TROUPE_STRUCT(trp_state_change, (int, state), (int, restarts),
+TROUPE_STRUCT(trp_state_change, (int, state), (int, restarts), (int, ranks),
               (double, elapsed_s), // That the run has taken until now,
               (bool, goes_on));    // and whether that time runs.
 
@@ -49,8 +49,11 @@ TROUPE_STRUCT(trp_outcome, (int, status), (troupe_text, error), (bool, stopped),
 // What the user wishes.
 TROUPE_STRUCT(trp_wishes, (bool, stop), // At the next report that no rank has passed,
               (bool, stop_next),        // also where a checkpoint would be due with the one after.
-              (int, kill),              // Not TROUPE_OK: at once, and that is how the run ends,
-              (troupe_text, why));      // for this reason, which lives as long as the port.
+              (bool, pause),            // As a stop, to go on when it is wished no more.
+              (int, ranks),
+              (int, resizes),      // Of its groups; and how often that was wished: 0: never.
+              (int, kill),         // Not TROUPE_OK: at once, and that is how the run ends,
+              (troupe_text, why)); // for this reason, which lives as long as the port.
 
 // Who is told of the lines that ranks print: from a thread of its own, also after the end of the
 // job, by those that have a hold.

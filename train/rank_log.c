@@ -21,7 +21,6 @@
 struct trp_rank_logs {
     _Atomic int holds; // Of who opened it, and of each log.
     trp_log_sink sink; // Held; none: `is` is NULL.
-    int world;
     atomic_bool warned;
     char run[];
 };
@@ -29,7 +28,7 @@ struct trp_rank_logs {
 // What one process prints. The writer's, but for what is said under its lock.
 typedef struct rank_log {
     trp_rank_logs *of;
-    int rank, attempt, pid;
+    int rank, world, attempt, pid;
     bool begun; // Its first line is in the file.
     // Under the lock:
     struct rank_log *next; // In the queue.
@@ -47,14 +46,13 @@ static struct {
     pthread_t thread;
 } writer = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-trp_rank_logs *trp_rank_logs_open(const char *run, int world, trp_log_sink sink)
+trp_rank_logs *trp_rank_logs_open(const char *run, trp_log_sink sink)
 {
     size_t size = strlen(run) + 1;
     trp_rank_logs *logs = trp_alloc(sizeof *logs + size);
     if (logs == NULL)
         return NULL;
     atomic_init(&logs->holds, 1);
-    logs->world = world;
     memcpy(logs->run, run, size);
     logs->sink = sink;
     if (sink.is != NULL)
@@ -131,7 +129,7 @@ static void write_out(rank_log *log, const trp_buffer *text, uint64_t lost)
         char now[32];
         trp_time_of_day(now);
         trp_buffer_printf(&out, "---- attempt %d, rank %d of %d, pid %d, %s ----\n", log->attempt,
-                          log->rank, log->of->world, log->pid, now);
+                          log->rank, log->world, log->pid, now);
     }
     size_t head = out.size;
     off_t at = 0;
@@ -266,13 +264,16 @@ static void take_end(void *user)
     pthread_mutex_unlock(&writer.lock);
 }
 
-void trp_rank_log_follow(trp_rank_logs *logs, int rank, int attempt, troupe_actor worker)
+void trp_rank_log_follow(trp_rank_logs *logs, int rank, int world, int attempt, troupe_actor worker)
 {
     rank_log *log = logs != NULL && worker.id != 0 ? trp_alloc(sizeof *log) : NULL;
     if (log == NULL)
         return;
-    *log = (rank_log){
-        .of = logs, .rank = rank, .attempt = attempt, .pid = trp_process_pid(worker.process)};
+    *log = (rank_log){.of = logs,
+                      .rank = rank,
+                      .world = world,
+                      .attempt = attempt,
+                      .pid = trp_process_pid(worker.process)};
     atomic_fetch_add(&logs->holds, 1);
     trp_output_settle_set(settle);
     trp_output_listener listener = {take_line, take_end, log};

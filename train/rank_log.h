@@ -18,9 +18,10 @@ typedef struct trp_rank_logs trp_rank_logs;
 
 // `sink` is told of each line that is written, and of those that are not. NULL: no
 // memory.
-trp_rank_logs *trp_rank_logs_open(const char *run, int world, trp_log_sink sink);
+trp_rank_logs *trp_rank_logs_open(const char *run, trp_log_sink sink);
 // Writes what that process prints as this rank's, from now until its end. `logs` may be NULL.
-void trp_rank_log_follow(trp_rank_logs *logs, int rank, int attempt, troupe_actor worker);
+void trp_rank_log_follow(trp_rank_logs *logs, int rank, int world, int attempt,
+                         troupe_actor worker);
 void trp_rank_logs_close(trp_rank_logs *logs);
 
 #endif

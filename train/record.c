@@ -134,7 +134,7 @@ void trp_record_commit(trp_record *record, trp_committer *committer, int attempt
     commit->manifest = (trp_manifest){
         .id = record->next_id,
         .report = commit->number,
-        .world = job->options.ranks,
+        .world = job->world,
         .created = commit->created,
         .trainer = job->trainer->name,
         .config = job->config_json,

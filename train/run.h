@@ -68,7 +68,13 @@ typedef struct trp_run {
     trp_control *control;     // NULL: no group.
     trp_rank_state *ranks;
     trp_rank_logs *logs;
+    int room;  // Of `ranks`.
+    int world; // Ranks of this attempt, and of the one before; 0: there was none.
+    int last_world;
     int first_attempt, attempt, pending;
+    int restarts;     // After failures.
+    bool restarted;   // This attempt follows one.
+    bool resting;     // There is no group, and none is formed until the job has what it needs.
     bool closing;     // All ranks have ended, and commits have not.
     trp_stage *stage; // That runs; NULL: none.
     trp_stage_kind stage_kind;
@@ -139,6 +145,17 @@ void trp_run_take_stage(trp_run *run);
 void trp_run_give_up_stage(trp_run *run);
 // The run is ended by force while a stage runs.
 void trp_run_kill_stage(trp_run *run);
+
+// ---- run_rest.c
+
+// The group has left for a pause or to be formed anew: gives back what the job holds, and waits
+// until it has what the next group needs, or is to end.
+void trp_run_rest(trp_run *run);
+// A group of another size cannot be formed, for the thread's last error: goes back to the size
+// before. False: that is not why it failed.
+bool trp_run_rest_as_before(trp_run *run, troupe_status status);
+// While it rests: whether it is to end now, or what it needs is there.
+void trp_run_look(trp_run *run);
 
 // ---- run_end.c
 

@@ -22,7 +22,7 @@ static const char *describe(const trp_run *run, troupe_result *result)
 {
     const troupe_train_options *options = &run->job->options;
     trp_buffer text = {0};
-    int restarts = run->attempt - run->first_attempt;
+    int restarts = run->restarts;
     trp_buffer_printf(&text, "%s; the run is at %s", run->cause.text, run->job->path);
     bool hint = run->begun && !run->given_up && run->cause.status != TROUPE_RUNTIME_LOST;
     if (hint && options->restarts == 0)

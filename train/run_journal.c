@@ -331,11 +331,27 @@ void trp_run_journal_opened(trp_run_journal *journal, int64_t epoch)
     add_and_free(journal, &line);
 }
 
+static const char *const state_names[] = {"QUEUED", "RUNNING", "RESTARTING", "DONE", "PAUSED"};
+
+troupe_job_state trp_run_journal_state_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof state_names / sizeof *state_names; i++)
+        if (strcmp(name, state_names[i]) == 0)
+            return (troupe_job_state)i;
+    return TROUPE_JOB_RUNNING;
+}
+
 void trp_run_journal_state(trp_run_journal *journal, troupe_job_state state)
 {
-    static const char *const names[] = {"QUEUED", "RUNNING", "RESTARTING", "DONE"};
     trp_buffer line = {0};
-    trp_buffer_printf(&line, "{\"event\": \"state\", \"state\": \"%s\"", names[state]);
+    trp_buffer_printf(&line, "{\"event\": \"state\", \"state\": \"%s\"", state_names[state]);
+    add_and_free(journal, &line);
+}
+
+void trp_run_journal_resize(trp_run_journal *journal, int ranks)
+{
+    trp_buffer line = {0};
+    trp_buffer_printf(&line, "{\"event\": \"resize\", \"ranks\": %d", ranks);
     add_and_free(journal, &line);
 }
 

@@ -2,6 +2,7 @@
 //
 //     {"event": "open", "epoch": 2, "at": "...", "process": 4711}
 //     {"event": "state", "state": "RUNNING"}
+//     {"event": "resize", "ranks": 4}
 //     {"event": "attempt", "attempt": 3, "report": 40, "at": "...", "elapsed_s": 1.4,
 //      "pids": [4720, 4721], "cause": {"rank": 1, "status": "PEER_LOST", "text": "..."},
 //      "memory": false, "replaced": [1], "checkpoint": "checkpoint_000007"}
@@ -104,6 +105,10 @@ void trp_run_journal_close(trp_run_journal *journal);
 // The lines.
 void trp_run_journal_opened(trp_run_journal *journal, int64_t epoch);
 void trp_run_journal_state(trp_run_journal *journal, troupe_job_state state);
+// The state of that name in a line; RUNNING, where it is not known.
+troupe_job_state trp_run_journal_state_of(const char *name);
+// That the next group is to have so many ranks.
+void trp_run_journal_resize(trp_run_journal *journal, int ranks);
 void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *event);
 // `saving`: files for its checkpoint are being written. A line `commit`, `no_commit`, of a later
 // one's commit or of the end says what became of it.

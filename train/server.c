@@ -71,6 +71,17 @@ static troupe_status server_init(trp_server *self, const troupe_none *none)
     return TROUPE_OK;
 }
 
+// Gives back what a job holds or waits for.
+static void give_back(trp_job *job)
+{
+    if (job->request != 0 && atomic_load(&job->claim) == 0)
+        trp_node_claim_abandon(job->request);
+    uint64_t claim = atomic_exchange(&job->claim, 0); // It may have come meanwhile.
+    if (claim != 0)
+        trp_node_claim_drop(claim);
+    job->request = 0;
+}
+
 // Takes a job off the books.
 static void forget(trp_server *self, trp_job *job)
 {
@@ -78,11 +89,7 @@ static void forget(trp_server *self, trp_job *job)
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
-    if (job->request != 0 && atomic_load(&job->claim) == 0)
-        trp_node_claim_abandon(job->request);
-    uint64_t claim = atomic_load(&job->claim); // It may have come meanwhile.
-    if (claim != 0)
-        trp_node_claim_drop(claim);
+    give_back(job);
     trp_job_release(job);
 }
 
@@ -133,30 +140,10 @@ static void keep_limit(trp_job *job)
         left_ms = AGAIN_MS;
     }
     uint32_t pause_ms = (uint32_t)(left_ms < LONGEST_MS ? left_ms : LONGEST_MS);
+    job->limited = true;
     if (troupe_timer_after(server_limit, pause_ms, (uint64_t)(uintptr_t)job).id_ == 0)
         trp_log(TRP_WARN, "the time limit of %s is not kept: %s", job->path,
                 troupe_last_error()->text);
-}
-
-// Takes those that are over off the books, and starts what there is room for.
-static void admit(trp_server *self)
-{
-    for (trp_job *at = self->jobs, *next; at; at = next) {
-        next = at->next;
-        if (atomic_load(&at->over)) {
-            forget(self, at);
-        } else if (!at->started && atomic_load(&at->refused)) {
-            close_and_cancel(at); // That it fits was checked: the runtime is being stopped.
-            forget(self, at);
-        } else if (!at->started && atomic_load(&at->claim) != 0) {
-            at->started = true;
-            at->due_ms = trp_clock_ms() + (int64_t)(at->options.time_limit_s * 1000);
-            if (!trp_coordinator_start(at))
-                forget(self, at);
-            else if (at->options.time_limit_s > 0)
-                keep_limit(at);
-        }
-    }
 }
 
 // False: there is no memory for it, and the next submission will do.
@@ -181,12 +168,99 @@ static void claimed(void *user, troupe_status status, uint64_t claim, const char
         (void)tell_done(server);
 }
 
-// Within which time the node has back what a job was given; 0: that is not known.
+// Within which time the node has back what a job is given; 0: that is not known.
 static uint64_t claim_limit_ms(const trp_job *job)
 {
     enum { SLACK_MS = 1000 }; // For its processes to end.
     double limit_s = job->options.time_limit_s;
-    return limit_s > 0 ? (uint64_t)(limit_s * 1000) + (uint64_t)grace_ms(job) + SLACK_MS : 0;
+    int64_t left_ms = job->started ? job->left_ms : (int64_t)(limit_s * 1000);
+    if (limit_s <= 0)
+        return 0;
+    return (uint64_t)(left_ms > 0 ? left_ms : 0) + (uint64_t)grace_ms(job) + SLACK_MS;
+}
+
+// Asks the node for what a group of the job needs.
+static void ask(trp_job *job)
+{
+    char who[96];
+    snprintf(who, sizeof who, "job '%.80s'", job->options.name != NULL ? job->options.name : "");
+    troupe_train_options options = job->options;
+    options.ranks = trp_job_ask_ranks(job);
+    trp_want want = {.who = who, .patient = true, .limit_ms = claim_limit_ms(job)};
+    troupe_status status = trp_train_options_gang(&options, &job->gang);
+    want.cpus = job->gang.cpus;
+    want.gpus = job->gang.gpus;
+    want.memory_bytes = job->gang.memory_bytes;
+    want.resources = job->gang.resources;
+    if (status == TROUPE_OK)
+        status = trp_node_claim_begin(&want, claimed, job, &job->request);
+    if (status != TROUPE_OK)
+        atomic_store(&job->refused, true);
+}
+
+// Whether it has no group, and waits for what one needs.
+static bool waits(const trp_job *job)
+{
+    return !job->started || atomic_load(&job->rests);
+}
+
+// A job that waits: takes note of what is wished now, and asks for what that needs.
+static void settle(trp_job *job)
+{
+    if (job->started && job->holds_claim) { // Its group has just gone.
+        give_back(job);
+        job->holds_claim = false;
+        job->left_ms = job->due_ms - trp_clock_ms();
+    }
+    if (trp_job_paused(job)) {
+        give_back(job);
+        trp_job_set_state(job, TROUPE_JOB_PAUSED);
+        return;
+    }
+    if (trp_job_leaves(job)) // Another number of ranks is wished than it waits for.
+        give_back(job);
+    if (job->request == 0 && !atomic_load(&job->refused)) {
+        trp_job_set_state(job, TROUPE_JOB_QUEUED);
+        ask(job);
+    }
+}
+
+// It has what its group needs.
+static void begin(trp_server *self, trp_job *job)
+{
+    bool again = job->started;
+    job->started = true;
+    job->holds_claim = true;
+    if (!again)
+        job->left_ms = (int64_t)(job->options.time_limit_s * 1000);
+    job->due_ms = trp_clock_ms() + job->left_ms;
+    if (again) {
+        atomic_store(&job->rests, false);
+        trp_coordinator_remind(job);
+    } else if (!trp_coordinator_start(job)) {
+        forget(self, job);
+        return;
+    }
+    if (job->options.time_limit_s > 0 && !job->limited)
+        keep_limit(job);
+}
+
+// Takes those that are over off the books, and starts what there is room for.
+static void admit(trp_server *self)
+{
+    for (trp_job *at = self->jobs, *next; at; at = next) {
+        next = at->next;
+        if (atomic_load(&at->over)) {
+            forget(self, at);
+        } else if (!at->started && atomic_load(&at->refused)) {
+            close_and_cancel(at); // That it fits was checked: the runtime is being stopped.
+            forget(self, at);
+        } else if (waits(at)) {
+            settle(at);
+            if (atomic_load(&at->claim) != 0)
+                begin(self, at);
+        }
+    }
 }
 
 static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none)
@@ -195,17 +269,6 @@ static troupe_status server_submit(trp_server *self, const uint64_t *address, tr
     trp_job *job = job_at(address);
     job->next = self->jobs;
     self->jobs = job;
-    char who[96];
-    snprintf(who, sizeof who, "job '%.80s'", job->options.name != NULL ? job->options.name : "");
-    trp_want want = {.cpus = job->gang.cpus,
-                     .gpus = job->gang.gpus,
-                     .memory_bytes = job->gang.memory_bytes,
-                     .resources = job->gang.resources,
-                     .who = who,
-                     .patient = true,
-                     .limit_ms = claim_limit_ms(job)};
-    if (trp_node_claim_begin(&want, claimed, job, &job->request) != TROUPE_OK)
-        atomic_store(&job->refused, true);
     admit(self);
     return TROUPE_OK;
 }
@@ -243,8 +306,10 @@ static troupe_status server_limit(trp_server *self, const uint64_t *address, tro
 {
     (void)none;
     trp_job *job = job_at(address);
-    if (knows(self, job) && job->started && job->options.time_limit_s > 0 &&
-        !atomic_load(&job->over))
+    if (!knows(self, job))
+        return TROUPE_OK;
+    job->limited = false;
+    if (job->holds_claim && job->options.time_limit_s > 0 && !atomic_load(&job->over))
         keep_limit(job);
     return TROUPE_OK;
 }
@@ -268,6 +333,13 @@ troupe_status trp_server_submit(trp_job *job)
     if (status != TROUPE_OK)
         trp_job_release(job);
     return status;
+}
+
+void trp_server_look(trp_job *job)
+{
+    trp_server_actor server;
+    if (find(LEAVE_IT, &server) == TROUPE_OK && !tell_done(server))
+        atomic_store(&job->missed, true);
 }
 
 void trp_server_stop_job(trp_job *job)

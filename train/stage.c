@@ -97,7 +97,7 @@ static troupe_status call_hook(trp_stage *stage, const void *config)
     troupe_setup at = {
         .path = job->path,
         .metadata = job->options.metadata,
-        .ranks = job->options.ranks,
+        .ranks = job->world,
         .resumed = job->opening.epoch > 1,
     };
     return stages->setup(&at, config);
@@ -109,7 +109,7 @@ static troupe_status make_data(trp_stage *stage, const void *source)
     troupe_data about = {
         .path = job->path,
         .metadata = job->options.metadata,
-        .ranks = job->options.ranks,
+        .ranks = job->world,
         .attempt = stage->plan.attempt,
     };
     return trp_data_make(job->data_table, &about, source, &stage->data);
@@ -164,7 +164,7 @@ static void *stage_main(void *user)
 troupe_status trp_stage_begin(const trp_stage_plan *plan, trp_stage **begun)
 {
     pthread_t thread;
-    size_t world = (size_t)plan->job->options.ranks;
+    size_t world = (size_t)plan->job->world;
     trp_stage *stage = (trp_stage *)trp_alloc(sizeof *stage);
     trp_stage_rank *ranks = (trp_stage_rank *)trp_alloc(world * sizeof *ranks);
     if (!stage || !ranks) {

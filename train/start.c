@@ -41,7 +41,7 @@ static void close_all(starting *all, size_t world)
 // How many ranks are in the process of that first one.
 static int ranks_from(const trp_job *job, int first)
 {
-    int together = job->options.ranks_per_process, left = job->options.ranks - first;
+    int together = job->options.ranks_per_process, left = job->world - first;
     return left < together ? left : together;
 }
 
@@ -50,7 +50,7 @@ static int ranks_from(const trp_job *job, int first)
 static bool describe_all(const trp_job *job, starting *all)
 {
     bool failed = false;
-    int world = job->options.ranks, together = job->options.ranks_per_process;
+    int world = job->world, together = job->options.ranks_per_process;
     trp_places_of(all->nodes, world, all->places);
     for (int first = 0; first < world; first += together) {
         trp_buffer *text = &all->texts[first];
@@ -67,7 +67,7 @@ static void start_missing(const trp_job *job, starting *all, const bool *there,
                           trp_worker_actor *workers)
 {
     size_t missing = 0, next = 0;
-    int world = job->options.ranks, together = job->options.ranks_per_process;
+    int world = job->world, together = job->options.ranks_per_process;
     for (int first = 0; first < world; first += together)
         if (!there[first])
             all->envs[missing++] = all->envs[first / together]; // At its own place or before it.
@@ -84,7 +84,7 @@ static void start_missing(const trp_job *job, starting *all, const bool *there,
 static void fill_missing(const trp_job *job, starting *all, const bool *there,
                          trp_worker_actor *workers)
 {
-    int world = job->options.ranks, together = job->options.ranks_per_process;
+    int world = job->world, together = job->options.ranks_per_process;
     for (int first = 0; first < world; first += together) {
         int more = ranks_from(job, first) - 1;
         if (!there[first] && more > 0)
@@ -103,7 +103,7 @@ static void fill_missing(const trp_job *job, starting *all, const bool *there,
 troupe_status trp_workers_start(const trp_job *job, const bool *there, trp_place *places,
                                 trp_worker_actor *workers)
 {
-    int world = job->options.ranks;
+    int world = job->world;
     starting all;
     bool made = open_all(&all, (size_t)world) && describe_all(job, &all);
     if (made) {

@@ -80,10 +80,8 @@ static troupe_status hand_over(troupe_job *handle, const submission *asked)
     TROUPE_TRY(status);
     pthread_mutex_lock(&handle->lock);
     handle->line = line;
-    bool wishes = handle->wishes.stop; // Of the follower, meanwhile.
     pthread_mutex_unlock(&handle->lock);
-    if (wishes)
-        trp_job_look(line);
+    trp_job_look(line); // At wishes of the follower, meanwhile.
     return TROUPE_OK;
 }
 

@@ -25,8 +25,8 @@ typedef struct column {
 
 const char *trp_table_state_name(trp_table_state state)
 {
-    static const char *const names[] = {"PENDING",    "RUNNING", "RESTARTING",
-                                        "TERMINATED", "STOPPED", "ERROR"};
+    static const char *const names[] = {"PENDING", "RUNNING", "RESTARTING", "TERMINATED",
+                                        "STOPPED", "ERROR",   "PAUSED"};
     return (size_t)state < sizeof names / sizeof *names ? names[state] : "?";
 }
 
@@ -57,7 +57,8 @@ static int order(const void *a, const void *b)
     // What runs, then what has ended, then what waits.
     static const int group[] = {
         [TRP_TABLE_RUNNING] = 0, [TRP_TABLE_RESTARTING] = 0, [TRP_TABLE_TERMINATED] = 1,
-        [TRP_TABLE_STOPPED] = 1, [TRP_TABLE_ERROR] = 1,      [TRP_TABLE_PENDING] = 2};
+        [TRP_TABLE_STOPPED] = 1, [TRP_TABLE_ERROR] = 1,      [TRP_TABLE_PENDING] = 2,
+        [TRP_TABLE_PAUSED] = 2};
     int by = group[x->row->state] - group[y->row->state];
     if (by == 0)
         by = isnan(x->row->best) - isnan(y->row->best);
@@ -262,7 +263,8 @@ static void write_counts(const trp_table *table, trp_buffer *out)
         const char *text;
     } states[] = {{TRP_TABLE_TERMINATED, "terminated"}, {TRP_TABLE_STOPPED, "stopped"},
                   {TRP_TABLE_ERROR, "failed"},          {TRP_TABLE_RUNNING, "running"},
-                  {TRP_TABLE_RESTARTING, "restarting"}, {TRP_TABLE_PENDING, "pending"}};
+                  {TRP_TABLE_RESTARTING, "restarting"}, {TRP_TABLE_PENDING, "pending"},
+                  {TRP_TABLE_PAUSED, "paused"}};
     const char *between = "";
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
         size_t count = count_state(table, states[i].state);

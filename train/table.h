@@ -13,6 +13,7 @@ typedef enum trp_table_state {
     TRP_TABLE_TERMINATED,
     TRP_TABLE_STOPPED,
     TRP_TABLE_ERROR,
+    TRP_TABLE_PAUSED,
 } trp_table_state;
 
 typedef struct trp_table_cell {

@@ -298,6 +298,7 @@ static troupe_status take(running *run, const trp_event *event)
         collect(run, event->trial);
         break;
     case TROUPE_JOB_QUEUED:
+    case TROUPE_JOB_PAUSED:
     case TROUPE_JOB_RESTARTING:
         break;
     }

@@ -120,13 +120,14 @@ static double cpus_per_worker(int workers)
 
 // The accident: the last process of a trial is killed, which then goes on from its last checkpoint
 // with the bits of an undisturbed one.
-static troupe_gate_answer strike(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer strike(void *user, troupe_job *job, const troupe_report_event *event,
+                                 int *ranks)
 {
-    const command *cmd = user;
+    (void)user;
     troupe_job_status now;
     troupe_job_status_get(job, &now);
-    int ranks = (int)(sizeof now.pids / sizeof *now.pids);
-    int victim = (cmd->workers < ranks ? cmd->workers : ranks) - 1;
+    int known = (int)(sizeof now.pids / sizeof *now.pids);
+    int victim = (*ranks < known ? *ranks : known) - 1;
     if (now.pids[victim] > 0) {
         troupe_log(TROUPE_LOG_INFO, "digits kills rank %d (pid %d) of %s at report %d", victim,
                    now.pids[victim], strrchr(troupe_job_path(job), '/') + 1, event->number);

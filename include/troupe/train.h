@@ -38,7 +38,7 @@ TROUPE_BEGIN_C
 typedef struct troupe_rank {
     int rank;    // 0 to world - 1
     int world;   // workers in the group
-    int attempt; // 0 at first, then the number of restarts so far
+    int attempt; // 0 at first; one more for each group after that
     // Where it runs. Ranks on one node follow each other, and the nodes are numbered by them.
     int local_rank;  // 0 to local_world - 1: among the ranks on its node
     int local_world; // ranks on its node
@@ -481,6 +481,8 @@ typedef enum troupe_gate_answer {
     // As troupe_job_stop, before the report is answered; the next report is the last one for every
     // trainer.
     TROUPE_GATE_STOP,
+    TROUPE_GATE_PAUSE,  // As troupe_job_pause, before the report is answered.
+    TROUPE_GATE_RESIZE, // As troupe_job_resize, to *ranks, likewise. What is refused is warned of.
 } troupe_gate_answer;
 
 struct troupe_job;
@@ -495,8 +497,9 @@ typedef struct troupe_gate {
     int first;      // The first report that it is asked at; default 1.
     int every;      // And at each so many later; default 1.
     int timeout_ms; // Default 1000.
+    // *ranks is how many the group has; set with TROUPE_GATE_RESIZE.
     troupe_gate_answer (*decide)(void *user, struct troupe_job *job,
-                                 const struct troupe_report_event *event);
+                                 const struct troupe_report_event *event, int *ranks);
     void *user;
 } troupe_gate;
 
@@ -688,7 +691,8 @@ typedef enum troupe_job_state {
     TROUPE_JOB_QUEUED, // Waits for resources.
     TROUPE_JOB_RUNNING,
     TROUPE_JOB_RESTARTING,
-    TROUPE_JOB_DONE, // troupe_job_wait returns at once.
+    TROUPE_JOB_DONE,   // troupe_job_wait returns at once.
+    TROUPE_JOB_PAUSED, // It holds nothing, until troupe_job_go_on.
 } troupe_job_state;
 
 // Callbacks of a job, called by a thread of the library, one at a time and in order. They hold up
@@ -780,13 +784,33 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_modify_as(
 // lost when there is no memory for it.
 TROUPE_EXPERIMENTAL void troupe_job_kill(troupe_job *job, troupe_status status, const char *why);
 
+// Pauses the run: at the next report that no rank has passed its loops leave, as for a stop, with
+// what they have saved; what the job holds is given back, and its state is TROUPE_JOB_PAUSED. A
+// queued job leaves the queue. Does not wait. The newest of pauses, goings on and resizes counts;
+// all are harmless on an ended job, and none is seen in a result. A pause costs no time of
+// .time_limit_s and of elapsed_s. Stopped, killed or closed meanwhile, the job ends at once. A
+// driver that opens the run again just goes on with it.
+TROUPE_EXPERIMENTAL void troupe_job_pause(troupe_job *job);
+// Queues a paused job again: when it has its resources, it goes on from its newest checkpoint or
+// commit in memory; without any it begins anew.
+TROUPE_EXPERIMENTAL void troupe_job_go_on(troupe_job *job);
+// Has the run go on with so many ranks: its loops leave, as for a pause, what the job holds is
+// given back, and the next group is formed when there is room for it, in the order of asking. A
+// loop that ends first ends the run. Refused before anything is stopped, as far as that can be
+// known then: TROUPE_INVALID (out of range, or the ranks have each saved a part of their own and
+// the trainer does not reshard), TROUPE_TOO_LARGE. What comes to light later is warned of, and the
+// run goes on with the ranks of before. Another opening has .ranks as given there, or as the run
+// was made with.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_resize(troupe_job *job, int ranks);
+
 // A snapshot of a job's progress.
 typedef struct troupe_job_status {
     troupe_job_state state;
     int reports;      // Reports made by all ranks so far.
     int restarts;     // Restarts of the group so far.
     int pids[16];     // Process ids of the first running workers, by rank; 0: none.
-    double elapsed_s; // That the run has taken, earlier openings included.
+    double elapsed_s; // That the run has taken, earlier openings included, pauses left out.
+    int ranks;        // Of the group that runs, ran last, or is to be formed.
 } troupe_job_status;
 TROUPE_EXPERIMENTAL void troupe_job_status_get(troupe_job *job, troupe_job_status *status,
                                                size_t size);

@@ -24,8 +24,10 @@ typedef struct plan {
     atomic_int struck; // Blows so far; written by the gate's thread, read when the job is over.
 } plan;
 
-static troupe_gate_answer strike(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer strike(void *user, troupe_job *job, const troupe_report_event *event,
+                                 int *ranks)
 {
+    (void)ranks;
     plan *p = user;
     int next = atomic_load(&p->struck); // One thread at a time calls this: no pairing is needed.
     if (next == 2 || p->blows[next].at == 0 || event->number < p->blows[next].at)

@@ -28,8 +28,10 @@ static void stop_at(void *user, troupe_job *job, const troupe_report_event *even
 }
 
 // The same as a gate, so that it takes effect at once.
-static troupe_gate_answer stop_here(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer stop_here(void *user, troupe_job *job, const troupe_report_event *event,
+                                    int *ranks)
 {
+    (void)ranks;
     (void)job;
     return event->number == *(const int *)user ? TROUPE_GATE_STOP : TROUPE_GATE_GO_ON;
 }
@@ -472,8 +474,10 @@ typedef struct gatekeeper {
     int sleep_ms;
 } gatekeeper;
 
-static troupe_gate_answer look(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer look(void *user, troupe_job *job, const troupe_report_event *event,
+                               int *ranks)
 {
+    (void)ranks;
     gatekeeper *self = (gatekeeper *)user;
     troupe_result *result;
     atomic_fetch_add(&self->asked, 1);
@@ -512,8 +516,10 @@ static void test_a_gate_is_asked_where_it_said_and_within_its_bound(void **state
     assert_false(self.wrong);
 }
 
-static troupe_gate_answer close_it(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer close_it(void *user, troupe_job *job, const troupe_report_event *event,
+                                   int *ranks)
 {
+    (void)ranks;
     (void)event;
     troupe_job_close(&job);
     atomic_store((_Atomic bool *)user, true);

@@ -91,8 +91,10 @@ static void test_so_is_a_time_limit(void **state)
     troupe_result_free(&result);
 }
 
-static troupe_gate_answer stop_at_5(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer stop_at_5(void *user, troupe_job *job, const troupe_report_event *event,
+                                    int *ranks)
 {
+    (void)ranks;
     (void)user;
     (void)job;
     return event->number == 5 ? TROUPE_GATE_STOP : TROUPE_GATE_GO_ON;

@@ -23,8 +23,10 @@ typedef struct plan {
     troupe_open open;
 } plan;
 
-static troupe_gate_answer kill_driver(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer kill_driver(void *user, troupe_job *job, const troupe_report_event *event,
+                                      int *ranks)
 {
+    (void)ranks;
     (void)job;
     if (event->number == *(const int *)user)
         kill(getpid(), SIGKILL);

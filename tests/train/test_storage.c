@@ -571,8 +571,10 @@ static void test_a_run_has_one_driver(void **state)
     free(run);
 }
 
-static troupe_gate_answer end_storage(void *user, troupe_job *job, const troupe_report_event *event)
+static troupe_gate_answer end_storage(void *user, troupe_job *job, const troupe_report_event *event,
+                                      int *ranks)
 {
+    (void)ranks;
     (void)user, (void)job;
     if (event->number == 3) {
         (void)kill(memory_server, SIGKILL);
