@@ -111,6 +111,13 @@ int trp_job_ask_ranks(trp_job *job)
     return ranks;
 }
 
+void trp_job_set_world(trp_job *job, int ranks)
+{
+    pthread_mutex_lock(&job->lock);
+    job->world = ranks;
+    pthread_mutex_unlock(&job->lock);
+}
+
 troupe_status trp_job_check_ranks(trp_job *job, int ranks)
 {
     trp_path folder;

@@ -108,6 +108,8 @@ bool trp_job_paused(trp_job *job);
 int trp_job_ranks(trp_job *job);
 // The same, which are asked for now.
 int trp_job_ask_ranks(trp_job *job);
+// Of what is claimed, where that is for fewer ranks than were wished.
+void trp_job_set_world(trp_job *job, int ranks);
 // That the job may have so many ranks, as far as that is known now. TROUPE_INVALID,
 // TROUPE_TOO_LARGE.
 troupe_status trp_job_check_ranks(trp_job *job, int ranks);

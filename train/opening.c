@@ -185,13 +185,14 @@ troupe_status trp_run_clean(const trp_job *job)
     return job->folder != job->path ? trp_checkpoint_clean(job->folder) : TROUPE_OK;
 }
 
-static troupe_status has_checkpoint(const char *run, bool *has)
+// Its number; -1: there is none.
+static troupe_status newest_checkpoint(const char *run, int64_t *newest)
 {
     int64_t *ids = NULL;
     size_t count = 0;
     troupe_status status = trp_checkpoint_list(run, &ids, &count);
+    *newest = status == TROUPE_OK && count > 0 ? ids[count - 1] : -1;
     trp_free(ids);
-    *has = status == TROUPE_OK && count > 0;
     return status == TROUPE_NOT_FOUND ? TROUPE_OK : status;
 }
 
@@ -211,10 +212,10 @@ static void note_other(void *user, const char *child)
 // run.
 static troupe_status check_unmade(const char *run)
 {
-    bool has;
+    int64_t newest;
     char other[NAME_MAX + 1] = "";
-    TROUPE_TRY(has_checkpoint(run, &has));
-    if (has)
+    TROUPE_TRY(newest_checkpoint(run, &newest));
+    if (newest >= 0)
         return troupe_fail(TROUPE_CORRUPT,
                            "%s has checkpoints and no run.json: was it copied in part?", run);
     troupe_status status = trp_storage_list(run, note_other, other);
@@ -274,14 +275,15 @@ static troupe_status look_at_end(trp_job *job)
 
 static troupe_status go_on(trp_job *job, const trp_run_file *file)
 {
-    bool has;
-    TROUPE_TRY(has_checkpoint(job->path, &has));
+    int64_t newest;
+    TROUPE_TRY(newest_checkpoint(job->path, &newest));
+    atomic_store(&job->newest, newest);
     TROUPE_TRY(check_trainer(job, &file->head));
     TROUPE_TRY(merge_options(job, file->head.options));
     TROUPE_TRY(look_at_end(job));
     if (!job->opening.ended)
         TROUPE_TRY(trp_run_check_data(job, &file->data));
-    if (!job->opening.ended && job->options.from == NULL && file->head.from != NULL && !has)
+    if (!job->opening.ended && job->options.from == NULL && file->head.from != NULL && newest < 0)
         return troupe_fail(TROUPE_INVALID,
                            "the run %s has no checkpoint yet and was started from %.200s: give it "
                            "again in .from",

@@ -38,6 +38,10 @@ static troupe_status check_ranks(int ranks)
 static troupe_status check_ranges(const troupe_train_options *o)
 {
     TROUPE_TRY(check_ranks(o->ranks));
+    if (o->min_ranks < 0 || o->min_ranks > o->ranks)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .min_ranks is %d: expected 0, or 1 to .ranks = %d", o->min_ranks,
+                           o->ranks);
     if (o->keep < 0 && o->keep != TROUPE_NONE)
         return troupe_fail(TROUPE_INVALID,
                            "option .keep is %d: expected the number of best checkpoints to keep, 0 "

@@ -10,6 +10,7 @@
 #include <runtime/shm/process_table.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <train/coordinator.h>
 #include <train/server.h>
 #include <troupe/async.h>
@@ -179,19 +180,55 @@ static uint64_t claim_limit_ms(const trp_job *job)
     return (uint64_t)(left_ms > 0 ? left_ms : 0) + (uint64_t)grace_ms(job) + SLACK_MS;
 }
 
+// What a group of so many ranks needs. TROUPE_INVALID, TROUPE_TOO_LARGE.
+static troupe_status want_of(trp_job *job, int ranks, trp_want *want)
+{
+    troupe_train_options options = job->options;
+    options.ranks = ranks;
+    TROUPE_TRY(trp_train_options_gang(&options, &job->gang));
+    want->cpus = job->gang.cpus;
+    want->gpus = job->gang.gpus;
+    want->memory_bytes = job->gang.memory_bytes;
+    want->resources = job->gang.resources;
+    return TROUPE_OK;
+}
+
+// Takes what is there now for as many ranks as possible, fewer than were wished if need be. False:
+// there is not enough for the fewest.
+static bool take_now(trp_job *job, trp_want want, int most, int fewest)
+{
+    char gpus[TRP_CLAIM_GPUS_MAX];
+    want.wait_ms = 1;
+    for (int ranks = most; ranks >= fewest; ranks--) {
+        uint64_t claim;
+        if (trp_job_check_ranks(job, ranks) != TROUPE_OK ||
+            want_of(job, ranks, &want) != TROUPE_OK ||
+            trp_node_claim(&want, &claim, gpus) != TROUPE_OK)
+            continue;
+        if (job->gpus)
+            memcpy(job->gpus, gpus, sizeof gpus);
+        trp_job_set_world(job, ranks);
+        atomic_store(&job->claim, claim);
+        return true;
+    }
+    return false;
+}
+
 // Asks the node for what a group of the job needs.
 static void ask(trp_job *job)
 {
     char who[96];
     snprintf(who, sizeof who, "job '%.80s'", job->options.name != NULL ? job->options.name : "");
-    troupe_train_options options = job->options;
-    options.ranks = trp_job_ask_ranks(job);
+    int ranks = trp_job_ask_ranks(job), fewest = job->options.min_ranks;
     trp_want want = {.who = who, .patient = true, .limit_ms = claim_limit_ms(job)};
-    troupe_status status = trp_train_options_gang(&options, &job->gang);
-    want.cpus = job->gang.cpus;
-    want.gpus = job->gang.gpus;
-    want.memory_bytes = job->gang.memory_bytes;
-    want.resources = job->gang.resources;
+    if (fewest > 0 && fewest < ranks) {
+        if (take_now(job, want, ranks, fewest))
+            return;
+        while (fewest < ranks && trp_job_check_ranks(job, fewest) != TROUPE_OK)
+            fewest++; // Parts of ranks leave only their number.
+        trp_job_set_world(job, ranks = fewest);
+    }
+    troupe_status status = want_of(job, ranks, &want);
     if (status == TROUPE_OK)
         status = trp_node_claim_begin(&want, claimed, job, &job->request);
     if (status != TROUPE_OK)
@@ -219,7 +256,7 @@ static void settle(trp_job *job)
     }
     if (trp_job_leaves(job)) // Another number of ranks is wished than it waits for.
         give_back(job);
-    if (job->request == 0 && !atomic_load(&job->refused)) {
+    if (job->request == 0 && atomic_load(&job->claim) == 0 && !atomic_load(&job->refused)) {
         trp_job_set_state(job, TROUPE_JOB_QUEUED);
         ask(job);
     }

@@ -571,6 +571,12 @@ typedef struct troupe_train_options {
     // environment of its first rank, but the GPUs of all, and is lost with all of them. Hooks of
     // different ranks run at the same time, and static variables are theirs together.
     int ranks_per_process;
+    // Makes the run elastic: where what .ranks need is not free, a group is formed at once of as
+    // many ranks as there is room for, at least so many (where not even that is free, it waits for
+    // so many); so at the start, and when it is formed after a pause or a resize. Of a run that
+    // goes on with parts of ranks that the trainer does not divide anew, only groups of their
+    // number are formed. Default: as many as .ranks.
+    int min_ranks;
     int unused_;
 } troupe_train_options;
 

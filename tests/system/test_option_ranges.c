@@ -328,6 +328,8 @@ static void test_training(void **state)
     expect(TRAIN(.collective_timeout_ms = -1), ".collective_timeout_ms");
     expect(TRAIN(.checkpoint_every = -1), ".checkpoint_every");
     expect(TRAIN(.expected_reports = -1), ".expected_reports");
+    expect(TRAIN(.min_ranks = -1), ".min_ranks");
+    expect(TRAIN(.min_ranks = 2), ".min_ranks");
     expect(TRAIN(.ranks_per_process = -1), ".ranks_per_process");
     expect(TRAIN(.open = (troupe_open)3), ".open");
     expect(TRAIN(.metadata = "[1]"), ".metadata");

@@ -165,7 +165,7 @@ static void test_a_trainer_may_forbid_what_does_not_say_where_a_run_is(void **st
         told, " ranks cpus_per_rank keep keep_metric keep_goal restarts collective_timeout_ms"
               " gpus_per_rank memory_per_rank_bytes resources_per_rank env coordinator_cpus"
               " time_limit_s time_limit_grace_s checkpoint_every expected_reports"
-              " ranks_per_process");
+              " ranks_per_process min_ranks");
 }
 
 int main(void)

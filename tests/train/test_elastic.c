@@ -1,0 +1,185 @@
+// test_elastic.c: runs that start with as many ranks as there is room for.
+// timeout: 120
+#include "line.h"
+
+enum { CPUS = 4, EPOCHS = 20 };
+
+static char *storage;
+
+// ---- a trainer whose numbers do not depend on how many do the work
+
+TROUPE_STRUCT(adds, (int, epochs), (int, pause_ms), (int, own_parts));
+TROUPE_STRUCT(adds_state, (int64_t, epoch), (int64_t, total), (int, rank));
+
+static troupe_status add_up(troupe_rank *me, const adds *config)
+{
+    adds_state state = {0};
+    TROUPE_TRY(troupe_restore(adds_state, me, &state));
+    while (state.epoch < config->epochs) {
+        int64_t sum = 0;
+        for (int64_t i = me->rank; i < 1000; i += me->world)
+            sum += i * (state.epoch + 1);
+        usleep((useconds_t)config->pause_ms * 1000);
+        TROUPE_TRY(troupe_allreduce(me, &sum, 1, TROUPE_SUM));
+        state.total += sum;
+        state.epoch++;
+        state.rank = config->own_parts ? me->rank : 0;
+        TROUPE_TRY(troupe_save(adds_state, me, &state));
+        TROUPE_TRY(troupe_report(me, {"total", (double)state.total}, {"world", me->world}));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(add_up, adds);
+
+static double total_of(int epochs)
+{
+    return 499500.0 * epochs * (epochs + 1) / 2;
+}
+
+// ---- waiting
+
+static troupe_job_status status_of(troupe_job *job)
+{
+    troupe_job_status now;
+    troupe_job_status_get(job, &now);
+    return now;
+}
+
+typedef struct awaited {
+    troupe_job *job;
+    troupe_job_state state;
+    int reports, ranks;
+} awaited;
+
+static bool is_there(void *user)
+{
+    awaited *what = user;
+    troupe_job_status now = status_of(what->job);
+    return now.state == what->state && now.reports >= what->reports &&
+           (what->ranks == 0 || now.ranks == what->ranks);
+}
+
+static void await_state(troupe_job *job, troupe_job_state state, int reports, int ranks)
+{
+    awaited what = {job, state, reports, ranks};
+    if (!support_wait_until(is_there, &what, SUPPORT_SOON_MS))
+        fail_msg("state %d after %d reports with %d ranks does not come: state %d, %d, %d",
+                 (int)state, reports, ranks, (int)status_of(job).state, status_of(job).reports,
+                 status_of(job).ranks);
+}
+
+static troupe_result *ended(troupe_job *job)
+{
+    troupe_result *result;
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    if (troupe_result_status(result) != TROUPE_OK)
+        fail_msg("%s", troupe_result_error(result));
+    return result;
+}
+
+// Holds so many CPUs until it is closed.
+static troupe_job *block(int cpus)
+{
+    adds config = {.epochs = 1000000, .pause_ms = 5};
+    troupe_job *job;
+    troupe_must(troupe_submit(add_up, &config, NULL, &job, .cpus_per_rank = cpus,
+                              .keep = TROUPE_NONE, .storage = storage, .name = "blocks"));
+    await_state(job, TROUPE_JOB_RUNNING, 1, 1);
+    return job;
+}
+
+// B09: it starts with what is free, and grows when its group is formed anew.
+static void test_an_elastic_run_takes_what_there_is(void **state)
+{
+    (void)state;
+    adds config = {.epochs = EPOCHS, .pause_ms = 20};
+    troupe_job *other = block(2), *job;
+    troupe_must(troupe_submit(add_up, &config, NULL, &job, .ranks = CPUS, .min_ranks = 1,
+                              .storage = storage, .name = "elastic"));
+    await_state(job, TROUPE_JOB_RUNNING, 1, 2);
+    troupe_job_close(&other);
+    troupe_job_pause(job);
+    await_state(job, TROUPE_JOB_PAUSED, 1, 0);
+    troupe_job_go_on(job);
+    await_state(job, TROUPE_JOB_RUNNING, 1, CPUS);
+    troupe_result *result = ended(job);
+    assert_true(troupe_result_metric(result, "total") == total_of(EPOCHS));
+    assert_true(troupe_result_metric(result, "world") == CPUS);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
+static void test_it_waits_for_the_fewest(void **state)
+{
+    (void)state;
+    adds config = {.epochs = 3};
+    troupe_job *other = block(3), *job;
+    troupe_result *result;
+    troupe_must(troupe_submit(add_up, &config, NULL, &job, .ranks = CPUS, .min_ranks = 2,
+                              .storage = storage, .name = "fewest"));
+    assert_int_equal(troupe_job_wait(job, 100, &result), TROUPE_TIMED_OUT);
+    assert_int_equal(status_of(job).state, TROUPE_JOB_QUEUED);
+    troupe_job_close(&other);
+    result = ended(job);
+    assert_true(troupe_result_metric(result, "world") >= 2);
+    assert_true(troupe_result_metric(result, "total") == total_of(3));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
+// B09: parts of ranks that a trainer does not divide anew are waited for.
+static void test_parts_of_ranks_leave_only_their_number(void **state)
+{
+    (void)state;
+    adds config = {.epochs = 4, .own_parts = 1};
+    troupe_result *result;
+    troupe_job *job;
+    troupe_must(troupe_train(add_up, &config, &result, .ranks = CPUS, .storage = storage,
+                             .name = "parts", .min_ranks = 1));
+    troupe_result_free(&result);
+    config.epochs = 6;
+    troupe_job *other = block(2);
+    char *folder = support_path(storage, "parts"), *end = support_path(folder, "end");
+    assert_int_equal(unlink(end), 0); // As if its driver had been killed.
+    free(end);
+    free(folder);
+    troupe_must(troupe_submit(add_up, &config, NULL, &job, .ranks = CPUS, .min_ranks = 1,
+                              .storage = storage, .name = "parts", .open = TROUPE_OPEN_RESUME));
+    assert_int_equal(troupe_job_wait(job, 100, &result), TROUPE_TIMED_OUT);
+    troupe_job_close(&other);
+    result = ended(job);
+    assert_true(troupe_result_metric(result, "world") == CPUS);
+    assert_true(troupe_result_metric(result, "total") == total_of(6));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
+static void test_a_least_number_beyond_the_ranks_is_refused(void **state)
+{
+    (void)state;
+    adds config = {.epochs = 1};
+    troupe_job *job;
+    assert_int_equal(
+        troupe_submit(add_up, &config, NULL, &job, .ranks = 2, .min_ranks = 3, .storage = storage),
+        TROUPE_INVALID);
+    assert_non_null(
+        strstr(troupe_last_error()->text, ".min_ranks is 3: expected 0, or 1 to .ranks"));
+    assert_int_equal(
+        troupe_submit(add_up, &config, NULL, &job, .min_ranks = -1, .storage = storage),
+        TROUPE_INVALID);
+}
+
+int main(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv, .cpus = CPUS, .threads = 2));
+    storage = support_directory_make();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_elastic_run_takes_what_there_is),
+        cmocka_unit_test(test_it_waits_for_the_fewest),
+        cmocka_unit_test(test_parts_of_ranks_leave_only_their_number),
+        cmocka_unit_test(test_a_least_number_beyond_the_ranks_is_refused),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    support_directory_remove(storage);
+    return troupe_stop() || failed;
+}
