@@ -105,7 +105,7 @@ static void test_the_other_ranks_keep_their_processes(void **state)
     for (int victim = 0; victim < WORLD; victim++) {
         board_settings config = board_plain(where, SAVES);
         bool replaced[WORLD] = {false};
-        char ranks[8];
+        char ranks[16];
         config.victim = victim;
         config.at = STEPS / 2;
         replaced[victim] = true;
