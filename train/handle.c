@@ -57,6 +57,14 @@ bool trp_handle_has_runtime(const troupe_job *handle)
     return trp_process_running() && trp_process_incarnation() == handle->incarnation;
 }
 
+int trp_handle_pid(troupe_job *handle)
+{
+    pthread_mutex_lock(&handle->lock);
+    int pid = handle->pids[0];
+    pthread_mutex_unlock(&handle->lock);
+    return pid;
+}
+
 trp_job *trp_handle_line(troupe_job *handle)
 {
     pthread_mutex_lock(&handle->lock);
@@ -239,7 +247,6 @@ static void take_end(void *user, const trp_outcome *outcome)
         handle->result->commit = trp_memory_commit_hold(handle->commit);
     handle->state = TROUPE_JOB_DONE;
     handle->since_s = 0;
-    memset(handle->pids, 0, sizeof(handle->pids));
     trp_handle_show_end(handle, outcome);
     pthread_cond_broadcast(&handle->changed);
     trp_follow_end(handle->follow);
@@ -357,7 +364,8 @@ void(troupe_job_status_get)(troupe_job *job, troupe_job_status *status, size_t s
         now.elapsed_s = job->result->elapsed_s;
     else if (job->since_s > 0)
         now.elapsed_s += trp_clock_s() - job->since_s;
-    memcpy(now.pids, job->pids, sizeof(now.pids));
+    if (job->state != TROUPE_JOB_DONE)
+        memcpy(now.pids, job->pids, sizeof(now.pids));
     pthread_mutex_unlock(&job->lock);
     trp_output_give(status, size, &now, sizeof now);
 }

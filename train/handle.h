@@ -34,8 +34,8 @@ struct troupe_job {
     char why[160];
     troupe_job_state state;
     int reports, restarts, ranks;
-    int64_t newest, best; // Checkpoints that there are, by number; -1: none.
-    int pids[16];
+    int64_t newest, best;      // Checkpoints that there are, by number; -1: none.
+    int pids[16];              // Now or last.
     double elapsed_s, since_s; // At that time; 0: it does not run.
     trp_console *console;      // NULL: the run is not shown.
     trp_memory_commit *commit; // The last one in memory, held; NULL: none yet.
@@ -53,6 +53,8 @@ bool trp_handle_has_runtime(const troupe_job *handle);
 // As troupe_job_stop, but with the next report, whether or not a checkpoint is due with the one
 // after it.
 void trp_handle_stop_next(troupe_job *handle);
+// The process of rank 0, now or last; 0: there was none yet.
+int trp_handle_pid(troupe_job *handle);
 // The way to the job, with a hold; NULL: there is none.
 trp_job *trp_handle_line(troupe_job *handle);
 

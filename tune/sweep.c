@@ -71,11 +71,8 @@ static void follow_checkpoint(void *user, troupe_job *job, const troupe_checkpoi
 static void follow_state(void *user, troupe_job *job, troupe_job_state state)
 {
     slot *of = user;
-    troupe_job_status status = {0};
-    // Asked here, since a short run may be over when the controller comes to it.
-    if (state == TROUPE_JOB_RUNNING)
-        of->port->status(job, &status);
-    trp_events_push_state(of->events, of->trial, state, status.pids[0]);
+    int pid = state == TROUPE_JOB_RUNNING ? of->port->pid(job) : 0;
+    trp_events_push_state(of->events, of->trial, state, pid);
 }
 
 // ---- submitting

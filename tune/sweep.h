@@ -24,6 +24,7 @@ typedef struct trp_sweep_port {
     void (*kill)(troupe_job *job, troupe_status status, const char *why);
     troupe_status (*wait)(troupe_job *job, int timeout_ms, troupe_result **result);
     void (*status)(troupe_job *job, troupe_job_status *status);
+    int (*pid)(troupe_job *job); // Of rank 0, now or last; 0: there was none yet.
     const char *(*path)(const troupe_job *job);
     void (*close)(troupe_job **job);
     troupe_status (*result_status)(const troupe_result *result);

@@ -1,6 +1,7 @@
 // tune.c: troupe_tune over the real Train.
 #include <runtime/base/require.h>
 #include <runtime/shm/process_table.h>
+#include <train/handle.h>
 #include <tune/sweep.h>
 
 static troupe_status cpus_of_process(double *cpus)
@@ -37,6 +38,7 @@ troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *
         .kill = troupe_job_kill,
         .wait = troupe_job_wait,
         .status = job_status,
+        .pid = trp_handle_pid,
         .path = troupe_job_path,
         .close = troupe_job_close,
         .result_status = troupe_result_status,

@@ -245,9 +245,15 @@ static void fake_status(troupe_job *job, troupe_job_status *status)
 {
     pthread_mutex_lock(&fake.lock);
     *status = (troupe_job_status){.state = job->state, .reports = job->number};
-    if (job->state == TROUPE_JOB_RUNNING)
-        status->pids[0] = 4000 + job->restarted;
     pthread_mutex_unlock(&fake.lock);
+}
+
+static int fake_pid(troupe_job *job)
+{
+    pthread_mutex_lock(&fake.lock);
+    int pid = 4000 + job->restarted;
+    pthread_mutex_unlock(&fake.lock);
+    return pid;
 }
 
 static const char *fake_path(const troupe_job *job)
@@ -309,6 +315,7 @@ static const trp_sweep_port fake_port = {
     .kill = fake_kill,
     .wait = fake_wait,
     .status = fake_status,
+    .pid = fake_pid,
     .path = fake_path,
     .close = fake_close,
     .result_status = fake_result_status,
