@@ -16,7 +16,8 @@
 
 static char *storage;
 
-TROUPE_STRUCT(settings, (int, reports), (int, kill_at), (int, same_name), (double, rate));
+TROUPE_STRUCT(settings, (int, reports), (int, kill_at), (int, same_name), (double, rate),
+              (troupe_text, committed)); // A file that the driver makes before the kill.
 
 static troupe_status put(const char *folder, const char *name, const char *text)
 {
@@ -58,18 +59,26 @@ static troupe_status read_restored(troupe_rank *me, int *report)
     return TROUPE_OK;
 }
 
+static bool is_there(void *path)
+{
+    return support_exists((const char *)path);
+}
+
 static troupe_status fills_folders(troupe_rank *me, const settings *config)
 {
     int report = 0;
     TROUPE_TRY(read_restored(me, &report));
-    // The files of the report before may not have been written.
-    if (me->attempt > 0 && report < config->kill_at - 2)
+    if (me->attempt > 0 && report != config->kill_at - 1)
         return troupe_fail(TROUPE_FAILED, "attempt %d began after report %d", me->attempt, report);
     while (report < config->reports) {
         report++;
         TROUPE_TRY(fill(me, config, report));
-        if (report == config->kill_at && me->attempt == 0 && me->rank == 1)
+        if (report == config->kill_at && me->attempt == 0 && me->rank == 1) {
+            char *path = strdup(config->committed);
+            if (!support_wait_until(is_there, path, SUPPORT_SOON_MS))
+                return troupe_fail(TROUPE_FAILED, "the checkpoint before is not committed");
             raise(SIGKILL);
+        }
         TROUPE_TRY(troupe_report(me, {"loss", 1.0 / report}, {"report", report}));
     }
     return TROUPE_OK;
@@ -125,18 +134,34 @@ static void test_each_rank_puts_files_into_one_folder(void **state)
     troupe_result_free(&result);
 }
 
+static void say_committed(void *user, troupe_job *job, const troupe_checkpoint_event *event)
+{
+    const settings *config = (const settings *)user;
+    (void)job;
+    if (event->report == config->kill_at - 1)
+        support_write_file(config->committed, "", 0);
+}
+
+// A report is answered before its files are committed: the kill waits for those before it.
 static void test_a_restart_goes_on_from_the_folder(void **state)
 {
     (void)state;
-    settings config = {.reports = 6, .kill_at = 4};
+    char *committed = support_path(where_folder, "committed");
+    settings config = {.reports = 6, .kill_at = 4, .committed = committed};
+    troupe_follower follower = {
+        .size = sizeof follower, .checkpoint = say_committed, .user = &config};
+    troupe_job *job;
     troupe_result *result;
-    troupe_must(troupe_train(fills_folders, &config, &result, .storage = storage, .ranks = 2,
-                             .restarts = 1, .keep = 1));
+    troupe_must(troupe_submit(fills_folders, &config, &follower, &job, .storage = storage,
+                              .ranks = 2, .restarts = 1, .keep = 1));
+    troupe_must(troupe_job_wait(job, TROUPE_FOREVER, &result));
     assert_string_equal(troupe_result_error(result), "");
     assert_int_equal(troupe_result_restarts(result), 1);
     assert_int_equal(troupe_result_reports(result), 6);
     assert_int_equal(where_count_checkpoints(troupe_result_path(result)), 1);
     troupe_result_free(&result);
+    troupe_job_close(&job);
+    free(committed);
 }
 
 // C18
