@@ -344,7 +344,6 @@ static troupe_status set_world(trp_run *run, int world)
         run->ranks = more;
         run->room = world;
     }
-    run->last_world = run->world;
     run->world = world;
     return TROUPE_OK;
 }
@@ -382,6 +381,7 @@ void trp_attempt_data_made(trp_run *run, troupe_status status)
         return;
     }
     const char *origin = run->origin.text;
+    run->last_world = run->world;
     put_down_attempt(run);
     run->begun = true;
     run->shuts_down = trp_stage_is_there(run->job, TRP_STAGE_SHUTDOWN);

@@ -163,6 +163,8 @@ troupe_status trp_coordinator_begin(trp_coordinator *self, const troupe_none *no
     run->job->coordinator = run->self.address;
     pthread_mutex_unlock(&run->job->lock);
     troupe_status status = trp_record_open(&run->record, run->job);
+    if (trp_run_finish_given_up(run)) // Before there was a coordinator to be told.
+        return TROUPE_OK;
     if (status == TROUPE_OK)
         status = trp_run_begin_stage(run, TRP_STAGE_SETUP);
     if (!run->stage)

@@ -200,7 +200,7 @@ static void stop(trp_job *job, int later)
         (void)trp_control_stop(job->control, later);
     pthread_mutex_unlock(&job->lock);
     if (open) // Where it waits in the queue still. Each time: the word may have been lost.
-        trp_server_stop_job(job);
+        trp_server_look(job);
     if (open && atomic_load(&job->rests))
         trp_coordinator_remind(job);
 }
@@ -226,38 +226,43 @@ static void tell_group(trp_job *job)
     pthread_mutex_unlock(&job->lock);
 }
 
-static void wish(trp_job *job, const trp_wishes *wishes)
+// Whether it is to be another group, or none. They are read with the lock: who has read older ones
+// must not take them after somebody who has read newer ones.
+static bool take_wishes(trp_job *job, trp_wishes *wishes)
 {
     pthread_mutex_lock(&job->lock);
+    job->port.is->wishes(job->port.user, wishes);
     bool changed = job->pause != wishes->pause || job->resizes != wishes->resizes;
     job->pause = wishes->pause;
     if (job->resizes != wishes->resizes)
         job->ranks = wishes->ranks;
     job->resizes = wishes->resizes;
     pthread_mutex_unlock(&job->lock);
-    if (changed) {
-        tell_group(job);
-        trp_server_look(job); // Where it waits.
-    }
+    return changed;
 }
 
 void trp_job_look(trp_job *job)
 {
     trp_wishes wishes = {0};
-    job->port.is->wishes(job->port.user, &wishes);
+    bool changed = take_wishes(job, &wishes);
     if (wishes.kill != TROUPE_OK)
         trp_job_kill(job, (troupe_status)wishes.kill, wishes.why ? wishes.why : "");
     else if (wishes.stop_next)
         stop(job, 0);
     else if (wishes.stop)
         trp_job_stop(job);
-    wish(job, &wishes);
+    if (changed) {
+        tell_group(job);
+        trp_server_look(job); // Where it waits.
+    }
 }
 
 void trp_job_make_good(trp_job *job)
 {
-    if (atomic_exchange(&job->missed, false))
-        trp_coordinator_remind(job);
+    if (!atomic_exchange(&job->missed, false))
+        return;
+    trp_server_look(job); // Of one that waits, which may have no coordinator yet.
+    trp_coordinator_remind(job);
 }
 
 // ---- what it tells

@@ -68,9 +68,9 @@ typedef struct trp_run {
     trp_control *control;     // NULL: no group.
     trp_rank_state *ranks;
     trp_rank_logs *logs;
-    int room;  // Of `ranks`.
-    int world; // Ranks of this attempt, and of the one before; 0: there was none.
-    int last_world;
+    int room;       // Of `ranks`.
+    int world;      // Ranks of this attempt,
+    int last_world; // and of the last one that was formed; 0: there was none.
     int first_attempt, attempt, pending;
     int restarts;     // After failures.
     bool restarted;   // This attempt follows one.

@@ -20,11 +20,12 @@ void trp_run_rest(trp_run *run)
 
 bool trp_run_rest_as_before(trp_run *run, troupe_status status)
 {
-    if (status != TROUPE_INVALID || run->last_world == 0 || run->last_world == run->world ||
-        !trp_job_take_back_ranks(run->job, run->world, run->last_world))
+    if (status != TROUPE_INVALID || run->last_world == 0 || run->last_world == run->world)
         return false;
-    trp_job_say(run->job, TRP_WARN, "the group is formed with %d ranks again: %s", run->last_world,
-                troupe_last_error()->text);
+    if (trp_job_take_back_ranks(run->job, run->world,
+                                run->last_world)) // Else there is a newer one.
+        trp_job_say(run->job, TRP_WARN, "the group is formed with %d ranks again: %s",
+                    run->last_world, troupe_last_error()->text);
     trp_run_rest(run);
     return true;
 }

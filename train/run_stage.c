@@ -16,7 +16,7 @@ troupe_status trp_run_begin_stage(trp_run *run, trp_stage_kind kind)
     trp_job *job = run->job;
     if (!trp_stage_is_there(job, kind))
         return TROUPE_OK;
-    size_t world = (size_t)run->world;
+    size_t world = (size_t)job->world; // Also before there was a group.
     trp_stage_rank *ranks = (trp_stage_rank *)trp_alloc(world * sizeof *ranks);
     for (size_t rank = 0; ranks && !trp_stage_is_early(kind) && rank < world; rank++)
         if (trp_rank_is_there(&run->ranks[rank]))

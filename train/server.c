@@ -22,12 +22,11 @@ typedef struct trp_server {
 static troupe_status server_init(trp_server *self, const troupe_none *none);
 static void server_deinit(trp_server *self);
 static troupe_status server_submit(trp_server *self, const uint64_t *address, troupe_none *none);
-static troupe_status server_stop(trp_server *self, const uint64_t *address, troupe_none *none);
 static troupe_status server_done(trp_server *self, const troupe_none *nothing, troupe_none *none);
 static troupe_status server_limit(trp_server *self, const uint64_t *address, troupe_none *none);
 TROUPE_ACTOR_INIT(trp_server, (server_init, troupe_none), server_deinit,
-                  (server_submit, uint64_t, troupe_none), (server_stop, uint64_t, troupe_none),
-                  (server_done, troupe_none, troupe_none), (server_limit, uint64_t, troupe_none));
+                  (server_submit, uint64_t, troupe_none), (server_done, troupe_none, troupe_none),
+                  (server_limit, uint64_t, troupe_none));
 
 // The server of the runtime that runs now.
 static struct {
@@ -75,9 +74,9 @@ static troupe_status server_init(trp_server *self, const troupe_none *none)
 // Gives back what a job holds or waits for.
 static void give_back(trp_job *job)
 {
-    if (job->request != 0 && atomic_load(&job->claim) == 0)
+    if (job->request != 0) // From here on `claimed` does not run for it.
         trp_node_claim_abandon(job->request);
-    uint64_t claim = atomic_exchange(&job->claim, 0); // It may have come meanwhile.
+    uint64_t claim = atomic_exchange(&job->claim, 0);
     if (claim != 0)
         trp_node_claim_drop(claim);
     job->request = 0;
@@ -94,11 +93,25 @@ static void forget(trp_server *self, trp_job *job)
     trp_job_release(job);
 }
 
-// Ends a job that has not been started.
+// Ends a job that has not been started, because the runtime stops.
 static void close_and_cancel(trp_job *job)
 {
     trp_run_close(job);
     trp_job_cancel(job);
+}
+
+// Ends one that has not been started as its user wishes.
+static void close_and_stop(trp_job *job)
+{
+    troupe_result *result = trp_job_result(job);
+    if (result) {
+        result->status = trp_job_given_up(job);
+        result->stopped = result->status == TROUPE_OK;
+        if (!result->stopped)
+            result->error = trp_job_result_text(result, troupe_last_error()->text);
+    }
+    trp_run_close(job);
+    (void)trp_job_finish(job, result);
 }
 
 static void server_deinit(trp_server *self)
@@ -147,26 +160,24 @@ static void keep_limit(trp_job *job)
                 troupe_last_error()->text);
 }
 
-// False: there is no memory for it, and the next submission will do.
+// False: there is no memory for it.
 static bool tell_done(trp_server_actor server)
 {
     return trp_life_post_to(server.address, &troupe_class_trp_server,
                             troupe_method_server_done.index, &(troupe_none){0});
 }
 
-// The node has answered: the server is told, and finds it out at its next look if that is lost.
+// The node has answered.
 static void claimed(void *user, troupe_status status, uint64_t claim, const char *text)
 {
     trp_job *job = user;
-    trp_server_actor server;
     if (status == TROUPE_OK && job->gpus)
         snprintf(job->gpus, TRP_CLAIM_GPUS_MAX, "%s", text);
     if (status == TROUPE_OK)
         atomic_store(&job->claim, claim);
     else
         atomic_store(&job->refused, true);
-    if (find(LEAVE_IT, &server) == TROUPE_OK)
-        (void)tell_done(server);
+    trp_server_look(job);
 }
 
 // Within which time the node has back what a job is given; 0: that is not known.
@@ -254,6 +265,11 @@ static void settle(trp_job *job)
         trp_job_set_state(job, TROUPE_JOB_PAUSED);
         return;
     }
+    if (job->started && atomic_exchange(&job->refused, false)) { // There was no memory to ask.
+        give_back(job);
+        atomic_store(&job->missed, true); // Who waits for the job has it asked for again.
+        return;
+    }
     if (trp_job_leaves(job)) // Another number of ranks is wished than it waits for.
         give_back(job);
     if (job->request == 0 && atomic_load(&job->claim) == 0 && !atomic_load(&job->refused)) {
@@ -292,6 +308,9 @@ static void admit(trp_server *self)
         } else if (!at->started && atomic_load(&at->refused)) {
             close_and_cancel(at); // That it fits was checked: the runtime is being stopped.
             forget(self, at);
+        } else if (!at->started && trp_job_stopping(at)) {
+            close_and_stop(at);
+            forget(self, at);
         } else if (waits(at)) {
             settle(at);
             if (atomic_load(&at->claim) != 0)
@@ -316,27 +335,6 @@ static bool knows(const trp_server *self, const trp_job *job)
     while (at && at != job)
         at = at->next;
     return at != NULL;
-}
-
-static troupe_status server_stop(trp_server *self, const uint64_t *address, troupe_none *none)
-{
-    (void)none;
-    trp_job *job = job_at(address);
-    if (!knows(self, job) || job->started)
-        return TROUPE_OK; // Its coordinator or group has been told.
-    if (!trp_job_stopping(job))
-        return TROUPE_OK; // Another job, at the address of one that has ended meanwhile.
-    troupe_result *result = trp_job_result(job);
-    if (result) {
-        result->status = trp_job_given_up(job);
-        result->stopped = result->status == TROUPE_OK;
-        if (!result->stopped)
-            result->error = trp_job_result_text(result, troupe_last_error()->text);
-    }
-    trp_run_close(job);
-    (void)trp_job_finish(job, result);
-    forget(self, job);
-    return TROUPE_OK;
 }
 
 static troupe_status server_limit(trp_server *self, const uint64_t *address, troupe_none *none)
@@ -377,15 +375,6 @@ void trp_server_look(trp_job *job)
     trp_server_actor server;
     if (find(LEAVE_IT, &server) == TROUPE_OK && !tell_done(server))
         atomic_store(&job->missed, true);
-}
-
-void trp_server_stop_job(trp_job *job)
-{
-    trp_server_actor server;
-    uint64_t address = (uint64_t)(uintptr_t)job;
-    if (find(LEAVE_IT, &server) == TROUPE_OK)
-        (void)trp_life_post_to(server.address, &troupe_class_trp_server,
-                               troupe_method_server_stop.index, &address);
 }
 
 void trp_server_job_done(trp_job *job)

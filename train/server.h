@@ -10,8 +10,6 @@
 
 // Queues a job, which the server holds until it is done with it.
 troupe_status trp_server_submit(trp_job *job);
-// Takes a job out of the queue, if it is in it, because job->stop is set.
-void trp_server_stop_job(trp_job *job);
 // Something that the server looks at has changed: what is wished of a job, or whether it rests.
 void trp_server_look(trp_job *job);
 // A coordinator is done: all that the job used is free again.
