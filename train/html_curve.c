@@ -177,7 +177,8 @@ static void draw_y_axis(const scale *of, trp_buffer *out)
     double step = step_of(of->high - of->low, 6);
     if (of->log && step < 1) // Not a decade a step: 1, 2 and 5 of each.
         step = 1;
-    for (double at = ceil(of->low / step) * step; at <= of->high; at += step) {
+    double first = ceil(of->low / step), at;
+    for (int i = 0; (at = (first + i) * step) <= of->high; i++) {
         if (at + step == at) // They differ less than numbers can.
             return;
         double value = of->log ? pow(10, at) : at;
@@ -212,7 +213,8 @@ static void draw_x_axis(const trp_axis *axis, trp_buffer *out)
     line(out, "axis", TRP_PLOT_LEFT, base, TRP_PLOT_LEFT + TRP_PLOT_WIDTH, base);
     if (!(span > 0)) // One report alone.
         step = axis->from > 0 ? axis->from : 1;
-    for (double at = ceil(axis->from / step) * step; at <= axis->to; at += step) {
+    double first = ceil(axis->from / step), at;
+    for (int i = 0; (at = (first + i) * step) <= axis->to; i++) {
         double x = x_of(axis, at);
         line(out, "axis", x, base, x, base + 4);
         trp_buffer_printf(out, "<text class=\"x\" x=\"%.1f\" y=\"%d\">", x, base + 18);

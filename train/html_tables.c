@@ -159,7 +159,7 @@ void trp_html_checkpoints(const trp_facts *facts, const char *links, trp_buffer 
     }
     trp_buffer_printf(out, "<p class=\"note\">%llu committed, %llu kept",
                       (unsigned long long)facts->commits,
-                      (unsigned long long)(facts->checkpoint_count + facts->checkpoints_left_out));
+                      (unsigned long long)facts->checkpoint_count + facts->checkpoints_left_out);
     if (facts->no_commits > 0)
         trp_buffer_printf(out, ", %llu failed", (unsigned long long)facts->no_commits);
     if (facts->checkpoints_left_out > 0)

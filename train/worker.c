@@ -387,8 +387,9 @@ static troupe_status begin_steps(trp_worker *self, const trp_task *task)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the loop of rank %d", task->rank);
     *it = (loop){.worker = self};
     it->later = troupe_defer();
-    troupe_status status = it->later.id_ ? copy_task(it, task) : troupe_last_error()->status;
-    if (status == TROUPE_OK)
+    bool deferred = it->later.id_ != 0;
+    troupe_status status = deferred ? copy_task(it, task) : troupe_last_error()->status;
+    if (deferred && status == TROUPE_OK)
         status = open_loop(it, it->task);
     if (status != TROUPE_OK) { // Which ends the call, too.
         drop_loop(it);
