@@ -96,16 +96,16 @@ static bool are_alike(trp_object one, trp_object other)
 troupe_status trp_memory_commit_world(const trp_memory_commit *commit,
                                       const troupe_trainer *trainer, int world)
 {
-    if (world == commit->world || commit->given == 1 ||
-        (trainer->stages && trainer->stages->reshards))
+    if (world == commit->world || commit->given == 1)
         return TROUPE_OK;
     TRP_USE_SEGMENT(trp_use_refused());
     for (int rank = 1; rank < commit->world; rank++)
         if (!are_alike(commit->states[0], commit->states[rank]))
             return troupe_fail(TROUPE_INVALID,
-                               "%d ranks cannot go on from report %d: each of its %d ranks "
-                               "committed a part of its own, and '%s' does not have .reshards",
-                               world, commit->report, commit->world, trainer->name);
+                               "%d ranks of '%s' cannot go on from report %d: each of its %d ranks "
+                               "committed a part of its own, in memory, which only that rank is "
+                               "given again",
+                               world, trainer->name, commit->report, commit->world);
     return TROUPE_OK;
 }
 

@@ -47,7 +47,8 @@ void trp_memory_commit_release(trp_memory_commit *commit);
 trp_object trp_memory_commit_state(const trp_memory_commit *commit, int rank);
 // Whether the runtime that has its states still runs.
 bool trp_memory_commit_is_there(const trp_memory_commit *commit);
-// That a group of `world` ranks can go on from it, as trp_capability_world.
+// That a group of `world` ranks can go on from it: not if its ranks committed parts of their own,
+// which others cannot read, as they can read the folder of a checkpoint. TROUPE_INVALID.
 troupe_status trp_memory_commit_world(const trp_memory_commit *commit,
                                       const troupe_trainer *trainer, int world);
 // Reads the state of a rank of the run at `run` into the thread's arena. TROUPE_NOT_FOUND: there is

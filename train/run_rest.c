@@ -22,10 +22,11 @@ bool trp_run_rest_as_before(trp_run *run, troupe_status status)
 {
     if (status != TROUPE_INVALID || run->last_world == 0 || run->last_world == run->world)
         return false;
-    if (trp_job_take_back_ranks(run->job, run->world,
-                                run->last_world)) // Else there is a newer one.
+    if (trp_job_take_back_ranks(run->job, run->world, run->last_world))
         trp_job_say(run->job, TRP_WARN, "the group is formed with %d ranks again: %s",
                     run->last_world, troupe_last_error()->text);
+    else if (!trp_job_leaves(run->job)) // Nobody wished for this size: there was room for it alone.
+        return false;
     trp_run_rest(run);
     return true;
 }

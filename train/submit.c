@@ -110,7 +110,7 @@ static bool follows(const troupe_follower *follower)
 // Of one with a key: the job that has it already, or a new one. *made becomes the job.
 static troupe_status submit_once(troupe_job **made, submission *asked)
 {
-    troupe_job *handle = *made, *found;
+    troupe_job *handle = *made, *found, *refused = NULL;
     trp_keys_begin_submission();
     troupe_status status = trp_keys_find(&handle->spec, asked->trainer, &found);
     if (status == TROUPE_NOT_FOUND) {
@@ -120,7 +120,7 @@ static troupe_status submit_once(troupe_job **made, submission *asked)
     } else if (status == TROUPE_OK) {
         *made = found;
         if (handle->gate || follows(&asked->follower)) {
-            troupe_job_close(&found);
+            refused = found;
             *made = handle;
             status = troupe_fail(TROUPE_UNSUPPORTED,
                                  "the job with the key '%s' was submitted before: a follower and "
@@ -131,6 +131,7 @@ static troupe_status submit_once(troupe_job **made, submission *asked)
         }
     }
     trp_keys_end_submission();
+    troupe_job_close(&refused); // It may wait for a follower that submits.
     return status;
 }
 

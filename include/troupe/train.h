@@ -257,7 +257,8 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_save_as(const troupe_ty
 // reports return TROUPE_PEER_LOST), and their loops are called anew in the same process, where
 // static variables are as they were left. TROUPE_NO_MEMORY, TROUPE_TOO_LARGE: there is no
 // room for it; that report has no commit, the one before stays, and training can go on.
-// TROUPE_INVALID: the state has references.
+// Another number of ranks can go on from a commit if all committed alike, or rank 0 alone: parts of
+// ranks lie where no other rank can read them. TROUPE_INVALID: the state has references.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_commit_as(const troupe_type *type,
                                                                    troupe_rank *me,
                                                                    const void *value);

@@ -31,6 +31,17 @@ static troupe_status save_parts(troupe_rank *me, const parts *config)
 }
 TROUPE_TRAINER(save_parts, parts);
 
+// One that saves nothing.
+static troupe_status say_world(troupe_rank *me, const parts *config)
+{
+    for (int i = 0; i < config->reports; i++) {
+        usleep((useconds_t)config->pause_ms * 1000);
+        TROUPE_TRY(troupe_report(me, {"world", me->world}));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(say_world, parts);
+
 // One whose setup waits for a file, as if it would not return.
 TROUPE_STRUCT(waits_settings, (troupe_text, go));
 
@@ -339,6 +350,50 @@ static void test_a_resize_that_always_fails_ends_the_run(void **state)
     troupe_job_close(&job);
 }
 
+static bool is_in(const troupe_job_state *wanted, troupe_job *job)
+{
+    troupe_job_status now;
+    int64_t until_ms = support_now_ms() + SUPPORT_SOON_MS;
+    do {
+        usleep(1000);
+        troupe_job_status_get(job, &now);
+    } while (now.state != *wanted && support_now_ms() < until_ms);
+    return now.state == *wanted;
+}
+
+// The same of a size that nobody wished for: there was room for it alone.
+static void test_a_smaller_size_that_always_fails_ends_the_run(void **state)
+{
+    (void)state;
+    parts config = {.reports = 4000, .pause_ms = 5};
+    fickle_source source = {1};
+    line_settings endless = line_plain(LINE_EPOCHS_MAX);
+    const troupe_job_state running = TROUPE_JOB_RUNNING, paused = TROUPE_JOB_PAUSED;
+    troupe_job *job, *other;
+    troupe_result *result;
+    endless.pause_ms = 5;
+    endless.save_every = 0;
+    troupe_must(troupe_submit(say_world, &config, NULL, &job, .ranks = 2, .min_ranks = 1,
+                              .storage = storage, .name = "fickle-elastic",
+                              .data = troupe_data_with(fickle, &source)));
+    assert_true(is_in(&running, job));
+    troupe_job_pause(job);
+    assert_true(is_in(&paused, job));
+    troupe_must(troupe_submit(line_fit, &endless, NULL, &other, .ranks = CPUS - 1,
+                              .storage = storage, .name = "has-most"));
+    assert_true(is_in(&running, other));
+    troupe_job_go_on(job);
+    troupe_status waited = troupe_job_wait(job, 5000, &result);
+    troupe_job_close(&other);
+    if (waited != TROUPE_OK)
+        troupe_job_close(&job);
+    assert_int_equal(waited, TROUPE_OK);
+    assert_int_equal(troupe_result_status(result), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_result_error(result), "are others"));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
 // ---- words that were lost, for lack of memory
 
 // A job in the queue, behind another that has all CPUs; paused there.
@@ -413,6 +468,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_kill_before_the_coordinator_begins_is_not_lost),
         cmocka_unit_test(test_a_size_that_is_impossible_gives_way_to_a_newer_wish),
         cmocka_unit_test(test_a_resize_that_always_fails_ends_the_run),
+        cmocka_unit_test(test_a_smaller_size_that_always_fails_ends_the_run),
         cmocka_unit_test(test_a_lost_word_is_made_good_for_a_queued_job),
         cmocka_unit_test(test_a_lost_stop_is_made_good_for_a_queued_job),
         cmocka_unit_test(test_what_a_resting_run_was_refused_is_asked_for_again),
