@@ -4,6 +4,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/thread.h>
 #include <train/coordinator.h>
 #include <train/engine_shm.h>
 #include <train/job_live.h>
@@ -37,6 +38,7 @@ troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event 
 
 static troupe_status take_report(trp_run *run, const trp_report *report, trp_object state)
 {
+    trp_thread_be_prompt(); // Ranks compute on all CPUs, while followers and gates wait for this.
     if (run->finished || report->attempt != run->attempt || run->pending == 0)
         return troupe_fail(TROUPE_PEER_LOST, "troupe_report: the group has ended");
     const trp_open_report *whole;

@@ -11,4 +11,9 @@
 troupe_status trp_thread_start(pthread_t *thread, const char *name, void *(*main)(void *),
                                void *user);
 
+// Has this thread get a CPU soon after it was woken, also where others compute on all of them: for
+// threads that pass on what somebody waits for. Its turns become shorter, its share stays. Linux
+// does that since 6.12 (sched_setattr(2), the slice of a task); elsewhere nothing changes.
+void trp_thread_be_prompt(void);
+
 #endif

@@ -256,7 +256,7 @@ static void test_a_time_limit_stands_still_in_a_pause(void **state)
 
 // ---- another number of ranks
 
-// B09: in either direction, with the same numbers.
+// B09, F12: in either direction, with the same numbers.
 static void test_a_run_goes_on_with_more_and_with_fewer_ranks(void **state)
 {
     (void)state;

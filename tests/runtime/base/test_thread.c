@@ -5,9 +5,14 @@
 #include <pthread.h>
 #include <runtime/base/thread.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <troupe/status.h>
+#include <unistd.h>
 
 enum { THREADS = 40, STARTERS = 4 };
 
@@ -42,6 +47,36 @@ static void test_names_and_signals(void **state)
     seen after = {0};
     (void)look(&after);
     assert_memory_equal(&after.blocked, &here.blocked, sizeof after.blocked);
+}
+
+// Its slice is short where the kernel has that (Linux 6.12), and nothing else of it changes.
+static void *be_prompt(void *user)
+{
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } before = {0}, after = {0};
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 7);
+    bool got = syscall(SYS_sched_getattr, 0, &before, sizeof before, 0) == 0;
+    trp_thread_be_prompt();
+    trp_thread_be_prompt();
+    got = got && syscall(SYS_sched_getattr, 0, &after, sizeof after, 0) == 0;
+    *(bool *)user = got && after.nice == 7 && after.policy == before.policy &&
+                    (before.runtime == 0 || after.runtime == 100000);
+    return NULL;
+}
+
+static void test_a_prompt_thread_keeps_its_priority(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    bool good = false;
+    assert_int_equal(trp_thread_start(&thread, "troupe-prompt", be_prompt, &good), TROUPE_OK);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(good);
 }
 
 static void *start_many(void *name)
@@ -105,6 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_and_signals),
+        cmocka_unit_test(test_a_prompt_thread_keeps_its_priority),
         cmocka_unit_test(test_many_at_once),
         cmocka_unit_test(test_none_to_be_had),
     };
