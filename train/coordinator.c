@@ -1,6 +1,7 @@
 // coordinator.c: the actor that runs one job: its messages, its beginning and its end (see run.h).
 #include <actors/actor/lifecycle.h>
 #include <actors/ref/ref.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -36,9 +37,18 @@ troupe_status trp_coordinator_ended(trp_coordinator *self, const trp_rank_event 
     return TROUPE_OK;
 }
 
+// Ranks may compute on all CPUs, while followers and gates wait for reports; but those that come
+// often are left to gather.
+static void be_prompt(trp_run *run)
+{
+    enum { OFTEN_NS = 200000 };
+    int64_t now_ns = trp_clock_ns();
+    trp_thread_be_prompt(now_ns - run->reported_ns > OFTEN_NS);
+    run->reported_ns = now_ns;
+}
+
 static troupe_status take_report(trp_run *run, const trp_report *report, trp_object state)
 {
-    trp_thread_be_prompt(); // Ranks compute on all CPUs, while followers and gates wait for this.
     if (run->finished || report->attempt != run->attempt || run->pending == 0)
         return troupe_fail(TROUPE_PEER_LOST, "troupe_report: the group has ended");
     const trp_open_report *whole;
@@ -48,6 +58,7 @@ static troupe_status take_report(trp_run *run, const trp_report *report, trp_obj
                                 state);
     if (!whole)
         return TROUPE_OK;
+    be_prompt(run);
     trp_record_add(&run->record, run->attempt, whole);
     if (trp_memory_commits_whole(&run->memory, whole->number))
         trp_job_set_commit(run->job, run->memory.last);

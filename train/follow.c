@@ -458,7 +458,7 @@ static void *run(void *user)
 {
     trp_follow *follow = user;
     troupe_job *job = follow->job;
-    trp_thread_be_prompt();
+    trp_thread_be_prompt(true);
     pthread_mutex_lock(&follow->lock);
     follow->thread = pthread_self();
     bool often = false;

@@ -93,6 +93,7 @@ typedef struct trp_run {
     bool stopped;       // A rank has seen the stop.
     bool given_up;      // The job was, by its user.
     bool finished;
+    int64_t reported_ns; // When the last report was whole.
     trp_cause cause;
 } trp_run;
 

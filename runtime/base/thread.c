@@ -89,17 +89,17 @@ troupe_status trp_thread_start(pthread_t *thread, const char *name, void *(*main
                                      name, strerror(failed));
 }
 
-void trp_thread_be_prompt(void)
+void trp_thread_be_prompt(bool prompt)
 {
-    enum { SLICE_NS = 100000 }; // The shortest that there is.
-    static _Thread_local bool done;
+    enum { SLICE_NS = 100000 }; // The shortest that there is; 0: the usual one.
+    static _Thread_local bool is;
     attributes now = {0};
-    if (done)
+    if (is == prompt)
         return;
-    done = true;
+    is = prompt;
     // What else is set (nice, another policy) stays.
     if (syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) != 0 || now.policy != SCHED_OTHER)
         return;
-    now.runtime = SLICE_NS;
+    now.runtime = prompt ? SLICE_NS : 0;
     (void)syscall(SYS_sched_setattr, 0, &now, 0);
 }

@@ -3,6 +3,7 @@
 #define TRP_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <troupe/status.h>
 
 // Starts a thread that gets no signals but those that it brings upon itself: the user's handlers
@@ -11,9 +12,11 @@
 troupe_status trp_thread_start(pthread_t *thread, const char *name, void *(*main)(void *),
                                void *user);
 
-// Has this thread get a CPU soon after it was woken, also where others compute on all of them: for
-// threads that pass on what somebody waits for. Its turns become shorter, its share stays. Linux
-// does that since 6.12 (sched_setattr(2), the slice of a task); elsewhere nothing changes.
-void trp_thread_be_prompt(void);
+// Whether this thread is to get a CPU soon after it was woken, also where others compute on all of
+// them: for threads that pass on what somebody waits for. What comes often is better left to
+// gather, since each wake-up takes the CPU from somebody. Its turns become shorter, its share
+// stays. Linux does that since 6.12 (sched_setattr(2), the slice of a task); elsewhere nothing
+// changes.
+void trp_thread_be_prompt(bool prompt);
 
 #endif

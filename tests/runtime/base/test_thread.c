@@ -61,8 +61,8 @@ static void *be_prompt(void *user)
     } before = {0}, after = {0};
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 7);
     bool got = syscall(SYS_sched_getattr, 0, &before, sizeof before, 0) == 0;
-    trp_thread_be_prompt();
-    trp_thread_be_prompt();
+    trp_thread_be_prompt(true);
+    trp_thread_be_prompt(true);
     got = got && syscall(SYS_sched_getattr, 0, &after, sizeof after, 0) == 0;
     *(bool *)user = got && after.nice == 7 && after.policy == before.policy &&
                     (before.runtime == 0 || after.runtime == 100000);
