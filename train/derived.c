@@ -17,8 +17,9 @@
 enum {
     LOOK_MS = 500, // Between looks at a journal that may grow.
     PIECE_BYTES = 1 << 18,
-    AWAIT_MS = 1000,
-    STOP_MS = 2000,
+    // A busy machine may leave a thread of low priority little time.
+    AWAIT_MS = 10000,
+    STOP_MS = 10000,
     NICE = 10,
     HOLD_MS = 60000, // The longest that a row waits for its checkpoint.
 };
