@@ -7,6 +7,7 @@
 #include <runtime/codec/safetensors.h>
 #include <runtime/codec/tensor.h>
 #include <runtime/codec/type_cursor.h>
+#include <runtime/shm/parallel_copy.h>
 #include <stdlib.h>
 #include <string.h>
 #include <train/state_walk.h>
@@ -236,7 +237,7 @@ static void copy(unsigned char *to, const trp_safetensor_source *source)
         if (source->dtype == TROUPE_BOOL)
             copy_bools(to + i * source->each, from + i * source->stride, source->each);
         else
-            memcpy(to + i * source->each, from + i * source->stride, source->each);
+            trp_copy(to + i * source->each, from + i * source->stride, source->each);
     }
 }
 
