@@ -58,11 +58,29 @@ static void use_point(char *text)
     memmove(found + 1, found + strlen(radix), strlen(found + strlen(radix)) + 1);
 }
 
+// Many numbers are whole (counts, steps, times): these are the same text as an integer, which takes
+// a tenth of the time. False: it is none, is negative, or %g would write it with an exponent.
+static bool write_whole(trp_buffer *out, double value, bool single)
+{
+    char text[24];
+    if (!(fabs(value) < (single ? 1e6 : 1e15)) || value != trunc(value) || signbit(value))
+        return false;
+    char *at = text + sizeof text;
+    uint64_t left = (uint64_t)value;
+    do
+        *--at = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    trp_buffer_append(out, at, (size_t)(text + sizeof text - at));
+    return true;
+}
+
 // %.15g writes as few digits as there are up to 15 (a float: 6); only those that take more are
 // tried again.
 static void write_real(trp_buffer *out, double value, bool single)
 {
     char text[40];
+    if (write_whole(out, value, single))
+        return;
     if (!isfinite(value)) {
         write_text(out, text,
                    (size_t)snprintf(text, sizeof text, "%s",

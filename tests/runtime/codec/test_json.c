@@ -107,6 +107,26 @@ static void test_numbers_read_back_as_the_same_bits(void **state)
     }
 }
 
+static void test_whole_numbers_are_written_as_others_are(void **state)
+{
+    (void)state;
+    static const double values[] = {0, -0.0, 7, -7, 999999, 1e6, 999999999999999, 1e15, 0.5};
+    static const char *const texts[] = {
+        "0", "-0", "7", "-7", "999999", "1000000", "999999999999999", "1e+15", "0.5"};
+    static const char *const single_texts[] = {"0",     "-0",    "7",     "-7", "999999",
+                                               "1e+06", "1e+15", "1e+15", "0.5"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        float single = (float)values[i];
+        trp_buffer out = {0};
+        trp_json_number(&out, values[i]);
+        assert_string_equal(text_of(&out), texts[i]);
+        trp_buffer_free(&out);
+        trp_json_value(&out, &troupe_type_float, &single);
+        assert_string_equal(text_of(&out), single_texts[i]);
+        trp_buffer_free(&out);
+    }
+}
+
 static void test_what_json_has_no_number_for_is_a_text(void **state)
 {
     (void)state;
@@ -515,6 +535,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_record_is_an_object),
         cmocka_unit_test(test_numbers_read_back_as_the_same_bits),
+        cmocka_unit_test(test_whole_numbers_are_written_as_others_are),
         cmocka_unit_test(test_what_json_has_no_number_for_is_a_text),
         cmocka_unit_test(test_a_text_that_is_not_utf8_becomes_one),
         cmocka_unit_test(test_random_values_of_every_kind_come_back),
