@@ -30,6 +30,7 @@
 #include <troupe/supervise.h>
 #include <troupe/train.h>
 #include <troupe/safetensors.h>
+#include <troupe/data.h>
 #include <troupe/tune.h>
 // clang-format on
 

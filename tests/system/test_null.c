@@ -206,7 +206,12 @@ static void test_values(void **state)
     REFUSED(troupe_unpack_as, (type, memory, 1, NULL), "value");
     HARMLESS(troupe_tensor_count, (NULL));
     HARMLESS(troupe_tensor_stride, (NULL, 0));
+    troupe_tensor column;
+    const troupe_batch batch = {0};
     REFUSED(troupe_tensor_check, (NULL, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY), "tensor");
+    REFUSED(troupe_column, (NULL, "x", TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, &column), "batch");
+    REFUSED(troupe_column, (&batch, NULL, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, &column), "name");
+    REFUSED(troupe_column, (&batch, "x", TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, NULL), "column");
     HARMLESS(troupe_fail, (TROUPE_INVALID, NULL));
     HARMLESS(troupe_actor_fail, (TROUPE_INVALID, NULL));
     HARMLESS(troupe_log, (TROUPE_LOG_DEBUG, NULL));
