@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <train/derived.h>
 #include <train/file.h>
 #include <train/handle.h>
 #include <train/keys.h>
@@ -498,6 +499,17 @@ static bool close_in_own_call(troupe_job *handle)
     return own;
 }
 
+// The files that are made of the run's journal are waited for, but not for long: who has closed the
+// job may remove the run's folder.
+static void await_files(troupe_job *job)
+{
+    trp_job *line = trp_handle_line(job);
+    if (line == NULL)
+        return;
+    trp_derived_await(line->derived);
+    trp_job_release(line);
+}
+
 void troupe_job_close(troupe_job **held)
 {
     enum { GRACE_MS = 2000 };
@@ -520,6 +532,7 @@ void troupe_job_close(troupe_job **held)
     trp_follow_await(job->follow);
     trp_gate_await(job->gate);
     trp_console_await(job->console);
+    await_files(job);
     if (blocked)
         trp_scheduler_unblock();
     let_go(job);

@@ -168,16 +168,6 @@ troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config
     return status;
 }
 
-// The files that are made of the run's journal are waited for, but not for long.
-static void await_files(troupe_job *job)
-{
-    trp_job *line = trp_handle_line(job);
-    if (line == NULL)
-        return;
-    trp_derived_await(line->derived);
-    trp_job_release(line);
-}
-
 troupe_status troupe_train_as(const troupe_trainer *trainer, const void *config,
                               troupe_result **result, const troupe_train_options *how)
 {
@@ -186,7 +176,6 @@ troupe_status troupe_train_as(const troupe_trainer *trainer, const void *config,
     *result = NULL;
     TROUPE_TRY(troupe_submit_as(trainer, config, NULL, &job, how));
     troupe_status status = troupe_job_wait(job, -1, result);
-    await_files(job);
     troupe_job_close(&job);
     TROUPE_TRY(status);
     status = (*result)->status;

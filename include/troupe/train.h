@@ -854,7 +854,8 @@ TROUPE_EXPERIMENTAL const char *troupe_job_path(const troupe_job *job);
 // Closes the handle and clears *job. If others are open on the job, nothing else happens; a
 // follower belongs to the job. With the last one, a job that still runs is stopped and waited for,
 // and so is a follower that has not been told of everything yet; it is not called after this has
-// returned. Called by that follower or the job's gate, it stops the job and does not wait.
+// returned, nor is anything written to the run's folder, unless its disk hangs. Called by that
+// follower or the job's gate, it stops the job and does not wait.
 TROUPE_EXPERIMENTAL void troupe_job_close(troupe_job **job);
 
 // Submits and waits. TROUPE_OK: the loop ended successfully (or was stopped) and *result is set;

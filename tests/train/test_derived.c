@@ -448,6 +448,22 @@ static void test_many_reports_are_all_there(void **state)
     assert_int_equal(count_lines("tour/progress.csv"), 3001);
 }
 
+// So its folder can be removed, or read.
+static void test_nothing_is_written_after_the_close(void **state)
+{
+    (void)state;
+    troupe_job *job = NULL;
+    troupe_result *result = NULL;
+    plan config = {3000, false};
+    troupe_must(troupe_submit(fit, &config, NULL, &job, .storage = folder, .name = "closed",
+                              .keep = TROUPE_NONE));
+    troupe_must(troupe_job_wait(job, -1, &result));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_int_equal(count_lines("closed/result.json"), 3000);
+    assert_int_equal(count_lines("closed/progress.csv"), 3001);
+}
+
 // Of many ranks a line is longer than what is read at once.
 static void test_a_long_line_becomes_a_row(void **state)
 {
@@ -499,6 +515,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_a_run_has_them_and_they_go_on_with_it, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_written_fails_no_run, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(test_nothing_is_written_after_the_close, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(test_a_long_line_becomes_a_row, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_many_reports_are_all_there, make_folder,
