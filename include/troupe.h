@@ -17,6 +17,7 @@
 #include <troupe/runtime.h>
 #include <troupe/object.h>
 #include <troupe/tensor.h>
+#include <troupe/device.h>
 #include <troupe/actor.h>
 #include <troupe/node.h>
 #include <troupe/observe.h>

@@ -12,12 +12,12 @@
 // a while, by a debugger say, must not lose what was sent to it.
 #include <runtime/link/zmq_internal.h>
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/base/library.h>
 #include <runtime/base/memory.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,24 +38,16 @@ struct trp_zmq trp_zmq;
 troupe_status trp_transport_load(void)
 {
 #define X(field, symbol) {#symbol, (char *)&trp_zmq.field},
-    static const struct {
-        const char *symbol;
-        char *field;
-    } functions[] = {TRP_ZMQ_FUNCTIONS(X)};
+    static const trp_library_function functions[] = {TRP_ZMQ_FUNCTIONS(X)};
 #undef X
+    char why[256];
     if (trp_zmq.loaded)
         return TROUPE_OK;
-    void *library = dlopen("libzmq.so.5", RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; library != NULL && i < sizeof functions / sizeof *functions; i++) {
-        void *found = dlsym(library, functions[i].symbol);
-        if (found == NULL)
-            library = NULL;
-        memcpy(functions[i].field, &found, sizeof found);
-    }
-    if (library == NULL)
+    if (!trp_library_load("libzmq.so.5", functions, sizeof functions / sizeof *functions, why,
+                          sizeof why))
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "messages over sockets (TROUPE_TRANSPORT_IPC and _TCP) need libzmq: %s",
-                           dlerror());
+                           why);
     trp_zmq.loaded = true;
     return TROUPE_OK;
 }

@@ -418,6 +418,29 @@ static troupe_status go_on(troupe_rank *me, troupe_ref ready)
     return TROUPE_OK;
 }
 
+static void devices(void)
+{
+    // Where CUDA is not, nothing else could be refused.
+    REFUSED(troupe_device_count, (NULL), "count");
+    REFUSED(troupe_device_info_get, (NULL, 1), "info");
+    REFUSED(troupe_device_alloc, (1, NULL), "memory");
+    REFUSED(troupe_device_host_alloc, (1, NULL), "memory");
+    REFUSED(troupe_device_tensor_create, (NULL, &(troupe_tensor){0}), "like");
+    REFUSED(troupe_device_tensor_create, (&(troupe_tensor){0}, NULL), "tensor");
+    REFUSED(troupe_device_stream_open, (NULL), "stream");
+    REFUSED(troupe_device_stream_wait, (NULL, 0), "stream");
+    REFUSED(troupe_device_copy, (NULL, &(troupe_tensor){0}, NULL), "to");
+    REFUSED(troupe_device_copy, (&(troupe_tensor){0}, NULL, NULL), "from");
+    REFUSED(troupe_device_copy_bytes, (NULL, memory, 1, NULL), "to");
+    REFUSED(troupe_device_copy_bytes, (memory, NULL, 1, NULL), "from");
+    HARMLESS(troupe_device_has, (NULL));
+    HARMLESS(troupe_device_stream_handle, (NULL));
+    HARMLESS(troupe_device_free, (NULL));
+    HARMLESS(troupe_device_host_free, (NULL));
+    HARMLESS(troupe_device_tensor_free, (NULL));
+    HARMLESS(troupe_device_stream_close, (NULL));
+}
+
 static void checkpoints_and_loops(void)
 {
     troupe_checkpoint *checkpoint = NULL;
@@ -552,6 +575,7 @@ static void test_training(void **state)
     HARMLESS(troupe_result_elapsed_s, (NULL));
     HARMLESS(troupe_result_free, (NULL));
     checkpoints_and_loops();
+    devices();
     troupe_job_close(&job);
     troupe_result_free(&result);
     support_directory_remove(storage);
@@ -589,41 +613,24 @@ static void test_sweeps(void **state)
 
 // Those that take no pointer.
 static const char *const plain_ones[] = {
-    "troupe_actor_release",
-    "troupe_actor_retain",
-    "troupe_actor_status",
-    "troupe_arena_alloc",
-    "troupe_cancelled",
-    "troupe_channel_drop",
-    "troupe_channel_keep",
-    "troupe_continuation_status",
-    "troupe_continuation_tag",
-    "troupe_defer",
-    "troupe_monitor_stop",
-    "troupe_down_reason_name",
-    "troupe_ref_drop",
-    "troupe_dtype_size",
-    "troupe_dtype_text",
-    "troupe_actor_end",
-    "troupe_ref_keep",
-    "troupe_actor_kill",
-    "troupe_last_error",
-    "troupe_actor_link",
-    "troupe_node_address",
-    "troupe_object_kind_name",
-    "troupe_object_state_name",
-    "troupe_queue_close",
-    "troupe_arena_reset",
-    "troupe_actor_save",
-    "troupe_self",
-    "troupe_status_name",
-    "troupe_stop",
-    "troupe_stream_drop",
-    "troupe_strerror",
-    "troupe_timer_stop",
-    "troupe_actor_unlink",
-    "troupe_version",
-    "troupe_actor_restarts",
+    "troupe_actor_release",    "troupe_actor_retain",
+    "troupe_actor_status",     "troupe_arena_alloc",
+    "troupe_cancelled",        "troupe_channel_drop",
+    "troupe_channel_keep",     "troupe_continuation_status",
+    "troupe_continuation_tag", "troupe_defer",
+    "troupe_monitor_stop",     "troupe_down_reason_name",
+    "troupe_ref_drop",         "troupe_device_use",
+    "troupe_dtype_size",       "troupe_dtype_text",
+    "troupe_actor_end",        "troupe_ref_keep",
+    "troupe_actor_kill",       "troupe_last_error",
+    "troupe_actor_link",       "troupe_node_address",
+    "troupe_object_kind_name", "troupe_object_state_name",
+    "troupe_queue_close",      "troupe_arena_reset",
+    "troupe_actor_save",       "troupe_self",
+    "troupe_status_name",      "troupe_stop",
+    "troupe_stream_drop",      "troupe_strerror",
+    "troupe_timer_stop",       "troupe_actor_unlink",
+    "troupe_version",          "troupe_actor_restarts",
 };
 
 // Each function of the library's list has been called above, or takes no pointer. (Those of the

@@ -1,0 +1,417 @@
+// gpu.c: stands in for libcuda and libnccl, so that the order of calls and what happens after
+// errors can be tested where there is no GPU. It takes what it is to do from the environment:
+//
+//     STANDIN_DEVICES=2            devices that there are (1)
+//     STANDIN_MEMORY=1048576       bytes of each (1 GiB)
+//     STANDIN_LOG=FILE             a line for each call, of all processes: "name rank"
+//     STANDIN_FAIL=name:n:code     the n-th call of that function, from 1 on, fails with that code
+//     STANDIN_HANG=name:n          the n-th call of that function does not return
+//     STANDIN_STUCK=n              the n-th collective and those after it never come to their end
+//     STANDIN_ASYNC=n:code         from the n-th collective on the communicator has that error
+//
+// A device's memory is memory of the host that is mapped twice: at the address that is given out
+// nothing can be read or written, so that who takes it for the host's crashes; copies and
+// collectives go by the other mapping. Work is put on a stream, and done when it is asked whether
+// it is done: so it is as late as a device's. Collectives are real, among processes: the unique id
+// names a file that all ranks map. They combine values in the order of ranks, as the engine over
+// shared memory does, so that results can be compared to the bit.
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    SUCCESS,
+    INVALID = 1,
+    OUT_OF_MEMORY = 2,
+    NO_CONTEXT = 201,
+    NOT_READY = 600,
+    NCCL_INVALID = 4,
+    NCCL_IN_PROGRESS = 7,
+};
+
+// ---- what it is told
+
+static const char *told(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+    return value != NULL ? value : otherwise;
+}
+
+static int rank = -1; // Of the communicator that was made last.
+
+static void log_line(const char *function)
+{
+    const char *path = getenv("STANDIN_LOG");
+    char line[128];
+    if (path == NULL)
+        return;
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int length = snprintf(line, sizeof line, "%s %d\n", function, rank);
+    if (fd < 0 || write(fd, line, (size_t)length) != length)
+        abort();
+    close(fd);
+}
+
+// Whether the variable says "name:<this call>"; `rest` is what follows.
+static bool meant(const char *variable, const char *function, int call, const char **rest)
+{
+    const char *value = getenv(variable);
+    size_t length = strlen(function);
+    if (value == NULL || strncmp(value, function, length) != 0 || value[length] != ':')
+        return false;
+    char *end;
+    bool now = strtol(value + length + 1, &end, 10) == call;
+    *rest = *end == ':' ? end + 1 : "1";
+    return now;
+}
+
+static int called(const char *function, atomic_int *calls)
+{
+    const char *rest;
+    int call = atomic_fetch_add(calls, 1) + 1;
+    log_line(function);
+    while (meant("STANDIN_HANG", function, call, &rest))
+        pause();
+    return meant("STANDIN_FAIL", function, call, &rest) ? atoi(rest) : SUCCESS;
+}
+
+// Begins each function.
+#define CALLED()                                                                                   \
+    do {                                                                                           \
+        static atomic_int calls_;                                                                  \
+        int told_ = called(__func__, &calls_);                                                     \
+        if (told_ != SUCCESS)                                                                      \
+            return told_;                                                                          \
+    } while (0)
+
+// ---- memory
+
+enum { BLOCKS_MAX = 256 };
+typedef struct block {
+    unsigned char *device, *alias;
+    size_t size;
+    bool pinned;
+} block;
+static block blocks[BLOCKS_MAX];
+static size_t taken;
+static bool begun;
+static _Thread_local long context; // 1 + the thread's device.
+
+static block *block_of(const void *address)
+{
+    for (int i = 0; i < BLOCKS_MAX; i++)
+        if (blocks[i].device != NULL && (const unsigned char *)address >= blocks[i].device &&
+            (const unsigned char *)address < blocks[i].device + blocks[i].size)
+            return &blocks[i];
+    return NULL;
+}
+
+// Where the bytes of an address are; NULL: a range that is not within one block.
+static void *bytes_at(const void *address, size_t size)
+{
+    block *found = block_of(address);
+    if (found == NULL)
+        return (void *)(uintptr_t)address;
+    size_t offset = (size_t)((const unsigned char *)address - found->device);
+    return offset + size <= found->size ? found->alias + offset : NULL;
+}
+
+static size_t memory_size(void)
+{
+    return (size_t)atoll(told("STANDIN_MEMORY", "1073741824"));
+}
+
+static int make_block(size_t size, bool pinned, void **address)
+{
+    size_t pages = (size + 4095) / 4096 * 4096;
+    if (size == 0)
+        return INVALID;
+    if (!pinned && taken + pages > memory_size())
+        return OUT_OF_MEMORY;
+    block *made = blocks;
+    while (made < blocks + BLOCKS_MAX && made->device != NULL)
+        made++;
+    int fd = memfd_create("standin", MFD_CLOEXEC);
+    if (made == blocks + BLOCKS_MAX || fd < 0 || ftruncate(fd, (off_t)pages) != 0)
+        abort();
+    void *alias = mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *device = pinned ? alias : mmap(NULL, pages, PROT_NONE, MAP_SHARED, fd, 0);
+    if (alias == MAP_FAILED || device == MAP_FAILED)
+        abort();
+    close(fd);
+    *made = (block){(unsigned char *)device, (unsigned char *)alias, pages, pinned};
+    taken += pinned ? 0 : pages;
+    *address = device;
+    return SUCCESS;
+}
+
+static int end_block(void *address, bool pinned)
+{
+    block *found = block_of(address);
+    if (found == NULL || found->device != address || found->pinned != pinned)
+        return INVALID;
+    taken -= pinned ? 0 : found->size;
+    munmap(found->alias, found->size);
+    if (!pinned)
+        munmap(found->device, found->size);
+    *found = (block){0};
+    return SUCCESS;
+}
+
+// ---- streams: work is done in order, when somebody asks
+
+struct comm;
+typedef struct work {
+    void *to;
+    const void *from;
+    size_t size;       // Of a copy.
+    struct comm *comm; // NULL: a copy.
+    int kind, element, how, root, number, state;
+    size_t count;
+    struct work *next;
+} work;
+typedef struct stream {
+    work *first, **last;
+} stream;
+static stream default_stream = {.last = &default_stream.first};
+
+static int advance(work *item)
+{
+    (void)item;
+    return NOT_READY;
+}
+
+static int progress(stream *on)
+{
+    while (on->first != NULL) {
+        work *item = on->first;
+        int result = item->comm == NULL ? SUCCESS : advance(item);
+        if (result != SUCCESS)
+            return result;
+        if (item->comm == NULL)
+            memmove(item->to, item->from, item->size);
+        on->first = item->next;
+        if (on->first == NULL)
+            on->last = &on->first;
+        free(item);
+    }
+    return SUCCESS;
+}
+
+static void put(stream *on, work item)
+{
+    work *made = malloc(sizeof *made);
+    if (made == NULL)
+        abort();
+    *made = item;
+    made->next = NULL;
+    *on->last = made;
+    on->last = &made->next;
+}
+
+static stream *stream_of(void *handle)
+{
+    return handle != NULL ? (stream *)handle : &default_stream;
+}
+
+// ---- CUDA
+
+int cuInit(unsigned flags);
+int cuGetErrorName(int code, const char **text);
+int cuGetErrorString(int code, const char **text);
+int cuDeviceGetCount(int *count);
+int cuDeviceGet(int *device, int ordinal);
+int cuDeviceGetName(char *name, int size, int device);
+int cuDevicePrimaryCtxRetain(void **made, int device);
+int cuCtxSetCurrent(void *chosen);
+int cuCtxGetCurrent(void **found);
+int cuCtxGetDevice(int *device);
+int cuMemGetInfo_v2(size_t *left, size_t *all);
+int cuMemAlloc_v2(unsigned long long *address, size_t size);
+int cuMemFree_v2(unsigned long long address);
+int cuMemHostAlloc(void **address, size_t size, unsigned flags);
+int cuMemFreeHost(void *address);
+int cuPointerGetAttribute(void *value, int attribute, unsigned long long address);
+int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t size, void *on);
+int cuStreamCreate(void **made, unsigned flags);
+int cuStreamQuery(void *on);
+int cuStreamSynchronize(void *on);
+int cuStreamDestroy_v2(void *on);
+
+int cuInit(unsigned flags)
+{
+    CALLED();
+    begun = flags == 0;
+    return SUCCESS;
+}
+
+int cuGetErrorName(int code, const char **text)
+{
+    static _Thread_local char name[32];
+    snprintf(name, sizeof name, "STANDIN_ERROR_%d", code);
+    *text = name;
+    return SUCCESS;
+}
+
+int cuGetErrorString(int code, const char **text)
+{
+    *text = code == OUT_OF_MEMORY ? "out of memory" : "an error of the stand-in";
+    return SUCCESS;
+}
+
+int cuDeviceGetCount(int *count)
+{
+    CALLED();
+    *count = atoi(told("STANDIN_DEVICES", "1"));
+    return SUCCESS;
+}
+
+int cuDeviceGet(int *device, int ordinal)
+{
+    CALLED();
+    *device = ordinal;
+    return SUCCESS;
+}
+
+int cuDeviceGetName(char *name, int size, int device)
+{
+    CALLED();
+    snprintf(name, (size_t)size, "Stand-in %d", device);
+    return SUCCESS;
+}
+
+int cuDevicePrimaryCtxRetain(void **made, int device)
+{
+    CALLED();
+    *made = (void *)(uintptr_t)(device + 1);
+    return SUCCESS;
+}
+
+int cuCtxSetCurrent(void *chosen)
+{
+    CALLED();
+    context = (long)(uintptr_t)chosen;
+    return SUCCESS;
+}
+
+int cuCtxGetCurrent(void **found)
+{
+    *found = (void *)(uintptr_t)context;
+    return SUCCESS;
+}
+
+int cuCtxGetDevice(int *device)
+{
+    CALLED();
+    *device = (int)context - 1;
+    return context != 0 ? SUCCESS : NO_CONTEXT;
+}
+
+int cuMemGetInfo_v2(size_t *left, size_t *all)
+{
+    CALLED();
+    *all = memory_size();
+    *left = *all - taken;
+    return SUCCESS;
+}
+
+int cuMemAlloc_v2(unsigned long long *address, size_t size)
+{
+    CALLED();
+    void *made = NULL;
+    int result = context != 0 ? make_block(size, false, &made) : NO_CONTEXT;
+    *address = (uintptr_t)made;
+    return result;
+}
+
+int cuMemFree_v2(unsigned long long address)
+{
+    CALLED();
+    return end_block((void *)(uintptr_t)address, false);
+}
+
+int cuMemHostAlloc(void **address, size_t size, unsigned flags)
+{
+    CALLED();
+    (void)flags;
+    return context != 0 ? make_block(size, true, address) : NO_CONTEXT;
+}
+
+int cuMemFreeHost(void *address)
+{
+    CALLED();
+    return end_block(address, true);
+}
+
+int cuPointerGetAttribute(void *value, int attribute, unsigned long long address)
+{
+    const block *found = block_of((void *)(uintptr_t)address);
+    if (!begun || found == NULL || attribute != 2)
+        return INVALID;
+    *(unsigned *)value = found->pinned ? 1 : 2;
+    return SUCCESS;
+}
+
+int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t size, void *on)
+{
+    CALLED();
+    void *into = bytes_at((void *)(uintptr_t)to, size);
+    const void *out_of = bytes_at((void *)(uintptr_t)from, size);
+    if (context == 0 || into == NULL || out_of == NULL)
+        return context == 0 ? NO_CONTEXT : INVALID;
+    put(stream_of(on), (work){.to = into, .from = out_of, .size = size});
+    return SUCCESS;
+}
+
+int cuStreamCreate(void **made, unsigned flags)
+{
+    CALLED();
+    stream *new = calloc(1, sizeof *new);
+    if (new == NULL || context == 0 || flags != 0) {
+        free(new);
+        return INVALID;
+    }
+    new->last = &new->first;
+    *made = new;
+    return SUCCESS;
+}
+
+int cuStreamQuery(void *on)
+{
+    static atomic_int calls;
+    if (atomic_load(&calls) == 0) // Asked again and again; logged once.
+        log_line(__func__);
+    int call = atomic_fetch_add(&calls, 1) + 1;
+    const char *rest;
+    if (meant("STANDIN_FAIL", __func__, call, &rest))
+        return atoi(rest);
+    return progress(stream_of(on));
+}
+
+int cuStreamSynchronize(void *on)
+{
+    CALLED();
+    int result;
+    while ((result = progress(stream_of(on))) == NOT_READY)
+        usleep(50);
+    return result;
+}
+
+int cuStreamDestroy_v2(void *on)
+{
+    CALLED();
+    stream *ended = (stream *)on;
+    while (ended->first != NULL) {
+        work *item = ended->first;
+        ended->first = item->next;
+        free(item);
+    }
+    free(ended);
+    return SUCCESS;
+}
