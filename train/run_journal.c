@@ -395,10 +395,13 @@ void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *
 void trp_run_journal_report_line(const troupe_report_event *event, int attempt, bool saving,
                                  trp_buffer *out)
 {
+    enum { SECOND_US = 1000000 };
+    // Integers are printed in a fraction of the time; it is never negative.
+    int64_t us = (int64_t)(event->elapsed_s * SECOND_US + 0.5);
     trp_buffer_printf(out,
                       "{\"event\": \"report\", \"report\": %d, \"attempt\": %d, "
-                      "\"elapsed_s\": %.6f, ",
-                      event->number, attempt, event->elapsed_s);
+                      "\"elapsed_s\": %" PRId64 ".%06" PRId64 ", ",
+                      event->number, attempt, us / SECOND_US, us % SECOND_US);
     trp_report_event_write(event, out);
     trp_buffer_printf(out, "%s", saving ? ", \"saving\": true" : "");
     write_name(out, event->checkpoint);

@@ -41,6 +41,12 @@ static troupe_status refuse(const checking *c, const char *at, const char *expec
                        expected, found, line, column);
 }
 
+// What ends a number or a word.
+static bool is_end(char c)
+{
+    return c == ',' || c == ':' || c == ']' || c == '}';
+}
+
 static bool is_space(char c)
 {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
@@ -395,7 +401,7 @@ static const char *skip_value(const char *at, const char *end)
             at++;
             continue;
         } else {
-            while (at < end && !is_space(*at) && strchr(",:]}", *at) == NULL)
+            while (at < end && !is_space(*at) && !is_end(*at))
                 at++;
         }
         if (depth == 0)
