@@ -46,7 +46,7 @@ bool trp_rank_is_there(const trp_rank_state *state)
 {
     char reason[112];
     troupe_actor worker = state->worker.address;
-    return worker.id && !state->killed &&
+    return worker.id && !state->killed && !state->to_kill &&
            trp_process_alive(worker.process, worker.incarnation, reason);
 }
 
@@ -274,7 +274,10 @@ static void tell_start(const trp_run *run, const char *origin)
 {
     const char *name = strrchr(origin, '/');
     trp_buffer text = {0};
-    trp_buffer_printf(&text, "the group is restarted (restart %d) from ", run->restarts);
+    trp_buffer_printf(&text, "the group is restarted (restart %d", run->restarts);
+    if (run->world != run->last_world)
+        trp_buffer_printf(&text, ", with %d rank%s", run->world, run->world == 1 ? "" : "s");
+    trp_buffer_printf(&text, ") from ");
     if (run->from_memory)
         trp_buffer_printf(&text, "report %d, in memory", run->memory.last->report);
     else
@@ -289,31 +292,6 @@ static void tell_start(const trp_run *run, const char *origin)
         trp_job_say(run->job, TRP_INFO, "%s continues from %s", run->job->path, origin);
 }
 
-// Whether each process that is to be replaced has ended. Those that could not be told to end, or
-// not be waited for, are taken to have.
-static bool await_ended(trp_run *run)
-{
-    enum { LOOK_MS = 2 };
-    for (int rank = 0; rank < run->world; rank++) {
-        char reason[112];
-        troupe_actor worker = run->ranks[rank].worker.address;
-        if (worker.id && run->ranks[rank].killed &&
-            trp_process_alive(worker.process, worker.incarnation, reason)) {
-            run->waits = trp_run_remind_after(LOOK_MS, run->attempt, TRP_ENDED_PROCESSES);
-            return !run->waits;
-        }
-    }
-    return true;
-}
-
-void trp_attempt_look_again(trp_run *run)
-{
-    if (!run->waits)
-        return;
-    run->waits = false;
-    trp_attempt_start(run);
-}
-
 // Whether the run was to end while it waited, between two attempts, or while its data were made.
 static bool is_wanted(trp_run *run)
 {
@@ -325,7 +303,7 @@ static bool is_wanted(trp_run *run)
         return false;
     }
     if (trp_job_leaves(run->job)) {
-        trp_run_rest(run);
+        trp_run_rest(run, 0);
         return false;
     }
     return true;
@@ -351,13 +329,14 @@ static troupe_status set_world(trp_run *run, int world)
 void trp_attempt_start(trp_run *run)
 {
     trp_data_drop(&run->data); // Of the attempt before.
-    if (!is_wanted(run) || !await_ended(run))
+    if (!is_wanted(run) || !trp_attempt_are_gone(run, TRP_NEXT_ATTEMPT))
         return;
     troupe_status status = set_world(run, run->job->world);
     run->cause.known = false;
     run->stopped = false;
     run->ranks_leave = false;
     run->suspect = false;
+    run->unstarted = 0;
     if (status == TROUPE_OK)
         status = trp_run_begin_stage(run, TRP_STAGE_DATA);
     if (!run->stage)
@@ -381,11 +360,11 @@ void trp_attempt_data_made(trp_run *run, troupe_status status)
         return;
     }
     const char *origin = run->origin.text;
-    run->last_world = run->world;
     put_down_attempt(run);
     run->begun = true;
     run->shuts_down = trp_stage_is_there(run->job, TRP_STAGE_SHUTDOWN);
     tell_start(run, origin);
+    run->last_world = run->world;
     trp_job_set_state(run->job, TROUPE_JOB_RUNNING);
     run->restarted = false;
     status = trp_run_begin_stage(run, TRP_STAGE_START);

@@ -1,6 +1,8 @@
 // attempt_end.c: how an attempt ends: of itself or by a failure, and what comes next.
 #include <actors/ref/ref.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/base/log.h>
 #include <runtime/node/node_client.h>
 #include <runtime/node/server_stop.h>
 #include <runtime/shm/process_table.h>
@@ -15,18 +17,29 @@ enum {
 // ---- failures
 
 // The process is what is ended, with all ranks in it, since an actor could not take note of its end
-// where its process is stopped.
+// where its process is stopped. Where the word is lost, for lack of memory, it is sent again at the
+// next look.
 static void kill_rank(trp_run *run, int rank)
 {
     int together = run->job->options.ranks_per_process, first = rank - rank % together;
     troupe_actor worker = run->ranks[first].worker.address;
-    // Where the word is lost, who asks again has it sent again.
-    if (run->ranks[rank].killed ||
-        (worker.id != 0 &&
-         trp_node_end(worker.process, worker.incarnation, "was ended with its group") != TROUPE_OK))
+    if (run->ranks[rank].killed)
         return;
-    for (int i = first; i < first + together && i < run->world; i++)
-        run->ranks[i].killed = true;
+    bool told = worker.id == 0 || trp_node_end(worker.process, worker.incarnation,
+                                               "was ended with its group") == TROUPE_OK;
+    for (int i = first; i < first + together && i < run->world; i++) {
+        run->ranks[i].killed = told;
+        run->ranks[i].to_kill = !told;
+    }
+    if (!told)
+        atomic_store(&run->job->missed, true);
+}
+
+void trp_attempt_kill_again(trp_run *run)
+{
+    for (int rank = 0; rank < run->world; rank++)
+        if (run->ranks[rank].to_kill)
+            kill_rank(run, rank);
 }
 
 void trp_attempt_kill_ranks(trp_run *run)
@@ -116,6 +129,7 @@ static void rank_lost(trp_run *run, int rank)
     char reason[112] = "", sentence[700], others[64];
     if (state->killed)
         return;
+    run->unstarted += address.id == 0;
     if (address.id == 0)
         snprintf(sentence, sizeof(sentence), "rank %d could not be started: %s", rank, error->text);
     else if (!trp_process_alive(address.process, address.incarnation, reason) && reason[0])
@@ -129,6 +143,38 @@ static void rank_lost(trp_run *run, int rank)
     trp_run_note_cause(run, rank, lost ? TROUPE_PEER_LOST : error->status, true, sentence);
     kill_rank(run, rank); // A process that lives could not run the loop.
     end_group(run, TRP_END_DIED, rank);
+}
+
+// ---- processes that were killed
+
+bool trp_attempt_are_gone(trp_run *run, trp_run_next next)
+{
+    enum { LOOK_MS = 2, LONGEST_MS = 10000 };
+    int64_t now_ms = trp_clock_ms();
+    if (run->next != next)
+        run->waits_ms = now_ms;
+    run->next = TRP_NEXT_NONE;
+    for (int rank = 0; rank < run->room && !trp_runtime_is_lost(); rank++) {
+        const trp_rank_state *state = &run->ranks[rank];
+        troupe_actor worker = state->worker.address;
+        bool all = next != TRP_NEXT_ATTEMPT;
+        if (!worker.id || !(state->killed || state->to_kill || all) ||
+            !trp_process_alive(worker.process, worker.incarnation, NULL))
+            continue;
+        if (all && now_ms - run->waits_ms > LONGEST_MS) {
+            trp_log(TRP_WARN,
+                    "rank %d (pid %d) of %s was killed %d s ago and has not ended: what its job "
+                    "held is given to others",
+                    rank, state->pid, run->job->path, LONGEST_MS / 1000);
+            return true;
+        }
+        trp_attempt_kill_again(run);
+        // Where there is no memory to wait, it is taken to have ended.
+        run->next =
+            trp_run_remind_after(LOOK_MS, run->attempt, TRP_ENDED_PROCESSES) ? next : TRP_NEXT_NONE;
+        return run->next == TRP_NEXT_NONE;
+    }
+    return true;
 }
 
 // ---- the end of an attempt
@@ -162,6 +208,20 @@ static bool makes_again(trp_run *run)
     return true;
 }
 
+// With how many ranks an elastic run goes on where processes of others could not be started; 0:
+// with as many as before.
+static int fewer_ranks(const trp_run *run)
+{
+    int fewest = run->job->options.min_ranks, left = run->world - run->unstarted;
+    const trp_memory_commit *commit = run->memory.last;
+    bool elastic = fewest > 0 && run->unstarted > 0;
+    for (int ranks = left; elastic && ranks >= fewest; ranks--)
+        if (trp_job_check_ranks(run->job, ranks) == TROUPE_OK &&
+            (!commit || trp_memory_commit_world(commit, run->job->trainer, ranks) == TROUPE_OK))
+            return ranks;
+    return 0;
+}
+
 void trp_attempt_over(trp_run *run)
 {
     int ended_by, rank, other;
@@ -192,7 +252,7 @@ void trp_attempt_over(trp_run *run)
         return;
     }
     if (!run->cause.known && run->stopped && !trp_job_stopping(run->job)) {
-        trp_run_rest(run); // It has left to pause, or to be formed anew.
+        trp_run_rest(run, 0); // It has left to pause, or to be formed anew.
         return;
     }
     if (!run->cause.known && !makes_again(run)) {
@@ -203,10 +263,15 @@ void trp_attempt_over(trp_run *run)
         trp_run_finish(run, run->cause.status);
         return;
     }
-    run->attempt++;
+    int fewer = fewer_ranks(run);
     run->restarts++;
-    run->restarted = true;
     trp_job_set_state(run->job, TROUPE_JOB_RESTARTING);
+    if (fewer > 0) {
+        trp_run_rest(run, fewer);
+        return;
+    }
+    run->attempt++;
+    run->restarted = true;
     trp_attempt_start(run);
 }
 

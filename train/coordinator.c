@@ -115,6 +115,7 @@ troupe_status trp_coordinator_look(trp_coordinator *self, const troupe_none *not
     (void)nothing;
     (void)none;
     trp_run *run = self->run;
+    trp_attempt_kill_again(run);
     trp_run_look(run);
     trp_run_take_stage(run);
     int attempt = run->attempt; // The next one has nothing to do with it.
@@ -148,18 +149,31 @@ troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *not
     return TROUPE_OK;
 }
 
+// With what waits for processes to end.
+static void go_on(trp_run *run)
+{
+    if (run->next == TRP_NEXT_ATTEMPT)
+        trp_attempt_start(run);
+    else if (run->next == TRP_NEXT_REST)
+        trp_run_rest_on(run);
+    else if (run->next == TRP_NEXT_END)
+        trp_run_let_go(run);
+}
+
 troupe_status trp_coordinator_overdue(trp_coordinator *self, const trp_overdue *what,
                                       troupe_none *none)
 {
     (void)none;
     trp_run *run = self->run;
+    if (what->stage == TRP_ENDED_PROCESSES) {
+        go_on(run);
+        return TROUPE_OK;
+    }
     trp_run_take_stage(run);
     if (run->finished || what->attempt != run->attempt)
         return TROUPE_OK;
     if (what->stage == 0)
         trp_attempt_kill_loops(run);
-    else if (what->stage == TRP_ENDED_PROCESSES)
-        trp_attempt_look_again(run);
     else if (run->stage && what->stage == run->stage_number)
         trp_run_give_up_stage(run);
     return TROUPE_OK;

@@ -105,10 +105,18 @@ int trp_job_ranks(trp_job *job)
 int trp_job_ask_ranks(trp_job *job)
 {
     pthread_mutex_lock(&job->lock);
-    job->asked = job->world = job->ranks;
-    int ranks = job->ranks;
+    job->asked = job->ranks;
+    int ranks = job->most > 0 && job->most < job->ranks ? job->most : job->ranks;
+    job->world = ranks;
     pthread_mutex_unlock(&job->lock);
     return ranks;
+}
+
+void trp_job_limit_ranks(trp_job *job, int most)
+{
+    pthread_mutex_lock(&job->lock);
+    job->most = most;
+    pthread_mutex_unlock(&job->lock);
 }
 
 void trp_job_set_world(trp_job *job, int ranks)
@@ -234,8 +242,10 @@ static bool take_wishes(trp_job *job, trp_wishes *wishes)
     job->port.is->wishes(job->port.user, wishes);
     bool changed = job->pause != wishes->pause || job->resizes != wishes->resizes;
     job->pause = wishes->pause;
-    if (job->resizes != wishes->resizes)
+    if (job->resizes != wishes->resizes) {
         job->ranks = wishes->ranks;
+        job->most = 0;
+    }
     job->resizes = wishes->resizes;
     pthread_mutex_unlock(&job->lock);
     return changed;

@@ -42,6 +42,8 @@ typedef struct trp_job {
     // The server's.
     uint64_t request;       // For its CPUs; 0: none.
     _Atomic uint64_t claim; // What the node has given for it; 0: nothing yet.
+    int up_to;              // How many ranks were asked for.
+    uint64_t more;          // And for ranks beyond the fewest, which it waited for; 0: nothing.
     char *gpus;             // The ids of those that it has given, before `claim` is set.
     int64_t due_ms;         // Of one with a time limit that has started: when it is over.
     struct trp_job *next;
@@ -64,6 +66,7 @@ typedef struct trp_job {
     bool stop;                // Wished by its user, or its time is over.
     bool pause;               // Wished by its user,
     int ranks, resizes;       // and how many ranks, by which wish of those.
+    int most;                 // The next group has so many at most; 0: as many as are wished.
     trp_live live;            // What has been modified.
     trp_control *control;     // Of the group that runs; NULL: none.
     troupe_actor coordinator; // id 0: none.
@@ -106,8 +109,10 @@ bool trp_job_leaves(trp_job *job);
 bool trp_job_paused(trp_job *job);
 // Ranks of the next group.
 int trp_job_ranks(trp_job *job);
-// The same, which are asked for now.
+// The same, which are asked for now, within the limit.
 int trp_job_ask_ranks(trp_job *job);
+// How many ranks the next group has at most; 0: as many as are wished. Another wish ends the limit.
+void trp_job_limit_ranks(trp_job *job, int most);
 // Of what is claimed, where that is for fewer ranks than were wished.
 void trp_job_set_world(trp_job *job, int ranks);
 // That the job may have so many ranks, as far as that is known now. TROUPE_INVALID,

@@ -42,8 +42,9 @@ typedef struct trp_rank_state {
     troupe_ref end;       // id 0: over.
     trp_rank_watch *told; // Who will say that it is over.
     int pid;
-    bool killed; // By this coordinator.
-    bool kept;   // Its process is that of the last attempt.
+    bool killed;  // By this coordinator.
+    bool to_kill; // The word to kill it was lost.
+    bool kept;    // Its process is that of the last attempt.
 } trp_rank_state;
 
 // Why an attempt failed. A rank that only lost its peers does not count where one with a reason of
@@ -54,6 +55,14 @@ typedef struct trp_cause {
     troupe_status status;
     char text[700];
 } trp_cause;
+
+// What goes on once processes that were killed have ended.
+typedef enum trp_run_next {
+    TRP_NEXT_NONE,
+    TRP_NEXT_ATTEMPT,
+    TRP_NEXT_REST,
+    TRP_NEXT_END
+} trp_run_next;
 
 typedef struct trp_run {
     trp_job *job;
@@ -83,7 +92,9 @@ typedef struct trp_run {
     int first_report;   // Of this attempt,
     trp_path origin;    // and the checkpoint that it goes on from; "": none.
     bool from_memory;   // It goes on from the last commit in memory instead.
-    bool waits;         // For processes that are to be replaced, before an attempt.
+    trp_run_next next;  // What waits for processes to end.
+    int64_t waits_ms;   // Since when.
+    int unstarted;      // Ranks of this attempt whose process could not be started.
     bool ranks_leave;   // The ranks of this attempt are leaving their loops after a failure.
     int lost;           // The last report whose checkpoint was lost with a rank, and that is not
                         // made again; 0: none.
@@ -110,8 +121,6 @@ void trp_attempt_start(trp_run *run);
 void trp_attempt_data_made(trp_run *run, troupe_status status);
 // Calls the loops of all ranks, whose on_start is over.
 void trp_attempt_run_ranks(trp_run *run);
-// Goes on with that once the processes that it waited for have ended.
-void trp_attempt_look_again(trp_run *run);
 // Whether the rank has a process that is to stay.
 bool trp_rank_is_there(const trp_rank_state *state);
 // NULL does nothing.
@@ -129,7 +138,12 @@ void trp_attempt_over(trp_run *run);
 void trp_attempt_kill_ranks(trp_run *run);
 // Those that have left their loops stay, for on_shutdown and the next attempt.
 void trp_attempt_kill_loops(trp_run *run);
+// Those of which the word was lost.
+void trp_attempt_kill_again(trp_run *run);
 void trp_attempt_leave_group(trp_run *run);
+// Whether what comes next may: the processes that were killed have ended, for the next attempt
+// those that are to be replaced, else all. False: the coordinator goes on with it when they have.
+bool trp_attempt_are_gone(trp_run *run, trp_run_next next);
 
 // ---- run_stage.c
 
@@ -150,8 +164,11 @@ void trp_run_kill_stage(trp_run *run);
 // ---- run_rest.c
 
 // The group has left for a pause or to be formed anew: gives back what the job holds, and waits
-// until it has what the next group needs, or is to end.
-void trp_run_rest(trp_run *run);
+// until it has what the next group needs, or is to end. That has `most` ranks at most; 0: as many
+// as are wished.
+void trp_run_rest(trp_run *run, int most);
+// Goes on with that, when the processes of the group have ended.
+void trp_run_rest_on(trp_run *run);
 // A group of another size cannot be formed, for the thread's last error: goes back to the size
 // before. False: that is not why it failed.
 bool trp_run_rest_as_before(trp_run *run, troupe_status status);
@@ -161,6 +178,8 @@ void trp_run_look(trp_run *run);
 // ---- run_end.c
 
 void trp_run_finish(trp_run *run, troupe_status status);
+// Gives back what the job holds, when its processes have ended: the last that a coordinator does.
+void trp_run_let_go(trp_run *run);
 // Ends the run for a reason that lies outside its ranks, with the thread's last error.
 void trp_run_fail(trp_run *run, troupe_status status);
 // Whether the job was given up; then that is how it ends, whatever its ranks did meanwhile.

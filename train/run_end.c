@@ -61,6 +61,13 @@ void trp_run_finish(trp_run *run, troupe_status status)
                 troupe_last_error()->text);
     trp_run_close(run->job);
     (void)trp_job_finish(run->job, result);
+    trp_run_let_go(run);
+}
+
+void trp_run_let_go(trp_run *run)
+{
+    if (!trp_attempt_are_gone(run, TRP_NEXT_END))
+        return;
     trp_server_job_done(run->job);
     (void)troupe_actor_end(run->self);
 }

@@ -79,6 +79,9 @@ static void give_back(trp_job *job)
     uint64_t claim = atomic_exchange(&job->claim, 0);
     if (claim != 0)
         trp_node_claim_drop(claim);
+    if (job->more != 0)
+        trp_node_claim_drop(job->more);
+    job->more = 0;
     job->request = 0;
 }
 
@@ -218,11 +221,39 @@ static bool take_now(trp_job *job, trp_want want, int most, int fewest)
             continue;
         if (job->gpus)
             memcpy(job->gpus, gpus, sizeof gpus);
-        trp_job_set_world(job, ranks);
+        trp_job_set_world(job, job->up_to = ranks);
         atomic_store(&job->claim, claim);
         return true;
     }
     return false;
+}
+
+// Takes what is there now for ranks beyond the fewest, which it waited for and has been given.
+// Parts of a GPU are left: those of one rank after the other share it.
+static void take_more(trp_job *job)
+{
+    char gpus[TRP_CLAIM_GPUS_MAX];
+    trp_want want = {.who = "an elastic job", .wait_ms = 1, .limit_ms = claim_limit_ms(job)};
+    int64_t own;
+    if (job->gang.gpus_each % TRP_CPU != 0 ||
+        trp_amount_count("option .coordinator_cpus", job->options.coordinator_cpus, &own) !=
+            TROUPE_OK)
+        return;
+    int has = job->world;
+    for (int ranks = job->up_to; ranks > has; ranks--) {
+        if (trp_job_check_ranks(job, ranks) != TROUPE_OK ||
+            want_of(job, ranks - has, &want) != TROUPE_OK)
+            continue;
+        want.cpus -= own; // It has that.
+        if (trp_node_claim(&want, &job->more, gpus) != TROUPE_OK)
+            continue;
+        if (job->gpus && gpus[0]) {
+            size_t used = strlen(job->gpus);
+            snprintf(job->gpus + used, TRP_CLAIM_GPUS_MAX - used, ",%s", gpus);
+        }
+        trp_job_set_world(job, ranks);
+        return;
+    }
 }
 
 // Asks the node for what a group of the job needs.
@@ -231,6 +262,7 @@ static void ask(trp_job *job)
     char who[96];
     snprintf(who, sizeof who, "job '%.80s'", job->options.name != NULL ? job->options.name : "");
     int ranks = trp_job_ask_ranks(job), fewest = job->options.min_ranks;
+    job->up_to = ranks;
     trp_want want = {.who = who, .patient = true, .limit_ms = claim_limit_ms(job)};
     if (fewest > 0 && fewest < ranks) {
         if (take_now(job, want, ranks, fewest))
@@ -282,6 +314,8 @@ static void settle(trp_job *job)
 static void begin(trp_server *self, trp_job *job)
 {
     bool again = job->started;
+    if (job->up_to > job->world)
+        take_more(job);
     job->started = true;
     job->holds_claim = true;
     if (!again)

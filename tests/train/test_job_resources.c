@@ -4,6 +4,8 @@
 #include "line.h"
 
 #include <fcntl.h>
+#include <runtime/node/keeper.h>
+#include <runtime/shm/process_table.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -301,6 +303,47 @@ static void test_a_killed_rank_and_a_killed_job_give_back_exactly(void **state)
     free(folder);
 }
 
+static bool some_are_free(void *context)
+{
+    (void)context;
+    troupe_resources all;
+    troupe_must(troupe_resources_get(&all));
+    return all.cpus.free > CPUS - 2;
+}
+
+// What a job held is given back when its processes have ended, not when they were told to.
+static void test_nothing_is_given_back_before_its_processes_have_ended(void **state)
+{
+    (void)state;
+    enum { LOOK_MS = 200 };
+    char *folder = folder_for("dying");
+    place_settings config = {folder};
+    troupe_job *job;
+    troupe_must(troupe_submit(tells, &config, NULL, &job, .ranks = 2, .storage = storage));
+    assert_true(support_wait_until(has_reported, job, SUPPORT_SOON_MS));
+    pid_t keeper = trp_process_parent(trp_process_pid(TRP_PROCESS_NODE));
+    assert_true(keeper > 1);
+    assert_int_equal(kill(keeper, SIGSTOP), 0); // So they live on.
+    troupe_job_kill(job, TROUPE_OK, "enough");
+    bool early = support_wait_until(some_are_free, NULL, LOOK_MS);
+    assert_int_equal(kill(keeper, SIGCONT), 0);
+    assert_false(early);
+    finish(&job, TROUPE_CANCELLED);
+    assert_all_free();
+    // The same of a job that pauses.
+    troupe_must(troupe_submit(tells, &config, NULL, &job, .ranks = 2, .storage = storage));
+    assert_true(support_wait_until(has_reported, job, SUPPORT_SOON_MS));
+    assert_int_equal(kill(keeper, SIGSTOP), 0);
+    troupe_job_pause(job);
+    let_go(folder);
+    early = support_wait_until(some_are_free, NULL, LOOK_MS);
+    assert_int_equal(kill(keeper, SIGCONT), 0);
+    assert_false(early);
+    troupe_job_close(&job);
+    assert_all_free();
+    free(folder);
+}
+
 // A run goes on with fewer ranks than it was begun with, and holds no more than they need.
 // B09.
 static void test_a_run_continues_with_fewer_ranks_and_resources(void **state)
@@ -388,6 +431,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_gang_holds_all_or_nothing),
         cmocka_unit_test(test_nothing_is_oversubscribed),
         cmocka_unit_test(test_a_killed_rank_and_a_killed_job_give_back_exactly),
+        cmocka_unit_test(test_nothing_is_given_back_before_its_processes_have_ended),
         cmocka_unit_test(test_a_run_continues_with_fewer_ranks_and_resources),
         cmocka_unit_test(test_what_the_node_does_not_have_is_refused),
     };
