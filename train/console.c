@@ -20,7 +20,6 @@ enum {
     ROUND_MS = 50,      // Between looks, however much is said.
     DRAW_MS = 250,      // Between drawings of a block that changes,
     TICK_MS = 1000,     // and of one that does not: time goes on.
-    LINE_MS = 5000,     // Between lines where there is no terminal.
     SHOWN_MS = 1000,    // The longest wait for the end to be shown.
     ROWS_MAX = 20,
     LINES_BESIDE = 12, // What a block has beside its rows, at most.
@@ -31,6 +30,8 @@ typedef struct mark {
     int64_t at_ms;
     int reports;
 } mark;
+
+int trp_console_line_ms = 5000;
 
 struct trp_console {
     trp_roster_item item; // It is done when its end has been shown.
@@ -336,7 +337,7 @@ static void take_end(trp_console *console, round *now)
 static int64_t due_ms(const trp_console *console)
 {
     if (!console->terminal)
-        return console->changed ? console->drawn_ms + LINE_MS : INT64_MAX;
+        return console->changed ? console->drawn_ms + trp_console_line_ms : INT64_MAX;
     return console->drawn_ms + (console->changed ? DRAW_MS : TICK_MS);
 }
 

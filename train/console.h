@@ -13,6 +13,9 @@
 
 typedef struct trp_console trp_console;
 
+// Between lines where there is no terminal. Tests make it shorter.
+extern int trp_console_line_ms;
+
 typedef struct trp_console_about {
     const char *path; // Of the run's folder, whose name is the run's.
     double cpus, gpus;

@@ -147,6 +147,9 @@ bool trp_attempt_are_gone(trp_run *run, trp_run_next next);
 
 // ---- run_stage.c
 
+// The time of on_shutdown, and of on_start once the run is ended by force. Tests make it shorter.
+extern int trp_run_stage_end_ms;
+
 // Begins a stage, if the trainer has it: then run->stage is it.
 troupe_status trp_run_begin_stage(trp_run *run, trp_stage_kind kind);
 // Begins on_shutdown of this attempt, once. False: there is nothing to wait for.

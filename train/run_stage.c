@@ -6,9 +6,7 @@
 #include <runtime/shm/process_table.h>
 #include <train/run.h>
 
-enum {
-    STAGE_END_MS = 5000, // For on_shutdown, and for on_start once the run is ended by force.
-};
+int trp_run_stage_end_ms = 5000;
 
 // Begins a stage, if the trainer has it: then run->stage is it.
 troupe_status trp_run_begin_stage(trp_run *run, trp_stage_kind kind)
@@ -29,7 +27,7 @@ troupe_status trp_run_begin_stage(trp_run *run, trp_stage_kind kind)
         .attempt = run->attempt,
         .ended = given_up == TROUPE_OK && run->cause.known ? run->cause.status : given_up,
         .ranks = ranks,
-        .until_ms = kind == TRP_STAGE_SHUTDOWN ? trp_clock_ms() + STAGE_END_MS : 0,
+        .until_ms = kind == TRP_STAGE_SHUTDOWN ? trp_clock_ms() + trp_run_stage_end_ms : 0,
     };
     troupe_status status =
         ranks ? trp_stage_begin(&plan, &run->stage)
@@ -39,7 +37,7 @@ troupe_status trp_run_begin_stage(trp_run *run, trp_stage_kind kind)
     run->stage_kind = kind;
     run->stage_number++;
     if (kind == TRP_STAGE_SHUTDOWN)
-        (void)trp_run_remind_after(STAGE_END_MS, run->attempt, run->stage_number);
+        (void)trp_run_remind_after((uint32_t)trp_run_stage_end_ms, run->attempt, run->stage_number);
     return TROUPE_OK;
 }
 
@@ -108,7 +106,7 @@ void trp_run_give_up_stage(trp_run *run)
     }
     trp_job_say(run->job, TRP_WARN, "%s has not returned within %d s, and is left to itself",
                 run->stage_kind == TRP_STAGE_START ? "on_start" : "on_shutdown",
-                STAGE_END_MS / 1000);
+                trp_run_stage_end_ms / 1000);
     run->shuts_down = false; // It would run beside on_start.
     run->suspect = true;
     trp_attempt_over(run);
@@ -124,6 +122,6 @@ void trp_run_kill_stage(trp_run *run)
     }
     trp_attempt_kill_ranks(run);
     if (run->stage_kind == TRP_STAGE_START &&
-        !trp_run_remind_after(STAGE_END_MS, run->attempt, run->stage_number))
+        !trp_run_remind_after((uint32_t)trp_run_stage_end_ms, run->attempt, run->stage_number))
         trp_run_give_up_stage(run);
 }

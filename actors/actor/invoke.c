@@ -19,7 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATIENCE_MS = 10000, SMALL_RESULT = 2048 };
+enum { SMALL_RESULT = 2048 };
+int trp_run_patience_ms = 10000;
 
 _Thread_local trp_running *trp_run_innermost;
 trp_async_hooks trp_async_here;
@@ -68,7 +69,7 @@ troupe_status trp_run_waits(uint64_t call)
 
 int64_t trp_run_until(int64_t patience)
 {
-    return patience == TRP_RUN_A_WHILE ? trp_clock_ns() + (int64_t)PATIENCE_MS * 1000000 : patience;
+    return patience == TRP_RUN_A_WHILE ? trp_clock_ns() + (int64_t)trp_run_patience_ms * 1000000 : patience;
 }
 
 // What a method's status means to its caller. With the method's last error.

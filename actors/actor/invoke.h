@@ -48,6 +48,9 @@ static inline int64_t trp_run_patience(uint32_t flags)
     return trp_run_innermost != NULL ? TRP_RUN_A_WHILE : -1;
 }
 
+// How long a method waits. Tests make it shorter.
+extern int trp_run_patience_ms;
+
 // Until when that is, counted from now; what is no TRP_RUN_A_WHILE stays as it is.
 int64_t trp_run_until(int64_t patience);
 

@@ -275,11 +275,15 @@ static void test_a_file_has_lines_where_that_is_wanted(void **state)
     free(text);
 
     // Longer than the time between two lines.
-    text = read_in_file((plan){.reports = 30, .pause_ms = 200}, TROUPE_CONSOLE_ON);
+    enum { LINE_MS = 250 };
+    assert_int_equal(trp_console_line_ms, 5000);
+    trp_console_line_ms = LINE_MS;
+    text = read_in_file((plan){.reports = 30, .pause_ms = 20}, TROUPE_CONSOLE_ON);
+    trp_console_line_ms = 5000;
     assert_null(strchr(text, '\033'));
     assert_int_equal(count(text, "Started distributed worker processes:\n"), 1);
     assert_int_equal(count(text, "(filesystem=local, path="), 15);
-    assert_in_range(count(text, ": RUNNING, "), 1, (uintmax_t)(check_total(text) / 5));
+    assert_in_range(count(text, ": RUNNING, "), 1, (uintmax_t)(check_total(text) * 1000 / LINE_MS));
     assert_int_equal(count(text, "Train Status\n"), 1);
     assert_non_null(strstr(text, " |      loss | epoch\n"));
     free(text);

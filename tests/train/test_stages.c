@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <train/run.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -538,6 +539,8 @@ static void test_a_shutdown_changes_no_result_and_has_a_deadline(void **state)
     run_scene(&of, SHUTDOWN_FAILS, 0);
     assert_string_equal(troupe_result_error(of.result), "");
     close_scene(&of);
+    assert_int_equal(trp_run_stage_end_ms, 5000);
+    trp_run_stage_end_ms = 500;
     int64_t before = support_now_ms();
     run_scene(&of, RANK_HANGS_IN_SHUTDOWN, 0);
     assert_string_equal(troupe_result_error(of.result), "");
@@ -548,6 +551,7 @@ static void test_a_shutdown_changes_no_result_and_has_a_deadline(void **state)
     run_scene(&of, SHUTDOWN_HANGS, 0);
     assert_string_equal(troupe_result_error(of.result), "");
     assert_true(support_now_ms() - before < SUPPORT_SOON_MS);
+    trp_run_stage_end_ms = 5000;
     int threads = support_count_threads();
     char *go = support_path(of.folder, "go");
     support_write_file(go, "", 0);

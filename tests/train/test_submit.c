@@ -34,13 +34,14 @@ static troupe_status witness(troupe_rank *me, const witness_settings *config)
     char *path = support_path(config->folder, name);
     support_write_file(path, text, strlen(text));
     free(path);
-    for (int64_t epoch = model.epoch < 0 ? 1 : model.epoch + 1; epoch <= 3; epoch++) {
+    const int64_t first = model.epoch < 0 ? 1 : model.epoch + 1;
+    for (int64_t epoch = first; epoch <= 3; epoch++) {
         model = made_of(config, epoch);
         TROUPE_TRY(troupe_save(line_model, me, &model));
         TROUPE_TRY(troupe_report(me, {"epoch", (double)epoch}, {"rank", me->rank}));
         TROUPE_TRY(troupe_barrier(me));
         if (epoch == 2 && me->attempt == 0 && me->rank == config->die - 1) {
-            TROUPE_TRY(await_checkpoint(me, 1));
+            TROUPE_TRY(await_checkpoint(me, (int)(epoch - first)));
             raise(SIGKILL);
         }
     }
