@@ -79,7 +79,7 @@ static void test_the_next_runtime_starts_afresh(void **state)
 {
     (void)state;
     for (int round = 0; round < 2; round++) {
-        troupe_must(troupe_start(0, NULL, .cpus = 2));
+        troupe_must(troupe_start(0, NULL, .cpus = 2, .stop_timeout_ms = 100));
         line_settings config = line_plain(3);
         troupe_result *result;
         troupe_must(troupe_train(line_fit, &config, &result, .ranks = 2, .storage = storage));
