@@ -69,7 +69,8 @@ troupe_status trp_run_waits(uint64_t call)
 
 int64_t trp_run_until(int64_t patience)
 {
-    return patience == TRP_RUN_A_WHILE ? trp_clock_ns() + (int64_t)trp_run_patience_ms * 1000000 : patience;
+    return patience == TRP_RUN_A_WHILE ? trp_clock_ns() + (int64_t)trp_run_patience_ms * 1000000
+                                       : patience;
 }
 
 // What a method's status means to its caller. With the method's last error.
