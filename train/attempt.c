@@ -73,9 +73,12 @@ static troupe_status spawn_workers(trp_run *run)
     troupe_status status = workers && places && there
                                ? trp_workers_start(run->job, there, places, workers)
                                : troupe_fail(TROUPE_NO_MEMORY, "no memory for a group of workers");
-    for (size_t rank = 0; status == TROUPE_OK && rank < world; rank++)
+    for (size_t rank = 0; status == TROUPE_OK && rank < world; rank++) {
         if (!there[rank])
             take_worker(run, (int)rank, workers[rank], places[rank]);
+        else if (rank % (size_t)run->job->options.ranks_per_process == 0)
+            trp_rank_log_go_on(run->logs, (int)rank, run->attempt);
+    }
     trp_free(workers);
     trp_free(places);
     trp_free(there);

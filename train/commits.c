@@ -24,7 +24,17 @@ static trp_commit *find(trp_commits *commits, int number)
     return made;
 }
 
-troupe_status trp_commits_whole(trp_commits *commits, const trp_open_report *report)
+// NULL: no memory.
+static const char *keep_text(trp_commit *commit, const trp_buffer *text)
+{
+    char *copy = text->failed ? NULL : (char *)trp_arena_alloc(&commit->arena, text->size + 1);
+    if (copy)
+        memcpy(copy, text->data, text->size);
+    return copy;
+}
+
+troupe_status trp_commits_whole(trp_commits *commits, const trp_open_report *report,
+                                const trp_buffer *config)
 {
     if (report->pending == 0)
         return TROUPE_OK;
@@ -34,6 +44,10 @@ troupe_status trp_commits_whole(trp_commits *commits, const trp_open_report *rep
     const troupe_array_trp_metric metrics = {report->metrics, report->metric_count};
     TROUPE_TRY(trp_value_copy(&troupe_type_troupe_array_trp_metric, &metrics, &commit->arena,
                               &commit->metrics));
+    bool changed = config->size > 0 || config->failed;
+    if (changed && !(commit->config = keep_text(commit, config)))
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of report %d",
+                           report->number);
     commit->expected = report->pending;
     commit->whole = true;
     return TROUPE_OK;

@@ -32,6 +32,7 @@ typedef struct trp_commit {
     trp_manifest_file *files;
     size_t file_count;
     troupe_array_trp_metric metrics;
+    const char *config; // JSON; NULL: as submitted.
     // Once it is being committed: see committer.h.
     trp_serial_task task;
     struct trp_committer *committer;
@@ -52,7 +53,9 @@ typedef struct trp_commits {
 } trp_commits;
 
 // A report is whole, and `report->pending` ranks have announced files for it (0: nothing is done).
-troupe_status trp_commits_whole(trp_commits *commits, const trp_open_report *report);
+// `config` is that of its ranks, without a zero at its end; empty: as submitted. TROUPE_NO_MEMORY.
+troupe_status trp_commits_whole(trp_commits *commits, const trp_open_report *report,
+                                const trp_buffer *config);
 // A rank's files for a report are written. TROUPE_NO_MEMORY.
 troupe_status trp_commits_written(trp_commits *commits, const trp_written *written);
 // Takes out the first if it can be committed; NULL: it cannot. It is the caller's.

@@ -62,8 +62,13 @@ static troupe_status take_report(trp_run *run, const trp_report *report, trp_obj
     trp_record_add(&run->record, run->attempt, whole);
     if (trp_memory_commits_whole(&run->memory, whole->number))
         trp_job_set_commit(run->job, run->memory.last);
+    trp_buffer config = {0}; // That it was made with: newer values may count from now on.
+    if (whole->pending > 0)
+        trp_job_live_config(run->job, &config);
     trp_job_live_whole(run->job, whole->number);
-    TROUPE_TRY(trp_commits_whole(&run->commits, whole));
+    troupe_status status = trp_commits_whole(&run->commits, whole, &config);
+    trp_buffer_free(&config);
+    TROUPE_TRY(status);
     trp_attempt_hand_commits(run);
     return TROUPE_OK;
 }
@@ -263,6 +268,7 @@ bool trp_coordinator_start(trp_job *job)
         result->status = status;
         result->error = "the run could not be started: its coordinator could not be made";
     }
+    trp_run_close(job);
     (void)trp_job_finish(job, result);
     return false;
 }

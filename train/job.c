@@ -291,8 +291,7 @@ void trp_job_set_state(trp_job *job, troupe_job_state state)
             job->started_s = trp_clock_s();
         if (state == TROUPE_JOB_RESTARTING)
             job->restarts++;
-        off_t start = job->opening.journal.size;
-        trp_run_journal_state(&job->opening.journal, state);
+        trp_lines lines = trp_run_journal_state(&job->opening.journal, state);
         trp_state_change what = {
             .state = (int)state,
             .restarts = job->restarts,
@@ -300,8 +299,7 @@ void trp_job_set_state(trp_job *job, troupe_job_state state)
             .elapsed_s = elapsed_s(job),
             .goes_on = job->started_s > 0,
         };
-        job->port.is->progress(job->port.user, &what,
-                               (trp_lines){start, job->opening.journal.size});
+        job->port.is->progress(job->port.user, &what, lines);
     }
     pthread_mutex_unlock(&job->lock);
 }
@@ -321,22 +319,20 @@ void trp_job_say_group(trp_job *job, const trp_console_rank *ranks, int count)
     job->port.is->group(job->port.user, ranks, count);
 }
 
-void trp_job_report(trp_job *job, int number, const troupe_report_event *event, off_t start)
+void trp_job_report(trp_job *job, int number, const troupe_report_event *event, trp_lines lines)
 {
     pthread_mutex_lock(&job->lock);
     job->reports = number;
     if (job->state != TROUPE_JOB_DONE)
-        job->port.is->report(job->port.user, number, elapsed_s(job), event,
-                             (trp_lines){start, job->opening.journal.size});
+        job->port.is->report(job->port.user, number, elapsed_s(job), event, lines);
     pthread_mutex_unlock(&job->lock);
 }
 
-void trp_job_checkpoint(trp_job *job, const troupe_checkpoint_event *event, off_t start)
+void trp_job_checkpoint(trp_job *job, const troupe_checkpoint_event *event, trp_lines lines)
 {
     pthread_mutex_lock(&job->lock);
     if (job->state != TROUPE_JOB_DONE)
-        job->port.is->checkpoint(job->port.user, event,
-                                 (trp_lines){start, job->opening.journal.size});
+        job->port.is->checkpoint(job->port.user, event, lines);
     pthread_mutex_unlock(&job->lock);
 }
 

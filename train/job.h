@@ -145,11 +145,10 @@ void trp_job_say(trp_job *job, trp_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 // Says which processes the group has, likewise.
 void trp_job_say_group(trp_job *job, const trp_console_rank *ranks, int count);
-// Counts a report, and tells of it if `event` is not NULL: its line begins at `start` of the
-// journal and ends where that does.
-void trp_job_report(trp_job *job, int number, const troupe_report_event *event, off_t start);
+// Counts a report, and tells of it if `event` is not NULL, with its line in the journal.
+void trp_job_report(trp_job *job, int number, const troupe_report_event *event, trp_lines lines);
 // Tells of a checkpoint, likewise.
-void trp_job_checkpoint(trp_job *job, const troupe_checkpoint_event *event, off_t start);
+void trp_job_checkpoint(trp_job *job, const troupe_checkpoint_event *event, trp_lines lines);
 // Says which checkpoints are the newest and the best from now on, by number; -1: there is none.
 void trp_job_set_checkpoints(trp_job *job, int64_t newest, int64_t best);
 // Asks the gate, if it named that report; what it answers has come true when this returns.

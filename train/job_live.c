@@ -9,6 +9,13 @@
 
 // ---- the group
 
+// Puts down what is wished now.
+static void put_text(const trp_live *live, trp_buffer *text)
+{
+    trp_buffer_free(text);
+    trp_live_write(live, text);
+}
+
 // Orders what is wished, where ranks are there to be told. With the lock.
 static void order(trp_job *job)
 {
@@ -20,19 +27,18 @@ static void order(trp_job *job)
     trp_live_pack(live, &values);
     if (!values.failed)
         live->from = trp_control_live(job->control, live->revision, values.data, values.size);
-    if (live->from > 0)
+    if (live->from > 0) {
         live->told = live->revision;
+        put_text(live, &live->ordered);
+    }
     trp_buffer_free(&values); // Where there was no memory, it is tried again at the next report.
 }
 
 // Puts down and tells that a revision counts after that report. With the lock.
 static void say_live(trp_job *job, uint32_t revision, int report)
 {
-    trp_run_journal *journal = &job->opening.journal;
-    off_t start = journal->size;
-    trp_run_journal_live(journal, revision, report);
-    job->port.is->modified(job->port.user, &(troupe_live_event){revision, report},
-                           (trp_lines){start, journal->size});
+    trp_lines lines = trp_run_journal_live(&job->opening.journal, revision, report);
+    job->port.is->modified(job->port.user, &(troupe_live_event){revision, report}, lines);
 }
 
 troupe_status trp_job_live_begin(trp_job *job, int report, trp_buffer *values, uint32_t *revision)
@@ -47,6 +53,7 @@ troupe_status trp_job_live_begin(trp_job *job, int report, trp_buffer *values, u
         live->running = true;
         live->told = *revision = live->revision;
         live->from = 0;
+        put_text(live, &live->holds);
         trp_control_live_begin(job->control, live->revision);
         if (live->revision > 0)
             say_live(job, live->revision, report);
@@ -66,8 +73,24 @@ void trp_job_live_whole(trp_job *job, int report)
     if (live->from > 0 && report >= live->from) {
         say_live(job, live->told, live->from);
         live->from = 0;
+        trp_buffer_free(&live->holds);
+        live->holds = live->ordered;
+        live->ordered = (trp_buffer){0};
     }
     order(job);
+    pthread_mutex_unlock(&job->lock);
+}
+
+void trp_job_live_config(trp_job *job, trp_buffer *out)
+{
+    const trp_live *live = &job->live;
+    trp_json config = {job->config_json, strlen(job->config_json)};
+    if (live->members.count == 0)
+        return;
+    pthread_mutex_lock(&job->lock);
+    trp_json holds = {(const char *)live->holds.data, live->holds.size};
+    if (holds.size > 0 && !live->holds.failed)
+        trp_live_merge(config, holds, out);
     pthread_mutex_unlock(&job->lock);
 }
 

@@ -9,6 +9,8 @@
 troupe_status trp_job_live_begin(trp_job *job, int report, trp_buffer *values, uint32_t *revision);
 // A report is whole: an order that took effect with it is put down, and newer wishes are ordered.
 void trp_job_live_whole(trp_job *job, int report);
+// The config as ranks have it that make the next report: JSON; nothing where it is as submitted.
+void trp_job_live_config(trp_job *job, trp_buffer *out);
 // Sets the newest values in a config of the job, with what belongs to them in the thread's arena.
 troupe_status trp_job_live_read(trp_job *job, void *config);
 

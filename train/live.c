@@ -115,6 +115,8 @@ void trp_live_close(trp_live *live)
     for (size_t i = 0; live->wishes && i < live->members.count; i++)
         trp_wish_drop(&live->wishes[i]);
     trp_free(live->wishes);
+    trp_buffer_free(&live->ordered);
+    trp_buffer_free(&live->holds);
     *live = (trp_live){0};
 }
 
@@ -296,6 +298,22 @@ void trp_live_write(const trp_live *live, trp_buffer *out)
     }
     if (begun)
         trp_buffer_append(out, "}", 1);
+}
+
+void trp_live_merge(trp_json config, trp_json changes, trp_buffer *out)
+{
+    trp_json at = {0}, name, value;
+    const char *before = "{";
+    while (trp_json_next_member(config, &at, &name, &value)) {
+        trp_json other = {0}, changed, key;
+        while (trp_json_next_member(changes, &other, &key, &changed))
+            if (key.size == name.size && memcmp(key.at, name.at, key.size) == 0)
+                value = changed; // Names of members need no escapes.
+        trp_buffer_printf(out, "%s%.*s: %.*s", before, (int)name.size, name.at, (int)value.size,
+                          value.at);
+        before = ", ";
+    }
+    trp_buffer_append(out, "}", 1);
 }
 
 // ---- in a config

@@ -36,6 +36,8 @@ typedef struct trp_live {
     bool running;  // Its ranks have been given values, and are told of newer ones.
     uint32_t told; // The revision that they have, or that is ordered.
     int from;      // The report with which an order takes effect that is in flight; 0: none is.
+    trp_buffer ordered; // What that order says, as a JSON object,
+    trp_buffer holds;   // and what its ranks have; empty: nothing but the config.
 } trp_live;
 
 // TROUPE_INVALID, TROUPE_NO_MEMORY. What failed needs no close.
@@ -61,6 +63,8 @@ void trp_wish_drop(trp_wish *wish);
 void trp_live_write_value(const trp_live *live, size_t member, const void *value, trp_buffer *out);
 // All wishes as a JSON object; nothing where there are none.
 void trp_live_write(const trp_live *live, trp_buffer *out);
+// A config in which members have the values of `changes`, each a JSON object.
+void trp_live_merge(trp_json config, trp_json changes, trp_buffer *out);
 // All wishes, packed for trp_live_apply.
 void trp_live_pack(const trp_live *live, trp_buffer *out);
 

@@ -99,6 +99,10 @@ troupe_status trp_memory_commit_world(const trp_memory_commit *commit,
     if (world == commit->world || commit->given == 1)
         return TROUPE_OK;
     TRP_USE_SEGMENT(trp_use_refused());
+    if (!trp_memory_commit_is_there(commit))
+        return troupe_fail(TROUPE_NOT_STARTED,
+                           "the commit of report %d went with its runtime, which was stopped",
+                           commit->report);
     for (int rank = 1; rank < commit->world; rank++)
         if (!are_alike(commit->states[0], commit->states[rank]))
             return troupe_fail(TROUPE_INVALID,

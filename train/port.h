@@ -12,17 +12,12 @@
 #define TRP_PORT_H
 
 #include <runtime/base/log.h>
-#include <sys/types.h>
 #include <train/console_text.h>
 #include <train/log_queue.h>
 #include <train/memory_commit.h>
 #include <train/reports.h>
+#include <train/run_journal.h>
 #include <troupe/train.h>
-
-// The lines of what is told lie at [start, end) in the run's journal; none: the two are equal.
-typedef struct trp_lines {
-    off_t start, end;
-} trp_lines;
 
 // A job that was taken on.
 TROUPE_STRUCT(trp_accepted, (troupe_text, path),
@@ -70,6 +65,7 @@ typedef struct trp_log_sink {
     void *user;
 } trp_log_sink;
 
+// `lines` is where what is told lies in the run's journal.
 typedef struct trp_port_class {
     // Before all else.
     void (*accepted)(void *user, const trp_accepted *what);

@@ -19,8 +19,9 @@
 #include <train/progress.h>
 
 struct trp_rank_logs {
-    _Atomic int holds; // Of who opened it, and of each log.
-    trp_log_sink sink; // Held; none: `is` is NULL.
+    _Atomic int holds;      // Of who opened it, and of each log.
+    struct rank_log *first; // Of all that have not ended. Under the writer's lock.
+    trp_log_sink sink;      // Held; none: `is` is NULL.
     atomic_bool warned;
     char run[];
 };
@@ -31,11 +32,15 @@ typedef struct rank_log {
     int rank, world, attempt, pid;
     bool begun; // Its first line is in the file.
     // Under the lock:
-    struct rank_log *next; // In the queue.
-    bool queued, busy;     // It waits there, or is being written.
-    bool ended;            // Nothing more comes.
-    trp_buffer text;       // Not written yet.
-    uint64_t lost;         // Lines that did not fit.
+    struct rank_log *next;   // In the queue,
+    struct rank_log *beside; // and of the run.
+    bool queued, busy;       // It waits there, or is being written.
+    bool ended;              // Nothing more comes.
+    trp_buffer earlier;      // Not written yet: of the attempt before,
+    trp_buffer text;         // and of this one, if it is another:
+    int next_attempt;
+    bool another;
+    uint64_t lost; // Lines that did not fit.
 } rank_log;
 
 static struct {
@@ -69,12 +74,19 @@ void trp_rank_logs_close(trp_rank_logs *logs)
     trp_free(logs);
 }
 
+// With the writer's lock.
 static void free_log(rank_log *log)
 {
     const trp_log_sink *sink = &log->of->sink;
     if (sink->is != NULL)
         sink->is->end(sink->user);
+    for (rank_log **at = &log->of->first; *at != NULL; at = &(*at)->beside)
+        if (*at == log) {
+            *at = log->beside;
+            break;
+        }
     trp_rank_logs_close(log->of);
+    trp_buffer_free(&log->earlier);
     trp_buffer_free(&log->text);
     trp_free(log);
 }
@@ -149,6 +161,21 @@ static void write_out(rank_log *log, const trp_buffer *text, uint64_t lost)
     trp_buffer_free(&out);
 }
 
+// Writes what was taken of it.
+static void write_what(rank_log *log, rank_log *what)
+{
+    if (what->earlier.size > 0)
+        write_out(log, &what->earlier, 0);
+    if (what->another) { // Behind a line of its own.
+        log->attempt = what->next_attempt;
+        log->begun = false;
+    }
+    if (what->text.size > 0 || what->lost > 0)
+        write_out(log, &what->text, what->lost);
+    trp_buffer_free(&what->earlier);
+    trp_buffer_free(&what->text);
+}
+
 // Takes the next one out of the queue. With the lock.
 static rank_log *next_log(void)
 {
@@ -171,14 +198,12 @@ static void *write_logs(void *unused)
             continue;
         }
         rank_log *log = next_log();
-        trp_buffer text = log->text;
-        uint64_t lost = log->lost;
-        log->text = (trp_buffer){0};
+        rank_log what = *log;
+        log->earlier = log->text = (trp_buffer){0};
         log->lost = 0;
+        log->another = false;
         pthread_mutex_unlock(&writer.lock);
-        if (text.size > 0 || lost > 0)
-            write_out(log, &text, lost);
-        trp_buffer_free(&text);
+        write_what(log, &what);
         pthread_mutex_lock(&writer.lock);
         log->busy = false;
         if (log->ended && !log->queued)
@@ -275,10 +300,34 @@ void trp_rank_log_follow(trp_rank_logs *logs, int rank, int world, int attempt, 
                       .attempt = attempt,
                       .pid = trp_process_pid(worker.process)};
     atomic_fetch_add(&logs->holds, 1);
+    pthread_mutex_lock(&writer.lock);
+    log->beside = logs->first;
+    logs->first = log;
+    pthread_mutex_unlock(&writer.lock);
     trp_output_settle_set(settle);
     trp_output_listener listener = {take_line, take_end, log};
     if (logs->sink.is != NULL)
         logs->sink.is->begin(logs->sink.user);
-    if (!trp_output_listener_add(worker.process, worker.incarnation, &listener))
-        free_log(log);
+    if (trp_output_listener_add(worker.process, worker.incarnation, &listener))
+        return;
+    pthread_mutex_lock(&writer.lock);
+    free_log(log);
+    pthread_mutex_unlock(&writer.lock);
+}
+
+void trp_rank_log_go_on(trp_rank_logs *logs, int rank, int attempt)
+{
+    pthread_mutex_lock(&writer.lock);
+    rank_log *log = logs != NULL ? logs->first : NULL;
+    while (log != NULL && (log->rank != rank || log->ended))
+        log = log->beside;
+    if (log != NULL) {
+        trp_buffer_append(&log->earlier, log->text.data, log->text.size);
+        log->earlier.failed |= log->text.failed;
+        trp_buffer_free(&log->text);
+        log->next_attempt = attempt;
+        log->another = true;
+        enqueue(log);
+    }
+    pthread_mutex_unlock(&writer.lock);
 }

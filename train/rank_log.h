@@ -22,6 +22,8 @@ trp_rank_logs *trp_rank_logs_open(const char *run, trp_log_sink sink);
 // Writes what that process prints as this rank's, from now until its end. `logs` may be NULL.
 void trp_rank_log_follow(trp_rank_logs *logs, int rank, int world, int attempt,
                          troupe_actor worker);
+// What the process of that rank prints from now on is of that attempt. `logs` may be NULL.
+void trp_rank_log_go_on(trp_rank_logs *logs, int rank, int attempt);
 void trp_rank_logs_close(trp_rank_logs *logs);
 
 #endif

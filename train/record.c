@@ -7,6 +7,7 @@
 #include <runtime/codec/json.h>
 #include <runtime/codec/msgpack.h>
 #include <runtime/codec/unpack.h>
+#include <stdio.h>
 #include <string.h>
 #include <train/record.h>
 
@@ -45,21 +46,36 @@ static double score_of(trp_record *record, const trp_manifest *manifest)
     return NAN;
 }
 
-static troupe_status take_up_one(trp_record *record, int64_t id, trp_arena *arena)
+// *usable: whether it is one.
+static troupe_status take_up_one(trp_record *record, int64_t id, trp_arena *arena, bool *usable)
 {
     trp_manifest manifest;
     trp_path folder;
     record->next_id = id + 1;
     TROUPE_TRY(trp_checkpoint_folder(record->job->path, id, &folder));
     troupe_status status = trp_checkpoint_read(folder.text, arena, &manifest);
-    if (status != TROUPE_OK) {
-        if (!trp_checkpoint_is_useless(folder.text, status))
-            return status;
-        trp_log(TRP_WARN, "a checkpoint cannot be used: %s", troupe_last_error()->text);
-        return TROUPE_OK;
-    }
+    *usable = status == TROUPE_OK;
+    if (!*usable)
+        return trp_checkpoint_is_useless(folder.text, status) ? TROUPE_OK : status;
     record->newest = manifest.report;
     return trp_retention_add(&record->retention, id, score_of(record, &manifest));
+}
+
+// Warns of those that cannot be used behind the newest one that can: who looks for that one warns
+// of those before it (trp_checkpoint_newest).
+static void tell_unusable(const trp_record *record, const int64_t *ids, size_t count,
+                          trp_arena *arena)
+{
+    int64_t newest = trp_retention_newest(&record->retention);
+    for (size_t i = 0; i < count; i++) {
+        trp_manifest manifest;
+        trp_path folder;
+        if ((newest < 0 || ids[i] < newest) &&
+            trp_checkpoint_folder(record->job->path, ids[i], &folder) == TROUPE_OK &&
+            trp_checkpoint_read(folder.text, arena, &manifest) != TROUPE_OK)
+            trp_log(TRP_WARN, "a checkpoint cannot be used: %s", troupe_last_error()->text);
+        trp_arena_clear(arena);
+    }
 }
 
 // Takes up what earlier openings of the run have left.
@@ -74,10 +90,16 @@ static troupe_status take_up(trp_record *record)
         return troupe_fail(TROUPE_IO, "%s has no folder of checkpoints any more: was it moved?",
                            record->job->path);
     TROUPE_TRY(status);
+    size_t unusable = 0;
     for (size_t i = 0; i < count && status == TROUPE_OK; i++) {
-        status = take_up_one(record, ids[i], &arena);
+        bool usable;
+        status = take_up_one(record, ids[i], &arena, &usable);
+        if (status == TROUPE_OK && !usable)
+            ids[unusable++] = ids[i]; // Before those that come yet.
         trp_arena_clear(&arena);
     }
+    if (status == TROUPE_OK)
+        tell_unusable(record, ids, unusable, &arena);
     trp_free(ids);
     if (history->next_id > record->next_id)
         record->next_id = history->next_id;
@@ -137,7 +159,7 @@ void trp_record_commit(trp_record *record, trp_committer *committer, int attempt
         .world = job->world,
         .created = commit->created,
         .trainer = job->trainer->name,
-        .config = job->config_json,
+        .config = commit->config ? commit->config : job->config_json,
         .metadata = job->options.metadata,
         .metrics = commit->metrics,
         .files = {commit->files, commit->file_count},
@@ -163,10 +185,8 @@ static void tell_checkpoint(trp_record *record, const trp_commit *commit)
     trp_job_say(record->job, TRP_INFO,
                 "Checkpoint successfully created at: Checkpoint(filesystem=local, path=%s)",
                 commit->folder.text);
-    trp_run_journal *journal = &record->job->opening.journal;
-    off_t start = journal->size;
-    trp_run_journal_commit(journal, &event);
-    trp_job_checkpoint(record->job, &event, start);
+    trp_lines lines = trp_run_journal_commit(&record->job->opening.journal, &event);
+    trp_job_checkpoint(record->job, &event, lines);
 }
 
 static troupe_status retain(trp_record *record, const trp_commit *commit)
@@ -183,6 +203,35 @@ static troupe_status retain(trp_record *record, const trp_commit *commit)
     return TROUPE_OK;
 }
 
+// How many more reports had no checkpoint for the reason that was told. Then it is told anew.
+static void tell_missing_again(trp_record *record)
+{
+    if (record->missing > 1)
+        trp_log(TRP_WARN, "%d more reports of %s had no checkpoint for that reason",
+                record->missing - 1, record->job->path);
+    record->missing = 0;
+}
+
+// The end of a sentence says what the system found, without numbers and paths.
+static const char *reason_of(const char *text)
+{
+    const char *last = strrchr(text, ':');
+    return last ? last : text;
+}
+
+// One that lacks for the same reason as the one before is counted.
+static void tell_missing(trp_record *record, const trp_commit *commit)
+{
+    const char *reason = reason_of(commit->error.text);
+    if (record->missing == 0 || strcmp(reason, record->missing_why) != 0) {
+        tell_missing_again(record);
+        trp_log(TRP_WARN, "report %d of %s has no checkpoint: %s", commit->number,
+                record->job->path, commit->error.text);
+        snprintf(record->missing_why, sizeof record->missing_why, "%s", reason);
+    }
+    record->missing++;
+}
+
 void trp_record_committed(trp_record *record, trp_committer *committer, trp_commit *commit)
 {
     trp_run_journal *journal = &record->job->opening.journal;
@@ -195,12 +244,12 @@ void trp_record_committed(trp_record *record, trp_committer *committer, trp_comm
         commit->error = *troupe_last_error();
     }
     if (commit->status != TROUPE_OK) { // Which does not end the run.
-        trp_log(TRP_WARN, "report %d of %s has no checkpoint: %s", commit->number,
-                record->job->path, commit->error.text);
+        tell_missing(record, commit);
         trp_run_journal_no_commit(journal, commit->number);
         trp_commit_free(commit);
         return;
     }
+    tell_missing_again(record);
     record->newest = commit->number;
     evict(record, commit);
     publish(record);
@@ -257,13 +306,13 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
         event.ranks = all_ranks(record, report);
     if (event.ranks)
         event.rank_count = (size_t)report->ranks;
-    trp_run_journal *journal = &record->job->opening.journal;
-    off_t start = journal->size;
+    trp_lines lines = {0};
     if (!again) {
-        trp_run_journal_report(journal, &event, attempt, report->pending > 0);
+        lines = trp_run_journal_report(&record->job->opening.journal, &event, attempt,
+                                       report->pending > 0);
         record->delivered = report->number;
     }
-    trp_job_report(record->job, report->number, again ? NULL : &event, start);
+    trp_job_report(record->job, report->number, again ? NULL : &event, lines);
     if (!again)
         trp_job_ask(record->job, &event);
 }
@@ -350,6 +399,7 @@ static void evict_left(trp_record *record)
 void trp_record_end(trp_record *record, troupe_status status, const troupe_result *result)
 {
     trp_job *job = record->job;
+    tell_missing_again(record);
     evict_left(record);
     bool stopped = result != NULL && result->stopped;
     trp_run_journal_end(&job->opening.journal, status, stopped);

@@ -17,6 +17,8 @@ typedef struct trp_record {
     int64_t next_id; // Of checkpoints.
     bool warned;     // That reports lack the metric which .keep_metric names.
     int newest;      // Report of the newest checkpoint; 0: there is none.
+    int missing;     // Reports in a row that have no checkpoint, for the same reason:
+    char missing_why[128];
     int delivered;   // The highest number of a report that was delivered.
     trp_arena arena; // Of the last report's metrics:
     troupe_metric last[TRP_METRICS_MAX];

@@ -249,12 +249,22 @@ static bool add(trp_run_journal *journal, const trp_buffer *line)
     return false;
 }
 
-bool trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line)
+trp_lines trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line)
 {
     pthread_mutex_lock(&journal->lock);
-    bool added = add(journal, line);
+    trp_lines lines = {journal->size, journal->size};
+    if (add(journal, line))
+        lines.end = journal->size;
     pthread_mutex_unlock(&journal->lock);
-    return added;
+    return lines;
+}
+
+off_t trp_run_journal_end_at(trp_run_journal *journal)
+{
+    pthread_mutex_lock(&journal->lock);
+    off_t end = journal->size;
+    pthread_mutex_unlock(&journal->lock);
+    return end;
 }
 
 // The same of a line that counts only if it is stored where the run is.
@@ -282,13 +292,15 @@ bool trp_run_journal_is_open(trp_run_journal *journal)
 
 void trp_run_journal_sync(trp_run_journal *journal)
 {
-    if (journal->fd < 0)
-        return;
     pthread_mutex_lock(&journal->lock);
-    store(journal);
+    int fd = journal->fd; // Who syncs it is who closes it.
+    if (fd >= 0)
+        store(journal);
     pthread_mutex_unlock(&journal->lock); // Nobody who adds a line waits for the disk.
+    if (fd < 0)
+        return;
     bool failed = journal->stored_at != NULL ? trp_storage_sync(journal->stored_at) != TROUPE_OK
-                                             : fdatasync(journal->fd) != 0;
+                                             : fdatasync(fd) != 0;
     const char *why = journal->stored_at != NULL ? troupe_last_error()->text : strerror(errno);
     pthread_mutex_lock(&journal->lock);
     if (failed)
@@ -307,11 +319,12 @@ void trp_run_journal_close(trp_run_journal *journal)
 
 // ---- the lines
 
-static void add_and_free(trp_run_journal *journal, trp_buffer *line)
+static trp_lines add_and_free(trp_run_journal *journal, trp_buffer *line)
 {
     trp_buffer_append(line, "}\n", 2);
-    (void)trp_run_journal_add(journal, line);
+    trp_lines lines = trp_run_journal_add(journal, line);
     trp_buffer_free(line);
+    return lines;
 }
 
 static void write_name(trp_buffer *out, const char *checkpoint)
@@ -328,7 +341,7 @@ void trp_run_journal_opened(trp_run_journal *journal, int64_t epoch)
                       "{\"event\": \"open\", \"epoch\": %" PRId64 ", \"at\": \"%s\", "
                       "\"process\": %d",
                       epoch, trp_time_now().text, (int)getpid());
-    add_and_free(journal, &line);
+    (void)add_and_free(journal, &line);
 }
 
 static const char *const state_names[] = {"QUEUED", "RUNNING", "RESTARTING", "DONE", "PAUSED"};
@@ -341,18 +354,18 @@ troupe_job_state trp_run_journal_state_of(const char *name)
     return TROUPE_JOB_RUNNING;
 }
 
-void trp_run_journal_state(trp_run_journal *journal, troupe_job_state state)
+trp_lines trp_run_journal_state(trp_run_journal *journal, troupe_job_state state)
 {
     trp_buffer line = {0};
     trp_buffer_printf(&line, "{\"event\": \"state\", \"state\": \"%s\"", state_names[state]);
-    add_and_free(journal, &line);
+    return add_and_free(journal, &line);
 }
 
 void trp_run_journal_resize(trp_run_journal *journal, int ranks)
 {
     trp_buffer line = {0};
     trp_buffer_printf(&line, "{\"event\": \"resize\", \"ranks\": %d", ranks);
-    add_and_free(journal, &line);
+    (void)add_and_free(journal, &line);
 }
 
 static void write_replaced(trp_buffer *out, const trp_attempt_event *event)
@@ -389,7 +402,7 @@ void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *
         trp_buffer_append(&line, "}", 1);
     }
     write_name(&line, event->checkpoint);
-    add_and_free(journal, &line);
+    (void)add_and_free(journal, &line);
 }
 
 void trp_run_journal_report_line(const troupe_report_event *event, int attempt, bool saving,
@@ -408,23 +421,24 @@ void trp_run_journal_report_line(const troupe_report_event *event, int attempt, 
     trp_buffer_append(out, "}\n", 2);
 }
 
-void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event, int attempt,
-                            bool saving)
+trp_lines trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event,
+                                 int attempt, bool saving)
 {
     trp_buffer line = {0};
     trp_run_journal_report_line(event, attempt, saving, &line);
-    (void)trp_run_journal_add(journal, &line);
+    trp_lines lines = trp_run_journal_add(journal, &line);
     trp_buffer_free(&line);
+    return lines;
 }
 
 void trp_run_journal_no_commit(trp_run_journal *journal, int report)
 {
     trp_buffer line = {0};
     trp_buffer_printf(&line, "{\"event\": \"no_commit\", \"report\": %d", report);
-    add_and_free(journal, &line);
+    (void)add_and_free(journal, &line);
 }
 
-void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event)
+trp_lines trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event)
 {
     trp_buffer line = {0};
     const troupe_report_event report = {.metrics = event->metrics, .count = event->count};
@@ -432,7 +446,7 @@ void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_ev
                       event->report, event->elapsed_s);
     trp_report_event_write(&report, &line);
     write_name(&line, event->folder);
-    add_and_free(journal, &line);
+    return add_and_free(journal, &line);
 }
 
 bool trp_run_journal_modify(trp_run_journal *journal, uint32_t revision, const char *member,
@@ -451,12 +465,12 @@ bool trp_run_journal_modify(trp_run_journal *journal, uint32_t revision, const c
     return added;
 }
 
-void trp_run_journal_live(trp_run_journal *journal, uint32_t revision, int report)
+trp_lines trp_run_journal_live(trp_run_journal *journal, uint32_t revision, int report)
 {
     trp_buffer line = {0};
     trp_buffer_printf(&line, "{\"event\": \"live\", \"revision\": %" PRIu32 ", \"report\": %d",
                       revision, report);
-    add_and_free(journal, &line);
+    return add_and_free(journal, &line);
 }
 
 void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool stopped)
@@ -464,5 +478,5 @@ void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool st
     trp_buffer line = {0};
     trp_buffer_printf(&line, "{\"event\": \"end\", \"status\": \"%s\", \"stopped\": %s",
                       trp_status_word(status), stopped ? "true" : "false");
-    add_and_free(journal, &line);
+    (void)add_and_free(journal, &line);
 }

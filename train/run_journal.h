@@ -65,14 +65,20 @@ typedef struct trp_run_history {
 
 typedef struct trp_run_journal {
     pthread_mutex_t lock; // Of who adds lines, or closes it.
-    int fd;               // -1: not open.
-    _Atomic off_t size;
+    int fd;               // -1: not open. Under the lock, as are the next two.
+    off_t size;
     bool torn; // The last line could not be taken away: the next begins a line of its own.
     bool told; // That it cannot be written.
     // Of a run elsewhere, else NULL: where its journal is, and how much of it.
     const char *stored_at;
     off_t stored;
 } trp_run_journal;
+
+// A line lies at [start, end) in the run's journal; none, since it could not be written: the two
+// are equal.
+typedef struct trp_lines {
+    off_t start, end;
+} trp_lines;
 
 // A group that was started.
 typedef struct trp_attempt_event {
@@ -97,14 +103,16 @@ troupe_status trp_run_journal_open(const char *run, const char *local, trp_arena
 // One that is not open.
 trp_run_journal trp_run_journal_none(void);
 bool trp_run_journal_is_open(trp_run_journal *journal);
-// Adds a line, with its newline at its end. False: it could not be written, or is not open.
-bool trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line);
+// Adds a line, with its newline at its end.
+trp_lines trp_run_journal_add(trp_run_journal *journal, const trp_buffer *line);
+// Where the next line will lie.
+off_t trp_run_journal_end_at(trp_run_journal *journal);
 void trp_run_journal_sync(trp_run_journal *journal);
 void trp_run_journal_close(trp_run_journal *journal);
 
 // The lines.
 void trp_run_journal_opened(trp_run_journal *journal, int64_t epoch);
-void trp_run_journal_state(trp_run_journal *journal, troupe_job_state state);
+trp_lines trp_run_journal_state(trp_run_journal *journal, troupe_job_state state);
 // The state of that name in a line; RUNNING, where it is not known.
 troupe_job_state trp_run_journal_state_of(const char *name);
 // That the next group is to have so many ranks.
@@ -112,14 +120,14 @@ void trp_run_journal_resize(trp_run_journal *journal, int ranks);
 void trp_run_journal_attempt(trp_run_journal *journal, const trp_attempt_event *event);
 // `saving`: files for its checkpoint are being written. A line `commit`, `no_commit`, of a later
 // one's commit or of the end says what became of it.
-void trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event, int attempt,
-                            bool saving);
-void trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event);
+trp_lines trp_run_journal_report(trp_run_journal *journal, const troupe_report_event *event,
+                                 int attempt, bool saving);
+trp_lines trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event);
 void trp_run_journal_no_commit(trp_run_journal *journal, int report);
 // False: it could not be written. `value` is JSON.
 bool trp_run_journal_modify(trp_run_journal *journal, uint32_t revision, const char *member,
                             const trp_buffer *value);
-void trp_run_journal_live(trp_run_journal *journal, uint32_t revision, int report);
+trp_lines trp_run_journal_live(trp_run_journal *journal, uint32_t revision, int report);
 void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool stopped);
 // The text of a report's line.
 void trp_run_journal_report_line(const troupe_report_event *event, int attempt, bool saving,

@@ -954,7 +954,7 @@ typedef struct troupe_checkpoint_info {
     int world;                    // Ranks of the run.
     const char *created;          // UTC, as in 2026-01-31T12:00:00.000Z; "": not known.
     const char *trainer;          // Its name; "": not known.
-    const char *config;           // JSON; NULL: not known.
+    const char *config;           // JSON, with the live values of its report; NULL: not known.
     const char *metadata;         // JSON, the run's .metadata; NULL: it had none.
     const troupe_metric *metrics; // Of rank 0, of that report.
     size_t metric_count;

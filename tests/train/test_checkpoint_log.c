@@ -3,6 +3,7 @@
 // timeout: 120
 #include "line.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 enum { EPOCHS = 5 };
@@ -42,9 +43,8 @@ static int drive(int keep, int from)
 }
 
 // Runs it in a process of its own, whose log becomes log_text.
-static void run_driver(int keep, int from)
+static void run_in_driver(int (*what)(int, int), int keep, int from)
 {
-    folder = support_directory_make();
     char *path = support_path(folder, "log");
     pid_t driver = fork();
     assert_true(driver >= 0);
@@ -53,7 +53,7 @@ static void run_driver(int keep, int from)
         setenv("TROUPE_LOG_FOLD", "0", 1);
         if (freopen(path, "w", stderr) == NULL)
             _exit(3);
-        exit(drive(keep, from));
+        exit(what(keep, from));
     }
     int status;
     assert_int_equal(waitpid(driver, &status, 0), driver);
@@ -62,6 +62,12 @@ static void run_driver(int keep, int from)
     free(path);
     if (status != 0)
         support_fail_output(log_text, "the driver ended with %x", (unsigned)status);
+}
+
+static void run_driver(int keep, int from)
+{
+    folder = support_directory_make();
+    run_in_driver(drive, keep, from);
 }
 
 static void forget(void)
@@ -162,11 +168,90 @@ static void test_each_step_of_retention_is_logged_with_path_and_score(void **sta
     forget();
 }
 
+// ---- what cannot be written or read
+
+TROUPE_STRUCT(lost_settings, (troupe_text, folder), (int, lost_at));
+
+// From a report on something lies where the checkpoints would go.
+static troupe_status is_in_the_way(troupe_rank *me, const lost_settings *config)
+{
+    line_model model = {.note = ""};
+    TROUPE_TRY(troupe_restore(line_model, me, &model));
+    while (model.epoch < EPOCHS) {
+        model.epoch++;
+        TROUPE_TRY(troupe_save(line_model, me, &model));
+        TROUPE_TRY(troupe_report(me, {"epoch", (double)model.epoch}));
+        if (model.epoch != config->lost_at)
+            continue;
+        TROUPE_TRY(await_checkpoint(me, config->lost_at - 1));
+        for (int i = config->lost_at; i < EPOCHS; i++) {
+            char path[4096];
+            snprintf(path, sizeof path, "%s/run/checkpoints/checkpoint_%06d", config->folder, i);
+            if (mkdir(path, 0700))
+                return troupe_fail(TROUPE_FAILED, "%s cannot be made", path);
+            strcat(path, "/stone");
+            support_write_file(path, "", 0);
+        }
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(is_in_the_way, lost_settings);
+
+static int drive_lost(int lost_at, int resumes)
+{
+    troupe_result *result;
+    lost_settings config = {folder, lost_at};
+    troupe_must(troupe_start(0, NULL, .cpus = 2));
+    troupe_must(troupe_train(is_in_the_way, &config, &result, .storage = folder, .name = "run",
+                             .open = resumes ? TROUPE_OPEN_RESUME : TROUPE_OPEN_NEW));
+    bool whole = troupe_result_reports(result) == EPOCHS;
+    troupe_result_free(&result);
+    return troupe_stop() || !whole;
+}
+
+static void test_why_checkpoints_are_missing_is_told_once(void **state)
+{
+    (void)state;
+    folder = support_directory_make();
+    run_in_driver(drive_lost, 2, 0);
+    assert_int_equal(count("has no checkpoint: "), 1);
+    assert_int_equal(count("report 3 of "), 1);
+    assert_int_equal(count("2 more reports of "), 1);
+    assert_int_equal(count(" had no checkpoint for that reason"), 1);
+    forget();
+}
+
+static void test_a_checkpoint_that_cannot_be_used_is_told_of_once(void **state)
+{
+    (void)state;
+    folder = support_directory_make();
+    run_in_driver(drive_lost, 0, 0);
+    for (int damaged = EPOCHS - 1; damaged >= EPOCHS - 2; damaged--) {
+        char name[80];
+        snprintf(name, sizeof name, "run/checkpoints/checkpoint_%06d/manifest.json", damaged);
+        char *manifest = support_path(folder, name), *end = support_path(folder, "run/end");
+        support_write_file(manifest, "{", 1);
+        (void)unlink(end); // As if its driver had been killed.
+        free(manifest);
+        free(end);
+        free(log_text);
+        run_in_driver(drive_lost, 0, 1);
+        // The second time there is a newer one, which the first has made.
+        assert_int_equal(count("checkpoint_000004/manifest.json is damaged"), 1);
+        assert_int_equal(count("checkpoint_000003/manifest.json is damaged"),
+                         damaged == EPOCHS - 2);
+        assert_int_equal(count("cannot be used"), EPOCHS - damaged);
+    }
+    forget();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_checkpoint_is_logged_once_with_its_path),
         cmocka_unit_test(test_each_step_of_retention_is_logged_with_path_and_score),
+        cmocka_unit_test(test_why_checkpoints_are_missing_is_told_once),
+        cmocka_unit_test(test_a_checkpoint_that_cannot_be_used_is_told_of_once),
         cmocka_unit_test(test_a_missing_metric_is_named_and_counts_as_the_worst),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

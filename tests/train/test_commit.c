@@ -382,11 +382,18 @@ static void test_a_commit_goes_with_its_runtime(void **state)
     troupe_result *result;
     board_state now;
     troupe_must(troupe_train(board_fit, &config, &result, .ranks = WORLD, .storage = storage));
+    const troupe_trainer plain = {.name = "plain"};
+    trp_memory_commits all = {0};
+    for (int rank = 0; rank < 2; rank++)
+        give(&all, 2, rank, 1, 5); // Alike.
+    assert_true(trp_memory_commits_whole(&all, 1));
     troupe_must(troupe_stop());
     assert_int_equal(troupe_result_committed(board_state, result, 0, &now), TROUPE_NOT_STARTED);
     troupe_must(troupe_start(arguments, argument, .cpus = 4, .store_bytes_max = STORE_BYTES));
     assert_int_equal(troupe_result_committed(board_state, result, 0, &now), TROUPE_NOT_STARTED);
     assert_non_null(strstr(troupe_last_error()->text, "went with its runtime"));
+    assert_int_equal(trp_memory_commit_world(all.last, &plain, 3), TROUPE_NOT_STARTED);
+    trp_memory_commits_clear(&all);
     troupe_result_free(&result);
 }
 

@@ -356,9 +356,8 @@ static void test_long_lines_are_read_back(void **state)
                                      .source = "",
                                      .ranks = ranks,
                                      .rank_count = WIDE};
-        off_t start = journal.size;
-        trp_run_journal_report(&journal, &event, 0, false);
-        trp_follow_report(job->follow, &event, start, journal.size);
+        trp_lines lines = trp_run_journal_report(&journal, &event, 0, false);
+        trp_follow_report(job->follow, &event, lines.start, lines.end);
     }
     trp_follow_end(job->follow);
     trp_follow_await(job->follow);

@@ -233,6 +233,47 @@ static void test_each_value_comes_with_the_same_report_on_all_ranks(void **state
     troupe_result_free(&result);
 }
 
+// Each checkpoint has the config that its report was made with.
+static void test_a_checkpoint_has_the_config_of_its_report(void **state)
+{
+    (void)state;
+    enum { CHANGES = 20 };
+    settings config = plain();
+    config.pause_us = 200;
+    troupe_job *job;
+    troupe_must(troupe_submit(tuned, &config, NULL, &job, .ranks = 2, .storage = storage));
+    await_reports(job, 2);
+    for (int i = 1; i <= CHANGES; i++) {
+        troupe_must(troupe_job_modify(tuned, job, rate, 1 + i));
+        await_reports(job, reports_of(job) + 2);
+    }
+    troupe_must(troupe_job_modify(tuned, job, epochs, reports_of(job)));
+    troupe_result *result = end_of(&job);
+    int reports = troupe_result_reports(result), found = 0;
+    double highest = 0;
+    for (int i = 0; i <= reports; i++) {
+        char name[64], wanted[64];
+        snprintf(name, sizeof name, "checkpoints/checkpoint_%06d", i);
+        char *path = support_path(troupe_result_path(result), name);
+        troupe_checkpoint *opened;
+        if (support_exists(path)) {
+            troupe_must(troupe_checkpoint_open(path, &opened));
+            troupe_checkpoint_info info;
+            troupe_checkpoint_info_get(opened, &info);
+            assert_string_equal(info.metrics[0].name, "rate");
+            snprintf(wanted, sizeof wanted, "{\"rate\": %.0f, \"epochs\": ", info.metrics[0].value);
+            if (strncmp(info.config, wanted, strlen(wanted)) != 0)
+                fail_msg("report %d: expected %s in %s", info.report, wanted, info.config);
+            highest = info.metrics[0].value;
+            found++;
+            troupe_checkpoint_close(&opened);
+        }
+        free(path);
+    }
+    assert_true(found > CHANGES && highest == 1 + CHANGES);
+    troupe_result_free(&result);
+}
+
 static void test_a_group_that_is_restarted_has_the_newest_values(void **state)
 {
     (void)state;
@@ -617,6 +658,7 @@ int main(int argc, char **argv)
     storage = support_directory_make();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_value_comes_with_the_same_report_on_all_ranks),
+        cmocka_unit_test(test_a_checkpoint_has_the_config_of_its_report),
         cmocka_unit_test(test_a_group_that_is_restarted_has_the_newest_values),
         cmocka_unit_test(test_a_queued_job_begins_with_what_it_was_modified_to),
         cmocka_unit_test(test_a_follower_is_told_of_each_change),

@@ -16,7 +16,9 @@ enum { RANKS = 4 };
 
 enum { LOG_WORKS, LOG_IS_A_FILE, LOG_HANGS };
 TROUPE_STRUCT(chat, (int, killed), // The rank that is killed at first; -1: none.
-              (int, log), (int, flood), (troupe_text, folder));
+              (int, log), (int, flood), (troupe_text, folder),
+              (bool, commits)); // In memory: the other ranks keep their processes.
+TROUPE_STRUCT(nothing_much, (int, number));
 
 // Before anything is printed: puts something else where the log of rank 0 goes.
 static void spoil_log(const chat *config)
@@ -43,7 +45,10 @@ static troupe_status talk(troupe_rank *me, const chat *config)
     printf("hello of %d in attempt %d\n", me->rank, me->attempt);
     fprintf(stderr, "an error of %d\n", me->rank);
     fflush(stdout);
+    if (config->commits)
+        TROUPE_TRY(troupe_commit(nothing_much, me, &(nothing_much){1}));
     TROUPE_TRY(troupe_report(me, {"epoch", 1}));
+    TROUPE_TRY(config->commits && me->attempt == 0 ? troupe_report(me, {"epoch", 2}) : TROUPE_OK);
     if (me->rank == config->killed && me->attempt == 0)
         (void)raise(SIGKILL);
     return troupe_barrier(me);
@@ -107,6 +112,11 @@ static int drive_plain(void)
 static int drive_killed(void)
 {
     return drive((chat){.killed = 2});
+}
+
+static int drive_kept(void)
+{
+    return drive((chat){.killed = 2, .commits = true});
 }
 
 // E03, E05.
@@ -182,20 +192,21 @@ static char *read_log(int rank)
     return text;
 }
 
-static void test_each_rank_has_a_log_file_that_goes_on_after_a_restart(void **state)
+// `kept`: ranks that are not killed have one process for both attempts.
+static void check_logs(bool kept)
 {
-    (void)state;
-    run_driver(drive_killed);
     for (int rank = 0; rank < RANKS; rank++) {
         char *text = read_log(rank);
         assert_non_null(text);
         const char *at = text;
+        int pids[2] = {0};
         for (int attempt = 0; attempt < 2; attempt++) {
             char begin[64], hello[64], error[64];
             snprintf(begin, sizeof begin, "---- attempt %d, rank %d of 4, pid ", attempt, rank);
             snprintf(hello, sizeof hello, "\nhello of %d in attempt %d\n", rank, attempt);
             snprintf(error, sizeof error, "\nan error of %d\n", rank);
             assert_int_equal(strncmp(at, begin, strlen(begin)), 0);
+            pids[attempt] = atoi(at + strlen(begin));
             assert_non_null(strstr(at, hello));
             assert_non_null(strstr(at, error));
             assert_int_equal(count(text, hello), 1);
@@ -203,8 +214,23 @@ static void test_each_rank_has_a_log_file_that_goes_on_after_a_restart(void **st
         }
         assert_int_equal(count(text, "\nready\n"), 2); // Not folded.
         assert_int_equal(count(text, "----\n"), 2);
+        assert_int_equal(pids[0] == pids[1], kept && rank != 2);
         free(text);
     }
+}
+
+static void test_each_rank_has_a_log_file_that_goes_on_after_a_restart(void **state)
+{
+    (void)state;
+    run_driver(drive_killed);
+    check_logs(false);
+}
+
+static void test_a_process_that_is_kept_has_a_line_for_each_attempt(void **state)
+{
+    (void)state;
+    run_driver(drive_kept);
+    check_logs(true);
 }
 
 static int drive_without_log(void)
@@ -275,6 +301,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_each_rank_logs_its_group, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_a_killed_rank_is_named_in_the_log, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(test_a_process_that_is_kept_has_a_line_for_each_attempt,
+                                        make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_each_rank_has_a_log_file_that_goes_on_after_a_restart,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_written_is_warned_of_once, make_folder,

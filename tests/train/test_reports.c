@@ -147,7 +147,7 @@ static void whole(trp_commits *commits, int number, int pending)
     const trp_metric metric = {"value", number};
     const trp_open_report report = {
         .number = number, .pending = pending, .metrics = &metric, .metric_count = 1};
-    assert_int_equal(trp_commits_whole(commits, &report), TROUPE_OK);
+    assert_int_equal(trp_commits_whole(commits, &report, &(trp_buffer){0}), TROUPE_OK);
 }
 
 static void test_commits_wait_for_all_files_and_keep_their_order(void **state)

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <runtime/codec/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -270,6 +271,60 @@ static void test_lines_that_cannot_be_read_are_left_out(void **state)
     support_directory_remove(run);
 }
 
+// ---- lines of several threads
+
+enum { WRITERS = 4, EACH = 300 };
+
+typedef struct lines_of {
+    trp_run_journal *journal;
+    uint32_t writer;
+    trp_lines lines[EACH];
+} lines_of;
+
+static void *write_lines(void *user)
+{
+    lines_of *self = user;
+    for (int i = 0; i < EACH; i++)
+        self->lines[i] = trp_run_journal_live(self->journal, self->writer, i);
+    return NULL;
+}
+
+static void test_each_writer_is_told_where_its_own_line_lies(void **state)
+{
+    (void)state;
+    static lines_of writers[WRITERS];
+    char *run = support_directory_make(), *path = support_path(run, "journal.jsonl");
+    trp_arena arena = {0};
+    trp_run_history history;
+    trp_run_journal journal;
+    pthread_t threads[WRITERS];
+    assert_int_equal(trp_run_journal_open(run, run, &arena, &history, &journal), TROUPE_OK);
+    for (uint32_t i = 0; i < WRITERS; i++) {
+        writers[i] = (lines_of){.journal = &journal, .writer = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, write_lines, &writers[i]), 0);
+    }
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    off_t end = trp_run_journal_end_at(&journal);
+    trp_run_journal_close(&journal);
+    trp_lines none = trp_run_journal_live(&journal, 1, 1); // It is closed.
+    assert_int_equal(none.start, none.end);
+    char *text = support_read_file(path), wanted[80];
+    assert_int_equal(strlen(text), end);
+    for (uint32_t i = 0; i < WRITERS; i++)
+        for (int k = 0; k < EACH; k++) {
+            trp_lines at = writers[i].lines[k];
+            snprintf(wanted, sizeof wanted,
+                     "{\"event\": \"live\", \"revision\": %u, \"report\": %d}\n", (unsigned)i, k);
+            assert_int_equal(at.end - at.start, strlen(wanted));
+            assert_memory_equal(text + at.start, wanted, strlen(wanted));
+        }
+    free(text);
+    free(path);
+    trp_arena_clear(&arena);
+    support_directory_remove(run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_what_was_written_is_read_back),
         cmocka_unit_test(test_every_cut_leaves_the_whole_lines),
         cmocka_unit_test(test_lines_that_cannot_be_read_are_left_out),
+        cmocka_unit_test(test_each_writer_is_told_where_its_own_line_lies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
