@@ -32,6 +32,7 @@
 #include <troupe/train.h>
 #include <troupe/safetensors.h>
 #include <troupe/data.h>
+#include <troupe/model.h>
 #include <troupe/tune.h>
 // clang-format on
 

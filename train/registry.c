@@ -43,3 +43,13 @@ const void *trp_named_find(trp_named_list *list, const char *name)
     pthread_mutex_unlock(&list->lock);
     return found;
 }
+
+void trp_named_write(trp_named_list *list, trp_buffer *out)
+{
+    pthread_mutex_lock(&list->lock);
+    for (const trp_named *at = list->first; at; at = at->next)
+        trp_buffer_printf(out, "%s%s", at == list->first ? "" : ", ", at->name);
+    if (!list->first)
+        trp_buffer_printf(out, "none");
+    pthread_mutex_unlock(&list->lock);
+}

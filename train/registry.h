@@ -3,6 +3,7 @@
 #define TRP_REGISTRY_H
 
 #include <pthread.h>
+#include <runtime/base/buffer.h>
 #include <troupe/status.h>
 
 // Rows are never removed.
@@ -20,5 +21,7 @@ troupe_status trp_named_add(trp_named_list *list, const char *name, const void *
                             const void **there);
 // NULL: there is none.
 const void *trp_named_find(trp_named_list *list, const char *name);
+// Appends the names, "a, b, c", or "none".
+void trp_named_write(trp_named_list *list, trp_buffer *out);
 
 #endif

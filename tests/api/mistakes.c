@@ -110,6 +110,63 @@ TROUPE_STEPS(steps, rates, .plan = plan_steps, .step = take_step); // an unknown
 TROUPE_STEPS(steps, settings, .plan = plan_steps, .step = take_step);
 #endif
 
+// A model: its config, its state, its hooks.
+TROUPE_STRUCT(net_config, (double, rate), (troupe_fitting, fitting));
+TROUPE_STRUCT(net_state, (double, weight));
+typedef struct net {
+    double weight;
+} net;
+
+static troupe_status net_setup(net *self, const net_config *config, troupe_use *use)
+{
+    self->weight = config->rate * use->world;
+    return TROUPE_OK;
+}
+
+static troupe_status net_forward(net *self, const troupe_tensor *x, troupe_tensor *y)
+{
+    *y = *x;
+    return self->weight > 0 ? TROUPE_OK : TROUPE_INVALID;
+}
+
+static troupe_status net_learn(net *self, troupe_rank *me, const troupe_batch *batch)
+{
+    self->weight += (double)(me->rank * batch->number);
+    return TROUPE_OK;
+}
+
+static troupe_status net_save(net *self, net_state *state)
+{
+    state->weight = self->weight;
+    return TROUPE_OK;
+}
+
+static troupe_status net_load(net *self, const net_state *state)
+{
+    self->weight = state->weight;
+    return TROUPE_OK;
+}
+
+#if MISTAKE == 14
+TROUPE_MODEL(net, net_config, net_state, net_setup, net_forward, .save = net_save, .load = net_load,
+             .train_step = net_load); // a hook of another kind
+#elif MISTAKE == 15
+TROUPE_MODEL(net, net_config, net_config, net_setup, net_forward, .train_step = net_learn,
+             .save = net_save, .load = net_load); // of another state, both
+#elif MISTAKE == 16
+TROUPE_MODEL(net, settings, net_state, net_setup, net_forward, .train_step = net_learn,
+             .save = net_save, .load = net_load); // a setup of another config
+#elif MISTAKE == 17
+TROUPE_MODEL(net, net_config, net_state, net_setup, net_forward, .trainstep = net_learn,
+             .save = net_save, .load = net_load); // there is none
+#elif MISTAKE == 18
+TROUPE_MODEL(net, net_config, net_state, net_setup, net_forward, .train_step = net_learn,
+             .save = net_save, .load = net_load, .defaults = {.hidden = 3}); // no such member
+#else
+TROUPE_MODEL(net, net_config, net_state, net_setup, net_forward, .train_step = net_learn,
+             .save = net_save, .load = net_load, .defaults = {.rate = 0.1});
+#endif
+
 int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv));
@@ -120,7 +177,7 @@ int main(int argc, char **argv)
     settings how = {.rate = 1};
     troupe_tell_from(tally, counter_set, how); // by value
 #elif MISTAKE == 11
-    troupe_tell(tally, counter_sub, 5); // there is none
+    troupe_tell(tally, counter_sub, 5);           // there is none
 #else
     troupe_tell(tally, counter_add, 5);
 #endif

@@ -59,6 +59,11 @@ for compiler in gcc clang; do
     told 11 'troupe_method_counter_sub' 8
     told 12 'no member named .before_step.|field designator' # a hook that there is not
     told 13 'unknown type name .rates' 7 # a config of no type: at the table, and at each hook
+    told 14 'incompatible .*pointer type' # a model's hook of another kind
+    told 15 'net_config .*net_state'      # hooks of another state
+    told 16 'settings .*net_config'       # a setup of another config
+    told 17 'no member named .trainstep.|field designator'
+    told 18 'no member named .hidden.|field designator'
 done
 [ -n "$checked" ] || exit 1
 [ $status -eq 0 ] && echo "each mistake is told briefly by$checked"

@@ -42,6 +42,21 @@ TROUPE_TASK(doubled, int, int);
 static troupe_status fit(troupe_rank *me, const pair *config);
 TROUPE_TRAINER(fit, pair);
 
+TROUPE_STRUCT(grid, (int, side));
+
+static troupe_status grid_setup(grid *self, const pair *config, troupe_use *use)
+{
+    self->side = config->left * use->world;
+    return TROUPE_OK;
+}
+
+static troupe_status grid_forward(grid *self, const troupe_tensor *x, troupe_tensor *y)
+{
+    *y = *x;
+    return self->side < 0 ? TROUPE_INVALID : TROUPE_OK;
+}
+TROUPE_MODEL(grid, pair, grid, grid_setup, grid_forward);
+
 // ---- calls that may crash
 
 enum { NAMES_MAX = 400 };
@@ -212,6 +227,30 @@ static void test_values(void **state)
     REFUSED(troupe_column, (NULL, "x", TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, &column), "batch");
     REFUSED(troupe_column, (&batch, NULL, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, &column), "name");
     REFUSED(troupe_column, (&batch, "x", TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, NULL), "column");
+    troupe_instance *no_instance = NULL;
+    troupe_use no_use = {.world = 1};
+    REFUSED(troupe_model_register, (NULL), "model");
+    HARMLESS(troupe_model_find, (NULL));
+    HARMLESS(troupe_use_alloc, (NULL, 1));
+    HARMLESS(troupe_use_alloc, (&no_use, SIZE_MAX));
+    REFUSED(troupe_model_config_as, (NULL, NULL, memory), "model");
+    REFUSED(troupe_model_config_as, (&troupe_model_grid, NULL, NULL), "config");
+    REFUSED(troupe_model_open_as, (NULL, NULL, NULL, &no_instance), "model");
+    REFUSED(troupe_model_open_as, (&troupe_model_grid, NULL, NULL, NULL), "instance");
+    REFUSED(troupe_model_forward_with, (NULL, &column, &column, NULL), "instance");
+    HARMLESS(troupe_model_self_as, (NULL, NULL));
+    HARMLESS(troupe_model_self_as, (&troupe_model_grid, NULL));
+    HARMLESS(troupe_model_config_of_as, (NULL, NULL));
+    HARMLESS(troupe_model_config_of_as, (&troupe_model_grid, NULL));
+    HARMLESS(troupe_model_close, (NULL));
+    HARMLESS(troupe_model_close, (&no_instance));
+    HARMLESS(troupe_fit_stages, (NULL));
+    REFUSED(troupe_fit_check, (NULL, NULL, NULL), "model");
+    REFUSED(troupe_fit_check, (&troupe_model_grid, NULL, NULL), "config");
+    REFUSED(troupe_fit_begin, (NULL, NULL, NULL), "model");
+    REFUSED(troupe_fit_begin, (&troupe_model_grid, NULL, NULL), "me");
+    HARMLESS(troupe_note, (NULL, NULL, 0));
+    HARMLESS(troupe_note_over, (NULL, "x", 0, 0));
     HARMLESS(troupe_fail, (TROUPE_INVALID, NULL));
     HARMLESS(troupe_actor_fail, (TROUPE_INVALID, NULL));
     HARMLESS(troupe_log, (TROUPE_LOG_DEBUG, NULL));
