@@ -1,5 +1,5 @@
 # Examples.cmake: every examples/*.c and examples/tutorial/*.c is a program; examples/digits/*.c
-# together are one.
+# together are one, and so are those of examples/transformer.
 
 set(TROUPE_EXAMPLES_DIR ${PROJECT_BINARY_DIR}/examples)
 file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c)
@@ -20,17 +20,22 @@ foreach(source IN LISTS tutorial)
   target_link_libraries(tutorial_${name} PRIVATE troupe::troupe)
 endforeach()
 
-# All of digits but its main is a library too, which the tests of the example link.
-file(GLOB digits CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/digits/*.c)
-list(FILTER digits EXCLUDE REGEX "/main\\.c$")
-if(digits AND TARGET openblas_serial AND TARGET PkgConfig::zlib)
-  add_library(digits STATIC ${digits})
-  target_include_directories(digits PUBLIC ${PROJECT_SOURCE_DIR}/examples)
-  target_link_libraries(digits PUBLIC troupe::troupe openblas_serial PkgConfig::zlib m)
-  add_executable(example_digits ${PROJECT_SOURCE_DIR}/examples/digits/main.c)
-  set_target_properties(example_digits PROPERTIES OUTPUT_NAME digits
+# All of such a folder but its main is a library too, which the tests of the example link.
+function(troupe_example_folder name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/${name}/*.c)
+  list(FILTER sources EXCLUDE REGEX "/main\\.c$")
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/examples)
+  target_link_libraries(${name} PUBLIC troupe::troupe openblas_serial ${ARGN} m)
+  add_executable(example_${name} ${PROJECT_SOURCE_DIR}/examples/${name}/main.c)
+  set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name}
                         RUNTIME_OUTPUT_DIRECTORY ${TROUPE_EXAMPLES_DIR})
-  target_link_libraries(example_digits PRIVATE digits)
-elseif(digits)
-  message(STATUS "Example digits: not built (it needs zlib and the serial build of OpenBLAS)")
+  target_link_libraries(example_${name} PRIVATE ${name})
+endfunction()
+
+if(TARGET openblas_serial AND TARGET PkgConfig::zlib)
+  troupe_example_folder(digits PkgConfig::zlib)
+  troupe_example_folder(transformer)
+else()
+  message(STATUS "Examples digits and transformer: not built (they need zlib and the serial build of OpenBLAS)")
 endif()

@@ -1,6 +1,6 @@
 // test_examples_run.c: the example programs, as they were built, print what they promise and end
 // well, with no reference left over; digits runs from command line to final test on both forms of
-// data, and refuses what it must.
+// data, the transformer from command line to a text of its own, and both refuse what they must.
 // timeout: 900
 #include "support.h"
 
@@ -245,6 +245,25 @@ static void test_digits_refuses_in_a_sentence(void **state)
     expect_run("digits", arguments, 1, "is below 0.96");
 }
 
+static void test_the_transformer_writes(void **state)
+{
+    (void)state;
+    expect_run("transformer", "--steps 4 --sample 30", 0, "step     4  loss ");
+    double loss = NAN;
+    const char *line = strstr(output, "step     4  loss "), *sample = strchr(line, '\n') + 1;
+    EXPECT(sscanf(line, "step 4 loss %lf", &loss) == 1 && loss > 2 && loss < 10);
+    EXPECT(sample[0] == '\n' && strlen(sample) == 1 + 30 + 1);
+    // A run that has ended is not made again: its network writes the same.
+    char *first = strdup(sample);
+    expect_run("transformer", "--steps 4 --sample 30", 0, first);
+    free(first);
+
+    expect_run("transformer", "--storage other --text none", 1, "none: No such file");
+    expect_run("transformer", "--steps 0", 1, "transformer: --steps is '0', must be a number");
+    expect_run("transformer", "extra", 1, "transformer: 'extra' is no option");
+    expect_run("transformer", "--help", 0, "usage: transformer");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -258,6 +277,7 @@ int main(void)
         TEST(test_digits_learns_the_csv),
         TEST(test_digits_learns_a_folder_of_idx_files),
         TEST(test_digits_refuses_in_a_sentence),
+        TEST(test_the_transformer_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
